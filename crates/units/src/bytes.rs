@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Sizes.
+
+use crate::parse::{ParseError, print_exact, scaled, serde_as_text};
+use std::{fmt, iter::Sum, ops::Add, str::FromStr};
+
+/// A number of bytes. As in tc(8), `k`, `m` and `g` are powers of 1024 and a bare number is bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Bytes(u64);
+
+impl Bytes {
+    /// None at all.
+    pub const ZERO: Self = Self(0);
+    pub(crate) const EXPECTED: &str = "a size in bytes, as in 1500, 128KB or 100MB (k = 1024)";
+
+    /// So many bytes.
+    pub const fn new(bytes: u64) -> Self {
+        Self(bytes)
+    }
+
+    /// The number of bytes.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// The difference, or nothing where `other` is larger.
+    #[must_use]
+    pub const fn saturating_sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+
+    /// `factor` times as much, rounded to the nearest byte; the largest size where it does not fit.
+    #[must_use]
+    pub fn scale(self, factor: f64) -> Self {
+        Self((self.0 as f64 * factor).round() as u64)
+    }
+}
+
+impl Add for Bytes {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl Sum for Bytes {
+    fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
+        iter.fold(Self::ZERO, Add::add)
+    }
+}
+
+impl FromStr for Bytes {
+    type Err = ParseError;
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        scaled(text, |unit| {
+            Some(match unit {
+                "" | "b" => 1.0,
+                "k" | "kb" | "kib" => 1024.0,
+                "m" | "mb" | "mib" => 1_048_576.0,
+                "g" | "gb" | "gib" => 1_073_741_824.0,
+                "t" | "tb" | "tib" => 1_099_511_627_776.0,
+                _ => return None,
+            })
+        })
+        .map(Self)
+        .ok_or_else(|| ParseError::new(text, Self::EXPECTED))
+    }
+}
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(u64, &str); 5] =
+            [(1 << 40, "TB"), (1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"), (1, "B")];
+        print_exact(f, self.0, &UNITS)
+    }
+}
+
+serde_as_text!(Bytes);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_tc_writes_them() {
+        for (text, bytes) in [
+            ("1500", 1500),
+            ("64kb", 65_536),
+            ("128KB", 131_072),
+            ("100MB", 104_857_600),
+            ("1.5k", 1536),
+            ("4MB / 2", 2_097_152),
+            ("3 * 1KB", 3072),
+            ("1e6", 1_000_000),
+        ] {
+            assert_eq!(text.parse(), Ok(Bytes::new(bytes)), "{text}");
+        }
+        for text in ["", "-1", "1 furlong", "KB", "1MB / 0", "1e30", "NaN", "1mbit"] {
+            assert!(text.parse::<Bytes>().is_err(), "{text}");
+        }
+    }
+}
