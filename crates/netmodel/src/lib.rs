@@ -1,2 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a network does to packets: links with rate, delay, queue and loss, and a monitor. No clock, no I/O.
+//! What a network does to packets. No clock and no I/O: `now` is an argument, so that the same
+//! link runs in the simulator's virtual time and in the emulator's real time.
+//!
+//! A [`Link`] is one direction of a wire with a queue in front of it:
+//!
+//! ```text
+//! offer ─▶ queue (taildrop) ─▶ serialisation at `rate` ─▶ loss ─▶ propagation `delay` ─▶ arrival
+//!                                        └─▶ monitor: bytes in bins of time
+//! ```
+//!
+//! Packets keep their order. The unit of account is one packet on the wire: who has super-packets
+//! (TSO, GRO) offers each of their segments. Lengths are those of the IP packet, of either version;
+//! the link adds what its layer 2 costs.
+
+mod link;
+mod loss;
+mod monitor;
+
+pub use link::{Counters, Fate, Link, LinkConfig, QueueLimit, QueueState};
+pub use loss::{Loss, LossModel};
+pub use monitor::Monitor;

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! One direction of a link.
+
+use crate::{Loss, LossModel, Monitor};
+use std::collections::VecDeque;
+use units::{Bytes, Duration, Rate, Timestamp};
+
+/// What one direction of a link is like.
+#[derive(Debug, Clone)]
+pub struct LinkConfig {
+    /// The rate of serialisation; without one, it takes no time and nothing ever queues.
+    pub rate: Option<Rate>,
+    /// Propagation, one way.
+    pub delay: Duration,
+    /// Where the queue ends.
+    pub queue: QueueLimit,
+    /// Loss on the wire, after serialisation: a lost packet has used the link.
+    pub loss: LossModel,
+    /// The longest IP packet that it carries.
+    pub mtu: Bytes,
+    /// What a packet takes on the link beyond its IP length. 14 counts an Ethernet frame as tc
+    /// does; 38 adds preamble, check sequence and inter-frame gap, as the wire does.
+    pub overhead: Bytes,
+    /// The width of the monitor's bins.
+    pub monitor: Duration,
+    /// The seed of the losses.
+    pub seed: u64,
+}
+
+/// Where a taildrop queue ends. Counted are the packets that wait; the one being serialised has
+/// left the queue, as in Linux's pfifo and ns-2's `DropTail`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueueLimit {
+    /// Nowhere.
+    Unlimited,
+    /// At so many packets.
+    Packets(u64),
+    /// At so many bytes on the link, [`LinkConfig::overhead`] included.
+    Bytes(Bytes),
+}
+
+/// What became of an offered packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It arrives.
+    Arrives {
+        /// When its first bit goes onto the wire.
+        starts: Timestamp,
+        /// When its last bit reaches the other end.
+        at: Timestamp,
+    },
+    /// The queue was full.
+    QueueFull,
+    /// Lost on the wire.
+    Lost,
+    /// Longer than the MTU.
+    TooLong,
+}
+
+/// Counts since the start. `offered` is the sum of all other packet counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets offered.
+    pub offered: u64,
+    /// Packets that arrive.
+    pub delivered: u64,
+    /// Packets dropped at the full queue.
+    pub queue_drops: u64,
+    /// Packets lost on the wire.
+    pub losses: u64,
+    /// Packets longer than the MTU.
+    pub too_long: u64,
+    /// Bytes on the link (with overhead) of packets that were serialised, lost ones included.
+    pub carried_bytes: u64,
+    /// Bytes on the link of packets that arrive.
+    pub delivered_bytes: u64,
+    /// The largest number of packets that waited at once.
+    pub queue_max_packets: u64,
+    /// The largest number of bytes that waited at once.
+    pub queue_max_bytes: u64,
+    /// The sum of all times in the queue, for the mean over `offered` less drops.
+    pub queueing: Duration,
+}
+
+/// What waits at a moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct QueueState {
+    /// Packets that wait.
+    pub packets: u64,
+    /// Their bytes on the link.
+    pub bytes: u64,
+}
+
+/// One direction of a link at work.
+#[derive(Debug, Clone)]
+pub struct Link {
+    config: LinkConfig,
+    loss: Loss,
+    monitor: Monitor,
+    counters: Counters,
+    /// Accepted packets whose serialisation had not begun when last looked: when it begins, and
+    /// the bytes. In order of time.
+    waiting: VecDeque<(Timestamp, u64)>,
+    waiting_bytes: u64,
+    /// When the wire is free again: whole nanoseconds, and the rest in units of 1/rate ns, so that
+    /// no rounding accumulates over a busy period.
+    free_at: Timestamp,
+    free_rest: u64,
+    now: Timestamp,
+}
+
+impl Link {
+    /// An idle link at time zero.
+    pub fn new(config: LinkConfig) -> Self {
+        Self {
+            loss: Loss::new(config.loss, config.seed),
+            monitor: Monitor::new(config.monitor),
+            counters: Counters::default(),
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            free_at: Timestamp::ZERO,
+            free_rest: 0,
+            now: Timestamp::ZERO,
+            config,
+        }
+    }
+
+    /// Offers an IP packet of `length` at `now`. Time never runs backwards: an earlier `now` is
+    /// taken as the latest one seen.
+    pub fn offer(&mut self, now: Timestamp, length: Bytes) -> Fate {
+        self.advance(now);
+        self.counters.offered += 1;
+        if length > self.config.mtu {
+            self.counters.too_long += 1;
+            return Fate::TooLong;
+        }
+        let bytes = (length + self.config.overhead).get();
+        if self.must_wait() && !self.has_room(bytes) {
+            self.counters.queue_drops += 1;
+            return Fate::QueueFull;
+        }
+        let (starts, ends) = self.serialise(bytes);
+        self.counters.carried_bytes += bytes;
+        self.monitor.add(ends, bytes);
+        if self.loss.next_is_lost() {
+            self.counters.losses += 1;
+            return Fate::Lost;
+        }
+        self.counters.delivered += 1;
+        self.counters.delivered_bytes += bytes;
+        Fate::Arrives { starts, at: ends + self.config.delay }
+    }
+
+    fn advance(&mut self, now: Timestamp) {
+        self.now = self.now.max(now);
+        while let Some(&(starts, bytes)) = self.waiting.front() {
+            if starts > self.now {
+                break;
+            }
+            self.waiting.pop_front();
+            self.waiting_bytes -= bytes;
+        }
+    }
+
+    fn must_wait(&self) -> bool {
+        self.free_at > self.now
+    }
+
+    fn has_room(&self, bytes: u64) -> bool {
+        match self.config.queue {
+            QueueLimit::Unlimited => true,
+            QueueLimit::Packets(limit) => (self.waiting.len() as u64) < limit,
+            QueueLimit::Bytes(limit) => self.waiting_bytes + bytes <= limit.get(),
+        }
+    }
+
+    /// Puts an accepted packet onto the wire behind the others: when it begins and ends.
+    fn serialise(&mut self, bytes: u64) -> (Timestamp, Timestamp) {
+        let Some(rate) = self.config.rate else { return (self.now, self.now) };
+        if self.must_wait() {
+            self.waiting.push_back((self.free_at, bytes));
+            self.waiting_bytes += bytes;
+            let counters = &mut self.counters;
+            counters.queue_max_packets = counters.queue_max_packets.max(self.waiting.len() as u64);
+            counters.queue_max_bytes = counters.queue_max_bytes.max(self.waiting_bytes);
+            counters.queueing = counters.queueing + self.free_at.since(self.now);
+        } else {
+            self.free_at = self.now;
+            self.free_rest = 0;
+        }
+        let starts = self.free_at;
+        // Fits 64 bits: a packet of 2^32 bytes at 1 bit/s is 3.4e19 - so bound by 128.
+        let work = u128::from(bytes) * 8_000_000_000 + u128::from(self.free_rest);
+        let rate = u128::from(rate.bps());
+        self.free_at = starts + Duration::from_nanos((work / rate) as u64);
+        self.free_rest = (work % rate) as u64;
+        (starts, self.free_at)
+    }
+
+    /// What waits at `now`.
+    pub fn queue(&mut self, now: Timestamp) -> QueueState {
+        self.advance(now);
+        QueueState { packets: self.waiting.len() as u64, bytes: self.waiting_bytes }
+    }
+
+    /// Counts so far.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Bytes over time, each packet counted whole when its last bit leaves onto the wire.
+    pub fn monitor(&self) -> &Monitor {
+        &self.monitor
+    }
+
+    /// What the link is like.
+    pub fn config(&self) -> &LinkConfig {
+        &self.config
+    }
+}
