@@ -4,4 +4,36 @@
 //! Results go to standard output, progress and logs to standard error. Exit codes: 0 done,
 //! 1 failed, 2 wrong usage, 3 the machine lacks something, 4 data did not verify.
 
-fn main() {}
+mod failure;
+mod wan;
+
+use clap::{Parser, Subcommand};
+use failure::Failure;
+use std::process::ExitCode;
+
+/// Moves bulk data over long fat networks as fast as the path allows, and shows why and when that
+/// works.
+#[derive(Parser)]
+#[command(version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// An emulated wide-area network on this machine.
+    #[command(subcommand)]
+    Wan(wan::Command),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = match cli.command {
+        Command::Wan(command) => wan::run(command),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}

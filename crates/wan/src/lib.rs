@@ -1,2 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The netmodel in real time: TAP devices between network namespaces.
+//! The netmodel in real time: a scenario's network on this one machine, between network namespaces
+//! over TAP devices, so that real kernels and real programs run on it.
+//!
+//! [`Wan`] brings a run's network up inside the calling process; control keeps one up in the
+//! background for a person to try programs on; check measures what the emulator really gives
+//! on this machine.
+
+mod check;
+pub mod control;
+mod emulator;
+mod error;
+mod health;
+mod namespace;
+mod network;
+mod superpacket;
+mod sys;
+mod traffic;
+
+pub use check::{LossRow, QueueRow, RateRow, Report, RoundTripRow, check};
+pub use emulator::{LaneState, Snapshot};
+pub use error::WanError;
+pub use health::Health;
+pub use namespace::Namespace;
+pub use network::{Counted, NodeAddress, NodeNetwork, Wan};

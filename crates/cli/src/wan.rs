@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `longhaul wan`.
+
+use crate::failure::Failure;
+use ::wan::{Report, control};
+use std::{ffi::OsString, path::PathBuf};
+use units::Rate;
+
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// Bring a scenario's nodes and links up and leave them up. Of several runs the first is taken.
+    Up {
+        /// The scenario file.
+        file: PathBuf,
+        /// Take the first run of this way.
+        #[arg(long)]
+        way: Option<String>,
+        /// Change a key of the scenario, as in `--set vars.rtt=20ms`.
+        #[arg(long, value_name = "KEY=VALUE")]
+        set: Vec<String>,
+        #[command(flatten)]
+        name: Name,
+    },
+    /// Run a command on a node: `longhaul wan exec client -- curl http://server/`.
+    Exec {
+        #[command(flatten)]
+        name: Name,
+        /// The node.
+        node: String,
+        /// The command and its arguments.
+        #[arg(last = true, required = true)]
+        command: Vec<OsString>,
+    },
+    /// Say what is up, what its links have done, and whether the emulator keeps up.
+    Status {
+        #[command(flatten)]
+        name: Name,
+        /// Print one JSON document.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Take the network down.
+    Down {
+        #[command(flatten)]
+        name: Name,
+    },
+    /// Measure what the emulator really gives on this machine: rate, round trip, loss, queue limit.
+    Check {
+        /// Print one JSON document.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(clap::Args)]
+pub struct Name {
+    /// Which network, where several are up.
+    #[arg(long, default_value = "default")]
+    name: String,
+}
+
+pub fn run(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Up { file, way, set, name } => up(&file, way.as_deref(), &set, &name.name),
+        Command::Exec { name, node, command } => {
+            Err(control::exec(&name.name, &node, &command[0], &command[1..]).into())
+        }
+        Command::Status { name, json } => {
+            let status = control::status_of(&name.name)?;
+            if json {
+                print_json(&status);
+            } else {
+                print_status(&status);
+            }
+            Ok(())
+        }
+        Command::Down { name } => {
+            let status = control::down(&name.name)?;
+            print_status(&status);
+            Ok(())
+        }
+        Command::Check { json } => check(json),
+    }
+}
+
+fn up(
+    file: &std::path::Path,
+    way: Option<&str>,
+    set: &[String],
+    name: &str,
+) -> Result<(), Failure> {
+    let scenario = scenario::load(file, set).map_err(Failure::usage)?;
+    let mut runs = scenario.runs.iter();
+    let wanted = |run: &&scenario::Run| {
+        way.is_none_or(|way| run.way.as_ref().is_some_and(|of_run| of_run.name == way))
+    };
+    let run = runs.find(wanted).ok_or_else(|| {
+        let ways: Vec<&str> = scenario.ways.iter().map(|way| way.name.as_str()).collect();
+        Failure::Usage(format!("the scenario has no such way; it has: {}", ways.join(", ")))
+    })?;
+    if scenario.runs.len() > 1 {
+        eprintln!("taking the first of {} runs: {}", scenario.runs.len(), run.id);
+    }
+    // SAFETY: nothing has started a thread before this.
+    unsafe { control::up(name, run) }?;
+    for node in &run.nodes {
+        println!("{}", node.name);
+    }
+    eprintln!("up; try: longhaul wan exec {} -- ip address", run.nodes[0].name);
+    Ok(())
+}
+
+fn print_status(status: &control::Status) {
+    println!("{} ({}), up {:.0} s, process {}", status.title, status.name, status.up_s, status.pid);
+    for node in &status.nodes {
+        println!("  {:<12} {:<12} {}", node.name, node.ipv4, node.ipv6);
+    }
+    println!(
+        "  {:<28} {:>12} {:>12} {:>8} {:>8} {:>12}",
+        "link", "offered", "delivered", "drops", "losses", "waiting B"
+    );
+    for link in &status.links {
+        println!(
+            "  {:<28} {:>12} {:>12} {:>8} {:>8} {:>12}",
+            link.name,
+            link.offered,
+            link.delivered,
+            link.queue_drops,
+            link.losses,
+            link.queue_bytes
+        );
+    }
+    let health = &status.emulator;
+    println!(
+        "  emulator: {} frames, late by {:.0} us (median), {:.0} us (99 %), {:.0} us (worst)",
+        health.deliveries, health.lateness_p50_us, health.lateness_p99_us, health.lateness_max_us
+    );
+    for fault in &status.faults {
+        println!("  INVALID: {fault}");
+    }
+}
+
+fn check(json: bool) -> Result<(), Failure> {
+    let report = ::wan::check(|what| eprintln!("measuring: {what}"))?;
+    if json {
+        print_json(&report);
+    } else {
+        print_check(&report);
+    }
+    if report.ok {
+        Ok(())
+    } else {
+        Err(Failure::Failed("not every figure is within its limit on this machine, now".into()))
+    }
+}
+
+fn print_check(report: &Report) {
+    let verdict = |ok| if ok { "ok" } else { "NOT WITHIN LIMIT" };
+    let mbps = |bps: f64| format!("{:.1} Mb/s", bps / 1e6);
+    println!("rate, by TCP at 1500 bytes\n  links  given     measured       error     limit");
+    for row in &report.rate {
+        println!(
+            "  {:<6} {:<9} {:<12} {:>7.2} %  {:>5} %  {}",
+            row.links,
+            Rate::bits_per_second(row.rate_bps).to_string(),
+            mbps(row.measured_bps),
+            row.error_percent,
+            row.limit_percent,
+            verdict(row.ok)
+        );
+        for fault in row.emulator.faults() {
+            println!("         {fault}");
+        }
+    }
+    println!(
+        "round trip over one link of 10 ms each way, in us over the configured 20 000\n  \
+         rate      load     median (limit)   99 % (limit)    worst  samples"
+    );
+    for row in &report.round_trip {
+        println!(
+            "  {:<9} {:>4.0} %  {:>7.0} ({:.0})  {:>7.0} ({:.0})  {:>7.0}  {:<7}  {}",
+            Rate::bits_per_second(row.rate_bps).to_string(),
+            row.load_percent,
+            row.median_over_us,
+            row.median_limit_us,
+            row.p99_over_us,
+            row.p99_limit_us,
+            row.max_over_us,
+            row.samples,
+            verdict(row.ok)
+        );
+        for fault in row.emulator.faults() {
+            println!("         {fault}");
+        }
+    }
+    println!("loss of single packets\n  given     sent     lost   99.99 % interval   counted");
+    for row in &report.loss {
+        println!(
+            "  {:<9} {:<8} {:<6} {:>6} to {:<6}   {:>7}    {}",
+            format!("{} %", row.probability * 100.0),
+            row.sent,
+            row.lost,
+            row.interval[0],
+            row.interval[1],
+            row.counted,
+            verdict(row.ok)
+        );
+    }
+    println!("queue, a burst into 10 Mb/s\n  limit     sent   arrived  dropped  most waiting");
+    for row in &report.queue {
+        println!(
+            "  {:<9} {:<6} {:<8} {:<8} {:<12}  {}",
+            row.limit,
+            row.sent,
+            row.arrived,
+            row.dropped,
+            row.most_waiting,
+            verdict(row.ok)
+        );
+    }
+}
+
+fn print_json(document: &impl serde::Serialize) {
+    println!("{}", serde_json::to_string_pretty(document).expect("plain data"));
+}

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The netmodel in real time: one thread that reads frames from devices, offers their segments to
+//! links, and writes what survives to the other end's device when its time has come.
+//!
+//! - A segment's arrival is the moment its frame was read. Its release is computed by the link and
+//!   never early: a frame is written when the last of its segments has arrived.
+//! - A frame delivered spans no more than `max_burst` of link time, so that what a receiver sees
+//!   in one piece is bounded at any rate.
+//! - Sleeping is by `epoll_pwait2` with nanoseconds and a timer slack of one; the last
+//!   [`SPIN`] before a release is spent polling, because waking up takes about as long.
+
+use crate::{
+    health::{Health, Lateness},
+    superpacket::{Cut, Frame, MAX_FRAME},
+    sys,
+};
+use netmodel::{Counters, Fate, Link, LinkConfig};
+use rustix::{
+    event::{EventfdFlags, Timespec, epoll},
+    io::Errno,
+};
+use std::{
+    collections::VecDeque,
+    fs::File,
+    io::{self, IoSlice, Read, Write},
+    ops::Range,
+    os::fd::OwnedFd,
+    sync::{Arc, mpsc},
+    thread::JoinHandle,
+};
+use units::{Bytes, Duration, Timestamp};
+
+/// How long before a release the thread stops sleeping and polls.
+const SPIN: Duration = Duration::from_micros(30);
+/// Frames read from one device before the others and the releases get their turn.
+const READ_BATCH: usize = 32;
+
+/// One direction of a link between two devices.
+pub struct Lane {
+    /// What the link does.
+    pub link: LinkConfig,
+    /// The longest time on the link that one delivered frame may span; zero delivers single packets.
+    pub max_burst: Duration,
+    /// The device whose frames go in.
+    pub from: File,
+    /// The device that frames come out of.
+    pub to: File,
+}
+
+/// What one lane did so far.
+#[derive(Debug, Clone)]
+pub struct LaneState {
+    /// The link's counts.
+    pub counters: Counters,
+    /// The width of the monitor's bins.
+    pub monitor_width: Duration,
+    /// Bytes on the link in each bin since the emulator's start; empty while it runs.
+    pub monitor: Vec<u64>,
+    /// Bytes that wait in the queue.
+    pub queue_bytes: u64,
+}
+
+/// What the emulator did so far.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// When this was taken, since the emulator's start.
+    pub at: Timestamp,
+    /// The lanes, in the order they were given.
+    pub lanes: Vec<LaneState>,
+    /// How it kept up.
+    pub health: Health,
+}
+
+enum Request {
+    Status(mpsc::SyncSender<Snapshot>),
+    Finish(mpsc::SyncSender<Snapshot>),
+    Stop,
+}
+
+/// A running emulator. Dropping it stops the thread.
+pub struct Emulator {
+    requests: mpsc::Sender<Request>,
+    wake: Arc<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+    started: std::time::Instant,
+}
+
+impl Emulator {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// The kernel has no room for an epoll set, an eventfd or a thread.
+    pub fn start(lanes: Vec<Lane>) -> io::Result<Self> {
+        let (requests, inbox) = mpsc::channel();
+        let flags = EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC;
+        let wake = Arc::new(rustix::event::eventfd(0, flags)?);
+        let started = std::time::Instant::now();
+        let epoll = watch(&lanes, &wake)?;
+        let thread = std::thread::Builder::new().name("wan-emulator".into()).spawn({
+            let wake = Arc::clone(&wake);
+            move || Loop::new(lanes, inbox, wake, epoll, started).until_stopped()
+        })?;
+        Ok(Self { requests, wake, thread: Some(thread), started })
+    }
+
+    /// When time zero of the lanes was.
+    pub fn started(&self) -> std::time::Instant {
+        self.started
+    }
+
+    /// What it did so far, without the monitors' bins: copying those would hold packets up.
+    pub fn status(&self) -> Snapshot {
+        self.ask(Request::Status)
+    }
+
+    /// Stops moving packets, for good; answers what it did, with the monitors' bins.
+    pub fn finish(&self) -> Snapshot {
+        self.ask(Request::Finish)
+    }
+
+    fn ask(&self, request: impl FnOnce(mpsc::SyncSender<Snapshot>) -> Request) -> Snapshot {
+        let (answer, state) = mpsc::sync_channel(1);
+        self.request(request(answer));
+        state.recv().expect("the emulator's thread runs until it is finished or dropped")
+    }
+
+    fn request(&self, request: Request) {
+        if self.requests.send(request).is_ok() {
+            // Can only fail when 2^64 wake-ups are pending.
+            let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+        }
+    }
+}
+
+impl Drop for Emulator {
+    fn drop(&mut self) {
+        self.request(Request::Stop);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A frame on its way: written to the lane's device at `release`.
+struct Pending {
+    release: Timestamp,
+    frame: Cut,
+}
+
+struct Running {
+    link: Link,
+    max_burst: Duration,
+    from: File,
+    to: File,
+    pending: VecDeque<Pending>,
+}
+
+struct Loop {
+    lanes: Vec<Running>,
+    inbox: mpsc::Receiver<Request>,
+    wake: Arc<OwnedFd>,
+    epoll: OwnedFd,
+    started: std::time::Instant,
+    lateness: Lateness,
+    write_errors: u64,
+    malformed: u64,
+    real_time: bool,
+    buffer: Box<[u8]>,
+}
+
+/// Tells the wake-up descriptor from the lanes' devices.
+const WAKE: u64 = u64::MAX;
+
+/// An epoll set of the lanes' devices and the wake-up descriptor.
+fn watch(lanes: &[Lane], wake: &OwnedFd) -> io::Result<OwnedFd> {
+    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    let readable = epoll::EventFlags::IN;
+    epoll::add(&epoll, wake, epoll::EventData::new_u64(WAKE), readable)?;
+    for (n, lane) in lanes.iter().enumerate() {
+        epoll::add(&epoll, &lane.from, epoll::EventData::new_u64(n as u64), readable)?;
+    }
+    Ok(epoll)
+}
+
+impl Loop {
+    fn new(
+        lanes: Vec<Lane>,
+        inbox: mpsc::Receiver<Request>,
+        wake: Arc<OwnedFd>,
+        epoll: OwnedFd,
+        started: std::time::Instant,
+    ) -> Self {
+        let lanes = lanes.into_iter().map(Running::new).collect();
+        Self {
+            lanes,
+            inbox,
+            wake,
+            epoll,
+            started,
+            lateness: Lateness::new(),
+            write_errors: 0,
+            malformed: 0,
+            real_time: false,
+            buffer: vec![0; MAX_FRAME].into(),
+        }
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp::ZERO + self.started.elapsed().into()
+    }
+
+    fn until_stopped(&mut self) {
+        self.real_time = sys::be_prompt();
+        let mut events = Vec::with_capacity(self.lanes.len() + 1);
+        loop {
+            let next = self.release_due();
+            let timeout = self.sleep_before(next);
+            events.clear();
+            match epoll::wait(
+                &self.epoll,
+                rustix::buffer::spare_capacity(&mut events),
+                timeout.as_ref(),
+            ) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => panic!("epoll_pwait2 on the emulator's own descriptors: {error}"),
+            }
+            for event in &events {
+                match event.data.u64() {
+                    WAKE => {
+                        if self.answer().is_break() {
+                            return;
+                        }
+                    }
+                    lane => self.read(lane as usize),
+                }
+            }
+        }
+    }
+
+    /// Writes every frame whose time has come, in order of time over all lanes; answers when the
+    /// next one is due.
+    fn release_due(&mut self) -> Option<Timestamp> {
+        loop {
+            let (n, release) = self
+                .lanes
+                .iter()
+                .enumerate()
+                .filter_map(|(n, lane)| lane.pending.front().map(|frame| (n, frame.release)))
+                .min_by_key(|(_, release)| *release)?;
+            let now = self.now();
+            if release > now {
+                return Some(release);
+            }
+            let lane = &mut self.lanes[n];
+            let due = lane.pending.pop_front().expect("the lane has a frame due");
+            let [headers, payload] = due.frame.parts();
+            let written = lane.to.write_vectored(&[IoSlice::new(headers), IoSlice::new(payload)]);
+            self.write_errors += u64::from(written.is_err());
+            self.lateness.add(now.since(release));
+        }
+    }
+
+    /// How long epoll may sleep: until just before the next release, or for ever.
+    fn sleep_before(&self, next: Option<Timestamp>) -> Option<Timespec> {
+        let sleep = next?.since(self.now()).saturating_sub(SPIN);
+        let sleep: std::time::Duration = sleep.into();
+        Some(Timespec::try_from(sleep).expect("a release is years away at most"))
+    }
+
+    /// Reads what a lane's device has and puts it onto the link.
+    fn read(&mut self, lane: usize) {
+        for _ in 0..READ_BATCH {
+            let now = self.now();
+            let lane = &mut self.lanes[lane];
+            let length = match lane.from.read(&mut self.buffer) {
+                Ok(length) => length,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // The device was taken down: nothing comes from it until it is up again.
+                Err(_) => return,
+            };
+            match Frame::parse(&self.buffer[..length]) {
+                Ok(frame) if frame.is_multicast() => {}
+                Ok(frame) => lane.offer(now, &frame),
+                Err(_) => self.malformed += 1,
+            }
+        }
+    }
+
+    fn answer(&mut self) -> std::ops::ControlFlow<()> {
+        let mut count = [0; 8];
+        let _ = rustix::io::read(&self.wake, &mut count);
+        while let Ok(request) = self.inbox.try_recv() {
+            match request {
+                // Who asked may have gone; that is no concern of ours.
+                Request::Status(answer) => drop(answer.try_send(self.snapshot(false))),
+                Request::Finish(answer) => {
+                    let _ = answer.try_send(self.snapshot(true));
+                    return std::ops::ControlFlow::Break(());
+                }
+                Request::Stop => return std::ops::ControlFlow::Break(()),
+            }
+        }
+        std::ops::ControlFlow::Continue(())
+    }
+
+    fn snapshot(&mut self, with_bins: bool) -> Snapshot {
+        let at = self.now();
+        let cpu = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        let health = Health {
+            write_errors: self.write_errors,
+            malformed: self.malformed,
+            cpu_s: cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9,
+            real_time: self.real_time,
+            ..Health::new(&self.lateness)
+        };
+        let lanes = self.lanes.iter_mut().map(|lane| LaneState {
+            queue_bytes: lane.link.queue(at).bytes,
+            counters: *lane.link.counters(),
+            monitor_width: lane.link.monitor().width(),
+            monitor: if with_bins { lane.link.monitor().bins().to_vec() } else { Vec::new() },
+        });
+        Snapshot { at, lanes: lanes.collect(), health }
+    }
+}
+
+impl Running {
+    fn new(lane: Lane) -> Self {
+        let Lane { link, max_burst, from, to } = lane;
+        Self { link: Link::new(link), max_burst, from, to, pending: VecDeque::new() }
+    }
+
+    /// Offers each segment of a frame, and queues runs of neighbours that survive for delivery.
+    fn offer(&mut self, now: Timestamp, frame: &Frame) {
+        let mut run: Option<Run> = None;
+        for n in 0..frame.segments() {
+            let fate = self.link.offer(now, Bytes::new(frame.ip_length(n) as u64));
+            let Fate::Arrives { starts, at } = fate else {
+                self.deliver(frame, run.take());
+                continue;
+            };
+            // Serialisation of this run up to and with this segment; propagation cancels out.
+            let ends = at - self.link.config().delay;
+            match &mut run {
+                Some(run) if ends.since(run.starts) <= self.max_burst => {
+                    run.segments.end = n + 1;
+                    run.release = at;
+                }
+                _ => {
+                    self.deliver(frame, run.take());
+                    run = Some(Run { starts, segments: n..n + 1, release: at });
+                }
+            }
+        }
+        self.deliver(frame, run);
+    }
+
+    fn deliver(&mut self, frame: &Frame, run: Option<Run>) {
+        if let Some(run) = run {
+            self.pending
+                .push_back(Pending { release: run.release, frame: frame.cut(run.segments) });
+        }
+    }
+}
+
+/// Neighbouring segments of one frame that are delivered together.
+struct Run {
+    starts: Timestamp,
+    segments: Range<usize>,
+    release: Timestamp,
+}

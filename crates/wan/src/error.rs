@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What can go wrong between a scenario and a network that is up.
+
+use std::io;
+
+/// Why an emulated network could not be brought up, used or taken down.
+#[derive(Debug, thiserror::Error)]
+pub enum WanError {
+    /// The machine lacks something; the text says what and how to get it.
+    #[error("{0}")]
+    Lacks(String),
+    /// A node was named that the network doesn't have.
+    #[error("there is no node \"{name}\"; there are: {}", known.join(", "))]
+    NoSuchNode {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: Vec<String>,
+    },
+    /// A setting of the kernel's was not taken: the scenario asks for what this kernel lacks.
+    #[error("node {node}: the kernel refused {key} = \"{value}\": {error}")]
+    Sysctl {
+        /// The node.
+        node: String,
+        /// The setting.
+        key: String,
+        /// The value.
+        value: String,
+        /// The kernel's answer.
+        error: io::Error,
+    },
+    /// iproute2 refused to configure a node.
+    #[error("node {node}: ip: {message}")]
+    Configure {
+        /// The node.
+        node: String,
+        /// What ip said.
+        message: String,
+    },
+    /// A system call failed that should not on a working machine.
+    #[error("could not {what}: {error}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// The kernel's answer.
+        error: io::Error,
+    },
+    /// A command on a node could not be started.
+    #[error("could not run {program}: {error}")]
+    Command {
+        /// What was to be run.
+        program: String,
+        /// The kernel's answer.
+        error: io::Error,
+    },
+    /// No network of that name is up, or one is already.
+    #[error("{0}")]
+    State(String),
+}
+
+impl WanError {
+    pub(crate) fn system(what: &'static str, error: io::Error) -> Self {
+        Self::System { what, error }
+    }
+
+    pub(crate) fn no_namespace(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::PermissionDenied => {
+                Self::Lacks("network namespaces take root here: run this with sudo".to_owned())
+            }
+            _ => Self::Lacks(format!(
+                "this kernel makes no network namespace ({error}): it needs CONFIG_NET_NS"
+            )),
+        }
+    }
+
+    pub(crate) fn no_tap(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::NotFound => Self::Lacks(
+                "there is no /dev/net/tun: load the module tun (modprobe tun), or give the \
+                 container that device"
+                    .to_owned(),
+            ),
+            io::ErrorKind::PermissionDenied => {
+                Self::Lacks("TAP devices take root here: run this with sudo".to_owned())
+            }
+            _ => Self::system("make a TAP device", error),
+        }
+    }
+}

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! TCP super-packets: what a TAP with the virtio-net header hands over when the sender leaves
+//! segmentation to the device (TSO).
+//!
+//! A frame from the device is `virtio-net header | Ethernet | IPv4 or IPv6 | TCP | payload`. Where
+//! the header says so, the payload is up to 64 KB that stand for many segments of `gso_size` bytes.
+//! The link accounts for each of them; what survives is delivered as super-packets of neighbouring
+//! segments, each cut out by [`Frame::cut`] with new lengths, sequence number, flags and checksums,
+//! as the kernel's own segmentation (`tcp_gso_segment`) sets them.
+
+use std::{ops::Range, rc::Rc};
+
+/// Bytes of the virtio-net header (the ten of the legacy layout, which is TUN's default).
+pub const VNET_LEN: usize = 10;
+const ETHERNET_LEN: usize = 14;
+/// virtio-net, Ethernet, and the longest IP and TCP headers that a stack sends with TSO.
+const MAX_HEADERS: usize = VNET_LEN + ETHERNET_LEN + 120 + 60;
+/// The longest frame a device hands over.
+pub const MAX_FRAME: usize = VNET_LEN + ETHERNET_LEN + 65_535;
+
+const VNET_NEEDS_CSUM: u8 = 1;
+const VNET_GSO_TCPV4: u8 = 1;
+const VNET_GSO_TCPV6: u8 = 4;
+const VNET_GSO_ECN: u8 = 0x80;
+const TCP_FIN: u8 = 0x01;
+const TCP_PSH: u8 = 0x08;
+const TCP_CWR: u8 = 0x80;
+
+/// One frame as read from a device, whole.
+#[derive(Debug, Clone)]
+pub struct Frame {
+    bytes: Rc<[u8]>,
+    train: Option<Train>,
+}
+
+/// The segments of a super-packet.
+#[derive(Debug, Clone, Copy)]
+struct Train {
+    v6: bool,
+    /// Where the TCP header begins, counted from the frame's first byte.
+    tcp: usize,
+    /// Where the payload begins.
+    payload: usize,
+    /// Payload bytes of each segment but the last.
+    gso_size: usize,
+    segments: usize,
+}
+
+/// A frame that can't be what a kernel hands over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a frame from the device has damaged or unknown headers")]
+pub struct Malformed;
+
+impl Frame {
+    /// Reads a frame's headers.
+    ///
+    /// # Errors
+    /// The frame is too short for its headers, or a super-packet of a kind that was not offered to
+    /// the kernel (only TCP over IPv4 and IPv6 is).
+    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+        if bytes.len() < VNET_LEN + ETHERNET_LEN {
+            return Err(Malformed);
+        }
+        let train = match bytes[1] & !VNET_GSO_ECN {
+            0 => None,
+            VNET_GSO_TCPV4 => Some(Train::parse(bytes, false)?),
+            VNET_GSO_TCPV6 => Some(Train::parse(bytes, true)?),
+            _ => return Err(Malformed),
+        };
+        Ok(Self { bytes: bytes.into(), train })
+    }
+
+    /// Whether the frame is addressed to a group. The links carry none: they join two hosts that
+    /// know each other, and what the kernel sends to groups by itself (multicast listener reports)
+    /// would only spoil the counts.
+    pub fn is_multicast(&self) -> bool {
+        self.bytes[VNET_LEN] & 1 != 0
+    }
+
+    /// How many packets this is on the wire.
+    pub fn segments(&self) -> usize {
+        self.train.map_or(1, |train| train.segments)
+    }
+
+    /// The IP length of the n-th of them in bytes.
+    pub fn ip_length(&self, segment: usize) -> usize {
+        let ip = VNET_LEN + ETHERNET_LEN;
+        match &self.train {
+            None => self.bytes.len() - ip,
+            Some(train) => {
+                train.payload - ip + train.range(segment..segment + 1, &self.bytes).len()
+            }
+        }
+    }
+
+    /// Neighbouring segments as a frame of their own, ready to write to the other device.
+    pub fn cut(&self, segments: Range<usize>) -> Cut {
+        let Some(train) = self.train else {
+            return Cut {
+                headers: [0; MAX_HEADERS],
+                headers_len: 0,
+                payload: 0..self.bytes.len(),
+                frame: Rc::clone(&self.bytes),
+            };
+        };
+        let payload = train.range(segments.clone(), &self.bytes);
+        let mut headers = [0; MAX_HEADERS];
+        headers[..train.payload].copy_from_slice(&self.bytes[..train.payload]);
+        train.rewrite(&mut headers[..train.payload], &segments, payload.len());
+        Cut { headers, headers_len: train.payload, payload, frame: Rc::clone(&self.bytes) }
+    }
+}
+
+/// A frame to deliver: its own headers, and payload shared with the super-packet it came out of.
+#[derive(Debug, Clone)]
+pub struct Cut {
+    headers: [u8; MAX_HEADERS],
+    headers_len: usize,
+    payload: Range<usize>,
+    frame: Rc<[u8]>,
+}
+
+impl Cut {
+    /// The two parts to write, in order.
+    pub fn parts(&self) -> [&[u8]; 2] {
+        [&self.headers[..self.headers_len], &self.frame[self.payload.clone()]]
+    }
+}
+
+impl Train {
+    fn parse(bytes: &[u8], v6: bool) -> Result<Self, Malformed> {
+        // csum_start (of NEEDS_CSUM, which every super-packet has) is where TCP begins, behind any
+        // IPv6 extension headers.
+        let tcp = VNET_LEN + usize::from(u16::from_ne_bytes([bytes[6], bytes[7]]));
+        let gso_size = usize::from(u16::from_ne_bytes([bytes[4], bytes[5]]));
+        let shortest_ip = if v6 { 40 } else { 20 };
+        let sound = bytes[0] & VNET_NEEDS_CSUM != 0
+            && gso_size > 0
+            && tcp >= VNET_LEN + ETHERNET_LEN + shortest_ip
+            && bytes.len() > tcp + 20;
+        if !sound {
+            return Err(Malformed);
+        }
+        let payload = tcp + usize::from(bytes[tcp + 12] >> 4) * 4;
+        if payload < tcp + 20 || payload > MAX_HEADERS || payload >= bytes.len() {
+            return Err(Malformed);
+        }
+        let segments = (bytes.len() - payload).div_ceil(gso_size);
+        Ok(Self { v6, tcp, payload, gso_size, segments })
+    }
+
+    fn range(&self, segments: Range<usize>, bytes: &[u8]) -> Range<usize> {
+        let at = |n: usize| (self.payload + n * self.gso_size).min(bytes.len());
+        at(segments.start)..at(segments.end)
+    }
+
+    /// Makes the headers of the whole train those of some of its segments.
+    fn rewrite(&self, headers: &mut [u8], segments: &Range<usize>, payload_len: usize) {
+        if segments.len() == 1 {
+            // No longer a super-packet: gso_type none, gso_size 0. NEEDS_CSUM stays.
+            headers[1] = 0;
+            headers[4..6].fill(0);
+        }
+        let ip = VNET_LEN + ETHERNET_LEN;
+        let tcp_len = self.payload - self.tcp + payload_len;
+        let (addresses, tcp) = (ip..self.tcp, self.tcp);
+        if self.v6 {
+            let length = (self.tcp - ip - 40 + tcp_len) as u16;
+            headers[ip + 4..ip + 6].copy_from_slice(&length.to_be_bytes());
+        } else {
+            let length = (self.tcp - ip + tcp_len) as u16;
+            headers[ip + 2..ip + 4].copy_from_slice(&length.to_be_bytes());
+            let id = u16::from_be_bytes([headers[ip + 4], headers[ip + 5]]);
+            let id = id.wrapping_add(segments.start as u16);
+            headers[ip + 4..ip + 6].copy_from_slice(&id.to_be_bytes());
+            headers[ip + 10..ip + 12].fill(0);
+            let checksum = !fold(sum(&headers[addresses.clone()]));
+            headers[ip + 10..ip + 12].copy_from_slice(&checksum.to_be_bytes());
+        }
+        let sequence = u32::from_be_bytes(headers[tcp + 4..tcp + 8].try_into().expect("four"));
+        let sequence = sequence.wrapping_add((segments.start * self.gso_size) as u32);
+        headers[tcp + 4..tcp + 8].copy_from_slice(&sequence.to_be_bytes());
+        if segments.end < self.segments {
+            headers[tcp + 13] &= !(TCP_FIN | TCP_PSH);
+        }
+        if segments.start > 0 {
+            headers[tcp + 13] &= !TCP_CWR;
+        }
+        // With NEEDS_CSUM the field holds the sum over the pseudo-header; who needs the rest of the
+        // checksum adds it.
+        let pair = if self.v6 { ip + 8..ip + 40 } else { ip + 12..ip + 20 };
+        let pseudo = sum(&headers[pair]) + 6 + tcp_len as u32;
+        headers[tcp + 16..tcp + 18].copy_from_slice(&fold(pseudo).to_be_bytes());
+    }
+}
+
+/// The sum of the 16-bit words, not yet folded. Headers are even in length and short enough.
+fn sum(bytes: &[u8]) -> u32 {
+    bytes.chunks_exact(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]]))).sum()
+}
+
+fn fold(sum: u32) -> u16 {
+    let sum = (sum >> 16) + (sum & 0xffff);
+    (sum + (sum >> 16)) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A super-packet as the kernel writes it, built by hand.
+    fn super_packet(v6: bool, gso_size: u16, payload: &[u8], flags: u8) -> Vec<u8> {
+        let ip_len: u16 = if v6 { 40 } else { 20 };
+        let kind = if v6 { VNET_GSO_TCPV6 } else { VNET_GSO_TCPV4 };
+        let mut frame = vec![VNET_NEEDS_CSUM, kind];
+        for field in [14 + ip_len + 32, gso_size, 14 + ip_len, 16] {
+            frame.extend(field.to_ne_bytes());
+        }
+        frame.extend([2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1]);
+        let tcp_len = 32 + payload.len() as u16;
+        if v6 {
+            frame.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
+            frame.extend(tcp_len.to_be_bytes());
+            frame.extend([6, 64]);
+            frame.extend((0..32).map(|n| n * 7 + 1));
+        } else {
+            frame.extend([0x08, 0x00, 0x45, 0]);
+            frame.extend((20 + tcp_len).to_be_bytes());
+            frame.extend([0xff, 0xfe, 0x40, 0, 64, 6, 0, 0, 10, 110, 0, 1, 10, 110, 0, 2]);
+        }
+        frame.extend([0x00, 0x50, 0x12, 0x34, 0xff, 0xff, 0xff, 0x00, 0, 0, 0, 9, 0x80, flags]);
+        frame.extend([1, 2, 0, 0, 0, 0, 1, 1, 8, 10, 1, 2, 3, 4, 5, 6, 7, 8]);
+        frame.extend(payload);
+        frame
+    }
+
+    fn bytes_of(cut: &Cut) -> Vec<u8> {
+        cut.parts().concat()
+    }
+
+    proptest! {
+        /// Any division into neighbouring runs carries the same bytes at the right sequence
+        /// numbers, with right lengths and header checksums, and flags where they belong.
+        #[test]
+        fn cutting_loses_and_invents_nothing(
+            v6: bool,
+            gso_size in 500u16..9000,
+            payload in prop::collection::vec(any::<u8>(), 1..65_000),
+            cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8),
+        ) {
+            let flags = TCP_FIN | TCP_PSH | TCP_CWR | 0x10;
+            let frame = Frame::parse(&super_packet(v6, gso_size, &payload, flags)).unwrap();
+            prop_assert_eq!(frame.segments(), payload.len().div_ceil(usize::from(gso_size)));
+            let mut edges: Vec<usize> = cuts.iter().map(|c| c.index(frame.segments() + 1)).collect();
+            edges.extend([0, frame.segments()]);
+            edges.sort_unstable();
+            edges.dedup();
+            let ip_len = if v6 { 40 } else { 20 };
+            let tcp = VNET_LEN + ETHERNET_LEN + ip_len;
+            let mut joined = Vec::new();
+            for edge in edges.windows(2) {
+                let segments = edge[0]..edge[1];
+                let cut = bytes_of(&frame.cut(segments.clone()));
+                let sequence = u32::from_be_bytes(cut[tcp + 4..tcp + 8].try_into().unwrap());
+                prop_assert_eq!(sequence, 0xffff_ff00_u32.wrapping_add(joined.len() as u32));
+                let body = &cut[tcp + 32..];
+                let length = usize::from(u16::from_be_bytes(if v6 { [cut[28], cut[29]] } else { [cut[26], cut[27]] }));
+                prop_assert_eq!(length, 32 + body.len() + if v6 { 0 } else { 20 });
+                if !v6 {
+                    prop_assert_eq!(fold(sum(&cut[24..44])), 0xffff, "IPv4 header checksum");
+                    let id = u16::from_be_bytes([cut[28], cut[29]]);
+                    prop_assert_eq!(id, 0xfffe_u16.wrapping_add(segments.start as u16));
+                }
+                let last = segments.end == frame.segments();
+                prop_assert_eq!(cut[tcp + 13] & (TCP_FIN | TCP_PSH) != 0, last);
+                prop_assert_eq!(cut[tcp + 13] & TCP_CWR != 0, segments.start == 0);
+                prop_assert_eq!(cut[1] != 0, segments.len() > 1, "one segment is no super-packet");
+                let lengths: usize = segments.map(|n| frame.ip_length(n) - ip_len - 32).sum();
+                prop_assert_eq!(lengths, body.len());
+                joined.extend_from_slice(body);
+            }
+            prop_assert_eq!(joined, payload);
+        }
+
+        #[test]
+        fn damaged_frames_are_refused_or_read(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            if let Ok(frame) = Frame::parse(&bytes) {
+                for n in 0..frame.segments() {
+                    let _ = (frame.ip_length(n), frame.cut(n..n + 1));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_single_packet_goes_on_as_it_came() {
+        let mut bytes = super_packet(false, 1448, &[1, 2, 3], 0x10);
+        bytes[1] = 0;
+        let frame = Frame::parse(&bytes).unwrap();
+        assert_eq!((frame.segments(), frame.ip_length(0)), (1, 20 + 32 + 3));
+        assert_eq!(bytes_of(&frame.cut(0..1)), bytes);
+    }
+}

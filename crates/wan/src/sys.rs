@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The few system calls that no library in use wraps: every `unsafe` of this room is here.
+
+use std::{
+    ffi::CString,
+    fs::{File, OpenOptions},
+    io,
+    os::{
+        fd::{AsRawFd, BorrowedFd},
+        unix::fs::OpenOptionsExt,
+    },
+};
+
+fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// Opens a TAP device of that name in the calling thread's network namespace, with the virtio-net
+/// header, checksum offload and TCP segmentation offload. It lives as long as the file.
+pub fn open_tap(name: &str) -> io::Result<File> {
+    const TUN_F_CSUM: libc::c_uint = 0x01;
+    const TUN_F_TSO4: libc::c_uint = 0x02;
+    const TUN_F_TSO6: libc::c_uint = 0x04;
+    const TUN_F_TSO_ECN: libc::c_uint = 0x08;
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open("/dev/net/tun")?;
+    // SAFETY: ifreq is plain data; zero is a valid value of each of its fields.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    let name = CString::new(name).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let name = name.as_bytes_with_nul();
+    if name.len() > request.ifr_name.len() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(name) {
+        *to = from.cast_signed();
+    }
+    let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
+    request.ifr_ifru.ifru_flags = flags as libc::c_short;
+    let offloads = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN;
+    // SAFETY: TUNSETIFF reads and writes an ifreq, which `request` is, and keeps no pointer to it;
+    // TUNSETOFFLOAD takes its argument by value.
+    unsafe {
+        check(libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request))?;
+        check(libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD, libc::c_ulong::from(offloads)))?;
+    }
+    Ok(file)
+}
+
+/// Puts the calling thread into a new network namespace.
+pub fn unshare_network() -> io::Result<()> {
+    // SAFETY: no memory is involved; only this thread's namespace changes.
+    check(unsafe { libc::unshare(libc::CLONE_NEWNET) }).map(drop)
+}
+
+/// Puts the calling thread into the network namespace behind a file descriptor.
+/// Async-signal-safe, so usable between fork and exec.
+pub fn enter_network(namespace: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: no memory is involved; only this thread's namespace changes.
+    check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
+}
+
+/// Gives the calling process mounts of its own, and there puts `hosts` in place of `/etc/hosts`
+/// (a system without that file keeps what it has). Async-signal-safe.
+pub fn private_hosts(hosts: &std::ffi::CStr) -> io::Result<()> {
+    let none = std::ptr::null();
+    // SAFETY: all pointers are null or to strings that outlive the calls.
+    unsafe {
+        check(libc::unshare(libc::CLONE_NEWNS))?;
+        let flags = libc::MS_REC | libc::MS_SLAVE;
+        check(libc::mount(none, c"/".as_ptr(), none, flags, none.cast()))?;
+        libc::mount(hosts.as_ptr(), c"/etc/hosts".as_ptr(), none, libc::MS_BIND, none.cast());
+    }
+    Ok(())
+}
+
+/// Has the kernel kill the calling process when the thread that made it ends. Async-signal-safe.
+pub fn die_with_parent() -> io::Result<()> {
+    // SAFETY: PR_SET_PDEATHSIG takes a signal number by value.
+    check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) }).map(drop)
+}
+
+/// Makes the calling thread's timers precise, and gives it real-time priority where that is
+/// permitted. Answers whether it was.
+pub fn be_prompt() -> bool {
+    let parameters = libc::sched_param { sched_priority: 10 };
+    // SAFETY: PR_SET_TIMERSLACK takes nanoseconds by value; the parameters outlive the call.
+    unsafe {
+        libc::prctl(libc::PR_SET_TIMERSLACK, 1);
+        libc::sched_setscheduler(
+            0,
+            libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK,
+            &raw const parameters,
+        ) == 0
+    }
+}
+
+/// Caps what a TCP socket sends by pacing, in bytes a second.
+pub fn set_max_pacing_rate(socket: BorrowedFd<'_>, bytes_per_second: u64) -> io::Result<()> {
+    // SAFETY: the option is a 64-bit integer that outlives the call.
+    check(unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MAX_PACING_RATE,
+            (&raw const bytes_per_second).cast(),
+            size_of::<u64>() as libc::socklen_t,
+        )
+    })
+    .map(drop)
+}
+
+/// When the kernel received the packet that was last read from a socket, by the real-time clock.
+/// The first call only switches time-stamping on, and fails.
+pub fn receive_time(socket: BorrowedFd<'_>) -> io::Result<std::time::Duration> {
+    // As asm-generic/sockios.h has it for 64-bit systems.
+    const SIOCGSTAMPNS: libc::c_ulong = 0x8907;
+    let mut at = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the ioctl writes one timespec.
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCGSTAMPNS, &raw mut at) })?;
+    Ok(std::time::Duration::new(at.tv_sec as u64, at.tv_nsec as u32))
+}
+
+/// Splits the process in two. In the child, the result is `None`, the session is its own, and
+/// standard input, output and error are `/dev/null`.
+///
+/// # Safety
+/// The process must have one thread only.
+pub unsafe fn fork_into_background() -> io::Result<Option<libc::pid_t>> {
+    // SAFETY: with one thread, no lock can be held by another at the moment of the fork.
+    let pid = check(unsafe { libc::fork() })?;
+    if pid > 0 {
+        return Ok(Some(pid));
+    }
+    let null = OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    // SAFETY: descriptors 0 to 2 are the process's own to replace.
+    unsafe {
+        check(libc::setsid())?;
+        for standard in 0..3 {
+            check(libc::dup2(null.as_raw_fd(), standard))?;
+        }
+    }
+    Ok(None)
+}
