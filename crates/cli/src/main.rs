@@ -4,11 +4,16 @@
 //! Results go to standard output, progress and logs to standard error. Exit codes: 0 done,
 //! 1 failed, 2 wrong usage, 3 the machine lacks something, 4 data did not verify.
 
+mod demo;
+mod depot;
 mod failure;
+mod lab;
+mod origin;
+mod report;
+mod results;
 mod wan;
 
 use clap::{Parser, Subcommand};
-use failure::Failure;
 use std::process::ExitCode;
 
 /// Moves bulk data over long fat networks as fast as the path allows, and shows why and when that
@@ -22,14 +27,25 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Demo(demo::DemoArgs),
+    Depot(depot::DepotArgs),
+    Origin(origin::OriginArgs),
+    /// Run scenarios and archive what was measured.
+    #[command(subcommand)]
+    Lab(lab::Command),
+    Report(report::ReportArgs),
     /// An emulated wide-area network on this machine.
     #[command(subcommand)]
     Wan(wan::Command),
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    let result = match cli.command {
+    let result = match Cli::parse().command {
+        Command::Demo(args) => demo::run(&args),
+        Command::Depot(args) => depot::run(args),
+        Command::Origin(args) => origin::run(args),
+        Command::Lab(command) => lab::run(command),
+        Command::Report(args) => report::run(&args),
         Command::Wan(command) => wan::run(command),
     };
     match result {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `longhaul wan`.
 
-use crate::failure::Failure;
+use crate::{failure::Failure, results::print_json};
 use ::wan::{Report, control};
 use std::{ffi::OsString, path::PathBuf};
 use units::Rate;
@@ -218,8 +218,4 @@ fn print_check(report: &Report) {
             verdict(row.ok)
         );
     }
-}
-
-fn print_json(document: &impl serde::Serialize) {
-    println!("{}", serde_json::to_string_pretty(document).expect("plain data"));
 }

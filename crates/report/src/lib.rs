@@ -1,2 +1,77 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Records to one self-contained HTML page.
+//!
+//! ```text
+//! records ─ run ─► group (scenario title) ─► cells (point x way x client) ─► page
+//!            └─ traces (downsampled) ──────► JSON in the page ─► assets/report.js draws with uPlot
+//! ```
+//! Text, tables and dot strips are made here and need no script; the charts are drawn in the
+//! browser. The rules:
+//!
+//! - The page makes no request: styles, script, chart library and data are in it, and its content
+//!   security policy forbids the rest.
+//! - Every text from a record is escaped (by maud in the HTML, by [`page`] in the JSON).
+//! - A run that does not count is shown, in red and with its reasons, and is in no median.
+//! - The same records give the same page: no clock, no randomness.
+
+mod format;
+mod group;
+mod headline;
+mod page;
+mod run;
+mod sweep;
+mod traces;
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+/// A report that could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A record cannot be read.
+    #[error(transparent)]
+    Record(#[from] record::Error),
+    /// There is nothing to report on: the folder is not one that records were written into.
+    #[error("there is no record at or below {}", .0.display())]
+    Empty(PathBuf),
+    /// The page cannot be written: disk full, or the caller may not.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// The page's path.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
+
+/// What a page was made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Written {
+    /// Records read.
+    pub runs: usize,
+    /// Those that do not count.
+    pub invalid: usize,
+    /// The page's size in bytes.
+    pub page_bytes: usize,
+}
+
+/// Reads all records at and below `dir` and writes one HTML page to `out`.
+///
+/// # Errors
+/// There is no record, one cannot be read, or the page cannot be written.
+pub fn write(dir: &Path, out: &Path) -> Result<Written, Error> {
+    let mut runs = Vec::new();
+    for folder in record::find_records(dir)? {
+        // One record's series at a time: together they may not fit into memory.
+        runs.push(run::Run::new(record::Record::open(&folder)?));
+    }
+    if runs.is_empty() {
+        return Err(Error::Empty(dir.to_owned()));
+    }
+    let counts = (runs.len(), runs.iter().filter(|run| !run.manifest.valid).count());
+    let page = page::render(&group::group(runs));
+    fs::write(out, &page).map_err(|source| Error::Write { path: out.to_owned(), source })?;
+    Ok(Written { runs: counts.0, invalid: counts.1, page_bytes: page.len() })
+}

@@ -1,2 +1,38 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The scenario file: parse, validate, expand a sweep into concrete runs.
+//!
+//! A scenario describes nodes, links and flows once; named ways, a sweep and a repeat count make
+//! many runs of it. The file's keys are documented in `docs/scenario.md`. From text to runs:
+//!
+//! 1. `document`: TOML becomes a tree of values, each of which knows its [`Place`], a line of the
+//!    file or a `--set`.
+//! 2. `outline`: what belongs to the whole scenario: title, repeats, ways, axes, references.
+//! 3. `expand`: for each way and each point of the sweep a copy of the tree, changed by the way,
+//!    the point and the `--set`s in this order (`keys`), its `${...}` filled in (`vars`).
+//! 4. `network`: that copy read key by key (`fields`), so that one pass finds every problem.
+//! 5. `resolve`: names checked, paths computed (`routes`), queues and buffers sized from rate and
+//!    delay.
+//!
+//! Everything but [`load`] is pure: no I/O, no clock, and the same text gives the same runs.
+
+mod diagnostics;
+mod document;
+mod expand;
+mod fields;
+mod json;
+mod keys;
+mod network;
+mod outline;
+mod resolve;
+mod routes;
+mod run;
+mod scenario;
+mod suggest;
+mod vars;
+
+pub use diagnostics::{Diagnostics, Place, Problem};
+pub use routes::Routes;
+pub use run::{
+    Client, Direction, Family, Flow, Hop, Link, Loss, Node, Queue, Reference, Run, Setting, Way,
+};
+pub use scenario::{Axis, Scenario, load};

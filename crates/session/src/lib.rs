@@ -1,2 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! HTTP signalling: wire format and rules of a route through depots. No I/O.
+//! HTTP signalling: wire format and rules of a route through depots. No I/O, no clock.
+//!
+//! An ordinary client asks the origin; the origin answers 302 with a [`Route`] in the URL; the
+//! client asks a depot; each depot takes one [`Step`] along the route: it leads the client on to
+//! the next depot, or it fetches through the rest of the chain (Augusto et al., section 4). The
+//! module [`message`] says how the heads of requests and responses change on the way and how
+//! long a body is. `docs/protocol.md` is the specification; a test holds it to this code.
+//!
+//! Limits: GET and HEAD only; origins over plain HTTP (an `https` origin is understood but
+//! nothing here speaks TLS).
+
+mod authority;
+mod depot_id;
+pub mod message;
+mod origin;
+mod route;
+mod step;
+
+pub use authority::{Authority, AuthorityError, Host};
+pub use depot_id::{DepotId, DepotIdError};
+pub use origin::{OriginError, OriginUrl, Scheme};
+pub use route::{Form, MAX_DEPOTS, MAX_ROUTE_LEN, PREFIX, Redirect, Route, RouteError};
+pub use step::{Fetch, Step};
+
+/// The port of a depot where none is named.
+pub const DEPOT_PORT: u16 = 3880;

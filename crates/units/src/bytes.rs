@@ -11,7 +11,8 @@ pub struct Bytes(u64);
 impl Bytes {
     /// None at all.
     pub const ZERO: Self = Self(0);
-    pub(crate) const EXPECTED: &str = "a size in bytes, as in 1500, 128KB or 100MB (k = 1024)";
+    /// What a text must be to be read as one, with examples: completes "x is not ...".
+    pub const EXPECTED: &str = "a size in bytes, as in 1500, 128KB or 100MB (k = 1024)";
 
     /// So many bytes.
     pub const fn new(bytes: u64) -> Self {
@@ -91,6 +92,8 @@ mod tests {
             ("1.5k", 1536),
             ("4MB / 2", 2_097_152),
             ("3 * 1KB", 3072),
+            ("3 * 5", 15),
+            ("4KB - 96", 4000),
             ("1e6", 1_000_000),
         ] {
             assert_eq!(text.parse(), Ok(Bytes::new(bytes)), "{text}");

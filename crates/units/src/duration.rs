@@ -17,7 +17,8 @@ pub struct Duration(u64);
 impl Duration {
     /// No time at all.
     pub const ZERO: Self = Self(0);
-    pub(crate) const EXPECTED: &str = "a time with its unit, as in 90ms, 250us or 1.5s";
+    /// What a text must be to be read as one, with examples: completes "x is not ...".
+    pub const EXPECTED: &str = "a time with its unit, as in 90ms, 250us or 1.5s";
 
     /// So many nanoseconds.
     pub const fn from_nanos(nanos: u64) -> Self {
@@ -88,8 +89,6 @@ impl FromStr for Duration {
                 _ => return None,
             })
         })
-        // "0" alone means the same in every unit.
-        .or_else(|| (text.trim() == "0").then_some(0))
         .map(Self)
         .ok_or_else(|| ParseError::new(text, Self::EXPECTED))
     }
@@ -159,10 +158,35 @@ mod tests {
             ("7ns", 7),
             ("2min", 120_000_000_000),
             ("0", 0),
+            ("0 / 2", 0),
+            ("90ms / 2 - 2 * 3ms", 39_000_000),
+            ("1e-3s + 500us", 1_500_000),
+            ("2 * 90ms / 4", 45_000_000),
+            ("90ms - 90ms", 0),
         ] {
             assert_eq!(text.parse(), Ok(Duration(nanos)), "{text}");
         }
-        for text in ["", "90", "-3ms", "3 parsecs", "ms"] {
+        for text in [
+            "",
+            "90",
+            "-3ms",
+            "3 parsecs",
+            "ms",
+            "5ms - 6ms",
+            "5ms + -3ms",
+            "5ms +",
+            "5ms -6ms",
+            "5ms - 3",
+            "5ms * 3ms",
+            "5 / 3ms",
+            "5ms / 0",
+            "5ms / -1",
+            "-5ms * -1",
+            "5ms * inf",
+            " - ",
+            "*",
+            "/",
+        ] {
             assert!(text.parse::<Duration>().is_err(), "{text}");
         }
     }

@@ -2,9 +2,9 @@
 //! Quantities as types: [`Bytes`], [`Rate`], [`Duration`], [`Timestamp`], [`Probability`].
 //!
 //! Text is read as tc(8) writes it: `10gbit`, `90ms`, `128KB` (a `k` of bytes is 1024, a `k` of
-//! bits is 1000, `bps` is bytes a second), `0.02%`. Two things are added for scenario files: a
-//! quantity may be scaled, `"90ms / 6"` or `"2 * 4MB"`, and a loss may be spread over segments in
-//! series, `"0.1% over 3"` (equation 4 of Augusto et al.). A rate or a time without a unit is
+//! bits is 1000, `bps` is bytes a second), `0.02%`. Two things are added for scenario files:
+//! quantities may be scaled and added, `"90ms / 2 - 2 * 3ms"`, and a loss may be spread over
+//! segments in series, `"0.1% over 3"` (equation 4 of Augusto et al.). A rate or a time without a unit is
 //! refused: tc reads a bare time as microseconds and a bare rate as bits, which nobody remembers.
 //!
 //! Arithmetic that can overflow is checked (`checked_*`) or saturates where the type says so.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the quantities share: a number, a unit, an optional factor.
+//! What the quantities share: a number and a unit, and the arithmetic between them.
 
 use std::fmt;
 
@@ -19,32 +19,56 @@ impl ParseError {
     }
 }
 
-/// Reads `NUMBER UNIT`, optionally scaled (`X / n`, `X * n`, `n * X`), as a count of base units.
+/// Reads a sum of quantities as a count of base units: `90ms`, `90ms / 2 - 2 * 3ms`.
 ///
-/// `unit` gives the size of a unit in base units; an empty unit is passed on as `""`. The result
-/// is rounded to the nearest whole base unit; what is negative or too large for 64 bits is `None`.
+/// `unit` gives the size of a unit in base units; an empty unit is passed on as `""`, but a bare
+/// zero is zero in every unit. The plus and the minus stand between spaces, which tells them from
+/// signs and exponents. The result is rounded to the nearest whole base unit; what is negative or
+/// too large for 64 bits is `None`.
 pub(crate) fn scaled(text: &str, unit: impl Fn(&str) -> Option<f64>) -> Option<u64> {
-    let (quantity, factor) = split_factor(text)?;
-    let (number, suffix) = split_unit(quantity)?;
-    let value = number * unit(&suffix.to_ascii_lowercase())? * factor;
+    let mut sum = 0.0;
+    for (minus, text) in operands(text, [" + ", " - "]) {
+        let term = product(text, &unit)?;
+        sum += if minus { -term } else { term };
+    }
     // 2^64 itself is not a u64, so the bound is exclusive.
-    (0.0..18_446_744_073_709_551_616.0).contains(&value).then(|| value.round() as u64)
+    (0.0..18_446_744_073_709_551_616.0).contains(&sum).then(|| sum.round() as u64)
 }
 
-fn split_factor(text: &str) -> Option<(&str, f64)> {
-    let number = |s: &str| s.trim().parse::<f64>().ok().filter(|n| n.is_finite());
-    if let Some((quantity, divisor)) = text.split_once('/') {
-        let divisor = number(divisor).filter(|d| *d > 0.0)?;
-        return Some((quantity, 1.0 / divisor));
+/// Reads `NUMBER UNIT`, multiplied and divided by bare numbers: `2 * 90ms / 3`.
+fn product(text: &str, unit: impl Fn(&str) -> Option<f64>) -> Option<f64> {
+    let mut product = 1.0;
+    let mut size = None;
+    for (divide, text) in operands(text, ["*", "/"]) {
+        let (number, suffix) = split_unit(text).filter(|(n, _)| n.is_finite() && *n >= 0.0)?;
+        match (divide, suffix) {
+            (false, _) => product *= number,
+            (true, "") if number > 0.0 => product /= number,
+            (true, _) => return None,
+        }
+        // A second unit would make it a square.
+        if !suffix.is_empty() && size.replace(unit(&suffix.to_ascii_lowercase())?).is_some() {
+            return None;
+        }
     }
-    match text.split_once('*') {
-        None => Some((text, 1.0)),
-        Some((left, right)) => match (number(left), number(right)) {
-            (None, Some(factor)) => Some((left, factor)),
-            (Some(factor), _) => Some((right, factor)),
-            (None, None) => None,
-        },
+    match size {
+        Some(size) => Some(product * size),
+        None if product == 0.0 => Some(0.0),
+        None => Some(product * unit("")?),
     }
+}
+
+/// Splits `text` at two operators. Each operand comes with whether the second one stands before it.
+fn operands<'t>(text: &'t str, operators: [&'t str; 2]) -> impl Iterator<Item = (bool, &'t str)> {
+    let mut rest = Some((false, text));
+    std::iter::from_fn(move || {
+        let (second, text) = rest.take()?;
+        let next =
+            operators.iter().enumerate().filter_map(|(i, op)| Some((text.find(op)?, i))).min();
+        let Some((at, i)) = next else { return Some((second, text)) };
+        rest = Some((i == 1, &text[at + operators[i].len()..]));
+        Some((second, &text[..at]))
+    })
 }
 
 /// Splits `"12.5 ms"` into the number and the unit.

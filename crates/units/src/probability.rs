@@ -11,7 +11,8 @@ pub struct Probability(f64);
 impl Probability {
     /// Never.
     pub const ZERO: Self = Self(0.0);
-    pub(crate) const EXPECTED: &str =
+    /// What a text must be to be read as one, with examples: completes "x is not ...".
+    pub const EXPECTED: &str =
         "a probability, as in 0.02%, 0.0002 or 0.1% over 3 (segments in series)";
 
     /// A probability, if `p` is one.

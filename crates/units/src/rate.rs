@@ -10,7 +10,8 @@ use std::{fmt, str::FromStr};
 pub struct Rate(u64);
 
 impl Rate {
-    pub(crate) const EXPECTED: &str =
+    /// What a text must be to be read as one, with examples: completes "x is not ...".
+    pub const EXPECTED: &str =
         "a rate with its unit, as in 10gbit, 800mbit or 62.5mbps (bps = bytes a second)";
 
     /// So many bits a second.

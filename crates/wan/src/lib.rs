@@ -22,4 +22,4 @@ pub use emulator::{LaneState, Snapshot};
 pub use error::WanError;
 pub use health::Health;
 pub use namespace::Namespace;
-pub use network::{Counted, NodeAddress, NodeNetwork, Wan};
+pub use network::{Counted, NodeAddress, NodeNetwork, Wan, loss_model};

@@ -428,18 +428,23 @@ fn link_config(direction: &Direction, seed: u64) -> LinkConfig {
             Some(Queue::Packets(packets)) => QueueLimit::Packets(packets),
             Some(Queue::Bytes(bytes)) => QueueLimit::Bytes(bytes),
         },
-        loss: match direction.loss {
-            Loss::None => LossModel::None,
-            Loss::Uniform { probability } => LossModel::Uniform(probability),
-            Loss::Periodic { every } => LossModel::Periodic(every),
-            Loss::GilbertElliott { p, r, loss_bad, loss_good } => {
-                LossModel::GilbertElliott { p, r, loss_bad, loss_good }
-            }
-        },
+        loss: loss_model(&direction.loss),
         mtu: Bytes::new(direction.mtu.into()),
         overhead: Bytes::new(direction.overhead.into()),
         monitor: direction.monitor,
         seed,
+    }
+}
+
+/// A scenario's loss as the links know it.
+pub fn loss_model(loss: &Loss) -> LossModel {
+    match *loss {
+        Loss::None => LossModel::None,
+        Loss::Uniform { probability } => LossModel::Uniform(probability),
+        Loss::Periodic { every } => LossModel::Periodic(every),
+        Loss::GilbertElliott { p, r, loss_bad, loss_good } => {
+            LossModel::GilbertElliott { p, r, loss_bad, loss_good }
+        }
     }
 }
 

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `longhaul demo`: the main job on one machine, from nothing to a page.
+
+use crate::{
+    failure::Failure,
+    results::{self, Cell, RunResult},
+};
+use scenario::Scenario;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use units::{Bytes, Duration, Probability, Rate};
+
+const SCENARIO: &str = include_str!("../../../scenarios/demo.toml");
+
+/// Download a file over an emulated long fat path, direct and through depots, and show why that
+/// differs.
+///
+/// A real nginx serves random bytes; stock curl and wget download them four ways: direct; through
+/// two depots; through two depots with BBR on the long haul; and direct with BBR at the server.
+#[derive(clap::Args)]
+pub struct DemoArgs {
+    /// Size of the file [default: 100MB].
+    #[arg(long)]
+    size: Option<Bytes>,
+    /// Rate of every link [default: 1gbit].
+    #[arg(long)]
+    rate: Option<Rate>,
+    /// Round trip from end to end; 12 ms of it are between the ends and their depots [default: 90ms].
+    #[arg(long)]
+    rtt: Option<Duration>,
+    /// Loss on the long haul, in each direction [default: 0.02%].
+    #[arg(long)]
+    loss: Option<Probability>,
+    /// One-way delay between an end and its depot [default: 3ms].
+    #[arg(long)]
+    access: Option<Duration>,
+    /// Time limit of one download; one that reaches it is reported so [default: 35s].
+    #[arg(long)]
+    timeout: Option<Duration>,
+    /// Download so many times each way.
+    #[arg(long, value_name = "N")]
+    repeat: Option<u32>,
+    /// Only this client: curl or wget.
+    #[arg(long)]
+    client: Option<String>,
+    /// Folder for the records and the page [default: out/demo- and the time].
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    runs: &'a [RunResult],
+    medians: &'a [Cell],
+    link_bps: u64,
+    report: &'a Path,
+}
+
+pub fn run(args: &DemoArgs) -> Result<(), Failure> {
+    let mut set = Vec::new();
+    let mut change = |key: &str, value: Option<String>| {
+        set.extend(value.map(|value| format!("{key}={value}")));
+    };
+    change("vars.size", args.size.map(|v| v.to_string()));
+    change("vars.rate", args.rate.map(|v| v.to_string()));
+    change("vars.rtt", args.rtt.map(|v| v.to_string()));
+    change("vars.loss", args.loss.map(|v| v.to_string()));
+    change("vars.access", args.access.map(|v| v.to_string()));
+    change("timeout", args.timeout.map(|v| v.to_string()));
+    change("repeat", args.repeat.map(|v| v.to_string()));
+    change("flow.transfer.client", args.client.clone());
+    let scenario = Scenario::parse(SCENARIO, "demo", &set).map_err(Failure::usage)?;
+    let out = args.out.clone().unwrap_or_else(default_out);
+    let runs = results::run_all(&scenario.runs, &out)?;
+    let medians = results::cells(&runs, scenario.baseline.as_deref());
+    let report = results::write_report(&out)?;
+    if args.json {
+        let rate = scenario.runs[0].links[0].forward.rate;
+        let link_bps = rate.map_or(0, Rate::bps);
+        results::print_json(&Document { runs: &runs, medians: &medians, link_bps, report: &report });
+    } else {
+        results::print_cells(&medians);
+        println!("\nwhy: open {}", report.display());
+    }
+    results::verdict(&runs)
+}
+
+fn default_out() -> PathBuf {
+    let now = std::time::SystemTime::now();
+    let seconds = now.duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    Path::new("out").join(format!("demo-{seconds}"))
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `longhaul depot`: arguments over a configuration file over defaults.
+
+use crate::failure::Failure;
+use ::depot::{Config, Error, RelayMode, TuneError, UpstreamRule};
+use clap::Args;
+use ipnet::IpNet;
+use std::{net::SocketAddr, path::PathBuf};
+
+/// Run a depot: relay files from origins and other depots to clients.
+///
+/// It relays for nobody until clients and upstreams are allowed. Arguments add to the lists of
+/// the configuration file, or replace its single values. SIGTERM finishes what is under way.
+#[derive(Debug, Args)]
+pub struct DepotArgs {
+    /// Configuration file (TOML); docs/depot.md explains its keys
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Address to listen on instead of the configured ones [default: port 3880 on all]
+    #[arg(long, value_name = "IP:PORT")]
+    listen: Vec<SocketAddr>,
+    /// Name of this depot in Via; no two depots of a chain may share it [default: host and port]
+    #[arg(long, value_name = "NAME")]
+    id: Option<String>,
+    /// Network whose clients may use the depot, as in 10.0.0.0/8
+    #[arg(long, value_name = "NET")]
+    allow_client: Vec<IpNet>,
+    /// Where the depot may connect or lead clients to: host:port, network:port, or * as the port
+    #[arg(long, value_name = "HOST:PORT")]
+    allow_upstream: Vec<UpstreamRule>,
+    /// Let it connect to loopback, link-local and its own addresses
+    #[arg(long)]
+    allow_local: bool,
+    /// How bodies are moved: splice (in the kernel) or copy
+    #[arg(long, value_name = "HOW", value_parser = relay_mode)]
+    relay: Option<RelayMode>,
+    /// Print the configuration that would be used, and end
+    #[arg(long)]
+    check: bool,
+}
+
+/// Runs the depot until it is told to stop.
+pub fn run(args: DepotArgs) -> Result<(), Failure> {
+    let check = args.check;
+    let config = config(args)?;
+    if check {
+        ::depot::check(&config)?;
+        print!("{}", config.to_toml());
+        return Ok(());
+    }
+    Ok(::depot::run(config)?)
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Config(_) | Error::Id(_) => Self::usage(error),
+            Error::Tune(TuneError::Unknown { .. } | TuneError::Forbidden { .. }) => {
+                Self::Lacks(error.to_string())
+            }
+            other => Self::failed(other),
+        }
+    }
+}
+
+/// The configuration that file and arguments make together.
+fn config(args: DepotArgs) -> Result<Config, Failure> {
+    let mut config = match &args.config {
+        None => Config::default(),
+        Some(file) => {
+            let name = file.display().to_string();
+            let text = std::fs::read_to_string(file)
+                .map_err(|error| Failure::usage(format!("cannot read {name}: {error}")))?;
+            Config::from_toml(&text, &name).map_err(Failure::usage)?
+        }
+    };
+    if !args.listen.is_empty() {
+        config.listen = args.listen;
+    }
+    config.id = args.id.or(config.id);
+    config.relay = args.relay.unwrap_or(config.relay);
+    config.allow.clients.extend(args.allow_client);
+    config.allow.upstreams.extend(args.allow_upstream);
+    config.allow.local |= args.allow_local;
+    Ok(config)
+}
+
+fn relay_mode(text: &str) -> Result<RelayMode, String> {
+    match text {
+        "splice" => Ok(RelayMode::Splice),
+        "copy" => Ok(RelayMode::Copy),
+        _ => Err("expected splice or copy".to_owned()),
+    }
+}

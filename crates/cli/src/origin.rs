@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `longhaul origin`: a directory served through depots, where no web server is at hand.
+
+use crate::failure::Failure;
+use ::depot::origin::{self, Config, Error};
+use clap::{Args, ValueEnum};
+use session::{Authority, DEPOT_PORT, Form};
+use std::{net::SocketAddr, path::PathBuf};
+
+/// Serve a directory, sending clients through depots.
+///
+/// Requests that come through a depot get the file; all others are redirected to the depots.
+/// Without --through every request gets the file. Stops at SIGTERM.
+#[derive(Debug, Args)]
+pub struct OriginArgs {
+    /// Directory to serve
+    dir: PathBuf,
+    /// Address to listen on
+    #[arg(long, value_name = "IP:PORT", default_value = "0.0.0.0:8080")]
+    listen: SocketAddr,
+    /// Depots, in the order in which the bytes pass them: the one nearest this origin first
+    #[arg(long, value_name = "HOST[:PORT],...", value_delimiter = ',', value_parser = depot_address)]
+    through: Vec<Authority>,
+    /// How clients are sent: lead (one redirect for each depot) or fetch (one in all)
+    #[arg(long, value_enum, default_value = "fetch")]
+    form: FormArg,
+    /// Address of this origin as depots reach it [default: the one the client asked for]
+    #[arg(long, value_name = "HOST:PORT")]
+    public: Option<Authority>,
+}
+
+/// [`Form`] as an argument.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum FormArg {
+    Lead,
+    Fetch,
+}
+
+/// Serves until it is told to stop.
+pub fn run(args: OriginArgs) -> Result<(), Failure> {
+    let form = match args.form {
+        FormArg::Lead => Form::Lead,
+        FormArg::Fetch => Form::Fetch,
+    };
+    let OriginArgs { dir, listen, through, public, .. } = args;
+    origin::run(Config { dir, listen, through, form, public }).map_err(|error| match error {
+        Error::NoDirectory(_) | Error::Route(_) => Failure::usage(error),
+        other => Failure::failed(other),
+    })
+}
+
+fn depot_address(text: &str) -> Result<Authority, session::AuthorityError> {
+    Authority::parse(text, Some(DEPOT_PORT))
+}

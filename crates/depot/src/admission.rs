@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! For whom, and to where, a depot relays.
+//!
+//! A client must come from a listed network, and the next hop must match a listed rule. A rule
+//! with a name admits whatever addresses that name has; a rule with a network admits addresses,
+//! also those that a name resolves to. Addresses of this host itself (loopback, link-local, its
+//! own) are refused unless `allow.local` is set: services that trust those would otherwise be
+//! open to every client. The addresses that were checked are the ones connected to, so that a
+//! name that changes its address meanwhile gains nothing.
+
+use crate::config::Allow;
+use ipnet::IpNet;
+use session::{Authority, Host};
+use std::{
+    fmt,
+    net::{IpAddr, SocketAddr, UdpSocket},
+    str::FromStr,
+};
+
+/// A rule of `allow.upstreams`: `host:port`, `network:port`, or either with `*` for any port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UpstreamRule {
+    host: HostRule,
+    port: Option<u16>,
+}
+
+/// The host's part of a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum HostRule {
+    Name(String),
+    Net(IpNet),
+}
+
+/// The text is no rule.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "\"{0}\" names no upstream: expected host:port, host:*, network:port or network:*, \
+     as in origin.example.org:80 or 10.0.0.0/8:*"
+)]
+pub struct UpstreamRuleError(String);
+
+impl FromStr for UpstreamRule {
+    type Err = UpstreamRuleError;
+    fn from_str(text: &str) -> Result<Self, UpstreamRuleError> {
+        let bad = || UpstreamRuleError(text.to_owned());
+        let (host, port) = text.rsplit_once(':').ok_or_else(bad)?;
+        let port = match port {
+            "*" => None,
+            digits if digits.bytes().all(|b| b.is_ascii_digit()) => {
+                Some(digits.parse().ok().filter(|p| *p != 0).ok_or_else(bad)?)
+            }
+            _ => return Err(bad()),
+        };
+        let host = match host.parse::<IpNet>() {
+            Ok(net) => HostRule::Net(net.trunc()),
+            Err(_) => match host.parse().map_err(|_| bad())? {
+                Host::Name(name) => HostRule::Name(name),
+                Host::Ip(ip) => HostRule::Net(ip.into()),
+            },
+        };
+        Ok(Self { host, port })
+    }
+}
+
+impl fmt::Display for UpstreamRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.host {
+            HostRule::Name(name) => write!(f, "{name}:")?,
+            HostRule::Net(net) => write!(f, "{net}:")?,
+        }
+        match self.port {
+            Some(port) => port.fmt(f),
+            None => f.write_str("*"),
+        }
+    }
+}
+
+impl serde::Serialize for UpstreamRule {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for UpstreamRule {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl UpstreamRule {
+    fn admits_name(&self, name: &str, port: u16) -> bool {
+        self.port.is_none_or(|p| p == port) && matches!(&self.host, HostRule::Name(n) if n == name)
+    }
+
+    fn admits_ip(&self, ip: IpAddr, port: u16) -> bool {
+        self.port.is_none_or(|p| p == port)
+            && matches!(&self.host, HostRule::Net(net) if net.contains(&ip.to_canonical()))
+    }
+
+    /// Whether a name that is not listed could still be admitted by an address of its.
+    fn may_admit_address(&self, port: u16) -> bool {
+        self.port.is_none_or(|p| p == port) && matches!(self.host, HostRule::Net(_))
+    }
+}
+
+/// What the rules say of a next hop before its name is resolved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Listed by name or address.
+    Listed,
+    /// A name whose addresses decide.
+    ByAddress,
+    /// Not listed, and no address could change that. Nothing is resolved, so that a depot does
+    /// not answer strangers' questions about names.
+    Refused,
+}
+
+impl Allow {
+    /// Whether the depot works for this client.
+    pub(crate) fn client(&self, ip: IpAddr) -> bool {
+        let ip = ip.to_canonical();
+        self.clients.iter().any(|net| net.contains(&ip))
+    }
+
+    /// What the rules say of a next hop.
+    pub(crate) fn upstream(&self, hop: &Authority) -> Verdict {
+        let any = |rule: &dyn Fn(&UpstreamRule) -> bool| self.upstreams.iter().any(rule);
+        match &hop.host {
+            Host::Ip(ip) if any(&|r| r.admits_ip(*ip, hop.port)) => Verdict::Listed,
+            Host::Name(name) if any(&|r| r.admits_name(name, hop.port)) => Verdict::Listed,
+            Host::Name(_) if any(&|r| r.may_admit_address(hop.port)) => Verdict::ByAddress,
+            _ => Verdict::Refused,
+        }
+    }
+
+    /// Of a next hop's addresses those that the depot may connect to, or why there is none.
+    pub(crate) fn addresses(
+        &self,
+        verdict: Verdict,
+        resolved: impl Iterator<Item = SocketAddr>,
+    ) -> Result<Vec<SocketAddr>, String> {
+        let mut refusal = "the name has no address".to_owned();
+        let mut addresses = Vec::new();
+        for address in resolved {
+            let ip = address.ip();
+            let listed = self.upstreams.iter().any(|r| r.admits_ip(ip, address.port()));
+            match (verdict, self.local_kind(ip)) {
+                (Verdict::Refused, _) => refusal = "it is not listed".to_owned(),
+                (Verdict::ByAddress, _) if !listed => {
+                    refusal = format!("its address {ip} is in no listed network");
+                }
+                (_, Some(kind)) => refusal = format!("its address {ip} is {kind}"),
+                _ => addresses.push(address),
+            }
+        }
+        if addresses.is_empty() { Err(refusal) } else { Ok(addresses) }
+    }
+
+    /// What makes an address local, unless local addresses are allowed.
+    fn local_kind(&self, ip: IpAddr) -> Option<&'static str> {
+        if self.local { None } else { local_kind(ip) }
+    }
+}
+
+/// What makes an address one that no stranger may reach through this host.
+fn local_kind(ip: IpAddr) -> Option<&'static str> {
+    let ip = ip.to_canonical();
+    let (link_local, this_network) = match ip {
+        IpAddr::V4(v4) => (v4.is_link_local(), v4.octets()[0] == 0 || v4.is_broadcast()),
+        IpAddr::V6(v6) => (v6.is_unicast_link_local(), false),
+    };
+    if ip.is_loopback() {
+        Some("a loopback address")
+    } else if ip.is_unspecified() || this_network {
+        Some("an unspecified address")
+    } else if link_local {
+        Some("a link-local address")
+    } else if ip.is_multicast() {
+        Some("a multicast address")
+    } else if is_own(ip) {
+        Some("this host's own address")
+    } else {
+        None
+    }
+}
+
+/// Whether an address belongs to this host: then the kernel would also send *from* it. The
+/// question costs a route look-up and sends nothing; a list of addresses would go stale.
+fn is_own(ip: IpAddr) -> bool {
+    let any = match ip {
+        IpAddr::V4(_) => SocketAddr::from(([0; 4], 0)),
+        IpAddr::V6(_) => SocketAddr::from(([0; 16], 0)),
+    };
+    UdpSocket::bind(any)
+        .and_then(|socket| socket.connect((ip, 9)).and_then(|()| socket.local_addr()))
+        .is_ok_and(|local| local.ip() == ip)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn allow(upstreams: &[&str]) -> Allow {
+        let upstreams = upstreams.iter().map(|r| r.parse().unwrap()).collect();
+        Allow { clients: vec!["10.0.0.0/8".parse().unwrap()], upstreams, local: false }
+    }
+
+    #[test]
+    fn rules_are_read_and_printed() {
+        for (text, printed) in [
+            ("O.example:80", "o.example:80"),
+            ("o:*", "o:*"),
+            ("10.1.2.3/8:80", "10.0.0.0/8:80"),
+            ("10.1.2.3:*", "10.1.2.3/32:*"),
+            ("[::1]:80", "::1/128:80"),
+            ("2001:db8::/32:*", "2001:db8::/32:*"),
+        ] {
+            assert_eq!(text.parse::<UpstreamRule>().unwrap().to_string(), printed);
+        }
+        for text in ["", "o", "o:", "o:0", "o:+1", "o:http", ":80", "*:80", "10.0.0.0/8", "::1:80"]
+        {
+            assert!(text.parse::<UpstreamRule>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn nobody_is_admitted_by_default() {
+        let none = Allow::default();
+        assert!(!none.client("10.0.0.1".parse().unwrap()));
+        assert_eq!(none.upstream(&"o:80".parse().unwrap()), Verdict::Refused);
+    }
+
+    #[test]
+    fn clients_are_known_by_network() {
+        let allow = allow(&[]);
+        assert!(allow.client("10.9.9.9".parse().unwrap()));
+        assert!(allow.client("::ffff:10.9.9.9".parse().unwrap()));
+        assert!(!allow.client("11.0.0.1".parse().unwrap()));
+    }
+
+    #[test]
+    fn upstreams_are_known_by_name_or_address_and_port() {
+        let allow = allow(&["o.example:80", "10.0.0.0/8:3880"]);
+        for (hop, verdict) in [
+            ("O.EXAMPLE:80", Verdict::Listed),
+            ("o.example:81", Verdict::Refused),
+            ("o.example:3880", Verdict::ByAddress),
+            ("10.2.3.4:3880", Verdict::Listed),
+            ("[::ffff:10.2.3.4]:3880", Verdict::Listed),
+            ("10.2.3.4:80", Verdict::Refused),
+            ("11.2.3.4:3880", Verdict::Refused),
+        ] {
+            assert_eq!(allow.upstream(&hop.parse().unwrap()), verdict, "{hop}");
+        }
+    }
+
+    #[test]
+    fn only_checked_addresses_are_connected_to() {
+        let allow = allow(&["10.0.0.0/8:80"]);
+        let resolved: Vec<SocketAddr> =
+            ["192.0.2.1:80", "10.255.255.254:80"].map(|a| a.parse().unwrap()).into();
+        let by_address = allow.addresses(Verdict::ByAddress, resolved.iter().copied());
+        assert_eq!(by_address, Ok(resolved[1..].to_vec()));
+        assert_eq!(
+            allow.addresses(Verdict::Listed, resolved.iter().copied()),
+            Ok(resolved.clone())
+        );
+        assert!(allow.addresses(Verdict::ByAddress, resolved[..1].iter().copied()).is_err());
+        assert!(allow.addresses(Verdict::Listed, std::iter::empty()).is_err());
+    }
+
+    #[test]
+    fn local_addresses_are_refused_however_written() {
+        let mut allow = allow(&["0.0.0.0/0:*", "::/0:*"]);
+        for ip in [
+            "127.0.0.1",
+            "127.9.9.9",
+            "::1",
+            "::ffff:127.0.0.1",
+            "0.0.0.0",
+            "0.1.2.3",
+            "::",
+            "169.254.169.254",
+            "fe80::1",
+            "224.0.0.1",
+            "ff02::1",
+            "255.255.255.255",
+        ] {
+            let address = SocketAddr::new(ip.parse().unwrap(), 80);
+            let refusal = allow.addresses(Verdict::Listed, std::iter::once(address));
+            assert!(refusal.is_err(), "{ip}");
+        }
+        allow.local = true;
+        let address: SocketAddr = "127.0.0.1:80".parse().unwrap();
+        assert!(allow.addresses(Verdict::Listed, std::iter::once(address)).is_ok());
+    }
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A small origin, for where no web server is at hand: serves a directory and sends clients
+//! through depots.
+//!
+//! A request that came through a depot is answered with the file; any other with a redirect to
+//! the route. Without depots every request is answered with the file. The files are served by
+//! `tower-http`; what is added here is `If-Range`, which it does not know.
+
+mod files;
+
+use files::Files;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
+use hyper::{
+    body::{Bytes, Incoming},
+    server::conn::http1,
+    service::service_fn,
+};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use session::{Authority, Form, OriginUrl, Redirect, Scheme, message::came_through_depot};
+use std::{convert::Infallible, io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+};
+
+/// How long a client may take to send a request's head.
+const HEAD_TIME: Duration = Duration::from_secs(10);
+
+/// The body of any answer.
+type Body = UnsyncBoxBody<Bytes, io::Error>;
+
+/// What to serve, where, and through whom.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The directory whose files are served.
+    pub dir: PathBuf,
+    /// The address to listen on.
+    pub listen: SocketAddr,
+    /// The depots, in the order in which the bytes pass them: from here to the client.
+    pub through: Vec<Authority>,
+    /// How clients are sent through them.
+    pub form: Form,
+    /// The address under which depots reach this origin; without, what the client asked for.
+    pub public: Option<Authority>,
+}
+
+/// Why the origin does not start. The fault is with the arguments or the host.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is nothing to serve.
+    #[error("{0} is not a directory")]
+    NoDirectory(PathBuf),
+    /// The depots make no route.
+    #[error(transparent)]
+    Route(#[from] session::RouteError),
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {error} (is another program using it?)")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The runtime or the signal handlers cannot be set up.
+    #[error("the system refuses what a server needs: {0}")]
+    System(#[from] io::Error),
+}
+
+/// Serves until SIGTERM or SIGINT.
+///
+/// # Errors
+/// The origin cannot start.
+pub fn run(config: Config) -> Result<(), Error> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let result = runtime.block_on(serve(config));
+    runtime.shutdown_background();
+    result
+}
+
+async fn serve(config: Config) -> Result<(), Error> {
+    if !config.dir.is_dir() {
+        return Err(Error::NoDirectory(config.dir));
+    }
+    let example = OriginUrl::new(Scheme::Http, Authority::from(config.listen), "/");
+    if let (false, Ok(example)) = (config.through.is_empty(), example) {
+        Redirect::new(&config.through, config.form, example)?;
+    }
+    let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let listening = TcpListener::bind(config.listen).await;
+    let listener = listening.map_err(|error| Error::Listen { address: config.listen, error })?;
+    let listen = listener.local_addr()?;
+    tracing::info!(%listen, dir = %config.dir.display(), depots = config.through.len(), "ready");
+    let origin = Arc::new(Origin { files: Files::new(&config.dir), listen, config });
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((socket, _)) => {
+                    let origin = Arc::clone(&origin);
+                    tokio::spawn(async move {
+                        let service = service_fn(|request| origin.answer(request));
+                        let serving = http1::Builder::new()
+                            .timer(TokioTimer::new())
+                            .header_read_timeout(HEAD_TIME)
+                            .serve_connection(TokioIo::new(socket), service);
+                        if let Err(error) = serving.await {
+                            tracing::debug!(%error, "connection ended");
+                        }
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            },
+            _ = term.recv() => return Ok(()),
+            _ = int.recv() => return Ok(()),
+        }
+    }
+}
+
+struct Origin {
+    config: Config,
+    listen: SocketAddr,
+    files: Files,
+}
+
+impl Origin {
+    async fn answer(&self, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        let direct = self.config.through.is_empty() || came_through_depot(request.headers());
+        let response = if direct || ![Method::GET, Method::HEAD].contains(&method) {
+            self.files.answer(request).await
+        } else {
+            self.redirect(&request)
+        };
+        tracing::info!(%method, path, status = response.status().as_u16(), "answered");
+        Ok(response)
+    }
+
+    /// Sends a client through the depots.
+    fn redirect(&self, request: &Request<Incoming>) -> Response<Body> {
+        let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
+        let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+        let asked = || host.and_then(|host| Authority::parse(host, Some(80)).ok());
+        let public = self.config.public.clone().or_else(asked).unwrap_or(self.listen.into());
+        let location = OriginUrl::new(Scheme::Http, public, target)
+            .map_err(session::RouteError::from)
+            .and_then(|url| Redirect::new(&self.config.through, self.config.form, url));
+        match location.map(|location| (HeaderValue::from_str(&location.to_string()), location)) {
+            Ok((Ok(value), location)) => {
+                let mut response = text(StatusCode::FOUND, format!("longhaul: {location}\n"));
+                response.headers_mut().insert(header::LOCATION, value);
+                response
+            }
+            Ok((Err(error), _)) => text(StatusCode::BAD_REQUEST, format!("{error}\n")),
+            Err(error) => text(StatusCode::BAD_REQUEST, format!("{error}\n")),
+        }
+    }
+}
+
+/// A short answer of text.
+fn text(status: StatusCode, text: String) -> Response<Body> {
+    let body = Full::new(Bytes::from(text)).map_err(|never| match never {}).boxed_unsync();
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, plain);
+    response
+}

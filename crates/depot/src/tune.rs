@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Congestion control and buffers of a socket: set as configured for its peer, then read back.
+//!
+//! The receive window a connection can ever offer is fixed when it opens, by the scale in its
+//! SYN, so a buffer for an opened connection is set before `connect`. Accepted connections only
+//! receive requests here; theirs is set when they come.
+
+use crate::{
+    config::{Config, Hop},
+    kernel,
+};
+use rustix::{io::Errno, net::sockopt};
+use std::{io, net::IpAddr, os::fd::AsFd};
+use units::{Bytes, Duration};
+
+/// Why a hop's settings cannot be had on this host.
+#[derive(Debug, thiserror::Error)]
+pub enum TuneError {
+    /// The kernel lacks the congestion control.
+    #[error(
+        "[[hop]] peer = \"{peer}\": this kernel has no congestion control \"{name}\"; it has: \
+         {available} (others may come as modules, as in `modprobe tcp_{name}`)"
+    )]
+    Unknown {
+        /// The hop.
+        peer: String,
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        available: String,
+    },
+    /// The congestion control is there, but not for this user.
+    #[error(
+        "[[hop]] peer = \"{peer}\": congestion control \"{name}\" needs CAP_NET_ADMIN, or to be \
+         listed in net.ipv4.tcp_allowed_congestion_control"
+    )]
+    Forbidden {
+        /// The hop.
+        peer: String,
+        /// What was asked for.
+        name: String,
+    },
+    /// Something else.
+    #[error("cannot try the socket settings of [[hop]] peer = \"{peer}\": {error}")]
+    Io {
+        /// The hop.
+        peer: String,
+        /// What the system said.
+        error: io::Error,
+    },
+}
+
+/// Tries each hop's congestion control on a socket, so that a depot which cannot do as it is
+/// told does not start.
+pub(crate) fn check(hops: &[Hop]) -> Result<(), TuneError> {
+    for hop in hops {
+        let peer = hop.peer.to_string();
+        let Some(name) = &hop.congestion else { continue };
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)
+            .map_err(|error| TuneError::Io { peer: peer.clone(), error })?;
+        match sockopt::set_tcp_congestion(&socket, name) {
+            Ok(()) => {}
+            Err(Errno::NOENT) => {
+                let available =
+                    std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control")
+                        .unwrap_or_default();
+                let (name, available) = (name.clone(), available.trim().to_owned());
+                return Err(TuneError::Unknown { peer, name, available });
+            }
+            Err(Errno::PERM) => return Err(TuneError::Forbidden { peer, name: name.clone() }),
+            Err(error) => return Err(TuneError::Io { peer, error: error.into() }),
+        }
+    }
+    Ok(())
+}
+
+/// Applies the settings for `peer` to a socket: accepted, or not yet connected.
+pub(crate) fn apply(socket: impl AsFd, peer: IpAddr, config: &Config) -> io::Result<()> {
+    let socket = socket.as_fd();
+    // A relay has nothing to gain from waiting for more bytes before it sends some.
+    sockopt::set_tcp_nodelay(socket, true)?;
+    sockopt::set_tcp_user_timeout(socket, millis(config.timeouts.tcp_user))?;
+    let Some(hop) = config.hop(peer) else { return Ok(()) };
+    if let Some(name) = &hop.congestion {
+        sockopt::set_tcp_congestion(socket, name)?;
+    }
+    // The forced variants go beyond net.core.[rw]mem_max and need CAP_NET_ADMIN; without it the
+    // kernel cuts the size to that limit, which shows in what is read back.
+    if let Some(size) = hop.sndbuf.map(bytes) {
+        sockopt::set_socket_send_buffer_size_force(socket, size)
+            .or_else(|_| sockopt::set_socket_send_buffer_size(socket, size))?;
+    }
+    if let Some(size) = hop.rcvbuf.map(bytes) {
+        sockopt::set_socket_recv_buffer_size_force(socket, size)
+            .or_else(|_| sockopt::set_socket_recv_buffer_size(socket, size))?;
+    }
+    Ok(())
+}
+
+fn bytes(size: Bytes) -> usize {
+    usize::try_from(size.get()).unwrap_or(usize::MAX)
+}
+
+fn millis(time: Duration) -> u32 {
+    u32::try_from(std::time::Duration::from(time).as_millis()).unwrap_or(u32::MAX)
+}
+
+/// What is in force on a socket, as the kernel says it. Buffers are the kernel's figures: twice
+/// what was asked for, because it counts its own overhead.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct InForce {
+    pub congestion: String,
+    pub sndbuf_bytes: usize,
+    pub rcvbuf_bytes: usize,
+    pub rtt_us: u32,
+    pub retransmits: u32,
+}
+
+impl InForce {
+    /// Reads it back; what the kernel does not tell stays empty.
+    pub(crate) fn read(socket: impl AsFd) -> Self {
+        let socket = socket.as_fd();
+        let info = kernel::tcp_info(socket).unwrap_or_default();
+        Self {
+            congestion: sockopt::tcp_congestion(socket).unwrap_or_default(),
+            sndbuf_bytes: sockopt::socket_send_buffer_size(socket).unwrap_or_default(),
+            rcvbuf_bytes: sockopt::socket_recv_buffer_size(socket).unwrap_or_default(),
+            rtt_us: info.rtt_us,
+            retransmits: info.retransmits,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    fn config(text: &str) -> Config {
+        Config::from_toml(text, "test").unwrap()
+    }
+
+    #[test]
+    fn an_unknown_congestion_control_stops_the_start_and_names_the_others() {
+        let config = config("[[hop]]\npeer = \"10.0.0.0/8\"\ncongestion = \"warp\"");
+        let error = check(&config.hops).unwrap_err().to_string();
+        assert!(error.contains("\"warp\"") && error.contains("10.0.0.0/8"), "{error}");
+        assert!(error.contains("reno"), "{error}");
+    }
+
+    #[test]
+    fn settings_are_applied_by_peer_and_read_back() {
+        let text = "[[hop]]\npeer = \"10.0.0.0/8\"\ncongestion = \"reno\"\nsndbuf = \"64KB\"\nrcvbuf = \"32KB\"";
+        let config = config(text);
+        check(&config.hops).unwrap();
+        let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+        let before = InForce::read(&socket);
+        apply(&socket, "192.0.2.1".parse().unwrap(), &config).unwrap();
+        let other = InForce::read(&socket);
+        assert_eq!(other.sndbuf_bytes, before.sndbuf_bytes);
+        apply(&socket, "10.1.1.1".parse().unwrap(), &config).unwrap();
+        let set = InForce::read(&socket);
+        assert_eq!(set.congestion, "reno");
+        assert_eq!((set.sndbuf_bytes, set.rcvbuf_bytes), (128 << 10, 64 << 10));
+    }
+}

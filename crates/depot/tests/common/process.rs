@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Depots and origins as real processes.
+//!
+//! A test program starts itself again with a role in its environment; [`role`], which is a test
+//! like any other and does nothing otherwise, then becomes the daemon. So signals, open files and
+//! memory are those of a real depot, and no other program has to be built first.
+
+use super::PATIENCE;
+use std::{
+    io::{BufRead, BufReader},
+    net::SocketAddr,
+    path::Path,
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+const ROLE: &str = "LONGHAUL_TEST_ROLE";
+const SETTINGS: &str = "LONGHAUL_TEST_SETTINGS";
+
+/// Becomes a depot or an origin when asked to by the environment.
+#[test]
+fn role() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    // However the test ends, its daemons do not outlive it.
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).unwrap();
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
+    let settings = std::env::var(SETTINGS).unwrap();
+    let result: Result<(), String> = match role.as_str() {
+        "depot" => longhaul_depot::Config::from_toml(&settings, "settings")
+            .map_err(|e| e.to_string())
+            .and_then(|config| longhaul_depot::run(config).map_err(|e| e.to_string())),
+        "origin" => longhaul_depot::origin::run(origin(&settings)).map_err(|e| e.to_string()),
+        other => Err(format!("no role {other}")),
+    };
+    if let Err(error) = result {
+        eprintln!("error: {error}");
+        std::process::exit(1);
+    }
+    std::process::exit(0);
+}
+
+/// An origin's settings: directory, form and depots, a word each.
+fn origin(settings: &str) -> longhaul_depot::origin::Config {
+    let mut words = settings.split('\n');
+    longhaul_depot::origin::Config {
+        dir: words.next().unwrap().into(),
+        listen: "127.0.0.1:0".parse().unwrap(),
+        form: match words.next() {
+            Some("lead") => session::Form::Lead,
+            _ => session::Form::Fetch,
+        },
+        through: words.map(|depot| depot.parse().unwrap()).collect(),
+        public: None,
+    }
+}
+
+/// A daemon; killed when dropped.
+pub struct Daemon {
+    child: Child,
+    log: Arc<Log>,
+    pub address: SocketAddr,
+}
+
+#[derive(Default)]
+struct Log {
+    lines: Mutex<Vec<String>>,
+    more: Condvar,
+}
+
+impl Daemon {
+    /// A depot with these lines of TOML besides `listen`, open for loopback.
+    pub fn depot(settings: &str) -> Self {
+        let open = if settings.contains("[allow]") {
+            ""
+        } else {
+            "[allow]\nclients = [\"127.0.0.0/8\"]\nupstreams = [\"127.0.0.0/8:*\"]\nlocal = true\n"
+        };
+        Self::start("depot", &format!("listen = [\"127.0.0.1:0\"]\n{settings}\n{open}"))
+    }
+
+    /// An origin that serves `dir`, through `depots` in order from it to the client.
+    pub fn origin(dir: &Path, form: &str, depots: &[&Daemon]) -> Self {
+        let depots: String = depots.iter().map(|d| format!("\n{}", d.address)).collect();
+        Self::start("origin", &format!("{}\n{form}{depots}", dir.display()))
+    }
+
+    fn start(role: &str, settings: &str) -> Self {
+        Self::launch(role, settings)
+            .unwrap_or_else(|log| panic!("the {role} did not start:\n{log}"))
+    }
+
+    /// Starts a daemon and awaits its `ready`; its log where it ends instead.
+    pub fn launch(role: &str, settings: &str) -> Result<Self, String> {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "common::process::role", "--nocapture"])
+            .env(ROLE, role)
+            .env(SETTINGS, settings)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let log = Arc::new(Log::default());
+        let (stderr, kept) = (child.stderr.take().unwrap(), Arc::clone(&log));
+        std::thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                kept.push(line);
+            }
+            kept.push("(end of log)".to_owned());
+        });
+        let mut daemon = Self { child, log, address: ([0; 4], 0).into() };
+        let line = daemon.await_line(&|line| line.contains(" ready ") || line == "(end of log)");
+        let listen = line
+            .split("listen=")
+            .nth(1)
+            .and_then(|l| l.split(['"', ' ', ',']).find(|w| !w.is_empty()));
+        match listen.and_then(|listen| listen.parse().ok()) {
+            Some(address) => daemon.address = address,
+            None => return Err(daemon.log_text()),
+        }
+        Ok(daemon)
+    }
+
+    /// `host:port`.
+    pub fn authority(&self) -> String {
+        self.address.to_string()
+    }
+
+    /// The URL of a path here.
+    pub fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Awaits a line of the log that contains all of `parts`; it may have been written already.
+    pub fn await_log(&self, parts: &[&str]) -> String {
+        self.await_line(&|line| parts.iter().all(|part| line.contains(part)))
+    }
+
+    fn await_line(&self, found: &dyn Fn(&str) -> bool) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        let mut lines = self.log.lines();
+        loop {
+            if let Some(line) = lines.iter().find(|line| found(line)) {
+                return line.clone();
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero(), "the line awaited did not come");
+            lines = self.log.more.wait_timeout(lines, left).unwrap().0;
+        }
+    }
+
+    pub fn log_text(&self) -> String {
+        self.log.lines().join("\n")
+    }
+
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    /// Awaits the end of the process.
+    pub fn wait(&mut self) -> ExitStatus {
+        self.await_log(&["(end of log)"]);
+        self.child.wait().unwrap()
+    }
+
+    /// The number of sockets and pipes that the process holds beyond those of an idle depot.
+    pub fn open_files(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.pid())).unwrap().count()
+    }
+}
+
+impl Log {
+    /// A test that failed elsewhere still wants to show the log.
+    fn lines(&self) -> MutexGuard<'_, Vec<String>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, line: String) {
+        self.lines().push(line);
+        self.more.notify_all();
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            let lines = self.log.lines();
+            let last = &lines[lines.len().saturating_sub(30)..];
+            eprintln!("the last lines of {}:\n{}", self.address, last.join("\n"));
+        }
+    }
+}
+
+/// Awaits a state that nothing reports, by looking again and again.
+pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "{what}: not within {PATIENCE:?}");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A large file and a slow reader: what each depot holds meanwhile.
+//!
+//! 2 GB lie ready at the origin and the reader takes 1 MB/s. Each depot's resident memory, pipes
+//! and socket memory together must stay under 64 MB beyond the socket buffers configured. Watched
+//! for 10 s, or for `LONGHAUL_WATCH_SECONDS`.
+
+mod common;
+
+use common::{client, process::Daemon};
+use rustix::fs::{Mode, OFlags};
+use std::{
+    io::{Read, Write},
+    time::{Duration, Instant},
+};
+
+const FILE: u64 = 2 << 30;
+const RATE: usize = 1 << 20;
+const BEYOND: usize = 64 << 20;
+/// `SO_SNDBUF` and `SO_RCVBUF` of each socket; the kernel keeps and allows twice that.
+const BUFFER: usize = 4 << 20;
+
+/// What a depot holds, in bytes.
+#[derive(Debug, Default, Clone, Copy)]
+struct Held {
+    resident: usize,
+    pipes: usize,
+    sockets: usize,
+}
+
+impl Held {
+    fn by(depot: &Daemon) -> Self {
+        Self {
+            resident: resident(depot.pid()),
+            pipes: pipes(depot.pid()),
+            sockets: sockets(depot.pid()),
+        }
+    }
+
+    fn total(self) -> usize {
+        self.resident + self.pipes + self.sockets
+    }
+}
+
+fn resident(pid: u32) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() << 10
+}
+
+/// The capacity of all pipes, each counted once.
+fn pipes(pid: u32) -> usize {
+    let mut seen = std::collections::HashMap::new();
+    for entry in std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten() {
+        let Ok(target) = std::fs::read_link(entry.path()) else { continue };
+        if target.to_string_lossy().starts_with("pipe:") {
+            // Opening it through /proc gives another file of the same pipe.
+            let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+            let size = rustix::fs::open(entry.path(), flags, Mode::empty())
+                .and_then(rustix::pipe::fcntl_getpipe_size);
+            seen.insert(target, size.unwrap_or(0));
+        }
+    }
+    seen.values().sum()
+}
+
+/// Memory that the kernel has allotted to the process's TCP sockets, received and to be sent.
+fn sockets(pid: u32) -> usize {
+    let text = client::run("ss", "iproute2", &["-tmnpHO"]).stdout;
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let number = |skmem: &str, key: &str| -> usize {
+        let value = skmem.split(',').find_map(|part| part.strip_prefix(key));
+        value.and_then(|value| value.parse().ok()).unwrap_or(0)
+    };
+    text.lines()
+        .filter(|line| line.contains(&format!("pid={pid},")))
+        .filter_map(|line| line.split("skmem:(").nth(1)?.split(')').next())
+        .map(|skmem| number(skmem, "r") + number(skmem, "w") + number(skmem, "f"))
+        .sum()
+}
+
+#[test]
+fn a_slow_reader_costs_little() {
+    let seconds = std::env::var("LONGHAUL_WATCH_SECONDS").map_or(10, |s| s.parse().unwrap());
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::File::create(dir.path().join("large")).unwrap().set_len(FILE).unwrap();
+    let hop =
+        format!("[[hop]]\npeer = \"127.0.0.0/8\"\nsndbuf = \"{BUFFER}\"\nrcvbuf = \"{BUFFER}\"");
+    let depots = ["far", "near"].map(|id| Daemon::depot(&format!("id = \"{id}\"\n{hop}")));
+    let origin = Daemon::origin(dir.path(), "fetch", &[]);
+    let route = format!("/lh1/fetch/{}/http:{}/large", depots[0].authority(), origin.authority());
+
+    let mut reader = client::connect(depots[1].address);
+    write!(reader, "GET {route} HTTP/1.1\r\nHost: d\r\n\r\n").unwrap();
+    let (start, mut taken, mut part) = (Instant::now(), 0, vec![0; RATE / 16]);
+    let mut most = [Held::default(); 2];
+    while start.elapsed() < Duration::from_secs(seconds) {
+        reader.read_exact(&mut part).unwrap();
+        taken += part.len();
+        for (depot, most) in depots.iter().zip(&mut most) {
+            let now = Held::by(depot);
+            if now.total() > most.total() {
+                *most = now;
+            }
+        }
+        let due = Duration::from_secs_f64(taken as f64 / RATE as f64);
+        std::thread::sleep(due.saturating_sub(start.elapsed()));
+    }
+    println!("taken {taken} bytes in {:?}; at most {most:?}", start.elapsed());
+    for held in most {
+        // Two sockets; the kernel lets each direction have twice the size set.
+        assert!(held.total() < BEYOND + 2 * 2 * 2 * BUFFER, "{held:?}");
+        // The watch saw what it watches: a transfer held back by its reader.
+        assert!(held.sockets > BUFFER && held.pipes > 0, "{held:?}");
+    }
+    assert!(taken < 64 << 20, "the reader was not slow");
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The programs that download: stock curl and wget, as a person would call them.
+
+use crate::{
+    error::LabError,
+    servers::{FlowPlan, missing_program},
+};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use scenario::Client;
+use std::{
+    fs::File,
+    path::Path,
+    process::{Command, Stdio},
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant},
+};
+use wan::Wan;
+
+/// How a client ended.
+#[derive(Debug, Clone)]
+pub struct Ended {
+    /// When it was started.
+    pub start: Instant,
+    /// When it had ended.
+    pub end: Instant,
+    /// Its exit code; none if it was killed.
+    pub exit_code: Option<i32>,
+    /// Whether the time limit was the reason.
+    pub timed_out: bool,
+    /// What it said on standard error.
+    pub said: String,
+}
+
+/// The name of the program.
+pub fn program(client: Client) -> &'static str {
+    match client {
+        Client::Curl => "curl",
+        Client::Wget => "wget",
+    }
+}
+
+/// Downloads a flow's file to `file`; kills the client at the time limit, or when interrupted.
+pub fn download(
+    wan: &Wan,
+    plan: &FlowPlan,
+    file: &Path,
+    limit: Duration,
+    interrupted: &AtomicBool,
+) -> Result<Ended, LabError> {
+    let name = program(plan.flow.client);
+    let mut command = wan.command(&plan.flow.to, name)?;
+    // The person's own settings and proxies are left out: they would make another experiment.
+    match plan.flow.client {
+        Client::Curl => command
+            .args(["-q", "--fail", "--silent", "--show-error", "--location"])
+            .args(["--noproxy", "*", "--output"])
+            .arg(file),
+        Client::Wget => command
+            .args(["--no-config", "--no-verbose", "--no-proxy", "--tries=1"])
+            .arg("--output-document")
+            .arg(file),
+    };
+    command.arg(&plan.url);
+    let log = file.with_extension("log");
+    let ended = run_to_end(command, &log, limit, interrupted);
+    ended.map_err(|e| missing_program(name, e))
+}
+
+fn run_to_end(
+    mut command: Command,
+    log: &Path,
+    limit: Duration,
+    interrupted: &AtomicBool,
+) -> std::io::Result<Ended> {
+    let start = Instant::now();
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(log)?).spawn()?;
+    let pidfd = rustix::process::pidfd_open(
+        rustix::process::Pid::from_child(&child),
+        rustix::process::PidfdFlags::empty(),
+    )?;
+    let deadline = start + limit;
+    let mut timed_out = false;
+    loop {
+        // In steps, to look whether the lab was interrupted.
+        let left =
+            deadline.saturating_duration_since(Instant::now()).min(Duration::from_millis(100));
+        let step = Timespec::try_from(left).expect("a tenth of a second");
+        let ended = poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&step)).unwrap_or(0) > 0;
+        if ended {
+            break;
+        }
+        timed_out = Instant::now() >= deadline;
+        if timed_out || interrupted.load(Ordering::Relaxed) {
+            child.kill()?;
+            break;
+        }
+    }
+    let end = Instant::now();
+    let exit_code = child.wait()?.code();
+    let said = std::fs::read_to_string(log)?.trim().to_owned();
+    Ok(Ended { start, end, exit_code, timed_out, said })
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! One run by the method `emu`: real kernel TCP and real programs over an emulated network.
+
+use crate::{
+    client::{self, Ended},
+    error::LabError,
+    payload::{Payloads, sha256_of},
+    recording::{self, Observed},
+    sampler::{self, FilePlace},
+    servers::{FlowPlan, Servers},
+};
+use record::Record;
+use scenario::Run;
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    thread,
+};
+use wan::Wan;
+
+/// What a run needs besides the scenario.
+pub struct Bench<'a> {
+    /// A folder for the run's files, emptied by the caller.
+    pub folder: &'a Path,
+    /// The program that is a depot.
+    pub longhaul: &'a Path,
+    /// The command line to put on record.
+    pub command: &'a [String],
+    /// The files that flows carry.
+    pub payloads: &'a mut Payloads,
+    /// Set when the run shall end early.
+    pub interrupted: &'a AtomicBool,
+}
+
+/// Takes one run from an empty machine to a record, and leaves the machine empty again.
+pub fn run(run: &Run, bench: &mut Bench<'_>) -> Result<Record, LabError> {
+    let run = &with_senders_controls(run)?;
+    let started = std::time::SystemTime::now();
+    let wan = Wan::up(run)?;
+    let plans = (0..)
+        .zip(&run.flows)
+        .map(|(n, flow)| FlowPlan::new(&wan, n, flow, bench.payloads.get(flow.bytes)?))
+        .collect::<Result<Vec<_>, _>>()?;
+    let servers = Servers::start(&wan, run, &plans, bench.folder, bench.longhaul)?;
+    let sysctls = recording::sysctls(&wan, run)?;
+    let (ended, seen) = drive(&wan, run, &plans, bench)?;
+    drop(servers);
+    if bench.interrupted.load(Ordering::Relaxed) {
+        return Err(LabError::Interrupted);
+    }
+    let zero = wan.started();
+    let lanes = wan.lanes().to_vec();
+    let links = wan.down()?;
+    let mut verified = Vec::new();
+    for (plan, ended) in plans.iter().zip(&ended) {
+        let file = file_of(bench.folder, plan);
+        let bytes = std::fs::metadata(&file).map_or(0, |metadata| metadata.len());
+        let whole = ended.exit_code == Some(0) && !ended.timed_out;
+        let sha256_ok = match whole {
+            true => Some(bytes > 0 && sha256_of(&file)? == plan.payload.sha256),
+            false => None,
+        };
+        verified.push((bytes, sha256_ok));
+        // A record may be kept for years; the copy has served its purpose.
+        let _ = std::fs::remove_file(&file);
+    }
+    Ok(recording::record(Observed {
+        run,
+        plans: &plans,
+        ended: &ended,
+        verified: &verified,
+        seen,
+        lanes: &lanes,
+        links: &links,
+        zero,
+        started,
+        sysctls,
+        command: bench.command,
+    }))
+}
+
+/// A flow's first hop is sent by an end, whose program knows nothing of congestion controls: there
+/// the flow's is made the node's.
+fn with_senders_controls(run: &Run) -> Result<Run, LabError> {
+    let mut run = run.clone();
+    for flow in run.flows.clone() {
+        let node = run.nodes.iter_mut().find(|node| node.name == flow.from);
+        node.expect("a checked scenario's flows begin at its nodes").cc.clone_from(&flow.cc[0]);
+    }
+    let differs = run
+        .flows
+        .iter()
+        .find(|flow| run.node(&flow.from).is_some_and(|node| node.cc != flow.cc[0]));
+    match differs {
+        None => Ok(run),
+        Some(flow) => Err(LabError::Unsupported(format!(
+            "flow {}: two flows leave {} with different congestion controls, but a stock server \
+             has one for all; let them leave from two nodes",
+            flow.name, flow.from
+        ))),
+    }
+}
+
+/// Runs the clients, each at its time, and watches until the last has ended.
+fn drive(
+    wan: &Wan,
+    run: &Run,
+    plans: &[FlowPlan],
+    bench: &Bench<'_>,
+) -> Result<(Vec<Ended>, sampler::Seen), LabError> {
+    let hops: Vec<_> = plans.iter().flat_map(|plan| plan.hops.clone()).collect();
+    let files: Vec<_> = plans
+        .iter()
+        .map(|plan| FilePlace { flow: plan.flow.name.clone(), path: file_of(bench.folder, plan) })
+        .collect();
+    let (running, stop) = mpsc::channel();
+    thread::scope(|scope| {
+        let watcher = scope.spawn({
+            let (hops, files) = (&hops, &files);
+            move || sampler::watch(wan, hops, files, &stop)
+        });
+        let clients: Vec<_> = plans
+            .iter()
+            .zip(&files)
+            .map(|(plan, file)| {
+                scope.spawn(|| {
+                    thread::sleep(plan.flow.start.into());
+                    let limit = run.timeout.saturating_sub(plan.flow.start);
+                    client::download(wan, plan, &file.path, limit.into(), bench.interrupted)
+                })
+            })
+            .collect();
+        let ended: Result<Vec<Ended>, LabError> = clients
+            .into_iter()
+            .map(|client| client.join().expect("a client's thread does not panic"))
+            .collect();
+        drop(running);
+        let seen = watcher.join().expect("the watcher does not panic");
+        Ok((ended?, seen?))
+    })
+}
+
+fn file_of(folder: &Path, plan: &FlowPlan) -> PathBuf {
+    folder.join(format!("{}.received", plan.flow.name))
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Why a scenario could not be run. That a transfer fails or is cut off is no error: it is a
+//! result, and stands in the record.
+
+use std::{io, path::PathBuf};
+
+/// Why a run did not take place.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// The machine lacks something; the text says what and how to get it.
+    #[error("{0}")]
+    Lacks(String),
+    /// The scenario asks for what this method can't do.
+    #[error("{0}")]
+    Unsupported(String),
+    /// The emulated network could not be brought up or taken down.
+    #[error(transparent)]
+    Wan(wan::WanError),
+    /// A server did not start.
+    #[error("{name} did not come up: {reason}")]
+    Server {
+        /// Which.
+        name: String,
+        /// What it said, or how it ended.
+        reason: String,
+    },
+    /// The record could not be written or an earlier one read.
+    #[error(transparent)]
+    Record(#[from] record::Error),
+    /// A file or a system call of the lab's own failed.
+    #[error("could not {what}{}: {error}", path.as_ref().map(|p| format!(" {}", p.display())).unwrap_or_default())]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// On which file, if on one.
+        path: Option<PathBuf>,
+        /// The system's answer.
+        error: io::Error,
+    },
+    /// Ctrl-C or SIGTERM.
+    #[error("interrupted; what was finished before is on record")]
+    Interrupted,
+}
+
+impl LabError {
+    pub(crate) fn system(what: &'static str, error: io::Error) -> Self {
+        Self::System { what, path: None, error }
+    }
+
+    pub(crate) fn file(what: &'static str, path: impl Into<PathBuf>, error: io::Error) -> Self {
+        Self::System { what, path: Some(path.into()), error }
+    }
+}
+
+impl From<wan::WanError> for LabError {
+    fn from(error: wan::WanError) -> Self {
+        match error {
+            wan::WanError::Lacks(what) => Self::Lacks(what),
+            other => Self::Wan(other),
+        }
+    }
+}

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What was observed of a run, made into its record.
+
+use crate::{
+    client::{self, Ended},
+    error::LabError,
+    machine, model,
+    sampler::{HopSeen, Seen, lane_entity},
+    servers::FlowPlan,
+};
+use record::{
+    FlowSummary, HopSummary, LinkSummary, Manifest, Metrics, Quantity, Record, SCHEMA, Series,
+    Summary, manifest,
+};
+use scenario::Run;
+use std::{
+    collections::BTreeMap,
+    time::{Instant, SystemTime},
+};
+use wan::{LaneState, Snapshot, Wan};
+
+/// Everything that a record is made of.
+pub struct Observed<'a> {
+    /// The run as run.
+    pub run: &'a Run,
+    /// Its flows.
+    pub plans: &'a [FlowPlan],
+    /// How the clients ended, flow by flow.
+    pub ended: &'a [Ended],
+    /// Bytes received, and whether they are the right ones, flow by flow.
+    pub verified: &'a [(u64, Option<bool>)],
+    /// What the sampler saw.
+    pub seen: Seen,
+    /// The names of the links' directions.
+    pub lanes: &'a [String],
+    /// What they did.
+    pub links: &'a Snapshot,
+    /// Time zero.
+    pub zero: Instant,
+    /// The same by the calendar.
+    pub started: SystemTime,
+    /// The nodes' settings.
+    pub sysctls: BTreeMap<String, manifest::Node>,
+    /// The command line.
+    pub command: &'a [String],
+}
+
+/// Kernel settings that bear on transport.
+const SYSCTLS: [&str; 8] = [
+    "net.core.rmem_max",
+    "net.core.wmem_max",
+    "net.ipv4.tcp_rmem",
+    "net.ipv4.tcp_wmem",
+    "net.ipv4.tcp_no_metrics_save",
+    "net.ipv4.tcp_sack",
+    "net.ipv4.tcp_slow_start_after_idle",
+    "net.ipv4.tcp_window_scaling",
+];
+
+/// Reads each node's settings back.
+pub fn sysctls(wan: &Wan, run: &Run) -> Result<BTreeMap<String, manifest::Node>, LabError> {
+    let mut nodes = BTreeMap::new();
+    for node in &run.nodes {
+        let namespace = &wan.node(&node.name)?.namespace;
+        let keys = SYSCTLS.iter().copied().chain(node.sysctl.keys().map(String::as_str));
+        // A kernel may lack one, or show it to the first namespace only.
+        let sysctls =
+            keys.filter_map(|key| Some((key.to_owned(), namespace.sysctl(key).ok()?))).collect();
+        nodes.insert(node.name.clone(), manifest::Node { sysctls });
+    }
+    Ok(nodes)
+}
+
+/// Makes the record.
+pub fn record(mut observed: Observed<'_>) -> Record {
+    let mut series = std::mem::take(&mut observed.seen.series);
+    for (name, lane) in observed.lanes.iter().zip(&observed.links.lanes) {
+        add_throughput(&mut series, name, lane);
+    }
+    let mut hops = observed.seen.hops.iter();
+    let flows: Vec<FlowSummary> =
+        (0..observed.plans.len()).map(|n| flow_summary(&observed, n, &mut hops)).collect();
+    let links = link_summaries(&observed, active_s(&flows));
+    let metrics = Metrics::compute(&flows, &links, &series);
+    let manifest = manifest(&observed);
+    Record { manifest, series, summary: Summary { flows, links, metrics } }
+}
+
+/// From the first client's start to the last one's end.
+fn active_s(flows: &[FlowSummary]) -> f64 {
+    let start = flows.iter().map(|flow| flow.start_s).fold(f64::INFINITY, f64::min);
+    let end = flows.iter().map(|flow| flow.end_s).fold(0.0, f64::max);
+    end - start
+}
+
+fn add_throughput(series: &mut Series, name: &str, lane: &LaneState) {
+    let width_s = lane.monitor_width.as_secs_f64();
+    let curve = series.curve_mut(&lane_entity(name), Quantity::ThroughputBps);
+    for (n, bytes) in lane.monitor.iter().enumerate() {
+        curve.push(n as f64 * width_s, *bytes as f64 * 8.0 / width_s);
+    }
+}
+
+fn flow_summary<'a>(
+    observed: &Observed<'_>,
+    n: usize,
+    seen: &mut impl Iterator<Item = &'a HopSeen>,
+) -> FlowSummary {
+    let (plan, ended) = (&observed.plans[n], &observed.ended[n]);
+    let (bytes, sha256_ok) = observed.verified[n];
+    let start_s = (ended.start - observed.zero).as_secs_f64();
+    let end_s = (ended.end - observed.zero).as_secs_f64();
+    let seconds = end_s - start_s;
+    let hops: Vec<HopSummary> = plan
+        .flow
+        .hops()
+        .zip(0..)
+        .map(|(hop, index)| {
+            let seen = seen.next().expect("as many hops were watched as there are");
+            hop_summary(hop.from, hop.to, index, seen)
+        })
+        .collect();
+    FlowSummary {
+        name: plan.flow.name.clone(),
+        client: Some(client::program(plan.flow.client).to_owned()),
+        bytes,
+        bytes_expected: Some(plan.flow.bytes.get()),
+        start_s,
+        end_s,
+        seconds,
+        goodput_bps: bytes as f64 * 8.0 / seconds,
+        retransmits: hops.iter().map(|hop| hop.retransmits).sum(),
+        // The kernel counts a socket's timeouts, but does not tell them by sock_diag before 6.7,
+        // and the library that reads its answer does not know that field yet.
+        timeouts: None,
+        sha256_ok,
+        exit_code: ended.exit_code,
+        timed_out: ended.timed_out,
+        outcome: outcome(observed, ended, sha256_ok),
+        hops,
+    }
+}
+
+fn hop_summary(from: &str, to: &str, index: u32, seen: &HopSeen) -> HopSummary {
+    let last = seen.connections.last();
+    let was_seen = last.is_some();
+    HopSummary {
+        index,
+        from: from.to_owned(),
+        to: to.to_owned(),
+        congestion_control: last.map(|socket| socket.congestion_control.clone()),
+        bytes: was_seen.then(|| seen.total(|socket| socket.info.bytes_acked)),
+        retransmits: was_seen.then(|| seen.total(|socket| socket.info.total_retrans.into())),
+        timeouts: None,
+        min_rtt_us: last.map(|socket| socket.info.min_rtt.into()),
+        srtt_us: last.map(|socket| socket.info.rtt.into()),
+    }
+}
+
+fn outcome(observed: &Observed<'_>, ended: &Ended, sha256_ok: Option<bool>) -> String {
+    match (ended.timed_out, ended.exit_code, sha256_ok) {
+        (true, ..) => format!("cut at the time limit of {}", observed.run.timeout),
+        (_, Some(0), Some(true)) => "complete".to_owned(),
+        (_, Some(0), _) => "what arrived is not what was sent".to_owned(),
+        (_, Some(code), _) => format!("failed with exit code {code}: {}", ended.said),
+        (_, None, _) => format!("ended by a signal: {}", ended.said),
+    }
+}
+
+fn link_summaries(observed: &Observed<'_>, active_s: f64) -> Vec<LinkSummary> {
+    let directions =
+        observed.run.links.iter().flat_map(|link| {
+            [(link, "forward", &link.forward), (link, "backward", &link.backward)]
+        });
+    directions
+        .zip(&observed.links.lanes)
+        .map(|((link, name, direction), lane)| {
+            let counters = &lane.counters;
+            let carried = counters.offered - counters.queue_drops - counters.too_long;
+            let rate_bps = direction.rate.map(units::Rate::bps);
+            let mean_us = counters.queueing.as_nanos() as f64 / 1e3 / carried.max(1) as f64;
+            LinkSummary {
+                name: link.name.clone(),
+                direction: name.to_owned(),
+                rate_bps,
+                bytes: counters.carried_bytes,
+                segments: carried,
+                queue_drops: counters.queue_drops,
+                losses: counters.losses,
+                utilisation: rate_bps
+                    .map(|rate| counters.carried_bytes as f64 * 8.0 / (rate as f64 * active_s)),
+                queue_max_bytes: Some(counters.queue_max_bytes),
+                queue_mean_delay_us: Some(mean_us),
+            }
+        })
+        .collect()
+}
+
+fn manifest(observed: &Observed<'_>) -> Manifest {
+    let run = observed.run;
+    let sockets = sockets(observed);
+    let reasons = invalid_reasons(observed, &sockets);
+    let health = &observed.links.health;
+    Manifest {
+        schema: SCHEMA,
+        id: run.id.clone(),
+        title: run.title.clone(),
+        source: run.source.clone(),
+        way: run
+            .way
+            .as_ref()
+            .map(|way| manifest::Way { name: way.name.clone(), label: way.label.clone() }),
+        baseline: run.baseline.clone(),
+        point: run.point.iter().map(|s| (s.key.clone(), s.value.clone())).collect(),
+        repeat: run.repeat,
+        seed: run.seed,
+        method: "emu".to_owned(),
+        command: observed.command.to_vec(),
+        started: humantime::format_rfc3339_seconds(observed.started).to_string(),
+        versions: machine::versions(run.flows.iter().map(|flow| client::program(flow.client))),
+        machine: Some(machine::describe()),
+        nodes: observed.sysctls.clone(),
+        sockets,
+        // What the emulator's devices offer to the kernel, which uses it where a program sends TCP.
+        offloads: [("wan*", ["tx-checksum", "tso4", "tso6", "tso-ecn"])]
+            .into_iter()
+            .map(|(device, names)| (device.to_owned(), names.map(str::to_owned).into()))
+            .collect(),
+        references: run
+            .references
+            .iter()
+            .map(|r| manifest::Reference { gain: r.gain, note: r.note.clone() })
+            .collect(),
+        predicted: model::predict(run),
+        valid: reasons.is_empty(),
+        invalid_reasons: reasons,
+        emulator: Some(manifest::Emulator {
+            deliveries: health.deliveries,
+            late: health.late,
+            lateness_p50_us: health.lateness_p50_us,
+            lateness_p99_us: health.lateness_p99_us,
+            lateness_max_us: health.lateness_max_us,
+            device_drops: health.device_drops,
+            more: [
+                ("write_errors", health.write_errors.into()),
+                ("malformed", health.malformed.into()),
+                ("cpu_s", health.cpu_s.into()),
+                ("real_time", health.real_time.into()),
+            ]
+            .map(|(key, value): (&str, serde_json::Value)| (key.to_owned(), value))
+            .into_iter()
+            .collect(),
+        }),
+        scenario: serde_json::to_value(run).expect("a run is plain data"),
+    }
+}
+
+fn sockets(observed: &Observed<'_>) -> Vec<manifest::Socket> {
+    let places = observed.plans.iter().flat_map(|plan| plan.hops.iter().zip(&plan.flow.cc));
+    places
+        .zip(&observed.seen.hops)
+        .flat_map(|((place, asked), seen)| {
+            seen.connections.iter().map(|socket| manifest::Socket {
+                flow: place.flow.clone(),
+                hop: place.index,
+                node: place.node.clone(),
+                local: socket.local.to_string(),
+                peer: socket.peer.to_string(),
+                congestion_control_asked: Some(asked.clone()),
+                congestion_control: socket.congestion_control.clone(),
+                sndbuf_bytes: Some(socket.sndbuf_bytes),
+                rcvbuf_bytes: Some(socket.rcvbuf_bytes),
+            })
+        })
+        .collect()
+}
+
+/// Why the run is not to be believed: the emulator could not keep up, or a socket ran with another
+/// congestion control than the scenario says.
+fn invalid_reasons(observed: &Observed<'_>, sockets: &[manifest::Socket]) -> Vec<String> {
+    let mut reasons = observed.links.health.faults();
+    for socket in sockets {
+        let asked = socket.congestion_control_asked.as_deref().unwrap_or_default();
+        if asked != socket.congestion_control {
+            reasons.push(format!(
+                "hop {} of flow {} ran with {}, not with {asked}",
+                socket.hop, socket.flow, socket.congestion_control
+            ));
+        }
+    }
+    for (place, seen) in observed.plans.iter().flat_map(|plan| &plan.hops).zip(&observed.seen.hops)
+    {
+        if seen.connections.is_empty() {
+            reasons.push(format!(
+                "hop {} of flow {} was not seen, so its congestion control is not known",
+                place.index, place.flow
+            ));
+        }
+    }
+    reasons
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Looks at the sending sockets of every hop, at the links' queues and at the clients' files, every
+//! [`INTERVAL`], while a run lasts.
+
+use crate::{
+    error::LabError,
+    sockets::{SocketView, TcpSocket},
+};
+use record::{Entity, Quantity, Series};
+use std::{
+    collections::HashMap,
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+    sync::mpsc,
+    time::{Duration, Instant},
+};
+use wan::Wan;
+
+/// Between two looks.
+const INTERVAL: Duration = Duration::from_millis(20);
+/// What the kernel writes for a threshold that was never set.
+const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
+
+/// Where a hop's sending socket is to be found.
+#[derive(Debug, Clone)]
+pub struct HopPlace {
+    /// The flow.
+    pub flow: String,
+    /// Counted in the direction of the data.
+    pub index: u32,
+    /// The node that sends.
+    pub node: String,
+    /// Where it serves the data.
+    pub local: SocketAddr,
+    /// The node that takes them.
+    pub peer: IpAddr,
+}
+
+/// A flow's file as it arrives.
+#[derive(Debug, Clone)]
+pub struct FilePlace {
+    /// The flow.
+    pub flow: String,
+    /// The file.
+    pub path: PathBuf,
+}
+
+/// What was seen of one hop.
+#[derive(Debug, Clone, Default)]
+pub struct HopSeen {
+    /// The connections that carried it, as last seen; more than one where a client tried again.
+    pub connections: Vec<TcpSocket>,
+}
+
+impl HopSeen {
+    /// A count summed over the connections.
+    pub fn total(&self, count: impl Fn(&TcpSocket) -> u64) -> u64 {
+        self.connections.iter().map(count).sum()
+    }
+}
+
+/// What was seen in all.
+pub struct Seen {
+    /// Over time.
+    pub series: Series,
+    /// The hops, in the order of their places.
+    pub hops: Vec<HopSeen>,
+}
+
+/// Looks until `stop` is closed. Times are counted from the emulator's start, as the links' are.
+pub fn watch(
+    wan: &Wan,
+    hops: &[HopPlace],
+    files: &[FilePlace],
+    stop: &mpsc::Receiver<()>,
+) -> Result<Seen, LabError> {
+    let failed = |e| LabError::system("list the nodes' sockets", e);
+    let mut views: HashMap<&str, SocketView> = HashMap::new();
+    for hop in hops {
+        let view = SocketView::open(&wan.node(&hop.node)?.namespace).map_err(failed)?;
+        views.insert(&hop.node, view);
+    }
+    let lanes: Vec<Entity> = wan.lanes().iter().map(|name| lane_entity(name)).collect();
+    let mut seen = Seen { series: Series::default(), hops: vec![HopSeen::default(); hops.len()] };
+    loop {
+        for (node, view) in &mut views {
+            let on_node = |hop: &&HopPlace| hop.node == **node;
+            let Some(first) = hops.iter().find(on_node) else { continue };
+            let sockets = view.connections(first.local.is_ipv6()).map_err(failed)?;
+            let time_s = wan.started().elapsed().as_secs_f64();
+            let places = hops.iter().zip(&mut seen.hops).filter(|(hop, _)| on_node(hop));
+            for (place, hop) in places {
+                let found =
+                    sockets.iter().filter(|s| s.local == place.local && s.peer.ip() == place.peer);
+                for socket in found {
+                    hop.look(place, socket, time_s, &mut seen.series);
+                }
+            }
+        }
+        let time_s = wan.started().elapsed().as_secs_f64();
+        for (entity, lane) in lanes.iter().zip(wan.status()?.lanes) {
+            seen.series.push(entity, Quantity::QueueBytes, time_s, lane.queue_bytes as f64);
+        }
+        for file in files {
+            if let Ok(metadata) = std::fs::metadata(&file.path) {
+                let (entity, bytes) = (Entity::Flow(file.flow.clone()), metadata.len() as f64);
+                seen.series.push(&entity, Quantity::ReceivedBytes, time_s, bytes);
+            }
+        }
+        let next = Instant::now() + INTERVAL;
+        match stop.recv_timeout(next.saturating_duration_since(Instant::now())) {
+            Err(mpsc::RecvTimeoutError::Timeout) => {}
+            Ok(()) | Err(mpsc::RecvTimeoutError::Disconnected) => return Ok(seen),
+        }
+    }
+}
+
+/// The entity of a lane named `LINK/forward` or `LINK/backward`.
+pub fn lane_entity(lane: &str) -> Entity {
+    Entity::parse(&format!("link:{lane}")).expect("lanes are named LINK/DIRECTION")
+}
+
+impl HopSeen {
+    fn look(&mut self, place: &HopPlace, socket: &TcpSocket, time_s: f64, series: &mut Series) {
+        match self.connections.iter_mut().find(|known| known.cookie == socket.cookie) {
+            Some(known) => *known = socket.clone(),
+            None => self.connections.push(socket.clone()),
+        }
+        let info = &socket.info;
+        let entity = Entity::Hop { flow: place.flow.clone(), index: place.index };
+        let mut push = |quantity, value| series.push(&entity, quantity, time_s, value);
+        push(Quantity::AckedBytes, self.total(|s| s.info.bytes_acked) as f64);
+        push(Quantity::Retransmits, self.total(|s| s.info.total_retrans.into()) as f64);
+        push(Quantity::CwndSegments, info.snd_cwnd.into());
+        if info.snd_ssthresh < INFINITE_SSTHRESH {
+            push(Quantity::SsthreshSegments, info.snd_ssthresh.into());
+        }
+        push(Quantity::SrttUs, info.rtt.into());
+        if info.min_rtt < u32::MAX {
+            push(Quantity::MinRttUs, info.min_rtt.into());
+        }
+        push(Quantity::DeliveryRateBps, info.delivery_rate as f64 * 8.0);
+        // All ones while nothing paces.
+        if info.pacing_rate < u64::MAX {
+            push(Quantity::PacingRateBps, info.pacing_rate as f64 * 8.0);
+        }
+    }
+}

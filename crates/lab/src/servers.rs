@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The programs that serve a run: a real nginx at each source, a depot process at each `via`.
+//!
+//! Each flow has ports of its own, so that its sockets can be told from other flows' and each depot
+//! process has the settings of one flow's hops. Nothing outlives the lab: servers die with the
+//! thread that started them, and are stopped and waited for when dropped.
+
+use crate::{error::LabError, payload::Payload, sampler::HopPlace, sockets::SocketView};
+use depot::{Allow, Config, Hop as HopSettings};
+use scenario::{Flow, Run};
+use session::{Authority, Form, OriginUrl, Redirect, Scheme};
+use std::{
+    fmt::Write as _,
+    fs::File,
+    io,
+    net::{IpAddr, SocketAddr},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+use wan::Wan;
+
+const FIRST_ORIGIN_PORT: u16 = 8000;
+const FIRST_DEPOT_PORT: u16 = session::DEPOT_PORT;
+/// How long a server may take until it listens.
+const START: Duration = Duration::from_secs(10);
+/// How long a server may take to end once told to.
+const STOP: Duration = Duration::from_secs(5);
+
+/// Where a flow's programs are to be found.
+#[derive(Debug, Clone)]
+pub struct FlowPlan {
+    /// The flow.
+    pub flow: Flow,
+    /// What it carries.
+    pub payload: Payload,
+    /// What the client asks for.
+    pub url: String,
+    /// Its hops.
+    pub hops: Vec<HopPlace>,
+    origin: SocketAddr,
+    depots: Vec<SocketAddr>,
+}
+
+impl FlowPlan {
+    /// Gives the n-th flow of a run its ports.
+    pub fn new(wan: &Wan, n: u16, flow: &Flow, payload: Payload) -> Result<Self, LabError> {
+        let at = |node: &str, port| Ok::<_, LabError>(SocketAddr::new(wan.address(node)?, port));
+        let origin = at(&flow.from, FIRST_ORIGIN_PORT + n)?;
+        let depots: Vec<SocketAddr> =
+            flow.via.iter().map(|node| at(node, FIRST_DEPOT_PORT + n)).collect::<Result<_, _>>()?;
+        let hops = flow
+            .hops()
+            .zip(std::iter::once(&origin).chain(&depots))
+            .zip(0..)
+            .map(|((hop, local), index)| {
+                let peer = wan.address(hop.to)?;
+                let (flow, node) = (flow.name.clone(), hop.from.to_owned());
+                Ok(HopPlace { flow, index, node, local: *local, peer })
+            })
+            .collect::<Result<_, LabError>>()?;
+        let url = format!("http://{}:{}/{}", flow.from, origin.port(), flow.name);
+        Ok(Self { flow: flow.clone(), payload, url, hops, origin, depots })
+    }
+
+    /// The redirect that hands the client over to the depots; none for a direct flow.
+    fn redirect(&self) -> Option<String> {
+        let authority = |node: &str, port: u16| {
+            Authority::parse(&format!("{node}:{port}"), None).expect("nodes have plain names")
+        };
+        let depots: Vec<Authority> = self
+            .flow
+            .via
+            .iter()
+            .zip(&self.depots)
+            .map(|(node, address)| authority(node, address.port()))
+            .collect();
+        if depots.is_empty() {
+            return None;
+        }
+        let origin = authority(&self.flow.from, self.origin.port());
+        let origin = OriginUrl::new(Scheme::Http, origin, &format!("/{}", self.flow.name))
+            .expect("flows have plain names");
+        let redirect = Redirect::new(&depots, Form::Lead, origin).expect("a checked scenario's");
+        Some(redirect.to_string())
+    }
+
+    /// What the n-th depot is configured to be: open for this flow's neighbours only.
+    fn depot_config(&self, n: usize) -> Config {
+        let flow = &self.flow;
+        let whole = |address: IpAddr| address.into();
+        let downstream = self.hops[n + 1].peer;
+        let upstream_node = if n == 0 { &flow.from } else { &flow.via[n - 1] };
+        let upstream = if n == 0 { self.origin } else { self.depots[n - 1] };
+        let buffers = |peer, congestion| HopSettings {
+            peer: whole(peer),
+            congestion,
+            sndbuf: flow.sndbuf,
+            rcvbuf: flow.rcvbuf,
+        };
+        // The client is led through every depot, so every one must lead on to the next.
+        let mut upstreams = vec![format!("{upstream_node}:{}", upstream.port())];
+        upstreams.extend(
+            flow.via.get(n + 1).map(|next| format!("{next}:{}", self.depots[n + 1].port())),
+        );
+        let client = self.hops.last().expect("a flow has a hop").peer;
+        let mut clients = vec![whole(client), whole(downstream)];
+        clients.dedup();
+        Config {
+            id: Some(format!("{}-{}", flow.via[n], flow.name)),
+            listen: vec![self.depots[n]],
+            allow: Allow {
+                clients,
+                upstreams: upstreams
+                    .iter()
+                    .map(|rule| rule.parse().expect("nodes have plain names"))
+                    .collect(),
+                local: false,
+            },
+            hops: vec![
+                buffers(downstream, Some(flow.cc[n + 1].clone())),
+                buffers(upstream.ip(), None),
+            ],
+            ..Config::default()
+        }
+    }
+}
+
+/// The servers of a run, up and listening.
+pub struct Servers(#[expect(dead_code, reason = "held for its end")] Vec<Server>);
+
+impl Servers {
+    /// Starts them and waits until they listen. `folder` is for their files and logs; `longhaul`
+    /// is the program that is a depot.
+    pub fn start(
+        wan: &Wan,
+        run: &Run,
+        plans: &[FlowPlan],
+        folder: &Path,
+        longhaul: &Path,
+    ) -> Result<Self, LabError> {
+        let mut servers = Vec::new();
+        for node in &run.nodes {
+            let of_node: Vec<&FlowPlan> =
+                plans.iter().filter(|plan| plan.flow.from == node.name).collect();
+            if !of_node.is_empty() {
+                servers.push(start_nginx(wan, &node.name, &of_node, folder)?);
+            }
+        }
+        for plan in plans {
+            for n in 0..plan.flow.via.len() {
+                servers.push(start_depot(wan, plan, n, folder, longhaul)?);
+            }
+        }
+        for server in &mut servers {
+            server.wait_until_listening(wan)?;
+        }
+        Ok(Self(servers))
+    }
+}
+
+struct Server {
+    name: String,
+    node: String,
+    listens: Vec<SocketAddr>,
+    log: PathBuf,
+    child: Child,
+}
+
+impl Server {
+    fn start(
+        mut command: Command,
+        name: String,
+        node: &str,
+        listens: Vec<SocketAddr>,
+        folder: &Path,
+    ) -> Result<Self, LabError> {
+        let log = folder.join(format!("{name}.log"));
+        let file = File::create(&log).map_err(|e| LabError::file("write", &log, e))?;
+        let out = file.try_clone().map_err(|e| LabError::file("write", &log, e))?;
+        let child =
+            command.stdin(Stdio::null()).stdout(out).stderr(file).spawn().map_err(|e| {
+                missing_program(command.get_program().to_string_lossy().as_ref(), e)
+            })?;
+        Ok(Self { name, node: node.to_owned(), listens, log, child })
+    }
+
+    fn wait_until_listening(&mut self, wan: &Wan) -> Result<(), LabError> {
+        let failed = |e| LabError::system("list a node's sockets", e);
+        let mut view = SocketView::open(&wan.node(&self.node)?.namespace).map_err(failed)?;
+        let deadline = Instant::now() + START;
+        loop {
+            let mut up = true;
+            for address in &self.listens {
+                up &= view.listens(*address).map_err(failed)?;
+            }
+            if up {
+                return Ok(());
+            }
+            let ended =
+                self.child.try_wait().map_err(|e| LabError::system("wait for a server", e))?;
+            if ended.is_some() || Instant::now() > deadline {
+                let said = std::fs::read_to_string(&self.log).unwrap_or_default();
+                let reason = match ended {
+                    Some(status) => format!("it ended with {status}; it said: {}", said.trim()),
+                    None => format!("it did not listen within 10 s; it said: {}", said.trim()),
+                };
+                return Err(LabError::Server { name: self.name.clone(), reason });
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        // It may have ended by itself: then there is nobody to tell.
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        let deadline = Instant::now() + STOP;
+        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// An error of starting a program, which says how to get it where it is missing.
+pub fn missing_program(program: &str, error: io::Error) -> LabError {
+    if error.kind() != io::ErrorKind::NotFound {
+        return LabError::system("start a program", error);
+    }
+    let package = if program == "nginx" { "nginx-light" } else { program };
+    LabError::Lacks(format!("{program} is not installed: apt-get install {package}"))
+}
+
+fn start_nginx(
+    wan: &Wan,
+    node: &str,
+    plans: &[&FlowPlan],
+    folder: &Path,
+) -> Result<Server, LabError> {
+    let name = format!("nginx-{node}");
+    let prefix = folder.join(&name);
+    std::fs::create_dir_all(&prefix).map_err(|e| LabError::file("make", &prefix, e))?;
+    let config = prefix.join("nginx.conf");
+    let text = nginx_config(plans, &prefix);
+    std::fs::write(&config, text).map_err(|e| LabError::file("write", &config, e))?;
+    let mut command = wan.command(node, "nginx")?;
+    command.arg("-p").arg(&prefix).arg("-c").arg(&config).arg("-e").arg("stderr");
+    let listens = plans.iter().map(|plan| plan.origin).collect();
+    Server::start(command, name, node, listens, folder)
+}
+
+/// One process in the foreground, so that none is left behind; a server for each flow, which
+/// serves the file to depots and direct clients and redirects the others, as deploy/nginx does.
+fn nginx_config(plans: &[&FlowPlan], prefix: &Path) -> String {
+    let prefix = prefix.display();
+    let mut text = format!(
+        "daemon off;\nmaster_process off;\nuser root;\npid {prefix}/nginx.pid;\n\
+         error_log stderr warn;\nevents {{ worker_connections 256; }}\n\
+         http {{\n  access_log off;\n  sendfile on;\n  default_type application/octet-stream;\n"
+    );
+    for kind in ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"] {
+        writeln!(text, "  {kind}_temp_path {prefix}/{kind};").expect("a string");
+    }
+    for plan in plans {
+        let (address, name, file) = (plan.origin, &plan.flow.name, plan.payload.path.display());
+        write!(text, "  server {{\n    listen {address};\n    location = /{name} {{\n")
+            .expect("a string");
+        if let Some(location) = plan.redirect() {
+            // A depot says who it is in Via; whoever else asks is sent to the depots.
+            writeln!(text, "      if ($http_via = \"\") {{ return 302 \"{location}\"; }}")
+                .expect("a string");
+        }
+        writeln!(text, "      alias {file};\n    }}\n  }}").expect("a string");
+    }
+    text + "}\n"
+}
+
+fn start_depot(
+    wan: &Wan,
+    plan: &FlowPlan,
+    n: usize,
+    folder: &Path,
+    longhaul: &Path,
+) -> Result<Server, LabError> {
+    let node = &plan.flow.via[n];
+    let name = format!("depot-{node}-{}", plan.flow.name);
+    let config = folder.join(format!("{name}.toml"));
+    let text = toml::to_string(&plan.depot_config(n)).expect("a configuration is plain data");
+    std::fs::write(&config, text).map_err(|e| LabError::file("write", &config, e))?;
+    let mut command = wan.command(node, &longhaul.to_string_lossy())?;
+    command.arg("depot").arg("--config").arg(&config);
+    Server::start(command, name, node, vec![plan.depots[n]], folder)
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The folder of a record: written whole or not at all, read back, found.
+
+use crate::{Error, Manifest, SCHEMA, Series, Summary, series_file};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+const MANIFEST: &str = "manifest.json";
+const SERIES: &str = "series.parquet";
+const SUMMARY: &str = "summary.json";
+
+/// A run's record.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Record {
+    /// What was run, where, with which settings, and whether the result counts.
+    pub manifest: Manifest,
+    /// What was sampled over time.
+    pub series: Series,
+    /// What came out.
+    pub summary: Summary,
+}
+
+impl Record {
+    /// Reads a record's folder.
+    ///
+    /// # Errors
+    /// A file is missing or damaged, or the record comes from a newer longhaul.
+    pub fn open(dir: &Path) -> Result<Self, Error> {
+        Ok(Self {
+            manifest: read_manifest(&dir.join(MANIFEST))?,
+            series: series_file::read(&dir.join(SERIES))?,
+            summary: read_json(&dir.join(SUMMARY))?,
+        })
+    }
+
+    /// Writes the record into the new folder `dir`, making the folders above it where needed.
+    ///
+    /// The folder appears under its name only when it is complete: a run that is killed leaves a
+    /// hidden `.NAME.partial-PID` beside it, which [`find_records`] passes over.
+    ///
+    /// # Errors
+    /// The folder exists with something in it, or it cannot be written.
+    pub fn write(&self, dir: &Path) -> Result<(), Error> {
+        let failed = |source| Error::Write { path: dir.to_owned(), source };
+        let name = dir.file_name().ok_or_else(|| failed(io::ErrorKind::InvalidInput.into()))?;
+        let parent = dir.parent().unwrap_or(Path::new(""));
+        if !parent.as_os_str().is_empty() {
+            fs::create_dir_all(parent).map_err(failed)?;
+        }
+        let partial = format!(".{}.partial-{}", name.to_string_lossy(), std::process::id());
+        let partial = parent.join(partial);
+        fs::create_dir(&partial)
+            .map_err(|source| Error::Write { path: partial.clone(), source })?;
+        let written = self.write_files(&partial).and_then(|()| {
+            fs::rename(&partial, dir).map_err(|source| match source.kind() {
+                io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::NotADirectory => {
+                    Error::Exists(dir.to_owned())
+                }
+                _ => failed(source),
+            })
+        });
+        if written.is_err() {
+            // What went wrong is known already; a leftover that cannot go is hidden and harmless.
+            let _ = fs::remove_dir_all(&partial);
+        }
+        written
+    }
+
+    fn write_files(&self, dir: &Path) -> Result<(), Error> {
+        write_json(&dir.join(MANIFEST), &self.manifest)?;
+        series_file::write(&dir.join(SERIES), &self.series)?;
+        write_json(&dir.join(SUMMARY), &self.summary)
+    }
+}
+
+/// The folders of all records at and below `dir`, sorted by path. Hidden folders are passed over.
+///
+/// # Errors
+/// A folder cannot be read.
+pub fn find_records(dir: &Path) -> Result<Vec<PathBuf>, Error> {
+    let mut found = Vec::new();
+    let mut todo = vec![dir.to_owned()];
+    while let Some(dir) = todo.pop() {
+        if dir.join(MANIFEST).is_file() {
+            found.push(dir);
+            continue;
+        }
+        let failed = |source| Error::Read { path: dir.clone(), source };
+        for entry in fs::read_dir(&dir).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let hidden = entry.file_name().to_string_lossy().starts_with('.');
+            // `file_type` does not follow links, so a link to a folder above makes no circle.
+            if !hidden && entry.file_type().map_err(failed)?.is_dir() {
+                todo.push(entry.path());
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn read_manifest(path: &Path) -> Result<Manifest, Error> {
+    #[derive(Deserialize)]
+    struct Version {
+        schema: u32,
+    }
+    // The version first: what a newer manifest looks like beyond it is not known.
+    let Version { schema } = read_json(path)?;
+    if schema > SCHEMA {
+        return Err(Error::Newer { path: path.to_owned(), found: schema, known: SCHEMA });
+    }
+    read_json(path)
+}
+
+fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, Error> {
+    let text = fs::read(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    serde_json::from_slice(&text).map_err(|source| Error::Json { path: path.to_owned(), source })
+}
+
+fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), Error> {
+    let mut text = serde_json::to_vec_pretty(value)
+        .map_err(|source| Error::Json { path: path.to_owned(), source })?;
+    text.push(b'\n');
+    fs::write(path, text).map_err(|source| Error::Write { path: path.to_owned(), source })
+}

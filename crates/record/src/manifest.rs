@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `manifest.json`: what was run, where, with which settings, and whether the result counts.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The version of the record's format that is written, and the newest that is read.
+///
+/// It grows when a key changes its meaning or goes away; a new key does not raise it.
+pub const SCHEMA: u32 = 1;
+
+/// What was run, where, with which settings, and whether the result counts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// [`SCHEMA`] when it was written.
+    pub schema: u32,
+    /// The run's name, unique among the records that lie together.
+    pub id: String,
+    /// The scenario's title; runs of the same title are compared with one another.
+    pub title: String,
+    /// Where the scenario comes from: the paper and figure, or a sentence of its own.
+    #[serde(default)]
+    pub source: Option<String>,
+    /// Which of the scenario's ways of moving the data this run took.
+    #[serde(default)]
+    pub way: Option<Way>,
+    /// The name of the way that the others are compared with.
+    #[serde(default)]
+    pub baseline: Option<String>,
+    /// The point of the sweep: keys of the scenario and the values they had, in sweep order.
+    #[serde(default)]
+    pub point: Vec<(String, String)>,
+    /// Counts the repetitions of the same way and point, from 1.
+    pub repeat: u32,
+    /// What the run's randomness started from.
+    pub seed: u64,
+    /// `model`, `sim`, `emu` or `field`.
+    pub method: String,
+    /// The command, word by word, that makes this record again.
+    #[serde(default)]
+    pub command: Vec<String>,
+    /// When the run started: RFC 3339, UTC.
+    pub started: String,
+    /// Programs that took part, and their versions: `longhaul`, `curl`, `nginx`, …
+    #[serde(default)]
+    pub versions: BTreeMap<String, String>,
+    /// The machine it ran on.
+    #[serde(default)]
+    pub machine: Option<Machine>,
+    /// The settings of each node.
+    #[serde(default)]
+    pub nodes: BTreeMap<String, Node>,
+    /// The data-carrying sockets, as the kernel described them while they were in use.
+    #[serde(default)]
+    pub sockets: Vec<Socket>,
+    /// The offloads in force on each device.
+    #[serde(default)]
+    pub offloads: BTreeMap<String, Vec<String>>,
+    /// What the source reports for this way and point.
+    #[serde(default)]
+    pub references: Vec<Reference>,
+    /// What a closed form predicts for this way and point.
+    #[serde(default)]
+    pub predicted: Option<Prediction>,
+    /// Whether the run counts. A run that does not stays on record, with its reasons.
+    pub valid: bool,
+    /// Why the run does not count; empty when it does.
+    #[serde(default)]
+    pub invalid_reasons: Vec<String>,
+    /// How well the emulator kept up; null for other methods.
+    #[serde(default)]
+    pub emulator: Option<Emulator>,
+    /// The scenario as run: expanded, with every default filled in.
+    #[serde(default)]
+    pub scenario: serde_json::Value,
+}
+
+/// One of the ways of moving the data that a scenario compares.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Way {
+    /// The short name by which results are grouped: `depots-bbr`.
+    pub name: String,
+    /// The name for people: "two depots, BBR on the long haul".
+    pub label: String,
+}
+
+/// The machine a run took place on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// The kernel's release, as `uname -r` prints it.
+    pub kernel: String,
+    /// The processor's model.
+    pub cpu: String,
+    /// Processors available to the run.
+    pub cores: u32,
+    /// Main memory in bytes.
+    pub memory_bytes: u64,
+}
+
+/// The settings of one node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Node {
+    /// Kernel settings that bear on transport, as read back.
+    #[serde(default)]
+    pub sysctls: BTreeMap<String, String>,
+}
+
+/// The sending socket of one hop, as read back while it carried data.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Socket {
+    /// The flow it belongs to.
+    pub flow: String,
+    /// Counted in the direction of the data; 0 leaves the source.
+    pub hop: u32,
+    /// The node that the socket is on.
+    pub node: String,
+    /// Its address and port.
+    pub local: String,
+    /// The other end's address and port.
+    pub peer: String,
+    /// The congestion control that the scenario asked for.
+    #[serde(default)]
+    pub congestion_control_asked: Option<String>,
+    /// The congestion control in force.
+    pub congestion_control: String,
+    /// The send buffer's limit in bytes.
+    #[serde(default)]
+    pub sndbuf_bytes: Option<u64>,
+    /// The receive buffer's limit in bytes.
+    #[serde(default)]
+    pub rcvbuf_bytes: Option<u64>,
+}
+
+/// A gain over the baseline that the scenario's source reports.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Reference {
+    /// Goodput as a multiple of the baseline's.
+    pub gain: f64,
+    /// Where it stands, and how it was read.
+    pub note: String,
+}
+
+/// What a closed form predicts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Prediction {
+    /// Goodput in bits a second.
+    pub goodput_bps: f64,
+    /// The equations and what was put into them.
+    pub source: String,
+}
+
+/// How well the emulator kept up with the run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Emulator {
+    /// Frames that it delivered.
+    pub deliveries: u64,
+    /// Of those, the ones delivered later than a run may have them.
+    pub late: u64,
+    /// How late they were against the time that the link's model set: the median, in microseconds.
+    pub lateness_p50_us: f64,
+    /// 99 of 100 were no later, in microseconds.
+    pub lateness_p99_us: f64,
+    /// The latest, in microseconds.
+    pub lateness_max_us: f64,
+    /// Frames that the devices dropped, which no link's model accounts for.
+    pub device_drops: u64,
+    /// Further figures, as the emulator names them.
+    #[serde(flatten)]
+    pub more: serde_json::Map<String, serde_json::Value>,
+}

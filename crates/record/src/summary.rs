@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `summary.json`: what came out, for each flow, each link and the run as a whole.
+//!
+//! Every key is always there; what the method cannot give is null. A flow whose transfer was cut
+//! off keeps the figures up to then and says so in `timed_out` and `outcome`.
+
+use crate::Metrics;
+use serde::{Deserialize, Serialize};
+
+/// What came out of one run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// The flows, in the scenario's order.
+    pub flows: Vec<FlowSummary>,
+    /// Both directions of every link.
+    pub links: Vec<LinkSummary>,
+    /// The metrics of Guillier's tables; see `docs/metrics.md`.
+    pub metrics: Metrics,
+}
+
+/// One flow: data on its way from a source to a client.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct FlowSummary {
+    /// The flow's name in the scenario.
+    pub name: String,
+    /// The program that received the data: `curl`, `wget`, …
+    #[serde(default)]
+    pub client: Option<String>,
+    /// Bytes of content that arrived.
+    pub bytes: u64,
+    /// Bytes of content that should have arrived; null for a flow that is limited by time.
+    pub bytes_expected: Option<u64>,
+    /// When the client was started, in seconds since the run's start.
+    pub start_s: f64,
+    /// When it ended, or was ended, in seconds since the run's start.
+    pub end_s: f64,
+    /// `end_s - start_s`: start-up, redirects and handshakes included.
+    pub seconds: f64,
+    /// `bytes * 8 / seconds`.
+    pub goodput_bps: f64,
+    /// Segments sent again, on all hops.
+    pub retransmits: Option<u64>,
+    /// Retransmission timeouts, on all hops.
+    pub timeouts: Option<u64>,
+    /// Whether the received content's SHA-256 is the source's; null when nothing was compared.
+    pub sha256_ok: Option<bool>,
+    /// The client's exit code; null when it was ended by a signal or is not a program.
+    pub exit_code: Option<i32>,
+    /// Whether the run's time limit cut the transfer off.
+    pub timed_out: bool,
+    /// What became of the flow, for people: "complete", "cut at the time limit of 60 s", …
+    pub outcome: String,
+    /// Its TCP connections in the direction of the data.
+    pub hops: Vec<HopSummary>,
+}
+
+/// One TCP connection of a flow, seen from its sender.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct HopSummary {
+    /// Counted in the direction of the data; 0 leaves the source.
+    pub index: u32,
+    /// The sending node.
+    pub from: String,
+    /// The receiving node.
+    pub to: String,
+    /// The congestion control in force at the sender, as read back.
+    pub congestion_control: Option<String>,
+    /// Bytes acknowledged.
+    pub bytes: Option<u64>,
+    /// Segments sent again.
+    pub retransmits: Option<u64>,
+    /// Retransmission timeouts.
+    pub timeouts: Option<u64>,
+    /// The smallest round-trip time that the sender measured, in microseconds.
+    pub min_rtt_us: Option<f64>,
+    /// The smoothed round-trip time at the end, in microseconds.
+    pub srtt_us: Option<f64>,
+}
+
+/// One direction of one link.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LinkSummary {
+    /// The link's name in the scenario.
+    pub name: String,
+    /// `forward` (as the scenario names the link's ends) or `backward`.
+    pub direction: String,
+    /// The configured rate in bits a second; null for a link without one.
+    pub rate_bps: Option<u64>,
+    /// Bytes that went onto the link, headers included.
+    pub bytes: u64,
+    /// Segments that went onto the link; those that the queue refused are not among them.
+    pub segments: u64,
+    /// Segments that the queue refused.
+    pub queue_drops: u64,
+    /// Segments that were lost on the link.
+    pub losses: u64,
+    /// Share of the rate that was used over the run, between 0 and 1.
+    pub utilisation: Option<f64>,
+    /// The longest queue, in bytes.
+    pub queue_max_bytes: Option<u64>,
+    /// The time a segment waited in the queue, by the mean over segments, in microseconds.
+    pub queue_mean_delay_us: Option<f64>,
+}
+
+impl LinkSummary {
+    /// The share of the offered segments that the queue refused or the link lost; `None` when no
+    /// segment was offered.
+    pub fn loss_ratio(&self) -> Option<f64> {
+        let offered = self.segments + self.queue_drops;
+        let lost = self.queue_drops + self.losses;
+        (offered > 0).then(|| lost as f64 / offered as f64)
+    }
+}

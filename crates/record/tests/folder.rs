@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A record on disk: what is written is read back, and nothing half is left behind.
+
+use longhaul_record::manifest::{Machine, Node, Prediction, Reference, Socket, Way};
+use longhaul_record::*;
+use std::{fs, path::Path};
+
+fn record() -> Record {
+    let flow = FlowSummary {
+        name: "file".into(),
+        client: Some("curl".into()),
+        bytes: 1000,
+        bytes_expected: Some(1000),
+        seconds: 2.0,
+        end_s: 2.0,
+        goodput_bps: 4000.0,
+        sha256_ok: Some(true),
+        exit_code: Some(0),
+        outcome: "complete".into(),
+        hops: vec![HopSummary { from: "server".into(), to: "client".into(), ..Default::default() }],
+        ..Default::default()
+    };
+    let series = series(1000);
+    Record {
+        manifest: manifest(),
+        summary: Summary {
+            metrics: Metrics::compute(std::slice::from_ref(&flow), &[], &series),
+            flows: vec![flow],
+            links: vec![LinkSummary { name: "haul".into(), ..Default::default() }],
+        },
+        series,
+    }
+}
+
+fn manifest() -> Manifest {
+    Manifest {
+        schema: SCHEMA,
+        id: "demo-direct-1".into(),
+        title: "Demo \"quoted\" </script>".into(),
+        source: None,
+        way: Some(Way { name: "direct".into(), label: "direct".into() }),
+        baseline: Some("direct".into()),
+        point: vec![("rtt".into(), "90ms".into()), ("loss".into(), "0.1%".into())],
+        repeat: 1,
+        seed: u64::MAX,
+        method: "emu".into(),
+        command: vec!["longhaul".into(), "demo".into()],
+        started: "2026-01-02T03:04:05Z".into(),
+        versions: [("curl".into(), "7.88.1".into())].into(),
+        machine: Some(Machine {
+            kernel: "6.18".into(),
+            cpu: "a processor".into(),
+            cores: 2,
+            memory_bytes: 1 << 33,
+        }),
+        nodes: [("server".into(), Node::default())].into(),
+        sockets: vec![Socket {
+            flow: "file".into(),
+            hop: 0,
+            node: "server".into(),
+            local: "10.0.0.1:80".into(),
+            peer: "10.0.0.2:4000".into(),
+            congestion_control_asked: None,
+            congestion_control: "cubic".into(),
+            sndbuf_bytes: Some(4096),
+            rcvbuf_bytes: None,
+        }],
+        offloads: [("eth0".into(), vec!["tso".into()])].into(),
+        references: vec![Reference { gain: 2.0, note: "figure 8".into() }],
+        predicted: Some(Prediction { goodput_bps: 1e6, source: "equation 3".into() }),
+        valid: true,
+        invalid_reasons: Vec::new(),
+        emulator: Some(manifest::Emulator::default()),
+        scenario: serde_json::json!({"link": [{"name": "haul"}]}),
+    }
+}
+
+fn series(samples: usize) -> Series {
+    let mut series = Series::default();
+    let link = Entity::Link { name: "haul".into(), direction: Direction::Forward };
+    let hop = Entity::Hop { flow: "file".into(), index: 0 };
+    for i in 0..samples {
+        let time_s = i as f64 * 500e-6;
+        series.push(&link, Quantity::ThroughputBps, time_s, (i % 7) as f64 * 1e8);
+        series.push(&link, Quantity::QueueBytes, time_s, (i * 1514 % 100_003) as f64);
+        series.push(&hop, Quantity::AckedBytes, time_s, i as f64 * 1448.0);
+    }
+    series
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn what_is_written_is_read_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path().join("deep/down/run-1");
+    let record = record();
+    record.write(&at).unwrap();
+    assert_eq!(names(&at), ["manifest.json", "series.parquet", "summary.json"]);
+    assert_eq!(Record::open(&at).unwrap(), record);
+    assert_eq!(find_records(dir.path()).unwrap(), [at]);
+}
+
+#[test]
+fn many_samples_keep_their_order_over_row_groups() {
+    let dir = tempfile::tempdir().unwrap();
+    let record = Record { series: series(200_000), ..record() };
+    record.write(&dir.path().join("run")).unwrap();
+    let file = dir.path().join("run/series.parquet");
+    // 600 000 rows; unpacked they would be 16 bytes each without their names.
+    assert!(fs::metadata(file).unwrap().len() < 4_000_000);
+    assert_eq!(Record::open(&dir.path().join("run")).unwrap().series, record.series);
+}
+
+#[test]
+fn a_record_is_never_overwritten_and_a_failure_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path().join("run");
+    record().write(&at).unwrap();
+    let before = fs::read(at.join("manifest.json")).unwrap();
+    let mut other = record();
+    other.manifest.id = "other".into();
+    assert!(matches!(other.write(&at), Err(Error::Exists(_))));
+    assert_eq!(fs::read(at.join("manifest.json")).unwrap(), before);
+    assert_eq!(names(dir.path()), ["run"]);
+}
+
+#[test]
+fn half_records_and_links_are_passed_over() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join(".run.partial-1")).unwrap();
+    fs::write(dir.path().join(".run.partial-1/manifest.json"), "{").unwrap();
+    std::os::unix::fs::symlink(dir.path(), dir.path().join("circle")).unwrap();
+    fs::write(dir.path().join("notes.txt"), "").unwrap();
+    assert!(find_records(dir.path()).unwrap().is_empty());
+    let missing = find_records(&dir.path().join("missing")).unwrap_err();
+    assert!(missing.to_string().contains("missing"), "{missing}");
+}
+
+/// Changes a file of a written record and opens it again.
+fn reopen(file: &str, change: impl Fn(&str) -> String) -> Result<Record, Error> {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path().join("run");
+    record().write(&at).unwrap();
+    let text = fs::read_to_string(at.join(file)).unwrap();
+    let changed = change(&text);
+    assert_ne!(changed, text);
+    fs::write(at.join(file), changed).unwrap();
+    Record::open(&at)
+}
+
+#[test]
+fn unknown_keys_are_skipped_and_a_newer_schema_is_refused() {
+    let known = reopen("manifest.json", |text| text.replacen('{', "{\"weather\": 3,", 1)).unwrap();
+    assert_eq!(known.manifest, manifest());
+    // A newer manifest need not have any other key of today's.
+    let newer = reopen("manifest.json", |_| "{\"schema\": 2}".into()).unwrap_err();
+    assert!(matches!(newer, Error::Newer { found: 2, known: 1, .. }), "{newer}");
+    assert!(newer.to_string().contains("newer longhaul"), "{newer}");
+}
+
+#[test]
+fn damage_is_told_with_the_file() {
+    let cut = reopen("summary.json", |text| text[..text.len() / 2].into()).unwrap_err();
+    assert!(cut.to_string().contains("summary.json"), "{cut}");
+
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path().join("run");
+    record().write(&at).unwrap();
+    fs::write(at.join("series.parquet"), b"PAR1").unwrap();
+    let damaged = Record::open(&at).unwrap_err();
+    assert!(matches!(&damaged, Error::Series { .. }), "{damaged}");
+    assert!(damaged.to_string().contains("series.parquet"), "{damaged}");
+}
+
+#[test]
+fn a_summary_has_every_key_even_when_nothing_is_known() {
+    let summary = Summary {
+        flows: vec![FlowSummary::default()],
+        links: vec![LinkSummary::default()],
+        metrics: Metrics::default(),
+    };
+    let json = serde_json::to_value(summary).unwrap();
+    let keys = |part: &serde_json::Value| {
+        part.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(
+        keys(&json["flows"][0]),
+        "name client bytes bytes_expected start_s end_s seconds goodput_bps retransmits timeouts \
+         sha256_ok exit_code timed_out outcome hops"
+    );
+    assert_eq!(
+        keys(&json["links"][0]),
+        "name direction rate_bps bytes segments queue_drops losses utilisation queue_max_bytes \
+         queue_mean_delay_us"
+    );
+    assert_eq!(
+        keys(&json["metrics"]),
+        "goodput_bps throughput_bps efficiency utilisation completion_mean_s \
+         completion_deviation_s loss_ratio queueing_delay_us timeouts retransmits jain_index \
+         max_min_fairness proportional_fairness alpha_fairness delta_fair_convergence_s \
+         responsiveness_rtts convergence_rtts performability kolmogorov_smirnov flows"
+    );
+    assert!(json["metrics"]["performability"].is_null());
+}

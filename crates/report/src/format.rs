@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Numbers for people: three digits and a unit. Multiples of bytes are powers of 1000 here.
+
+/// A rate: `612 Mb/s`.
+pub fn rate(bps: f64) -> String {
+    scaled(bps, "b/s")
+}
+
+/// A size: `105 MB`.
+pub fn size(bytes: f64) -> String {
+    scaled(bytes, "B")
+}
+
+/// A length of time: `4.31 s`.
+pub fn seconds(seconds: f64) -> String {
+    format!("{} s", digits(seconds))
+}
+
+/// A share of one, with two digits: `61 %`, `0.02 %`.
+pub fn percent(share: f64) -> String {
+    format!("{} %", significant(share * 100.0, 2))
+}
+
+/// A multiple: `5.4`, `0.87`, `12`.
+pub fn times(factor: f64) -> String {
+    if factor >= 9.95 {
+        format!("{factor:.0}")
+    } else if factor >= 0.995 {
+        format!("{factor:.1}")
+    } else {
+        format!("{factor:.2}")
+    }
+}
+
+/// Three digits, without an exponent.
+pub fn digits(value: f64) -> String {
+    significant(value, 3)
+}
+
+/// So many digits, or more before the point; no zeros that only fill up behind it.
+fn significant(value: f64, digits: i32) -> String {
+    if value == 0.0 {
+        return "0".into();
+    }
+    let before_point = value.abs().log10().floor() as i32 + 1;
+    let text = format!("{value:.*}", usize::try_from(digits - before_point).unwrap_or(0));
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').into() } else { text }
+}
+
+fn scaled(value: f64, unit: &str) -> String {
+    let steps = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
+    // 999.6 of a unit is printed as 1 of the next.
+    let (size, prefix) =
+        steps.into_iter().find(|(size, _)| value.abs() >= size * 0.9995).unwrap_or((1.0, ""));
+    format!("{} {prefix}{unit}", digits(value / size))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_digits_and_a_unit() {
+        for (bps, text) in [
+            (0.0, "0 b/s"),
+            (999.0, "999 b/s"),
+            (1e6, "1 Mb/s"),
+            (999_700_000.0, "1 Gb/s"),
+            (612_345_678.0, "612 Mb/s"),
+            (1_050_000_000.0, "1.05 Gb/s"),
+            (5e15, "5000 Tb/s"),
+        ] {
+            assert_eq!(rate(bps), text);
+        }
+        assert_eq!(size(104_857_600.0), "105 MB");
+        assert_eq!(
+            [0.0, 0.000_2, 0.0562, 0.61, 1.0].map(percent),
+            ["0 %", "0.02 %", "5.6 %", "61 %", "100 %"]
+        );
+        assert_eq!([0.874, 1.0, 5.42, 11.6].map(times), ["0.87", "1.0", "5.4", "12"]);
+        assert_eq!([4.307, 39.0, 0.05].map(seconds), ["4.31 s", "39 s", "0.05 s"]);
+    }
+}

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Runs of one scenario, put together: a cell for each point of the sweep, way and client.
+
+use crate::{
+    run::{Run, Standing, Transfer},
+    sweep::Value,
+};
+use record::stats::{self, Estimate};
+
+/// The runs of one scenario.
+#[derive(Debug)]
+pub struct Group {
+    pub title: String,
+    pub source: Option<String>,
+    /// The baseline first, then in the order in which they first ran.
+    pub ways: Vec<Way>,
+    /// The name of the way that the others are compared with.
+    pub baseline: Option<String>,
+    /// The sweep's points, in order; one empty point without a sweep.
+    pub points: Vec<Point>,
+    /// By point, then by way, then by client.
+    pub cells: Vec<Cell>,
+    /// In the order in which they started.
+    pub runs: Vec<Run>,
+}
+
+/// A point of a sweep: keys and values.
+pub type Point = Vec<(String, String)>;
+
+/// A way of moving the data.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Way {
+    pub name: String,
+    pub label: String,
+    /// Its colour on the page, the same in every group.
+    pub colour: usize,
+}
+
+/// The repeats of one way with one client at one point.
+#[derive(Debug)]
+pub struct Cell {
+    pub point: usize,
+    pub way: usize,
+    pub client: String,
+    pub repeats: Vec<Repeat>,
+    /// Over the baseline's cell; `None` for the baseline itself and where one of them is empty.
+    pub gain: Option<Gain>,
+}
+
+/// One run's part in a cell.
+#[derive(Debug)]
+pub struct Repeat {
+    /// The index of the run in its group.
+    pub run: usize,
+    pub transfer: Transfer,
+}
+
+/// The ratio of a cell's median goodput to the baseline's.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Gain {
+    pub factor: f64,
+    /// The baseline's cell.
+    pub over: usize,
+    /// Whether the two ranges, from the slowest to the fastest run, overlap.
+    pub overlap: bool,
+}
+
+impl Cell {
+    /// Those repeats that count.
+    pub fn counted(&self) -> impl Iterator<Item = &Repeat> {
+        self.repeats.iter().filter(|repeat| repeat.transfer.standing.counts())
+    }
+
+    pub fn n(&self) -> usize {
+        self.counted().count()
+    }
+
+    /// Goodputs that count, in bits a second.
+    pub fn goodputs(&self) -> Vec<f64> {
+        self.counted().map(|repeat| repeat.transfer.goodput_bps).collect()
+    }
+
+    /// Completion times that count, in seconds; those of cut transfers are lower bounds.
+    pub fn seconds(&self) -> Vec<f64> {
+        self.counted().map(|repeat| repeat.transfer.seconds).collect()
+    }
+
+    /// How many of those that count were cut off by the time limit.
+    pub fn cut(&self) -> usize {
+        self.counted().filter(|repeat| repeat.transfer.standing == Standing::Cut).count()
+    }
+
+    pub fn median_bps(&self) -> Option<f64> {
+        stats::median(&self.goodputs())
+    }
+
+    /// The slowest and the fastest goodput.
+    pub fn range_bps(&self) -> Option<(f64, f64)> {
+        let goodputs = self.goodputs();
+        let slowest = goodputs.iter().copied().reduce(f64::min)?;
+        Some((slowest, goodputs.into_iter().reduce(f64::max)?))
+    }
+
+    /// Mean completion time; no interval when a cut transfer makes it a lower bound.
+    pub fn mean_seconds(&self) -> Option<Estimate> {
+        let estimate = stats::mean_ci95(&self.seconds())?;
+        Some(if self.cut() > 0 { Estimate { half_width: None, ..estimate } } else { estimate })
+    }
+
+    /// The run closest to the median goodput: of those that count, or else of all.
+    pub fn representative(&self) -> Option<usize> {
+        let Some(median) = self.median_bps() else {
+            return self.repeats.first().map(|repeat| repeat.run);
+        };
+        let distance = |repeat: &&Repeat| (repeat.transfer.goodput_bps - median).abs();
+        let closest = self.counted().min_by(|a, b| distance(a).total_cmp(&distance(b)));
+        closest.map(|repeat| repeat.run)
+    }
+}
+
+/// Puts runs of the same title together; groups and runs come in the order in which they started.
+pub fn group(mut runs: Vec<Run>) -> Vec<Group> {
+    runs.sort_by(|a, b| {
+        (&a.manifest.started, &a.manifest.id).cmp(&(&b.manifest.started, &b.manifest.id))
+    });
+    let mut by_title: Vec<(String, Vec<Run>)> = Vec::new();
+    for run in runs {
+        match by_title.iter_mut().find(|(title, _)| *title == run.manifest.title) {
+            Some((_, runs)) => runs.push(run),
+            None => by_title.push((run.manifest.title.clone(), vec![run])),
+        }
+    }
+    let mut palette = Vec::new();
+    by_title.into_iter().map(|(title, runs)| Group::new(title, runs, &mut palette)).collect()
+}
+
+impl Group {
+    fn new(title: String, runs: Vec<Run>, palette: &mut Vec<String>) -> Self {
+        let baseline = runs.iter().find_map(|run| run.manifest.baseline.clone());
+        let ways = ways(&runs, baseline.as_deref(), palette);
+        let points = points(&runs);
+        let mut cells = cells(&runs, &ways, &points);
+        compare(&mut cells, ways.iter().position(|way| Some(&way.name) == baseline.as_ref()));
+        let source = runs.iter().find_map(|run| run.manifest.source.clone());
+        Self { title, source, ways, baseline, points, cells, runs }
+    }
+
+    pub fn way(&self, cell: &Cell) -> &Way {
+        &self.ways[cell.way]
+    }
+
+    /// Whether a cell belongs to the way that the others are compared with.
+    pub fn is_baseline(&self, cell: &Cell) -> bool {
+        Some(&self.way(cell).name) == self.baseline.as_ref()
+    }
+
+    /// The slowest link's rate, when it is the same in all runs, in bits a second.
+    pub fn link_rate_bps(&self) -> Option<u64> {
+        let rate = self.runs.first()?.link_rate_bps();
+        rate.filter(|_| self.runs.iter().all(|run| run.link_rate_bps() == rate))
+    }
+
+    /// The runs that do not count, with their reasons.
+    pub fn left_out(&self) -> impl Iterator<Item = (&Run, String)> {
+        self.runs.iter().filter_map(|run| {
+            let failed = || {
+                let transfers = run.transfers().into_iter();
+                let failed = transfers.filter(|t| t.standing == Standing::Failed);
+                failed.map(|t| format!("{}: {}", t.client, t.outcome)).collect::<Vec<_>>()
+            };
+            let reasons =
+                if run.manifest.valid { failed() } else { run.manifest.invalid_reasons.clone() };
+            let counts = run.manifest.valid && reasons.is_empty();
+            (!counts).then(|| (run, reasons.join("; ")))
+        })
+    }
+}
+
+fn ways(runs: &[Run], baseline: Option<&str>, palette: &mut Vec<String>) -> Vec<Way> {
+    let mut named: Vec<(&str, &str)> = Vec::new();
+    for run in runs {
+        if !named.iter().any(|(name, _)| *name == run.way()) {
+            named.push((run.way(), run.way_label()));
+        }
+    }
+    named.sort_by_key(|(name, _)| Some(*name) != baseline);
+    let mut colour = |name: &str| {
+        palette.iter().position(|known| known == name).unwrap_or_else(|| {
+            palette.push(name.to_owned());
+            palette.len() - 1
+        })
+    };
+    named
+        .into_iter()
+        .map(|(name, label)| Way { name: name.into(), label: label.into(), colour: colour(name) })
+        .collect()
+}
+
+/// The points in the order of their values, key by key.
+fn points(runs: &[Run]) -> Vec<Point> {
+    let mut points: Vec<Point> = Vec::new();
+    for run in runs {
+        if !points.contains(&run.manifest.point) {
+            points.push(run.manifest.point.clone());
+        }
+    }
+    points.sort_by(|a, b| {
+        let values = |point: &Point| point.iter().map(|(_, v)| Value::parse(v)).collect::<Vec<_>>();
+        values(a).partial_cmp(&values(b)).unwrap_or(std::cmp::Ordering::Equal)
+    });
+    points
+}
+
+fn cells(runs: &[Run], ways: &[Way], points: &[Point]) -> Vec<Cell> {
+    let mut cells: Vec<Cell> = Vec::new();
+    for (index, run) in runs.iter().enumerate() {
+        let point = points.iter().position(|point| *point == run.manifest.point);
+        let way = ways.iter().position(|way| way.name == run.way());
+        let (point, way) = point.zip(way).expect("points and ways were taken from the runs");
+        for transfer in run.transfers() {
+            let client = transfer.client.clone();
+            let repeat = Repeat { run: index, transfer };
+            let same = |c: &&mut Cell| c.point == point && c.way == way && c.client == client;
+            match cells.iter_mut().find(same) {
+                Some(cell) => cell.repeats.push(repeat),
+                None => {
+                    cells.push(Cell { point, way, client, repeats: vec![repeat], gain: None });
+                }
+            }
+        }
+    }
+    cells.sort_by(|a, b| (a.point, a.way, &a.client).cmp(&(b.point, b.way, &b.client)));
+    cells
+}
+
+/// Sets each cell's gain: over the baseline with the same client, or else with its first one.
+fn compare(cells: &mut [Cell], baseline: Option<usize>) {
+    let Some(baseline) = baseline else { return };
+    for index in 0..cells.len() {
+        let cell = &cells[index];
+        let candidates = || {
+            let all = cells.iter().enumerate();
+            all.filter(|(_, base)| base.way == baseline && base.point == cell.point)
+        };
+        let same_client = candidates().find(|(_, base)| base.client == cell.client);
+        let Some((over, base)) = same_client.or_else(|| candidates().next()) else { continue };
+        if cell.way != baseline {
+            cells[index].gain = gain(cell, base, over);
+        }
+    }
+}
+
+fn gain(cell: &Cell, base: &Cell, over: usize) -> Option<Gain> {
+    let factor = cell.median_bps()? / base.median_bps().filter(|bps| *bps > 0.0)?;
+    let ((a_min, a_max), (b_min, b_max)) = (cell.range_bps()?, base.range_bps()?);
+    Some(Gain { factor, over, overlap: a_min <= b_max && b_min <= a_max })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Which runs come together, and what is computed from them.
+
+use super::*;
+use crate::headline::Headline;
+use record::{FlowSummary, LinkSummary, Manifest, Record, Series, Summary};
+
+/// A run of 1000 bytes by curl at the given rate over a link of 1000 bit/s.
+fn run(way: &str, rtt: &str, repeat: u32, bps: f64) -> Run {
+    let flow = FlowSummary {
+        name: "file".into(),
+        client: Some("curl".into()),
+        bytes: 1000,
+        bytes_expected: Some(1000),
+        end_s: 8000.0 / bps,
+        seconds: 8000.0 / bps,
+        goodput_bps: bps,
+        sha256_ok: Some(true),
+        exit_code: Some(0),
+        outcome: "complete".into(),
+        ..FlowSummary::default()
+    };
+    let link = LinkSummary { rate_bps: Some(1000), ..LinkSummary::default() };
+    let summary =
+        Summary { flows: vec![flow], links: vec![link], metrics: record::Metrics::default() };
+    let manifest = serde_json::json!({
+        "schema": 1, "id": format!("{way}-{rtt}-{repeat}"), "title": "test", "repeat": repeat,
+        "seed": 1, "method": "emu", "started": format!("2026-01-01T00:00:{repeat:02}Z"),
+        "way": {"name": way, "label": way}, "baseline": "direct", "valid": true,
+        "point": if rtt.is_empty() { vec![] } else { vec![("rtt", rtt)] },
+    });
+    let manifest: Manifest = serde_json::from_value(manifest).unwrap();
+    Run::new(Record { manifest, series: Series::default(), summary })
+}
+
+fn one_group(runs: Vec<Run>) -> Group {
+    let mut groups = group(runs);
+    assert_eq!(groups.len(), 1);
+    groups.remove(0)
+}
+
+fn cell<'a>(group: &'a Group, way: &str) -> &'a Cell {
+    group.cells.iter().find(|cell| group.way(cell).name == way).unwrap()
+}
+
+#[test]
+fn medians_and_gains() {
+    // The baseline runs last and is shown first all the same.
+    let rates = [("depots", [500.0, 900.0, 600.0]), ("direct", [100.0, 90.0, 400.0])];
+    let runs = rates.iter().flat_map(|(way, rates)| {
+        rates.iter().enumerate().map(|(i, bps)| run(way, "", i as u32 + 1, *bps))
+    });
+    let group = one_group(runs.collect());
+    assert_eq!(
+        group.ways.iter().map(|way| way.name.as_str()).collect::<Vec<_>>(),
+        ["direct", "depots"]
+    );
+    let depots = cell(&group, "depots");
+    assert_eq!((depots.n(), depots.median_bps()), (3, Some(600.0)));
+    assert_eq!(depots.range_bps(), Some((500.0, 900.0)));
+    let gain = depots.gain.as_ref().unwrap();
+    assert_eq!((gain.factor, gain.overlap), (6.0, false));
+    assert_eq!(cell(&group, "direct").gain, None);
+    assert_eq!(group.runs[depots.representative().unwrap()].manifest.id, "depots--3");
+    assert_eq!(
+        Headline::new(&group).findings[0].text,
+        "600 b/s by the median of 3 runs, 60 % of the 1 kb/s link; 6.0 times the 100 b/s of direct."
+    );
+}
+
+#[test]
+fn ranges_that_overlap_are_told() {
+    let rates = [("direct", 100.0), ("direct", 300.0), ("depots", 290.0), ("depots", 500.0)];
+    let runs = rates.iter().enumerate().map(|(i, (way, bps))| run(way, "", i as u32, *bps));
+    let group = one_group(runs.collect());
+    assert!(cell(&group, "depots").gain.as_ref().unwrap().overlap);
+    let headline = Headline::new(&group);
+    assert!(
+        headline.findings[0].text.ends_with("direct, but the ranges of the two overlap."),
+        "{headline:?}"
+    );
+    assert!(headline.caveats[0].contains("two runs"), "{headline:?}");
+}
+
+#[test]
+fn what_does_not_count_is_in_no_median_and_in_the_list() {
+    let mut invalid = run("direct", "", 1, 1.0);
+    invalid.manifest.valid = false;
+    invalid.manifest.invalid_reasons = vec!["the emulator was late".into()];
+    let mut short = run("direct", "", 2, 2.0);
+    short.summary.flows[0].bytes = 999;
+    short.summary.flows[0].outcome = "ended early".into();
+    let mut wrong = run("direct", "", 3, 3.0);
+    wrong.summary.flows[0].sha256_ok = Some(false);
+    let group = one_group(vec![invalid, short, wrong, run("direct", "", 4, 400.0)]);
+    let direct = cell(&group, "direct");
+    assert_eq!((direct.n(), direct.repeats.len(), direct.median_bps()), (1, 4, Some(400.0)));
+    let left_out: Vec<String> =
+        group.left_out().map(|(run, why)| format!("{} {why}", run.manifest.repeat)).collect();
+    assert_eq!(left_out, ["1 the emulator was late", "2 curl: ended early", "3 curl: complete"]);
+}
+
+#[test]
+fn a_cut_transfer_counts_as_far_as_it_got() {
+    let mut cut = run("direct", "", 1, 100.0);
+    let flow = &mut cut.summary.flows[0];
+    (flow.timed_out, flow.bytes, flow.sha256_ok, flow.exit_code) = (true, 500, None, None);
+    let group = one_group(vec![cut, run("direct", "", 2, 100.0)]);
+    let direct = cell(&group, "direct");
+    assert_eq!((direct.n(), direct.cut(), direct.median_bps()), (2, 1, Some(75.0)));
+    // The times are bounds now, so their mean has no interval.
+    assert_eq!(direct.mean_seconds().unwrap().half_width, None);
+    assert!(Headline::new(&group).caveats.iter().any(|text| text.contains("time limit")));
+}
+
+#[test]
+fn points_are_ordered_and_compared_each_for_itself() {
+    let runs = [("90ms", 50.0, 200.0), ("100ms", 40.0, 100.0), ("10ms", 900.0, 950.0)];
+    let runs = runs.iter().flat_map(|(rtt, direct, depots)| {
+        [run("direct", rtt, 1, *direct), run("depots", rtt, 1, *depots)]
+    });
+    let group = one_group(runs.collect());
+    let points: Vec<&str> = group.points.iter().map(|point| point[0].1.as_str()).collect();
+    assert_eq!(points, ["10ms", "90ms", "100ms"]);
+    let gains: Vec<f64> =
+        group.cells.iter().filter_map(|cell| Some(cell.gain.as_ref()?.factor)).collect();
+    assert_eq!(gains, [950.0 / 900.0, 4.0, 2.5]);
+    assert_eq!(
+        Headline::new(&group).findings[0].text,
+        "1.1 times direct at rtt 10ms, 2.5 times at rtt 100ms, by medians."
+    );
+}
+
+#[test]
+fn another_client_is_compared_with_what_there_is() {
+    let mut wget = run("depots", "", 1, 300.0);
+    wget.summary.flows[0].client = Some("wget".into());
+    let group = one_group(vec![run("direct", "", 1, 100.0), wget]);
+    let gain = cell(&group, "depots").gain.as_ref().unwrap();
+    assert_eq!((gain.factor, group.cells[gain.over].client.as_str()), (3.0, "curl"));
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What came out, in sentences: medians, ratios, and what they do not prove.
+
+#![allow(clippy::format_push_string)] // a few sentences a page: plain is better than fast
+
+use crate::{
+    format,
+    group::{Cell, Gain, Group},
+};
+use std::collections::BTreeMap;
+
+/// The sentences above a group's table, the most important first.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Headline {
+    /// What was found for each way and client.
+    pub findings: Vec<Finding>,
+    /// What limits the findings.
+    pub caveats: Vec<String>,
+}
+
+/// What was found for one way and client.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The way and client.
+    pub name: String,
+    /// The rest of the sentence: "571 Mb/s by the median of 3 runs."
+    pub text: String,
+}
+
+impl Headline {
+    pub fn new(group: &Group) -> Self {
+        let findings = if group.points.len() > 1 { over_sweep(group) } else { at_point(group) };
+        Self { findings, caveats: caveats(group) }
+    }
+}
+
+fn at_point(group: &Group) -> Vec<Finding> {
+    let mut cells: Vec<&Cell> = group.cells.iter().filter(|cell| cell.n() > 0).collect();
+    // The baseline's figure stands in every other sentence, and another client's is in the table.
+    let like_for_like = |cell: &&Cell| {
+        cell.gain.as_ref().is_some_and(|gain| group.cells[gain.over].client == cell.client)
+    };
+    if cells.iter().any(like_for_like) {
+        cells.retain(like_for_like);
+    }
+    let median = |cell: &Cell| cell.median_bps().unwrap_or_default();
+    cells.sort_by(|a, b| median(b).total_cmp(&median(a)));
+    cells
+        .into_iter()
+        .map(|cell| Finding { name: name(group, cell), text: at_point_text(group, cell) })
+        .collect()
+}
+
+fn at_point_text(group: &Group, cell: &Cell) -> String {
+    let median = cell.median_bps().unwrap_or_default();
+    let mut text = format::rate(median);
+    text += &match cell.n() {
+        1 => " in one run".to_owned(),
+        n => format!(" by the median of {n} runs"),
+    };
+    if let Some(rate) = group.link_rate_bps() {
+        let share = format::percent(median / rate as f64);
+        text += &format!(", {share} of the {} link", format::rate(rate as f64));
+    }
+    if let Some(gain) = &cell.gain {
+        let base = &group.cells[gain.over];
+        let base_bps = format::rate(base.median_bps().unwrap_or_default());
+        let factor = format::times(gain.factor);
+        text += &format!("; {factor} times the {base_bps} of {}", name(group, base));
+        if gain.overlap {
+            text += ", but the ranges of the two overlap";
+        }
+    }
+    text + "."
+}
+
+fn over_sweep(group: &Group) -> Vec<Finding> {
+    let mut by_way: BTreeMap<(usize, &str), Vec<(&Cell, &Gain)>> = BTreeMap::new();
+    for cell in &group.cells {
+        if let Some(gain) = &cell.gain {
+            by_way.entry((cell.way, &cell.client)).or_default().push((cell, gain));
+        }
+    }
+    by_way.into_values().map(|cells| over_sweep_finding(group, &cells)).collect()
+}
+
+/// The gain at the sweep's first and last point: "1.0 times direct at rtt 10ms (ranges overlap),
+/// 2.5 times at rtt 90ms."
+fn over_sweep_finding(group: &Group, cells: &[(&Cell, &Gain)]) -> Finding {
+    let at = |(cell, gain): &(&Cell, &Gain)| {
+        let overlap = if gain.overlap { " (the ranges overlap)" } else { "" };
+        format!("at {}{overlap}", point(group, cell))
+    };
+    let (first, gain) = cells[0];
+    let base = name(group, &group.cells[gain.over]);
+    let mut text = format!("{} times {base} {}", format::times(gain.factor), at(&cells[0]));
+    if let [_, .., last] = cells {
+        text += &format!(", {} times {}", format::times(last.1.factor), at(last));
+    }
+    Finding { name: name(group, first), text: text + ", by medians." }
+}
+
+fn caveats(group: &Group) -> Vec<String> {
+    let mut caveats = Vec::new();
+    let fewest = group.cells.iter().map(Cell::n).filter(|n| *n > 0).min().unwrap_or(0);
+    if fewest > 0 && fewest < 3 {
+        let runs = if fewest == 1 { "a single run" } else { "two runs" };
+        caveats.push(format!(
+            "Some figures rest on {runs}; the spread between runs can be larger than the \
+             differences shown. Repeat at least three times before drawing conclusions."
+        ));
+    }
+    let cut: usize = group.cells.iter().map(Cell::cut).sum();
+    if cut > 0 {
+        let transfers = if cut == 1 { "One transfer" } else { "Some transfers" };
+        caveats.push(format!(
+            "{transfers} reached the time limit ({cut} in all, marked “cut”): the goodput is what \
+             had arrived by then, and the time is a lower bound."
+        ));
+    }
+    caveats
+}
+
+/// A way and, where the group has several, the client: "two depots, CUBIC (curl)".
+pub fn name(group: &Group, cell: &Cell) -> String {
+    let label = &group.way(cell).label;
+    let several = group.cells.iter().any(|other| other.client != cell.client);
+    if several { format!("{label} ({})", cell.client) } else { label.clone() }
+}
+
+/// A point of the sweep: "rtt 90ms, loss 0.1%".
+pub fn point(group: &Group, cell: &Cell) -> String {
+    let settings = group.points[cell.point].iter().map(|(key, value)| format!("{key} {value}"));
+    settings.collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What `assets/report.js` reads: the charts' data, as JSON in the page.
+
+use super::COLOURS;
+use crate::{
+    group::{Cell, Group},
+    headline,
+    run::{Run, Standing},
+    sweep::Panel,
+    traces::Strand,
+};
+use record::stats;
+use serde::Serialize;
+
+#[derive(Serialize)]
+pub struct Page<'a> {
+    groups: Vec<GroupData<'a>>,
+}
+
+#[derive(Serialize)]
+struct GroupData<'a> {
+    /// Each point of the sweep, as text; one empty text without a sweep.
+    points: Vec<String>,
+    cells: Vec<CellData<'a>>,
+    runs: Vec<RunData<'a>>,
+    panels: &'a [Panel],
+    link_rate_bps: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct CellData<'a> {
+    point: usize,
+    way: &'a str,
+    label: String,
+    client: &'a str,
+    colour: usize,
+    repeats: Vec<RepeatData>,
+    representative: Option<usize>,
+    seconds: Option<Interval>,
+    goodput_bps: Option<Interval>,
+}
+
+#[derive(Serialize)]
+struct RepeatData {
+    run: usize,
+    seconds: f64,
+    goodput_bps: f64,
+    cut: bool,
+    counts: bool,
+}
+
+/// A mean and half the width of its confidence interval.
+#[derive(Serialize)]
+struct Interval {
+    mean: f64,
+    half: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct RunData<'a> {
+    id: &'a str,
+    repeat: u32,
+    bin_s: f64,
+    strands: &'a [Strand],
+}
+
+impl<'a> Page<'a> {
+    pub fn new(groups: &'a [Group], panels: &'a [Vec<Panel>]) -> Self {
+        let both = groups.iter().zip(panels);
+        Self { groups: both.map(|(group, panels)| GroupData::new(group, panels)).collect() }
+    }
+}
+
+impl<'a> GroupData<'a> {
+    fn new(group: &'a Group, panels: &'a [Panel]) -> Self {
+        let text = |point: &crate::group::Point| {
+            point.iter().map(|(key, value)| format!("{key} {value}")).collect::<Vec<_>>().join(", ")
+        };
+        Self {
+            points: group.points.iter().map(text).collect(),
+            cells: group.cells.iter().map(|cell| CellData::new(group, cell)).collect(),
+            runs: group.runs.iter().map(RunData::new).collect(),
+            panels,
+            link_rate_bps: group.link_rate_bps(),
+        }
+    }
+}
+
+impl<'a> CellData<'a> {
+    fn new(group: &'a Group, cell: &'a Cell) -> Self {
+        let interval =
+            |estimate: stats::Estimate| Interval { mean: estimate.mean, half: estimate.half_width };
+        let way = group.way(cell);
+        Self {
+            point: cell.point,
+            way: &way.name,
+            label: headline::name(group, cell),
+            client: &cell.client,
+            colour: way.colour % COLOURS,
+            repeats: cell.repeats.iter().map(RepeatData::new).collect(),
+            representative: cell.representative(),
+            seconds: cell.mean_seconds().map(interval),
+            goodput_bps: stats::mean_ci95(&cell.goodputs()).map(interval),
+        }
+    }
+}
+
+impl RepeatData {
+    fn new(repeat: &crate::group::Repeat) -> Self {
+        let transfer = &repeat.transfer;
+        Self {
+            run: repeat.run,
+            seconds: transfer.seconds,
+            goodput_bps: transfer.goodput_bps,
+            cut: transfer.standing == Standing::Cut,
+            counts: transfer.standing.counts(),
+        }
+    }
+}
+
+impl<'a> RunData<'a> {
+    fn new(run: &'a Run) -> Self {
+        Self {
+            id: &run.manifest.id,
+            repeat: run.manifest.repeat,
+            bin_s: run.traces.bin_s,
+            strands: &run.traces.strands,
+        }
+    }
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The tables of results.
+
+use super::{colour_class, point_label, way_label};
+use crate::{
+    format,
+    group::{Cell, Group, Repeat},
+    run::{Standing, Transfer},
+};
+use maud::{Markup, html};
+use record::stats;
+
+/// The size of a dot strip, in CSS pixels.
+const STRIP: (f64, f64) = (150.0, 18.0);
+
+/// A row for each point, way and client, with every run as a dot; every run in full below it.
+pub fn table(group: &Group) -> Markup {
+    let sweep = group.points.len() > 1;
+    let fastest = group
+        .cells
+        .iter()
+        .flat_map(|cell| &cell.repeats)
+        .map(|repeat| repeat.transfer.goodput_bps)
+        .fold(group.link_rate_bps().unwrap_or(0) as f64, f64::max);
+    html! {
+        div.scroll {
+            table.results {
+                thead { tr {
+                    @if sweep { th scope="col" { "Point" } }
+                    th scope="col" { "Way" }
+                    th scope="col" { "Client" }
+                    th.number scope="col" { "Goodput" small { "median" } }
+                    th scope="col" { "Every run" small { "0 to " (format::rate(fastest)) } }
+                    th.number scope="col" { "Slowest – fastest" }
+                    th.number scope="col" { "Runs" }
+                    th.number scope="col" { "Time" small { "median" } }
+                    th.number scope="col" { "Of link" }
+                    th.number scope="col" { "Gain" small { "over baseline" } }
+                    th scope="col" { "Content" small { "SHA-256" } }
+                    th scope="col" { "Congestion control" small { "read back, hop by hop" } }
+                } }
+                tbody {
+                    @for (index, cell) in group.cells.iter().enumerate() {
+                        @let new_point = index > 0 && group.cells[index - 1].point != cell.point;
+                        tr.new-point[new_point] {
+                            @if sweep { td { (point_label(group, cell)) } }
+                            (row(group, cell, fastest))
+                        }
+                    }
+                }
+            }
+        }
+        details {
+            summary { "Every run in numbers" }
+            div.scroll { (all_runs(group)) }
+        }
+    }
+}
+
+fn row(group: &Group, cell: &Cell, fastest: f64) -> Markup {
+    let median = cell.median_bps();
+    let share = median.zip(group.link_rate_bps()).map(|(bps, rate)| bps / rate as f64);
+    let text = |value: Option<String>| value.unwrap_or_else(|| "–".into());
+    html! {
+        th scope="row" { (way_label(group, cell)) }
+        td { (cell.client) }
+        td.number.main { (text(median.map(format::rate))) }
+        td { (strip(group, cell, fastest)) }
+        td.number { (text(cell.range_bps().map(range))) }
+        td.number {
+            (cell.n())
+            @let left_out = cell.repeats.len() - cell.n();
+            @if left_out > 0 { " " span.bad { "(" (left_out) " left out)" } }
+        }
+        td.number { (median_seconds(cell)) }
+        td.number { (text(share.map(format::percent))) }
+        td.number { (gain(group, cell)) }
+        td { (content(cell)) }
+        td { code { (congestion_controls(group, cell)) } }
+    }
+}
+
+fn range((slowest, fastest): (f64, f64)) -> String {
+    format!("{} – {}", format::rate(slowest), format::rate(fastest))
+}
+
+/// The median time; a bound when the run in the middle may have been cut.
+fn median_seconds(cell: &Cell) -> Markup {
+    let Some(median) = stats::median(&cell.seconds()) else { return html! { "–" } };
+    html! {
+        // A cut transfer lasts as long as the limit, so cut ones are the longest.
+        @if cell.cut() * 2 >= cell.n() && cell.cut() > 0 { "> " }
+        (format::seconds(median))
+        @if cell.cut() > 0 { " " small.cut { (cell.cut()) " cut" } }
+    }
+}
+
+fn gain(group: &Group, cell: &Cell) -> Markup {
+    match &cell.gain {
+        Some(gain) => {
+            let base = &group.cells[gain.over];
+            html! {
+                (format::times(gain.factor)) " ×"
+                @if gain.overlap { small { "ranges overlap" } }
+                @if base.client != cell.client { small { "over " (base.client) } }
+            }
+        }
+        None if group.is_baseline(cell) => html! { small { "baseline" } },
+        None => html! { "–" },
+    }
+}
+
+/// Whether the contents that arrived were the right ones.
+fn content(cell: &Cell) -> Markup {
+    let wrong = cell.repeats.iter().filter(|r| r.transfer.sha256_ok == Some(false)).count();
+    let right = cell.repeats.iter().filter(|r| r.transfer.sha256_ok == Some(true)).count();
+    html! {
+        @if wrong > 0 { span.bad { (wrong) " differ" } }
+        @else if right == cell.repeats.len() { span.good { "✓ same" } }
+        @else if right > 0 { (right) " of " (cell.repeats.len()) " same" }
+        @else { "not compared" }
+    }
+}
+
+/// The congestion controls of a cell's runs; more than one line when they were not the same.
+fn congestion_controls(group: &Group, cell: &Cell) -> String {
+    let runs = cell.repeats.iter().map(|repeat| &group.runs[repeat.run]);
+    let mut seen: Vec<String> = runs.map(|run| run.congestion_controls(&cell.client)).collect();
+    seen.dedup();
+    seen.join("; ")
+}
+
+/// Every run of a cell as a dot on a common scale from 0 to `fastest`, the median as a tick.
+fn strip(group: &Group, cell: &Cell, fastest: f64) -> Markup {
+    let (width, height) = STRIP;
+    let at = |bps: f64| format!("{:.1}", 6.0 + (width - 12.0) * bps / fastest.max(1.0));
+    let middle = height / 2.0;
+    html! {
+        svg.strip.(colour_class(group, cell)) width=(width) height=(height)
+            viewBox=(format!("0 0 {width} {height}")) role="img" aria-label=(strip_text(cell)) {
+            line.scale x1=(at(0.0)) x2=(at(fastest)) y1=(middle) y2=(middle) {}
+            @for repeat in &cell.repeats {
+                circle.(dot_class(&repeat.transfer)) cx=(at(repeat.transfer.goodput_bps)) cy=(middle)
+                    r="4" { title { (repeat_text(group, repeat)) } }
+            }
+            @if let Some(median) = cell.median_bps() {
+                line.median x1=(at(median)) x2=(at(median)) y1="1" y2=(height - 1.0) {}
+            }
+        }
+    }
+}
+
+fn strip_text(cell: &Cell) -> String {
+    let rates = cell.repeats.iter().map(|repeat| format::rate(repeat.transfer.goodput_bps));
+    rates.collect::<Vec<_>>().join(", ")
+}
+
+fn dot_class(transfer: &Transfer) -> &'static str {
+    match transfer.standing {
+        Standing::Complete => "dot",
+        Standing::Cut => "dot hollow",
+        Standing::Failed | Standing::Invalid => "dot out",
+    }
+}
+
+fn repeat_text(group: &Group, repeat: &Repeat) -> String {
+    let transfer = &repeat.transfer;
+    format!(
+        "{}: {}, {}, {}",
+        group.runs[repeat.run].manifest.id,
+        format::rate(transfer.goodput_bps),
+        format::seconds(transfer.seconds),
+        transfer.outcome
+    )
+}
+
+fn all_runs(group: &Group) -> Markup {
+    html! {
+        table.runs {
+            thead { tr {
+                @for column in ["Run", "Way", "Client", "Outcome", "SHA-256"] {
+                    th scope="col" { (column) }
+                }
+                @for column in ["Goodput", "Time", "Bytes", "Sent again", "Timeouts"] {
+                    th.number scope="col" { (column) }
+                }
+            } }
+            tbody {
+                @for cell in &group.cells {
+                    @for repeat in &cell.repeats { (run_row(group, cell, repeat)) }
+                }
+            }
+        }
+    }
+}
+
+fn run_row(group: &Group, cell: &Cell, repeat: &Repeat) -> Markup {
+    let Transfer { standing, sha256_ok, .. } = &repeat.transfer;
+    let transfer = &repeat.transfer;
+    let count = |count: Option<u64>| count.map_or_else(|| "–".into(), |n| n.to_string());
+    html! {
+        tr.out[!standing.counts()] {
+            td { code { (group.runs[repeat.run].manifest.id) } }
+            td { (way_label(group, cell)) }
+            td { (cell.client) }
+            td {
+                (transfer.outcome)
+                @if *standing == Standing::Invalid { " " span.bad { "invalid run" } }
+                @if *standing == Standing::Failed { " " span.bad { "failed" } }
+            }
+            td { (match sha256_ok { Some(true) => "same", Some(false) => "differs", None => "–" }) }
+            td.number { (format::rate(transfer.goodput_bps)) }
+            td.number { @if *standing == Standing::Cut { "> " } (format::seconds(transfer.seconds)) }
+            td.number { (transfer.bytes) }
+            td.number { (count(transfer.retransmits)) }
+            td.number { (count(transfer.timeouts)) }
+        }
+    }
+}
+
+/// What was measured, what the equations predict and what the source reports, as gains over the
+/// baseline.
+pub fn comparison(group: &Group) -> Markup {
+    let cells: Vec<&Cell> = group.cells.iter().filter(|cell| !group.is_baseline(cell)).collect();
+    html! {
+        @if cells.iter().any(|cell| predicted(group, cell).is_some() || reported(group, cell).is_some()) {
+            h2 { "Gain over the baseline: measured, predicted, reported" }
+            div.scroll { table.comparison {
+                thead { tr {
+                    th scope="col" { "Point" }
+                    th scope="col" { "Way" }
+                    th scope="col" { "Client" }
+                    th.number scope="col" { "Measured" small { "ratio of medians" } }
+                    th.number scope="col" { "Predicted" small { "closed form" } }
+                    th.number scope="col" { "Reported" small { "by the source" } }
+                    th scope="col" { "Note" }
+                } }
+                tbody { @for cell in cells {
+                    tr {
+                        td { (point_label(group, cell)) }
+                        th scope="row" { (way_label(group, cell)) }
+                        td { (cell.client) }
+                        td.number.main { (factor(cell.gain.as_ref().map(|gain| gain.factor))) }
+                        td.number { (factor(predicted(group, cell))) }
+                        td.number { (factor(reported(group, cell).map(|(gain, _)| gain))) }
+                        td.note { (reported(group, cell).map(|(_, note)| note).unwrap_or_default()) }
+                    }
+                } }
+            } }
+            @if let Some(source) = prediction_source(group) { p.note { "Predicted by " (source) "." } }
+        }
+    }
+}
+
+fn factor(factor: Option<f64>) -> String {
+    factor.map_or_else(|| "–".into(), |factor| format!("{} ×", format::times(factor)))
+}
+
+/// The ratio of a cell's predicted goodput to the baseline's at the same point.
+fn predicted(group: &Group, cell: &Cell) -> Option<f64> {
+    let of = |cell: &Cell| {
+        let run = &group.runs[cell.repeats.first()?.run];
+        run.manifest.predicted.as_ref().map(|prediction| prediction.goodput_bps)
+    };
+    let same_point = |base: &&Cell| group.is_baseline(base) && base.point == cell.point;
+    Some(of(cell)? / of(group.cells.iter().find(same_point)?)?)
+}
+
+fn reported<'a>(group: &'a Group, cell: &Cell) -> Option<(f64, &'a str)> {
+    let run = &group.runs[cell.repeats.first()?.run];
+    run.manifest.references.first().map(|reference| (reference.gain, reference.note.as_str()))
+}
+
+fn prediction_source(group: &Group) -> Option<&str> {
+    let predicted = group.runs.iter().find_map(|run| run.manifest.predicted.as_ref());
+    predicted.map(|prediction| prediction.source.as_str())
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A record, reduced to what the page shows of it.
+
+use crate::traces::Traces;
+use record::{FlowSummary, Manifest, Record, Summary};
+use std::collections::BTreeMap;
+
+/// One run.
+#[derive(Debug)]
+pub struct Run {
+    pub manifest: Manifest,
+    pub summary: Summary,
+    pub traces: Traces,
+}
+
+/// What one client program got in one run, over all its flows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Transfer {
+    pub client: String,
+    pub bytes: u64,
+    pub seconds: f64,
+    pub goodput_bps: f64,
+    pub sha256_ok: Option<bool>,
+    pub retransmits: Option<u64>,
+    pub timeouts: Option<u64>,
+    pub outcome: String,
+    pub standing: Standing,
+}
+
+/// Whether a transfer goes into the medians.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    /// It does.
+    Complete,
+    /// It does, with what it had moved when the time limit cut it off: its time is a lower bound.
+    Cut,
+    /// It does not, because it failed.
+    Failed,
+    /// It does not, because its whole run does not count.
+    Invalid,
+}
+
+impl Run {
+    pub fn new(record: Record) -> Self {
+        let Record { manifest, series, summary } = record;
+        Self { traces: Traces::new(&summary, &series), manifest, summary }
+    }
+
+    pub fn way(&self) -> &str {
+        self.manifest.way.as_ref().map_or("all", |way| &way.name)
+    }
+
+    pub fn way_label(&self) -> &str {
+        self.manifest.way.as_ref().map_or("all runs", |way| &way.label)
+    }
+
+    /// The rate of the slowest link, in bits a second.
+    pub fn link_rate_bps(&self) -> Option<u64> {
+        self.summary.links.iter().filter_map(|link| link.rate_bps).min()
+    }
+
+    /// What each client program got.
+    pub fn transfers(&self) -> Vec<Transfer> {
+        let mut by_client: BTreeMap<&str, Vec<&FlowSummary>> = BTreeMap::new();
+        for flow in &self.summary.flows {
+            let client = flow.client.as_deref().unwrap_or("–");
+            by_client.entry(client).or_default().push(flow);
+        }
+        by_client.into_iter().map(|(client, flows)| self.transfer(client, &flows)).collect()
+    }
+
+    fn transfer(&self, client: &str, flows: &[&FlowSummary]) -> Transfer {
+        let start_s = flows.iter().map(|flow| flow.start_s).fold(f64::INFINITY, f64::min);
+        let end_s = flows.iter().map(|flow| flow.end_s).fold(0.0, f64::max);
+        let bytes = flows.iter().map(|flow| flow.bytes).sum();
+        let seconds = end_s - start_s;
+        let standing = if !self.manifest.valid {
+            Standing::Invalid
+        } else if flows.iter().any(|flow| failed(flow)) {
+            Standing::Failed
+        } else if flows.iter().any(|flow| flow.timed_out) {
+            Standing::Cut
+        } else {
+            Standing::Complete
+        };
+        let mut outcomes: Vec<&str> = flows.iter().map(|flow| flow.outcome.as_str()).collect();
+        outcomes.dedup();
+        Transfer {
+            client: client.to_owned(),
+            bytes,
+            seconds,
+            goodput_bps: if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 },
+            sha256_ok: all_ok(flows),
+            retransmits: flows.iter().map(|flow| flow.retransmits).sum(),
+            timeouts: flows.iter().map(|flow| flow.timeouts).sum(),
+            outcome: outcomes.join("; "),
+            standing,
+        }
+    }
+
+    /// The congestion controls that a client's data met, hop by hop, as read back: "cubic, bbr".
+    pub fn congestion_controls(&self, client: &str) -> String {
+        let of_client =
+            self.summary.flows.iter().find(|flow| flow.client.as_deref().unwrap_or("–") == client);
+        let names = of_client
+            .iter()
+            .flat_map(|flow| &flow.hops)
+            .map(|hop| hop.congestion_control.as_deref().unwrap_or("not read"));
+        names.collect::<Vec<_>>().join(" → ")
+    }
+}
+
+impl Standing {
+    /// Whether the transfer goes into the medians.
+    pub fn counts(&self) -> bool {
+        matches!(self, Self::Complete | Self::Cut)
+    }
+}
+
+/// Whether the flow ended by itself, but not as it should.
+fn failed(flow: &FlowSummary) -> bool {
+    let short = flow.bytes_expected.is_some_and(|expected| flow.bytes != expected);
+    let error = flow.exit_code.is_some_and(|code| code != 0);
+    !flow.timed_out && (short || error || flow.sha256_ok == Some(false))
+}
+
+/// True when all were right, false when one was wrong, unknown when one was not compared.
+fn all_ok(flows: &[&FlowSummary]) -> Option<bool> {
+    if flows.iter().any(|flow| flow.sha256_ok == Some(false)) {
+        return Some(false);
+    }
+    flows.iter().all(|flow| flow.sha256_ok == Some(true)).then_some(true)
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The part of a run's series that goes into the page: bytes moved in each bin, for each hop.
+//!
+//! Throughput is a bin's bytes over its width and sequence growth their running sum, so one list
+//! serves both charts. Bins are 0.1 s, or wider where a run would need more than 400 of them.
+
+use record::{Curve, Entity, FlowSummary, LinkSummary, Quantity, Series, Summary};
+use serde::Serialize;
+
+const BIN_S: f64 = 0.1;
+const MOST_BINS: f64 = 400.0;
+
+/// What moved in the course of a run.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Traces {
+    /// The bins' width in seconds; the first starts with the run.
+    pub bin_s: f64,
+    /// Each hop of each flow; where hops were not sampled each flow, or else each link.
+    pub strands: Vec<Strand>,
+}
+
+/// One line of a chart.
+#[derive(Debug, Clone, Serialize)]
+pub struct Strand {
+    /// What moved: "server → depot2 (cubic)".
+    pub label: String,
+    /// The client of the flow it belongs to; null for a link.
+    pub client: Option<String>,
+    /// Bytes in each bin.
+    pub bytes: Vec<u64>,
+}
+
+impl Traces {
+    /// Takes them out of a run's record.
+    pub fn new(summary: &Summary, series: &Series) -> Self {
+        let end_s = summary.flows.iter().map(|flow| flow.end_s).fold(0.0, f64::max);
+        let bins = Bins::cover(end_s);
+        let flows = summary.flows.iter();
+        let mut strands: Vec<Strand> =
+            flows.flat_map(|flow| hop_strands(flow, series, &bins)).collect();
+        if strands.is_empty() {
+            strands
+                .extend(summary.flows.iter().filter_map(|flow| flow_strand(flow, series, &bins)));
+        }
+        if strands.is_empty() {
+            strands.extend(busy_links(summary).filter_map(|link| link_strand(link, series, &bins)));
+        }
+        Self { bin_s: bins.width_s, strands }
+    }
+}
+
+struct Bins {
+    width_s: f64,
+    count: usize,
+}
+
+impl Bins {
+    fn cover(end_s: f64) -> Self {
+        let width_s = BIN_S.max(end_s / MOST_BINS);
+        Self { width_s, count: (end_s / width_s).ceil() as usize }
+    }
+
+    fn cut(&self, total_bytes: &Curve) -> Vec<u64> {
+        let growth = total_bytes.increments(0.0, self.width_s, self.count);
+        growth.into_iter().map(|bytes| bytes.round().max(0.0) as u64).collect()
+    }
+}
+
+fn hop_strands(flow: &FlowSummary, series: &Series, bins: &Bins) -> Vec<Strand> {
+    let strand = |hop: &record::HopSummary| {
+        let entity = Entity::Hop { flow: flow.name.clone(), index: hop.index };
+        let acked = series.curve(&entity, Quantity::AckedBytes)?;
+        let end = hop.bytes.map(|bytes| (flow.end_s, bytes as f64));
+        let control = hop.congestion_control.as_ref().map(|name| format!(" ({name})"));
+        let control = control.unwrap_or_default();
+        Some(Strand {
+            label: format!("{} → {}{control}", hop.from, hop.to),
+            client: flow.client.clone(),
+            bytes: bins.cut(&whole(acked, flow.start_s, end)?),
+        })
+    };
+    flow.hops.iter().filter_map(strand).collect()
+}
+
+fn flow_strand(flow: &FlowSummary, series: &Series, bins: &Bins) -> Option<Strand> {
+    let received = series.curve(&Entity::Flow(flow.name.clone()), Quantity::ReceivedBytes)?;
+    let end = Some((flow.end_s, flow.bytes as f64));
+    Some(Strand {
+        label: flow.name.clone(),
+        client: flow.client.clone(),
+        bytes: bins.cut(&whole(received, flow.start_s, end)?),
+    })
+}
+
+/// A running total from its zero to its end, of which sampling misses the first and last moments.
+fn whole(sampled: &Curve, start_s: f64, end: Option<(f64, f64)>) -> Option<Curve> {
+    let (first, last) = sampled.span_s()?;
+    let interval = sampled.time_s.get(1).map_or(0.0, |second| second - first);
+    let mut total = Curve::default();
+    total.push((first - interval).max(start_s).min(first), 0.0);
+    for (time_s, value) in sampled.time_s.iter().zip(&sampled.value) {
+        total.push(*time_s, *value);
+    }
+    if let Some((end_s, bytes)) = end
+        && end_s >= last
+    {
+        total.push(end_s, bytes.max(total.value.last().copied()?));
+    }
+    Some(total)
+}
+
+/// The direction of each link that carried more.
+fn busy_links(summary: &Summary) -> impl Iterator<Item = &LinkSummary> {
+    summary.links.iter().filter(|link| {
+        let same_link = summary.links.iter().filter(|other| other.name == link.name);
+        same_link.map(|other| other.bytes).max() == Some(link.bytes) && link.bytes > 0
+    })
+}
+
+fn link_strand(link: &LinkSummary, series: &Series, bins: &Bins) -> Option<Strand> {
+    let entity = Entity::parse(&format!("link:{}/{}", link.name, link.direction))?;
+    let rates = series.curve(&entity, Quantity::ThroughputBps)?;
+    let width = rates.time_s.get(1)? - rates.time_s.first()?;
+    let mut total = Curve::default();
+    let mut bytes = 0.0;
+    for (time_s, bps) in rates.time_s.iter().zip(&rates.value) {
+        total.push(*time_s, bytes);
+        bytes += bps * width / 8.0;
+    }
+    total.push(rates.time_s.last()? + width, bytes);
+    Some(Strand { label: link.name.clone(), client: None, bytes: bins.cut(&total) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(hops: usize) -> FlowSummary {
+        let hop = |index| record::HopSummary {
+            index: index as u32,
+            from: format!("n{index}"),
+            to: format!("n{}", index + 1),
+            bytes: Some(1000),
+            ..Default::default()
+        };
+        FlowSummary {
+            name: "f".into(),
+            bytes: 1000,
+            end_s: 1.0,
+            hops: (0..hops).map(hop).collect(),
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn every_byte_of_a_hop_is_in_some_bin() {
+        let mut series = Series::default();
+        let hop = Entity::Hop { flow: "f".into(), index: 0 };
+        for (time_s, bytes) in [(0.25, 100.0), (0.5, 600.0), (0.75, 900.0)] {
+            series.push(&hop, Quantity::AckedBytes, time_s, bytes);
+        }
+        let summary = Summary { flows: vec![flow(1)], ..Default::default() };
+        let traces = Traces::new(&summary, &series);
+        assert_eq!(traces.strands[0].label, "n0 → n1");
+        assert_eq!(traces.strands[0].bytes.len(), 10);
+        assert_eq!(traces.strands[0].bytes.iter().sum::<u64>(), 1000);
+        // From 0.3 s to 0.4 s: 0.1 of 0.25 s at 500 bytes.
+        assert_eq!(traces.strands[0].bytes[3], 200);
+    }
+
+    #[test]
+    fn a_long_run_has_wider_bins() {
+        let bins = Bins::cover(4000.0);
+        assert_eq!((bins.width_s, bins.count), (10.0, 400));
+        assert_eq!(Bins::cover(0.0).count, 0);
+    }
+
+    #[test]
+    fn links_stand_in_where_nothing_else_was_sampled() {
+        let mut series = Series::default();
+        let link = Entity::parse("link:haul/backward").unwrap();
+        for bin in 0..4 {
+            series.push(&link, Quantity::ThroughputBps, f64::from(bin) * 0.25, 800.0);
+        }
+        let links = [("forward", 3), ("backward", 100)].map(|(direction, bytes)| LinkSummary {
+            name: "haul".into(),
+            direction: direction.into(),
+            bytes,
+            ..Default::default()
+        });
+        let summary = Summary { flows: vec![flow(1)], links: links.into(), ..Default::default() };
+        let traces = Traces::new(&summary, &series);
+        assert_eq!(traces.strands.len(), 1);
+        assert_eq!(traces.strands[0].bytes, [10; 10]);
+    }
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The page itself, in a real browser: charts are drawn, nothing fails, nothing is asked of the
+//! network, and no text from a record becomes part of the page's code.
+
+mod synthetic;
+
+use std::{fs, path::Path, process::Command};
+
+const EVIL: &str = "Evil </script></style><img src=x onerror=\"document.title='owned'\"> & 'title'";
+
+/// Opens a page in headless Chromium; returns its document after the scripts ran, and how many
+/// requests it made.
+fn open(page: &Path) -> (String, usize) {
+    let profile = tempfile::tempdir().unwrap();
+    let net_log = profile.path().join("net-log.json");
+    let output = Command::new("timeout")
+        .args(["--kill-after=5", "90", "chromium", "--headless", "--no-sandbox", "--disable-gpu"])
+        .args(["--disable-quic", "--no-first-run", "--disable-background-networking"])
+        .args(["--disable-component-update", "--disable-sync", "--window-size=1280,3000"])
+        // Chromium asks its maker for updates all the same: keep that on this machine.
+        .arg("--host-resolver-rules=MAP * ~NOTFOUND")
+        .arg(format!("--user-data-dir={}", profile.path().display()))
+        .arg(format!("--log-net-log={}", net_log.display()))
+        .arg("--dump-dom")
+        .arg(format!("file://{}", page.display()))
+        .output()
+        .expect("`timeout` (Debian: coreutils) runs");
+    assert_ne!(output.status.code(), Some(127), "chromium is missing: apt install chromium");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // What Chromium asks for by itself has no page as its initiator.
+    let log = fs::read_to_string(net_log).expect("Chromium writes its log of requests");
+    let all = log.matches("\"initiator\":").count();
+    let own = log.matches("\"initiator\":\"not an origin\"").count();
+    (String::from_utf8(output.stdout).unwrap(), all - own)
+}
+
+/// The value of an attribute of the document's root element.
+fn root_attribute(dom: &str, name: &str) -> Option<String> {
+    let root = &dom[dom.find("<html").unwrap()..];
+    let root = &root[..root.find('>').unwrap()];
+    let value = root.split(&format!("{name}=\"")).nth(1)?;
+    value.split('"').next().map(str::to_owned)
+}
+
+fn assert_drawn(dom: &str, charts: usize) {
+    assert_eq!(root_attribute(dom, "data-errors"), None, "{}", errors(dom));
+    assert_eq!(root_attribute(dom, "data-charts"), Some(charts.to_string()));
+    assert_eq!(dom.matches("<canvas").count(), charts);
+}
+
+fn errors(dom: &str) -> &str {
+    dom.split("id=\"errors\"").nth(1).and_then(|rest| rest.split("</p>").next()).unwrap_or_default()
+}
+
+#[test]
+fn a_demo_and_a_sweep_are_drawn() {
+    let dir = tempfile::tempdir().unwrap();
+    synthetic::demo(&dir.path().join("demo"), "A demo");
+    synthetic::sweep(&dir.path().join("sweep"));
+    // Kept in the build folder, to be looked at.
+    let page = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report.html");
+    let written = longhaul_report::write(dir.path(), &page).unwrap();
+    assert_eq!((written.runs, written.invalid), (18 + 45, 0));
+
+    let (dom, requests) = open(&page);
+    // The demo: completion times, and two charts for each of its six cells. The sweep: goodput,
+    // completion times, and two charts for each of its three ways at one point.
+    assert_drawn(&dom, (1 + 2 * 6) + (2 + 2 * 3));
+    assert_eq!(dom.matches("<svg class=\"strip").count(), 6 + 15);
+    for text in ["A demo", "Goodput over delay", "cubic → bbr → cubic", "cut at the time limit"]
+    {
+        assert!(dom.contains(text), "{text}");
+    }
+    assert_eq!(requests, 0, "the page asked the network for something");
+}
+
+#[test]
+fn a_request_would_be_seen() {
+    let dir = tempfile::tempdir().unwrap();
+    let page = dir.path().join("control.html");
+    fs::write(&page, "<img src='http://127.0.0.1:9/'>").unwrap();
+    assert_eq!(open(&page).1, 1);
+}
+
+#[test]
+fn a_page_stays_small() {
+    let dir = tempfile::tempdir().unwrap();
+    for repeat in 1..=24 {
+        synthetic::write(
+            dir.path(),
+            &synthetic::Shape {
+                title: "Long",
+                way: "depots",
+                label: "two depots",
+                client: "curl",
+                point: Vec::new(),
+                repeat,
+                bytes: 4 << 30,
+                rate_bps: 900e6 + f64::from(repeat),
+                ramp_s: 1.0,
+                hops: &["cubic", "bbr", "cubic"],
+                limit_s: 30.0,
+                predicted_bps: None,
+                reported_gain: None,
+            },
+        );
+    }
+    let written = longhaul_report::write(dir.path(), &dir.path().join("report.html")).unwrap();
+    assert!(written.page_bytes < 1_500_000, "{written:?}");
+}
+
+#[test]
+fn no_text_of_a_record_becomes_code() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut shape = synthetic::Shape {
+        title: EVIL,
+        way: EVIL,
+        label: EVIL,
+        client: EVIL,
+        point: vec![(EVIL.into(), "1".into())],
+        repeat: 1,
+        bytes: 50_000_000,
+        rate_bps: 300e6,
+        ramp_s: 0.2,
+        hops: &["cubic"],
+        limit_s: 30.0,
+        predicted_bps: Some(1e6),
+        reported_gain: Some(1.0),
+    };
+    for repeat in 1..=2 {
+        shape.repeat = repeat;
+        shape.point[0].1 = repeat.to_string();
+        let mut record = synthetic::record(&shape);
+        record.manifest.id = EVIL.into();
+        record.manifest.source = Some(EVIL.into());
+        record.manifest.command = vec![EVIL.into()];
+        record.manifest.scenario = serde_json::json!({ EVIL: EVIL });
+        record.manifest.valid = repeat == 1;
+        record.manifest.invalid_reasons = vec![EVIL.into()];
+        record.summary.flows[0].outcome = EVIL.into();
+        record.summary.flows[0].hops[0].from = EVIL.into();
+        record.write(&dir.path().join(repeat.to_string())).unwrap();
+    }
+    let page = dir.path().join("report.html");
+    longhaul_report::write(dir.path(), &page).unwrap();
+    let html = fs::read_to_string(&page).unwrap();
+    assert!(!html.contains("<img"), "markup from a record got through");
+    let (dom, _) = open(&page);
+    assert!(!dom.contains("<img") && !dom.contains("<title>owned"));
+    assert_eq!(root_attribute(&dom, "data-errors"), None, "{}", errors(&dom));
+    assert!(dom.contains("Evil &lt;/script&gt;"));
+}
+
+#[test]
+fn runs_that_do_not_count_are_in_red() {
+    let dir = tempfile::tempdir().unwrap();
+    synthetic::demo(dir.path(), "A demo");
+    let at = dir.path().join("direct-curl-2");
+    let mut record = record::Record::open(&at).unwrap();
+    record.manifest.valid = false;
+    record.manifest.invalid_reasons = vec!["segments left 4.2 ms late".into()];
+    fs::remove_dir_all(&at).unwrap();
+    record.write(&at).unwrap();
+    let page = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report-invalid.html");
+    let written = longhaul_report::write(dir.path(), &page).unwrap();
+    assert_eq!(written.invalid, 1);
+    let html = fs::read_to_string(&page).unwrap();
+    let box_ = html.split("<div class=\"invalid\">").nth(1).expect("a box").split("</div>").next();
+    assert!(box_.unwrap().contains("1 of 18 runs"), "{box_:?}");
+    assert!(box_.unwrap().contains("segments left 4.2 ms late"), "{box_:?}");
+}
+
+#[test]
+fn runs_in_which_nothing_happened_are_drawn_too() {
+    let dir = tempfile::tempdir().unwrap();
+    synthetic::demo(&dir.path().join("seed"), "Nothing");
+    let mut record = record::Record::open(&dir.path().join("seed/direct-curl-1")).unwrap();
+    fs::remove_dir_all(dir.path().join("seed")).unwrap();
+    let flow = &mut record.summary.flows[0];
+    (flow.bytes, flow.end_s, flow.seconds, flow.goodput_bps) = (0, 0.0, 0.0, 0.0);
+    (flow.timed_out, flow.exit_code, flow.outcome) = (false, Some(7), "refused".into());
+    record.series = record::Series::default();
+    // Twice, so that there is a sweep; the second moved nothing for a while.
+    for (value, end_s) in [("1ms", 0.0), ("2ms", 3.0)] {
+        record.manifest.point = vec![("rtt".into(), value.into())];
+        record.summary.flows[0].end_s = end_s;
+        record.write(&dir.path().join(value)).unwrap();
+    }
+    let page = dir.path().join("report.html");
+    longhaul_report::write(dir.path(), &page).unwrap();
+    let (dom, _) = open(&page);
+    assert_eq!(root_attribute(&dom, "data-errors"), None, "{}", errors(&dom));
+    assert!(dom.contains("2 of 2 runs"));
+    assert!(dom.contains("Nothing was sampled"));
+}
+
+#[test]
+fn an_empty_folder_is_an_error_that_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let error = longhaul_report::write(dir.path(), &dir.path().join("report.html")).unwrap_err();
+    assert!(error.to_string().contains("no record"), "{error}");
+    assert!(!dir.path().join("report.html").exists());
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What is wrong with a scenario, and where.
+
+use std::{cell::RefCell, fmt, sync::Arc};
+
+/// Where a value was written.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// The file as a whole.
+    File(Arc<str>),
+    /// A line of the file.
+    Line {
+        /// The file's name as it was given.
+        file: Arc<str>,
+        /// The first line is 1.
+        line: usize,
+    },
+    /// An override from the command line, `key=value`.
+    Override(Arc<str>),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(file) => f.write_str(file),
+            Self::Line { file, line } => write!(f, "{file}:{line}"),
+            Self::Override(text) => write!(f, "--set {text}"),
+        }
+    }
+}
+
+/// One thing that is wrong, said so that the writer of the scenario can mend it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Problem {
+    /// Where to mend it.
+    pub place: Place,
+    /// What was found and what was expected.
+    pub message: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.message)
+    }
+}
+
+/// Why a scenario was refused: one problem a line, in the order of the file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+pub struct Diagnostics(Vec<Problem>);
+
+impl Diagnostics {
+    /// A single problem.
+    pub(crate) fn one(place: Place, message: impl Into<String>) -> Self {
+        Self(vec![Problem { place, message: message.into() }])
+    }
+
+    /// At least one.
+    pub fn problems(&self) -> &[Problem] {
+        &self.0
+    }
+}
+
+/// Collects problems while a scenario is read.
+///
+/// The same file is read once for each way and point, so the same problem is met many times and
+/// kept once.
+#[derive(Debug, Default)]
+pub(crate) struct Problems(RefCell<Vec<Problem>>);
+
+impl Problems {
+    /// More would not be read by anyone, and a large sweep could make one for each of its points.
+    const LIMIT: usize = 50;
+
+    pub fn report(&self, place: &Place, message: impl Into<String>) {
+        let problem = Problem { place: place.clone(), message: message.into() };
+        let mut problems = self.0.borrow_mut();
+        if problems.len() < Self::LIMIT && !problems.contains(&problem) {
+            problems.push(problem);
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.borrow().is_empty()
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.0.borrow().len() >= Self::LIMIT
+    }
+
+    /// Everything reported so far, if anything was.
+    pub fn into_result(self) -> Result<(), Diagnostics> {
+        let mut problems = self.0.into_inner();
+        problems.sort();
+        if problems.is_empty() { Ok(()) } else { Err(Diagnostics(problems)) }
+    }
+}

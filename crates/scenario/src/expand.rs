@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Ways x points of the sweep x repeats: one concrete run for each.
+//!
+//! Repeats are outermost and ways innermost, so that what is compared runs close together and a
+//! machine that drifts drifts for all alike.
+
+use crate::{
+    diagnostics::{Place, Problems},
+    document::{Table, Value},
+    keys, network,
+    outline::{AxisSpec, Outline, Overrides, WaySpec},
+    resolve::{self, Network},
+    run::{Run, Setting},
+    vars::Vars,
+};
+use std::collections::BTreeSet;
+
+/// More would be a mistyped sweep; a thousand runs of a minute each already take most of a day.
+const MOST_RUNS: usize = 10_000;
+
+/// Characters of a point in an id: with a way's name and a suffix it still fits the 255 bytes of a
+/// file's name.
+const LONGEST_POINT: usize = 150;
+
+/// Everything about a run that its repeats share.
+struct Variant<'o> {
+    /// The parts of the run's id but for the repeat.
+    id: Vec<String>,
+    way: Option<&'o WaySpec>,
+    point: Vec<Setting>,
+    network: Network,
+}
+
+/// All runs in the order in which they should run; whatever is wrong goes to `problems`.
+pub(crate) fn expand(
+    root: &Table,
+    outline: &Outline,
+    overrides: &Overrides,
+    file: &Place,
+    problems: &Problems,
+) -> Vec<Run> {
+    let ways: Vec<Option<&WaySpec>> = match outline.ways.as_slice() {
+        [] => vec![None],
+        ways => ways.iter().map(Some).collect(),
+    };
+    let lengths = outline.axes.iter().map(|a| a.values.len());
+    let count = lengths.chain([ways.len(), outline.repeat as usize]).fold(1, usize::saturating_mul);
+    if count > MOST_RUNS {
+        let message = format!("this makes more than {MOST_RUNS} runs (ways x sweep x repeats)");
+        problems.report(file, message);
+        return Vec::new();
+    }
+    let labels = labels(&outline.axes);
+    let mut variants = Vec::new();
+    for (number, choice) in points(&outline.axes).into_iter().enumerate() {
+        for &way in &ways {
+            let tree = tree(root, way, &outline.axes, &choice, overrides, problems);
+            let network = network::read(&tree, file, problems)
+                .and_then(|spec| resolve::resolve(spec, file, problems));
+            if problems.is_full() {
+                return Vec::new();
+            }
+            let Some(network) = network else { continue };
+            let id = id(way, pick(&labels, &choice), number);
+            variants.push(Variant { id, way, point: point(&outline.axes, &choice), network });
+        }
+    }
+    let run = |repeat| variants.iter().map(move |variant| run(outline, variant, repeat));
+    (1..=outline.repeat).flat_map(run).collect()
+}
+
+/// The parts of an id but for the repeat. A point too long to spell in a file's name has a number.
+fn id<'l>(
+    way: Option<&WaySpec>,
+    labels: impl Iterator<Item = &'l String> + Clone,
+    number: usize,
+) -> Vec<String> {
+    let way = way.map(|w| w.way.name.clone()).into_iter();
+    if labels.clone().map(String::len).sum::<usize>() > LONGEST_POINT {
+        return way.chain([format!("p{:04}", number + 1)]).collect();
+    }
+    way.chain(labels.cloned()).collect()
+}
+
+/// The points of the grid: for each axis the number of a value; the last axis changes fastest.
+fn points(axes: &[AxisSpec]) -> Vec<Vec<usize>> {
+    axes.iter().fold(vec![Vec::new()], |points, axis| {
+        let extended = |point: Vec<usize>| {
+            (0..axis.values.len()).map(move |value| [point.as_slice(), &[value]].concat())
+        };
+        points.into_iter().flat_map(extended).collect()
+    })
+}
+
+/// What each axis holds at a point.
+fn pick<'a, T>(axes: &'a [Vec<T>], choice: &'a [usize]) -> impl Iterator<Item = &'a T> + Clone {
+    axes.iter().zip(choice).map(|(values, &at)| &values[at])
+}
+
+fn point(axes: &[AxisSpec], choice: &[usize]) -> Vec<Setting> {
+    let setting = |(axis, &at): (&AxisSpec, &usize)| Setting {
+        key: axis.key.clone(),
+        value: axis.values[at].plain(),
+    };
+    axes.iter().zip(choice).map(setting).collect()
+}
+
+/// The file's tree as changed by the way, the point and the overrides, in this order.
+fn tree(
+    root: &Table,
+    way: Option<&WaySpec>,
+    axes: &[AxisSpec],
+    choice: &[usize],
+    overrides: &Overrides,
+    problems: &Problems,
+) -> Table {
+    let mut tree = root.clone();
+    let mut assign = |key: &str, value: &Value| {
+        if let Err(message) = keys::assign(&mut tree, key, value) {
+            problems.report(&value.place, message);
+        }
+    };
+    way.iter().flat_map(|w| &w.set).for_each(|a| assign(&a.key, &a.value));
+    axes.iter().zip(choice).for_each(|(axis, &at)| assign(&axis.key, &axis.values[at]));
+    overrides.0.iter().for_each(|o| assign(&o.key, &o.value));
+
+    let vars = tree.get("vars").and_then(Value::as_table).cloned();
+    let mut vars = Vars::new(vars.as_ref(), problems);
+    for key in network::SECTIONS.into_iter().chain(keys::OF_A_RUN) {
+        if let Some(value) = tree.get_mut(key) {
+            vars.fill(value);
+        }
+    }
+    tree
+}
+
+fn run(outline: &Outline, variant: &Variant<'_>, repeat: u32) -> Run {
+    let Variant { id, way, point, network } = variant;
+    let way = way.map(|w| w.way.clone());
+    let applies = |at: &[Setting]| at.iter().all(|s| point.contains(s));
+    let references = outline.references.iter();
+    Run {
+        id: [id.as_slice(), &[format!("r{repeat:02}")]].concat().join(","),
+        title: outline.title.clone(),
+        source: outline.source.clone(),
+        baseline: outline.baseline.clone(),
+        point: point.clone(),
+        repeat,
+        seed: seed(network.seed, repeat),
+        timeout: network.timeout,
+        family: network.family,
+        nodes: network.nodes.clone(),
+        links: network.links.clone(),
+        flows: network.flows.clone(),
+        references: references
+            .filter(|r| way.as_ref().is_some_and(|w| w.name == r.way) && applies(&r.at))
+            .cloned()
+            .collect(),
+        way,
+    }
+}
+
+/// A repeat's seed from the scenario's. Ways and points share it, so that they meet the same
+/// chance; 53 bits, which every JSON reader keeps.
+fn seed(scenario: u64, repeat: u32) -> u64 {
+    split_mix(scenario ^ split_mix(u64::from(repeat))) >> 11
+}
+
+/// The output function of `SplitMix64` (Steele, Lea and Flood 2014): near inputs, unrelated outputs.
+fn split_mix(x: u64) -> u64 {
+    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+/// For each axis and value the part of an id, `rtt=90ms`: the last part of the key where that
+/// tells the axes apart, and the value in characters that no file system, shell or URL minds.
+fn labels(axes: &[AxisSpec]) -> Vec<Vec<String>> {
+    let last = |key: &str| key.rsplit('.').next().unwrap_or_default().to_owned();
+    let short_name = |axis: &AxisSpec| {
+        let short = last(&axis.key);
+        let alone = axes.iter().filter(|a| last(&a.key) == short).count() == 1;
+        file_safe(if alone { &short } else { &axis.key })
+    };
+    let of_axis = |axis: &AxisSpec| {
+        let mut seen = BTreeSet::new();
+        let label = |(at, value): (usize, &Value)| {
+            let label = format!("{}={}", short_name(axis), file_safe(&value.plain()));
+            // Different values may look alike once made safe or cut: number those.
+            if seen.insert(label.clone()) { label } else { format!("{label}~{}", at + 1) }
+        };
+        axis.values.iter().enumerate().map(label).collect()
+    };
+    axes.iter().map(of_axis).collect()
+}
+
+/// At most 24 characters of letters, digits, `.`, `-`, `_` and `+`; a `%` becomes `pct`.
+fn file_safe(text: &str) -> String {
+    let mut safe = String::new();
+    for c in text.chars() {
+        match c {
+            'a'..='z' | 'A'..='Z' | '0'..='9' | '.' | '-' | '_' | '+' => safe.push(c),
+            '%' => safe += "pct",
+            _ if !safe.ends_with('-') => safe.push('-'),
+            _ => {}
+        }
+    }
+    safe.truncate(24);
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_depend_on_scenario_and_repeat() {
+        let seeds: BTreeSet<u64> = (0..100)
+            .flat_map(|scenario| (1..100).map(move |repeat| seed(scenario, repeat)))
+            .collect();
+        assert_eq!(seeds.len(), 9900);
+        assert!(seeds.iter().all(|s| *s < 1 << 53));
+        // The first output of the published generator.
+        assert_eq!(split_mix(0), 0xe220_a839_7b1d_cdaf);
+        // A recorded seed must give the same run in a later version.
+        assert_eq!(seed(1, 1), 8_232_782_446_381_918);
+    }
+
+    #[test]
+    fn labels_are_safe_for_files() {
+        assert_eq!(file_safe("0.1% over 3"), "0.1pct-over-3");
+        assert_eq!(file_safe("depot2 + depot1"), "depot2-+-depot1");
+        assert_eq!(file_safe("../ü"), "..-");
+    }
+}

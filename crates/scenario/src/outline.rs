@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What belongs to the scenario as a whole: title, repeats, ways, the axes of the sweep and the
+//! references. The rest of the tree is read once for each variant (`network`).
+
+use crate::{
+    diagnostics::{Place, Problems},
+    document::{self, Data, Table, Value},
+    fields::{Field, Fields, Mismatch, Name, Placed, Whole, from_text},
+    keys::{self, Assignment},
+    network,
+    resolve::unique,
+    run::{Reference, Setting, Way},
+    suggest::hint,
+};
+
+/// The scenario without its network.
+#[derive(Debug)]
+pub(crate) struct Outline {
+    pub title: String,
+    pub source: Option<String>,
+    pub baseline: Option<String>,
+    pub repeat: u32,
+    pub ways: Vec<WaySpec>,
+    pub axes: Vec<AxisSpec>,
+    pub references: Vec<Reference>,
+}
+
+/// A way and what it changes.
+#[derive(Debug)]
+pub(crate) struct WaySpec {
+    pub place: Place,
+    pub way: Way,
+    pub set: Vec<Assignment>,
+}
+
+/// A swept key and its values.
+#[derive(Debug)]
+pub(crate) struct AxisSpec {
+    pub key: String,
+    /// The values in force.
+    pub values: Vec<Value>,
+    /// The values of the file, where a `--set` replaced them: references are written for these.
+    pub in_file: Vec<String>,
+}
+
+/// The `--set`s that are not about the sweep: they go into every variant, last of all.
+#[derive(Debug)]
+pub(crate) struct Overrides(pub Vec<Assignment>);
+
+/// Reads the outline and applies the overrides to `root`.
+pub(crate) fn read(
+    root: &mut Table,
+    overrides: &[impl AsRef<str>],
+    file: &Place,
+    problems: &Problems,
+) -> Option<(Outline, Overrides)> {
+    let mut axes = axes(root, problems);
+    // References can't be checked against axes that are missing because they were refused.
+    let sweep_is_sound = problems.is_empty();
+    let overrides: Vec<_> =
+        overrides.iter().filter_map(|text| parse_override(text.as_ref(), problems)).collect();
+    let overrides: Vec<_> =
+        overrides.into_iter().filter_map(|o| sweep_override(o, &mut axes, problems)).collect();
+    for o in &overrides {
+        if let Err(message) = keys::assign(root, &o.key, &o.value) {
+            problems.report(&o.value.place, message);
+        }
+    }
+
+    let mut top = Fields::new(root, file.clone(), String::new(), problems);
+    let title: Option<String> = top.required("title");
+    let source = top.optional("source");
+    let baseline: Option<Placed<Name>> = top.optional("baseline");
+    let repeat = top.or("repeat", Whole::<1, 1000>(1)).0 as u32;
+    let ways = ways(&mut top, problems);
+    let references =
+        references(&mut top, &ways, sweep_is_sound.then_some(axes.as_slice()), problems);
+    check_vars(&mut top);
+    top.allow(&["sweep"]);
+    top.allow(&keys::OF_A_RUN);
+    top.allow(&network::SECTIONS);
+    top.finish();
+
+    match &baseline {
+        Some(Placed { place, value: Name(name) }) => {
+            known_way(name, place, "baseline", &ways, problems);
+        }
+        None if !references.is_empty() => {
+            problems.report(file, "\"baseline\" is missing: references compare with that way");
+        }
+        None => {}
+    }
+    let baseline = baseline.map(|b| b.value.0);
+    Some((
+        Outline { title: title?, source, baseline, repeat, ways, axes, references },
+        Overrides(overrides),
+    ))
+}
+
+fn parse_override(text: &str, problems: &Problems) -> Option<Assignment> {
+    let place = Place::Override(text.into());
+    let Some((key, value)) = text.split_once('=') else {
+        problems.report(&place, "key=value is expected, as in vars.rtt=50ms");
+        return None;
+    };
+    let value = document::parse_override(value.trim(), &place);
+    Some(Assignment { key: key.trim().to_owned(), value })
+}
+
+/// `sweep.KEY=[...]` makes or replaces an axis; `KEY=value` of a swept key leaves its axis with
+/// that one value. Any other override is handed back.
+fn sweep_override(
+    o: Assignment,
+    axes: &mut Vec<AxisSpec>,
+    problems: &Problems,
+) -> Option<Assignment> {
+    if let Some(key) = o.key.strip_prefix("sweep.") {
+        let mut new = axis(Assignment { key: key.to_owned(), value: o.value }, problems)?;
+        match axes.iter_mut().find(|a| a.key == new.key) {
+            None => axes.push(new),
+            Some(old) => {
+                new.in_file = std::mem::take(&mut old.in_file);
+                *old = new;
+            }
+        }
+        return None;
+    }
+    match axes.iter_mut().find(|a| a.key == o.key) {
+        None => Some(o),
+        Some(axis) => {
+            axis.values = vec![o.value];
+            None
+        }
+    }
+}
+
+fn axes(root: &Table, problems: &Problems) -> Vec<AxisSpec> {
+    match root.get("sweep") {
+        None => Vec::new(),
+        Some(Value { data: Data::Table(sweep), .. }) => keys::assignments(sweep)
+            .into_iter()
+            .filter_map(|assignment| axis(assignment, problems))
+            .collect(),
+        Some(other) => {
+            problems.report(&other.place, "\"sweep\" is written as a [sweep] table");
+            Vec::new()
+        }
+    }
+}
+
+fn axis(Assignment { key, value }: Assignment, problems: &Problems) -> Option<AxisSpec> {
+    let Value { place, data: Data::List(values), .. } = value else {
+        let found = value.describe();
+        problems
+            .report(&value.place, format!("sweep of \"{key}\": {found} is not a list of values"));
+        return None;
+    };
+    if values.is_empty() {
+        problems.report(&place, format!("sweep of \"{key}\": the list is empty"));
+        return None;
+    }
+    belongs_to_a_run(&key, &place, "swept", problems);
+    let in_file: Vec<String> = values.iter().map(Value::plain).collect();
+    for (at, text) in in_file.iter().enumerate() {
+        if in_file[..at].contains(text) {
+            problems
+                .report(&values[at].place, format!("sweep of \"{key}\": \"{text}\" comes twice"));
+        }
+    }
+    Some(AxisSpec { key, values, in_file })
+}
+
+fn belongs_to_a_run(key: &str, place: &Place, how: &str, problems: &Problems) {
+    if keys::OF_ALL_RUNS.contains(&key) {
+        let message = format!("\"{key}\" is the same for all runs and can't be {how}");
+        problems.report(place, message);
+    }
+}
+
+fn ways(top: &mut Fields<'_>, problems: &Problems) -> Vec<WaySpec> {
+    let read = |mut fields: Fields<'_>| {
+        let name: Option<Name> = fields.required("name");
+        let label: Option<String> = fields.optional("label");
+        let set = fields.section("set").map(|set| keys::assignments(set.table()));
+        let place = fields.place().clone();
+        fields.finish();
+        let set = set.unwrap_or_default();
+        for a in &set {
+            belongs_to_a_run(&a.key, &a.value.place, "set by a way", problems);
+        }
+        let name = name?.0;
+        let label = label.unwrap_or_else(|| name.clone());
+        Some(WaySpec { place, way: Way { name, label }, set })
+    };
+    let ways: Vec<WaySpec> = top.sections("way").into_iter().filter_map(read).collect();
+    unique("way", ways.iter().map(|w| (&w.place, w.way.name.as_str())), problems);
+    ways
+}
+
+fn known_way(name: &str, place: &Place, what: &str, ways: &[WaySpec], problems: &Problems) {
+    let names = ways.iter().map(|w| w.way.name.as_str());
+    if !names.clone().any(|n| n == name) {
+        let hint = hint(name, names);
+        problems.report(place, format!("{what}: there is no way \"{name}\"{hint}"));
+    }
+}
+
+fn references(
+    top: &mut Fields<'_>,
+    ways: &[WaySpec],
+    axes: Option<&[AxisSpec]>,
+    problems: &Problems,
+) -> Vec<Reference> {
+    let read = |mut fields: Fields<'_>| {
+        let way: Option<Placed<Name>> = fields.required("way");
+        let gain: Option<Gain> = fields.required("gain");
+        let note: Option<String> = fields.optional("note");
+        let at = fields.section("at").map(|at| keys::assignments(at.table())).unwrap_or_default();
+        fields.finish();
+        if let Some(axes) = axes {
+            for a in &at {
+                check_point(a, axes, problems);
+            }
+        }
+        let Placed { place, value: Name(way) } = way?;
+        known_way(&way, &place, "reference", ways, problems);
+        let setting = |a: Assignment| Setting { value: a.value.plain(), key: a.key };
+        Some(Reference {
+            way,
+            at: at.into_iter().map(setting).collect(),
+            gain: gain?.0,
+            note: note.unwrap_or_default(),
+        })
+    };
+    top.sections("reference").into_iter().filter_map(read).collect()
+}
+
+fn check_point(at: &Assignment, axes: &[AxisSpec], problems: &Problems) {
+    let Assignment { key, value } = at;
+    let text = value.plain();
+    let message = match axes.iter().find(|a| a.key == *key) {
+        None => {
+            let hint = hint(key, axes.iter().map(|a| a.key.as_str()));
+            format!("reference: \"{key}\" is not swept{hint}")
+        }
+        Some(axis) if !axis.in_file.contains(&text) => {
+            let known = axis.in_file.join(", ");
+            format!("reference: \"{text}\" is none of the values of \"{key}\": {known}")
+        }
+        Some(_) => return,
+    };
+    problems.report(&value.place, message);
+}
+
+/// Variables are texts or numbers, and their names fit between `${` and `}` and after `vars.`.
+fn check_vars(top: &mut Fields<'_>) {
+    let Some(vars) = top.section("vars") else { return };
+    for entry in vars.table().entries() {
+        let is_name = !entry.key.is_empty()
+            && entry.key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+        if !is_name {
+            let message = format!("\"{}\" is not a name of letters, digits, _ and -", entry.key);
+            vars.report(&entry.place, &message);
+        }
+        if entry.value.as_text().is_none() {
+            let found = entry.value.describe();
+            vars.report(&entry.value.place, &format!("{}: {found} is not a text", entry.key));
+        }
+    }
+}
+
+/// A ratio of goodputs.
+struct Gain(f64);
+
+impl Field for Gain {
+    const EXPECTED: &'static str = "a ratio of goodputs above zero, as in 2.5";
+    fn read(value: &Value) -> Result<Self, Mismatch> {
+        from_text(value, Self::EXPECTED, |text| {
+            text.parse().ok().filter(|g: &f64| g.is_finite() && *g > 0.0).map(Self)
+        })
+    }
+}

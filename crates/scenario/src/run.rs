@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! One run of a scenario with everything resolved: plain data, equal if and only if its JSON is.
+
+use crate::{json, routes::Routes};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use units::{Bytes, Duration, Probability, Rate};
+
+/// One run: one way at one point of the sweep, once.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// Unique in the scenario and fit for a file's name: `depots-bbr,rtt=90ms,client=curl,r03`.
+    pub id: String,
+    /// The scenario's title.
+    pub title: String,
+    /// The paper and figure it is from.
+    pub source: Option<String>,
+    /// The variant of the scenario; none in a scenario without ways.
+    pub way: Option<Way>,
+    /// The way that others are compared with.
+    pub baseline: Option<String>,
+    /// Where in the sweep: each swept key and its value as written, in the order of the axes.
+    pub point: Vec<Setting>,
+    /// Which of the repeats, from 1.
+    pub repeat: u32,
+    /// For every draw of this run, below 2^53. The same for all ways and points of a repeat, so
+    /// that what is compared meets the same chance.
+    pub seed: u64,
+    /// A run that takes longer is cut off.
+    #[serde(rename = "timeout_s", with = "json::seconds")]
+    pub timeout: Duration,
+    /// Which of a node's addresses its name stands for.
+    pub family: Family,
+    /// Hosts, in the order of the file.
+    pub nodes: Vec<Node>,
+    /// Links, in the order of the file.
+    pub links: Vec<Link>,
+    /// Transfers, in the order of the file.
+    pub flows: Vec<Flow>,
+    /// What a paper measured for this way at this point.
+    pub references: Vec<Reference>,
+}
+
+impl Run {
+    /// The shortest paths between all nodes.
+    pub fn routes(&self) -> Routes {
+        Routes::new(self.nodes.iter().map(|n| n.name.as_str()), &self.links)
+    }
+
+    /// The node of that name.
+    pub fn node(&self, name: &str) -> Option<&Node> {
+        self.nodes.iter().find(|n| n.name == name)
+    }
+}
+
+/// A named variant of the scenario.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Way {
+    /// For the command line and file names.
+    pub name: String,
+    /// For people.
+    pub label: String,
+}
+
+/// A swept key and the value it has in a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setting {
+    /// As in `vars.rtt`.
+    pub key: String,
+    /// As written in the sweep, without quotes.
+    pub value: String,
+}
+
+/// An address family.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Family {
+    /// IPv4.
+    #[default]
+    Ipv4,
+    /// IPv6.
+    Ipv6,
+}
+
+/// A host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Node {
+    /// Unique among nodes.
+    pub name: String,
+    /// Congestion control of what it sends, unless a flow says otherwise.
+    pub cc: String,
+    /// Third value of `net.ipv4.tcp_rmem`; the kernel's where it is none.
+    #[serde(rename = "tcp_rmem_max_bytes", with = "json::some_bytes")]
+    pub tcp_rmem_max: Option<Bytes>,
+    /// Third value of `net.ipv4.tcp_wmem`; the kernel's where it is none.
+    #[serde(rename = "tcp_wmem_max_bytes", with = "json::some_bytes")]
+    pub tcp_wmem_max: Option<Bytes>,
+    /// Further kernel settings by their dotted names, all under `net.`.
+    pub sysctl: BTreeMap<String, String>,
+}
+
+/// A link between two nodes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Link {
+    /// Unique among links.
+    pub name: String,
+    /// One end.
+    pub a: String,
+    /// The other end.
+    pub b: String,
+    /// From `a` to `b`.
+    pub forward: Direction,
+    /// From `b` to `a`.
+    pub backward: Direction,
+}
+
+/// One direction of a link.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Direction {
+    /// Unlimited where it is none.
+    #[serde(rename = "rate_bps", with = "json::some_rate")]
+    pub rate: Option<Rate>,
+    /// Propagation, one way.
+    #[serde(rename = "delay_us", with = "json::micros")]
+    pub delay: Duration,
+    /// Which packets are lost on the way.
+    pub loss: Loss,
+    /// How much waits for the link before packets are dropped; unlimited where it is none.
+    #[serde(flatten)]
+    pub queue: Option<Queue>,
+    /// Largest IP packet in bytes.
+    #[serde(rename = "mtu_bytes")]
+    pub mtu: u32,
+    /// Longest span of link time in one delivered super-packet; zero means single packets.
+    #[serde(rename = "max_burst_us", with = "json::micros")]
+    pub max_burst: Duration,
+    /// Width of the monitor's bins.
+    #[serde(rename = "monitor_us", with = "json::micros")]
+    pub monitor: Duration,
+    /// What a packet takes on the link beyond its IP length, in bytes.
+    #[serde(rename = "overhead_bytes")]
+    pub overhead: u32,
+}
+
+/// A limit of a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Queue {
+    /// So many packets.
+    #[serde(rename = "queue_packets")]
+    Packets(u64),
+    /// So many bytes.
+    #[serde(rename = "queue_bytes", with = "json::bytes")]
+    Bytes(Bytes),
+}
+
+/// A process of loss.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Loss {
+    /// Nothing is lost.
+    None,
+    /// Each packet with the same probability.
+    Uniform {
+        /// Of losing a packet.
+        #[serde(with = "json::probability")]
+        probability: Probability,
+    },
+    /// One packet in so many, regularly.
+    Periodic {
+        /// The first that is lost, and then each after as many again; at least 1.
+        every: u64,
+    },
+    /// Two states, as in `tc netem loss gemodel`.
+    GilbertElliott {
+        /// From good to bad.
+        #[serde(with = "json::probability")]
+        p: Probability,
+        /// From bad to good.
+        #[serde(with = "json::probability")]
+        r: Probability,
+        /// Loss in the bad state.
+        #[serde(with = "json::probability")]
+        loss_bad: Probability,
+        /// Loss in the good state.
+        #[serde(with = "json::probability")]
+        loss_good: Probability,
+    },
+}
+
+/// A transfer of one file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Flow {
+    /// Unique among flows.
+    pub name: String,
+    /// The node that has the data.
+    pub from: String,
+    /// The node that wants it.
+    pub to: String,
+    /// Depots in the direction of the data.
+    pub via: Vec<String>,
+    /// Congestion control of each hop's sender: one more than there are depots.
+    pub cc: Vec<String>,
+    /// Size of the file.
+    #[serde(with = "json::bytes")]
+    pub bytes: Bytes,
+    /// When it starts, counted from the start of the run.
+    #[serde(rename = "start_us", with = "json::micros")]
+    pub start: Duration,
+    /// The program that downloads it.
+    pub client: Client,
+    /// `SO_SNDBUF` of the depots' sockets; the kernel tunes them where it is none.
+    #[serde(rename = "sndbuf_bytes", with = "json::some_bytes")]
+    pub sndbuf: Option<Bytes>,
+    /// `SO_RCVBUF` of the depots' sockets; the kernel tunes them where it is none.
+    #[serde(rename = "rcvbuf_bytes", with = "json::some_bytes")]
+    pub rcvbuf: Option<Bytes>,
+}
+
+impl Flow {
+    /// The TCP connections of the flow in the direction of the data.
+    pub fn hops(&self) -> impl Iterator<Item = Hop<'_>> {
+        let senders = std::iter::once(&self.from).chain(&self.via);
+        let receivers = self.via.iter().chain(std::iter::once(&self.to));
+        senders.zip(receivers).zip(&self.cc).map(|((from, to), cc)| Hop { from, to, cc })
+    }
+}
+
+/// One TCP connection of a flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hop<'f> {
+    /// The node that sends the data.
+    pub from: &'f str,
+    /// The node that receives it.
+    pub to: &'f str,
+    /// The sender's congestion control.
+    pub cc: &'f str,
+}
+
+/// A program that downloads.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Client {
+    /// curl.
+    #[default]
+    Curl,
+    /// GNU Wget.
+    Wget,
+}
+
+/// What a paper measured or says, to stand beside what was measured here.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Reference {
+    /// The way it is about.
+    pub way: String,
+    /// The points of the sweep it is about; all of them where it is empty.
+    pub at: Vec<Setting>,
+    /// Goodput of the way over that of the baseline.
+    pub gain: f64,
+    /// Where it is from.
+    pub note: String,
+}

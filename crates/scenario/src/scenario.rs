@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A scenario as a whole.
+
+use crate::{
+    diagnostics::{Diagnostics, Place, Problems},
+    document, expand, keys, outline,
+    run::{Reference, Run, Way},
+};
+use std::path::Path;
+
+/// A scenario: what its file says about all runs, and the runs it expands to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scenario {
+    /// What it shows.
+    pub title: String,
+    /// The paper and figure it is from.
+    pub source: Option<String>,
+    /// The way that others are compared with.
+    pub baseline: Option<String>,
+    /// How often each way is run at each point.
+    pub repeat: u32,
+    /// In the order of the file; empty where the scenario has no ways.
+    pub ways: Vec<Way>,
+    /// The swept keys, in the order of the file.
+    pub axes: Vec<Axis>,
+    /// What a paper measured; each run has those that apply to it.
+    pub references: Vec<Reference>,
+    /// In the order in which they should run: repeats outermost, ways innermost.
+    pub runs: Vec<Run>,
+}
+
+/// A swept key and its values, as written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Axis {
+    /// As in `vars.rtt`.
+    pub key: String,
+    /// At least one.
+    pub values: Vec<String>,
+}
+
+impl Scenario {
+    /// Reads a scenario from its text. `file_name` is for messages; each of `overrides` is a
+    /// `key=value` from the command line.
+    ///
+    /// # Errors
+    /// Everything that is wrong, by line, as far as one pass can tell. It is the scenario's fault,
+    /// or that of an override.
+    pub fn parse(
+        text: &str,
+        file_name: &str,
+        overrides: &[impl AsRef<str>],
+    ) -> Result<Self, Diagnostics> {
+        let file = Place::File(file_name.into());
+        let problems = Problems::default();
+        let mut root = document::parse(text, file_name)?;
+        keys::name_all(&mut root);
+        let read = outline::read(&mut root, overrides, &file, &problems);
+        let expanded = read.map(|(outline, overrides)| {
+            let runs = expand::expand(&root, &outline, &overrides, &file, &problems);
+            let axis = |a: outline::AxisSpec| Axis {
+                key: a.key,
+                values: a.values.iter().map(document::Value::plain).collect(),
+            };
+            Self {
+                title: outline.title,
+                source: outline.source,
+                baseline: outline.baseline,
+                repeat: outline.repeat,
+                ways: outline.ways.into_iter().map(|w| w.way).collect(),
+                axes: outline.axes.into_iter().map(axis).collect(),
+                references: outline.references,
+                runs,
+            }
+        });
+        problems.into_result()?;
+        Ok(expanded.expect("an outline that can't be read was reported"))
+    }
+}
+
+/// Reads a scenario from a file.
+///
+/// # Errors
+/// The file can't be read, or [`Scenario::parse`] refuses it.
+pub fn load(path: &Path, overrides: &[impl AsRef<str>]) -> Result<Scenario, Diagnostics> {
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|e| {
+        Diagnostics::one(Place::File(name.as_str().into()), format!("it can't be read: {e}"))
+    })?;
+    Scenario::parse(&text, &name, overrides)
+}

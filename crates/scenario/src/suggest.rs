@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What the writer of an unknown word may have meant.
+
+use std::collections::BTreeSet;
+
+/// The end of a message about an unknown `word`: the known one that is nearest, or all of them.
+pub(crate) fn hint<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> String {
+    let mut unique = BTreeSet::new();
+    let known: Vec<&str> = known.into_iter().filter(|k| unique.insert(*k)).collect();
+    // A third of the word may be mistyped; "via" for "vai" is two edits of three letters.
+    let tolerance = (word.chars().count() / 3).max(2);
+    let nearest = known
+        .iter()
+        .map(|k| (strsim::osa_distance(word, k), *k))
+        .filter(|(distance, k)| *distance <= tolerance && *distance < k.chars().count())
+        .min();
+    match nearest {
+        Some((_, nearest)) => format!("; did you mean \"{nearest}\"?"),
+        None if known.is_empty() => "; there is none".to_owned(),
+        None => format!("; known: {}", known.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::hint;
+
+    #[test]
+    fn the_nearest_word_or_all() {
+        let known = ["rate", "delay", "mtu"];
+        assert_eq!(hint("ratee", known), "; did you mean \"rate\"?");
+        assert_eq!(hint("dealy", known), "; did you mean \"delay\"?");
+        assert_eq!(hint("colour", known), "; known: rate, delay, mtu");
+        assert_eq!(hint("x", []), "; there is none");
+    }
+}

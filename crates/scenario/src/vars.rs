@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `${name}`: text from `[vars]` put into strings.
+//!
+//! Variables may use each other. The substitution is of text, as in a shell: `"${rtt} / 2"` with
+//! `rtt = "40ms + 2ms"` is `40ms + 2ms / 2`.
+
+use crate::{
+    diagnostics::{Place, Problems},
+    document::{Data, Table, Value},
+    suggest::hint,
+};
+use std::collections::BTreeMap;
+
+/// A text with nothing left to fill in.
+#[derive(Debug, Clone, Default)]
+struct Filled {
+    text: String,
+    /// The `--set`s that took part: what is wrong with the text may be theirs.
+    overrides: Vec<Place>,
+}
+
+/// A variable: what it stands for once its own references are filled in.
+enum Var {
+    /// Being resolved right now: meeting it again is a circle.
+    Open,
+    Filled(Filled),
+    /// Already reported; nothing that uses it is reported again.
+    Broken,
+}
+
+pub(crate) struct Vars<'t> {
+    sources: BTreeMap<&'t str, &'t Value>,
+    resolved: BTreeMap<&'t str, Var>,
+    /// How many variables are open.
+    depth: usize,
+    problems: &'t Problems,
+}
+
+impl<'t> Vars<'t> {
+    /// Variables that double each other could fill the memory; no sensible value is this long.
+    const LONGEST: usize = 4096;
+    /// A longer chain of variables could fill the stack.
+    const DEEPEST: usize = 32;
+
+    pub fn new(vars: Option<&'t Table>, problems: &'t Problems) -> Self {
+        let entries = vars.into_iter().flat_map(Table::entries);
+        let sources = entries.map(|e| (e.key.as_str(), &e.value)).collect();
+        Self { sources, resolved: BTreeMap::new(), depth: 0, problems }
+    }
+
+    /// Fills in every string under `value`.
+    pub fn fill(&mut self, value: &mut Value) {
+        match &mut value.data {
+            Data::Text(text) if text.contains("${") => match self.filled(text, &value.place) {
+                Some(Filled { text: filled, overrides }) => {
+                    let template = std::mem::replace(text, filled);
+                    let overrides = overrides.iter().map(|place| format!(", {place}"));
+                    value.template =
+                        Some(format!("\"{template}\"{}", overrides.collect::<String>()));
+                }
+                None => value.data = Data::Broken,
+            },
+            Data::List(items) => items.iter_mut().for_each(|v| self.fill(v)),
+            Data::Table(table) => table.values_mut().for_each(|v| self.fill(v)),
+            Data::Text(_) | Data::Number(_) | Data::Other(_) | Data::Broken => {}
+        }
+    }
+
+    fn filled(&mut self, text: &str, place: &Place) -> Option<Filled> {
+        let mut filled = Filled::default();
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once("${") {
+            let Some((name, after)) = after.split_once('}') else {
+                self.problems.report(place, format!("\"{text}\": \"${{\" has no \"}}\""));
+                return None;
+            };
+            let var = self.lookup(name, place)?;
+            filled.text += before;
+            filled.text += &var.text;
+            for place in &var.overrides {
+                if !filled.overrides.contains(place) {
+                    filled.overrides.push(place.clone());
+                }
+            }
+            rest = after;
+        }
+        filled.text += rest;
+        if filled.text.len() > Self::LONGEST {
+            let limit = Self::LONGEST;
+            self.problems.report(place, format!("this grows beyond {limit} characters"));
+            return None;
+        }
+        Some(filled)
+    }
+
+    fn lookup(&mut self, name: &str, place: &Place) -> Option<&Filled> {
+        let Some((&name, &source)) = self.sources.get_key_value(name) else {
+            let hint = hint(name, self.sources.keys().copied());
+            self.problems.report(place, format!("\"${{{name}}}\" is not in [vars]{hint}"));
+            return None;
+        };
+        if !self.resolved.contains_key(name) {
+            self.resolved.insert(name, Var::Open);
+            let resolved = self.resolve(source).map_or(Var::Broken, Var::Filled);
+            self.resolved.insert(name, resolved);
+        }
+        match self.resolved.get(name) {
+            Some(Var::Filled(filled)) => Some(filled),
+            Some(Var::Open) => {
+                self.problems.report(place, format!("\"${{{name}}}\" stands for itself"));
+                None
+            }
+            _ => None,
+        }
+    }
+
+    fn resolve(&mut self, source: &Value) -> Option<Filled> {
+        if self.depth == Self::DEEPEST {
+            let message = format!("more than {} variables use each other in turn", Self::DEEPEST);
+            self.problems.report(&source.place, message);
+            return None;
+        }
+        self.depth += 1;
+        let filled = source.as_text().and_then(|text| self.filled(text, &source.place));
+        self.depth -= 1;
+        let mut filled = filled?;
+        if matches!(source.place, Place::Override(_)) {
+            filled.overrides.push(source.place.clone());
+        }
+        Some(filled)
+    }
+}

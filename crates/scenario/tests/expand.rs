@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a scenario expands to: which runs, in which order, with which values.
+
+#![allow(clippy::format_collect, reason = "short texts, built once")]
+
+use longhaul_scenario::{Client, Diagnostics, Family, Loss, Queue, Run, Scenario};
+use std::collections::BTreeSet;
+use units::{Bytes, Duration, Rate};
+
+const GOOD: &str = include_str!("refused/good.toml");
+
+fn parse(overrides: &[&str]) -> Scenario {
+    Scenario::parse(GOOD, "good.toml", overrides).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn ids(scenario: &Scenario) -> Vec<&str> {
+    scenario.runs.iter().map(|r| r.id.as_str()).collect()
+}
+
+#[test]
+fn repeats_are_outermost_and_ways_innermost() {
+    let scenario = parse(&[]);
+    let expected = [
+        "direct,rtt=10ms,r01",
+        "depot,rtt=10ms,r01",
+        "direct,rtt=20ms,r01",
+        "depot,rtt=20ms,r01",
+        "direct,rtt=10ms,r02",
+        "depot,rtt=10ms,r02",
+        "direct,rtt=20ms,r02",
+        "depot,rtt=20ms,r02",
+    ];
+    assert_eq!(ids(&scenario), expected);
+    assert_eq!(scenario.axes[0].values, ["10ms", "20ms"]);
+    assert_eq!(scenario.runs[6].repeat, 2);
+    assert_eq!(scenario.runs[6].point[0].key, "vars.rtt");
+    assert_eq!(scenario.runs[6].point[0].value, "20ms");
+    assert_eq!(scenario.runs[6].links[0].forward.delay, Duration::from_millis(5));
+    assert_eq!(scenario.runs[7].flows[0].via, ["depot"]);
+}
+
+#[test]
+fn an_override_of_a_swept_key_replaces_the_axis() {
+    let scenario = parse(&["vars.rtt=20ms", "repeat=1"]);
+    // The axis stays, so that ids and references are those of the full sweep.
+    assert_eq!(ids(&scenario), ["direct,rtt=20ms,r01", "depot,rtt=20ms,r01"]);
+    assert!(scenario.runs.iter().all(|r| r.references.is_empty()));
+    let scenario = parse(&["vars.rtt=10ms", "repeat=1"]);
+    assert_eq!(scenario.runs[1].references.len(), 1);
+}
+
+#[test]
+fn an_override_can_make_or_replace_an_axis() {
+    let overrides =
+        ["repeat=1", "sweep.vars.rtt=[\"5ms\"]", "sweep.flow.transfer.via=[[], [\"depot\"]]"];
+    let scenario = parse(&overrides);
+    let expected = [
+        "direct,rtt=5ms,via=none,r01",
+        "depot,rtt=5ms,via=none,r01",
+        "direct,rtt=5ms,via=depot,r01",
+        "depot,rtt=5ms,via=depot,r01",
+    ];
+    assert_eq!(ids(&scenario), expected);
+}
+
+#[test]
+fn the_order_is_file_way_sweep_override() {
+    let text = |way: &str, sweep: &str| {
+        format!(
+            "title = \"t\"\ntimeout = \"1s\"\n[[node]]\nname = \"n\"\n\
+             [[way]]\nname = \"w\"\n[way.set]\n{way}\n[sweep]\n{sweep}\n"
+        )
+    };
+    let timeout = |way, sweep, overrides: &[&str]| {
+        let scenario = Scenario::parse(&text(way, sweep), "x", overrides).unwrap();
+        scenario.runs[0].timeout.as_nanos() / 1_000_000_000
+    };
+    let (way, sweep) = ("timeout = \"2s\"", "timeout = [\"3s\"]");
+    assert_eq!(timeout("", "", &[]), 1);
+    assert_eq!(timeout(way, "", &[]), 2);
+    assert_eq!(timeout(way, sweep, &[]), 3);
+    assert_eq!(timeout(way, sweep, &["timeout=4s"]), 4);
+    assert_eq!(timeout(way, "", &["timeout=4s"]), 4);
+    assert_eq!(timeout("", "", &["timeout=4s"]), 4);
+}
+
+#[test]
+fn overrides_reach_every_kind_of_key() {
+    let scenario = parse(&[
+        "title=another",
+        "seed=7",
+        "family=ipv6",
+        "node.client.cc=reno",
+        "node.depot.sysctl.net.ipv4.tcp_sack=0",
+        "link.client-depot.backward.delay=7ms",
+        "link.depot-server.loss={ gilbert_elliott = { p = \"1%\", r = \"10%\", loss_bad = 0.5 } }",
+        "flow.transfer.client=wget",
+        "flow.transfer.cc=bbr",
+    ]);
+    let run = &scenario.runs[1];
+    assert_eq!((run.title.as_str(), run.family), ("another", Family::Ipv6));
+    assert_ne!(run.seed, parse(&[]).runs[1].seed);
+    assert_eq!(run.node("client").unwrap().cc, "reno");
+    assert_eq!(run.node("depot").unwrap().sysctl["net.ipv4.tcp_sack"], "0");
+    assert_eq!(run.links[0].backward.delay, Duration::from_millis(7));
+    assert_eq!(run.links[0].forward.delay, Duration::from_micros(2500));
+    let probability = |p| units::Probability::new(p).unwrap();
+    let loss = Loss::GilbertElliott {
+        p: probability(0.01),
+        r: probability(0.1),
+        loss_bad: probability(0.5),
+        loss_good: probability(0.0),
+    };
+    assert_eq!(run.links[1].forward.loss, loss);
+    assert_eq!(run.flows[0].client, Client::Wget);
+    assert_eq!(run.flows[0].cc, ["bbr", "bbr"]);
+}
+
+#[test]
+fn each_direction_has_its_own() {
+    let link = &parse(&[]).runs[0].links[0];
+    assert_eq!(link.forward.rate, Some(Rate::bits_per_second(5_000_000)));
+    assert_eq!(link.backward.rate, Some(Rate::bits_per_second(10_000_000)));
+    assert_eq!(link.forward.loss, Loss::Periodic { every: 5000 });
+    assert_eq!(link.backward.loss, Loss::Periodic { every: 5000 });
+}
+
+#[test]
+fn seeds_are_of_the_repeat_alone() {
+    let scenario = parse(&[]);
+    let seeds_of = |repeat| -> BTreeSet<u64> {
+        scenario.runs.iter().filter(|r| r.repeat == repeat).map(|r| r.seed).collect()
+    };
+    assert_eq!(seeds_of(1).len(), 1);
+    assert_eq!(seeds_of(2).len(), 1);
+    assert_ne!(seeds_of(1), seeds_of(2));
+    // More repeats or another sweep leave the ones there were as they are.
+    assert_eq!(parse(&["repeat=5", "vars.rtt=7ms"]).runs[0].seed, scenario.runs[0].seed);
+}
+
+#[test]
+fn references_go_to_their_way_and_point() {
+    for run in parse(&[]).runs {
+        let expected = run.id.starts_with("depot,rtt=10ms");
+        assert_eq!(!run.references.is_empty(), expected, "{}", run.id);
+    }
+}
+
+#[test]
+fn ids_stay_apart_and_fit_a_file_name() {
+    let text = |sweep: &str| {
+        let nodes: String = (0..9).map(|n| format!("[[node]]\nname = \"n{n}\"\n")).collect();
+        format!("title = \"t\"\n{nodes}[sweep]\n{sweep}")
+    };
+    let parse = |sweep: &str| Scenario::parse(&text(sweep), "x", &[""; 0]).unwrap();
+
+    let same_end = parse("\"node.n0.cc\" = [\"reno\"]\n\"node.n1.cc\" = [\"reno\"]");
+    assert_eq!(ids(&same_end), ["node.n0.cc=reno,node.n1.cc=reno,r01"]);
+
+    let look_alike = parse("\"node.n0.tcp_rmem_max\" = [\"1 KB\", \"1KB\", \"1  KB\"]");
+    assert_eq!(
+        ids(&look_alike),
+        ["tcp_rmem_max=1-KB,r01", "tcp_rmem_max=1KB,r01", "tcp_rmem_max=1-KB~3,r01"]
+    );
+
+    let long: String = (0..9)
+        .map(|n| format!("\"node.n{n}.tcp_rmem_max\" = [\"100000000000 * 1 / 3\"]\n"))
+        .collect();
+    assert_eq!(ids(&parse(&long)), ["p0001,r01"]);
+}
+
+#[test]
+fn a_run_is_the_same_json_each_time_and_reads_back() {
+    let runs = || parse(&["link.client-depot.delay=333ns", "link.depot-server.queue=500p"]).runs;
+    for (run, again) in runs().iter().zip(runs()) {
+        let json = serde_json::to_string(run).unwrap();
+        assert_eq!(json, serde_json::to_string(&again).unwrap());
+        assert_eq!(serde_json::from_str::<Run>(&json).unwrap(), again);
+    }
+}
+
+#[test]
+fn json_keys_carry_units() {
+    let scenario = parse(&["link.depot-server.rate=1gbit", "vars.rtt=21ms"]);
+    let json = serde_json::to_value(&scenario.runs[1]).unwrap();
+    let expected = serde_json::json!({
+        "id": "depot,rtt=21ms,r01",
+        "title": "everything",
+        "source": null,
+        "way": { "name": "depot", "label": "depot" },
+        "baseline": "direct",
+        "point": [{ "key": "vars.rtt", "value": "21ms" }],
+        "repeat": 1,
+        "seed": scenario.runs[1].seed,
+        "timeout_s": 60,
+        "family": "ipv4",
+        "references": [],
+    });
+    for (key, value) in expected.as_object().unwrap() {
+        assert_eq!(&json[key], value, "{key}");
+    }
+    assert_eq!(
+        json["links"][1],
+        serde_json::json!({
+            "name": "depot-server", "a": "depot", "b": "server",
+            "forward": {
+                // 1 Gb/s x 21 ms
+                "rate_bps": 1_000_000_000, "delay_us": 5250, "loss": { "kind": "none" },
+                "queue_bytes": 2_625_000, "mtu_bytes": 1500, "max_burst_us": 250,
+                "monitor_us": 500, "overhead_bytes": 14
+            },
+            "backward": {
+                "rate_bps": 1_000_000_000, "delay_us": 5250, "loss": { "kind": "none" },
+                "queue_bytes": 2_625_000, "mtu_bytes": 1500, "max_burst_us": 250,
+                "monitor_us": 500, "overhead_bytes": 14
+            }
+        })
+    );
+    assert_eq!(
+        json["flows"][0],
+        serde_json::json!({
+            "name": "transfer", "from": "server", "to": "client", "via": ["depot"],
+            "cc": ["reno", "reno"], "bytes": 1_048_576, "start_us": 0, "client": "curl",
+            "sndbuf_bytes": null, "rcvbuf_bytes": null
+        })
+    );
+    assert_eq!(
+        json["nodes"][1],
+        serde_json::json!({
+            "name": "depot", "cc": "cubic", "tcp_rmem_max_bytes": 10_500_000,
+            "tcp_wmem_max_bytes": null, "sysctl": { "net.ipv4.tcp_sack": "1" }
+        })
+    );
+}
+
+/// A line of nodes with a branch: a - b - c, b - d. One-way delays 10, 20 and 30 ms, the last with
+/// 50 ms on its way back.
+fn branch(links: [&str; 3]) -> Result<Scenario, Diagnostics> {
+    let [ab, bc, bd] = links;
+    let nodes: String =
+        ["a", "b", "c", "d"].map(|n| format!("[[node]]\nname = \"{n}\"\n")).concat();
+    let text = format!(
+        "title = \"branch\"\n{nodes}\
+         [[link]]\nbetween = [\"a\", \"b\"]\ndelay = \"10ms\"\n{ab}\n\
+         [[link]]\nbetween = [\"b\", \"c\"]\ndelay = \"20ms\"\n{bc}\n\
+         [[link]]\nbetween = [\"b\", \"d\"]\ndelay = \"30ms\"\nbackward = {{ delay = \"50ms\" }}\n{bd}\n"
+    );
+    Scenario::parse(&text, "branch", &["node.b.tcp_rmem_max=2bdp", "node.a.tcp_rmem_max=0.5bdp"])
+}
+
+#[test]
+fn queues_and_buffers_by_hand() {
+    let scenario =
+        branch(["rate = \"100mbit\"", "rate = \"1gbit\"\nqueue = \"0.5bdp\"", "rate = \"1gbit\""])
+            .unwrap();
+    let run = &scenario.runs[0];
+    let queue = |link: usize| match run.links[link].forward.queue {
+        Some(Queue::Bytes(bytes)) => bytes.get(),
+        other => panic!("{other:?}"),
+    };
+    // a-b is crossed by a-d: 2 x 10 + 30 + 50 = 100 ms; b-c and b-d by c-d: 2 x 20 + 80 = 120 ms.
+    assert_eq!(queue(0), 1_250_000);
+    assert_eq!(queue(1), 7_500_000);
+    assert_eq!(queue(2), 15_000_000);
+    // b is on all three links, a only on the slow one.
+    assert_eq!(run.node("b").unwrap().tcp_rmem_max, Some(Bytes::new(30_000_000)));
+    assert_eq!(run.node("a").unwrap().tcp_rmem_max, Some(Bytes::new(625_000)));
+}
+
+#[test]
+fn queues_have_a_floor_and_no_rate_means_no_queue() {
+    let scenario = branch([
+        "rate = \"1mbit\"",
+        "queue = \"2bdp\"",
+        "rate = \"1gbit\"\nqueue = \"3p\"\nmtu = 9000",
+    ]);
+    let run = &scenario.unwrap().runs[0];
+    // 1 Mb/s x 100 ms is 12 500 bytes, less than 100 packets of 1500 + 14.
+    assert_eq!(run.links[0].forward.queue, Some(Queue::Bytes(Bytes::new(151_400))));
+    assert_eq!(run.links[1].forward.queue, None);
+    assert_eq!(run.links[2].backward.queue, Some(Queue::Packets(3)));
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a depot answers when it cannot pass a request on, and whose fault that is.
+
+use super::print;
+use crate::depot_id::DepotId;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+
+/// The error types of RFC 9209, section 2.3, that a depot reports in `Proxy-Status`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names are those of the RFC")]
+pub enum ProxyError {
+    DnsTimeout,
+    DnsError,
+    DestinationIpProhibited,
+    DestinationIpUnroutable,
+    ConnectionRefused,
+    ConnectionTerminated,
+    ConnectionTimeout,
+    ConnectionLimitReached,
+    HttpRequestError,
+    HttpRequestDenied,
+    HttpResponseIncomplete,
+    HttpProtocolError,
+    HttpResponseTimeout,
+    ProxyInternalError,
+    ProxyLoopDetected,
+    TlsProtocolError,
+}
+
+impl ProxyError {
+    /// The token of RFC 9209.
+    pub const fn token(self) -> &'static str {
+        match self {
+            Self::DnsTimeout => "dns_timeout",
+            Self::DnsError => "dns_error",
+            Self::DestinationIpProhibited => "destination_ip_prohibited",
+            Self::DestinationIpUnroutable => "destination_ip_unroutable",
+            Self::ConnectionRefused => "connection_refused",
+            Self::ConnectionTerminated => "connection_terminated",
+            Self::ConnectionTimeout => "connection_timeout",
+            Self::ConnectionLimitReached => "connection_limit_reached",
+            Self::HttpRequestError => "http_request_error",
+            Self::HttpRequestDenied => "http_request_denied",
+            Self::HttpResponseIncomplete => "http_response_incomplete",
+            Self::HttpProtocolError => "http_protocol_error",
+            Self::HttpResponseTimeout => "http_response_timeout",
+            Self::ProxyInternalError => "proxy_internal_error",
+            Self::ProxyLoopDetected => "proxy_loop_detected",
+            Self::TlsProtocolError => "tls_protocol_error",
+        }
+    }
+}
+
+/// An answer of the depot's own making.
+///
+/// The status says whose fault it is: 4xx the client's (or of who built the URL), 502 and 504
+/// the next hop's, 500 and 503 the depot's own, 508 that of who laid the route in a circle.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct Fault {
+    /// The status of the answer.
+    pub status: StatusCode,
+    /// The error type in `Proxy-Status`.
+    pub error: ProxyError,
+    /// What happened and what to do, one line, for the body and the log.
+    pub reason: String,
+}
+
+impl Fault {
+    /// A fault; `reason` should name who is at fault and what to do.
+    pub fn new(status: StatusCode, error: ProxyError, reason: impl Into<String>) -> Self {
+        Self { status, error, reason: reason.into() }
+    }
+
+    /// The request breaks the rules of HTTP or of routes (400).
+    pub fn bad_request(reason: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, ProxyError::HttpRequestError, reason)
+    }
+
+    /// The next hop's answer breaks the rules of HTTP (502).
+    pub fn bad_response(reason: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_GATEWAY, ProxyError::HttpProtocolError, reason)
+    }
+
+    /// The whole answer: head and, unless the request was HEAD, a short text.
+    pub fn answer(&self, id: &DepotId, with_body: bool) -> Vec<u8> {
+        let text = format!("longhaul depot {id}: {}\n", self.reason);
+        let mut headers = HeaderMap::new();
+        let mut set = |name, value: String| {
+            if let Ok(value) = HeaderValue::try_from(value) {
+                headers.insert(name, value);
+            }
+        };
+        set(header::CONTENT_TYPE, "text/plain; charset=utf-8".to_owned());
+        set(header::CONTENT_LENGTH, text.len().to_string());
+        set(header::CACHE_CONTROL, "no-store".to_owned());
+        set(header::CONNECTION, "close".to_owned());
+        set(
+            header::HeaderName::from_static("proxy-status"),
+            format!("{id}; error={}; details={}", self.error.token(), sf_string(&self.reason)),
+        );
+        match self.status {
+            StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {
+                set(header::ALLOW, "GET, HEAD".to_owned());
+            }
+            StatusCode::SERVICE_UNAVAILABLE => set(header::RETRY_AFTER, "5".to_owned()),
+            _ => {}
+        }
+        let mut out = print(&format!("HTTP/1.1 {}", self.status), &headers);
+        if with_body {
+            out.extend_from_slice(text.as_bytes());
+        }
+        out
+    }
+}
+
+/// A string of RFC 8941: quoted, visible ASCII.
+fn sf_string(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            ' '..='~' => out.push(c),
+            _ => out.push('?'),
+        }
+    }
+    out.push('"');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_says_what_happened_and_cannot_be_split() {
+        let id = "d1".parse().unwrap();
+        let fault = Fault::bad_request("a \"bad\"\r\nSet-Cookie: x\u{e9}");
+        let text = String::from_utf8(fault.answer(&id, true)).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{head}");
+        assert!(
+            head.contains(r#"Proxy-Status: d1; error=http_request_error; details="a \"bad\"??Set"#),
+            "{head}"
+        );
+        assert!(head.contains(&format!("Content-Length: {}", body.len())), "{head}");
+        assert!(!head.contains("\nSet-Cookie"), "{head}");
+        assert!(fault.answer(&id, false).ends_with(b"\r\n\r\n"));
+    }
+}

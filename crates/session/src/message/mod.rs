@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Heads of HTTP/1 messages: read strictly, rewritten for the next hop, written anew.
+//!
+//! Nothing of a received head is copied as bytes: it is parsed into `http` types and printed
+//! again, so that what one party reads in it is what the next reads (no smuggling through
+//! line ends, folding or spaces). Rules: RFC 9110 sections 7.6 and 10.2.2, RFC 9112 section 6.
+
+mod fault;
+mod framing;
+mod request;
+mod response;
+mod rewrite;
+mod via;
+
+pub use fault::{Fault, ProxyError};
+pub use framing::Framing;
+pub use request::{Method, RequestHead};
+pub use response::ResponseHead;
+pub use rewrite::{redirect, request_for, response_for};
+pub use via::came_through_depot;
+
+use http::{HeaderMap, HeaderName, HeaderValue, Version};
+
+/// The largest number of fields in a head.
+pub const MAX_FIELDS: usize = 128;
+/// More hops than this in `Via` are taken for a loop.
+pub const MAX_VIA: usize = 16;
+
+/// Copies parsed fields into a map.
+fn header_map(fields: &[httparse::Header<'_>]) -> Result<HeaderMap, String> {
+    let mut map = HeaderMap::with_capacity(fields.len());
+    for field in fields {
+        let bad = || format!("the field \"{}\" is malformed", field.name.escape_default());
+        let name = HeaderName::from_bytes(field.name.as_bytes()).map_err(|_| bad())?;
+        let value = HeaderValue::from_bytes(field.value).map_err(|_| bad())?;
+        map.append(name, value);
+    }
+    Ok(map)
+}
+
+/// HTTP/1.0 or HTTP/1.1, from the minor version that the parser gives.
+fn version(minor: Option<u8>) -> Version {
+    if minor == Some(0) { Version::HTTP_10 } else { Version::HTTP_11 }
+}
+
+/// Prints a head: the first line, the fields, the empty line.
+fn print(first_line: &str, headers: &HeaderMap) -> Vec<u8> {
+    let mut out = Vec::with_capacity(512);
+    out.extend_from_slice(first_line.as_bytes());
+    out.extend_from_slice(b"\r\n");
+    for (name, value) in headers {
+        print_name(name, &mut out);
+        out.extend_from_slice(b": ");
+        out.extend_from_slice(value.as_bytes());
+        out.extend_from_slice(b"\r\n");
+    }
+    out.extend_from_slice(b"\r\n");
+    out
+}
+
+/// Prints a field's name with capitals, as scripts around HTTP/1 tools expect it.
+fn print_name(name: &HeaderName, out: &mut Vec<u8>) {
+    let mut at_start = true;
+    for byte in name.as_str().bytes() {
+        out.push(if at_start { byte.to_ascii_uppercase() } else { byte });
+        at_start = byte == b'-';
+    }
+}

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The route, as it travels in the path of a request to a depot.
+//!
+//! ```text
+//! /lh1/lead/<ahead>/<chain>/<scheme>:<authority>/<path>?<query>
+//! /lh1/fetch/<chain>/<scheme>:<authority>/<path>?<query>
+//! ```
+//! `ahead`: the depots that the client is still to be led to, in that order. `chain`: depots that
+//! the bytes come through, the one nearest the client first; in `lead` it begins with the depot
+//! that is asked, in `fetch` it is what remains beyond it. Depots are `host:port`, separated by
+//! commas; `-` stands for none. `lh1` is the version of this grammar.
+//!
+//! The origin's path is the tail, unchanged, so that `curl -O` names the file rightly and
+//! relative links of a page lead back through the same chain.
+
+use crate::{
+    DEPOT_PORT,
+    authority::{Authority, AuthorityError},
+    origin::{OriginError, OriginUrl, split_scheme},
+};
+use percent_encoding::{percent_decode_str, utf8_percent_encode};
+use std::{collections::HashSet, fmt, str::FromStr};
+
+/// What every route begins with.
+pub const PREFIX: &str = "/lh1/";
+/// The largest number of depots on a route. Clients follow at least 20 redirects.
+pub const MAX_DEPOTS: usize = 16;
+/// The longest route, in bytes: what RFC 9110 asks every party to take at least.
+pub const MAX_ROUTE_LEN: usize = 8000;
+
+/// Characters of a depot list or an origin's authority that a path segment may not hold.
+const SEGMENT: &percent_encoding::AsciiSet = &percent_encoding::CONTROLS.add(b'[').add(b']');
+
+/// A route, as one depot sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Route {
+    /// The long form (figure 6 of the paper): the client is led from depot to depot.
+    Lead {
+        /// Depots the client is still to be led to, in order.
+        ahead: Vec<Authority>,
+        /// Depots passed so far, the one that is asked first; never empty.
+        chain: Vec<Authority>,
+        /// What is wanted.
+        origin: OriginUrl,
+    },
+    /// The short form: the depot that is asked fetches at once.
+    Fetch {
+        /// Depots between this one and the origin, the nearest to this one first.
+        chain: Vec<Authority>,
+        /// What is wanted.
+        origin: OriginUrl,
+    },
+}
+
+/// The two forms of signalling.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Form {
+    /// One redirect for each depot, from the origin's side to the client's.
+    Lead,
+    /// One redirect, straight to the depot nearest the client.
+    Fetch,
+}
+
+/// Why a path is no route; a depot answers 400 with this text. The fault is with who built the
+/// URL: the origin's redirect, or who typed it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RouteError {
+    /// The path does not begin as routes do.
+    #[error("not a route: expected /lh1/lead/... or /lh1/fetch/...")]
+    Prefix,
+    /// A part is missing.
+    #[error("the route ends early: {0} is missing")]
+    Missing(&'static str),
+    /// One of the depots is no `host:port`.
+    #[error("a depot of the route: {0}")]
+    Depot(#[from] AuthorityError),
+    /// The origin's part is wrong.
+    #[error(transparent)]
+    Origin(#[from] OriginError),
+    /// A percent-encoded part does not decode to text.
+    #[error("the route holds percent-encoded bytes that are no text")]
+    Encoding,
+    /// The chain of the long form must begin with the depot that is asked.
+    #[error("the chain of a lead route is empty; it begins with the depot that is asked")]
+    EmptyChain,
+    /// There is nothing to redirect to.
+    #[error("a route needs at least one depot")]
+    NoDepot,
+    /// More than [`MAX_DEPOTS`].
+    #[error("the route names {0} depots; at most 16 are allowed")]
+    TooManyDepots(usize),
+    /// A depot stands in the route twice: a loop.
+    #[error("the route passes {0} twice")]
+    Twice(Authority),
+    /// Longer than [`MAX_ROUTE_LEN`].
+    #[error("the route is {0} bytes long; at most 8000 are allowed")]
+    TooLong(usize),
+}
+
+/// Where an origin sends a client: the `Location` is printed by `Display`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Redirect {
+    /// The depot that the client is to ask.
+    pub depot: Authority,
+    /// What it is to ask for.
+    pub route: Route,
+}
+
+impl Redirect {
+    /// The redirect with which `origin` hands a client over to `depots`, which stand in order
+    /// from the origin to the client.
+    ///
+    /// # Errors
+    /// There is no depot, a depot stands there twice, or the route would break a limit.
+    pub fn new(depots: &[Authority], form: Form, origin: OriginUrl) -> Result<Self, RouteError> {
+        check_depots(depots)?;
+        let (first, last) = depots.first().zip(depots.last()).ok_or(RouteError::NoDepot)?;
+        let (depot, route) = match form {
+            Form::Lead => {
+                let (ahead, chain) = (depots[1..].to_vec(), vec![first.clone()]);
+                (first, Route::Lead { ahead, chain, origin })
+            }
+            Form::Fetch => {
+                let chain = depots[..depots.len() - 1].iter().rev().cloned().collect();
+                (last, Route::Fetch { chain, origin })
+            }
+        };
+        route.check()?;
+        Ok(Self { depot: depot.clone(), route })
+    }
+}
+
+impl Route {
+    /// What is wanted.
+    pub fn origin(&self) -> &OriginUrl {
+        match self {
+            Self::Lead { origin, .. } | Self::Fetch { origin, .. } => origin,
+        }
+    }
+
+    /// Holds the route to the limits.
+    fn check(&self) -> Result<(), RouteError> {
+        match self {
+            Self::Lead { ahead, chain, .. } => check_depots(ahead.iter().chain(chain))?,
+            Self::Fetch { chain, .. } => check_depots(chain)?,
+        }
+        let len = self.to_string().len();
+        if len > MAX_ROUTE_LEN { Err(RouteError::TooLong(len)) } else { Ok(()) }
+    }
+}
+
+impl FromStr for Route {
+    type Err = RouteError;
+    /// Reads the target of a request line.
+    fn from_str(target: &str) -> Result<Self, RouteError> {
+        if target.len() > MAX_ROUTE_LEN {
+            return Err(RouteError::TooLong(target.len()));
+        }
+        let rest = target.strip_prefix(PREFIX).ok_or(RouteError::Prefix)?;
+        let (form, rest) = rest.split_once('/').ok_or(RouteError::Prefix)?;
+        let route = match form {
+            "lead" => {
+                let (ahead, rest) = cut(rest, "the list of depots ahead")?;
+                let (chain, rest) = cut(rest, "the chain of depots")?;
+                let chain = depots(chain)?;
+                if chain.is_empty() {
+                    return Err(RouteError::EmptyChain);
+                }
+                Self::Lead { ahead: depots(ahead)?, chain, origin: origin(rest)? }
+            }
+            "fetch" => {
+                let (chain, rest) = cut(rest, "the chain of depots")?;
+                Self::Fetch { chain: depots(chain)?, origin: origin(rest)? }
+            }
+            _ => return Err(RouteError::Prefix),
+        };
+        route.check()?;
+        Ok(route)
+    }
+}
+
+/// Not too many, and none twice.
+fn check_depots<'a>(depots: impl IntoIterator<Item = &'a Authority>) -> Result<(), RouteError> {
+    let depots: Vec<_> = depots.into_iter().collect();
+    if depots.len() > MAX_DEPOTS {
+        return Err(RouteError::TooManyDepots(depots.len()));
+    }
+    let mut seen = HashSet::new();
+    match depots.into_iter().find(|depot| !seen.insert(*depot)) {
+        Some(twice) => Err(RouteError::Twice(twice.clone())),
+        None => Ok(()),
+    }
+}
+
+/// Splits the next segment off.
+fn cut<'a>(rest: &'a str, what: &'static str) -> Result<(&'a str, &'a str), RouteError> {
+    rest.split_once('/').ok_or(RouteError::Missing(what))
+}
+
+/// Clients differ in what they percent-encode in a path (wget: brackets), so segments are decoded.
+fn decoded(segment: &str) -> Result<String, RouteError> {
+    let text = percent_decode_str(segment).decode_utf8().map_err(|_| RouteError::Encoding)?;
+    Ok(text.into_owned())
+}
+
+/// Reads a list of depots.
+fn depots(segment: &str) -> Result<Vec<Authority>, RouteError> {
+    let text = decoded(segment)?;
+    if text == "-" {
+        return Ok(Vec::new());
+    }
+    let list: Result<_, _> =
+        text.split(',').map(|d| Authority::parse(d, Some(DEPOT_PORT))).collect();
+    Ok(list?)
+}
+
+/// Reads `<scheme>:<authority>/<path>?<query>`.
+fn origin(rest: &str) -> Result<OriginUrl, RouteError> {
+    let at = rest.find('/').ok_or(RouteError::Missing("the origin's path"))?;
+    let (segment, target) = rest.split_at(at);
+    let segment = decoded(segment)?;
+    let (scheme, authority) = split_scheme(&segment)?;
+    let authority =
+        Authority::parse(authority, Some(scheme.default_port())).map_err(OriginError::Authority)?;
+    Ok(OriginUrl::new(scheme, authority, target)?)
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lead { ahead, chain, .. } => {
+                write!(f, "{PREFIX}lead/{}/{}", list(ahead), list(chain))?;
+            }
+            Self::Fetch { chain, .. } => write!(f, "{PREFIX}fetch/{}", list(chain))?,
+        }
+        let origin = self.origin();
+        let authority = origin.host_field();
+        let authority = utf8_percent_encode(&authority, SEGMENT);
+        write!(f, "/{}:{authority}{}", origin.scheme(), origin.target())
+    }
+}
+
+/// Prints a list of depots.
+fn list(depots: &[Authority]) -> String {
+    if depots.is_empty() {
+        return "-".to_owned();
+    }
+    let texts: Vec<String> = depots.iter().map(Authority::to_string).collect();
+    utf8_percent_encode(&texts.join(","), SEGMENT).to_string()
+}
+
+impl fmt::Display for Redirect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "http://{}{}", self.depot, self.route)
+    }
+}

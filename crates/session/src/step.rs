@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a depot does with a route: lead the client on, or fetch.
+
+use crate::{
+    authority::Authority,
+    origin::OriginUrl,
+    route::{Redirect, Route},
+};
+
+/// A depot's next step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// Answer 302 with this `Location`.
+    Lead(Redirect),
+    /// Connect, ask, and pass the answer on.
+    Fetch(Fetch),
+}
+
+/// A request to the next hop.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fetch {
+    /// Where to connect.
+    pub next: Authority,
+    /// The target on the request line.
+    pub target: String,
+    /// The value of the `Host` field.
+    pub host: String,
+    /// The origin, where it is the next hop: this depot is the last before it.
+    pub origin: Option<OriginUrl>,
+}
+
+impl Route {
+    /// The step that the depot which received this route takes.
+    pub fn step(self) -> Step {
+        match self {
+            Self::Lead { mut ahead, mut chain, origin } if !ahead.is_empty() => {
+                let depot = ahead.remove(0);
+                chain.insert(0, depot.clone());
+                Step::Lead(Redirect { depot, route: Self::Lead { ahead, chain, origin } })
+            }
+            // The chain begins with this depot itself.
+            Self::Lead { mut chain, origin, .. } => {
+                chain.remove(0);
+                Step::Fetch(fetch(chain, origin))
+            }
+            Self::Fetch { chain, origin } => Step::Fetch(fetch(chain, origin)),
+        }
+    }
+}
+
+/// The request through what remains of the chain.
+fn fetch(mut chain: Vec<Authority>, origin: OriginUrl) -> Fetch {
+    if chain.is_empty() {
+        return Fetch {
+            next: origin.authority().clone(),
+            target: origin.target().to_owned(),
+            host: origin.host_field(),
+            origin: Some(origin),
+        };
+    }
+    let next = chain.remove(0);
+    let target = Route::Fetch { chain, origin }.to_string();
+    Fetch { host: next.without_port(80), next, target, origin: None }
+}
