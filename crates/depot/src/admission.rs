@@ -146,7 +146,7 @@ impl Allow {
             let ip = address.ip();
             let listed = self.upstreams.iter().any(|r| r.admits_ip(ip, address.port()));
             match (verdict, self.local_kind(ip)) {
-                (Verdict::Refused, _) => refusal = "it is not listed".to_owned(),
+                (Verdict::Refused, _) => refusal = String::from("it is not listed"),
                 (Verdict::ByAddress, _) if !listed => {
                     refusal = format!("its address {ip} is in no listed network");
                 }

@@ -259,6 +259,25 @@ mod tests {
         assert_eq!(Config::from_toml("", "x").unwrap(), config);
     }
 
+    /// `docs/depot.md` gives each key with its default.
+    #[test]
+    fn the_guide_knows_every_key_and_default() {
+        let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/depot.md");
+        let guide = std::fs::read_to_string(guide).unwrap();
+        let table: toml::Table = Config::default().to_toml().parse().unwrap();
+        for (key, value) in &table {
+            let rows = match value {
+                toml::Value::Table(inner) => {
+                    inner.iter().map(|(k, v)| format!("| `{key}.{k}` | `{v}` |")).collect()
+                }
+                value => vec![format!("| `{key}` | `{value}` |")],
+            };
+            for row in rows {
+                assert!(guide.contains(&row), "docs/depot.md lacks {row}");
+            }
+        }
+    }
+
     #[test]
     fn a_full_file_is_read() {
         let text = r#"

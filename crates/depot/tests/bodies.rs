@@ -274,6 +274,21 @@ fn more_small_segments_than_a_pipe_has_slots() {
 }
 
 #[test]
+fn without_splice_bodies_are_copied() {
+    let depot = Daemon::depot_without_splice("relay = \"splice\"");
+    let body = noise(12, 1_000_000);
+    let origin = Scripted::answering(answer("Content-Length: 1000000\r\n", &body));
+    let (_, got, end) = get(depot.address, &origin.route("-", "/x"));
+    assert!(end.is_ok());
+    assert_eq!(sha256(&got), sha256(&body));
+    depot.await_log(&["complete", "relay=\"copy\""]);
+    let splicing = Daemon::depot("");
+    let (_, got, _) = get(splicing.address, &origin.route("-", "/x"));
+    assert_eq!(sha256(&got), sha256(&body));
+    splicing.await_log(&["complete", "relay=\"splice\""]);
+}
+
+#[test]
 fn sizes_at_random() {
     let seed = std::env::var("LONGHAUL_SEED").map_or(11, |seed| seed.parse().unwrap());
     println!("LONGHAUL_SEED={seed}");

@@ -58,15 +58,18 @@ fn pair(settings: &str) -> [Daemon; 2] {
     ["near", "far"].map(|id| Daemon::depot(&format!("id = \"{id}\"\n{settings}")))
 }
 
+/// Waits longer than any test does: only a reset can end things sooner.
+const PATIENT: &str = "[timeouts]\nidle = \"1h\"\nhalf_closed = \"1h\"\nresponse_head = \"1h\"";
+
 #[test]
 fn a_client_that_resets_frees_the_chain_while_the_origin_is_silent() {
     for mode in ["splice", "copy"] {
-        let depots = pair(&format!("relay = \"{mode}\""));
+        let depots = pair(&format!("relay = \"{mode}\"\n{PATIENT}"));
         let idle = depots.each_ref().map(Daemon::open_files);
         let gate = Gate::default();
         let origin = halting(&noise(1, 200_000), &gate);
         let mut client = ask(&depots[0], &origin.route(&depots[1].authority(), "/"));
-        client.read_exact(&mut [0; 50_000]).unwrap();
+        client.read_exact(&mut vec![0; 50_000]).unwrap();
         rustix::net::sockopt::set_socket_linger(&client, Some(Duration::ZERO)).unwrap();
         drop(client);
         for (depot, idle) in depots.iter().zip(idle) {
@@ -96,7 +99,7 @@ fn a_client_that_closes_quietly_is_given_up_before_long() {
 
 #[test]
 fn a_client_that_goes_before_the_answer_frees_the_chain() {
-    let depots = pair("");
+    let depots = pair(PATIENT);
     let gate = Gate::default();
     let held = gate.clone();
     let origin = Scripted::new(move |_stream, _| held.wait());
@@ -163,7 +166,8 @@ fn an_upstream_that_fails_is_noticed_while_the_reader_is_slow() {
             stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 999999999\r\n\r\n").unwrap();
             // Until nothing more is taken: every buffer up to the reader is full.
             stream.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
-            while stream.write_all(&[0; 65_536]).is_ok() {}
+            let zeros = vec![0; 65_536];
+            while stream.write_all(&zeros).is_ok() {}
             rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
             drop(stream);
             held.open();

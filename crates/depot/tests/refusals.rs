@@ -78,6 +78,16 @@ fn malformed_requests() {
 }
 
 #[test]
+fn a_refused_body_does_not_reset_the_answer() {
+    let depot = Daemon::depot(OPEN);
+    let mut request = b"POST / HTTP/1.1\r\nHost: d\r\nContent-Length: 500000\r\n\r\n".to_vec();
+    request.resize(request.len() + 500_000, b'x');
+    let (head, _, end) = exchange(depot.address, &request);
+    assert_eq!(status(&head), 405);
+    assert!(end.is_ok(), "{end:?}");
+}
+
+#[test]
 fn nobody_is_served_by_default() {
     let depot = Daemon::depot("id = \"d1\"\n[allow]");
     refused(
@@ -248,10 +258,8 @@ fn a_route_in_a_circle() {
     assert_eq!(status(&head), 508, "{head}");
     depot.await_log(&["status=508", "proxy_loop_detected", "comes back to d1"]);
 
-    let mut via = String::new();
-    for n in 0..16 {
-        via += &format!("Via: 1.1 proxy{n}\r\n");
-    }
+    let via: Vec<String> = (0..16).map(|n| format!("Via: 1.1 proxy{n}\r\n")).collect();
+    let via = via.concat();
     let request = format!("GET {circle} HTTP/1.1\r\nHost: d\r\n{via}\r\n");
     let (head, ..) = exchange(depot.address, request.as_bytes());
     assert_eq!(status(&head), 508, "{head}");

@@ -161,6 +161,9 @@ impl Train {
             headers[1] = 0;
             headers[4..6].fill(0);
         }
+        // hdr_len: the kernel says how much of its buffer was linear, which may be more than is left.
+        let header_len = (self.payload - VNET_LEN) as u16;
+        headers[2..4].copy_from_slice(&header_len.to_ne_bytes());
         let ip = VNET_LEN + ETHERNET_LEN;
         let tcp_len = self.payload - self.tcp + payload_len;
         let (addresses, tcp) = (ip..self.tcp, self.tcp);
@@ -214,7 +217,9 @@ mod tests {
         let ip_len: u16 = if v6 { 40 } else { 20 };
         let kind = if v6 { VNET_GSO_TCPV6 } else { VNET_GSO_TCPV4 };
         let mut frame = vec![VNET_NEEDS_CSUM, kind];
-        for field in [14 + ip_len + 32, gso_size, 14 + ip_len, 16] {
+        // hdr_len is the linear part of the kernel's buffer: payload may be among it.
+        let linear = 14 + ip_len + 32 + payload.len().min(3000) as u16;
+        for field in [linear, gso_size, 14 + ip_len, 16] {
             frame.extend(field.to_ne_bytes());
         }
         frame.extend([2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1]);
@@ -265,6 +270,8 @@ mod tests {
                 let sequence = u32::from_be_bytes(cut[tcp + 4..tcp + 8].try_into().unwrap());
                 prop_assert_eq!(sequence, 0xffff_ff00_u32.wrapping_add(joined.len() as u32));
                 let body = &cut[tcp + 32..];
+                let header_len = usize::from(u16::from_ne_bytes([cut[2], cut[3]]));
+                prop_assert_eq!(header_len, tcp + 32 - VNET_LEN, "the kernel refuses a longer one");
                 let length = usize::from(u16::from_be_bytes(if v6 { [cut[28], cut[29]] } else { [cut[26], cut[27]] }));
                 prop_assert_eq!(length, 32 + body.len() + if v6 { 0 } else { 20 });
                 if !v6 {

@@ -25,5 +25,6 @@ pub fn noise(seed: u64, length: usize) -> Vec<u8> {
 
 /// A short sum to compare large bodies by.
 pub fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    let hex: Vec<String> = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    hex.concat()
 }

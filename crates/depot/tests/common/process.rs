@@ -26,10 +26,15 @@ fn role() {
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).unwrap();
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
     let settings = std::env::var(SETTINGS).unwrap();
+    if role == "depot without splice" {
+        forbid_splice();
+    }
     let result: Result<(), String> = match role.as_str() {
-        "depot" => longhaul_depot::Config::from_toml(&settings, "settings")
-            .map_err(|e| e.to_string())
-            .and_then(|config| longhaul_depot::run(config).map_err(|e| e.to_string())),
+        "depot" | "depot without splice" => {
+            longhaul_depot::Config::from_toml(&settings, "settings")
+                .map_err(|e| e.to_string())
+                .and_then(|config| longhaul_depot::run(config).map_err(|e| e.to_string()))
+        }
         "origin" => longhaul_depot::origin::run(origin(&settings)).map_err(|e| e.to_string()),
         other => Err(format!("no role {other}")),
     };
@@ -38,6 +43,35 @@ fn role() {
         std::process::exit(1);
     }
     std::process::exit(0);
+}
+
+/// Makes splice(2) fail with ENOSYS in this thread and those that it starts, as some sandboxes do.
+fn forbid_splice() {
+    let statement = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
+    let mut filter = [
+        // The number of the system call is the first field of what a filter sees.
+        statement((libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16, 0, 0, 0),
+        statement(
+            (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16,
+            0,
+            1,
+            libc::SYS_splice as u32,
+        ),
+        statement(
+            (libc::BPF_RET | libc::BPF_K) as u16,
+            0,
+            0,
+            libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32,
+        ),
+        statement((libc::BPF_RET | libc::BPF_K) as u16, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+    // SAFETY: the program and its statements live through the call, which copies them.
+    let result = unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program)
+    };
+    assert_eq!(result, 0, "the filter is refused: {}", std::io::Error::last_os_error());
 }
 
 /// An origin's settings: directory, form and depots, a word each.
@@ -71,18 +105,28 @@ struct Log {
 impl Daemon {
     /// A depot with these lines of TOML besides `listen`, open for loopback.
     pub fn depot(settings: &str) -> Self {
+        Self::depot_as("depot", settings)
+    }
+
+    /// The same where the kernel does not splice.
+    pub fn depot_without_splice(settings: &str) -> Self {
+        Self::depot_as("depot without splice", settings)
+    }
+
+    fn depot_as(role: &str, settings: &str) -> Self {
         let open = if settings.contains("[allow]") {
             ""
         } else {
             "[allow]\nclients = [\"127.0.0.0/8\"]\nupstreams = [\"127.0.0.0/8:*\"]\nlocal = true\n"
         };
-        Self::start("depot", &format!("listen = [\"127.0.0.1:0\"]\n{settings}\n{open}"))
+        Self::start(role, &format!("listen = [\"127.0.0.1:0\"]\n{settings}\n{open}"))
     }
 
     /// An origin that serves `dir`, through `depots` in order from it to the client.
     pub fn origin(dir: &Path, form: &str, depots: &[&Daemon]) -> Self {
-        let depots: String = depots.iter().map(|d| format!("\n{}", d.address)).collect();
-        Self::start("origin", &format!("{}\n{form}{depots}", dir.display()))
+        let mut words = vec![dir.display().to_string(), form.to_owned()];
+        words.extend(depots.iter().map(|depot| depot.authority()));
+        Self::start("origin", &words.join("\n"))
     }
 
     fn start(role: &str, settings: &str) -> Self {

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `docs/protocol.md` shows two whole exchanges; they must be what the code does.
+
+use longhaul_session::{Authority, Form, OriginUrl, Redirect, Route, Step};
+
+/// A block of the document, by the words behind its fence.
+fn block(kind: &str) -> String {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/protocol.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let start = text.split(&format!("```{kind}\n")).nth(1).expect(kind);
+    start.split("```").next().unwrap().to_owned()
+}
+
+/// The exchange that the code makes of a route through these depots.
+fn exchange(form: Form) -> String {
+    let url: OriginUrl = "http://o.example.org/data/set.tar?v=2".parse().unwrap();
+    // From the origin to the client.
+    let depots: Vec<Authority> = ["d3.example.org", "d2.example.net", "d1.example.com"]
+        .map(|d| Authority::parse(d, Some(3880)).unwrap())
+        .into();
+    let mut lines = Vec::new();
+    let mut line = |from: &str, to: &str, target: &str| {
+        lines.push(format!("{from:6} -> {to:20} GET {target}"));
+    };
+    line("client", "o.example.org", url.target());
+    let mut to = Redirect::new(&depots, form, url).unwrap();
+    let mut redirects = vec![to.to_string()];
+    let mut fetch = loop {
+        line("client", &to.depot.to_string(), &to.route.to_string());
+        match to.route.clone().step() {
+            Step::Lead(next) => to = next,
+            Step::Fetch(fetch) => break fetch,
+        }
+        redirects.push(to.to_string());
+    };
+    let mut from = to.depot;
+    loop {
+        let name = from.host.to_string();
+        line(name.split('.').next().unwrap(), &fetch.next.to_string(), &fetch.target);
+        if fetch.origin.is_some() {
+            break;
+        }
+        from = fetch.next.clone();
+        let Step::Fetch(next) = fetch.target.parse::<Route>().unwrap().step() else {
+            panic!("a fetch leads nobody");
+        };
+        fetch = next;
+    }
+    // Each redirect stands under the request that it answers.
+    for (n, location) in redirects.iter().enumerate() {
+        lines.insert(2 * n + 1, format!("          302 {location}"));
+    }
+    lines.iter().map(|line| line.trim_end().to_owned() + "\n").collect()
+}
+
+#[test]
+fn the_exchanges_in_the_document_are_what_happens() {
+    for (form, name) in [(Form::Lead, "lead"), (Form::Fetch, "fetch")] {
+        let made = exchange(form);
+        assert_eq!(block(&format!("exchange {name}")), made, "the code makes:\n{made}");
+    }
+}
