@@ -34,10 +34,10 @@ pub struct DemoArgs {
     /// One-way delay between an end and its depot [default: 3ms].
     #[arg(long)]
     access: Option<Duration>,
-    /// Time limit of one download; one that reaches it is reported so [default: 35s].
+    /// Time limit of one download; one that reaches it is reported so [default: 18s].
     #[arg(long)]
     timeout: Option<Duration>,
-    /// Download so many times each way.
+    /// Download so many times each way [default: 3].
     #[arg(long, value_name = "N")]
     repeat: Option<u32>,
     /// Only this client: curl or wget.
@@ -80,7 +80,12 @@ pub fn run(args: &DemoArgs) -> Result<(), Failure> {
     if args.json {
         let rate = scenario.runs[0].links[0].forward.rate;
         let link_bps = rate.map_or(0, Rate::bps);
-        results::print_json(&Document { runs: &runs, medians: &medians, link_bps, report: &report });
+        results::print_json(&Document {
+            runs: &runs,
+            medians: &medians,
+            link_bps,
+            report: &report,
+        });
     } else {
         results::print_cells(&medians);
         println!("\nwhy: open {}", report.display());

@@ -14,7 +14,8 @@ mod results;
 mod wan;
 
 use clap::{Parser, Subcommand};
-use std::process::ExitCode;
+use std::{io::IsTerminal, process::ExitCode};
+use tracing_subscriber::filter::{EnvFilter, LevelFilter};
 
 /// Moves bulk data over long fat networks as fast as the path allows, and shows why and when that
 /// works.
@@ -42,8 +43,14 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Demo(args) => demo::run(&args),
-        Command::Depot(args) => depot::run(args),
-        Command::Origin(args) => origin::run(args),
+        Command::Depot(args) => {
+            log_to_stderr();
+            depot::run(args)
+        }
+        Command::Origin(args) => {
+            log_to_stderr();
+            origin::run(args)
+        }
         Command::Lab(command) => lab::run(command),
         Command::Report(args) => report::run(&args),
         Command::Wan(command) => wan::run(command),
@@ -52,4 +59,15 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }
+}
+
+/// The servers' log; `RUST_LOG` chooses what of it, as in `RUST_LOG=debug`.
+fn log_to_stderr() {
+    let filter = EnvFilter::builder().with_default_directive(LevelFilter::INFO.into());
+    tracing_subscriber::fmt()
+        .with_env_filter(filter.from_env_lossy())
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_target(false)
+        .init();
 }

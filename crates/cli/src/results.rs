@@ -155,8 +155,9 @@ pub fn cells(results: &[RunResult], baseline: Option<&str>) -> Vec<Cell> {
             let valid: Vec<&&RunResult> = of_cell.iter().filter(|r| r.valid).collect();
             let seconds: Vec<f64> = valid.iter().map(|r| r.seconds).collect();
             let median_goodput_bps = median_of(wanted);
-            let of_baseline = baseline
-                .and_then(|way| median_of(&(Some(way.to_owned()), wanted.1.clone(), wanted.2.clone())));
+            let of_baseline = baseline.and_then(|way| {
+                median_of(&(Some(way.to_owned()), wanted.1.clone(), wanted.2.clone()))
+            });
             Cell {
                 way: wanted.0.clone(),
                 point: wanted.1.clone(),

@@ -229,7 +229,7 @@ impl Default for Timeouts {
             response_head: Duration::from_secs(30),
             idle: Duration::from_secs(60),
             half_closed: Duration::from_secs(10),
-            tcp_user: Duration::from_secs(20),
+            tcp_user: Duration::from_secs(60),
             drain: Duration::from_secs(30),
         }
     }

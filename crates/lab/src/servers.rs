@@ -7,7 +7,7 @@
 
 use crate::{error::LabError, payload::Payload, sampler::HopPlace, sockets::SocketView};
 use depot::{Allow, Config, Hop as HopSettings};
-use scenario::{Flow, Run};
+use scenario::{Flow, Run, Signalling};
 use session::{Authority, Form, OriginUrl, Redirect, Scheme};
 use std::{
     fmt::Write as _,
@@ -81,7 +81,11 @@ impl FlowPlan {
         let origin = authority(&self.flow.from, self.origin.port());
         let origin = OriginUrl::new(Scheme::Http, origin, &format!("/{}", self.flow.name))
             .expect("flows have plain names");
-        let redirect = Redirect::new(&depots, Form::Lead, origin).expect("a checked scenario's");
+        let form = match self.flow.signalling {
+            Signalling::Fetch => Form::Fetch,
+            Signalling::Lead => Form::Lead,
+        };
+        let redirect = Redirect::new(&depots, form, origin).expect("a checked scenario's");
         Some(redirect.to_string())
     }
 

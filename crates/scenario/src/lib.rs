@@ -33,6 +33,7 @@ mod vars;
 pub use diagnostics::{Diagnostics, Place, Problem};
 pub use routes::Routes;
 pub use run::{
-    Client, Direction, Family, Flow, Hop, Link, Loss, Node, Queue, Reference, Run, Setting, Way,
+    Client, Direction, Family, Flow, Hop, Link, Loss, Node, Queue, Reference, Run, Setting,
+    Signalling, Way,
 };
 pub use scenario::{Axis, Scenario, load};

@@ -6,7 +6,7 @@ use crate::{
     diagnostics::{Place, Problems},
     document::{Data, Entry, Table, Value},
     fields::{Field, Fields, Mismatch, Name, Placed, Whole, from_text, mismatch},
-    run::{Client, Family, Loss, Queue},
+    run::{Client, Family, Loss, Queue, Signalling},
 };
 use std::collections::BTreeMap;
 use units::{Bytes, Duration, Probability, Rate};
@@ -64,6 +64,7 @@ pub(crate) struct FlowSpec {
     pub bytes: Bytes,
     pub start: Duration,
     pub client: Client,
+    pub signalling: Signalling,
     pub sndbuf: Option<Bytes>,
     pub rcvbuf: Option<Bytes>,
 }
@@ -213,6 +214,7 @@ fn flow(mut fields: Fields<'_>) -> Option<FlowSpec> {
     let cc = fields.optional("cc");
     let start = fields.or("start", Duration::ZERO);
     let client = fields.or("client", Client::default());
+    let signalling = fields.or("signalling", Signalling::default());
     let sndbuf = fields.optional("sndbuf");
     let rcvbuf = fields.optional("rcvbuf");
     let place = fields.place().clone();
@@ -227,6 +229,7 @@ fn flow(mut fields: Fields<'_>) -> Option<FlowSpec> {
         bytes: bytes?,
         start,
         client,
+        signalling,
         sndbuf,
         rcvbuf,
     })
@@ -361,3 +364,4 @@ macro_rules! word {
 }
 word!(Family, "ipv4 or ipv6", "ipv4" => Self::Ipv4, "ipv6" => Self::Ipv6);
 word!(Client, "curl or wget", "curl" => Self::Curl, "wget" => Self::Wget);
+word!(Signalling, "fetch or lead", "fetch" => Self::Fetch, "lead" => Self::Lead);

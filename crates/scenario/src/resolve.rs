@@ -264,6 +264,7 @@ fn flow(spec: &FlowSpec, nodes: &[Node], routes: &Routes, problems: &Problems) -
         bytes: spec.bytes,
         start: spec.start,
         client: spec.client,
+        signalling: spec.signalling,
         sndbuf: spec.sndbuf,
         rcvbuf: spec.rcvbuf,
     }

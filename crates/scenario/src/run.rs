@@ -208,6 +208,8 @@ pub struct Flow {
     pub start: Duration,
     /// The program that downloads it.
     pub client: Client,
+    /// How the client is brought to the depots.
+    pub signalling: Signalling,
     /// `SO_SNDBUF` of the depots' sockets; the kernel tunes them where it is none.
     #[serde(rename = "sndbuf_bytes", with = "json::some_bytes")]
     pub sndbuf: Option<Bytes>,
@@ -245,6 +247,17 @@ pub enum Client {
     Curl,
     /// GNU Wget.
     Wget,
+}
+
+/// How a client is brought to a flow's depots (`docs/protocol.md`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Signalling {
+    /// One redirect with the whole route, to the depot nearest the client.
+    #[default]
+    Fetch,
+    /// A redirect at each depot, from the one nearest the source on, as in paper 000, section 4.
+    Lead,
 }
 
 /// What a paper measured or says, to stand beside what was measured here.

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# make demo    the main job on this machine: installs what is missing, builds, runs
+# make test    all tests
+# make lint    formatting, clippy, shell scripts
+# make study   the papers' figures in full: hours; resumable, records in out/
+
+SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo -E env "PATH=$$PATH")
+LONGHAUL := target/release/longhaul
+
+.PHONY: demo test lint build study deps-run deps-test
+
+demo: deps-run build
+	$(SUDO) $(LONGHAUL) demo
+
+build:
+	cargo build --release --locked --package longhaul-cli
+
+# Network namespaces and TAP devices take root, so the tests run as root. They are built by the
+# user, so that no file of root's is left in target/.
+test: deps-test
+	cargo test --workspace --locked --no-run
+	$(SUDO) cargo test --workspace --locked
+
+lint:
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
+	shellcheck scripts/install-missing .ci/run
+
+study: deps-run build
+	$(SUDO) $(LONGHAUL) lab run scenarios/000-figure-08.toml
+	$(SUDO) $(LONGHAUL) report out/000-figure-08
+	$(SUDO) $(LONGHAUL) lab run scenarios/000-figure-10.toml
+	$(SUDO) $(LONGHAUL) report out/000-figure-10
+
+deps-run:
+	scripts/install-missing ip:iproute2 curl:curl wget:wget nginx:nginx-light cc:gcc
+
+deps-test: deps-run
+	scripts/install-missing apache2:apache2-bin chromium:chromium

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What the tests of the command line share: calling it, and looking at what it leaves behind.
+
+use serde_json::Value;
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+/// Held by a test that brings a network up: two cores don't run several in real time.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static NETWORK: Mutex<()> = Mutex::new(());
+    // A test that failed has not harmed what this guards.
+    NETWORK.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The command, to be given its arguments.
+pub fn longhaul() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_longhaul"))
+}
+
+/// What a command line ends with.
+pub fn call(arguments: &[&str]) -> Output {
+    longhaul().args(arguments).output().expect("the binary that cargo built")
+}
+
+/// The one JSON document that a successful command prints.
+pub fn json(arguments: &[&str]) -> Value {
+    let output = call(arguments);
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{arguments:?}: {}\n{err}", output.status);
+    serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}"))
+}
+
+/// Its exit code and what it said on standard error.
+pub fn refused(arguments: &[&str]) -> (i32, String) {
+    let output = call(arguments);
+    assert!(output.stdout.is_empty(), "an error is no result: {}", text(&output.stdout));
+    (output.status.code().expect("no signal"), text(&output.stderr))
+}
+
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A scenario of the repository.
+pub fn scenario(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios").join(name);
+    path.to_str().expect("a plain path").to_owned()
+}
+
+/// A scenario of the test's own: two nodes, one link.
+pub fn two_nodes(folder: &Path) -> PathBuf {
+    let path = folder.join("two.toml");
+    let text = "title = \"two\"\n\
+        [[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n\
+        [[link]]\nbetween = [\"a\", \"b\"]\nrate = \"100mbit\"\ndelay = \"5ms\"\n";
+    std::fs::write(&path, text).expect("a writable folder");
+    path
+}
+
+/// The network namespaces that processes of this machine are in.
+pub fn namespaces() -> BTreeSet<PathBuf> {
+    let processes = std::fs::read_dir("/proc").expect("a mounted /proc").flatten();
+    processes.filter_map(|p| std::fs::read_link(p.path().join("ns/net")).ok()).collect()
+}
+
+/// The processes whose command line or working folder mentions `what`.
+pub fn processes_with(what: &str) -> Vec<String> {
+    let processes = std::fs::read_dir("/proc").expect("a mounted /proc").flatten();
+    processes
+        .filter(|p| {
+            p.file_name()
+                .to_string_lossy()
+                .parse::<u32>()
+                .is_ok_and(|pid| pid != std::process::id())
+        })
+        .filter_map(|p| std::fs::read(p.path().join("cmdline")).ok())
+        .map(|line| text(&line).replace('\0', " "))
+        .filter(|line| line.contains(what))
+        .collect()
+}
+
+/// Waits until something holds; a test that waits in vain fails with `what`.
+pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let started = std::time::Instant::now();
+    while !holds() {
+        assert!(started.elapsed().as_secs() < 20, "waited in vain for: {what}");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The demo, small: real nginx, curl and wget over the emulated path, four ways.
+
+use crate::common::{alone, call, json, processes_with, text};
+use serde_json::Value;
+use std::path::Path;
+
+#[test]
+fn every_way_and_client_delivers_what_was_sent_and_the_record_proves_how() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("records");
+    let out_text = out.to_str().unwrap();
+    let document = json(&[
+        "demo",
+        "--json",
+        "--size",
+        "3MB",
+        "--rate",
+        "100mbit",
+        "--rtt",
+        "30ms",
+        "--repeat",
+        "1",
+        "--timeout",
+        "30s",
+        "--out",
+        out_text,
+    ]);
+    let runs = document["runs"].as_array().unwrap();
+    let hops = |way: &str| -> &[&str] {
+        match way {
+            "direct" => &["cubic"],
+            "depots-cubic" => &["cubic", "cubic", "cubic"],
+            "depots-bbr" => &["cubic", "bbr", "cubic"],
+            "direct-bbr" => &["bbr"],
+            other => panic!("unknown way {other}"),
+        }
+    };
+    let mut seen: Vec<(&str, &str)> = Vec::new();
+    for run in runs {
+        let (way, client) = (run["way"].as_str().unwrap(), run["client"].as_str().unwrap());
+        seen.push((way, client));
+        assert_eq!(run["sha256_ok"], true, "{run}");
+        assert_eq!(run["bytes"], 3 * 1024 * 1024, "{run}");
+        let (bytes, seconds) = (run["bytes"].as_f64().unwrap(), run["seconds"].as_f64().unwrap());
+        assert_eq!(run["goodput_bps"].as_f64().unwrap(), bytes * 8.0 / seconds);
+        assert!(run["valid"].is_boolean());
+        assert_eq!(run["congestion_control"], serde_json::json!(hops(way)), "{run}");
+    }
+    seen.sort_unstable();
+    let ways = ["depots-bbr", "depots-cubic", "direct", "direct-bbr"];
+    let expected: Vec<_> = ways.iter().flat_map(|way| [(*way, "curl"), (*way, "wget")]).collect();
+    assert_eq!(seen, expected);
+    let page = document["report"].as_str().unwrap();
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("two depots, BBR on the long haul"));
+    check_bytes_on_the_links(&out.join("direct,client=curl,r01"), 3);
+    assert_eq!(processes_with(out_text), Vec::<String>::new(), "processes are left");
+    let left = |name: &str| name.starts_with(".work");
+    assert!(!names_in(&out).iter().any(|name| left(name)), "{:?}", names_in(&out));
+}
+
+/// Each link carried the file once, with 66 bytes of headers a segment, besides what was lost; and
+/// the monitor's bins add up to the link's count.
+fn check_bytes_on_the_links(record: &Path, links: usize) {
+    let summary: Value =
+        serde_json::from_slice(&std::fs::read(record.join("summary.json")).unwrap()).unwrap();
+    let backward: Vec<&Value> = summary["links"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|link| link["direction"] == "backward")
+        .collect();
+    assert_eq!(backward.len(), links);
+    let file = 3.0 * 1024.0 * 1024.0 * 1514.0 / 1448.0;
+    for link in backward {
+        let bytes = link["bytes"].as_f64().unwrap();
+        // Handshake, response head, and what was sent again: a few dozen segments.
+        assert!((file..file + 100.0 * 1514.0).contains(&bytes), "{link}");
+        assert!(link["utilisation"].as_f64().unwrap() <= 1.001, "{link}");
+    }
+    let record = record::Record::open(record).unwrap();
+    for link in &record.summary.links {
+        let entity = record::Entity::parse(&format!("link:{}/{}", link.name, link.direction));
+        let curve = record.series.curve(&entity.unwrap(), record::Quantity::ThroughputBps).unwrap();
+        let bytes: f64 = curve.value.iter().map(|bps| bps / 8.0 * 500e-6).sum();
+        assert!((bytes - link.bytes as f64).abs() < 1.0, "{} of {}", bytes, link.bytes);
+    }
+}
+
+#[test]
+fn a_way_that_reaches_its_limit_is_reported_with_the_bytes_moved_by_then() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let document = json(&[
+        "demo",
+        "--json",
+        "--size",
+        "50MB",
+        "--rate",
+        "20mbit",
+        "--rtt",
+        "30ms",
+        "--repeat",
+        "1",
+        "--timeout",
+        "1s",
+        "--client",
+        "curl",
+        "--out",
+        folder.path().to_str().unwrap(),
+    ]);
+    for run in document["runs"].as_array().unwrap() {
+        assert_eq!(run["timed_out"], true, "{run}");
+        assert_eq!(run["sha256_ok"], Value::Null, "{run}");
+        let bytes = run["bytes"].as_u64().unwrap();
+        assert!(bytes > 0 && bytes < 5 * 1024 * 1024, "{run}");
+        assert!(run["outcome"].as_str().unwrap().contains("time limit of 1s"), "{run}");
+    }
+}
+
+#[test]
+fn options_that_make_no_sense_are_refused() {
+    for (arguments, expected) in [
+        (["demo", "--rate", "fast"], "a rate with its unit"),
+        (["demo", "--rtt", "90"], "a time with its unit"),
+        (["demo", "--loss", "120%"], "a probability"),
+        (["demo", "--size", "big"], "a size"),
+        (["demo", "--rtt", "1ms"], "rtt"),
+        (["demo", "--client", "firefox"], "curl or wget"),
+    ] {
+        let output = call(&arguments);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(said.contains(expected), "{arguments:?}: {said}");
+    }
+}
+
+fn names_in(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap().flatten();
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `longhaul lab` and `longhaul report`: resuming, interruption, and what is refused.
+
+use crate::common::{
+    alone, call, json, longhaul, namespaces, processes_with, refused, scenario, text, until,
+};
+use std::{
+    path::Path,
+    process::{Child, Stdio},
+};
+
+/// Small and quick: one depot, IPv6, a lossy link, a queue of packets.
+const SMALL: &str = r#"
+title = "small"
+family = "ipv6"
+timeout = "30s"
+[[node]]
+name = "client"
+[[node]]
+name = "depot"
+[[node]]
+name = "server"
+[[link]]
+between = ["client", "depot"]
+rate = "50mbit"
+delay = "5ms"
+queue = "200p"
+max_burst = "0"
+[[link]]
+between = ["depot", "server"]
+rate = "50mbit"
+delay = "5ms"
+loss = { periodic = 50 }
+mtu = 9000
+[[flow]]
+name = "transfer"
+from = "server"
+to = "client"
+via = ["depot"]
+bytes = "2MB"
+[[way]]
+name = "lead"
+set = { "flow.transfer.signalling" = "lead" }
+[[way]]
+name = "fetch"
+"#;
+
+fn small(folder: &Path) -> (String, String) {
+    let file = folder.join("small.toml");
+    std::fs::write(&file, SMALL).unwrap();
+    (file.to_str().unwrap().to_owned(), folder.join("out").to_str().unwrap().to_owned())
+}
+
+#[test]
+fn a_run_over_ipv6_is_recorded_reported_and_not_run_again() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let (file, out) = small(folder.path());
+    let first = json(&["lab", "run", &file, "--json", "--out", &out]);
+    for run in first["runs"].as_array().unwrap() {
+        assert_eq!(run["sha256_ok"], true, "{run}");
+    }
+    let record = record::Record::open(&Path::new(&out).join("lead,r01")).unwrap();
+    assert!(record.manifest.sockets.iter().all(|s| s.local.starts_with("[fd6c:")));
+    let lossy = &record.summary.links[3];
+    assert_eq!((lossy.name.as_str(), lossy.direction.as_str()), ("depot-server", "backward"));
+    assert_eq!(lossy.losses, lossy.segments / 50, "every 50th segment is lost");
+    assert!(lossy.losses > 0 && lossy.segments < 1000, "segments of 9000 bytes: {lossy:?}");
+
+    let started = |id: &str| {
+        let path = Path::new(&out).join(id).join("manifest.json");
+        (std::fs::metadata(&path).unwrap().modified().unwrap(), id.to_owned())
+    };
+    let before = [started("lead,r01"), started("fetch,r01")];
+    if first["runs"].as_array().unwrap().iter().all(|run| run["valid"] == true) {
+        let again = json(&["lab", "run", &file, "--json", "--out", &out]);
+        assert_eq!(again["runs"], first["runs"]);
+        assert_eq!(before, [started("lead,r01"), started("fetch,r01")], "nothing was run again");
+    }
+    json(&[
+        "lab",
+        "run",
+        &file,
+        "--json",
+        "--out",
+        &out,
+        "--way",
+        "fetch",
+        "--set",
+        "flow.transfer.bytes=1MB",
+    ]);
+    assert_ne!(before[1], started("fetch,r01"), "another scenario is run");
+
+    let report = call(&["report", &out]);
+    let page = text(&report.stdout);
+    assert!(std::fs::read_to_string(page.trim()).unwrap().contains("small"), "{page}");
+}
+
+/// Starts a run that would last a minute, and waits until its transfer has begun.
+fn long_run(out: &str) -> Child {
+    let child = longhaul()
+        .args(["lab", "run", &scenario("demo.toml"), "--way", "depots-bbr", "--out", out])
+        .args(["--set", "vars.size=200MB", "--set", "vars.rate=10mbit", "--set", "timeout=60s"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    until("the client to start", || {
+        processes_with(out).iter().any(|line| line.starts_with("curl"))
+    });
+    child
+}
+
+fn signal(child: &Child, name: &str) {
+    let pid = child.id().to_string();
+    let sent = std::process::Command::new("kill").args(["-s", name, &pid]).status().unwrap();
+    assert!(sent.success());
+}
+
+#[test]
+fn ctrl_c_leaves_no_process_no_namespace_and_no_file() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let before = namespaces();
+    let mut child = long_run(out);
+    let of_run: Vec<_> = namespaces().difference(&before).cloned().collect();
+    assert!(of_run.len() >= 4, "a namespace for each node: {of_run:?}");
+    signal(&child, "INT");
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    assert_eq!(processes_with(out), Vec::<String>::new());
+    assert!(of_run.iter().all(|namespace| !namespaces().contains(namespace)));
+    assert_eq!(std::fs::read_dir(out).unwrap().count(), 0, "no working folder, no half record");
+}
+
+#[test]
+fn kill_9_leaves_nothing_that_the_next_run_stumbles_over() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let before = namespaces();
+    let mut child = long_run(out);
+    let of_run: Vec<_> = namespaces().difference(&before).cloned().collect();
+    signal(&child, "KILL");
+    child.wait().unwrap();
+    until("the run's programs to die with it", || processes_with(out).is_empty());
+    assert!(of_run.iter().all(|namespace| !namespaces().contains(namespace)));
+    let (file, _) = small(folder.path());
+    json(&["lab", "run", &file, "--json", "--out", out, "--way", "fetch"]);
+    let left: Vec<_> = std::fs::read_dir(out).unwrap().flatten().map(|e| e.file_name()).collect();
+    let working = |name: &std::ffi::OsString| name.to_string_lossy().starts_with(".work");
+    assert!(!left.iter().any(working), "{left:?}");
+}
+
+#[test]
+fn a_faulty_scenario_is_refused_with_file_line_and_what_was_expected() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("bad.toml");
+    for (from, to, expected) in [
+        ("rate = \"50mbit\"", "rate = \"-1gbit\"", "a rate with its unit"),
+        ("rate = \"50mbit\"", "rate = \"50 horses\"", "a rate with its unit"),
+        ("queue = \"200p\"", "quue = \"200p\"", "queue"),
+        ("between = [\"client\", \"depot\"]", "between = [\"client\", \"moon\"]", "moon"),
+    ] {
+        std::fs::write(&file, SMALL.replacen(from, to, 1)).unwrap();
+        let line = SMALL.lines().position(|l| l == from).unwrap() + 1;
+        for verb in ["check", "run"] {
+            let (code, said) = refused(&["lab", verb, file.to_str().unwrap()]);
+            assert_eq!(code, 2, "{said}");
+            assert!(said.contains(&format!("bad.toml:{line}: ")), "line {line}: {said}");
+            assert!(said.contains(expected), "{said}");
+        }
+    }
+    let (code, said) = refused(&["lab", "run", "/nowhere.toml"]);
+    assert_eq!(code, 2, "{said}");
+    let (code, said) = refused(&["lab", "run", &scenario("demo.toml"), "--way", "by-pigeon"]);
+    assert!(code == 2 && said.contains("depots-bbr"), "{said}");
+    let (code, said) = refused(&["report", folder.path().to_str().unwrap()]);
+    assert!(code == 1 && said.contains("no record"), "{said}");
+}
+
+#[test]
+fn a_congestion_control_that_the_kernel_lacks_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, out) = small(folder.path());
+    let (code, said) =
+        refused(&["lab", "run", &file, "--out", &out, "--set", "flow.transfer.cc=quibic"]);
+    assert_eq!(code, 3, "{said}");
+    assert!(said.contains("quibic") && said.contains("cubic"), "{said}");
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `longhaul wan`: a network kept up in the background, used, taken down, and killed.
+
+use crate::common::{alone, call, json, refused, text, two_nodes, until};
+
+/// Takes the network down even where the test fails.
+struct Up(String);
+
+impl Up {
+    fn new(name: &str, file: &str) -> Self {
+        let name = format!("test-{name}-{}", std::process::id());
+        let output = call(&["wan", "up", file, "--name", &name]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert_eq!(text(&output.stdout), "a\nb\n");
+        Self(name)
+    }
+
+    fn exec(&self, node: &str, command: &[&str]) -> String {
+        let output = call(&[&["wan", "exec", "--name", &self.0, node, "--"], command].concat());
+        assert!(output.status.success(), "{command:?}: {}", text(&output.stderr));
+        text(&output.stdout)
+    }
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        call(&["wan", "down", "--name", &self.0]);
+    }
+}
+
+#[test]
+fn a_person_can_use_the_network_with_any_program() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let file = two_nodes(folder.path());
+    let network = Up::new("use", file.to_str().unwrap());
+    assert!(network.exec("a", &["getent", "hosts", "b"]).starts_with("10.110.0.2"));
+    let routes = network.exec("a", &["ip", "route", "get", "10.110.0.2"]);
+    assert!(routes.contains("dev wan0"), "{routes}");
+
+    // Ten datagrams over UDP, from one real program on a node: exactly ten packets on the link.
+    let script = "for n in 1 2 3 4 5 6 7 8 9 10; do echo $n > /dev/udp/b/9; done";
+    network.exec("a", &["bash", "-c", script]);
+    let status = json(&["wan", "status", "--name", &network.0, "--json"]);
+    let forward = &status["links"][0];
+    assert_eq!(forward["name"], "a-b/forward");
+    assert_eq!(forward["offered"], 10, "{status}");
+    assert_eq!(forward["carried_bytes"].as_u64().unwrap(), 9 * (28 + 2 + 14) + 28 + 3 + 14);
+    assert!(text(&call(&["wan", "status", "--name", &network.0]).stdout).contains("a-b/forward"));
+
+    let exit = call(&["wan", "exec", "--name", &network.0, "a", "--", "sh", "-c", "exit 7"]);
+    assert_eq!(exit.status.code(), Some(7), "the command's own exit code");
+    let (code, said) = refused(&["wan", "exec", "--name", &network.0, "c", "--", "true"]);
+    assert!(code == 2 && said.contains("there are: a, b"), "{said}");
+    let (code, said) = refused(&["wan", "up", file.to_str().unwrap(), "--name", &network.0]);
+    assert!(code == 1 && said.contains("already"), "{said}");
+}
+
+#[test]
+fn down_takes_everything_down_and_says_so_afterwards() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let file = two_nodes(folder.path());
+    let network = Up::new("down", file.to_str().unwrap());
+    let status = json(&["wan", "status", "--name", &network.0, "--json"]);
+    let process = format!("/proc/{}", status["pid"]);
+    assert!(call(&["wan", "down", "--name", &network.0]).status.success());
+    until("the network's process to end", || !std::path::Path::new(&process).exists());
+    let (code, said) = refused(&["wan", "status", "--name", &network.0]);
+    assert!(code == 1 && said.contains("longhaul wan up"), "{said}");
+}
+
+#[test]
+fn kill_9_of_the_network_leaves_nothing_in_the_way() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let file = two_nodes(folder.path());
+    let network = Up::new("kill", file.to_str().unwrap());
+    let status = json(&["wan", "status", "--name", &network.0, "--json"]);
+    let pid = status["pid"].to_string();
+    assert!(
+        std::process::Command::new("kill").args(["-s", "KILL", &pid]).status().unwrap().success()
+    );
+    until("it to die", || call(&["wan", "status", "--name", &network.0]).status.code() == Some(1));
+    let output = call(&["wan", "up", file.to_str().unwrap(), "--name", &network.0]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    network.exec("b", &["true"]);
+}
+
+#[test]
+fn wrong_use_is_refused() {
+    let (code, said) = refused(&["wan", "up", "/nowhere.toml"]);
+    assert!(code == 2 && said.contains("/nowhere.toml"), "{said}");
+    let (code, said) = refused(&["wan", "status", "--name", "../../etc"]);
+    assert!(code == 1 && said.contains("letters, digits"), "{said}");
+}
