@@ -10,7 +10,7 @@
 //!
 //! - The page makes no request: styles, script, chart library and data are in it, and its content
 //!   security policy forbids the rest.
-//! - Every text from a record is escaped (by maud in the HTML, by [`page`] in the JSON).
+//! - Every text from a record is escaped (by maud in the HTML, by `page` in the JSON).
 //! - A run that does not count is shown, in red and with its reasons, and is in no median.
 //! - The same records give the same page: no clock, no randomness.
 

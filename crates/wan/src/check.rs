@@ -267,12 +267,11 @@ fn queue_row(limit: &str) -> Result<QueueRow, WanError> {
     // 1472 bytes of payload make a packet of 1500 and a frame of 1514.
     let arrived = traffic::datagrams(&wan, "n0", "n1", SENT, 1472, SENT)?;
     let counters = wan.down()?.lanes[0].counters;
-    let (most_waiting, full) = match limit.strip_suffix('p') {
-        Some(packets) => (counters.queue_max_packets, packets.parse().expect("a count")),
-        None => {
-            let bytes = limit.parse::<units::Bytes>().expect("the check's own limit").get();
-            (counters.queue_max_bytes, bytes / 1514 * 1514)
-        }
+    let (most_waiting, full) = if let Some(packets) = limit.strip_suffix('p') {
+        (counters.queue_max_packets, packets.parse().expect("a count"))
+    } else {
+        let bytes = limit.parse::<units::Bytes>().expect("the check's own limit").get();
+        (counters.queue_max_bytes, bytes / 1514 * 1514)
     };
     let dropped = counters.queue_drops;
     let ok = dropped == SENT - arrived

@@ -63,7 +63,7 @@ impl WanError {
         Self::System { what, error }
     }
 
-    pub(crate) fn no_namespace(error: io::Error) -> Self {
+    pub(crate) fn no_namespace(error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::PermissionDenied => {
                 Self::Lacks("network namespaces take root here: run this with sudo".to_owned())

@@ -264,7 +264,7 @@ impl Counted {
 
 impl NodeNetwork {
     fn new(n: u16, node: &Node) -> Result<Self, WanError> {
-        let namespace = Namespace::new().map_err(WanError::no_namespace)?;
+        let namespace = Namespace::new().map_err(|e| WanError::no_namespace(&e))?;
         let [high, low] = (n + 1).to_be_bytes();
         Ok(Self {
             name: node.name.clone(),
