@@ -2,7 +2,7 @@
 # make demo    the main job on this machine: installs what is missing, builds, runs
 # make test    all tests
 # make lint    formatting, clippy, shell scripts
-# make study   the papers' figures in full: hours; resumable, records in out/
+# make study   the papers' figures in full: half an hour; resumable, records in out/
 
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo -E env "PATH=$$PATH")
 LONGHAUL := target/release/longhaul
@@ -25,13 +25,11 @@ lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
-	shellcheck scripts/install-missing .ci/run
+	shellcheck scripts/* .ci/run
 
-study: deps-run build
-	$(SUDO) $(LONGHAUL) lab run scenarios/000-figure-08.toml
-	$(SUDO) $(LONGHAUL) report out/000-figure-08
-	$(SUDO) $(LONGHAUL) lab run scenarios/000-figure-10.toml
-	$(SUDO) $(LONGHAUL) report out/000-figure-10
+study: deps-test build
+	$(SUDO) scripts/study 000-figure-08
+	$(SUDO) scripts/study 000-figure-10
 
 deps-run:
 	scripts/install-missing ip:iproute2 curl:curl wget:wget nginx:nginx-light cc:gcc

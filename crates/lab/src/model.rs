@@ -65,3 +65,52 @@ fn connection_bps(run: &Run, routes: &Routes, hop: &Hop<'_>) -> Option<f64> {
 fn mean_loss(loss: &Loss) -> Probability {
     Probability::new(wan::loss_model(loss).mean()).expect("a mean of probabilities is one")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scenario::Scenario;
+
+    /// Predictions of a scenario's runs by way, of the first repeat.
+    fn predictions(file: &str, overrides: &[&str]) -> Vec<(String, Option<f64>)> {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+        let scenario: Scenario = scenario::load(&path.join(file), overrides).unwrap();
+        let first = scenario.runs.iter().filter(|run| run.repeat == 1);
+        first
+            .map(|run| {
+                let way = run.way.clone().unwrap().name;
+                (way, predict(run).map(|prediction| prediction.goodput_bps))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn equations_3_and_4_give_the_gains_of_figure_10() {
+        let found = predictions("000-figure-10.toml", &[r#"sweep.vars.loss=["0.1%"]"#]);
+        let bps: Vec<f64> = found.iter().map(|(_, bps)| bps.unwrap()).collect();
+        // Equation 2 by hand: 1448 bytes x 8 x sqrt(1.5) / (10 ms x sqrt(0.001)).
+        assert!((bps[0] / 44.865e6 - 1.0).abs() < 1e-4, "{found:?}");
+        // Half and a third of the round trip, and of the loss: 2 sqrt 2 and 3 sqrt 3.
+        assert!((bps[1] / bps[0] - 2.828).abs() < 0.002, "{found:?}");
+        assert!((bps[2] / bps[0] - 5.196).abs() < 0.004, "{found:?}");
+    }
+
+    #[test]
+    fn without_loss_rate_and_window_bound() {
+        let wide = predictions("000-figure-08.toml", &[r#"sweep.vars.rtt=["90ms"]"#]);
+        let window_bps = 4_194_304.0 * 8.0 / 0.09;
+        assert!((wide[0].1.unwrap() / window_bps - 1.0).abs() < 1e-9, "{wide:?}");
+        assert!((wide[1].1.unwrap() / window_bps - 2.0).abs() < 1e-6, "{wide:?}");
+        let near = predictions("000-figure-08.toml", &[r#"sweep.vars.rtt=["10ms"]"#]);
+        let link_bps = 1e9 * 1448.0 / 1514.0;
+        assert!(near.iter().all(|(_, bps)| (bps.unwrap() / link_bps - 1.0).abs() < 1e-9), "{near:?}");
+    }
+
+    #[test]
+    fn of_bbr_the_equations_say_nothing() {
+        let found = predictions("demo.toml", &["flow.transfer.client=curl"]);
+        for (way, bps) in found {
+            assert_eq!(bps.is_none(), way.ends_with("-bbr"), "{way}");
+        }
+    }
+}

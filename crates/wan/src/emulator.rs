@@ -6,8 +6,8 @@
 //!   never early: a frame is written when the last of its segments has arrived.
 //! - A frame delivered spans no more than `max_burst` of link time, so that what a receiver sees
 //!   in one piece is bounded at any rate.
-//! - Sleeping is by `epoll_pwait2` with nanoseconds and a timer slack of one; the last
-//!   [`SPIN`] before a release is spent polling, because waking up takes about as long.
+//! - Sleeping is by `epoll_pwait2` with nanoseconds and a timer slack of one. Waking up takes some
+//!   tens of microseconds more, so the last part of a wait is spent polling ([`spin`]).
 
 use crate::{
     health::{Health, Lateness},
@@ -30,8 +30,13 @@ use std::{
 };
 use units::{Bytes, Duration, Timestamp};
 
-/// How long before a release the thread stops sleeping and polls.
-const SPIN: Duration = Duration::from_micros(30);
+/// How long before a release the thread stops sleeping and polls: a quarter of the wait, within
+/// bounds. Under load, where the next release is always near, that leaves most waits for the rest
+/// of the machine: a thread of real-time priority that only polled would starve its processor.
+fn spin(wait: Duration) -> Duration {
+    Duration::from_nanos((wait.as_nanos() / 4).clamp(30_000, 80_000))
+}
+
 /// Frames read from one device before the others and the releases get their turn.
 const READ_BATCH: usize = 32;
 
@@ -262,8 +267,8 @@ impl Loop {
 
     /// How long epoll may sleep: until just before the next release, or for ever.
     fn sleep_before(&self, next: Option<Timestamp>) -> Option<Timespec> {
-        let sleep = next?.since(self.now()).saturating_sub(SPIN);
-        let sleep: std::time::Duration = sleep.into();
+        let wait = next?.since(self.now());
+        let sleep: std::time::Duration = wait.saturating_sub(spin(wait)).into();
         Some(Timespec::try_from(sleep).expect("a release is years away at most"))
     }
 

@@ -179,6 +179,20 @@ fn datagrams_are_dropped_and_lost_exactly_as_counted() {
 }
 
 #[test]
+fn an_emulator_that_cannot_keep_up_says_so() {
+    let _alone = alone();
+    // 3.3 million packets a second, one by one: several times what a processor can write.
+    let link = "rate = \"40gbit\"\ndelay = \"1ms\"\nqueue = \"100MB\"\nmax_burst = \"0\"";
+    let wan = line_of("ipv4", &[link]);
+    let bytes = pattern(30_000_000);
+    assert!(transfer(&wan, "n0", "n1", &bytes) == bytes);
+    let end = wan.down().unwrap();
+    assert_conserved(&end.lanes);
+    let faults = end.health.faults();
+    assert!(faults.iter().any(|fault| fault.contains("late")), "{faults:?} {:?}", end.health);
+}
+
+#[test]
 fn nodes_have_the_scenarios_settings_and_programs_their_names() {
     let _alone = alone();
     let text = "title = \"settings\"\n\

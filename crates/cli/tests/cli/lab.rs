@@ -188,3 +188,28 @@ fn a_congestion_control_that_the_kernel_lacks_is_named() {
     assert_eq!(code, 3, "{said}");
     assert!(said.contains("quibic") && said.contains("cubic"), "{said}");
 }
+
+#[test]
+fn the_papers_scenarios_run() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().to_str().unwrap();
+    for (file, point) in [
+        ("000-figure-08.toml", r#"sweep.vars.rtt=["30ms"]"#),
+        ("000-figure-10.toml", r#"sweep.vars.loss=["0.1%"]"#),
+    ] {
+        let document = json(&[
+            "lab", "run", &scenario(file), "--json", "--repeat", "1", "--out", out, "--set", point,
+            "--set", "vars.size=4MB", "--set", "vars.rate=100mbit",
+        ]);
+        let runs = document["runs"].as_array().unwrap();
+        let ways: Vec<_> = runs.iter().map(|run| run["way"].as_str().unwrap()).collect();
+        assert_eq!(ways, ["direct", "one-depot", "two-depots"]);
+        for (hops, run) in (1..).zip(runs) {
+            assert_eq!(run["sha256_ok"], true, "{run}");
+            assert_eq!(run["congestion_control"].as_array().unwrap().len(), hops);
+        }
+        let medians = document["medians"].as_array().unwrap();
+        assert!(medians.iter().all(|cell| cell["runs"] == 0 || cell["median_seconds"].is_f64()));
+    }
+}
