@@ -4,7 +4,7 @@
 # make lint    formatting, clippy, shell scripts
 # make study   the papers' figures in full: half an hour; resumable, records in out/
 
-SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo -E env "PATH=$$PATH")
+SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo -E env "PATH=$$PATH:/usr/sbin:/sbin")
 LONGHAUL := target/release/longhaul
 
 .PHONY: demo test lint build study deps-run deps-test
@@ -32,7 +32,7 @@ study: deps-test build
 	$(SUDO) scripts/study 000-figure-10
 
 deps-run:
-	scripts/install-missing ip:iproute2 curl:curl wget:wget nginx:nginx-light cc:gcc
+	scripts/install-missing ip:iproute2 curl:curl wget:wget nginx:nginx-light 'cc:gcc libc6-dev'
 
 deps-test: deps-run
 	scripts/install-missing apache2:apache2-bin chromium:chromium

@@ -34,7 +34,7 @@ pub struct DemoArgs {
     /// One-way delay between an end and its depot [default: 3ms].
     #[arg(long)]
     access: Option<Duration>,
-    /// Time limit of one download; one that reaches it is reported so [default: 18s].
+    /// Time limit of one download; one that reaches it is reported so [default: 11s].
     #[arg(long)]
     timeout: Option<Duration>,
     /// Download so many times each way [default: 3].
@@ -90,7 +90,7 @@ pub fn run(args: &DemoArgs) -> Result<(), Failure> {
         results::print_cells(&medians);
         println!("\nwhy: open {}", report.display());
     }
-    results::verdict(&runs)
+    results::verdict(&runs, &medians)
 }
 
 fn default_out() -> PathBuf {

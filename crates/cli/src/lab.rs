@@ -7,7 +7,10 @@ use crate::{
 };
 use scenario::Scenario;
 use serde::Serialize;
-use std::path::{Path, PathBuf};
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+};
 
 #[derive(clap::Subcommand)]
 pub enum Command {
@@ -77,7 +80,7 @@ pub fn run(command: Command) -> Result<(), Failure> {
                 results::print_cells(&medians);
                 eprintln!("records in {}; a page of them: longhaul report {0}", out.display());
             }
-            results::verdict(&runs)
+            results::verdict(&runs, &medians)
         }
         Command::Check { file, set, json } => {
             let scenario = scenario::load(&file, &set).map_err(Failure::usage)?;
@@ -85,10 +88,9 @@ pub fn run(command: Command) -> Result<(), Failure> {
                 results::print_json(&scenario.runs);
                 return Ok(());
             }
-            println!("{}: {} runs", scenario.title, scenario.runs.len());
-            for run in &scenario.runs {
-                println!("  {}", run.id);
-            }
+            let runs = scenario.runs.iter().map(|run| format!("  {}\n", run.id));
+            let text = format!("{}: {} runs\n", scenario.title, scenario.runs.len());
+            let _ = std::io::stdout().write_all((text + &runs.collect::<String>()).as_bytes());
             Ok(())
         }
     }

@@ -3,9 +3,12 @@
 
 use crate::failure::Failure;
 use ::lab::{Event, LabError, Options};
-use record::{Record, stats};
+use record::{Record, Standing, stats};
 use serde::Serialize;
-use std::path::{Path, PathBuf};
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+};
 
 /// One flow of one run.
 #[derive(Debug, Serialize)]
@@ -36,6 +39,8 @@ pub struct RunResult {
     pub outcome: String,
     /// Congestion controls as read back, hop by hop.
     pub congestion_control: Vec<Option<String>>,
+    /// Whether it goes into the medians, and as what.
+    pub standing: Standing,
     /// Whether the run counts.
     pub valid: bool,
     /// Why not.
@@ -66,6 +71,7 @@ impl RunResult {
                     .iter()
                     .map(|hop| hop.congestion_control.clone())
                     .collect(),
+                standing: Standing::of(manifest.valid, [flow]),
                 valid: manifest.valid,
                 invalid_reasons: manifest.invalid_reasons.clone(),
             })
@@ -88,7 +94,7 @@ pub fn run_all(runs: &[scenario::Run], out: &Path) -> Result<Vec<RunResult>, Fai
     let options = Options {
         out: out.to_owned(),
         longhaul: std::env::current_exe().map_err(Failure::failed)?,
-        command: std::env::args().collect(),
+        command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
     };
     let records = ::lab::run_all(runs, &options, |event| match event {
         Event::Begins(n, of, run) => eprint!("[{n}/{of}] {:<50} ", run.id),
@@ -118,15 +124,16 @@ pub struct Cell {
     pub flow: String,
     /// The client.
     pub client: Option<String>,
-    /// Valid runs.
+    /// Runs that count.
     pub runs: usize,
-    /// Runs that do not count.
-    pub invalid: usize,
-    /// Of the valid runs, those that the time limit cut off; they take part with what they moved.
+    /// Runs that do not: invalid, or failed.
+    pub left_out: usize,
+    /// Of those that count, the ones that the time limit cut off; they take part with what they
+    /// moved.
     pub timed_out: usize,
-    /// Median over the valid runs.
+    /// Median over the runs that count.
     pub median_goodput_bps: Option<f64>,
-    /// Median over the valid runs.
+    /// Median over the runs that count.
     pub median_seconds: Option<f64>,
     /// The median over that of the baseline way at the same point.
     pub ratio_to_baseline: Option<f64>,
@@ -144,7 +151,7 @@ pub fn cells(results: &[RunResult], baseline: Option<&str>) -> Vec<Cell> {
     let median_of = |wanted: &(Option<String>, Vec<(String, String)>, String)| {
         let goodputs: Vec<f64> = results
             .iter()
-            .filter(|r| key(r) == *wanted && r.valid)
+            .filter(|r| key(r) == *wanted && r.standing.counts())
             .map(|r| r.goodput_bps)
             .collect();
         stats::median(&goodputs)
@@ -152,8 +159,9 @@ pub fn cells(results: &[RunResult], baseline: Option<&str>) -> Vec<Cell> {
     keys.iter()
         .map(|wanted| {
             let of_cell: Vec<&RunResult> = results.iter().filter(|r| key(r) == *wanted).collect();
-            let valid: Vec<&&RunResult> = of_cell.iter().filter(|r| r.valid).collect();
-            let seconds: Vec<f64> = valid.iter().map(|r| r.seconds).collect();
+            let counted: Vec<&&RunResult> =
+                of_cell.iter().filter(|r| r.standing.counts()).collect();
+            let seconds: Vec<f64> = counted.iter().map(|r| r.seconds).collect();
             let median_goodput_bps = median_of(wanted);
             let of_baseline = baseline.and_then(|way| {
                 median_of(&(Some(way.to_owned()), wanted.1.clone(), wanted.2.clone()))
@@ -163,9 +171,9 @@ pub fn cells(results: &[RunResult], baseline: Option<&str>) -> Vec<Cell> {
                 point: wanted.1.clone(),
                 flow: wanted.2.clone(),
                 client: of_cell[0].client.clone(),
-                runs: valid.len(),
-                invalid: of_cell.len() - valid.len(),
-                timed_out: valid.iter().filter(|r| r.timed_out).count(),
+                runs: counted.len(),
+                left_out: of_cell.len() - counted.len(),
+                timed_out: counted.iter().filter(|r| r.timed_out).count(),
                 median_goodput_bps,
                 median_seconds: stats::median(&seconds),
                 ratio_to_baseline: median_goodput_bps.zip(of_baseline).map(|(a, b)| a / b),
@@ -194,8 +202,8 @@ pub fn print_cells(cells: &[Cell]) {
         if cell.timed_out > 0 {
             remark += &format!("  {} cut off at the time limit", cell.timed_out);
         }
-        if cell.invalid > 0 {
-            remark += &format!("  {} invalid, left out", cell.invalid);
+        if cell.left_out > 0 {
+            remark += &format!("  {} invalid or failed, left out", cell.left_out);
         }
         println!(
             "{:<14} {:<6} {:<34} {:>4}  {:>7} Mb/s {:>9} {:>8}{remark}",
@@ -210,13 +218,20 @@ pub fn print_cells(cells: &[Cell]) {
     }
 }
 
-/// Whether everything arrived as it was sent; transfers cut off at the time limit are results.
-pub fn verdict(results: &[RunResult]) -> Result<(), Failure> {
+/// Whether everything arrived as it was sent, and every way has a run that counts. Transfers cut
+/// off at the time limit are results.
+pub fn verdict(results: &[RunResult], cells: &[Cell]) -> Result<(), Failure> {
     if let Some(bad) = results.iter().find(|r| r.sha256_ok == Some(false)) {
         return Err(Failure::Unverified(format!("{}: {}", bad.id, bad.outcome)));
     }
-    match results.iter().find(|r| r.sha256_ok.is_none() && !r.timed_out) {
-        Some(failed) => Err(Failure::Failed(format!("{}: {}", failed.id, failed.outcome))),
+    if let Some(failed) = results.iter().find(|r| r.sha256_ok.is_none() && !r.timed_out) {
+        return Err(Failure::Failed(format!("{}: {}", failed.id, failed.outcome)));
+    }
+    match cells.iter().find(|cell| cell.runs == 0) {
+        Some(cell) => Err(Failure::Failed(format!(
+            "no run of {} counts on this machine, now: see the reasons above",
+            cell.way.as_deref().unwrap_or("the scenario")
+        ))),
         None => Ok(()),
     }
 }
@@ -228,8 +243,10 @@ pub fn write_report(out: &Path) -> Result<PathBuf, Failure> {
     Ok(page.canonicalize().unwrap_or(page))
 }
 
+/// Prints a document; who reads only a part of it, as `head` does, has what it wanted.
 pub fn print_json(document: &impl Serialize) {
-    println!("{}", serde_json::to_string_pretty(document).expect("plain data"));
+    let text = serde_json::to_string_pretty(document).expect("plain data");
+    let _ = writeln!(std::io::stdout(), "{text}");
 }
 
 impl From<LabError> for Failure {

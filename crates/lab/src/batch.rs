@@ -15,6 +15,10 @@ use std::{
     sync::{Arc, atomic::AtomicBool},
 };
 
+/// How often a run is tried that turns out invalid: what kept the emulator from keeping up is often
+/// gone a moment later.
+const ATTEMPTS: u32 = 2;
+
 /// How to run a scenario.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -51,30 +55,33 @@ pub fn run_all(
     let mut payloads = Payloads::new(work.0.clone());
     let mut records = Vec::with_capacity(runs.len());
     for (n, run) in (1..).zip(runs) {
+        let run = &emu::as_run(run)?;
         let folder = options.out.join(&run.id);
-        if let Some(record) = on_record(&folder, run) {
+        if let Some(record) = on_record(&folder, run)? {
             watch(Event::Known(n, runs.len(), &record));
             records.push(record);
             continue;
         }
-        watch(Event::Begins(n, runs.len(), run));
-        let of_run = work.0.join("run");
-        fs::create_dir_all(&of_run).map_err(|e| LabError::file("make", &of_run, e))?;
-        let record = emu::run(
-            run,
-            &mut Bench {
+        for attempt in 1..=ATTEMPTS {
+            watch(Event::Begins(n, runs.len(), run));
+            let of_run = work.folder("run")?;
+            let mut bench = Bench {
                 folder: &of_run,
                 longhaul: &options.longhaul,
                 command: &options.command,
                 payloads: &mut payloads,
                 interrupted: &interrupted,
-            },
-        )?;
-        replace(&folder, &record)?;
-        keep_logs(&of_run, &folder)?;
-        fs::remove_dir_all(&of_run).map_err(|e| LabError::file("remove", &of_run, e))?;
-        watch(Event::Ended(n, runs.len(), &record));
-        records.push(record);
+            };
+            let record = emu::run(run, &mut bench)?;
+            replace(&folder, &record, &work.0.join("replaced"))?;
+            keep_logs(&of_run, &folder)?;
+            fs::remove_dir_all(&of_run).map_err(|e| LabError::file("remove", &of_run, e))?;
+            watch(Event::Ended(n, runs.len(), &record));
+            if record.manifest.valid || attempt == ATTEMPTS {
+                records.push(record);
+                break;
+            }
+        }
     }
     Ok(records)
 }
@@ -91,16 +98,26 @@ fn on_signals() -> Result<Arc<AtomicBool>, LabError> {
     Ok(interrupted)
 }
 
-/// The record of the same run, if there is one that counts.
-fn on_record(folder: &Path, run: &Run) -> Option<Record> {
-    let record = Record::open(folder).ok()?;
+/// The record of the same run, if there is one that counts. One that does not count, or that can't
+/// be read, will be replaced; one of another scenario is somebody's measurement.
+fn on_record(folder: &Path, run: &Run) -> Result<Option<Record>, LabError> {
+    let Ok(record) = Record::open(folder) else { return Ok(None) };
     let same = serde_json::to_value(run).is_ok_and(|run| run == record.manifest.scenario);
-    (same && record.manifest.valid).then_some(record)
+    if !same {
+        return Err(LabError::Unsupported(format!(
+            "{} holds this run of a scenario with other settings; give another --out, or remove it",
+            folder.display()
+        )));
+    }
+    Ok(record.manifest.valid.then_some(record))
 }
 
-fn replace(folder: &Path, record: &Record) -> Result<(), LabError> {
-    if folder.join("manifest.json").exists() {
-        fs::remove_dir_all(folder).map_err(|e| LabError::file("remove", folder, e))?;
+/// Writes a record where one may be that does not count. That one is moved aside first: however
+/// this ends, the folder holds a whole record or none.
+fn replace(folder: &Path, record: &Record, aside: &Path) -> Result<(), LabError> {
+    if folder.exists() {
+        fs::rename(folder, aside).map_err(|e| LabError::file("move aside", folder, e))?;
+        fs::remove_dir_all(aside).map_err(|e| LabError::file("remove", aside, e))?;
     }
     Ok(record.write(folder)?)
 }
@@ -120,30 +137,38 @@ fn keep_logs(from: &Path, folder: &Path) -> Result<(), LabError> {
     Ok(())
 }
 
-/// A folder for files that no record needs; removed in the end. What a killed lab left is removed
-/// by the next one.
+/// A folder for files that no record needs; removed in the end. It lies beside the folder of the
+/// records, where the next lab, whatever it runs, removes what a killed one left.
 struct WorkFolder(PathBuf);
 
 impl WorkFolder {
-    const PREFIX: &str = ".work-";
+    const PREFIX: &str = ".longhaul-";
 
     fn new(out: &Path) -> Result<Self, LabError> {
-        let failed = |e| LabError::file("make a working folder in", out, e);
+        let failed = |e| LabError::file("make a working folder beside", out, e);
         fs::create_dir_all(out).map_err(failed)?;
-        for entry in fs::read_dir(out).map_err(failed)? {
+        // nginx takes the paths in its configuration as they are seen from its own folder.
+        let out = fs::canonicalize(out).map_err(failed)?;
+        let beside = out.parent().unwrap_or(&out);
+        for entry in fs::read_dir(beside).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             let name = entry.file_name();
-            let of_process = name.to_string_lossy().strip_prefix(Self::PREFIX).map(PathBuf::from);
-            let gone = |pid: PathBuf| !Path::new("/proc").join(pid).exists();
-            if of_process.is_some_and(gone) {
+            let of_process =
+                name.to_string_lossy().strip_prefix(Self::PREFIX).map(str::parse::<u32>);
+            let gone = |pid: u32| !Path::new("/proc").join(pid.to_string()).exists();
+            if of_process.is_some_and(|pid| pid.is_ok_and(gone)) {
                 fs::remove_dir_all(entry.path()).map_err(failed)?;
             }
         }
-        // nginx takes the paths in its configuration as they are seen from its own folder.
-        let out = fs::canonicalize(out).map_err(failed)?;
-        let folder = out.join(format!("{}{}", Self::PREFIX, std::process::id()));
+        let folder = beside.join(format!("{}{}", Self::PREFIX, std::process::id()));
         fs::create_dir_all(&folder).map_err(failed)?;
         Ok(Self(folder))
+    }
+
+    fn folder(&self, name: &str) -> Result<PathBuf, LabError> {
+        let folder = self.0.join(name);
+        fs::create_dir_all(&folder).map_err(|e| LabError::file("make", &folder, e))?;
+        Ok(folder)
     }
 }
 

@@ -73,8 +73,12 @@ fn run_to_end(
     interrupted: &AtomicBool,
 ) -> std::io::Result<Ended> {
     let start = Instant::now();
-    let mut child =
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(log)?).spawn()?;
+    let mut child = command
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(File::create(log)?)
+        .spawn()?;
     let pidfd = rustix::process::pidfd_open(
         rustix::process::Pid::from_child(&child),
         rustix::process::PidfdFlags::empty(),
@@ -98,6 +102,6 @@ fn run_to_end(
     }
     let end = Instant::now();
     let exit_code = child.wait()?.code();
-    let said = std::fs::read_to_string(log)?.trim().to_owned();
+    let said = String::from_utf8_lossy(&std::fs::read(log)?).trim().to_owned();
     Ok(Ended { start, end, exit_code, timed_out, said })
 }

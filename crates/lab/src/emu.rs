@@ -18,6 +18,7 @@ use std::{
         mpsc,
     },
     thread,
+    time::{Duration, Instant},
 };
 use wan::Wan;
 
@@ -37,7 +38,6 @@ pub struct Bench<'a> {
 
 /// Takes one run from an empty machine to a record, and leaves the machine empty again.
 pub fn run(run: &Run, bench: &mut Bench<'_>) -> Result<Record, LabError> {
-    let run = &with_senders_controls(run)?;
     let started = std::time::SystemTime::now();
     let wan = Wan::up(run)?;
     let plans = (0..)
@@ -80,9 +80,9 @@ pub fn run(run: &Run, bench: &mut Bench<'_>) -> Result<Record, LabError> {
     }))
 }
 
-/// A flow's first hop is sent by an end, whose program knows nothing of congestion controls: there
-/// the flow's is made the node's.
-fn with_senders_controls(run: &Run) -> Result<Run, LabError> {
+/// The run as it will take place, which is what goes on record: a flow's first hop is sent by an
+/// end, whose program knows nothing of congestion controls, so the flow's is made the node's.
+pub fn as_run(run: &Run) -> Result<Run, LabError> {
     let mut run = run.clone();
     for flow in run.flows.clone() {
         let node = run.nodes.iter_mut().find(|node| node.name == flow.from);
@@ -125,7 +125,7 @@ fn drive(
             .zip(&files)
             .map(|(plan, file)| {
                 scope.spawn(|| {
-                    thread::sleep(plan.flow.start.into());
+                    wait(plan.flow.start.into(), bench.interrupted);
                     let limit = run.timeout.saturating_sub(plan.flow.start);
                     client::download(wan, plan, &file.path, limit.into(), bench.interrupted)
                 })
@@ -139,6 +139,18 @@ fn drive(
         let seen = watcher.join().expect("the watcher does not panic");
         Ok((ended?, seen?))
     })
+}
+
+/// Sleeps, in steps, so that an interruption is heard.
+fn wait(time: Duration, interrupted: &AtomicBool) {
+    let end = Instant::now() + time;
+    while !interrupted.load(Ordering::Relaxed) {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        thread::sleep(left.min(Duration::from_millis(100)));
+    }
 }
 
 fn file_of(folder: &Path, plan: &FlowPlan) -> PathBuf {

@@ -28,7 +28,8 @@ pub fn predict(run: &Run) -> Option<Prediction> {
     let hops: Vec<f64> =
         flow.hops().map(|hop| connection_bps(run, &routes, &hop)).collect::<Option<_>>()?;
     let goodput_bps = hops.into_iter().fold(f64::INFINITY, f64::min);
-    Some(Prediction {
+    // Without rate, loss and windows the equations bound nothing.
+    goodput_bps.is_finite().then(|| Prediction {
         goodput_bps,
         source: "Augusto et al. 2008, equations 3 and 4, bounded by rate and window".to_owned(),
     })
@@ -103,7 +104,10 @@ mod tests {
         assert!((wide[1].1.unwrap() / window_bps - 2.0).abs() < 1e-6, "{wide:?}");
         let near = predictions("000-figure-08.toml", &[r#"sweep.vars.rtt=["10ms"]"#]);
         let link_bps = 1e9 * 1448.0 / 1514.0;
-        assert!(near.iter().all(|(_, bps)| (bps.unwrap() / link_bps - 1.0).abs() < 1e-9), "{near:?}");
+        assert!(
+            near.iter().all(|(_, bps)| (bps.unwrap() / link_bps - 1.0).abs() < 1e-9),
+            "{near:?}"
+        );
     }
 
     #[test]

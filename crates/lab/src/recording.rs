@@ -152,7 +152,11 @@ fn hop_summary(from: &str, to: &str, index: u32, seen: &HopSeen) -> HopSummary {
         bytes: was_seen.then(|| seen.total(|socket| socket.info.bytes_acked)),
         retransmits: was_seen.then(|| seen.total(|socket| socket.info.total_retrans.into())),
         timeouts: None,
-        min_rtt_us: last.map(|socket| socket.info.min_rtt.into()),
+        // All ones until the first sample.
+        min_rtt_us: last
+            .map(|socket| socket.info.min_rtt)
+            .filter(|rtt| *rtt < u32::MAX)
+            .map(f64::from),
         srtt_us: last.map(|socket| socket.info.rtt.into()),
     }
 }

@@ -18,6 +18,8 @@ use wan::Wan;
 
 /// Between two looks.
 const INTERVAL: Duration = Duration::from_millis(20);
+/// How long after the clients' end the sockets are watched for their last acknowledgements.
+const LINGER: Duration = Duration::from_secs(1);
 /// What the kernel writes for a threshold that was never set.
 const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 
@@ -67,7 +69,8 @@ pub struct Seen {
     pub hops: Vec<HopSeen>,
 }
 
-/// Looks until `stop` is closed. Times are counted from the emulator's start, as the links' are.
+/// Looks until `stop` is closed, and then until the hops' sockets are gone, so that what is under
+/// way when a client ends is counted as well. Times are counted from the emulator's start, as the links' are.
 pub fn watch(
     wan: &Wan,
     hops: &[HopPlace],
@@ -82,7 +85,9 @@ pub fn watch(
     }
     let lanes: Vec<Entity> = wan.lanes().iter().map(|name| lane_entity(name)).collect();
     let mut seen = Seen { series: Series::default(), hops: vec![HopSeen::default(); hops.len()] };
+    let mut linger = None;
     loop {
+        let mut open = false;
         for (node, view) in &mut views {
             let on_node = |hop: &&HopPlace| hop.node == **node;
             let Some(first) = hops.iter().find(on_node) else { continue };
@@ -93,6 +98,7 @@ pub fn watch(
                 let found =
                     sockets.iter().filter(|s| s.local == place.local && s.peer.ip() == place.peer);
                 for socket in found {
+                    open = true;
                     hop.look(place, socket, time_s, &mut seen.series);
                 }
             }
@@ -107,10 +113,13 @@ pub fn watch(
                 seen.series.push(&entity, Quantity::ReceivedBytes, time_s, bytes);
             }
         }
-        let next = Instant::now() + INTERVAL;
-        match stop.recv_timeout(next.saturating_duration_since(Instant::now())) {
-            Err(mpsc::RecvTimeoutError::Timeout) => {}
-            Ok(()) | Err(mpsc::RecvTimeoutError::Disconnected) => return Ok(seen),
+        if linger.is_some_and(|end| !open || Instant::now() > end) {
+            return Ok(seen);
+        }
+        match (stop.recv_timeout(INTERVAL), linger) {
+            (Err(mpsc::RecvTimeoutError::Timeout), _) => {}
+            (_, None) => linger = Some(Instant::now() + LINGER),
+            (_, Some(_)) => std::thread::sleep(INTERVAL),
         }
     }
 }

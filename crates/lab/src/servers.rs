@@ -10,7 +10,6 @@ use depot::{Allow, Config, Hop as HopSettings};
 use scenario::{Flow, Run, Signalling};
 use session::{Authority, Form, OriginUrl, Redirect, Scheme};
 use std::{
-    fmt::Write as _,
     fs::File,
     io,
     net::{IpAddr, SocketAddr},
@@ -130,8 +129,14 @@ impl FlowPlan {
     }
 }
 
-/// The servers of a run, up and listening.
-pub struct Servers(#[expect(dead_code, reason = "held for its end")] Vec<Server>);
+/// The servers of a run, up and listening. They end together when this is dropped.
+pub struct Servers(Vec<Server>);
+
+impl Drop for Servers {
+    fn drop(&mut self) {
+        self.0.iter().for_each(Server::tell_to_end);
+    }
+}
 
 impl Servers {
     /// Starts them and waits until they listen. `folder` is for their files and logs; `longhaul`
@@ -143,23 +148,23 @@ impl Servers {
         folder: &Path,
         longhaul: &Path,
     ) -> Result<Self, LabError> {
-        let mut servers = Vec::new();
+        let mut servers = Self(Vec::new());
         for node in &run.nodes {
             let of_node: Vec<&FlowPlan> =
                 plans.iter().filter(|plan| plan.flow.from == node.name).collect();
             if !of_node.is_empty() {
-                servers.push(start_nginx(wan, &node.name, &of_node, folder)?);
+                servers.0.push(start_nginx(wan, &node.name, &of_node, folder)?);
             }
         }
         for plan in plans {
             for n in 0..plan.flow.via.len() {
-                servers.push(start_depot(wan, plan, n, folder, longhaul)?);
+                servers.0.push(start_depot(wan, plan, n, folder, longhaul)?);
             }
         }
-        for server in &mut servers {
+        for server in &mut servers.0 {
             server.wait_until_listening(wan)?;
         }
-        Ok(Self(servers))
+        Ok(servers)
     }
 }
 
@@ -216,11 +221,17 @@ impl Server {
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
+impl Server {
+    fn tell_to_end(&self) {
         let pid = rustix::process::Pid::from_child(&self.child);
         // It may have ended by itself: then there is nobody to tell.
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.tell_to_end();
         let deadline = Instant::now() + STOP;
         while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(2));
@@ -249,7 +260,7 @@ fn start_nginx(
     let prefix = folder.join(&name);
     std::fs::create_dir_all(&prefix).map_err(|e| LabError::file("make", &prefix, e))?;
     let config = prefix.join("nginx.conf");
-    let text = nginx_config(plans, &prefix);
+    let text = nginx_config(plans)?;
     std::fs::write(&config, text).map_err(|e| LabError::file("write", &config, e))?;
     let mut command = wan.command(node, "nginx")?;
     command.arg("-p").arg(&prefix).arg("-c").arg(&config).arg("-e").arg("stderr");
@@ -259,28 +270,38 @@ fn start_nginx(
 
 /// One process in the foreground, so that none is left behind; a server for each flow, which
 /// serves the file to depots and direct clients and redirects the others, as deploy/nginx does.
-fn nginx_config(plans: &[&FlowPlan], prefix: &Path) -> String {
-    let prefix = prefix.display();
-    let mut text = format!(
-        "daemon off;\nmaster_process off;\nuser root;\npid {prefix}/nginx.pid;\n\
-         error_log stderr warn;\nevents {{ worker_connections 256; }}\n\
-         http {{\n  access_log off;\n  sendfile on;\n  default_type application/octet-stream;\n"
+/// Relative paths count from nginx's prefix.
+fn nginx_config(plans: &[&FlowPlan]) -> Result<String, LabError> {
+    let mut text = String::from(
+        "daemon off;\nmaster_process off;\nuser root;\npid nginx.pid;\nerror_log stderr warn;\n\
+         events { worker_connections 256; }\nhttp {\n  access_log off;\n  sendfile on;\n  \
+         default_type application/octet-stream;\n",
     );
     for kind in ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"] {
-        writeln!(text, "  {kind}_temp_path {prefix}/{kind};").expect("a string");
+        text += &format!("  {kind}_temp_path {kind};\n");
     }
     for plan in plans {
-        let (address, name, file) = (plan.origin, &plan.flow.name, plan.payload.path.display());
-        write!(text, "  server {{\n    listen {address};\n    location = /{name} {{\n")
-            .expect("a string");
+        let (address, name) = (plan.origin, &plan.flow.name);
+        text += &format!("  server {{\n    listen {address};\n    location = /{name} {{\n");
         if let Some(location) = plan.redirect() {
             // A depot says who it is in Via; whoever else asks is sent to the depots.
-            writeln!(text, "      if ($http_via = \"\") {{ return 302 \"{location}\"; }}")
-                .expect("a string");
+            text += &format!("      if ($http_via = \"\") {{ return 302 \"{location}\"; }}\n");
         }
-        writeln!(text, "      alias {file};\n    }}\n  }}").expect("a string");
+        text += &format!("      alias {};\n    }}\n  }}\n", quoted(&plan.payload.path)?);
     }
-    text + "}\n"
+    Ok(text + "}\n")
+}
+
+/// A path as nginx's configuration takes it, which has no way to write a dollar sign.
+fn quoted(path: &Path) -> Result<String, LabError> {
+    let text = path.to_str().filter(|text| !text.contains(['$', '\n']));
+    let text = text.ok_or_else(|| {
+        LabError::Unsupported(format!(
+            "nginx can't be given the path {}: use another --out",
+            path.display()
+        ))
+    })?;
+    Ok(format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")))
 }
 
 fn start_depot(

@@ -27,4 +27,4 @@ pub use folder::{Record, find_records};
 pub use manifest::{Manifest, SCHEMA};
 pub use metrics::Metrics;
 pub use series::{Curve, Direction, Entity, Quantity, Series};
-pub use summary::{FlowSummary, HopSummary, LinkSummary, Summary};
+pub use summary::{FlowSummary, HopSummary, LinkSummary, Standing, Summary};

@@ -111,3 +111,46 @@ impl LinkSummary {
         (offered > 0).then(|| lost as f64 / offered as f64)
     }
 }
+
+/// Whether a transfer counts, and as what. One rule for every table and page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    /// It ended by itself, as it should.
+    Complete,
+    /// The time limit cut it off; it counts with what had arrived by then.
+    Cut,
+    /// It ended by itself, but not as it should; it is in no median.
+    Failed,
+    /// The run does not count, whatever came out; it is in no median.
+    Invalid,
+}
+
+impl Standing {
+    /// The standing of the flows of one client in a run that is valid or not.
+    pub fn of<'a>(valid: bool, flows: impl IntoIterator<Item = &'a FlowSummary>) -> Self {
+        let mut standing = if valid { Self::Complete } else { Self::Invalid };
+        for flow in flows {
+            standing = match standing {
+                Self::Complete | Self::Cut if flow.failed() => Self::Failed,
+                Self::Complete if flow.timed_out => Self::Cut,
+                other => other,
+            };
+        }
+        standing
+    }
+
+    /// Whether the transfer goes into the medians.
+    pub fn counts(self) -> bool {
+        matches!(self, Self::Complete | Self::Cut)
+    }
+}
+
+impl FlowSummary {
+    /// Whether the flow ended by itself, but not as it should.
+    fn failed(&self) -> bool {
+        let short = self.bytes_expected.is_some_and(|expected| self.bytes != expected);
+        let error = self.exit_code.is_some_and(|code| code != 0);
+        !self.timed_out && (short || error || self.sha256_ok == Some(false))
+    }
+}

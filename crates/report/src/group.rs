@@ -2,10 +2,13 @@
 //! Runs of one scenario, put together: a cell for each point of the sweep, way and client.
 
 use crate::{
-    run::{Run, Standing, Transfer},
+    run::{Run, Transfer},
     sweep::Value,
 };
-use record::stats::{self, Estimate};
+use record::{
+    Standing,
+    stats::{self, Estimate},
+};
 
 /// The runs of one scenario.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 //! A record, reduced to what the page shows of it.
 
 use crate::traces::Traces;
-use record::{FlowSummary, Manifest, Record, Summary};
+use record::{FlowSummary, Manifest, Record, Standing, Summary};
 use std::collections::BTreeMap;
 
 /// One run.
@@ -25,19 +25,6 @@ pub struct Transfer {
     pub timeouts: Option<u64>,
     pub outcome: String,
     pub standing: Standing,
-}
-
-/// Whether a transfer goes into the medians.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
-    /// It does.
-    Complete,
-    /// It does, with what it had moved when the time limit cut it off: its time is a lower bound.
-    Cut,
-    /// It does not, because it failed.
-    Failed,
-    /// It does not, because its whole run does not count.
-    Invalid,
 }
 
 impl Run {
@@ -74,15 +61,7 @@ impl Run {
         let end_s = flows.iter().map(|flow| flow.end_s).fold(0.0, f64::max);
         let bytes = flows.iter().map(|flow| flow.bytes).sum();
         let seconds = end_s - start_s;
-        let standing = if !self.manifest.valid {
-            Standing::Invalid
-        } else if flows.iter().any(|flow| failed(flow)) {
-            Standing::Failed
-        } else if flows.iter().any(|flow| flow.timed_out) {
-            Standing::Cut
-        } else {
-            Standing::Complete
-        };
+        let standing = Standing::of(self.manifest.valid, flows.iter().copied());
         let mut outcomes: Vec<&str> = flows.iter().map(|flow| flow.outcome.as_str()).collect();
         outcomes.dedup();
         Transfer {
@@ -108,20 +87,6 @@ impl Run {
             .map(|hop| hop.congestion_control.as_deref().unwrap_or("not read"));
         names.collect::<Vec<_>>().join(" → ")
     }
-}
-
-impl Standing {
-    /// Whether the transfer goes into the medians.
-    pub fn counts(&self) -> bool {
-        matches!(self, Self::Complete | Self::Cut)
-    }
-}
-
-/// Whether the flow ended by itself, but not as it should.
-fn failed(flow: &FlowSummary) -> bool {
-    let short = flow.bytes_expected.is_some_and(|expected| flow.bytes != expected);
-    let error = flow.exit_code.is_some_and(|code| code != 0);
-    !flow.timed_out && (short || error || flow.sha256_ok == Some(false))
 }
 
 /// True when all were right, false when one was wrong, unknown when one was not compared.

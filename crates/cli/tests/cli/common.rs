@@ -26,6 +26,16 @@ pub fn call(arguments: &[&str]) -> Output {
     longhaul().args(arguments).output().expect("the binary that cargo built")
 }
 
+/// The one JSON document that a command prints which measures: on a busy machine it may end with
+/// exit code 1, because a run did not count. What it measured is there all the same.
+pub fn measured(arguments: &[&str]) -> Value {
+    let output = call(arguments);
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    let busy = output.status.code() == Some(1) && err.contains("counts on this machine, now");
+    assert!(output.status.success() || busy, "{arguments:?}: {}\n{err}", output.status);
+    serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}"))
+}
+
 /// The one JSON document that a successful command prints.
 pub fn json(arguments: &[&str]) -> Value {
     let output = call(arguments);
@@ -61,23 +71,27 @@ pub fn two_nodes(folder: &Path) -> PathBuf {
     path
 }
 
-/// The network namespaces that processes of this machine are in.
+/// The network namespaces that something holds: a process that is in one, or that has one open.
 pub fn namespaces() -> BTreeSet<PathBuf> {
     let processes = std::fs::read_dir("/proc").expect("a mounted /proc").flatten();
-    processes.filter_map(|p| std::fs::read_link(p.path().join("ns/net")).ok()).collect()
+    let held = |process: std::fs::DirEntry| {
+        let open = std::fs::read_dir(process.path().join("fd")).into_iter().flatten().flatten();
+        let open = open.map(|fd| fd.path());
+        open.chain([process.path().join("ns/net")]).filter_map(|link| std::fs::read_link(link).ok())
+    };
+    let all = processes.flat_map(held);
+    all.filter(|target| target.to_string_lossy().starts_with("net:[")).collect()
 }
 
-/// The processes whose command line or working folder mentions `what`.
+/// The command lines of other processes that mention `what`.
 pub fn processes_with(what: &str) -> Vec<String> {
     let processes = std::fs::read_dir("/proc").expect("a mounted /proc").flatten();
-    processes
-        .filter(|p| {
-            p.file_name()
-                .to_string_lossy()
-                .parse::<u32>()
-                .is_ok_and(|pid| pid != std::process::id())
-        })
-        .filter_map(|p| std::fs::read(p.path().join("cmdline")).ok())
+    let of_others = processes.filter(|process| {
+        let pid = process.file_name().to_string_lossy().parse::<u32>();
+        pid.is_ok_and(|pid| pid != std::process::id())
+    });
+    of_others
+        .filter_map(|process| std::fs::read(process.path().join("cmdline")).ok())
         .map(|line| text(&line).replace('\0', " "))
         .filter(|line| line.contains(what))
         .collect()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The demo, small: real nginx, curl and wget over the emulated path, four ways.
 
-use crate::common::{alone, call, json, processes_with, text};
+use crate::common::{alone, call, measured, processes_with, text};
 use serde_json::Value;
 use std::path::Path;
 
@@ -11,7 +11,7 @@ fn every_way_and_client_delivers_what_was_sent_and_the_record_proves_how() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("records");
     let out_text = out.to_str().unwrap();
-    let document = json(&[
+    let document = measured(&[
         "demo",
         "--json",
         "--size",
@@ -58,8 +58,7 @@ fn every_way_and_client_delivers_what_was_sent_and_the_record_proves_how() {
     assert!(page.contains("two depots, BBR on the long haul"));
     check_bytes_on_the_links(&out.join("direct,client=curl,r01"), 3);
     assert_eq!(processes_with(out_text), Vec::<String>::new(), "processes are left");
-    let left = |name: &str| name.starts_with(".work");
-    assert!(!names_in(&out).iter().any(|name| left(name)), "{:?}", names_in(&out));
+    assert_eq!(names_in(folder.path()), ["records"], "a working folder is left");
 }
 
 /// Each link carried the file once, with 66 bytes of headers a segment, besides what was lost; and
@@ -94,7 +93,7 @@ fn check_bytes_on_the_links(record: &Path, links: usize) {
 fn a_way_that_reaches_its_limit_is_reported_with_the_bytes_moved_by_then() {
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
-    let document = json(&[
+    let document = measured(&[
         "demo",
         "--json",
         "--size",

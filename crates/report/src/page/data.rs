@@ -5,11 +5,11 @@ use super::COLOURS;
 use crate::{
     group::{Cell, Group},
     headline,
-    run::{Run, Standing},
+    run::Run,
     sweep::Panel,
     traces::Strand,
 };
-use record::stats;
+use record::{Standing, stats};
 use serde::Serialize;
 
 #[derive(Serialize)]

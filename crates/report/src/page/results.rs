@@ -5,10 +5,10 @@ use super::{colour_class, point_label, way_label};
 use crate::{
     format,
     group::{Cell, Group, Repeat},
-    run::{Standing, Transfer},
+    run::Transfer,
 };
 use maud::{Markup, html};
-use record::stats;
+use record::{Standing, stats};
 
 /// The size of a dot strip, in CSS pixels.
 const STRIP: (f64, f64) = (150.0, 18.0);
