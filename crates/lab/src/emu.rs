@@ -3,6 +3,7 @@
 
 use crate::{
     client::{self, Ended},
+    counters,
     error::LabError,
     payload::{Payloads, sha256_of},
     recording::{self, Observed},
@@ -47,6 +48,7 @@ pub fn run(run: &Run, bench: &mut Bench<'_>) -> Result<Record, LabError> {
     let servers = Servers::start(&wan, run, &plans, bench.folder, bench.longhaul)?;
     let sysctls = recording::sysctls(&wan, run)?;
     let (ended, seen) = drive(&wan, run, &plans, bench)?;
+    let timeouts = timeouts(&wan, &plans)?;
     drop(servers);
     if bench.interrupted.load(Ordering::Relaxed) {
         return Err(LabError::Interrupted);
@@ -70,6 +72,7 @@ pub fn run(run: &Run, bench: &mut Bench<'_>) -> Result<Record, LabError> {
         plans: &plans,
         ended: &ended,
         verified: &verified,
+        timeouts: &timeouts,
         seen,
         lanes: &lanes,
         links: &links,
@@ -78,6 +81,20 @@ pub fn run(run: &Run, bench: &mut Bench<'_>) -> Result<Record, LabError> {
         sysctls,
         command: bench.command,
     }))
+}
+
+/// The timeouts of each hop's sender, flow by flow and hop by hop; none where a node sends for
+/// several, whose counts can't be told apart.
+fn timeouts(wan: &Wan, plans: &[FlowPlan]) -> Result<Vec<Option<u64>>, LabError> {
+    let hops: Vec<_> = plans.iter().flat_map(|plan| &plan.hops).collect();
+    let of_hop = |node: &str| {
+        if hops.iter().filter(|hop| hop.node == node).count() > 1 {
+            return Ok(None);
+        }
+        let counted = counters::timeouts(&wan.node(node)?.namespace);
+        counted.map(Some).map_err(|e| LabError::system("read a node's counters", e))
+    };
+    hops.iter().map(|hop| of_hop(&hop.node)).collect()
 }
 
 /// The run as it will take place, which is what goes on record: a flow's first hop is sent by an

@@ -11,6 +11,7 @@
 
 mod batch;
 mod client;
+mod counters;
 mod emu;
 mod error;
 mod machine;

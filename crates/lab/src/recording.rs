@@ -29,6 +29,8 @@ pub struct Observed<'a> {
     pub ended: &'a [Ended],
     /// Bytes received, and whether they are the right ones, flow by flow.
     pub verified: &'a [(u64, Option<bool>)],
+    /// Retransmission timeouts of each hop's sender, where they are known.
+    pub timeouts: &'a [Option<u64>],
     /// What the sampler saw.
     pub seen: Seen,
     /// The names of the links' directions.
@@ -77,7 +79,7 @@ pub fn record(mut observed: Observed<'_>) -> Record {
     for (name, lane) in observed.lanes.iter().zip(&observed.links.lanes) {
         add_throughput(&mut series, name, lane);
     }
-    let mut hops = observed.seen.hops.iter();
+    let mut hops = observed.seen.hops.iter().zip(observed.timeouts.iter().copied());
     let flows: Vec<FlowSummary> =
         (0..observed.plans.len()).map(|n| flow_summary(&observed, n, &mut hops)).collect();
     let links = link_summaries(&observed, active_s(&flows));
@@ -104,7 +106,7 @@ fn add_throughput(series: &mut Series, name: &str, lane: &LaneState) {
 fn flow_summary<'a>(
     observed: &Observed<'_>,
     n: usize,
-    seen: &mut impl Iterator<Item = &'a HopSeen>,
+    seen: &mut impl Iterator<Item = (&'a HopSeen, Option<u64>)>,
 ) -> FlowSummary {
     let (plan, ended) = (&observed.plans[n], &observed.ended[n]);
     let (bytes, sha256_ok) = observed.verified[n];
@@ -116,8 +118,8 @@ fn flow_summary<'a>(
         .hops()
         .zip(0..)
         .map(|(hop, index)| {
-            let seen = seen.next().expect("as many hops were watched as there are");
-            hop_summary(hop.from, hop.to, index, seen)
+            let (seen, timeouts) = seen.next().expect("as many hops were watched as there are");
+            HopSummary { timeouts, ..hop_summary(hop.from, hop.to, index, seen) }
         })
         .collect();
     FlowSummary {
@@ -130,9 +132,7 @@ fn flow_summary<'a>(
         seconds,
         goodput_bps: bytes as f64 * 8.0 / seconds,
         retransmits: hops.iter().map(|hop| hop.retransmits).sum(),
-        // The kernel counts a socket's timeouts, but does not tell them by sock_diag before 6.7,
-        // and the library that reads its answer does not know that field yet.
-        timeouts: None,
+        timeouts: hops.iter().map(|hop| hop.timeouts).sum(),
         sha256_ok,
         exit_code: ended.exit_code,
         timed_out: ended.timed_out,

@@ -139,6 +139,8 @@ impl HopSeen {
         let entity = Entity::Hop { flow: place.flow.clone(), index: place.index };
         let mut push = |quantity, value| series.push(&entity, quantity, time_s, value);
         push(Quantity::AckedBytes, self.total(|s| s.info.bytes_acked) as f64);
+        let delivered = |s: &TcpSocket| u64::from(s.info.delivered) * u64::from(s.info.snd_mss);
+        push(Quantity::DeliveredBytes, self.total(delivered) as f64);
         push(Quantity::Retransmits, self.total(|s| s.info.total_retrans.into()) as f64);
         push(Quantity::CwndSegments, info.snd_cwnd.into());
         if info.snd_ssthresh < INFINITE_SSTHRESH {

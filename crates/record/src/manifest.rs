@@ -53,7 +53,7 @@ pub struct Manifest {
     /// The data-carrying sockets, as the kernel described them while they were in use.
     #[serde(default)]
     pub sockets: Vec<Socket>,
-    /// The offloads in force on each device.
+    /// The offloads that each device offers to the kernel.
     #[serde(default)]
     pub offloads: BTreeMap<String, Vec<String>>,
     /// What the source reports for this way and point.

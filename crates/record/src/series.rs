@@ -158,6 +158,9 @@ quantities! {
     Losses "losses" "segment";
     /// Hop: acknowledged so far.
     AckedBytes "acked_bytes" "byte";
+    /// Hop: delivered so far, in whole segments: acknowledged, also selectively. Unlike the
+    /// acknowledged bytes it does not stand still at a hole and leap when that is filled.
+    DeliveredBytes "delivered_bytes" "byte";
     /// Hop: congestion window.
     CwndSegments "cwnd_segments" "segment";
     /// Hop: slow-start threshold.

@@ -190,7 +190,7 @@
       return { cell, run, repeat, strands };
     });
 
-  const rates = (strand, bin) => strand.bytes.map((bytes) => bytes * 8 / bin);
+  const rates = (strand, bin) => (strand.delivered ?? strand.bytes).map((bytes) => bytes * 8 / bin);
   const totals = (strand) => {
     let sum = 0;
     return [0, ...strand.bytes.map((bytes) => sum += bytes)];

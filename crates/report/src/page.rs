@@ -150,7 +150,7 @@ fn charts(index: usize, group: &Group, panels: &[sweep::Panel]) -> Markup {
         (chart("times"))
         h2 { "Throughput over time" }
         p.note {
-            "Bytes acknowledged on each hop, in the direction of the data, averaged over "
+            "Bytes delivered on each hop (acknowledged, also selectively), in the direction of the data, averaged over "
             (bin_note(group)) "."
         }
         form.controls data-controls=(index) {}

@@ -29,7 +29,13 @@ pub struct Transfer {
 
 impl Run {
     pub fn new(record: Record) -> Self {
-        let Record { manifest, series, summary } = record;
+        let Record { mut manifest, series, summary } = record;
+        // The client has a column of its own, whether it was swept over or not; and that a value is
+        // a variable of the scenario's is no news to a reader.
+        manifest.point.retain(|(key, _)| !(key.starts_with("flow.") && key.ends_with(".client")));
+        for (key, _) in &mut manifest.point {
+            *key = key.strip_prefix("vars.").unwrap_or(key).to_owned();
+        }
         Self { traces: Traces::new(&summary, &series), manifest, summary }
     }
 

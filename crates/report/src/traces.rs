@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The part of a run's series that goes into the page: bytes moved in each bin, for each hop.
 //!
-//! Throughput is a bin's bytes over its width and sequence growth their running sum, so one list
-//! serves both charts. Bins are 0.1 s, or wider where a run would need more than 400 of them.
+//! Sequence growth is the running sum of the bytes acknowledged. Throughput is a bin's bytes over
+//! its width: of the bytes delivered where they were sampled, because acknowledgements leap when a
+//! hole is filled, and a leap is no rate. Bins are 0.1 s, or wider where a run would need more than 400 of them.
 
 use record::{Curve, Entity, FlowSummary, LinkSummary, Quantity, Series, Summary};
 use serde::Serialize;
@@ -26,8 +27,10 @@ pub struct Strand {
     pub label: String,
     /// The client of the flow it belongs to; null for a link.
     pub client: Option<String>,
-    /// Bytes in each bin.
+    /// Bytes in each bin: of a hop, acknowledged ones.
     pub bytes: Vec<u64>,
+    /// Bytes delivered in each bin, where that is known.
+    pub delivered: Option<Vec<u64>>,
 }
 
 impl Traces {
@@ -73,10 +76,13 @@ fn hop_strands(flow: &FlowSummary, series: &Series, bins: &Bins) -> Vec<Strand> 
         let end = hop.bytes.map(|bytes| (flow.end_s, bytes as f64));
         let control = hop.congestion_control.as_ref().map(|name| format!(" ({name})"));
         let control = control.unwrap_or_default();
+        let delivered = series.curve(&entity, Quantity::DeliveredBytes);
+        let delivered = delivered.and_then(|curve| whole(curve, flow.start_s, None));
         Some(Strand {
             label: format!("{} → {}{control}", hop.from, hop.to),
             client: flow.client.clone(),
             bytes: bins.cut(&whole(acked, flow.start_s, end)?),
+            delivered: delivered.map(|curve| bins.cut(&curve)),
         })
     };
     flow.hops.iter().filter_map(strand).collect()
@@ -89,6 +95,7 @@ fn flow_strand(flow: &FlowSummary, series: &Series, bins: &Bins) -> Option<Stran
         label: flow.name.clone(),
         client: flow.client.clone(),
         bytes: bins.cut(&whole(received, flow.start_s, end)?),
+        delivered: None,
     })
 }
 
@@ -128,7 +135,12 @@ fn link_strand(link: &LinkSummary, series: &Series, bins: &Bins) -> Option<Stran
         bytes += bps * width / 8.0;
     }
     total.push(rates.time_s.last()? + width, bytes);
-    Some(Strand { label: link.name.clone(), client: None, bytes: bins.cut(&total) })
+    Some(Strand {
+        label: link.name.clone(),
+        client: None,
+        bytes: bins.cut(&total),
+        delivered: None,
+    })
 }
 
 #[cfg(test)]
