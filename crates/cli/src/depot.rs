@@ -2,7 +2,7 @@
 //! `longhaul depot`: arguments over a configuration file over defaults.
 
 use crate::failure::Failure;
-use ::depot::{Config, Error, RelayMode, TuneError, UpstreamRule};
+use ::depot::{Config, Error, Hop, RelayMode, TuneError, UpstreamRule};
 use clap::Args;
 use ipnet::IpNet;
 use std::{net::SocketAddr, path::PathBuf};
@@ -28,6 +28,9 @@ pub struct DepotArgs {
     /// Where the depot may connect or lead clients to: host:port, network:port, or * as the port
     #[arg(long, value_name = "HOST:PORT")]
     allow_upstream: Vec<UpstreamRule>,
+    /// Congestion control, and buffers, for connections with peers in a network; may be repeated
+    #[arg(long, value_name = "NET=CC[,sndbuf=SIZE][,rcvbuf=SIZE]")]
+    hop: Vec<Hop>,
     /// Let it connect to loopback, link-local and its own addresses
     #[arg(long)]
     allow_local: bool,
@@ -81,6 +84,7 @@ fn config(args: DepotArgs) -> Result<Config, Failure> {
     config.relay = args.relay.unwrap_or(config.relay);
     config.allow.clients.extend(args.allow_client);
     config.allow.upstreams.extend(args.allow_upstream);
+    config.hops.extend(args.hop);
     config.allow.local |= args.allow_local;
     Ok(config)
 }

@@ -5,8 +5,11 @@ use crate::admission::UpstreamRule;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use session::{DEPOT_PORT, DepotId, DepotIdError};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use units::{Bytes, Duration};
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    str::FromStr,
+};
+use units::{Bytes, Duration, ParseError};
 
 /// All settings. The default listens on port 3880 and relays for nobody.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -64,11 +67,14 @@ pub struct Timeouts {
     pub request_head: Duration,
     /// For the next hop to send its whole response head.
     pub response_head: Duration,
-    /// Without a byte moving.
+    /// For the next hop to send a byte.
     pub idle: Duration,
-    /// The same, once the client has closed its sending side: it may be gone.
+    /// For the client to take a byte. Longer than `idle`: it may be a depot whose own reader is
+    /// slow, and which takes nothing until that one has taken a pipe's worth.
+    pub client_idle: Duration,
+    /// As `idle`, once the client has closed its sending side: it may be gone.
     pub half_closed: Duration,
-    /// `TCP_USER_TIMEOUT`: sent data unacknowledged, or a reader that takes nothing at all.
+    /// For the peer's system to acknowledge what was sent to it.
     pub tcp_user: Duration,
     /// For transfers to finish once the depot is told to stop.
     pub drain: Duration,
@@ -173,27 +179,9 @@ impl Config {
         if let Some(i) = (1..peers.len()).find(|i| peers[..*i].contains(&peers[*i])) {
             return Err(ConfigError::HopTwice(peers[i]));
         }
-        let ranges = [
-            ("limits.connections", self.limits.connections as u64, 1, 1_000_000, "1 to 1000000"),
-            ("limits.per_client", self.limits.per_client as u64, 1, 1_000_000, "1 to 1000000"),
-            ("limits.head", self.limits.head.get(), 1 << 10, 1 << 20, "1KB to 1MB"),
-            ("limits.pipe", self.limits.pipe.get(), 1 << 16, 1 << 24, "64KB to 16MB"),
-        ];
-        for (key, value, least, most, expected) in ranges {
-            if !(least..=most).contains(&value) {
-                return Err(ConfigError::Range { key, value: value.to_string(), expected });
-            }
-        }
-        for hop in &self.hops {
-            for (key, size) in [("hop.sndbuf", hop.sndbuf), ("hop.rcvbuf", hop.rcvbuf)] {
-                // The kernel keeps twice the size in a signed 32-bit number.
-                if let Some(size) = size.filter(|s| !(1 << 12..=1 << 30).contains(&s.get())) {
-                    let value = size.to_string();
-                    return Err(ConfigError::Range { key, value, expected: "4KB to 1GB" });
-                }
-            }
-        }
-        Ok(())
+        self.timeouts.check()?;
+        self.limits.check()?;
+        self.hops.iter().try_for_each(Hop::check)
     }
 
     /// The settings for connections with `peer`: those of the narrowest network that holds it.
@@ -203,6 +191,89 @@ impl Config {
             .iter()
             .filter(|hop| hop.peer.contains(&peer))
             .max_by_key(|hop| hop.peer.prefix_len())
+    }
+}
+
+impl Timeouts {
+    fn check(&self) -> Result<(), ConfigError> {
+        let range = Duration::from_millis(1)..=Duration::from_secs(24 * 3600);
+        for (key, time) in [
+            ("timeouts.connect", self.connect),
+            ("timeouts.request_head", self.request_head),
+            ("timeouts.response_head", self.response_head),
+            ("timeouts.idle", self.idle),
+            ("timeouts.client_idle", self.client_idle),
+            ("timeouts.half_closed", self.half_closed),
+            ("timeouts.tcp_user", self.tcp_user),
+            ("timeouts.drain", self.drain),
+        ] {
+            if !range.contains(&time) {
+                return Err(ConfigError::range(key, &time, "1ms to 24h"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Limits {
+    fn check(&self) -> Result<(), ConfigError> {
+        for (key, value, range, expected) in [
+            ("limits.connections", self.connections as u64, 1..=1_000_000, "1 to 1000000"),
+            ("limits.per_client", self.per_client as u64, 1..=1_000_000, "1 to 1000000"),
+            ("limits.head", self.head.get(), 1 << 10..=1 << 20, "1KB to 1MB"),
+            ("limits.pipe", self.pipe.get(), 1 << 16..=1 << 24, "64KB to 16MB"),
+        ] {
+            if !range.contains(&value) {
+                return Err(ConfigError::range(key, &value, expected));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Hop {
+    fn check(&self) -> Result<(), ConfigError> {
+        for (key, size) in [("hop.sndbuf", self.sndbuf), ("hop.rcvbuf", self.rcvbuf)] {
+            // The kernel keeps twice the size in a signed 32-bit number.
+            if let Some(size) = size.filter(|s| !(1 << 12..=1 << 30).contains(&s.get())) {
+                return Err(ConfigError::range(key, &size, "4KB to 1GB"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Hop {
+    type Err = String;
+    /// Reads `NET=CC[,sndbuf=SIZE][,rcvbuf=SIZE]`, a hop in one word.
+    fn from_str(text: &str) -> Result<Self, String> {
+        const EXPECTED: &str = "expected NET=CC[,sndbuf=SIZE][,rcvbuf=SIZE], \
+                                as in 203.0.113.7/32=bbr,sndbuf=32MB";
+        let (peer, settings) = text.split_once('=').ok_or(EXPECTED)?;
+        let peer = peer.parse().map_err(|_| format!("{peer:?} is no network: {EXPECTED}"))?;
+        let mut settings = settings.split(',');
+        let congestion = settings.next().filter(|cc| !cc.is_empty()).ok_or(EXPECTED)?;
+        let mut hop =
+            Self { peer, congestion: Some(congestion.to_owned()), sndbuf: None, rcvbuf: None };
+        for setting in settings {
+            let (size, value) = match setting.split_once('=') {
+                Some(("sndbuf", value)) => (&mut hop.sndbuf, value),
+                Some(("rcvbuf", value)) => (&mut hop.rcvbuf, value),
+                _ => return Err(format!("{setting:?} is no setting of a hop: {EXPECTED}")),
+            };
+            let value =
+                value.parse().map_err(|error: ParseError| format!("{error}: {EXPECTED}"))?;
+            if size.replace(value).is_some() {
+                return Err(format!("{setting:?} is given twice: {EXPECTED}"));
+            }
+        }
+        Ok(hop)
+    }
+}
+
+impl ConfigError {
+    fn range(key: &'static str, value: &impl ToString, expected: &'static str) -> Self {
+        Self::Range { key, value: value.to_string(), expected }
     }
 }
 
@@ -228,6 +299,7 @@ impl Default for Timeouts {
             request_head: Duration::from_secs(10),
             response_head: Duration::from_secs(30),
             idle: Duration::from_secs(60),
+            client_idle: Duration::from_secs(600),
             half_closed: Duration::from_secs(10),
             tcp_user: Duration::from_secs(60),
             drain: Duration::from_secs(30),
@@ -323,6 +395,9 @@ mod tests {
             ("[allow]\nupstreams = [\"10.0.0.0/8\"]", "host:port"),
             ("[timeouts]\nidle = \"5\"", "a time with its unit"),
             ("[timeouts]\nidle = \"-5s\"", "a time with its unit"),
+            ("[timeouts]\ndrain = \"0s\"", "`timeouts.drain` is 0s: expected 1ms to 24h"),
+            ("[timeouts]\ntcp_user = \"25h\"", "`timeouts.tcp_user` is 90000s"),
+            ("[timeouts]\nclient_idle = \"999us\"", "`timeouts.client_idle` is 999us"),
             ("[limits]\nhead = \"10 furlongs\"", "a size in bytes"),
             ("[limits]\nhead = \"1B\"", "1KB to 1MB"),
             ("[limits]\nconnections = 0", "limits.connections"),
@@ -334,6 +409,29 @@ mod tests {
         ] {
             let error = Config::from_toml(text, "depot.toml").expect_err(text).to_string();
             assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_hop_in_one_word_is_a_hop() {
+        let words = ["203.0.113.7/32=bbr", "2001:db8::/32=reno,rcvbuf=1MB,sndbuf=64KB"];
+        let hops = words.map(|word| word.parse().unwrap()).into();
+        let table = "[[hop]]\npeer = \"203.0.113.7/32\"\ncongestion = \"bbr\"\n[[hop]]\n\
+                     peer = \"2001:db8::/32\"\ncongestion = \"reno\"\nsndbuf = \"64KB\"\nrcvbuf = \"1MB\"";
+        let config = Config { hops, ..Config::default() };
+        assert_eq!(config, Config::from_toml(table, "x").unwrap());
+        for word in [
+            "",
+            "bbr",
+            "10.0.0.0/8=",
+            "10.0.0.0/33=bbr",
+            "10.0.0.0/8=bbr,sndbuf",
+            "10.0.0.0/8=bbr,sndbuf=1 furlong",
+            "10.0.0.0/8=bbr,colour=1MB",
+            "10.0.0.0/8=bbr,sndbuf=1MB,sndbuf=1MB",
+        ] {
+            let error = word.parse::<Hop>().expect_err(word);
+            assert!(error.contains("expected"), "{word}: {error}");
         }
     }
 }

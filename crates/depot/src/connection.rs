@@ -26,8 +26,9 @@ const ANSWER_TIME: Duration = Duration::from_secs(5);
 /// Serves one accepted connection to its end.
 pub(crate) async fn serve(mut client: TcpStream, peer: SocketAddr, shared: &Shared) {
     let mut entry = Entry::new(peer);
-    if let Err(error) = tune::apply(&client, peer.ip(), &shared.config) {
-        return entry.abandoned(&error);
+    if let Err(error) = tune::accepted(&client, peer.ip(), &shared.config) {
+        let fault = Fault::internal(format!("cannot set up the client's connection: {error}"));
+        return refuse(client, entry, &fault, true, shared).await;
     }
     let request = match read_request(&client, shared).await {
         Ok(request) => request,
@@ -36,10 +37,10 @@ pub(crate) async fn serve(mut client: TcpStream, peer: SocketAddr, shared: &Shar
     };
     entry.target.clone_from(&request.target);
     let with_body = request.method == Method::Get;
-    match plan(&request, peer, shared) {
+    match plan(&request, shared) {
         Err(fault) => refuse(client, entry, &fault, with_body, shared).await,
         Ok(Step::Lead(to)) => {
-            answer(&mut client, &redirect(&to, request.method)).await;
+            answer(&mut client, &redirect(&to, request.method), shared).await;
             entry.led(&to.depot.to_string());
         }
         Ok(Step::Fetch(fetch)) => {
@@ -49,16 +50,15 @@ pub(crate) async fn serve(mut client: TcpStream, peer: SocketAddr, shared: &Shar
     }
 }
 
-/// Answers a connection that is one too many, without letting it in.
-pub(crate) async fn turn_away(
-    client: TcpStream,
-    peer: SocketAddr,
-    reason: String,
-    shared: &Shared,
-) {
-    let fault =
-        Fault::new(StatusCode::SERVICE_UNAVAILABLE, ProxyError::ConnectionLimitReached, reason);
-    refuse(client, Entry::new(peer), &fault, true, shared).await;
+/// Answers a connection without letting it in.
+pub(crate) async fn turn_away(client: TcpStream, peer: SocketAddr, fault: &Fault, shared: &Shared) {
+    refuse(client, Entry::new(peer), fault, true, shared).await;
+}
+
+/// What whoever has not asked by then is told: to ask elsewhere.
+pub(crate) fn stopping() -> Fault {
+    let reason = "this depot is being stopped";
+    Fault::new(StatusCode::SERVICE_UNAVAILABLE, ProxyError::HttpRequestError, reason)
 }
 
 /// The request, or the fault to answer, or nothing where nobody waits for an answer.
@@ -72,11 +72,7 @@ async fn read_request(client: &TcpStream, shared: &Shared) -> Result<RequestHead
     let result = tokio::select! {
         biased;
         result = read => result,
-        // Whoever has not asked by now asks elsewhere.
-        () = shared.stopping() => return Err(fault(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "this depot is being stopped".to_owned(),
-        )),
+        () = shared.stopping() => return Err(Some(stopping())),
     };
     match result {
         Ok(Ok(request)) => Ok(request),
@@ -94,10 +90,11 @@ async fn read_request(client: &TcpStream, shared: &Shared) -> Result<RequestHead
 }
 
 /// What to do with a request, if the rules let the depot do it.
-fn plan(request: &RequestHead, peer: SocketAddr, shared: &Shared) -> Result<Step, Fault> {
-    let denied = |reason| Fault::new(StatusCode::FORBIDDEN, ProxyError::HttpRequestDenied, reason);
-    if !shared.config.allow.client(peer.ip()) {
-        return Err(denied(format!("this depot is not open for clients from {}", peer.ip())));
+fn plan(request: &RequestHead, shared: &Shared) -> Result<Step, Fault> {
+    // Browsers ask this of every host whose pages they show.
+    if request.target == "/favicon.ico" {
+        let (status, error) = (StatusCode::NOT_FOUND, ProxyError::HttpRequestError);
+        return Err(Fault::new(status, error, "not a route: a depot has no icon"));
     }
     let route: Route = request
         .target
@@ -108,9 +105,11 @@ fn plan(request: &RequestHead, peer: SocketAddr, shared: &Shared) -> Result<Step
     if let Step::Lead(Redirect { depot, .. }) = &step
         && shared.config.allow.upstream(depot) != Verdict::Listed
     {
-        return Err(denied(format!(
-            "this depot does not lead clients to {depot}: it is not listed"
-        )));
+        return Err(Fault::new(
+            StatusCode::FORBIDDEN,
+            ProxyError::HttpRequestDenied,
+            format!("this depot does not lead clients to {depot}: it is not listed"),
+        ));
     }
     Ok(step)
 }
@@ -186,7 +185,7 @@ async fn pass_back(
         client.write_all(head).await?;
         client.write_all(first).await
     };
-    match timeout(timeouts.idle.into(), sent).await {
+    match timeout(timeouts.client_idle.into(), sent).await {
         Ok(Ok(())) => entry.bytes = first.len() as u64,
         Ok(Err(error)) => return (End::ClientGone(error), "none"),
         Err(_) => return (End::ClientStalled, "none"),
@@ -203,7 +202,7 @@ async fn pass_back(
     }
     if matches!(end, End::Complete) {
         relay::reset_on_close(client, false);
-        end = relay::close(client, &mut watch, timeouts.idle.into()).await;
+        end = relay::close(client, &mut watch, timeouts).await;
     }
     (end, mode)
 }
@@ -231,15 +230,15 @@ async fn refuse(
     shared: &Shared,
 ) {
     entry.refused(fault);
-    answer(&mut client, &fault.answer(&shared.id, with_body)).await;
+    answer(&mut client, &fault.answer(&shared.id, with_body), shared).await;
 }
 
 /// Sends an answer of the depot's own and closes. How that goes is the client's affair.
-async fn answer(client: &mut TcpStream, bytes: &[u8]) {
+async fn answer(client: &mut TcpStream, bytes: &[u8], shared: &Shared) {
     let sent = async {
         client.write_all(bytes).await?;
         let mut watch = Watch::new(client);
-        relay::close(client, &mut watch, ANSWER_TIME).await;
+        relay::close(client, &mut watch, &shared.config.timeouts).await;
         io::Result::Ok(())
     };
     let _ = timeout(ANSWER_TIME, sent).await;

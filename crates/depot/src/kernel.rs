@@ -4,6 +4,7 @@
 use std::{
     io, mem,
     os::fd::{AsFd, AsRawFd},
+    time::Duration,
 };
 
 /// What TCP knows of a connection.
@@ -13,6 +14,8 @@ pub(crate) struct TcpInfo {
     pub rtt_us: u32,
     /// Segments sent again since the connection began.
     pub retransmits: u32,
+    /// How long ago the peer last acknowledged anything, while bytes are being sent again; else 0.
+    pub unanswered: Duration,
 }
 
 /// Asks for `TCP_INFO`.
@@ -32,7 +35,13 @@ pub(crate) fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
         )
     };
     if result == 0 {
-        Ok(TcpInfo { rtt_us: info.tcpi_rtt, retransmits: info.tcpi_total_retrans })
+        // Without bytes under way the last acknowledgement may be old: there was nothing to answer.
+        let unanswered_ms = if info.tcpi_retransmits > 0 { info.tcpi_last_ack_recv } else { 0 };
+        Ok(TcpInfo {
+            rtt_us: info.tcpi_rtt,
+            retransmits: info.tcpi_total_retrans,
+            unanswered: Duration::from_millis(unanswered_ms.into()),
+        })
     } else {
         Err(io::Error::last_os_error())
     }

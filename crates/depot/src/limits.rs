@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! How many connections are open, in all and from each client address.
+//! How many connections are open, in all and from each client.
+//!
+//! A client is an IPv4 address, or the /64 of an IPv6 one: every host has that many addresses of
+//! its own, so that a limit on each of them would be none.
 
 use crate::config::Limits;
 use std::{
     collections::HashMap,
-    net::IpAddr,
+    net::{IpAddr, Ipv6Addr},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -37,7 +40,7 @@ impl Gate {
 
     /// A place for a connection from `client`, or which limit it would break.
     pub(crate) fn enter(self: &Arc<Self>, client: IpAddr) -> Result<Place, String> {
-        let client = client.to_canonical();
+        let client = counted_as(client);
         let mut open = self.open();
         if open.total >= self.connections {
             return Err(format!("{} connections are open, the most allowed", open.total));
@@ -54,6 +57,14 @@ impl Gate {
     /// Counting cannot leave the numbers half-changed, so a panic elsewhere does not spoil them.
     fn open(&self) -> std::sync::MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The address under which a client's connections are counted.
+fn counted_as(client: IpAddr) -> IpAddr {
+    match client.to_canonical() {
+        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
+        v4 @ IpAddr::V4(_) => v4,
     }
 }
 
@@ -86,5 +97,14 @@ mod tests {
         drop(first);
         let _again = gate.enter(b).unwrap();
         assert_eq!(gate.open().by_client.len(), 2);
+    }
+
+    #[test]
+    fn the_addresses_of_one_ipv6_host_are_one_client() {
+        let gate = Gate::new(&Limits { per_client: 1, ..Limits::default() });
+        let enter = |ip: &str| gate.enter(ip.parse().unwrap());
+        let _held = enter("2001:db8:0:1::1").unwrap();
+        assert!(enter("2001:db8:0:1:ffff::2").is_err());
+        assert!(enter("2001:db8:0:2::1").is_ok());
     }
 }

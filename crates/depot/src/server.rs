@@ -7,7 +7,11 @@ use crate::{
     limits::Gate,
     tune::{self, TuneError},
 };
-use session::{DepotId, DepotIdError};
+use http::StatusCode;
+use session::{
+    DepotId, DepotIdError,
+    message::{Fault, ProxyError},
+};
 use socket2::{Domain, Socket, Type};
 use std::{
     io,
@@ -16,14 +20,14 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    net::TcpListener,
+    net::{TcpListener, TcpStream},
     signal::unix::{SignalKind, signal},
     sync::{Semaphore, mpsc, watch},
 };
 
 /// Pending connections that the kernel keeps for each listener.
 const BACKLOG: i32 = 1024;
-/// How many connections over a limit are told so at a time; further ones are just closed.
+/// How many that are not let in are told why at a time; further ones are just closed.
 const TURNED_AWAY: usize = 64;
 
 /// Why a depot does not start or go on. The fault is with the configuration or the host.
@@ -139,18 +143,16 @@ impl Depot {
         let addresses: Vec<String> = self.addresses().iter().map(ToString::to_string).collect();
         let drain = Duration::from(self.shared.config.timeouts.drain);
         let (alive, mut all_done) = mpsc::channel::<()>(1);
-        let gate = Gate::new(&self.shared.config.limits);
-        let refusals = Arc::new(Semaphore::new(TURNED_AWAY));
+        let door = Door {
+            shared: Arc::clone(&self.shared),
+            gate: Gate::new(&self.shared.config.limits),
+            refusals: Arc::new(Semaphore::new(TURNED_AWAY)),
+            alive,
+        };
         for listener in self.listeners {
-            tokio::spawn(accept(
-                listener,
-                Arc::clone(&self.shared),
-                Arc::clone(&gate),
-                Arc::clone(&refusals),
-                alive.clone(),
-            ));
+            tokio::spawn(door.clone().keep(listener));
         }
-        drop(alive);
+        drop(door);
         tracing::info!(
             id = self.shared.id.as_str(),
             listen = addresses.join(","),
@@ -170,44 +172,81 @@ impl Depot {
     }
 }
 
-/// Accepts connections until the depot stops.
-async fn accept(
-    listener: TcpListener,
+/// What stands between a listener and the connections that it accepts.
+#[derive(Debug, Clone)]
+struct Door {
     shared: Arc<Shared>,
     gate: Arc<Gate>,
+    /// Permits to be told why one is not let in.
     refusals: Arc<Semaphore>,
+    /// Held for as long as a listener or connection is there.
     alive: mpsc::Sender<()>,
-) {
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = shared.stopping() => return,
-        };
-        let (client, peer) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                // Out of files or memory: the connection stays queued, so asking again at once
-                // would only spin.
-                tracing::warn!(%error, "cannot accept a connection");
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                continue;
+}
+
+impl Door {
+    /// Accepts connections until the depot stops.
+    async fn keep(self, listener: TcpListener) {
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = self.shared.stopping() => break,
+            };
+            match accepted {
+                Ok((client, peer)) => self.admit(client, peer),
+                Err(error) => {
+                    // Out of files or memory: the connection stays queued, so asking again at once
+                    // would only spin.
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
             }
-        };
+        }
+        self.shut(listener);
+    }
+
+    /// Serves a connection, or turns it away: strangers before they take up a place.
+    fn admit(&self, client: TcpStream, peer: SocketAddr) {
         let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
-        let (shared, alive) = (Arc::clone(&shared), alive.clone());
-        match gate.enter(peer.ip()) {
-            Ok(place) => tokio::spawn(async move {
-                connection::serve(client, peer, &shared).await;
-                drop((place, alive));
-            }),
-            Err(reason) => {
-                let Ok(permit) = Arc::clone(&refusals).try_acquire_owned() else { continue };
+        if !self.shared.config.allow.client(peer.ip()) {
+            let reason = format!("this depot is not open for clients from {}", peer.ip());
+            let (status, error) = (StatusCode::FORBIDDEN, ProxyError::HttpRequestDenied);
+            return self.turn_away(client, peer, Fault::new(status, error, reason));
+        }
+        match self.gate.enter(peer.ip()) {
+            Ok(place) => {
+                let (shared, alive) = (Arc::clone(&self.shared), self.alive.clone());
                 tokio::spawn(async move {
-                    connection::turn_away(client, peer, reason, &shared).await;
-                    drop((permit, alive));
-                })
+                    connection::serve(client, peer, &shared).await;
+                    drop((place, alive));
+                });
             }
-        };
+            Err(reason) => {
+                let status = StatusCode::SERVICE_UNAVAILABLE;
+                let fault = Fault::new(status, ProxyError::ConnectionLimitReached, reason);
+                self.turn_away(client, peer, fault);
+            }
+        }
+    }
+
+    fn turn_away(&self, client: TcpStream, peer: SocketAddr, fault: Fault) {
+        let Ok(permit) = Arc::clone(&self.refusals).try_acquire_owned() else { return };
+        let (shared, alive) = (Arc::clone(&self.shared), self.alive.clone());
+        tokio::spawn(async move {
+            connection::turn_away(client, peer, &fault, &shared).await;
+            drop((permit, alive));
+        });
+    }
+
+    /// Closes the listener. Connections that the kernel has taken already would be reset with it,
+    /// so they are told first.
+    fn shut(&self, listener: TcpListener) {
+        let Ok(listener) = listener.into_std() else { return };
+        for (client, peer) in std::iter::from_fn(|| listener.accept().ok()).take(BACKLOG as usize) {
+            let client = client.set_nonblocking(true).and_then(|()| TcpStream::from_std(client));
+            if let Ok(client) = client {
+                self.turn_away(client, peer, connection::stopping());
+            }
+        }
     }
 }
 

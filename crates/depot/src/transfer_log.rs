@@ -2,6 +2,7 @@
 //! One line for each request: who asked for what, and how it ended.
 
 use crate::{relay::End, tune::InForce};
+use http::StatusCode;
 use session::message::{Fault, Framing};
 use std::{net::SocketAddr, time::Instant};
 use tokio::net::TcpStream;
@@ -48,15 +49,22 @@ impl Entry {
     /// The request was refused, or could not be passed on.
     pub(crate) fn refused(mut self, fault: &Fault) {
         self.written = true;
-        tracing::warn!(
-            client = %self.client,
-            upstream = self.upstream,
-            target = self.target,
-            status = fault.status.as_u16(),
-            error = fault.error.token(),
-            seconds = self.seconds(),
-            "refused: {fault}"
-        );
+        /// The line is the same at both levels; the level is part of a macro's name.
+        macro_rules! line {
+            ($level:ident) => {
+                tracing::$level!(
+                    client = %self.client,
+                    upstream = self.upstream,
+                    target = self.target,
+                    status = fault.status.as_u16(),
+                    error = fault.error.token(),
+                    seconds = self.seconds(),
+                    "refused: {fault}"
+                )
+            };
+        }
+        // What browsers ask for unasked is nobody's mistake.
+        if fault.status == StatusCode::NOT_FOUND { line!(debug) } else { line!(warn) }
     }
 
     /// The client went away before it was answered.
@@ -115,7 +123,11 @@ impl Entry {
             _ => format!("after {} bytes", self.bytes),
         };
         match end {
-            End::Complete => "complete".to_owned(),
+            End::Complete => match self.framing {
+                Framing::Empty | Framing::Length(_) => "complete".to_owned(),
+                // Whether that was all of it, only the client sees.
+                Framing::Chunked | Framing::UntilClose => "ended".to_owned(),
+            },
             End::ClientGone(error) => format!("client gone {so_far}: {error}"),
             End::ClientStalled => format!("client stalled {so_far}"),
             End::UpstreamCutOff => format!("upstream cut off {so_far}"),

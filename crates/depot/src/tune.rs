@@ -10,7 +10,11 @@ use crate::{
     kernel,
 };
 use rustix::{io::Errno, net::sockopt};
-use std::{io, net::IpAddr, os::fd::AsFd};
+use std::{
+    io,
+    net::IpAddr,
+    os::fd::{AsFd, BorrowedFd},
+};
 use units::{Bytes, Duration};
 
 /// Why a hop's settings cannot be had on this host.
@@ -74,12 +78,33 @@ pub(crate) fn check(hops: &[Hop]) -> Result<(), TuneError> {
     Ok(())
 }
 
-/// Applies the settings for `peer` to a socket: accepted, or not yet connected.
-pub(crate) fn apply(socket: impl AsFd, peer: IpAddr, config: &Config) -> io::Result<()> {
+/// Applies the settings for `client`, on the side where bodies are sent.
+pub(crate) fn accepted(socket: impl AsFd, client: IpAddr, config: &Config) -> io::Result<()> {
     let socket = socket.as_fd();
+    // Linux counts a closed window as unacknowledged bytes, so that this would also end a slow
+    // reader. `relay` tells these apart, and the kernel only stands by in case it cannot.
+    apply(socket, client, config, config.timeouts.client_idle.saturating_mul(2))?;
+    // Room shows, and the next hop is read from, whenever half of this has been sent, not only
+    // when a third of a large send buffer is free. A depot before this one would see a closed
+    // window for as long as that takes, and take its own client, which is this depot, for stalled.
+    let unsent = u32::try_from(config.limits.pipe.get()).unwrap_or(u32::MAX);
+    socket2::SockRef::from(&socket).set_tcp_notsent_lowat(unsent)
+}
+
+/// Applies the settings for `upstream`, to a socket that is not yet connected.
+pub(crate) fn connecting(socket: impl AsFd, upstream: IpAddr, config: &Config) -> io::Result<()> {
+    apply(socket.as_fd(), upstream, config, config.timeouts.tcp_user)
+}
+
+fn apply(
+    socket: BorrowedFd<'_>,
+    peer: IpAddr,
+    config: &Config,
+    user_timeout: Duration,
+) -> io::Result<()> {
     // A relay has nothing to gain from waiting for more bytes before it sends some.
     sockopt::set_tcp_nodelay(socket, true)?;
-    sockopt::set_tcp_user_timeout(socket, millis(config.timeouts.tcp_user))?;
+    sockopt::set_tcp_user_timeout(socket, millis(user_timeout))?;
     let Some(hop) = config.hop(peer) else { return Ok(()) };
     if let Some(name) = &hop.congestion {
         sockopt::set_tcp_congestion(socket, name)?;
@@ -155,10 +180,10 @@ mod tests {
         check(&config.hops).unwrap();
         let socket = TcpListener::bind("127.0.0.1:0").unwrap();
         let before = InForce::read(&socket);
-        apply(&socket, "192.0.2.1".parse().unwrap(), &config).unwrap();
+        accepted(&socket, "192.0.2.1".parse().unwrap(), &config).unwrap();
         let other = InForce::read(&socket);
         assert_eq!(other.sndbuf_bytes, before.sndbuf_bytes);
-        apply(&socket, "10.1.1.1".parse().unwrap(), &config).unwrap();
+        connecting(&socket, "10.1.1.1".parse().unwrap(), &config).unwrap();
         let set = InForce::read(&socket);
         assert_eq!(set.congestion, "reno");
         assert_eq!((set.sndbuf_bytes, set.rcvbuf_bytes), (128 << 10, 64 << 10));

@@ -21,7 +21,8 @@ use tokio::{
 
 /// Connects to the next hop within the time for it.
 ///
-/// The fault says why not: 403 where the rules forbid it, 502 and 504 where it cannot be reached.
+/// The fault says why not: 403 where the rules forbid it, 502 where it cannot be reached, 500
+/// where this host has no socket for it.
 pub(crate) async fn connect(fetch: &Fetch, config: &Config) -> Result<TcpStream, Fault> {
     let next = &fetch.next;
     if fetch.origin.as_ref().is_some_and(|origin| origin.scheme() == Scheme::Https) {
@@ -38,7 +39,7 @@ pub(crate) async fn connect(fetch: &Fetch, config: &Config) -> Result<TcpStream,
     let deadline = Instant::now() + Duration::from(config.timeouts.connect);
     let resolved = timeout_at(deadline, resolve(next)).await.map_err(|_| {
         let reason = format!("the name of {next} could not be resolved in time");
-        Fault::new(StatusCode::GATEWAY_TIMEOUT, ProxyError::DnsTimeout, reason)
+        Fault::new(StatusCode::BAD_GATEWAY, ProxyError::DnsTimeout, reason)
     })??;
     let addresses = config
         .allow
@@ -49,10 +50,11 @@ pub(crate) async fn connect(fetch: &Fetch, config: &Config) -> Result<TcpStream,
     for (tried, address) in addresses.iter().enumerate() {
         // An address that does not answer must leave time for the others.
         let share = (deadline - Instant::now()) / (addresses.len() - tried) as u32;
-        let attempt = timeout(share, connect_to(*address, config)).await;
-        match attempt.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+        let attempt = timeout(share, connect_to(next, *address, config)).await;
+        let late = |_| Err(unreachable(next, *address, &io::ErrorKind::TimedOut.into()));
+        match attempt.unwrap_or_else(late) {
             Ok(stream) => return Ok(stream),
-            Err(error) => fault = Some(unreachable(next, *address, &error)),
+            Err(why) => fault = Some(why),
         }
     }
     Err(fault.unwrap_or_else(|| not_open(next, "it has no address")))
@@ -80,41 +82,45 @@ async fn resolve(next: &Authority) -> Result<Vec<SocketAddr>, Fault> {
     }
 }
 
-async fn connect_to(address: SocketAddr, config: &Config) -> io::Result<TcpStream> {
-    let socket = match address {
-        SocketAddr::V4(_) => TcpSocket::new_v4()?,
-        SocketAddr::V6(_) => TcpSocket::new_v6()?,
-    };
-    tune::apply(&socket, address.ip(), config)?;
-    let stream = socket.connect(address).await?;
+async fn connect_to(
+    next: &Authority,
+    address: SocketAddr,
+    config: &Config,
+) -> Result<TcpStream, Fault> {
+    let socket = socket_for(address, config).map_err(|error| {
+        Fault::internal(format!("cannot set up a connection to {next} ({address}): {error}"))
+    })?;
+    let connected = socket.connect(address).await;
+    let stream = connected.map_err(|error| unreachable(next, address, &error))?;
     // Given up on the way, it is to be reset: a depot that is asked can tell a reset from a
     // client that has only shut its sending side, and frees its part of the chain at once.
     relay::reset_on_close(&stream, true);
     Ok(stream)
 }
 
+/// A socket with the settings for this peer.
+fn socket_for(address: SocketAddr, config: &Config) -> io::Result<TcpSocket> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    tune::connecting(&socket, address.ip(), config)?;
+    Ok(socket)
+}
+
 /// The next hop cannot be reached, and why.
 fn unreachable(next: &Authority, address: SocketAddr, error: &io::Error) -> Fault {
     use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable, TimedOut};
-    let (status, kind, what) = match error.kind() {
-        ConnectionRefused => (
-            StatusCode::BAD_GATEWAY,
-            ProxyError::ConnectionRefused,
-            "refused the connection".into(),
-        ),
-        TimedOut => {
-            (StatusCode::GATEWAY_TIMEOUT, ProxyError::ConnectionTimeout, "did not answer".into())
+    let (kind, what) = match error.kind() {
+        ConnectionRefused => (ProxyError::ConnectionRefused, "refused the connection".into()),
+        TimedOut => (ProxyError::ConnectionTimeout, "did not take the connection in time".into()),
+        HostUnreachable | NetworkUnreachable => {
+            (ProxyError::DestinationIpUnroutable, format!("cannot be reached: {error}"))
         }
-        HostUnreachable | NetworkUnreachable => (
-            StatusCode::BAD_GATEWAY,
-            ProxyError::DestinationIpUnroutable,
-            format!("cannot be reached: {error}"),
-        ),
-        _ => {
-            (StatusCode::BAD_GATEWAY, ProxyError::ConnectionTerminated, format!("failed: {error}"))
-        }
+        _ => (ProxyError::ConnectionTerminated, format!("failed: {error}")),
     };
-    Fault::new(status, kind, format!("upstream {next} ({address}) {what}"))
+    let reason = format!("upstream {next} ({address}) {what}");
+    Fault::new(StatusCode::BAD_GATEWAY, kind, reason)
 }
 
 /// Sends the request and reads the head of the final answer; what came of its body is left in
@@ -162,4 +168,22 @@ fn no_answer(next: &Authority, error: HeadError) -> Fault {
         HeadError::Io(error) => (ProxyError::ConnectionTerminated, format!("failed: {error}")),
     };
     Fault::new(StatusCode::BAD_GATEWAY, kind, format!("upstream {next} {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use session::{Route, Step};
+
+    #[tokio::test]
+    async fn socket_settings_that_fail_are_the_depots_own_fault() {
+        let text = "allow.local = true\nallow.upstreams = [\"127.0.0.0/8:*\"]\n\
+                    [[hop]]\npeer = \"127.0.0.0/8\"\ncongestion = \"warp\"";
+        let config = Config::from_toml(text, "test").unwrap();
+        let route: Route = "/lh1/fetch/-/http:127.0.0.1:1/".parse().unwrap();
+        let Step::Fetch(fetch) = route.step() else { panic!("a fetch leads nobody") };
+        let fault = connect(&fetch, &config).await.unwrap_err();
+        assert_eq!(fault.status, StatusCode::INTERNAL_SERVER_ERROR);
+        assert_eq!(fault.error, ProxyError::ProxyInternalError);
+    }
 }

@@ -86,8 +86,49 @@ fn a_body_may_last_until_the_origin_closes() {
             "{head}"
         );
         assert_eq!(sha256(&got), sha256(&body), "{mode}");
-        depots.0.await_log(&["complete", "bytes=500000"]);
+        // Whether it was whole, the depot cannot say.
+        let line = depots.0.await_log(&["INFO", "ended", "bytes=500000"]);
+        assert!(!line.contains("complete"), "{line}");
     }
+}
+
+#[test]
+fn errors_of_the_origin_are_relayed_with_their_bodies() {
+    let depots = Pair::new(MODES[0]);
+    for (line, fields, sent) in [
+        ("500 Internal Server Error", "Content-Length: 6\r\n", &b"broken"[..]),
+        ("503 Service Unavailable", "Retry-After: 7\r\nContent-Length: 4\r\n", b"busy"),
+        ("502 Bad Gateway", "Transfer-Encoding: chunked\r\n", b"4\r\nback\r\n0\r\n\r\n"),
+        ("404 Not Found", "", b"until the end"),
+    ] {
+        let answer = [format!("HTTP/1.1 {line}\r\n{fields}\r\n").as_bytes(), sent].concat();
+        let origin = Scripted::answering(answer);
+        let (head, body, end) = get(depots.address(), &depots.route(&origin, "/x"));
+        assert!(head.starts_with(&format!("HTTP/1.1 {line}\r\n")) && end.is_ok(), "{head}");
+        assert!(head.contains(fields), "{head}");
+        assert!(!head.contains("Proxy-Status"), "it is the origin's own: {head}");
+        assert_eq!(body, sent, "{line}");
+        depots.0.await_log(&["INFO", &format!("status={}", &line[..3])]);
+    }
+}
+
+#[test]
+fn over_ipv6() {
+    let body = noise(13, 1_000_000);
+    let depot = Daemon::launch(
+        "depot",
+        "listen = [\"[::1]:0\"]\n[allow]\nclients = [\"::1/128\"]\nupstreams = [\"[::1]:*\"]\nlocal = true",
+    )
+    .unwrap();
+    let bytes = answer("Content-Length: 1000000\r\n", &body);
+    let origin = Scripted::on("[::1]:0", move |mut stream, _| {
+        let _ = stream.write_all(&bytes);
+    });
+    let got = curl(&["-g", "-f", &depot.url(&origin.route("-", "/x"))]);
+    assert!(got.status.success(), "{}", String::from_utf8_lossy(&got.stderr));
+    assert_eq!(sha256(&got.stdout), sha256(&body));
+    let seen = origin.next_head();
+    assert!(seen.contains(&format!("\r\nHost: [::1]:{}\r\n", origin.address.port())), "{seen}");
 }
 
 #[test]
@@ -148,6 +189,28 @@ fn locations_are_made_absolute() {
     let (head, ..) = get(depots.address(), &depots.route(&origin, "/dir/x"));
     let expected = format!("\r\nLocation: http://{}/dir/../y?z\r\n", origin.address);
     assert!(head.contains(&expected), "{head}");
+}
+
+#[test]
+fn redirects_of_the_origin_stay_in_the_chain() {
+    let depots = Pair::new(MODES[0]);
+    let origin = Scripted::new(|mut stream, head| {
+        let moved = head.starts_with("GET /dir/x ");
+        let fields = "Location: y?z\r\nContent-Length: 0\r\n";
+        let answer = if moved {
+            format!("HTTP/1.1 301 Moved\r\n{fields}\r\n").into_bytes()
+        } else {
+            answer("Content-Length: 4\r\n", b"here")
+        };
+        let _ = stream.write_all(&answer);
+    });
+    let got = curl(&["-f", "-L", &depots.url(&origin, "/dir/x")]);
+    assert_eq!(got.stdout, b"here", "{}", String::from_utf8_lossy(&got.stderr));
+    for path in ["/dir/x", "/dir/y?z"] {
+        let seen = origin.next_head();
+        assert!(seen.starts_with(&format!("GET {path} ")), "{seen}");
+        assert!(seen.contains("Via: 1.1 near (longhaul), 1.1 far (longhaul)\r\n"), "{seen}");
+    }
 }
 
 #[test]

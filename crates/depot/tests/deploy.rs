@@ -95,6 +95,9 @@ impl Server {
         let site = dir.path().join("site/a b");
         fs::create_dir_all(&site).unwrap();
         fs::write(site.join("file.bin"), noise(21, 2_000_003)).unwrap();
+        for page in ["index.html", "page.html", "PAGE.HTM", "x.html.gz"] {
+            fs::write(site.join(page), page).unwrap();
+        }
         let recipe = if kind.program == "nginx" { "nginx" } else { "apache" };
         fs::copy(deploy(recipe).join("longhaul.conf"), dir.path().join("longhaul.conf")).unwrap();
         // These servers cannot choose a port themselves; one that was free just now may be taken.
@@ -168,6 +171,20 @@ fn a_site_is_served_through_depots(kind: &Kind) {
         assert!(head.contains("Via: 1.1 far (longhaul), 1.1 near (longhaul)"), "{head}");
         let none = curl(&["-L", "-o", "/dev/null", "-w", "%{http_code}", &server.url("/none")]);
         assert_eq!(none.stdout, b"404");
+        // Files are sent through depots, pages are not; what stands in a query is neither.
+        for (path, code) in [
+            ("/a%20b/", "200"),
+            ("/a%20b/?x", "200"),
+            ("/a%20b/page.html", "200"),
+            ("/a%20b/page.html?x=.bin", "200"),
+            ("/a%20b/PAGE.HTM", "200"),
+            ("/a%20b/x.html.gz", "302"),
+            ("/a%20b/file.bin?/", "302"),
+            ("/a%20b/file.bin?page.html", "302"),
+        ] {
+            let got = curl(&["-o", "/dev/null", "-w", "%{http_code}", &server.url(path)]);
+            assert_eq!(String::from_utf8_lossy(&got.stdout), code, "{path}");
+        }
         // What is no download is the server's own affair.
         let post = curl(&["-o", "/dev/null", "-w", "%{http_code}", "-d", "x", &url]);
         assert_ne!(post.stdout, b"302");

@@ -59,7 +59,8 @@ fn pair(settings: &str) -> [Daemon; 2] {
 }
 
 /// Waits longer than any test does: only a reset can end things sooner.
-const PATIENT: &str = "[timeouts]\nidle = \"1h\"\nhalf_closed = \"1h\"\nresponse_head = \"1h\"";
+const PATIENT: &str =
+    "[timeouts]\nidle = \"1h\"\nclient_idle = \"1h\"\nhalf_closed = \"1h\"\nresponse_head = \"1h\"";
 
 #[test]
 fn a_client_that_resets_frees_the_chain_while_the_origin_is_silent() {
@@ -127,34 +128,56 @@ fn an_origin_that_falls_silent_is_given_up() {
 }
 
 #[test]
-fn a_reader_that_stops_is_given_up_and_a_slow_one_is_not() {
-    // Much more than all buffers between hold, so that the depots wait for the reader.
-    const SIZE: usize = 24 << 20;
-    let depot = Daemon::depot(
-        "relay = \"splice\"\n[timeouts]\nidle = \"1s\"\n[[hop]]\npeer = \"127.0.0.0/8\"\nsndbuf = \"4MB\"\nrcvbuf = \"1MB\"",
-    );
-    let body = noise(4, SIZE);
-    let mut answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {SIZE}\r\n\r\n").into_bytes();
-    answer.extend_from_slice(&body);
-    let origin = Scripted::answering(answer);
-
+fn a_reader_that_stops_is_given_up() {
+    let depot = Daemon::depot(IMPATIENT);
+    let origin = Scripted::answering(large());
     let stopped = ask(&depot, &origin.route("-", "/"));
     depot.await_log(&["WARN", "client stalled at"]);
     drop(stopped);
+}
 
-    // At first so slow that the depot's socket has no room for longer than the idle time.
-    let mut slow = ask(&depot, &origin.route("-", "/"));
+#[test]
+fn a_slow_reader_is_not_given_up() {
+    slow_reader(&[Daemon::depot(IMPATIENT)]);
+}
+
+#[test]
+fn a_slow_reader_is_not_given_up_by_the_depot_behind() {
+    slow_reader(&pair(IMPATIENT));
+}
+
+/// Send buffers so large that much longer than the idle time passes until a third of one is free.
+const IMPATIENT: &str = "[timeouts]\nclient_idle = \"1s\"\n[limits]\npipe = \"64KB\"\n\
+    [[hop]]\npeer = \"127.0.0.0/8\"\nsndbuf = \"4MB\"\nrcvbuf = \"1MB\"";
+
+/// Much more than all buffers between hold, so that the depots wait for the reader.
+const LARGE: usize = 24 << 20;
+
+fn large() -> Vec<u8> {
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {LARGE}\r\n\r\n");
+    [head.into_bytes(), noise(4, LARGE)].concat()
+}
+
+/// Reads through depots (the one nearer the client first) slowly, and then the rest.
+fn slow_reader(depots: &[Daemon]) {
+    const SIZE: usize = LARGE;
+    let body = noise(4, SIZE);
+    let origin = Scripted::answering(large());
+    let chain = depots.get(1).map_or("-".to_owned(), Daemon::authority);
+    let mut slow = ask(&depots[0], &origin.route(&chain, "/"));
     let mut start = vec![0; 4 << 20];
     for part in start.chunks_mut(64 << 10) {
         slow.read_exact(part).unwrap();
-        std::thread::sleep(Duration::from_millis(40));
+        std::thread::sleep(Duration::from_millis(80));
     }
     let mut rest = Vec::new();
     slow.read_to_end(&mut rest).unwrap();
     let all = [start, rest].concat();
     let at = all.len() - SIZE;
     assert_eq!(sha256(&all[at..]), sha256(&body));
-    depot.await_log(&["INFO", "complete", &format!("bytes={SIZE}")]);
+    for depot in depots {
+        depot.await_log(&["INFO", "complete", &format!("bytes={SIZE}")]);
+    }
 }
 
 #[test]
@@ -200,6 +223,23 @@ fn a_depot_told_to_stop_finishes_what_is_under_way() {
     assert_eq!(sha256(&got), sha256(&body));
     assert_eq!(depot.wait().code(), Some(0));
     assert!(depot.log_text().contains("all transfers are finished"), "{}", depot.log_text());
+}
+
+#[test]
+fn connections_not_yet_accepted_when_it_stops_are_told() {
+    let mut depot = Daemon::depot("");
+    // Stopped, it accepts nothing: the kernel alone takes these. Then it learns of them and of
+    // the signal at once.
+    depot.signal(Signal::STOP);
+    let waiting = [(); 8].map(|()| connect(depot.address));
+    depot.signal(Signal::TERM);
+    depot.signal(Signal::CONT);
+    for client in waiting {
+        let (head, _, end) = read_answer(client);
+        assert_eq!(status(&head), 503, "{head}");
+        assert!(end.is_ok(), "{end:?}");
+    }
+    assert_eq!(depot.wait().code(), Some(0));
 }
 
 #[test]

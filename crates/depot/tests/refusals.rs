@@ -4,13 +4,14 @@
 mod common;
 
 use common::{
-    client::{connect, exchange, get, read_answer, status},
+    client::{connect, curl, exchange, get, read_answer, status},
     process::Daemon,
     scripted::Scripted,
 };
+use socket2::{Domain, Socket, Type};
 use std::{
     io::{Read, Write},
-    net::TcpListener,
+    net::{SocketAddr, TcpListener},
 };
 
 /// A port of loopback that nobody listens on.
@@ -36,7 +37,6 @@ fn malformed_routes() {
     let depot = Daemon::depot(OPEN);
     for (route, reason) in [
         ("/", "not a route"),
-        ("/favicon.ico", "not a route"),
         ("/lh2/fetch/-/http:o/", "not a route"),
         ("/lh1/fetch/-/http:o", "origin's path is missing"),
         ("/lh1/fetch/a,a/http:o/", "passes a:3880 twice"),
@@ -49,6 +49,25 @@ fn malformed_routes() {
     }
     let long = format!("/lh1/fetch/-/http:o/{}", "a".repeat(9000));
     refused(&depot, &long, 400, "http_request_error", "8000 are allowed");
+}
+
+#[test]
+fn what_browsers_ask_unasked_is_no_fault() {
+    let depot = Daemon::depot(OPEN);
+    let (head, ..) = get(depot.address, "/favicon.ico");
+    assert_eq!(status(&head), 404, "{head}");
+    refused(&depot, "/favicon.ic", 400, "http_request_error", "not a route");
+    assert!(!depot.log_text().contains("favicon.ico"), "{}", depot.log_text());
+}
+
+#[test]
+fn a_route_writes_no_line_of_the_log() {
+    let depot = Daemon::depot(OPEN);
+    let forged = "/lh1/fetch/d%0a%1b[1mINFO%20complete/http:o/";
+    refused(&depot, forged, 400, "http_request_error", "\\n\\u{1b}[1mINFO complete");
+    for line in depot.log_text().lines() {
+        assert!(!line.starts_with("INFO") && !line.contains('\u{1b}'), "{line:?}");
+    }
 }
 
 #[test]
@@ -97,6 +116,29 @@ fn nobody_is_served_by_default() {
         "http_request_denied",
         "not open for clients from 127.0.0.1",
     );
+}
+
+#[test]
+fn strangers_hold_no_place() {
+    let settings = "id = \"d1\"\n[limits]\nconnections = 1\n[allow]\nclients = [\"127.0.0.2/32\"]";
+    let depot = Daemon::depot(settings);
+    let silent = [(); 3].map(|()| connect(depot.address));
+    let got = curl(&[
+        "--interface",
+        "127.0.0.2",
+        "-o",
+        "/dev/null",
+        "-w",
+        "%{http_code}",
+        &depot.url("/"),
+    ]);
+    assert_eq!(String::from_utf8_lossy(&got.stdout), "400");
+    // Each was answered without having asked, and none was one too many.
+    for stranger in silent {
+        let (head, _, end) = read_answer(stranger);
+        assert_eq!(status(&head), 403, "{head}");
+        assert!(head.contains("http_request_denied") && end.is_ok(), "{head}");
+    }
 }
 
 #[test]
@@ -179,6 +221,19 @@ fn upstreams_that_cannot_be_reached() {
     refused(&depot, "/lh1/fetch/-/https:127.0.0.1/", 502, "tls_protocol_error", "https");
     let chain = format!("/lh1/fetch/127.0.0.1:{}/http:o/", closed_port());
     refused(&depot, &chain, 502, "connection_refused", "refused the connection");
+}
+
+#[test]
+fn an_upstream_that_takes_no_connection() {
+    // Of a listener without a backlog one connection is taken; SYNs after it stay unanswered.
+    let deaf = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    deaf.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    deaf.listen(0).unwrap();
+    let address = deaf.local_addr().unwrap().as_socket().unwrap();
+    let _taken = connect(address);
+    let depot = Daemon::depot(&format!("{OPEN}\n[timeouts]\nconnect = \"300ms\""));
+    let route = format!("/lh1/fetch/-/http:{address}/");
+    refused(&depot, &route, 502, "connection_timeout", "did not take the connection in time");
 }
 
 #[test]

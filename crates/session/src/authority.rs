@@ -30,12 +30,12 @@ pub struct Authority {
 pub enum AuthorityError {
     /// The host is neither a name nor an address.
     #[error(
-        "\"{0}\" is neither a DNS name, an IPv4 address nor an IPv6 address in brackets: \
+        "{0:?} is neither a DNS name, an IPv4 address nor an IPv6 address in brackets: \
          expected host:port, as in depot1.example.org:3880 or [2001:db8::1]:3880"
     )]
     Host(String),
     /// The port is missing or not a number between 1 and 65535.
-    #[error("\"{0}\" has no port between 1 and 65535: expected host:port")]
+    #[error("{0:?} has no port between 1 and 65535: expected host:port")]
     Port(String),
 }
 

@@ -14,7 +14,7 @@ pub struct DepotId(String);
 /// The text is no depot's name. The fault is with who configured it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "\"{0}\" cannot name a depot: expected at most 64 letters, digits, '-', '_' and '.', \
+    "{0:?} cannot name a depot: expected at most 64 letters, digits, '-', '_' and '.', \
      beginning with a letter"
 )]
 pub struct DepotIdError(String);

@@ -35,7 +35,7 @@ pub struct OriginUrl {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OriginError {
     /// Not a scheme that a depot can fetch.
-    #[error("\"{0}\" does not begin with http: or https:")]
+    #[error("{0:?} does not begin with http: or https:")]
     Scheme(String),
     /// The host or port is wrong.
     #[error("the origin's address: {0}")]

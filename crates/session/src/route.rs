@@ -23,7 +23,8 @@ use std::{collections::HashSet, fmt, str::FromStr};
 
 /// What every route begins with.
 pub const PREFIX: &str = "/lh1/";
-/// The largest number of depots on a route. Clients follow at least 20 redirects.
+/// The largest number of depots on a route. curl, wget and browsers follow 20
+/// redirects and more.
 pub const MAX_DEPOTS: usize = 16;
 /// The longest route, in bytes: what RFC 9110 asks every party to take at least.
 pub const MAX_ROUTE_LEN: usize = 8000;
@@ -136,6 +137,19 @@ impl Route {
         match self {
             Self::Lead { origin, .. } | Self::Fetch { origin, .. } => origin,
         }
+    }
+
+    /// The same way to something else.
+    ///
+    /// # Errors
+    /// The route would be too long.
+    pub fn to_origin(&self, origin: OriginUrl) -> Result<Self, RouteError> {
+        let mut route = self.clone();
+        match &mut route {
+            Self::Lead { origin: old, .. } | Self::Fetch { origin: old, .. } => *old = origin,
+        }
+        route.check()?;
+        Ok(route)
     }
 
     /// Holds the route to the limits.

@@ -6,6 +6,8 @@ use longhaul_session::{
     message::{Framing, RequestHead, ResponseHead, request_for, response_for},
 };
 
+const SANDBOX: &str = "Content-Security-Policy: sandbox allow-downloads allow-popups";
+
 fn id() -> DepotId {
     "d1".parse().unwrap()
 }
@@ -76,13 +78,14 @@ fn a_response_loses_what_concerns_the_connection_and_is_signed() {
     let get = "GET /lh1/fetch/d2:3880/http:o/f HTTP/1.1\r\nHost: d\r\n\r\n";
     let response = "HTTP/1.0 206 Partly\r\nContent-Length: 5, 5\r\nETag: \"e\"\r\n\
          Connection: X-Private, Content-Length, Transfer-Encoding\r\nX-Private: 1\r\n\
-         Keep-Alive: 5\r\nSet-Cookie: a=b\r\nLocation: /else\r\nVia: 1.1 d2 (longhaul)\r\n\r\n";
+         Keep-Alive: 5\r\nSet-Cookie: a=b\r\nWWW-Authenticate: Basic\r\nLocation: /else\r\nVia: 1.1 d2 (longhaul)\r\n\r\n";
     assert_eq!(
         sorted(&answered(get, response)),
         [
             "HTTP/1.1 206 Partly",
             "Connection: close",
             "Content-Length: 5",
+            SANDBOX,
             "Etag: \"e\"",
             // Not this depot's to judge: it is not the one that talks to the origin.
             "Location: /else",
@@ -92,8 +95,9 @@ fn a_response_loses_what_concerns_the_connection_and_is_signed() {
 }
 
 #[test]
-fn the_depot_next_to_the_origin_completes_locations_and_shuts_pages_in() {
-    let get = "GET /lh1/fetch/-/http:o.example/dir/f HTTP/1.1\r\nHost: d\r\n\r\n";
+fn the_depot_next_to_the_origin_completes_locations() {
+    let get = "GET /lh1/fetch/-/http:o.example/dir/f HTTP/1.1\r\nHost: d\r\n\
+               Via: 1.1 d0 (longhaul)\r\n\r\n";
     for (given, sent) in [
         ("/x", "http://o.example/x"),
         ("x", "http://o.example/dir/x"),
@@ -102,10 +106,49 @@ fn the_depot_next_to_the_origin_completes_locations_and_shuts_pages_in() {
         let response = format!("HTTP/1.1 302 Found\r\nLocation: {given}\r\n\r\n");
         let head = answered(get, &response);
         assert!(head.contains(&format!("\r\nLocation: {sent}\r\n")), "{head}");
-        assert!(
-            head.contains("\r\nContent-Security-Policy: sandbox allow-downloads\r\n"),
-            "{head}"
-        );
+    }
+}
+
+#[test]
+fn the_depot_that_the_client_asked_keeps_redirects_of_the_origin_in_the_chain() {
+    let fetch = "/lh1/fetch/d2:3880/http:o.example";
+    let lead = "/lh1/lead/-/d1:3880,d2:3880/http:o.example";
+    for way in [fetch, lead] {
+        let get = format!("GET {way}/dir/f HTTP/1.1\r\nHost: d\r\n\r\n");
+        let long = format!("http://o.example/{}", "a".repeat(7999));
+        for (given, sent) in [
+            ("http://o.example/x?y#z", format!("{way}/x?y#z")),
+            ("HTTP://O.example:80", format!("{way}/")),
+            ("https://o.example/x", "https://o.example/x".to_owned()),
+            ("http://o.example:81/x", "http://o.example:81/x".to_owned()),
+            ("http://u@o.example/x", "http://u@o.example/x".to_owned()),
+            ("http://else/x", "http://else/x".to_owned()),
+            (&long, long.clone()),
+        ] {
+            let response = format!("HTTP/1.1 302 Found\r\nLocation: {given}\r\n\r\n");
+            let head = answered(&get, &response);
+            assert!(head.contains(&format!("\r\nLocation: {sent}\r\n")), "{given}: {head}");
+        }
+    }
+}
+
+#[test]
+fn every_depot_shuts_pages_in_and_none_twice() {
+    // A page's own server may be named as a depot, so no depot trusts the next to have done it.
+    let at_origin = "GET /lh1/fetch/-/http:evil/f HTTP/1.1\r\nHost: d\r\n\r\n";
+    let before_depot = "GET /lh1/fetch/evil:80/http:x/ HTTP/1.1\r\nHost: d\r\n\r\n";
+    for request in [at_origin, before_depot] {
+        for (given, lines) in [
+            ("", 1),
+            ("Connection: Content-Security-Policy\r\n", 1),
+            ("Content-Security-Policy: sandbox allow-scripts allow-same-origin\r\n", 2),
+            (&format!("Connection: content-security-policy\r\n{SANDBOX}\r\n"), 1),
+            (&format!("{SANDBOX}\r\n"), 1),
+        ] {
+            let head = answered(request, &format!("HTTP/1.1 200 OK\r\n{given}\r\n"));
+            assert!(head.contains(&format!("\r\n{SANDBOX}\r\n")), "{head}");
+            assert_eq!(head.matches("Content-Security-Policy:").count(), lines, "{head}");
+        }
     }
 }
 

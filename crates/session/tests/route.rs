@@ -138,6 +138,25 @@ fn malformed_routes_are_refused_with_a_reason() {
     assert!(Redirect::new(&depots(&["a", "a"]), Form::Fetch, origin).is_err());
 }
 
+#[test]
+fn no_reason_holds_a_control_character() {
+    for text in [
+        "/lh1/fetch/d%0a1/http:o/",
+        "/lh1/fetch/d%0d%0a:x/http:o/",
+        "/lh1/fetch/d:%0a/http:o/",
+        "/lh1/fetch/%5b%0a%5d:1/http:o/",
+        "/lh1/fetch/-/%0aftp:o/",
+        "/lh1/fetch/-/%1b%0a/",
+        "/lh1/fetch/-/http:o%0a/",
+        "/lh1/fetch/-/http:o:%0a/",
+        "/lh1/lead/d%0a/d/http:o/",
+        "/lh1/lead/d/d%0a/http:o/",
+    ] {
+        let error = text.parse::<Route>().expect_err(text).to_string();
+        assert!(!error.contains(char::is_control), "{text}: {error:?}");
+    }
+}
+
 fn host() -> impl Strategy<Value = Host> {
     prop_oneof![
         "[a-z][a-z0-9-]{0,10}[a-z0-9](\\.[a-z]{2,5}){0,2}".prop_map(Host::Name),
@@ -183,6 +202,15 @@ proptest! {
             // What was read prints to something that reads the same.
             prop_assert_eq!(route.to_string().parse::<Route>(), Ok(route.clone()));
             let _ = route.step();
+        }
+    }
+
+    #[test]
+    fn what_is_refused_is_refused_in_one_line(
+        text in "/lh1/(lead|fetch)/(%0a|%0d|%1b|[a-z:,/%\\[\\]-]){0,30}"
+    ) {
+        if let Err(error) = text.parse::<Route>() {
+            prop_assert!(!error.to_string().contains(char::is_control), "{:?}", error);
         }
     }
 }

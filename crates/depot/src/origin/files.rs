@@ -17,7 +17,11 @@ pub(super) struct Files(ServeDir);
 
 impl Files {
     pub(super) fn new(dir: &Path) -> Self {
-        Self(ServeDir::new(dir).with_buf_chunk_size(CHUNK))
+        let files = ServeDir::new(dir)
+            .with_buf_chunk_size(CHUNK)
+            // Several ranges in one answer are not made: the whole file is, as RFC 9110 allows.
+            .ignore_multi_range_requests(true);
+        Self(files)
     }
 
     /// Answers GET and HEAD with ranges and conditions.

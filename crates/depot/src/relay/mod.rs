@@ -15,17 +15,20 @@
 //!   the client's connection early, which the client sees as an error.
 //! - A body without one: only upstream's orderly end completes it; after anything else the
 //!   caller resets the client's connection, for a close would make the body look whole.
-//! - Each wait has an end: no byte moved for the idle time is a stall. A client whose kernel
-//!   still acknowledges queued bytes is slow, not stalled.
+//! - Each wait has an end: an upstream that sends nothing for `idle`, or a client that takes
+//!   nothing for `client_idle`, has stalled. A client whose kernel still acknowledges queued bytes
+//!   is slow, not stalled ([`taking`]).
 
 mod mover;
+mod taking;
 mod watch;
 
 pub(crate) use mover::Mover;
 pub(crate) use watch::{Change, Watch};
 
-use crate::{config::Timeouts, kernel};
+use crate::config::Timeouts;
 use std::{io, time::Duration};
+use taking::Taking;
 use tokio::{
     io::Interest,
     net::TcpStream,
@@ -39,7 +42,7 @@ pub(crate) enum End {
     Complete,
     /// The client closed or reset its connection.
     ClientGone(io::Error),
-    /// The client took nothing for the idle time.
+    /// The client took nothing for its idle time.
     ClientStalled,
     /// Upstream closed before the body's length was reached.
     UpstreamCutOff,
@@ -58,8 +61,7 @@ pub(crate) struct Relay<'a, 'w> {
     mover: Mover,
     /// Bytes still to be taken in; `None` until upstream closes.
     left: Option<u64>,
-    idle: Duration,
-    half_closed: Duration,
+    timeouts: &'a Timeouts,
     /// Upstream's connection has failed, but all that is left has arrived.
     upstream_done: bool,
 }
@@ -72,10 +74,9 @@ impl<'a, 'w> Relay<'a, 'w> {
         watch: &'a mut Watch<'w>,
         mover: Mover,
         left: Option<u64>,
-        timeouts: &Timeouts,
+        timeouts: &'a Timeouts,
     ) -> Self {
-        let (idle, half_closed) = (timeouts.idle.into(), timeouts.half_closed.into());
-        Self { upstream, client, watch, mover, left, idle, half_closed, upstream_done: false }
+        Self { upstream, client, watch, mover, left, timeouts, upstream_done: false }
     }
 
     /// Moves the body; `moved` counts the bytes handed to the client's kernel, also when this is
@@ -133,9 +134,10 @@ impl<'a, 'w> Relay<'a, 'w> {
     /// Waits for bytes from upstream while watching the client.
     async fn until_upstream_sends(&mut self) -> Result<(), End> {
         let start = Instant::now();
+        let Timeouts { idle, half_closed, .. } = *self.timeouts;
         loop {
-            let impatient = self.watch.half_closed() && self.half_closed < self.idle;
-            let limit = if impatient { self.half_closed } else { self.idle };
+            let impatient = self.watch.half_closed() && half_closed < idle;
+            let limit = Duration::from(if impatient { half_closed } else { idle });
             tokio::select! {
                 biased;
                 ready = self.upstream.ready(Interest::READABLE) => {
@@ -156,8 +158,8 @@ impl<'a, 'w> Relay<'a, 'w> {
 
     /// Waits for room towards the client while watching upstream.
     async fn until_client_takes(&mut self) -> Result<(), End> {
-        let mut queued = kernel::unacknowledged(self.client).unwrap_or_default();
-        let mut since = Instant::now();
+        let mut taking = Taking::new(self.client, self.timeouts);
+        let mut look = taking.next_look();
         loop {
             tokio::select! {
                 biased;
@@ -167,12 +169,9 @@ impl<'a, 'w> Relay<'a, 'w> {
                 _ = self.upstream.ready(Interest::ERROR), if !self.upstream_done => {
                     self.check_upstream()?;
                 }
-                () = sleep_until(since + self.idle) => {
-                    let now = kernel::unacknowledged(self.client).unwrap_or_default();
-                    if now == queued {
-                        return Err(End::ClientStalled);
-                    }
-                    (queued, since) = (now, Instant::now());
+                () = sleep_until(look) => {
+                    taking.look()?;
+                    look = taking.next_look();
                 }
             }
         }
@@ -193,7 +192,7 @@ impl<'a, 'w> Relay<'a, 'w> {
 
 /// Closes a client's connection in good order and waits until its kernel has everything, so that
 /// "complete" in the log is true and nothing left unread resets the answer's last bytes.
-pub(crate) async fn close(client: &TcpStream, watch: &mut Watch<'_>, idle: Duration) -> End {
+pub(crate) async fn close(client: &TcpStream, watch: &mut Watch<'_>, timeouts: &Timeouts) -> End {
     /// How long a client that has everything may take to close its side.
     const GRACE: Duration = Duration::from_secs(1);
     /// How often to look whether it has everything.
@@ -202,22 +201,19 @@ pub(crate) async fn close(client: &TcpStream, watch: &mut Watch<'_>, idle: Durat
     if let Err(error) = rustix::net::shutdown(client, rustix::net::Shutdown::Write) {
         return End::ClientGone(error.into());
     }
-    let (mut queued, mut since, mut pause) = (usize::MAX, Instant::now(), LOOK[0]);
+    let (mut taking, mut pause) = (Taking::new(client, timeouts), LOOK[0]);
     loop {
-        let now = kernel::unacknowledged(client).unwrap_or_default();
-        if now != queued {
-            (queued, since) = (now, Instant::now());
-        }
-        if queued == 0 && (watch.half_closed() || since.elapsed() >= GRACE) {
-            return End::Complete;
-        }
-        if since.elapsed() >= idle {
-            return End::ClientStalled;
+        match taking.look() {
+            Ok(0) if watch.half_closed() || taking.unchanged_for() >= GRACE => {
+                return End::Complete;
+            }
+            Ok(_) => {}
+            Err(end) => return end,
         }
         tokio::select! {
             change = watch.change() => if let Change::Gone(error) = change {
                 // All but the mark of the close itself was acknowledged.
-                let left = kernel::unacknowledged(client).unwrap_or_default();
+                let left = taking.look().unwrap_or(usize::MAX);
                 return if left <= 1 { End::Complete } else { End::ClientGone(error) };
             },
             () = tokio::time::sleep(pause) => pause = (pause * 2).min(LOOK[1]),

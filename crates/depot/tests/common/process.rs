@@ -213,6 +213,17 @@ impl Daemon {
         self.child.wait().unwrap()
     }
 
+    /// Processor time used so far, in user and kernel mode together.
+    pub fn cpu_time(&self) -> std::time::Duration {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();
+        // The program's name, in brackets, may hold anything; utime and stime are fields 14 and 15.
+        let fields: Vec<&str> = stat[stat.rfind(')').unwrap() + 2..].split(' ').collect();
+        let ticks: u32 = fields[11..13].iter().map(|field| field.parse::<u32>().unwrap()).sum();
+        // SAFETY: asks a number of the C library.
+        let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+        std::time::Duration::from_secs(1) * ticks / per_second as u32
+    }
+
     /// The number of sockets and pipes that the process holds beyond those of an idle depot.
     pub fn open_files(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/fd", self.pid())).unwrap().count()

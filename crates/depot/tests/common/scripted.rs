@@ -16,7 +16,15 @@ pub struct Scripted {
 
 impl Scripted {
     pub fn new(script: impl Fn(TcpStream, &str) + Send + Sync + Clone + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::on("127.0.0.1:0", script)
+    }
+
+    /// The same on an address of choice.
+    pub fn on(
+        address: &str,
+        script: impl Fn(TcpStream, &str) + Send + Sync + Clone + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind(address).unwrap();
         let address = listener.local_addr().unwrap();
         let (sender, heads) = mpsc::channel();
         std::thread::spawn(move || {

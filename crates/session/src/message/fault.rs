@@ -54,7 +54,7 @@ impl ProxyError {
 /// An answer of the depot's own making.
 ///
 /// The status says whose fault it is: 4xx the client's (or of who built the URL), 502 and 504
-/// the next hop's, 500 and 503 the depot's own, 508 that of who laid the route in a circle.
+/// the next hop's (504: it was reached, and then did not answer in time), 500 and 503 the depot's own, 508 that of who laid the route in a circle.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct Fault {
@@ -67,18 +67,28 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// A fault; `reason` should name who is at fault and what to do.
-    pub fn new(status: StatusCode, error: ProxyError, reason: impl Into<String>) -> Self {
-        Self { status, error, reason: reason.into() }
+    /// A fault; `reason` should name who is at fault and what to do. Control characters in it are
+    /// printed as escapes: others wrote parts of it, and they are not to write lines of the log.
+    pub fn new(status: StatusCode, error: ProxyError, reason: impl AsRef<str>) -> Self {
+        let mut line = String::with_capacity(reason.as_ref().len());
+        for c in reason.as_ref().chars() {
+            if c.is_control() { line.extend(c.escape_default()) } else { line.push(c) }
+        }
+        Self { status, error, reason: line }
+    }
+
+    /// The depot itself, or its host, is at fault (500).
+    pub fn internal(reason: impl AsRef<str>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, ProxyError::ProxyInternalError, reason)
     }
 
     /// The request breaks the rules of HTTP or of routes (400).
-    pub fn bad_request(reason: impl Into<String>) -> Self {
+    pub fn bad_request(reason: impl AsRef<str>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, ProxyError::HttpRequestError, reason)
     }
 
     /// The next hop's answer breaks the rules of HTTP (502).
-    pub fn bad_response(reason: impl Into<String>) -> Self {
+    pub fn bad_response(reason: impl AsRef<str>) -> Self {
         Self::new(StatusCode::BAD_GATEWAY, ProxyError::HttpProtocolError, reason)
     }
 
@@ -140,11 +150,14 @@ mod tests {
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         assert!(head.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{head}");
         assert!(
-            head.contains(r#"Proxy-Status: d1; error=http_request_error; details="a \"bad\"??Set"#),
+            head.contains(
+                r#"Proxy-Status: d1; error=http_request_error; details="a \"bad\"\\r\\nSet"#
+            ),
             "{head}"
         );
         assert!(head.contains(&format!("Content-Length: {}", body.len())), "{head}");
         assert!(!head.contains("\nSet-Cookie"), "{head}");
+        assert_eq!(fault.to_string(), "a \"bad\"\\r\\nSet-Cookie: x\u{e9}");
         assert!(fault.answer(&id, false).ends_with(b"\r\n\r\n"));
     }
 }

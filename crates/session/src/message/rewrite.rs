@@ -2,7 +2,12 @@
 //! What a depot changes in a head that it passes on.
 
 use super::{Fault, Method, RequestHead, ResponseHead, print, via};
-use crate::{depot_id::DepotId, origin::OriginUrl, route::Redirect, step::Fetch};
+use crate::{
+    depot_id::DepotId,
+    origin::OriginUrl,
+    route::{Redirect, Route},
+    step::Fetch,
+};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version, header};
 
 /// Fields that concern one connection only (RFC 9110, section 7.6.1), besides those that
@@ -24,8 +29,13 @@ const STAYS: [HeaderName; 4] =
     [header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::VIA, header::LOCATION];
 
 /// Pages of many origins reach a browser under the one name of a depot. They must not read each
-/// other's answers, so each is shut in by itself.
-const SANDBOX: HeaderValue = HeaderValue::from_static("sandbox allow-downloads");
+/// other's answers, so each is shut in by itself. Every depot sees to it: none can know whether
+/// the next hop, whatever the route calls it, is a depot that has.
+const SANDBOX: HeaderValue = HeaderValue::from_static("sandbox allow-downloads allow-popups");
+
+/// Fields of an answer that a browser would keep, or act upon, for the depot's name, whichever
+/// origin they came from: with `WWW-Authenticate` it would give one origin's password to the next.
+const NOT_FOR_A_SHARED_NAME: [HeaderName; 2] = [header::SET_COOKIE, header::WWW_AUTHENTICATE];
 
 /// The head to send to the next hop.
 ///
@@ -58,7 +68,9 @@ pub fn response_for(
 ) -> Vec<u8> {
     let mut headers = head.headers.clone();
     remove_hop_by_hop(&mut headers);
-    headers.remove(header::SET_COOKIE);
+    for name in NOT_FOR_A_SHARED_NAME {
+        headers.remove(name);
+    }
     if head.status == StatusCode::NO_CONTENT {
         headers.remove(header::CONTENT_LENGTH);
         headers.remove(header::TRANSFER_ENCODING);
@@ -70,17 +82,39 @@ pub fn response_for(
     if let Ok(Some(length)) = super::framing::content_length(&headers) {
         headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
     }
-    if let Some(origin) = origin {
-        let location = headers.get(header::LOCATION).and_then(|l| l.to_str().ok());
-        if let Some(location) = location.map(|l| origin.absolute(l)) {
-            headers.insert(header::LOCATION, text(&location));
-        }
+    let given = headers.get(header::LOCATION).and_then(|l| l.to_str().ok());
+    if let Some(location) = given.map(|given| location(given, request, origin)) {
+        headers.insert(header::LOCATION, text(&location));
+    }
+    if !headers.get_all(header::CONTENT_SECURITY_POLICY).iter().any(|policy| policy == SANDBOX) {
         headers.append(header::CONTENT_SECURITY_POLICY, SANDBOX);
     }
     via::sign(&mut headers, head.version, id);
     headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     // A proxy speaks for itself, whatever HTTP the next hop spoke (RFC 9110, section 2.5).
     print(&format!("HTTP/1.1 {} {}", head.status.as_str(), head.reason), &headers)
+}
+
+/// A `Location` as the next reader is to see it. The depot next to the origin makes it absolute;
+/// the one that the client asked leads back into the chain where it stays at the origin, which the
+/// client may be unable to reach itself.
+fn location(given: &str, request: &RequestHead, origin: Option<&OriginUrl>) -> String {
+    let absolute = origin.map_or_else(|| given.to_owned(), |origin| origin.absolute(given));
+    if via::came_through_depot(&request.headers) {
+        return absolute;
+    }
+    through_chain(&absolute, request).unwrap_or(absolute)
+}
+
+/// The path at this depot that leads to `url` as `request` came, if both have the same origin.
+fn through_chain(url: &str, request: &RequestHead) -> Option<String> {
+    let (url, fragment) = url.split_at(url.find('#').unwrap_or(url.len()));
+    let (url, route) = (url.parse::<OriginUrl>().ok()?, request.target.parse::<Route>().ok()?);
+    let (here, there) = (route.origin(), &url);
+    if (here.scheme(), here.authority()) != (there.scheme(), there.authority()) {
+        return None;
+    }
+    Some(format!("{}{fragment}", route.to_origin(url).ok()?))
 }
 
 /// The whole answer that leads a client on.
