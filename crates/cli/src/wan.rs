@@ -2,7 +2,10 @@
 //! `longhaul wan`.
 
 use crate::{failure::Failure, results::print_json};
-use ::wan::{Report, control};
+use ::wan::{
+    Health, Report,
+    control::{self, NetworkName},
+};
 use std::{ffi::OsString, path::PathBuf};
 use units::Rate;
 
@@ -56,7 +59,7 @@ pub enum Command {
 pub struct Name {
     /// Which network, where several are up.
     #[arg(long, default_value = "default")]
-    name: String,
+    name: NetworkName,
 }
 
 pub fn run(command: Command) -> Result<(), Failure> {
@@ -87,7 +90,7 @@ fn up(
     file: &std::path::Path,
     way: Option<&str>,
     set: &[String],
-    name: &str,
+    name: &NetworkName,
 ) -> Result<(), Failure> {
     let scenario = scenario::load(file, set).map_err(Failure::usage)?;
     let mut runs = scenario.runs.iter();
@@ -168,17 +171,16 @@ fn print_check(report: &Report) {
             row.limit_percent,
             verdict(row.ok)
         );
-        for fault in row.emulator.faults() {
-            println!("         {fault}");
-        }
+        print_faults(&row.emulator);
     }
     println!(
-        "round trip over one link of 10 ms each way, in us over the configured 20 000\n  \
-         rate      load     median (limit)   99 % (limit)    worst  samples"
+        "round trip over links of 10 ms each way, in us over the configured\n  \
+         links  rate      load     median (limit)   99 % (limit)    worst  answered"
     );
     for row in &report.round_trip {
         println!(
-            "  {:<9} {:>4.0} %  {:>7.0} ({:.0})  {:>7.0} ({:.0})  {:>7.0}  {:<7}  {}",
+            "  {:<6} {:<9} {:>4.0} %  {:>7.0} ({:.0})  {:>7.0} ({:.0})  {:>7.0}  {:<10} {}",
+            row.links,
             Rate::bits_per_second(row.rate_bps).to_string(),
             row.load_percent,
             row.median_over_us,
@@ -186,25 +188,29 @@ fn print_check(report: &Report) {
             row.p99_over_us,
             row.p99_limit_us,
             row.max_over_us,
-            row.samples,
+            format!("{}/{}", row.samples, row.probes),
             verdict(row.ok)
         );
-        for fault in row.emulator.faults() {
-            println!("         {fault}");
-        }
+        print_faults(&row.emulator);
     }
-    println!("loss of single packets\n  given     sent     lost   99.99 % interval   counted");
+    println!(
+        "loss of single packets\n  \
+         traffic       given     sent     lost   99.99 % interval   counted  seed"
+    );
     for row in &report.loss {
         println!(
-            "  {:<9} {:<8} {:<6} {:>6} to {:<6}   {:>7}    {}",
+            "  {:<13} {:<9} {:<8} {:<6} {:>6} to {:<6}   {:>7}  {:<17} {}",
+            row.traffic,
             format!("{} %", row.probability * 100.0),
             row.sent,
             row.lost,
             row.interval[0],
             row.interval[1],
             row.counted,
+            row.seed,
             verdict(row.ok)
         );
+        print_faults(&row.emulator);
     }
     println!("queue, a burst into 10 Mb/s\n  limit     sent   arrived  dropped  most waiting");
     for row in &report.queue {
@@ -217,5 +223,12 @@ fn print_check(report: &Report) {
             row.most_waiting,
             verdict(row.ok)
         );
+        print_faults(&row.emulator);
+    }
+}
+
+fn print_faults(emulator: &Health) {
+    for fault in emulator.faults() {
+        println!("         {fault}");
     }
 }

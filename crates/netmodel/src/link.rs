@@ -189,7 +189,8 @@ impl Link {
             self.free_rest = 0;
         }
         let starts = self.free_at;
-        // Fits 64 bits: a packet of 2^32 bytes at 1 bit/s is 3.4e19 - so bound by 128.
+        // In 128 bits: from 2.3 GB on, bits times 10^9 no longer fit 64. The quotient fits unless a
+        // packet takes centuries.
         let work = u128::from(bytes) * 8_000_000_000 + u128::from(self.free_rest);
         let rate = u128::from(rate.bps());
         self.free_at = starts + Duration::from_nanos((work / rate) as u64);
@@ -201,6 +202,12 @@ impl Link {
     pub fn queue(&mut self, now: Timestamp) -> QueueState {
         self.advance(now);
         QueueState { packets: self.waiting.len() as u64, bytes: self.waiting_bytes }
+    }
+
+    /// When the wire is free again: in the past where it is idle, and time zero where it has no
+    /// rate, so is never taken.
+    pub fn free_at(&self) -> Timestamp {
+        self.free_at
     }
 
     /// Counts so far.

@@ -6,20 +6,27 @@ use units::{Duration, Timestamp};
 /// Sums bytes in bins of equal width, from time zero on.
 ///
 /// Memory is bounded: after [`Monitor::MAX_BINS`] bins, neighbours are added together and the width
-/// doubles (35 minutes at 500 µs).
+/// doubles (8.7 minutes at 500 µs).
+///
+/// It is used by a thread that must not be held up, in networks that stay up for days. So all bins
+/// are reserved at the start (8 MB of address space, which the kernel fills as it is touched), growth
+/// copies nothing, and folding works in place: about a millisecond, at 9 minutes, 17, 35, and so on.
 #[derive(Debug, Clone)]
 pub struct Monitor {
     width: Duration,
+    /// Zero from `used` on.
     bins: Vec<u64>,
+    used: usize,
 }
 
 impl Monitor {
     /// The largest number of bins kept.
-    pub const MAX_BINS: usize = 1 << 22;
+    pub const MAX_BINS: usize = 1 << 20;
 
     /// An empty monitor; a width of zero is taken as one nanosecond.
     pub fn new(width: Duration) -> Self {
-        Self { width: width.max(Duration::from_nanos(1)), bins: Vec::new() }
+        let width = width.max(Duration::from_nanos(1));
+        Self { width, bins: vec![0; Self::MAX_BINS], used: 0 }
     }
 
     /// Counts bytes at a time.
@@ -30,14 +37,18 @@ impl Monitor {
             bin /= 2;
         }
         let bin = bin as usize;
-        if bin >= self.bins.len() {
-            self.bins.resize(bin + 1, 0);
-        }
+        self.used = self.used.max(bin + 1);
         self.bins[bin] += bytes;
     }
 
     fn fold(&mut self) {
-        self.bins = self.bins.chunks(2).map(|pair| pair.iter().sum()).collect();
+        let half = self.used.div_ceil(2);
+        for n in 0..half {
+            // An odd last one has a zero beside it: `used` is odd, so less than MAX_BINS.
+            self.bins[n] = self.bins[2 * n] + self.bins[2 * n + 1];
+        }
+        self.bins[half..self.used].fill(0);
+        self.used = half;
         self.width = self.width.saturating_mul(2);
     }
 
@@ -48,7 +59,7 @@ impl Monitor {
 
     /// The bins so far; the last one with any byte is the last.
     pub fn bins(&self) -> &[u64] {
-        &self.bins
+        &self.bins[..self.used]
     }
 }
 
@@ -75,5 +86,21 @@ mod tests {
         assert_eq!(monitor.bins().iter().sum::<u64>(), 100);
         let last = monitor.bins().len() as u64 - 1;
         assert_eq!(last, 99_000_000_000 / monitor.width().as_nanos());
+    }
+
+    #[test]
+    fn folding_puts_each_byte_where_the_wider_bins_have_it() {
+        let times = || (0..5000u64).map(|n| n * n % 3_333_333);
+        let mut folded = Monitor::new(Duration::from_nanos(1));
+        for at in times() {
+            folded.add(Timestamp::from_nanos(at), at);
+        }
+        assert_eq!(folded.width(), Duration::from_nanos(4), "folded twice");
+        let mut wide = Monitor::new(folded.width());
+        for at in times() {
+            wide.add(Timestamp::from_nanos(at), at);
+        }
+        assert_eq!(folded.bins(), wide.bins());
+        assert!(folded.bins[folded.used..].iter().all(|bytes| *bytes == 0));
     }
 }

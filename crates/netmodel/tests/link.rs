@@ -43,6 +43,7 @@ fn the_queue_holds_its_limit_beside_the_packet_on_the_wire() {
         );
     }
     assert_eq!(fates[3..], [Fate::QueueFull, Fate::QueueFull]);
+    assert_eq!(link.free_at(), micros(3000));
     assert_eq!(link.queue(micros(999)).packets, 2);
     assert_eq!(link.queue(micros(1000)).packets, 1, "the second is on the wire now");
     assert!(matches!(link.offer(micros(1000), Bytes::new(1236)), Fate::Arrives { .. }));

@@ -3,17 +3,11 @@
 //! figure is taken by a program at the ends (bytes and packets that arrived, the kernel's time
 //! stamps) and held against what the link was told to do.
 
-use crate::{Health, Snapshot, Wan, WanError, traffic};
-use scenario::Scenario;
-use serde::Serialize;
-use std::time::Duration;
+mod binomial;
+mod rows;
 
-/// Payload and frame of a full TCP segment at 1500 bytes, with time stamps, as the link counts it.
-const SEGMENT_PAYLOAD: f64 = 1448.0;
-const SEGMENT_FRAME: f64 = 1514.0;
-const RATE_SECONDS: u64 = 3;
-/// 99.99 % of a normal distribution lie within so many standard deviations.
-const Z_9999: f64 = 3.890_6;
+use crate::{Health, WanError};
+use serde::Serialize;
 
 /// All measurements. Keys carry their units.
 #[derive(Debug, Serialize)]
@@ -22,7 +16,7 @@ pub struct Report {
     pub rate: Vec<RateRow>,
     /// Round trips, unloaded and at 90 % load.
     pub round_trip: Vec<RoundTripRow>,
-    /// Losses of single packets.
+    /// Losses of datagrams and of the segments of TCP.
     pub loss: Vec<LossRow>,
     /// Taildrop.
     pub queue: Vec<QueueRow>,
@@ -52,12 +46,18 @@ pub struct RateRow {
 /// How long it took there and back.
 #[derive(Debug, Serialize)]
 pub struct RoundTripRow {
-    /// The link's rate.
+    /// Links in a line, each of this rate and of 10 ms each way.
+    pub links: usize,
+    /// The links' rate.
     pub rate_bps: u64,
-    /// Share of the rate that TCP used in one direction meanwhile, as counted by the link.
+    /// Share of the rate that TCP shall use in one direction meanwhile.
+    pub load_wanted_percent: f64,
+    /// What it used, as counted by the first link.
     pub load_percent: f64,
     /// What the delays add up to.
     pub configured_us: f64,
+    /// Echo requests sent.
+    pub probes: usize,
     /// Echo requests answered.
     pub samples: usize,
     /// Median over the configured.
@@ -72,24 +72,31 @@ pub struct RoundTripRow {
     pub p99_limit_us: f64,
     /// How the emulator kept up meanwhile.
     pub emulator: Health,
-    /// Within both limits.
+    /// Within both limits, with the load wanted, nearly every request answered, and an emulator
+    /// that kept up.
     pub ok: bool,
 }
 
 /// What was lost.
 #[derive(Debug, Serialize)]
 pub struct LossRow {
+    /// What was sent: datagrams, or TCP in super-packets, whose segments count.
+    pub traffic: &'static str,
     /// The probability the link was given.
     pub probability: f64,
-    /// Packets sent.
+    /// The scenario's seed, another each time.
+    pub seed: u64,
+    /// Packets sent, as the sender counted them.
     pub sent: u64,
-    /// Packets that did not arrive.
+    /// Packets that did not arrive; of segments, what the link counted.
     pub lost: u64,
     /// The bounds of the 99.99 % binomial interval.
     pub interval: [u64; 2],
     /// What the link counted as lost.
     pub counted: u64,
-    /// Inside the interval, and counted exactly.
+    /// How the emulator kept up meanwhile.
+    pub emulator: Health,
+    /// Inside the interval, counted exactly, and the emulator kept up.
     pub ok: bool,
 }
 
@@ -106,7 +113,9 @@ pub struct QueueRow {
     pub dropped: u64,
     /// The most that waited, in the unit of the limit.
     pub most_waiting: u64,
-    /// Every packet is accounted for, and the queue was full and no fuller.
+    /// How the emulator kept up meanwhile.
+    pub emulator: Health,
+    /// Every packet is accounted for, the queue was full and no fuller, and the emulator kept up.
     pub ok: bool,
 }
 
@@ -131,152 +140,35 @@ pub fn check(mut progress: impl FnMut(&str)) -> Result<Report, WanError> {
         (3, "1gbit", 3.0),
     ] {
         progress(&format!("rate of {rate} over {links} in a line"));
-        report.rate.push(rate_row(links, rate, limit)?);
+        report.rate.push(rows::rate(links, rate, limit)?);
     }
-    for (rate, load) in
-        [("10mbit", 0.0), ("100mbit", 0.0), ("1gbit", 0.0), ("100mbit", 0.9), ("1gbit", 0.9)]
-    {
-        progress(&format!("round trip at {rate} and {:.0} % load", load * 100.0));
-        report.round_trip.push(round_trip_row(rate, load)?);
+    for (links, rate, load_percent) in [
+        (1, "10mbit", 0.0),
+        (1, "100mbit", 0.0),
+        (1, "1gbit", 0.0),
+        (3, "1gbit", 0.0),
+        (1, "100mbit", 90.0),
+        (1, "1gbit", 90.0),
+        (3, "1gbit", 90.0),
+    ] {
+        progress(&format!("round trip at {rate} over {links} in a line, {load_percent} % load"));
+        report.round_trip.push(rows::round_trip(links, rate, load_percent)?);
     }
     for (loss, packets) in [("1%", 40_000), ("0.1%", 60_000)] {
-        progress(&format!("loss of {loss}"));
-        report.loss.push(loss_row(loss, packets)?);
+        let seed = rows::fresh_seed();
+        progress(&format!("loss of {loss} of datagrams, seed {seed}"));
+        report.loss.push(rows::datagram_loss(loss, packets, seed)?);
     }
+    let seed = rows::fresh_seed();
+    progress(&format!("loss of 0.1% of TCP's segments, seed {seed}"));
+    report.loss.push(rows::segment_loss("0.1%", 200_000, seed)?);
     for limit in ["50p", "64KB"] {
         progress(&format!("queue of {limit}"));
-        report.queue.push(queue_row(limit)?);
+        report.queue.push(rows::queue(limit)?);
     }
     report.ok = report.rate.iter().all(|row| row.ok)
         && report.round_trip.iter().all(|row| row.ok)
         && report.loss.iter().all(|row| row.ok)
         && report.queue.iter().all(|row| row.ok);
     Ok(report)
-}
-
-/// Nodes `n0`, `n1`, … in a line.
-fn line_of(links: usize, settings: &str) -> Result<Wan, WanError> {
-    let mut text = String::from("title = \"wan check\"\n");
-    for n in 0..=links {
-        text += &format!(
-            "[[node]]\nname = \"n{n}\"\ncc = \"cubic\"\ntcp_rmem_max = \"32MB\"\ntcp_wmem_max = \"32MB\"\n"
-        );
-    }
-    for n in 0..links {
-        text += &format!("[[link]]\nbetween = [\"n{n}\", \"n{}\"]\n{settings}\n", n + 1);
-    }
-    let scenario = Scenario::parse(&text, "wan check", &[] as &[&str])
-        .expect("the check has a sound scenario of its own");
-    Wan::up(&scenario.runs[0])
-}
-
-fn rate_row(links: usize, rate: &str, limit_percent: f64) -> Result<RateRow, WanError> {
-    // A queue that never drops: it is the rate that is measured, not TCP's answer to losses.
-    let wan = line_of(links, &format!("rate = \"{rate}\"\ndelay = \"5ms\"\nqueue = \"100MB\""))?;
-    let sleep = || {
-        std::thread::sleep(Duration::from_secs(RATE_SECONDS));
-        Ok(())
-    };
-    let to = format!("n{links}");
-    let ((), arrived) = traffic::tcp_while(&wan, "n0", &to, None, Duration::from_secs(1), sleep)?;
-    let emulator = wan.down()?.health;
-    let rate_bps = rate.parse::<units::Rate>().expect("the check's own rate").bps();
-    let measured_bps =
-        arrived.bytes as f64 * 8.0 / arrived.seconds * SEGMENT_FRAME / SEGMENT_PAYLOAD;
-    let error_percent = (measured_bps / rate_bps as f64 - 1.0) * 100.0;
-    let ok = error_percent.abs() <= limit_percent && emulator.faults().is_empty();
-    Ok(RateRow { links, rate_bps, measured_bps, error_percent, limit_percent, emulator, ok })
-}
-
-fn round_trip_row(rate: &str, load: f64) -> Result<RoundTripRow, WanError> {
-    const DELAY: Duration = Duration::from_millis(10);
-    const PROBES: u16 = 1000;
-    let wan = line_of(1, &format!("rate = \"{rate}\"\ndelay = \"10ms\"\nqueue = \"100MB\""))?;
-    let rate_bps = rate.parse::<units::Rate>().expect("the check's own rate").bps();
-    let probe = || {
-        let before = forward(&wan.status()?);
-        let interval = Duration::from_millis(3);
-        let trips = traffic::round_trips(&wan, "n0", "n1", PROBES, interval)?;
-        let after = forward(&wan.status()?);
-        let used = (after.1 - before.1) as f64 * 8.0 / (after.0 - before.0);
-        Ok((trips, used / rate_bps as f64 * 100.0))
-    };
-    let (mut trips, load_percent) = if load > 0.0 {
-        // Bursts of 50 us at most: what is asked is how the emulator delays packets, not how long
-        // they wait behind a sender's.
-        let segments = (rate_bps as f64 * 50e-6 / 8.0 / SEGMENT_FRAME).max(1.0) as u64;
-        wan.node("n0")?.ip(&format!("link set wan0 gso_max_segs {segments}"))?;
-        let pace = load * rate_bps as f64 / 8.0 * SEGMENT_PAYLOAD / SEGMENT_FRAME;
-        let warm_up = Duration::from_secs(1);
-        traffic::tcp_while(&wan, "n0", "n1", Some(pace as u64), warm_up, probe)?.0
-    } else {
-        probe()?
-    };
-    let emulator = wan.down()?.health;
-    trips.sort_unstable();
-    let over = |share: f64| {
-        let Some(last) = trips.len().checked_sub(1) else { return f64::INFINITY };
-        let trip = trips[(last as f64 * share).round() as usize];
-        (trip.as_secs_f64() - 2.0 * DELAY.as_secs_f64()) * 1e6
-    };
-    let (median_limit_us, p99_limit_us) = (300.0, 1000.0);
-    let row = RoundTripRow {
-        rate_bps,
-        load_percent,
-        configured_us: 2e6 * DELAY.as_secs_f64(),
-        samples: trips.len(),
-        median_over_us: over(0.5),
-        p99_over_us: over(0.99),
-        max_over_us: over(1.0),
-        median_limit_us,
-        p99_limit_us,
-        emulator,
-        ok: over(0.5) <= median_limit_us && over(0.99) <= p99_limit_us,
-    };
-    Ok(row)
-}
-
-/// When, and how many bytes the first link has carried forward.
-fn forward(snapshot: &Snapshot) -> (f64, u64) {
-    (snapshot.at.as_secs_f64(), snapshot.lanes[0].counters.carried_bytes)
-}
-
-fn loss_row(loss: &str, sent: u64) -> Result<LossRow, WanError> {
-    let wan = line_of(
-        1,
-        &format!("rate = \"1gbit\"\ndelay = \"1ms\"\nloss = \"{loss}\"\nqueue = \"100MB\""),
-    )?;
-    let arrived = traffic::datagrams(&wan, "n0", "n1", sent, 200, 20)?;
-    let snapshot = wan.down()?;
-    let probability = loss.parse::<units::Probability>().expect("the check's own loss").get();
-    let (mean, margin) = (
-        sent as f64 * probability,
-        Z_9999 * (sent as f64 * probability * (1.0 - probability)).sqrt(),
-    );
-    let interval = [(mean - margin).max(0.0).ceil() as u64, (mean + margin).floor() as u64];
-    let lost = sent - arrived;
-    let counters = snapshot.lanes[0].counters;
-    let exact = counters.losses == lost && counters.offered == sent && counters.queue_drops == 0;
-    let ok = exact && (interval[0]..=interval[1]).contains(&lost);
-    Ok(LossRow { probability, sent, lost, interval, counted: counters.losses, ok })
-}
-
-fn queue_row(limit: &str) -> Result<QueueRow, WanError> {
-    const SENT: u64 = 300;
-    let wan = line_of(1, &format!("rate = \"10mbit\"\ndelay = \"1ms\"\nqueue = \"{limit}\""))?;
-    // 1472 bytes of payload make a packet of 1500 and a frame of 1514.
-    let arrived = traffic::datagrams(&wan, "n0", "n1", SENT, 1472, SENT)?;
-    let counters = wan.down()?.lanes[0].counters;
-    let (most_waiting, full) = if let Some(packets) = limit.strip_suffix('p') {
-        (counters.queue_max_packets, packets.parse().expect("a count"))
-    } else {
-        let bytes = limit.parse::<units::Bytes>().expect("the check's own limit").get();
-        (counters.queue_max_bytes, bytes / 1514 * 1514)
-    };
-    let dropped = counters.queue_drops;
-    let ok = dropped == SENT - arrived
-        && dropped > 0
-        && counters.offered == SENT
-        && most_waiting == full;
-    Ok(QueueRow { limit: limit.to_owned(), sent: SENT, arrived, dropped, most_waiting, ok })
 }

@@ -4,11 +4,13 @@
 //! A process of its own holds it and answers on a Unix socket, `/run/longhaul/wan-NAME.sock`: one
 //! request a connection, a word, answered by a line of JSON. When that process ends, by whatever
 //! cause, the network is gone; a socket left behind by `kill -9` is recognised by nobody answering
-//! and replaced by the next `up`.
+//! and replaced by the next `up`. Of several processes that want one name, who has its lock has it.
 
 use crate::{
     Health, Namespace, Snapshot, Wan, WanError,
-    network::{Counted, NodeAddress},
+    network::Counted,
+    node::NodeAddress,
+    run_folder::{self, NameLock},
     sys,
 };
 use rustix::event::{PollFd, PollFlags, poll};
@@ -16,6 +18,7 @@ use scenario::Run;
 use serde::{Deserialize, Serialize};
 use std::{
     ffi::OsString,
+    fmt,
     fs::File,
     io::{self, BufRead, BufReader, Read, Write},
     os::{
@@ -27,9 +30,36 @@ use std::{
     },
     path::PathBuf,
     process::Command,
+    str::FromStr,
+    time::{Duration, Instant},
 };
 
-const FOLDER: &str = "/run/longhaul";
+/// What tells several networks apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NetworkName(String);
+
+/// A text that is no name for a network.
+#[derive(Debug, thiserror::Error)]
+#[error("\"{0}\" is no name for a network: letters, digits, - and _, 40 at most")]
+pub struct InvalidName(String);
+
+impl FromStr for NetworkName {
+    type Err = InvalidName;
+
+    fn from_str(name: &str) -> Result<Self, InvalidName> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if name.is_empty() || name.len() > 40 || !name.chars().all(plain) {
+            return Err(InvalidName(name.to_owned()));
+        }
+        Ok(Self(name.to_owned()))
+    }
+}
+
+impl fmt::Display for NetworkName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
 
 /// What a network in the background says of itself.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -61,14 +91,7 @@ pub struct Status {
 ///
 /// # Safety
 /// The calling process must have one thread only.
-pub unsafe fn up(name: &str, run: &Run) -> Result<(), WanError> {
-    let socket = socket_path(name)?;
-    if UnixStream::connect(&socket).is_ok() {
-        return Err(WanError::State(format!(
-            "a network \"{name}\" is up already; take it down with `longhaul wan down`, or give \
-             this one another --name"
-        )));
-    }
+pub unsafe fn up(name: &NetworkName, run: &Run) -> Result<(), WanError> {
     let failed = |e| WanError::system("start a process in the background", e);
     let (mut told, tell) = io::pipe().map_err(failed)?;
     // SAFETY: passed on to our caller.
@@ -79,21 +102,26 @@ pub unsafe fn up(name: &str, run: &Run) -> Result<(), WanError> {
     drop(tell);
     let mut answer = String::new();
     told.read_to_string(&mut answer).map_err(failed)?;
-    match answer.strip_prefix(READY) {
-        Some(_) => Ok(()),
-        None => Err(match answer.strip_prefix(LACKS) {
-            Some(what) => WanError::Lacks(what.to_owned()),
-            None => WanError::State(answer),
-        }),
-    }
+    outcome(&answer)
 }
 
 // What the process in the background says to the one that waits for it.
 const READY: &str = "ready";
 const LACKS: &str = "lacks: ";
 
+fn outcome(answer: &str) -> Result<(), WanError> {
+    match (answer, answer.strip_prefix(LACKS)) {
+        (READY, _) => Ok(()),
+        (_, Some(what)) => Err(WanError::Lacks(what.to_owned())),
+        ("", _) => Err(WanError::State(
+            "the process in the background ended before the network was ready".to_owned(),
+        )),
+        _ => Err(WanError::State(answer.to_owned())),
+    }
+}
+
 /// Holds the network until asked to take it down, by a request or by SIGTERM or SIGINT.
-fn serve(name: &str, run: &Run, mut tell: File) -> Result<(), WanError> {
+fn serve(name: &NetworkName, run: &Run, mut tell: File) -> Result<(), WanError> {
     let served = start(name, run);
     let message = match &served {
         Ok(_) => READY.to_owned(),
@@ -103,7 +131,7 @@ fn serve(name: &str, run: &Run, mut tell: File) -> Result<(), WanError> {
     // Nobody waits any more if this fails: then the network stays up without them.
     let _ = tell.write_all(message.as_bytes());
     drop(tell);
-    let (wan, listener, signals) = served?;
+    let Held { wan, listener, socket, signals, lock } = served?;
     let (client, answer) = loop {
         let mut sources =
             [PollFd::new(&listener, PollFlags::IN), PollFd::new(&signals, PollFlags::IN)];
@@ -125,7 +153,8 @@ fn serve(name: &str, run: &Run, mut tell: File) -> Result<(), WanError> {
         reply(client, &answer);
     };
     drop(wan);
-    let _ = std::fs::remove_file(socket_path(name)?);
+    let _ = std::fs::remove_file(&socket);
+    drop(lock);
     // Only now, so that who hears of the end can rely on it.
     reply(client, &answer);
     Ok(())
@@ -138,32 +167,69 @@ fn reply(client: Option<UnixStream>, answer: &str) {
     }
 }
 
-fn start(name: &str, run: &Run) -> Result<(Wan, UnixListener, UnixStream), WanError> {
+/// What the process in the background holds.
+struct Held {
+    wan: Wan,
+    listener: UnixListener,
+    socket: PathBuf,
+    /// Says when to end.
+    signals: UnixStream,
+    lock: NameLock,
+}
+
+fn start(name: &NetworkName, run: &Run) -> Result<Held, WanError> {
+    let lock = take_name(name)?;
     let wan = Wan::up(run)?;
     let failed = |e| WanError::system("listen on a socket in /run/longhaul", e);
-    let socket = socket_path(name)?;
-    std::fs::create_dir_all(FOLDER).map_err(failed)?;
+    let socket = socket_path(name);
+    // Of one that was killed: we have its lock.
     let _ = std::fs::remove_file(&socket);
     let listener = UnixListener::bind(&socket).map_err(failed)?;
-    let (signalled, on_signal) = UnixStream::pair().map_err(failed)?;
+    let (signals, on_signal) = UnixStream::pair().map_err(failed)?;
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
         let end = on_signal.try_clone().map_err(failed)?;
         signal_hook::low_level::pipe::register(signal, end).map_err(failed)?;
     }
-    Ok((wan, listener, signalled))
+    Ok(Held { wan, listener, socket, signals, lock })
+}
+
+/// Takes the right to a name. Who has it may just be bringing its network up, or, killed, be letting
+/// go of its devices one by one: so what counts is whether it answers or lets go.
+fn take_name(name: &NetworkName) -> Result<NameLock, WanError> {
+    const PATIENCE: Duration = Duration::from_secs(10);
+    let started = Instant::now();
+    loop {
+        match NameLock::take(&name.0) {
+            Ok(Some(lock)) => return Ok(lock),
+            Ok(None) => {}
+            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => return Err(takes_root()),
+            Err(e) => return Err(WanError::system("lock the network's name in /run/longhaul", e)),
+        }
+        if UnixStream::connect(socket_path(name)).is_ok() || started.elapsed() > PATIENCE {
+            return Err(WanError::State(format!(
+                "a network \"{name}\" is up already; take it down with `longhaul wan down`, or \
+                 give this one another --name"
+            )));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn takes_root() -> WanError {
+    WanError::Lacks("emulated networks belong to root: run this with sudo".to_owned())
 }
 
 fn read_request(client: &mut UnixStream) -> Option<String> {
     // A client that says nothing must not keep the others waiting.
-    client.set_read_timeout(Some(std::time::Duration::from_secs(1))).ok()?;
+    client.set_read_timeout(Some(Duration::from_secs(1))).ok()?;
     let mut line = String::new();
     BufReader::new(client.take(100)).read_line(&mut line).ok()?;
     Some(line.trim().to_owned())
 }
 
-fn status(name: &str, run: &Run, wan: &Wan, snapshot: &Snapshot) -> Status {
+fn status(name: &NetworkName, run: &Run, wan: &Wan, snapshot: &Snapshot) -> Status {
     Status {
-        name: name.to_owned(),
+        name: name.to_string(),
         title: run.title.clone(),
         pid: std::process::id(),
         up_s: snapshot.at.as_secs_f64(),
@@ -179,7 +245,7 @@ fn status(name: &str, run: &Run, wan: &Wan, snapshot: &Snapshot) -> Status {
 ///
 /// # Errors
 /// None is up, or it doesn't answer.
-pub fn status_of(name: &str) -> Result<Status, WanError> {
+pub fn status_of(name: &NetworkName) -> Result<Status, WanError> {
     request(name, "status")
 }
 
@@ -187,26 +253,41 @@ pub fn status_of(name: &str) -> Result<Status, WanError> {
 ///
 /// # Errors
 /// None is up, or it doesn't answer.
-pub fn down(name: &str) -> Result<Status, WanError> {
+pub fn down(name: &NetworkName) -> Result<Status, WanError> {
     request(name, "down")
 }
 
-fn request(name: &str, word: &str) -> Result<Status, WanError> {
-    let not_up = |_| {
-        WanError::State(format!(
-            "no network \"{name}\" is up; `longhaul wan up FILE` brings one up"
-        ))
-    };
-    let mut socket = UnixStream::connect(socket_path(name)?).map_err(not_up)?;
+fn request(name: &NetworkName, word: &str) -> Result<Status, WanError> {
+    let mut socket =
+        UnixStream::connect(socket_path(name)).map_err(|error| not_reached(name, error))?;
     let failed = |e| WanError::system("talk to the network's process", e);
     writeln!(socket, "{word}").map_err(failed)?;
     let mut answer = String::new();
     socket.read_to_string(&mut answer).map_err(failed)?;
-    serde_json::from_str(&answer).map_err(|_| WanError::State(answer))
+    serde_json::from_str(&answer).map_err(|_| match answer.as_str() {
+        "" => WanError::State("the network was taken down before it answered".to_owned()),
+        said => WanError::State(said.to_owned()),
+    })
+}
+
+/// Why the socket of a network can't be connected to.
+fn not_reached(name: &NetworkName, error: io::Error) -> WanError {
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => WanError::State(format!(
+            "no network \"{name}\" is up; `longhaul wan up FILE` brings one up"
+        )),
+        io::ErrorKind::PermissionDenied => takes_root(),
+        _ => WanError::system("reach the network's process", error),
+    }
 }
 
 /// Becomes a command on a node; comes back only if that fails.
-pub fn exec(name: &str, node: &str, program: &OsString, arguments: &[OsString]) -> WanError {
+pub fn exec(
+    name: &NetworkName,
+    node: &str,
+    program: &OsString,
+    arguments: &[OsString],
+) -> WanError {
     let prepare = || {
         let status = status_of(name)?;
         let known = || status.nodes.iter().map(|node| node.name.clone()).collect();
@@ -229,12 +310,44 @@ pub fn exec(name: &str, node: &str, program: &OsString, arguments: &[OsString]) 
     }
 }
 
-fn socket_path(name: &str) -> Result<PathBuf, WanError> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    if name.is_empty() || name.len() > 40 || !name.chars().all(plain) {
-        return Err(WanError::State(format!(
-            "\"{name}\" is no name for a network: letters, digits, - and _, 40 at most"
-        )));
+fn socket_path(name: &NetworkName) -> PathBuf {
+    run_folder::path(&format!("wan-{name}.sock"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_keeps_a_network_from_being_reached_is_told_apart() {
+        let name: NetworkName = "x".parse().unwrap();
+        let reached = |number| not_reached(&name, io::Error::from_raw_os_error(number));
+        for nobody in [libc::ENOENT, libc::ECONNREFUSED] {
+            assert!(matches!(reached(nobody), WanError::State(said) if said.contains("wan up")));
+        }
+        assert!(matches!(reached(libc::EACCES), WanError::Lacks(said) if said.contains("root")));
+        assert!(matches!(reached(libc::EMFILE), WanError::System { .. }));
     }
-    Ok(PathBuf::from(FOLDER).join(format!("wan-{name}.sock")))
+
+    #[test]
+    fn what_the_background_says_or_does_not_say_is_passed_on() {
+        assert!(outcome(READY).is_ok());
+        assert!(
+            matches!(outcome("lacks: a thing"), Err(WanError::Lacks(said)) if said == "a thing")
+        );
+        for (answer, expected) in [("", "ended before"), ("it rained", "it rained")] {
+            let error = outcome(answer).unwrap_err();
+            assert!(error.to_string().contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn names_stay_in_their_folder() {
+        for name in ["default", "a-B_9", &"n".repeat(40)] {
+            assert_eq!(name.parse::<NetworkName>().unwrap().to_string(), name);
+        }
+        for name in ["", "../x", "a b", ".", "é", &"n".repeat(41)] {
+            assert!(name.parse::<NetworkName>().is_err(), "{name}");
+        }
+    }
 }

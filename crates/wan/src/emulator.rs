@@ -11,24 +11,22 @@
 
 use crate::{
     health::{Health, Lateness},
-    superpacket::{Cut, Frame, MAX_FRAME},
+    lane::{Lane, Running},
+    superpacket::{Frame, MAX_FRAME},
     sys,
 };
-use netmodel::{Counters, Fate, Link, LinkConfig};
+use netmodel::Counters;
 use rustix::{
     event::{EventfdFlags, Timespec, epoll},
     io::Errno,
 };
 use std::{
-    collections::VecDeque,
-    fs::File,
     io::{self, IoSlice, Read, Write},
-    ops::Range,
     os::fd::OwnedFd,
     sync::{Arc, mpsc},
     thread::JoinHandle,
 };
-use units::{Bytes, Duration, Timestamp};
+use units::{Duration, Timestamp};
 
 /// How long before a release the thread stops sleeping and polls: a quarter of the wait, within
 /// bounds. Under load, where the next release is always near, that leaves most waits for the rest
@@ -39,18 +37,6 @@ fn spin(wait: Duration) -> Duration {
 
 /// Frames read from one device before the others and the releases get their turn.
 const READ_BATCH: usize = 32;
-
-/// One direction of a link between two devices.
-pub struct Lane {
-    /// What the link does.
-    pub link: LinkConfig,
-    /// The longest time on the link that one delivered frame may span; zero delivers single packets.
-    pub max_burst: Duration,
-    /// The device whose frames go in.
-    pub from: File,
-    /// The device that frames come out of.
-    pub to: File,
-}
 
 /// What one lane did so far.
 #[derive(Debug, Clone)]
@@ -119,7 +105,7 @@ impl Emulator {
     }
 
     /// Stops moving packets, for good; answers what it did, with the monitors' bins.
-    pub fn finish(&self) -> Snapshot {
+    pub fn finish(self) -> Snapshot {
         self.ask(Request::Finish)
     }
 
@@ -146,20 +132,6 @@ impl Drop for Emulator {
     }
 }
 
-/// A frame on its way: written to the lane's device at `release`.
-struct Pending {
-    release: Timestamp,
-    frame: Cut,
-}
-
-struct Running {
-    link: Link,
-    max_burst: Duration,
-    from: File,
-    to: File,
-    pending: VecDeque<Pending>,
-}
-
 struct Loop {
     lanes: Vec<Running>,
     inbox: mpsc::Receiver<Request>,
@@ -169,6 +141,7 @@ struct Loop {
     lateness: Lateness,
     write_errors: u64,
     malformed: u64,
+    devices_lost: u64,
     real_time: bool,
     buffer: Box<[u8]>,
 }
@@ -205,6 +178,7 @@ impl Loop {
             lateness: Lateness::new(),
             write_errors: 0,
             malformed: 0,
+            devices_lost: 0,
             real_time: false,
             buffer: vec![0; MAX_FRAME].into(),
         }
@@ -273,22 +247,38 @@ impl Loop {
     }
 
     /// Reads what a lane's device has and puts it onto the link.
-    fn read(&mut self, lane: usize) {
+    fn read(&mut self, n: usize) {
         for _ in 0..READ_BATCH {
             let now = self.now();
-            let lane = &mut self.lanes[lane];
+            let lane = &mut self.lanes[n];
             let length = match lane.from.read(&mut self.buffer) {
                 Ok(length) => length,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // The device was taken down: nothing comes from it until it is up again.
-                Err(_) => return,
+                // So it says too while it is set down.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return lane.backlog.is_gone();
+                }
+                Err(_) => return self.lose(n),
             };
+            lane.backlog.frame_read(now, lane.link.free_at());
             match Frame::parse(&self.buffer[..length]) {
                 Ok(frame) if frame.is_multicast() => {}
                 Ok(frame) => lane.offer(now, &frame),
                 Err(_) => self.malformed += 1,
             }
         }
+        let now = self.now();
+        let lane = &mut self.lanes[n];
+        if lane.has_unread() {
+            lane.backlog.remains(now);
+        } else {
+            lane.backlog.is_gone();
+        }
+    }
+
+    /// Watches a device no longer: someone deleted it, and it would be ready for ever to say so.
+    fn lose(&mut self, n: usize) {
+        self.lanes[n].backlog.is_gone();
+        self.devices_lost += u64::from(epoll::delete(&self.epoll, &self.lanes[n].from).is_ok());
     }
 
     fn answer(&mut self) -> std::ops::ControlFlow<()> {
@@ -311,9 +301,13 @@ impl Loop {
     fn snapshot(&mut self, with_bins: bool) -> Snapshot {
         let at = self.now();
         let cpu = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        let starved = self.lanes.iter().map(|lane| lane.backlog.starved()).max();
         let health = Health {
             write_errors: self.write_errors,
             malformed: self.malformed,
+            devices_lost: self.devices_lost,
+            starved_s: starved.map_or(0.0, Duration::as_secs_f64),
+            elapsed_s: at.as_secs_f64(),
             cpu_s: cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9,
             real_time: self.real_time,
             ..Health::new(&self.lateness)
@@ -326,50 +320,4 @@ impl Loop {
         });
         Snapshot { at, lanes: lanes.collect(), health }
     }
-}
-
-impl Running {
-    fn new(lane: Lane) -> Self {
-        let Lane { link, max_burst, from, to } = lane;
-        Self { link: Link::new(link), max_burst, from, to, pending: VecDeque::new() }
-    }
-
-    /// Offers each segment of a frame, and queues runs of neighbours that survive for delivery.
-    fn offer(&mut self, now: Timestamp, frame: &Frame) {
-        let mut run: Option<Run> = None;
-        for n in 0..frame.segments() {
-            let fate = self.link.offer(now, Bytes::new(frame.ip_length(n) as u64));
-            let Fate::Arrives { starts, at } = fate else {
-                self.deliver(frame, run.take());
-                continue;
-            };
-            // Serialisation of this run up to and with this segment; propagation cancels out.
-            let ends = at - self.link.config().delay;
-            match &mut run {
-                Some(run) if ends.since(run.starts) <= self.max_burst => {
-                    run.segments.end = n + 1;
-                    run.release = at;
-                }
-                _ => {
-                    self.deliver(frame, run.take());
-                    run = Some(Run { starts, segments: n..n + 1, release: at });
-                }
-            }
-        }
-        self.deliver(frame, run);
-    }
-
-    fn deliver(&mut self, frame: &Frame, run: Option<Run>) {
-        if let Some(run) = run {
-            self.pending
-                .push_back(Pending { release: run.release, frame: frame.cut(run.segments) });
-        }
-    }
-}
-
-/// Neighbouring segments of one frame that are delivered together.
-struct Run {
-    starts: Timestamp,
-    segments: Range<usize>,
-    release: Timestamp,
 }

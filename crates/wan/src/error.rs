@@ -63,14 +63,25 @@ impl WanError {
         Self::System { what, error }
     }
 
-    pub(crate) fn no_namespace(error: &io::Error) -> Self {
-        match error.kind() {
-            io::ErrorKind::PermissionDenied => {
+    pub(crate) fn no_namespace(error: io::Error) -> Self {
+        use rustix::io::Errno;
+        match Errno::from_io_error(&error) {
+            Some(Errno::PERM | Errno::ACCESS) => {
                 Self::Lacks("network namespaces take root here: run this with sudo".to_owned())
             }
-            _ => Self::Lacks(format!(
+            Some(Errno::INVAL | Errno::NOSYS) => Self::Lacks(format!(
                 "this kernel makes no network namespace ({error}): it needs CONFIG_NET_NS"
             )),
+            _ => Self::system("make a network namespace", error),
+        }
+    }
+
+    pub(crate) fn no_ip(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::NotFound => {
+                Self::Lacks("there is no program ip: install the package iproute2".to_owned())
+            }
+            _ => Self::system("run ip", error),
         }
     }
 
@@ -85,6 +96,27 @@ impl WanError {
                 Self::Lacks("TAP devices take root here: run this with sudo".to_owned())
             }
             _ => Self::system("make a TAP device", error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_the_machine_lacks_is_said_to_be_lacking() {
+        for (number, expected) in [
+            (libc::EPERM, "root"),
+            (libc::EINVAL, "CONFIG_NET_NS"),
+            (libc::ENOSYS, "CONFIG_NET_NS"),
+            (libc::EMFILE, "could not make"),
+            (libc::ENOSPC, "could not make"),
+        ] {
+            let error = WanError::no_namespace(io::Error::from_raw_os_error(number));
+            assert!(error.to_string().contains(expected), "{error}");
+            let lacks = expected != "could not make";
+            assert_eq!(matches!(error, WanError::Lacks(_)), lacks, "{error}");
         }
     }
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Whether the emulator kept up: how late it delivered, and what the devices dropped because it did
-//! not read in time.
+//! Whether the emulator kept up: how late it delivered, how long frames it had not read let a link
+//! idle, and what the devices dropped because it did not read in time.
 
 use serde::{Deserialize, Serialize};
 use units::Duration;
 
-/// Lateness of deliveries, in bins of [`Lateness::BIN`] up to [`Lateness::LATE`] and beyond.
+/// Lateness of deliveries: in bins of [`Lateness::BIN`] up to [`Lateness::LATE`], from there on in
+/// bins of an eighth of an octave, up to an hour.
 #[derive(Debug, Clone)]
 pub struct Lateness {
     bins: Vec<u64>,
@@ -17,37 +18,58 @@ impl Lateness {
     const BIN: Duration = Duration::from_micros(5);
     /// From here on a delivery is late: what `wan check` allows to one round trip in a hundred.
     pub const LATE: Duration = Duration::from_millis(1);
+    const LINEAR: usize = (Self::LATE.as_nanos() / Self::BIN.as_nanos()) as usize;
+    const OCTAVES: usize = 22;
+    const PER_OCTAVE: usize = 8;
 
     /// Nothing delivered yet.
     pub fn new() -> Self {
-        let bins = (Self::LATE.as_nanos() / Self::BIN.as_nanos()) as usize + 1;
+        let bins = Self::LINEAR + Self::OCTAVES * Self::PER_OCTAVE;
         Self { bins: vec![0; bins], count: 0, worst: Duration::ZERO }
     }
 
     /// Counts one delivery.
     pub fn add(&mut self, late: Duration) {
-        let bin = (late.as_nanos() / Self::BIN.as_nanos()) as usize;
         let last = self.bins.len() - 1;
-        self.bins[bin.min(last)] += 1;
+        self.bins[Self::bin(late).min(last)] += 1;
         self.count += 1;
         self.worst = self.worst.max(late);
+    }
+
+    fn bin(late: Duration) -> usize {
+        let (nanos, limit) = (late.as_nanos(), Self::LATE.as_nanos());
+        let Some(octave) = (nanos / limit).checked_ilog2() else {
+            return (nanos / Self::BIN.as_nanos()) as usize;
+        };
+        let start = limit << octave;
+        let part = u128::from(nanos - start) * Self::PER_OCTAVE as u128 / u128::from(start);
+        Self::LINEAR + octave as usize * Self::PER_OCTAVE + part as usize
+    }
+
+    /// Where a bin ends.
+    fn end(bin: usize) -> Duration {
+        let Some(beyond) = bin.checked_sub(Self::LINEAR) else {
+            return Self::BIN.saturating_mul(bin as u64 + 1);
+        };
+        let start = Self::LATE.saturating_mul(1 << (beyond / Self::PER_OCTAVE));
+        let parts = (beyond % Self::PER_OCTAVE + 1) as u64;
+        start + Duration::from_nanos(start.as_nanos() / Self::PER_OCTAVE as u64 * parts)
     }
 
     /// The lateness that a share of the deliveries does not exceed, to the width of a bin.
     fn quantile(&self, share: f64) -> Duration {
         let wanted = (self.count as f64 * share).ceil() as u64;
         let mut seen = 0;
-        for (n, count) in self.bins.iter().enumerate() {
+        let reaches = |count: &u64| {
             seen += count;
-            if seen >= wanted && n + 1 < self.bins.len() {
-                return Self::BIN.saturating_mul(n as u64 + 1).min(self.worst);
-            }
-        }
-        self.worst
+            seen >= wanted
+        };
+        let bin = self.bins.iter().position(reaches);
+        bin.map_or(self.worst, |bin| Self::end(bin).min(self.worst))
     }
 
     fn late(&self) -> u64 {
-        *self.bins.last().expect("a bin for what is late")
+        self.bins[Self::LINEAR..].iter().sum()
     }
 }
 
@@ -70,6 +92,12 @@ pub struct Health {
     pub write_errors: u64,
     /// Frames with headers that made no sense.
     pub malformed: u64,
+    /// Devices that were deleted while the network was up.
+    pub devices_lost: u64,
+    /// How long a link idled while frames for it waited unread; of the links, the longest time.
+    pub starved_s: f64,
+    /// How long the emulator has run.
+    pub elapsed_s: f64,
     /// Processor time of the emulator's thread.
     pub cpu_s: f64,
     /// Whether its thread has real-time priority.
@@ -79,6 +107,8 @@ pub struct Health {
 impl Health {
     /// The largest share of deliveries that may be late in a run that counts.
     pub const MAX_LATE_SHARE: f64 = 0.01;
+    /// The largest share of its time that a link may idle in want of frames that were there.
+    pub const MAX_STARVED_SHARE: f64 = 0.01;
 
     pub(crate) fn new(lateness: &Lateness) -> Self {
         let micros = |d: Duration| d.as_nanos() as f64 / 1e3;
@@ -105,13 +135,26 @@ impl Health {
                 self.lateness_max_us / 1e3,
             ));
         }
+        if self.starved_s > self.elapsed_s * Self::MAX_STARVED_SHARE {
+            faults.push(format!(
+                "a link idled for {:.1} % of {:.1} s because the emulator had not read frames that \
+                 waited (limit {} %)",
+                self.starved_s / self.elapsed_s * 100.0,
+                self.elapsed_s,
+                Self::MAX_STARVED_SHARE * 100.0,
+            ));
+        }
         for (count, what) in [
-            (self.device_drops, "dropped by a device before the emulator could read them"),
-            (self.write_errors, "refused by the receiving device"),
-            (self.malformed, "not understood by the emulator"),
+            (
+                self.device_drops,
+                "frames were dropped by a device before the emulator could read them",
+            ),
+            (self.write_errors, "frames were refused by the receiving device"),
+            (self.malformed, "frames were not understood by the emulator"),
+            (self.devices_lost, "devices were deleted while the network was up"),
         ] {
             if count > 0 {
-                faults.push(format!("{count} frames were {what}"));
+                faults.push(format!("{count} {what}"));
             }
         }
         faults
@@ -138,7 +181,36 @@ mod tests {
         assert_eq!(health.late, 20);
         assert_eq!(health.faults().len(), 1, "{:?}", health.faults());
         assert!(health.faults()[0].contains("2.0 % of 1020"), "{:?}", health.faults());
-        let dropped = Health { device_drops: 1, ..Health::default() };
-        assert_eq!(dropped.faults().len(), 1);
+        let micros = health.lateness_p99_us;
+        assert!((3000.0..3400.0).contains(&micros), "99 % with more than 1 % late: {micros}");
+        for fault in [
+            Health { device_drops: 1, ..Health::default() },
+            Health { devices_lost: 1, ..Health::default() },
+            Health { starved_s: 0.011, elapsed_s: 1.0, ..Health::default() },
+        ] {
+            assert_eq!(fault.faults().len(), 1, "{fault:?}");
+        }
+        let enough = Health { starved_s: 0.009, elapsed_s: 1.0, ..Health::default() };
+        assert!(enough.faults().is_empty());
+    }
+
+    #[test]
+    fn every_lateness_is_in_the_bin_around_it() {
+        let mut last = Duration::ZERO;
+        for bin in 0..Lateness::new().bins.len() {
+            let end = Lateness::end(bin);
+            assert!(last < end, "bin {bin}");
+            assert_eq!(Lateness::bin(last), bin, "its first moment");
+            assert_eq!(
+                Lateness::bin(end.saturating_sub(Duration::from_nanos(1))),
+                bin,
+                "its last moment"
+            );
+            last = end;
+        }
+        assert!(last > Duration::from_secs(3600));
+        let mut lateness = Lateness::new();
+        lateness.add(Duration::from_secs(1 << 30));
+        assert_eq!((lateness.late(), lateness.quantile(0.99)), (1, last), "more is in the last");
     }
 }

@@ -198,11 +198,12 @@ impl Train {
 }
 
 /// The sum of the 16-bit words, not yet folded. Headers are even in length and short enough.
-fn sum(bytes: &[u8]) -> u32 {
+pub(crate) fn sum(bytes: &[u8]) -> u32 {
     bytes.chunks_exact(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]]))).sum()
 }
 
-fn fold(sum: u32) -> u16 {
+/// A sum of 16-bit words with its carries added in: its complement is the internet checksum.
+pub(crate) fn fold(sum: u32) -> u16 {
     let sum = (sum >> 16) + (sum & 0xffff);
     (sum + (sum >> 16)) as u16
 }

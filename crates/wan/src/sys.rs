@@ -71,15 +71,27 @@ pub fn private_hosts(hosts: &std::ffi::CStr) -> io::Result<()> {
         check(libc::unshare(libc::CLONE_NEWNS))?;
         let flags = libc::MS_REC | libc::MS_SLAVE;
         check(libc::mount(none, c"/".as_ptr(), none, flags, none.cast()))?;
-        libc::mount(hosts.as_ptr(), c"/etc/hosts".as_ptr(), none, libc::MS_BIND, none.cast());
+        let etc_hosts = c"/etc/hosts".as_ptr();
+        match check(libc::mount(hosts.as_ptr(), etc_hosts, none, libc::MS_BIND, none.cast())) {
+            Err(error) if error.raw_os_error() != Some(libc::ENOENT) => Err(error),
+            // ENOENT would be said of our own file too.
+            Err(error) if libc::access(etc_hosts, libc::F_OK) == 0 => Err(error),
+            _ => Ok(()),
+        }
     }
-    Ok(())
 }
 
-/// Has the kernel kill the calling process when the thread that made it ends. Async-signal-safe.
-pub fn die_with_parent() -> io::Result<()> {
+/// Has the kernel kill the calling process when the thread that made it ends; fails where the
+/// process that made it, `parent`, has ended already. Async-signal-safe.
+pub fn die_with_parent(parent: u32) -> io::Result<()> {
     // SAFETY: PR_SET_PDEATHSIG takes a signal number by value.
-    check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) }).map(drop)
+    check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) })?;
+    // SAFETY: no memory is involved.
+    if unsafe { libc::getppid() }.cast_unsigned() == parent {
+        Ok(())
+    } else {
+        Err(io::Error::from_raw_os_error(libc::ESRCH))
+    }
 }
 
 /// Makes the calling thread's timers precise, and gives it real-time priority where that is

@@ -2,7 +2,11 @@
 //! Traffic to measure a network with, from threads of this process on its nodes. Every function
 //! ends by itself.
 
-use crate::{Wan, WanError, sys};
+use crate::{
+    Wan, WanError,
+    superpacket::{fold, sum},
+    sys,
+};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::{
     io::{self, Read, Write},
@@ -34,15 +38,10 @@ pub fn tcp_while<T>(
     warm_up: Duration,
     during: impl FnOnce() -> Result<T, WanError>,
 ) -> Result<(T, Arrived), WanError> {
-    let address = wan.address(to)?;
-    let listener =
-        wan.node(to)?.namespace.run(|| TcpListener::bind((address, 0))).map_err(failed)?;
-    let target = listener.local_addr().map_err(failed)?;
-    let sender = wan.node(from)?.namespace.run(|| TcpStream::connect(target)).map_err(failed)?;
+    let (sender, receiver) = connect(wan, from, to)?;
     if let Some(pace) = pace {
         sys::set_max_pacing_rate(sender.as_fd(), pace).map_err(failed)?;
     }
-    let (receiver, _) = listener.accept().map_err(failed)?;
     let (count, stop) = (Count::default(), AtomicBool::new(false));
     thread::scope(|scope| {
         scope.spawn(|| send_until(&sender, &stop));
@@ -61,6 +60,17 @@ pub fn tcp_while<T>(
         };
         Ok((result?, arrived))
     })
+}
+
+/// The two ends of a TCP connection.
+fn connect(wan: &Wan, from: &str, to: &str) -> Result<(TcpStream, TcpStream), WanError> {
+    let address = wan.address(to)?;
+    let listener =
+        wan.node(to)?.namespace.run(|| TcpListener::bind((address, 0))).map_err(failed)?;
+    let target = listener.local_addr().map_err(failed)?;
+    let sender = wan.node(from)?.namespace.run(|| TcpStream::connect(target)).map_err(failed)?;
+    let (receiver, _) = listener.accept().map_err(failed)?;
+    Ok((sender, receiver))
 }
 
 /// How many bytes have arrived, and when the last of them did.
@@ -96,6 +106,37 @@ fn receive(mut receiver: &TcpStream, count: &Count) {
         bytes += length as u64;
         *count.0.lock().expect("no reader panics") = Some((Instant::now(), bytes));
     }
+}
+
+/// Sends so many bytes over one TCP connection, the first on this network; answers how many
+/// segments the sending kernel counted, those of super-packets singly. (The receiving one counts a
+/// super-packet from a device once.)
+pub fn tcp_segments(wan: &Wan, from: &str, to: &str, bytes: u64) -> Result<u64, WanError> {
+    let (mut sender, receiver) = connect(wan, from, to)?;
+    let count = Count::default();
+    thread::scope(|scope| {
+        scope.spawn(|| receive(&receiver, &count));
+        let sent = io::copy(&mut io::repeat(0).take(bytes), &mut sender);
+        let _ = sender.shutdown(std::net::Shutdown::Write);
+        sent.map_err(failed)
+    })?;
+    // The end of the stream has been read, but its acknowledgement and what was sent in doubt may
+    // still be under way.
+    drop((sender, receiver));
+    thread::sleep(Duration::from_millis(500));
+    let read = || std::fs::read_to_string("/proc/thread-self/net/snmp");
+    let table = wan.node(from)?.namespace.run(read).map_err(failed)?;
+    // Linux counts what it sends again apart.
+    Ok(counter(&table, "Tcp:", "OutSegs") + counter(&table, "Tcp:", "RetransSegs"))
+}
+
+/// A counter out of a table of two lines a group: names, then values. Zero where there is none.
+fn counter(table: &str, group: &str, name: &str) -> u64 {
+    let mut lines = table.lines().filter_map(|line| line.strip_prefix(group));
+    let (names, values) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
+    let mut pairs = names.split_whitespace().zip(values.split_whitespace());
+    let found = pairs.find(|(known, _)| *known == name);
+    found.and_then(|(_, value)| value.parse().ok()).unwrap_or_default()
 }
 
 /// Round trips of `count` ICMP echo requests, one every `interval`, from just before the request is
@@ -142,7 +183,7 @@ fn probe(
         if sent.len() < usize::from(count) && started.elapsed() >= due {
             let [high, low] = (sent.len() as u16).to_be_bytes();
             let mut request = [ECHO_REQUEST, 0, 0, 0, IDENTIFIER[0], IDENTIFIER[1], high, low];
-            let checksum = internet_checksum(&request);
+            let checksum = !fold(sum(&request));
             request[2..4].copy_from_slice(&checksum.to_be_bytes());
             sent.push(SystemTime::now());
             socket.send_to(&request, &target).map_err(failed)?;
@@ -164,11 +205,6 @@ fn probe(
     Ok(trips)
 }
 
-fn internet_checksum(bytes: &[u8]) -> u16 {
-    let sum: u32 = bytes.chunks_exact(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]]))).sum();
-    !((sum & 0xffff) as u16).wrapping_add((sum >> 16) as u16)
-}
-
 /// Sends `count` UDP datagrams of `length` bytes, in groups of `group` each millisecond; answers
 /// how many arrived.
 pub fn datagrams(
@@ -183,8 +219,9 @@ pub fn datagrams(
     let bind = || {
         let socket = Socket::new(Domain::for_address((address, 0).into()), Type::DGRAM, None)?;
         socket.bind(&SocketAddr::from((address, 0)).into())?;
-        // Whatever arrives must find room: only the link may lose anything here.
-        socket2::SockRef::from(&socket).set_recv_buffer_size(64 << 20)?;
+        // Whatever arrives must find room, whatever the machine allows to everybody: only the link
+        // may lose anything here.
+        rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, 64 << 20)?;
         socket.set_read_timeout(Some(Duration::from_millis(300)))?;
         Ok(UdpSocket::from(socket))
     };

@@ -5,11 +5,12 @@
 use longhaul_wan::{LaneState, Wan};
 use scenario::Scenario;
 use std::{
+    fs,
     io::{Read, Write},
     net::{TcpListener, TcpStream, UdpSocket},
     sync::{Mutex, MutexGuard, PoisonError},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// Held by each test here: two cores don't run several emulators in real time.
@@ -42,7 +43,7 @@ fn pattern(length: usize) -> Vec<u8> {
         .collect()
 }
 
-/// Sends bytes over one TCP connection; answers what arrived, and the segments sent again.
+/// Sends bytes over one TCP connection; answers what arrived.
 fn transfer(wan: &Wan, from: &str, to: &str, bytes: &[u8]) -> Vec<u8> {
     let address = wan.address(to).unwrap();
     let listener = wan.node(to).unwrap().namespace.run(|| TcpListener::bind((address, 0))).unwrap();
@@ -69,6 +70,15 @@ fn assert_conserved(lanes: &[LaneState]) {
         assert_eq!(c.offered, c.delivered + c.queue_drops + c.losses + c.too_long, "{c:?}");
         assert_eq!(lane.monitor.iter().sum::<u64>(), c.carried_bytes, "{c:?}");
     }
+}
+
+/// A UDP socket on a node, bound to a port of the kernel's choice.
+fn datagrams(wan: &Wan, node: &str) -> UdpSocket {
+    let address = wan.address(node).unwrap();
+    let bind = || UdpSocket::bind((address, 0));
+    let socket = wan.node(node).unwrap().namespace.run(bind).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    socket
 }
 
 /// Frames that a node's device handed to its kernel.
@@ -107,11 +117,13 @@ fn tcp_delivers_what_was_sent_through_losses_drops_and_forwarding() {
 fn a_delivered_frame_spans_no_more_than_the_limit_on_the_link() {
     let _alone = alone();
     let bytes = pattern(2_000_000);
-    // At 100 Mb/s a segment takes 121.1 us: two fit into 250 us, eight into 1 ms.
-    for (max_burst, fits) in [("0", 1), ("250us", 2), ("1ms", 8)] {
-        let link = format!(
-            "rate = \"100mbit\"\ndelay = \"1ms\"\nqueue = \"4MB\"\nmax_burst = \"{max_burst}\""
-        );
+    // At 100 Mb/s a segment takes 121.1 us: two fit into 250 us, eight into 1 ms. Without a rate
+    // none takes any time, and zero still means single packets.
+    let limited = "rate = \"100mbit\"\nqueue = \"4MB\"";
+    for (rate, max_burst, fits) in
+        [(limited, "0", 1), (limited, "250us", 2), (limited, "1ms", 8), ("", "0", 1)]
+    {
+        let link = format!("{rate}\ndelay = \"1ms\"\nmax_burst = \"{max_burst}\"");
         let wan = line_of("ipv4", &[&link]);
         assert!(transfer(&wan, "n0", "n1", &bytes) == bytes);
         let frames = frames_received(&wan, "n1", "wan0");
@@ -214,4 +226,130 @@ fn nodes_have_the_scenarios_settings_and_programs_their_names() {
     assert!(String::from_utf8_lossy(&route.stdout).contains("congctl bbr"));
     assert!(wan.node("moon").is_err());
     assert_eq!(before, allowed(), "the machine's own settings are left alone");
+}
+
+#[test]
+fn time_passes_on_a_link_as_it_is_told_to() {
+    const DELAY: Duration = Duration::from_millis(7);
+    let _alone = alone();
+    let wan = line_of("ipv4", &["rate = \"20mbit\"\ndelay = \"7ms\"\nqueue = \"4MB\""]);
+    let [a, b] = ["n0", "n1"].map(|node| datagrams(&wan, node));
+    let mut buffer = [0; 100];
+    for _ in 0..10 {
+        let sent = Instant::now();
+        a.send_to(b"there", b.local_addr().unwrap()).unwrap();
+        let (_, from) = b.recv_from(&mut buffer).unwrap();
+        assert!(sent.elapsed() >= DELAY, "there after {:?}", sent.elapsed());
+        b.send_to(b"and back", from).unwrap();
+        a.recv_from(&mut buffer).unwrap();
+        assert!(sent.elapsed() >= 2 * DELAY, "and back after {:?}", sent.elapsed());
+    }
+    let bytes = pattern(1_000_000);
+    let started = Instant::now();
+    assert!(transfer(&wan, "n0", "n1", &bytes) == bytes);
+    let least = Duration::from_secs_f64(bytes.len() as f64 * 8.0 / 20e6) + DELAY;
+    assert!(started.elapsed() >= least, "{:?} for {least:?}", started.elapsed());
+}
+
+#[test]
+fn each_end_sends_packets_of_its_own_directions_mtu() {
+    let _alone = alone();
+    let link = "delay = \"1ms\"\nmtu = 1500\nbackward = { mtu = 9000 }";
+    let wan = line_of("ipv4", &[link]);
+    let [a, b] = ["n0", "n1"].map(|node| datagrams(&wan, node));
+    let mut buffer = [0; 9000];
+    for (from, to) in [(&a, &b), (&b, &a)] {
+        from.send_to(&[1; 8900], to.local_addr().unwrap()).unwrap();
+        assert_eq!(to.recv_from(&mut buffer).unwrap().0, 8900);
+    }
+    let counted = |wan: &Wan| [0, 1].map(|lane| wan.status().unwrap().lanes[lane].counters.offered);
+    // 8908 bytes with UDP's header, in fragments of 1480 bytes or whole.
+    assert_eq!(counted(&wan), [7, 1]);
+    let bytes = pattern(1_000_000);
+    assert!(transfer(&wan, "n0", "n1", &bytes) == bytes);
+    assert!(transfer(&wan, "n1", "n0", &bytes) == bytes);
+    let end = wan.down().unwrap();
+    assert_conserved(&end.lanes);
+    assert!(end.lanes.iter().all(|lane| lane.counters.too_long == 0), "{:?}", end.lanes);
+}
+
+#[test]
+fn a_device_that_is_deleted_is_a_fault_and_no_endless_work() {
+    let _alone = alone();
+    let wan = line_of("ipv4", &["rate = \"100mbit\"\ndelay = \"1ms\""]);
+    let node = wan.node("n0").unwrap();
+    node.ip("link set wan0 down").unwrap();
+    assert_eq!(wan.status().unwrap().health.devices_lost, 0, "set down is not lost");
+    node.ip("link del wan0").unwrap();
+    let until = Instant::now() + Duration::from_secs(5);
+    while wan.status().unwrap().health.devices_lost == 0 {
+        assert!(Instant::now() < until, "the loss of the device is not noticed");
+    }
+    let before = wan.status().unwrap().health;
+    let asked = Instant::now();
+    thread::sleep(Duration::from_millis(300));
+    let after = wan.status().unwrap().health;
+    let (used, passed) = (after.cpu_s - before.cpu_s, asked.elapsed().as_secs_f64());
+    assert!(used < passed / 2.0, "{used} s of processor time in {passed} s of nothing to do");
+    let faults = wan.down().unwrap().health.faults();
+    assert!(faults.iter().any(|fault| fault.contains("1 devices were deleted")), "{faults:?}");
+}
+
+#[test]
+fn what_a_device_drops_is_counted_to_the_end() {
+    let _alone = alone();
+    let wan = line_of("ipv4", &["delay = \"1ms\""]);
+    // A device that holds nothing drops everything.
+    wan.node("n0").unwrap().ip("link set wan0 txqueuelen 0").unwrap();
+    let [a, b] = ["n0", "n1"].map(|node| datagrams(&wan, node));
+    for _ in 0..5 {
+        a.send_to(b"lost", b.local_addr().unwrap()).unwrap();
+    }
+    assert_eq!(wan.status().unwrap().health.device_drops, 5);
+    assert_eq!(wan.down().unwrap().health.device_drops, 5);
+}
+
+#[test]
+fn what_ip_refuses_is_said_in_its_own_words() {
+    let _alone = alone();
+    let wan = line_of("ipv4", &["delay = \"1ms\""]);
+    // More than a pipe holds: ip stops at the first line and reads no more.
+    let batch = "link set nothing up\n".repeat(20_000);
+    let error = wan.node("n0").unwrap().ip(&batch).unwrap_err().to_string();
+    assert!(error.contains("n0") && error.contains("nothing"), "{error}");
+}
+
+#[test]
+fn the_hosts_file_goes_with_its_network() {
+    let _alone = alone();
+    let wan = line_of("ipv4", &["delay = \"1ms\""]);
+    let hosts = wan.hosts().to_owned();
+    let own = format!("hosts-{}-", std::process::id());
+    assert!(hosts.file_name().unwrap().to_str().unwrap().starts_with(&own), "{hosts:?}");
+    assert!(fs::read_to_string(&hosts).unwrap().contains("10.110.0.2 n1"));
+    wan.down().unwrap();
+    assert!(!hosts.exists());
+}
+
+#[test]
+fn a_node_does_not_filter_by_the_way_back() {
+    let _alone = alone();
+    let wan = line_of("ipv4", &["delay = \"1ms\""]);
+    let namespace = &wan.node("n1").unwrap().namespace;
+    for of in ["all", "default", "wan0"] {
+        assert_eq!(
+            namespace.sysctl(&format!("net.ipv4.conf.{of}.rp_filter")).unwrap(),
+            "0",
+            "{of}"
+        );
+    }
+}
+
+#[test]
+fn ipv4_runs_over_links_too_narrow_for_ipv6() {
+    let _alone = alone();
+    let wan = line_of("ipv4", &["delay = \"1ms\"\nmtu = 576", "delay = \"1ms\""]);
+    let bytes = pattern(100_000);
+    assert!(transfer(&wan, "n0", "n2", &bytes) == bytes);
+    assert_conserved(&wan.down().unwrap().lanes);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `longhaul wan`: a network kept up in the background, used, taken down, and killed.
 
-use crate::common::{alone, call, json, refused, text, two_nodes, until};
+use crate::common::{alone, call, json, longhaul, refused, text, two_nodes, until};
+use std::process::Stdio;
 
 /// Takes the network down even where the test fails.
 struct Up(String);
@@ -92,5 +93,37 @@ fn wrong_use_is_refused() {
     let (code, said) = refused(&["wan", "up", "/nowhere.toml"]);
     assert!(code == 2 && said.contains("/nowhere.toml"), "{said}");
     let (code, said) = refused(&["wan", "status", "--name", "../../etc"]);
-    assert!(code == 1 && said.contains("letters, digits"), "{said}");
+    assert!(code == 2 && said.contains("letters, digits"), "{said}");
+}
+
+#[test]
+fn of_two_that_want_one_name_one_gets_it() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let file = two_nodes(folder.path());
+    let name = format!("test-race-{}", std::process::id());
+    let _network = Up(name.clone());
+    let start = || {
+        let mut command = longhaul();
+        command.args(["wan", "up", file.to_str().unwrap(), "--name", &name]);
+        command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let both = [start(), start()].map(|child| child.wait_with_output().unwrap());
+    let refused: Vec<_> = both.iter().filter(|output| !output.status.success()).collect();
+    let said: Vec<String> = both.iter().map(|output| text(&output.stderr)).collect();
+    assert_eq!(refused.len(), 1, "{said:?}");
+    assert!(text(&refused[0].stderr).contains("already"), "{said:?}");
+}
+
+#[test]
+fn a_machine_without_ip_is_told_what_to_install() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let file = two_nodes(folder.path());
+    let name = format!("test-lacks-{}", std::process::id());
+    let mut command = longhaul();
+    command.args(["wan", "up", file.to_str().unwrap(), "--name", &name]);
+    let output = command.env("PATH", folder.path()).output().unwrap();
+    let said = text(&output.stderr);
+    assert!(output.status.code() == Some(3) && said.contains("iproute2"), "{said}");
 }

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! One direction of a link at work between two devices: the segments of what is read go onto the
+//! link, and what survives waits here for its time.
+
+use crate::superpacket::{Cut, Frame};
+use netmodel::{Fate, Link, LinkConfig};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::{collections::VecDeque, fs::File, ops::Range};
+use units::{Bytes, Duration, Timestamp};
+
+/// One direction of a link between two devices.
+pub struct Lane {
+    /// What the link does.
+    pub link: LinkConfig,
+    /// The longest time on the link that one delivered frame may span; zero delivers single packets.
+    pub max_burst: Duration,
+    /// The device whose frames go in.
+    pub from: File,
+    /// The device that frames come out of.
+    pub to: File,
+}
+
+/// A lane that the emulator moves packets along.
+pub struct Running {
+    pub link: Link,
+    pub from: File,
+    pub to: File,
+    pub pending: VecDeque<Pending>,
+    pub backlog: Backlog,
+    max_burst: Duration,
+}
+
+/// A frame on its way: written to the lane's device at `release`.
+pub struct Pending {
+    pub release: Timestamp,
+    pub frame: Cut,
+}
+
+/// Neighbouring segments of one frame that are delivered together.
+struct Run {
+    starts: Timestamp,
+    segments: Range<usize>,
+    release: Timestamp,
+}
+
+impl Running {
+    pub fn new(lane: Lane) -> Self {
+        let Lane { link, max_burst, from, to } = lane;
+        let (link, pending) = (Link::new(link), VecDeque::new());
+        Self { link, from, to, pending, backlog: Backlog::default(), max_burst }
+    }
+
+    /// Offers each segment of a frame, and queues runs of neighbours that survive for delivery.
+    pub fn offer(&mut self, now: Timestamp, frame: &Frame) {
+        let mut run: Option<Run> = None;
+        for n in 0..frame.segments() {
+            let fate = self.link.offer(now, Bytes::new(frame.ip_length(n) as u64));
+            let Fate::Arrives { starts, at } = fate else {
+                self.deliver(frame, run.take());
+                continue;
+            };
+            // Serialisation of this run up to and with this segment; propagation cancels out.
+            let ends = at - self.link.config().delay;
+            match &mut run {
+                Some(run) if self.fits_one_frame(ends.since(run.starts)) => {
+                    run.segments.end = n + 1;
+                    run.release = at;
+                }
+                _ => {
+                    self.deliver(frame, run.take());
+                    run = Some(Run { starts, segments: n..n + 1, release: at });
+                }
+            }
+        }
+        self.deliver(frame, run);
+    }
+
+    /// Whether segments that span so much link time may be delivered in one frame.
+    fn fits_one_frame(&self, span: Duration) -> bool {
+        // Without a rate every span is zero, and a limit of zero still means single packets.
+        self.max_burst > Duration::ZERO && span <= self.max_burst
+    }
+
+    fn deliver(&mut self, frame: &Frame, run: Option<Run>) {
+        if let Some(run) = run {
+            self.pending
+                .push_back(Pending { release: run.release, frame: frame.cut(run.segments) });
+        }
+    }
+
+    /// Whether the device has another frame, asked without taking it.
+    pub fn has_unread(&self) -> bool {
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let mut device = [PollFd::new(&self.from, PollFlags::IN)];
+        poll(&mut device, Some(&now)).is_ok_and(|ready| ready > 0)
+    }
+}
+
+/// How long a link idled while a frame is known to have waited unread in its device.
+///
+/// Lateness of deliveries does not show that: a segment's time begins when its frame is read, so
+/// with too much to read every delivery can be on time while the link carries less than was sent.
+///
+/// Known is the wait of a frame that was seen when the emulator had to stop reading, and of those
+/// behind it until the device is found empty. Not known is a wait before the device was looked at.
+#[derive(Debug, Default)]
+pub struct Backlog {
+    unread_since: Option<Timestamp>,
+    starved: Duration,
+}
+
+impl Backlog {
+    /// Reading ended at `now` with a frame still in the device.
+    pub fn remains(&mut self, now: Timestamp) {
+        self.unread_since = Some(now);
+    }
+
+    /// The device has no more.
+    pub fn is_gone(&mut self) {
+        self.unread_since = None;
+    }
+
+    /// A frame was read at `now` for a link that was free from `free_at` on.
+    pub fn frame_read(&mut self, now: Timestamp, free_at: Timestamp) {
+        if let Some(since) = &mut self.unread_since {
+            self.starved = self.starved + now.since(free_at.max(*since));
+            *since = now;
+        }
+    }
+
+    /// The sum so far.
+    pub fn starved(&self) -> Duration {
+        self.starved
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(micros: u64) -> Timestamp {
+        Timestamp::from_nanos(micros * 1000)
+    }
+
+    #[test]
+    fn an_idle_link_starves_only_while_a_frame_is_known_to_wait() {
+        let mut backlog = Backlog::default();
+        backlog.frame_read(at(100), at(0));
+        assert_eq!(backlog.starved(), Duration::ZERO, "nothing was known to wait");
+        backlog.remains(at(110));
+        backlog.frame_read(at(150), at(120));
+        assert_eq!(backlog.starved(), Duration::from_micros(30), "idle from 120 on");
+        backlog.frame_read(at(160), at(0));
+        assert_eq!(backlog.starved(), Duration::from_micros(40), "idle before 150 is counted once");
+        backlog.frame_read(at(170), at(900));
+        assert_eq!(backlog.starved(), Duration::from_micros(40), "a busy link starves of nothing");
+        backlog.is_gone();
+        backlog.frame_read(at(5000), at(900));
+        assert_eq!(backlog.starved(), Duration::from_micros(40), "it idled because nothing came");
+    }
+}
