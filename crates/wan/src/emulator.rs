@@ -7,11 +7,12 @@
 //! - A frame delivered spans no more than `max_burst` of link time, so that what a receiver sees
 //!   in one piece is bounded at any rate.
 //! - Sleeping is by `epoll_pwait2` with nanoseconds and a timer slack of one. Waking up takes some
-//!   tens of microseconds more, so the last part of a wait is spent polling ([`spin`]).
+//!   tens of microseconds more, so the last part of a wait is spent polling ([`Naps`]).
 
 use crate::{
     health::{Health, Lateness},
     lane::{Lane, Running},
+    naps::Naps,
     superpacket::{Frame, MAX_FRAME},
     sys,
 };
@@ -27,13 +28,6 @@ use std::{
     thread::JoinHandle,
 };
 use units::{Duration, Timestamp};
-
-/// How long before a release the thread stops sleeping and polls: a quarter of the wait, within
-/// bounds. Under load, where the next release is always near, that leaves most waits for the rest
-/// of the machine: a thread of real-time priority that only polled would starve its processor.
-fn spin(wait: Duration) -> Duration {
-    Duration::from_nanos((wait.as_nanos() / 4).clamp(30_000, 80_000))
-}
 
 /// Frames read from one device before the others and the releases get their turn.
 const READ_BATCH: usize = 32;
@@ -143,6 +137,7 @@ struct Loop {
     malformed: u64,
     devices_lost: u64,
     real_time: bool,
+    naps: Naps,
     buffer: Box<[u8]>,
 }
 
@@ -180,6 +175,7 @@ impl Loop {
             malformed: 0,
             devices_lost: 0,
             real_time: false,
+            naps: Naps::default(),
             buffer: vec![0; MAX_FRAME].into(),
         }
     }
@@ -203,6 +199,7 @@ impl Loop {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => panic!("epoll_pwait2 on the emulator's own descriptors: {error}"),
             }
+            self.naps.woke(self.now());
             for event in &events {
                 match event.data.u64() {
                     WAKE => {
@@ -240,9 +237,9 @@ impl Loop {
     }
 
     /// How long epoll may sleep: until just before the next release, or for ever.
-    fn sleep_before(&self, next: Option<Timestamp>) -> Option<Timespec> {
-        let wait = next?.since(self.now());
-        let sleep: std::time::Duration = wait.saturating_sub(spin(wait)).into();
+    fn sleep_before(&mut self, next: Option<Timestamp>) -> Option<Timespec> {
+        let now = self.now();
+        let sleep: std::time::Duration = self.naps.until(next, now)?.into();
         Some(Timespec::try_from(sleep).expect("a release is years away at most"))
     }
 

@@ -13,6 +13,7 @@ mod error;
 mod health;
 mod lane;
 mod namespace;
+mod naps;
 mod network;
 mod node;
 mod run_folder;
