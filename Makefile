@@ -19,7 +19,7 @@ build:
 # user, so that no file of root's is left in target/.
 test: deps-test
 	cargo test --workspace --locked --no-run
-	$(SUDO) cargo test --workspace --locked
+	$(SUDO) cargo test --workspace --locked --no-fail-fast
 
 lint:
 	cargo fmt --all --check

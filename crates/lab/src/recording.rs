@@ -248,6 +248,8 @@ fn manifest(observed: &Observed<'_>) -> Manifest {
             more: [
                 ("write_errors", health.write_errors.into()),
                 ("malformed", health.malformed.into()),
+                ("devices_lost", health.devices_lost.into()),
+                ("starved_s", health.starved_s.into()),
                 ("cpu_s", health.cpu_s.into()),
                 ("real_time", health.real_time.into()),
             ]

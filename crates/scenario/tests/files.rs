@@ -54,9 +54,10 @@ fn the_example_of_the_documentation_makes_four_runs() {
 #[test]
 fn the_demo_is_the_path_it_promises() {
     let scenario = read("demo.toml", &[]);
-    assert_eq!(scenario.runs.len(), 8);
+    assert_eq!(scenario.runs.len(), 24, "four ways, two clients, three repeats");
     let run = run(&scenario, "depots-bbr,client=wget,r01");
-    assert_eq!(run.timeout, Duration::from_secs(35));
+    // All downloads together end in less than five minutes, whatever happens.
+    assert!(scenario.runs.iter().map(|run| run.timeout.as_secs_f64()).sum::<f64>() < 290.0);
     assert_eq!(run.routes().rtt("client", "server"), Some(Duration::from_millis(90)));
     let delays: Vec<u64> = run.links.iter().map(|l| l.forward.delay.as_nanos()).collect();
     assert_eq!(delays, [3_000_000, 39_000_000, 3_000_000]);
