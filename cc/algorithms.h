@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Every algorithm of this folder, a line each: how it attaches, and its name, which is its file's.
+ *	CC_WINDOW	decides the window outside of recovery; the caller does the recovery
+ *	CC_RATE		decides window and pacing rate at every acknowledgement, recovery included
+ * The builds of crates/congestion and crates/kernel read these lines.
+ */
+CC_WINDOW(reno)

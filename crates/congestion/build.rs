@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Compiles the algorithms of `cc/`, each wrapped by `src/face.h`, into this crate.
+
+use std::{env, fs, path::Path};
+
+fn main() {
+    let house = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let algorithms = house.join("cc");
+    println!("cargo::rerun-if-changed={}", algorithms.display());
+    println!("cargo::rerun-if-changed=src/face.h");
+
+    let listed = fs::read_to_string(algorithms.join("algorithms.h")).expect("cc/algorithms.h");
+    let entries = listed.lines().filter(|line| line.starts_with("CC_"));
+    let names: Vec<&str> = entries
+        .map(|line| {
+            let name = line.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
+            name.unwrap_or_else(|| {
+                panic!("cc/algorithms.h: \"{line}\" is not CC_WINDOW(name) or CC_RATE(name)")
+            })
+        })
+        .collect();
+    let includes: String = names.iter().map(|name| format!("#include \"{name}.h\"\n")).collect();
+    let definitions: String = names
+        .iter()
+        .map(|name| {
+            format!(
+                "#define FACE_PARAMS cc_{name}_params\nFACE_DEFINE({name})\n#undef FACE_PARAMS\n"
+            )
+        })
+        .collect();
+    let wrapped = format!(
+        "{includes}#include \"face.h\"\n{definitions}\
+         #define CC_WINDOW(name) FACE_ENTRY(name, 0)\n#define CC_RATE(name) FACE_ENTRY(name, 1)\n\
+         const struct face_algorithm longhaul_cc_algorithms[] = {{\n#include \"algorithms.h\"\n}};\n\
+         const size_t longhaul_cc_count = FACE_COUNT(longhaul_cc_algorithms);\n"
+    );
+    let out = Path::new(&env::var_os("OUT_DIR").expect("cargo sets it")).join("algorithms.c");
+    fs::write(&out, wrapped).expect("OUT_DIR is writable");
+    cc::Build::new()
+        .file(&out)
+        .include(&algorithms)
+        .include("src")
+        .opt_level(2) // also in tests, which run millions of acknowledgements
+        .flag("-Wno-unused-parameter")
+        .warnings_into_errors(true)
+        .compile("longhaul_cc");
+}

@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `cc/` through the C table that `build.rs` makes of it. Every `unsafe` of this room is here.
+
+use std::{
+    ffi::{CStr, c_char, c_void},
+    fmt,
+    sync::LazyLock,
+};
+
+/// One acknowledgement event: `struct cc_ack` of `cc/cc.h`. Counts are of segments.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Ack {
+    /// A monotonic clock.
+    pub now_us: u64,
+    /// Bytes a second between sending and acknowledging the newest; 0: not known.
+    pub delivery_rate: u64,
+    /// Newly acknowledged, cumulatively or selectively.
+    pub acked: u32,
+    /// Newly marked lost.
+    pub lost: u32,
+    /// RTT sample; 0: this event gave none.
+    pub rtt_us: u32,
+    /// Smallest RTT of the connection; 0: not known.
+    pub min_rtt_us: u32,
+    /// Sent and neither acknowledged nor lost, after this event.
+    pub in_flight: u32,
+    /// The same, before it.
+    pub prior_in_flight: u32,
+    /// Acknowledged in all; wraps.
+    pub delivered: u32,
+    /// [`Ack::delivered`] when the newest of [`Ack::acked`] was sent; wraps.
+    pub prior_delivered: u32,
+    /// Bytes of payload in a full segment.
+    pub mss: u32,
+    /// [`Ack::CWND_LIMITED`] and the others, or'ed.
+    pub flags: u32,
+}
+
+impl Ack {
+    /// The delivery rate is what the application offered, not what the path carries.
+    pub const APP_LIMITED: u32 = 1;
+    /// The window was all used: only then may it grow.
+    pub const CWND_LIMITED: u32 = 2;
+    /// In fast recovery, or after a timeout and not yet past it.
+    pub const RECOVERY: u32 = 4;
+    /// The sender spaces its packets.
+    pub const PACED: u32 = 8;
+}
+
+/// What is in force and what shall be: `struct cc_decision`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub struct Decision {
+    /// Bytes a second; 0: the caller's own.
+    pub pacing_rate: u64,
+    /// Segments, at least 1.
+    pub cwnd: u32,
+    /// Segments; slow start while [`Decision::cwnd`] is smaller.
+    pub ssthresh: u32,
+}
+
+impl Decision {
+    /// `ssthresh` before the first loss.
+    pub const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
+}
+
+impl Default for Decision {
+    /// A connection that has just been established: the initial window of RFC 6928.
+    fn default() -> Self {
+        Self { pacing_rate: 0, cwnd: 10, ssthresh: Self::INFINITE_SSTHRESH }
+    }
+}
+
+/// What else a connection tells its algorithm: `enum cc_event`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Event {
+    /// Retransmission timeout. [`Control::loss`] comes first; the caller sets cwnd to 1.
+    Timeout = 0,
+    /// Recovery is over.
+    Recovered = 1,
+    /// The last loss was spurious; the caller has restored cwnd.
+    Undo = 2,
+    /// The first transmission after an idle time.
+    Restart = 3,
+}
+
+/// How an algorithm attaches to a sender.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attach {
+    /// It decides the window outside of recovery; the sender does the recovery.
+    Window,
+    /// It decides window and pacing rate at every acknowledgement, recovery included.
+    Rate,
+}
+
+/// A parameter of an algorithm.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Param {
+    /// As in the file in `cc/`.
+    pub name: &'static str,
+    /// The unit of its value, as `1/1024`.
+    pub unit: &'static str,
+    /// What it is.
+    pub what: &'static str,
+}
+
+/// Values of one algorithm's parameters. They come from its sets only, so they fit it.
+#[derive(Clone)]
+pub struct Params {
+    entry: &'static Entry,
+    values: Vec<u32>,
+}
+
+impl Params {
+    /// The algorithm that they are for.
+    pub fn algorithm(&self) -> &'static Algorithm {
+        let ours = |algorithm: &&Algorithm| std::ptr::eq(algorithm.entry, self.entry);
+        Algorithm::all().iter().find(ours).expect("every entry of the table is an algorithm")
+    }
+
+    /// In the order of [`Algorithm::params`].
+    pub fn values(&self) -> &[u32] {
+        &self.values
+    }
+
+    /// The same with one parameter changed.
+    pub fn with(mut self, name: &str, value: u32) -> Result<Self, Unknown> {
+        let params = &self.algorithm().params;
+        let at = params.iter().position(|param| param.name == name).ok_or_else(|| {
+            let known: Vec<&str> = params.iter().map(|param| param.name).collect();
+            Unknown::new("parameter", name, &known)
+        })?;
+        self.values[at] = value;
+        Ok(self)
+    }
+}
+
+impl PartialEq for Params {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.entry, other.entry) && self.values == other.values
+    }
+}
+
+impl Eq for Params {}
+
+impl fmt::Debug for Params {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let named = self.algorithm().params.iter().map(|param| param.name).zip(&self.values);
+        f.debug_map().entries(named).finish()
+    }
+}
+
+/// A named set of parameters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Set {
+    /// `paper`, `linux` ...
+    pub name: &'static str,
+    /// Where its values are from.
+    pub source: &'static str,
+    /// The values.
+    pub params: Params,
+}
+
+/// An algorithm of `cc/`.
+#[derive(Debug)]
+pub struct Algorithm {
+    /// The file's name, and the kernel's name without `lh_`.
+    pub name: &'static str,
+    /// As people write it.
+    pub title: &'static str,
+    /// The algorithm in a line.
+    pub rule: &'static str,
+    /// Paper and section.
+    pub source: &'static str,
+    /// How it attaches.
+    pub attach: Attach,
+    /// What it remembers of a connection.
+    pub state_bytes: usize,
+    /// Its parameters.
+    pub params: Vec<Param>,
+    /// Its parameter sets, the default first.
+    pub sets: Vec<Set>,
+    entry: &'static Entry,
+}
+
+/// There is no such algorithm, parameter set or parameter.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no {what} \"{name}\"; there are: {known}{}", .meant.as_ref().map_or(String::new(), |meant| format!(" (did you mean \"{meant}\"?)")))]
+pub struct Unknown {
+    what: &'static str,
+    name: String,
+    known: String,
+    meant: Option<String>,
+}
+
+impl Unknown {
+    fn new(what: &'static str, name: &str, known: &[&str]) -> Self {
+        let close = |known: &&&str| strsim::damerau_levenshtein(name, known) <= 2;
+        Self {
+            what,
+            name: name.to_owned(),
+            known: known.join(", "),
+            meant: known.iter().find(close).map(|&known| known.to_owned()),
+        }
+    }
+}
+
+impl Algorithm {
+    /// What the names of algorithms start with once they are in the kernel.
+    pub const PREFIX: &str = "lh_";
+
+    /// Every algorithm of `cc/algorithms.h`, in its order.
+    pub fn all() -> &'static [Algorithm] {
+        static ALL: LazyLock<Vec<Algorithm>> = LazyLock::new(|| {
+            // SAFETY: build.rs generates the table and its count together, as constants.
+            let entries = unsafe {
+                std::slice::from_raw_parts(
+                    (&raw const longhaul_cc_algorithms).cast(),
+                    longhaul_cc_count,
+                )
+            };
+            entries.iter().map(Algorithm::read).collect()
+        });
+        &ALL
+    }
+
+    /// The algorithm of that name, with or without `lh_`.
+    pub fn find(name: &str) -> Result<&'static Algorithm, Unknown> {
+        let bare = name.strip_prefix(Self::PREFIX).unwrap_or(name);
+        Self::all().iter().find(|algorithm| algorithm.name == bare).ok_or_else(|| {
+            let known: Vec<&str> = Self::all().iter().map(|algorithm| algorithm.name).collect();
+            Unknown::new("congestion control", bare, &known)
+        })
+    }
+
+    /// Its name in the kernel, which never shadows one of the kernel's own.
+    pub fn kernel_name(&self) -> String {
+        format!("{}{}", Self::PREFIX, self.name)
+    }
+
+    /// The parameters in force unless others are asked for.
+    pub fn default_set(&self) -> &Params {
+        &self.sets[0].params
+    }
+
+    /// The parameter set of that name.
+    pub fn set(&self, name: &str) -> Result<&Set, Unknown> {
+        self.sets.iter().find(|set| set.name == name).ok_or_else(|| {
+            let known: Vec<&str> = self.sets.iter().map(|set| set.name).collect();
+            Unknown::new("parameter set", name, &known)
+        })
+    }
+
+    fn read(entry: &'static Entry) -> Self {
+        // SAFETY: build.rs makes the table of string literals and of arrays with their counts.
+        unsafe {
+            let params = std::slice::from_raw_parts(entry.params, entry.param_count);
+            let sets = std::slice::from_raw_parts(entry.sets, entry.set_count);
+            Self {
+                name: text(entry.name),
+                title: text(entry.title),
+                rule: text(entry.rule),
+                source: text(entry.source),
+                attach: if entry.rate == 0 { Attach::Window } else { Attach::Rate },
+                state_bytes: entry.state_bytes,
+                params: params
+                    .iter()
+                    .map(|param| Param {
+                        name: text(param.name),
+                        unit: text(param.unit),
+                        what: text(param.what),
+                    })
+                    .collect(),
+                sets: sets
+                    .iter()
+                    .map(|set| Set {
+                        name: text(set.name),
+                        source: text(set.source),
+                        params: Params {
+                            entry,
+                            values: std::slice::from_raw_parts(set.values, entry.param_count)
+                                .to_vec(),
+                        },
+                    })
+                    .collect(),
+                entry,
+            }
+        }
+    }
+}
+
+/// An algorithm at work on one connection.
+#[derive(Debug, Clone)]
+pub struct Control {
+    params: Params,
+    state: State,
+}
+
+/// What an algorithm remembers, as C lays it out: `CC_STATE_MAX` bytes.
+pub type State = [u64; 13];
+
+impl Control {
+    /// A connection that has just been established, with an algorithm by its parameters.
+    pub fn new(params: &Params, ack: &Ack, decision: &mut Decision) -> Self {
+        let mut control = Self::resume(params, State::default());
+        control.call(params.entry.init, ack, decision);
+        control
+    }
+
+    /// A control with a state that was read elsewhere, as from the kernel.
+    pub fn resume(params: &Params, state: State) -> Self {
+        Self { params: params.clone(), state }
+    }
+
+    /// The algorithm and its parameters.
+    pub fn params(&self) -> &Params {
+        &self.params
+    }
+
+    /// The bytes of its state, as C lays them out.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// An acknowledgement gave an RTT sample. Comes before [`Control::ack`], in any phase.
+    pub fn rtt(&mut self, ack: &Ack, decision: &mut Decision) {
+        self.call(self.params.entry.rtt, ack, decision);
+    }
+
+    /// The window may change. An [`Attach::Window`] algorithm is asked outside of recovery only.
+    pub fn ack(&mut self, ack: &Ack, decision: &mut Decision) {
+        self.call(self.params.entry.ack, ack, decision);
+    }
+
+    /// Congestion, at most once a window of data: sets `ssthresh`.
+    pub fn loss(&mut self, ack: &Ack, decision: &mut Decision) {
+        self.call(self.params.entry.loss, ack, decision);
+    }
+
+    /// Something else happened.
+    pub fn event(&mut self, ack: &Ack, decision: &mut Decision, event: Event) {
+        // SAFETY: as in `call`.
+        unsafe {
+            (self.params.entry.event)(
+                self.state.as_mut_ptr().cast(),
+                self.params.values.as_ptr(),
+                ack,
+                decision,
+                event as u32,
+            );
+        }
+    }
+
+    fn call(&mut self, hook: Hook, ack: &Ack, decision: &mut Decision) {
+        // SAFETY: the state is as large and as aligned as any algorithm's (asserted when it is
+        // compiled), the parameters are those of this algorithm (`Params` come from nowhere else
+        // than its sets), and the functions keep no pointer.
+        unsafe { hook(self.state.as_mut_ptr().cast(), self.params.values.as_ptr(), ack, decision) }
+    }
+}
+
+unsafe fn text(literal: *const c_char) -> &'static str {
+    // SAFETY: the caller passes a string literal of C.
+    unsafe { CStr::from_ptr(literal) }.to_str().expect("cc/ is written in UTF-8")
+}
+
+type Hook = unsafe extern "C" fn(*mut c_void, *const u32, *const Ack, *mut Decision);
+
+/// `struct face_param` of face.h.
+#[repr(C)]
+struct FaceParam {
+    name: *const c_char,
+    unit: *const c_char,
+    what: *const c_char,
+}
+
+/// `struct face_set` of face.h.
+#[repr(C)]
+struct FaceSet {
+    name: *const c_char,
+    source: *const c_char,
+    values: *const u32,
+}
+
+/// `struct face_algorithm` of face.h.
+#[derive(Debug)]
+#[repr(C)]
+struct Entry {
+    name: *const c_char,
+    title: *const c_char,
+    rule: *const c_char,
+    source: *const c_char,
+    params: *const FaceParam,
+    sets: *const FaceSet,
+    param_count: usize,
+    set_count: usize,
+    state_bytes: usize,
+    rate: u32,
+    init: Hook,
+    rtt: Hook,
+    ack: Hook,
+    loss: Hook,
+    event: unsafe extern "C" fn(*mut c_void, *const u32, *const Ack, *mut Decision, u32),
+}
+
+// SAFETY: the table is constant.
+unsafe impl Sync for Entry {}
+// SAFETY: the same.
+unsafe impl Send for Entry {}
+
+unsafe extern "C" {
+    static longhaul_cc_algorithms: [Entry; 0];
+    static longhaul_cc_count: usize;
+}
