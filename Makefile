@@ -2,17 +2,17 @@
 # make demo    the main job on this machine: installs what is missing, builds, runs
 # make test    all tests
 # make lint    formatting, clippy, shell scripts
-# make study   the papers' figures in full: half an hour; resumable, records in out/
+# make study   the papers' figures in full: an hour; resumable, records in out/
 
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo -E env "PATH=$$PATH:/usr/sbin:/sbin")
 LONGHAUL := target/release/longhaul
 
-.PHONY: demo test lint build study deps-run deps-test
+.PHONY: demo test lint build study deps-build deps-run deps-test
 
 demo: deps-run build
 	$(SUDO) $(LONGHAUL) demo
 
-build:
+build: deps-build
 	cargo build --release --locked --package longhaul-cli
 
 # Network namespaces and TAP devices take root, so the tests run as root. They are built by the
@@ -21,18 +21,23 @@ test: deps-test
 	cargo test --workspace --locked --no-run
 	$(SUDO) cargo test --workspace --locked --no-fail-fast
 
-lint:
+lint: deps-build
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
-	shellcheck scripts/* .ci/run
+	shellcheck scripts/* bench/* .ci/run
 
 study: deps-test build
 	$(SUDO) scripts/study 000-figure-08
+	$(SUDO) scripts/study 000-figure-09
 	$(SUDO) scripts/study 000-figure-10
 
-deps-run:
-	scripts/install-missing ip:iproute2 curl:curl wget:wget nginx:nginx-light 'cc:gcc libc6-dev'
+deps-build:
+	scripts/install-missing 'cc:gcc libc6-dev' clang:clang \
+	    /usr/include/libelf.h:libelf-dev /usr/include/zlib.h:zlib1g-dev
 
-deps-test: deps-run
+deps-run:
+	scripts/install-missing ip:iproute2 curl:curl wget:wget nginx:nginx-light
+
+deps-test: deps-build deps-run
 	scripts/install-missing apache2:apache2-bin chromium:chromium

@@ -5,4 +5,12 @@
  *	CC_RATE		decides window and pacing rate at every acknowledgement, recovery included
  * The builds of crates/congestion and crates/kernel read these lines.
  */
+CC_RATE(bbr)
+CC_WINDOW(bic)
+CC_WINDOW(cubic)
+CC_RATE(fast)
+CC_WINDOW(highspeed)
+CC_WINDOW(htcp)
+CC_RATE(libra)
 CC_WINDOW(reno)
+CC_WINDOW(scalable)

@@ -16,7 +16,8 @@
  *	cc_NAME_rtt(state, params, ack, decision)	an acknowledgement gave an RTT sample, in any
  *				phase. Comes before _ack for the same acknowledgement.
  *	cc_NAME_ack(state, params, ack, decision)	the window may change. Window algorithms are
- *				asked outside of recovery only; rate algorithms always.
+ *				not asked while the caller brings the window down after a loss, so in
+ *				fast recovery; after a timeout they are. Rate algorithms always are.
  *	cc_NAME_loss(state, params, ack, decision)	congestion (loss or ECN), at most once a window
  *				of data: set decision->ssthresh. Window algorithms leave cwnd alone: the
  *				caller brings it down to ssthresh over the recovery.
@@ -77,8 +78,9 @@ struct cc_decision {
 };
 
 enum cc_event {
-	CC_TIMEOUT,	/* retransmission timeout; _loss came first, the caller sets cwnd to 1 */
-	CC_RECOVERED,	/* recovery is over */
+	CC_TIMEOUT,	/* retransmission timeout. _loss came first unless recovery was on already; the
+			   caller makes cwnd what is in flight and 1 more, so mostly 1 */
+	CC_RECOVERED,	/* recovery is over; cwnd may not be ssthresh yet, but will be */
 	CC_UNDO,	/* the last loss was spurious; the caller has restored cwnd */
 	CC_RESTART,	/* the first transmission after an idle time */
 };

@@ -4,30 +4,28 @@
 use std::{env, fs, path::Path};
 
 fn main() {
-    let house = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let here = env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it");
+    let house = Path::new(&here).join("../..");
     let algorithms = house.join("cc");
     println!("cargo::rerun-if-changed={}", algorithms.display());
     println!("cargo::rerun-if-changed=src/face.h");
 
     let listed = fs::read_to_string(algorithms.join("algorithms.h")).expect("cc/algorithms.h");
     let entries = listed.lines().filter(|line| line.starts_with("CC_"));
-    let names: Vec<&str> = entries
-        .map(|line| {
-            let name = line.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
-            name.unwrap_or_else(|| {
-                panic!("cc/algorithms.h: \"{line}\" is not CC_WINDOW(name) or CC_RATE(name)")
-            })
+    let names = entries.map(|line| {
+        let name = line.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
+        name.unwrap_or_else(|| {
+            panic!("cc/algorithms.h: \"{line}\" is not CC_WINDOW(name) or CC_RATE(name)")
         })
-        .collect();
-    let includes: String = names.iter().map(|name| format!("#include \"{name}.h\"\n")).collect();
-    let definitions: String = names
-        .iter()
-        .map(|name| {
-            format!(
-                "#define FACE_PARAMS cc_{name}_params\nFACE_DEFINE({name})\n#undef FACE_PARAMS\n"
-            )
-        })
-        .collect();
+    });
+    let mut includes = String::new();
+    let mut definitions = String::new();
+    for name in names {
+        includes += &format!("#include \"{name}.h\"\n");
+        definitions += &format!(
+            "#define FACE_PARAMS cc_{name}_params\nFACE_DEFINE({name})\n#undef FACE_PARAMS\n"
+        );
+    }
     let wrapped = format!(
         "{includes}#include \"face.h\"\n{definitions}\
          #define CC_WINDOW(name) FACE_ENTRY(name, 0)\n#define CC_RATE(name) FACE_ENTRY(name, 1)\n\

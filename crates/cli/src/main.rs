@@ -4,6 +4,7 @@
 //! Results go to standard output, progress and logs to standard error. Exit codes: 0 done,
 //! 1 failed, 2 wrong usage, 3 the machine lacks something, 4 data did not verify.
 
+mod cc;
 mod demo;
 mod depot;
 mod failure;
@@ -28,6 +29,9 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Congestion controls in the running kernel.
+    #[command(subcommand)]
+    Cc(cc::Command),
     Demo(demo::DemoArgs),
     Depot(depot::DepotArgs),
     Origin(origin::OriginArgs),
@@ -42,6 +46,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
+        Command::Cc(command) => cc::run(command),
         Command::Demo(args) => demo::run(&args),
         Command::Depot(args) => {
             log_to_stderr();

@@ -104,7 +104,10 @@ fn up(
     if scenario.runs.len() > 1 {
         eprintln!("taking the first of {} runs: {}", scenario.runs.len(), run.id);
     }
-    // SAFETY: nothing has started a thread before this.
+    // The process in the background inherits what holds these in the kernel.
+    let controls = lab::Controls::provide(run)?;
+    controls.require_inherited()?;
+    // SAFETY: no thread that was started before this is left.
     unsafe { control::up(name, run) }?;
     for node in &run.nodes {
         println!("{}", node.name);

@@ -126,6 +126,9 @@ impl Params {
     }
 
     /// The same with one parameter changed.
+    ///
+    /// # Errors
+    /// The algorithm has no such parameter.
     pub fn with(mut self, name: &str, value: u32) -> Result<Self, Unknown> {
         let params = &self.algorithm().params;
         let at = params.iter().position(|param| param.name == name).ok_or_else(|| {
@@ -227,6 +230,9 @@ impl Algorithm {
     }
 
     /// The algorithm of that name, with or without `lh_`.
+    ///
+    /// # Errors
+    /// There is none.
     pub fn find(name: &str) -> Result<&'static Algorithm, Unknown> {
         let bare = name.strip_prefix(Self::PREFIX).unwrap_or(name);
         Self::all().iter().find(|algorithm| algorithm.name == bare).ok_or_else(|| {
@@ -246,6 +252,9 @@ impl Algorithm {
     }
 
     /// The parameter set of that name.
+    ///
+    /// # Errors
+    /// The algorithm has none.
     pub fn set(&self, name: &str) -> Result<&Set, Unknown> {
         self.sets.iter().find(|set| set.name == name).ok_or_else(|| {
             let known: Vec<&str> = self.sets.iter().map(|set| set.name).collect();

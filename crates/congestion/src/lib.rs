@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The congestion controls of `cc/`, for programs. The same C files are compiled here and, by
-//! `longhaul-kernel`, for the running kernel; `cc/cc.h` is their contract.
+//! `longhaul-kernel`, for the running kernel; `cc/cc.h` is their contract. [`response`] has their
+//! closed forms, [`path`] two plain paths to watch them on.
 //!
 //! ```
 //! use longhaul_congestion::{Ack, Algorithm, Control, Decision};
@@ -17,6 +18,9 @@
 //! ```
 
 mod face;
+pub mod path;
+pub mod picture;
+pub mod response;
 
 pub use face::{
     Ack, Algorithm, Attach, Control, Decision, Event, Param, Params, Set, State, Unknown,

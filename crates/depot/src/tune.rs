@@ -23,7 +23,8 @@ pub enum TuneError {
     /// The kernel lacks the congestion control.
     #[error(
         "[[hop]] peer = \"{peer}\": this kernel has no congestion control \"{name}\"; it has: \
-         {available} (others may come as modules, as in `modprobe tcp_{name}`)"
+         {available} (longhaul's own come with `longhaul cc load`, others may come as modules, as \
+         in `modprobe tcp_bic`)"
     )]
     Unknown {
         /// The hop.

@@ -3,6 +3,7 @@
 
 use crate::{
     client::{self, Ended},
+    controls::Controls,
     counters,
     error::LabError,
     payload::{Payloads, sha256_of},
@@ -40,6 +41,7 @@ pub struct Bench<'a> {
 /// Takes one run from an empty machine to a record, and leaves the machine empty again.
 pub fn run(run: &Run, bench: &mut Bench<'_>) -> Result<Record, LabError> {
     let started = std::time::SystemTime::now();
+    let controls = Controls::provide(run)?;
     let wan = Wan::up(run)?;
     let plans = (0..)
         .zip(&run.flows)
@@ -79,6 +81,7 @@ pub fn run(run: &Run, bench: &mut Bench<'_>) -> Result<Record, LabError> {
         zero,
         started,
         sysctls,
+        congestion_controls: controls.on_record(),
         command: bench.command,
     }))
 }

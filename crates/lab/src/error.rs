@@ -16,6 +16,9 @@ pub enum LabError {
     /// The emulated network could not be brought up or taken down.
     #[error(transparent)]
     Wan(wan::WanError),
+    /// A congestion control could not be brought into the kernel.
+    #[error(transparent)]
+    Kernel(kernel::Error),
     /// A server did not start.
     #[error("{name} did not come up: {reason}")]
     Server {
@@ -58,5 +61,11 @@ impl From<wan::WanError> for LabError {
             wan::WanError::Lacks(what) => Self::Lacks(what),
             other => Self::Wan(other),
         }
+    }
+}
+
+impl From<kernel::Error> for LabError {
+    fn from(error: kernel::Error) -> Self {
+        if error.is_lack() { Self::Lacks(error.to_string()) } else { Self::Kernel(error) }
     }
 }

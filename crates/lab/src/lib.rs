@@ -2,7 +2,8 @@
 //! Runs a scenario and archives it. Method so far: `emu`, real kernel TCP and real programs over
 //! an emulated network on this machine.
 //!
-//! A run, from top to bottom: the network comes up (`wan`), a real nginx at each flow's source and
+//! A run, from top to bottom: longhaul's congestion controls that it asks for are brought into the
+//! kernel (`controls`), the network comes up (`wan`), a real nginx at each flow's source and
 //! a depot process at each `via` (`servers`), the sampler looks at sockets, queues and files while
 //! stock clients download (`client`, `sampler`, `sockets`), the network goes down, what arrived is
 //! hashed (`payload`), and everything that was seen becomes a record (`recording`), with what the
@@ -11,6 +12,7 @@
 
 mod batch;
 mod client;
+mod controls;
 mod counters;
 mod emu;
 mod error;
@@ -23,4 +25,5 @@ mod servers;
 mod sockets;
 
 pub use batch::{Event, Options, run_all};
+pub use controls::Controls;
 pub use error::LabError;

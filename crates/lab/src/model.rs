@@ -1,53 +1,63 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the closed forms of Augusto et al. (2008), section 3, predict for a flow.
+//! What the closed forms of [`congestion::response`] predict for a flow of a scenario.
 //!
-//! - Equation 2 (Mathis et al. 1997): one connection carries `s sqrt(3/2) / (r sqrt(p))`, with the
-//!   payload `s` of a segment, the round trip `r` and the loss probability `p`.
-//! - Equations 1 and 3: a chain carries what the worst of its connections carries.
-//! - Equation 4: losses of links in series, `p = 1 - prod(1 - p_i)`.
+//! Augusto et al. (2008), section 3: a chain carries what the worst of its connections carries
+//! (equations 1 and 3), and losses of links in series add up (equation 4). A connection carries what
+//! the response function of its own congestion control gives. For Reno that is equation 2 (Mathis et
+//! al. 1997), and for CUBIC too where its Reno-friendly window is the larger one, as at every point of
+//! the paper's figures 8 and 10; there the prediction is the paper's, and is called so. For a chain
+//! with a connection that has no such function (BBR, FAST, Libra) there is none.
 //!
 //! Two limits that the paper's measurements meet and its equations leave out are added, or a path
 //! without loss would be infinitely fast: the smallest rate on a connection's path, and one window
 //! (the smaller of the sender's and the receiver's buffer maximum, where the scenario sets them) a
 //! round trip. The kernel keeps part of a buffer for its own book-keeping, so the window's limit is
 //! an upper bound; ratios between ways with equal buffers are not touched by that.
-//!
-//! The equations are Reno's. For a chain with a BBR connection there is no prediction.
 
+use congestion::response;
 use record::manifest::Prediction;
 use scenario::{Hop, Loss, Routes, Run};
-use units::Probability;
+use units::{Bytes, Probability};
 
 /// IPv4 and TCP with time stamps; IPv6 takes 20 more.
 const HEADERS: u32 = 52;
+
+/// What a connection is predicted to carry.
+struct Connection {
+    bps: f64,
+    /// Its response function is Reno's here, which is equation 2.
+    as_reno: bool,
+}
 
 /// The goodput of the run's first flow, if the equations speak of it.
 pub fn predict(run: &Run) -> Option<Prediction> {
     let flow = run.flows.first()?;
     let routes = run.routes();
-    let hops: Vec<f64> =
-        flow.hops().map(|hop| connection_bps(run, &routes, &hop)).collect::<Option<_>>()?;
-    let goodput_bps = hops.into_iter().fold(f64::INFINITY, f64::min);
+    let chain: Vec<Connection> =
+        flow.hops().map(|hop| connection(run, &routes, &hop)).collect::<Option<_>>()?;
+    let goodput_bps = response::chain_bps(chain.iter().map(|connection| connection.bps));
+    let forms = if chain.iter().all(|connection| connection.as_reno) {
+        "equations 3 and 4"
+    } else {
+        "equations 1 and 4 with each congestion control's response function"
+    };
     // Without rate, loss and windows the equations bound nothing.
     goodput_bps.is_finite().then(|| Prediction {
         goodput_bps,
-        source: "Augusto et al. 2008, equations 3 and 4, bounded by rate and window".to_owned(),
+        source: format!("Augusto et al. 2008, {forms}, bounded by rate and window"),
     })
 }
 
-fn connection_bps(run: &Run, routes: &Routes, hop: &Hop<'_>) -> Option<f64> {
-    if hop.cc == "bbr" {
-        return None;
-    }
+fn connection(run: &Run, routes: &Routes, hop: &Hop<'_>) -> Option<Connection> {
     let path = routes.path(hop.from, hop.to)?;
-    let round_trip_s = routes.rtt(hop.from, hop.to)?.as_secs_f64();
+    let round_trip = routes.rtt(hop.from, hop.to)?;
     let mut at = hop.from.to_owned();
-    let (mut loss, mut carries_bps, mut payload) = (Probability::ZERO, f64::INFINITY, u32::MAX);
+    let (mut losses, mut carries_bps, mut payload) = (Vec::new(), f64::INFINITY, u32::MAX);
     for link in path {
         let link = &run.links[link];
         let (direction, next) =
             if link.a == at { (&link.forward, &link.b) } else { (&link.backward, &link.a) };
-        loss = loss.or(mean_loss(&direction.loss));
+        losses.push(mean_loss(&direction.loss));
         payload = payload.min(direction.mtu.saturating_sub(HEADERS));
         if let Some(rate) = direction.rate {
             let share = f64::from(payload) / f64::from(direction.mtu + direction.overhead);
@@ -55,12 +65,17 @@ fn connection_bps(run: &Run, routes: &Routes, hop: &Hop<'_>) -> Option<f64> {
         }
         at.clone_from(next);
     }
-    let bits = f64::from(payload) * 8.0;
-    let mathis_bps = bits * 1.5_f64.sqrt() / (round_trip_s * loss.get().sqrt());
+    let loss = response::in_series(losses);
+    let segments = response::average_window(hop.cc, loss, round_trip)?;
+    let loss_bps = response::goodput_bps(segments, Bytes::new(payload.into()), round_trip);
     let buffers = [run.node(hop.from)?.tcp_wmem_max, run.node(hop.to)?.tcp_rmem_max];
-    let window = buffers.into_iter().flatten().min();
-    let window_bps = window.map_or(f64::INFINITY, |w| w.get() as f64 * 8.0 / round_trip_s);
-    Some(carries_bps.min(mathis_bps).min(window_bps))
+    let buffer = buffers.into_iter().flatten().min();
+    let buffer_bps =
+        buffer.map_or(f64::INFINITY, |w| w.get() as f64 * 8.0 / round_trip.as_secs_f64());
+    Some(Connection {
+        bps: carries_bps.min(loss_bps).min(buffer_bps),
+        as_reno: segments <= response::reno(loss),
+    })
 }
 
 fn mean_loss(loss: &Loss) -> Probability {
@@ -116,5 +131,25 @@ mod tests {
         for (way, bps) in found {
             assert_eq!(bps.is_none(), way.ends_with("-bbr"), "{way}");
         }
+    }
+    /// 1448 bytes x 8 x W / RTT with the W of RFC 3649's and RFC 9438's tables: 1e-6, 100 ms.
+    #[test]
+    fn each_connection_has_its_own_response_function() {
+        let runs = |cc: &str| {
+            let wide = [
+                r#"sweep.vars.loss=["0.0001%"]"#,
+                r#"vars.rtt="100ms""#,
+                r#"vars.rate="100gbit""#,
+                r#"vars.window="1GB""#,
+                &format!(r#"flow.transfer.cc="{cc}""#),
+            ];
+            predictions("000-figure-10.toml", &wide)[0].1
+        };
+        for (cc, window) in [("reno", 1225.0), ("cubic", 5926.0), ("lh_highspeed", 12_280.0)] {
+            let bps = runs(cc).unwrap();
+            let table = 1448.0 * 8.0 * window / 0.1;
+            assert!((bps / table - 1.0).abs() < 0.01, "{cc}: {bps} {table}");
+        }
+        assert_eq!(runs("lh_fast"), None);
     }
 }

@@ -43,6 +43,8 @@ pub struct Observed<'a> {
     pub started: SystemTime,
     /// The nodes' settings.
     pub sysctls: BTreeMap<String, manifest::Node>,
+    /// longhaul's congestion controls, with their parameters.
+    pub congestion_controls: &'a BTreeMap<String, manifest::CongestionControl>,
     /// The command line.
     pub command: &'a [String],
 }
@@ -224,6 +226,7 @@ fn manifest(observed: &Observed<'_>) -> Manifest {
         versions: machine::versions(run.flows.iter().map(|flow| client::program(flow.client))),
         machine: Some(machine::describe()),
         nodes: observed.sysctls.clone(),
+        congestion_controls: observed.congestion_controls.clone(),
         sockets,
         // What the emulator's devices offer to the kernel, which uses it where a program sends TCP.
         offloads: [("wan*", ["tx-checksum", "tso4", "tso6", "tso-ecn"])]

@@ -50,6 +50,10 @@ pub struct Manifest {
     /// The settings of each node.
     #[serde(default)]
     pub nodes: BTreeMap<String, Node>,
+    /// longhaul's congestion controls that the run asked for, by their names in the kernel. One whose
+    /// parameters are not known, because another process held it, has none here.
+    #[serde(default)]
+    pub congestion_controls: BTreeMap<String, CongestionControl>,
     /// The data-carrying sockets, as the kernel described them while they were in use.
     #[serde(default)]
     pub sockets: Vec<Socket>,
@@ -103,6 +107,17 @@ pub struct Node {
     /// Kernel settings that bear on transport, as read back.
     #[serde(default)]
     pub sysctls: BTreeMap<String, String>,
+}
+
+/// A congestion control of longhaul's, as it was in force.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CongestionControl {
+    /// The named set that its parameters are; null if they are none of them.
+    #[serde(default)]
+    pub parameter_set: Option<String>,
+    /// Its parameters. `longhaul cc show` gives their units.
+    #[serde(default)]
+    pub parameters: BTreeMap<String, u32>,
 }
 
 /// The sending socket of one hop, as read back while it carried data.

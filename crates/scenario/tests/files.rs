@@ -148,3 +148,18 @@ fn figure_10_spreads_the_loss_by_equation_4() {
         assert!(nearly(rtt, Duration::from_millis(10)), "{}: {rtt}", run.id);
     }
 }
+
+#[test]
+fn figure_9_changes_the_depots_congestion_control_and_nothing_else() {
+    let scenario = read("000-figure-09.toml", &[]);
+    for way in ["reno", "cubic", "highspeed"] {
+        let run = run(&scenario, &format!("{way},rtt=50ms,r01"));
+        assert_eq!(run.routes().rtt("client", "server"), Some(Duration::from_millis(50)));
+        assert_eq!(run.routes().rtt("depot1", "depot2"), Some(Duration::from_millis(44)));
+        let lossy: Vec<bool> = run.links.iter().map(|l| l.backward.loss != Loss::None).collect();
+        assert_eq!(lossy, [false, true, false]);
+        let far = if way == "highspeed" { "lh_highspeed" } else { way };
+        let hops: Vec<_> = run.flows[0].hops().map(|h| (h.from, h.cc)).collect();
+        assert_eq!(hops, [("server", "reno"), ("depot2", far), ("depot1", "reno")]);
+    }
+}

@@ -8,6 +8,7 @@
 
 mod check;
 pub mod control;
+mod counters;
 mod emulator;
 mod error;
 mod health;
@@ -22,6 +23,7 @@ mod sys;
 mod traffic;
 
 pub use check::{LossRow, QueueRow, RateRow, Report, RoundTripRow, check};
+pub use counters::Counters;
 pub use emulator::{LaneState, Snapshot};
 pub use error::WanError;
 pub use health::Health;

@@ -253,7 +253,8 @@ fn check_congestion_controls(run: &Run) -> Result<(), WanError> {
         None => Ok(()),
         Some(name) => Err(WanError::Lacks(format!(
             "this kernel has no congestion control \"{name}\"; it has: {}. Others may be loadable: \
-             modprobe tcp_{name}",
+             `longhaul cc list` says which longhaul brings, others come as modules (modprobe \
+             tcp_bic)",
             available.trim()
         ))),
     }

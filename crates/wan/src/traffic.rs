@@ -141,49 +141,38 @@ pub fn tcp_segments(wan: &Wan, from: &str, to: &str, bytes: u64) -> Result<u64, 
     // still be under way.
     drop((sender, receiver));
     thread::sleep(Duration::from_millis(500));
-    let read = || std::fs::read_to_string("/proc/thread-self/net/snmp");
-    let table = wan.node(from)?.namespace.run(read).map_err(failed)?;
+    let counters = wan.node(from)?.namespace.counters().map_err(failed)?;
+    let counted = |name| counters.get("Tcp", name).unwrap_or_default();
     // Linux counts what it sends again apart.
-    Ok(counter(&table, "Tcp:", "OutSegs") + counter(&table, "Tcp:", "RetransSegs"))
+    Ok(counted("OutSegs") + counted("RetransSegs"))
 }
 
-/// A counter out of a table of two lines a group: names, then values. Zero where there is none.
-fn counter(table: &str, group: &str, name: &str) -> u64 {
-    let mut lines = table.lines().filter_map(|line| line.strip_prefix(group));
-    let (names, values) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
-    let mut pairs = names.split_whitespace().zip(values.split_whitespace());
-    let found = pairs.find(|(known, _)| *known == name);
-    found.and_then(|(_, value)| value.parse().ok()).unwrap_or_default()
+/// ICMP echo requests: between which nodes, how many, and one every which time.
+#[derive(Clone, Copy)]
+pub struct Probes<'a> {
+    pub from: &'a str,
+    pub to: &'a str,
+    pub count: u16,
+    pub interval: Duration,
 }
 
-/// Round trips of `count` ICMP echo requests, one every `interval`, from just before the request is
-/// sent to when the kernel has received the reply. Lost ones are missing.
-pub fn round_trips(
-    wan: &Wan,
-    from: &str,
-    to: &str,
-    count: u16,
-    interval: Duration,
-) -> Result<Vec<Duration>, WanError> {
+/// Their round trips, from just before the request is sent to when the kernel has received the
+/// reply. Lost ones are missing.
+pub fn round_trips(wan: &Wan, probes: Probes<'_>) -> Result<Vec<Duration>, WanError> {
     thread::scope(|scope| {
         let probe = scope.spawn(|| {
             // Or the delay from reading the clock to sending would be measured as well.
             sys::be_prompt();
-            probe(wan, from, to, count, interval)
+            probe(wan, probes)
         });
         probe.join().expect("probing does not panic")
     })
 }
 
-fn probe(
-    wan: &Wan,
-    from: &str,
-    to: &str,
-    count: u16,
-    interval: Duration,
-) -> Result<Vec<Duration>, WanError> {
+fn probe(wan: &Wan, probes: Probes<'_>) -> Result<Vec<Duration>, WanError> {
     const ECHO_REQUEST: u8 = 8;
     const IDENTIFIER: [u8; 2] = [0x6c, 0x68];
+    let Probes { from, to, count, interval } = probes;
     let IpAddr::V4(address) = wan.address(to)? else { unreachable!("checks run over IPv4") };
     let open = || Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::ICMPV4));
     let mut socket = wan.node(from)?.namespace.run(open).map_err(failed)?;

@@ -16,6 +16,51 @@ pub fn alone() -> MutexGuard<'static, ()> {
     NETWORK.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Held by a test that loads congestion controls, whose names are the machine's: none of longhaul's
+/// is there before, nor anything of them after.
+pub struct Kernel {
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Kernel {
+    pub fn without_ours() -> Self {
+        let alone = alone();
+        assert_eq!(ours(), Vec::<String>::new(), "loaded already; unload them first");
+        Self { _alone: alone }
+    }
+}
+
+impl Drop for Kernel {
+    fn drop(&mut self) {
+        let output = call(&["cc", "unload", "all"]);
+        if std::thread::panicking() {
+            return;
+        }
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert_eq!(ours(), Vec::<String>::new());
+        let mounts = std::fs::read_to_string("/proc/self/mounts").expect("a mounted /proc");
+        assert!(!mounts.contains("longhaul"), "{mounts}");
+        for folder in ["/run/longhaul/bpf", "/sys/fs/bpf/longhaul"] {
+            assert!(!Path::new(folder).exists(), "{folder} is left");
+        }
+    }
+}
+
+/// The names in the kernel that longhaul gives.
+pub fn ours() -> Vec<String> {
+    let names = setting("tcp_available_congestion_control").into_iter();
+    let mut ours: Vec<_> = names.filter(|name| name.starts_with("lh_")).collect();
+    ours.sort_unstable();
+    ours
+}
+
+/// The words of one of TCP's settings.
+pub fn setting(name: &str) -> Vec<String> {
+    let path = Path::new("/proc/sys/net/ipv4").join(name);
+    let text = std::fs::read_to_string(path).expect("a mounted /proc");
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
 /// The command, to be given its arguments.
 pub fn longhaul() -> Command {
     Command::new(env!("CARGO_BIN_EXE_longhaul"))
@@ -24,6 +69,14 @@ pub fn longhaul() -> Command {
 /// What a command line ends with.
 pub fn call(arguments: &[&str]) -> Output {
     longhaul().args(arguments).output().expect("the binary that cargo built")
+}
+
+/// What a command prints that does what it is told.
+pub fn done(arguments: &[&str]) -> String {
+    let output = call(arguments);
+    let err = text(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {}\n{err}", output.status);
+    text(&output.stdout)
 }
 
 /// The one JSON document that a command prints which measures: on a busy machine it may end with
@@ -38,9 +91,7 @@ pub fn measured(arguments: &[&str]) -> Value {
 
 /// The one JSON document that a successful command prints.
 pub fn json(arguments: &[&str]) -> Value {
-    let output = call(arguments);
-    let (out, err) = (text(&output.stdout), text(&output.stderr));
-    assert!(output.status.success(), "{arguments:?}: {}\n{err}", output.status);
+    let out = done(arguments);
     serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}"))
 }
 

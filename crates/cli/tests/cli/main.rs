@@ -2,7 +2,12 @@
 //! The command line as a person would call it, also wrongly, with real programs on an emulated
 //! network. Takes root.
 
+mod add_your_own;
+mod cc;
 mod common;
+mod controls;
 mod demo;
+mod figure_09;
 mod lab;
+mod lacking;
 mod wan;

@@ -2,7 +2,10 @@
 //! The measurements of one row each: a network of its own, traffic through it, what came of it.
 
 use super::{LossRow, QueueRow, RateRow, RoundTripRow, binomial};
-use crate::{Snapshot, Wan, WanError, traffic};
+use crate::{
+    Snapshot, Wan, WanError,
+    traffic::{self, Probes},
+};
 use scenario::Scenario;
 use std::time::{Duration, SystemTime};
 
@@ -78,7 +81,8 @@ pub fn round_trip(
     let probe = || {
         let before = forward(&wan.status()?);
         let interval = Duration::from_millis(3);
-        let trips = traffic::round_trips(&wan, "n0", &to, PROBES, interval)?;
+        let probes = Probes { from: "n0", to: &to, count: PROBES, interval };
+        let trips = traffic::round_trips(&wan, probes)?;
         let after = forward(&wan.status()?);
         let used = (after.1 - before.1) as f64 * 8.0 / (after.0 - before.0);
         Ok((trips, used / rate_bps as f64 * 100.0))

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `longhaul cc`: congestion controls in the running kernel.
+
+use crate::{failure::Failure, results::print_json};
+use ::congestion::{Algorithm, Attach, Params, Unknown, picture};
+use ::kernel::{
+    Error,
+    cc::{self, Entry, Options, Provider},
+};
+use serde_json::json;
+use std::{io::Write, path::PathBuf};
+
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// Say what the kernel has, what longhaul can add, what is loaded, and how many sockets use each.
+    List {
+        /// Print one JSON document.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Bring algorithms into the kernel, as `lh_NAME`, until they are unloaded or the machine restarts.
+    Load {
+        /// The algorithms, or `all`.
+        #[arg(required = true)]
+        names: Vec<String>,
+        /// A parameter set, as `cc show` lists them [default: the algorithm's first]
+        #[arg(long, value_name = "SET")]
+        params: Option<String>,
+        /// Change one parameter, as in `--set beta=717`.
+        #[arg(long, value_name = "NAME=VALUE")]
+        set: Vec<String>,
+        /// Only programs with `CAP_NET_ADMIN` may choose them; else any may, for its own sockets.
+        #[arg(long)]
+        restricted: bool,
+    },
+    /// Take algorithms out of the kernel. Sockets that use them carry on with them.
+    Unload {
+        /// The algorithms, or `all` that are loaded.
+        #[arg(required = true)]
+        names: Vec<String>,
+    },
+    /// Say what an algorithm does: its rule, parameters and where they are from.
+    Show {
+        /// The algorithm.
+        name: String,
+        /// Print one JSON document.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Draw an algorithm's window over time, as SVG on standard output.
+    Plot {
+        /// The algorithm.
+        name: String,
+        /// A parameter set [default: the algorithm's first]
+        #[arg(long, value_name = "SET")]
+        params: Option<String>,
+        /// Write to a file.
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+}
+
+pub fn run(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::List { json } => list(json),
+        Command::Load { names, params, set, restricted } => {
+            load(&names, params.as_deref(), &set, restricted)
+        }
+        Command::Unload { names } => unload(&names),
+        Command::Show { name, json } => show(&name, json),
+        Command::Plot { name, params, output } => plot(&name, params.as_deref(), output),
+    }
+}
+
+impl From<Unknown> for Failure {
+    fn from(error: Unknown) -> Self {
+        Self::usage(error)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        if error.is_lack() { Self::Lacks(error.to_string()) } else { Self::failed(error) }
+    }
+}
+
+fn list(json: bool) -> Result<(), Failure> {
+    let entries = cc::list()?;
+    if json {
+        let entries: Vec<_> = entries.iter().map(as_json).collect();
+        print_json(&json!({ "congestion_controls": entries }));
+        return Ok(());
+    }
+    println!("{:<14} {:<38} {:>7}  what", "name", "state", "sockets");
+    for entry in &entries {
+        let what = entry.algorithm.map_or("", |algorithm| algorithm.title);
+        println!("{:<14} {:<38} {:>7}  {what}", entry.name, state(entry), entry.sockets);
+    }
+    Ok(())
+}
+
+fn state(entry: &Entry) -> String {
+    let mut words = vec![match &entry.provider {
+        Provider::Kernel => "the kernel's".to_owned(),
+        Provider::Pinned(in_force) => {
+            format!("loaded, {}", in_force.set.unwrap_or("own parameters"))
+        }
+        Provider::Process => "loaded by a running process".to_owned(),
+        Provider::Withdrawn => "unloaded, still in use".to_owned(),
+        Provider::None => "can be loaded".to_owned(),
+    }];
+    if entry.restricted == Some(true) {
+        words.push("restricted".to_owned());
+    }
+    if entry.default {
+        words.push("default".to_owned());
+    }
+    words.join(", ")
+}
+
+fn as_json(entry: &Entry) -> serde_json::Value {
+    let (provider, in_force) = match &entry.provider {
+        Provider::Kernel => ("kernel", None),
+        Provider::Pinned(in_force) => ("longhaul", Some(in_force)),
+        Provider::Process => ("process", None),
+        Provider::Withdrawn => ("withdrawn", None),
+        Provider::None => ("none", None),
+    };
+    let values = in_force.map(|in_force| {
+        let pairs = in_force.values.iter().map(|&(name, value)| (name.to_owned(), value.into()));
+        pairs.collect::<serde_json::Map<_, _>>()
+    });
+    json!({
+        "name": entry.name,
+        "title": entry.algorithm.map(|algorithm| algorithm.title),
+        "provider": provider,
+        "parameter_set": in_force.and_then(|in_force| in_force.set),
+        "parameters": values,
+        "restricted": entry.restricted,
+        "default": entry.default,
+        "sockets": entry.sockets,
+    })
+}
+
+/// What names on the command line stand for.
+struct Named {
+    algorithms: Vec<&'static Algorithm>,
+    /// `all` is among the names, so `algorithms` is every one.
+    all: bool,
+    /// Names of those that were named themselves.
+    themselves: Vec<&'static str>,
+}
+
+impl Named {
+    fn find(names: &[String]) -> Result<Self, Unknown> {
+        let all = names.iter().any(|name| name == "all");
+        let found = names.iter().filter(|name| *name != "all").map(|name| Algorithm::find(name));
+        let found = found.collect::<Result<Vec<_>, _>>()?;
+        let themselves = found.iter().map(|algorithm| algorithm.name).collect();
+        let algorithms = if all { Algorithm::all().iter().collect() } else { found };
+        Ok(Self { algorithms, all, themselves })
+    }
+
+    /// Each with its parameters of that set. `all` takes those without it along, with their default.
+    fn parameters(&self, set: Option<&str>) -> Result<Vec<Params>, Failure> {
+        let has = |algorithm: &Algorithm| set.is_none_or(|set| algorithm.set(set).is_ok());
+        let known = self.algorithms.iter().any(|algorithm| has(algorithm));
+        let of = |algorithm: &&'static Algorithm| {
+            if has(algorithm) || !known || self.themselves.contains(&algorithm.name) {
+                return parameters(algorithm, set);
+            }
+            let default = &algorithm.sets[0];
+            eprintln!("{} has no such set; taking its default, {}", algorithm.name, default.name);
+            Ok(default.params.clone())
+        };
+        self.algorithms.iter().map(of).collect()
+    }
+}
+
+fn parameters(algorithm: &Algorithm, set: Option<&str>) -> Result<Params, Failure> {
+    let set = set.map(|set| algorithm.set(set)).transpose();
+    let set = set.map_err(|error| Failure::Usage(format!("{}: {error}", algorithm.name)))?;
+    Ok(set.map_or_else(|| algorithm.default_set(), |set| &set.params).clone())
+}
+
+fn load(
+    names: &[String],
+    set: Option<&str>,
+    changes: &[String],
+    restricted: bool,
+) -> Result<(), Failure> {
+    // Everything is understood before anything is loaded.
+    let wanted = Named::find(names)?.parameters(set)?;
+    let wanted = wanted.into_iter().map(|params| changed(params, changes));
+    let wanted = wanted.collect::<Result<Vec<_>, _>>()?;
+    let options = Options { restricted, ..Options::default() };
+    for params in &wanted {
+        let loaded = cc::load(params, &options)?;
+        let name = loaded.name().to_owned();
+        loaded.pin()?;
+        println!("{name}");
+    }
+    Ok(())
+}
+
+fn changed(params: Params, changes: &[String]) -> Result<Params, Failure> {
+    changes.iter().try_fold(params, |params, change| {
+        let parsed = change.split_once('=').and_then(|(name, value)| {
+            value.trim().parse().ok().map(|value: u32| (name.trim(), value))
+        });
+        let (name, value) = parsed.ok_or_else(|| {
+            Failure::Usage(format!(
+                "--set {change}: expected NAME=VALUE with a whole number, as in --set beta=717"
+            ))
+        })?;
+        Ok(params.with(name, value)?)
+    })
+}
+
+fn unload(names: &[String]) -> Result<(), Failure> {
+    let Named { algorithms, all, themselves } = Named::find(names)?;
+    for algorithm in algorithms {
+        let unloaded = match cc::unload(algorithm) {
+            Err(Error::NotLoaded { .. } | Error::HeldElsewhere { .. })
+                if all && !themselves.contains(&algorithm.name) =>
+            {
+                continue;
+            }
+            outcome => outcome?,
+        };
+        let name = algorithm.kernel_name();
+        for reset in unloaded.defaults {
+            eprintln!(
+                "{name} was the default of network namespace {}, which is {} now",
+                reset.namespace, reset.to
+            );
+        }
+        println!("{name}");
+    }
+    Ok(())
+}
+
+fn show(name: &str, json: bool) -> Result<(), Failure> {
+    let algorithm = Algorithm::find(name)?;
+    let attach = match algorithm.attach {
+        Attach::Window => "window",
+        Attach::Rate => "window and pacing rate",
+    };
+    if json {
+        let parameters = algorithm.params.iter().enumerate().map(|(n, param)| {
+            let sets = algorithm.sets.iter();
+            let values = sets.map(|set| (set.name.to_owned(), set.params.values()[n].into()));
+            json!({
+                "name": param.name,
+                "unit": param.unit,
+                "what": param.what,
+                "values": values.collect::<serde_json::Map<_, _>>(),
+            })
+        });
+        let sets = algorithm.sets.iter();
+        print_json(&json!({
+            "name": algorithm.name,
+            "kernel_name": algorithm.kernel_name(),
+            "title": algorithm.title,
+            "rule": algorithm.rule,
+            "source": algorithm.source,
+            "decides": attach,
+            "state_bytes": algorithm.state_bytes,
+            "default_set": algorithm.sets[0].name,
+            "sets": sets.map(|set| json!({ "name": set.name, "source": set.source })).collect::<Vec<_>>(),
+            "parameters": parameters.collect::<Vec<_>>(),
+        }));
+        return Ok(());
+    }
+    println!("{} ({} in the kernel)", algorithm.title, algorithm.kernel_name());
+    println!("  rule     {}", algorithm.rule);
+    println!("  source   {}", algorithm.source);
+    println!("  decides  {attach}; {} bytes of state a connection", algorithm.state_bytes);
+    println!("  parameter sets, the default first:");
+    for set in &algorithm.sets {
+        println!("    {:<12} {}", set.name, set.source);
+    }
+    print!("  {:<20}", "parameter");
+    algorithm.sets.iter().for_each(|set| print!(" {:>11}", set.name));
+    println!("  unit");
+    for (n, param) in algorithm.params.iter().enumerate() {
+        print!("  {:<20}", param.name);
+        algorithm.sets.iter().for_each(|set| print!(" {:>11}", set.params.values()[n]));
+        println!("  {}: {}", param.unit, param.what);
+    }
+    Ok(())
+}
+
+fn plot(name: &str, set: Option<&str>, output: Option<PathBuf>) -> Result<(), Failure> {
+    let svg = picture::window_svg(&parameters(Algorithm::find(name)?, set)?);
+    match output {
+        Some(file) => std::fs::write(&file, svg)
+            .map_err(|e| Failure::Failed(format!("can't write {}: {e}", file.display()))),
+        None => std::io::stdout().write_all(svg.as_bytes()).map_err(Failure::failed),
+    }
+}

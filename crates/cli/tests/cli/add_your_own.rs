@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! docs/congestion/add-your-own.md, followed word by word in a copy of the repository: a new
+//! congestion control from its header to a run that used it.
+
+use crate::common::{Kernel, ours, text};
+use record::Record;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+/// What stands between fences, and the words right before it.
+struct Block<'a> {
+    before: &'a str,
+    kind: &'a str,
+    text: &'a str,
+}
+
+fn blocks(page: &str) -> Vec<Block<'_>> {
+    let parts: Vec<&str> = page.split("```").collect();
+    let fenced = |pair: &[&'_ str]| pair.len() == 2;
+    parts
+        .chunks(2)
+        .filter(|pair| fenced(pair))
+        .map(|pair| {
+            let (kind, text) = pair[1].split_once('\n').expect("a fence ends its line");
+            Block { before: pair[0], kind, text }
+        })
+        .collect()
+}
+
+/// A copy of what the repository keeps, to be changed.
+struct Copy {
+    folder: tempfile::TempDir,
+}
+
+impl Copy {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        for entry in fs::read_dir(repository).unwrap().flatten() {
+            // What git keeps to itself, and what it ignores.
+            if [".git", "target", "out"].iter().any(|&left_out| entry.file_name() == left_out) {
+                continue;
+            }
+            let copied = Command::new("cp").arg("-a").arg(entry.path()).arg(folder.path()).status();
+            assert!(copied.unwrap().success(), "{entry:?}");
+        }
+        Self { folder }
+    }
+
+    fn file(&self, path: &str) -> PathBuf {
+        self.folder.path().join(path)
+    }
+
+    /// A command line of the page, from the repository's root.
+    fn run(&self, line: &str) -> Output {
+        let mut command = Command::new("sh");
+        command.args(["-euc", line]).current_dir(self.folder.path());
+        // The page's paths are those of a build that nobody redirected. Less of it is optimised, or
+        // this would wait for the compiler most of its time.
+        command.env_remove("CARGO_TARGET_DIR");
+        command.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1").env("CARGO_PROFILE_RELEASE_DEBUG", "0");
+        command.output().unwrap()
+    }
+}
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        // Only the copy's own binary knows its algorithm, where the page did not get to unload it.
+        let _ = Command::new(self.file("target/release/longhaul"))
+            .args(["cc", "unload", "all"])
+            .output();
+    }
+}
+
+/// What a command line of the page must have done, besides not failing.
+fn check(copy: &Copy, line: &str, output: &Output) {
+    let out = text(&output.stdout);
+    if line.contains("cargo test") {
+        let picture = fs::read_to_string(copy.file("docs/congestion/mine.svg")).unwrap();
+        assert!(picture.starts_with("<svg") && picture.contains("Mine"), "{picture}");
+    } else if line.contains("cc load") {
+        assert_eq!((out.as_str(), ours()), ("lh_mine\n", vec!["lh_mine".to_owned()]));
+    } else if line.contains("cc list") {
+        let found = out.lines().find(|line| line.starts_with("lh_mine ")).expect("it is listed");
+        assert!(found.contains("loaded, first") && found.ends_with("Mine"), "{found}");
+    } else if line.contains("lab run") {
+        let records: Vec<_> = fs::read_dir(copy.file("out/demo")).unwrap().flatten().collect();
+        assert!(!records.is_empty(), "{}", text(&output.stderr));
+        for folder in records {
+            assert_used(&Record::open(&folder.path()).unwrap());
+        }
+    } else if line.contains("cc unload") {
+        assert_eq!((out.as_str(), ours()), ("lh_mine\n", Vec::new()));
+    }
+}
+
+fn assert_used(record: &Record) {
+    let (manifest, flow) = (&record.manifest, &record.summary.flows[0]);
+    assert!(!manifest.sockets.is_empty(), "{manifest:?}");
+    for socket in &manifest.sockets {
+        assert_eq!(socket.congestion_control, "lh_mine", "{socket:?}");
+    }
+    let control = &manifest.congestion_controls["lh_mine"];
+    assert_eq!(control.parameter_set.as_deref(), Some("first"));
+    assert_eq!((control.parameters["gain"], control.parameters["beta"]), (256, 768));
+    assert_eq!(flow.sha256_ok, Some(true), "{}", flow.outcome);
+}
+
+#[test]
+fn the_page_leads_to_a_run_with_an_algorithm_of_ones_own() {
+    let page = include_str!("../../../../docs/congestion/add-your-own.md");
+    let _kernel = Kernel::without_ours();
+    let copy = Copy::new();
+    let mut followed = Vec::new();
+    for block in blocks(page) {
+        if block.kind == "c" {
+            assert!(block.before.contains("make `cc/mine.h` yours"), "{}", block.before);
+            fs::write(copy.file("cc/mine.h"), block.text).unwrap();
+            continue;
+        }
+        assert_eq!(block.kind, "sh");
+        let whole_lines = block.text.replace("\\\n", "");
+        for line in whole_lines.lines() {
+            let output = copy.run(line);
+            let said = text(&output.stderr);
+            // On a busy machine the run may not count; that it took place is looked at all the same.
+            let busy = line.contains("lab run") && said.contains("counts on this machine, now");
+            let printed = text(&output.stdout);
+            let status = output.status;
+            assert!(status.success() || busy, "{line}: {status}\n{printed}\n{said}");
+            check(&copy, line, &output);
+            followed.push(line.to_owned());
+        }
+    }
+    for step in ["cargo test", "cargo build", "cc load", "cc list", "lab run", "cc unload"] {
+        assert!(followed.iter().any(|line| line.contains(step)), "the page has no {step}");
+    }
+}

@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! BBR version 1: draft-cardwell-iccrg-bbr-congestion-control-00, section by section. Windows are in
+//! segments, rates in bytes a second, times in microseconds.
+
+mod filter;
+mod gains;
+
+use longhaul_congestion::{Ack, Event, Params};
+
+use super::{
+    compare::compare_sets,
+    model::{Choices, Model, Window, after},
+};
+use filter::Filter;
+use gains::Gains;
+
+const CYCLE_LEN: usize = 8;
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum State {
+    Startup,
+    Drain,
+    ProbeBw,
+    ProbeRtt,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Bbr {
+    window: Window,
+    gains: Gains,
+    initial_cwnd: f64,
+    state: State,
+    pacing_gain: f64,
+    cwnd_gain: f64,
+    btl_bw: Filter,
+    round_count: u64,
+    round_start: bool,
+    next_round_delivered: u32,
+    rtprop: f64,
+    rtprop_stamp: f64,
+    rtprop_expired: bool,
+    filled_pipe: bool,
+    full_bw: f64,
+    full_bw_count: u32,
+    cycle_index: usize,
+    cycle_stamp: f64,
+    probe_rtt_done_stamp: Option<f64>,
+    probe_rtt_round_done: bool,
+    /// ProbeRTT holds back what is sent from the first to the second count of deliveries.
+    held: Option<(u32, u32)>,
+    prior_cwnd: f64,
+    packet_conservation: bool,
+    in_recovery: bool,
+    idle_restart: bool,
+}
+
+impl Model for Bbr {
+    fn window(&mut self) -> &mut Window {
+        &mut self.window
+    }
+
+    fn ack(&mut self, ack: &Ack, choices: &mut Choices) {
+        let now = micros(ack);
+        if self.rtprop.is_infinite() && ack.rtt_us != 0 {
+            self.init_pacing_rate(ack);
+        }
+        self.update_btl_bw(ack);
+        self.check_cycle_phase(ack, now, choices);
+        self.check_full_pipe(ack);
+        self.check_drain(ack, now, choices);
+        self.update_rtprop(ack, now);
+        self.check_probe_rtt(ack, now, choices);
+        self.set_pacing_rate(self.pacing_gain);
+        self.set_cwnd(ack, choices);
+    }
+
+    /// Recovery is told by the flag of an acknowledgement; congestion as such is nothing to BBR.
+    fn loss(&mut self, _ack: &Ack, _choices: &mut Choices) {}
+
+    fn event(&mut self, ack: &Ack, event: Event, choices: &mut Choices) {
+        match event {
+            // Section 4.3.4.3: BBRHandleRestartFromIdle.
+            Event::Restart if ack.flags & Ack::APP_LIMITED != 0 => {
+                self.idle_restart = true;
+                let done = self.probe_rtt_done_stamp.is_some_and(|done| micros(ack) > done);
+                if self.state == State::ProbeBw {
+                    self.set_pacing_rate(1.0);
+                } else if self.state == State::ProbeRtt && done {
+                    // Later than this draft, in Linux: an idle time was as good as ProbeRTT.
+                    self.end_probe_rtt(micros(ack), choices);
+                }
+            }
+            // Section 4.2.3.4, and what Linux adds: whether the pipe is full is asked anew.
+            Event::Timeout => {
+                self.prior_cwnd = self.save_cwnd();
+                self.in_recovery = true;
+                self.full_bw = 0.0;
+            }
+            _ => {}
+        }
+    }
+}
+
+fn micros(ack: &Ack) -> f64 {
+    ack.now_us as f64
+}
+
+impl Bbr {
+    fn new(params: &Params, ack: &Ack, window: Window) -> Self {
+        let gains = Gains::new(params);
+        let high = gains.high;
+        let mut bbr = Self {
+            window,
+            gains,
+            initial_cwnd: window.cwnd,
+            state: State::Startup,
+            pacing_gain: high,
+            cwnd_gain: high,
+            btl_bw: Filter::default(),
+            round_count: 0,
+            round_start: false,
+            next_round_delivered: ack.delivered,
+            rtprop: if ack.rtt_us == 0 { f64::INFINITY } else { f64::from(ack.rtt_us) },
+            rtprop_stamp: micros(ack),
+            rtprop_expired: false,
+            filled_pipe: false,
+            full_bw: 0.0,
+            full_bw_count: 0,
+            cycle_index: 0,
+            cycle_stamp: 0.0,
+            probe_rtt_done_stamp: None,
+            probe_rtt_round_done: false,
+            held: None,
+            prior_cwnd: 0.0,
+            packet_conservation: false,
+            in_recovery: false,
+            idle_restart: false,
+        };
+        bbr.init_pacing_rate(ack);
+        bbr
+    }
+
+    /// Section 4.2.1: BBRInitPacingRate. Where the handshake gave no RTT, once more with the first, as
+    /// Linux does; the draft says nothing of that.
+    fn init_pacing_rate(&mut self, ack: &Ack) {
+        let srtt = if ack.rtt_us == 0 { 0.001 } else { f64::from(ack.rtt_us) / 1e6 };
+        let rate = self.window.cwnd * f64::from(ack.mss) / srtt;
+        self.window.pacing = self.gains.high * self.gains.paced * rate;
+    }
+
+    fn btl_bw(&self) -> f64 {
+        self.btl_bw.max()
+    }
+
+    /// Section 4.1.1: rounds, and the bandwidth over ten of them.
+    fn update_btl_bw(&mut self, ack: &Ack) {
+        self.round_start = false;
+        if !after(self.next_round_delivered, ack.prior_delivered) {
+            self.next_round_delivered = ack.delivered;
+            self.round_count += 1;
+            self.round_start = true;
+            self.packet_conservation = false;
+        }
+        if self.state != State::ProbeRtt {
+            self.held = self.held.filter(|&(_, until)| !after(ack.prior_delivered, until));
+        }
+        let rate = ack.delivery_rate as f64;
+        let limited = self.limited(ack);
+        if ack.delivery_rate > 0 && (rate >= self.btl_bw() || !limited) {
+            self.btl_bw.update(self.round_count, rate, self.gains.btl_bw_rounds);
+        }
+    }
+
+    /// Whether the sample tells of the sender rather than of the path. ProbeRTT marks what it sends as
+    /// application-limited (section 4.3.5: "ignore low rate samples during ProbeRTT").
+    fn limited(&self, ack: &Ack) -> bool {
+        let held = self.held.is_some_and(|(from, _)| !after(from, ack.prior_delivered));
+        held || ack.flags & Ack::APP_LIMITED != 0
+    }
+
+    /// Section 4.2.3: BBRInflight.
+    fn inflight(&self, gain: f64, mss: f64) -> f64 {
+        if self.rtprop.is_infinite() {
+            return self.initial_cwnd;
+        }
+        gain * self.btl_bw() * self.rtprop / 1e6 / mss + 3.0 * self.send_quantum(mss)
+    }
+
+    /// Section 4.2.2.
+    fn send_quantum(&self, mss: f64) -> f64 {
+        let pacing = self.window.pacing;
+        if pacing < 1.2e6 / 8.0 {
+            1.0
+        } else if pacing < 24e6 / 8.0 {
+            2.0
+        } else {
+            (pacing * 0.001 / mss).min(65_536.0 / mss)
+        }
+    }
+
+    /// Section 4.3.3: ProbeBW's gain cycling.
+    fn check_cycle_phase(&mut self, ack: &Ack, now: f64, choices: &mut Choices) {
+        if self.state != State::ProbeBw {
+            return;
+        }
+        let mss = f64::from(ack.mss);
+        let full_length = now - self.cycle_stamp > self.rtprop;
+        let prior = f64::from(ack.prior_in_flight);
+        let next = if self.pacing_gain > 1.0 {
+            let wanted = self.inflight(self.pacing_gain, mss);
+            full_length && (ack.lost > 0 || !choices.less(prior, wanted, rounding(mss)))
+        } else if self.pacing_gain < 1.0 {
+            let wanted = self.inflight(1.0, mss);
+            full_length || !choices.less(wanted, prior, rounding(mss))
+        } else {
+            full_length
+        };
+        if next {
+            self.advance_cycle_phase(now);
+        }
+    }
+
+    fn advance_cycle_phase(&mut self, now: f64) {
+        self.cycle_stamp = now;
+        self.cycle_index = (self.cycle_index + 1) % CYCLE_LEN;
+        self.pacing_gain = match self.cycle_index {
+            0 => self.gains.probe,
+            1 => self.gains.drain_phase,
+            _ => 1.0,
+        };
+    }
+
+    /// Section 4.3.2.2: BBRCheckFullPipe.
+    fn check_full_pipe(&mut self, ack: &Ack) {
+        if self.filled_pipe || !self.round_start || self.limited(ack) {
+            return;
+        }
+        if self.btl_bw() >= self.full_bw * self.gains.full_bw {
+            self.full_bw = self.btl_bw();
+            self.full_bw_count = 0;
+            return;
+        }
+        self.full_bw_count += 1;
+        self.filled_pipe = self.full_bw_count >= self.gains.full_rounds;
+    }
+
+    fn check_drain(&mut self, ack: &Ack, now: f64, choices: &mut Choices) {
+        if self.state == State::Startup && self.filled_pipe {
+            self.state = State::Drain;
+            self.pacing_gain = self.gains.drain;
+            self.cwnd_gain = self.gains.high;
+        }
+        let mss = f64::from(ack.mss);
+        let (wanted, in_flight) = (self.inflight(1.0, mss), f64::from(ack.in_flight));
+        if self.state == State::Drain && !choices.less(wanted, in_flight, rounding(mss)) {
+            self.enter_probe_bw(now, choices);
+        }
+    }
+
+    /// Section 4.3.3.3: the phase to begin with is random, except for 3/4.
+    fn enter_probe_bw(&mut self, now: f64, choices: &mut Choices) {
+        self.state = State::ProbeBw;
+        self.cwnd_gain = self.gains.cwnd;
+        self.cycle_index = CYCLE_LEN - 1 - choices.any(7);
+        self.advance_cycle_phase(now);
+    }
+
+    fn enter_startup(&mut self) {
+        self.state = State::Startup;
+        self.pacing_gain = self.gains.high;
+        self.cwnd_gain = self.gains.high;
+    }
+
+    /// Section 4.1.2.
+    fn update_rtprop(&mut self, ack: &Ack, now: f64) {
+        self.rtprop_expired = now > self.rtprop_stamp + self.gains.rtprop_filter;
+        let rtt = f64::from(ack.rtt_us);
+        if ack.rtt_us != 0 && (rtt <= self.rtprop || self.rtprop_expired) {
+            self.rtprop = rtt;
+            self.rtprop_stamp = now;
+        }
+    }
+
+    /// Section 4.3.4.
+    fn check_probe_rtt(&mut self, ack: &Ack, now: f64, choices: &mut Choices) {
+        if self.state != State::ProbeRtt && self.rtprop_expired && !self.idle_restart {
+            self.state = State::ProbeRtt;
+            self.prior_cwnd = self.save_cwnd();
+            self.pacing_gain = 1.0;
+            self.cwnd_gain = 1.0;
+            self.probe_rtt_done_stamp = None;
+        }
+        if self.state == State::ProbeRtt {
+            self.handle_probe_rtt(ack, now, choices);
+        }
+        self.idle_restart = false;
+    }
+
+    fn handle_probe_rtt(&mut self, ack: &Ack, now: f64, choices: &mut Choices) {
+        let from = self.held.map_or(ack.delivered, |(from, _)| from);
+        self.held = Some((from, ack.delivered.wrapping_add(ack.in_flight)));
+        let Some(done) = self.probe_rtt_done_stamp else {
+            if f64::from(ack.in_flight) <= self.gains.min_pipe_cwnd {
+                self.probe_rtt_done_stamp = Some(now + self.gains.probe_rtt);
+                self.probe_rtt_round_done = false;
+                self.next_round_delivered = ack.delivered;
+            }
+            return;
+        };
+        self.probe_rtt_round_done |= self.round_start;
+        if self.probe_rtt_round_done && now > done {
+            self.end_probe_rtt(now, choices);
+        }
+    }
+
+    fn end_probe_rtt(&mut self, now: f64, choices: &mut Choices) {
+        self.rtprop_stamp = now;
+        self.window.cwnd = self.window.cwnd.max(self.prior_cwnd);
+        if self.filled_pipe {
+            self.enter_probe_bw(now, choices);
+        } else {
+            self.enter_startup();
+        }
+    }
+
+    /// Section 4.2.1.
+    fn set_pacing_rate(&mut self, gain: f64) {
+        let rate = gain * self.btl_bw() * self.gains.paced;
+        if rate > 0.0 && (self.filled_pipe || rate > self.window.pacing) {
+            self.window.pacing = rate;
+        }
+    }
+
+    /// Section 4.2.3.4.
+    fn save_cwnd(&self) -> f64 {
+        if !self.in_recovery && self.state != State::ProbeRtt {
+            self.window.cwnd
+        } else {
+            self.prior_cwnd.max(self.window.cwnd)
+        }
+    }
+
+    /// Sections 4.2.3.1 to 4.2.3.6.
+    fn set_cwnd(&mut self, ack: &Ack, choices: &mut Choices) {
+        let (mss, acked) = (f64::from(ack.mss), f64::from(ack.acked));
+        let target = self.inflight(self.cwnd_gain, mss);
+        self.modulate_for_recovery(ack, acked);
+        if !self.packet_conservation {
+            if self.filled_pipe {
+                self.window.cwnd = (self.window.cwnd + acked).min(target);
+            } else if choices.less(self.window.cwnd, target, cut(mss))
+                || f64::from(ack.delivered) < self.initial_cwnd
+            {
+                self.window.cwnd += acked;
+            }
+            self.window.cwnd = self.window.cwnd.max(self.gains.min_pipe_cwnd);
+        }
+        if self.state == State::ProbeRtt {
+            self.window.cwnd = self.window.cwnd.min(self.gains.min_pipe_cwnd);
+        }
+    }
+
+    fn modulate_for_recovery(&mut self, ack: &Ack, acked: f64) {
+        let recovering = ack.flags & Ack::RECOVERY != 0;
+        if recovering && !self.in_recovery {
+            self.prior_cwnd = self.save_cwnd();
+            self.window.cwnd = f64::from(ack.in_flight) + acked.max(1.0);
+            self.packet_conservation = true;
+            self.next_round_delivered = ack.delivered;
+        } else if !recovering && self.in_recovery {
+            self.packet_conservation = false;
+            self.window.cwnd = self.window.cwnd.max(self.prior_cwnd);
+        }
+        self.in_recovery = recovering;
+        if ack.lost > 0 {
+            self.window.cwnd = (self.window.cwnd - f64::from(ack.lost)).max(1.0);
+        }
+        if self.packet_conservation {
+            self.window.cwnd = self.window.cwnd.max(f64::from(ack.in_flight) + acked);
+        }
+    }
+}
+
+/// By how much BBRInflight may be too low, in segments: the product of bandwidth and RTT is cut to a byte
+/// before the gain (below 3) and after it, and so are three bursts. Whole windows meet it so.
+fn cut(mss: f64) -> f64 {
+    7.0 / mss
+}
+
+/// The same where it is an upper bound, and rounded up to whole segments.
+fn rounding(mss: f64) -> f64 {
+    1.0 + cut(mss)
+}
+
+#[test]
+fn bbr() {
+    compare_sets("bbr", Bbr::new);
+}

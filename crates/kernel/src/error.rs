@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What can go wrong, and what to do about it.
+
+use std::{io, path::PathBuf};
+
+/// Why a congestion control could not be brought into the kernel, or out of it.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The process may not load BPF programs.
+    #[error(
+        "the kernel's congestion controls take root (CAP_SYS_ADMIN and CAP_NET_ADMIN): use sudo"
+    )]
+    NotRoot,
+    /// The kernel takes no BPF programs even from root.
+    #[error(
+        "the kernel refuses BPF programs even of root here: by lockdown (kernel_lockdown(7); \
+         /sys/kernel/security/lockdown says whether), by a security module, or because this is the \
+         root of a container (a user namespace) only"
+    )]
+    Forbidden,
+    /// The kernel does not describe its own types.
+    #[error(
+        "this kernel does not describe its types ({}: {source}); longhaul's programs need a kernel \
+         built with CONFIG_DEBUG_INFO_BTF=y, as Debian's, Ubuntu's and Fedora's are", .path.display()
+    )]
+    NoBtf {
+        /// Where it should.
+        path: PathBuf,
+        /// What happened there.
+        source: io::Error,
+    },
+    /// The kernel takes no congestion controls from programs.
+    #[error(
+        "this kernel takes no congestion control as a BPF program (struct_ops of \
+         tcp_congestion_ops); it needs Linux 5.6 or newer, 6.1 to be supported, built with \
+         CONFIG_BPF_SYSCALL=y, CONFIG_BPF_JIT=y and CONFIG_DEBUG_INFO_BTF=y"
+    )]
+    NoStructOps,
+    /// The kernel's just-in-time compiler is off.
+    #[error(
+        "this kernel runs no struct_ops program, because its BPF compiler is off: \
+         sysctl net.core.bpf_jit_enable=1, or a kernel built with CONFIG_BPF_JIT=y"
+    )]
+    NoJit,
+    /// The kernel refused a program; a mistake of longhaul's or of the algorithm's.
+    #[error("the kernel refused {name}: {source}\n{log}")]
+    Refused {
+        /// The algorithm.
+        name: String,
+        /// What the kernel answered.
+        source: libbpf_rs::Error,
+        /// What it said of it.
+        log: String,
+    },
+    /// It is loaded already, with other parameters or options.
+    #[error("{name} is loaded already, but otherwise ({}); unload it first", .with.join(", "))]
+    OtherParameters {
+        /// The algorithm.
+        name: String,
+        /// What is in force and was not asked for: parameters as `name=value`, options in words.
+        with: Vec<String>,
+    },
+    /// Another process holds it, and only its own copy can do what was asked for.
+    #[error("{name} is in the kernel already, held by another process; let that end first")]
+    HeldElsewhere {
+        /// The algorithm.
+        name: String,
+    },
+    /// Mounts of this process are not the machine's, so neither would be its pins.
+    #[error(
+        "this runs with mounts of its own, as inside `ip netns exec`, `unshare --mount` or a service \
+         with a sandbox: what is kept in the kernel would go with them. Run it outside"
+    )]
+    OwnMounts,
+    /// It is not loaded.
+    #[error("{name} is not loaded")]
+    NotLoaded {
+        /// The algorithm.
+        name: String,
+    },
+    /// It was loaded without a trace, or by somebody else.
+    #[error("{name} was not loaded with a trace by this process")]
+    NotTraced {
+        /// The algorithm.
+        name: String,
+    },
+    /// The operating system refused something.
+    #[error("can't {doing}: {source}")]
+    System {
+        /// What was tried.
+        doing: String,
+        /// What it answered.
+        source: io::Error,
+    },
+    /// libbpf or the kernel's BPF refused something.
+    #[error("can't {doing}: {source}")]
+    Bpf {
+        /// What was tried.
+        doing: String,
+        /// What it answered.
+        source: libbpf_rs::Error,
+    },
+}
+
+impl Error {
+    /// Whether the machine, or the user's rights on it, lack something: nothing that longhaul did
+    /// or was told is wrong.
+    pub fn is_lack(&self) -> bool {
+        matches!(
+            self,
+            Self::NotRoot | Self::Forbidden | Self::NoBtf { .. } | Self::NoStructOps | Self::NoJit
+        )
+    }
+
+    pub(crate) fn system(doing: impl Into<String>, source: impl Into<io::Error>) -> Self {
+        Self::System { doing: doing.into(), source: source.into() }
+    }
+
+    pub(crate) fn bpf(doing: impl Into<String>) -> impl FnOnce(libbpf_rs::Error) -> Self {
+        let doing = doing.into();
+        |source| Self::Bpf { doing, source }
+    }
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The kernel's own count of how long programs run.
+
+use crate::{Error, sys};
+use std::{os::fd::OwnedFd, time::Duration};
+
+/// While this lives, the kernel counts and times the runs of BPF programs. That itself costs some
+/// ten nanoseconds a run, all programs alike.
+#[derive(Debug)]
+pub struct Statistics {
+    _on: OwnedFd,
+}
+
+impl Statistics {
+    /// Turns them on, for this process's life at most. The machine's setting
+    /// (`kernel.bpf_stats_enabled`) is left alone.
+    ///
+    /// # Errors
+    /// Not permitted.
+    pub fn enable() -> Result<Self, Error> {
+        let on = sys::enable_statistics().map_err(|e| Error::system("time BPF programs", e))?;
+        Ok(Self { _on: on })
+    }
+}
+
+/// What one hook of a congestion control has cost while [`Statistics`] were on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Runs {
+    /// `cong_avoid`, `pkts_acked` ...
+    pub hook: String,
+    /// How often it ran.
+    pub count: u64,
+    /// For how long in all.
+    pub time: Duration,
+}

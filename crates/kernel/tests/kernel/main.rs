@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The congestion controls in the running kernel. Needs root, as the program does.
+
+mod changing;
+mod common;
+mod compiling;
+mod lacking;
+mod loading;
+mod pinning;
+mod replaying;

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What the kernel computed is what the same file computes in a program, bit for bit.
+
+use crate::common::{Pair, alone, in_own_network, ip, loaded};
+use congestion::{Algorithm, Attach, Control, Event, Params};
+use longhaul_kernel::{
+    Error,
+    cc::{self, Call, Hook, Options},
+};
+use std::{cell::RefCell, thread, time::Duration};
+
+const INITIAL_SSTHRESH: u32 = 40;
+
+/// Makes the same call again, outside of the kernel.
+fn replay(params: &Params, call: &Call) {
+    let mut decision = call.before;
+    let mut control = Control::resume(params, call.state_before);
+    match call.hook {
+        Hook::Init => control = Control::new(params, &call.ack, &mut decision),
+        Hook::Rtt => control.rtt(&call.ack, &mut decision),
+        Hook::Ack => control.ack(&call.ack, &mut decision),
+        Hook::Loss => control.loss(&call.ack, &mut decision),
+        Hook::Event(event) => control.event(&call.ack, &mut decision, event),
+    }
+    assert_eq!((decision, *control.state()), (call.after, call.state_after), "{call:#?}");
+}
+
+/// The calls of an algorithm in a transfer that meets everything.
+fn record(params: &Params) -> Vec<Call> {
+    let options =
+        Options { trace: true, initial_ssthresh: Some(INITIAL_SSTHRESH), ..Options::default() };
+    let held = cc::load(params, &options).expect("it loads");
+    let calls = RefCell::new(Vec::new());
+    let trace = held.trace(|call| calls.borrow_mut().push(call)).expect("loaded with a trace");
+    let read = || trace.poll(Duration::from_millis(10)).expect("the trace");
+    thread::scope(|scope| {
+        let transfer = scope.spawn(|| in_own_network(|| disturbed_transfer(held.name())));
+        while !transfer.is_finished() {
+            read();
+        }
+    });
+    read();
+    assert_eq!(trace.lost().expect("the kernel tells"), 0, "the trace was not read fast enough");
+    drop(trace);
+    calls.into_inner()
+}
+
+/// Losses, idle times and a retransmission timeout, with packets as small as on a real path.
+fn disturbed_transfer(congestion_control: &str) {
+    ip(&["link", "set", "lo", "mtu", "1500", "gso_max_segs", "1"]);
+    let pair = Pair::connect(congestion_control);
+    for share in [0, 1_000, 0] {
+        pair.drop_share(share);
+        for _ in 0..5 {
+            pair.transfer(500_000);
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+    // Long enough for a retransmission timeout, whose floor is 200 ms; the second is spurious.
+    let period = Duration::from_millis(400);
+    pair.losing_all(period, || pair.transfer(500_000));
+    pair.losing_acknowledgements(period, || pair.transfer(500_000));
+}
+
+/// Between calls nobody touches the state, and the rate that was decided holds.
+fn assert_chained(attach: Attach, calls: &[Call]) {
+    assert_eq!(calls[0].hook, Hook::Init);
+    assert_eq!(calls[0].before.ssthresh, INITIAL_SSTHRESH);
+    for pair in calls.windows(2) {
+        let [first, second] = pair else { unreachable!("windows of two") };
+        assert_eq!(first.state_after, second.state_before, "{pair:#?}");
+        assert_eq!(first.local_port, second.local_port, "there is one connection");
+        assert!(first.ack.now_us <= second.ack.now_us, "the clock went back: {pair:#?}");
+        if attach == Attach::Rate {
+            assert_eq!(first.after.pacing_rate, second.before.pacing_rate, "{pair:#?}");
+        }
+    }
+}
+
+#[test]
+fn the_kernel_computes_what_a_program_computes() {
+    let _alone = alone();
+    let mut hears_events = false;
+    for algorithm in Algorithm::all() {
+        for set in &algorithm.sets {
+            let calls = record(&set.params);
+            assert_chained(algorithm.attach, &calls);
+            for call in &calls {
+                replay(&set.params, call);
+            }
+            let count = |hook| calls.iter().filter(|call| call.hook == hook).count();
+            println!(
+                "{} {}: {} calls, {} of ack, {} of rtt, {} of loss, {} timeouts, \
+                 {} restarts, {} undone",
+                algorithm.name,
+                set.name,
+                calls.len(),
+                count(Hook::Ack),
+                count(Hook::Rtt),
+                count(Hook::Loss),
+                count(Hook::Event(Event::Timeout)),
+                count(Hook::Event(Event::Restart)),
+                count(Hook::Event(Event::Undo)),
+            );
+            let events = [Event::Timeout, Event::Recovered, Event::Undo, Event::Restart];
+            let heard = events.map(|event| count(Hook::Event(event)) > 0);
+            // Some algorithms ask for no events; who does, gets each kind.
+            assert!(heard == [false; 4] || heard == [true; 4], "{events:?}: {heard:?}");
+            hears_events |= heard[0];
+            assert!(count(Hook::Ack) > 50 && count(Hook::Loss) > 3, "too quiet to show anything");
+        }
+    }
+    assert!(hears_events, "no event reached any algorithm");
+}
+
+#[test]
+fn there_is_no_trace_of_one_loaded_without() {
+    let _alone = alone();
+    let held = loaded("reno", &Options::default());
+    assert!(matches!(held.trace(|_| ()), Err(Error::NotTraced { .. })));
+}

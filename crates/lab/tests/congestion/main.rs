@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Congestion controls of `cc/` in the running kernel, over the emulated WAN: each decision is what
+//! `cc/` computes for the same sample, each is applied, and the goodput under periodic loss is that
+//! of the response function. Takes root.
+
+mod goodput;
+mod side_by_side;
+mod trace;
+mod traffic;
+
+use scenario::Scenario;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use wan::Wan;
+
+/// Held by each test here: two cores don't run several emulators in real time, and the names of
+/// congestion controls are the machine's.
+fn alone() -> MutexGuard<'static, ()> {
+    static MACHINE: Mutex<()> = Mutex::new(());
+    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A link between two nodes of its own, with these settings.
+struct Path {
+    name: &'static str,
+    settings: String,
+}
+
+impl Path {
+    fn sender(&self) -> String {
+        format!("{}-from", self.name)
+    }
+
+    fn receiver(&self) -> String {
+        format!("{}-to", self.name)
+    }
+}
+
+/// Paths that have nothing to do with one another, in one emulator.
+fn paths_of_their_own<'p>(paths: impl Iterator<Item = &'p Path>) -> Wan {
+    let mut text = "title = \"congestion controls\"\n".to_owned();
+    for path in paths {
+        let (from, to) = (path.sender(), path.receiver());
+        for node in [&from, &to] {
+            text += &format!(
+                "[[node]]\nname = \"{node}\"\ncc = \"reno\"\n\
+                 tcp_rmem_max = \"32MB\"\ntcp_wmem_max = \"32MB\"\n"
+            );
+        }
+        text += &format!("[[link]]\nbetween = [\"{from}\", \"{to}\"]\n{}\n", path.settings);
+    }
+    let scenario = Scenario::parse(&text, "test", &[] as &[&str]).unwrap_or_else(|e| panic!("{e}"));
+    let wan = Wan::up(&scenario.runs[0]).unwrap_or_else(|error| panic!("{error}"));
+    for node in wan.nodes() {
+        // One connection must not learn from another.
+        node.namespace.set_sysctl("net.ipv4.tcp_no_metrics_save", "1").unwrap();
+    }
+    wan
+}

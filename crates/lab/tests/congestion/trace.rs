@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Every call of an algorithm in the kernel, made again by the same C in this process.
+
+use congestion::{Ack, Control, Decision, Params, State};
+use kernel::cc::{Call, Hook};
+
+/// A loss event.
+#[derive(Debug, Clone, Copy)]
+pub struct Loss {
+    /// When.
+    pub at_us: u64,
+    /// How many segments had been delivered; wraps.
+    pub delivered: u32,
+    /// The window before it.
+    pub cwnd: u32,
+    /// What it shall come down to.
+    pub ssthresh: u32,
+}
+
+/// One connection's calls so far.
+#[derive(Debug, Default)]
+pub struct Replay {
+    /// Calls that were made again.
+    pub calls: u64,
+    /// Of those, in how many the window after it was in force at the next, outside of recovery.
+    pub applied: u64,
+    /// Loss events.
+    pub losses: Vec<Loss>,
+    last: Option<(Decision, State, bool)>,
+}
+
+impl Replay {
+    /// Makes a call again and compares: decision and state, bit for bit; that no call is missing
+    /// since the last; and that what was decided then is in force now. Says what differs.
+    pub fn check(&mut self, params: &Params, call: &Call) -> Result<(), String> {
+        let mut control = Control::resume(params, call.state_before);
+        let mut decision = call.before;
+        match call.hook {
+            Hook::Init => control = Control::new(params, &call.ack, &mut decision),
+            Hook::Rtt => control.rtt(&call.ack, &mut decision),
+            Hook::Ack => control.ack(&call.ack, &mut decision),
+            Hook::Loss => control.loss(&call.ack, &mut decision),
+            Hook::Event(event) => control.event(&call.ack, &mut decision, event),
+        }
+        if (decision, control.state()) != (call.after, &call.state_after) {
+            return Err(format!("decided otherwise: {decision:?}, {control:?}; {call:?}"));
+        }
+        // In recovery and at its end the window is the kernel's.
+        let plain =
+            matches!(call.hook, Hook::Rtt | Hook::Ack) && call.ack.flags & Ack::RECOVERY == 0;
+        if let Some((decided, state, was_plain)) = self.last {
+            if state != call.state_before {
+                return Err(format!("a call is missing before {call:?}"));
+            }
+            if was_plain && plain {
+                if decided.cwnd != call.before.cwnd {
+                    return Err(format!("{decided:?} was not applied before {call:?}"));
+                }
+                self.applied += 1;
+            }
+        }
+        if call.hook == Hook::Loss {
+            self.losses.push(Loss {
+                at_us: call.ack.now_us,
+                delivered: call.ack.delivered,
+                cwnd: call.before.cwnd,
+                ssthresh: call.after.ssthresh,
+            });
+        }
+        self.last = Some((call.after, call.state_after, plain));
+        self.calls += 1;
+        Ok(())
+    }
+}
