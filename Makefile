@@ -33,7 +33,7 @@ study: deps-test build
 	$(SUDO) scripts/study 000-figure-10
 
 deps-build:
-	scripts/install-missing 'cc:gcc libc6-dev' clang:clang \
+	scripts/install-missing 'cc:gcc libc6-dev' clang:clang pkg-config:pkg-config \
 	    /usr/include/libelf.h:libelf-dev /usr/include/zlib.h:zlib1g-dev
 
 deps-run:

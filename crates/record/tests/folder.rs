@@ -54,7 +54,7 @@ fn manifest() -> Manifest {
             memory_bytes: 1 << 33,
         }),
         nodes: [("server".into(), Node::default())].into(),
-        congestion_controls: BTreeMap::new(),
+        congestion_controls: [].into(),
         sockets: vec![Socket {
             flow: "file".into(),
             hop: 0,

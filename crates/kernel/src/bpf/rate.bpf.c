@@ -34,17 +34,7 @@ static __always_inline void apply(struct sock *sk, const struct cc_decision *d)
 	apply_rate(sk, d);
 }
 
-SEC("struct_ops/init")
-void BPF_PROG(rate_init, struct sock *sk)
-{
-	struct cc_decision d = in_force(sk);
-	struct told told = nothing(sk);
-
-	if (options.initial_ssthresh)
-		d.ssthresh = options.initial_ssthresh;
-	consult(sk, HOOK_INIT, 0, &told, &d);
-	apply(sk, &d);
-}
+#include "hooks.h"
 
 static __always_inline void acknowledged(struct sock *sk, const struct rate_sample *rs)
 {
@@ -110,44 +100,13 @@ u32 BPF_PROG(rate_undo_cwnd, struct sock *sk)
 	return allowed(tcp_sk(sk), d.cwnd);
 }
 
-#if CC(_uses_event)
-SEC("struct_ops/set_state")
-void BPF_PROG(rate_set_state, struct sock *sk, u8 new_state)
-{
-	struct cc_decision d = in_force(sk);
-	struct told told = nothing(sk);
-	enum cc_event event;
-
-	if (!initialized(sk) || !state_event(sk, new_state, &event))
-		return;
-	consult(sk, HOOK_EVENT, event, &told, &d);
-	apply(sk, &d);
-}
-
-SEC("struct_ops/cwnd_event")
-void BPF_PROG(rate_cwnd_event, struct sock *sk, enum tcp_ca_event happened)
-{
-	struct cc_decision d = in_force(sk);
-	struct told told = nothing(sk);
-
-	if (happened != CA_EVENT_TX_START || !after_idle(sk) || !initialized(sk))
-		return;
-	consult(sk, HOOK_EVENT, CC_RESTART, &told, &d);
-	apply(sk, &d);
-}
-#define RATE_EVENTS .set_state = (void *)rate_set_state, .cwnd_event = (void *)rate_cwnd_event,
-#else
-#define RATE_EVENTS
-#endif
-
 #define RATE_OPS(cong_control_) { \
 	.flags = TCP_CONG_NON_RESTRICTED, \
 	.name = KERNEL_NAME, \
-	.init = (void *)rate_init, \
 	.cong_control = (void *)cong_control_, \
 	.ssthresh = (void *)rate_ssthresh, \
 	.undo_cwnd = (void *)rate_undo_cwnd, \
-	RATE_EVENTS \
+	SHARED_HOOKS \
 }
 
 /* The loader creates the one that fits the kernel; the other's cong_control is not even loaded. */

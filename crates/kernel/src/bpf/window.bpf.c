@@ -11,22 +11,22 @@
  */
 #include "adapter.h"
 
-SEC("struct_ops/init")
-void BPF_PROG(window_init, struct sock *sk)
+static __always_inline struct cc_decision in_force(struct sock *sk)
 {
-	struct cc_decision d = window_in_force(sk);
-	struct told told = nothing(sk);
-
-	if (options.initial_ssthresh)
-		d.ssthresh = options.initial_ssthresh;
-	consult(sk, HOOK_INIT, 0, &told, &d);
-	apply_window(sk, &d);
+	return window_in_force(sk);
 }
+
+static __always_inline void apply(struct sock *sk, const struct cc_decision *d)
+{
+	apply_window(sk, d);
+}
+
+#include "hooks.h"
 
 SEC("struct_ops/cong_avoid")
 void BPF_PROG(window_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 {
-	struct cc_decision d = window_in_force(sk);
+	struct cc_decision d = in_force(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct told told = nothing(sk);
 
@@ -38,13 +38,13 @@ void BPF_PROG(window_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	told.delivered = tp->rate_delivered;
 	told.interval_us = tp->rate_interval_us;
 	consult(sk, HOOK_ACK, 0, &told, &d);
-	apply_window(sk, &d);
+	apply(sk, &d);
 }
 
 SEC("struct_ops/ssthresh")
 u32 BPF_PROG(window_ssthresh, struct sock *sk)
 {
-	struct cc_decision d = window_in_force(sk);
+	struct cc_decision d = in_force(sk);
 	struct told told = nothing(sk);
 
 	if (!initialized(sk))
@@ -56,7 +56,7 @@ u32 BPF_PROG(window_ssthresh, struct sock *sk)
 SEC("struct_ops/undo_cwnd")
 u32 BPF_PROG(window_undo_cwnd, struct sock *sk)
 {
-	struct cc_decision d = window_in_force(sk);
+	struct cc_decision d = in_force(sk);
 	struct told told = nothing(sk);
 
 	restore(sk, &d);
@@ -69,7 +69,7 @@ u32 BPF_PROG(window_undo_cwnd, struct sock *sk)
 SEC("struct_ops/pkts_acked")
 void BPF_PROG(window_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 {
-	struct cc_decision d = window_in_force(sk);
+	struct cc_decision d = in_force(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct told told = nothing(sk);
 
@@ -80,34 +80,7 @@ void BPF_PROG(window_pkts_acked, struct sock *sk, const struct ack_sample *sampl
 	if (tp->mss_cache)
 		told.prior_delivered -= sample->in_flight / tp->mss_cache;
 	consult(sk, HOOK_RTT, 0, &told, &d);
-	apply_window(sk, &d);
-}
-#endif
-
-#if CC(_uses_event)
-SEC("struct_ops/set_state")
-void BPF_PROG(window_set_state, struct sock *sk, u8 new_state)
-{
-	struct cc_decision d = window_in_force(sk);
-	struct told told = nothing(sk);
-	enum cc_event event;
-
-	if (!initialized(sk) || !state_event(sk, new_state, &event))
-		return;
-	consult(sk, HOOK_EVENT, event, &told, &d);
-	apply_window(sk, &d);
-}
-
-SEC("struct_ops/cwnd_event")
-void BPF_PROG(window_cwnd_event, struct sock *sk, enum tcp_ca_event happened)
-{
-	struct cc_decision d = window_in_force(sk);
-	struct told told = nothing(sk);
-
-	if (happened != CA_EVENT_TX_START || !after_idle(sk) || !initialized(sk))
-		return;
-	consult(sk, HOOK_EVENT, CC_RESTART, &told, &d);
-	apply_window(sk, &d);
+	apply(sk, &d);
 }
 #endif
 
@@ -115,15 +88,11 @@ SEC(".struct_ops.link")
 struct tcp_congestion_ops window = {
 	.flags = TCP_CONG_NON_RESTRICTED,
 	.name = KERNEL_NAME,
-	.init = (void *)window_init,
 	.cong_avoid = (void *)window_cong_avoid,
 	.ssthresh = (void *)window_ssthresh,
 	.undo_cwnd = (void *)window_undo_cwnd,
 #if CC(_uses_rtt)
 	.pkts_acked = (void *)window_pkts_acked,
 #endif
-#if CC(_uses_event)
-	.set_state = (void *)window_set_state,
-	.cwnd_event = (void *)window_cwnd_event,
-#endif
+	SHARED_HOOKS
 };

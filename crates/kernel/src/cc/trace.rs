@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Every call of an algorithm in the kernel, as it went: enough to make the same call again with
-//! [`congestion::Control::resume`], and compare.
+//! Every call of an algorithm in the kernel, as it went: enough to make the same call again, and
+//! compare.
 
 use super::words;
 use crate::{
     Error,
     objects::{TRACE, TRACE_LOST},
 };
-use congestion::{Ack, Decision, Event, State};
+use congestion::{Ack, Control, Decision, Event, Params, State};
 use libbpf_rs::{MapCore, Object, RingBuffer, RingBufferBuilder};
 use std::{ffi::OsStr, time::Duration};
 
@@ -153,6 +153,21 @@ impl Reader<'_> {
 }
 
 impl Call {
+    /// The same call, made by the same C in this process: what it decides, and what it remembers.
+    /// Both must be [`Call::after`] and [`Call::state_after`], bit for bit.
+    pub fn again(&self, params: &Params) -> (Decision, State) {
+        let mut decision = self.before;
+        let mut control = Control::resume(params, self.state_before);
+        match self.hook {
+            Hook::Init => control = Control::new(params, &self.ack, &mut decision),
+            Hook::Rtt => control.rtt(&self.ack, &mut decision),
+            Hook::Ack => control.ack(&self.ack, &mut decision),
+            Hook::Loss => control.loss(&self.ack, &mut decision),
+            Hook::Event(event) => control.event(&self.ack, &mut decision, event),
+        }
+        (decision, *control.state())
+    }
+
     fn read(from: &mut Reader<'_>) -> Self {
         Self {
             cookie: from.u64(),

@@ -2,7 +2,7 @@
 //! What the kernel computed is what the same file computes in a program, bit for bit.
 
 use crate::common::{Pair, alone, in_own_network, ip, loaded};
-use congestion::{Algorithm, Attach, Control, Event, Params};
+use congestion::{Algorithm, Attach, Event, Params};
 use longhaul_kernel::{
     Error,
     cc::{self, Call, Hook, Options},
@@ -10,20 +10,6 @@ use longhaul_kernel::{
 use std::{cell::RefCell, thread, time::Duration};
 
 const INITIAL_SSTHRESH: u32 = 40;
-
-/// Makes the same call again, outside of the kernel.
-fn replay(params: &Params, call: &Call) {
-    let mut decision = call.before;
-    let mut control = Control::resume(params, call.state_before);
-    match call.hook {
-        Hook::Init => control = Control::new(params, &call.ack, &mut decision),
-        Hook::Rtt => control.rtt(&call.ack, &mut decision),
-        Hook::Ack => control.ack(&call.ack, &mut decision),
-        Hook::Loss => control.loss(&call.ack, &mut decision),
-        Hook::Event(event) => control.event(&call.ack, &mut decision, event),
-    }
-    assert_eq!((decision, *control.state()), (call.after, call.state_after), "{call:#?}");
-}
 
 /// The calls of an algorithm in a transfer that meets everything.
 fn record(params: &Params) -> Vec<Call> {
@@ -86,7 +72,8 @@ fn the_kernel_computes_what_a_program_computes() {
             let calls = record(&set.params);
             assert_chained(algorithm.attach, &calls);
             for call in &calls {
-                replay(&set.params, call);
+                let again = call.again(&set.params);
+                assert_eq!(again, (call.after, call.state_after), "{call:#?}");
             }
             let count = |hook| calls.iter().filter(|call| call.hook == hook).count();
             println!(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Every call of an algorithm in the kernel, made again by the same C in this process.
 
-use congestion::{Ack, Control, Decision, Params, State};
+use congestion::{Ack, Decision, Params, State};
 use kernel::cc::{Call, Hook};
 
 /// A loss event.
@@ -33,17 +33,9 @@ impl Replay {
     /// Makes a call again and compares: decision and state, bit for bit; that no call is missing
     /// since the last; and that what was decided then is in force now. Says what differs.
     pub fn check(&mut self, params: &Params, call: &Call) -> Result<(), String> {
-        let mut control = Control::resume(params, call.state_before);
-        let mut decision = call.before;
-        match call.hook {
-            Hook::Init => control = Control::new(params, &call.ack, &mut decision),
-            Hook::Rtt => control.rtt(&call.ack, &mut decision),
-            Hook::Ack => control.ack(&call.ack, &mut decision),
-            Hook::Loss => control.loss(&call.ack, &mut decision),
-            Hook::Event(event) => control.event(&call.ack, &mut decision, event),
-        }
-        if (decision, control.state()) != (call.after, &call.state_after) {
-            return Err(format!("decided otherwise: {decision:?}, {control:?}; {call:?}"));
+        let again = call.again(params);
+        if again != (call.after, call.state_after) {
+            return Err(format!("decided otherwise: {again:?}; {call:?}"));
         }
         // In recovery and at its end the window is the kernel's.
         let plain =
