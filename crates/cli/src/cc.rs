@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `longhaul cc`: congestion controls in the running kernel.
 
-use crate::{failure::Failure, results::print_json};
+use crate::{
+    failure::Failure,
+    results::{print_json, print_text},
+};
 use ::congestion::{Algorithm, Attach, Params, Unknown, picture};
 use ::kernel::{
     Error,
     cc::{self, Entry, Options, Provider},
 };
 use serde_json::json;
-use std::{io::Write, path::PathBuf};
+use std::path::PathBuf;
 
 #[derive(clap::Subcommand)]
 pub enum Command {
@@ -91,11 +94,12 @@ fn list(json: bool) -> Result<(), Failure> {
         print_json(&json!({ "congestion_controls": entries }));
         return Ok(());
     }
-    println!("{:<14} {:<38} {:>7}  what", "name", "state", "sockets");
+    let mut text = format!("{:<14} {:<38} {:>7}  what\n", "name", "state", "sockets");
     for entry in &entries {
         let what = entry.algorithm.map_or("", |algorithm| algorithm.title);
-        println!("{:<14} {:<38} {:>7}  {what}", entry.name, state(entry), entry.sockets);
+        text += &format!("{:<14} {:<38} {:>7}  {what}\n", entry.name, state(entry), entry.sockets);
     }
+    print_text(&text);
     Ok(())
 }
 
@@ -272,30 +276,40 @@ fn show(name: &str, json: bool) -> Result<(), Failure> {
         }));
         return Ok(());
     }
-    println!("{} ({} in the kernel)", algorithm.title, algorithm.kernel_name());
-    println!("  rule     {}", algorithm.rule);
-    println!("  source   {}", algorithm.source);
-    println!("  decides  {attach}; {} bytes of state a connection", algorithm.state_bytes);
-    println!("  parameter sets, the default first:");
-    for set in &algorithm.sets {
-        println!("    {:<12} {}", set.name, set.source);
-    }
-    print!("  {:<20}", "parameter");
-    algorithm.sets.iter().for_each(|set| print!(" {:>11}", set.name));
-    println!("  unit");
-    for (n, param) in algorithm.params.iter().enumerate() {
-        print!("  {:<20}", param.name);
-        algorithm.sets.iter().for_each(|set| print!(" {:>11}", set.params.values()[n]));
-        println!("  {}: {}", param.unit, param.what);
-    }
+    print_text(&described(algorithm, attach));
     Ok(())
+}
+
+fn described(algorithm: &Algorithm, attach: &str) -> String {
+    let Algorithm { title, rule, source, state_bytes, .. } = algorithm;
+    let mut text = format!(
+        "{title} ({} in the kernel)\n  rule     {rule}\n  source   {source}\n  \
+         decides  {attach}; {state_bytes} bytes of state a connection\n  \
+         parameter sets, the default first:\n",
+        algorithm.kernel_name()
+    );
+    for set in &algorithm.sets {
+        text += &format!("    {:<12} {}\n", set.name, set.source);
+    }
+    let columns = |cells: Vec<String>| -> String {
+        cells.iter().map(|cell| format!(" {cell:>11}")).collect::<Vec<_>>().concat()
+    };
+    let names = columns(algorithm.sets.iter().map(|set| set.name.to_owned()).collect());
+    text += &format!("  {:<20}{names}  unit\n", "parameter");
+    for (n, param) in algorithm.params.iter().enumerate() {
+        let values = algorithm.sets.iter().map(|set| set.params.values()[n].to_string());
+        let values = columns(values.collect());
+        text += &format!("  {:<20}{values}  {}: {}\n", param.name, param.unit, param.what);
+    }
+    text
 }
 
 fn plot(name: &str, set: Option<&str>, output: Option<PathBuf>) -> Result<(), Failure> {
     let svg = picture::window_svg(&parameters(Algorithm::find(name)?, set)?);
-    match output {
-        Some(file) => std::fs::write(&file, svg)
-            .map_err(|e| Failure::Failed(format!("can't write {}: {e}", file.display()))),
-        None => std::io::stdout().write_all(svg.as_bytes()).map_err(Failure::failed),
-    }
+    let Some(file) = output else {
+        print_text(&svg);
+        return Ok(());
+    };
+    std::fs::write(&file, svg)
+        .map_err(|e| Failure::Failed(format!("can't write {}: {e}", file.display())))
 }

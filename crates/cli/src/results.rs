@@ -243,10 +243,14 @@ pub fn write_report(out: &Path) -> Result<PathBuf, Failure> {
     Ok(page.canonicalize().unwrap_or(page))
 }
 
-/// Prints a document; who reads only a part of it, as `head` does, has what it wanted.
+/// Prints a document.
 pub fn print_json(document: &impl Serialize) {
-    let text = serde_json::to_string_pretty(document).expect("plain data");
-    let _ = writeln!(std::io::stdout(), "{text}");
+    print_text(&(serde_json::to_string_pretty(document).expect("plain data") + "\n"));
+}
+
+/// Prints a text; who reads only a part of it, as `head` does, has what it wanted.
+pub fn print_text(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
 impl From<LabError> for Failure {

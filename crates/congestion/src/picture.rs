@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A picture of an algorithm: its window over time, and the queue that it keeps, as SVG.
+//! Pictures of an algorithm as SVG: its window over time and the queue that it keeps, and how its
+//! window settles under periodic loss.
 //!
 //! The scenario is the same for all, so that the pictures can be laid side by side: one flow over
 //! 100 Mb/s with a round trip of 50 ms and a taildrop queue of one bandwidth-delay product, which is
@@ -8,7 +9,7 @@
 
 use crate::{
     Params,
-    path::{Bottleneck, Flow, Sample},
+    path::{Bottleneck, Flow, PeriodicLoss, Sample},
 };
 use std::fmt::Write as _;
 use units::{Bytes, Duration, Rate, Timestamp};
@@ -53,6 +54,35 @@ pub fn window_svg(params: &Params) -> String {
     draw(params, &path, &samples(&path, params))
 }
 
+/// How the window at each loss settles, from several starts, where one segment in 10 000 is lost and
+/// the round trip is 100 ms: for an algorithm whose fixed point is only neutrally stable, as CUBIC's is.
+/// As an SVG document; `expected` is the closed form's window at a loss.
+pub fn convergence_svg(params: &Params, expected: u32) -> String {
+    const EPOCHS: usize = 300;
+    let panel = Panel { top: 62.0, height: 320.0, highest: 4.0 * f64::from(expected) };
+    let heading = format!("{}: the window at each loss", escaped(params.algorithm().title));
+    let scene = "one flow, 100 ms round trip, one loss in 10 000 segments, no other limit; from five starts";
+    let mut svg = page(&heading, &heading, scene);
+    panel.axis(&mut svg, 200, "cwnd, segments");
+    panel.level(&mut svg, f64::from(expected), ["closed form", ""]);
+    for start in [expected / 4, expected / 2, expected, 2 * expected, 4 * expected] {
+        let path = PeriodicLoss {
+            every: 10_000,
+            rtt: Duration::from_millis(100),
+            start,
+            delivery_rate: None,
+        };
+        let epochs = path.run(params, EPOCHS);
+        let windows = std::iter::once(start).chain(epochs.iter().map(|epoch| epoch.to));
+        let points = windows.enumerate();
+        let share = |n: usize| n as f64 / EPOCHS as f64;
+        panel.curve(&mut svg, WINDOW_COLOUR, points.map(|(n, cwnd)| (share(n), cwnd.into())));
+    }
+    panel.scale(&mut svg, EPOCHS as u64, 50, "losses");
+    svg.push_str("</svg>\n");
+    svg
+}
+
 /// A panel: where it stands on the page, and the values of its lower and upper edge.
 struct Panel {
     top: f64,
@@ -65,8 +95,9 @@ const RIGHT: f64 = 690.0;
 const WIDTH: u32 = 800;
 const HEIGHT: u32 = 440;
 
-fn x(at_s: f64) -> f64 {
-    LEFT + (RIGHT - LEFT) * at_s / SECONDS as f64
+/// Where a share of the width is.
+fn x(share: f64) -> f64 {
+    LEFT + (RIGHT - LEFT) * share
 }
 
 impl Panel {
@@ -114,12 +145,27 @@ impl Panel {
         }
     }
 
+    /// The scale below the panel, from 0 to `end`.
+    fn scale(&self, svg: &mut String, end: u64, step: usize, what: &str) {
+        let bottom = self.top + self.height;
+        for value in (0..=end).step_by(step) {
+            let (x, y) = (x(value as f64 / end as f64), bottom + 18.0);
+            put(
+                svg,
+                format_args!(r#"<text x="{x:.1}" y="{y:.1}" text-anchor="middle">{value}</text>"#),
+            );
+        }
+        let (x, y) = (f64::midpoint(LEFT, RIGHT), bottom + 38.0);
+        put(svg, format_args!(r#"<text x="{x:.1}" y="{y:.1}" text-anchor="middle">{what}</text>"#));
+    }
+
+    /// Points by their share of the width, and value.
     fn curve(&self, svg: &mut String, colour: &str, points: impl Iterator<Item = (f64, f64)>) {
         let mut d = String::new();
-        for (at_s, value) in points {
+        for (share, value) in points {
             let command = if d.is_empty() { 'M' } else { 'L' };
             let y = self.y(value.min(self.highest));
-            write!(d, "{command}{:.1} {y:.1}", x(at_s)).expect("a string takes all");
+            write!(d, "{command}{:.1} {y:.1}", x(share)).expect("a string takes all");
         }
         put(
             svg,
@@ -137,32 +183,19 @@ fn put(svg: &mut String, line: std::fmt::Arguments<'_>) {
 fn draw(params: &Params, path: &Bottleneck, samples: &[Sample]) -> String {
     let algorithm = params.algorithm();
     let window = |sample: &Sample| f64::from(sample.flows[0].decision.cwnd);
-    let at = |sample: &Sample| sample.at.as_secs_f64();
+    let at = |sample: &Sample| sample.at.as_secs_f64() / SECONDS as f64;
     let full = path.rate.times(PROPAGATION).get() as f64 / path.packet.get() as f64;
     let buffer = path.buffer_packets as f64;
     let windows = Panel { top: 62.0, height: 220.0, highest: 1000.0 };
     let queue = Panel { top: 312.0, height: 70.0, highest: 500.0 };
 
-    let mut svg = String::new();
-    put(
-        &mut svg,
-        format_args!(
-            r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" role="img" font-family="system-ui, sans-serif" font-size="12" fill="#222">"##
-        ),
-    );
     let title = escaped(algorithm.title);
-    put(&mut svg, format_args!("<title>{title}: window and queue over time</title>"));
-    put(&mut svg, format_args!(r##"<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>"##));
-    put(
-        &mut svg,
-        format_args!(
-            r#"<text x="{LEFT:.1}" y="24" font-size="16" font-weight="600">{title}</text>"#
-        ),
-    );
-    put(
-        &mut svg,
-        format_args!(
-            r##"<text x="{LEFT:.1}" y="44" fill="#555">one flow, 100 Mb/s, 50 ms round trip, taildrop queue of {} packets (one bandwidth-delay product)</text>"##,
+    let mut svg = page(
+        &format!("{title}: window and queue over time"),
+        &title,
+        &format!(
+            "one flow, 100 Mb/s, 50 ms round trip, taildrop queue of {} packets (one \
+             bandwidth-delay product)",
             path.buffer_packets
         ),
     );
@@ -185,20 +218,29 @@ fn draw(params: &Params, path: &Bottleneck, samples: &[Sample]) -> String {
             (at(&point[0]), longest.unwrap_or(0) as f64)
         }),
     );
-    let bottom = queue.top + queue.height;
-    for at_s in (0..=SECONDS).step_by(20) {
-        let (x, y) = (x(at_s as f64), bottom + 18.0);
-        put(
-            &mut svg,
-            format_args!(r#"<text x="{x:.1}" y="{y:.1}" text-anchor="middle">{at_s}</text>"#),
-        );
-    }
-    let (x, y) = (f64::midpoint(LEFT, RIGHT), bottom + 38.0);
+    queue.scale(&mut svg, SECONDS, 20, "time, s");
+    svg.push_str("</svg>\n");
+    svg
+}
+
+/// The head of a picture: its description, its heading, and what it shows.
+fn page(description: &str, heading: &str, scene: &str) -> String {
+    let mut svg = String::new();
     put(
         &mut svg,
-        format_args!(r#"<text x="{x:.1}" y="{y:.1}" text-anchor="middle">time, s</text>"#),
+        format_args!(
+            r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" role="img" font-family="system-ui, sans-serif" font-size="12" fill="#222">"##
+        ),
     );
-    svg.push_str("</svg>\n");
+    put(&mut svg, format_args!("<title>{description}</title>"));
+    put(&mut svg, format_args!(r##"<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>"##));
+    put(
+        &mut svg,
+        format_args!(
+            r#"<text x="{LEFT:.1}" y="24" font-size="16" font-weight="600">{heading}</text>"#
+        ),
+    );
+    put(&mut svg, format_args!(r##"<text x="{LEFT:.1}" y="44" fill="#555">{scene}</text>"##));
     svg
 }
 

@@ -45,6 +45,14 @@ fn the_pictures_are_current() {
     assert!(stale.is_empty(), "docs/congestion: the code draws {stale:?} otherwise; {BLESS}");
 }
 
+/// CUBIC's window under periodic loss: `W_max` = 1.054 (RTT / p)^0.75 / 0.925, without fast convergence.
+#[test]
+fn the_picture_of_cubics_convergence_is_current() {
+    let cubic = Algorithm::find("cubic").unwrap().default_set().clone();
+    let drawn = picture::convergence_svg(&cubic.with("fast_convergence", 0).unwrap(), 203);
+    assert!(current(&docs().join("cubic-convergence.svg"), &drawn), "{BLESS}");
+}
+
 /// From 20 s on, when every algorithm has left its start behind: the mean queue, drops, and the share of
 /// the link used.
 fn late(path: &Bottleneck, algorithm: &Algorithm) -> (f64, u64, f64) {
