@@ -417,10 +417,7 @@ CC_INLINE void cc_bbr_init(struct cc_bbr *s, const struct cc_bbr_params *p,
 	d->pacing_rate = cc_bbr_first_rate(p, ack, d, ack->min_rtt_us);
 }
 
-CC_INLINE void cc_bbr_rtt(struct cc_bbr *s, const struct cc_bbr_params *p,
-			  const struct cc_ack *ack, struct cc_decision *d)
-{
-}
+CC_NO_RTT(bbr)
 
 CC_INLINE void cc_bbr_ack(struct cc_bbr *s, const struct cc_bbr_params *p,
 			  const struct cc_ack *ack, struct cc_decision *d)

@@ -73,15 +73,8 @@ struct cc_bic {
 #define cc_bic_uses_rtt 0
 #define cc_bic_uses_event 1
 
-CC_INLINE void cc_bic_init(struct cc_bic *s, const struct cc_bic_params *p,
-			   const struct cc_ack *ack, struct cc_decision *d)
-{
-}
-
-CC_INLINE void cc_bic_rtt(struct cc_bic *s, const struct cc_bic_params *p,
-			  const struct cc_ack *ack, struct cc_decision *d)
-{
-}
+CC_NO_INIT(bic)
+CC_NO_RTT(bic)
 
 /* Growth a round trip with a flattened top, Q16 segments. */
 CC_INLINE u64 cc_bic_smooth(const struct cc_bic *s, const struct cc_bic_params *p, u32 cwnd)

@@ -89,6 +89,17 @@ enum cc_event {
 #define CC_PARAM_FIELD(name, unit, what) u32 name;
 #define CC_PARAMS(name) struct cc_##name##_params { cc_##name##_param_list(CC_PARAM_FIELD) }
 
+/* In the place of a function that has nothing to do; the latter two go with cc_NAME_uses_... 0. */
+#define CC_NOTHING(name, hook, ...) \
+	CC_INLINE void cc_##name##_##hook(struct cc_##name *s, const struct cc_##name##_params *p, \
+					  const struct cc_ack *ack, struct cc_decision *d, \
+					  ##__VA_ARGS__) \
+	{ \
+	}
+#define CC_NO_INIT(name) CC_NOTHING(name, init)
+#define CC_NO_RTT(name) CC_NOTHING(name, rtt)
+#define CC_NO_EVENT(name) CC_NOTHING(name, event, enum cc_event event)
+
 /* Stands at the end of each algorithm's file. */
 #define CC_ALGORITHM(name) \
 	_Static_assert(sizeof(struct cc_##name) <= CC_STATE_MAX, \

@@ -90,10 +90,7 @@ CC_INLINE void cc_highspeed_init(struct cc_highspeed *s, const struct cc_highspe
 	}
 }
 
-CC_INLINE void cc_highspeed_rtt(struct cc_highspeed *s, const struct cc_highspeed_params *p,
-				const struct cc_ack *ack, struct cc_decision *d)
-{
-}
+CC_NO_RTT(highspeed)
 
 /* b of a window above low_window, given by its logarithm. Q16. */
 CC_INLINE u32 cc_highspeed_b(const struct cc_highspeed *s, const struct cc_highspeed_params *p,
@@ -158,11 +155,7 @@ CC_INLINE void cc_highspeed_loss(struct cc_highspeed *s, const struct cc_highspe
 	d->ssthresh = cc_max((u64)d->cwnd * (CC_ONE_Q16 - b) >> 16, CC_MIN_CWND);
 }
 
-CC_INLINE void cc_highspeed_event(struct cc_highspeed *s, const struct cc_highspeed_params *p,
-				  const struct cc_ack *ack, struct cc_decision *d,
-				  enum cc_event event)
-{
-}
+CC_NO_EVENT(highspeed)
 
 CC_ALGORITHM(highspeed);
 

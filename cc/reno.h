@@ -31,15 +31,8 @@ struct cc_reno {
 #define cc_reno_uses_rtt 0
 #define cc_reno_uses_event 0
 
-CC_INLINE void cc_reno_init(struct cc_reno *s, const struct cc_reno_params *p,
-			    const struct cc_ack *ack, struct cc_decision *d)
-{
-}
-
-CC_INLINE void cc_reno_rtt(struct cc_reno *s, const struct cc_reno_params *p,
-			   const struct cc_ack *ack, struct cc_decision *d)
-{
-}
+CC_NO_INIT(reno)
+CC_NO_RTT(reno)
 
 CC_INLINE void cc_reno_ack(struct cc_reno *s, const struct cc_reno_params *p,
 			   const struct cc_ack *ack, struct cc_decision *d)
@@ -60,10 +53,7 @@ CC_INLINE void cc_reno_loss(struct cc_reno *s, const struct cc_reno_params *p,
 	d->ssthresh = cc_max((u64)d->cwnd * p->beta >> 10, CC_MIN_CWND);
 }
 
-CC_INLINE void cc_reno_event(struct cc_reno *s, const struct cc_reno_params *p,
-			     const struct cc_ack *ack, struct cc_decision *d, enum cc_event event)
-{
-}
+CC_NO_EVENT(reno)
 
 CC_ALGORITHM(reno);
 

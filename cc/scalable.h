@@ -48,15 +48,8 @@ struct cc_scalable {
 #define cc_scalable_uses_rtt 0
 #define cc_scalable_uses_event 0
 
-CC_INLINE void cc_scalable_init(struct cc_scalable *s, const struct cc_scalable_params *p,
-				const struct cc_ack *ack, struct cc_decision *d)
-{
-}
-
-CC_INLINE void cc_scalable_rtt(struct cc_scalable *s, const struct cc_scalable_params *p,
-			       const struct cc_ack *ack, struct cc_decision *d)
-{
-}
+CC_NO_INIT(scalable)
+CC_NO_RTT(scalable)
 
 CC_INLINE void cc_scalable_ack(struct cc_scalable *s, const struct cc_scalable_params *p,
 			       const struct cc_ack *ack, struct cc_decision *d)
@@ -81,11 +74,7 @@ CC_INLINE void cc_scalable_loss(struct cc_scalable *s, const struct cc_scalable_
 	d->ssthresh = cc_max((u64)d->cwnd * beta >> 10, CC_MIN_CWND);
 }
 
-CC_INLINE void cc_scalable_event(struct cc_scalable *s, const struct cc_scalable_params *p,
-				 const struct cc_ack *ack, struct cc_decision *d,
-				 enum cc_event event)
-{
-}
+CC_NO_EVENT(scalable)
 
 CC_ALGORITHM(scalable);
 

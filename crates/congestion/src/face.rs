@@ -76,9 +76,10 @@ impl Default for Decision {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Event {
-    /// Retransmission timeout. [`Control::loss`] comes first; the caller sets cwnd to 1.
+    /// Retransmission timeout. [`Control::loss`] comes first unless recovery was on already; the
+    /// caller makes cwnd what is in flight and 1 more, so mostly 1.
     Timeout = 0,
-    /// Recovery is over.
+    /// Recovery is over; cwnd may not be ssthresh yet, but will be.
     Recovered = 1,
     /// The last loss was spurious; the caller has restored cwnd.
     Undo = 2,
@@ -338,7 +339,8 @@ impl Control {
         self.call(self.params.entry.rtt, ack, decision);
     }
 
-    /// The window may change. An [`Attach::Window`] algorithm is asked outside of recovery only.
+    /// The window may change. An [`Attach::Window`] algorithm is not asked while the caller brings
+    /// the window down after a loss.
     pub fn ack(&mut self, ack: &Ack, decision: &mut Decision) {
         self.call(self.params.entry.ack, ack, decision);
     }

@@ -36,6 +36,7 @@
 
 mod error;
 mod objects;
+mod sock_diag;
 mod statistics;
 mod support;
 mod sys;
@@ -43,5 +44,6 @@ mod sys;
 pub mod cc;
 
 pub use error::Error;
+pub use sock_diag::SockDiag;
 pub use statistics::{Runs, Statistics};
 pub use support::{CongControl, Support};

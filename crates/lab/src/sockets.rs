@@ -3,18 +3,11 @@
 //! with which congestion control, window and round trip. It shows the sockets of programs that
 //! know nothing of the lab, which is what proves that they ran as the scenario says.
 
-use netlink_packet_core::{
-    NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+use kernel::SockDiag;
+use netlink_packet_sock_diag::inet::{
+    ExtensionFlags, InetResponse, StateFlags,
+    nlas::{MemInfo, Nla, TcpInfo},
 };
-use netlink_packet_sock_diag::{
-    SockDiagMessage,
-    constants::{AF_INET, AF_INET6, IPPROTO_TCP},
-    inet::{
-        ExtensionFlags, InetRequest, InetResponse, SocketId, StateFlags,
-        nlas::{MemInfo, Nla, TcpInfo},
-    },
-};
-use netlink_sys::{Socket, SocketAddr as NetlinkAddr, protocols::NETLINK_SOCK_DIAG};
 use std::{io, net::SocketAddr};
 use wan::Namespace;
 
@@ -38,10 +31,7 @@ pub struct TcpSocket {
 }
 
 /// A view into one node's sockets.
-pub struct SocketView {
-    netlink: Socket,
-    buffer: Vec<u8>,
-}
+pub struct SocketView(SockDiag);
 
 impl SocketView {
     /// Opens it inside a node's network namespace.
@@ -49,13 +39,7 @@ impl SocketView {
     /// # Errors
     /// The kernel has no `sock_diag` (`CONFIG_INET_DIAG`), or is out of descriptors.
     pub fn open(namespace: &Namespace) -> io::Result<Self> {
-        let netlink = namespace.run(|| {
-            let mut socket = Socket::new(NETLINK_SOCK_DIAG)?;
-            socket.bind_auto()?;
-            socket.connect(&NetlinkAddr::new(0, 0))?;
-            Ok(socket)
-        })?;
-        Ok(Self { netlink, buffer: Vec::new() })
+        namespace.run(SockDiag::open).map(Self)
     }
 
     /// Whether something listens on that address.
@@ -84,47 +68,8 @@ impl SocketView {
     }
 
     fn dump(&mut self, v6: bool, states: StateFlags) -> io::Result<Vec<InetResponse>> {
-        let mut header = NetlinkHeader::default();
-        header.flags = NLM_F_REQUEST | NLM_F_DUMP;
-        let request = InetRequest {
-            family: if v6 { AF_INET6 } else { AF_INET },
-            protocol: IPPROTO_TCP,
-            extensions: ExtensionFlags::INFO | ExtensionFlags::CONG | ExtensionFlags::SKMEMINFO,
-            states,
-            socket_id: if v6 { SocketId::new_v6() } else { SocketId::new_v4() },
-        };
-        let mut message = NetlinkMessage::new(header, SockDiagMessage::InetRequest(request).into());
-        message.finalize();
-        let mut packet = vec![0; message.buffer_len()];
-        message.serialize(&mut packet);
-        self.netlink.send(&packet, 0)?;
-        self.collect()
-    }
-
-    fn collect(&mut self) -> io::Result<Vec<InetResponse>> {
-        let damaged = |error| io::Error::new(io::ErrorKind::InvalidData, format!("{error:?}"));
-        let mut responses = Vec::new();
-        loop {
-            self.buffer.clear();
-            self.buffer.reserve(64 * 1024);
-            self.netlink.recv(&mut self.buffer, 0)?;
-            let mut rest = &self.buffer[..];
-            while !rest.is_empty() {
-                let message =
-                    NetlinkMessage::<SockDiagMessage>::deserialize(rest).map_err(damaged)?;
-                // Messages are padded to a multiple of four bytes.
-                let length = (message.header.length as usize).next_multiple_of(4);
-                rest = rest.get(length..).unwrap_or_default();
-                match message.payload {
-                    NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(response)) => {
-                        responses.push(*response);
-                    }
-                    NetlinkPayload::Done(_) => return Ok(responses),
-                    NetlinkPayload::Error(error) => return Err(error.to_io()),
-                    _ => {}
-                }
-            }
-        }
+        let extensions = ExtensionFlags::INFO | ExtensionFlags::CONG | ExtensionFlags::SKMEMINFO;
+        self.0.tcp(v6, states, extensions)
     }
 }
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What there is: the kernel's congestion controls, and those that longhaul can add.
 
-use super::{namespaces, pin::Pin, sockets};
-use crate::{Error, Support};
+use super::{namespaces, pin::Pin};
+use crate::{Error, SockDiag, Support};
 use congestion::{Algorithm, Params};
+use netlink_packet_sock_diag::inet::{ExtensionFlags, StateFlags, nlas::Nla};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
+    fs, io,
 };
 
 /// A congestion control, loaded or not.
@@ -112,6 +113,20 @@ pub fn setting(name: &str) -> Result<Vec<String>, Error> {
     Ok(text.split_whitespace().map(str::to_owned).collect())
 }
 
+/// Adds how many sockets of the calling thread's network namespace use which.
+fn count(into: &mut BTreeMap<String, u64>) -> io::Result<()> {
+    let mut sockets = SockDiag::open()?;
+    for v6 in [false, true] {
+        let found = sockets.tcp(v6, StateFlags::all(), ExtensionFlags::CONG)?;
+        for nla in found.into_iter().flat_map(|response| response.nlas) {
+            if let Nla::Congestion(name) = nla {
+                *into.entry(name).or_default() += 1;
+            }
+        }
+    }
+    Ok(())
+}
+
 /// One look at the machine.
 struct View {
     available: Vec<String>,
@@ -125,7 +140,7 @@ impl View {
         let mut counted = BTreeMap::new();
         for namespace in namespaces::all()? {
             namespace
-                .run(|| sockets::count(&mut counted))
+                .run(|| count(&mut counted))
                 .map_err(|e| Error::system("count the sockets of a network namespace", e))?;
         }
         Ok(Self {

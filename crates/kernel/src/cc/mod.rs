@@ -16,7 +16,6 @@ mod namespaces;
 #[cfg(test)]
 mod older;
 mod pin;
-mod sockets;
 mod trace;
 mod unload;
 
