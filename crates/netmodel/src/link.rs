@@ -14,6 +14,9 @@ pub struct LinkConfig {
     pub delay: Duration,
     /// Where the queue ends.
     pub queue: QueueLimit,
+    /// From which queue on packets are marked, for who can be told of congestion (ECN, RFC 3168);
+    /// none are where it is none.
+    pub mark: Option<QueueLimit>,
     /// Loss on the wire, after serialisation: a lost packet has used the link.
     pub loss: LossModel,
     /// The longest IP packet that it carries.
@@ -48,6 +51,9 @@ pub enum Fate {
         starts: Timestamp,
         /// When its last bit reaches the other end.
         at: Timestamp,
+        /// Whether it met a queue from which on packets are marked. Of a sender that can't be told,
+        /// who has the packet leaves it as it is.
+        marked: bool,
     },
     /// The queue was full.
     QueueFull,
@@ -106,7 +112,27 @@ pub struct Link {
     /// no rounding accumulates over a busy period.
     free_at: Timestamp,
     free_rest: u64,
+    /// What the last length took: most packets are as long as the one before.
+    last: Transmission,
     now: Timestamp,
+}
+
+/// How long so many bytes take on the wire: whole nanoseconds, and the rest in units of 1/rate ns.
+#[derive(Debug, Clone, Copy, Default)]
+struct Transmission {
+    bytes: u64,
+    nanos: u64,
+    rest: u64,
+}
+
+impl Transmission {
+    fn new(bytes: u64, rate: Rate) -> Self {
+        // In 128 bits: from 2.3 GB on, bits times 10^9 no longer fit 64. The quotient fits unless a
+        // packet takes centuries.
+        let work = u128::from(bytes) * 8_000_000_000;
+        let rate = u128::from(rate.bps());
+        Self { bytes, nanos: (work / rate) as u64, rest: (work % rate) as u64 }
+    }
 }
 
 impl Link {
@@ -120,6 +146,7 @@ impl Link {
             waiting_bytes: 0,
             free_at: Timestamp::ZERO,
             free_rest: 0,
+            last: Transmission::default(),
             now: Timestamp::ZERO,
             config,
         }
@@ -135,10 +162,12 @@ impl Link {
             return Fate::TooLong;
         }
         let bytes = (length + self.config.overhead).get();
-        if self.must_wait() && !self.has_room(bytes) {
+        let waits = self.must_wait();
+        if waits && !self.has_room(self.config.queue, bytes) {
             self.counters.queue_drops += 1;
             return Fate::QueueFull;
         }
+        let marked = waits && self.config.mark.is_some_and(|from| !self.has_room(from, bytes));
         let (starts, ends) = self.serialise(bytes);
         self.counters.carried_bytes += bytes;
         self.monitor.add(ends, bytes);
@@ -148,7 +177,7 @@ impl Link {
         }
         self.counters.delivered += 1;
         self.counters.delivered_bytes += bytes;
-        Fate::Arrives { starts, at: ends + self.config.delay }
+        Fate::Arrives { starts, at: ends + self.config.delay, marked }
     }
 
     fn advance(&mut self, now: Timestamp) {
@@ -166,8 +195,8 @@ impl Link {
         self.free_at > self.now
     }
 
-    fn has_room(&self, bytes: u64) -> bool {
-        match self.config.queue {
+    fn has_room(&self, limit: QueueLimit, bytes: u64) -> bool {
+        match limit {
             QueueLimit::Unlimited => true,
             QueueLimit::Packets(limit) => (self.waiting.len() as u64) < limit,
             QueueLimit::Bytes(limit) => self.waiting_bytes + bytes <= limit.get(),
@@ -189,12 +218,16 @@ impl Link {
             self.free_rest = 0;
         }
         let starts = self.free_at;
-        // In 128 bits: from 2.3 GB on, bits times 10^9 no longer fit 64. The quotient fits unless a
-        // packet takes centuries.
-        let work = u128::from(bytes) * 8_000_000_000 + u128::from(self.free_rest);
-        let rate = u128::from(rate.bps());
-        self.free_at = starts + Duration::from_nanos((work / rate) as u64);
-        self.free_rest = (work % rate) as u64;
+        if bytes != self.last.bytes {
+            self.last = Transmission::new(bytes, rate);
+        }
+        let mut nanos = self.last.nanos;
+        self.free_rest += self.last.rest;
+        if self.free_rest >= rate.bps() {
+            self.free_rest -= rate.bps();
+            nanos += 1;
+        }
+        self.free_at = starts + Duration::from_nanos(nanos);
         (starts, self.free_at)
     }
 

@@ -17,6 +17,9 @@ pub struct Monitor {
     /// Zero from `used` on.
     bins: Vec<u64>,
     used: usize,
+    /// The bin of the last bytes, and where it begins and ends: most bytes fall where those before
+    /// them fell.
+    last: (usize, u64, u64),
 }
 
 impl Monitor {
@@ -26,19 +29,28 @@ impl Monitor {
     /// An empty monitor; a width of zero is taken as one nanosecond.
     pub fn new(width: Duration) -> Self {
         let width = width.max(Duration::from_nanos(1));
-        Self { width, bins: vec![0; Self::MAX_BINS], used: 0 }
+        Self { width, bins: vec![0; Self::MAX_BINS], used: 0, last: (0, 0, 0) }
     }
 
     /// Counts bytes at a time.
     pub fn add(&mut self, at: Timestamp, bytes: u64) {
-        let mut bin = at.as_nanos() / self.width.as_nanos();
-        while bin >= Self::MAX_BINS as u64 {
-            self.fold();
-            bin /= 2;
+        let (_, begins, ends) = self.last;
+        if at.as_nanos() < begins || at.as_nanos() >= ends {
+            self.find(at.as_nanos());
         }
-        let bin = bin as usize;
-        self.used = self.used.max(bin + 1);
-        self.bins[bin] += bytes;
+        self.bins[self.last.0] += bytes;
+    }
+
+    /// Finds the bin of a time, and makes room for it.
+    fn find(&mut self, at: u64) {
+        while at / self.width.as_nanos() >= Self::MAX_BINS as u64 {
+            self.fold();
+        }
+        let width = self.width.as_nanos();
+        let bin = at / width;
+        let begins = bin * width;
+        self.last = (bin as usize, begins, begins.saturating_add(width));
+        self.used = self.used.max(bin as usize + 1);
     }
 
     fn fold(&mut self) {

@@ -12,6 +12,7 @@ fn config() -> LinkConfig {
         rate: Some("10mbit".parse().unwrap()),
         delay: Duration::from_millis(5),
         queue: QueueLimit::Packets(2),
+        mark: None,
         loss: LossModel::None,
         mtu: Bytes::new(1500),
         overhead: Bytes::new(14),
@@ -25,11 +26,24 @@ fn micros(us: u64) -> Timestamp {
 }
 
 #[test]
+fn packets_that_meet_a_long_queue_are_marked() {
+    let mark = Some(QueueLimit::Packets(1));
+    let queue = QueueLimit::Packets(3);
+    let mut link = Link::new(LinkConfig { queue, mark, ..config() });
+    let marked = [(); 5].map(|()| match link.offer(micros(0), Bytes::new(1236)) {
+        Fate::Arrives { marked, .. } => Some(marked),
+        _ => None,
+    });
+    // The first is on the wire, the second alone in the queue.
+    assert_eq!(marked, [Some(false), Some(false), Some(true), Some(true), None]);
+}
+
+#[test]
 fn a_packet_takes_serialisation_and_propagation() {
     let mut link = Link::new(config());
     // 1250 bytes on the link are 10 000 bits: 1 ms at 10 Mb/s.
     let fate = link.offer(micros(100), Bytes::new(1236));
-    assert_eq!(fate, Fate::Arrives { starts: micros(100), at: micros(6100) });
+    assert_eq!(fate, Fate::Arrives { starts: micros(100), at: micros(6100), marked: false });
 }
 
 #[test]
@@ -39,7 +53,7 @@ fn the_queue_holds_its_limit_beside_the_packet_on_the_wire() {
     for (n, fate) in (0..3).zip(&fates) {
         assert_eq!(
             *fate,
-            Fate::Arrives { starts: micros(n * 1000), at: micros((n + 1) * 1000 + 5000) }
+            Fate::Arrives { starts: micros(n * 1000), at: micros((n + 1) * 1000 + 5000), marked: false }
         );
     }
     assert_eq!(fates[3..], [Fate::QueueFull, Fate::QueueFull]);
@@ -72,12 +86,12 @@ fn lost_packets_use_the_link_and_long_ones_do_not() {
     assert_eq!(link.offer(micros(0), Bytes::new(1501)), Fate::TooLong);
     assert_eq!(
         link.offer(micros(0), Bytes::new(1236)),
-        Fate::Arrives { starts: micros(0), at: micros(6000) }
+        Fate::Arrives { starts: micros(0), at: micros(6000), marked: false }
     );
     assert_eq!(link.offer(micros(0), Bytes::new(1236)), Fate::Lost);
     assert_eq!(
         link.offer(micros(0), Bytes::new(1236)),
-        Fate::Arrives { starts: micros(2000), at: micros(8000) }
+        Fate::Arrives { starts: micros(2000), at: micros(8000), marked: false }
     );
     let bins: u64 = link.monitor().bins().iter().sum();
     assert_eq!(bins, 3 * 1250, "the monitor sees what was on the wire");
@@ -91,7 +105,7 @@ fn without_a_rate_nothing_waits() {
     let mut link = Link::new(LinkConfig { rate: None, queue: QueueLimit::Packets(0), ..config() });
     for _ in 0..1000 {
         let fate = link.offer(micros(7), Bytes::new(1500));
-        assert_eq!(fate, Fate::Arrives { starts: micros(7), at: micros(5007) });
+        assert_eq!(fate, Fate::Arrives { starts: micros(7), at: micros(5007), marked: false });
     }
 }
 

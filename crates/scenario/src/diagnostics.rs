@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What is wrong with a scenario, and where.
 
-use std::{cell::RefCell, fmt, sync::Arc};
+use std::{
+    cell::{Cell, RefCell},
+    fmt,
+    sync::Arc,
+};
 
 /// Where a value was written.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,7 +70,10 @@ impl Diagnostics {
 /// The same file is read once for each way and point, so the same problem is met many times and
 /// kept once.
 #[derive(Debug, Default)]
-pub(crate) struct Problems(RefCell<Vec<Problem>>);
+pub(crate) struct Problems {
+    kept: RefCell<Vec<Problem>>,
+    reports: Cell<usize>,
+}
 
 impl Problems {
     /// More would not be read by anyone, and a large sweep could make one for each of its points.
@@ -74,23 +81,29 @@ impl Problems {
 
     pub fn report(&self, place: &Place, message: impl Into<String>) {
         let problem = Problem { place: place.clone(), message: message.into() };
-        let mut problems = self.0.borrow_mut();
+        self.reports.set(self.reports.get() + 1);
+        let mut problems = self.kept.borrow_mut();
         if problems.len() < Self::LIMIT && !problems.contains(&problem) {
             problems.push(problem);
         }
     }
 
     pub fn is_empty(&self) -> bool {
-        self.0.borrow().is_empty()
+        self.kept.borrow().is_empty()
+    }
+
+    /// How often something was reported, be it kept or not.
+    pub fn reports(&self) -> usize {
+        self.reports.get()
     }
 
     pub fn is_full(&self) -> bool {
-        self.0.borrow().len() >= Self::LIMIT
+        self.kept.borrow().len() >= Self::LIMIT
     }
 
     /// Everything reported so far, if anything was.
     pub fn into_result(self) -> Result<(), Diagnostics> {
-        let mut problems = self.0.into_inner();
+        let mut problems = self.kept.into_inner();
         problems.sort();
         if problems.is_empty() { Ok(()) } else { Err(Diagnostics(problems)) }
     }

@@ -27,7 +27,7 @@ pub(crate) enum Data {
     Text(String),
     /// In decimal.
     Number(String),
-    /// A truth value or a date, which no key takes.
+    /// A truth value, or a date, which no key takes.
     Other(String),
     List(Vec<Value>),
     Table(Table),
@@ -100,6 +100,14 @@ impl Value {
         match &self.data {
             Data::Text(text) | Data::Number(text) => Some(text),
             _ => None,
+        }
+    }
+
+    /// What a variable may be: a text, a number or a truth value, as text.
+    pub fn as_variable(&self) -> Option<&str> {
+        match &self.data {
+            Data::Other(text) if matches!(text.as_str(), "true" | "false") => Some(text),
+            _ => self.as_text(),
         }
     }
 

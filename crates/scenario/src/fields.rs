@@ -173,6 +173,15 @@ impl Field for String {
     }
 }
 
+/// A truth value; as text where a variable gives it.
+impl Field for bool {
+    const EXPECTED: &'static str = "true or false";
+    fn read(value: &Value) -> Result<Self, Mismatch> {
+        let truth = value.as_variable().and_then(|text| text.parse().ok());
+        truth.ok_or_else(|| mismatch(value, Self::EXPECTED))
+    }
+}
+
 /// A whole number from `MIN` to `MAX`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Whole<const MIN: u64, const MAX: u64>(pub u64);
@@ -215,24 +224,57 @@ impl<T: Field> Field for Placed<T> {
     }
 }
 
-/// The name of a node, link, flow or way.
+/// The name of a way, or of a node, link, flow or traffic as a run has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Name(pub String);
 
 impl Name {
     /// What a DNS label, and so a host's name, may have.
-    const LONGEST: usize = 63;
+    pub const LONGEST: usize = 63;
+
+    fn check(text: &str, further: impl Fn(char) -> bool) -> Option<Self> {
+        let is_name = text.len() <= Self::LONGEST
+            && text.starts_with(|c: char| c.is_ascii_lowercase())
+            && text.chars().all(|c| matches!(c, 'a'..='z' | '0'..='9' | '-') || further(c));
+        is_name.then(|| Self(text.to_owned()))
+    }
 }
 
 impl Field for Name {
     const EXPECTED: &'static str =
         "a name: a small letter, then small letters, digits and hyphens, at most 63 in all";
     fn read(value: &Value) -> Result<Self, Mismatch> {
-        let is_name = |text: &str| {
-            text.len() <= Self::LONGEST
-                && text.starts_with(|c: char| c.is_ascii_lowercase())
-                && text.chars().all(|c| matches!(c, 'a'..='z' | '0'..='9' | '-'))
-        };
-        from_text(value, Self::EXPECTED, |text| is_name(text).then(|| Self(text.to_owned())))
+        from_text(value, Self::EXPECTED, |text| Self::check(text, |_| false))
+    }
+}
+
+/// The name of a node, link, flow or traffic as the file gives it: `#` stands for a number where
+/// one table stands for many things (`count`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Pattern(pub String);
+
+impl Pattern {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl AsRef<str> for Pattern {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl AsRef<str> for Name {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Field for Pattern {
+    const EXPECTED: &'static str = Name::EXPECTED;
+    fn read(value: &Value) -> Result<Self, Mismatch> {
+        let name = |text: &str| Name::check(text, |c| c == '#').map(|name| Self(name.0));
+        from_text(value, Self::EXPECTED, name)
     }
 }

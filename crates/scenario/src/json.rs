@@ -3,7 +3,8 @@
 //!
 //! A number without a fraction is written without a point, so that equal runs are equal text.
 
-use serde::{Deserialize, Deserializer, Serializer};
+use crate::run::Queue;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use units::{Bytes, Duration, Probability, Rate};
 
 fn time<S: Serializer>(d: Duration, unit_nanos: u64, s: S) -> Result<S::Ok, S::Error> {
@@ -16,9 +17,12 @@ fn time<S: Serializer>(d: Duration, unit_nanos: u64, s: S) -> Result<S::Ok, S::E
 }
 
 fn parse_time<'de, D: Deserializer<'de>>(unit_nanos: u64, d: D) -> Result<Duration, D::Error> {
+    Ok(from_number(f64::deserialize(d)?, unit_nanos))
+}
+
+fn from_number(n: f64, unit_nanos: u64) -> Duration {
     // Exact up to 104 days: 2^53 ns.
-    let nanos = (f64::deserialize(d)? * unit_nanos as f64).round();
-    Ok(Duration::from_nanos(nanos as u64))
+    Duration::from_nanos((n * unit_nanos as f64).round() as u64)
 }
 
 /// Defines a module for `#[serde(with = ...)]`.
@@ -39,6 +43,15 @@ macro_rules! number {
 }
 
 number!(seconds, Duration, |v, s| time(*v, 1_000_000_000, s), |d| parse_time(1_000_000_000, d));
+number!(
+    some_seconds,
+    Option<Duration>,
+    |v, s| match v {
+        Some(v) => seconds::serialize(v, s),
+        None => s.serialize_none(),
+    },
+    |d| Ok(Option::<f64>::deserialize(d)?.map(|n| from_number(n, 1_000_000_000)))
+);
 number!(micros, Duration, |v, s| time(*v, 1000, s), |d| parse_time(1000, d));
 number!(bytes, Bytes, |v, s| s.serialize_u64(v.get()), |d| Ok(Bytes::new(u64::deserialize(d)?)));
 number!(
@@ -50,6 +63,9 @@ number!(
     },
     |d| Ok(Option::<u64>::deserialize(d)?.map(Bytes::new))
 );
+number!(rate, Rate, |v, s| s.serialize_u64(v.bps()), |d| {
+    Ok(Rate::bits_per_second(u64::deserialize(d)?))
+});
 number!(
     some_rate,
     Option<Rate>,
@@ -63,3 +79,32 @@ number!(probability, Probability, |v, s| s.serialize_f64(v.get()), |d| {
     let p = f64::deserialize(d)?;
     Probability::new(p).ok_or_else(|| serde::de::Error::custom(format!("{p} is not a probability")))
 });
+
+/// A queue's length as the keys `mark_packets` and `mark_bytes`, beside those of the queue itself.
+pub(crate) mod mark {
+    use super::{Bytes, Deserialize, Deserializer, Queue, Serialize, Serializer, bytes};
+
+    #[derive(Serialize, Deserialize)]
+    enum Mark {
+        #[serde(rename = "mark_packets")]
+        Packets(u64),
+        #[serde(rename = "mark_bytes", with = "bytes")]
+        Bytes(Bytes),
+    }
+
+    #[allow(clippy::ref_option, reason = "serde's signature")]
+    pub fn serialize<S: Serializer>(mark: &Option<Queue>, s: S) -> Result<S::Ok, S::Error> {
+        let mark = mark.map(|mark| match mark {
+            Queue::Packets(packets) => Mark::Packets(packets),
+            Queue::Bytes(bytes) => Mark::Bytes(bytes),
+        });
+        mark.serialize(s)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Queue>, D::Error> {
+        Ok(Option::<Mark>::deserialize(d)?.map(|mark| match mark {
+            Mark::Packets(packets) => Queue::Packets(packets),
+            Mark::Bytes(bytes) => Queue::Bytes(bytes),
+        }))
+    }
+}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Keys of ways, sweeps and `--set`: `vars.rtt`, `node.client.cc`, `link.a-b.forward.rate`,
-//! `flow.transfer.via`, `timeout`.
+//! `flow.transfer.via`, `tcp.profile`, `timeout`.
 
 use crate::{
     document::{Data, Table, Value},
@@ -8,11 +8,11 @@ use crate::{
 };
 
 /// Top-level keys that a way or a sweep may set.
-pub(crate) const OF_A_RUN: [&str; 3] = ["family", "seed", "timeout"];
+pub(crate) const OF_A_RUN: [&str; 5] = ["duration", "family", "sample", "seed", "timeout"];
 /// Top-level keys that are the same for all runs; only `--set` sets them.
 pub(crate) const OF_ALL_RUNS: [&str; 4] = ["baseline", "repeat", "source", "title"];
 /// Kinds of things that are addressed by name.
-const KINDS: [&str; 3] = ["node", "link", "flow"];
+const KINDS: [&str; 6] = ["node", "link", "flow", "traffic", "background", "congestion"];
 
 /// A key and the value to give it.
 #[derive(Debug, Clone)]
@@ -44,16 +44,17 @@ fn collect(table: &Table, prefix: &str, found: &mut Vec<Assignment>) {
 fn is_complete(key: &str) -> bool {
     let parts = key.split('.').count();
     match key.split('.').next() {
-        Some("vars") => parts >= 2,
+        Some("vars" | "tcp") => parts >= 2,
         Some(kind) if KINDS.contains(&kind) => parts >= 3,
         _ => true,
     }
 }
 
-/// Gives every link and flow that has no name its default one, so that keys find it.
+/// Gives everything that may go without a name and does its default one, so that keys find it.
 pub(crate) fn name_all(root: &mut Table) {
     let name_of = |kind: &str, at: usize, table: &Table| match kind {
-        "flow" => Some(format!("flow{}", at + 1)),
+        "flow" | "traffic" if table.get("count").is_some() => Some(format!("{kind}{}-#", at + 1)),
+        "flow" | "traffic" | "background" => Some(format!("{kind}{}", at + 1)),
         "link" => match &table.get("between")?.data {
             Data::List(ends) if ends.len() == 2 => {
                 Some(format!("{}-{}", ends[0].as_text()?, ends[1].as_text()?))
@@ -83,6 +84,7 @@ pub(crate) fn assign(root: &mut Table, key: &str, value: &Value) -> Result<(), S
     let (first, rest) = key.split_once('.').map_or((key, None), |(f, r)| (f, Some(r)));
     match rest {
         Some(name) if first == "vars" => assign_var(root, key, name, value),
+        Some(_) if first == "tcp" => descend(root, key, key, value),
         Some(rest) if KINDS.contains(&first) => {
             let (name, inner) = rest.split_once('.').ok_or_else(|| {
                 format!("\"{key}\" names a {first} but none of its keys, as in {first}.NAME.KEY")
@@ -96,8 +98,10 @@ pub(crate) fn assign(root: &mut Table, key: &str, value: &Value) -> Result<(), S
             Ok(())
         }
         _ => {
-            let known = ["vars.NAME", "node.NAME.KEY", "link.NAME.KEY", "flow.NAME.KEY"];
-            let hint = hint(key, known.into_iter().chain(OF_A_RUN).chain(OF_ALL_RUNS));
+            let named: Vec<String> = KINDS.iter().map(|kind| format!("{kind}.NAME.KEY")).collect();
+            let known =
+                ["vars.NAME", "tcp.KEY"].into_iter().chain(named.iter().map(String::as_str));
+            let hint = hint(key, known.chain(OF_A_RUN).chain(OF_ALL_RUNS));
             Err(format!("\"{key}\" is not a key that can be set{hint}"))
         }
     }

@@ -9,18 +9,22 @@
 //! 2. `outline`: what belongs to the whole scenario: title, repeats, ways, axes, references.
 //! 3. `expand`: for each way and each point of the sweep a copy of the tree, changed by the way,
 //!    the point and the `--set`s in this order (`keys`), its `${...}` filled in (`vars`).
-//! 4. `network`: that copy read key by key (`fields`), so that one pass finds every problem.
+//! 4. `network`: that copy read key by key (`fields`), so that one pass finds every problem; what
+//!    stands for many (`count`) becomes many.
 //! 5. `resolve`: names checked, paths computed (`routes`), queues and buffers sized from rate and
-//!    delay.
+//!    delay, background made of traffic. What is random is drawn from each run's seed (`chance`).
 //!
 //! Everything but [`load`] is pure: no I/O, no clock, and the same text gives the same runs.
 
+mod chance;
 mod diagnostics;
 mod document;
 mod expand;
 mod fields;
 mod json;
 mod keys;
+mod lanes;
+mod level;
 mod network;
 mod outline;
 mod resolve;
@@ -31,9 +35,11 @@ mod suggest;
 mod vars;
 
 pub use diagnostics::{Diagnostics, Place, Problem};
-pub use routes::Routes;
+pub use lanes::Lane;
+pub use routes::{Leg, Routes};
 pub use run::{
-    Client, Direction, Family, Flow, Hop, Link, Loss, Node, Queue, Reference, Run, Setting,
-    Signalling, Way,
+    Burst, Client, Congestion, Direction, Family, FileSize, Flow, Heading, Hop, Link, Loss,
+    LossDetection, Node, Profile, Queue, Recovery, Reference, Run, Setting, Signalling, Source,
+    Tcp, Traffic, Way,
 };
 pub use scenario::{Axis, Scenario, load};

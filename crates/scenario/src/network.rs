@@ -4,124 +4,222 @@
 
 use crate::{
     diagnostics::{Place, Problems},
-    document::{Data, Entry, Table, Value},
-    fields::{Field, Fields, Mismatch, Name, Placed, Whole, from_text, mismatch},
-    run::{Client, Family, Loss, Queue, Signalling},
+    document::{Data, Table},
+    fields::{Fields, Pattern, Placed, Whole},
+    run::{Client, Congestion, Family, Loss, Signalling, Tcp},
 };
+use count::{Copies, Numbered};
 use std::collections::BTreeMap;
 use units::{Bytes, Duration, Probability, Rate};
+use values::{CcName, Pair, Span, Sysctls};
+
+mod count;
+mod tcp;
+mod traffic;
+mod values;
+
+pub(crate) use traffic::{BackgroundSpec, SourceSpec, TrafficSpec, arrivals};
+pub(crate) use values::{HopCc, QueueSize, Size};
+
+/// Paths between all nodes are computed for every variant: a thousand nodes take a fraction of a
+/// second, and as many megabytes as the square of that.
+const MOST_NODES: usize = 1024;
+/// Enough for a full mesh of 90 nodes; and as many flows and as much traffic.
+pub(crate) const MOST_OTHERS: usize = 4096;
 
 /// What a run consists of, before names are checked and sizes computed.
 #[derive(Debug)]
 pub(crate) struct NetworkSpec {
     pub timeout: Duration,
+    pub duration: Option<Duration>,
+    pub sample: Duration,
     pub family: Family,
     pub seed: u64,
+    pub tcp: Tcp,
+    pub congestion: Vec<(Place, Congestion)>,
     pub nodes: Vec<NodeSpec>,
     pub links: Vec<LinkSpec>,
     pub flows: Vec<FlowSpec>,
+    pub traffic: Vec<TrafficSpec>,
+    pub backgrounds: Vec<BackgroundSpec>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct NodeSpec {
     pub place: Place,
-    pub name: String,
+    pub name: Pattern,
     pub cc: String,
     pub tcp_rmem_max: Option<Placed<Size>>,
     pub tcp_wmem_max: Option<Placed<Size>>,
     pub sysctl: BTreeMap<String, String>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct LinkSpec {
     pub place: Place,
-    pub name: String,
-    pub ends: [Placed<Name>; 2],
+    pub name: Pattern,
+    pub ends: [Placed<Pattern>; 2],
+    pub jitter: Duration,
     pub forward: DirectionSpec,
     pub backward: DirectionSpec,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct DirectionSpec {
     pub rate: Option<Rate>,
     pub delay: Duration,
     pub loss: Loss,
     pub queue: QueueSize,
+    pub mark: Option<QueueSize>,
     pub mtu: Placed<u32>,
     pub max_burst: Duration,
     pub monitor: Duration,
     pub overhead: u32,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct FlowSpec {
     pub place: Place,
-    pub name: String,
-    pub from: Placed<Name>,
-    pub to: Placed<Name>,
-    pub via: Vec<Placed<Name>>,
-    pub cc: Option<Placed<Congestion>>,
-    pub bytes: Bytes,
+    pub name: Pattern,
+    pub from: Placed<Pattern>,
+    pub to: Placed<Pattern>,
+    pub via: Vec<Placed<Pattern>>,
+    pub cc: Option<Placed<HopCc>>,
+    pub bytes: Option<Bytes>,
+    pub streams: u32,
     pub start: Duration,
-    pub client: Client,
+    pub jitter: Duration,
+    pub client: Option<Client>,
     pub signalling: Signalling,
     pub sndbuf: Option<Bytes>,
     pub rcvbuf: Option<Bytes>,
 }
 
-/// The congestion control of a flow's hops.
-#[derive(Debug, Clone)]
-pub(crate) enum Congestion {
-    EveryHop(String),
-    EachHop(Vec<String>),
+/// What a table of the file stands for.
+pub(crate) trait Written {
+    fn place(&self) -> &Place;
 }
 
-/// A size, given outright or as a multiple of the bandwidth-delay product.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Size {
-    Bytes(Bytes),
-    Bdp(f64),
+macro_rules! written {
+    ($($spec:ty),+) => {$(
+        impl Written for $spec {
+            fn place(&self) -> &Place {
+                &self.place
+            }
+        }
+    )+};
+}
+written!(NodeSpec, LinkSpec, FlowSpec, TrafficSpec);
+
+impl Numbered for NodeSpec {
+    fn number(&mut self, number: &str) {
+        self.name.number(number);
+    }
 }
 
-/// The limit of a queue, given outright or as a multiple of the bandwidth-delay product.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum QueueSize {
-    Given(Queue),
-    Bdp(f64),
+impl Numbered for LinkSpec {
+    fn number(&mut self, number: &str) {
+        self.name.number(number);
+        self.ends.iter_mut().for_each(|end| end.number(number));
+    }
+}
+
+impl Numbered for FlowSpec {
+    fn number(&mut self, number: &str) {
+        self.name.number(number);
+        self.from.number(number);
+        self.to.number(number);
+        self.via.iter_mut().for_each(|depot| depot.number(number));
+    }
 }
 
 /// Reads one variant's tree. None after a problem that leaves a hole in it.
 pub(crate) fn read(root: &Table, file: &Place, problems: &Problems) -> Option<NetworkSpec> {
     let mut top = Fields::new(root, file.clone(), String::new(), problems);
-    let nodes: Vec<_> = top.sections("node").into_iter().map(node).collect();
-    let links: Vec<_> = top.sections("link").into_iter().map(link).collect();
-    let flows: Vec<_> = top.sections("flow").into_iter().map(flow).collect();
+    // A duration that can't be read is reported; that flows would need one is not, beside it.
+    let ends = top.raw("duration").is_some();
+    let duration = top.optional("duration").map(|Span(d)| d);
+    let family = top.or("family", Family::default());
+    let nodes = all(&mut top, "node", MOST_NODES, node);
+    let links = all(&mut top, "link", MOST_OTHERS, link);
+    let flows = all(&mut top, "flow", MOST_OTHERS, |fields| flow(fields, ends));
+    let traffic = all(&mut top, "traffic", MOST_OTHERS, traffic::traffic);
+    let backgrounds = top.sections("background").into_iter().map(traffic::background);
+    let backgrounds: Vec<_> = backgrounds.collect();
+    let congestion: Vec<_> = top.sections("congestion").into_iter().map(tcp::congestion).collect();
+    let tcp = tcp::tcp(top.section("tcp"), family);
+    if !ends && root.sections("flow").next().is_none() {
+        for kind in ["traffic", "background"] {
+            for fields in top.sections(kind) {
+                let message =
+                    "it never ends: give the run a \"duration\", or a flow with \"bytes\"";
+                fields.report(fields.place(), message);
+            }
+        }
+    }
     Some(NetworkSpec {
         timeout: top.or("timeout", Span(Duration::from_secs(120))).0,
-        family: top.or("family", Family::default()),
+        duration,
+        sample: top.or("sample", Span(Duration::from_millis(100))).0,
+        family,
         seed: top.or("seed", Whole::<0, { u64::MAX }>(1)).0,
-        nodes: nodes.into_iter().collect::<Option<_>>()?,
-        links: links.into_iter().collect::<Option<_>>()?,
-        flows: flows.into_iter().collect::<Option<_>>()?,
+        tcp,
+        congestion: congestion.into_iter().collect::<Option<_>>()?,
+        nodes: nodes?,
+        links: links?,
+        flows: flows?,
+        traffic: traffic?,
+        backgrounds: backgrounds.into_iter().collect::<Option<_>>()?,
     })
 }
 
-fn node(mut fields: Fields<'_>) -> Option<NodeSpec> {
-    let name: Option<Name> = fields.required("name");
+/// Everything that the tables of `[[kind]]` stand for.
+fn all<T>(
+    top: &mut Fields<'_>,
+    kind: &'static str,
+    most: usize,
+    read: impl Fn(Fields<'_>) -> Option<Vec<T>>,
+) -> Option<Vec<T>> {
+    let mut all = Some(Vec::new());
+    let mut count = 0;
+    for table in top.sections(kind) {
+        let copies = read(table);
+        count += copies.as_ref().map_or(0, Vec::len);
+        if count > most {
+            top.report(
+                top.place(),
+                &format!("more than {most} of [[{kind}]], every \"count\" included"),
+            );
+            return None;
+        }
+        all = all.zip(copies).map(|(mut all, copies)| {
+            all.extend(copies);
+            all
+        });
+    }
+    all
+}
+
+fn node(mut fields: Fields<'_>) -> Option<Vec<NodeSpec>> {
+    let name: Option<Pattern> = fields.required("name");
+    let copies = Copies::read(&mut fields, name.as_ref());
     let cc = fields.or("cc", CcName("cubic".to_owned())).0;
     let tcp_rmem_max = fields.optional("tcp_rmem_max");
     let tcp_wmem_max = fields.optional("tcp_wmem_max");
     let sysctl = fields.optional("sysctl").map_or_else(BTreeMap::new, |Sysctls(s)| s);
     let place = fields.place().clone();
     fields.finish();
-    Some(NodeSpec { place, name: name?.0, cc, tcp_rmem_max, tcp_wmem_max, sysctl })
+    let name = name?;
+    Some(copies?.of(NodeSpec { place, name, cc, tcp_rmem_max, tcp_wmem_max, sysctl }))
 }
 
-fn link(mut fields: Fields<'_>) -> Option<LinkSpec> {
+fn link(mut fields: Fields<'_>) -> Option<Vec<LinkSpec>> {
     let ends: Option<Pair> = fields.required("between");
     // Without `between` there is no default name either, and saying so too would not help.
-    let name: Option<Name> =
+    let name: Option<Pattern> =
         if ends.is_some() { fields.required("name") } else { fields.optional("name") };
+    let copies = Copies::read(&mut fields, name.as_ref());
+    let jitter = fields.or("jitter", Duration::ZERO);
     let forward = fields.section("forward");
     let backward = fields.section("backward");
     let spec = |fields: &Fields<'_>, own: Option<&Fields<'_>>| {
@@ -140,15 +238,17 @@ fn link(mut fields: Fields<'_>) -> Option<LinkSpec> {
     fields.allow(&DIRECTION_KEYS);
     fields.finish();
     let [forward, backward] = specs;
-    Some(LinkSpec { place, name: name?.0, ends: ends?.0, forward, backward })
+    let (name, ends) = (name?, ends?.0);
+    Some(copies?.of(LinkSpec { place, name, ends, jitter, forward, backward }))
 }
 
-/// The top-level arrays of tables that [`read`] reads, next to the keys of a run.
-pub(crate) const SECTIONS: [&str; 3] = ["node", "link", "flow"];
+/// The top-level tables that [`read`] reads, next to the keys of a run.
+pub(crate) const SECTIONS: [&str; 7] =
+    ["node", "link", "flow", "traffic", "background", "congestion", "tcp"];
 
 /// What `forward` and `backward` may override.
-const DIRECTION_KEYS: [&str; 8] =
-    ["rate", "delay", "loss", "queue", "mtu", "max_burst", "monitor", "overhead"];
+const DIRECTION_KEYS: [&str; 9] =
+    ["rate", "delay", "loss", "queue", "mark", "mtu", "max_burst", "monitor", "overhead"];
 
 /// Bytes of an IP packet: the least that IPv4 hosts must take, and the most that a TAP device
 /// does (65535 less an Ethernet header).
@@ -161,6 +261,7 @@ fn direction(fields: &mut Fields<'_>) -> DirectionSpec {
         delay: fields.or("delay", Duration::ZERO),
         loss: loss(fields),
         queue: fields.or("queue", QueueSize::Bdp(1.0)),
+        mark: fields.optional("mark"),
         mtu: mtu.map_or_else(
             || Placed { place: fields.place().clone(), value: 1500 },
             |mtu| Placed { place: mtu.place, value: mtu.value.0 as u32 },
@@ -205,163 +306,40 @@ fn gilbert_elliott(mut fields: Fields<'_>) -> Loss {
     loss
 }
 
-fn flow(mut fields: Fields<'_>) -> Option<FlowSpec> {
-    let name: Option<Name> = fields.required("name");
+fn flow(mut fields: Fields<'_>, run_ends: bool) -> Option<Vec<FlowSpec>> {
+    let name: Option<Pattern> = fields.required("name");
+    let copies = Copies::read(&mut fields, name.as_ref());
     let from = fields.required("from");
     let to = fields.required("to");
-    let bytes = fields.required("bytes");
+    if !run_ends && fields.raw("bytes").is_none() {
+        fields.report(fields.place(), "give \"bytes\", or the run a \"duration\"");
+    }
+    let bytes = fields.optional("bytes");
+    let streams = fields.or("streams", Whole::<1, 256>(1)).0 as u32;
     let via = fields.or("via", Vec::new());
     let cc = fields.optional("cc");
     let start = fields.or("start", Duration::ZERO);
-    let client = fields.or("client", Client::default());
+    let jitter = fields.or("jitter", Duration::ZERO);
+    let client = fields.optional("client");
     let signalling = fields.or("signalling", Signalling::default());
     let sndbuf = fields.optional("sndbuf");
     let rcvbuf = fields.optional("rcvbuf");
     let place = fields.place().clone();
     fields.finish();
-    Some(FlowSpec {
+    Some(copies?.of(FlowSpec {
         place,
-        name: name?.0,
+        name: name?,
         from: from?,
         to: to?,
         via,
         cc,
-        bytes: bytes?,
+        bytes,
+        streams,
         start,
+        jitter,
         client,
         signalling,
         sndbuf,
         rcvbuf,
-    })
+    }))
 }
-
-/// The two ends of a link.
-struct Pair([Placed<Name>; 2]);
-
-impl Field for Pair {
-    const EXPECTED: &'static str = "a list of the two nodes, as in [\"client\", \"server\"]";
-    fn read(value: &Value) -> Result<Self, Mismatch> {
-        match &value.data {
-            Data::List(ends) if ends.len() == 2 => {
-                Ok(Self([Placed::read(&ends[0])?, Placed::read(&ends[1])?]))
-            }
-            _ => Err(mismatch(value, Self::EXPECTED)),
-        }
-    }
-}
-
-/// A time above zero.
-struct Span(Duration);
-
-impl Field for Span {
-    const EXPECTED: &'static str = "a time above zero with its unit, as in 90s or 500us";
-    fn read(value: &Value) -> Result<Self, Mismatch> {
-        from_text(value, Self::EXPECTED, |text| {
-            text.parse().ok().filter(|d| *d > Duration::ZERO).map(Self)
-        })
-    }
-}
-
-/// A congestion control's name as the kernel takes it (at most 15 characters, `TCP_CA_NAME_MAX`).
-struct CcName(String);
-
-impl Field for CcName {
-    const EXPECTED: &'static str = "the name of a congestion control, as in cubic or bbr";
-    fn read(value: &Value) -> Result<Self, Mismatch> {
-        let is_name = |text: &str| {
-            (1..=15).contains(&text.len())
-                && text.chars().all(|c| matches!(c, 'a'..='z' | '0'..='9' | '_' | '-'))
-        };
-        from_text(value, Self::EXPECTED, |text| is_name(text).then(|| Self(text.to_owned())))
-    }
-}
-
-impl Field for Congestion {
-    const EXPECTED: &'static str = CcName::EXPECTED;
-    fn read(value: &Value) -> Result<Self, Mismatch> {
-        match &value.data {
-            Data::List(_) => {
-                let names = Vec::<CcName>::read(value)?;
-                Ok(Self::EachHop(names.into_iter().map(|n| n.0).collect()))
-            }
-            _ => CcName::read(value).map(|name| Self::EveryHop(name.0)),
-        }
-    }
-}
-
-/// Kernel settings.
-struct Sysctls(BTreeMap<String, String>);
-
-impl Field for Sysctls {
-    const EXPECTED: &'static str = "a table, as in { \"net.ipv4.tcp_sack\" = \"0\" }";
-    fn read(value: &Value) -> Result<Self, Mismatch> {
-        let table = value.as_table().ok_or_else(|| mismatch(value, Self::EXPECTED))?;
-        let setting = |e: &Entry| {
-            // Only what a network namespace has of its own; anything else is the machine's.
-            let is_own = e.key.starts_with("net.")
-                && e.key.split('.').all(|part| {
-                    !part.is_empty()
-                        && part.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
-                });
-            if !is_own {
-                let message = format!("\"{}\" is not a kernel setting under net.", e.key);
-                return Err((e.place.clone(), message));
-            }
-            let text = e.value.as_text().ok_or_else(|| {
-                let (place, message) = mismatch(&e.value, "a text or a number");
-                (place, format!("{}: {message}", e.key))
-            })?;
-            Ok((e.key.clone(), text.to_owned()))
-        };
-        table.entries().map(setting).collect::<Result<_, _>>().map(Self)
-    }
-}
-
-fn bdp(text: &str) -> Option<f64> {
-    let factor: f64 = text.trim().strip_suffix("bdp")?.trim().parse().ok()?;
-    (factor.is_finite() && factor > 0.0).then_some(factor)
-}
-
-impl Field for Size {
-    const EXPECTED: &'static str =
-        "a size, as in 4MB, or a multiple of the bandwidth-delay product, as in 4bdp";
-    fn read(value: &Value) -> Result<Self, Mismatch> {
-        from_text(value, Self::EXPECTED, |text| match bdp(text) {
-            Some(factor) => Some(Self::Bdp(factor)),
-            None => text.parse().ok().filter(|b| *b > Bytes::ZERO).map(Self::Bytes),
-        })
-    }
-}
-
-impl Field for QueueSize {
-    const EXPECTED: &'static str = "a queue's limit, as in 1bdp (bandwidth-delay product), 500p \
-                                    (packets) or 128KB";
-    fn read(value: &Value) -> Result<Self, Mismatch> {
-        let given = |text: &str| match text.trim().strip_suffix('p') {
-            Some(packets) => packets.trim().parse().ok().filter(|n| *n > 0).map(Queue::Packets),
-            None => text.parse().ok().filter(|b| *b > Bytes::ZERO).map(Queue::Bytes),
-        };
-        from_text(value, Self::EXPECTED, |text| match bdp(text) {
-            Some(factor) => Some(Self::Bdp(factor)),
-            None => given(text).map(Self::Given),
-        })
-    }
-}
-
-/// One of a few words.
-macro_rules! word {
-    ($type:ty, $expected:literal, $($word:literal => $value:expr),+) => {
-        impl Field for $type {
-            const EXPECTED: &'static str = $expected;
-            fn read(value: &Value) -> Result<Self, Mismatch> {
-                from_text(value, Self::EXPECTED, |text| match text {
-                    $($word => Some($value),)+
-                    _ => None,
-                })
-            }
-        }
-    };
-}
-word!(Family, "ipv4 or ipv6", "ipv4" => Self::Ipv4, "ipv6" => Self::Ipv6);
-word!(Client, "curl or wget", "curl" => Self::Curl, "wget" => Self::Wget);
-word!(Signalling, "fetch or lead", "fetch" => Self::Fetch, "lead" => Self::Lead);

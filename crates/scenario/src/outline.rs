@@ -252,7 +252,7 @@ fn check_point(at: &Assignment, axes: &[AxisSpec], problems: &Problems) {
     problems.report(&value.place, message);
 }
 
-/// Variables are texts or numbers, and their names fit between `${` and `}` and after `vars.`.
+/// Variables are texts, numbers or truth values, and their names fit between `${` and `}` and after `vars.`.
 fn check_vars(top: &mut Fields<'_>) {
     let Some(vars) = top.section("vars") else { return };
     for entry in vars.table().entries() {
@@ -262,7 +262,7 @@ fn check_vars(top: &mut Fields<'_>) {
             let message = format!("\"{}\" is not a name of letters, digits, _ and -", entry.key);
             vars.report(&entry.place, &message);
         }
-        if entry.value.as_text().is_none() {
+        if entry.value.as_variable().is_none() {
             let found = entry.value.describe();
             vars.report(&entry.value.place, &format!("{}: {found} is not a text", entry.key));
         }

@@ -6,6 +6,12 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use units::{Bytes, Duration, Probability, Rate};
 
+mod tcp;
+mod traffic;
+
+pub use tcp::{Congestion, LossDetection, Profile, Recovery, Tcp};
+pub use traffic::{Burst, FileSize, Source, Traffic};
+
 /// One run: one way at one point of the sweep, once.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
@@ -29,6 +35,16 @@ pub struct Run {
     /// A run that takes longer is cut off.
     #[serde(rename = "timeout_s", with = "json::seconds")]
     pub timeout: Duration,
+    /// The run ends then, whatever is under way; when every flow has ended where it is none.
+    #[serde(rename = "duration_s", with = "json::some_seconds")]
+    pub duration: Option<Duration>,
+    /// How far apart the samples of a series are.
+    #[serde(rename = "sample_us", with = "json::micros")]
+    pub sample: Duration,
+    /// What TCP is like; of use where it is simulated.
+    pub tcp: Tcp,
+    /// Congestion controls that run with other parameters than their default ones.
+    pub congestion: Vec<Congestion>,
     /// Which of a node's addresses its name stands for.
     pub family: Family,
     /// Hosts, in the order of the file.
@@ -37,6 +53,9 @@ pub struct Run {
     pub links: Vec<Link>,
     /// Transfers, in the order of the file.
     pub flows: Vec<Flow>,
+    /// Traffic beside the transfers, in the order of the file; what `[[background]]` stands for
+    /// after what `[[traffic]]` names.
+    pub traffic: Vec<Traffic>,
     /// What a paper measured for this way at this point.
     pub references: Vec<Reference>,
 }
@@ -114,6 +133,36 @@ pub struct Link {
     pub backward: Direction,
 }
 
+/// Which way a link is crossed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Heading {
+    /// From `a` to `b`.
+    Forward,
+    /// From `b` to `a`.
+    Backward,
+}
+
+impl Heading {
+    /// The other way.
+    #[must_use]
+    pub const fn reversed(self) -> Self {
+        match self {
+            Self::Forward => Self::Backward,
+            Self::Backward => Self::Forward,
+        }
+    }
+}
+
+impl Link {
+    /// What the link is like in that direction.
+    pub const fn direction(&self, heading: Heading) -> &Direction {
+        match heading {
+            Heading::Forward => &self.forward,
+            Heading::Backward => &self.backward,
+        }
+    }
+}
+
 /// One direction of a link.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Direction {
@@ -128,6 +177,10 @@ pub struct Direction {
     /// How much waits for the link before packets are dropped; unlimited where it is none.
     #[serde(flatten)]
     pub queue: Option<Queue>,
+    /// How much waits for the link when packets of ECN-capable senders begin to be marked
+    /// (RFC 3168); none are where it is none.
+    #[serde(flatten, with = "json::mark")]
+    pub mark: Option<Queue>,
     /// Largest IP packet in bytes.
     #[serde(rename = "mtu_bytes")]
     pub mtu: u32,
@@ -200,14 +253,16 @@ pub struct Flow {
     pub via: Vec<String>,
     /// Congestion control of each hop's sender: one more than there are depots.
     pub cc: Vec<String>,
-    /// Size of the file.
-    #[serde(with = "json::bytes")]
-    pub bytes: Bytes,
+    /// Size of the file; as much as goes until the run ends where it is none.
+    #[serde(with = "json::some_bytes")]
+    pub bytes: Option<Bytes>,
+    /// Connections that carry it side by side, over the whole way.
+    pub streams: u32,
     /// When it starts, counted from the start of the run.
     #[serde(rename = "start_us", with = "json::micros")]
     pub start: Duration,
-    /// The program that downloads it.
-    pub client: Client,
+    /// The program that downloads it, where one is named.
+    pub client: Option<Client>,
     /// How the client is brought to the depots.
     pub signalling: Signalling,
     /// `SO_SNDBUF` of the depots' sockets; the kernel tunes them where it is none.

@@ -3,6 +3,9 @@
 
 use std::collections::BTreeSet;
 
+/// Longer lists are cut: nobody reads the names of a thousand nodes.
+const MOST: usize = 32;
+
 /// The end of a message about an unknown `word`: the known one that is nearest, or all of them.
 pub(crate) fn hint<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> String {
     let mut unique = BTreeSet::new();
@@ -17,6 +20,9 @@ pub(crate) fn hint<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> 
     match nearest {
         Some((_, nearest)) => format!("; did you mean \"{nearest}\"?"),
         None if known.is_empty() => "; there is none".to_owned(),
+        None if known.len() > MOST => {
+            format!("; known: {} and {} more", known[..MOST].join(", "), known.len() - MOST)
+        }
         None => format!("; known: {}", known.join(", ")),
     }
 }
@@ -32,5 +38,8 @@ mod tests {
         assert_eq!(hint("dealy", known), "; did you mean \"delay\"?");
         assert_eq!(hint("colour", known), "; known: rate, delay, mtu");
         assert_eq!(hint("x", []), "; there is none");
+        let many: Vec<String> = (100..140).map(|n| format!("n{n}")).collect();
+        let cut = hint("colour", many.iter().map(String::as_str));
+        assert!(cut.starts_with("; known: n100, ") && cut.ends_with(", n131 and 8 more"), "{cut}");
     }
 }

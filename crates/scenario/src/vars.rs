@@ -121,7 +121,7 @@ impl<'t> Vars<'t> {
             return None;
         }
         self.depth += 1;
-        let filled = source.as_text().and_then(|text| self.filled(text, &source.place));
+        let filled = source.as_variable().and_then(|text| self.filled(text, &source.place));
         self.depth -= 1;
         let mut filled = filled?;
         if matches!(source.place, Place::Override(_)) {

@@ -112,7 +112,7 @@ fn overrides_reach_every_kind_of_key() {
         loss_good: probability(0.0),
     };
     assert_eq!(run.links[1].forward.loss, loss);
-    assert_eq!(run.flows[0].client, Client::Wget);
+    assert_eq!(run.flows[0].client, Some(Client::Wget));
     assert_eq!(run.flows[0].cc, ["bbr", "bbr"]);
 }
 
@@ -220,7 +220,7 @@ fn json_keys_carry_units() {
         json["flows"][0],
         serde_json::json!({
             "name": "transfer", "from": "server", "to": "client", "via": ["depot"],
-            "cc": ["reno", "reno"], "bytes": 1_048_576, "start_us": 0, "client": "curl", "signalling": "fetch",
+            "cc": ["reno", "reno"], "bytes": 1_048_576, "streams": 1, "start_us": 0, "client": null, "signalling": "fetch",
             "sndbuf_bytes": null, "rcvbuf_bytes": null
         })
     );

@@ -97,7 +97,7 @@ fn the_demo_scales_by_its_options() {
     let scenario = read("demo.toml", &options);
     assert_eq!(scenario.runs.len(), 24);
     let run = run(&scenario, "direct,client=curl,r03");
-    assert_eq!(run.flows[0].bytes, Bytes::new(10 << 20));
+    assert_eq!(run.flows[0].bytes, Some(Bytes::new(10 << 20)));
     assert_eq!(run.links[1].forward.delay, Duration::from_millis(19));
     // 100 Mb/s x 50 ms = 625 kB.
     assert_eq!(run.links[0].forward.queue, Some(Queue::Bytes(Bytes::new(625_000))));

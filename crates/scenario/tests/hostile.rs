@@ -10,7 +10,15 @@ use proptest::prelude::*;
 const GOOD: &str = include_str!("refused/good.toml");
 
 /// Pieces that mean something somewhere.
-const PIECES: [&str; 22] = [
+const PIECES: [&str; 30] = [
+    "count = 3",
+    "name = \"n#\"",
+    "\"#\"",
+    "[[traffic]]",
+    "[[background]]",
+    "[tcp]",
+    "jitter = \"18446744073709551615ns\"",
+    "\"10%\"",
     "0",
     "-1",
     "1e400",
@@ -78,7 +86,10 @@ proptest! {
             "vars.rtt", "node.client.cc", "node.client", "node.depot.sysctl", "link.client-depot.rate",
             "link.client-depot.loss", "link.client-depot.loss.uniform", "link.client-depot.forward",
             "link.depot-server.between", "link.depot-server.name", "link.client-depot.forward.x.y.z",
-            "flow.transfer.via", "flow.transfer.cc", "flow.transfer.name", "sweep", "sweep.", "sweep.vars.rtt",
+            "flow.transfer.via", "flow.transfer.cc", "flow.transfer.name",
+            "flow.transfer.count", "flow.transfer.jitter", "link.client-depot.mark", "traffic.traffic2.load",
+            "traffic.traffic2.kind", "traffic.bursts#.on", "background.background1.mix.web", "tcp", "tcp.rcvbuf",
+            "background.background1.from", "congestion.lh_htcp.parameters.x", "duration", "sweep", "sweep.", "sweep.vars.rtt",
             "sweep.seed", "repeat", "title", "family", "vars", "vars.", "node..", ".", "",
         ][..]),
         value in prop_oneof![
@@ -114,10 +125,19 @@ fn a_long_chain_of_variables_does_not_fill_the_stack() {
 
 #[test]
 fn a_network_too_large_to_route_is_refused() {
-    let nodes: String = (0..251).map(|n| format!("[[node]]\nname = \"n{n}\"\n")).collect();
+    let nodes: String = (0..1025).map(|n| format!("[[node]]\nname = \"n{n}\"\n")).collect();
     let error =
         Scenario::parse(&format!("title = \"t\"\n{nodes}"), "x.toml", &[""; 0]).unwrap_err();
-    assert_eq!(error.to_string(), "x.toml: more than 250 nodes or 1000 links");
+    let expected = "x.toml: more than 1024 of [[node]], every \"count\" included";
+    assert_eq!(error.to_string(), expected);
+}
+
+#[test]
+fn counts_that_multiply_are_refused_before_they_fill_the_memory() {
+    let flow = "[[flow]]\nfrom = \"n\"\nto = \"m\"\nbytes = 1\ncount = 1000\n";
+    let text = format!("title = \"t\"\n[[node]]\nname = \"n\"\n{}", flow.repeat(20_000));
+    let error = Scenario::parse(&text, "x.toml", &[""; 0]).unwrap_err().to_string();
+    assert_eq!(error, "x.toml: more than 4096 of [[flow]], every \"count\" included");
 }
 
 #[test]

@@ -3,19 +3,23 @@
 
 #![allow(clippy::format_collect, reason = "short texts, built once")]
 
-use longhaul_scenario::{Link, Routes, Run, Scenario};
+use longhaul_scenario::{Heading, Link, Queue, Routes, Run, Scenario};
 use proptest::prelude::*;
 use units::Duration;
 
 /// A run of nodes a, b, ... and links (ends, delay there, delay back, in milliseconds).
 fn run(nodes: usize, links: &[(usize, usize, u8, u8)]) -> Run {
+    with_rates(nodes, links, "")
+}
+
+fn with_rates(nodes: usize, links: &[(usize, usize, u8, u8)], rate: &str) -> Run {
     let name = |n: usize| char::from(b'a' + n as u8);
     let nodes: String = (0..nodes).map(|n| format!("[[node]]\nname = \"{}\"\n", name(n))).collect();
     let link = |(at, (a, b, there, back)): (usize, &(usize, usize, u8, u8))| {
         let (a, b) = (name(*a), name(*b));
         format!(
             "[[link]]\nname = \"l{at}\"\nbetween = [\"{a}\", \"{b}\"]\n\
-             delay = \"{there}ms\"\nbackward = {{ delay = \"{back}ms\" }}\n"
+             {rate}delay = \"{there}ms\"\nbackward = {{ delay = \"{back}ms\" }}\n"
         )
     };
     let links: String = links.iter().enumerate().map(link).collect();
@@ -85,11 +89,13 @@ fn best(
 
 fn walk(run: &Run, routes: &Routes, from: &str, to: &str) -> Option<(Duration, usize)> {
     let path = routes.path(from, to)?;
+    let headings: Vec<Heading> = routes.legs(from, to)?.iter().map(|leg| leg.heading).collect();
     assert_eq!(path.first().copied(), routes.next_hop(from, to));
     let mut at = from;
     let mut delay = Duration::ZERO;
-    for link in path.iter().map(|l| &run.links[*l]) {
+    for (link, heading) in path.iter().map(|l| &run.links[*l]).zip(headings) {
         let forward = link.a == at;
+        assert_eq!(forward, heading == Heading::Forward);
         assert!(forward || link.b == at, "{} does not start at {at}", link.name);
         delay = delay + if forward { link.forward.delay } else { link.backward.delay };
         at = if forward { &link.b } else { &link.a };
@@ -99,6 +105,30 @@ fn walk(run: &Run, routes: &Routes, from: &str, to: &str) -> Option<(Duration, u
 }
 
 proptest! {
+    #[test]
+    fn queues_are_of_the_longest_round_trip_across_a_link(
+        links in prop::collection::vec((0..6_usize, 0..6_usize, 0..4_u8, 0..4_u8), 0..9)
+    ) {
+        let links: Vec<_> = links.into_iter().filter(|l| l.0 != l.1).collect();
+        let run = with_rates(6, &links, "rate = \"1tbit\"\n");
+        let routes = run.routes();
+        let mut longest = vec![Duration::ZERO; run.links.len()];
+        for from in &run.nodes {
+            for to in &run.nodes {
+                let rtt = routes.rtt(&from.name, &to.name).unwrap_or_default();
+                for link in routes.path(&from.name, &to.name).unwrap_or_default() {
+                    longest[link] = longest[link].max(rtt);
+                }
+            }
+        }
+        for (link, longest) in run.links.iter().zip(longest) {
+            let rate = units::Rate::bits_per_second(1_000_000_000_000);
+            let floor = units::Bytes::new(151_400);
+            let expected = Some(Queue::Bytes(rate.times(longest).max(floor)));
+            prop_assert_eq!(link.forward.queue, expected, "{}", link.name);
+        }
+    }
+
     #[test]
     fn no_path_is_better(
         links in prop::collection::vec((0..6_usize, 0..6_usize, 0..4_u8, 0..4_u8), 0..9)

@@ -55,7 +55,7 @@ impl Running {
         let mut run: Option<Run> = None;
         for n in 0..frame.segments() {
             let fate = self.link.offer(now, Bytes::new(frame.ip_length(n) as u64));
-            let Fate::Arrives { starts, at } = fate else {
+            let Fate::Arrives { starts, at, .. } = fate else {
                 self.deliver(frame, run.take());
                 continue;
             };

@@ -28,5 +28,5 @@ pub use emulator::{LaneState, Snapshot};
 pub use error::WanError;
 pub use health::Health;
 pub use namespace::Namespace;
-pub use network::{Counted, Wan, loss_model};
+pub use network::{Counted, Wan};
 pub use node::{NodeAddress, NodeNetwork};

@@ -48,22 +48,19 @@ impl Wan {
         let mut names = Vec::new();
         let mut devices = Vec::new();
         for (n, link) in run.links.iter().enumerate() {
-            let [a, b] = [&link.a, &link.b].map(|name| node_named(&nodes, name));
-            let [device_a, device_b] = [a.open_device(n)?, b.open_device(n)?];
-            for (name, direction, from, to) in [
-                ("forward", &link.forward, &device_a, &device_b),
-                ("backward", &link.backward, &device_b, &device_a),
-            ] {
-                let name = format!("{}/{name}", link.name);
-                lanes.push(Lane {
-                    link: link_config(direction, lane_seed(run.seed, &name)),
-                    max_burst: direction.max_burst,
-                    from: clone(from)?,
-                    to: clone(to)?,
-                });
-                names.push(name);
+            for end in [&link.a, &link.b] {
+                devices.push(node_named(&nodes, end).open_device(n)?);
             }
-            devices.extend([device_a, device_b]);
+        }
+        // A link's two devices follow one another, and so do its two lanes.
+        for (n, lane) in run.lanes().enumerate() {
+            lanes.push(Lane {
+                link: lane.config,
+                max_burst: lane.direction.max_burst,
+                from: clone(&devices[n])?,
+                to: clone(&devices[n ^ 1])?,
+            });
+            names.push(lane.name);
         }
         let routes = run.routes();
         for (node, spec) in nodes.iter().zip(&run.nodes) {
@@ -205,43 +202,6 @@ impl Counted {
 
 fn clone(device: &File) -> Result<File, WanError> {
     device.try_clone().map_err(|e| WanError::system("duplicate a device's descriptor", e))
-}
-
-/// A seed for each direction of each link, so that none repeats another's losses: FNV-1a over the
-/// name, mixed with the run's.
-fn lane_seed(seed: u64, lane: &str) -> u64 {
-    lane.bytes().fold(seed ^ 0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
-}
-
-fn link_config(direction: &Direction, seed: u64) -> LinkConfig {
-    LinkConfig {
-        rate: direction.rate,
-        delay: direction.delay,
-        queue: match direction.queue {
-            None => QueueLimit::Unlimited,
-            Some(Queue::Packets(packets)) => QueueLimit::Packets(packets),
-            Some(Queue::Bytes(bytes)) => QueueLimit::Bytes(bytes),
-        },
-        loss: loss_model(&direction.loss),
-        mtu: Bytes::new(direction.mtu.into()),
-        overhead: Bytes::new(direction.overhead.into()),
-        monitor: direction.monitor,
-        seed,
-    }
-}
-
-/// A scenario's loss as the links know it.
-pub fn loss_model(loss: &Loss) -> LossModel {
-    match *loss {
-        Loss::None => LossModel::None,
-        Loss::Uniform { probability } => LossModel::Uniform(probability),
-        Loss::Periodic { every } => LossModel::Periodic(every),
-        Loss::GilbertElliott { p, r, loss_bad, loss_good } => {
-            LossModel::GilbertElliott { p, r, loss_bad, loss_good }
-        }
-    }
 }
 
 fn check_congestion_controls(run: &Run) -> Result<(), WanError> {

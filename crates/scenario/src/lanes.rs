@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A run's links as `netmodel` has them: two lanes each, one for each direction. Every method that
+//! moves packets takes them from here, so all lose the same packets of the same seed.
+
+use crate::{Direction, Loss, Queue, Run};
+use netmodel::{LinkConfig, LossModel, QueueLimit};
+use units::Bytes;
+
+/// One direction of one link.
+#[derive(Debug)]
+pub struct Lane<'r> {
+    /// The link's name and the direction: `client-depot/forward`.
+    pub name: String,
+    /// The node that it leads from.
+    pub from: &'r str,
+    /// The node that it leads to.
+    pub to: &'r str,
+    /// As the scenario has it.
+    pub direction: &'r Direction,
+    /// As the network model takes it.
+    pub config: LinkConfig,
+}
+
+impl Run {
+    /// Both directions of all links, forward first, in the order of the file.
+    pub fn lanes(&self) -> impl Iterator<Item = Lane<'_>> {
+        self.links.iter().flat_map(|link| {
+            let lane = |name, direction, from, to| {
+                let name = format!("{}/{name}", link.name);
+                let config = config(direction, seed(self.seed, &name));
+                Lane { name, from, to, direction, config }
+            };
+            [
+                lane("forward", &link.forward, link.a.as_str(), link.b.as_str()),
+                lane("backward", &link.backward, &link.b, &link.a),
+            ]
+        })
+    }
+}
+
+/// A seed for each lane, so that none repeats another's losses: FNV-1a over the name, mixed with the
+/// run's.
+fn seed(of_run: u64, lane: &str) -> u64 {
+    lane.bytes().fold(of_run ^ 0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+fn config(direction: &Direction, seed: u64) -> LinkConfig {
+    LinkConfig {
+        rate: direction.rate,
+        delay: direction.delay,
+        queue: direction.queue.map_or(QueueLimit::Unlimited, limit),
+        mark: direction.mark.map(limit),
+        loss: direction.loss.model(),
+        mtu: Bytes::new(direction.mtu.into()),
+        overhead: Bytes::new(direction.overhead.into()),
+        monitor: direction.monitor,
+        seed,
+    }
+}
+
+fn limit(queue: Queue) -> QueueLimit {
+    match queue {
+        Queue::Packets(packets) => QueueLimit::Packets(packets),
+        Queue::Bytes(bytes) => QueueLimit::Bytes(bytes),
+    }
+}
+
+impl Loss {
+    /// As links know it.
+    pub fn model(&self) -> LossModel {
+        match *self {
+            Self::None => LossModel::None,
+            Self::Uniform { probability } => LossModel::Uniform(probability),
+            Self::Periodic { every } => LossModel::Periodic(every),
+            Self::GilbertElliott { p, r, loss_bad, loss_good } => {
+                LossModel::GilbertElliott { p, r, loss_bad, loss_good }
+            }
+        }
+    }
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Things that begin, or take, a random time more in each run.
+
+use crate::{
+    chance,
+    run::{Flow, Link, Traffic},
+};
+use units::Duration;
+
+/// A thing before the draw.
+pub(crate) struct Jittered<T> {
+    pub thing: T,
+    /// What is drawn is below this.
+    pub jitter: Duration,
+}
+
+/// What a drawn time is added to.
+pub(crate) trait Jitter: Clone {
+    const KIND: &'static str;
+    fn name(&self) -> &str;
+    fn add(&mut self, drawn: Duration);
+}
+
+impl<T: Jitter> Jittered<T> {
+    /// The thing as the run with that seed has it.
+    pub fn drawn(&self, run_seed: u64) -> T {
+        let mut thing = self.thing.clone();
+        let drawn = chance::jitter(run_seed, T::KIND, thing.name(), self.jitter);
+        thing.add(drawn);
+        thing
+    }
+}
+
+impl Jitter for Link {
+    const KIND: &'static str = "link";
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn add(&mut self, drawn: Duration) {
+        self.forward.delay = self.forward.delay + drawn;
+        self.backward.delay = self.backward.delay + drawn;
+    }
+}
+
+impl Jitter for Flow {
+    const KIND: &'static str = "flow";
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn add(&mut self, drawn: Duration) {
+        self.start = self.start + drawn;
+    }
+}
+
+impl Jitter for Traffic {
+    const KIND: &'static str = "traffic";
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn add(&mut self, drawn: Duration) {
+        self.start = self.start + drawn;
+    }
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Whether names are unique and name something.
+
+use crate::{
+    diagnostics::{Place, Problems},
+    fields::{Pattern, Placed},
+    network::{NetworkSpec, Written},
+    suggest::hint,
+};
+use std::collections::BTreeSet;
+
+pub(super) fn check(spec: &NetworkSpec, file: &Place, problems: &Problems) {
+    if spec.nodes.is_empty() {
+        problems.report(file, "there is no [[node]]");
+    }
+    unique("node", spec.nodes.iter().map(|n| (&n.place, n.name.as_str())), problems);
+    unique("link", spec.links.iter().map(|l| (&l.place, l.name.as_str())), problems);
+    unique("flow", spec.flows.iter().map(|f| (&f.place, f.name.as_str())), problems);
+    unique("traffic", spec.traffic.iter().map(|t| (&t.place, t.name.as_str())), problems);
+    let backgrounds = spec.backgrounds.iter();
+    unique("background", backgrounds.map(|b| (&b.place, b.name.as_str())), problems);
+    let congestion = spec.congestion.iter();
+    unique("congestion", congestion.map(|(place, c)| (place, c.name.as_str())), problems);
+
+    let nodes = Known { kind: "node", names: spec.nodes.iter().map(|n| n.name.as_str()).collect() };
+    let links = Known { kind: "link", names: spec.links.iter().map(|l| l.name.as_str()).collect() };
+    first_faults(&spec.links, problems, |link| {
+        let what = format!("link \"{}\"", link.name.as_str());
+        link.ends.iter().for_each(|end| nodes.check(&what, end, problems));
+        if link.ends[0].value == link.ends[1].value {
+            let message = format!("{what}: both ends are \"{}\"", link.ends[0].value.as_str());
+            problems.report(&link.ends[0].place, message);
+        }
+    });
+    first_faults(&spec.flows, problems, |flow| {
+        let stops = [&flow.from].into_iter().chain(&flow.via).chain([&flow.to]);
+        check_stops(&format!("flow \"{}\"", flow.name.as_str()), stops, &nodes, problems);
+    });
+    first_faults(&spec.traffic, problems, |traffic| {
+        let stops = [&traffic.from, &traffic.to].into_iter();
+        check_stops(&format!("traffic \"{}\"", traffic.name.as_str()), stops, &nodes, problems);
+    });
+    for background in &spec.backgrounds {
+        let what = format!("background \"{}\"", background.name);
+        links.check(&what, &background.link, problems);
+        background.from.iter().chain(&background.to).for_each(|n| nodes.check(&what, n, problems));
+    }
+}
+
+fn check_stops<'s>(
+    what: &str,
+    stops: impl Iterator<Item = &'s Placed<Pattern>>,
+    nodes: &Known<'_>,
+    problems: &Problems,
+) {
+    let mut passed = BTreeSet::new();
+    for node in stops {
+        nodes.check(what, node, problems);
+        let name = node.value.as_str();
+        if !passed.insert(name) {
+            problems.report(&node.place, format!("{what}: it comes to \"{name}\" twice"));
+        }
+    }
+}
+
+/// Names that may be used.
+struct Known<'s> {
+    kind: &'static str,
+    names: BTreeSet<&'s str>,
+}
+
+impl Known<'_> {
+    fn check(&self, what: &str, name: &Placed<impl AsRef<str>>, problems: &Problems) {
+        let (kind, word) = (self.kind, name.value.as_ref());
+        if !self.names.contains(word) {
+            let hint = hint(word, self.names.iter().copied());
+            problems.report(&name.place, format!("{what}: there is no {kind} \"{word}\"{hint}"));
+        }
+    }
+}
+
+/// Checks one thing after the other. Of those that one table stands for, what is wrong with the
+/// first is most likely wrong with all, and said once.
+pub(super) fn first_faults<'t, T: Written>(
+    things: &'t [T],
+    problems: &Problems,
+    mut check: impl FnMut(&'t T),
+) {
+    let mut wrong = None;
+    for thing in things {
+        if wrong == Some(thing.place()) {
+            continue;
+        }
+        let before = problems.reports();
+        check(thing);
+        if problems.reports() > before {
+            wrong = Some(thing.place());
+        }
+    }
+}
+
+/// Reports names that are given twice; of those that one table stands for, the first.
+pub(crate) fn unique<'n>(
+    kind: &str,
+    names: impl Iterator<Item = (&'n Place, &'n str)>,
+    problems: &Problems,
+) {
+    let mut seen = BTreeSet::new();
+    let mut wrong = None;
+    for (place, name) in names {
+        if !seen.insert(name) && wrong != Some(place) {
+            problems.report(place, format!("there is already a {kind} \"{name}\""));
+            wrong = Some(place);
+        }
+    }
+}

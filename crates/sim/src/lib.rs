@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Scenarios in virtual time: the links of `netmodel` and the congestion controls of `cc/`, which also
+//! run in the emulator and in the kernel, with TCP's endpoints, depots and traffic around them.
+//!
+//! ```text
+//! Simulation ── agenda   what happens next: first packets of lanes, timers
+//!    │
+//!    ├─ flows, traffic   who opens connections, and what they carry
+//!    ├─ tcp              both ends of a connection
+//!    ├─ network          lanes, and packets on their way over paths
+//!    └─ observe          samples and the summary
+//! ```
+//!
+//! An event is the arrival of a packet at the end of a link, or a timer. Of a link only the first
+//! packet stands on the agenda, and a timer that is put off stays where it is until its old time, so
+//! the agenda is short however much is on its way. The work for an acknowledgement does not depend on
+//! the window.
+//!
+//! At the end of every run, and whenever an outcome is asked for, it is asserted that every packet and
+//! byte that was sent was delivered, dropped or lost, or is on its way.
+
+mod agenda;
+mod flows;
+mod network;
+mod observe;
+mod packet;
+mod plan;
+mod random;
+mod ranges;
+mod simulation;
+mod slots;
+mod tcp;
+mod traffic;
+mod world;
+
+pub use plan::{Unsupported, params};
+pub use simulation::{Outcome, Simulation};

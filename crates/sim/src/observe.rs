@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a run shows of itself: samples while it goes on, a summary at any time.
+
+use crate::{flows::FlowState, world::World};
+use congestion::Decision;
+use netmodel::Counters;
+use record::{
+    Direction, Entity, FlowSummary, HopSummary, LinkSummary, Metrics, Quantity, Series, Summary,
+};
+use scenario::Run;
+use units::{Duration, Timestamp};
+
+/// Samples of a run.
+#[derive(Debug)]
+pub(crate) struct Observer {
+    series: Series,
+    lanes: Vec<(Entity, Counters)>,
+    flows: Vec<Entity>,
+    hops: Vec<Vec<Entity>>,
+}
+
+fn lane_entities(run: &Run) -> impl Iterator<Item = Entity> {
+    run.links.iter().flat_map(|link| {
+        [Direction::Forward, Direction::Backward]
+            .map(|direction| Entity::Link { name: link.name.clone(), direction })
+    })
+}
+
+impl Observer {
+    pub(crate) fn new(run: &Run, flows: &[FlowState]) -> Self {
+        let hops = |(flow, state): (&scenario::Flow, &FlowState)| {
+            let count = state.hops.len() * state.streams.len();
+            (0..count as u32).map(|index| Entity::Hop { flow: flow.name.clone(), index }).collect()
+        };
+        Self {
+            series: Series::default(),
+            lanes: lane_entities(run).map(|entity| (entity, Counters::default())).collect(),
+            flows: run.flows.iter().map(|flow| Entity::Flow(flow.name.clone())).collect(),
+            hops: run.flows.iter().zip(flows).map(hops).collect(),
+        }
+    }
+
+    /// Samples everything as it is now.
+    pub(crate) fn sample(&mut self, world: &mut World, flows: &[FlowState]) {
+        let now_s = world.now.as_secs_f64();
+        for ((entity, before), lane) in self.lanes.iter_mut().zip(&mut world.network.lanes) {
+            let counters = *lane.link.counters();
+            let queue = lane.link.queue(world.now).bytes;
+            let dropped = counters.queue_drops - before.queue_drops;
+            let lost = counters.losses - before.losses;
+            for (quantity, value) in [
+                (Quantity::QueueBytes, queue),
+                (Quantity::Drops, dropped),
+                (Quantity::Losses, lost),
+            ] {
+                self.series.push(entity, quantity, now_s, value as f64);
+            }
+            *before = counters;
+        }
+        for (n, flow) in flows.iter().enumerate() {
+            if flow.started.is_none() || flow.ended.is_some_and(|ended| ended < world.now) {
+                continue;
+            }
+            let received = flow.received(world);
+            self.series.push(&self.flows[n], Quantity::ReceivedBytes, now_s, received as f64);
+            let connections = flow.streams.iter().flat_map(|stream| &stream.connections);
+            for (at, number) in connections.enumerate() {
+                let hop = &flow.hops[at % flow.hops.len()];
+                let Some(connection) = number.and_then(|number| world.slots.get(number)) else {
+                    continue;
+                };
+                let (entity, series) = (&self.hops[n][at], &mut self.series);
+                let mut push = |quantity, value| series.push(entity, quantity, now_s, value);
+                let (decision, counts) = (connection.decision(), connection.counts());
+                let mss = f64::from(hop.mss);
+                push(Quantity::AckedBytes, connection.una() as f64 * mss);
+                push(Quantity::DeliveredBytes, counts.delivered as f64 * mss);
+                push(Quantity::CwndSegments, decision.cwnd.into());
+                if decision.ssthresh < Decision::INFINITE_SSTHRESH {
+                    push(Quantity::SsthreshSegments, decision.ssthresh.into());
+                }
+                push(Quantity::Retransmits, counts.retransmits as f64);
+                if decision.pacing_rate > 0 {
+                    push(Quantity::PacingRateBps, decision.pacing_rate as f64 * 8.0);
+                }
+                let (smoothed, min) = connection.rtt();
+                for (quantity, rtt) in [(Quantity::SrttUs, smoothed), (Quantity::MinRttUs, min)] {
+                    if let Some(rtt) = rtt {
+                        push(quantity, micros(rtt));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The samples so far, with what the links' monitors counted.
+    pub(crate) fn series(&self, world: &World) -> Series {
+        let mut series = self.series.clone();
+        for ((entity, _), lane) in self.lanes.iter().zip(&world.network.lanes) {
+            let monitor = lane.link.monitor();
+            let width_s = monitor.width().as_secs_f64();
+            let curve = series.curve_mut(entity, Quantity::ThroughputBps);
+            for (n, bytes) in monitor.bins().iter().enumerate() {
+                let at_s = n as f64 * width_s;
+                if at_s < world.now.as_secs_f64() {
+                    curve.push(at_s, *bytes as f64 * 8.0 / width_s);
+                }
+            }
+        }
+        series
+    }
+
+    pub(crate) fn summary(&self, run: &Run, world: &mut World, flows: &[FlowState]) -> Summary {
+        let flow_summaries: Vec<FlowSummary> =
+            run.flows.iter().zip(flows).map(|(flow, state)| flow_summary(run, flow, state, world)).collect();
+        let links = link_summaries(run, world);
+        let metrics = Metrics::compute(&flow_summaries, &links, &self.series(world));
+        Summary { flows: flow_summaries, links, metrics }
+    }
+}
+
+fn micros(time: Duration) -> f64 {
+    time.as_nanos() as f64 / 1e3
+}
+
+fn flow_summary(run: &Run, flow: &scenario::Flow, state: &FlowState, world: &World) -> FlowSummary {
+    let start = state.started.unwrap_or(Timestamp::ZERO + flow.start);
+    let end = state.ended.unwrap_or(world.now.max(start));
+    let seconds = end.since(start).as_secs_f64();
+    let bytes = state.received(world);
+    let hops: Vec<HopSummary> = hop_summaries(state, world);
+    FlowSummary {
+        name: flow.name.clone(),
+        client: None,
+        bytes,
+        bytes_expected: flow.bytes.map(units::Bytes::get),
+        start_s: start.as_secs_f64(),
+        end_s: end.as_secs_f64(),
+        seconds,
+        goodput_bps: if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 },
+        retransmits: hops.iter().map(|hop| hop.retransmits).sum(),
+        timeouts: hops.iter().map(|hop| hop.timeouts).sum(),
+        timed_out: flow.bytes.is_some() && state.ended.is_none(),
+        outcome: outcome(run, flow, state),
+        hops,
+        ..FlowSummary::default()
+    }
+}
+
+fn outcome(run: &Run, flow: &scenario::Flow, state: &FlowState) -> String {
+    match (flow.bytes, state.ended, run.duration) {
+        (Some(_), Some(_), _) => "complete".to_owned(),
+        (Some(_), None, None) => format!("cut at the time limit of {}", run.timeout),
+        (Some(_), None, Some(duration)) => format!("cut at the end of the run after {duration}"),
+        (None, ..) => "went on to the end of the run".to_owned(),
+    }
+}
+
+fn hop_summaries(state: &FlowState, world: &World) -> Vec<HopSummary> {
+    let mut summaries = Vec::new();
+    for (stream, connections) in (0..).zip(state.streams.iter().map(|s| &s.connections)) {
+        for (hop, number) in state.hops.iter().zip(connections) {
+            let connection = number.and_then(|number| world.slots.get(number));
+            let rtt = connection.map(crate::tcp::Connection::rtt);
+            summaries.push(HopSummary {
+                index: summaries.len() as u32,
+                stream,
+                from: hop.from.clone(),
+                to: hop.to.clone(),
+                congestion_control: Some(hop.cc.clone()),
+                bytes: connection.map(|c| c.una() * u64::from(hop.mss)),
+                retransmits: Some(connection.map_or(0, |c| c.counts().retransmits)),
+                timeouts: Some(connection.map_or(0, |c| c.counts().timeouts)),
+                min_rtt_us: rtt.and_then(|(_, min)| min).map(micros),
+                srtt_us: rtt.and_then(|(smoothed, _)| smoothed).map(micros),
+                bottleneck_bps: hop.bottleneck.map(units::Rate::bps),
+                base_rtt_us: Some(micros(hop.base_rtt)),
+                segment_bytes: Some(hop.segment.get()),
+            });
+        }
+    }
+    summaries
+}
+
+fn link_summaries(run: &Run, world: &mut World) -> Vec<LinkSummary> {
+    let directions = run
+        .links
+        .iter()
+        .flat_map(|link| [(link, "forward", &link.forward), (link, "backward", &link.backward)]);
+    let (now, lanes) = (world.now, &mut world.network.lanes);
+    directions
+        .zip(lanes)
+        .map(|((link, name, direction), lane)| {
+            // What waits has been accounted for already, but not yet gone onto the link.
+            let waits = lane.link.queue(now);
+            let counters = lane.link.counters();
+            let accepted = counters.offered - counters.queue_drops - counters.too_long;
+            let bytes = counters.carried_bytes - waits.bytes;
+            let rate_bps = direction.rate.map(units::Rate::bps);
+            let mean_us = counters.queueing.as_nanos() as f64 / 1e3 / accepted.max(1) as f64;
+            let seconds = now.as_secs_f64();
+            LinkSummary {
+                name: link.name.clone(),
+                direction: name.to_owned(),
+                rate_bps,
+                bytes,
+                segments: accepted - waits.packets,
+                queue_drops: counters.queue_drops,
+                losses: counters.losses,
+                utilisation: rate_bps
+                    .filter(|_| seconds > 0.0)
+                    .map(|rate| bytes as f64 * 8.0 / (rate as f64 * seconds)),
+                queue_max_bytes: Some(counters.queue_max_bytes),
+                queue_mean_delay_us: Some(mean_us),
+            }
+        })
+        .collect()
+}

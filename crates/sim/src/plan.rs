@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! From a run to what the simulator needs of it: lanes, paths, each connection's settings. What it
+//! can't do is refused here, by name.
+
+use crate::network::Network;
+use congestion::{Algorithm, Params};
+use netmodel::Link;
+use scenario::{Flow, Routes, Run, Traffic};
+use std::collections::BTreeMap;
+use units::{Bytes, Duration, Rate};
+
+/// Why a scenario can't be simulated. The text names what, and where.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unsupported(String);
+
+/// Settings that change nothing for one connection on its own.
+const SYSCTLS_WITHOUT_EFFECT: [&str; 1] = ["net.ipv4.tcp_no_metrics_save"];
+
+/// Settings of a connection.
+#[derive(Debug, Clone)]
+pub(crate) struct Hop {
+    pub(crate) from: String,
+    pub(crate) to: String,
+    /// The congestion control as the scenario names it.
+    pub(crate) cc: String,
+    pub(crate) params: Params,
+    pub(crate) forward: u16,
+    pub(crate) backward: u16,
+    /// Bytes of payload in a full segment.
+    pub(crate) mss: u32,
+    pub(crate) sndbuf: Bytes,
+    pub(crate) rcvbuf: Bytes,
+    /// The slowest link in the direction of the data.
+    pub(crate) bottleneck: Option<Rate>,
+    /// A full segment on that link.
+    pub(crate) segment: Bytes,
+    /// Propagation there and back, and the serialisation of one segment and its acknowledgement.
+    pub(crate) base_rtt: Duration,
+}
+
+/// Makes lanes and paths.
+pub(crate) struct Planner<'r> {
+    run: &'r Run,
+    routes: Routes,
+    pub(crate) network: Network,
+    paths: BTreeMap<(String, String), u16>,
+}
+
+impl<'r> Planner<'r> {
+    pub(crate) fn new(run: &'r Run) -> Result<Self, Unsupported> {
+        check(run)?;
+        let network = Network::new(run.lanes().map(|lane| Link::new(lane.config)));
+        Ok(Self { run, routes: run.routes(), network, paths: BTreeMap::new() })
+    }
+
+    /// The hops of a flow in the direction of the data, each with what its connections are like.
+    pub(crate) fn hops(&mut self, flow: &Flow) -> Result<Vec<Hop>, Unsupported> {
+        let last = flow.via.len();
+        let hops = flow.hops().enumerate();
+        hops.map(|(n, hop)| {
+            let mut plan = self.hop(hop.from, hop.to, hop.cc)?;
+            // The kernel doubles what a program asks for, to allow for its own overhead.
+            if let (1.., Some(size)) = (n, flow.sndbuf) {
+                plan.sndbuf = size.scale(2.0);
+            }
+            if n < last && let Some(size) = flow.rcvbuf {
+                plan.rcvbuf = size.scale(2.0);
+            }
+            Ok(plan)
+        })
+        .collect()
+    }
+
+    /// The connection of a traffic source.
+    pub(crate) fn traffic(&mut self, traffic: &Traffic) -> Result<Hop, Unsupported> {
+        self.hop(&traffic.from, &traffic.to, &traffic.cc)
+    }
+
+    /// A connection that carries data from one node to another.
+    pub(crate) fn hop(&mut self, from: &str, to: &str, cc: &str) -> Result<Hop, Unsupported> {
+        let (forward, backward) = (self.path(from, to)?, self.path(to, from)?);
+        let lanes = |path: u16| {
+            let lanes = self.network.path(path).iter();
+            lanes.map(|lane| self.network.lanes[*lane as usize].link.config())
+        };
+        let mtu = lanes(forward).chain(lanes(backward)).map(|lane| lane.mtu).min();
+        let mtu = mtu.map_or(1500, Bytes::get).min(u16::MAX.into()) as u32;
+        let header = self.run.tcp.header;
+        if mtu <= header {
+            return Err(Unsupported(format!(
+                "from {from} to {to}: a segment with headers of {header} bytes does not fit an MTU of {mtu}"
+            )));
+        }
+        let time = |path, bytes: u32| {
+            lanes(path).fold(Duration::ZERO, |sum, lane| {
+                let bytes = Bytes::new(bytes.into()) + lane.overhead;
+                let sending = lane.rate.and_then(|rate| rate.time_for(bytes));
+                sum + lane.delay + sending.unwrap_or_default()
+            })
+        };
+        let slowest = lanes(forward).filter(|lane| lane.rate.is_some()).min_by_key(|lane| lane.rate);
+        let overhead = slowest.map_or(Bytes::ZERO, |lane| lane.overhead);
+        let node = |name| self.run.node(name).expect("a checked scenario's flows join its nodes");
+        let tcp = &self.run.tcp;
+        Ok(Hop {
+            from: from.to_owned(),
+            to: to.to_owned(),
+            cc: cc.to_owned(),
+            params: params(self.run, cc)?,
+            forward,
+            backward,
+            mss: mtu - header,
+            sndbuf: node(from).tcp_wmem_max.unwrap_or(tcp.sndbuf),
+            rcvbuf: node(to).tcp_rmem_max.unwrap_or(tcp.rcvbuf),
+            bottleneck: slowest.and_then(|lane| lane.rate),
+            segment: Bytes::new(mtu.into()) + overhead,
+            base_rtt: time(forward, mtu) + time(backward, header),
+        })
+    }
+
+    /// The path from one node to another.
+    pub(crate) fn path(&mut self, from: &str, to: &str) -> Result<u16, Unsupported> {
+        let key = (from.to_owned(), to.to_owned());
+        if let Some(path) = self.paths.get(&key) {
+            return Ok(*path);
+        }
+        let links = self.routes.path(from, to).ok_or_else(|| {
+            Unsupported(format!("no links lead from {from} to {to}, but connections need both ways"))
+        })?;
+        let mut at = from;
+        let mut lanes = Vec::with_capacity(links.len());
+        for link in links {
+            let Some(ends) = self.run.links.get(link) else { continue };
+            let forward = ends.a == at;
+            at = if forward { &ends.b } else { &ends.a };
+            lanes.push((2 * link + usize::from(!forward)) as u32);
+        }
+        let path = self.network.add_path(lanes).ok_or_else(|| {
+            Unsupported("more than 65535 paths, or one of more than 255 links".to_owned())
+        })?;
+        self.paths.insert(key, path);
+        Ok(path)
+    }
+}
+
+/// What a run asks for that is not simulated.
+fn check(run: &Run) -> Result<(), Unsupported> {
+    for flow in &run.flows {
+        if let Some(client) = flow.client {
+            return Err(Unsupported(format!(
+                "flow \"{}\": a client program ({client:?}) can't be simulated; leave `client` out, or \
+                 use --method emu",
+                flow.name
+            )));
+        }
+    }
+    for node in &run.nodes {
+        let known = |name: &str| SYSCTLS_WITHOUT_EFFECT.contains(&name);
+        if let Some((name, _)) = node.sysctl.iter().find(|(name, _)| !known(name)) {
+            return Err(Unsupported(format!(
+                "node \"{}\": the kernel setting {name} is not simulated; [tcp] has what is, or use \
+                 --method emu",
+                node.name
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The parameters of a congestion control as a scenario names it: the kernel's (`cubic`) and
+/// longhaul's (`lh_cubic`) are the same algorithm here.
+///
+/// # Errors
+/// There is no such algorithm, parameter set or parameter; the text names those there are.
+pub fn params(run: &Run, name: &str) -> Result<Params, Unsupported> {
+    let refuse = |error: congestion::Unknown| Unsupported(format!("{name}: {error}"));
+    let algorithm = Algorithm::find(name).map_err(refuse)?;
+    let chosen = run.congestion.iter().find(|chosen| chosen.name == name);
+    let mut params = match chosen.and_then(|chosen| chosen.set.as_deref()) {
+        Some(set) => algorithm.set(set).map_err(refuse)?.params.clone(),
+        None => algorithm.default_set().clone(),
+    };
+    if !run.tcp.hystart && algorithm.params.iter().any(|param| param.name == "hystart") {
+        params = params.with("hystart", 0).map_err(refuse)?;
+    }
+    for (parameter, value) in chosen.into_iter().flat_map(|chosen| &chosen.parameters) {
+        params = params.with(parameter, *value).map_err(refuse)?;
+    }
+    Ok(params)
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Connections by number. A number is used again once its connection is over and none of its packets
+//! is on its way, so memory goes with what is under way, not with what has been.
+
+use crate::{network::Network, tcp::Connection};
+
+/// Whose connection it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum User {
+    /// A hop of a stream of a flow.
+    Hop { flow: u32, stream: u32, hop: u32 },
+    /// A redirect that leads the client of a flow to a depot; the n-th.
+    Redirect { flow: u32, step: u32 },
+    /// A traffic source.
+    Traffic(u32),
+}
+
+#[derive(Debug)]
+struct Slot {
+    generation: u32,
+    user: User,
+    connection: Option<Box<Connection>>,
+    /// It is over, and will be given up as soon as its last packet has arrived.
+    over: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Slots {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    /// Over, with packets on their way.
+    leaving: Vec<u32>,
+}
+
+impl Slots {
+    /// A number and its generation, for packets of that user.
+    pub(crate) fn take(&mut self, user: User) -> (u32, u32) {
+        if let Some(number) = self.free.pop() {
+            let slot = &mut self.slots[number as usize];
+            slot.generation = slot.generation.wrapping_add(1);
+            (slot.user, slot.over) = (user, false);
+            return (number, slot.generation);
+        }
+        self.slots.push(Slot { generation: 0, user, connection: None, over: false });
+        (self.slots.len() as u32 - 1, 0)
+    }
+
+    pub(crate) fn put(&mut self, number: u32, connection: Connection) {
+        self.slots[number as usize].connection = Some(Box::new(connection));
+    }
+
+    pub(crate) fn user(&self, number: u32) -> User {
+        self.slots[number as usize].user
+    }
+
+    pub(crate) fn generation(&self, number: u32) -> u32 {
+        self.slots[number as usize].generation
+    }
+
+    pub(crate) fn get(&self, number: u32) -> Option<&Connection> {
+        self.slots[number as usize].connection.as_deref()
+    }
+
+    pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut Connection> {
+        self.slots[number as usize].connection.as_deref_mut()
+    }
+
+    /// The connection is over.
+    pub(crate) fn close(&mut self, number: u32) {
+        let slot = &mut self.slots[number as usize];
+        if !std::mem::replace(&mut slot.over, true) {
+            self.leaving.push(number);
+        }
+    }
+
+    /// Gives up those that are over and have no packets on their way any more.
+    pub(crate) fn sweep(&mut self, network: &Network) {
+        let Self { slots, free, leaving } = self;
+        leaving.retain(|&number| {
+            let stays = network.carries(number);
+            if !stays {
+                slots[number as usize].connection = None;
+                free.push(number);
+            }
+            stays
+        });
+    }
+
+    /// How many are in use.
+    pub(crate) fn in_use(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+}

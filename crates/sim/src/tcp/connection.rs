@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A connection: both of its ends, and how it opens.
+
+use super::{
+    Context, Line,
+    receiver::{Receiver, Reply},
+    sender::{Content, Counts, Heard, Sender},
+};
+use crate::{
+    agenda::What,
+    packet::{Kind, Packet, Sacks, flag},
+};
+use congestion::{Decision, Params};
+use scenario::Tcp;
+use units::{Bytes, Duration, Timestamp};
+
+/// Bytes of a client's request beyond headers: a line and a few fields.
+const REQUEST: u32 = 150;
+/// What a client waits for an answer before it asks again (RFC 6298 section 2), then twice as long.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+
+/// How far the client has come with opening the connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Opening {
+    /// It has asked for a connection, for the n-th time.
+    Asked(u32),
+    /// It has asked for the data, for the n-th time.
+    Requested(u32),
+    /// Data has come.
+    Over,
+}
+
+/// What a packet or a timer meant for those who use the connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum News {
+    Nothing,
+    /// The server has been asked for the data.
+    Requested,
+    /// More data is in order at the receiver.
+    Arrived,
+    /// The sender's first unacknowledged segment moved.
+    Acknowledged,
+}
+
+/// What a connection is like.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Setup<'a> {
+    pub(crate) line: Line,
+    pub(crate) params: &'a Params,
+    /// Bytes of payload in a full segment.
+    pub(crate) mss: u32,
+    pub(crate) sndbuf: Bytes,
+    pub(crate) rcvbuf: Bytes,
+    pub(crate) content: Content,
+}
+
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) line: Line,
+    sender: Sender,
+    receiver: Receiver,
+    opening: Opening,
+    opening_timer: super::Timer,
+    /// When the server answered the client, for its first RTT sample.
+    answered: Option<Timestamp>,
+    params: Params,
+    /// Whether the application reads what is in order at once.
+    pub(crate) reads: bool,
+}
+
+impl Connection {
+    pub(crate) fn new(setup: &Setup<'_>, tcp: &Tcp, now: Timestamp) -> Self {
+        let mss = Bytes::new(setup.mss.into());
+        let receiver = Receiver::new(tcp, setup.rcvbuf, mss, now);
+        let buffer = (setup.sndbuf.get() / u64::from(setup.mss)).max(2);
+        let allowed = receiver.window().into();
+        Self {
+            line: setup.line,
+            sender: Sender::new(tcp, setup.mss, buffer, allowed, setup.content),
+            receiver,
+            opening: Opening::Over,
+            opening_timer: super::Timer::OFF,
+            answered: None,
+            params: setup.params.clone(),
+            reads: true,
+        }
+    }
+
+    /// Begins: with a handshake, or with data at once.
+    pub(crate) fn open(&mut self, cx: &mut Context<'_>) -> News {
+        if cx.tcp.handshake {
+            self.opening = Opening::Asked(0);
+            self.ask(cx);
+            return News::Nothing;
+        }
+        self.sender.establish(cx.now, &self.params, None);
+        News::Requested
+    }
+
+    /// Sends the client's packet of the opening.
+    fn ask(&mut self, cx: &mut Context<'_>) {
+        let (kind, payload, tries) = match self.opening {
+            Opening::Asked(tries) => (Kind::Syn, 0, tries),
+            Opening::Requested(tries) => (Kind::Request, REQUEST, tries),
+            Opening::Over => return,
+        };
+        self.control(cx, kind, payload, self.line.backward);
+        let due = cx.now + FIRST_WAIT.saturating_mul(1 << tries.min(6));
+        let id = self.line.id(What::Opening);
+        self.opening_timer.set(due, |at| cx.agenda.plan(at, id));
+    }
+
+    fn control(&self, cx: &mut Context<'_>, kind: Kind, payload: u32, path: u16) {
+        let packet = Packet {
+            number: 0,
+            owner: self.line.owner,
+            window: 0,
+            sacks: Sacks::NONE,
+            length: (self.line.header + payload) as u16,
+            path,
+            hop: 0,
+            kind,
+            flags: 0,
+        };
+        cx.network.send(cx.agenda, cx.now, packet);
+    }
+
+    /// A packet has arrived at one of the ends.
+    pub(crate) fn takes(&mut self, cx: &mut Context<'_>, packet: &Packet) -> News {
+        match packet.kind {
+            Kind::Data => return self.data(cx, packet),
+            Kind::Ack => return self.acknowledgement(cx, packet),
+            Kind::Syn => {
+                self.answered.get_or_insert(cx.now);
+                self.control(cx, Kind::SynAck, 0, self.line.forward);
+            }
+            Kind::SynAck => {
+                if matches!(self.opening, Opening::Asked(_)) {
+                    self.opening = Opening::Requested(0);
+                    self.ask(cx);
+                }
+            }
+            Kind::Request => {
+                if !self.sender.is_established() {
+                    let rtt = self.answered.map(|answered| cx.now.since(answered));
+                    self.sender.establish(cx.now, &self.params, rtt);
+                    return News::Requested;
+                }
+            }
+            Kind::Datagram => unreachable!("a datagram is of no connection"),
+        }
+        News::Nothing
+    }
+
+    fn data(&mut self, cx: &mut Context<'_>, packet: &Packet) -> News {
+        if self.opening != Opening::Over {
+            self.opening = Opening::Over;
+            self.opening_timer.clear();
+        }
+        let before = self.receiver.next();
+        if cx.tcp.ecn {
+            let is = |flag| packet.flags & flag != 0;
+            self.receiver.congestion(is(flag::MARKED), is(flag::REDUCED));
+        }
+        let reply = self.receiver.arrives(packet.number, cx.tcp);
+        let next = self.receiver.next();
+        if self.reads && next > before {
+            self.receiver.read(next);
+            if cx.tcp.autotuning
+                && let Some(rtt) = self.sender.rtt.smoothed()
+            {
+                self.receiver.tune(cx.now, rtt);
+            }
+        }
+        match reply {
+            Reply::Now => self.acknowledge(cx),
+            Reply::Later if self.receiver.timer.is_set() => {}
+            Reply::Later => {
+                let id = self.line.id(What::Acknowledgement);
+                let due = cx.now + cx.tcp.ack_delay;
+                self.receiver.timer.set(due, |at| cx.agenda.plan(at, id));
+            }
+        }
+        if next > before { News::Arrived } else { News::Nothing }
+    }
+
+    fn acknowledge(&mut self, cx: &mut Context<'_>) {
+        let says = self.receiver.acknowledge();
+        let flags = [(says.echo, flag::ECHO), (says.duplicate, flag::DUPLICATE)];
+        let packet = Packet {
+            number: says.next,
+            owner: self.line.owner,
+            window: says.window,
+            sacks: says.blocks.map_or(Sacks::NONE, |blocks| cx.network.sacks.keep(blocks)),
+            length: self.line.header as u16,
+            path: self.line.backward,
+            hop: 0,
+            kind: Kind::Ack,
+            flags: flags.iter().filter(|(is, _)| *is).fold(0, |all, (_, flag)| all | flag),
+        };
+        cx.network.send(cx.agenda, cx.now, packet);
+    }
+
+    fn acknowledgement(&mut self, cx: &mut Context<'_>, packet: &Packet) -> News {
+        let blocks = cx.network.sacks.take(packet.sacks);
+        let before = self.sender.una();
+        let heard = Heard {
+            next: packet.number,
+            window: packet.window,
+            blocks: blocks.as_ref(),
+            echo: packet.flags & flag::ECHO != 0,
+            duplicate: packet.flags & flag::DUPLICATE != 0,
+        };
+        self.sender.acknowledged(cx, &heard);
+        self.sender.send(cx);
+        if self.sender.una() > before { News::Acknowledged } else { News::Nothing }
+    }
+
+    /// An entry of this connection on the agenda.
+    pub(crate) fn time_has_come(&mut self, cx: &mut Context<'_>, what: What) {
+        let (now, id) = (cx.now, self.line.id(what));
+        match what {
+            What::Retransmission => {
+                if self.sender.timer.fires(now, |at| cx.agenda.plan(at, id)) {
+                    self.sender.time_has_come(cx);
+                }
+            }
+            What::Pacing => {
+                if self.sender.pacing.fires(now, |at| cx.agenda.plan(at, id)) {
+                    self.sender.send(cx);
+                }
+            }
+            What::Acknowledgement => {
+                if self.receiver.timer.fires(now, |at| cx.agenda.plan(at, id)) {
+                    self.acknowledge(cx);
+                }
+            }
+            What::Opening => {
+                if self.opening_timer.fires(now, |at| cx.agenda.plan(at, id)) {
+                    self.opening = match self.opening {
+                        Opening::Asked(tries) => Opening::Asked(tries + 1),
+                        Opening::Requested(tries) => Opening::Requested(tries + 1),
+                        Opening::Over => Opening::Over,
+                    };
+                    self.ask(cx);
+                }
+            }
+            What::Arrival | What::Flow | What::Traffic | What::Sample => {
+                unreachable!("not a connection's")
+            }
+        }
+    }
+
+    /// The application hands over more, or says that this is all; what may be sent is.
+    pub(crate) fn offer(&mut self, cx: &mut Context<'_>, content: Content) {
+        self.sender.content = content;
+        self.sender.send(cx);
+    }
+
+    /// The application reads all below `number`.
+    pub(crate) fn read(&mut self, cx: &mut Context<'_>, number: u64) {
+        if self.receiver.read(number) {
+            self.acknowledge(cx);
+        }
+        if cx.tcp.autotuning
+            && let Some(rtt) = self.sender.rtt.smoothed()
+        {
+            self.receiver.tune(cx.now, rtt);
+        }
+    }
+
+    /// Segments in order at the receiver.
+    pub(crate) fn arrived(&self) -> u64 {
+        self.receiver.next()
+    }
+
+    /// The first segment that is not acknowledged.
+    pub(crate) fn una(&self) -> u64 {
+        self.sender.una()
+    }
+
+    /// Segments sent so far, each once.
+    pub(crate) fn sent(&self) -> u64 {
+        self.sender.next()
+    }
+
+    /// What it carries.
+    pub(crate) fn content(&self) -> Content {
+        self.sender.content
+    }
+
+    /// Whether all of it was delivered and acknowledged.
+    pub(crate) fn is_done(&self) -> bool {
+        self.sender.is_done()
+    }
+
+    /// Window and rate in force.
+    pub(crate) fn decision(&self) -> Decision {
+        self.sender.decision
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        self.sender.counts
+    }
+
+    /// The smoothed and the smallest RTT.
+    pub(crate) fn rtt(&self) -> (Option<Duration>, Option<Duration>) {
+        (self.sender.rtt.smoothed(), self.sender.rtt.min())
+    }
+}

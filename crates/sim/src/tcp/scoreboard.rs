@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a sender knows of each segment between the first unacknowledged one and the next new one:
+//! RFC 2018, RFC 6675.
+//!
+//! A segment is in flight, or known to be there (sacked), or taken for lost; a lost one that was sent
+//! again is in flight again. Each of these changes is made once and counted, so
+//! `in_flight = next - una - sacked - lost + resent` needs no walk over the window.
+
+use super::sample::Stamp;
+use crate::ranges::Ranges;
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, VecDeque},
+    ops::Range,
+};
+use units::Timestamp;
+
+/// A segment on its way, or lost, or known to be there.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Segment {
+    /// When it was sent last.
+    pub(super) sent: Timestamp,
+    pub(super) stamp: Stamp,
+    flags: u8,
+}
+
+const SACKED: u8 = 1;
+const LOST: u8 = 2;
+/// Lost, and its retransmission is in flight.
+const RESENT: u8 = 4;
+/// Sent more than once, now or before.
+const REPEATED: u8 = 8;
+
+impl Segment {
+    /// Whether it was sent once only: what it tells of the round trip is not ambiguous (Karn).
+    pub(super) fn is_original(&self) -> bool {
+        self.flags & REPEATED == 0
+    }
+
+    /// In flight for the first time.
+    fn is_first_flight(&self) -> bool {
+        self.flags & (SACKED | LOST | REPEATED) == 0
+    }
+}
+
+/// What an acknowledgement newly says.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Delivered {
+    /// Segments delivered.
+    pub(super) segments: u32,
+    /// Of those, the one sent last, by time and then by number.
+    pub(super) newest: Option<(u64, Segment)>,
+    /// When the first of those that were acknowledged in order and sent once was sent.
+    pub(super) first_sent: Option<Timestamp>,
+    /// Whether the first unacknowledged segment moved.
+    pub(super) advanced: bool,
+}
+
+impl Delivered {
+    fn add(&mut self, number: u64, segment: Segment) {
+        self.segments += 1;
+        let key = |(number, segment): &(u64, Segment)| (segment.sent, *number);
+        if self.newest.as_ref().is_none_or(|newest| key(newest) < key(&(number, segment))) {
+            self.newest = Some((number, segment));
+        }
+    }
+}
+
+/// The segments of the window.
+#[derive(Debug, Default)]
+pub(super) struct Scoreboard {
+    una: u64,
+    segments: VecDeque<Segment>,
+    sacked: Ranges,
+    /// Lost, and to be sent again; may hold some that have arrived since.
+    lost: BinaryHeap<Reverse<u64>>,
+    sacked_count: u32,
+    lost_count: u32,
+    resent_count: u32,
+    lost_ever: u64,
+}
+
+impl Scoreboard {
+    /// Whether everything that was sent is acknowledged.
+    pub(super) fn is_empty(&self) -> bool {
+        self.segments.is_empty()
+    }
+
+    /// Segments taken for lost since the start, each time.
+    pub(super) fn lost_ever(&self) -> u64 {
+        self.lost_ever
+    }
+
+    /// The first unacknowledged segment.
+    pub(super) fn una(&self) -> u64 {
+        self.una
+    }
+
+    /// The next new one.
+    pub(super) fn next(&self) -> u64 {
+        self.una + self.segments.len() as u64
+    }
+
+    pub(super) fn in_flight(&self) -> u32 {
+        self.segments.len() as u32 - self.sacked_count - self.lost_count + self.resent_count
+    }
+
+    /// Segments known to be there, beyond the first unacknowledged one.
+    pub(super) fn sacked(&self) -> u32 {
+        self.sacked_count
+    }
+
+    /// Lost ones, whether sent again or not.
+    pub(super) fn lost(&self) -> u32 {
+        self.lost_count
+    }
+
+    /// One past the highest segment known to be there.
+    pub(super) fn sacked_end(&self) -> u64 {
+        self.sacked.end()
+    }
+
+    /// Whether a segment of the window is known to be there.
+    pub(super) fn is_sacked(&self, number: u64) -> bool {
+        self.get(number).flags & SACKED != 0
+    }
+
+    pub(super) fn get(&self, number: u64) -> &Segment {
+        &self.segments[(number - self.una) as usize]
+    }
+
+    /// Whether a segment of the window is in flight, never lost.
+    pub(super) fn is_first_flight(&self, number: u64) -> bool {
+        self.get(number).is_first_flight()
+    }
+
+    /// Whether the retransmission of that time is in flight.
+    pub(super) fn is_resent(&self, number: u64, sent: Timestamp) -> bool {
+        number >= self.una && {
+            let segment = self.get(number);
+            segment.flags & RESENT != 0 && segment.sent == sent
+        }
+    }
+
+    /// The next new segment was sent.
+    pub(super) fn sent(&mut self, at: Timestamp, stamp: Stamp) {
+        self.segments.push_back(Segment { sent: at, stamp, flags: 0 });
+    }
+
+    /// The lowest lost segment that was not sent again yet.
+    pub(super) fn next_lost(&mut self) -> Option<u64> {
+        while let Some(&Reverse(number)) = self.lost.peek() {
+            let waits = number >= self.una && {
+                let flags = self.get(number).flags;
+                flags & LOST != 0 && flags & (SACKED | RESENT) == 0
+            };
+            if waits {
+                return Some(number);
+            }
+            self.lost.pop();
+        }
+        None
+    }
+
+    /// A segment was sent again. One that was not lost stays in flight as it is, once.
+    pub(super) fn resent(&mut self, number: u64, at: Timestamp, stamp: Stamp) {
+        let segment = &mut self.segments[(number - self.una) as usize];
+        (segment.sent, segment.stamp) = (at, stamp);
+        segment.flags |= REPEATED;
+        if segment.flags & LOST != 0 && segment.flags & RESENT == 0 {
+            segment.flags |= RESENT;
+            self.resent_count += 1;
+        }
+    }
+
+    /// A segment is taken for lost; a retransmission that was in flight is lost again.
+    pub(super) fn lose(&mut self, number: u64) {
+        let segment = &mut self.segments[(number - self.una) as usize];
+        if segment.flags & RESENT != 0 {
+            segment.flags &= !RESENT;
+            self.resent_count -= 1;
+        } else if segment.flags & LOST == 0 {
+            segment.flags |= LOST;
+            self.lost_count += 1;
+        } else {
+            return;
+        }
+        self.lost_ever += 1;
+        self.lost.push(Reverse(number));
+    }
+
+    /// Everything that is not known to be there is taken for lost.
+    pub(super) fn lose_all(&mut self) {
+        for number in self.una..self.next() {
+            if self.get(number).flags & SACKED == 0 {
+                self.lose(number);
+            }
+        }
+    }
+
+    /// Everything below `number` has arrived.
+    pub(super) fn acknowledge(&mut self, number: u64, delivered: &mut Delivered) {
+        if number <= self.una {
+            return;
+        }
+        delivered.advanced = true;
+        while self.una < number {
+            let segment = self.segments.pop_front().expect("only what was sent is acknowledged");
+            self.leave(segment);
+            if segment.flags & SACKED != 0 {
+                self.sacked_count -= 1;
+            } else {
+                if segment.is_original() && delivered.first_sent.is_none() {
+                    delivered.first_sent = Some(segment.sent);
+                }
+                delivered.add(self.una, segment);
+            }
+            self.una += 1;
+        }
+        if !self.sacked.is_empty() {
+            self.sacked.cut_below(number);
+        }
+    }
+
+    /// A block of segments has arrived.
+    pub(super) fn sack(&mut self, block: Range<u64>, delivered: &mut Delivered) {
+        let block = block.start.max(self.una)..block.end.min(self.next());
+        let mut sacked = std::mem::take(&mut self.sacked);
+        sacked.insert(block, |new| {
+            for number in new {
+                let segment = *self.get(number);
+                self.leave(segment);
+                self.segments[(number - self.una) as usize].flags =
+                    (segment.flags & REPEATED) | SACKED;
+                self.sacked_count += 1;
+                delivered.add(number, segment);
+            }
+        });
+        self.sacked = sacked;
+    }
+
+    /// A segment arrived, so it is neither lost nor in flight.
+    fn leave(&mut self, segment: Segment) {
+        self.lost_count -= u32::from(segment.flags & LOST != 0);
+        self.resent_count -= u32::from(segment.flags & RESENT != 0);
+    }
+}

@@ -1,0 +1,588 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The sending end: what may be sent and when, what acknowledgements and the timer mean.
+//!
+//! ```text
+//!            loss found                       timeout
+//!   Open ───────────────▶ Reducing ──────────────────────▶ Timeout
+//!    ▲    (or ECN echo)      │   ▲                            │
+//!    └───── all acknowledged that was sent before the loss ───┘
+//! ```
+//!
+//! Of a window algorithm the sender brings the window down while reducing ([`Reduction`]); at all other
+//! times, and always where an algorithm sets a rate, the algorithm is asked at every acknowledgement.
+
+use super::{
+    Context, Timer,
+    detection::{Clues, Counter, Detection, Rack},
+    recovery::Reduction,
+    rtt::Rtt,
+    sample::Sampler,
+    scoreboard::{Delivered, Scoreboard},
+};
+use crate::{
+    agenda::What,
+    packet::{Blocks, Kind, Packet, Sacks, flag},
+};
+use congestion::{Ack, Attach, Control, Decision, Event, Params};
+use scenario::{LossDetection, Profile, Tcp};
+use units::{Duration, Timestamp};
+
+/// What a probe of a single segment allows for a delayed acknowledgement (RFC 8985 section 7.2, by
+/// Linux's least timeout), and what Linux adds to any other.
+const PROBE_ACK_DELAY: Duration = Duration::from_millis(200);
+const PROBE_SLACK: Duration = Duration::from_millis(2);
+/// A burst that pacing lets out is a millisecond long at most (Linux's `sk_pacing_shift`).
+const BURSTS_PER_SECOND: u64 = 1024;
+/// And not longer than an offloaded one.
+const MOST_BURST_BYTES: u64 = 65_536;
+
+/// What a connection carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Content {
+    /// Segments that the application has handed over.
+    pub(crate) available: u64,
+    /// Whether that is all.
+    pub(crate) complete: bool,
+    /// Bytes in the last segment, where it is.
+    pub(crate) last: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Open,
+    /// The window comes down, until this segment is acknowledged.
+    Reducing(u64),
+    /// After a timeout, until this segment is acknowledged.
+    Timeout(u64),
+}
+
+/// What the retransmission timer waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wait {
+    Timeout,
+    Probe,
+    /// A segment that is lost unless it arrives in time.
+    Reordering,
+}
+
+/// Counts since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Segments sent, first and again.
+    pub(crate) sent: u64,
+    /// Of those, sent again.
+    pub(crate) retransmits: u64,
+    pub(crate) timeouts: u64,
+    /// Segments acknowledged, also selectively.
+    pub(crate) delivered: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Sender {
+    control: Option<Control>,
+    window_algorithm: bool,
+    pub(super) decision: Decision,
+    mss: u32,
+    board: Scoreboard,
+    detection: Detection,
+    sampler: Sampler,
+    pub(super) rtt: Rtt,
+    phase: Phase,
+    reduction: Option<Reduction>,
+    pub(super) content: Content,
+    /// The first segment that the receiver has no room for.
+    allowed: u64,
+    /// Segments that the send buffer holds.
+    buffer: u64,
+    pub(super) counts: Counts,
+
+    pub(super) timer: Timer,
+    wait: Wait,
+    /// What was the next new segment when a probe was sent; none where none is under way.
+    probe: Option<Probe>,
+
+    pub(super) pacing: Timer,
+    /// From when on the next burst may go.
+    paced: Timestamp,
+    burst_left: u32,
+    last_sent: Timestamp,
+
+    /// Whether the window was the limit when most of it was used in the last round trip, and how much
+    /// was used: RFC 7661's concern, Linux's `tcp_cwnd_validate`.
+    limited: bool,
+    most_out: u64,
+    round_end: u64,
+    /// The next new segment tells that the window was reduced.
+    tell_reduced: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Probe {
+    next: u64,
+    /// The probe was a segment sent before.
+    again: bool,
+}
+
+impl Sender {
+    pub(super) fn new(tcp: &Tcp, mss: u32, buffer: u64, allowed: u64, content: Content) -> Self {
+        Self {
+            control: None,
+            window_algorithm: true,
+            decision: Decision {
+                cwnd: tcp.initial_window,
+                ssthresh: tcp.initial_ssthresh.unwrap_or(Decision::INFINITE_SSTHRESH),
+                ..Decision::default()
+            },
+            mss,
+            board: Scoreboard::default(),
+            detection: match tcp.loss_detection {
+                LossDetection::Rack => Detection::Time(Rack::default()),
+                LossDetection::Dupack => Detection::Count(Counter::default()),
+            },
+            sampler: Sampler::default(),
+            rtt: Rtt::new(),
+            phase: Phase::Open,
+            reduction: None,
+            content,
+            allowed,
+            buffer,
+            counts: Counts::default(),
+            timer: Timer::OFF,
+            wait: Wait::Timeout,
+            probe: None,
+            pacing: Timer::OFF,
+            paced: Timestamp::ZERO,
+            burst_left: 0,
+            last_sent: Timestamp::ZERO,
+            limited: false,
+            most_out: 0,
+            round_end: 0,
+            tell_reduced: false,
+        }
+    }
+
+    /// The connection is open; the handshake took so long, where there was one.
+    pub(super) fn establish(&mut self, now: Timestamp, params: &Params, rtt: Option<Duration>) {
+        if let Some(rtt) = rtt {
+            self.rtt.sample(rtt);
+            self.rtt.sample_min(now, rtt);
+        }
+        self.window_algorithm = params.algorithm().attach == Attach::Window;
+        let ack = Ack { rtt_us: rtt.map_or(0, micros_of), ..self.event(now) };
+        self.control = Some(Control::new(params, &ack, &mut self.decision));
+        self.paced = now;
+    }
+
+    pub(super) fn is_established(&self) -> bool {
+        self.control.is_some()
+    }
+
+    /// The first segment that is not acknowledged.
+    pub(super) fn una(&self) -> u64 {
+        self.board.una()
+    }
+
+    /// The next new segment.
+    pub(super) fn next(&self) -> u64 {
+        self.board.next()
+    }
+
+    /// Whether all of it was delivered.
+    pub(super) fn is_done(&self) -> bool {
+        self.content.complete && self.board.una() == self.content.available
+    }
+
+    /// An acknowledgement has arrived.
+    pub(super) fn acknowledged(&mut self, cx: &mut Context<'_>, heard: &Heard<'_>) {
+        let now = cx.now;
+        let prior_in_flight = self.board.in_flight();
+        let mut delivered = Delivered::default();
+        self.board.acknowledge(heard.next, &mut delivered);
+        for block in heard.blocks.into_iter().flatten().filter(|block| !block.is_empty()) {
+            self.board.sack(block.clone(), &mut delivered);
+        }
+        self.allowed = self.allowed.max(heard.next + u64::from(heard.window));
+        self.counts.delivered += u64::from(delivered.segments);
+        let rtt = self.measure(now, &delivered, cx.tcp.profile);
+        let rate = self.sampler.sample(now, &delivered, self.mss);
+        let lost = self.board.lost_ever();
+        let clues = self.clues(now);
+        let reordering = self.detection.detect(&mut self.board, &delivered, clues);
+        let event = self.event(now);
+        let ack = Ack {
+            delivery_rate: rate.bytes_per_second,
+            acked: delivered.segments,
+            lost: (self.board.lost_ever() - lost) as u32,
+            rtt_us: rtt.map_or(0, micros_of),
+            prior_in_flight,
+            prior_delivered: rate.prior_delivered,
+            flags: event.flags | if rate.app_limited { Ack::APP_LIMITED } else { 0 },
+            ..event
+        };
+        self.react(cx.tcp, ack, delivered.advanced, heard.echo);
+        self.end_probe(cx, heard.duplicate);
+        if let Some(wait) = reordering {
+            self.wait(cx, Wait::Reordering, now + wait);
+        } else if delivered.segments > 0 || self.wait == Wait::Reordering {
+            self.restart_timer(cx);
+        }
+    }
+
+    /// RTT samples: the first segment's for the timeout, so that it allows for delayed
+    /// acknowledgements; the last one's for the algorithm. Timestamps (RFC 7323) tell a retransmission's
+    /// acknowledgement from the original's; ns-2 leaves both out (Karn).
+    fn measure(
+        &mut self,
+        now: Timestamp,
+        delivered: &Delivered,
+        profile: Profile,
+    ) -> Option<Duration> {
+        let (_, newest) = delivered.newest?;
+        let rtt = now.since(newest.sent);
+        if newest.is_original() {
+            self.rtt.sample_min(now, rtt);
+        } else if profile == Profile::Ns2 || self.rtt.min().is_some_and(|min| rtt < min) {
+            return None;
+        }
+        let first = delivered.first_sent.filter(|_| newest.is_original());
+        self.rtt.sample(first.map_or(rtt, |sent| now.since(sent)));
+        Some(rtt)
+    }
+
+    fn clues(&self, now: Timestamp) -> Clues {
+        Clues {
+            now,
+            min_rtt: self.rtt.min(),
+            smoothed_rtt: self.rtt.smoothed(),
+            in_recovery: self.phase != Phase::Open,
+        }
+    }
+
+    /// What the sender and its algorithm make of an acknowledgement, or of time that has passed.
+    /// `advanced`: the first unacknowledged segment moved. `echo`: the receiver tells of a mark.
+    fn react(&mut self, tcp: &Tcp, mut ack: Ack, advanced: bool, echo: bool) {
+        let control = self.control.as_mut().expect("what is acknowledged was sent when it was open");
+        if ack.rtt_us > 0 {
+            control.rtt(&ack, &mut self.decision);
+        }
+        if let Phase::Reducing(end) | Phase::Timeout(end) = self.phase
+            && self.board.una() >= end
+        {
+            if self.reduction.take().is_some() {
+                self.decision.cwnd = self.decision.ssthresh;
+            }
+            self.phase = Phase::Open;
+            ack.flags &= !Ack::RECOVERY;
+            control.event(&ack, &mut self.decision, Event::Recovered);
+        }
+        if self.phase == Phase::Open && (self.board.lost() > 0 || echo) {
+            self.tell_reduced |= echo;
+            self.phase = Phase::Reducing(self.board.next());
+            ack.flags |= Ack::RECOVERY;
+            control.loss(&ack, &mut self.decision);
+            self.reduction = self.window_algorithm.then(|| {
+                Reduction::begin(tcp.recovery, ack.prior_in_flight, &mut self.decision)
+            });
+        }
+        match &mut self.reduction {
+            Some(reduction) => {
+                reduction.acknowledged(&ack, advanced && ack.lost == 0, &mut self.decision);
+            }
+            None if ack.acked > 0 || ack.lost > 0 => control.ack(&ack, &mut self.decision),
+            None => {}
+        }
+        self.decision.cwnd = self.decision.cwnd.max(1);
+        if tcp.pacing && self.window_algorithm {
+            self.decision.pacing_rate = self.own_pacing_rate();
+        }
+    }
+
+    /// Linux's rate of a sender that is told to pace: the window in a round trip, times 2 in slow start
+    /// and 1.2 after.
+    fn own_pacing_rate(&self) -> u64 {
+        let Some(rtt) = self.rtt.smoothed() else { return 0 };
+        let window = u64::from(self.decision.cwnd) * u64::from(self.mss);
+        let rate = u128::from(window) * 1_000_000_000 / u128::from(rtt.as_nanos().max(1));
+        let percent = if self.decision.cwnd < self.decision.ssthresh / 2 { 200 } else { 120 };
+        u64::try_from(rate * percent / 100).unwrap_or(u64::MAX)
+    }
+
+    /// The retransmission timer's time has come.
+    pub(super) fn time_has_come(&mut self, cx: &mut Context<'_>) {
+        if self.board.is_empty() {
+            return;
+        }
+        match self.wait {
+            Wait::Timeout => self.time_out(cx),
+            Wait::Probe => self.send_probe(cx),
+            Wait::Reordering => {
+                let lost = self.board.lost_ever();
+                let clues = self.clues(cx.now);
+                let again =
+                    self.detection.detect(&mut self.board, &Delivered::default(), clues);
+                let lost = (self.board.lost_ever() - lost) as u32;
+                let ack = Ack { lost, ..self.event(cx.now) };
+                self.react(cx.tcp, ack, false, false);
+                match again {
+                    Some(wait) => self.wait(cx, Wait::Reordering, cx.now + wait),
+                    None => self.restart_timer(cx),
+                }
+            }
+        }
+        self.send(cx);
+    }
+
+    /// RFC 6298 section 5: everything may be lost, and the window is one segment.
+    fn time_out(&mut self, cx: &mut Context<'_>) {
+        let prior_in_flight = self.board.in_flight();
+        let lost = self.board.lost_ever();
+        self.board.lose_all();
+        self.detection.all_lost(&self.board);
+        let lost = (self.board.lost_ever() - lost) as u32;
+        let ack = Ack { lost, prior_in_flight, ..self.event(cx.now) };
+        let control = self.control.as_mut().expect("it has sent");
+        if self.phase == Phase::Open {
+            control.loss(&ack, &mut self.decision);
+        }
+        (self.phase, self.reduction) = (Phase::Timeout(self.board.next()), None);
+        control.event(&ack, &mut self.decision, Event::Timeout);
+        self.decision.cwnd = 1;
+        self.probe = None;
+        self.counts.timeouts += 1;
+        self.rtt.back_off();
+        self.restart_timer(cx);
+    }
+
+    /// RFC 8985 section 7.3: a new segment if there may be one, else the last one again.
+    fn send_probe(&mut self, cx: &mut Context<'_>) {
+        let again = !self.has_new();
+        if again {
+            let mut last = self.board.next() - 1;
+            while last > self.board.una() && self.board.is_sacked(last) {
+                last -= 1;
+            }
+            self.transmit(cx, last);
+        } else {
+            self.transmit(cx, self.board.next());
+        }
+        self.probe = Some(Probe { next: self.board.next(), again });
+        self.restart_timer(cx);
+    }
+
+    /// RFC 8985 section 7.4: a probe that repaired a loss hid it from detection, but it was one.
+    fn end_probe(&mut self, cx: &mut Context<'_>, duplicate: bool) {
+        let Some(probe) = self.probe.filter(|probe| self.board.una() >= probe.next) else { return };
+        self.probe = None;
+        let hid_a_loss = probe.again && !duplicate;
+        if hid_a_loss && self.phase == Phase::Open {
+            let ack = Ack { lost: 1, ..self.event(cx.now) };
+            let control = self.control.as_mut().expect("it has sent");
+            control.loss(&ack, &mut self.decision);
+            if self.window_algorithm {
+                self.decision.cwnd = self.decision.cwnd.min(self.decision.ssthresh);
+            }
+        }
+    }
+
+    /// Starts the timer again for what is in flight: a probe where that may help, else the timeout.
+    fn restart_timer(&mut self, cx: &mut Context<'_>) {
+        if self.board.is_empty() {
+            self.timer.clear();
+            self.wait = Wait::Timeout;
+            return;
+        }
+        let timeout = self.rtt.timeout(cx.tcp);
+        let may_probe = cx.tcp.tail_probe
+            && self.phase == Phase::Open
+            && self.probe.is_none()
+            && self.board.sacked() == 0;
+        let probe = self.rtt.smoothed().filter(|_| may_probe).map(|smoothed| {
+            let alone = self.board.in_flight() == 1;
+            smoothed.saturating_mul(2) + if alone { PROBE_ACK_DELAY } else { PROBE_SLACK }
+        });
+        match probe.filter(|probe| *probe < timeout) {
+            Some(probe) => self.wait(cx, Wait::Probe, cx.now + probe),
+            None => self.wait(cx, Wait::Timeout, cx.now + timeout),
+        }
+    }
+
+    fn wait(&mut self, cx: &mut Context<'_>, wait: Wait, due: Timestamp) {
+        self.wait = wait;
+        let id = cx.line.id(What::Retransmission);
+        self.timer.set(due, |at| cx.agenda.plan(at, id));
+    }
+
+    /// Whether a new segment may be sent as far as content, receiver and buffer go.
+    fn has_new(&self) -> bool {
+        let next = self.board.next();
+        next < self.content.available
+            && next < self.allowed
+            && next - self.board.una() < self.buffer
+    }
+
+    /// Sends what may be sent now.
+    pub(super) fn send(&mut self, cx: &mut Context<'_>) {
+        if !self.is_established() {
+            return;
+        }
+        let limited = loop {
+            let lost = self.board.next_lost();
+            if lost.is_none() && !self.has_new() {
+                if self.board.in_flight() < self.decision.cwnd {
+                    self.sampler.app_limited(self.board.in_flight());
+                }
+                break false;
+            }
+            if self.board.in_flight() >= self.decision.cwnd {
+                break true;
+            }
+            if !self.may_pace(cx) {
+                break false;
+            }
+            self.restart_after_idle(cx);
+            self.transmit(cx, lost.unwrap_or(self.board.next()));
+        };
+        self.burst_left = 0;
+        self.note_use(limited);
+        if self.wait == Wait::Probe || !self.timer.is_set() {
+            self.restart_timer(cx);
+        }
+    }
+
+    /// How much of the window was used, for `CWND_LIMITED`.
+    fn note_use(&mut self, limited: bool) {
+        let out = self.board.next() - self.board.una();
+        if self.board.una() >= self.round_end
+            || limited
+            || (!self.limited && out > self.most_out)
+        {
+            (self.limited, self.most_out, self.round_end) = (limited, out, self.board.next());
+        }
+    }
+
+    /// Whether the pace allows another segment now; sets the timer where not.
+    fn may_pace(&mut self, cx: &mut Context<'_>) -> bool {
+        let rate = self.decision.pacing_rate;
+        if rate == 0 {
+            return true;
+        }
+        if self.burst_left == 0 {
+            if cx.now < self.paced {
+                let id = cx.line.id(What::Pacing);
+                self.pacing.set(self.paced, |at| cx.agenda.plan(at, id));
+                return false;
+            }
+            let mss = u64::from(self.mss);
+            let most = (MOST_BURST_BYTES / mss).max(1);
+            self.burst_left = (rate / BURSTS_PER_SECOND / mss).min(most).max(2) as u32;
+        }
+        self.burst_left -= 1;
+        let bytes = u128::from(self.mss + cx.line.header) * 1_000_000_000;
+        let gap = u64::try_from(bytes / u128::from(rate)).unwrap_or(u64::MAX);
+        self.paced = self.paced.max(cx.now) + Duration::from_nanos(gap);
+        true
+    }
+
+    /// After an idle time of a timeout and more the window says nothing about the path: it is halved
+    /// for each (RFC 2861, Linux's `tcp_slow_start_after_idle`), down to the initial one.
+    fn restart_after_idle(&mut self, cx: &mut Context<'_>) {
+        if !self.board.is_empty() || self.counts.sent == 0 || cx.tcp.profile != Profile::Linux {
+            return;
+        }
+        let timeout = self.rtt.timeout(cx.tcp);
+        let mut idle = cx.now.since(self.last_sent);
+        if idle <= timeout {
+            return;
+        }
+        let ack = self.event(cx.now);
+        let control = self.control.as_mut().expect("it has sent");
+        control.event(&ack, &mut self.decision, Event::Restart);
+        if !self.window_algorithm {
+            return;
+        }
+        let decision = &mut self.decision;
+        let least = cx.tcp.initial_window.min(decision.cwnd);
+        decision.ssthresh = decision.ssthresh.max(decision.cwnd / 4 * 3);
+        while idle > timeout && decision.cwnd > least {
+            idle = idle.saturating_sub(timeout);
+            decision.cwnd = (decision.cwnd / 2).max(least);
+        }
+    }
+
+    fn transmit(&mut self, cx: &mut Context<'_>, number: u64) {
+        let in_flight = if self.board.is_empty() { 0 } else { 1 };
+        let stamp = self.sampler.stamp(cx.now, in_flight);
+        let is_new = number == self.board.next();
+        if is_new {
+            self.board.sent(cx.now, stamp);
+        } else {
+            self.board.resent(number, cx.now, stamp);
+            self.detection.resent(number, cx.now);
+            self.counts.retransmits += 1;
+        }
+        if let Some(reduction) = &mut self.reduction {
+            reduction.sent();
+        }
+        self.counts.sent += 1;
+        self.last_sent = cx.now;
+        let is_last = self.content.complete && number + 1 == self.content.available;
+        let payload = if is_last { self.content.last } else { self.mss };
+        let mut flags = if cx.tcp.ecn && is_new { flag::CAPABLE } else { 0 };
+        if is_new && std::mem::take(&mut self.tell_reduced) {
+            flags |= flag::REDUCED;
+        }
+        let packet = Packet {
+            number,
+            owner: cx.line.owner,
+            window: 0,
+            sacks: Sacks::NONE,
+            length: (payload + cx.line.header) as u16,
+            path: cx.line.forward,
+            hop: 0,
+            kind: Kind::Data,
+            flags,
+        };
+        cx.network.send(cx.agenda, cx.now, packet);
+    }
+
+    /// What every event says.
+    fn event(&self, now: Timestamp) -> Ack {
+        let decision = &self.decision;
+        let in_slow_start = decision.cwnd < decision.ssthresh;
+        let limited =
+            self.limited || in_slow_start && u64::from(decision.cwnd) < 2 * self.most_out;
+        let flags = [
+            (limited, Ack::CWND_LIMITED),
+            (self.phase != Phase::Open, Ack::RECOVERY),
+            (decision.pacing_rate != 0, Ack::PACED),
+        ];
+        Ack {
+            now_us: now.as_nanos() / 1000,
+            min_rtt_us: self.rtt.min().map_or(0, micros_of),
+            in_flight: self.board.in_flight(),
+            delivered: self.sampler.delivered,
+            prior_delivered: self.sampler.delivered,
+            mss: self.mss,
+            flags: flags.iter().filter(|(is, _)| *is).fold(0, |all, (_, flag)| all | flag),
+            ..Ack::default()
+        }
+    }
+}
+
+/// What an acknowledgement says.
+#[derive(Debug)]
+pub(super) struct Heard<'a> {
+    /// The next segment that is expected.
+    pub(super) next: u64,
+    /// Segments from there on that the receiver has room for.
+    pub(super) window: u32,
+    pub(super) blocks: Option<&'a Blocks>,
+    /// A marked segment has arrived.
+    pub(super) echo: bool,
+    /// It is for a segment that was there already.
+    pub(super) duplicate: bool,
+}
+
+fn micros_of(d: Duration) -> u32 {
+    u32::try_from(d.as_nanos() / 1000).unwrap_or(u32::MAX).max(1)
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Traffic beside the flows: constant-rate datagrams, on-off connections, arriving files.
+
+use crate::{
+    agenda::{Id, What},
+    flows::{NOTHING, WITHOUT_END, content},
+    packet::{Kind, Packet, Sacks},
+    plan::Hop,
+    random::{Random, Sizes},
+    slots::User,
+    tcp::{Content, News},
+    world::World,
+};
+use scenario::{Burst, Source, Traffic};
+use units::{Bytes, Duration, Timestamp};
+
+/// A source at work.
+#[derive(Debug)]
+pub(crate) struct TrafficState {
+    hop: Hop,
+    source: Source,
+    sizes: Option<Sizes>,
+    random: Random,
+    state: State,
+    start: Timestamp,
+    /// Connections that were opened.
+    pub(crate) opened: u64,
+    /// Files that were delivered.
+    pub(crate) completed: u64,
+    /// Content bytes delivered over connections that are over, and datagrams.
+    pub(crate) delivered: Bytes,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Not begun, or files that come as they come.
+    Files,
+    /// Datagrams sent so far, by that number.
+    Cbr { owner: u32, sent: u64 },
+    /// The connection, and whether it is on.
+    OnOff { connection: u32, on: bool },
+}
+
+impl TrafficState {
+    pub(crate) fn new(traffic: &Traffic, hop: Hop, seed: u64) -> Self {
+        let sizes = match traffic.source {
+            Source::Files { size, .. } => Some(Sizes::new(size)),
+            Source::Cbr { .. } | Source::OnOff { .. } => None,
+        };
+        Self {
+            hop,
+            source: traffic.source,
+            sizes,
+            random: Random::new(seed, &traffic.name),
+            state: State::Files,
+            start: Timestamp::ZERO + traffic.start,
+            opened: 0,
+            completed: 0,
+            delivered: Bytes::ZERO,
+        }
+    }
+}
+
+/// A source with the number that its connections' users give.
+pub(crate) struct TrafficOf<'a> {
+    pub(crate) number: u32,
+    pub(crate) state: &'a mut TrafficState,
+}
+
+impl TrafficOf<'_> {
+    /// Its time on the agenda has come: the next time, if there is one.
+    pub(crate) fn act(&mut self, world: &mut World) -> Option<Timestamp> {
+        match self.state.source {
+            Source::Cbr { rate, packet } => {
+                self.datagram(world, packet);
+                let State::Cbr { sent, .. } = self.state.state else { return None };
+                // From the start on, so that no rounding adds up.
+                let bits = u128::from(sent) * u128::from(packet) * 8_000_000_000;
+                let nanos = bits / u128::from(rate.bps());
+                let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);
+                Some(self.state.start + Duration::from_nanos(nanos))
+            }
+            Source::OnOff { on, off } => self.turn(world, on, off),
+            Source::Files { per_second, .. } => {
+                let mean = Duration::from_nanos((1e9 / per_second) as u64);
+                let next = world.now + self.state.random.time(mean);
+                self.file(world);
+                Some(next)
+            }
+        }
+    }
+
+    fn user(&self) -> User {
+        User::Traffic(self.number)
+    }
+
+    fn datagram(&mut self, world: &mut World, length: u32) {
+        if matches!(self.state.state, State::Files) {
+            let (owner, _) = world.line(self.user(), &self.state.hop);
+            self.state.state = State::Cbr { owner, sent: 0 };
+        }
+        let State::Cbr { owner, sent } = &mut self.state.state else { return };
+        let packet = Packet {
+            number: *sent,
+            owner: *owner,
+            window: 0,
+            sacks: Sacks::NONE,
+            length: length as u16,
+            path: self.state.hop.forward,
+            hop: 0,
+            kind: Kind::Datagram,
+            flags: 0,
+        };
+        *sent += 1;
+        world.network.send(&mut world.agenda, world.now, packet);
+    }
+
+    /// A datagram has arrived.
+    pub(crate) fn datagram_arrived(&mut self, length: Bytes) {
+        self.state.delivered = self.state.delivered + length;
+    }
+
+    fn file(&mut self, world: &mut World) {
+        self.state.opened += 1;
+        let (connection, news) = world.open(self.user(), &self.state.hop);
+        self.news(world, connection, news);
+    }
+
+    /// An on-off source's next turn.
+    fn turn(&mut self, world: &mut World, on: Burst, off: Duration) -> Option<Timestamp> {
+        let State::OnOff { connection, on: is_on } = &mut self.state.state else {
+            self.state.opened += 1;
+            let (connection, news) = world.open(self.user(), &self.state.hop);
+            self.state.state = State::OnOff { connection, on: false };
+            if news == News::Requested {
+                return self.turn(world, on, off);
+            }
+            return None; // goes on when the data is asked for
+        };
+        let connection = *connection;
+        *is_on = !*is_on;
+        let begins = *is_on;
+        let random = &mut self.state.random;
+        let una = world.slots.get(connection).map_or(0, |c| c.una());
+        match (begins, on) {
+            (true, Burst::Time(mean)) => {
+                let end = world.now + random.time(mean);
+                world.with(connection, |c, cx| c.offer(cx, WITHOUT_END));
+                Some(end)
+            }
+            (true, Burst::Bytes(mean)) => {
+                let segments = random.size(mean).get().div_ceil(self.state.hop.mss.into());
+                let more = Content { available: una + segments, ..NOTHING };
+                world.with(connection, |c, cx| c.offer(cx, more));
+                None // until all of it is acknowledged
+            }
+            (false, _) => {
+                let next = world.now + random.time(off);
+                let sent = world.slots.get(connection).map_or(0, |c| c.sent());
+                let stop = Content { available: sent, ..NOTHING };
+                world.with(connection, |c, cx| c.offer(cx, stop));
+                Some(next)
+            }
+        }
+    }
+
+    /// News of one of its connections.
+    pub(crate) fn news(&mut self, world: &mut World, connection: u32, news: News) {
+        match (news, self.state.source) {
+            (News::Requested, Source::Files { .. }) => {
+                let sizes = self.state.sizes.expect("a source of files has sizes");
+                let size = self.state.random.file(&sizes);
+                let all = content(size.get(), self.state.hop.mss);
+                world.with(connection, |c, cx| c.offer(cx, all));
+            }
+            (News::Requested, Source::OnOff { .. }) => self.plan(world, world.now),
+            (News::Acknowledged, Source::Files { .. }) => self.close_if_done(world, connection),
+            (News::Acknowledged, Source::OnOff { on: Burst::Bytes(_), .. }) => {
+                let is_over = world.slots.get(connection).is_some_and(|c| {
+                    c.una() == c.content().available
+                });
+                if is_over && matches!(self.state.state, State::OnOff { on: true, .. }) {
+                    self.plan(world, world.now);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn close_if_done(&mut self, world: &mut World, connection: u32) {
+        let Some(done) = world.slots.get(connection).filter(|c| c.is_done()) else { return };
+        let content = done.content();
+        let full = content.available.saturating_sub(1) * u64::from(self.state.hop.mss);
+        let bytes = Bytes::new(full + u64::from(content.last));
+        self.state.delivered = self.state.delivered + bytes;
+        self.state.completed += 1;
+        world.slots.close(connection);
+    }
+
+    /// Puts its next act on the agenda.
+    pub(crate) fn plan(&self, world: &mut World, at: Timestamp) {
+        world.agenda.plan(at, Id::new(What::Traffic, self.number, 0));
+    }
+}
