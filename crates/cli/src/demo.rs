@@ -3,8 +3,10 @@
 
 use crate::{
     failure::Failure,
-    results::{self, Cell, RunResult},
+    results::{self, RunResult},
+    table::{self, Cell},
 };
+use lab::Method;
 use scenario::Scenario;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -74,8 +76,9 @@ pub fn run(args: &DemoArgs) -> Result<(), Failure> {
     change("flow.transfer.client", args.client.clone());
     let scenario = Scenario::parse(SCENARIO, "demo", &set).map_err(Failure::usage)?;
     let out = args.out.clone().unwrap_or_else(default_out);
-    let runs = results::run_all(&scenario.runs, &out)?;
-    let medians = results::cells(&runs, scenario.baseline.as_deref());
+    let records = results::run_all(&scenario.runs, &out, Method::Emu, 1)?;
+    let runs = RunResult::of_all(&records);
+    let medians = table::cells(&runs, scenario.baseline.as_deref());
     let report = results::write_report(&out)?;
     if args.json {
         let rate = scenario.runs[0].links[0].forward.rate;
@@ -87,7 +90,7 @@ pub fn run(args: &DemoArgs) -> Result<(), Failure> {
             report: &report,
         });
     } else {
-        results::print_cells(&medians);
+        table::print_cells(&medians);
         println!("\nwhy: open {}", report.display());
     }
     results::verdict(&runs, &medians)

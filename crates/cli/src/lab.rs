@@ -4,11 +4,13 @@
 use crate::{
     failure::Failure,
     results::{self, RunResult},
+    table,
 };
 use scenario::Scenario;
 use serde::Serialize;
 use std::{
     io::Write,
+    num::NonZeroUsize,
     path::{Path, PathBuf},
 };
 
@@ -16,31 +18,19 @@ use std::{
 pub enum Command {
     /// Run a scenario and write a record of each run. What is on record already is not run again.
     Run {
-        /// The scenario file.
-        file: PathBuf,
+        #[command(flatten)]
+        args: RunArgs,
         /// How to run it.
         #[arg(long, value_enum, default_value = "emu")]
         method: Method,
-        /// Run this way only; may be given more than once.
-        #[arg(long)]
-        way: Vec<String>,
-        /// Change a key of the scenario, as in `--set vars.rtt=20ms`.
-        #[arg(long, value_name = "KEY=VALUE")]
-        set: Vec<String>,
-        /// Run everything so many times.
-        #[arg(long, value_name = "N")]
-        repeat: Option<u32>,
-        /// Folder for the records [default: out/ and the scenario's file name].
-        #[arg(long, value_name = "DIR")]
-        out: Option<PathBuf>,
-        /// Print one JSON document.
-        #[arg(long)]
-        json: bool,
     },
     /// Check a scenario file and say what it would run.
     Check {
         /// The scenario file.
         file: PathBuf,
+        /// Check also that this method can do what it asks for.
+        #[arg(long, value_enum)]
+        method: Option<Method>,
         /// Change a key of the scenario.
         #[arg(long, value_name = "KEY=VALUE")]
         set: Vec<String>,
@@ -50,10 +40,47 @@ pub enum Command {
     },
 }
 
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+#[derive(clap::Args)]
+pub struct RunArgs {
+    /// The scenario file.
+    file: PathBuf,
+    /// Run this way only; may be given more than once.
+    #[arg(long)]
+    way: Vec<String>,
+    /// Change a key of the scenario, as in `--set vars.rtt=20ms`.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Run everything so many times.
+    #[arg(long, value_name = "N")]
+    repeat: Option<u32>,
+    /// Simulate so many runs at the same time [default: as many as there are processors]. Emulated
+    /// runs take real time and go one by one.
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+    /// Folder for the records [default: out/ and the scenario's file name]. Simulated ones go into
+    /// `sim` in it.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Method {
-    /// Real kernel TCP and real programs over an emulated network on this machine.
+    /// Real kernel TCP and real programs over an emulated network on this machine, in real time.
     Emu,
+    /// TCP endpoints and links in virtual time.
+    Sim,
+}
+
+impl From<Method> for ::lab::Method {
+    fn from(method: Method) -> Self {
+        match method {
+            Method::Emu => Self::Emu,
+            Method::Sim => Self::Sim,
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -61,39 +88,74 @@ struct Document<'a> {
     title: &'a str,
     out: &'a Path,
     runs: &'a [RunResult],
-    medians: &'a [results::Cell],
+    medians: &'a [table::Cell],
+    totals: &'a [table::Total],
 }
 
 pub fn run(command: Command) -> Result<(), Failure> {
     match command {
-        Command::Run { file, method: Method::Emu, way, mut set, repeat, out, json } => {
-            set.extend(repeat.map(|n| format!("repeat={n}")));
-            let mut scenario = scenario::load(&file, &set).map_err(Failure::usage)?;
-            keep_ways(&mut scenario, &way)?;
-            let out = out.unwrap_or_else(|| default_out(&file));
-            let runs = results::run_all(&scenario.runs, &out)?;
-            let medians = results::cells(&runs, scenario.baseline.as_deref());
-            if json {
-                let title = &scenario.title;
-                results::print_json(&Document { title, out: &out, runs: &runs, medians: &medians });
-            } else {
-                results::print_cells(&medians);
-                eprintln!("records in {}; a page of them: longhaul report {0}", out.display());
-            }
-            results::verdict(&runs, &medians)
-        }
-        Command::Check { file, set, json } => {
+        Command::Run { args, method } => run_scenario(args, method),
+        Command::Check { file, method, set, json } => {
             let scenario = scenario::load(&file, &set).map_err(Failure::usage)?;
-            if json {
-                results::print_json(&scenario.runs);
-                return Ok(());
-            }
-            let runs = scenario.runs.iter().map(|run| format!("  {}\n", run.id));
-            let text = format!("{}: {} runs\n", scenario.title, scenario.runs.len());
-            let _ = std::io::stdout().write_all((text + &runs.collect::<String>()).as_bytes());
-            Ok(())
+            check(&scenario, method, json)
         }
     }
+}
+
+/// `longhaul lab run`, and `longhaul sim`.
+pub fn run_scenario(args: RunArgs, method: Method) -> Result<(), Failure> {
+    let RunArgs { file, way, mut set, repeat, jobs, out, json } = args;
+    let jobs = jobs_of(method, jobs)?;
+    set.extend(repeat.map(|n| format!("repeat={n}")));
+    let mut scenario = scenario::load(&file, &set).map_err(Failure::usage)?;
+    keep_ways(&mut scenario, &way)?;
+    let out = out.unwrap_or_else(|| default_out(&file));
+    let records = results::run_all(&scenario.runs, &out, method.into(), jobs)?;
+    let runs = RunResult::of_all(&records);
+    let medians = table::cells(&runs, scenario.baseline.as_deref());
+    let totals = table::totals(&records, scenario.baseline.as_deref());
+    if json {
+        let title = &scenario.title;
+        let (runs, medians, totals) = (&runs, &medians, &totals);
+        results::print_json(&Document { title, out: &out, runs, medians, totals });
+    } else {
+        if records.iter().any(|record| record.summary.flows.len() > results::MANY) {
+            table::print_totals(&totals);
+        } else {
+            table::print_cells(&medians);
+        }
+        eprintln!("records in {}; a page of them: longhaul report {0}", out.display());
+    }
+    results::verdict(&runs, &medians)
+}
+
+fn jobs_of(method: Method, asked: Option<NonZeroUsize>) -> Result<usize, Failure> {
+    match (method, asked.map(NonZeroUsize::get)) {
+        (Method::Sim, Some(jobs)) => Ok(jobs),
+        (Method::Sim, None) => {
+            Ok(std::thread::available_parallelism().map_or(1, NonZeroUsize::get))
+        }
+        (Method::Emu, None | Some(1)) => Ok(1),
+        (Method::Emu, Some(jobs)) => Err(Failure::Usage(format!(
+            "--jobs {jobs}: emulated runs take real time and would slow each other down; they go one \
+             by one"
+        ))),
+    }
+}
+
+fn check(scenario: &Scenario, method: Option<Method>, json: bool) -> Result<(), Failure> {
+    if let Some(method) = method {
+        let prepared = scenario.runs.iter().map(|run| ::lab::Method::from(method).prepare(run));
+        prepared.collect::<Result<Vec<_>, _>>()?;
+    }
+    if json {
+        results::print_json(&scenario.runs);
+        return Ok(());
+    }
+    let runs = scenario.runs.iter().map(|run| format!("  {}\n", run.id));
+    let text = format!("{}: {} runs\n", scenario.title, scenario.runs.len());
+    let _ = std::io::stdout().write_all((text + &runs.collect::<String>()).as_bytes());
+    Ok(())
 }
 
 fn keep_ways(scenario: &mut Scenario, wanted: &[String]) -> Result<(), Failure> {

@@ -8,10 +8,13 @@ mod cc;
 mod demo;
 mod depot;
 mod failure;
+mod figure;
 mod lab;
 mod origin;
+mod progress;
 mod report;
 mod results;
+mod table;
 mod wan;
 
 use clap::{Parser, Subcommand};
@@ -34,11 +37,14 @@ enum Command {
     Cc(cc::Command),
     Demo(demo::DemoArgs),
     Depot(depot::DepotArgs),
+    Figure(figure::FigureArgs),
     Origin(origin::OriginArgs),
     /// Run scenarios and archive what was measured.
     #[command(subcommand)]
     Lab(lab::Command),
     Report(report::ReportArgs),
+    /// Simulate a scenario in virtual time: short for `lab run --method sim`.
+    Sim(lab::RunArgs),
     /// An emulated wide-area network on this machine.
     #[command(subcommand)]
     Wan(wan::Command),
@@ -56,8 +62,10 @@ fn main() -> ExitCode {
             log_to_stderr();
             origin::run(args)
         }
+        Command::Figure(args) => figure::run(&args),
         Command::Lab(command) => lab::run(command),
         Command::Report(args) => report::run(&args),
+        Command::Sim(args) => lab::run_scenario(args, lab::Method::Sim),
         Command::Wan(command) => wan::run(command),
     };
     match result {

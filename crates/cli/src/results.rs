@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Runs and their results as `lab run` and `demo` print them.
+//! Runs and their results as `lab run`, `sim` and `demo` tell them.
 
-use crate::failure::Failure;
-use ::lab::{Event, LabError, Options};
-use record::{Record, Standing, stats};
+use crate::{failure::Failure, progress::Watcher, table::Cell};
+use ::lab::{LabError, Method, Options, Recorded};
+use record::Standing;
 use serde::Serialize;
 use std::{
     io::Write,
     path::{Path, PathBuf},
 };
 
+/// Of a run with more flows than this, people are shown what they did together.
+pub const MANY: usize = 8;
+
 /// One flow of one run.
 #[derive(Debug, Serialize)]
 pub struct RunResult {
     /// The run's name, which is also its folder's.
     pub id: String,
+    /// How it was run.
+    pub method: String,
     /// The way, in a scenario with ways.
     pub way: Option<String>,
     /// The point of the sweep.
@@ -23,7 +28,7 @@ pub struct RunResult {
     pub repeat: u32,
     /// The flow.
     pub flow: String,
-    /// The program that downloaded.
+    /// The program that downloaded; null where none did.
     pub client: Option<String>,
     /// Bytes that arrived.
     pub bytes: u64,
@@ -39,6 +44,9 @@ pub struct RunResult {
     pub outcome: String,
     /// Congestion controls as read back, hop by hop.
     pub congestion_control: Vec<Option<String>>,
+    /// Whether it ended by itself, but not as it should; also where the run does not count.
+    #[serde(skip)]
+    pub failed: bool,
     /// Whether it goes into the medians, and as what.
     pub standing: Standing,
     /// Whether the run counts.
@@ -49,12 +57,13 @@ pub struct RunResult {
 
 impl RunResult {
     /// The flows of a record.
-    pub fn of(record: &Record) -> Vec<Self> {
+    fn of(record: &Recorded) -> Vec<Self> {
         let manifest = &record.manifest;
         let flows = record.summary.flows.iter();
         flows
             .map(|flow| Self {
                 id: manifest.id.clone(),
+                method: manifest.method.clone(),
                 way: manifest.way.as_ref().map(|way| way.name.clone()),
                 point: manifest.point.clone(),
                 repeat: manifest.repeat,
@@ -71,6 +80,7 @@ impl RunResult {
                     .iter()
                     .map(|hop| hop.congestion_control.clone())
                     .collect(),
+                failed: Standing::of(true, [flow]) == Standing::Failed,
                 standing: Standing::of(manifest.valid, [flow]),
                 valid: manifest.valid,
                 invalid_reasons: manifest.invalid_reasons.clone(),
@@ -78,144 +88,28 @@ impl RunResult {
             .collect()
     }
 
-    fn progress(&self) -> String {
-        let mark = if self.valid { "" } else { "  INVALID" };
-        format!(
-            "{:>7.1} Mb/s  {:>6.2} s  {}{mark}",
-            self.goodput_bps / 1e6,
-            self.seconds,
-            self.outcome
-        )
+    /// The flows of all records.
+    pub fn of_all(records: &[Recorded]) -> Vec<Self> {
+        records.iter().flat_map(Self::of).collect()
     }
 }
 
 /// Runs what is not on record yet, saying on standard error how it goes.
-pub fn run_all(runs: &[scenario::Run], out: &Path) -> Result<Vec<RunResult>, Failure> {
+pub fn run_all(
+    runs: &[scenario::Run],
+    out: &Path,
+    method: Method,
+    jobs: usize,
+) -> Result<Vec<Recorded>, Failure> {
     let options = Options {
         out: out.to_owned(),
+        method,
+        jobs,
         longhaul: std::env::current_exe().map_err(Failure::failed)?,
         command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
     };
-    let records = ::lab::run_all(runs, &options, |event| match event {
-        Event::Begins(n, of, run) => eprint!("[{n}/{of}] {:<50} ", run.id),
-        Event::Known(n, of, record) => {
-            eprintln!("[{n}/{of}] {:<50} on record already", record.manifest.id);
-        }
-        Event::Ended(_, _, record) => {
-            for flow in RunResult::of(record) {
-                eprintln!("{}", flow.progress());
-            }
-            for reason in &record.manifest.invalid_reasons {
-                eprintln!("        invalid: {reason}");
-            }
-        }
-    })?;
-    Ok(records.iter().flat_map(RunResult::of).collect())
-}
-
-/// The runs that differ only in their repeat.
-#[derive(Debug, Serialize)]
-pub struct Cell {
-    /// The way.
-    pub way: Option<String>,
-    /// The point of the sweep.
-    pub point: Vec<(String, String)>,
-    /// The flow.
-    pub flow: String,
-    /// The client.
-    pub client: Option<String>,
-    /// Runs that count.
-    pub runs: usize,
-    /// Runs that do not: invalid, or failed.
-    pub left_out: usize,
-    /// Of those that count, the ones that the time limit cut off; they take part with what they
-    /// moved.
-    pub timed_out: usize,
-    /// Median over the runs that count.
-    pub median_goodput_bps: Option<f64>,
-    /// Median over the runs that count.
-    pub median_seconds: Option<f64>,
-    /// The median over that of the baseline way at the same point.
-    pub ratio_to_baseline: Option<f64>,
-}
-
-/// Medians of the repeats, and ratios to the baseline.
-pub fn cells(results: &[RunResult], baseline: Option<&str>) -> Vec<Cell> {
-    let key = |r: &RunResult| (r.way.clone(), r.point.clone(), r.flow.clone());
-    let mut keys = Vec::new();
-    for result in results {
-        if !keys.contains(&key(result)) {
-            keys.push(key(result));
-        }
-    }
-    let median_of = |wanted: &(Option<String>, Vec<(String, String)>, String)| {
-        let goodputs: Vec<f64> = results
-            .iter()
-            .filter(|r| key(r) == *wanted && r.standing.counts())
-            .map(|r| r.goodput_bps)
-            .collect();
-        stats::median(&goodputs)
-    };
-    keys.iter()
-        .map(|wanted| {
-            let of_cell: Vec<&RunResult> = results.iter().filter(|r| key(r) == *wanted).collect();
-            let counted: Vec<&&RunResult> =
-                of_cell.iter().filter(|r| r.standing.counts()).collect();
-            let seconds: Vec<f64> = counted.iter().map(|r| r.seconds).collect();
-            let median_goodput_bps = median_of(wanted);
-            let of_baseline = baseline.and_then(|way| {
-                median_of(&(Some(way.to_owned()), wanted.1.clone(), wanted.2.clone()))
-            });
-            Cell {
-                way: wanted.0.clone(),
-                point: wanted.1.clone(),
-                flow: wanted.2.clone(),
-                client: of_cell[0].client.clone(),
-                runs: counted.len(),
-                left_out: of_cell.len() - counted.len(),
-                timed_out: counted.iter().filter(|r| r.timed_out).count(),
-                median_goodput_bps,
-                median_seconds: stats::median(&seconds),
-                ratio_to_baseline: median_goodput_bps.zip(of_baseline).map(|(a, b)| a / b),
-            }
-        })
-        .collect()
-}
-
-/// Prints the cells as a table.
-pub fn print_cells(cells: &[Cell]) {
-    println!(
-        "{:<14} {:<6} {:<34} {:>4}  {:>12} {:>9} {:>8}",
-        "way", "client", "point", "runs", "goodput", "seconds", "ratio"
-    );
-    for cell in cells {
-        let point: Vec<String> = cell
-            .point
-            .iter()
-            .filter(|(key, _)| !key.ends_with(".client"))
-            .map(|(key, value)| format!("{}={value}", key.rsplit('.').next().unwrap_or(key)))
-            .collect();
-        let number = |value: Option<f64>, scale: f64, digits: usize| {
-            value.map_or_else(|| "-".to_owned(), |v| format!("{:.digits$}", v / scale))
-        };
-        let mut remark = String::new();
-        if cell.timed_out > 0 {
-            remark += &format!("  {} cut off at the time limit", cell.timed_out);
-        }
-        if cell.left_out > 0 {
-            remark += &format!("  {} invalid or failed, left out", cell.left_out);
-        }
-        println!(
-            "{:<14} {:<6} {:<34} {:>4}  {:>7} Mb/s {:>9} {:>8}{remark}",
-            cell.way.as_deref().unwrap_or("-"),
-            cell.client.as_deref().unwrap_or("-"),
-            point.join(" "),
-            cell.runs,
-            number(cell.median_goodput_bps, 1e6, 1),
-            number(cell.median_seconds, 1.0, 2),
-            number(cell.ratio_to_baseline, 1.0, 2),
-        );
-    }
+    let mut watcher = Watcher::new(runs.len());
+    Ok(::lab::run_all(runs, &options, |event| watcher.see(&event))?)
 }
 
 /// Whether everything arrived as it was sent, and every way has a run that counts. Transfers cut
@@ -224,7 +118,7 @@ pub fn verdict(results: &[RunResult], cells: &[Cell]) -> Result<(), Failure> {
     if let Some(bad) = results.iter().find(|r| r.sha256_ok == Some(false)) {
         return Err(Failure::Unverified(format!("{}: {}", bad.id, bad.outcome)));
     }
-    if let Some(failed) = results.iter().find(|r| r.sha256_ok.is_none() && !r.timed_out) {
+    if let Some(failed) = results.iter().find(|r| r.failed) {
         return Err(Failure::Failed(format!("{}: {}", failed.id, failed.outcome)));
     }
     match cells.iter().find(|cell| cell.runs == 0) {

@@ -104,6 +104,7 @@ fn up(
     if scenario.runs.len() > 1 {
         eprintln!("taking the first of {} runs: {}", scenario.runs.len(), run.id);
     }
+    lab::check_emulated_network(run)?;
     // The process in the background inherits what holds these in the kernel.
     let controls = lab::Controls::provide(run)?;
     controls.require_inherited()?;

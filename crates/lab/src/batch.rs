@@ -1,89 +1,156 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! All runs of a scenario, one after the other, each into a folder of its own. What is there
-//! already, as the scenario has it now, is not run again.
+//! All runs of a scenario, each into a folder of its own. What is there already, as the scenario has
+//! it now, is not run again.
+//!
+//! One way for every method: jobs take the next run from a queue and tell the caller's thread what
+//! happens; it alone watches and collects. Emulated runs take one job, simulated ones as many as
+//! there are processors. An error or a signal ends all jobs.
 
 use crate::{
     emu::{self, Bench},
     error::LabError,
+    folders::{WorkFolder, keep_logs, on_record},
+    method::Method,
     payload::Payloads,
+    simulate::{self, Desk, Progress},
 };
-use record::Record;
+use record::{Manifest, Record, Summary};
 use scenario::Run;
 use std::{
     fs,
     path::{Path, PathBuf},
-    sync::{Arc, atomic::AtomicBool},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    thread,
 };
 
-/// How often a run is tried that turns out invalid: what kept the emulator from keeping up is often
-/// gone a moment later.
+/// How often a run is emulated that turns out invalid: what kept the emulator from keeping up is
+/// often gone a moment later.
 const ATTEMPTS: u32 = 2;
 
 /// How to run a scenario.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The folder that the records' folders go into.
+    /// The folder that the records' folders go into; those of `sim` into its subfolder `sim`.
     pub out: PathBuf,
+    /// How.
+    pub method: Method,
+    /// Runs at the same time; at least 1, and with [`Method::Emu`] no more.
+    pub jobs: usize,
     /// The program that is a depot.
     pub longhaul: PathBuf,
     /// The command line to put on record.
     pub command: Vec<String>,
 }
 
-/// What happens, for who watches.
-#[derive(Debug)]
-pub enum Event<'a> {
-    /// A run begins: the n-th of so many, from 1.
-    Begins(usize, usize, &'a Run),
-    /// A run was on record already.
-    Known(usize, usize, &'a Record),
-    /// A run has ended.
-    Ended(usize, usize, &'a Record),
+/// A run that is on record, without its series: those of a sweep would not fit into memory.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Recorded {
+    /// Of its record.
+    pub manifest: Manifest,
+    /// Of its record.
+    pub summary: Summary,
 }
 
-/// Runs what is not on record yet; answers all records, in the order of the runs.
+impl From<Record> for Recorded {
+    fn from(Record { manifest, summary, .. }: Record) -> Self {
+        Self { manifest, summary }
+    }
+}
+
+/// Something that happened to a run, for who watches.
+#[derive(Debug)]
+pub struct Event<'a> {
+    /// Which of the runs, from 0.
+    pub index: usize,
+    /// The run.
+    pub run: &'a Run,
+    /// What happened.
+    pub what: What<'a>,
+}
+
+/// What happened to a run.
+#[derive(Debug)]
+pub enum What<'a> {
+    /// It was on record already. All that were come before the first that begins.
+    Known(&'a Recorded),
+    /// It begins; again, when it did not count.
+    Begins,
+    /// It goes on. Not every method tells.
+    Goes(Progress),
+    /// It has ended, and is on record.
+    Ended(&'a Recorded),
+}
+
+/// Runs what is not on record yet; answers what is on record of all, in the order of the runs.
 ///
 /// # Errors
 /// The first run that could not take place ends it all; what was finished before stays on record.
+/// If the method can't do one of the runs, none takes place.
 pub fn run_all(
     runs: &[Run],
     options: &Options,
     mut watch: impl FnMut(Event<'_>),
-) -> Result<Vec<Record>, LabError> {
+) -> Result<Vec<Recorded>, LabError> {
+    let method = options.method;
+    let runs = runs.iter().map(|run| method.prepare(run)).collect::<Result<Vec<_>, _>>()?;
+    let mut recorded = Vec::with_capacity(runs.len());
+    for (index, run) in runs.iter().enumerate() {
+        let known = on_record(&method.folder(&options.out, run), run, method)?.map(Recorded::from);
+        if let Some(known) = &known {
+            watch(Event { index, run, what: What::Known(known) });
+        }
+        recorded.push(known);
+    }
     let interrupted = on_signals()?;
     let work = WorkFolder::new(&options.out)?;
-    let mut payloads = Payloads::new(work.0.clone());
-    let mut records = Vec::with_capacity(runs.len());
-    for (n, run) in (1..).zip(runs) {
-        let run = &emu::as_run(run)?;
-        let folder = options.out.join(&run.id);
-        if let Some(record) = on_record(&folder, run)? {
-            watch(Event::Known(n, runs.len(), &record));
-            records.push(record);
-            continue;
-        }
-        for attempt in 1..=ATTEMPTS {
-            watch(Event::Begins(n, runs.len(), run));
-            let of_run = work.folder("run")?;
-            let mut bench = Bench {
-                folder: &of_run,
-                longhaul: &options.longhaul,
-                command: &options.command,
-                payloads: &mut payloads,
+    let todo: Vec<usize> = (0..runs.len()).filter(|&index| recorded[index].is_none()).collect();
+    let jobs = if method.side_by_side() { options.jobs.clamp(1, todo.len().max(1)) } else { 1 };
+    let queue = Mutex::new(todo.into_iter());
+    let mut failed = None;
+    thread::scope(|scope| {
+        let (say, heard) = mpsc::channel();
+        for _ in 0..jobs {
+            let mut job = Job {
+                options,
+                work: &work,
+                payloads: Payloads::new(work.path().to_owned()),
                 interrupted: &interrupted,
+                say: say.clone(),
             };
-            let record = emu::run(run, &mut bench)?;
-            replace(&folder, &record, &work.0.join("replaced"))?;
-            keep_logs(&of_run, &folder)?;
-            fs::remove_dir_all(&of_run).map_err(|e| LabError::file("remove", &of_run, e))?;
-            watch(Event::Ended(n, runs.len(), &record));
-            if record.manifest.valid || attempt == ATTEMPTS {
-                records.push(record);
-                break;
+            let (runs, queue) = (&runs, &queue);
+            scope.spawn(move || {
+                while let Some(index) = job.next(queue) {
+                    job.run(index, &runs[index]);
+                }
+            });
+        }
+        drop(say);
+        for (index, message) in heard {
+            let run = &runs[index];
+            let mut watch = |what| watch(Event { index, run, what });
+            match message {
+                Message::Begins => watch(What::Begins),
+                Message::Goes(progress) => watch(What::Goes(progress)),
+                Message::Ended(of_run) => {
+                    watch(What::Ended(&of_run));
+                    recorded[index] = Some(*of_run);
+                }
+                Message::Failed(error) => {
+                    // The others end as if interrupted; that is then not the reason.
+                    interrupted.store(true, Ordering::Relaxed);
+                    failed.get_or_insert(error);
+                }
             }
         }
+    });
+    match failed {
+        Some(error) => Err(error),
+        None => recorded.into_iter().collect::<Option<_>>().ok_or(LabError::Interrupted),
     }
-    Ok(records)
 }
 
 fn on_signals() -> Result<Arc<AtomicBool>, LabError> {
@@ -98,83 +165,87 @@ fn on_signals() -> Result<Arc<AtomicBool>, LabError> {
     Ok(interrupted)
 }
 
-/// The record of the same run, if there is one that counts. One that does not count, or that can't
-/// be read, will be replaced; one of another scenario is somebody's measurement.
-fn on_record(folder: &Path, run: &Run) -> Result<Option<Record>, LabError> {
-    let Ok(record) = Record::open(folder) else { return Ok(None) };
-    let same = serde_json::to_value(run).is_ok_and(|run| run == record.manifest.scenario);
-    if !same {
-        return Err(LabError::Unsupported(format!(
-            "{} holds this run of a scenario with other settings; give another --out, or remove it",
-            folder.display()
-        )));
-    }
-    Ok(record.manifest.valid.then_some(record))
+/// What a job tells of a run.
+enum Message {
+    Begins,
+    Goes(Progress),
+    Ended(Box<Recorded>),
+    Failed(LabError),
 }
 
-/// Writes a record where one may be that does not count. That one is moved aside first: however
-/// this ends, the folder holds a whole record or none.
-fn replace(folder: &Path, record: &Record, aside: &Path) -> Result<(), LabError> {
-    if folder.exists() {
-        fs::rename(folder, aside).map_err(|e| LabError::file("move aside", folder, e))?;
-        fs::remove_dir_all(aside).map_err(|e| LabError::file("remove", aside, e))?;
-    }
-    Ok(record.write(folder)?)
+/// Takes runs, one after the other.
+struct Job<'a> {
+    options: &'a Options,
+    work: &'a WorkFolder,
+    payloads: Payloads,
+    interrupted: &'a AtomicBool,
+    say: mpsc::Sender<(usize, Message)>,
 }
 
-/// What the servers and clients said, beside the record.
-fn keep_logs(from: &Path, folder: &Path) -> Result<(), LabError> {
-    let to = folder.join("logs");
-    let failed = |e| LabError::file("keep the logs in", &to, e);
-    fs::create_dir_all(&to).map_err(failed)?;
-    for entry in fs::read_dir(from).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        if let (Some(name), true) = (path.file_name(), path.extension().is_some_and(|e| e == "log"))
-        {
-            fs::copy(&path, to.join(name)).map_err(failed)?;
+impl Job<'_> {
+    /// The next run's index, unless the jobs shall end.
+    fn next(&self, queue: &Mutex<impl Iterator<Item = usize>>) -> Option<usize> {
+        let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+        if self.interrupted.load(Ordering::Relaxed) { None } else { next() }
+    }
+
+    fn run(&mut self, index: usize, run: &Run) {
+        let folder = self.options.method.folder(&self.options.out, run);
+        let ended = match self.options.method {
+            Method::Emu => self.emulate(index, run, &folder),
+            Method::Sim => self.simulate(index, run, &folder),
+        };
+        if let Err(error) = ended {
+            self.tell(index, Message::Failed(error));
         }
     }
-    Ok(())
-}
 
-/// A folder for files that no record needs; removed in the end. It lies beside the folder of the
-/// records, where the next lab, whatever it runs, removes what a killed one left.
-struct WorkFolder(PathBuf);
+    fn tell(&self, index: usize, message: Message) {
+        // The receiver listens until the last job has ended.
+        let _ = self.say.send((index, message));
+    }
 
-impl WorkFolder {
-    const PREFIX: &str = ".longhaul-";
+    fn ended(&self, index: usize, record: Record) {
+        self.tell(index, Message::Ended(Box::new(record.into())));
+    }
 
-    fn new(out: &Path) -> Result<Self, LabError> {
-        let failed = |e| LabError::file("make a working folder beside", out, e);
-        fs::create_dir_all(out).map_err(failed)?;
-        // nginx takes the paths in its configuration as they are seen from its own folder.
-        let out = fs::canonicalize(out).map_err(failed)?;
-        let beside = out.parent().unwrap_or(&out);
-        for entry in fs::read_dir(beside).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
-            let name = entry.file_name();
-            let of_process =
-                name.to_string_lossy().strip_prefix(Self::PREFIX).map(str::parse::<u32>);
-            let gone = |pid: u32| !Path::new("/proc").join(pid.to_string()).exists();
-            if of_process.is_some_and(|pid| pid.is_ok_and(gone)) {
-                fs::remove_dir_all(entry.path()).map_err(failed)?;
+    fn emulate(&mut self, index: usize, run: &Run, folder: &Path) -> Result<(), LabError> {
+        for _ in 0..ATTEMPTS {
+            self.tell(index, Message::Begins);
+            let of_run = self.work.folder("run")?;
+            let mut bench = Bench {
+                folder: &of_run,
+                longhaul: &self.options.longhaul,
+                command: &self.options.command,
+                payloads: &mut self.payloads,
+                interrupted: self.interrupted,
+            };
+            let record = emu::run(run, &mut bench)?;
+            self.work.replace(folder, &record)?;
+            keep_logs(&of_run, folder)?;
+            fs::remove_dir_all(&of_run).map_err(|e| LabError::file("remove", &of_run, e))?;
+            let valid = record.manifest.valid;
+            self.ended(index, record);
+            if valid {
+                break;
             }
         }
-        let folder = beside.join(format!("{}{}", Self::PREFIX, std::process::id()));
-        fs::create_dir_all(&folder).map_err(failed)?;
-        Ok(Self(folder))
+        Ok(())
     }
 
-    fn folder(&self, name: &str) -> Result<PathBuf, LabError> {
-        let folder = self.0.join(name);
-        fs::create_dir_all(&folder).map_err(|e| LabError::file("make", &folder, e))?;
-        Ok(folder)
-    }
-}
-
-impl Drop for WorkFolder {
-    fn drop(&mut self) {
-        // Nothing can be done about it, and the next run tries again.
-        let _ = fs::remove_dir_all(&self.0);
+    fn simulate(&mut self, index: usize, run: &Run, folder: &Path) -> Result<(), LabError> {
+        self.tell(index, Message::Begins);
+        let record = simulate::run(
+            run,
+            &mut Desk {
+                command: &self.options.command,
+                interrupted: self.interrupted,
+                news: &mut |progress| self.tell(index, Message::Goes(progress)),
+                partial: &mut |record| self.work.replace(folder, record),
+            },
+        )?;
+        self.work.replace(folder, &record)?;
+        self.ended(index, record);
+        Ok(())
     }
 }

@@ -6,7 +6,7 @@ use crate::{
     servers::{FlowPlan, missing_program},
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use scenario::Client;
+use scenario::{Client, Flow};
 use std::{
     fs::File,
     path::Path,
@@ -31,9 +31,9 @@ pub struct Ended {
     pub said: String,
 }
 
-/// The name of the program.
-pub fn program(client: Client) -> &'static str {
-    match client {
+/// The program that downloads a flow: curl where none is named.
+pub fn program(flow: &Flow) -> &'static str {
+    match flow.client.unwrap_or_default() {
         Client::Curl => "curl",
         Client::Wget => "wget",
     }
@@ -47,10 +47,10 @@ pub fn download(
     limit: Duration,
     interrupted: &AtomicBool,
 ) -> Result<Ended, LabError> {
-    let name = program(plan.flow.client);
+    let name = program(&plan.flow);
     let mut command = wan.command(&plan.flow.to, name)?;
     // The person's own settings and proxies are left out: they would make another experiment.
-    match plan.flow.client {
+    match plan.flow.client.unwrap_or_default() {
         Client::Curl => command
             .args(["-q", "--fail", "--silent", "--show-error", "--location"])
             .args(["--noproxy", "*", "--output"])

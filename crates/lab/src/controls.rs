@@ -1,12 +1,42 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! longhaul's own congestion controls, in the kernel for as long as a run asks for them.
+//! The congestion controls that a run names: with which parameters they work, and longhaul's own in
+//! the kernel for as long as a run asks for them.
 
 use crate::error::LabError;
-use congestion::Algorithm;
+use congestion::{Algorithm, Params};
 use kernel::cc::{self, Holder, InForce, Loaded, Options, Provider};
 use record::manifest::CongestionControl;
-use scenario::Run;
+use scenario::{Run, Source};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The parameters that a run's congestion control of that name works with, whatever the method:
+/// those of its `[[congestion]]`, or else the algorithm's default ones.
+///
+/// # Errors
+/// There is no such algorithm, parameter set or parameter; the text names those there are.
+pub fn params(run: &Run, name: &str) -> Result<Params, LabError> {
+    let unknown = |e| LabError::Unsupported(format!("congestion control {e}"));
+    sim::params(run, name).map_err(unknown)
+}
+
+/// What a run's nodes and flows ask for by names with longhaul's prefix, each once.
+pub fn ours(run: &Run) -> BTreeSet<&str> {
+    let of_flows = run.flows.iter().flat_map(|flow| &flow.cc);
+    let all = run.nodes.iter().map(|node| &node.cc).chain(of_flows).map(String::as_str);
+    all.filter(|name| name.starts_with(Algorithm::PREFIX)).collect()
+}
+
+/// Every congestion control that takes part in a simulated run, each with its parameters.
+///
+/// # Errors
+/// As [`params`].
+pub fn simulated(run: &Run) -> Result<BTreeMap<String, CongestionControl>, LabError> {
+    let of_flows = run.flows.iter().flat_map(|flow| &flow.cc);
+    let with_tcp = run.traffic.iter().filter(|t| !matches!(t.source, Source::Cbr { .. }));
+    let names: BTreeSet<&String> = of_flows.chain(with_tcp.map(|traffic| &traffic.cc)).collect();
+    let on_record = |name: &String| Ok((name.clone(), recorded(&InForce::of(&params(run, name)?))));
+    names.into_iter().map(on_record).collect()
+}
 
 /// What a run's nodes and flows ask for by names that begin with `lh_`. Those that were not in the
 /// kernel yet leave it when this is dropped, or when the process dies.
@@ -17,17 +47,23 @@ pub struct Controls {
 }
 
 impl Controls {
-    /// Loads what is missing, with default parameters. What somebody has loaded is used as it is.
+    /// Loads what is missing. What somebody has loaded is used as it is, unless the run asks for
+    /// parameters of its own.
     ///
     /// # Errors
-    /// There is no such algorithm; the machine or the user's rights lack something.
+    /// There is no such algorithm, parameter set or parameter; what is loaded has others; the
+    /// machine or the user's rights lack something.
     pub fn provide(run: &Run) -> Result<Self, LabError> {
         let (mut loaded, mut on_record) = (Vec::new(), BTreeMap::new());
-        for name in names(run) {
-            let algorithm =
-                Algorithm::find(name).map_err(|e| LabError::Unsupported(format!("{name}: {e}")))?;
-            let in_force = provide(algorithm, &mut loaded)?;
-            on_record.insert(name.to_owned(), recorded(in_force));
+        for name in ours(run) {
+            let params = params(run, name)?;
+            let asked = run.congestion.iter().any(|entry| entry.name == name);
+            let in_force = if asked {
+                Some(provide_with(&params, &mut loaded)?)
+            } else {
+                provide(&params, &mut loaded)?
+            };
+            on_record.insert(name.to_owned(), in_force.as_ref().map(recorded).unwrap_or_default());
         }
         Ok(Self { loaded, on_record })
     }
@@ -54,14 +90,10 @@ impl Controls {
 }
 
 /// Loads one unless it is there already. Answers its parameters, where they are known.
-fn provide(
-    algorithm: &'static Algorithm,
-    loaded: &mut Vec<Loaded>,
-) -> Result<Option<InForce>, LabError> {
-    if let Provider::Pinned(in_force) = cc::provider(algorithm)? {
+fn provide(params: &Params, loaded: &mut Vec<Loaded>) -> Result<Option<InForce>, LabError> {
+    if let Provider::Pinned(in_force) = cc::provider(params.algorithm())? {
         return Ok(Some(in_force));
     }
-    let params = algorithm.default_set();
     let held = cc::load(params, &Options::default())?;
     // Whoever holds it, be it only since that look.
     let known = held.holder() != Holder::Other;
@@ -69,15 +101,17 @@ fn provide(
     Ok(known.then(|| InForce::of(params)))
 }
 
-/// Names with longhaul's prefix, each once.
-fn names(run: &Run) -> BTreeSet<&str> {
-    let of_flows = run.flows.iter().flat_map(|flow| &flow.cc);
-    let all = run.nodes.iter().map(|node| &node.cc).chain(of_flows).map(String::as_str);
-    all.filter(|name| name.starts_with(Algorithm::PREFIX)).collect()
+/// Loads one with these parameters and no others.
+fn provide_with(params: &Params, loaded: &mut Vec<Loaded>) -> Result<InForce, LabError> {
+    let held = cc::load(params, &Options::default())?;
+    if held.holder() == Holder::Other {
+        return Err(kernel::Error::HeldElsewhere { name: held.name().to_owned() }.into());
+    }
+    loaded.push(held);
+    Ok(InForce::of(params))
 }
 
-fn recorded(in_force: Option<InForce>) -> CongestionControl {
-    let Some(in_force) = in_force else { return CongestionControl::default() };
+fn recorded(in_force: &InForce) -> CongestionControl {
     let values = in_force.values.iter().map(|&(name, value)| (name.to_owned(), value));
     CongestionControl {
         parameter_set: in_force.set.map(str::to_owned),

@@ -45,7 +45,10 @@ pub fn run(run: &Run, bench: &mut Bench<'_>) -> Result<Record, LabError> {
     let wan = Wan::up(run)?;
     let plans = (0..)
         .zip(&run.flows)
-        .map(|(n, flow)| FlowPlan::new(&wan, n, flow, bench.payloads.get(flow.bytes)?))
+        .map(|(n, flow)| {
+            let bytes = flow.bytes.expect("an emulated flow has an end");
+            FlowPlan::new(&wan, n, flow, bench.payloads.get(bytes)?)
+        })
         .collect::<Result<Vec<_>, _>>()?;
     let servers = Servers::start(&wan, run, &plans, bench.folder, bench.longhaul)?;
     let sysctls = recording::sysctls(&wan, run)?;
@@ -101,9 +104,13 @@ fn timeouts(wan: &Wan, plans: &[FlowPlan]) -> Result<Vec<Option<u64>>, LabError>
 }
 
 /// The run as it will take place, which is what goes on record: a flow's first hop is sent by an
-/// end, whose program knows nothing of congestion controls, so the flow's is made the node's.
+/// end, whose program knows nothing of congestion controls, so the flow's is made the node's; and
+/// some program downloads it.
 pub fn as_run(run: &Run) -> Result<Run, LabError> {
     let mut run = run.clone();
+    for flow in &mut run.flows {
+        flow.client = Some(flow.client.unwrap_or_default());
+    }
     for flow in run.flows.clone() {
         let node = run.nodes.iter_mut().find(|node| node.name == flow.from);
         node.expect("a checked scenario's flows begin at its nodes").cc.clone_from(&flow.cc[0]);

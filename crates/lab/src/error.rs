@@ -41,7 +41,9 @@ pub enum LabError {
         error: io::Error,
     },
     /// Ctrl-C or SIGTERM.
-    #[error("interrupted; what was finished before is on record")]
+    #[error(
+        "interrupted; what was finished before is on record, and simulations as far as they went"
+    )]
     Interrupted,
 }
 

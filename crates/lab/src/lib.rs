@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Runs a scenario and archives it. Method so far: `emu`, real kernel TCP and real programs over
-//! an emulated network on this machine.
+//! Runs a scenario and archives it, by one of two methods ([`Method`]): `emu`, real kernel TCP and
+//! real programs over an emulated network on this machine, and `sim`, both in virtual time.
 //!
-//! A run, from top to bottom: longhaul's congestion controls that it asks for are brought into the
-//! kernel (`controls`), the network comes up (`wan`), a real nginx at each flow's source and
+//! [`run_all`] takes the runs of a scenario one after the other, those of `sim` also side by side,
+//! and skips those on record (`batch`, `folders`). A method says beforehand what it can't do
+//! (`method`); what it saw becomes a record, with what closed forms predict beside it (`manifest`,
+//! `model`).
+//!
+//! A run by `emu`, from top to bottom: longhaul's congestion controls that it asks for are brought
+//! into the kernel (`controls`), the network comes up (`wan`), a real nginx at each flow's source and
 //! a depot process at each `via` (`servers`), the sampler looks at sockets, queues and files while
 //! stock clients download (`client`, `sampler`, `sockets`), the network goes down, what arrived is
-//! hashed (`payload`), and everything that was seen becomes a record (`recording`), with what the
-//! paper's equations predict (`model`) beside it. [`run_all`] does that for all runs of a scenario
-//! and skips those on record.
+//! hashed (`payload`), and everything that was seen is put together (`recording`). A run by `sim` is
+//! a simulation that goes on step by step, and writes down now and then what there is so far (`simulate`).
 
 mod batch;
 mod client;
@@ -16,14 +20,20 @@ mod controls;
 mod counters;
 mod emu;
 mod error;
+mod folders;
 mod machine;
+mod manifest;
+mod method;
 mod model;
 mod payload;
 mod recording;
 mod sampler;
 mod servers;
+mod simulate;
 mod sockets;
 
-pub use batch::{Event, Options, run_all};
+pub use batch::{Event, Options, Recorded, What, run_all};
 pub use controls::Controls;
 pub use error::LabError;
+pub use method::{Method, check_emulated_network};
+pub use simulate::Progress;

@@ -21,10 +21,9 @@ pub fn describe() -> Machine {
     }
 }
 
-/// The versions of the programs that take part, as they print them.
-pub fn versions(clients: impl Iterator<Item = &'static str>) -> BTreeMap<String, String> {
-    let mut versions: BTreeMap<String, String> = clients
-        .chain(["nginx"])
+/// The versions of the programs that take part, as they print them, and longhaul's own.
+pub fn versions(programs: impl Iterator<Item = &'static str>) -> BTreeMap<String, String> {
+    let mut versions: BTreeMap<String, String> = programs
         .filter_map(|program| {
             let argument = if program == "nginx" { "-v" } else { "--version" };
             let output = Command::new(program).arg(argument).output().ok()?;

@@ -19,9 +19,6 @@ use record::manifest::Prediction;
 use scenario::{Hop, Loss, Routes, Run};
 use units::{Bytes, Probability};
 
-/// IPv4 and TCP with time stamps; IPv6 takes 20 more.
-const HEADERS: u32 = 52;
-
 /// What a connection is predicted to carry.
 struct Connection {
     bps: f64,
@@ -29,9 +26,15 @@ struct Connection {
     as_reno: bool,
 }
 
-/// The goodput of the run's first flow, if the equations speak of it.
+/// The goodput of the run's flow, if the equations speak of it: of one file over one connection a
+/// hop, alone in the network, by algorithms with their default parameters.
 pub fn predict(run: &Run) -> Option<Prediction> {
-    let flow = run.flows.first()?;
+    let [flow] = run.flows.as_slice() else { return None };
+    let changed = |cc: &String| run.congestion.iter().any(|entry| entry.name == *cc);
+    let alone = run.traffic.is_empty() && flow.streams == 1;
+    if flow.bytes.is_none() || !alone || flow.cc.iter().any(changed) {
+        return None;
+    }
     let routes = run.routes();
     let chain: Vec<Connection> =
         flow.hops().map(|hop| connection(run, &routes, &hop)).collect::<Option<_>>()?;
@@ -58,7 +61,7 @@ fn connection(run: &Run, routes: &Routes, hop: &Hop<'_>) -> Option<Connection> {
         let (direction, next) =
             if link.a == at { (&link.forward, &link.b) } else { (&link.backward, &link.a) };
         losses.push(mean_loss(&direction.loss));
-        payload = payload.min(direction.mtu.saturating_sub(HEADERS));
+        payload = payload.min(direction.mtu.saturating_sub(run.tcp.header));
         if let Some(rate) = direction.rate {
             let share = f64::from(payload) / f64::from(direction.mtu + direction.overhead);
             carries_bps = carries_bps.min(rate.bps() as f64 * share);
@@ -79,7 +82,7 @@ fn connection(run: &Run, routes: &Routes, hop: &Hop<'_>) -> Option<Connection> {
 }
 
 fn mean_loss(loss: &Loss) -> Probability {
-    Probability::new(wan::loss_model(loss).mean()).expect("a mean of probabilities is one")
+    Probability::new(loss.model().mean()).expect("a mean of probabilities is one")
 }
 
 #[cfg(test)]

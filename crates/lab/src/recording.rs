@@ -4,20 +4,21 @@
 use crate::{
     client::{self, Ended},
     error::LabError,
-    machine, model,
+    machine,
+    method::Method,
     sampler::{HopSeen, Seen, lane_entity},
     servers::FlowPlan,
 };
 use record::{
-    FlowSummary, HopSummary, LinkSummary, Manifest, Metrics, Quantity, Record, SCHEMA, Series,
-    Summary, manifest,
+    FlowSummary, HopSummary, LinkSummary, Manifest, Metrics, Quantity, Record, Series, Summary,
+    manifest,
 };
 use scenario::Run;
 use std::{
     collections::BTreeMap,
     time::{Instant, SystemTime},
 };
-use wan::{LaneState, Snapshot, Wan};
+use wan::{Health, LaneState, Snapshot, Wan};
 
 /// Everything that a record is made of.
 pub struct Observed<'a> {
@@ -126,9 +127,9 @@ fn flow_summary<'a>(
         .collect();
     FlowSummary {
         name: plan.flow.name.clone(),
-        client: Some(client::program(plan.flow.client).to_owned()),
+        client: Some(client::program(&plan.flow).to_owned()),
         bytes,
-        bytes_expected: Some(plan.flow.bytes.get()),
+        bytes_expected: plan.flow.bytes.map(units::Bytes::get),
         start_s,
         end_s,
         seconds,
@@ -160,6 +161,7 @@ fn hop_summary(from: &str, to: &str, index: u32, seen: &HopSeen) -> HopSummary {
             .filter(|rtt| *rtt < u32::MAX)
             .map(f64::from),
         srtt_us: last.map(|socket| socket.info.rtt.into()),
+        ..HopSummary::default()
     }
 }
 
@@ -206,25 +208,9 @@ fn manifest(observed: &Observed<'_>) -> Manifest {
     let run = observed.run;
     let sockets = sockets(observed);
     let reasons = invalid_reasons(observed, &sockets);
-    let health = &observed.links.health;
+    let clients = run.flows.iter().map(|flow| client::program(flow));
     Manifest {
-        schema: SCHEMA,
-        id: run.id.clone(),
-        title: run.title.clone(),
-        source: run.source.clone(),
-        way: run
-            .way
-            .as_ref()
-            .map(|way| manifest::Way { name: way.name.clone(), label: way.label.clone() }),
-        baseline: run.baseline.clone(),
-        point: run.point.iter().map(|s| (s.key.clone(), s.value.clone())).collect(),
-        repeat: run.repeat,
-        seed: run.seed,
-        method: "emu".to_owned(),
-        command: observed.command.to_vec(),
-        started: humantime::format_rfc3339_seconds(observed.started).to_string(),
-        versions: machine::versions(run.flows.iter().map(|flow| client::program(flow.client))),
-        machine: Some(machine::describe()),
+        versions: machine::versions(clients.chain(["nginx"])),
         nodes: observed.sysctls.clone(),
         congestion_controls: observed.congestion_controls.clone(),
         sockets,
@@ -233,34 +219,30 @@ fn manifest(observed: &Observed<'_>) -> Manifest {
             .into_iter()
             .map(|(device, names)| (device.to_owned(), names.map(str::to_owned).into()))
             .collect(),
-        references: run
-            .references
-            .iter()
-            .map(|r| manifest::Reference { gain: r.gain, note: r.note.clone() })
-            .collect(),
-        predicted: model::predict(run),
         valid: reasons.is_empty(),
         invalid_reasons: reasons,
-        emulator: Some(manifest::Emulator {
-            deliveries: health.deliveries,
-            late: health.late,
-            lateness_p50_us: health.lateness_p50_us,
-            lateness_p99_us: health.lateness_p99_us,
-            lateness_max_us: health.lateness_max_us,
-            device_drops: health.device_drops,
-            more: [
-                ("write_errors", health.write_errors.into()),
-                ("malformed", health.malformed.into()),
-                ("devices_lost", health.devices_lost.into()),
-                ("starved_s", health.starved_s.into()),
-                ("cpu_s", health.cpu_s.into()),
-                ("real_time", health.real_time.into()),
-            ]
-            .map(|(key, value): (&str, serde_json::Value)| (key.to_owned(), value))
-            .into_iter()
-            .collect(),
-        }),
-        scenario: serde_json::to_value(run).expect("a run is plain data"),
+        emulator: Some(emulator(&observed.links.health)),
+        ..crate::manifest::of(run, Method::Emu, observed.command, observed.started)
+    }
+}
+
+fn emulator(health: &Health) -> manifest::Emulator {
+    let more: [(&str, serde_json::Value); 6] = [
+        ("write_errors", health.write_errors.into()),
+        ("malformed", health.malformed.into()),
+        ("devices_lost", health.devices_lost.into()),
+        ("starved_s", health.starved_s.into()),
+        ("cpu_s", health.cpu_s.into()),
+        ("real_time", health.real_time.into()),
+    ];
+    manifest::Emulator {
+        deliveries: health.deliveries,
+        late: health.late,
+        lateness_p50_us: health.lateness_p50_us,
+        lateness_p99_us: health.lateness_p99_us,
+        lateness_max_us: health.lateness_max_us,
+        device_drops: health.device_drops,
+        more: more.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
     }
 }
 

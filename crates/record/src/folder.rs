@@ -29,11 +29,16 @@ impl Record {
     /// # Errors
     /// A file is missing or damaged, or the record comes from a newer longhaul.
     pub fn open(dir: &Path) -> Result<Self, Error> {
-        Ok(Self {
-            manifest: read_manifest(&dir.join(MANIFEST))?,
-            series: series_file::read(&dir.join(SERIES))?,
-            summary: read_json(&dir.join(SUMMARY))?,
-        })
+        let (manifest, summary) = Self::results(dir)?;
+        Ok(Self { manifest, series: series_file::read(&dir.join(SERIES))?, summary })
+    }
+
+    /// Reads what a record's folder says without its series, which are most of it.
+    ///
+    /// # Errors
+    /// A file is missing or damaged, or the record comes from a newer longhaul.
+    pub fn results(dir: &Path) -> Result<(Manifest, Summary), Error> {
+        Ok((read_manifest(&dir.join(MANIFEST))?, read_json(&dir.join(SUMMARY))?))
     }
 
     /// Writes the record into the new folder `dir`, making the folders above it where needed.

@@ -50,8 +50,9 @@ pub struct Manifest {
     /// The settings of each node.
     #[serde(default)]
     pub nodes: BTreeMap<String, Node>,
-    /// longhaul's congestion controls that the run asked for, by their names in the kernel. One whose
-    /// parameters are not known, because another process held it, has none here.
+    /// longhaul's congestion controls that the run asked for, by their names in the kernel; of a
+    /// simulated run, every one that took part. One whose parameters are not known, because another
+    /// process held it, has none here.
     #[serde(default)]
     pub congestion_controls: BTreeMap<String, CongestionControl>,
     /// The data-carrying sockets, as the kernel described them while they were in use.
@@ -74,6 +75,9 @@ pub struct Manifest {
     /// How well the emulator kept up; null for other methods.
     #[serde(default)]
     pub emulator: Option<Emulator>,
+    /// What the simulator did and how fast; null for other methods.
+    #[serde(default)]
+    pub simulator: Option<Simulator>,
     /// The scenario as run: expanded, with every default filled in.
     #[serde(default)]
     pub scenario: serde_json::Value,
@@ -182,4 +186,17 @@ pub struct Emulator {
     /// Further figures, as the emulator names them.
     #[serde(flatten)]
     pub more: serde_json::Map<String, serde_json::Value>,
+}
+
+/// What the simulator did, and how fast on this machine. Only here do records of equal runs differ.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Simulator {
+    /// Events in virtual time.
+    pub events: u64,
+    /// What they took, in seconds of real time.
+    pub wall_s: f64,
+    /// The one over the other.
+    pub events_per_s: f64,
+    /// How far virtual time went, in seconds.
+    pub simulated_s: f64,
 }

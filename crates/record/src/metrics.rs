@@ -7,26 +7,34 @@
 //! utilisation, queueing delay) are those of the link direction where they are worst; the others'
 //! are in the summary's `links`.
 
-mod distribution;
+mod bins;
+mod connection;
+mod convergence;
 mod fairness;
 mod reaction;
+mod robustness;
 
-pub use distribution::kolmogorov_smirnov;
-pub use fairness::{alpha_fair, jain, max_min};
+pub use convergence::{convergence_rtts, delta_fair_convergence_bins};
+pub use fairness::{alpha_fair, jain, max_min, stream_rates_bps};
 pub use reaction::{
-    aggressiveness_bps, convergence_rtts, delta_fair_convergence_bins, responsiveness_rtts,
-    smoothness_bps,
+    Sender, aggressiveness_bps, average_responsiveness_bins, responsiveness_rtts, smoothness_bps,
+};
+pub use robustness::{
+    PathState, completion_distance, completion_times_s, kolmogorov_smirnov, performability,
 };
 
-use crate::{Entity, FlowSummary, LinkSummary, Quantity, Series, stats};
+use crate::{
+    Curve, Direction, Entity, FlowSummary, HopSummary, LinkSummary, Quantity, Series, stats,
+};
+use bins::{BIN_S, Bins, hop_curve};
+use connection::RoundTrips;
+use convergence::DeltaFair;
+use robustness::PathBins;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
-/// The width of the bins over which goodput is averaged before its variation is taken, in seconds.
-const BIN_S: f64 = 1.0;
 /// Alpha of the alpha-fairness reported: minimum potential delay.
 const ALPHA: f64 = 2.0;
-/// How far from even two flows may be when they count as fair.
-const DELTA: f64 = 0.1;
 
 /// The metrics of one run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -39,6 +47,10 @@ pub struct Metrics {
     pub efficiency: Option<f64>,
     /// The used share of the most used link direction's rate.
     pub utilisation: Option<f64>,
+    /// Coefficient of variation of all flows' goodput over bins of one second.
+    pub goodput_cov: Option<f64>,
+    /// Coefficient of variation of the busiest link direction's throughput over bins of one second.
+    pub throughput_cov: Option<f64>,
     /// Mean duration of the flows that completed, in seconds.
     pub completion_mean_s: Option<f64>,
     /// Standard deviation of those durations, in seconds.
@@ -47,28 +59,37 @@ pub struct Metrics {
     pub loss_ratio: Option<f64>,
     /// Mean queueing delay of the link direction where it is largest, in microseconds.
     pub queueing_delay_us: Option<f64>,
+    /// 99th percentile of the queueing delay over time, where it is largest, in microseconds.
+    pub queueing_delay_p99_us: Option<f64>,
     /// Retransmission timeouts of all flows.
     pub timeouts: Option<u64>,
     /// Segments sent again by all flows.
     pub retransmits: Option<u64>,
     /// Jain's index of the flows' goodputs.
     pub jain_index: Option<f64>,
+    /// Jain's index of the goodputs of all flows' parallel streams.
+    pub jain_index_streams: Option<f64>,
     /// Smallest goodput over the mean.
     pub max_min_fairness: Option<f64>,
     /// Geometric over arithmetic mean of the goodputs.
     pub proportional_fairness: Option<f64>,
     /// Alpha-fairness of the goodputs, with alpha 2.
     pub alpha_fairness: Option<f64>,
-    /// Of a run with two flows: from the later one's start to a fair share within 10 %, seconds.
+    /// From a flow's joining others to fair shares within 10 %, seconds; the slowest of the joins.
     pub delta_fair_convergence_s: Option<f64>,
-    /// Not computed yet: needs the onset of congestion.
+    /// Round trips of lasting congestion until a rate has halved; the slowest flow's.
     pub responsiveness_rtts: Option<f64>,
-    /// Not computed yet: needs the bandwidth-delay product of each hop.
+    /// After the last flow's start, until the senders' sum stays within 10 % of its mean, seconds.
+    pub average_responsiveness_s: Option<f64>,
+    /// Round trips to a window of 80 % of the bandwidth-delay product; the slowest flow's.
     pub convergence_rtts: Option<f64>,
-    /// Not computed yet: needs a model of the states a network may degrade to.
+    /// Share of the time in which goodput was at least 80 % of the capacity.
     pub performability: Option<f64>,
-    /// Not computed for one run: it compares two.
+    /// Kolmogorov-Smirnov statistic between goodput when undisturbed and when disturbed.
     pub kolmogorov_smirnov: Option<f64>,
+    /// The states of the path that these two go by.
+    #[serde(default)]
+    pub path_states: Vec<PathState>,
     /// Those that belong to one flow.
     pub flows: Vec<FlowMetrics>,
 }
@@ -78,6 +99,18 @@ pub struct Metrics {
 pub struct FlowMetrics {
     /// The flow's name.
     pub name: String,
+    /// Smallest round trip of the flow's hop with the longest mean one, in microseconds.
+    pub rtt_min_us: Option<f64>,
+    /// Mean smoothed round trip of that hop.
+    pub rtt_mean_us: Option<f64>,
+    /// Its median.
+    pub rtt_median_us: Option<f64>,
+    /// Its 99th percentile.
+    pub rtt_p99_us: Option<f64>,
+    /// Mean congestion window of that hop, in segments.
+    pub cwnd_mean_segments: Option<f64>,
+    /// Standard deviation of that window, in segments.
+    pub cwnd_deviation_segments: Option<f64>,
     /// Standard deviation of the goodput over bins of one second, in bits a second.
     pub goodput_deviation_bps: Option<f64>,
     /// That deviation over the mean.
@@ -86,67 +119,127 @@ pub struct FlowMetrics {
     pub aggressiveness_bps: Option<f64>,
     /// The greatest fall of a hop's rate within one of its round trips, over the flow's hops.
     pub smoothness_bps: Option<f64>,
+    /// Round trips of lasting congestion until the rate has halved; the slowest hop's.
+    pub responsiveness_rtts: Option<f64>,
+    /// Round trips to a window of 80 % of the bandwidth-delay product; the slowest hop's.
+    pub convergence_rtts: Option<f64>,
+    /// From the flow's joining others to fair shares within 10 %, in seconds.
+    pub delta_fair_convergence_s: Option<f64>,
 }
 
 impl Metrics {
-    /// Computes what the run's data can give.
+    /// Computes what the run's data can give, in time that grows with the samples and the flows.
     pub fn compute(flows: &[FlowSummary], links: &[LinkSummary], series: &Series) -> Self {
         let goodputs: Vec<f64> = flows.iter().map(|flow| flow.goodput_bps).collect();
-        let durations: Vec<f64> =
-            flows.iter().filter(|flow| complete(flow)).map(|flow| flow.seconds).collect();
-        let seconds = active_s(flows);
-        let over_time = |bytes: u64| seconds.map(|seconds| bytes as f64 * 8.0 / seconds);
-        let goodput_bps = over_time(flows.iter().map(|flow| flow.bytes).sum());
-        let throughput_bps = links.iter().map(|link| link.bytes).max().and_then(over_time);
+        let streams: Option<Vec<Vec<f64>>> = flows.iter().map(stream_rates_bps).collect();
+        let durations = completion_times_s(flows);
+        let delta_fair = DeltaFair::of(flows, series);
+        let each: Vec<FlowMetrics> = flows
+            .iter()
+            .zip(&delta_fair.flows_s)
+            .map(|(flow, seconds)| FlowMetrics {
+                delta_fair_convergence_s: *seconds,
+                ..FlowMetrics::compute(flow, series)
+            })
+            .collect();
         Self {
-            goodput_bps,
-            throughput_bps,
-            efficiency: efficiency(goodput_bps, throughput_bps),
-            utilisation: largest(links, |link| link.utilisation),
             completion_mean_s: stats::mean(&durations),
             completion_deviation_s: stats::deviation(&durations),
-            loss_ratio: largest(links, LinkSummary::loss_ratio),
-            queueing_delay_us: largest(links, |link| link.queue_mean_delay_us),
             timeouts: total(flows, |flow| flow.timeouts),
             retransmits: total(flows, |flow| flow.retransmits),
             jain_index: jain(&goodputs),
+            jain_index_streams: streams.and_then(|streams| jain(&streams.concat())),
             max_min_fairness: max_min(&goodputs),
             proportional_fairness: alpha_fair(&goodputs, 1.0),
             alpha_fairness: alpha_fair(&goodputs, ALPHA),
-            delta_fair_convergence_s: delta_fair_convergence_s(flows, series),
-            flows: flows.iter().map(|flow| FlowMetrics::compute(flow, series)).collect(),
+            delta_fair_convergence_s: delta_fair.slowest_s,
+            responsiveness_rtts: largest(&each, |flow| flow.responsiveness_rtts),
+            average_responsiveness_s: average_responsiveness_s(flows, series),
+            convergence_rtts: largest(&each, |flow| flow.convergence_rtts),
+            flows: each,
             ..Self::default()
         }
+        .of_links(links, series, active_s(flows))
+        .over_time(flows, links, series)
+    }
+
+    /// Adds what belongs to the network.
+    fn of_links(
+        mut self,
+        links: &[LinkSummary],
+        series: &Series,
+        active_s: Option<Range<f64>>,
+    ) -> Self {
+        self.utilisation = largest(links, |link| link.utilisation);
+        self.loss_ratio = largest(links, LinkSummary::loss_ratio);
+        self.queueing_delay_us = largest(links, |link| link.queue_mean_delay_us);
+        self.queueing_delay_p99_us = active_s
+            .and_then(|active| largest(links, |link| queueing_delay_p99_us(link, series, &active)));
+        self
+    }
+
+    /// Adds what is taken over the time from the first flow's start to the last one's end.
+    fn over_time(mut self, flows: &[FlowSummary], links: &[LinkSummary], series: &Series) -> Self {
+        let Some(active) = active_s(flows) else { return self };
+        let over = |bytes: u64| bytes as f64 * 8.0 / (active.end - active.start);
+        let busiest = links.iter().max_by_key(|link| link.bytes);
+        self.goodput_bps = Some(over(flows.iter().map(|flow| flow.bytes).sum()));
+        self.throughput_bps = busiest.map(|link| over(link.bytes));
+        self.efficiency = efficiency(self.goodput_bps, self.throughput_bps);
+
+        let bins = Bins::within(&active);
+        self.throughput_cov = busiest
+            .and_then(|link| link_curve(series, link, Quantity::ThroughputBps))
+            .and_then(|curve| bins::link_throughput_bps(curve, bins))
+            .and_then(|rates| cov(&rates));
+        let goodput = bins::total_goodput_bps(flows, series, bins);
+        self.goodput_cov = goodput.as_deref().and_then(cov);
+        if let Some((goodput, disturbed)) = goodput.zip(bins::disturbed(flows, series, bins)) {
+            let bins = PathBins::new(&goodput, &disturbed);
+            // As with the efficiency: flows beyond that link have nothing to do with its rate.
+            let capacity = busiest.and_then(|link| link.rate_bps).filter(|bps| *bps > 0);
+            let capacity = capacity.filter(|_| self.efficiency.is_some());
+            self.path_states = bins.states(capacity.map(|bps| bps as f64));
+            self.performability = robustness::states_performability(&self.path_states);
+            self.kolmogorov_smirnov = bins.distance();
+        }
+        self
     }
 }
 
 impl FlowMetrics {
     fn compute(flow: &FlowSummary, series: &Series) -> Self {
-        let bins = (flow.seconds / BIN_S).floor() as usize;
-        let rates = rates_bps(flow, series, flow.start_s, bins).filter(|rates| rates.len() > 1);
-        let deviation = rates.as_deref().and_then(stats::deviation);
-        let mean = rates.as_deref().and_then(stats::mean).filter(|mean| *mean > 0.0);
+        let bins = Bins::within(&(flow.start_s..flow.start_s + flow.seconds));
+        let rates = bins::goodput_bps(flow, series, bins).filter(|rates| rates.len() > 1);
+        let longest = longest_hop(flow, series);
+        let round_trips = longest.map(|(_, round_trips)| round_trips);
+        let windows = longest
+            .and_then(|(hop, _)| hop_curve(series, flow, hop, Quantity::CwndSegments))
+            .map(|curve| curve.value.as_slice());
         Self {
             name: flow.name.clone(),
-            goodput_deviation_bps: deviation,
-            goodput_cov: deviation.zip(mean).map(|(deviation, mean)| deviation / mean),
+            rtt_min_us: longest.and_then(|(hop, _)| hop.min_rtt_us),
+            rtt_mean_us: round_trips.map(|rtt| rtt.mean_us),
+            rtt_median_us: round_trips.map(|rtt| rtt.median_us),
+            rtt_p99_us: round_trips.map(|rtt| rtt.p99_us),
+            cwnd_mean_segments: windows.and_then(stats::mean),
+            cwnd_deviation_segments: windows.and_then(stats::deviation),
+            goodput_deviation_bps: rates.as_deref().and_then(stats::deviation),
+            goodput_cov: rates.as_deref().and_then(cov),
             aggressiveness_bps: over_hops(flow, series, aggressiveness_bps),
             smoothness_bps: over_hops(flow, series, smoothness_bps),
+            responsiveness_rtts: largest(&flow.hops, |hop| responsiveness(flow, hop, series)),
+            convergence_rtts: convergence(flow, series),
+            delta_fair_convergence_s: None,
         }
     }
 }
 
-/// Whether the flow moved all that it should, rightly.
-fn complete(flow: &FlowSummary) -> bool {
-    let whole = flow.bytes_expected.is_some_and(|expected| expected == flow.bytes);
-    whole && !flow.timed_out && flow.sha256_ok != Some(false)
-}
-
-/// From the first flow's start to the last one's end, in seconds.
-fn active_s(flows: &[FlowSummary]) -> Option<f64> {
+/// From the first flow's start to the last one's end.
+fn active_s(flows: &[FlowSummary]) -> Option<Range<f64>> {
     let start = flows.iter().map(|flow| flow.start_s).reduce(f64::min)?;
     let end = flows.iter().map(|flow| flow.end_s).reduce(f64::max)?;
-    (end > start).then_some(end - start)
+    (end > start).then_some(start..end)
 }
 
 /// A goodput above the busiest link's throughput means that the flows do not share that link, and
@@ -156,8 +249,9 @@ fn efficiency(goodput: Option<f64>, throughput: Option<f64>) -> Option<f64> {
     (throughput > 0.0 && goodput <= throughput).then(|| goodput / throughput)
 }
 
-fn largest(links: &[LinkSummary], of: impl Fn(&LinkSummary) -> Option<f64>) -> Option<f64> {
-    links.iter().filter_map(of).reduce(f64::max)
+/// The largest of the figures that are known.
+fn largest<T>(all: &[T], of: impl Fn(&T) -> Option<f64>) -> Option<f64> {
+    all.iter().filter_map(of).reduce(f64::max)
 }
 
 /// The sum over flows; null when one of them is not known.
@@ -165,116 +259,82 @@ fn total(flows: &[FlowSummary], of: impl Fn(&FlowSummary) -> Option<u64>) -> Opt
     flows.iter().map(of).sum()
 }
 
-/// A flow's goodput in bins of [`BIN_S`]; `None` when its client's progress was not sampled.
-fn rates_bps(flow: &FlowSummary, series: &Series, from_s: f64, bins: usize) -> Option<Vec<f64>> {
-    let received = series.curve(&Entity::Flow(flow.name.clone()), Quantity::ReceivedBytes)?;
-    let growth = received.increments(from_s, BIN_S, bins);
-    Some(growth.into_iter().map(|bytes| bytes * 8.0 / BIN_S).collect())
+/// Coefficient of variation; null below two bins, or when nothing moved.
+fn cov(rates: &[f64]) -> Option<f64> {
+    let mean = stats::mean(rates).filter(|mean| *mean > 0.0 && rates.len() > 1)?;
+    Some(stats::deviation(rates)? / mean)
+}
+
+fn link_curve<'a>(series: &'a Series, link: &LinkSummary, quantity: Quantity) -> Option<&'a Curve> {
+    let direction = match link.direction.as_str() {
+        "forward" => Direction::Forward,
+        "backward" => Direction::Backward,
+        _ => return None,
+    };
+    series.curve(&Entity::Link { name: link.name.clone(), direction }, quantity)
+}
+
+fn queueing_delay_p99_us(
+    link: &LinkSummary,
+    series: &Series,
+    active_s: &Range<f64>,
+) -> Option<f64> {
+    let queue = link_curve(series, link, Quantity::QueueBytes)?;
+    let from = queue.time_s.partition_point(|t| *t < active_s.start);
+    let to = queue.time_s.partition_point(|t| *t <= active_s.end);
+    connection::queueing_delay_p99_us(&queue.value[from..to], link.rate_bps?)
 }
 
 /// The largest figure over the hops of a flow.
 fn over_hops(
     flow: &FlowSummary,
     series: &Series,
-    of: impl Fn(&crate::Curve, f64) -> Option<f64>,
+    of: impl Fn(&Curve, f64) -> Option<f64>,
 ) -> Option<f64> {
-    let each = flow.hops.iter().filter_map(|hop| {
-        let entity = Entity::Hop { flow: flow.name.clone(), index: hop.index };
-        of(series.curve(&entity, Quantity::AckedBytes)?, hop.min_rtt_us? / 1e6)
+    largest(&flow.hops, |hop| {
+        of(hop_curve(series, flow, hop, Quantity::AckedBytes)?, hop.min_rtt_us? / 1e6)
+    })
+}
+
+/// The hop with the longest mean round trip: what the flow waits for.
+fn longest_hop<'a>(flow: &'a FlowSummary, series: &Series) -> Option<(&'a HopSummary, RoundTrips)> {
+    let hops = flow.hops.iter().filter_map(|hop| {
+        Some((hop, RoundTrips::of(hop_curve(series, flow, hop, Quantity::SrttUs)?)?))
     });
-    each.reduce(f64::max)
+    hops.max_by(|(_, a), (_, b)| a.mean_us.total_cmp(&b.mean_us))
 }
 
-fn delta_fair_convergence_s(flows: &[FlowSummary], series: &Series) -> Option<f64> {
-    let [a, b] = flows else { return None };
-    let start = a.start_s.max(b.start_s);
-    let bins = ((a.end_s.min(b.end_s) - start) / BIN_S).floor().max(0.0) as usize;
-    let (a, b) = (rates_bps(a, series, start, bins)?, rates_bps(b, series, start, bins)?);
-    let rates: Vec<(f64, f64)> = a.into_iter().zip(b).collect();
-    delta_fair_convergence_bins(&rates, DELTA).map(|bins| bins as f64 * BIN_S)
+fn responsiveness(flow: &FlowSummary, hop: &HopSummary, series: &Series) -> Option<f64> {
+    let curve = |quantity| hop_curve(series, flow, hop, quantity);
+    responsiveness_rtts(Sender {
+        // The acknowledged bytes stand still at a hole, which is no answer of the sender's.
+        delivered_bytes: curve(Quantity::DeliveredBytes).or_else(|| curve(Quantity::AckedBytes))?,
+        retransmits: curve(Quantity::Retransmits)?,
+        rtt_s: hop.min_rtt_us? / 1e6,
+        end_s: flow.end_s,
+    })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// The slowest hop's; null when one whose bandwidth-delay product is known never gets there.
+fn convergence(flow: &FlowSummary, series: &Series) -> Option<f64> {
+    let each: Option<Vec<f64>> = flow
+        .hops
+        .iter()
+        .filter_map(|hop| Some((hop, hop.bdp_segments()?, hop.base_rtt_us? / 1e6)))
+        .map(|(hop, bdp_segments, rtt_s)| {
+            let cwnd = hop_curve(series, flow, hop, Quantity::CwndSegments)?;
+            convergence_rtts(cwnd, bdp_segments, rtt_s)
+        })
+        .collect();
+    each?.into_iter().reduce(f64::max)
+}
 
-    fn flow(name: &str, start_s: f64, seconds: f64, bytes: u64) -> FlowSummary {
-        FlowSummary {
-            name: name.to_owned(),
-            bytes,
-            bytes_expected: Some(bytes),
-            start_s,
-            end_s: start_s + seconds,
-            seconds,
-            goodput_bps: bytes as f64 * 8.0 / seconds,
-            retransmits: Some(3),
-            ..FlowSummary::default()
-        }
-    }
-
-    fn received(series: &mut Series, name: &str, totals: &[f64]) {
-        for (second, bytes) in totals.iter().enumerate() {
-            series.push(&Entity::Flow(name.into()), Quantity::ReceivedBytes, second as f64, *bytes);
-        }
-    }
-
-    #[test]
-    fn a_run_of_two_flows_by_hand() {
-        let flows = [flow("a", 0.0, 4.0, 400), flow("b", 1.0, 3.0, 100)];
-        let link = LinkSummary {
-            bytes: 550,
-            segments: 98,
-            queue_drops: 2,
-            losses: 3,
-            utilisation: Some(0.9),
-            queue_mean_delay_us: Some(40.0),
-            ..LinkSummary::default()
-        };
-        let idle = LinkSummary { utilisation: Some(0.1), ..LinkSummary::default() };
-        let mut series = Series::default();
-        received(&mut series, "a", &[0.0, 160.0, 280.0, 340.0, 400.0]);
-        received(&mut series, "b", &[0.0, 0.0, 10.0, 64.0, 100.0]);
-        let metrics = Metrics::compute(&flows, &[idle, link], &series);
-
-        assert_eq!(metrics.goodput_bps, Some(1000.0));
-        assert_eq!(metrics.throughput_bps, Some(1100.0));
-        assert_eq!(metrics.efficiency, Some(1000.0 / 1100.0));
-        assert_eq!(metrics.utilisation, Some(0.9));
-        assert_eq!(metrics.loss_ratio, Some(0.05));
-        assert_eq!(metrics.queueing_delay_us, Some(40.0));
-        assert_eq!(metrics.completion_mean_s, Some(3.5));
-        assert_eq!(metrics.completion_deviation_s, Some(0.5));
-        assert_eq!((metrics.retransmits, metrics.timeouts), (Some(6), None));
-        // Goodputs 800 and 800/3: (4/3)^2 / (2 * (1 + 1/9)) = 0.8.
-        assert!((metrics.jain_index.unwrap() - 0.8).abs() < 1e-12);
-        assert_eq!(metrics.max_min_fairness, Some(0.5));
-        // b has 10 of 130 bytes in its first second and 54 of 114 in its second.
-        assert_eq!(metrics.delta_fair_convergence_s, Some(1.0));
-        // a: 1280, 960, 480, 480 bit/s, mean 800, squared distances 480^2 160^2 320^2 320^2.
-        let deviation = (460_800.0_f64 / 4.0).sqrt();
-        assert_eq!(metrics.flows[0].goodput_deviation_bps, Some(deviation));
-        assert_eq!(metrics.flows[0].goodput_cov, Some(deviation / 800.0));
-    }
-
-    #[test]
-    fn what_is_not_known_is_null() {
-        let cut = FlowSummary { timed_out: true, retransmits: None, ..flow("a", 0.0, 5.0, 10) };
-        let metrics = Metrics::compute(&[cut], &[], &Series::default());
-        assert_eq!(metrics.completion_mean_s, None);
-        assert_eq!(metrics.retransmits, None);
-        assert_eq!(metrics.throughput_bps, None);
-        assert_eq!(metrics.flows[0].goodput_cov, None);
-        let nothing = Metrics::compute(&[], &[], &Series::default());
-        assert_eq!(
-            nothing,
-            Metrics { timeouts: Some(0), retransmits: Some(0), ..Metrics::default() }
-        );
-    }
-
-    #[test]
-    fn flows_beyond_the_busiest_link_have_no_efficiency() {
-        let link = LinkSummary { bytes: 100, ..LinkSummary::default() };
-        let flows = [flow("a", 0.0, 1.0, 90), flow("b", 0.0, 1.0, 90)];
-        assert_eq!(Metrics::compute(&flows, &[link], &Series::default()).efficiency, None);
-    }
+/// The last change of the load that adds to it is the last start; from there to the next end the
+/// load stays as it is.
+fn average_responsiveness_s(flows: &[FlowSummary], series: &Series) -> Option<f64> {
+    let start = flows.iter().map(|flow| flow.start_s).reduce(f64::max)?;
+    let ends = flows.iter().map(|flow| flow.end_s).filter(|end| *end > start);
+    let bins = Bins::within(&(start..ends.reduce(f64::min)?));
+    let rates = bins::total_sending_bps(flows, series, bins)?;
+    average_responsiveness_bins(&rates).map(|bins| bins as f64 * BIN_S)
 }

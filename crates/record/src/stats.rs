@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Statistics of a few repeats: mean, deviation, median, and the mean's confidence interval.
+//! Statistics of samples: mean, deviation, median, quantiles, and the mean's confidence interval.
 
 /// The mean of a sample, and how far the true mean may be from it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -33,6 +33,15 @@ pub fn median(sample: &[f64]) -> Option<f64> {
     })
 }
 
+/// The smallest value that at least the `share` (0 to 1) of the values do not exceed: the nearest
+/// rank, so it is always one of the values; `None` without values.
+pub fn quantile(sample: &[f64], share: f64) -> Option<f64> {
+    let mut sorted = sample.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let rank = (share * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.saturating_sub(1)).or(sorted.last()).copied()
+}
+
 /// The mean with its 95 % confidence interval by Student's t, which takes the values for
 /// independent and normally distributed; `None` without values.
 pub fn mean_ci95(sample: &[f64]) -> Option<Estimate> {
@@ -48,7 +57,7 @@ pub fn mean_ci95(sample: &[f64]) -> Option<Estimate> {
 /// The sum of the squared distances from the mean.
 fn squares(sample: &[f64]) -> Option<f64> {
     let mean = mean(sample)?;
-    Some(sample.iter().map(|v| (v - mean).powi(2)).sum())
+    Some(sample.iter().map(|v| (v - mean) * (v - mean)).sum())
 }
 
 /// The 97.5 % quantile of Student's t.
@@ -90,6 +99,17 @@ mod tests {
         // Sample deviation sqrt(32/7), t(7) = 2.3646: 2.3646 * 2.1381 / sqrt 8.
         let estimate = mean_ci95(&sample).unwrap();
         assert!((estimate.half_width.unwrap() - 1.7875).abs() < 1e-4, "{estimate:?}");
+    }
+
+    #[test]
+    fn quantiles_are_values_of_the_sample() {
+        let hundred: Vec<f64> = (1..=100).rev().map(f64::from).collect();
+        for (share, value) in [(0.0, 1.0), (0.01, 1.0), (0.5, 50.0), (0.99, 99.0), (1.0, 100.0)] {
+            assert_eq!(quantile(&hundred, share), Some(value), "{share}");
+        }
+        assert_eq!(quantile(&[3.0, 1.0, 2.0], 0.5), Some(2.0));
+        assert_eq!(quantile(&[7.0], 0.99), Some(7.0));
+        assert_eq!(quantile(&[], 0.5), None);
     }
 
     #[test]

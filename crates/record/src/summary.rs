@@ -18,6 +18,13 @@ pub struct Summary {
     pub metrics: Metrics,
 }
 
+impl Summary {
+    /// The rate of the slowest link direction, in bits a second; `None` where no link has a rate.
+    pub fn slowest_link_bps(&self) -> Option<u64> {
+        self.links.iter().filter_map(|link| link.rate_bps).min()
+    }
+}
+
 /// One flow: data on its way from a source to a client.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowSummary {
@@ -57,8 +64,12 @@ pub struct FlowSummary {
 /// One TCP connection of a flow, seen from its sender.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct HopSummary {
-    /// Counted in the direction of the data; 0 leaves the source.
+    /// Counted in the direction of the data; 0 leaves the source. Where the flow has several
+    /// streams, the count goes on from one stream to the next, so it names a hop of the flow.
     pub index: u32,
+    /// Which of the flow's parallel streams the hop belongs to, from 0.
+    #[serde(default)]
+    pub stream: u32,
     /// The sending node.
     pub from: String,
     /// The receiving node.
@@ -75,6 +86,22 @@ pub struct HopSummary {
     pub min_rtt_us: Option<f64>,
     /// The smoothed round-trip time at the end, in microseconds.
     pub srtt_us: Option<f64>,
+    /// The rate of the slowest link under the hop in the direction of the data, in bits a second;
+    /// null where it is not known or no link has one.
+    pub bottleneck_bps: Option<u64>,
+    /// The hop's round-trip time with all queues empty, in microseconds, by the links' delays.
+    pub base_rtt_us: Option<f64>,
+    /// A full segment as it goes over the bottleneck, headers included, in bytes.
+    pub segment_bytes: Option<u64>,
+}
+
+impl HopSummary {
+    /// The bandwidth-delay product in full segments; `None` where one of its factors is not known.
+    pub fn bdp_segments(&self) -> Option<f64> {
+        let bits = self.bottleneck_bps? as f64 * (self.base_rtt_us? / 1e6);
+        let segment = self.segment_bytes.filter(|bytes| *bytes > 0)?;
+        Some(bits / 8.0 / segment as f64)
+    }
 }
 
 /// One direction of one link.

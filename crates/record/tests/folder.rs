@@ -72,6 +72,7 @@ fn manifest() -> Manifest {
         valid: true,
         invalid_reasons: Vec::new(),
         emulator: Some(manifest::Emulator::default()),
+        simulator: None,
         scenario: serde_json::json!({"link": [{"name": "haul"}]}),
     }
 }
@@ -167,6 +168,21 @@ fn unknown_keys_are_skipped_and_a_newer_schema_is_refused() {
     assert!(newer.to_string().contains("newer longhaul"), "{newer}");
 }
 
+/// A summary as it was written before hops had streams and metrics had states.
+#[test]
+fn a_summary_without_the_later_keys_is_read() {
+    let flow = serde_json::json!({
+        "name": "a", "bytes": 1, "bytes_expected": 1, "start_s": 0.0, "end_s": 1.0, "seconds": 1.0,
+        "goodput_bps": 8.0, "timed_out": false, "outcome": "complete",
+        "hops": [{"index": 0, "from": "server", "to": "client"}],
+    });
+    let metrics = serde_json::json!({"goodput_bps": 8.0, "flows": [{"name": "a"}]});
+    let json = serde_json::json!({"flows": [flow], "links": [], "metrics": metrics});
+    let summary: Summary = serde_json::from_value(json).unwrap();
+    assert_eq!(summary.flows[0].hops[0].stream, 0);
+    assert_eq!(summary.metrics.flows[0].name, "a");
+}
+
 #[test]
 fn damage_is_told_with_the_file() {
     let cut = reopen("summary.json", |text| text[..text.len() / 2].into()).unwrap_err();
@@ -184,9 +200,9 @@ fn damage_is_told_with_the_file() {
 #[test]
 fn a_summary_has_every_key_even_when_nothing_is_known() {
     let summary = Summary {
-        flows: vec![FlowSummary::default()],
+        flows: vec![FlowSummary { hops: vec![HopSummary::default()], ..Default::default() }],
         links: vec![LinkSummary::default()],
-        metrics: Metrics::default(),
+        metrics: Metrics { flows: vec![metrics::FlowMetrics::default()], ..Default::default() },
     };
     let json = serde_json::to_value(summary).unwrap();
     let keys = |part: &serde_json::Value| {
@@ -198,16 +214,29 @@ fn a_summary_has_every_key_even_when_nothing_is_known() {
          sha256_ok exit_code timed_out outcome hops"
     );
     assert_eq!(
+        keys(&json["flows"][0]["hops"][0]),
+        "index stream from to congestion_control bytes retransmits timeouts min_rtt_us srtt_us \
+         bottleneck_bps base_rtt_us segment_bytes"
+    );
+    assert_eq!(
+        keys(&json["metrics"]["flows"][0]),
+        "name rtt_min_us rtt_mean_us rtt_median_us rtt_p99_us cwnd_mean_segments \
+         cwnd_deviation_segments goodput_deviation_bps goodput_cov aggressiveness_bps \
+         smoothness_bps responsiveness_rtts convergence_rtts delta_fair_convergence_s"
+    );
+    assert_eq!(
         keys(&json["links"][0]),
         "name direction rate_bps bytes segments queue_drops losses utilisation queue_max_bytes \
          queue_mean_delay_us"
     );
     assert_eq!(
         keys(&json["metrics"]),
-        "goodput_bps throughput_bps efficiency utilisation completion_mean_s \
-         completion_deviation_s loss_ratio queueing_delay_us timeouts retransmits jain_index \
+        "goodput_bps throughput_bps efficiency utilisation goodput_cov throughput_cov \
+         completion_mean_s completion_deviation_s loss_ratio queueing_delay_us \
+         queueing_delay_p99_us timeouts retransmits jain_index jain_index_streams \
          max_min_fairness proportional_fairness alpha_fairness delta_fair_convergence_s \
-         responsiveness_rtts convergence_rtts performability kolmogorov_smirnov flows"
+         responsiveness_rtts average_responsiveness_s convergence_rtts performability \
+         kolmogorov_smirnov path_states flows"
     );
     assert!(json["metrics"]["performability"].is_null());
 }

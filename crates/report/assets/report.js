@@ -81,9 +81,9 @@
   };
 
   const legend = (entries) => {
-    const items = entries.map(({ label, stroke, height }) => {
+    const items = entries.map(({ label, stroke, height, dashed }) => {
       const mark = element("i");
-      mark.style.background = stroke;
+      mark.style.background = dashed ? `repeating-linear-gradient(90deg, ${stroke} 0 6px, transparent 6px 9px)` : stroke;
       mark.style.height = `${height}px`;
       return element("li", {}, mark, label, " ", element("b"));
     });
@@ -278,6 +278,64 @@
     }, data, box);
   };
 
+  // ---- congestion windows: a chart for each way, all methods upon one another -------------------
+
+  // The first method's lines are drawn through, the next ones' dashed.
+  const dashes = [undefined, [6, 4], [2, 3], [10, 3]];
+
+  const windows = (into, group, choice) => {
+    const methods = [...new Set(group.cells.map((cell) => cell.method))];
+    const lines = shown(group, choice).flatMap(({ cell, run, strands }) => {
+      const known = strands.filter((s) => s.cwnd);
+      return known.map((s, i) => ({
+        cell, label: methods.length > 1 ? `${cell.method}, repeat ${run.repeat}: ${s.label}` : s.label,
+        style: { ...strandStyle(i, known.length, wayColour(cell)), dash: dashes[methods.indexOf(cell.method) % dashes.length] },
+        data: [s.cwnd.map((_, bin) => (bin + 1) * run.bin_s), s.cwnd],
+      }));
+    });
+    if (!lines.length) {
+      into.append(element("p", { className: "note", textContent: "No window was sampled in these runs." }));
+      return;
+    }
+    const grid = element("div", { className: "multiples" });
+    into.append(grid);
+    const longest = Math.max(...lines.map(({ data }) => data[0].at(-1)));
+    for (const way of [...new Set(lines.map(({ cell }) => cell.way))]) {
+      windowsOfWay(grid, lines.filter(({ cell }) => cell.way === way), choice.sameAxis ? longest : null);
+    }
+  };
+
+  const windowsOfWay = (grid, lines, longest) => {
+    const { way_label, colour: n } = lines[0].cell;
+    const caption = element("figcaption", {}, element("span", { className: `way way-${n}`, textContent: way_label }));
+    const box = element("div");
+    const key = legend(lines.map(({ label, style }) => ({ label, stroke: style.stroke, height: Math.max(2, style.width), dashed: style.dash })));
+    grid.append(element("figure", {}, caption, box, key));
+    // Runs have bins of their own: joined, each line has gaps where only others have a time.
+    const data = uPlot.join(lines.map((one) => one.data), lines.map(() => [0, 1]));
+    const end = longest ?? data[0].at(-1);
+    const readings = key.querySelectorAll("b");
+    const read = (u) => readings.forEach((reading, i) => {
+      const at = u.cursor.idx;
+      const value = at === null || at === undefined ? null : u.data[i + 1][at];
+      reading.textContent = value === null || value === undefined ? "" : `${digits(value)} at ${digits(u.data[0][at])} s`;
+    });
+    plot({
+      width: box.clientWidth, height: 210,
+      scales: { x: { time: false, range: (u, min, max) => [min, max] }, y: { range: (u, min, max) => [0, (max || 1) * 1.08] } },
+      axes: [axis("seconds since the start", { values: (u, splits) => splits.map(digits) }), numberAxis("segments")],
+      cursor: { y: false, points: { size: 6 } },
+      series: [{}, ...lines.map(({ style }) => ({ ...style, points: { show: false }, spanGaps: true }))],
+      hooks: {
+        setCursor: [read],
+        init: [(u) => {
+          u.setScale("x", { min: 0, max: end });
+          u.over.addEventListener("dblclick", () => u.setScale("x", { min: 0, max: end }));
+        }],
+      },
+    }, data, box);
+  };
+
   // ---- goodput over a sweep --------------------------------------------------------------------
 
   const sweep = (into, group) => {
@@ -287,12 +345,12 @@
   };
 
   const sweepPanel = (grid, group, panel) => {
-    // A line for each way and client.
+    // A line for each way, method and client.
     const lines = new Map();
     for (const cell of group.cells) {
       const at = panel.points.indexOf(cell.point);
       if (at < 0 || !cell.goodput_bps) continue;
-      const key = `${cell.way}\n${cell.client}`;
+      const key = `${cell.way}\n${cell.method}\n${cell.client}`;
       if (!lines.has(key)) lines.set(key, panel.points.map(() => null));
       lines.get(key)[at] = cell;
     }
@@ -303,10 +361,12 @@
     const [factor, unit] = unitFor(highest, "b/s");
     const rows = [...lines.values()];
     const first = (row) => row.find((cell) => cell !== null);
-    const styles = rows.map((row) => ({ stroke: wayColour(first(row)), width: 2 }));
+    const methods = [...new Set(group.cells.map((cell) => cell.method))];
+    const dash = (row) => dashes[methods.indexOf(first(row).method) % dashes.length];
+    const styles = rows.map((row) => ({ stroke: wayColour(first(row)), width: 2, dash: dash(row) }));
     const box = element("div");
     const title = panel.fixed ? [element("figcaption", { textContent: panel.fixed })] : [];
-    const key = legend(rows.map((row, i) => ({ label: first(row).label, stroke: styles[i].stroke, height: 3 })));
+    const key = legend(rows.map((row, i) => ({ label: first(row).label, stroke: styles[i].stroke, height: 3, dashed: styles[i].dash })));
     grid.append(element("figure", {}, ...title, box, key));
 
     const body = (ctx, at, px) => rows.forEach((row, i) => row.forEach((cell, p) => {
@@ -358,7 +418,7 @@
 
   // ---- controls and drawing ----------------------------------------------------------------------
 
-  const charts = { times, sweep, throughput: overTime(kinds.throughput), sequence: overTime(kinds.sequence) };
+  const charts = { times, sweep, window: windows, throughput: overTime(kinds.throughput), sequence: overTime(kinds.sequence) };
 
   const select = (text, options, value, chosen) => {
     const made = element("select", {}, ...options.map(([v, label]) => element("option", { value: v, textContent: label })));

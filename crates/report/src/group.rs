@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Runs of one scenario, put together: a cell for each point of the sweep, way and client.
+//! Runs of one scenario, put together: a cell for each point of the sweep, way, method and client.
 
 use crate::{
     run::{Run, Transfer},
@@ -21,7 +21,7 @@ pub struct Group {
     pub baseline: Option<String>,
     /// The sweep's points, in order; one empty point without a sweep.
     pub points: Vec<Point>,
-    /// By point, then by way, then by client.
+    /// By point, then by way, then by method, then by client.
     pub cells: Vec<Cell>,
     /// In the order in which they started.
     pub runs: Vec<Run>,
@@ -39,14 +39,15 @@ pub struct Way {
     pub colour: usize,
 }
 
-/// The repeats of one way with one client at one point.
+/// The repeats of one way by one method with one client at one point.
 #[derive(Debug)]
 pub struct Cell {
     pub point: usize,
     pub way: usize,
+    pub method: String,
     pub client: String,
     pub repeats: Vec<Repeat>,
-    /// Over the baseline's cell; `None` for the baseline itself and where one of them is empty.
+    /// Over the baseline's cell of the same method; `None` for the baseline itself and where one of them is empty.
     pub gain: Option<Gain>,
 }
 
@@ -152,6 +153,11 @@ impl Group {
         &self.ways[cell.way]
     }
 
+    /// Whether there are runs by more than one method.
+    pub fn several_methods(&self) -> bool {
+        self.cells.iter().any(|cell| cell.method != self.cells[0].method)
+    }
+
     /// Whether a cell belongs to the way that the others are compared with.
     pub fn is_baseline(&self, cell: &Cell) -> bool {
         Some(&self.way(cell).name) == self.baseline.as_ref()
@@ -222,28 +228,36 @@ fn cells(runs: &[Run], ways: &[Way], points: &[Point]) -> Vec<Cell> {
         let (point, way) = point.zip(way).expect("points and ways were taken from the runs");
         for transfer in run.transfers() {
             let client = transfer.client.clone();
+            let method = &run.manifest.method;
             let repeat = Repeat { run: index, transfer };
-            let same = |c: &&mut Cell| c.point == point && c.way == way && c.client == client;
-            match cells.iter_mut().find(same) {
-                Some(cell) => cell.repeats.push(repeat),
-                None => {
-                    cells.push(Cell { point, way, client, repeats: vec![repeat], gain: None });
-                }
+            let same = |c: &&mut Cell| {
+                (c.point, c.way, &c.method, &c.client) == (point, way, method, &client)
+            };
+            if let Some(cell) = cells.iter_mut().find(same) {
+                cell.repeats.push(repeat);
+            } else {
+                let (method, repeats) = (method.clone(), vec![repeat]);
+                cells.push(Cell { point, way, method, client, repeats, gain: None });
             }
         }
     }
-    cells.sort_by(|a, b| (a.point, a.way, &a.client).cmp(&(b.point, b.way, &b.client)));
+    cells.sort_by(|a, b| {
+        (a.point, a.way, &a.method, &a.client).cmp(&(b.point, b.way, &b.method, &b.client))
+    });
     cells
 }
 
-/// Sets each cell's gain: over the baseline with the same client, or else with its first one.
+/// Sets each cell's gain: over the baseline by the same method with the same client, or else with its
+/// first one.
 fn compare(cells: &mut [Cell], baseline: Option<usize>) {
     let Some(baseline) = baseline else { return };
     for index in 0..cells.len() {
         let cell = &cells[index];
         let candidates = || {
             let all = cells.iter().enumerate();
-            all.filter(|(_, base)| base.way == baseline && base.point == cell.point)
+            all.filter(|(_, base)| {
+                (base.way, base.point, &base.method) == (baseline, cell.point, &cell.method)
+            })
         };
         let same_client = candidates().find(|(_, base)| base.client == cell.client);
         let Some((over, base)) = same_client.or_else(|| candidates().next()) else { continue };

@@ -75,10 +75,10 @@ fn at_point_text(group: &Group, cell: &Cell) -> String {
 }
 
 fn over_sweep(group: &Group) -> Vec<Finding> {
-    let mut by_way: BTreeMap<(usize, &str), Vec<(&Cell, &Gain)>> = BTreeMap::new();
+    let mut by_way = BTreeMap::<_, Vec<(&Cell, &Gain)>>::new();
     for cell in &group.cells {
         if let Some(gain) = &cell.gain {
-            by_way.entry((cell.way, &cell.client)).or_default().push((cell, gain));
+            by_way.entry((cell.way, &cell.method, &cell.client)).or_default().push((cell, gain));
         }
     }
     by_way.into_values().map(|cells| over_sweep_finding(group, &cells)).collect()
@@ -121,11 +121,19 @@ fn caveats(group: &Group) -> Vec<String> {
     caveats
 }
 
-/// A way and, where the group has several, the client: "two depots, CUBIC (curl)".
+/// A way and, where the group has several, the method and the client: "two depots, CUBIC (curl)",
+/// "direct (sim)".
 pub fn name(group: &Group, cell: &Cell) -> String {
     let label = &group.way(cell).label;
-    let several = group.cells.iter().any(|other| other.client != cell.client);
-    if several { format!("{label} ({})", cell.client) } else { label.clone() }
+    let mut words = Vec::new();
+    if group.several_methods() {
+        words.push(cell.method.as_str());
+    }
+    let of_method = group.cells.iter().filter(|other| other.method == cell.method);
+    if of_method.into_iter().any(|other| other.client != cell.client) {
+        words.push(&cell.client);
+    }
+    if words.is_empty() { label.clone() } else { format!("{label} ({})", words.join(", ")) }
 }
 
 /// A point of the sweep: "rtt 90ms, loss 0.1%".

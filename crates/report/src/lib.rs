@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Records to one self-contained HTML page.
+//! Records to one self-contained HTML page, and to figures.
 //!
 //! ```text
 //! records ─ run ─► group (scenario title) ─► cells (point x way x client) ─► page
 //!            └─ traces (downsampled) ──────► JSON in the page ─► assets/report.js draws with uPlot
+//! records ─ figure (one metric over a swept key) ─► SVG, or a table
 //! ```
 //! Text, tables and dot strips are made here and need no script; the charts are drawn in the
 //! browser. The rules:
@@ -14,6 +15,7 @@
 //! - A run that does not count is shown, in red and with its reasons, and is in no median.
 //! - The same records give the same page: no clock, no randomness.
 
+mod figure;
 mod format;
 mod group;
 mod headline;
@@ -21,6 +23,8 @@ mod page;
 mod run;
 mod sweep;
 mod traces;
+
+pub use figure::{Figure, Panel as FigurePanel, Point as FigurePoint};
 
 use std::{
     fs, io,
@@ -36,6 +40,9 @@ pub enum Error {
     /// There is nothing to report on: the folder is not one that records were written into.
     #[error("there is no record at or below {}", .0.display())]
     Empty(PathBuf),
+    /// The records do not give the figure that was asked for; the text says why.
+    #[error("{0}")]
+    Figure(String),
     /// The page cannot be written: disk full, or the caller may not.
     #[error("cannot write {}: {source}", path.display())]
     Write {

@@ -9,7 +9,7 @@ use crate::{
     format,
     group::Group,
     headline::{self, Headline},
-    sweep,
+    sweep, traces,
 };
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde::Serialize;
@@ -151,10 +151,17 @@ fn charts(index: usize, group: &Group, panels: &[sweep::Panel]) -> Markup {
         h2 { "Throughput over time" }
         p.note {
             "Bytes delivered on each hop (acknowledged, also selectively), in the direction of the data, averaged over "
-            (bin_note(group)) "."
+            (bin_note(group)) ". Of a run with more than " (traces::MOST_HOPS)
+            " connections: what the busiest links carried."
         }
         form.controls data-controls=(index) {}
         (chart("throughput"))
+        h2 { "Congestion windows" }
+        p.note {
+            "The window of each hop, and of each method where there are several, at the end of each of \
+             the same bins."
+        }
+        (chart("window"))
         h2 { "Sequence growth" }
         p.note {
             "Bytes acknowledged since the start on each hop. A gap between two lines is data that the \

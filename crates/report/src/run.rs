@@ -49,7 +49,7 @@ impl Run {
 
     /// The rate of the slowest link, in bits a second.
     pub fn link_rate_bps(&self) -> Option<u64> {
-        self.summary.links.iter().filter_map(|link| link.rate_bps).min()
+        self.summary.slowest_link_bps()
     }
 
     /// What each client program got.
@@ -83,13 +83,13 @@ impl Run {
         }
     }
 
-    /// The congestion controls that a client's data met, hop by hop, as read back: "cubic, bbr".
+    /// The congestion controls that a client's data met, hop by hop: "cubic → bbr".
     pub fn congestion_controls(&self, client: &str) -> String {
         let of_client =
             self.summary.flows.iter().find(|flow| flow.client.as_deref().unwrap_or("–") == client);
         let names = of_client
             .iter()
-            .flat_map(|flow| &flow.hops)
+            .flat_map(|flow| flow.hops.iter().filter(|hop| hop.stream == 0))
             .map(|hop| hop.congestion_control.as_deref().unwrap_or("not read"));
         names.collect::<Vec<_>>().join(" → ")
     }

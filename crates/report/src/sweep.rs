@@ -87,33 +87,32 @@ impl Panel {
         }
     }
 
-    /// Sets the positions: as numbers, as logarithms where the numbers span more than a factor of
-    /// 30, or evenly where they are no numbers or a logarithm cannot take them.
+    /// Sets the positions.
     fn place(&mut self) {
-        let evenly = || (0..self.labels.len()).map(|i| i as f64).collect();
-        let numbers: Option<Vec<f64>> = self
-            .labels
-            .iter()
-            .map(|label| match Value::parse(label) {
-                Value::Number(number) => Some(number),
-                Value::Text(_) => None,
-            })
-            .collect();
-        let positive =
-            |numbers: &[f64]| numbers.iter().copied().filter(|n| *n > 0.0).reduce(f64::min);
-        self.positions = match numbers {
-            None => evenly(),
-            Some(numbers) => {
-                let largest = numbers.iter().copied().fold(0.0, f64::max);
-                let wide = positive(&numbers).is_some_and(|smallest| largest > 30.0 * smallest);
-                self.logarithmic = wide && numbers.iter().all(|n| *n > 0.0);
-                match (wide, self.logarithmic) {
-                    (_, true) => numbers.iter().map(|n| n.log10()).collect(),
-                    (true, false) => evenly(),
-                    (false, _) => numbers,
-                }
-            }
-        };
+        (self.positions, self.logarithmic) = positions(&self.labels);
+    }
+}
+
+/// Where values stand on an axis, and whether by their logarithms: as numbers, as logarithms where the
+/// numbers span more than a factor of 30, or evenly where they are no numbers or a logarithm cannot
+/// take them.
+pub fn positions(labels: &[String]) -> (Vec<f64>, bool) {
+    let evenly = || (0..labels.len()).map(|i| i as f64).collect();
+    let numbers: Option<Vec<f64>> = labels
+        .iter()
+        .map(|label| match Value::parse(label) {
+            Value::Number(number) => Some(number),
+            Value::Text(_) => None,
+        })
+        .collect();
+    let Some(numbers) = numbers else { return (evenly(), false) };
+    let smallest = numbers.iter().copied().filter(|n| *n > 0.0).reduce(f64::min);
+    let largest = numbers.iter().copied().fold(0.0, f64::max);
+    let wide = smallest.is_some_and(|smallest| largest > 30.0 * smallest);
+    match (wide, numbers.iter().all(|n| *n > 0.0)) {
+        (true, true) => (numbers.iter().map(|n| n.log10()).collect(), true),
+        (true, false) => (evenly(), false),
+        (false, _) => (numbers, false),
     }
 }
 

@@ -7,16 +7,21 @@
 
 use record::{Curve, Entity, FlowSummary, LinkSummary, Quantity, Series, Summary};
 use serde::Serialize;
+use std::{cmp::Reverse, collections::BTreeMap};
 
 const BIN_S: f64 = 0.1;
 const MOST_BINS: f64 = 400.0;
+/// Of a run with more connections than this, links are shown in their place.
+pub const MOST_HOPS: usize = 24;
+/// So many, at most.
+const MOST_LINKS: usize = 8;
 
 /// What moved in the course of a run.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Traces {
     /// The bins' width in seconds; the first starts with the run.
     pub bin_s: f64,
-    /// Each hop of each flow; where hops were not sampled each flow, or else each link.
+    /// Each hop of each flow; where hops were not sampled each flow, or else the busiest links.
     pub strands: Vec<Strand>,
 }
 
@@ -31,6 +36,9 @@ pub struct Strand {
     pub bytes: Vec<u64>,
     /// Bytes delivered in each bin, where that is known.
     pub delivered: Option<Vec<u64>>,
+    /// Of a hop, the congestion window at the end of each bin in segments, where that is known; null
+    /// before and after the samples.
+    pub cwnd: Option<Vec<Option<u64>>>,
 }
 
 impl Traces {
@@ -38,15 +46,18 @@ impl Traces {
     pub fn new(summary: &Summary, series: &Series) -> Self {
         let end_s = summary.flows.iter().map(|flow| flow.end_s).fold(0.0, f64::max);
         let bins = Bins::cover(end_s);
-        let flows = summary.flows.iter();
-        let mut strands: Vec<Strand> =
-            flows.flat_map(|flow| hop_strands(flow, series, &bins)).collect();
-        if strands.is_empty() {
-            strands
-                .extend(summary.flows.iter().filter_map(|flow| flow_strand(flow, series, &bins)));
+        let flows = || summary.flows.iter();
+        let mut strands = Vec::new();
+        if flows().map(|flow| flow.hops.len().max(1)).sum::<usize>() <= MOST_HOPS {
+            let several = summary.flows.len() > 1;
+            strands.extend(flows().flat_map(|flow| hop_strands(flow, several, series, &bins)));
+            if strands.is_empty() {
+                strands.extend(flows().filter_map(|flow| flow_strand(flow, series, &bins)));
+            }
         }
         if strands.is_empty() {
-            strands.extend(busy_links(summary).filter_map(|link| link_strand(link, series, &bins)));
+            let links = busy_links(summary).into_iter();
+            strands.extend(links.filter_map(|link| link_strand(link, series, &bins)));
         }
         Self { bin_s: bins.width_s, strands }
     }
@@ -67,22 +78,37 @@ impl Bins {
         let growth = total_bytes.increments(0.0, self.width_s, self.count);
         growth.into_iter().map(|bytes| bytes.round().max(0.0) as u64).collect()
     }
+
+    /// The newest sample at the end of each bin.
+    fn newest(&self, sampled: &Curve) -> Vec<Option<u64>> {
+        let last_s = sampled.span_s().map_or(0.0, |(_, last)| last);
+        let at_end = |bin: usize| {
+            let end_s = self.width_s * (bin + 1) as f64;
+            let after = sampled.time_s.partition_point(|time_s| *time_s <= end_s);
+            let over = end_s - self.width_s > last_s;
+            if over { None } else { Some(sampled.value[after.checked_sub(1)?].round() as u64) }
+        };
+        (0..self.count).map(at_end).collect()
+    }
 }
 
-fn hop_strands(flow: &FlowSummary, series: &Series, bins: &Bins) -> Vec<Strand> {
+fn hop_strands(flow: &FlowSummary, named: bool, series: &Series, bins: &Bins) -> Vec<Strand> {
+    let name = if named { format!("{}: ", flow.name) } else { String::new() };
     let strand = |hop: &record::HopSummary| {
         let entity = Entity::Hop { flow: flow.name.clone(), index: hop.index };
         let acked = series.curve(&entity, Quantity::AckedBytes)?;
         let end = hop.bytes.map(|bytes| (flow.end_s, bytes as f64));
         let control = hop.congestion_control.as_ref().map(|name| format!(" ({name})"));
         let control = control.unwrap_or_default();
+        let stream = if hop.stream > 0 { format!(" #{}", hop.stream + 1) } else { String::new() };
         let delivered = series.curve(&entity, Quantity::DeliveredBytes);
         let delivered = delivered.and_then(|curve| whole(curve, flow.start_s, None));
         Some(Strand {
-            label: format!("{} → {}{control}", hop.from, hop.to),
+            label: format!("{name}{} → {}{control}{stream}", hop.from, hop.to),
             client: flow.client.clone(),
             bytes: bins.cut(&whole(acked, flow.start_s, end)?),
             delivered: delivered.map(|curve| bins.cut(&curve)),
+            cwnd: series.curve(&entity, Quantity::CwndSegments).map(|curve| bins.newest(curve)),
         })
     };
     flow.hops.iter().filter_map(strand).collect()
@@ -96,6 +122,7 @@ fn flow_strand(flow: &FlowSummary, series: &Series, bins: &Bins) -> Option<Stran
         client: flow.client.clone(),
         bytes: bins.cut(&whole(received, flow.start_s, end)?),
         delivered: None,
+        cwnd: None,
     })
 }
 
@@ -116,12 +143,21 @@ fn whole(sampled: &Curve, start_s: f64, end: Option<(f64, f64)>) -> Option<Curve
     Some(total)
 }
 
-/// The direction of each link that carried more.
-fn busy_links(summary: &Summary) -> impl Iterator<Item = &LinkSummary> {
-    summary.links.iter().filter(|link| {
-        let same_link = summary.links.iter().filter(|other| other.name == link.name);
-        same_link.map(|other| other.bytes).max() == Some(link.bytes) && link.bytes > 0
-    })
+/// Of the links that carried most, the direction that carried more, in the scenario's order.
+fn busy_links(summary: &Summary) -> Vec<&LinkSummary> {
+    let mut most: BTreeMap<&str, &LinkSummary> = BTreeMap::new();
+    for link in summary.links.iter().filter(|link| link.bytes > 0) {
+        let known = most.entry(&link.name).or_insert(link);
+        if link.bytes > known.bytes {
+            *known = link;
+        }
+    }
+    let chosen = |link: &&LinkSummary| most.get(link.name.as_str()).is_some_and(|m| m == link);
+    let mut busiest: Vec<_> = summary.links.iter().filter(chosen).enumerate().collect();
+    busiest.sort_by_key(|(_, link)| Reverse(link.bytes));
+    busiest.truncate(MOST_LINKS);
+    busiest.sort_by_key(|(place, _)| *place);
+    busiest.into_iter().map(|(_, link)| link).collect()
 }
 
 fn link_strand(link: &LinkSummary, series: &Series, bins: &Bins) -> Option<Strand> {
@@ -140,6 +176,7 @@ fn link_strand(link: &LinkSummary, series: &Series, bins: &Bins) -> Option<Stran
         client: None,
         bytes: bins.cut(&total),
         delivered: None,
+        cwnd: None,
     })
 }
 
@@ -185,6 +222,43 @@ mod tests {
         let bins = Bins::cover(4000.0);
         assert_eq!((bins.width_s, bins.count), (10.0, 400));
         assert_eq!(Bins::cover(0.0).count, 0);
+    }
+
+    #[test]
+    fn a_window_is_the_newest_sample_of_its_bin_and_none_outside() {
+        let mut series = Series::default();
+        let hop = Entity::Hop { flow: "f".into(), index: 0 };
+        for (time_s, segments) in [(0.25, 10.0), (0.28, 12.0), (0.55, 20.0), (0.65, 7.0)] {
+            series.push(&hop, Quantity::AckedBytes, time_s, 0.0);
+            series.push(&hop, Quantity::CwndSegments, time_s, segments);
+        }
+        let summary = Summary { flows: vec![flow(1)], ..Default::default() };
+        let traces = Traces::new(&summary, &series);
+        let expected = [None, None, Some(12), Some(12), Some(12), Some(20), Some(7)];
+        let cwnd = traces.strands[0].cwnd.as_ref().unwrap();
+        assert_eq!(cwnd[..7], expected);
+        assert_eq!(cwnd[7..], [None; 3]);
+    }
+
+    #[test]
+    fn of_many_connections_the_busiest_links_are_shown() {
+        let mut series = Series::default();
+        let links: Vec<LinkSummary> = (0..20)
+            .map(|n| {
+                let name = format!("link{n}");
+                let link = Entity::parse(&format!("link:{name}/forward")).unwrap();
+                for bin in 0..4 {
+                    series.push(&link, Quantity::ThroughputBps, f64::from(bin) * 0.25, 800.0);
+                }
+                let direction = "forward".into();
+                LinkSummary { name, direction, bytes: 100 + n / 19, ..Default::default() }
+            })
+            .collect();
+        let flows = vec![flow(1); MOST_HOPS + 1];
+        let traces = Traces::new(&Summary { flows, links, ..Default::default() }, &series);
+        let labels: Vec<&str> = traces.strands.iter().map(|s| s.label.as_str()).collect();
+        let busiest = [0, 1, 2, 3, 4, 5, 6, 19].map(|n| format!("link{n}"));
+        assert_eq!(labels, busiest, "the last carried most, the others the same");
     }
 
     #[test]

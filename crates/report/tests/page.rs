@@ -63,15 +63,42 @@ fn a_demo_and_a_sweep_are_drawn() {
     assert_eq!((written.runs, written.invalid), (18 + 45, 0));
 
     let (dom, requests) = open(&page);
-    // The demo: completion times, and two charts for each of its six cells. The sweep: goodput,
-    // completion times, and two charts for each of its three ways at one point.
-    assert_drawn(&dom, (1 + 2 * 6) + (2 + 2 * 3));
+    // The demo: completion times, two charts for each of its six cells, and the windows of its four
+    // ways. The sweep: goodput, completion times, and three charts for each of its three ways at one
+    // point.
+    assert_drawn(&dom, (1 + 2 * 6 + 4) + (2 + 3 * 3));
     assert_eq!(dom.matches("<svg class=\"strip").count(), 6 + 15);
     for text in ["A demo", "Goodput over delay", "cubic → bbr → cubic", "cut at the time limit"]
     {
         assert!(dom.contains(text), "{text}");
     }
     assert_eq!(requests, 0, "the page asked the network for something");
+}
+
+#[test]
+fn methods_are_told_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    synthetic::demo(dir.path(), "A demo");
+    // The same once more, as another method would have it.
+    for folder in record::find_records(dir.path()).unwrap() {
+        let mut record = record::Record::open(&folder).unwrap();
+        if record.summary.flows[0].client.as_deref() != Some("curl") {
+            continue;
+        }
+        record.manifest.method = "sim".into();
+        record.manifest.emulator = None;
+        let flow = &mut record.summary.flows[0];
+        (flow.client, flow.exit_code, flow.sha256_ok) = (None, None, None);
+        record.write(&dir.path().join("sim").join(folder.file_name().unwrap())).unwrap();
+    }
+    let page = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report-methods.html");
+    longhaul_report::write(dir.path(), &page).unwrap();
+    let (dom, _) = open(&page);
+    // Completion times, two charts for each cell, and one of windows for each way, of both methods.
+    assert_drawn(&dom, 1 + 2 * (6 + 4) + 4);
+    for text in ["direct (sim)", "direct (emu, curl)", "emu, repeat 2: server → client (cubic)"] {
+        assert!(dom.contains(text), "{text}");
+    }
 }
 
 #[test]

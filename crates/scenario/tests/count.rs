@@ -94,6 +94,20 @@ fn keys_name_all_of_them_by_the_name_with_the_sign() {
 }
 
 #[test]
+fn none_of_them_is_a_number_too() {
+    let traffic = "[[node]]\nname = \"other#\"\ncount = 0\n[[link]]\nbetween = [\"other#\", \"left\"]\n\
+                   count = 0\n[[traffic]]\nname = \"t#\"\ncount = 0\nfrom = \"other#\"\nto = \"right\"\n\
+                   kind = \"cbr\"\nrate = \"1mbit\"\n[[way]]\nname = \"w\"\n\
+                   set = { \"node.other#.cc\" = \"reno\" }\n";
+    let run = &parse(&format!("{DUMBBELL}{traffic}"), &[])[0];
+    let without = &parse(DUMBBELL, &[])[0];
+    assert_eq!(
+        (&run.nodes, &run.links, &run.traffic),
+        (&without.nodes, &without.links, &without.traffic)
+    );
+}
+
+#[test]
 fn depots_are_numbered_too() {
     let text = format!(
         "{DUMBBELL}[[node]]\nname = \"depot#\"\ncount = 3\n\

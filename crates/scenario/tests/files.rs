@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Every file in `scenarios/` is a scenario.
 
-use longhaul_scenario::{Loss, Queue, Run, Scenario, load};
+use longhaul_scenario::{Heading, Loss, Queue, Run, Scenario, load};
 use std::path::{Path, PathBuf};
 use units::{Bytes, Duration};
 
@@ -162,4 +162,53 @@ fn figure_9_changes_the_depots_congestion_control_and_nothing_else() {
         let hops: Vec<_> = run.flows[0].hops().map(|h| (h.from, h.cc)).collect();
         assert_eq!(hops, [("server", "reno"), ("depot2", far), ("depot1", "reno")]);
     }
+}
+
+#[test]
+fn paper_002_crosses_seven_algorithms_with_three_backgrounds() {
+    for (name, points) in
+        [("002-figure-2.toml", 8), ("002-figure-3.toml", 5), ("002-figure-4.toml", 4)]
+    {
+        let scenario = read(name, &[]);
+        assert_eq!(scenario.runs.len(), 7 * 3 * points, "{name}");
+        for run in &scenario.runs {
+            let sender = run.node(&run.flows[0].from).unwrap();
+            let paper = run.congestion.iter().find(|entry| entry.name == sender.cc).unwrap();
+            assert_eq!(paper.set.as_deref(), Some("paper"), "{name}, {}", sender.cc);
+            assert!(run.flows.iter().all(|flow| flow.cc == [sender.cc.as_str()]), "{name}");
+            let bottleneck = run.links.iter().find(|link| link.name == "bottleneck").unwrap();
+            assert_eq!(bottleneck.forward.queue, Some(Queue::Packets(2500)), "{name}");
+            assert_eq!(run.traffic.len(), 2 * 3, "{name}: three kinds, both ways");
+        }
+    }
+    let run = read("002-figure-4.toml", &["vars.delay=200ms"]).runs.remove(0);
+    let rtt = run.routes().rtt("source1", "sink1").unwrap().as_secs_f64();
+    assert!(
+        (0.404..0.408).contains(&rtt),
+        "twice 200 ms, and 1 to 2 ms on each host's link: {rtt}"
+    );
+}
+
+#[test]
+fn paper_004_has_its_congestion_levels() {
+    let level = |run: &Run, heading| {
+        let bottleneck = run.links.iter().position(|link| link.name == "bottleneck").unwrap();
+        run.congestion_level(&run.routes(), bottleneck, heading).unwrap()
+    };
+    let nearly = |a: f64, b: f64| (a - b).abs() < 1e-6;
+    let comparison = read("004-12x1g.toml", &[]);
+    for run in &comparison.runs {
+        assert_eq!(run.duration, Some(Duration::from_secs(3 * 82)), "the slide has about 250 s");
+        assert!(nearly(level(run, Heading::Forward), 1.2));
+    }
+    let streams = read("004-parallel-streams.toml", &[]);
+    assert!(streams.runs.iter().all(|run| nearly(level(run, Heading::Forward), 1.1)));
+    let files = read("004-3000mb.toml", &[]);
+    let most = files.runs.last().unwrap();
+    assert!(nearly(level(most, Heading::Forward), 2.1));
+    let reverse = |run: &Run| (level(run, Heading::Backward) * 10.0).round() as u32;
+    let mut levels: Vec<u32> = files.runs.iter().map(reverse).collect();
+    levels.dedup();
+    assert_eq!(levels, [0, 9, 11, 15]);
+    assert!(files.runs[0].flows.iter().all(|flow| flow.bytes == Some(Bytes::new(3000 << 20))));
 }

@@ -10,4 +10,5 @@ mod demo;
 mod figure_09;
 mod lab;
 mod lacking;
+mod sim;
 mod wan;

@@ -44,6 +44,37 @@ fn cell<'a>(group: &'a Group, way: &str) -> &'a Cell {
 }
 
 #[test]
+fn each_method_has_a_baseline_of_its_own() {
+    let by = |method: &str, way, bps| {
+        let mut run = run(way, "", 1, bps);
+        run.manifest.method = method.into();
+        run
+    };
+    let runs = vec![
+        by("emu", "direct", 100.0),
+        by("sim", "direct", 50.0),
+        by("emu", "depots", 300.0),
+        by("sim", "depots", 200.0),
+    ];
+    let group = one_group(runs);
+    let cells: Vec<_> = group
+        .cells
+        .iter()
+        .map(|cell| {
+            let gain = cell.gain.as_ref().map(|gain| gain.factor);
+            (crate::headline::name(&group, cell), gain)
+        })
+        .collect();
+    let expected = [
+        ("direct (emu)", None),
+        ("direct (sim)", None),
+        ("depots (emu)", Some(3.0)),
+        ("depots (sim)", Some(4.0)),
+    ];
+    assert_eq!(cells, expected.map(|(name, gain)| (name.to_owned(), gain)));
+}
+
+#[test]
 fn medians_and_gains() {
     // The baseline runs last and is shown first all the same.
     let rates = [("depots", [500.0, 900.0, 600.0]), ("direct", [100.0, 90.0, 400.0])];

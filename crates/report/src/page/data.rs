@@ -31,7 +31,9 @@ struct GroupData<'a> {
 struct CellData<'a> {
     point: usize,
     way: &'a str,
+    way_label: &'a str,
     label: String,
+    method: &'a str,
     client: &'a str,
     colour: usize,
     repeats: Vec<RepeatData>,
@@ -94,7 +96,9 @@ impl<'a> CellData<'a> {
         Self {
             point: cell.point,
             way: &way.name,
+            way_label: &way.label,
             label: headline::name(group, cell),
+            method: &cell.method,
             client: &cell.client,
             colour: way.colour % COLOURS,
             repeats: cell.repeats.iter().map(RepeatData::new).collect(),

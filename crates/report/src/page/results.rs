@@ -13,7 +13,7 @@ use record::{Standing, stats};
 /// The size of a dot strip, in CSS pixels.
 const STRIP: (f64, f64) = (150.0, 18.0);
 
-/// A row for each point, way and client, with every run as a dot; every run in full below it.
+/// A row for each point, way, method and client, with every run as a dot; every run in full below it.
 pub fn table(group: &Group) -> Markup {
     let sweep = group.points.len() > 1;
     let fastest = group
@@ -28,6 +28,7 @@ pub fn table(group: &Group) -> Markup {
                 thead { tr {
                     @if sweep { th scope="col" { "Point" } }
                     th scope="col" { "Way" }
+                    th scope="col" { "Method" }
                     th scope="col" { "Client" }
                     th.number scope="col" { "Goodput" small { "median" } }
                     th scope="col" { "Every run" small { "0 to " (format::rate(fastest)) } }
@@ -37,7 +38,7 @@ pub fn table(group: &Group) -> Markup {
                     th.number scope="col" { "Of link" }
                     th.number scope="col" { "Gain" small { "over baseline" } }
                     th scope="col" { "Content" small { "SHA-256" } }
-                    th scope="col" { "Congestion control" small { "read back, hop by hop" } }
+                    th scope="col" { "Congestion control" small { "in force, hop by hop" } }
                 } }
                 tbody {
                     @for (index, cell) in group.cells.iter().enumerate() {
@@ -63,6 +64,7 @@ fn row(group: &Group, cell: &Cell, fastest: f64) -> Markup {
     let text = |value: Option<String>| value.unwrap_or_else(|| "–".into());
     html! {
         th scope="row" { (way_label(group, cell)) }
+        td { (cell.method) }
         td { (cell.client) }
         td.number.main { (text(median.map(format::rate))) }
         td { (strip(group, cell, fastest)) }
@@ -178,7 +180,7 @@ fn all_runs(group: &Group) -> Markup {
     html! {
         table.runs {
             thead { tr {
-                @for column in ["Run", "Way", "Client", "Outcome", "SHA-256"] {
+                @for column in ["Run", "Way", "Method", "Client", "Outcome", "SHA-256"] {
                     th scope="col" { (column) }
                 }
                 @for column in ["Goodput", "Time", "Bytes", "Sent again", "Timeouts"] {
@@ -202,6 +204,7 @@ fn run_row(group: &Group, cell: &Cell, repeat: &Repeat) -> Markup {
         tr.out[!standing.counts()] {
             td { code { (group.runs[repeat.run].manifest.id) } }
             td { (way_label(group, cell)) }
+            td { (cell.method) }
             td { (cell.client) }
             td {
                 (transfer.outcome)
@@ -229,6 +232,7 @@ pub fn comparison(group: &Group) -> Markup {
                 thead { tr {
                     th scope="col" { "Point" }
                     th scope="col" { "Way" }
+                    th scope="col" { "Method" }
                     th scope="col" { "Client" }
                     th.number scope="col" { "Measured" small { "ratio of medians" } }
                     th.number scope="col" { "Predicted" small { "closed form" } }
@@ -239,6 +243,7 @@ pub fn comparison(group: &Group) -> Markup {
                     tr {
                         td { (point_label(group, cell)) }
                         th scope="row" { (way_label(group, cell)) }
+                        td { (cell.method) }
                         td { (cell.client) }
                         td.number.main { (factor(cell.gain.as_ref().map(|gain| gain.factor))) }
                         td.number { (factor(predicted(group, cell))) }

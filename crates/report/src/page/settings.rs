@@ -20,6 +20,7 @@ pub fn details(group: &Group) -> Markup {
         details { summary { "Links (median runs)" } div.scroll { (links(group)) } }
         details { summary { "Metrics (median runs)" } div.scroll { (metrics(group)) } }
         details { summary { "Emulator’s health" } div.scroll { (emulator(group)) } }
+        details { summary { "Simulator’s speed" } div.scroll { (simulator(group)) } }
         details { summary { "Kernel settings of the nodes" } (sysctls(group)) }
         details { summary { "Offloads of the devices" } (offloads(group)) }
         details { summary { "The scenario as run" } (scenarios(group)) }
@@ -225,6 +226,27 @@ fn emulator(group: &Group) -> Markup {
                     @else { span.bad { "invalid: " (run.manifest.invalid_reasons.join("; ")) } }
                 }
             }
+        } } } } }
+    }
+}
+
+fn simulator(group: &Group) -> Markup {
+    let simulated =
+        || group.runs.iter().filter_map(|run| Some((run, run.manifest.simulator.as_ref()?)));
+    html! {
+        @if simulated().next().is_none() { p { "No simulator was in use." } }
+        @else { table { thead { tr {
+            th scope="col" { "Run" }
+            @for column in ["Simulated", "Real time", "Events", "Events per second"] {
+                th.number scope="col" { (column) }
+            }
+        } }
+        tbody { @for (run, simulator) in simulated() { tr {
+            td { code { (run.manifest.id) } }
+            td.number { (format::seconds(simulator.simulated_s)) }
+            td.number { (format::seconds(simulator.wall_s)) }
+            td.number { (simulator.events) }
+            td.number { (format::digits(simulator.events_per_s)) }
         } } } } }
     }
 }

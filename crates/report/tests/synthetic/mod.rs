@@ -201,6 +201,7 @@ fn progress(shape: &Shape) -> (Series, Vec<HopSummary>, f64) {
         timeouts: Some(0),
         min_rtt_us: Some(90_200.0 / shape.hops.len() as f64),
         srtt_us: Some(91_400.0 / shape.hops.len() as f64),
+        ..HopSummary::default()
     };
     let hops = shape.hops.iter().zip(&totals).enumerate().map(hop).collect();
     (series, hops, time_s)

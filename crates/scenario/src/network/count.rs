@@ -6,7 +6,7 @@ use crate::{
     fields::{Fields, Name, Pattern, Placed, Whole},
 };
 
-/// How many things a table stands for.
+/// How many things a table stands for; none, where a sweep goes down to nothing.
 pub(super) struct Copies(Option<u64>);
 
 /// A thing with names that have a `#` for its number.
@@ -18,7 +18,7 @@ impl Copies {
     /// Reads `count` and compares it with the name. None after a problem.
     pub fn read(fields: &mut Fields<'_>, name: Option<&Pattern>) -> Option<Self> {
         let given = fields.raw("count").is_some();
-        let count = fields.optional::<Placed<Whole<1, 1000>>>("count");
+        let count = fields.optional::<Placed<Whole<0, 1000>>>("count");
         let Pattern(name) = name?;
         let place = fields.table().get("name").map_or(fields.place(), |v: &Value| &v.place);
         match count {

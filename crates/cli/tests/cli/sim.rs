@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `longhaul sim`: records beside those of other methods, side by side on all processors, resumed,
+//! stopped half way. Takes no rights.
+
+use crate::common::{call, done, json, longhaul, refused, text, until};
+use record::Record;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Child, Stdio},
+    time::SystemTime,
+};
+
+const SMALL: &str = r#"
+title = "small"
+timeout = "60s"
+baseline = "direct"
+[[node]]
+name = "client"
+[[node]]
+name = "depot"
+[[node]]
+name = "server"
+[[link]]
+between = ["client", "depot"]
+rate = "50mbit"
+delay = "5ms"
+[[link]]
+between = ["depot", "server"]
+rate = "50mbit"
+delay = "20ms"
+loss = "0.1%"
+[[flow]]
+name = "transfer"
+from = "server"
+to = "client"
+bytes = "2MB"
+[[way]]
+name = "direct"
+[[way]]
+name = "depot"
+set = { "flow.transfer.via" = ["depot"] }
+"#;
+
+/// Twelve flows without an end.
+const MANY: &str = r#"
+title = "many"
+duration = "2s"
+[[node]]
+name = "source"
+[[node]]
+name = "sink"
+[[link]]
+name = "haul"
+between = ["source", "sink"]
+rate = "10mbit"
+delay = "5ms"
+[[flow]]
+name = "bulk#"
+count = 12
+from = "source"
+to = "sink"
+"#;
+
+/// Minutes of work, of few samples.
+const LONG: &str = r#"
+title = "long"
+duration = "1000000s"
+sample = "10s"
+[[node]]
+name = "source"
+[[node]]
+name = "sink"
+[[link]]
+between = ["source", "sink"]
+rate = "100mbit"
+delay = "5ms"
+monitor = "10s"
+[[flow]]
+name = "bulk"
+from = "source"
+to = "sink"
+"#;
+
+/// A scenario in a folder of its own.
+struct Lab {
+    folder: tempfile::TempDir,
+}
+
+impl Lab {
+    fn new(scenario: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("scenario.toml"), scenario).unwrap();
+        Self { folder }
+    }
+
+    fn file(&self) -> String {
+        self.folder.path().join("scenario.toml").to_str().unwrap().to_owned()
+    }
+
+    fn out(&self) -> PathBuf {
+        self.folder.path().join("out")
+    }
+
+    /// A command's words with the file and a folder for its records.
+    fn words<'w>(&self, command: &[&'w str], out: &Path, more: &[&'w str]) -> Vec<String> {
+        let own = [self.file(), "--out".to_owned(), out.to_str().unwrap().to_owned()];
+        let words = command.iter().map(ToString::to_string).chain(own);
+        words.chain(more.iter().map(ToString::to_string)).collect()
+    }
+
+    fn sim(&self, more: &[&str]) -> serde_json::Value {
+        self.sim_into(&self.out(), more)
+    }
+
+    fn sim_into(&self, out: &Path, more: &[&str]) -> serde_json::Value {
+        let words = self.words(&["sim"], out, &[more, &["--json"]].concat());
+        json(&words.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    fn refused(&self, command: &[&str], more: &[&str]) -> String {
+        let words = self.words(command, &self.out(), more);
+        let (code, said) = refused(&words.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(code, 2, "{said}");
+        said
+    }
+
+    fn record(&self, id: &str) -> Record {
+        Record::open(&self.out().join("sim").join(id)).unwrap()
+    }
+
+    fn written(&self, id: &str) -> SystemTime {
+        let manifest = self.out().join("sim").join(id).join("manifest.json");
+        fs::metadata(manifest).unwrap().modified().unwrap()
+    }
+}
+
+#[test]
+fn runs_are_recorded_reported_and_not_run_again() {
+    let lab = Lab::new(SMALL);
+    let document = lab.sim(&[]);
+    let runs = document["runs"].as_array().unwrap();
+    let ids: Vec<_> = runs.iter().map(|run| run["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["direct,r01", "depot,r01"], "the order of the runs");
+    for run in runs {
+        assert_eq!(run["bytes"], 2 * 1024 * 1024, "{run}");
+        assert_eq!(run["standing"], "complete", "{run}");
+        assert_eq!(run["method"], "sim", "{run}");
+    }
+    let record = lab.record("depot,r01");
+    let manifest = &record.manifest;
+    assert_eq!(manifest.method, "sim");
+    assert!(manifest.valid && manifest.emulator.is_none() && manifest.sockets.is_empty());
+    assert_eq!(manifest.versions.keys().collect::<Vec<_>>(), ["longhaul"]);
+    assert!(manifest.predicted.is_some() && manifest.machine.is_some());
+    assert!(manifest.congestion_controls["cubic"].parameters.contains_key("beta"));
+    let simulator = manifest.simulator.as_ref().unwrap();
+    assert!(simulator.events > 1000 && simulator.simulated_s > 0.3, "{simulator:?}");
+
+    let before = [lab.written("direct,r01"), lab.written("depot,r01")];
+    assert_eq!(lab.sim(&[])["runs"], document["runs"]);
+    assert_eq!(before, [lab.written("direct,r01"), lab.written("depot,r01")], "run again");
+    let said = lab.refused(&["sim"], &["--set", "flow.transfer.bytes=1MB"]);
+    assert!(said.contains("another --out"), "{said}");
+
+    let page = done(&["report", lab.out().to_str().unwrap()]);
+    assert!(fs::read_to_string(page.trim()).unwrap().contains("small"), "{page}");
+    let left: Vec<_> = fs::read_dir(lab.folder.path()).unwrap().flatten().collect();
+    assert_eq!(left.len(), 2, "the scenario and the records, no working folder: {left:?}");
+}
+
+#[test]
+fn a_record_that_does_not_count_is_replaced() {
+    let lab = Lab::new(SMALL);
+    lab.sim(&["--way", "direct"]);
+    let manifest = lab.out().join("sim/direct,r01/manifest.json");
+    let whole = fs::read_to_string(&manifest).unwrap();
+    fs::write(&manifest, whole.replace("\"valid\": true", "\"valid\": false")).unwrap();
+    assert!(!lab.record("direct,r01").manifest.valid);
+    lab.sim(&["--way", "direct"]);
+    assert!(lab.record("direct,r01").manifest.valid);
+}
+
+#[test]
+fn what_came_out_does_not_depend_on_the_number_of_jobs() {
+    let lab = Lab::new(SMALL);
+    let outs = ["1", "2"].map(|jobs| {
+        let out = lab.folder.path().join(jobs);
+        lab.sim_into(&out, &["--jobs", jobs, "--repeat", "2"]);
+        out.join("sim")
+    });
+    for id in ["direct,r01", "depot,r01", "direct,r02", "depot,r02"] {
+        for file in ["summary.json", "series.parquet"] {
+            let [one, two] = [&outs[0], &outs[1]].map(|out| fs::read(out.join(id).join(file)));
+            let (one, two) = (one.unwrap(), two.unwrap());
+            assert!(!one.is_empty() && one == two, "{id}/{file} differs");
+        }
+    }
+    let seeds = ["direct,r01", "direct,r02"]
+        .map(|id| Record::open(&outs[0].join(id)).unwrap().manifest.seed);
+    assert_ne!(seeds[0], seeds[1]);
+}
+
+#[test]
+fn another_methods_record_is_not_taken_for_this_ones() {
+    let lab = Lab::new(SMALL);
+    lab.sim(&["--way", "direct"]);
+    let place = lab.out().join("direct,r01");
+    fs::rename(lab.out().join("sim/direct,r01"), &place).unwrap();
+    // The emulator names the program: in all else it would be the same run.
+    let manifest = fs::read_to_string(place.join("manifest.json")).unwrap();
+    let named = manifest.replace("\"client\": null", "\"client\": \"curl\"");
+    fs::write(place.join("manifest.json"), named).unwrap();
+    let said = lab.refused(&["lab", "run"], &["--way", "direct"]);
+    assert!(said.contains("direct,r01 holds this run by another method"), "{said}");
+    lab.sim(&["--way", "direct"]);
+    assert_eq!(lab.record("direct,r01").manifest.method, "sim");
+}
+
+#[test]
+fn many_flows_are_told_of_together() {
+    let lab = Lab::new(MANY);
+    let words = lab.words(&["sim"], &lab.out(), &[]);
+    let output = call(&words.iter().map(String::as_str).collect::<Vec<_>>());
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{err}");
+    assert_eq!(out.lines().count(), 2, "a heading and a run: {out}");
+    assert!(out.contains("Jain"), "{out}");
+    assert!(err.contains("12 flows") && err.contains("events"), "{err}");
+    let total = &lab.sim(&[])["totals"][0];
+    assert_eq!(total["flows"], 12, "{total}");
+    let goodput_bps = total["median_goodput_bps"].as_f64().unwrap();
+    assert!((5e6..10e6).contains(&goodput_bps), "of 10 Mb/s: {total}");
+}
+
+/// A simulation under way, killed with the test.
+struct LongRun {
+    lab: Lab,
+    child: Child,
+}
+
+impl LongRun {
+    /// Starts it, and waits until it is at work.
+    fn start() -> Self {
+        let lab = Lab::new(LONG);
+        let child = longhaul()
+            .args(lab.words(&["sim"], &lab.out(), &[]))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let run = Self { lab, child };
+        until("the simulation to be under way", || run.ticks() > 30);
+        run
+    }
+
+    /// Hundredths of a second of processor time that it has had.
+    fn ticks(&self) -> u64 {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        let after_name = stat.rsplit(')').next().unwrap();
+        after_name.split_whitespace().nth(11).unwrap().parse().unwrap()
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let sent = std::process::Command::new("kill").args(["-s", name, &pid]).status().unwrap();
+        assert!(sent.success());
+    }
+
+    /// What is on record is readable, goes some way, and does not count.
+    fn assert_partial(&self, reason: &str) {
+        let record = self.lab.record("r01");
+        assert!(!record.manifest.valid);
+        let reasons = &record.manifest.invalid_reasons;
+        assert_eq!(reasons.len(), 1, "{reasons:?}");
+        assert!(reasons[0].starts_with(reason), "{reasons:?}");
+        assert!(reasons[0].ends_with(" s of 1000000.0 s"), "{reasons:?}");
+        let flow = &record.summary.flows[0];
+        assert!(flow.bytes > 1_000_000 && flow.goodput_bps < 100e6, "{flow:?}");
+        done(&["report", self.lab.out().to_str().unwrap()]);
+    }
+}
+
+impl Drop for LongRun {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn ctrl_c_leaves_a_record_as_far_as_it_went() {
+    for signal in ["INT", "TERM"] {
+        let mut run = LongRun::start();
+        run.signal(signal);
+        assert_eq!(run.child.wait().unwrap().code(), Some(1));
+        run.assert_partial("stopped at ");
+        let left = fs::read_dir(run.lab.folder.path()).unwrap().count();
+        assert_eq!(left, 2, "the scenario and the records, no working folder");
+    }
+}
+
+#[test]
+fn kill_9_leaves_what_was_written_last() {
+    let mut run = LongRun::start();
+    let record = run.lab.out().join("sim/r01");
+    until("a record of what there is so far", || record.exists());
+    run.signal("KILL");
+    run.child.wait().unwrap();
+    run.assert_partial("not finished: written at ");
+}
+
+#[test]
+fn what_a_method_cant_do_is_refused_by_name_before_anything_starts() {
+    let lab = Lab::new(SMALL);
+    for (key, expected) in [
+        ("flow.transfer.streams=2", "flow transfer: streams"),
+        ("duration=5s", "duration"),
+        ("link.depot-server.mark=10p", "link depot-server: mark"),
+        ("tcp.initial_window=2", "[tcp]"),
+        ("flow.transfer.cc=lh_warp", "there are: "),
+    ] {
+        let said = lab.refused(&["lab", "run"], &["--set", key]);
+        assert!(said.contains(expected), "{key}: {said}");
+        let checked = ["lab", "check", &lab.file(), "--method", "emu", "--set", key];
+        let (code, said) = refused(&checked);
+        assert!(code == 2 && said.contains(expected), "{key}: {said}");
+    }
+    for cc in ["lh_warp", "warp"] {
+        let said = lab.refused(&["sim"], &["--set", &format!("flow.transfer.cc={cc}")]);
+        assert!(said.contains(cc) && said.contains("htcp, "), "{said}");
+    }
+    let said = lab.refused(&["lab", "run"], &["--jobs", "2"]);
+    assert!(said.contains("one by one"), "{said}");
+
+    let endless = Lab::new(MANY).refused(&["lab", "run"], &[]);
+    assert!(endless.contains("flow bulk1: a download needs an end"), "{endless}");
+    assert!(!lab.out().exists(), "nothing took place");
+}
+
+#[test]
+fn parameters_of_congestion_controls_are_checked_and_recorded() {
+    let with = |congestion: &str| Lab::new(&format!("{SMALL}[[congestion]]\n{congestion}"));
+    for (congestion, expected) in [
+        ("name = \"lh_warp\"", "there are: "),
+        ("name = \"lh_htcp\"\nset = \"parchment\"", "there is no parameter set \"parchment\""),
+        ("name = \"lh_htcp\"\nparameters = { warp = 1 }", "there is no parameter \"warp\""),
+    ] {
+        let lab = with(congestion);
+        for command in [&["lab", "run"][..], &["sim"]] {
+            let said = lab.refused(command, &[]);
+            assert!(said.contains(expected), "{congestion}: {said}");
+        }
+    }
+    let native = with("name = \"cubic\"\nset = \"paper\"").refused(&["lab", "run"], &[]);
+    assert!(native.contains("lh_cubic"), "{native}");
+
+    let lab = with("name = \"lh_htcp\"\nset = \"paper\"");
+    lab.sim(&["--way", "direct", "--set", "flow.transfer.cc=lh_htcp"]);
+    let manifest = lab.record("direct,r01").manifest;
+    assert_eq!(manifest.congestion_controls.keys().collect::<Vec<_>>(), ["lh_htcp"]);
+    let set = manifest.congestion_controls["lh_htcp"].parameter_set.as_deref();
+    assert_eq!(set, Some("paper"));
+    assert_eq!(manifest.predicted, None, "closed forms are for default parameters");
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Where records and the files of a run in progress lie.
+
+use crate::{error::LabError, method::Method};
+use record::Record;
+use scenario::Run;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// The record of the same run by the same method, if there is one that counts. One that does not
+/// count, or that can't be read, will be replaced; one of another scenario is somebody's measurement.
+pub fn on_record(folder: &Path, run: &Run, method: Method) -> Result<Option<Record>, LabError> {
+    let Ok(record) = Record::open(folder) else { return Ok(None) };
+    let same = serde_json::to_value(run).is_ok_and(|run| run == record.manifest.scenario);
+    if !same || record.manifest.method != method.name() {
+        let other = if same { "by another method" } else { "of a scenario with other settings" };
+        return Err(LabError::Unsupported(format!(
+            "{} holds this run {other}; give another --out, or remove it",
+            folder.display()
+        )));
+    }
+    Ok(record.manifest.valid.then_some(record))
+}
+
+/// A folder for files that no record needs; removed in the end. It lies beside the folder of the
+/// records, where the next lab, whatever it runs, removes what a killed one left.
+pub struct WorkFolder(PathBuf);
+
+impl WorkFolder {
+    const PREFIX: &str = ".longhaul-";
+
+    /// Makes the folder of the records, too.
+    pub fn new(out: &Path) -> Result<Self, LabError> {
+        let failed = |e| LabError::file("make a working folder beside", out, e);
+        fs::create_dir_all(out).map_err(failed)?;
+        // nginx takes the paths in its configuration as they are seen from its own folder.
+        let out = fs::canonicalize(out).map_err(failed)?;
+        let beside = out.parent().unwrap_or(&out);
+        for entry in fs::read_dir(beside).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let name = entry.file_name();
+            let of_process =
+                name.to_string_lossy().strip_prefix(Self::PREFIX).map(str::parse::<u32>);
+            let gone = |pid: u32| !Path::new("/proc").join(pid.to_string()).exists();
+            if of_process.is_some_and(|pid| pid.is_ok_and(gone)) {
+                fs::remove_dir_all(entry.path()).map_err(failed)?;
+            }
+        }
+        let folder = beside.join(format!("{}{}", Self::PREFIX, std::process::id()));
+        fs::create_dir_all(&folder).map_err(failed)?;
+        Ok(Self(folder))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// A folder in it, made where there is none.
+    pub fn folder(&self, name: &str) -> Result<PathBuf, LabError> {
+        let folder = self.0.join(name);
+        fs::create_dir_all(&folder).map_err(|e| LabError::file("make", &folder, e))?;
+        Ok(folder)
+    }
+
+    /// Puts a record where one may be that does not count. The new one is written whole before the
+    /// old one is moved aside: however this ends, the folder holds a whole record or none.
+    pub fn replace(&self, folder: &Path, record: &Record) -> Result<(), LabError> {
+        let of_run = self.folder(&format!("record-{}", record.manifest.id))?;
+        let (written, aside) = (of_run.join("new"), of_run.join("old"));
+        record.write(&written)?;
+        if folder.exists() {
+            fs::rename(folder, &aside).map_err(|e| LabError::file("move aside", folder, e))?;
+        } else if let Some(above) = folder.parent() {
+            fs::create_dir_all(above).map_err(|e| LabError::file("make", above, e))?;
+        }
+        fs::rename(&written, folder).map_err(|e| LabError::file("put a record into", folder, e))?;
+        fs::remove_dir_all(&of_run).map_err(|e| LabError::file("remove", &of_run, e))
+    }
+}
+
+impl Drop for WorkFolder {
+    fn drop(&mut self) {
+        // Nothing can be done about it, and the next run tries again.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What the servers and clients said, beside the record.
+pub fn keep_logs(from: &Path, folder: &Path) -> Result<(), LabError> {
+    let to = folder.join("logs");
+    let failed = |e| LabError::file("keep the logs in", &to, e);
+    fs::create_dir_all(&to).map_err(failed)?;
+    for entry in fs::read_dir(from).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if let (Some(name), true) = (path.file_name(), path.extension().is_some_and(|e| e == "log"))
+        {
+            fs::copy(&path, to.join(name)).map_err(failed)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a manifest says of a run whatever the method.
+
+use crate::{machine, method::Method, model};
+use record::{Manifest, SCHEMA, manifest};
+use scenario::Run;
+use std::time::SystemTime;
+
+/// The manifest of a run that counts, without what only its method knows.
+pub fn of(run: &Run, method: Method, command: &[String], started: SystemTime) -> Manifest {
+    let references = run.references.iter();
+    Manifest {
+        schema: SCHEMA,
+        id: run.id.clone(),
+        title: run.title.clone(),
+        source: run.source.clone(),
+        way: run
+            .way
+            .as_ref()
+            .map(|way| manifest::Way { name: way.name.clone(), label: way.label.clone() }),
+        baseline: run.baseline.clone(),
+        point: run.point.iter().map(|s| (s.key.clone(), s.value.clone())).collect(),
+        repeat: run.repeat,
+        seed: run.seed,
+        method: method.name().to_owned(),
+        command: command.to_vec(),
+        started: humantime::format_rfc3339_seconds(started).to_string(),
+        versions: machine::versions(std::iter::empty()),
+        machine: Some(machine::describe()),
+        nodes: [].into(),
+        congestion_controls: [].into(),
+        sockets: Vec::new(),
+        offloads: [].into(),
+        references: references
+            .map(|r| manifest::Reference { gain: r.gain, note: r.note.clone() })
+            .collect(),
+        predicted: model::predict(run),
+        valid: true,
+        invalid_reasons: Vec::new(),
+        emulator: None,
+        simulator: None,
+        scenario: serde_json::to_value(run).expect("a run is plain data"),
+    }
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A figure as an SVG document. maud escapes what comes from records. Coordinates have one decimal, so
+//! the same records give the same bytes.
+
+use super::{Figure, Panel, Point, unit::Unit};
+use crate::format;
+use maud::{Markup, html};
+
+/// The light colours of `assets/report.css`; the first is the baseline's there, and a figure without
+/// baseline does without it.
+const COLOURS: [&str; 8] =
+    ["#626d7a", "#0072b2", "#d55e00", "#008f69", "#b8558f", "#b07a00", "#2d9bd6", "#7a5c3e"];
+const INK: &str = "#1b1f24";
+const SOFT: &str = "#4c5561";
+const RULE: &str = "#dde1e6";
+
+/// A panel's size and what stands around it, in CSS pixels.
+const WIDTH: f64 = 290.0;
+const HEIGHT: f64 = 230.0;
+const LEFT: f64 = 58.0;
+const RIGHT: f64 = 14.0;
+const ABOVE: f64 = 30.0;
+const BELOW: f64 = 56.0;
+const HEAD: f64 = 58.0;
+const MOST_ABREAST: usize = 3;
+/// A letter of a label, on average, and a line of them.
+const LETTER: f64 = 6.3;
+const ROW: f64 = 14.0;
+/// An entry of the legend: its mark, and the least width of all.
+const MARK: f64 = 34.0;
+const LEGEND_ROW: f64 = 20.0;
+
+/// The scale of all panels.
+struct Scale {
+    step: f64,
+    top: f64,
+    unit: Unit,
+}
+
+impl Figure {
+    /// The figure as an SVG document of its own.
+    pub fn svg(&self) -> String {
+        let unit = Unit::of(&self.y, self.largest());
+        let scale = Scale::up_to(self.largest() / unit.divisor, unit);
+        let abreast = self.panels.len().clamp(1, MOST_ABREAST);
+        let rows = self.panels.len().div_ceil(abreast);
+        let (panel_width, panel_height) = (LEFT + WIDTH + RIGHT, ABOVE + HEIGHT + BELOW);
+        let width = abreast as f64 * panel_width;
+        let (legend, legend_height) = self.legend(width);
+        let panels_end = HEAD + rows as f64 * panel_height;
+        let height = panels_end + legend_height + 8.0;
+        let at = |n: usize| {
+            let (row, column) = (n / abreast, n % abreast);
+            moved(column as f64 * panel_width + LEFT, HEAD + row as f64 * panel_height + ABOVE)
+        };
+        let document = html! {
+            svg xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {width:.0} {height:.0}"))
+                width=(px(width)) height=(px(height)) role="img"
+                font-family="system-ui, sans-serif" font-size="12" fill=(INK) {
+                title { (self.title) ": " (scale.unit.axis) " over " (self.x) }
+                rect width=(px(width)) height=(px(height)) fill="#fff" {}
+                text x="16" y="24" font-size="16" font-weight="600" { (self.title) }
+                text x="16" y="43" fill=(SOFT) { (self.about()) }
+                @for (n, panel) in self.panels.iter().enumerate() {
+                    g transform=(at(n)) { (self.panel(panel, &scale)) }
+                }
+                g transform=(moved(0.0, panels_end)) { (legend) }
+            }
+        };
+        document.into_string() + "\n"
+    }
+
+    fn panel(&self, panel: &Panel, scale: &Scale) -> Markup {
+        let xs = panel.places();
+        let (middle_x, middle_y) = (WIDTH / 2.0, HEIGHT / 2.0);
+        html! {
+            text x=(px(middle_x)) y="-10" text-anchor="middle" font-weight="600" { (panel.fixed) }
+            (scale.draw())
+            text transform=(format!("translate({:.1} {middle_y:.1}) rotate(-90)", 14.0 - LEFT))
+                text-anchor="middle" fill=(SOFT) { (scale.unit.axis) }
+            (panel.axis(&xs))
+            text x=(px(middle_x)) y=(px(HEIGHT + 4.0 + 3.0 * ROW)) text-anchor="middle" fill=(SOFT) {
+                (self.x) @if panel.positions().1 { " (logarithmic)" }
+            }
+            @for (n, line) in panel.points.iter().enumerate() {
+                (self.line(n, line, &xs, scale))
+            }
+        }
+    }
+
+    fn line(&self, n: usize, points: &[Option<Point>], xs: &[f64], scale: &Scale) -> Markup {
+        let y = |value: f64| HEIGHT * (1.0 - value / scale.unit.divisor / scale.top);
+        let known: Vec<(f64, Point)> =
+            xs.iter().zip(points).filter_map(|(x, point)| Some((*x, (*point)?))).collect();
+        let path = known.iter().enumerate().map(|(at, (x, point))| {
+            format!("{}{x:.1} {:.1}", if at == 0 { 'M' } else { 'L' }, y(point.median))
+        });
+        let colour = self.colour(n);
+        html! {
+            path d=(path.collect::<String>()) fill="none" stroke=(colour) stroke-width="1.6" {}
+            @for (x, point) in &known {
+                @if point.runs > 1 {
+                    path d=(format!("M{x:.1} {:.1}V{:.1}", y(point.least), y(point.most)))
+                        stroke=(colour) {}
+                }
+                (mark(n, *x, y(point.median), colour))
+            }
+        }
+    }
+
+    fn colour(&self, n: usize) -> &'static str {
+        // Eight ways need them all.
+        let first = usize::from(self.lines.len() < COLOURS.len());
+        COLOURS[(n + first) % COLOURS.len()]
+    }
+
+    /// The lines' names in as many rows as they take, and the height of that.
+    fn legend(&self, width: f64) -> (Markup, f64) {
+        let (mut x, mut row) = (16.0, 0.0);
+        let mut entries = Vec::new();
+        for (n, name) in self.lines.iter().enumerate() {
+            let takes = MARK + name.chars().count() as f64 * LETTER + 18.0;
+            if x + takes > width && x > 16.0 {
+                (x, row) = (16.0, row + 1.0);
+            }
+            entries.push((n, name, x, row * LEGEND_ROW + 12.0));
+            x += takes;
+        }
+        let markup = html! {
+            @for (n, name, x, y) in entries {
+                path d=(format!("M{x:.1} {y:.1}h26")) stroke=(self.colour(n)) stroke-width="1.6" {}
+                (mark(n, x + 13.0, y, self.colour(n)))
+                text x=(px(x + MARK)) y=(px(y + 4.0)) { (name) }
+            }
+        };
+        (markup, (row + 1.0) * LEGEND_ROW + 4.0)
+    }
+}
+
+impl Panel {
+    /// Where each value stands along the panel.
+    fn places(&self) -> Vec<f64> {
+        const MARGIN: f64 = 14.0;
+        let (positions, _) = self.positions();
+        let least = positions.iter().copied().fold(f64::INFINITY, f64::min);
+        let span = positions.iter().copied().fold(f64::NEG_INFINITY, f64::max) - least;
+        let place = |at: &f64| {
+            let share = if span > 0.0 { (at - least) / span } else { 0.5 };
+            MARGIN + share * (WIDTH - 2.0 * MARGIN)
+        };
+        positions.iter().map(place).collect()
+    }
+
+    /// The values below the panel, in two rows where they would run into each other.
+    fn axis(&self, xs: &[f64]) -> Markup {
+        let mut ends = [f64::NEG_INFINITY; 2];
+        let labels = xs.iter().zip(&self.labels).filter_map(|(x, label)| {
+            let half = label.chars().count() as f64 * LETTER / 2.0;
+            let row = ends.iter().position(|end| x - half > end + 3.0)?;
+            ends[row] = x + half;
+            Some((*x, HEIGHT + 18.0 + row as f64 * ROW, label))
+        });
+        html! {
+            path d=(format!("M0 {HEIGHT:.1}H{WIDTH:.1}")) stroke=(SOFT) {}
+            @for x in xs { path d=(format!("M{x:.1} {HEIGHT:.1}v4")) stroke=(SOFT) {} }
+            @for (x, y, label) in labels {
+                text x=(px(x)) y=(px(y)) text-anchor="middle" { (label) }
+            }
+        }
+    }
+}
+
+impl Scale {
+    /// From zero to the next step above the largest value; steps are 1, 2 or 5 of a power of ten.
+    fn up_to(largest: f64, unit: Unit) -> Self {
+        let rough = if largest > 0.0 { largest / 5.0 } else { 0.2 };
+        let power = 10_f64.powf(rough.log10().floor());
+        let step = [1.0, 2.0, 5.0, 10.0].map(|n| n * power).into_iter().find(|step| *step >= rough);
+        let step = step.unwrap_or(rough);
+        Self { step, top: step * (largest / step - 1e-9).ceil().max(1.0), unit }
+    }
+
+    fn draw(&self) -> Markup {
+        let steps = (self.top / self.step).round() as u32;
+        html! {
+            @for n in 0..=steps {
+                @let value = f64::from(n) * self.step;
+                @let y = HEIGHT * (1.0 - value / self.top);
+                path d=(format!("M0 {y:.1}H{WIDTH:.1}")) stroke=(RULE) {}
+                text x="-8" y=(px(y + 4.0)) text-anchor="end" { (format::digits(value)) }
+            }
+        }
+    }
+}
+
+/// A point's mark: five shapes, so that lines can be told apart without colours.
+fn mark(n: usize, x: f64, y: f64, colour: &str) -> Markup {
+    let shape = match n % 5 {
+        0 => "m-3.4 0a3.4 3.4 0 1 0 6.8 0a3.4 3.4 0 1 0 -6.8 0z",
+        1 => "m-3 -3h6v6h-6z",
+        2 => "m0 -4.4l4.4 4.4l-4.4 4.4l-4.4 -4.4z",
+        3 => "m0 -4l4 7h-8z",
+        _ => "m0 4l4 -7h-8z",
+    };
+    html! { path d=(format!("M{x:.1} {y:.1}{shape}")) fill=(colour) {} }
+}
+
+fn moved(x: f64, y: f64) -> String {
+    format!("translate({x:.1} {y:.1})")
+}
+
+fn px(value: f64) -> String {
+    format!("{value:.1}")
+}

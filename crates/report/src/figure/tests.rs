@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What stands where in a figure, and what it refuses.
+
+use super::*;
+use record::{FlowSummary, LinkSummary, Series};
+use std::path::PathBuf;
+
+/// A record of one flow at a link of 1000 bit/s, below `dir`.
+fn write(dir: &Path, way: &str, point: &[(&str, &str)], repeat: u32, bps: f64, valid: bool) {
+    let id = format!("{way}{point:?}{repeat}").replace(|c: char| !c.is_alphanumeric(), "-");
+    let manifest = serde_json::json!({
+        "schema": 1, "id": id, "title": "A <sweep>", "source": "paper 9, figure 9", "repeat": repeat,
+        "seed": 1, "method": "sim", "started": "2026-01-01T00:00:00Z", "valid": valid,
+        "way": {"name": way, "label": way}, "point": point,
+    });
+    let summary = Summary {
+        flows: vec![FlowSummary { goodput_bps: bps, ..FlowSummary::default() }],
+        links: vec![LinkSummary { rate_bps: Some(1000), ..LinkSummary::default() }],
+        metrics: Metrics { goodput_bps: Some(bps), ..Metrics::default() },
+    };
+    let manifest = serde_json::from_value(manifest).unwrap();
+    Record { manifest, series: Series::default(), summary }.write(&dir.join(id)).unwrap();
+}
+
+/// Two ways, two backgrounds and three delays, whose order by spelling is not that by size.
+fn sweep() -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    for (way, share) in [("a", 1.0), ("b", 0.5)] {
+        for (background, left) in [("50%", 500.0), ("5%", 950.0)] {
+            for (delay, times) in [("100ms", 0.5), ("20ms", 0.8), ("3ms", 1.0)] {
+                let point = [("vars.background", background), ("vars.delay", delay)];
+                write(dir.path(), way, &point, 1, left * share * times, true);
+            }
+        }
+    }
+    let path = dir.path().to_owned();
+    (dir, path)
+}
+
+#[test]
+fn panels_values_and_lines_stand_in_order() {
+    let (_dir, path) = sweep();
+    let figure = Figure::read(&path, "goodput_share", Some("delay")).unwrap();
+    assert_eq!((figure.x.as_str(), figure.runs, figure.left_out), ("delay", 12, 0));
+    assert_eq!(figure.lines, ["a", "b"]);
+    let fixed: Vec<&str> = figure.panels.iter().map(|panel| panel.fixed.as_str()).collect();
+    assert_eq!(fixed, ["background 5%", "background 50%"]);
+    assert_eq!(figure.panels[0].labels, ["3ms", "20ms", "100ms"]);
+    let b: Vec<f64> = figure.panels[1].points[1].iter().map(|p| p.unwrap().median).collect();
+    assert_eq!(b, [0.25, 0.2, 0.125]);
+    assert_eq!(
+        figure.table(),
+        "A <sweep>: goodput share, %\npaper 9, figure 9; 12 runs\n\n\
+         background 5%\n\
+         delay            a     b\n\
+         3ms           95.0  47.5\n\
+         20ms          76.0  38.0\n\
+         100ms         47.5  23.8\n\
+         first - last  47.5  23.8\n\n\
+         background 50%\n\
+         delay            a     b\n\
+         3ms           50.0  25.0\n\
+         20ms          40.0  20.0\n\
+         100ms         25.0  12.5\n\
+         first - last  25.0  12.5\n"
+    );
+    // The first key that varies, if none is asked for.
+    assert_eq!(Figure::read(&path, "goodput_bps", None).unwrap().x, "background");
+}
+
+#[test]
+fn repeats_give_medians_and_what_does_not_count_gives_nothing() {
+    let (_dir, path) = sweep();
+    let point = [("vars.background", "5%"), ("vars.delay", "3ms")];
+    write(&path, "a", &point, 2, 100.0, true);
+    write(&path, "a", &point, 3, 200.0, true);
+    write(&path, "a", &point, 4, 9000.0, false);
+    write(&path, "c", &point, 1, 9000.0, false);
+    let figure = Figure::read(&path, "goodput_bps", Some("vars.delay")).unwrap();
+    let expected = Point { median: 200.0, least: 100.0, most: 950.0, runs: 3 };
+    assert_eq!(figure.panels[0].points[0][0], Some(expected));
+    assert_eq!(figure.panels[0].points[2], [None; 3]);
+    assert_eq!((figure.runs, figure.left_out), (16, 2));
+    assert!(figure.table().contains("2 of them left out"), "{}", figure.table());
+}
+
+#[test]
+fn the_drawing_has_every_point_and_escapes_what_records_say() {
+    let (_dir, path) = sweep();
+    let svg = Figure::read(&path, "goodput_share", Some("delay")).unwrap().svg();
+    assert!(svg.contains("A &lt;sweep&gt;") && !svg.contains("<sweep>"), "{svg}");
+    // Two panels of two lines with three points each; two marks in the legend.
+    assert_eq!(svg.matches("z\" fill=\"").count(), 2 * 2 * 3 + 2, "{svg}");
+    // At the top of the panel is the full scale: 100 %. 95 % lies at a twentieth of its height.
+    assert!(svg.contains(">100<"), "{svg}");
+    assert!(svg.contains(" 11.5L"), "{svg}");
+    let (open, closed) = (svg.matches("<path").count(), svg.matches("</path>").count());
+    assert_eq!(open, closed, "XML closes what it opens");
+}
+
+#[test]
+fn what_cannot_be_drawn_is_refused_with_what_can() {
+    let (_dir, path) = sweep();
+    let error = |y, x| Figure::read(&path, y, x).unwrap_err().to_string();
+    let text = error("goodputs", None);
+    assert!(text.starts_with("there is no metric \"goodputs\"; there are "), "{text}");
+    assert!(text.contains("jain_index") && !text.contains("path_states"), "{text}");
+    let text = error("goodput_bps", Some("rtt"));
+    let expected = "the records have no swept key \"rtt\"; swept: vars.background, vars.delay";
+    assert_eq!(text, expected);
+    let other = path.join("other");
+    write(&other, "a", &[], 1, 1.0, true);
+    let manifest = std::fs::read_dir(&other).unwrap().next().unwrap().unwrap().path();
+    let manifest = manifest.join("manifest.json");
+    let renamed = std::fs::read_to_string(&manifest).unwrap().replace("A <sweep>", "B");
+    std::fs::write(&manifest, renamed).unwrap();
+    let text = error("goodput_bps", None);
+    assert!(text.contains("\"A <sweep>\" and \"B\"; name the folder of one"), "{text}");
+    assert!(Figure::read(&other, "goodput_bps", None).is_err(), "nothing was swept");
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The unit that people read a metric in, by the suffix of its key.
+
+/// Metrics that are a share of something, read in percent.
+const SHARES: [&str; 4] = [super::GOODPUT_SHARE, "utilisation", "efficiency", "loss_ratio"];
+
+/// How a metric is written.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Unit {
+    /// The metric in words and its unit: "goodput share, %".
+    pub axis: String,
+    /// What the values are divided by.
+    pub divisor: f64,
+    decimals: usize,
+}
+
+impl Unit {
+    /// Of a metric whose largest value is `largest`.
+    pub fn of(key: &str, largest: f64) -> Self {
+        let rate = match largest {
+            l if l >= 1e9 => ("Gb/s", 1e9),
+            l if l >= 1e6 => ("Mb/s", 1e6),
+            _ => ("kb/s", 1e3),
+        };
+        let by_suffix = [
+            ("_bps", rate),
+            ("_us", ("ms", 1e3)),
+            ("_s", ("s", 1.0)),
+            ("_rtts", ("round trips", 1.0)),
+        ];
+        let is_share = SHARES.contains(&key);
+        let found =
+            by_suffix.iter().find_map(|(suffix, unit)| Some((key.strip_suffix(suffix)?, *unit)));
+        let (name, (unit, divisor)) = match found {
+            _ if is_share => (key, ("%", 0.01)),
+            Some(found) => found,
+            None => (key, ("", 1.0)),
+        };
+        let comma = if unit.is_empty() { "" } else { ", " };
+        let axis = format!("{}{comma}{unit}", name.replace('_', " "));
+        // Three digits of the largest, and the same places for all, so that a column can be compared.
+        let before_point = (largest / divisor).max(f64::MIN_POSITIVE).log10().floor() as i32 + 1;
+        let decimals = if is_share { 1 } else { (3 - before_point).clamp(0, 6) as usize };
+        Self { axis, divisor, decimals }
+    }
+
+    /// A value in this unit.
+    pub fn write(&self, value: f64) -> String {
+        let text = format!("{:.*}", self.decimals, value / self.divisor);
+        // Rounded to nothing, a small negative number has a sign left over.
+        let is_zero = !text.contains(|c: char| ('1'..='9').contains(&c));
+        if is_zero { text.trim_start_matches('-').to_owned() } else { text }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn by_suffix_and_size() {
+        let written = |key, value| {
+            let unit = Unit::of(key, value);
+            (unit.axis.clone(), unit.write(value))
+        };
+        let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+        assert_eq!(written("goodput_share", 0.8004), pair("goodput share, %", "80.0"));
+        assert_eq!(written("goodput_bps", 9.3456e9), pair("goodput, Gb/s", "9.35"));
+        assert_eq!(written("goodput_bps", 2e8), pair("goodput, Mb/s", "200"));
+        assert_eq!(written("queueing_delay_p99_us", 2500.0), pair("queueing delay p99, ms", "2.50"));
+        assert_eq!(written("completion_mean_s", 39.5), pair("completion mean, s", "39.5"));
+        assert_eq!(written("jain_index", 0.98765), pair("jain index", "0.988"));
+        assert_eq!(Unit::of("completion_mean_s", 39.5).write(-0.001), "0.0");
+        assert_eq!(Unit::of("completion_mean_s", 0.0).write(0.0), "0.000000");
+        assert_eq!(written("timeouts", 12.0), pair("timeouts", "12.0"));
+    }
+}
