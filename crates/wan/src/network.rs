@@ -14,11 +14,9 @@ use crate::{
     run_folder::HostsFile,
     sys,
 };
-use netmodel::{LinkConfig, LossModel, QueueLimit};
-use scenario::{Direction, Family, Loss, Queue, Run};
+use scenario::{Family, Run};
 use serde::{Deserialize, Serialize};
 use std::{fs::File, io, net::IpAddr, os::unix::process::CommandExt, path::Path, process::Command};
-use units::Bytes;
 
 /// An emulated network that is up. Dropping it takes it down.
 pub struct Wan {
