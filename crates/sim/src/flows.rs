@@ -140,7 +140,13 @@ impl FlowOf<'_> {
     }
 
     /// News of a redirect's connection.
-    pub(crate) fn redirect_news(&mut self, world: &mut World, connection: u32, step: u32, news: News) {
+    pub(crate) fn redirect_news(
+        &mut self,
+        world: &mut World,
+        connection: u32,
+        step: u32,
+        news: News,
+    ) {
         match news {
             News::Requested => {
                 let mss = self.state.redirects[step as usize].mss;
@@ -196,7 +202,9 @@ impl FlowOf<'_> {
         match news {
             News::Requested => {
                 let number = self.state.streams[stream as usize].connections[hop as usize];
-                if hop < last && let Some(number) = number {
+                if hop < last
+                    && let Some(number) = number
+                {
                     world.with(number, |c, _| c.reads = false);
                 }
                 self.requested(world, stream, hop);
@@ -228,12 +236,13 @@ impl FlowOf<'_> {
         let at = hop as usize;
         let [from, to] = [&self.state.hops[at], &self.state.hops[at + 1]];
         let stream = &mut self.state.streams[stream as usize];
-        let (Some(upstream), Some(downstream)) = (stream.connections[at], stream.connections[at + 1])
+        let (Some(upstream), Some(downstream)) =
+            (stream.connections[at], stream.connections[at + 1])
         else {
             return;
         };
         let Some(next) = world.slots.get(downstream) else { return };
-        let room = next.una() * u64::from(to.mss) + to.sndbuf.get();
+        let room = next.una() * u64::from(to.mss) + next.buffer();
         let received = stream.received(at, from, world);
         let passed = received.min(room);
         if passed <= stream.passed[at] {

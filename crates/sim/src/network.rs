@@ -147,10 +147,8 @@ impl Network {
         assert_eq!(found, sent, "packets and bytes found and sent");
         for lane in &self.lanes {
             let counters = lane.link.counters();
-            let accounted = counters.delivered
-                + counters.queue_drops
-                + counters.losses
-                + counters.too_long;
+            let accounted =
+                counters.delivered + counters.queue_drops + counters.losses + counters.too_long;
             assert_eq!(accounted, counters.offered, "a link accounts for every packet");
         }
     }

@@ -111,8 +111,12 @@ impl Observer {
     }
 
     pub(crate) fn summary(&self, run: &Run, world: &mut World, flows: &[FlowState]) -> Summary {
-        let flow_summaries: Vec<FlowSummary> =
-            run.flows.iter().zip(flows).map(|(flow, state)| flow_summary(run, flow, state, world)).collect();
+        let flow_summaries: Vec<FlowSummary> = run
+            .flows
+            .iter()
+            .zip(flows)
+            .map(|(flow, state)| flow_summary(run, flow, state, world))
+            .collect();
         let links = link_summaries(run, world);
         let metrics = Metrics::compute(&flow_summaries, &links, &self.series(world));
         Summary { flows: flow_summaries, links, metrics }
@@ -207,9 +211,11 @@ fn link_summaries(run: &Run, world: &mut World) -> Vec<LinkSummary> {
                 segments: accepted - waits.packets,
                 queue_drops: counters.queue_drops,
                 losses: counters.losses,
-                utilisation: rate_bps
-                    .filter(|_| seconds > 0.0)
-                    .map(|rate| bytes as f64 * 8.0 / (rate as f64 * seconds)),
+                utilisation: rate_bps.filter(|_| seconds > 0.0).map(|rate| {
+                    // All that was accepted, less the time that its rest will still take.
+                    let ahead = lane.link.free_at().since(now).as_secs_f64();
+                    counters.carried_bytes as f64 * 8.0 / (rate as f64 * seconds) - ahead / seconds
+                }),
                 queue_max_bytes: Some(counters.queue_max_bytes),
                 queue_mean_delay_us: Some(mean_us),
             }

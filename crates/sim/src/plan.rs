@@ -64,7 +64,9 @@ impl<'r> Planner<'r> {
             if let (1.., Some(size)) = (n, flow.sndbuf) {
                 plan.sndbuf = size.scale(2.0);
             }
-            if n < last && let Some(size) = flow.rcvbuf {
+            if n < last
+                && let Some(size) = flow.rcvbuf
+            {
                 plan.rcvbuf = size.scale(2.0);
             }
             Ok(plan)
@@ -99,7 +101,8 @@ impl<'r> Planner<'r> {
                 sum + lane.delay + sending.unwrap_or_default()
             })
         };
-        let slowest = lanes(forward).filter(|lane| lane.rate.is_some()).min_by_key(|lane| lane.rate);
+        let slowest =
+            lanes(forward).filter(|lane| lane.rate.is_some()).min_by_key(|lane| lane.rate);
         let overhead = slowest.map_or(Bytes::ZERO, |lane| lane.overhead);
         let node = |name| self.run.node(name).expect("a checked scenario's flows join its nodes");
         let tcp = &self.run.tcp;
@@ -126,7 +129,9 @@ impl<'r> Planner<'r> {
             return Ok(*path);
         }
         let links = self.routes.path(from, to).ok_or_else(|| {
-            Unsupported(format!("no links lead from {from} to {to}, but connections need both ways"))
+            Unsupported(format!(
+                "no links lead from {from} to {to}, but connections need both ways"
+            ))
         })?;
         let mut at = from;
         let mut lanes = Vec::with_capacity(links.len());

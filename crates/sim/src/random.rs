@@ -74,9 +74,8 @@ impl Sizes {
 /// The least size of a Pareto distribution that, cut at `most`, has that mean. The mean grows with the
 /// least size, so bisection finds it.
 fn least_of(mean: f64, shape: f64, most: f64) -> f64 {
-    let mean_of = |least: f64| {
-        (shape * least - libm::pow(least / most, shape) * most) / (shape - 1.0)
-    };
+    let mean_of =
+        |least: f64| (shape * least - libm::pow(least / most, shape) * most) / (shape - 1.0);
     let (mut low, mut high) = (0.0, most);
     for _ in 0..200 {
         let middle = 0.5 * (low + high);

@@ -78,10 +78,6 @@ impl Ranges {
             }
         }
     }
-
-    pub(crate) fn clear(&mut self) {
-        self.ends.clear();
-    }
 }
 
 #[cfg(test)]
@@ -100,7 +96,7 @@ mod tests {
         for _ in 0..5000 {
             let start = random.next_u64() % 300;
             let range = start..start + random.next_u64() % 12;
-            if random.next_u64() % 20 == 0 {
+            if random.next_u64().is_multiple_of(20) {
                 ranges.cut_below(start / 2);
                 set.retain(|n| *n >= start / 2);
             }

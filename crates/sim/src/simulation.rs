@@ -21,12 +21,12 @@ use units::{Bytes, Timestamp};
 ///
 /// ```no_run
 /// # let run: scenario::Run = unimplemented!();
-/// let mut simulation = sim::Simulation::new(&run)?;
+/// let mut simulation = longhaul_sim::Simulation::new(&run)?;
 /// while simulation.advance(1_000_000) {
 ///     eprintln!("{:.1} s", simulation.now().as_secs_f64());
 /// }
 /// let outcome = simulation.outcome();
-/// # Ok::<(), sim::Unsupported>(())
+/// # Ok::<(), longhaul_sim::Unsupported>(())
 /// ```
 #[derive(Debug)]
 pub struct Simulation {
@@ -135,7 +135,7 @@ impl Simulation {
             What::Flow => {
                 let state = &mut self.flows[index as usize];
                 FlowOf { number: index, state }.start(&mut self.world);
-            },
+            }
             What::Traffic => self.act(index),
             What::Sample => self.sample(),
             _ => self.timer(entry.id, what),
@@ -229,7 +229,8 @@ impl Simulation {
         if self.run.duration.is_some() {
             return of_time;
         }
-        let expected: u64 = self.run.flows.iter().filter_map(|flow| flow.bytes).map(Bytes::get).sum();
+        let expected: u64 =
+            self.run.flows.iter().filter_map(|flow| flow.bytes).map(Bytes::get).sum();
         let received: u64 = self.flows.iter().map(|flow| flow.received(&self.world)).sum();
         of_time.max(received as f64 / expected.max(1) as f64)
     }

@@ -26,7 +26,7 @@ struct Slot {
 
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
-    slots: Vec<Slot>,
+    all: Vec<Slot>,
     free: Vec<u32>,
     /// Over, with packets on their way.
     leaving: Vec<u32>,
@@ -36,38 +36,38 @@ impl Slots {
     /// A number and its generation, for packets of that user.
     pub(crate) fn take(&mut self, user: User) -> (u32, u32) {
         if let Some(number) = self.free.pop() {
-            let slot = &mut self.slots[number as usize];
+            let slot = &mut self.all[number as usize];
             slot.generation = slot.generation.wrapping_add(1);
             (slot.user, slot.over) = (user, false);
             return (number, slot.generation);
         }
-        self.slots.push(Slot { generation: 0, user, connection: None, over: false });
-        (self.slots.len() as u32 - 1, 0)
+        self.all.push(Slot { generation: 0, user, connection: None, over: false });
+        (self.all.len() as u32 - 1, 0)
     }
 
     pub(crate) fn put(&mut self, number: u32, connection: Connection) {
-        self.slots[number as usize].connection = Some(Box::new(connection));
+        self.all[number as usize].connection = Some(Box::new(connection));
     }
 
     pub(crate) fn user(&self, number: u32) -> User {
-        self.slots[number as usize].user
+        self.all[number as usize].user
     }
 
     pub(crate) fn generation(&self, number: u32) -> u32 {
-        self.slots[number as usize].generation
+        self.all[number as usize].generation
     }
 
     pub(crate) fn get(&self, number: u32) -> Option<&Connection> {
-        self.slots[number as usize].connection.as_deref()
+        self.all[number as usize].connection.as_deref()
     }
 
     pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut Connection> {
-        self.slots[number as usize].connection.as_deref_mut()
+        self.all[number as usize].connection.as_deref_mut()
     }
 
     /// The connection is over.
     pub(crate) fn close(&mut self, number: u32) {
-        let slot = &mut self.slots[number as usize];
+        let slot = &mut self.all[number as usize];
         if !std::mem::replace(&mut slot.over, true) {
             self.leaving.push(number);
         }
@@ -75,19 +75,14 @@ impl Slots {
 
     /// Gives up those that are over and have no packets on their way any more.
     pub(crate) fn sweep(&mut self, network: &Network) {
-        let Self { slots, free, leaving } = self;
+        let Self { all, free, leaving } = self;
         leaving.retain(|&number| {
             let stays = network.carries(number);
             if !stays {
-                slots[number as usize].connection = None;
+                all[number as usize].connection = None;
                 free.push(number);
             }
             stays
         });
-    }
-
-    /// How many are in use.
-    pub(crate) fn in_use(&self) -> usize {
-        self.slots.len() - self.free.len()
     }
 }

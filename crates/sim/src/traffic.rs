@@ -8,7 +8,7 @@ use crate::{
     plan::Hop,
     random::{Random, Sizes},
     slots::User,
-    tcp::{Content, News},
+    tcp::{Connection, Content, News},
     world::World,
 };
 use scenario::{Burst, Source, Traffic};
@@ -141,7 +141,7 @@ impl TrafficOf<'_> {
         *is_on = !*is_on;
         let begins = *is_on;
         let random = &mut self.state.random;
-        let una = world.slots.get(connection).map_or(0, |c| c.una());
+        let una = world.slots.get(connection).map_or(0, Connection::una);
         match (begins, on) {
             (true, Burst::Time(mean)) => {
                 let end = world.now + random.time(mean);
@@ -156,7 +156,7 @@ impl TrafficOf<'_> {
             }
             (false, _) => {
                 let next = world.now + random.time(off);
-                let sent = world.slots.get(connection).map_or(0, |c| c.sent());
+                let sent = world.slots.get(connection).map_or(0, Connection::sent);
                 let stop = Content { available: sent, ..NOTHING };
                 world.with(connection, |c, cx| c.offer(cx, stop));
                 Some(next)
@@ -176,9 +176,8 @@ impl TrafficOf<'_> {
             (News::Requested, Source::OnOff { .. }) => self.plan(world, world.now),
             (News::Acknowledged, Source::Files { .. }) => self.close_if_done(world, connection),
             (News::Acknowledged, Source::OnOff { on: Burst::Bytes(_), .. }) => {
-                let is_over = world.slots.get(connection).is_some_and(|c| {
-                    c.una() == c.content().available
-                });
+                let is_over =
+                    world.slots.get(connection).is_some_and(|c| c.una() == c.content().available);
                 if is_over && matches!(self.state.state, State::OnOff { on: true, .. }) {
                     self.plan(world, world.now);
                 }

@@ -11,13 +11,17 @@ use crate::{
     packet::{Kind, Packet, Sacks, flag},
 };
 use congestion::{Decision, Params};
-use scenario::Tcp;
+use scenario::{Profile, Tcp};
 use units::{Bytes, Duration, Timestamp};
 
 /// Bytes of a client's request beyond headers: a line and a few fields.
 const REQUEST: u32 = 150;
 /// What a client waits for an answer before it asks again (RFC 6298 section 2), then twice as long.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
+/// Bytes of an acknowledgement of ns-2's `TCPSink`, whatever the header of data, and of each block in it:
+/// with taildrop a microsecond more or less can decide which packet is dropped.
+const NS2_ACKNOWLEDGEMENT: u32 = 40;
+const NS2_BLOCK: u32 = 8;
 
 /// How far the client has come with opening the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,11 +76,10 @@ impl Connection {
     pub(crate) fn new(setup: &Setup<'_>, tcp: &Tcp, now: Timestamp) -> Self {
         let mss = Bytes::new(setup.mss.into());
         let receiver = Receiver::new(tcp, setup.rcvbuf, mss, now);
-        let buffer = (setup.sndbuf.get() / u64::from(setup.mss)).max(2);
         let allowed = receiver.window().into();
         Self {
             line: setup.line,
-            sender: Sender::new(tcp, setup.mss, buffer, allowed, setup.content),
+            sender: Sender::new(tcp, setup.mss, setup.sndbuf, allowed, setup.content),
             receiver,
             opening: Opening::Over,
             opening_timer: super::Timer::OFF,
@@ -186,13 +189,18 @@ impl Connection {
 
     fn acknowledge(&mut self, cx: &mut Context<'_>) {
         let says = self.receiver.acknowledge();
+        let blocks = says.blocks.iter().flatten().filter(|block| !block.is_empty()).count() as u32;
+        let length = match cx.tcp.profile {
+            Profile::Linux => self.line.header,
+            Profile::Ns2 => NS2_ACKNOWLEDGEMENT + NS2_BLOCK * blocks,
+        };
         let flags = [(says.echo, flag::ECHO), (says.duplicate, flag::DUPLICATE)];
         let packet = Packet {
             number: says.next,
             owner: self.line.owner,
             window: says.window,
             sacks: says.blocks.map_or(Sacks::NONE, |blocks| cx.network.sacks.keep(blocks)),
-            length: self.line.header as u16,
+            length: length as u16,
             path: self.line.backward,
             hop: 0,
             kind: Kind::Ack,
@@ -292,6 +300,11 @@ impl Connection {
     /// Whether all of it was delivered and acknowledged.
     pub(crate) fn is_done(&self) -> bool {
         self.sender.is_done()
+    }
+
+    /// Bytes from the first unacknowledged one on that the send buffer takes.
+    pub(crate) fn buffer(&self) -> u64 {
+        self.sender.buffer()
     }
 
     /// Window and rate in force.

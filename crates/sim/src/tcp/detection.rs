@@ -4,10 +4,11 @@
 //! - By time (RACK, RFC 8985 section 6.2): a segment is lost when one sent later has arrived and it
 //!   has had a round trip and the reordering window to arrive too. Retransmissions are found lost
 //!   like any segment.
-//! - By count: a segment is lost when one at least three above it has arrived. That is the forward
-//!   acknowledgement of Mathis and Mahdavi (1996), which Linux and ns-2's `TCP/Linux` had; RFC 6675
-//!   wants three arrivals above it, which differs only next to the newest hole. A lost retransmission
-//!   is left to the timeout.
+//! - By count: a segment is lost when one at least three above it has arrived, four with ns-2. That is
+//!   the forward acknowledgement of Mathis and Mahdavi (1996), which Linux and ns-2's `TCP/Linux` had;
+//!   RFC 6675 wants three arrivals above it, which differs only next to the newest hole. A
+//!   retransmission is lost when a segment has arrived that was new when it was sent or later, or a
+//!   retransmission sent more than four retransmissions later.
 //!
 //! Segments are sent for the first time in the order of their numbers, and sent again in the order of
 //! time. So a cursor over the numbers and a queue of retransmissions, each of which only moves on, see
@@ -17,11 +18,16 @@
 //! RTT, and none once losses are certain (in recovery, or from three arrivals above a hole on).
 
 use super::scoreboard::{Delivered, Scoreboard};
+use scenario::Profile;
 use std::collections::VecDeque;
 use units::{Duration, Timestamp};
 
 /// Arrivals above a segment that tell of its loss (RFC 5681, `DupThresh`).
 pub(super) const DUPLICATES: u32 = 3;
+/// The same in ns-2.35's `TCP/Linux`.
+const NS2_DUPLICATES: u32 = 4;
+/// Retransmissions that may arrive before one that was sent earlier.
+const LATER_RETRANSMISSIONS: usize = 4;
 
 #[derive(Debug)]
 pub(super) enum Detection {
@@ -41,10 +47,22 @@ pub(super) struct Rack {
 }
 
 /// What detection by count knows.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Counter {
+    /// How far above a segment an arrival tells of its loss.
+    duplicates: u64,
     /// All below have arrived or are lost.
     cursor: u64,
+    resent: VecDeque<Resent>,
+}
+
+/// A retransmission.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Resent {
+    pub(super) number: u64,
+    pub(super) at: Timestamp,
+    /// The next new segment at that time.
+    pub(super) next: u64,
 }
 
 /// What detection needs to know of the sender.
@@ -59,9 +77,10 @@ pub(super) struct Clues {
 
 impl Detection {
     /// A segment was sent again.
-    pub(super) fn resent(&mut self, number: u64, at: Timestamp) {
-        if let Self::Time(rack) = self {
-            rack.resent.push_back((number, at));
+    pub(super) fn resent(&mut self, resent: Resent) {
+        match self {
+            Self::Time(rack) => rack.resent.push_back((resent.number, resent.at)),
+            Self::Count(counter) => counter.resent.push_back(resent),
         }
     }
 
@@ -79,6 +98,7 @@ impl Detection {
             }
             Self::Count(counter) => {
                 counter.detect(board);
+                counter.detect_resent(board, delivered);
                 None
             }
         }
@@ -91,7 +111,10 @@ impl Detection {
                 rack.cursor = board.next();
                 rack.resent.clear();
             }
-            Self::Count(counter) => counter.cursor = board.next(),
+            Self::Count(counter) => {
+                counter.cursor = board.next();
+                counter.resent.clear();
+            }
         }
     }
 }
@@ -110,16 +133,17 @@ impl Rack {
 
     fn detect(&mut self, board: &mut Scoreboard, clues: Clues) -> Option<Duration> {
         let patience = self.rtt + reordering_window(board, clues);
-        // Lost if sent before the newest that arrived; how long it may still take.
+        // Lost if sent before the newest that arrived; how long it may still take. Of what was sent at
+        // one time, first flights went in the order of their numbers, and a retransmission came before
+        // or after them: its turn comes with something sent later.
         let newest = self.newest;
-        let left = |number: u64, sent: Timestamp| {
-            ((sent, number) < newest).then(|| (sent + patience).since(clues.now))
-        };
+        let wait_for = |sent: Timestamp| (sent + patience).since(clues.now);
         let mut wait = None;
         self.cursor = self.cursor.max(board.una());
         while self.cursor < board.next() {
             if board.is_first_flight(self.cursor) {
-                match left(self.cursor, board.get(self.cursor).sent) {
+                let sent = board.get(self.cursor).sent;
+                match ((sent, self.cursor) < newest).then(|| wait_for(sent)) {
                     Some(Duration::ZERO) => board.lose(self.cursor),
                     other => {
                         wait = other;
@@ -131,7 +155,7 @@ impl Rack {
         }
         while let Some(&(number, sent)) = self.resent.front() {
             if board.is_resent(number, sent) {
-                match left(number, sent) {
+                match (sent < newest.0).then(|| wait_for(sent)) {
                     Some(Duration::ZERO) => board.lose(number),
                     other => {
                         wait = wait.max(other);
@@ -155,15 +179,41 @@ fn reordering_window(board: &Scoreboard, clues: Clues) -> Duration {
 }
 
 impl Counter {
+    pub(super) fn new(profile: Profile) -> Self {
+        let duplicates = match profile {
+            Profile::Linux => DUPLICATES,
+            Profile::Ns2 => NS2_DUPLICATES,
+        };
+        Self { duplicates: duplicates.into(), cursor: 0, resent: VecDeque::new() }
+    }
+
     fn detect(&mut self, board: &mut Scoreboard) {
         self.cursor = self.cursor.max(board.una());
-        while self.cursor < board.next()
-            && self.cursor + u64::from(DUPLICATES) < board.sacked_end()
-        {
+        while self.cursor < board.next() && self.cursor + self.duplicates < board.sacked_end() {
             if board.is_first_flight(self.cursor) {
                 board.lose(self.cursor);
             }
             self.cursor += 1;
+        }
+    }
+
+    /// Those that were overtaken stand first: they are in the order in which they were sent.
+    fn detect_resent(&mut self, board: &mut Scoreboard, delivered: &Delivered) {
+        let arrived = delivered.newest.filter(|(_, segment)| !segment.is_original());
+        let before = arrived.map_or(0, |(number, segment)| {
+            self.resent.partition_point(|r| (r.at, r.number) < (segment.sent, number))
+        });
+        let mut overtaken = before.saturating_sub(LATER_RETRANSMISSIONS);
+        while let Some(&Resent { number, at, next }) = self.resent.front() {
+            let in_flight = board.is_resent(number, at);
+            if in_flight && overtaken == 0 && board.sacked_end() <= next {
+                break;
+            }
+            if in_flight {
+                board.lose(number);
+            }
+            overtaken = overtaken.saturating_sub(1);
+            self.resent.pop_front();
         }
     }
 }

@@ -24,6 +24,7 @@
 //! Not here: undoing a window that was reduced for nothing, because no lane reorders packets, and
 //! urgent data, keep-alive and closing, which no result depends on.
 
+mod buffer;
 mod connection;
 mod detection;
 mod receiver;

@@ -4,6 +4,13 @@
 use congestion::{Ack, Decision};
 use scenario::Recovery;
 
+/// Algorithms with which rate halving goes on down to ssthresh / 2 where recovery lasts that long: they
+/// have Reno's `min_cwnd` in Linux 2.6. After one round trip half of the window is in flight. Where
+/// ssthresh is more, as with Scalable, slow start then leads back to it: such a flow dips at each loss.
+const BELOW_SSTHRESH: [&str; 3] = ["reno", "highspeed", "scalable"];
+/// Segments that may go out at once when such a recovery ends: Linux's and ns-2's `max_burst`.
+const MAX_BURST: u32 = 3;
+
 /// A reduction under way.
 #[derive(Debug)]
 pub(super) enum Reduction {
@@ -18,30 +25,55 @@ pub(super) enum Reduction {
     },
     /// The window is ssthresh at once, and what is in flight drains down to it (RFC 6675).
     AtOnce,
-    /// One segment goes out for two that are delivered, until what is in flight is ssthresh; then one
-    /// for one (rate halving).
+    /// Rate halving, as Linux 2.6 and ns-2's `TCP/Linux` have it: one segment goes out for two that
+    /// are delivered, until what is in flight has come down to `least`; then one for one.
     Halving {
-        delivered: u32,
-        sent: u32,
+        least: u32,
+        /// What may be in flight now: with each acknowledgement it falls to what is, and one; with each
+        /// segment sent, to what was before.
+        most: u32,
     },
 }
 
 impl Reduction {
-    pub(super) fn begin(kind: Recovery, flight: u32, decision: &mut Decision) -> Self {
+    /// `algorithm`: its name in `cc/`.
+    pub(super) fn begin(
+        kind: Recovery,
+        algorithm: &str,
+        flight: u32,
+        decision: &mut Decision,
+    ) -> Self {
         match kind {
             Recovery::Prr => Self::Proportional { flight: flight.max(1), delivered: 0, sent: 0 },
             Recovery::Pipe => {
                 decision.cwnd = decision.ssthresh;
                 Self::AtOnce
             }
-            Recovery::Halving => Self::Halving { delivered: 0, sent: 0 },
+            Recovery::Halving => Self::Halving {
+                least: if BELOW_SSTHRESH.contains(&algorithm) {
+                    decision.ssthresh / 2
+                } else {
+                    decision.ssthresh
+                },
+                most: decision.cwnd,
+            },
         }
     }
 
-    /// A segment was sent, new or again.
-    pub(super) fn sent(&mut self) {
-        if let Self::Proportional { sent, .. } | Self::Halving { sent, .. } = self {
-            *sent += 1;
+    /// A segment was sent, new or again; now so many are in flight.
+    pub(super) fn sent(&mut self, in_flight: u32) {
+        match self {
+            Self::Proportional { sent, .. } => *sent += 1,
+            Self::AtOnce => {}
+            Self::Halving { most, .. } => *most = (*most).min(in_flight.saturating_sub(1).max(1)),
+        }
+    }
+
+    /// The window when it is over.
+    pub(super) fn end(&self, in_flight: u32, ssthresh: u32) -> u32 {
+        match self {
+            Self::Halving { least, .. } if *least < ssthresh => ssthresh.min(in_flight + MAX_BURST),
+            _ => ssthresh,
         }
     }
 
@@ -63,17 +95,56 @@ impl Reduction {
                 };
                 (due, *sent)
             }
-            Self::Halving { delivered, sent } => {
-                *delivered += ack.acked;
-                let due = if ack.in_flight > ssthresh {
-                    (*delivered / 2).saturating_sub(*sent)
-                } else {
-                    ssthresh - ack.in_flight
-                };
-                (due, *sent)
+            Self::Halving { least, most } => {
+                *most = (*most).min(ack.in_flight + 1);
+                decision.cwnd = (*least).max(*most);
+                return;
             }
         };
         // The first retransmission goes out at once.
         decision.cwnd = ack.in_flight + due.max(u32::from(sent == 0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rate halving through so many acknowledgements of a segment each, from a window of 100: what is
+    /// in flight then, and the window when recovery ends there.
+    fn halve(algorithm: &str, ssthresh: u32, acknowledgements: u32) -> (u32, u32) {
+        let mut decision = Decision { cwnd: 100, ssthresh, ..Decision::default() };
+        let mut in_flight = 100;
+        let mut halving = Reduction::begin(Recovery::Halving, algorithm, in_flight, &mut decision);
+        for _ in 0..acknowledgements {
+            in_flight -= 1;
+            let ack = Ack { in_flight, acked: 1, ..Ack::default() };
+            halving.acknowledged(&ack, false, &mut decision);
+            while in_flight < decision.cwnd {
+                in_flight += 1;
+                halving.sent(in_flight);
+            }
+        }
+        (in_flight, halving.end(in_flight, ssthresh))
+    }
+
+    #[test]
+    fn halving_sends_one_segment_for_two() {
+        assert_eq!(halve("cubic", 80, 20).0, 90);
+        assert_eq!(halve("scalable", 88, 20).0, 90);
+    }
+
+    #[test]
+    fn halving_stops_at_ssthresh() {
+        assert_eq!(halve("cubic", 80, 100), (80, 80));
+        assert_eq!(halve("htcp", 50, 300), (50, 50));
+    }
+
+    #[test]
+    fn halving_goes_on_below_ssthresh_where_the_algorithm_does() {
+        assert_eq!(halve("scalable", 88, 100), (50, 53));
+        assert_eq!(halve("scalable", 88, 300), (44, 47));
+        assert_eq!(halve("reno", 50, 100), (50, 50));
+        assert_eq!(halve("reno", 50, 300), (25, 28));
     }
 }

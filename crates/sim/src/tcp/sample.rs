@@ -45,9 +45,9 @@ pub(super) fn micros(at: Timestamp) -> u32 {
 }
 
 impl Sampler {
-    /// What a segment sent now remembers.
-    pub(super) fn stamp(&mut self, now: Timestamp, in_flight: u32) -> Stamp {
-        if in_flight == 0 {
+    /// What a segment sent now remembers; the first of a flight has no others before it.
+    pub(super) fn stamp(&mut self, now: Timestamp, is_first: bool) -> Stamp {
+        if is_first {
             (self.first_sent_us, self.delivered_us) = (micros(now), micros(now));
         }
         Stamp {
@@ -97,5 +97,5 @@ impl Sampler {
 
 /// Of wrapping counters.
 pub(super) fn before(a: u32, b: u32) -> bool {
-    (a.wrapping_sub(b) as i32) < 0
+    a.wrapping_sub(b).cast_signed() < 0
 }

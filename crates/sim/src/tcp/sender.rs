@@ -13,7 +13,8 @@
 
 use super::{
     Context, Timer,
-    detection::{Clues, Counter, Detection, Rack},
+    buffer::Buffer,
+    detection::{Clues, Counter, Detection, Rack, Resent},
     recovery::Reduction,
     rtt::Rtt,
     sample::Sampler,
@@ -25,7 +26,7 @@ use crate::{
 };
 use congestion::{Ack, Attach, Control, Decision, Event, Params};
 use scenario::{LossDetection, Profile, Tcp};
-use units::{Duration, Timestamp};
+use units::{Bytes, Duration, Timestamp};
 
 /// What a probe of a single segment allows for a delayed acknowledgement (RFC 8985 section 7.2, by
 /// Linux's least timeout), and what Linux adds to any other.
@@ -92,8 +93,8 @@ pub(crate) struct Sender {
     pub(super) content: Content,
     /// The first segment that the receiver has no room for.
     allowed: u64,
-    /// Segments that the send buffer holds.
-    buffer: u64,
+    /// The send buffer: its limit now, and the most that it grows to.
+    buffer: Buffer,
     pub(super) counts: Counts,
 
     pub(super) timer: Timer,
@@ -124,7 +125,7 @@ struct Probe {
 }
 
 impl Sender {
-    pub(super) fn new(tcp: &Tcp, mss: u32, buffer: u64, allowed: u64, content: Content) -> Self {
+    pub(super) fn new(tcp: &Tcp, mss: u32, most: Bytes, allowed: u64, content: Content) -> Self {
         Self {
             control: None,
             window_algorithm: true,
@@ -137,7 +138,7 @@ impl Sender {
             board: Scoreboard::default(),
             detection: match tcp.loss_detection {
                 LossDetection::Rack => Detection::Time(Rack::default()),
-                LossDetection::Dupack => Detection::Count(Counter::default()),
+                LossDetection::Dupack => Detection::Count(Counter::new(tcp.profile)),
             },
             sampler: Sampler::default(),
             rtt: Rtt::new(),
@@ -145,7 +146,7 @@ impl Sender {
             reduction: None,
             content,
             allowed,
-            buffer,
+            buffer: Buffer::new(tcp, mss, most),
             counts: Counts::default(),
             timer: Timer::OFF,
             wait: Wait::Timeout,
@@ -175,6 +176,11 @@ impl Sender {
 
     pub(super) fn is_established(&self) -> bool {
         self.control.is_some()
+    }
+
+    /// Bytes that the application may have handed over and not yet seen acknowledged.
+    pub(super) fn buffer(&self) -> u64 {
+        self.buffer.segments * u64::from(self.mss)
     }
 
     /// The first segment that is not acknowledged.
@@ -261,15 +267,16 @@ impl Sender {
     /// What the sender and its algorithm make of an acknowledgement, or of time that has passed.
     /// `advanced`: the first unacknowledged segment moved. `echo`: the receiver tells of a mark.
     fn react(&mut self, tcp: &Tcp, mut ack: Ack, advanced: bool, echo: bool) {
-        let control = self.control.as_mut().expect("what is acknowledged was sent when it was open");
+        let control =
+            self.control.as_mut().expect("what is acknowledged was sent when it was open");
         if ack.rtt_us > 0 {
             control.rtt(&ack, &mut self.decision);
         }
         if let Phase::Reducing(end) | Phase::Timeout(end) = self.phase
             && self.board.una() >= end
         {
-            if self.reduction.take().is_some() {
-                self.decision.cwnd = self.decision.ssthresh;
+            if let Some(reduction) = self.reduction.take() {
+                self.decision.cwnd = reduction.end(ack.in_flight, self.decision.ssthresh);
             }
             self.phase = Phase::Open;
             ack.flags &= !Ack::RECOVERY;
@@ -277,17 +284,22 @@ impl Sender {
         }
         if self.phase == Phase::Open && (self.board.lost() > 0 || echo) {
             self.tell_reduced |= echo;
-            self.phase = Phase::Reducing(self.board.next());
+            // After a mark, until the segment that tells of the answer has arrived: until then the
+            // receiver goes on to echo the same mark (RFC 3168 section 6.1.2).
+            self.phase = Phase::Reducing(self.board.next() + u64::from(echo));
             ack.flags |= Ack::RECOVERY;
             control.loss(&ack, &mut self.decision);
             self.reduction = self.window_algorithm.then(|| {
-                Reduction::begin(tcp.recovery, ack.prior_in_flight, &mut self.decision)
+                let name = control.params().algorithm().name;
+                Reduction::begin(tcp.recovery, name, ack.prior_in_flight, &mut self.decision)
             });
         }
         match &mut self.reduction {
             Some(reduction) => {
                 reduction.acknowledged(&ack, advanced && ack.lost == 0, &mut self.decision);
             }
+            // A window grows with what is acknowledged in order only (Linux's `tcp_may_raise_cwnd`).
+            None if self.window_algorithm && !advanced => {}
             None if ack.acked > 0 || ack.lost > 0 => control.ack(&ack, &mut self.decision),
             None => {}
         }
@@ -316,12 +328,12 @@ impl Sender {
             Wait::Timeout => self.time_out(cx),
             Wait::Probe => self.send_probe(cx),
             Wait::Reordering => {
+                let prior_in_flight = self.board.in_flight();
                 let lost = self.board.lost_ever();
                 let clues = self.clues(cx.now);
-                let again =
-                    self.detection.detect(&mut self.board, &Delivered::default(), clues);
+                let again = self.detection.detect(&mut self.board, &Delivered::default(), clues);
                 let lost = (self.board.lost_ever() - lost) as u32;
-                let ack = Ack { lost, ..self.event(cx.now) };
+                let ack = Ack { lost, prior_in_flight, ..self.event(cx.now) };
                 self.react(cx.tcp, ack, false, false);
                 match again {
                     Some(wait) => self.wait(cx, Wait::Reordering, cx.now + wait),
@@ -400,8 +412,9 @@ impl Sender {
             let alone = self.board.in_flight() == 1;
             smoothed.saturating_mul(2) + if alone { PROBE_ACK_DELAY } else { PROBE_SLACK }
         });
-        match probe.filter(|probe| *probe < timeout) {
-            Some(probe) => self.wait(cx, Wait::Probe, cx.now + probe),
+        // A timeout that comes first becomes the probe's time (RFC 8985 section 7.2).
+        match probe {
+            Some(probe) => self.wait(cx, Wait::Probe, cx.now + probe.min(timeout)),
             None => self.wait(cx, Wait::Timeout, cx.now + timeout),
         }
     }
@@ -417,7 +430,7 @@ impl Sender {
         let next = self.board.next();
         next < self.content.available
             && next < self.allowed
-            && next - self.board.una() < self.buffer
+            && next - self.board.una() < self.buffer.segments
     }
 
     /// Sends what may be sent now.
@@ -444,6 +457,9 @@ impl Sender {
         };
         self.burst_left = 0;
         self.note_use(limited);
+        if self.board.in_flight() < self.decision.cwnd {
+            self.buffer.expand(self.decision.cwnd);
+        }
         if self.wait == Wait::Probe || !self.timer.is_set() {
             self.restart_timer(cx);
         }
@@ -452,10 +468,7 @@ impl Sender {
     /// How much of the window was used, for `CWND_LIMITED`.
     fn note_use(&mut self, limited: bool) {
         let out = self.board.next() - self.board.una();
-        if self.board.una() >= self.round_end
-            || limited
-            || (!self.limited && out > self.most_out)
-        {
+        if self.board.una() >= self.round_end || limited || (!self.limited && out > self.most_out) {
             (self.limited, self.most_out, self.round_end) = (limited, out, self.board.next());
         }
     }
@@ -510,18 +523,17 @@ impl Sender {
     }
 
     fn transmit(&mut self, cx: &mut Context<'_>, number: u64) {
-        let in_flight = if self.board.is_empty() { 0 } else { 1 };
-        let stamp = self.sampler.stamp(cx.now, in_flight);
+        let stamp = self.sampler.stamp(cx.now, self.board.is_empty());
         let is_new = number == self.board.next();
         if is_new {
             self.board.sent(cx.now, stamp);
         } else {
             self.board.resent(number, cx.now, stamp);
-            self.detection.resent(number, cx.now);
+            self.detection.resent(Resent { number, at: cx.now, next: self.board.next() });
             self.counts.retransmits += 1;
         }
         if let Some(reduction) = &mut self.reduction {
-            reduction.sent();
+            reduction.sent(self.board.in_flight());
         }
         self.counts.sent += 1;
         self.last_sent = cx.now;
@@ -549,8 +561,7 @@ impl Sender {
     fn event(&self, now: Timestamp) -> Ack {
         let decision = &self.decision;
         let in_slow_start = decision.cwnd < decision.ssthresh;
-        let limited =
-            self.limited || in_slow_start && u64::from(decision.cwnd) < 2 * self.most_out;
+        let limited = self.limited || in_slow_start && u64::from(decision.cwnd) < 2 * self.most_out;
         let flags = [
             (limited, Ack::CWND_LIMITED),
             (self.phase != Phase::Open, Ack::RECOVERY),

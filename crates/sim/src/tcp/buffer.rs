@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The send buffer and its autotuning.
+
+use scenario::Tcp;
+use units::Bytes;
+
+/// What the send buffer holds, in segments of payload.
+///
+/// Linux lets it grow to twice the memory that the window takes, which is three times its payload
+/// (`tcp_sndbuf_expand`), and takes little more than the payload from it for what is sent in large
+/// pieces. So it holds six windows. It grows when the window has room for more than it holds, and never
+/// falls.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Buffer {
+    pub(super) segments: u64,
+    most: u64,
+    memory: u64,
+    mss: u64,
+}
+
+impl Buffer {
+    /// Of segments of so many bytes of payload, growing to so many bytes.
+    pub(super) fn new(tcp: &Tcp, mss: u32, most: Bytes) -> Self {
+        // Headers, the buffer's descriptors, rounding to a power of two, as Linux 6.x counts a
+        // segment: 4352 bytes at an MTU of 1500.
+        let memory = u64::from((mss + 640).next_power_of_two() + 256);
+        let mss = u64::from(mss);
+        let most = (most.get() / mss).max(2);
+        let mut buffer = Self { segments: most, most, memory, mss };
+        if tcp.autotuning {
+            buffer.segments = 0;
+            buffer.expand(tcp.initial_window);
+        }
+        buffer
+    }
+
+    /// The window has room for more than the buffer holds.
+    pub(super) fn expand(&mut self, cwnd: u32) {
+        let segments = 2 * u64::from(cwnd) * self.memory / self.mss;
+        self.segments = self.segments.max(segments.min(self.most));
+    }
+}
