@@ -2,12 +2,13 @@
 # make demo    the main job on this machine: installs what is missing, builds, runs
 # make test    all tests
 # make lint    formatting, clippy, shell scripts
-# make study   the papers' figures in full: an hour; resumable, records in out/
+# make study   the papers' figures in full: an hour of emulation, some hours of simulation;
+#              resumable, records in out/. study-emulated and study-simulated do one of the two
 
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo -E env "PATH=$$PATH:/usr/sbin:/sbin")
 LONGHAUL := target/release/longhaul
 
-.PHONY: demo test lint build study deps-build deps-run deps-test
+.PHONY: demo test lint build study study-emulated study-simulated deps-build deps-run deps-test
 
 demo: deps-run build
 	$(SUDO) $(LONGHAUL) demo
@@ -27,10 +28,22 @@ lint: deps-build
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
 	shellcheck scripts/* bench/* .ci/run
 
-study: deps-test build
+study: study-emulated study-simulated
+
+study-emulated: deps-test build
 	$(SUDO) scripts/study 000-figure-08
 	$(SUDO) scripts/study 000-figure-09
 	$(SUDO) scripts/study 000-figure-10
+
+# The cheapest first. At 5 and 10 Gb/s 120 s instead of 600 s, or these two would take longer than all else.
+study-simulated: deps-test build
+	scripts/study 004-parallel-streams
+	scripts/study 004-12x1g
+	scripts/study 004-3000mb
+	scripts/study 002-figure-4
+	scripts/study 002-figure-2
+	scripts/study 002-figure-3 --set 'sweep.vars.rate=["155mbit", "622mbit", "1gbit"]'
+	scripts/study 002-figure-3 --set 'sweep.vars.rate=["5gbit", "10gbit"]' --set vars.duration=120s
 
 deps-build:
 	scripts/install-missing 'cc:gcc libc6-dev' clang:clang pkg-config:pkg-config \

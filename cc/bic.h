@@ -33,7 +33,9 @@
  * - A timeout is a loss like others: max stays known. Linux forgets it. After a spurious loss max
  *   is as before; Linux leaves it.
  * - Linux multiplies growth by an estimate of segments for each acknowledgement; segments are
- *   counted here, which needs no estimate.
+ *   counted here, which needs no estimate. The estimate begins at 2 and comes down to 31/16 only where
+ *   each segment has an acknowledgement of its own: growth is then nearly twice the formula's. That is
+ *   `gain` of the set ns2.
  *
  * Growth is in Q16: 1/1024 of a segment would be 0.5 % of it at the flat top, where an epoch spends
  * most of its time, and 10 % of smin. Windows up to 2^31 segments.
@@ -54,14 +56,21 @@
 	P(low_window, "segments", "largest window that behaves as Reno's") \
 	P(beta, "1/1024", "share of cwnd kept on a loss") \
 	P(low_beta, "1/1024", "share kept on a loss up to low_window") \
-	P(fast_convergence, "0 or 1", "give way when a loss comes below the last max")
+	P(fast_convergence, "0 or 1", "give way when a loss comes below the last max") \
+	P(gain, "1/1024", "growth above low_window is multiplied by this, up to 64")
 #define cc_bic_set_list(S) \
 	S(linux, "Linux 2.6.13 on", .smax = 16, .smin = 0, .b = 4, .smooth_part = 20, \
-	  .low_window = 14, .beta = 819, .low_beta = 512, .fast_convergence = 1) \
+	  .low_window = 14, .beta = 819, .low_beta = 512, .fast_convergence = 1, \
+	  .gain = 1024) \
 	S(paper, "Xu et al. 2004: smax 32, smin 0.01, beta 0.125 lost", .smax = 32, .smin = 10, \
-	  .b = 2, .smooth_part = 0, .low_window = 14, .beta = 896, .low_beta = 512, .fast_convergence = 1) \
+	  .b = 2, .smooth_part = 0, .low_window = 14, .beta = 896, .low_beta = 512, .fast_convergence = 1, \
+	  .gain = 1024) \
 	S(ns3, "ns-3: smooth part 5", .smax = 16, .smin = 0, .b = 4, .smooth_part = 5, \
-	  .low_window = 14, .beta = 819, .low_beta = 512, .fast_convergence = 1)
+	  .low_window = 14, .beta = 819, .low_beta = 512, .fast_convergence = 1, \
+	  .gain = 1024) \
+	S(ns2, "Linux 2.6.22 as in ns-2.35: 31/16 of the growth", .smax = 16, .smin = 0, .b = 4, \
+	  .smooth_part = 20, .low_window = 14, .beta = 819, .low_beta = 512, .fast_convergence = 1, \
+	  .gain = 1984)
 CC_PARAMS(bic);
 
 struct cc_bic {
@@ -117,6 +126,7 @@ CC_INLINE void cc_bic_ack(struct cc_bic *s, const struct cc_bic_params *p,
 	if (d->cwnd > p->low_window) {
 		gain = p->smooth_part ? cc_bic_smooth(s, p, d->cwnd) : cc_bic_search(s, p, d->cwnd);
 		gain = cc_max64(cc_min64(gain, (u64)p->smax << 16), (u64)p->smin << 6);
+		gain = cc_min64(gain, (u64)d->cwnd << 16) * cc_min(p->gain, 1 << 16) >> 10;
 		gain = cc_min64(gain, (u64)d->cwnd << 16);
 	}
 	cc_increase(&s->credit, d, acked, gain, 16);

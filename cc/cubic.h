@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * CUBIC: RFC 9438; I. Rhee, L. Xu, "CUBIC: a new TCP-friendly high-speed TCP variant", PFLDnet 2005;
- * paper 002 section 3.2. HyStart: S. Ha, I. Rhee, "Taming the elephants: new TCP slow start",
+ * CUBIC: RFC 9438; I. Rhee, L. Xu, "CUBIC: a new TCP-friendly high-speed TCP variant", PFLDnet
+ * 2005; paper 002 section 3.2. HyStart: S. Ha, I. Rhee, "Taming the elephants: new TCP slow start",
  * Computer Networks 55(9), 2011.
  *
- * t counts from the start of congestion avoidance (the epoch), W_max is the window of the last loss.
+ * t counts from the start of congestion avoidance (the epoch), W_max is the window of the last
+ * loss.
  *
  *	W_cubic(t) = C (t - K)^3 + W_max,  K = cbrt((W_max - cwnd at the start) / C)
  *	acknowledged	W_est += alpha / cwnd for each segment: what Reno would have
@@ -15,6 +16,9 @@
  *			cwnd (1 + beta) / 2 where that is less than the last W_max
  *	timeout		W_max forgotten: the next epoch starts with K = 0 (RFC 9438 section 4.8)
  *
+ * Before the first loss, and after a timeout, W_max is unknown and W_cubic starts flat. Linux then
+ * grows by at least one segment for 20 acknowledged, 5 % a round trip.
+ *
  * HyStart ends slow start before a loss does: when acknowledgements less than 2 ms apart have come
  * for half of the smallest RTT, or when a round's smallest RTT is 1/8 above the smallest of all.
  *
@@ -22,21 +26,25 @@
  * - beta is the share kept everywhere. Paper 002 writes it both ways: K = cbrt(W_max beta / C) is
  *   right with the share lost, which is what (W_max - cwnd) / C says without fast convergence.
  * - alpha is 3 (1 - beta) / (1 + beta) until W_est reaches the window of the last loss (or at which
- *   HyStart ended slow start), then 1 (RFC 9438 section 4.3); Linux stays at the former.
- * - cwnd follows W_est by at most half a segment for each one acknowledged (RFC: it is set), so that
- *   a window cut after an idle time doesn't come back in one burst.
+ *   HyStart ended slow start), then 1 (RFC 9438 section 4.3). Linux stays at the former; so
+ *   does first_count, which is Linux's, while W_max is unknown.
+ * - cwnd follows W_est by at most half a segment for each one acknowledged (RFC: it is set), so
+ *   that a window cut after an idle time doesn't come back in one burst.
  * - RTT in t + RTT is smoothed (section 4.2) by 1/8.
  * - t excludes idle times and times in which the application left the window unused (section 4.2):
  *   the start of the epoch moves with them.
  * - W_max below cwnd at the start of an epoch: K = 0 and W_max = cwnd, as RFC and Linux have it.
- * - A spurious loss takes back the whole epoch with its start (section 4.9.1), not W_max only.
+ * - A spurious loss takes back the whole epoch with its start (section 4.9.1), and whether W_max
+ *   was known, not W_max only.
  * - paper: Smax, the limit of growth in segments a second (paper 002 section 3.2), is 160: 16 in
  *   100 ms, in the first Linux version. It bounds cubic growth, not W_est.
- * - HyStart looks at no sample of a recovery, where cwnd below ssthresh isn't slow start. Linux adds
- *   the time of one offloaded burst, at most 1 ms, to the length of the train; here it isn't known.
+ * - HyStart looks at no sample of a recovery, where cwnd below ssthresh isn't slow start. Linux
+ *   adds the time of one offloaded burst, at most 1 ms, to the length of the train; here it isn't
+ *   known.
  *
  * Time counts in 1024 us, an epoch up to 2^31 us x 1024 (25 days). W_max - cwnd counts up to 2^23
- * segments and t - K up to 2048 s; beyond, growth is as at those bounds. Windows up to 2^31 segments.
+ * segments and t - K up to 2048 s; beyond, growth is as at those bounds. Windows up to 2^31
+ * segments.
  */
 #ifndef CC_CUBIC_H
 #define CC_CUBIC_H
@@ -52,19 +60,24 @@
 	P(fast_convergence, "0 or 1", "give way when a loss comes below the last W_max") \
 	P(reno_friendly, "0 or 1", "at least as fast as Reno") \
 	P(smax, "segments/s", "most growth a second; 0: no limit") \
+	P(first_count, "segments", \
+	  "acknowledged for one of growth at most, while W_max is unknown; 0: no such growth") \
 	P(hystart, "bits", "how slow start ends: 1 train of acknowledgements, 2 delay, 3 both") \
 	P(hystart_low_window, "segments", "HyStart looks from this window on") \
 	P(hystart_spacing, "us", "acknowledgements at most so far apart are a train")
 #define cc_cubic_set_list(S) \
-	S(linux, "RFC 9438 and Linux's HyStart", .c = 410, .beta = 717, .fast_convergence = 1, \
-	  .reno_friendly = 1, .smax = 0, .hystart = 3, .hystart_low_window = 16, \
-	  .hystart_spacing = 2000) \
+	S(linux, "RFC 9438, Linux's HyStart and growth before the first loss", .c = 410, \
+	  .beta = 717, .fast_convergence = 1, .reno_friendly = 1, .smax = 0, .first_count = 20, \
+	  .hystart = 3, .hystart_low_window = 16, .hystart_spacing = 2000) \
 	S(rfc9438, "RFC 9438, standard slow start", .c = 410, .beta = 717, .fast_convergence = 1, \
-	  .reno_friendly = 1, .smax = 0, .hystart = 0, .hystart_low_window = 16, \
+	  .reno_friendly = 1, .smax = 0, .first_count = 0, .hystart = 0, .hystart_low_window = 16, \
 	  .hystart_spacing = 2000) \
-	S(paper, "Rhee, Xu 2005: beta 0.8, Smax 160/s", .c = 410, .beta = 819, .fast_convergence = 1, \
-	  .reno_friendly = 1, .smax = 160, .hystart = 0, .hystart_low_window = 16, \
-	  .hystart_spacing = 2000)
+	S(paper, "Rhee, Xu 2005: beta 0.8, Smax 160/s", .c = 410, .beta = 819, \
+	  .fast_convergence = 1, .reno_friendly = 1, .smax = 160, .first_count = 0, .hystart = 0, \
+	  .hystart_low_window = 16, .hystart_spacing = 2000) \
+	S(ns2, "Linux 2.6.22 as in ns-2.35: Smax 160/s x 31/16", .c = 410, .beta = 819, \
+	  .fast_convergence = 1, .reno_friendly = 1, .smax = 310, .first_count = 26, .hystart = 0, \
+	  .hystart_low_window = 16, .hystart_spacing = 2000)
 CC_PARAMS(cubic);
 
 #define CC_CUBIC_TRAIN 1u
@@ -79,14 +92,15 @@ CC_PARAMS(cubic);
 struct cc_cubic_epoch {
 	u64 est;	/* W_est, Q32 segments */
 	u32 start;	/* 1024 us; moves with idle time; 0: not yet begun */
-	u32 max;	/* W_max; 0: not known */
-	u32 k;		/* K, Q10 s */
+	u32 max;	/* W_max; 0: neither a loss nor the start has set it */
+	u32 k : 31;	/* K, Q10 s, at most 2^21 */
+	u32 known : 1;	/* max is of a loss; else of the start */
 	u32 prior;	/* cwnd before the last loss or at HyStart's end */
 };
 
 struct cc_cubic {
-	u64 credit;	/* see cc_increase */
 	struct cc_cubic_epoch now, undo;
+	u32 credit;	/* growth that is not yet a whole segment, Q32 */
 	u32 alpha;	/* 3 (1 - beta) / (1 + beta), Q10 */
 	u32 last;	/* the last acknowledgement that could change the window, 1024 us */
 	u32 srtt;	/* us << 3; 0: not known */
@@ -174,7 +188,8 @@ CC_INLINE void cc_cubic_rtt(struct cc_cubic *s, const struct cc_cubic_params *p,
 		cc_cubic_hystart(s, p, ack, d);
 }
 
-CC_INLINE void cc_cubic_begin(struct cc_cubic *s, const struct cc_cubic_params *p, u32 cwnd, u32 now)
+CC_INLINE void cc_cubic_begin(struct cc_cubic *s, const struct cc_cubic_params *p, u32 cwnd,
+			      u32 now)
 {
 	u64 left = (u64)s->now.prior * p->beta;	/* by the last loss, Q10 */
 
@@ -216,11 +231,36 @@ CC_INLINE u64 cc_cubic_growth(const struct cc_cubic *s, const struct cc_cubic_pa
 	return growth;
 }
 
+/*
+ * Least growth a round trip while no loss has told W_max, Q10 segments: cwnd / first_count, and
+ * that of W_est before it has caught up.
+ */
+CC_INLINE u64 cc_cubic_least(const struct cc_cubic *s, const struct cc_cubic_params *p, u32 cwnd)
+{
+	u64 least = ((u64)cwnd << 10) / cc_max(p->first_count, 1);
+
+	return p->reno_friendly ? cc_max64(least, s->alpha) : least;
+}
+
+/*
+ * Growth by `growth` segments, Q10, for each window acknowledged; at most a window or 3, so shifted
+ * it is at most 2^63. The credit is a part of a segment: counted in acknowledged segments, as
+ * cc_increase does, it would change its worth whenever the window or the growth multiply within a
+ * few round trips, as they do while W_max is unknown.
+ */
+CC_INLINE void cc_cubic_grow(struct cc_cubic *s, struct cc_decision *d, u32 acked, u64 growth)
+{
+	u64 credit = s->credit + (growth << 22) / cc_max(d->cwnd, 1) * acked;
+
+	s->credit = credit;
+	d->cwnd += credit >> 32;
+}
+
 CC_INLINE void cc_cubic_ack(struct cc_cubic *s, const struct cc_cubic_params *p,
 			    const struct cc_ack *ack, struct cc_decision *d)
 {
 	u32 now = ack->now_us >> 10, acked = ack->acked, alpha = s->alpha;
-	u64 t;
+	u64 t, growth;
 
 	if (!(ack->flags & CC_CWND_LIMITED) && s->now.start)
 		s->now.start += now - s->last;
@@ -237,19 +277,23 @@ CC_INLINE void cc_cubic_ack(struct cc_cubic *s, const struct cc_cubic_params *p,
 		alpha = 1 << 10;
 	s->now.est += ((u64)acked * alpha << 22) / cc_max(d->cwnd, 1);
 	t = cc_seconds((u64)(now - s->now.start) << 10);
-	if (p->reno_friendly && cc_cubic_window(s, p, t) < s->now.est >> 22) {
+	growth = cc_cubic_growth(s, p, t, d->cwnd);
+	if (!s->now.known && p->first_count) {
+		growth = cc_max64(growth, cc_cubic_least(s, p, d->cwnd));
+	} else if (p->reno_friendly && cc_cubic_window(s, p, t) < s->now.est >> 22) {
 		u32 follow = cc_min64(s->now.est >> 32, d->cwnd + (acked >> 1) + (acked & 1));
 
 		d->cwnd = cc_max(d->cwnd, follow);
 		return;
 	}
-	cc_increase(&s->credit, d, acked, cc_cubic_growth(s, p, t, d->cwnd), 10);
+	cc_cubic_grow(s, d, acked, growth);
 }
 
 CC_INLINE void cc_cubic_loss(struct cc_cubic *s, const struct cc_cubic_params *p,
 			     const struct cc_ack *ack, struct cc_decision *d)
 {
 	s->undo = s->now;
+	s->now.known = 1;
 	if (d->cwnd < s->now.max && p->fast_convergence)
 		s->now.max = (u64)d->cwnd * (1024 + p->beta) >> 11;
 	else
@@ -271,6 +315,7 @@ CC_INLINE void cc_cubic_event(struct cc_cubic *s, const struct cc_cubic_params *
 		s->now.max = 0;
 		s->now.start = 0;
 		s->found = 0;
+		s->now.known = 0;
 		cc_cubic_round(s, ack);
 	}
 	if (event == CC_RESTART && s->now.start) {

@@ -59,7 +59,10 @@
 	  .bandwidth_switch = 205, .rtt_scaling = 0, .rtt_fade = 1024) \
 	S(ns3-manual, "ns-3's manual: 0.5 (D-1)^2", .quadratic = 512, .linear = 10240, \
 	  .delta_l = 1000000, .alpha_min = 1024, .beta_min = 512, .beta_max = 819, \
-	  .adaptive_backoff = 1, .bandwidth_switch = 205, .rtt_scaling = 0, .rtt_fade = 1024)
+	  .adaptive_backoff = 1, .bandwidth_switch = 205, .rtt_scaling = 0, .rtt_fade = 1024) \
+	S(ns2, "Linux 2.6.22 as in ns-2.35: growth may be below 1", .quadratic = 256, .linear = 10240, \
+	  .delta_l = 1000000, .alpha_min = 0, .beta_min = 512, .beta_max = 819, \
+	  .adaptive_backoff = 1, .bandwidth_switch = 205, .rtt_scaling = 1, .rtt_fade = 973)
 CC_PARAMS(htcp);
 
 /* What a spurious loss takes back. */

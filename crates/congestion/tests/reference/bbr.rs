@@ -74,8 +74,12 @@ impl Model for Bbr {
         self.set_cwnd(ack, choices);
     }
 
-    /// Recovery is told by the flag of an acknowledgement; congestion as such is nothing to BBR.
-    fn loss(&mut self, _ack: &Ack, _choices: &mut Choices) {}
+    /// Section 4.2.3.4: the window is saved on entering recovery, so before what the acknowledgement
+    /// that tells of the loss does; that one may begin ProbeRTT, which saves it once more. Recovery
+    /// itself is told by the flag of an acknowledgement; congestion as such is nothing to BBR.
+    fn loss(&mut self, _ack: &Ack, _choices: &mut Choices) {
+        self.prior_cwnd = self.save_cwnd();
+    }
 
     fn event(&mut self, ack: &Ack, event: Event, choices: &mut Choices) {
         match event {
@@ -363,7 +367,6 @@ impl Bbr {
     fn modulate_for_recovery(&mut self, ack: &Ack, acked: f64) {
         let recovering = ack.flags & Ack::RECOVERY != 0;
         if recovering && !self.in_recovery {
-            self.prior_cwnd = self.save_cwnd();
             self.window.cwnd = f64::from(ack.in_flight) + acked.max(1.0);
             self.packet_conservation = true;
             self.next_round_delivered = ack.delivered;

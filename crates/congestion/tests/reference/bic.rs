@@ -33,6 +33,7 @@ struct Bic {
     beta: f64,
     low_beta: f64,
     fast_convergence: bool,
+    gain: f64,
     /// Where the last loss came; 0 before the first.
     max: f64,
 }
@@ -53,6 +54,7 @@ impl Bic {
             beta: param(params, "beta", 1024.0),
             low_beta: param(params, "low_beta", 1024.0),
             fast_convergence: whole(params, "fast_convergence") != 0,
+            gain: param(params, "gain", 1024.0),
             max: 0.0,
         }
     }
@@ -68,7 +70,7 @@ impl Bic {
             None if w < self.max => (self.max - w - self.credit / w) / self.b,
             None => self.probing(),
         };
-        step.clamp(self.s_min, self.s_max).min(w)
+        (step.clamp(self.s_min, self.s_max).min(w) * self.gain).min(w)
     }
 
     /// Linux: a search down to steps of 2, a flat top up to `b` above the maximum, and then away from it.
@@ -106,7 +108,9 @@ impl Model for Bic {
         let acked = self.window.slow_start(f64::from(ack.acked));
         let w = self.window.cwnd;
         self.credit += acked * self.growth();
-        self.cut += acked * CUT;
+        // Cut before it is multiplied, and again after.
+        let cuts = if self.gain == 1.0 { 1.0 } else { self.gain + 1.0 };
+        self.cut += acked * CUT * cuts;
         let mut segments = (self.credit / w).floor();
         if segments > 0.0 && choices.less(self.credit - segments * w, 0.0, self.cut) {
             segments -= 1.0; // not yet

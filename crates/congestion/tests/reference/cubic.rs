@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! CUBIC: RFC 9438, in segments and seconds.
 
-use longhaul_congestion::{Ack, Algorithm, Event, Params};
+use longhaul_congestion::{Ack, Algorithm, Control, Decision, Event, Params};
 
 use super::{
     compare::compare,
@@ -44,6 +44,8 @@ struct Cubic {
     reno_friendly: bool,
     /// Most growth in segments a second (paper 002 section 3.2).
     s_max: f64,
+    /// Segments acknowledged for one of growth while no loss has told W_max; Linux's `cnt` of 20.
+    first_count: f64,
     w_max: f64,
     cwnd_prior: f64,
     /// Whether the next stage follows a loss (equation 2), rather than a timeout or slow start alone
@@ -131,6 +133,7 @@ impl Cubic {
             fast_convergence: whole(params, "fast_convergence") != 0,
             reno_friendly: whole(params, "reno_friendly") != 0,
             s_max: if s_max == 0.0 { f64::INFINITY } else { s_max },
+            first_count: param(params, "first_count", 1.0),
             w_max: 0.0,
             cwnd_prior: 0.0,
             reduced: false,
@@ -167,12 +170,15 @@ impl Cubic {
         stage.off_est += alpha * acked * (1.0 / whole - 1.0 / cwnd) + acked / whole * Q10;
         let slack = stage.off_est + stage.off_cubic(self.c);
         let w_cubic = |t: f64| self.c * (t - stage.k).powi(3) + self.w_max;
-        if self.reno_friendly && choices.less(w_cubic(stage.t), stage.w_est, slack) {
+        let target = w_cubic(stage.t + self.srtt).clamp(cwnd, 1.5 * cwnd);
+        let growth = (target - cwnd).min(self.s_max * self.srtt);
+        if !self.reduced && self.first_count > 0.0 {
+            let least = if self.reno_friendly { reno } else { 0.0 };
+            self.window.cwnd += growth.max(cwnd / self.first_count).max(least) / cwnd * acked;
+        } else if self.reno_friendly && choices.less(w_cubic(stage.t), stage.w_est, slack) {
             // Not at once, as after a caller's cut, but half a segment for each acknowledged.
             self.window.cwnd += (stage.w_est - cwnd).clamp(0.0, acked / 2.0);
         } else {
-            let target = w_cubic(stage.t + self.srtt).clamp(cwnd, 1.5 * cwnd);
-            let growth = (target - cwnd).min(self.s_max * self.srtt);
             self.window.cwnd += growth / cwnd * acked;
         }
         self.stage = Some(stage);
@@ -203,4 +209,39 @@ fn cubic() {
     }
     let plain = cubic.set("rfc9438").unwrap().params.clone();
     compare(&plain.with("fast_convergence", 0).unwrap(), Cubic::new);
+}
+
+/// Before a loss a window of 1000 grows by one segment for 20 acknowledged, and after one that was
+/// spurious it does so again: W_max is as unknown as before.
+#[test]
+fn a_spurious_loss_tells_no_w_max() {
+    const START: u32 = 1_000;
+    let params = Algorithm::find("cubic").unwrap().set("linux").unwrap().params.clone();
+    let mut ack = Ack {
+        now_us: 1_000_000,
+        rtt_us: 100_000,
+        min_rtt_us: 100_000,
+        acked: 10,
+        mss: 1448,
+        flags: Ack::CWND_LIMITED,
+        ..Ack::default()
+    };
+    let mut decision = Decision { pacing_rate: 0, cwnd: START, ssthresh: START };
+    let mut control = Control::new(&params, &ack, &mut decision);
+    let mut half_a_window = |control: &mut Control, decision: &mut Decision| {
+        for _ in 0..50 {
+            ack.now_us += 1_000;
+            control.rtt(&ack, decision);
+            control.ack(&ack, decision);
+        }
+        ack
+    };
+    let ack = half_a_window(&mut control, &mut decision);
+    assert_eq!(decision.cwnd, START + 24, "500 segments at 20, and what is not yet whole");
+    let before = decision;
+    control.loss(&ack, &mut decision);
+    decision = before;
+    control.event(&ack, &mut decision, Event::Undo);
+    half_a_window(&mut control, &mut decision);
+    assert_eq!(decision.cwnd, before.cwnd + 24, "the loss was none");
 }

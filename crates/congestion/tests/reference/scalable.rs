@@ -5,7 +5,7 @@ use longhaul_congestion::{Ack, Params};
 
 use super::{
     compare::compare_sets,
-    model::{Choices, Model, Window, param},
+    model::{Choices, Model, Window, param, whole},
 };
 
 #[derive(Debug, Clone, PartialEq)]
@@ -16,6 +16,7 @@ struct Scalable {
     beta: f64,
     low_window: f64,
     low_beta: f64,
+    round_up: bool,
 }
 
 impl Scalable {
@@ -26,6 +27,7 @@ impl Scalable {
             beta: param(params, "beta", 1024.0),
             low_window: param(params, "low_window", 1.0),
             low_beta: param(params, "low_beta", 1024.0),
+            round_up: whole(params, "round_up") != 0,
         }
     }
 }
@@ -47,7 +49,8 @@ impl Model for Scalable {
     fn loss(&mut self, _ack: &Ack, _choices: &mut Choices) {
         let cwnd = self.window.cwnd;
         let beta = if cwnd <= self.low_window { self.low_beta } else { self.beta };
-        self.window.ssthresh = (cwnd * beta).max(2.0);
+        let kept = cwnd * beta;
+        self.window.ssthresh = if self.round_up { kept.ceil() } else { kept }.max(2.0);
     }
 }
 

@@ -67,7 +67,10 @@ mod tests {
         assert_eq!(written("goodput_share", 0.8004), pair("goodput share, %", "80.0"));
         assert_eq!(written("goodput_bps", 9.3456e9), pair("goodput, Gb/s", "9.35"));
         assert_eq!(written("goodput_bps", 2e8), pair("goodput, Mb/s", "200"));
-        assert_eq!(written("queueing_delay_p99_us", 2500.0), pair("queueing delay p99, ms", "2.50"));
+        assert_eq!(
+            written("queueing_delay_p99_us", 2500.0),
+            pair("queueing delay p99, ms", "2.50")
+        );
         assert_eq!(written("completion_mean_s", 39.5), pair("completion mean, s", "39.5"));
         assert_eq!(written("jain_index", 0.98765), pair("jain index", "0.988"));
         assert_eq!(Unit::of("completion_mean_s", 39.5).write(-0.001), "0.0");
