@@ -26,7 +26,9 @@ lint: deps-build
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
-	shellcheck scripts/* bench/* .ci/run
+	shellcheck scripts/* bench/congestion .ci/run
+	python3 -c 'import ast, sys; [ast.parse(open(f).read(), f) for f in sys.argv[1:]]' \
+	    bench/simulator bench/ns2/validation
 
 study: study-emulated study-simulated
 

@@ -154,6 +154,7 @@ impl Link {
 
     /// Offers an IP packet of `length` at `now`. Time never runs backwards: an earlier `now` is
     /// taken as the latest one seen.
+    #[inline]
     pub fn offer(&mut self, now: Timestamp, length: Bytes) -> Fate {
         self.advance(now);
         self.counters.offered += 1;
@@ -180,6 +181,7 @@ impl Link {
         Fate::Arrives { starts, at: ends + self.config.delay, marked }
     }
 
+    #[inline]
     fn advance(&mut self, now: Timestamp) {
         self.now = self.now.max(now);
         while let Some(&(starts, bytes)) = self.waiting.front() {
@@ -204,6 +206,7 @@ impl Link {
     }
 
     /// Puts an accepted packet onto the wire behind the others: when it begins and ends.
+    #[inline]
     fn serialise(&mut self, bytes: u64) -> (Timestamp, Timestamp) {
         let Some(rate) = self.config.rate else { return (self.now, self.now) };
         if self.must_wait() {

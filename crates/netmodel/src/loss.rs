@@ -76,6 +76,7 @@ impl Loss {
     }
 
     /// Whether the next packet is lost.
+    #[inline]
     pub fn next_is_lost(&mut self) -> bool {
         match (self.model, &mut self.state) {
             (LossModel::Uniform(p), _) => happens(&mut self.random, p),

@@ -33,6 +33,7 @@ impl Monitor {
     }
 
     /// Counts bytes at a time.
+    #[inline]
     pub fn add(&mut self, at: Timestamp, bytes: u64) {
         let (_, begins, ends) = self.last;
         if at.as_nanos() < begins || at.as_nanos() >= ends {

@@ -87,7 +87,7 @@ impl Network {
             self.on_their_way.resize(owner + 1, 0);
         }
         self.on_their_way[owner] += 1;
-        self.offer(agenda, now, packet);
+        self.offer(agenda, now, packet, 0);
     }
 
     /// Takes the first packet off its lane and onto the next one. The packet, where this was its last.
@@ -98,11 +98,11 @@ impl Network {
         lane: u32,
     ) -> Option<Packet> {
         let arriving = &mut self.lanes[lane as usize].arriving;
-        let (_, mut packet) = arriving.pop_front().expect("a lane on the agenda has a packet");
+        let (_, packet) = arriving.pop_front().expect("a lane on the agenda has a packet");
         agenda.arrival(lane, arriving.front().map(|(next, _)| *next));
-        packet.hop += 1;
-        if usize::from(packet.hop) < self.paths[usize::from(packet.path)].len() {
-            self.offer(agenda, now, packet);
+        let hop = packet.hop + 1;
+        if usize::from(hop) < self.paths[usize::from(packet.path)].len() {
+            self.offer(agenda, now, packet, hop);
             return None;
         }
         self.account.delivered.add(&packet);
@@ -110,18 +110,23 @@ impl Network {
         Some(packet)
     }
 
-    fn offer(&mut self, agenda: &mut Agenda, now: Timestamp, mut packet: Packet) {
-        let number = self.paths[usize::from(packet.path)][usize::from(packet.hop)];
+    /// Offers a packet to that lane of its path. What changes of it is changed where it lies in the end:
+    /// a copy of what was written a moment ago in smaller pieces waits for the processor to write them.
+    fn offer(&mut self, agenda: &mut Agenda, now: Timestamp, packet: Packet, hop: u8) {
+        let number = self.paths[usize::from(packet.path)][usize::from(hop)];
         let lane = &mut self.lanes[number as usize];
         let gone = match lane.link.offer(now, Bytes::new(packet.length.into())) {
             Fate::Arrives { at, marked, .. } => {
-                if marked && packet.flags & flag::CAPABLE != 0 {
-                    packet.flags |= flag::MARKED;
-                }
                 if lane.arriving.is_empty() {
                     agenda.arrival(number, Some(at));
                 }
                 lane.arriving.push_back((at, packet));
+                if let Some((_, packet)) = lane.arriving.back_mut() {
+                    packet.hop = hop;
+                    if marked && packet.flags & flag::CAPABLE != 0 {
+                        packet.flags |= flag::MARKED;
+                    }
+                }
                 return;
             }
             Fate::QueueFull => &mut self.account.dropped,

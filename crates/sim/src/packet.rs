@@ -49,7 +49,7 @@ pub(crate) struct Packet {
     pub length: u16,
     /// Which path it takes.
     pub path: u16,
-    /// Lanes of the path that it has passed.
+    /// Lanes of the path that it has passed before the one that it is on.
     pub hop: u8,
     pub kind: Kind,
     pub flags: u8,

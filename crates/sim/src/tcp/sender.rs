@@ -300,6 +300,14 @@ impl Sender {
             }
             // A window grows with what is acknowledged in order only (Linux's `tcp_may_raise_cwnd`).
             None if self.window_algorithm && !advanced => {}
+            // ns-2 and Linux 2.6 are in slow start while the window is not above ssthresh. Flows that lose
+            // together, many times a second, come to equal shares by this one segment.
+            None if self.window_algorithm
+                && tcp.profile == Profile::Ns2
+                && self.decision.cwnd == self.decision.ssthresh =>
+            {
+                self.decision.cwnd += 1;
+            }
             None if ack.acked > 0 || ack.lost > 0 => control.ack(&ack, &mut self.decision),
             None => {}
         }

@@ -51,10 +51,6 @@ impl Figures {
     pub fn total_bps(&self) -> f64 {
         self.goodput_bps.iter().sum()
     }
-
-    pub fn whole_total_bps(&self) -> f64 {
-        self.whole_goodput_bps.iter().sum()
-    }
 }
 
 pub fn repository() -> PathBuf {

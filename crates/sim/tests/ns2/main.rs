@@ -2,10 +2,8 @@
 //! Goodput of the profile `ns2` against ns-2.35, cell by cell: docs/validation/ns2.md.
 
 mod cells;
-mod table;
 
-use cells::{read, repository, simulate};
-use std::{env, fs};
+use cells::{read, simulate};
 
 /// The bound of the comparison.
 const WITHIN: f64 = 0.10;
@@ -41,32 +39,4 @@ fn goodput_is_within_a_tenth_of_ns2() {
         let drops = found.drops as f64 / cell.ns2.drops as f64;
         assert!((0.5..2.0).contains(&drops), "{found:?} in {cell:?}");
     }
-}
-
-/// All cells: `docs/validation/ns2.md` shows what comes out.
-#[test]
-#[ignore = "takes many minutes: run it with --release and --ignored"]
-fn the_table_is_current() {
-    let results = [("<!-- cells -->", "ns2.jsonl"), ("<!-- bounded -->", "ns2-bounded.jsonl")];
-    let tables = results.map(|(mark, name)| {
-        let cells = read(name);
-        (mark, table::draw(&cells, &simulate(&cells)))
-    });
-    let file = repository().join("docs/validation/ns2.md");
-    let text = fs::read_to_string(&file).expect("the page");
-    let mut drawn = text.clone();
-    for (mark, table) in tables {
-        let (before, rest) = drawn.split_once(mark).expect("a mark before the table");
-        let (_, after) = rest.split_once("<!-- end -->").expect("a mark after the table");
-        drawn = format!("{before}{mark}\n{table}<!-- end -->{after}");
-    }
-    if env::var_os("LONGHAUL_BLESS").is_some() {
-        fs::write(&file, &drawn).expect("the page can be written");
-        return;
-    }
-    assert!(
-        text == drawn,
-        "docs/validation/ns2.md has old figures; if the new ones are meant: LONGHAUL_BLESS=1 cargo \
-         test --release -p longhaul-sim --test ns2 -- --ignored"
-    );
 }

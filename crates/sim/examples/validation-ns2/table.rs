@@ -39,7 +39,7 @@ fn of_all(cell: &Cell, here: &Figures) -> f64 {
 
 /// The same, of the whole run.
 fn of_whole(cell: &Cell, here: &Figures) -> f64 {
-    change(here.whole_total_bps(), cell.ns2.whole_total_bps())
+    change(total(&here.whole_goodput_bps), total(&cell.ns2.whole_goodput_bps))
 }
 
 /// The difference of the flow that differs most.
@@ -73,12 +73,16 @@ fn row(cell: &Cell, here: &Figures) -> String {
         format!("{:.3}", here.utilisation),
         ns2.drops.to_string(),
         here.drops.to_string(),
-        mega(ns2.whole_total_bps()),
-        mega(here.whole_total_bps()),
+        mega(total(&ns2.whole_goodput_bps)),
+        mega(total(&here.whole_goodput_bps)),
         ns2.whole_drops.to_string(),
         here.whole_drops.to_string(),
         ns2.timeouts.to_string(),
         here.timeouts.to_string(),
     ];
     format!("| {} |\n", cells.join(" | "))
+}
+
+fn total(goodput_bps: &[f64]) -> f64 {
+    goodput_bps.iter().sum()
 }
