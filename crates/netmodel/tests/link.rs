@@ -53,7 +53,11 @@ fn the_queue_holds_its_limit_beside_the_packet_on_the_wire() {
     for (n, fate) in (0..3).zip(&fates) {
         assert_eq!(
             *fate,
-            Fate::Arrives { starts: micros(n * 1000), at: micros((n + 1) * 1000 + 5000), marked: false }
+            Fate::Arrives {
+                starts: micros(n * 1000),
+                at: micros((n + 1) * 1000 + 5000),
+                marked: false
+            }
         );
     }
     assert_eq!(fates[3..], [Fate::QueueFull, Fate::QueueFull]);
