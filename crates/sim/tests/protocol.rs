@@ -142,6 +142,19 @@ fn a_delayed_acknowledgement_comes_after_its_time() {
     }
 }
 
+/// Ten segments arrive at one time. As one arrival they are acknowledged once, when no more can be part
+/// of it; one by one, five times at once.
+#[test]
+fn a_burst_is_acknowledged_once() {
+    for (ack_stretch, waits_s) in [("3ms", 0.003), ("0", 0.0)] {
+        let found = delivered_bps(&format!(
+            "autotuning = false\ntail_probe = false\nack_stretch = \"{ack_stretch}\"\nsndbuf = {}",
+            10 * MSS
+        ));
+        assert_close(ack_stretch, found, a_round_bps(10, 0.02 + waits_s), 0.005);
+    }
+}
+
 /// Without tuning, buffers are what may be out: in a round trip the window and no more.
 #[test]
 fn a_small_buffer_bounds_goodput_by_window_over_round_trip() {

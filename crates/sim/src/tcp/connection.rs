@@ -175,14 +175,17 @@ impl Connection {
                 self.receiver.tune(cx.now, rtt);
             }
         }
-        match reply {
-            Reply::Now => self.acknowledge(cx),
-            Reply::Later if self.receiver.timer.is_set() => {}
-            Reply::Later => {
-                let id = self.line.id(What::Acknowledgement);
-                let due = cx.now + cx.tcp.ack_delay;
-                self.receiver.timer.set(due, |at| cx.agenda.plan(at, id));
-            }
+        let wait = match reply {
+            Reply::Now => Duration::ZERO,
+            Reply::Due => cx.tcp.ack_stretch,
+            Reply::Later => cx.tcp.ack_delay,
+        };
+        if wait == Duration::ZERO {
+            self.acknowledge(cx);
+        } else {
+            let id = self.line.id(What::Acknowledgement);
+            let due = cx.now + wait;
+            self.receiver.timer.bring_forward(due, |at| cx.agenda.plan(at, id));
         }
         if next > before { News::Arrived } else { News::Nothing }
     }

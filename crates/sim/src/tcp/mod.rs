@@ -92,6 +92,13 @@ impl Timer {
         }
     }
 
+    /// Sets it, unless it is due before.
+    pub(crate) fn bring_forward(&mut self, due: Timestamp, plan: impl FnOnce(Timestamp)) {
+        if self.due.is_none_or(|before| before > due) {
+            self.set(due, plan);
+        }
+    }
+
     pub(crate) fn clear(&mut self) {
         self.due = None;
     }

@@ -56,7 +56,11 @@ pub(super) struct Receiver {
 /// What shall be done about an arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reply {
+    /// There is something wrong: the sender must know.
     Now,
+    /// Enough has arrived.
+    Due,
+    /// No sooner than needs be.
     Later,
 }
 
@@ -122,11 +126,12 @@ impl Receiver {
             self.beyond.cut_below(first.end);
         }
         self.unacknowledged += 1;
-        if self.quick > 0 {
-            self.quick -= 1;
+        if had_hole {
             return Reply::Now;
         }
-        if had_hole || self.unacknowledged >= tcp.ack_every { Reply::Now } else { Reply::Later }
+        let quick = self.quick > 0;
+        self.quick = self.quick.saturating_sub(1);
+        if quick || self.unacknowledged >= tcp.ack_every { Reply::Due } else { Reply::Later }
     }
 
     /// The range of that number is the newest.
