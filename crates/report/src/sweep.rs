@@ -24,6 +24,8 @@ impl Value {
             .or_else(|| quantity.parse::<Probability>().ok().map(Probability::get))
             .or_else(|| quantity.parse::<Rate>().ok().map(|rate| rate.bps() as f64))
             .or_else(|| quantity.parse::<Bytes>().ok().map(|bytes| bytes.get() as f64))
+            // A queue's limit in packets.
+            .or_else(|| quantity.strip_suffix('p')?.parse::<u32>().ok().map(f64::from))
             .map_or_else(|| Self::Text(text.to_owned()), Self::Number)
     }
 }
@@ -131,6 +133,7 @@ mod tests {
     fn numbers_with_units_stand_where_they_belong() {
         assert_eq!(placed(&["10ms", "0.05s", "90ms"]).positions, [0.01, 0.05, 0.09]);
         assert_eq!(placed(&["8", "16"]).positions, [8.0, 16.0]);
+        assert_eq!(placed(&["170p", "250p"]).positions, [170.0, 250.0]);
         let loss = placed(&["0.001% over 3", "0.01% over 3", "0.1% over 3"]);
         assert!(loss.logarithmic);
         assert!((loss.positions[2] - loss.positions[0] - 2.0).abs() < 1e-9, "{loss:?}");

@@ -45,7 +45,9 @@ impl Figure {
         let abreast = self.panels.len().clamp(1, MOST_ABREAST);
         let rows = self.panels.len().div_ceil(abreast);
         let (panel_width, panel_height) = (LEFT + WIDTH + RIGHT, ABOVE + HEIGHT + BELOW);
-        let width = abreast as f64 * panel_width;
+        // At least as wide as the title, in letters half as large again.
+        let title = 32.0 + 1.5 * LETTER * self.title.chars().count() as f64;
+        let width = (abreast as f64 * panel_width).max(title);
         let (legend, legend_height) = self.legend(width);
         let panels_end = HEAD + rows as f64 * panel_height;
         let height = panels_end + legend_height + 8.0;
