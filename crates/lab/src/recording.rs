@@ -9,16 +9,13 @@ use crate::{
     sampler::{HopSeen, Seen, lane_entity},
     servers::FlowPlan,
 };
-use record::{
-    FlowSummary, HopSummary, LinkSummary, Manifest, Metrics, Quantity, Record, Series, Summary,
-    manifest,
-};
+use record::{FlowSummary, HopSummary, LinkSummary, Manifest, Metrics, Record, Summary, manifest};
 use scenario::Run;
 use std::{
     collections::BTreeMap,
     time::{Instant, SystemTime},
 };
-use wan::{Health, LaneState, Snapshot, Wan};
+use wan::{Health, Snapshot, Wan};
 
 /// Everything that a record is made of.
 pub struct Observed<'a> {
@@ -80,7 +77,7 @@ pub fn sysctls(wan: &Wan, run: &Run) -> Result<BTreeMap<String, manifest::Node>,
 pub fn record(mut observed: Observed<'_>) -> Record {
     let mut series = std::mem::take(&mut observed.seen.series);
     for (name, lane) in observed.lanes.iter().zip(&observed.links.lanes) {
-        add_throughput(&mut series, name, lane);
+        series.add_throughput(&lane_entity(name), lane.monitor_width.as_secs_f64(), &lane.monitor);
     }
     let mut hops = observed.seen.hops.iter().zip(observed.timeouts.iter().copied());
     let flows: Vec<FlowSummary> =
@@ -96,14 +93,6 @@ fn active_s(flows: &[FlowSummary]) -> f64 {
     let start = flows.iter().map(|flow| flow.start_s).fold(f64::INFINITY, f64::min);
     let end = flows.iter().map(|flow| flow.end_s).fold(0.0, f64::max);
     end - start
-}
-
-fn add_throughput(series: &mut Series, name: &str, lane: &LaneState) {
-    let width_s = lane.monitor_width.as_secs_f64();
-    let curve = series.curve_mut(&lane_entity(name), Quantity::ThroughputBps);
-    for (n, bytes) in lane.monitor.iter().enumerate() {
-        curve.push(n as f64 * width_s, *bytes as f64 * 8.0 / width_s);
-    }
 }
 
 fn flow_summary<'a>(

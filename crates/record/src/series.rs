@@ -21,6 +21,14 @@ impl Series {
         self.curve_mut(entity, quantity).push(time_s, value);
     }
 
+    /// Adds a link's throughput from a monitor's bins: bytes in each, all of the same width.
+    pub fn add_throughput(&mut self, link: &Entity, width_s: f64, bins: &[u64]) {
+        let curve = self.curve_mut(link, Quantity::ThroughputBps);
+        for (n, bytes) in bins.iter().enumerate() {
+            curve.push(n as f64 * width_s, *bytes as f64 * 8.0 / width_s);
+        }
+    }
+
     /// The curve to add many samples to; made where there is none yet.
     pub fn curve_mut(&mut self, entity: &Entity, quantity: Quantity) -> &mut Curve {
         self.curves.entry((entity.clone(), quantity)).or_default()

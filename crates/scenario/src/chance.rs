@@ -17,7 +17,7 @@ pub(crate) fn seed(scenario: u64, repeat: u32) -> u64 {
 /// It depends on nothing else, so that things can be added to a scenario, and ways and points
 /// differ, without another draw for those that were there.
 pub(crate) fn jitter(run_seed: u64, kind: &str, name: &str, limit: Duration) -> Duration {
-    let state = split_mix(run_seed ^ fnv_1a(&[kind, name]));
+    let state = split_mix(run_seed ^ fnv_1a(0, ended_by_zero([kind, name])));
     // The stream is PCG's own default; the state alone tells one draw from another.
     let mut random = Pcg64::new(u128::from(state), 0x0a02_bdbf_7bb3_c0a7);
     let scaled = u128::from(random.next_u64()) * u128::from(limit.as_nanos());
@@ -32,12 +32,17 @@ fn split_mix(x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// FNV-1a of 64 bits (Fowler, Noll and Vo) over the texts, each ended by a zero byte.
-fn fnv_1a(texts: &[&str]) -> u64 {
-    let bytes = texts.iter().flat_map(|text| text.bytes().chain([0]));
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+/// FNV-1a of 64 bits (Fowler, Noll and Vo) over bytes, its start changed by `salt`: names as numbers,
+/// the same on every machine and in every later version.
+pub fn fnv_1a(salt: u64, bytes: impl IntoIterator<Item = u8>) -> u64 {
+    bytes.into_iter().fold(salt ^ 0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
+}
+
+/// Texts as bytes, each ended by a zero.
+fn ended_by_zero<const N: usize>(texts: [&str; N]) -> impl Iterator<Item = u8> {
+    texts.into_iter().flat_map(|text| text.bytes().chain([0]))
 }
 
 #[cfg(test)]
@@ -61,7 +66,7 @@ mod tests {
     #[test]
     fn the_hash_is_the_published_one() {
         // FNV's own test vector for "foobar" with its terminating zero.
-        assert_eq!(fnv_1a(&["foobar"]), 0x3453_1ca7_168b_8f38);
+        assert_eq!(fnv_1a(0, ended_by_zero(["foobar"])), 0x3453_1ca7_168b_8f38);
     }
 
     #[test]

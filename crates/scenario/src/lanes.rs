@@ -2,7 +2,7 @@
 //! A run's links as `netmodel` has them: two lanes each, one for each direction. Every method that
 //! moves packets takes them from here, so all lose the same packets of the same seed.
 
-use crate::{Direction, Loss, Queue, Run};
+use crate::{Direction, Loss, Queue, Run, chance::fnv_1a};
 use netmodel::{LinkConfig, LossModel, QueueLimit};
 use units::Bytes;
 
@@ -27,7 +27,8 @@ impl Run {
         self.links.iter().flat_map(|link| {
             let lane = |name, direction, from, to| {
                 let name = format!("{}/{name}", link.name);
-                let config = config(direction, seed(self.seed, &name));
+                // A seed of its own, so that none repeats another's losses.
+                let config = config(direction, fnv_1a(self.seed, name.bytes()));
                 Lane { name, from, to, direction, config }
             };
             [
@@ -36,14 +37,6 @@ impl Run {
             ]
         })
     }
-}
-
-/// A seed for each lane, so that none repeats another's losses: FNV-1a over the name, mixed with the
-/// run's.
-fn seed(of_run: u64, lane: &str) -> u64 {
-    lane.bytes().fold(of_run ^ 0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
 }
 
 fn config(direction: &Direction, seed: u64) -> LinkConfig {

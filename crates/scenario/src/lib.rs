@@ -34,6 +34,7 @@ mod scenario;
 mod suggest;
 mod vars;
 
+pub use chance::fnv_1a;
 pub use diagnostics::{Diagnostics, Place, Problem};
 pub use lanes::Lane;
 pub use routes::{Leg, Routes};

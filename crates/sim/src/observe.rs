@@ -97,20 +97,22 @@ impl Observer {
     pub(crate) fn series(&self, world: &World) -> Series {
         let mut series = self.series.clone();
         for ((entity, _), lane) in self.lanes.iter().zip(&world.network.lanes) {
-            let monitor = lane.link.monitor();
-            let width_s = monitor.width().as_secs_f64();
-            let curve = series.curve_mut(entity, Quantity::ThroughputBps);
-            for (n, bytes) in monitor.bins().iter().enumerate() {
-                let at_s = n as f64 * width_s;
-                if at_s < world.now.as_secs_f64() {
-                    curve.push(at_s, *bytes as f64 * 8.0 / width_s);
-                }
-            }
+            let (width, bins) = (lane.link.monitor().width(), lane.link.monitor().bins());
+            // What waits has been counted at the time at which it will leave.
+            let begun = world.now.as_nanos().div_ceil(width.as_nanos()) as usize;
+            let bins = &bins[..begun.min(bins.len())];
+            series.add_throughput(entity, width.as_secs_f64(), bins);
         }
         series
     }
 
-    pub(crate) fn summary(&self, run: &Run, world: &mut World, flows: &[FlowState]) -> Summary {
+    /// What came out so far, with the metrics of these samples.
+    pub(crate) fn summary(
+        run: &Run,
+        world: &mut World,
+        flows: &[FlowState],
+        series: &Series,
+    ) -> Summary {
         let flow_summaries: Vec<FlowSummary> = run
             .flows
             .iter()
@@ -118,7 +120,7 @@ impl Observer {
             .map(|(flow, state)| flow_summary(run, flow, state, world))
             .collect();
         let links = link_summaries(run, world);
-        let metrics = Metrics::compute(&flow_summaries, &links, &self.series(world));
+        let metrics = Metrics::compute(&flow_summaries, &links, series);
         Summary { flows: flow_summaries, links, metrics }
     }
 }

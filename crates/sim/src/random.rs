@@ -4,7 +4,7 @@
 
 use rand_core::Rng;
 use rand_pcg::Pcg64;
-use scenario::FileSize;
+use scenario::{FileSize, fnv_1a};
 use units::{Bytes, Duration};
 
 /// Random numbers of one source.
@@ -12,12 +12,9 @@ use units::{Bytes, Duration};
 pub(crate) struct Random(Pcg64);
 
 impl Random {
-    /// Of a run's seed and the source's name: FNV-1a. Equal ones draw the same.
+    /// Of a run's seed and the source's name. Equal ones draw the same.
     pub(crate) fn new(seed: u64, name: &str) -> Self {
-        let stream = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
-        Self(Pcg64::new(u128::from(seed), u128::from(stream)))
+        Self(Pcg64::new(u128::from(seed), u128::from(fnv_1a(0, name.bytes()))))
     }
 
     /// Above 0 and not above 1: 53 random bits.

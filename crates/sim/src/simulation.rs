@@ -246,7 +246,8 @@ impl Simulation {
     /// If a packet or a byte was lost track of.
     pub fn outcome(&mut self) -> Outcome {
         self.world.network.assert_conservation();
-        let summary = self.observer.summary(&self.run, &mut self.world, &self.flows);
-        Outcome { summary, series: self.observer.series(&self.world) }
+        let series = self.observer.series(&self.world);
+        let summary = Observer::summary(&self.run, &mut self.world, &self.flows, &series);
+        Outcome { summary, series }
     }
 }
