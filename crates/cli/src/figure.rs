@@ -14,7 +14,7 @@ pub struct FigureArgs {
     /// The folder, as given to `lab run --out`.
     dir: PathBuf,
     /// The metric: a key of `metrics` in a run's summary, or `goodput_share`, which is
-    /// `goodput_bps` over the rate of the slowest link.
+    /// `goodput_bps` over what the flows' paths can carry together.
     #[arg(long, value_name = "METRIC", default_value = "goodput_bps")]
     y: String,
     /// The swept key along the panels, as in `vars.rtt` [default: the first that takes several

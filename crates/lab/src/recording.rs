@@ -10,7 +10,7 @@ use crate::{
     servers::FlowPlan,
 };
 use record::{FlowSummary, HopSummary, LinkSummary, Manifest, Metrics, Record, Summary, manifest};
-use scenario::Run;
+use scenario::{Limits, Routes, Run};
 use std::{
     collections::BTreeMap,
     time::{Instant, SystemTime},
@@ -80,8 +80,9 @@ pub fn record(mut observed: Observed<'_>) -> Record {
         series.add_throughput(&lane_entity(name), lane.monitor_width.as_secs_f64(), &lane.monitor);
     }
     let mut hops = observed.seen.hops.iter().zip(observed.timeouts.iter().copied());
+    let routes = observed.run.routes();
     let flows: Vec<FlowSummary> =
-        (0..observed.plans.len()).map(|n| flow_summary(&observed, n, &mut hops)).collect();
+        (0..observed.plans.len()).map(|n| flow_summary(&observed, n, &routes, &mut hops)).collect();
     let links = link_summaries(&observed, active_s(&flows));
     let metrics = Metrics::compute(&flows, &links, &series);
     let manifest = manifest(&observed);
@@ -98,6 +99,7 @@ fn active_s(flows: &[FlowSummary]) -> f64 {
 fn flow_summary<'a>(
     observed: &Observed<'_>,
     n: usize,
+    routes: &Routes,
     seen: &mut impl Iterator<Item = (&'a HopSeen, Option<u64>)>,
 ) -> FlowSummary {
     let (plan, ended) = (&observed.plans[n], &observed.ended[n]);
@@ -111,7 +113,14 @@ fn flow_summary<'a>(
         .zip(0..)
         .map(|(hop, index)| {
             let (seen, timeouts) = seen.next().expect("as many hops were watched as there are");
-            HopSummary { timeouts, ..hop_summary(hop.from, hop.to, index, seen) }
+            let limits = observed.run.limits(routes, hop.from, hop.to);
+            HopSummary {
+                index,
+                from: hop.from.to_owned(),
+                to: hop.to.to_owned(),
+                timeouts,
+                ..hop_summary(seen, limits)
+            }
         })
         .collect();
     FlowSummary {
@@ -133,23 +142,23 @@ fn flow_summary<'a>(
     }
 }
 
-fn hop_summary(from: &str, to: &str, index: u32, seen: &HopSeen) -> HopSummary {
+/// What was seen of a hop, and what its path gives at best.
+fn hop_summary(seen: &HopSeen, limits: Option<Limits>) -> HopSummary {
     let last = seen.connections.last();
     let was_seen = last.is_some();
     HopSummary {
-        index,
-        from: from.to_owned(),
-        to: to.to_owned(),
         congestion_control: last.map(|socket| socket.congestion_control.clone()),
         bytes: was_seen.then(|| seen.total(|socket| socket.info.bytes_acked)),
         retransmits: was_seen.then(|| seen.total(|socket| socket.info.total_retrans.into())),
-        timeouts: None,
         // All ones until the first sample.
         min_rtt_us: last
             .map(|socket| socket.info.min_rtt)
             .filter(|rtt| *rtt < u32::MAX)
             .map(f64::from),
         srtt_us: last.map(|socket| socket.info.rtt.into()),
+        bottleneck_bps: limits.and_then(|limits| limits.bottleneck).map(units::Rate::bps),
+        base_rtt_us: limits.map(|limits| limits.base_rtt.as_nanos() as f64 / 1e3),
+        segment_bytes: limits.map(|limits| limits.segment.get()),
         ..HopSummary::default()
     }
 }
@@ -278,4 +287,23 @@ fn invalid_reasons(observed: &Observed<'_>, sockets: &[manifest::Socket]) -> Vec
         }
     }
     reasons
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hop_has_what_its_path_gives_at_best_also_where_no_socket_was_seen() {
+        let text = "title = \"t\"\n[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n\
+            [[link]]\nbetween = [\"a\", \"b\"]\nrate = \"80mbit\"\ndelay = \"10ms\"\noverhead = 14\n\
+            [[flow]]\nfrom = \"a\"\nto = \"b\"\nbytes = \"1MB\"\n";
+        let run = scenario::Scenario::parse(text, "recording", &[""; 0]).unwrap().runs.remove(0);
+        let hop = hop_summary(&HopSeen::default(), run.limits(&run.routes(), "a", "b"));
+        assert_eq!((hop.bottleneck_bps, hop.segment_bytes), (Some(80_000_000), Some(1514)));
+        // 20 ms, 1514 bytes at 80 Mb/s there and 66 back.
+        assert_eq!(hop.base_rtt_us, Some(20_000.0 + 151.4 + 6.6));
+        assert_eq!((hop.bytes, hop.min_rtt_us), (None, None));
+        assert_eq!(hop_summary(&HopSeen::default(), None).base_rtt_us, None);
+    }
 }

@@ -18,13 +18,6 @@ pub struct Summary {
     pub metrics: Metrics,
 }
 
-impl Summary {
-    /// The rate of the slowest link direction, in bits a second; `None` where no link has a rate.
-    pub fn slowest_link_bps(&self) -> Option<u64> {
-        self.links.iter().filter_map(|link| link.rate_bps).min()
-    }
-}
-
 /// One flow: data on its way from a source to a client.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowSummary {

@@ -96,7 +96,7 @@
     return new uPlot({ legend: { show: false }, ...options }, data, into);
   };
 
-  // ---- completion times: a row for each cell -------------------------------------------------
+  // ---- completion times, goodputs: a row for each cell -----------------------------------------
 
   // The text in at most two lines of the width; what is still too long is cut.
   const wrapped = (text, width, px) => {
@@ -114,22 +114,36 @@
     return [first, words.join(" ")].filter(Boolean).map(cut);
   };
 
-  const times = (into, group) => {
-    const cells = group.cells;
+  const times = (into, group) => rowsOf(into, group, {
+    cells: group.cells.filter((cell) => !cell.endless),
+    label: "seconds to the last byte", value: (r) => r.seconds, interval: (cell) => cell.seconds,
+  });
+
+  // Of flows without an end: their time is the run's.
+  const goodputs = (into, group) => {
+    const cells = group.cells.filter((cell) => cell.endless);
+    const [factor, unit] = unitFor(Math.max(...cells.flatMap((cell) => cell.repeats.map((r) => r.goodput_bps))), "b/s");
+    rowsOf(into, group, {
+      cells, label: `goodput, ${unit}`, value: (r) => r.goodput_bps * factor,
+      interval: ({ goodput_bps: of }) => of && { mean: of.mean * factor, half: of.half === null ? null : of.half * factor },
+    });
+  };
+
+  const rowsOf = (into, group, { cells, label, value, interval }) => {
     const name = (cell) => group.points.length > 1 ? `${group.points[cell.point]}, ${cell.label}` : cell.label;
     const labelWidth = Math.min(into.clientWidth * 0.42, 320);
-    const longest = Math.max(...cells.flatMap((cell) => cell.repeats.map((r) => r.seconds))) || 1;
+    const longest = Math.max(...cells.flatMap((cell) => cell.repeats.map(value))) || 1;
     const body = (ctx, at, px) => cells.forEach((cell, row) => {
       const y = at(row, "y"), stroke = wayColour(cell);
-      if (cell.seconds) {
-        const { mean, half } = cell.seconds;
+      if (interval(cell)) {
+        const { mean, half } = interval(cell);
         if (half !== null) {
           line(ctx, 7 * px, faded(stroke, 0.25), at(Math.max(0, mean - half), "x"), y, at(mean + half, "x"), y);
         }
         line(ctx, 2.5 * px, colour("ink"), at(mean, "x"), y - 9 * px, at(mean, "x"), y + 9 * px);
       }
       for (const repeat of cell.repeats) {
-        dot(ctx, at(repeat.seconds, "x"), y, 4 * px, repeat.counts ? stroke : colour("bad"), repeat.cut || !repeat.counts);
+        dot(ctx, at(value(repeat), "x"), y, 4 * px, repeat.counts ? stroke : colour("bad"), repeat.cut || !repeat.counts);
       }
     });
     const names = ({ ctx, bbox, valToPos }) => {
@@ -153,7 +167,7 @@
         y: { range: [-0.5, cells.length - 0.5], dir: -1 }, // the first cell on top
       },
       axes: [
-        axis("seconds to the last byte", { values: (u, splits) => splits.map(digits) }),
+        axis(label, { values: (u, splits) => splits.map(digits) }),
         // The names are drawn below: the library would hang two lines from the row's middle.
         axis("", { label: undefined, size: labelWidth, ticks: { show: false }, splits: () => cells.map((_, row) => row), values: () => [] }),
       ],
@@ -209,20 +223,25 @@
 
   const overTime = (kind) => (into, group, choice) => {
     const all = shown(group, choice);
-    const drawnValues = all.flatMap(({ run, strands }) => strands.flatMap((s) => kind.values(s, run.bin_s)));
-    if (!drawnValues.length) {
+    if (!all.some(({ strands }) => strands.length)) {
       into.append(element("p", { className: "note", textContent: "Nothing was sampled in these runs." }));
       return;
     }
-    const top = drawnValues.reduce((a, b) => Math.max(a, b), 0);
-    // Throughput is seen against what the link could carry.
-    const limit = kind.unit === "b/s" ? group.link_rate_bps : null;
-    const [factor, unit] = unitFor(Math.max(top, limit), kind.unit);
+    // What links carry is on another scale than what a connection gets.
+    const highest = (links) => all.filter(({ run }) => run.of_links === links)
+      .flatMap(({ run, strands }) => strands.flatMap((s) => kind.values(s, run.bin_s)))
+      .reduce((a, b) => Math.max(a, b), 0);
+    const tops = new Map([false, true].map((links) => [links, highest(links)]));
+    // The throughput of a single flow is seen against what its path could carry.
+    const limitOf = (run) => kind.unit === "b/s" ? run.limit_bps : null;
+    const limit = Math.max(...all.map(({ run }) => limitOf(run)));
+    const [factor, unit] = unitFor(Math.max(...tops.values(), limit), kind.unit);
     const longest = Math.max(...all.map(({ run, strands }) => run.bin_s * Math.max(0, ...strands.map((s) => s.bytes.length))));
     const grid = element("div", { className: "multiples" });
     into.append(grid);
     for (const one of all) multiple(grid, group, one, kind, {
-      factor, unit, longest, choice, limit, top: Math.max(top, limit) * factor * 1.08 || 1,
+      factor, unit, longest, choice, limit: limitOf(one.run),
+      top: Math.max(tops.get(one.run.of_links), limit) * factor * 1.08 || 1,
     });
   };
 
@@ -235,7 +254,7 @@
     const [rateFactor, rateUnit] = unitFor(repeat.goodput_bps, "b/s");
     const caption = element("figcaption", {},
       element("span", { className: `way way-${cell.colour}`, textContent: cell.label }),
-      element("small", { textContent: `repeat ${run.repeat}: ${digits(repeat.goodput_bps * rateFactor)} ${rateUnit} in ${digits(repeat.seconds)} s${median}${state}` }));
+      element("small", { textContent: `repeat ${run.repeat}: ${digits(repeat.goodput_bps * rateFactor)} ${rateUnit} ${cell.endless ? "over" : "in"} ${digits(repeat.seconds)} s${median}${state}` }));
     const box = element("div");
     grid.append(element("figure", {}, caption, box, key));
     if (!strands.length) {
@@ -294,7 +313,7 @@
       }));
     });
     if (!lines.length) {
-      into.append(element("p", { className: "note", textContent: "No window was sampled in these runs." }));
+      into.append(element("p", { className: "note", textContent: "No window was sampled in these runs, or they have too many connections to show theirs." }));
       return;
     }
     const grid = element("div", { className: "multiples" });
@@ -418,7 +437,7 @@
 
   // ---- controls and drawing ----------------------------------------------------------------------
 
-  const charts = { times, sweep, window: windows, throughput: overTime(kinds.throughput), sequence: overTime(kinds.sequence) };
+  const charts = { times, goodputs, sweep, window: windows, throughput: overTime(kinds.throughput), sequence: overTime(kinds.sequence) };
 
   const select = (text, options, value, chosen) => {
     const made = element("select", {}, ...options.map(([v, label]) => element("option", { value: v, textContent: label })));

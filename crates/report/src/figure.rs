@@ -11,13 +11,14 @@ mod unit;
 
 use crate::{
     Error,
+    capacity::Paths,
     sweep::{self, Value},
 };
 use record::{Manifest, Metrics, Record, Standing, Summary, stats};
 use serde::Serialize;
 use std::{cmp::Ordering, path::Path};
 
-/// The y that is not a key of `metrics`: `goodput_bps` over the rate of the slowest link.
+/// The y that is not a key of `metrics`: `goodput_bps` over what the flows' paths carry together.
 const GOODPUT_SHARE: &str = "goodput_share";
 
 /// A metric over a swept key.
@@ -209,7 +210,8 @@ fn of_run(manifest: &Manifest, summary: &Summary, y: &str) -> Option<f64> {
         return None;
     }
     if y == GOODPUT_SHARE {
-        return Some(summary.metrics.goodput_bps? / summary.slowest_link_bps()? as f64);
+        let flows = summary.flows.iter().map(|flow| flow.name.as_str());
+        return Some(summary.metrics.goodput_bps? / Paths::of(manifest).capacity(flows)?.bps);
     }
     serde_json::to_value(&summary.metrics).ok()?.get(y)?.as_f64()
 }

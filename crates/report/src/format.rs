@@ -16,6 +16,11 @@ pub fn seconds(seconds: f64) -> String {
     format!("{} s", digits(seconds))
 }
 
+/// Microseconds as milliseconds: `21.1 ms`.
+pub fn milliseconds(us: f64) -> String {
+    format!("{} ms", digits(us / 1000.0))
+}
+
 /// A share of one, with two digits: `61 %`, `0.02 %`.
 pub fn percent(share: f64) -> String {
     format!("{} %", significant(share * 100.0, 2))
@@ -30,6 +35,14 @@ pub fn times(factor: f64) -> String {
     } else {
         format!("{factor:.2}")
     }
+}
+
+/// The smallest and the largest of some values as written, with the unit once where they share it:
+/// `12 – 13 ms`.
+pub fn range(least: &str, most: &str) -> String {
+    let unit = |text: &str| text.split_once(' ').map(|(_, unit)| unit.to_owned());
+    let number = least.split(' ').next().filter(|_| unit(least) == unit(most));
+    format!("{} – {most}", number.unwrap_or(least))
 }
 
 /// Three digits, without an exponent.
@@ -78,6 +91,9 @@ mod tests {
             ["0 %", "0.02 %", "5.6 %", "61 %", "100 %"]
         );
         assert_eq!([0.874, 1.0, 5.42, 11.6].map(times), ["0.87", "1.0", "5.4", "12"]);
+        assert_eq!(range("12 ms", "13 ms"), "12 – 13 ms");
+        assert_eq!(range("200 kb/s", "1 Mb/s"), "200 kb/s – 1 Mb/s");
+        assert_eq!(range("0.1", "0.25"), "0.1 – 0.25");
         assert_eq!([4.307, 39.0, 0.05].map(seconds), ["4.31 s", "39 s", "0.05 s"]);
     }
 }

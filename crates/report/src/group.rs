@@ -2,6 +2,7 @@
 //! Runs of one scenario, put together: a cell for each point of the sweep, way, method and client.
 
 use crate::{
+    capacity::Capacity,
     run::{Run, Transfer},
     sweep::Value,
 };
@@ -105,6 +106,17 @@ impl Cell {
         Some((slowest, goodputs.into_iter().reduce(f64::max)?))
     }
 
+    /// What the paths can carry, when it is the same in all runs.
+    pub fn capacity(&self) -> Option<Capacity> {
+        let capacity = self.repeats.first()?.transfer.capacity;
+        capacity.filter(|_| self.repeats.iter().all(|r| r.transfer.capacity == capacity))
+    }
+
+    /// Whether these transfers go on as long as the runs do.
+    pub fn endless(&self) -> bool {
+        self.repeats.iter().any(|repeat| repeat.transfer.endless)
+    }
+
     /// Mean completion time; no interval when a cut transfer makes it a lower bound.
     pub fn mean_seconds(&self) -> Option<Estimate> {
         let estimate = stats::mean_ci95(&self.seconds())?;
@@ -161,12 +173,6 @@ impl Group {
     /// Whether a cell belongs to the way that the others are compared with.
     pub fn is_baseline(&self, cell: &Cell) -> bool {
         Some(&self.way(cell).name) == self.baseline.as_ref()
-    }
-
-    /// The slowest link's rate, when it is the same in all runs, in bits a second.
-    pub fn link_rate_bps(&self) -> Option<u64> {
-        let rate = self.runs.first()?.link_rate_bps();
-        rate.filter(|_| self.runs.iter().all(|run| run.link_rate_bps() == rate))
     }
 
     /// The runs that do not count, with their reasons.

@@ -58,9 +58,10 @@ fn at_point_text(group: &Group, cell: &Cell) -> String {
         1 => " in one run".to_owned(),
         n => format!(" by the median of {n} runs"),
     };
-    if let Some(rate) = group.link_rate_bps() {
-        let share = format::percent(median / rate as f64);
-        text += &format!(", {share} of the {} link", format::rate(rate as f64));
+    if let Some(capacity) = cell.capacity() {
+        let share = format::percent(median / capacity.bps);
+        let what = if capacity.of_one_link { "link" } else { "that the paths carry together" };
+        text += &format!(", {share} of the {} {what}", format::rate(capacity.bps));
     }
     if let Some(gain) = &cell.gain {
         let base = &group.cells[gain.over];

@@ -15,13 +15,17 @@
 //! - A run that does not count is shown, in red and with its reasons, and is in no median.
 //! - The same records give the same page: no clock, no randomness.
 
+mod capacity;
 mod figure;
 mod format;
 mod group;
 mod headline;
+mod metric;
 mod page;
 mod run;
 mod sweep;
+#[cfg(test)]
+mod testing;
 mod traces;
 
 pub use figure::{Figure, Panel as FigurePanel, Point as FigurePoint};
@@ -69,10 +73,14 @@ pub struct Written {
 /// # Errors
 /// There is no record, one cannot be read, or the page cannot be written.
 pub fn write(dir: &Path, out: &Path) -> Result<Written, Error> {
+    let folders = record::find_records(dir)?;
+    let results = folders.iter().map(|folder| record::Record::results(folder));
+    let results = results.collect::<Result<Vec<_>, _>>()?;
+    let most_bins = traces::most_bins(results.iter().map(|(_, summary)| summary));
     let mut runs = Vec::new();
-    for folder in record::find_records(dir)? {
+    for folder in folders {
         // One record's series at a time: together they may not fit into memory.
-        runs.push(run::Run::new(record::Record::open(&folder)?));
+        runs.push(run::Run::new(record::Record::open(&folder)?, most_bins));
     }
     if runs.is_empty() {
         return Err(Error::Empty(dir.to_owned()));

@@ -2,12 +2,13 @@
 //! The page: one HTML document with everything in it.
 
 mod data;
+mod metrics;
 mod results;
 mod settings;
 
 use crate::{
     format,
-    group::Group,
+    group::{Cell, Group},
     headline::{self, Headline},
     sweep, traces,
 };
@@ -144,10 +145,21 @@ fn charts(index: usize, group: &Group, panels: &[sweep::Panel]) -> Markup {
                       dots the single runs." }
             (chart("sweep"))
         }
-        h2 { "Completion times" }
-        p.note { "Every run is a dot, hollow when it was cut at the time limit. The tick is the mean, \
-                  the bar its 95 % confidence interval (Student’s t; none where a run was cut)." }
-        (chart("times"))
+        @if group.cells.iter().any(|cell| !cell.endless()) {
+            h2 { "Completion times" }
+            p.note { "Every run is a dot, hollow when it was cut at the time limit. The tick is the \
+                      mean, the bar its 95 % confidence interval (Student’s t; none where a run was \
+                      cut)." }
+            (chart("times"))
+        }
+        // Over a sweep, the chart above has shown it.
+        @if panels.is_empty() && group.cells.iter().any(Cell::endless) {
+            h2 { "Goodput" }
+            p.note { "Of flows that go on to the end of the run, so that they have no completion time. \
+                      Every run is a dot; the tick is the mean, the bar its 95 % confidence interval \
+                      (Student’s t)." }
+            (chart("goodputs"))
+        }
         h2 { "Throughput over time" }
         p.note {
             "Bytes delivered on each hop (acknowledged, also selectively), in the direction of the data, averaged over "
@@ -206,19 +218,19 @@ fn json_for_script(value: &impl Serialize) -> String {
 }
 
 /// The class that gives an element its way's colour.
-fn colour_class(group: &Group, cell: &crate::group::Cell) -> String {
+fn colour_class(group: &Group, cell: &Cell) -> String {
     format!("way-{}", group.way(cell).colour % COLOURS)
 }
 
 /// "two depots, CUBIC" with its colour, for tables.
-fn way_label(group: &Group, cell: &crate::group::Cell) -> Markup {
+fn way_label(group: &Group, cell: &Cell) -> Markup {
     html! {
         span.way.(colour_class(group, cell)) { (group.way(cell).label) }
     }
 }
 
 /// The value of each of the sweep's keys at a cell's point.
-fn point_label(group: &Group, cell: &crate::group::Cell) -> String {
+fn point_label(group: &Group, cell: &Cell) -> String {
     headline::point(group, cell)
 }
 

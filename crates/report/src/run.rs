@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A record, reduced to what the page shows of it.
 
-use crate::traces::Traces;
+use crate::{
+    capacity::{Capacity, Paths},
+    traces::Traces,
+};
 use record::{FlowSummary, Manifest, Record, Standing, Summary};
 use std::collections::BTreeMap;
+
+/// What stands where no program downloaded: a simulated flow has none.
+pub const NO_CLIENT: &str = "–";
 
 /// One run.
 #[derive(Debug)]
@@ -11,6 +17,7 @@ pub struct Run {
     pub manifest: Manifest,
     pub summary: Summary,
     pub traces: Traces,
+    paths: Paths,
 }
 
 /// What one client program got in one run, over all its flows.
@@ -20,6 +27,10 @@ pub struct Transfer {
     pub bytes: u64,
     pub seconds: f64,
     pub goodput_bps: f64,
+    /// What the paths of its flows can carry together, where that is known.
+    pub capacity: Option<Capacity>,
+    /// Whether it goes on as long as the run does, so that its time says nothing.
+    pub endless: bool,
     pub sha256_ok: Option<bool>,
     pub retransmits: Option<u64>,
     pub timeouts: Option<u64>,
@@ -28,7 +39,8 @@ pub struct Transfer {
 }
 
 impl Run {
-    pub fn new(record: Record) -> Self {
+    /// With at most so many bins of its series.
+    pub fn new(record: Record, most_bins: usize) -> Self {
         let Record { mut manifest, series, summary } = record;
         // The client has a column of its own, whether it was swept over or not; and that a value is
         // a variable of the scenario's is no news to a reader.
@@ -36,7 +48,8 @@ impl Run {
         for (key, _) in &mut manifest.point {
             *key = key.strip_prefix("vars.").unwrap_or(key).to_owned();
         }
-        Self { traces: Traces::new(&summary, &series), manifest, summary }
+        let (traces, paths) = (Traces::new(&summary, &series, most_bins), Paths::of(&manifest));
+        Self { manifest, summary, traces, paths }
     }
 
     pub fn way(&self) -> &str {
@@ -47,16 +60,17 @@ impl Run {
         self.manifest.way.as_ref().map_or("all runs", |way| &way.label)
     }
 
-    /// The rate of the slowest link, in bits a second.
-    pub fn link_rate_bps(&self) -> Option<u64> {
-        self.summary.slowest_link_bps()
+    /// What the one flow of a run can have at most; of several, each one's share is not known.
+    pub fn limit_bps(&self) -> Option<f64> {
+        let [flow] = self.summary.flows.as_slice() else { return None };
+        self.paths.capacity([flow.name.as_str()]).map(|capacity| capacity.bps)
     }
 
     /// What each client program got.
     pub fn transfers(&self) -> Vec<Transfer> {
         let mut by_client: BTreeMap<&str, Vec<&FlowSummary>> = BTreeMap::new();
         for flow in &self.summary.flows {
-            let client = flow.client.as_deref().unwrap_or("–");
+            let client = flow.client.as_deref().unwrap_or(NO_CLIENT);
             by_client.entry(client).or_default().push(flow);
         }
         by_client.into_iter().map(|(client, flows)| self.transfer(client, &flows)).collect()
@@ -75,6 +89,8 @@ impl Run {
             bytes,
             seconds,
             goodput_bps: if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 },
+            capacity: self.paths.capacity(flows.iter().map(|flow| flow.name.as_str())),
+            endless: flows.iter().any(|flow| flow.bytes_expected.is_none()),
             sha256_ok: all_ok(flows),
             retransmits: flows.iter().map(|flow| flow.retransmits).sum(),
             timeouts: flows.iter().map(|flow| flow.timeouts).sum(),
@@ -85,8 +101,11 @@ impl Run {
 
     /// The congestion controls that a client's data met, hop by hop: "cubic → bbr".
     pub fn congestion_controls(&self, client: &str) -> String {
-        let of_client =
-            self.summary.flows.iter().find(|flow| flow.client.as_deref().unwrap_or("–") == client);
+        let of_client = self
+            .summary
+            .flows
+            .iter()
+            .find(|flow| flow.client.as_deref().unwrap_or(NO_CLIENT) == client);
         let names = of_client
             .iter()
             .flat_map(|flow| flow.hops.iter().filter(|hop| hop.stream == 0))

@@ -3,18 +3,33 @@
 //!
 //! Sequence growth is the running sum of the bytes acknowledged. Throughput is a bin's bytes over
 //! its width: of the bytes delivered where they were sampled, because acknowledgements leap when a
-//! hole is filled, and a leap is no rate. Bins are 0.1 s, or wider where a run would need more than 400 of them.
+//! hole is filled, and a leap is no rate. Bins are 0.1 s, or wider where a run
+//! would need more than 400 of them, or fewer on a page of many lines.
 
 use record::{Curve, Entity, FlowSummary, LinkSummary, Quantity, Series, Summary};
 use serde::Serialize;
 use std::{cmp::Reverse, collections::BTreeMap};
 
 const BIN_S: f64 = 0.1;
-const MOST_BINS: f64 = 400.0;
+const MOST_BINS: usize = 400;
+/// A line needs so many to be a curve.
+const LEAST_BINS: usize = 100;
+/// Of all lines of a page together: some 4 MB.
+const PAGE_BINS: usize = 150_000;
 /// Of a run with more connections than this, links are shown in their place.
 pub const MOST_HOPS: usize = 24;
 /// So many, at most.
 const MOST_LINKS: usize = 8;
+
+/// How many bins a line may have on a page of these runs.
+pub fn most_bins<'s>(runs: impl Iterator<Item = &'s Summary>) -> usize {
+    let lines: usize = runs.map(|run| connections(run).min(MOST_HOPS)).sum();
+    (PAGE_BINS / lines.max(1)).clamp(LEAST_BINS, MOST_BINS)
+}
+
+fn connections(run: &Summary) -> usize {
+    run.flows.iter().map(|flow| flow.hops.len().max(1)).sum()
+}
 
 /// What moved in the course of a run.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -23,6 +38,8 @@ pub struct Traces {
     pub bin_s: f64,
     /// Each hop of each flow; where hops were not sampled each flow, or else the busiest links.
     pub strands: Vec<Strand>,
+    /// Whether they are links, which carry more than one connection does.
+    pub of_links: bool,
 }
 
 /// One line of a chart.
@@ -42,24 +59,25 @@ pub struct Strand {
 }
 
 impl Traces {
-    /// Takes them out of a run's record.
-    pub fn new(summary: &Summary, series: &Series) -> Self {
+    /// Takes them out of a run's record, with at most so many bins.
+    pub fn new(summary: &Summary, series: &Series, most_bins: usize) -> Self {
         let end_s = summary.flows.iter().map(|flow| flow.end_s).fold(0.0, f64::max);
-        let bins = Bins::cover(end_s);
+        let bins = Bins::cover(end_s, most_bins);
         let flows = || summary.flows.iter();
         let mut strands = Vec::new();
-        if flows().map(|flow| flow.hops.len().max(1)).sum::<usize>() <= MOST_HOPS {
+        if connections(summary) <= MOST_HOPS {
             let several = summary.flows.len() > 1;
             strands.extend(flows().flat_map(|flow| hop_strands(flow, several, series, &bins)));
             if strands.is_empty() {
                 strands.extend(flows().filter_map(|flow| flow_strand(flow, series, &bins)));
             }
         }
-        if strands.is_empty() {
+        let of_links = strands.is_empty();
+        if of_links {
             let links = busy_links(summary).into_iter();
             strands.extend(links.filter_map(|link| link_strand(link, series, &bins)));
         }
-        Self { bin_s: bins.width_s, strands }
+        Self { bin_s: bins.width_s, strands, of_links }
     }
 }
 
@@ -69,8 +87,8 @@ struct Bins {
 }
 
 impl Bins {
-    fn cover(end_s: f64) -> Self {
-        let width_s = BIN_S.max(end_s / MOST_BINS);
+    fn cover(end_s: f64, most: usize) -> Self {
+        let width_s = BIN_S.max(end_s / most as f64);
         Self { width_s, count: (end_s / width_s).ceil() as usize }
     }
 
@@ -209,7 +227,7 @@ mod tests {
             series.push(&hop, Quantity::AckedBytes, time_s, bytes);
         }
         let summary = Summary { flows: vec![flow(1)], ..Default::default() };
-        let traces = Traces::new(&summary, &series);
+        let traces = Traces::new(&summary, &series, MOST_BINS);
         assert_eq!(traces.strands[0].label, "n0 → n1");
         assert_eq!(traces.strands[0].bytes.len(), 10);
         assert_eq!(traces.strands[0].bytes.iter().sum::<u64>(), 1000);
@@ -219,9 +237,13 @@ mod tests {
 
     #[test]
     fn a_long_run_has_wider_bins() {
-        let bins = Bins::cover(4000.0);
+        let bins = Bins::cover(4000.0, MOST_BINS);
         assert_eq!((bins.width_s, bins.count), (10.0, 400));
-        assert_eq!(Bins::cover(0.0).count, 0);
+        let run = Summary { flows: vec![flow(3); 8], ..Default::default() };
+        assert_eq!(most_bins([&run].into_iter()), 400);
+        assert_eq!(most_bins(vec![&run; 50].into_iter()), 125, "of 1200 lines");
+        assert_eq!(most_bins(vec![&run; 5000].into_iter()), 100);
+        assert_eq!(Bins::cover(0.0, MOST_BINS).count, 0);
     }
 
     #[test]
@@ -233,7 +255,7 @@ mod tests {
             series.push(&hop, Quantity::CwndSegments, time_s, segments);
         }
         let summary = Summary { flows: vec![flow(1)], ..Default::default() };
-        let traces = Traces::new(&summary, &series);
+        let traces = Traces::new(&summary, &series, MOST_BINS);
         let expected = [None, None, Some(12), Some(12), Some(12), Some(20), Some(7)];
         let cwnd = traces.strands[0].cwnd.as_ref().unwrap();
         assert_eq!(cwnd[..7], expected);
@@ -255,7 +277,8 @@ mod tests {
             })
             .collect();
         let flows = vec![flow(1); MOST_HOPS + 1];
-        let traces = Traces::new(&Summary { flows, links, ..Default::default() }, &series);
+        let traces =
+            Traces::new(&Summary { flows, links, ..Default::default() }, &series, MOST_BINS);
         let labels: Vec<&str> = traces.strands.iter().map(|s| s.label.as_str()).collect();
         let busiest = [0, 1, 2, 3, 4, 5, 6, 19].map(|n| format!("link{n}"));
         assert_eq!(labels, busiest, "the last carried most, the others the same");
@@ -275,7 +298,7 @@ mod tests {
             ..Default::default()
         });
         let summary = Summary { flows: vec![flow(1)], links: links.into(), ..Default::default() };
-        let traces = Traces::new(&summary, &series);
+        let traces = Traces::new(&summary, &series, MOST_BINS);
         assert_eq!(traces.strands.len(), 1);
         assert_eq!(traces.strands[0].bytes, [10; 10]);
     }

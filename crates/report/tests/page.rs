@@ -222,6 +222,53 @@ fn runs_in_which_nothing_happened_are_drawn_too() {
 }
 
 #[test]
+fn flows_without_an_end_have_goodputs_and_no_completion_times() {
+    let dir = tempfile::tempdir().unwrap();
+    synthetic::demo(&dir.path().join("seed"), "Endless");
+    for folder in record::find_records(&dir.path().join("seed")).unwrap() {
+        let mut record = record::Record::open(&folder).unwrap();
+        // Two flows, each over a link of its own and the one of 1 Gb/s that both share.
+        let direction = |bps: u64| {
+            serde_json::json!({
+                "rate_bps": bps, "delay_us": 1000, "loss": {"kind": "none"}, "queue_bytes": 1000,
+                "mtu_bytes": 1500, "max_burst_us": 0, "monitor_us": 1000, "overhead_bytes": 0,
+            })
+        };
+        let link = |a: &str, b: &str, bps| {
+            let one = direction(bps);
+            serde_json::json!({"name": a, "a": a, "b": b, "forward": one, "backward": one})
+        };
+        record.manifest.scenario = serde_json::json!({
+            "nodes": [{"name": "a"}, {"name": "b"}, {"name": "hub"}, {"name": "sink"}],
+            "links": [
+                link("a", "hub", 800_000_000), link("b", "hub", 800_000_000),
+                link("hub", "sink", 1_000_000_000),
+            ],
+            "flows": [
+                {"name": "file", "from": "a", "to": "sink", "via": []},
+                {"name": "other", "from": "b", "to": "sink", "via": []},
+            ],
+        });
+        let flow = &mut record.summary.flows[0];
+        (flow.bytes_expected, flow.timed_out, flow.exit_code) = (None, false, None);
+        (flow.bytes, flow.end_s, flow.seconds) = (50_000_000, 2.0, 2.0);
+        let mut other = flow.clone();
+        other.name = "other".into();
+        record.summary.flows.push(other);
+        record.write(&dir.path().join(folder.file_name().unwrap())).unwrap();
+    }
+    fs::remove_dir_all(dir.path().join("seed")).unwrap();
+    let page = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report-endless.html");
+    longhaul_report::write(dir.path(), &page).unwrap();
+    let (dom, _) = open(&page);
+    // Goodputs, two charts for each of the six cells, and the windows of the four ways.
+    assert_drawn(&dom, 1 + 2 * 6 + 4);
+    assert!(dom.contains("data-chart=\"goodputs\"") && !dom.contains("data-chart=\"times\""));
+    // 100 MB in 2 s: not half of one flow's link, but two fifths of the link that both cross.
+    assert!(dom.contains("400 Mb/s by the median of 3 runs, 40 % of the 1 Gb/s link"), "{dom}");
+}
+
+#[test]
 fn an_empty_folder_is_an_error_that_says_so() {
     let dir = tempfile::tempdir().unwrap();
     let error = longhaul_report::write(dir.path(), &dir.path().join("report.html")).unwrap_err();

@@ -25,6 +25,7 @@ mod json;
 mod keys;
 mod lanes;
 mod level;
+mod limits;
 mod network;
 mod outline;
 mod resolve;
@@ -37,6 +38,7 @@ mod vars;
 pub use chance::fnv_1a;
 pub use diagnostics::{Diagnostics, Place, Problem};
 pub use lanes::Lane;
+pub use limits::Limits;
 pub use routes::{Leg, Routes};
 pub use run::{
     Burst, Client, Congestion, Direction, Family, FileSize, Flow, Heading, Hop, Link, Loss,

@@ -54,8 +54,9 @@ struct Arc {
 }
 
 impl Routes {
-    /// Paths between `nodes` over those of `links` whose ends are among them.
-    pub(crate) fn new<'n>(nodes: impl Iterator<Item = &'n str>, links: &[Link]) -> Self {
+    /// Paths between `nodes` over those of `links` whose ends are among them; of a run,
+    /// [`Run::routes`](crate::Run::routes) has them.
+    pub fn new<'n>(nodes: impl Iterator<Item = &'n str>, links: &[Link]) -> Self {
         // In the order of their names, so that the smaller number is the smaller name.
         let mut nodes: BTreeMap<String, usize> = nodes.map(|n| (n.to_owned(), 0)).collect();
         nodes.values_mut().enumerate().for_each(|(i, number)| *number = i);

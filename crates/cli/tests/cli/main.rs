@@ -7,6 +7,7 @@ mod cc;
 mod common;
 mod controls;
 mod demo;
+mod figure;
 mod figure_09;
 mod lab;
 mod lacking;

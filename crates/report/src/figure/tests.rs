@@ -2,7 +2,7 @@
 //! What stands where in a figure, and what it refuses.
 
 use super::*;
-use record::{FlowSummary, LinkSummary, Series};
+use record::{FlowSummary, Series};
 use std::path::PathBuf;
 
 /// A record of one flow at a link of 1000 bit/s, below `dir`.
@@ -12,11 +12,16 @@ fn write(dir: &Path, way: &str, point: &[(&str, &str)], repeat: u32, bps: f64, v
         "schema": 1, "id": id, "title": "A <sweep>", "source": "paper 9, figure 9", "repeat": repeat,
         "seed": 1, "method": "sim", "started": "2026-01-01T00:00:00Z", "valid": valid,
         "way": {"name": way, "label": way}, "point": point,
+        "scenario": crate::testing::one_link(&["file"]),
     });
     let summary = Summary {
-        flows: vec![FlowSummary { goodput_bps: bps, ..FlowSummary::default() }],
-        links: vec![LinkSummary { rate_bps: Some(1000), ..LinkSummary::default() }],
+        flows: vec![FlowSummary {
+            name: "file".into(),
+            goodput_bps: bps,
+            ..FlowSummary::default()
+        }],
         metrics: Metrics { goodput_bps: Some(bps), ..Metrics::default() },
+        ..Summary::default()
     };
     let manifest = serde_json::from_value(manifest).unwrap();
     Record { manifest, series: Series::default(), summary }.write(&dir.join(id)).unwrap();

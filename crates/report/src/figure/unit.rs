@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The unit that people read a metric in, by the suffix of its key.
 
-/// Metrics that are a share of something, read in percent.
-const SHARES: [&str; 4] = [super::GOODPUT_SHARE, "utilisation", "efficiency", "loss_ratio"];
+use crate::metric;
 
 /// How a metric is written.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,7 +27,7 @@ impl Unit {
             ("_s", ("s", 1.0)),
             ("_rtts", ("round trips", 1.0)),
         ];
-        let is_share = SHARES.contains(&key);
+        let is_share = key == super::GOODPUT_SHARE || metric::is_share(key);
         let found =
             by_suffix.iter().find_map(|(suffix, unit)| Some((key.strip_suffix(suffix)?, *unit)));
         let (name, (unit, divisor)) = match found {

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::headline::Headline;
-use record::{FlowSummary, LinkSummary, Manifest, Record, Series, Summary};
+use record::{FlowSummary, Manifest, Record, Series, Summary};
 
 /// A run of 1000 bytes by curl at the given rate over a link of 1000 bit/s.
 fn run(way: &str, rtt: &str, repeat: u32, bps: f64) -> Run {
@@ -20,17 +20,16 @@ fn run(way: &str, rtt: &str, repeat: u32, bps: f64) -> Run {
         outcome: "complete".into(),
         ..FlowSummary::default()
     };
-    let link = LinkSummary { rate_bps: Some(1000), ..LinkSummary::default() };
-    let summary =
-        Summary { flows: vec![flow], links: vec![link], metrics: record::Metrics::default() };
+    let summary = Summary { flows: vec![flow], ..Summary::default() };
     let manifest = serde_json::json!({
         "schema": 1, "id": format!("{way}-{rtt}-{repeat}"), "title": "test", "repeat": repeat,
         "seed": 1, "method": "emu", "started": format!("2026-01-01T00:00:{repeat:02}Z"),
         "way": {"name": way, "label": way}, "baseline": "direct", "valid": true,
         "point": if rtt.is_empty() { vec![] } else { vec![("rtt", rtt)] },
+        "scenario": crate::testing::one_link(&["file"]),
     });
     let manifest: Manifest = serde_json::from_value(manifest).unwrap();
-    Run::new(Record { manifest, series: Series::default(), summary })
+    Run::new(Record { manifest, series: Series::default(), summary }, 400)
 }
 
 fn one_group(runs: Vec<Run>) -> Group {

@@ -24,7 +24,6 @@ struct GroupData<'a> {
     cells: Vec<CellData<'a>>,
     runs: Vec<RunData<'a>>,
     panels: &'a [Panel],
-    link_rate_bps: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -36,6 +35,8 @@ struct CellData<'a> {
     method: &'a str,
     client: &'a str,
     colour: usize,
+    /// Whether its goodput counts and not its time.
+    endless: bool,
     repeats: Vec<RepeatData>,
     representative: Option<usize>,
     seconds: Option<Interval>,
@@ -62,6 +63,9 @@ struct Interval {
 struct RunData<'a> {
     id: &'a str,
     repeat: u32,
+    /// What its one flow can have at most.
+    limit_bps: Option<f64>,
+    of_links: bool,
     bin_s: f64,
     strands: &'a [Strand],
 }
@@ -83,7 +87,6 @@ impl<'a> GroupData<'a> {
             cells: group.cells.iter().map(|cell| CellData::new(group, cell)).collect(),
             runs: group.runs.iter().map(RunData::new).collect(),
             panels,
-            link_rate_bps: group.link_rate_bps(),
         }
     }
 }
@@ -101,6 +104,7 @@ impl<'a> CellData<'a> {
             method: &cell.method,
             client: &cell.client,
             colour: way.colour % COLOURS,
+            endless: cell.endless(),
             repeats: cell.repeats.iter().map(RepeatData::new).collect(),
             representative: cell.representative(),
             seconds: cell.mean_seconds().map(interval),
@@ -127,6 +131,8 @@ impl<'a> RunData<'a> {
         Self {
             id: &run.manifest.id,
             repeat: run.manifest.repeat,
+            limit_bps: run.limit_bps(),
+            of_links: run.traces.of_links,
             bin_s: run.traces.bin_s,
             strands: &run.traces.strands,
         }

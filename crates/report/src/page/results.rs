@@ -5,7 +5,7 @@ use super::{colour_class, point_label, way_label};
 use crate::{
     format,
     group::{Cell, Group, Repeat},
-    run::Transfer,
+    run::{NO_CLIENT, Transfer},
 };
 use maud::{Markup, html};
 use record::{Standing, stats};
@@ -16,36 +16,35 @@ const STRIP: (f64, f64) = (150.0, 18.0);
 /// A row for each point, way, method and client, with every run as a dot; every run in full below it.
 pub fn table(group: &Group) -> Markup {
     let sweep = group.points.len() > 1;
-    let fastest = group
-        .cells
-        .iter()
-        .flat_map(|cell| &cell.repeats)
-        .map(|repeat| repeat.transfer.goodput_bps)
-        .fold(group.link_rate_bps().unwrap_or(0) as f64, f64::max);
+    let columns = Column::of(group);
+    let transfers = || group.cells.iter().flat_map(|cell| &cell.repeats).map(|r| &r.transfer);
+    let capacities = transfers().filter_map(|transfer| Some(transfer.capacity?.bps));
+    let goodputs = transfers().map(|transfer| transfer.goodput_bps);
+    let fastest = capacities.chain(goodputs).fold(0.0, f64::max);
     html! {
         div.scroll {
             table.results {
                 thead { tr {
                     @if sweep { th scope="col" { "Point" } }
                     th scope="col" { "Way" }
-                    th scope="col" { "Method" }
-                    th scope="col" { "Client" }
+                    @if columns.contains(&Column::Method) { th scope="col" { "Method" } }
+                    @if columns.contains(&Column::Client) { th scope="col" { "Client" } }
                     th.number scope="col" { "Goodput" small { "median" } }
                     th scope="col" { "Every run" small { "0 to " (format::rate(fastest)) } }
-                    th.number scope="col" { "Slowest – fastest" }
+                    @if columns.contains(&Column::Range) { th.number scope="col" { "Slowest – fastest" } }
                     th.number scope="col" { "Runs" }
-                    th.number scope="col" { "Time" small { "median" } }
-                    th.number scope="col" { "Of link" }
-                    th.number scope="col" { "Gain" small { "over baseline" } }
-                    th scope="col" { "Content" small { "SHA-256" } }
+                    @if columns.contains(&Column::Time) { th.number scope="col" { "Time" small { "median" } } }
+                    th.number scope="col" { "Share" small { "of the paths’ rate" } }
+                    @if columns.contains(&Column::Gain) { th.number scope="col" { "Gain" small { "over baseline" } } }
+                    @if columns.contains(&Column::Content) { th scope="col" { "Content" small { "SHA-256" } } }
                     th scope="col" { "Congestion control" small { "in force, hop by hop" } }
                 } }
                 tbody {
                     @for (index, cell) in group.cells.iter().enumerate() {
                         @let new_point = index > 0 && group.cells[index - 1].point != cell.point;
                         tr.new-point[new_point] {
-                            @if sweep { td { (point_label(group, cell)) } }
-                            (row(group, cell, fastest))
+                            @if sweep { td.point { (point_label(group, cell)) } }
+                            (row(group, cell, &columns, fastest))
                         }
                     }
                 }
@@ -58,37 +57,70 @@ pub fn table(group: &Group) -> Markup {
     }
 }
 
-fn row(group: &Group, cell: &Cell, fastest: f64) -> Markup {
+/// A column that is left out where no row has anything to say in it.
+#[derive(Clone, Copy, PartialEq)]
+enum Column {
+    Method,
+    Client,
+    Range,
+    Time,
+    Gain,
+    Content,
+}
+
+impl Column {
+    fn says_something(self, group: &Group, cell: &Cell) -> bool {
+        match self {
+            Self::Method => group.several_methods(),
+            Self::Client => cell.client != NO_CLIENT,
+            Self::Range => cell.n() > 1,
+            Self::Time => !cell.endless(),
+            Self::Gain => cell.gain.is_some(),
+            Self::Content => cell.repeats.iter().any(|r| r.transfer.sha256_ok.is_some()),
+        }
+    }
+
+    fn of(group: &Group) -> Vec<Self> {
+        let all = [Self::Method, Self::Client, Self::Range, Self::Time, Self::Gain, Self::Content];
+        let needed =
+            |column: &Self| group.cells.iter().any(|cell| column.says_something(group, cell));
+        all.into_iter().filter(needed).collect()
+    }
+}
+
+fn row(group: &Group, cell: &Cell, columns: &[Column], fastest: f64) -> Markup {
     let median = cell.median_bps();
-    let share = median.zip(group.link_rate_bps()).map(|(bps, rate)| bps / rate as f64);
+    let share = median.zip(cell.capacity()).map(|(bps, capacity)| bps / capacity.bps);
     let text = |value: Option<String>| value.unwrap_or_else(|| "–".into());
     html! {
         th scope="row" { (way_label(group, cell)) }
-        td { (cell.method) }
-        td { (cell.client) }
+        @if columns.contains(&Column::Method) { td { (cell.method) } }
+        @if columns.contains(&Column::Client) { td { (cell.client) } }
         td.number.main { (text(median.map(format::rate))) }
         td { (strip(group, cell, fastest)) }
-        td.number { (text(cell.range_bps().map(range))) }
+        @if columns.contains(&Column::Range) { td.number { (text(cell.range_bps().map(range))) } }
         td.number {
             (cell.n())
             @let left_out = cell.repeats.len() - cell.n();
             @if left_out > 0 { " " span.bad { "(" (left_out) " left out)" } }
         }
-        td.number { (median_seconds(cell)) }
+        @if columns.contains(&Column::Time) { td.number { (median_seconds(cell)) } }
         td.number { (text(share.map(format::percent))) }
-        td.number { (gain(group, cell)) }
-        td { (content(cell)) }
+        @if columns.contains(&Column::Gain) { td.number { (gain(group, cell)) } }
+        @if columns.contains(&Column::Content) { td { (content(cell)) } }
         td { code { (congestion_controls(group, cell)) } }
     }
 }
 
 fn range((slowest, fastest): (f64, f64)) -> String {
-    format!("{} – {}", format::rate(slowest), format::rate(fastest))
+    format::range(&format::rate(slowest), &format::rate(fastest))
 }
 
-/// The median time; a bound when the run in the middle may have been cut.
+/// The median time; a bound when the run in the middle may have been cut. Without an end there is
+/// none.
 fn median_seconds(cell: &Cell) -> Markup {
-    let Some(median) = stats::median(&cell.seconds()) else { return html! { "–" } };
+    let seconds = stats::median(&cell.seconds()).filter(|_| !cell.endless());
+    let Some(median) = seconds else { return html! { "–" } };
     html! {
         // A cut transfer lasts as long as the limit, so cut ones are the longest.
         @if cell.cut() * 2 >= cell.n() && cell.cut() > 0 { "> " }

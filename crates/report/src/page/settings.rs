@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The machine and the settings: what another person needs in order to get, or doubt, the figures.
 
-use super::way_label;
+use super::{metrics, way_label};
 use crate::{
-    format,
+    format::{self, milliseconds},
     group::{Cell, Group},
     run::Run,
 };
@@ -12,23 +12,37 @@ use std::collections::BTreeMap;
 
 /// Everything about how a group's runs were made.
 pub fn details(group: &Group) -> Markup {
+    let manifests = || group.runs.iter().map(|run| &run.manifest);
     html! {
         h2 { "Machine and settings" }
         (machine(group))
         (command(group))
-        details { summary { "Sockets, as read back (median runs)" } div.scroll { (sockets(group)) } }
+        @if manifests().any(|m| !m.sockets.is_empty()) {
+            details {
+                summary { "Sockets, as read back (median runs)" }
+                div.scroll { (sockets(group)) }
+            }
+        }
         details { summary { "Links (median runs)" } div.scroll { (links(group)) } }
-        details { summary { "Metrics (median runs)" } div.scroll { (metrics(group)) } }
-        details { summary { "Emulator’s health" } div.scroll { (emulator(group)) } }
-        details { summary { "Simulator’s speed" } div.scroll { (simulator(group)) } }
-        details { summary { "Kernel settings of the nodes" } (sysctls(group)) }
-        details { summary { "Offloads of the devices" } (offloads(group)) }
+        details { summary { "Metrics (median runs)" } (metrics::details(group)) }
+        @if manifests().any(|m| m.emulator.is_some()) {
+            details { summary { "Emulator’s health" } div.scroll { (emulator(group)) } }
+        }
+        @if manifests().any(|m| m.simulator.is_some()) {
+            details { summary { "Simulator’s speed" } div.scroll { (simulator(group)) } }
+        }
+        @if manifests().any(|m| m.nodes.values().any(|node| !node.sysctls.is_empty())) {
+            details { summary { "Kernel settings of the nodes" } (sysctls(group)) }
+        }
+        @if manifests().any(|m| !m.offloads.is_empty()) {
+            details { summary { "Offloads of the devices" } (offloads(group)) }
+        }
         details { summary { "The scenario as run" } (scenarios(group)) }
     }
 }
 
 /// The run that stands for each cell.
-fn representatives(group: &Group) -> impl Iterator<Item = (&Cell, &Run)> {
+pub fn representatives(group: &Group) -> impl Iterator<Item = (&Cell, &Run)> {
     group.cells.iter().filter_map(|cell| Some((cell, &group.runs[cell.representative()?])))
 }
 
@@ -144,68 +158,14 @@ fn links(group: &Group) -> Markup {
     }
 }
 
-fn milliseconds(us: f64) -> String {
-    format!("{} ms", format::digits(us / 1000.0))
-}
-
 fn known<T>(value: Option<T>, text: impl Fn(T) -> String) -> String {
     value.map_or_else(|| "–".into(), text)
-}
-
-/// A row of the metrics table: name and unit, and how to get it from a run.
-type Metric = (&'static str, fn(&record::Metrics) -> Option<String>);
-
-const METRICS: &[Metric] = &[
-    ("Goodput", |m| m.goodput_bps.map(format::rate)),
-    ("Throughput of the busiest link", |m| m.throughput_bps.map(format::rate)),
-    ("Efficiency", |m| m.efficiency.map(format::percent)),
-    ("Link utilisation", |m| m.utilisation.map(format::percent)),
-    ("Loss, worst link", |m| m.loss_ratio.map(format::percent)),
-    ("Queueing delay, worst link", |m| m.queueing_delay_us.map(milliseconds)),
-    ("Timeouts", |m| m.timeouts.map(|n| n.to_string())),
-    ("Segments sent again", |m| m.retransmits.map(|n| n.to_string())),
-    ("Goodput’s coefficient of variation (1 s)", |m| flow(m, |f| f.goodput_cov, format::digits)),
-    ("Aggressiveness", |m| flow(m, |f| f.aggressiveness_bps, format::rate)),
-    ("Smoothness (largest fall in a round trip)", |m| flow(m, |f| f.smoothness_bps, format::rate)),
-    ("Jain index", |m| m.jain_index.map(format::digits)),
-];
-
-/// A metric of single flows, where the run has one flow.
-fn flow(
-    metrics: &record::Metrics,
-    of: fn(&record::metrics::FlowMetrics) -> Option<f64>,
-    text: fn(f64) -> String,
-) -> Option<String> {
-    let [flow] = metrics.flows.as_slice() else { return None };
-    of(flow).map(text)
-}
-
-fn metrics(group: &Group) -> Markup {
-    let runs: Vec<_> = representatives(group).collect();
-    html! {
-        table { thead { tr {
-            th scope="col" { "Metric" }
-            @for (cell, _) in &runs {
-                th.number scope="col" {
-                    (way_label(group, cell)) small { (cell.client) }
-                    @if group.points.len() > 1 { small { (super::point_label(group, cell)) } }
-                }
-            }
-        } }
-        tbody { @for (name, of) in METRICS { tr {
-            th scope="row" { (name) }
-            @for (_, run) in &runs {
-                td.number { (of(&run.summary.metrics).unwrap_or_else(|| "–".into())) }
-            }
-        } } } }
-    }
 }
 
 fn emulator(group: &Group) -> Markup {
     let runs = || group.runs.iter();
     html! {
-        @if runs().all(|run| run.manifest.emulator.is_none()) { p { "No emulator was in use." } }
-        @else { table { thead { tr {
+        table { thead { tr {
             th scope="col" { "Run" }
             @for column in [
                 "Late, median", "Late, 99 %", "Latest", "Late frames", "Frames", "Dropped by devices",
@@ -226,7 +186,7 @@ fn emulator(group: &Group) -> Markup {
                     @else { span.bad { "invalid: " (run.manifest.invalid_reasons.join("; ")) } }
                 }
             }
-        } } } } }
+        } } } }
     }
 }
 
@@ -234,8 +194,7 @@ fn simulator(group: &Group) -> Markup {
     let simulated =
         || group.runs.iter().filter_map(|run| Some((run, run.manifest.simulator.as_ref()?)));
     html! {
-        @if simulated().next().is_none() { p { "No simulator was in use." } }
-        @else { table { thead { tr {
+        table { thead { tr {
             th scope="col" { "Run" }
             @for column in ["Simulated", "Real time", "Events", "Events per second"] {
                 th.number scope="col" { (column) }
@@ -247,7 +206,7 @@ fn simulator(group: &Group) -> Markup {
             td.number { (format::seconds(simulator.wall_s)) }
             td.number { (simulator.events) }
             td.number { (format::digits(simulator.events_per_s)) }
-        } } } } }
+        } } } }
     }
 }
 

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `longhaul figure` over a small simulated sweep: the table, the drawing, JSON, and what it refuses.
+//! Takes no rights.
+
+use crate::common::{call, done, json, refused, text};
+use record::Record;
+use std::{fs, path::Path};
+
+/// Two delays, of which the longer is named first, two queues, two ways, two repeats.
+const SWEEP: &str = r#"
+title = "Delay & <queue>"
+source = "a test"
+timeout = "60s"
+repeat = 2
+baseline = "reno"
+[vars]
+delay = "2ms"
+queue = "20p"
+[sweep]
+vars.delay = ["20ms", "2ms"]
+vars.queue = ["20p", "100p"]
+[[node]]
+name = "source"
+[[node]]
+name = "sink"
+[[link]]
+between = ["source", "sink"]
+rate = "20mbit"
+delay = "${delay}"
+queue = "${queue}"
+loss = "0.1%"
+[[flow]]
+name = "file"
+from = "source"
+to = "sink"
+bytes = "1MB"
+[[way]]
+name = "reno"
+label = "Reno, one flow"
+set = { "flow.file.cc" = "reno" }
+[[way]]
+name = "cubic"
+label = "CUBIC"
+set = { "flow.file.cc" = "cubic" }
+"#;
+
+/// The sweep's records, beside its file.
+struct Sweep {
+    folder: tempfile::TempDir,
+}
+
+impl Sweep {
+    fn run() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("sweep.toml");
+        fs::write(&file, SWEEP).unwrap();
+        let sweep = Self { folder };
+        done(&["sim", file.to_str().unwrap(), "--out", sweep.out()]);
+        sweep
+    }
+
+    fn out(&self) -> &str {
+        self.folder.path().to_str().unwrap()
+    }
+
+    fn figure(&self, more: &[&str]) -> String {
+        done(&[&["figure", self.out()], more].concat())
+    }
+
+    /// The mean of the two repeats, which is their median, of the runs of that way and point.
+    fn mean(&self, way: &str, delay: &str, queue: &str, of: impl Fn(&Record) -> f64) -> f64 {
+        let values = [1, 2].map(|repeat| {
+            let id = format!("{way},delay={delay},queue={queue},r{repeat:02}");
+            of(&Record::open(&self.folder.path().join("sim").join(id)).unwrap())
+        });
+        f64::midpoint(values[0], values[1])
+    }
+}
+
+#[test]
+fn the_table_has_every_median_in_its_place() {
+    let sweep = Sweep::run();
+    let table = sweep.figure(&["--y", "goodput_bps", "--x", "vars.delay"]);
+    let lines: Vec<&str> = table.lines().collect();
+    assert_eq!(lines[0], "Delay & <queue>: goodput, Mb/s");
+    assert_eq!(lines[1], "a test; 16 runs, medians of up to 2");
+    // By size, not by spelling or as written.
+    for (first, queue) in [(3, "20p"), (9, "100p")] {
+        assert_eq!(lines[first], format!("queue {queue}"), "{table}");
+        assert_eq!(lines[first + 1].split("  ").next(), Some("delay"), "{table}");
+        assert!(lines[first + 1].ends_with("Reno, one flow  CUBIC"), "{table}");
+        let mut rows = Vec::new();
+        for (line, delay) in [(first + 2, "2ms"), (first + 3, "20ms")] {
+            let words: Vec<&str> = lines[line].split_whitespace().collect();
+            assert_eq!((words[0], words.len()), (delay, 3), "{table}");
+            let shown = [1, 2].map(|column| words[column].parse::<f64>().unwrap());
+            for (shown, way) in shown.iter().zip(["reno", "cubic"]) {
+                let bps = sweep.mean(way, delay, queue, |r| r.summary.flows[0].goodput_bps);
+                assert!((shown - bps / 1e6).abs() <= 0.05 + 1e-9, "{way}, {bps}: {table}");
+            }
+            rows.push(shown);
+        }
+        assert!(rows[0][0] > rows[1][0], "Reno is slower over a longer path: {table}");
+        assert!(lines[first + 4].starts_with("first - last"), "{table}");
+    }
+    assert_eq!(lines.len(), 14, "{table}");
+
+    // Of the one link's 20 Mb/s, and in JSON.
+    let words = ["figure", sweep.out(), "--y", "goodput_share", "--x", "queue", "--json"];
+    let figure = json(&words);
+    assert_eq!((&figure["x"], &figure["runs"]), (&"queue".into(), &16.into()), "{figure}");
+    let share = figure["panels"][0]["points"][1][0]["median"].as_f64().unwrap();
+    let bps = sweep.mean("cubic", "2ms", "20p", |r| r.summary.flows[0].goodput_bps);
+    assert!((share - bps / 20e6).abs() < 1e-9, "{share}, {bps}");
+
+    // A metric of no run has no value, which is not 0.
+    let none = sweep.figure(&["--y", "jain_index_streams", "--x", "delay"]);
+    assert!(none.contains("  1.00"), "one stream is fair to itself: {none}");
+    let none = sweep.figure(&["--y", "kolmogorov_smirnov", "--x", "delay"]);
+    let row = none.lines().find(|line| line.starts_with("2ms")).unwrap();
+    assert_eq!(row.split_whitespace().collect::<Vec<_>>(), ["2ms", "-", "-"], "{none}");
+}
+
+#[test]
+fn the_drawing_is_whole_and_has_every_point() {
+    let sweep = Sweep::run();
+    let svg = sweep.folder.path().join("figure.svg");
+    let table = sweep.figure(&["--x", "delay", "--svg", svg.to_str().unwrap()]);
+    assert!(table.contains("goodput, Mb/s"), "the table comes too: {table}");
+    let drawing = fs::read_to_string(&svg).unwrap();
+    let texts = texts_of(&drawing);
+    for text in ["Delay & <queue>", "queue 20p", "queue 100p", "2ms", "20ms", "CUBIC"] {
+        assert!(texts.iter().any(|found| found == text), "{text}: {texts:?}");
+    }
+    // Two panels of two lines with two points each, and two marks in the legend.
+    assert_eq!(drawing.matches("z\" fill=\"").count(), 2 * 2 * 2 + 2, "{drawing}");
+    // The same records, the same bytes.
+    sweep.figure(&["--x", "delay", "--svg", svg.to_str().unwrap()]);
+    assert_eq!(fs::read_to_string(&svg).unwrap(), drawing);
+
+    let nowhere = sweep.folder.path().join("missing/figure.svg");
+    let words = ["figure", sweep.out(), "--svg", nowhere.to_str().unwrap()];
+    let (code, said) = refused(&words);
+    assert_eq!(code, 1, "{said}");
+    assert!(said.starts_with("longhaul: cannot write ") && said.contains("missing"), "{said}");
+}
+
+/// The texts of an XML document's elements; it is well-formed, or the test fails.
+fn texts_of(document: &str) -> Vec<String> {
+    let parsed = roxmltree::Document::parse(document).unwrap_or_else(|e| panic!("{e}: {document}"));
+    assert_eq!(parsed.root_element().tag_name().name(), "svg");
+    assert_eq!(parsed.root_element().tag_name().namespace(), Some("http://www.w3.org/2000/svg"));
+    parsed.descendants().filter_map(|node| node.text().map(str::to_owned)).collect()
+}
+
+#[test]
+fn what_cannot_be_shown_is_refused_with_what_can() {
+    let sweep = Sweep::run();
+    let refuse = |words: &[&str]| {
+        let (code, said) = refused(&[&["figure", sweep.out()], words].concat());
+        assert_eq!(code, 2, "{words:?}: {said}");
+        said
+    };
+    let said = refuse(&["--y", "speed"]);
+    assert!(said.contains("there is no metric \"speed\"; there are "), "{said}");
+    assert!(said.contains("jain_index, ") && said.contains("goodput_share"), "{said}");
+    let said = refuse(&["--x", "loss"]);
+    assert_eq!(
+        said,
+        "longhaul: the records have no swept key \"loss\"; swept: vars.delay, vars.queue\n"
+    );
+    // A metric of single flows is no metric of a run.
+    assert!(refuse(&["--y", "flows"]).contains("no metric \"flows\""));
+}
+
+#[test]
+fn without_a_record_there_is_no_figure() {
+    let empty = tempfile::tempdir().unwrap();
+    let at = |path: &Path| {
+        let output = call(&["figure", path.to_str().unwrap()]);
+        assert!(output.stdout.is_empty(), "{}", text(&output.stdout));
+        (output.status.code(), text(&output.stderr))
+    };
+    let (code, said) = at(empty.path());
+    let expected = format!("longhaul: there is no record at or below {}\n", empty.path().display());
+    assert_eq!((code, said), (Some(1), expected));
+
+    let missing = empty.path().join("missing");
+    let (code, said) = at(&missing);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("missing") && said.contains("No such file"), "{said}");
+
+    // A folder that says it is a record, and is none.
+    fs::write(empty.path().join("manifest.json"), "{ \"schema\": 1 }").unwrap();
+    let (code, said) = at(empty.path());
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("manifest.json") && said.contains("missing field"), "{said}");
+}
