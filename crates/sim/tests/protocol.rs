@@ -171,6 +171,19 @@ fn a_tuned_receive_window_grows_to_two_thirds_of_its_buffer() {
     assert_close("rcvbuf", delivered_bps(&tcp), a_round_bps(200, 0.02), 0.005);
 }
 
+/// What waits for room at the receiver was handed over: samples of the rate count, so BBR sees that
+/// no more gets through and leaves Startup, where it paces at 2.89 times the rate.
+#[test]
+fn a_shut_window_is_no_slow_application() {
+    let tcp = format!("autotuning = false\nack_every = 1\nrcvbuf = {}", 45 * MSS + 100);
+    let rest = format!("{FLOW}cc = \"lh_bbr\"");
+    let link = "rate = \"1gbit\"\ndelay = \"10ms\"";
+    let outcome = Path { top: "duration = \"5s\"", tcp: &tcp, link, rest: &rest }.run();
+    let pace = curve(&outcome, &hop("transfer", 0), Quantity::PacingRateBps);
+    let paced = common::mean_between(pace, 2.0, 5.0) / a_round_bps(45, 0.02);
+    assert!(paced < 1.25, "paced at {paced:.2} times the rate that gets through");
+}
+
 /// RFC 6298: one second where no round trip is known, then twice as long each time.
 #[test]
 fn the_timeout_doubles_when_everything_is_lost() {

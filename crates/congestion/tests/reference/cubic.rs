@@ -35,13 +35,23 @@ impl Stage {
     }
 }
 
+/// How CUBIC is at least as fast as Reno.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum RenoFriendly {
+    No,
+    /// Section 4.3.
+    Rfc,
+    /// W_est stays as slow as it begins, and the window comes up to it over a round trip.
+    Linux,
+}
+
 #[derive(Debug, Clone, PartialEq)]
 struct Cubic {
     window: Window,
     c: f64,
     beta: f64,
     fast_convergence: bool,
-    reno_friendly: bool,
+    reno_friendly: RenoFriendly,
     /// Most growth in segments a second (paper 002 section 3.2).
     s_max: f64,
     /// Segments acknowledged for one of growth while no loss has told W_max; Linux's `cnt` of 20.
@@ -131,7 +141,11 @@ impl Cubic {
             c: param(params, "c", 1024.0),
             beta: param(params, "beta", 1024.0),
             fast_convergence: whole(params, "fast_convergence") != 0,
-            reno_friendly: whole(params, "reno_friendly") != 0,
+            reno_friendly: match whole(params, "reno_friendly") {
+                0 => RenoFriendly::No,
+                1 => RenoFriendly::Rfc,
+                _ => RenoFriendly::Linux,
+            },
             s_max: if s_max == 0.0 { f64::INFINITY } else { s_max },
             first_count: param(params, "first_count", 1.0),
             w_max: 0.0,
@@ -163,7 +177,8 @@ impl Cubic {
         let caught_up =
             stage.caught_up || !choices.less(stage.w_est, self.cwnd_prior, stage.off_est);
         stage.caught_up = caught_up;
-        let alpha = if caught_up { 1.0 } else { reno };
+        let as_reno = caught_up && self.reno_friendly == RenoFriendly::Rfc;
+        let alpha = if as_reno { 1.0 } else { reno };
         stage.w_est += alpha * acked / cwnd;
         // The integer divides by whole segments, and its alpha is cut to 1/1024.
         let whole = (cwnd - 1.0).max(1.0);
@@ -173,9 +188,14 @@ impl Cubic {
         let target = w_cubic(stage.t + self.srtt).clamp(cwnd, 1.5 * cwnd);
         let growth = (target - cwnd).min(self.s_max * self.srtt);
         if !self.reduced && self.first_count > 0.0 {
-            let least = if self.reno_friendly { reno } else { 0.0 };
+            let least = if self.reno_friendly == RenoFriendly::No { 0.0 } else { reno };
             self.window.cwnd += growth.max(cwnd / self.first_count).max(least) / cwnd * acked;
-        } else if self.reno_friendly && choices.less(w_cubic(stage.t), stage.w_est, slack) {
+        } else if self.reno_friendly == RenoFriendly::Linux {
+            let behind = (stage.w_est - cwnd).clamp(0.0, cwnd / 2.0);
+            self.window.cwnd += growth.max(behind) / cwnd * acked;
+        } else if self.reno_friendly == RenoFriendly::Rfc
+            && choices.less(w_cubic(stage.t), stage.w_est, slack)
+        {
             // Not at once, as after a caller's cut, but half a segment for each acknowledged.
             self.window.cwnd += (stage.w_est - cwnd).clamp(0.0, acked / 2.0);
         } else {
@@ -188,7 +208,8 @@ impl Cubic {
         let cwnd = self.window.cwnd;
         // Where the loss left the window, before that was rounded to whole segments.
         let left = self.cwnd_prior * self.beta;
-        let w_est = if left.floor() == cwnd { left } else { cwnd };
+        let unrounded = self.reno_friendly == RenoFriendly::Rfc && left.floor() == cwnd;
+        let w_est = if unrounded { left } else { cwnd };
         let k = if self.reduced && cwnd < self.w_max {
             ((self.w_max - cwnd) / self.c).cbrt()
         } else {
