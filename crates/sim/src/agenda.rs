@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What happens next.
 //!
-//! Entries are few, one for each lane and a few for each connection and not one for each packet,
-//! because packets on a lane arrive in order and only the first of them stands here. At one time, the
-//! smaller id comes first, so the order of events depends on nothing but the scenario.
+//! Entries are few, one for each lane or junction of lanes and a few for each connection and not one for
+//! each packet, because packets on a lane arrive in order and only the first of them stands here. At one
+//! time, the smaller id comes first, so the order of events depends on nothing but the scenario.
 
+use crate::tournament::{Contestant, NEVER, Tournament};
 use units::Timestamp;
 
 /// What an entry is about: packed so that an entry is 16 bytes.
@@ -14,7 +15,8 @@ pub(crate) struct Id(u64);
 /// What happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum What {
-    /// The first packet on its way over the lane arrives at the lane's end.
+    /// The first packet on its way over a lane arrives at the lane's end, or those at a junction are
+    /// handed on.
     Arrival,
     /// The sender's retransmission timer: timeout, loss probe or reordering.
     Retransmission,
@@ -73,30 +75,32 @@ pub(crate) struct Entry {
 }
 
 /// All that is planned.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Agenda {
-    arrivals: Arrivals,
+    /// The turns of lanes and junctions. With a heap, their changes were a third of a run.
+    arrivals: Tournament,
     heap: Vec<Entry>,
 }
 
 impl Agenda {
-    /// For so many lanes.
-    pub(crate) fn new(lanes: usize) -> Self {
-        Self { arrivals: Arrivals::new(lanes), heap: Vec::new() }
+    /// For so many turns of lanes and junctions.
+    pub(crate) fn new(turns: usize) -> Self {
+        Self { arrivals: Tournament::new(turns), heap: Vec::new() }
     }
 
     /// What happens next.
     pub(crate) fn first(&self) -> Option<Entry> {
-        let arrival = self.arrivals.first();
+        let Contestant { at, number } = self.arrivals.first();
         match self.heap.first() {
-            Some(entry) if *entry < arrival => Some(*entry),
-            _ => (arrival.at < NEVER).then_some(arrival),
+            // At one time, arrivals come before all else.
+            Some(entry) if entry.at < at => Some(*entry),
+            _ => (at < NEVER).then(|| Entry { at, id: Id::new(What::Arrival, number, 0) }),
         }
     }
 
-    /// The first packet of a lane arrives then; at no time where there is none.
-    pub(crate) fn arrival(&mut self, lane: u32, at: Option<Timestamp>) {
-        self.arrivals.set(lane, at.unwrap_or(NEVER));
+    /// It is the turn of a lane or junction then, or [`NEVER`].
+    pub(crate) fn arrival(&mut self, turn: u32, at: Timestamp) {
+        self.arrivals.set(turn, at);
     }
 
     /// Plans anything but an arrival.
@@ -147,52 +151,6 @@ impl Agenda {
     }
 }
 
-const NEVER: Timestamp = Timestamp::from_nanos(u64::MAX);
-
-/// The next arrival of each lane, in a tournament: a node of the tree is the earlier of its two
-/// children, the lanes are its leaves. A change plays the matches from its leaf to the root, which take
-/// no branch that could be mispredicted. With a heap, these changes were a third of a run.
-#[derive(Debug, Default)]
-struct Arrivals {
-    /// The root at 1, the children of n at 2n and 2n + 1.
-    nodes: Vec<Entry>,
-}
-
-impl Arrivals {
-    fn new(lanes: usize) -> Self {
-        let leaves = lanes.next_power_of_two();
-        let leaf = |n| Entry { at: NEVER, id: Id::new(What::Arrival, n as u32, 0) };
-        let mut nodes: Vec<Entry> = (0..2 * leaves).map(|n| leaf(n.wrapping_sub(leaves))).collect();
-        for n in (1..leaves).rev() {
-            nodes[n] = nodes[2 * n].min(nodes[2 * n + 1]);
-        }
-        Self { nodes }
-    }
-
-    fn first(&self) -> Entry {
-        self.nodes.get(1).copied().unwrap_or(Entry { at: NEVER, id: Id::new(What::Arrival, 0, 0) })
-    }
-
-    fn set(&mut self, lane: u32, at: Timestamp) {
-        let mut n = self.nodes.len() / 2 + lane as usize;
-        let mut winner = Entry { at, ..self.nodes[n] };
-        self.nodes[n] = winner;
-        while n > 1 {
-            let rival = self.nodes[n ^ 1];
-            winner = if rival.key() < winner.key() { rival } else { winner };
-            n /= 2;
-            self.nodes[n] = winner;
-        }
-    }
-}
-
-impl Entry {
-    /// One number to compare: two words without a branch between them.
-    fn key(self) -> u128 {
-        u128::from(self.at.as_nanos()) << 64 | u128::from(self.id.0)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,7 +170,7 @@ mod tests {
                 let lane = (random.next_u64() % 37) as u32;
                 let id = Id::new(What::Arrival, lane, 0);
                 let at = Some(at).filter(|_| n % 10 > 0);
-                agenda.arrival(lane, at);
+                agenda.arrival(lane, at.unwrap_or(NEVER));
                 expected.retain(|entry| entry.id != id);
                 expected.extend(at.map(|at| Entry { at, id }));
             } else {
@@ -238,7 +196,7 @@ mod tests {
     fn take_first(agenda: &mut Agenda) {
         let first = agenda.first().unwrap();
         match first.id.what() {
-            What::Arrival => agenda.arrival(first.id.index(), None),
+            What::Arrival => agenda.arrival(first.id.index(), NEVER),
             _ => agenda.pop(),
         }
     }

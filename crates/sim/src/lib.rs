@@ -7,13 +7,14 @@
 //!    │
 //!    ├─ flows, traffic   who opens connections, and what they carry
 //!    ├─ tcp              both ends of a connection
-//!    ├─ network          lanes, and packets on their way over paths
+//!    ├─ network          lanes, and packets on their way over paths, many at a time at junctions
 //!    └─ observe          samples and the summary
 //! ```
 //!
 //! An event is the arrival of a packet at the end of a link, or a timer. Of a link only the first
 //! packet stands on the agenda, and a timer that is put off stays where it is until its old time, so
-//! the agenda is short however much is on its way. The work for an acknowledgement does not depend on
+//! the agenda is short however much is on its way. Where links lead only into other links, one entry is
+//! for many packets (`junction`). The work for an acknowledgement does not depend on
 //! the window.
 //!
 //! At the end of every run, and whenever an outcome is asked for, it is asserted that every packet and
@@ -21,6 +22,7 @@
 
 mod agenda;
 mod flows;
+mod junction;
 mod network;
 mod observe;
 mod packet;
@@ -30,6 +32,7 @@ mod ranges;
 mod simulation;
 mod slots;
 mod tcp;
+mod tournament;
 mod traffic;
 mod world;
 

@@ -2,21 +2,62 @@
 //! Lanes, paths over them, and the packets on their way.
 //!
 //! A link says at once when an accepted packet arrives, and its packets arrive in order. So a lane is
-//! a queue of packets with their times of arrival, of which only the first is on the agenda.
+//! a queue of packets with their times of arrival, of which only the first is on the agenda, or none where
+//! the lane leads into a junction (`crate::junction`).
 
 use crate::{
     agenda::Agenda,
+    junction::Junction,
     packet::{Packet, Sacks, flag},
+    tournament::NEVER,
 };
 use netmodel::{Fate, Link};
 use std::collections::VecDeque;
 use units::{Bytes, Timestamp};
 
+/// Behind the last lane of a path, where lanes of paths stand.
+const END: u32 = u32::MAX;
+
 /// One direction of a link.
 #[derive(Debug)]
 pub(crate) struct Lane {
     pub(crate) link: Link,
-    arriving: VecDeque<(Timestamp, Packet)>,
+    arriving: VecDeque<Arriving>,
+    leads: Leads,
+}
+
+/// A packet on its way, and when it arrives at the lane's end.
+#[derive(Debug, Clone, Copy)]
+struct Arriving {
+    at: Timestamp,
+    packet: Packet,
+}
+
+impl Lane {
+    /// Takes the first packet away, which there is; and when the next one arrives.
+    #[inline]
+    fn take(&mut self) -> (Arriving, Timestamp) {
+        // Not what `pop_front` gives: an optional packet is taken apart and put together again.
+        let first = self.arriving[0];
+        self.arriving.pop_front();
+        (first, self.arriving.front().map_or(NEVER, |next| next.at))
+    }
+}
+
+/// Where packets come at the end of a lane.
+#[derive(Debug, Clone, Copy)]
+enum Leads {
+    /// Each at its time: the lane's turn on the agenda.
+    On(u32),
+    /// To a junction, and which of its lanes this is.
+    To { junction: u32, place: u32 },
+}
+
+/// What has turns on the agenda.
+#[derive(Debug, Clone, Copy)]
+enum Turn {
+    Lane(u32),
+    Junction(u32),
 }
 
 /// Packets and bytes.
@@ -43,36 +84,63 @@ pub(crate) struct Account {
     pub(crate) too_long: Count,
 }
 
-/// The lanes of paths, by number.
+/// The lanes, and the paths over them.
 #[derive(Debug, Default)]
 pub(crate) struct Network {
     pub(crate) lanes: Vec<Lane>,
-    paths: Vec<Box<[u32]>>,
+    /// The lanes of all paths by number, one path after the other, each with an [`END`].
+    paths: Vec<u32>,
+    junctions: Vec<Junction>,
+    /// By their numbers. Lanes come in order, so that at one time the lower one comes first.
+    turns: Vec<Turn>,
     pub(crate) sacks: Sacks,
     pub(crate) account: Account,
     /// Packets on their way, by owner.
     on_their_way: Vec<u32>,
+    /// Arrivals at the ends of lanes so far.
+    pub(crate) arrivals: u64,
 }
 
 impl Network {
     pub(crate) fn new(links: impl Iterator<Item = Link>) -> Self {
-        let lane = |link| Lane { link, arriving: VecDeque::new() };
+        let lane = |link| Lane { link, arriving: VecDeque::new(), leads: Leads::On(0) };
         Self { lanes: links.map(lane).collect(), ..Self::default() }
     }
 
-    /// A path by the numbers of its lanes. None where there are too many paths, or too long ones.
-    pub(crate) fn add_path(&mut self, lanes: Vec<u32>) -> Option<u16> {
-        if lanes.len() > u8::MAX.into() {
-            return None;
-        }
-        let number = u16::try_from(self.paths.len()).ok()?;
-        self.paths.push(lanes.into());
-        Some(number)
+    /// A path by the numbers of its lanes: what its packets begin with as [`Packet::path`].
+    pub(crate) fn add_path(&mut self, lanes: &[u32]) -> u32 {
+        let path = self.paths.len() as u32;
+        self.paths.extend(lanes);
+        self.paths.push(END);
+        path
     }
 
-    /// The lanes of a path.
-    pub(crate) fn path(&self, path: u16) -> &[u32] {
-        &self.paths[usize::from(path)]
+    /// Once all paths are known: where packets may be handed on late.
+    pub(crate) fn junctions(&self) -> Vec<Junction> {
+        let delays: Vec<_> = self.lanes.iter().map(|lane| lane.link.config().delay).collect();
+        Junction::all(self.paths.split(|lane| *lane == END), &delays)
+    }
+
+    /// Gives turns to these junctions and to lanes that lead to none. How many there are.
+    pub(crate) fn give_turns(&mut self, junctions: Vec<Junction>) -> usize {
+        self.junctions = junctions;
+        let mut leads = vec![None; self.lanes.len()];
+        for (number, junction) in (0..).zip(&self.junctions) {
+            for (place, lane) in (0..).zip(&junction.from) {
+                leads[*lane as usize] = Some(Leads::To { junction: number, place });
+            }
+        }
+        for (number, (lane, leads)) in (0..).zip(self.lanes.iter_mut().zip(leads)) {
+            lane.leads = leads.unwrap_or_else(|| {
+                self.turns.push(Turn::Lane(number));
+                Leads::On(self.turns.len() as u32 - 1)
+            });
+        }
+        for (number, junction) in (0..).zip(&mut self.junctions) {
+            junction.turn = self.turns.len() as u32;
+            self.turns.push(Turn::Junction(number));
+        }
+        self.turns.len()
     }
 
     /// Whether packets of that owner are on their way.
@@ -87,22 +155,29 @@ impl Network {
             self.on_their_way.resize(owner + 1, 0);
         }
         self.on_their_way[owner] += 1;
-        self.offer(agenda, now, packet, 0);
+        self.offer(agenda, now, packet);
     }
 
-    /// Takes the first packet off its lane and onto the next one. The packet, where this was its last.
+    /// A turn on the agenda: a lane's first packet, or what has come to a junction, is offered to the next
+    /// lane. The packet, where that was its last lane.
     pub(crate) fn arrive(
         &mut self,
         agenda: &mut Agenda,
         now: Timestamp,
-        lane: u32,
+        turn: u32,
     ) -> Option<Packet> {
-        let arriving = &mut self.lanes[lane as usize].arriving;
-        let (_, packet) = arriving.pop_front().expect("a lane on the agenda has a packet");
-        agenda.arrival(lane, arriving.front().map(|(next, _)| *next));
-        let hop = packet.hop + 1;
-        if usize::from(hop) < self.paths[usize::from(packet.path)].len() {
-            self.offer(agenda, now, packet, hop);
+        let number = match self.turns[turn as usize] {
+            Turn::Lane(number) => number,
+            Turn::Junction(junction) => {
+                self.cross(agenda, junction, |at, _| at <= now);
+                return None;
+            }
+        };
+        let (Arriving { packet, .. }, next) = self.lanes[number as usize].take();
+        agenda.arrival(turn, next);
+        self.arrivals += 1;
+        if self.paths[packet.path as usize] != END {
+            self.offer(agenda, now, packet);
             return None;
         }
         self.account.delivered.add(&packet);
@@ -110,39 +185,82 @@ impl Network {
         Some(packet)
     }
 
-    /// Offers a packet to that lane of its path. What changes of it is changed where it lies in the end:
-    /// a copy of what was written a moment ago in smaller pieces waits for the processor to write them.
-    fn offer(&mut self, agenda: &mut Agenda, now: Timestamp, packet: Packet, hop: u8) {
-        let number = self.paths[usize::from(packet.path)][usize::from(hop)];
-        let lane = &mut self.lanes[number as usize];
-        let gone = match lane.link.offer(now, Bytes::new(packet.length.into())) {
-            Fate::Arrives { at, marked, .. } => {
-                if lane.arriving.is_empty() {
-                    agenda.arrival(number, Some(at));
-                }
-                lane.arriving.push_back((at, packet));
-                if let Some((_, packet)) = lane.arriving.back_mut() {
-                    packet.hop = hop;
-                    if marked && packet.flags & flag::CAPABLE != 0 {
-                        packet.flags |= flag::MARKED;
-                    }
-                }
+    /// Hands on those packets at a junction that have `come` there, by their times and lanes.
+    fn cross(&mut self, agenda: &mut Agenda, number: u32, come: impl Fn(Timestamp, u32) -> bool) {
+        loop {
+            let junction = &mut self.junctions[number as usize];
+            let first = junction.heads.first();
+            let from = junction.from[first.number as usize];
+            if first.at == NEVER || !come(first.at, from) {
+                junction.plan(agenda);
                 return;
             }
+            let (Arriving { at, packet }, next) = self.lanes[from as usize].take();
+            junction.heads.set(first.number, next);
+            self.arrivals += 1;
+            self.offer(agenda, at, packet);
+        }
+    }
+
+    /// Hands on what has come to any junction, so that all is as it is now. Of what arrives at this very
+    /// moment, that is what comes before the end of that turn.
+    pub(crate) fn settle(&mut self, agenda: &mut Agenda, now: Timestamp, turn: u32) {
+        let last = match self.turns.get(turn as usize) {
+            Some(Turn::Lane(number)) => *number,
+            _ => u32::MAX,
+        };
+        for junction in 0..self.junctions.len() as u32 {
+            self.cross(agenda, junction, |at, lane| at < now || at == now && lane <= last);
+        }
+    }
+
+    /// Offers a packet to the next lane of its path. What changes of it is changed where it lies in the
+    /// end: a copy of what was written a moment ago in smaller pieces waits for the processor to write
+    /// them.
+    fn offer(&mut self, agenda: &mut Agenda, now: Timestamp, packet: Packet) {
+        let number = self.paths[packet.path as usize];
+        let lane = &mut self.lanes[number as usize];
+        let fate = lane.link.offer(now, Bytes::new(packet.length.into()));
+        let Fate::Arrives { at, marked, .. } = fate else {
+            self.gone(fate, &packet);
+            return;
+        };
+        lane.arriving.push_back(Arriving { at, packet });
+        if let Some(Arriving { packet, .. }) = lane.arriving.back_mut() {
+            packet.path += 1;
+            if marked && packet.flags & flag::CAPABLE != 0 {
+                packet.flags |= flag::MARKED;
+            }
+        }
+        if lane.arriving.len() == 1 {
+            match lane.leads {
+                Leads::On(turn) => agenda.arrival(turn, at),
+                Leads::To { junction, place } => {
+                    self.junctions[junction as usize].expect(agenda, place, at);
+                }
+            }
+        }
+    }
+
+    /// A packet that does not arrive.
+    #[cold]
+    fn gone(&mut self, fate: Fate, packet: &Packet) {
+        let count = match fate {
             Fate::QueueFull => &mut self.account.dropped,
             Fate::Lost => &mut self.account.lost,
             Fate::TooLong => &mut self.account.too_long,
+            Fate::Arrives { .. } => unreachable!("it arrives"),
         };
-        gone.add(&packet);
+        count.add(packet);
         self.on_their_way[packet.owner as usize] -= 1;
-        self.sacks.take(packet.sacks);
+        self.sacks.take(packet);
     }
 
     /// Asserts that every byte sent was delivered, dropped or lost, or is on its way.
     pub(crate) fn assert_conservation(&self) {
         let mut found = Count::default();
         for lane in &self.lanes {
-            lane.arriving.iter().for_each(|(_, packet)| found.add(packet));
+            lane.arriving.iter().for_each(|arriving| found.add(&arriving.packet));
         }
         let Account { sent, delivered, dropped, lost, too_long } = self.account;
         for count in [delivered, dropped, lost, too_long] {
@@ -156,5 +274,106 @@ impl Network {
                 counters.delivered + counters.queue_drops + counters.losses + counters.too_long;
             assert_eq!(accounted, counters.offered, "a link accounts for every packet");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::Kind;
+    use netmodel::{LinkConfig, LossModel, QueueLimit};
+    use rand_core::Rng;
+    use rand_pcg::Pcg64;
+    use units::{Duration, Rate};
+
+    /// Three senders over two lanes in a row to three receivers, with a narrow queue on each and losses on
+    /// one; a fourth sender joins them on the second of the two.
+    fn network() -> Network {
+        let link = |(n, micros): (u64, u64)| {
+            Link::new(LinkConfig {
+                rate: (n != 4).then(|| Rate::bits_per_second(100_000_000 + n * 1_000_000)),
+                delay: Duration::from_micros(micros),
+                queue: QueueLimit::Packets(5),
+                mark: None,
+                loss: if n == 3 { LossModel::Periodic(7) } else { LossModel::None },
+                mtu: Bytes::new(1500),
+                overhead: Bytes::ZERO,
+                monitor: Duration::from_millis(1),
+                seed: n,
+            })
+        };
+        let delays = [100, 100, 130, 900, 700, 90, 80, 70, 100];
+        let mut network = Network::new((0..).zip(delays).map(link));
+        for n in 0..3 {
+            network.add_path(&[n, 3, 4, 5 + n]);
+        }
+        network.add_path(&[8, 4, 5]);
+        network
+    }
+
+    /// What arrives at the end of its path, and when; and what a link says of itself, when looked at.
+    #[derive(Debug, PartialEq, Eq)]
+    enum Seen {
+        Arrival(Timestamp, u64),
+        Look(netmodel::Counters, u64),
+    }
+
+    fn seen(mut network: Network, junctions: Vec<Junction>, seed: u128) -> Vec<Seen> {
+        let mut agenda = Agenda::new(network.give_turns(junctions));
+        let mut random = Pcg64::new(seed, 1);
+        let mut seen = Vec::new();
+        let mut sent = Timestamp::ZERO;
+        for number in 0..5000 {
+            // Whole microseconds, so that much happens at one time.
+            sent = sent + Duration::from_micros(random.next_u64() % 120);
+            while let Some(entry) = agenda.first().filter(|entry| entry.at <= sent) {
+                let turn = entry.id.index();
+                if let Some(packet) = network.arrive(&mut agenda, entry.at, turn) {
+                    seen.push(Seen::Arrival(entry.at, packet.number));
+                }
+            }
+            if random.next_u64().is_multiple_of(50) {
+                network.settle(&mut agenda, sent, u32::MAX);
+                for lane in &mut network.lanes {
+                    let waits = lane.link.queue(sent).bytes;
+                    seen.push(Seen::Look(*lane.link.counters(), waits));
+                }
+            }
+            let path = [0, 5, 10, 15][(random.next_u64() % 4) as usize];
+            let length = 100 + (random.next_u64() % 4 * 400) as u16;
+            let (owner, window, flags) = (path, 0, 0);
+            let kind = Kind::Datagram;
+            let packet = Packet { number, owner, window, path, length, kind, flags };
+            network.send(&mut agenda, sent, packet);
+        }
+        network.assert_conservation();
+        seen
+    }
+
+    fn lanes_into(junctions: &[Junction]) -> Vec<&[u32]> {
+        let mut from: Vec<_> = junctions.iter().map(|junction| &junction.from[..]).collect();
+        from.sort_unstable();
+        from
+    }
+
+    #[test]
+    fn where_somebody_sends_or_receives_is_no_junction() {
+        let mut network = network();
+        network.add_path(&[4, 5]);
+        network.add_path(&[0]);
+        assert_eq!(lanes_into(&network.junctions()), [&[4]]);
+    }
+
+    #[test]
+    fn at_junctions_it_is_all_the_same_when_packets_are_handed_on() {
+        let seed = std::env::var("LONGHAUL_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
+        eprintln!("LONGHAUL_SEED={seed}");
+        let junctions = network().junctions();
+        assert_eq!(lanes_into(&junctions), [&[0, 1, 2][..], &[3, 8], &[4]]);
+        let late = seen(network(), junctions, seed);
+        assert!(late == seen(network(), Vec::new(), seed));
+        let dropped =
+            |seen: &Seen| matches!(seen, Seen::Look(counters, _) if counters.queue_drops > 0);
+        assert!(late.iter().any(dropped), "somewhere was a queue");
     }
 }

@@ -179,9 +179,9 @@ fn hop_summaries(state: &FlowState, world: &World) -> Vec<HopSummary> {
                 timeouts: Some(connection.map_or(0, |c| c.counts().timeouts)),
                 min_rtt_us: rtt.and_then(|(_, min)| min).map(micros),
                 srtt_us: rtt.and_then(|(smoothed, _)| smoothed).map(micros),
-                bottleneck_bps: hop.bottleneck.map(units::Rate::bps),
-                base_rtt_us: Some(micros(hop.base_rtt)),
-                segment_bytes: Some(hop.segment.get()),
+                bottleneck_bps: hop.limits.bottleneck.map(units::Rate::bps),
+                base_rtt_us: Some(micros(hop.limits.base_rtt)),
+                segment_bytes: Some(hop.limits.segment.get()),
             });
         }
     }

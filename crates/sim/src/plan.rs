@@ -5,9 +5,9 @@
 use crate::network::Network;
 use congestion::{Algorithm, Params};
 use netmodel::Link;
-use scenario::{Flow, Routes, Run, Traffic};
+use scenario::{Flow, Limits, Routes, Run, Traffic};
 use std::collections::BTreeMap;
-use units::{Bytes, Duration, Rate};
+use units::Bytes;
 
 /// Why a scenario can't be simulated. The text names what, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -25,18 +25,14 @@ pub(crate) struct Hop {
     /// The congestion control as the scenario names it.
     pub(crate) cc: String,
     pub(crate) params: Params,
-    pub(crate) forward: u16,
-    pub(crate) backward: u16,
+    pub(crate) forward: u32,
+    pub(crate) backward: u32,
     /// Bytes of payload in a full segment.
     pub(crate) mss: u32,
     pub(crate) sndbuf: Bytes,
     pub(crate) rcvbuf: Bytes,
-    /// The slowest link in the direction of the data.
-    pub(crate) bottleneck: Option<Rate>,
-    /// A full segment on that link.
-    pub(crate) segment: Bytes,
-    /// Propagation there and back, and the serialisation of one segment and its acknowledgement.
-    pub(crate) base_rtt: Duration,
+    /// What the path gives at best.
+    pub(crate) limits: Limits,
 }
 
 /// Makes lanes and paths.
@@ -44,7 +40,7 @@ pub(crate) struct Planner<'r> {
     run: &'r Run,
     routes: Routes,
     pub(crate) network: Network,
-    paths: BTreeMap<(String, String), u16>,
+    paths: BTreeMap<(String, String), u32>,
 }
 
 impl<'r> Planner<'r> {
@@ -82,28 +78,13 @@ impl<'r> Planner<'r> {
     /// A connection that carries data from one node to another.
     pub(crate) fn hop(&mut self, from: &str, to: &str, cc: &str) -> Result<Hop, Unsupported> {
         let (forward, backward) = (self.path(from, to)?, self.path(to, from)?);
-        let lanes = |path: u16| {
-            let lanes = self.network.path(path).iter();
-            lanes.map(|lane| self.network.lanes[*lane as usize].link.config())
-        };
-        let mtu = lanes(forward).chain(lanes(backward)).map(|lane| lane.mtu).min();
-        let mtu = mtu.map_or(1500, Bytes::get).min(u16::MAX.into()) as u32;
-        let header = self.run.tcp.header;
+        let limits = self.run.limits(&self.routes, from, to).expect("there are paths both ways");
+        let (mtu, header) = (limits.mtu.get() as u32, self.run.tcp.header);
         if mtu <= header {
             return Err(Unsupported(format!(
                 "from {from} to {to}: a segment with headers of {header} bytes does not fit an MTU of {mtu}"
             )));
         }
-        let time = |path, bytes: u32| {
-            lanes(path).fold(Duration::ZERO, |sum, lane| {
-                let bytes = Bytes::new(bytes.into()) + lane.overhead;
-                let sending = lane.rate.and_then(|rate| rate.time_for(bytes));
-                sum + lane.delay + sending.unwrap_or_default()
-            })
-        };
-        let slowest =
-            lanes(forward).filter(|lane| lane.rate.is_some()).min_by_key(|lane| lane.rate);
-        let overhead = slowest.map_or(Bytes::ZERO, |lane| lane.overhead);
         let node = |name| self.run.node(name).expect("a checked scenario's flows join its nodes");
         let tcp = &self.run.tcp;
         Ok(Hop {
@@ -116,14 +97,12 @@ impl<'r> Planner<'r> {
             mss: mtu - header,
             sndbuf: node(from).tcp_wmem_max.unwrap_or(tcp.sndbuf),
             rcvbuf: node(to).tcp_rmem_max.unwrap_or(tcp.rcvbuf),
-            bottleneck: slowest.and_then(|lane| lane.rate),
-            segment: Bytes::new(mtu.into()) + overhead,
-            base_rtt: time(forward, mtu) + time(backward, header),
+            limits,
         })
     }
 
     /// The path from one node to another.
-    pub(crate) fn path(&mut self, from: &str, to: &str) -> Result<u16, Unsupported> {
+    pub(crate) fn path(&mut self, from: &str, to: &str) -> Result<u32, Unsupported> {
         let key = (from.to_owned(), to.to_owned());
         if let Some(path) = self.paths.get(&key) {
             return Ok(*path);
@@ -141,9 +120,7 @@ impl<'r> Planner<'r> {
             at = if forward { &ends.b } else { &ends.a };
             lanes.push((2 * link + usize::from(!forward)) as u32);
         }
-        let path = self.network.add_path(lanes).ok_or_else(|| {
-            Unsupported("more than 65535 paths, or one of more than 255 links".to_owned())
-        })?;
+        let path = self.network.add_path(&lanes);
         self.paths.insert(key, path);
         Ok(path)
     }

@@ -2,37 +2,55 @@
 //! A set of segment numbers as disjoint ranges: what a receiver has beyond a hole, what a sender knows
 //! to be there.
 //!
-//! Every operation takes a time that grows with the logarithm of the number of holes, not with the
-//! window.
+//! The ranges lie in order in a queue. Segments arrive above all the others, and holes are filled from
+//! the lowest on: nearly every change is near one of the ends, where a queue takes it without moving
+//! the rest, and what is asked for is found there first. Elsewhere, a search takes the logarithm of the
+//! number of holes, and a change moves the ranges between it and the nearer end.
 
-use std::{collections::BTreeMap, ops::Range};
+use std::{collections::VecDeque, ops::Range};
 
 /// Disjoint, not adjoining ranges.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ranges {
-    /// From the start to the end of each.
-    ends: BTreeMap<u64, u64>,
+    /// In order of their numbers.
+    ranges: VecDeque<Range<u64>>,
 }
 
 impl Ranges {
     pub(crate) fn is_empty(&self) -> bool {
-        self.ends.is_empty()
+        self.ranges.is_empty()
     }
 
     /// The range that `number` is in.
     pub(crate) fn around(&self, number: u64) -> Option<Range<u64>> {
-        let (&start, &end) = self.ends.range(..=number).next_back()?;
-        (number < end).then_some(start..end)
+        let range = self.ranges.get(self.lowest(|range| range.end > number))?;
+        (range.start <= number).then(|| range.clone())
     }
 
     /// The lowest range.
     pub(crate) fn first(&self) -> Option<Range<u64>> {
-        self.ends.first_key_value().map(|(&start, &end)| start..end)
+        self.ranges.front().cloned()
     }
 
     /// One past the highest number; zero of an empty set.
     pub(crate) fn end(&self) -> u64 {
-        self.ends.last_key_value().map_or(0, |(_, &end)| end)
+        self.ranges.back().map_or(0, |range| range.end)
+    }
+
+    /// The place of the lowest range that `reaches`, as all those above it do; past the last where none
+    /// does.
+    fn lowest(&self, reaches: impl Fn(&Range<u64>) -> bool) -> usize {
+        let count = self.ranges.len();
+        let does = |place: usize| reaches(&self.ranges[place]);
+        if count == 0 || does(0) {
+            0
+        } else if !does(count - 1) {
+            count
+        } else if !does(count - 2) {
+            count - 1
+        } else {
+            self.ranges.partition_point(|range| !reaches(range))
+        }
     }
 
     /// Adds a range, and calls `new` with each part of it that was not there.
@@ -40,42 +58,39 @@ impl Ranges {
         if range.is_empty() {
             return;
         }
-        let Range { mut start, mut end } = range;
-        let mut at = range.start;
-        // The range before, where it reaches up to this one.
-        if let Some((&before, &before_end)) = self.ends.range(..=start).next_back()
-            && before_end >= start
-        {
-            if before_end >= end {
-                return;
+        let Range { start, end } = range;
+        // Those that it touches become one with it.
+        let first = self.lowest(|range| range.end >= start);
+        let (mut past, mut at) = (first, start);
+        while let Some(touched) = self.ranges.get(past).filter(|touched| touched.start <= end) {
+            if at < touched.start {
+                new(at..touched.start);
             }
-            (start, at) = (before, before_end);
-            self.ends.remove(&before);
-        }
-        while let Some((&next, &next_end)) = self.ends.range(start..=end).next() {
-            if at < next {
-                new(at..next);
-            }
-            at = next_end;
-            end = end.max(next_end);
-            self.ends.remove(&next);
+            at = touched.end;
+            past += 1;
         }
         if at < end {
             new(at..end);
         }
-        self.ends.insert(start, end);
+        if past == first {
+            self.ranges.insert(first, start..end);
+            return;
+        }
+        let joined = &mut self.ranges[first];
+        (joined.start, joined.end) = (joined.start.min(start), at.max(end));
+        if past > first + 1 {
+            self.ranges.drain(first + 1..past);
+        }
     }
 
     /// Removes everything below `number`.
     pub(crate) fn cut_below(&mut self, number: u64) {
-        while let Some((&start, &end)) = self.ends.first_key_value() {
-            if start >= number {
+        while let Some(first) = self.ranges.front_mut().filter(|first| first.start < number) {
+            if first.end > number {
+                first.start = number;
                 return;
             }
-            self.ends.pop_first();
-            if end > number {
-                self.ends.insert(number, end);
-            }
+            self.ranges.pop_front();
         }
     }
 }

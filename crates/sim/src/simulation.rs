@@ -35,7 +35,8 @@ pub struct Simulation {
     flows: Vec<FlowState>,
     traffic: Vec<TrafficState>,
     observer: Observer,
-    events: u64,
+    /// Events that were no arrivals.
+    others: u64,
     ends: Timestamp,
     over: bool,
 }
@@ -71,7 +72,8 @@ impl Simulation {
             .iter()
             .map(|traffic| Ok(TrafficState::new(traffic, planner.traffic(traffic)?, run.seed)))
             .collect::<Result<_, Unsupported>>()?;
-        let mut agenda = Agenda::new(2 * run.links.len());
+        let mut network = planner.network;
+        let mut agenda = Agenda::new(network.give_turns(network.junctions()));
         for (n, flow) in (0..).zip(&run.flows) {
             agenda.plan(Timestamp::ZERO + flow.start, Id::new(What::Flow, n, 0));
         }
@@ -83,7 +85,8 @@ impl Simulation {
             now: Timestamp::ZERO,
             tcp: run.tcp.clone(),
             agenda,
-            network: planner.network,
+            network,
+            turn: World::NO_LANE,
             slots: Slots::default(),
             flows_left: run.flows.iter().filter(|flow| flow.bytes.is_some()).count(),
         };
@@ -94,17 +97,18 @@ impl Simulation {
             world,
             flows,
             traffic,
-            events: 0,
+            others: 0,
             over: false,
         })
     }
 
-    /// Goes on for at most so many events. Whether the run goes on after them.
+    /// Goes on by so many entries of the agenda, each one event or the arrivals of several packets.
+    /// Whether the run goes on after them.
     ///
     /// # Panics
     /// At the end of a run, if a packet or a byte was lost track of.
-    pub fn advance(&mut self, events: u64) -> bool {
-        for _ in 0..events {
+    pub fn advance(&mut self, entries: u64) -> bool {
+        for _ in 0..entries {
             if self.over || !self.step() {
                 return false;
             }
@@ -121,15 +125,17 @@ impl Simulation {
             return false;
         };
         self.world.now = entry.at;
-        self.events += 1;
         let (what, index) = (entry.id.what(), entry.id.index());
         if what == What::Arrival {
+            self.world.turn = index;
             let World { network, agenda, now, .. } = &mut self.world;
             if let Some(packet) = network.arrive(agenda, *now, index) {
                 self.deliver(&packet);
             }
             return true;
         }
+        self.world.turn = World::NO_LANE;
+        self.others += 1;
         self.world.agenda.pop();
         match what {
             What::Flow => {
@@ -151,6 +157,7 @@ impl Simulation {
     }
 
     fn sample(&mut self) {
+        self.world.settle();
         self.observer.sample(&mut self.world, &self.flows);
         let next = self.world.now + self.run.sample;
         self.world.agenda.plan(next, Id::new(What::Sample, 0, 0));
@@ -204,8 +211,9 @@ impl Simulation {
         }
         self.over = true;
         if !early {
-            self.world.now = self.ends;
+            (self.world.now, self.world.turn) = (self.ends, World::NO_LANE);
         }
+        self.world.settle();
         self.observer.sample(&mut self.world, &self.flows);
         self.world.network.assert_conservation();
     }
@@ -237,7 +245,7 @@ impl Simulation {
 
     /// Events so far: arrivals at the ends of links, timers, samples.
     pub fn events(&self) -> u64 {
-        self.events
+        self.others + self.world.network.arrivals
     }
 
     /// What came out so far.
@@ -245,6 +253,7 @@ impl Simulation {
     /// # Panics
     /// If a packet or a byte was lost track of.
     pub fn outcome(&mut self) -> Outcome {
+        self.world.settle();
         self.world.network.assert_conservation();
         let series = self.observer.series(&self.world);
         let summary = Observer::summary(&self.run, &mut self.world, &self.flows, &series);

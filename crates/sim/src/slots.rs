@@ -73,6 +73,11 @@ impl Slots {
         }
     }
 
+    /// Whether any are over and not given up.
+    pub(crate) fn any_leave(&self) -> bool {
+        !self.leaving.is_empty()
+    }
+
     /// Gives up those that are over and have no packets on their way any more.
     pub(crate) fn sweep(&mut self, network: &Network) {
         let Self { all, free, leaving } = self;

@@ -4,7 +4,7 @@
 use crate::{
     agenda::{Id, What},
     flows::{NOTHING, WITHOUT_END, content},
-    packet::{Kind, Packet, Sacks},
+    packet::{Kind, Packet},
     plan::Hop,
     random::{Random, Sizes},
     slots::User,
@@ -104,10 +104,8 @@ impl TrafficOf<'_> {
             number: *sent,
             owner: *owner,
             window: 0,
-            sacks: Sacks::NONE,
             length: length as u16,
             path: self.state.hop.forward,
-            hop: 0,
             kind: Kind::Datagram,
             flags: 0,
         };

@@ -14,6 +14,8 @@ use units::Timestamp;
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) now: Timestamp,
+    /// Whose turn it is, for the network; what is no lane's comes after all arrivals of its time.
+    pub(crate) turn: u32,
     pub(crate) tcp: Tcp,
     pub(crate) agenda: Agenda,
     pub(crate) network: Network,
@@ -23,9 +25,20 @@ pub(crate) struct World {
 }
 
 impl World {
+    /// A turn that is no lane's.
+    pub(crate) const NO_LANE: u32 = u32::MAX;
+
+    /// Makes the network as it is now, for those who look at it.
+    pub(crate) fn settle(&mut self) {
+        self.network.settle(&mut self.agenda, self.now, self.turn);
+    }
+
     /// A number for packets of that user, and where they go.
     pub(crate) fn line(&mut self, user: User, hop: &Hop) -> (u32, Line) {
-        self.slots.sweep(&self.network);
+        if self.slots.any_leave() {
+            self.settle();
+            self.slots.sweep(&self.network);
+        }
         let (owner, generation) = self.slots.take(user);
         let (forward, backward) = (hop.forward, hop.backward);
         (owner, Line { owner, generation, forward, backward, header: self.tcp.header })

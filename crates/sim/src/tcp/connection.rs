@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     agenda::What,
-    packet::{Kind, Packet, Sacks, flag},
+    packet::{Kind, Packet, flag},
 };
 use congestion::{Decision, Params};
 use scenario::{Profile, Tcp};
@@ -113,15 +113,13 @@ impl Connection {
         self.opening_timer.set(due, |at| cx.agenda.plan(at, id));
     }
 
-    fn control(&self, cx: &mut Context<'_>, kind: Kind, payload: u32, path: u16) {
+    fn control(&self, cx: &mut Context<'_>, kind: Kind, payload: u32, path: u32) {
         let packet = Packet {
             number: 0,
             owner: self.line.owner,
             window: 0,
-            sacks: Sacks::NONE,
             length: (self.line.header + payload) as u16,
             path,
-            hop: 0,
             kind,
             flags: 0,
         };
@@ -197,15 +195,21 @@ impl Connection {
             Profile::Linux => self.line.header,
             Profile::Ns2 => NS2_ACKNOWLEDGEMENT + NS2_BLOCK * blocks,
         };
-        let flags = [(says.echo, flag::ECHO), (says.duplicate, flag::DUPLICATE)];
+        let flags = [
+            (says.echo, flag::ECHO),
+            (says.duplicate, flag::DUPLICATE),
+            (says.blocks.is_some(), flag::BLOCKS),
+        ];
+        let window = match says.blocks {
+            Some(blocks) => cx.network.sacks.keep(says.window, blocks),
+            None => says.window,
+        };
         let packet = Packet {
             number: says.next,
             owner: self.line.owner,
-            window: says.window,
-            sacks: says.blocks.map_or(Sacks::NONE, |blocks| cx.network.sacks.keep(blocks)),
+            window,
             length: length as u16,
             path: self.line.backward,
-            hop: 0,
             kind: Kind::Ack,
             flags: flags.iter().filter(|(is, _)| *is).fold(0, |all, (_, flag)| all | flag),
         };
@@ -213,11 +217,14 @@ impl Connection {
     }
 
     fn acknowledgement(&mut self, cx: &mut Context<'_>, packet: &Packet) -> News {
-        let blocks = cx.network.sacks.take(packet.sacks);
+        let (window, blocks) = match cx.network.sacks.take(packet) {
+            Some((window, blocks)) => (window, Some(blocks)),
+            None => (packet.window, None),
+        };
         let before = self.sender.una();
         let heard = Heard {
             next: packet.number,
-            window: packet.window,
+            window,
             blocks: blocks.as_ref(),
             echo: packet.flags & flag::ECHO != 0,
             duplicate: packet.flags & flag::DUPLICATE != 0,

@@ -60,9 +60,9 @@ pub(crate) struct Line {
     /// Tells the connections apart that had the same number one after the other.
     pub(crate) generation: u32,
     /// The path of the data.
-    pub(crate) forward: u16,
+    pub(crate) forward: u32,
     /// The path of acknowledgements.
-    pub(crate) backward: u16,
+    pub(crate) backward: u32,
     /// Bytes of headers in each segment.
     pub(crate) header: u32,
 }

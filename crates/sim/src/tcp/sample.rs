@@ -16,7 +16,6 @@ pub(super) struct Stamp {
     delivered_us: u32,
     /// When the first segment of the sample's flight was sent.
     first_sent_us: u32,
-    app_limited: bool,
 }
 
 /// The state of delivery.
@@ -54,8 +53,12 @@ impl Sampler {
             delivered: self.delivered,
             delivered_us: self.delivered_us,
             first_sent_us: self.first_sent_us,
-            app_limited: self.app_limited_until.is_some(),
         }
+    }
+
+    /// Whether what is sent now has the window to spare.
+    pub(super) fn is_app_limited(&self) -> bool {
+        self.app_limited_until.is_some()
     }
 
     /// The application had nothing to send while the window had room.
@@ -90,7 +93,7 @@ impl Sampler {
                 .checked_div(sending.max(acknowledging).into())
                 .unwrap_or_default(),
             prior_delivered: stamp.delivered,
-            app_limited: stamp.app_limited,
+            app_limited: segment.is_app_limited(),
         }
     }
 }

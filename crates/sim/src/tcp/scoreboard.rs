@@ -24,17 +24,27 @@ pub(super) struct Segment {
     flags: u8,
 }
 
+// A window may be long: a segment is no larger than it must be.
+const _: () = assert!(size_of::<Segment>() == 24);
+
 const SACKED: u8 = 1;
 const LOST: u8 = 2;
 /// Lost, and its retransmission is in flight.
 const RESENT: u8 = 4;
 /// Sent more than once, now or before.
 const REPEATED: u8 = 8;
+/// Sent, when it was sent last, with the window to spare.
+const APP_LIMITED: u8 = 16;
 
 impl Segment {
     /// Whether it was sent once only: what it tells of the round trip is not ambiguous (Karn).
     pub(super) fn is_original(&self) -> bool {
         self.flags & REPEATED == 0
+    }
+
+    /// Whether the application was what limited the rate when it was sent.
+    pub(super) fn is_app_limited(&self) -> bool {
+        self.flags & APP_LIMITED != 0
     }
 
     /// In flight for the first time.
@@ -143,8 +153,9 @@ impl Scoreboard {
     }
 
     /// The next new segment was sent.
-    pub(super) fn sent(&mut self, at: Timestamp, stamp: Stamp) {
-        self.segments.push_back(Segment { sent: at, stamp, flags: 0 });
+    pub(super) fn sent(&mut self, at: Timestamp, stamp: Stamp, app_limited: bool) {
+        let flags = if app_limited { APP_LIMITED } else { 0 };
+        self.segments.push_back(Segment { sent: at, stamp, flags });
     }
 
     /// The lowest lost segment that was not sent again yet.
@@ -163,10 +174,11 @@ impl Scoreboard {
     }
 
     /// A segment was sent again. One that was not lost stays in flight as it is, once.
-    pub(super) fn resent(&mut self, number: u64, at: Timestamp, stamp: Stamp) {
+    pub(super) fn resent(&mut self, number: u64, at: Timestamp, stamp: Stamp, app_limited: bool) {
         let segment = &mut self.segments[(number - self.una) as usize];
         (segment.sent, segment.stamp) = (at, stamp);
-        segment.flags |= REPEATED;
+        segment.flags &= !APP_LIMITED;
+        segment.flags |= REPEATED | if app_limited { APP_LIMITED } else { 0 };
         if segment.flags & LOST != 0 && segment.flags & RESENT == 0 {
             segment.flags |= RESENT;
             self.resent_count += 1;

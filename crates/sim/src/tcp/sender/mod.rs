@@ -10,32 +10,26 @@
 //!
 //! Of a window algorithm the sender brings the window down while reducing ([`Reduction`]); at all other
 //! times, and always where an algorithm sets a rate, the algorithm is asked at every acknowledgement.
+//!
+//! Here is what an acknowledgement means; `timer` has what the time means, `transmission` what is sent.
 
+mod timer;
+mod transmission;
+
+use self::timer::{Probe, Wait};
 use super::{
     Context, Timer,
     buffer::Buffer,
-    detection::{Clues, Counter, Detection, Rack, Resent},
+    detection::{Clues, Counter, Detection, Rack},
     recovery::Reduction,
     rtt::Rtt,
     sample::Sampler,
     scoreboard::{Delivered, Scoreboard},
 };
-use crate::{
-    agenda::What,
-    packet::{Blocks, Kind, Packet, Sacks, flag},
-};
+use crate::packet::Blocks;
 use congestion::{Ack, Attach, Control, Decision, Event, Params};
 use scenario::{LossDetection, Profile, Tcp};
 use units::{Bytes, Duration, Timestamp};
-
-/// What a probe of a single segment allows for a delayed acknowledgement (RFC 8985 section 7.2, by
-/// Linux's least timeout), and what Linux adds to any other.
-const PROBE_ACK_DELAY: Duration = Duration::from_millis(200);
-const PROBE_SLACK: Duration = Duration::from_millis(2);
-/// A burst that pacing lets out is a millisecond long at most (Linux's `sk_pacing_shift`).
-const BURSTS_PER_SECOND: u64 = 1024;
-/// And not longer than an offloaded one.
-const MOST_BURST_BYTES: u64 = 65_536;
 
 /// What a connection carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,15 +49,6 @@ enum Phase {
     Reducing(u64),
     /// After a timeout, until this segment is acknowledged.
     Timeout(u64),
-}
-
-/// What the retransmission timer waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wait {
-    Timeout,
-    Probe,
-    /// A segment that is lost unless it arrives in time.
-    Reordering,
 }
 
 /// Counts since the start.
@@ -115,13 +100,6 @@ pub(crate) struct Sender {
     round_end: u64,
     /// The next new segment tells that the window was reduced.
     tell_reduced: bool,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Probe {
-    next: u64,
-    /// The probe was a segment sent before.
-    again: bool,
 }
 
 impl Sender {
@@ -315,254 +293,6 @@ impl Sender {
         if tcp.pacing && self.window_algorithm {
             self.decision.pacing_rate = self.own_pacing_rate();
         }
-    }
-
-    /// Linux's rate of a sender that is told to pace: the window in a round trip, times 2 in slow start
-    /// and 1.2 after.
-    fn own_pacing_rate(&self) -> u64 {
-        let Some(rtt) = self.rtt.smoothed() else { return 0 };
-        let window = u64::from(self.decision.cwnd) * u64::from(self.mss);
-        let rate = u128::from(window) * 1_000_000_000 / u128::from(rtt.as_nanos().max(1));
-        let percent = if self.decision.cwnd < self.decision.ssthresh / 2 { 200 } else { 120 };
-        u64::try_from(rate * percent / 100).unwrap_or(u64::MAX)
-    }
-
-    /// The retransmission timer's time has come.
-    pub(super) fn time_has_come(&mut self, cx: &mut Context<'_>) {
-        if self.board.is_empty() {
-            return;
-        }
-        match self.wait {
-            Wait::Timeout => self.time_out(cx),
-            Wait::Probe => self.send_probe(cx),
-            Wait::Reordering => {
-                let prior_in_flight = self.board.in_flight();
-                let lost = self.board.lost_ever();
-                let clues = self.clues(cx.now);
-                let again = self.detection.detect(&mut self.board, &Delivered::default(), clues);
-                let lost = (self.board.lost_ever() - lost) as u32;
-                let ack = Ack { lost, prior_in_flight, ..self.event(cx.now) };
-                self.react(cx.tcp, ack, false, false);
-                match again {
-                    Some(wait) => self.wait(cx, Wait::Reordering, cx.now + wait),
-                    None => self.restart_timer(cx),
-                }
-            }
-        }
-        self.send(cx);
-    }
-
-    /// RFC 6298 section 5: everything may be lost, and the window is one segment.
-    fn time_out(&mut self, cx: &mut Context<'_>) {
-        let prior_in_flight = self.board.in_flight();
-        let lost = self.board.lost_ever();
-        self.board.lose_all();
-        self.detection.all_lost(&self.board);
-        let lost = (self.board.lost_ever() - lost) as u32;
-        let ack = Ack { lost, prior_in_flight, ..self.event(cx.now) };
-        let control = self.control.as_mut().expect("it has sent");
-        if self.phase == Phase::Open {
-            control.loss(&ack, &mut self.decision);
-        }
-        (self.phase, self.reduction) = (Phase::Timeout(self.board.next()), None);
-        control.event(&ack, &mut self.decision, Event::Timeout);
-        self.decision.cwnd = 1;
-        self.probe = None;
-        self.counts.timeouts += 1;
-        self.rtt.back_off();
-        self.restart_timer(cx);
-    }
-
-    /// RFC 8985 section 7.3: a new segment if there may be one, else the last one again.
-    fn send_probe(&mut self, cx: &mut Context<'_>) {
-        let again = !self.has_new();
-        if again {
-            let mut last = self.board.next() - 1;
-            while last > self.board.una() && self.board.is_sacked(last) {
-                last -= 1;
-            }
-            self.transmit(cx, last);
-        } else {
-            self.transmit(cx, self.board.next());
-        }
-        self.probe = Some(Probe { next: self.board.next(), again });
-        self.restart_timer(cx);
-    }
-
-    /// RFC 8985 section 7.4: a probe that repaired a loss hid it from detection, but it was one.
-    fn end_probe(&mut self, cx: &mut Context<'_>, duplicate: bool) {
-        let Some(probe) = self.probe.filter(|probe| self.board.una() >= probe.next) else { return };
-        self.probe = None;
-        let hid_a_loss = probe.again && !duplicate;
-        if hid_a_loss && self.phase == Phase::Open {
-            let ack = Ack { lost: 1, ..self.event(cx.now) };
-            let control = self.control.as_mut().expect("it has sent");
-            control.loss(&ack, &mut self.decision);
-            if self.window_algorithm {
-                self.decision.cwnd = self.decision.cwnd.min(self.decision.ssthresh);
-            }
-        }
-    }
-
-    /// Starts the timer again for what is in flight: a probe where that may help, else the timeout.
-    fn restart_timer(&mut self, cx: &mut Context<'_>) {
-        if self.board.is_empty() {
-            self.timer.clear();
-            self.wait = Wait::Timeout;
-            return;
-        }
-        let timeout = self.rtt.timeout(cx.tcp);
-        let may_probe = cx.tcp.tail_probe
-            && self.phase == Phase::Open
-            && self.probe.is_none()
-            && self.board.sacked() == 0;
-        let probe = self.rtt.smoothed().filter(|_| may_probe).map(|smoothed| {
-            let alone = self.board.in_flight() == 1;
-            smoothed.saturating_mul(2) + if alone { PROBE_ACK_DELAY } else { PROBE_SLACK }
-        });
-        // A timeout that comes first becomes the probe's time (RFC 8985 section 7.2).
-        match probe {
-            Some(probe) => self.wait(cx, Wait::Probe, cx.now + probe.min(timeout)),
-            None => self.wait(cx, Wait::Timeout, cx.now + timeout),
-        }
-    }
-
-    fn wait(&mut self, cx: &mut Context<'_>, wait: Wait, due: Timestamp) {
-        self.wait = wait;
-        let id = cx.line.id(What::Retransmission);
-        self.timer.set(due, |at| cx.agenda.plan(at, id));
-    }
-
-    /// Whether a new segment may be sent as far as content, receiver and buffer go.
-    fn has_new(&self) -> bool {
-        let next = self.board.next();
-        next < self.content.available
-            && next < self.allowed
-            && next - self.board.una() < self.buffer.segments
-    }
-
-    /// Sends what may be sent now.
-    pub(super) fn send(&mut self, cx: &mut Context<'_>) {
-        if !self.is_established() {
-            return;
-        }
-        let limited = loop {
-            let lost = self.board.next_lost();
-            if lost.is_none() && !self.has_new() {
-                if self.board.in_flight() < self.decision.cwnd {
-                    self.sampler.app_limited(self.board.in_flight());
-                }
-                break false;
-            }
-            if self.board.in_flight() >= self.decision.cwnd {
-                break true;
-            }
-            if !self.may_pace(cx) {
-                break false;
-            }
-            self.restart_after_idle(cx);
-            self.transmit(cx, lost.unwrap_or(self.board.next()));
-        };
-        self.burst_left = 0;
-        self.note_use(limited);
-        if self.board.in_flight() < self.decision.cwnd {
-            self.buffer.expand(self.decision.cwnd);
-        }
-        if self.wait == Wait::Probe || !self.timer.is_set() {
-            self.restart_timer(cx);
-        }
-    }
-
-    /// How much of the window was used, for `CWND_LIMITED`.
-    fn note_use(&mut self, limited: bool) {
-        let out = self.board.next() - self.board.una();
-        if self.board.una() >= self.round_end || limited || (!self.limited && out > self.most_out) {
-            (self.limited, self.most_out, self.round_end) = (limited, out, self.board.next());
-        }
-    }
-
-    /// Whether the pace allows another segment now; sets the timer where not.
-    fn may_pace(&mut self, cx: &mut Context<'_>) -> bool {
-        let rate = self.decision.pacing_rate;
-        if rate == 0 {
-            return true;
-        }
-        if self.burst_left == 0 {
-            if cx.now < self.paced {
-                let id = cx.line.id(What::Pacing);
-                self.pacing.set(self.paced, |at| cx.agenda.plan(at, id));
-                return false;
-            }
-            let mss = u64::from(self.mss);
-            let most = (MOST_BURST_BYTES / mss).max(1);
-            self.burst_left = (rate / BURSTS_PER_SECOND / mss).min(most).max(2) as u32;
-        }
-        self.burst_left -= 1;
-        let bytes = u128::from(self.mss + cx.line.header) * 1_000_000_000;
-        let gap = u64::try_from(bytes / u128::from(rate)).unwrap_or(u64::MAX);
-        self.paced = self.paced.max(cx.now) + Duration::from_nanos(gap);
-        true
-    }
-
-    /// After an idle time of a timeout and more the window says nothing about the path: it is halved
-    /// for each (RFC 2861, Linux's `tcp_slow_start_after_idle`), down to the initial one.
-    fn restart_after_idle(&mut self, cx: &mut Context<'_>) {
-        if !self.board.is_empty() || self.counts.sent == 0 || cx.tcp.profile != Profile::Linux {
-            return;
-        }
-        let timeout = self.rtt.timeout(cx.tcp);
-        let mut idle = cx.now.since(self.last_sent);
-        if idle <= timeout {
-            return;
-        }
-        let ack = self.event(cx.now);
-        let control = self.control.as_mut().expect("it has sent");
-        control.event(&ack, &mut self.decision, Event::Restart);
-        if !self.window_algorithm {
-            return;
-        }
-        let decision = &mut self.decision;
-        let least = cx.tcp.initial_window.min(decision.cwnd);
-        decision.ssthresh = decision.ssthresh.max(decision.cwnd / 4 * 3);
-        while idle > timeout && decision.cwnd > least {
-            idle = idle.saturating_sub(timeout);
-            decision.cwnd = (decision.cwnd / 2).max(least);
-        }
-    }
-
-    fn transmit(&mut self, cx: &mut Context<'_>, number: u64) {
-        let stamp = self.sampler.stamp(cx.now, self.board.is_empty());
-        let is_new = number == self.board.next();
-        if is_new {
-            self.board.sent(cx.now, stamp);
-        } else {
-            self.board.resent(number, cx.now, stamp);
-            self.detection.resent(Resent { number, at: cx.now, next: self.board.next() });
-            self.counts.retransmits += 1;
-        }
-        if let Some(reduction) = &mut self.reduction {
-            reduction.sent(self.board.in_flight());
-        }
-        self.counts.sent += 1;
-        self.last_sent = cx.now;
-        let is_last = self.content.complete && number + 1 == self.content.available;
-        let payload = if is_last { self.content.last } else { self.mss };
-        let mut flags = if cx.tcp.ecn && is_new { flag::CAPABLE } else { 0 };
-        if is_new && std::mem::take(&mut self.tell_reduced) {
-            flags |= flag::REDUCED;
-        }
-        let packet = Packet {
-            number,
-            owner: cx.line.owner,
-            window: 0,
-            sacks: Sacks::NONE,
-            length: (payload + cx.line.header) as u16,
-            path: cx.line.forward,
-            hop: 0,
-            kind: Kind::Data,
-            flags,
-        };
-        cx.network.send(cx.agenda, cx.now, packet);
     }
 
     /// What every event says.
