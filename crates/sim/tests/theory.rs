@@ -236,3 +236,25 @@ fn the_fluid_sawtooth_has_its_known_limits() {
     assert!(sawtooth(250.0, 253.0).utilisation > 0.999);
     assert!((sawtooth(2000.0, 0.0).utilisation - 0.75).abs() < 0.005);
 }
+
+/// Several bottlenecks: FAST keeps alpha segments in all queues of a path together, so of three links in
+/// a row, each shared with one more flow, the flow that crosses all of them gets a quarter
+/// (proportional fairness, Low 2003).
+#[test]
+fn a_flow_over_three_bottlenecks_gets_its_proportionally_fair_share() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/parking-lot.toml");
+    let runs = runs(&std::fs::read_to_string(path).unwrap());
+    let fast = runs.iter().find(|run| run.way.as_ref().is_some_and(|way| way.name == "fast"));
+    let outcome = outcome(fast.expect("the way \"fast\""));
+    let goodput = |name: &str| {
+        let flow = outcome.summary.flows.iter().find(|flow| flow.name == name);
+        flow.unwrap_or_else(|| panic!("no flow {name}")).goodput_bps
+    };
+    let long = goodput("long");
+    for (short, link) in [("short1", "first"), ("short2", "second"), ("short3", "third")] {
+        close(&format!("share of {link}"), long / (long + goodput(short)), 0.25, 0.02);
+        let link = forward_link(&outcome, link);
+        assert_eq!(link.queue_drops, 0);
+        assert!(link.utilisation.unwrap() > 0.99, "{link:?}");
+    }
+}
