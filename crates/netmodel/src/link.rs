@@ -251,6 +251,11 @@ impl Link {
         &self.counters
     }
 
+    /// For a thread that must not be held up: makes room for all that the link may come to count.
+    pub fn reserve(&mut self) {
+        self.monitor.reserve();
+    }
+
     /// Bytes over time, each packet counted whole when its last bit leaves onto the wire.
     pub fn monitor(&self) -> &Monitor {
         &self.monitor

@@ -8,11 +8,10 @@ use units::{Duration, Timestamp};
 /// Memory is bounded: after [`Monitor::MAX_BINS`] bins, neighbours are added together and the width
 /// doubles (8.7 minutes at 500 µs).
 ///
-/// It is used by a thread that must not be held up, in networks that stay up for days. So all bins
-/// are reserved at the start (8 MB of address space, which the kernel fills as it is touched), growth
-/// copies nothing, and folding works in place: about a millisecond, at 9 minutes, 17, 35, and so on.
-/// They are zeroed as they come into use: an allocator asked for zeros may write all 8 MB at once, which
-/// for the lanes of a simulation took longer than a second of it.
+/// A simulation has many, most of them short, so they grow as they are used. A thread that must not
+/// be held up, in a network that stays up for days, [reserves](Monitor::reserve) all bins at the start
+/// (8 MB of address space, which the kernel fills as it is touched): growth then copies nothing, and
+/// folding works in place, in about a millisecond, at 9 minutes, 17, 35, and so on.
 #[derive(Debug, Clone)]
 pub struct Monitor {
     width: Duration,
@@ -29,7 +28,12 @@ impl Monitor {
     /// An empty monitor; a width of zero is taken as one nanosecond.
     pub fn new(width: Duration) -> Self {
         let width = width.max(Duration::from_nanos(1));
-        Self { width, bins: Vec::with_capacity(Self::MAX_BINS), last: (0, 0, 0) }
+        Self { width, bins: Vec::new(), last: (0, 0, 0) }
+    }
+
+    /// Makes room for all bins that there may be, so that counting never waits for memory.
+    pub fn reserve(&mut self) {
+        self.bins.reserve_exact(Self::MAX_BINS - self.bins.len());
     }
 
     /// Counts bytes at a time.

@@ -46,7 +46,8 @@ struct Run {
 impl Running {
     pub fn new(lane: Lane) -> Self {
         let Lane { link, max_burst, from, to } = lane;
-        let (link, pending) = (Link::new(link), VecDeque::new());
+        let (mut link, pending) = (Link::new(link), VecDeque::new());
+        link.reserve();
         Self { link, from, to, pending, backlog: Backlog::default(), max_burst }
     }
 
