@@ -30,7 +30,15 @@ impl Record {
     /// A file is missing or damaged, or the record comes from a newer longhaul.
     pub fn open(dir: &Path) -> Result<Self, Error> {
         let (manifest, summary) = Self::results(dir)?;
-        Ok(Self { manifest, series: series_file::read(&dir.join(SERIES))?, summary })
+        Ok(Self { manifest, series: Self::series(dir)?, summary })
+    }
+
+    /// Reads the series of a record's folder alone.
+    ///
+    /// # Errors
+    /// The file is missing or damaged.
+    pub fn series(dir: &Path) -> Result<Series, Error> {
+        series_file::read(&dir.join(SERIES))
     }
 
     /// Reads what a record's folder says without its series, which are most of it.

@@ -30,6 +30,7 @@ mod traces;
 
 pub use figure::{Figure, Panel as FigurePanel, Point as FigurePoint};
 
+use record::Record;
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -74,13 +75,14 @@ pub struct Written {
 /// There is no record, one cannot be read, or the page cannot be written.
 pub fn write(dir: &Path, out: &Path) -> Result<Written, Error> {
     let folders = record::find_records(dir)?;
-    let results = folders.iter().map(|folder| record::Record::results(folder));
+    let results = folders.iter().map(|folder| Record::results(folder));
     let results = results.collect::<Result<Vec<_>, _>>()?;
     let most_bins = traces::most_bins(results.iter().map(|(_, summary)| summary));
     let mut runs = Vec::new();
-    for folder in folders {
+    for (folder, (manifest, summary)) in folders.iter().zip(results) {
         // One record's series at a time: together they may not fit into memory.
-        runs.push(run::Run::new(record::Record::open(&folder)?, most_bins));
+        let series = Record::series(folder)?;
+        runs.push(run::Run::new(Record { manifest, series, summary }, most_bins));
     }
     if runs.is_empty() {
         return Err(Error::Empty(dir.to_owned()));

@@ -11,6 +11,11 @@ use std::collections::BTreeMap;
 /// What stands where no program downloaded: a simulated flow has none.
 pub const NO_CLIENT: &str = "–";
 
+/// The program that downloaded a flow.
+fn client_of(flow: &FlowSummary) -> &str {
+    flow.client.as_deref().unwrap_or(NO_CLIENT)
+}
+
 /// One run.
 #[derive(Debug)]
 pub struct Run {
@@ -70,8 +75,7 @@ impl Run {
     pub fn transfers(&self) -> Vec<Transfer> {
         let mut by_client: BTreeMap<&str, Vec<&FlowSummary>> = BTreeMap::new();
         for flow in &self.summary.flows {
-            let client = flow.client.as_deref().unwrap_or(NO_CLIENT);
-            by_client.entry(client).or_default().push(flow);
+            by_client.entry(client_of(flow)).or_default().push(flow);
         }
         by_client.into_iter().map(|(client, flows)| self.transfer(client, &flows)).collect()
     }
@@ -101,11 +105,7 @@ impl Run {
 
     /// The congestion controls that a client's data met, hop by hop: "cubic → bbr".
     pub fn congestion_controls(&self, client: &str) -> String {
-        let of_client = self
-            .summary
-            .flows
-            .iter()
-            .find(|flow| flow.client.as_deref().unwrap_or(NO_CLIENT) == client);
+        let of_client = self.summary.flows.iter().find(|flow| client_of(flow) == client);
         let names = of_client
             .iter()
             .flat_map(|flow| flow.hops.iter().filter(|hop| hop.stream == 0))

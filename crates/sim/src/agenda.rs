@@ -159,9 +159,7 @@ mod tests {
 
     #[test]
     fn comes_out_in_order_of_time_and_id() {
-        let seed = std::env::var("LONGHAUL_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
-        eprintln!("LONGHAUL_SEED={seed}");
-        let mut random = Pcg64::new(seed, 1);
+        let mut random = Pcg64::new(crate::testing::seed(), 1);
         let mut agenda = Agenda::new(37);
         let mut expected: Vec<Entry> = Vec::new();
         for n in 0..3000 {

@@ -32,6 +32,8 @@ mod ranges;
 mod simulation;
 mod slots;
 mod tcp;
+#[cfg(test)]
+mod testing;
 mod tournament;
 mod traffic;
 mod world;

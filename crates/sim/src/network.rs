@@ -366,8 +366,7 @@ mod tests {
 
     #[test]
     fn at_junctions_it_is_all_the_same_when_packets_are_handed_on() {
-        let seed = std::env::var("LONGHAUL_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
-        eprintln!("LONGHAUL_SEED={seed}");
+        let seed = crate::testing::seed();
         let junctions = network().junctions();
         assert_eq!(lanes_into(&junctions), [&[0, 1, 2][..], &[3, 8], &[4]]);
         let late = seen(network(), junctions, seed);

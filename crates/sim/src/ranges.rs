@@ -104,9 +104,7 @@ mod tests {
 
     #[test]
     fn is_the_set_of_its_numbers() {
-        let seed = std::env::var("LONGHAUL_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
-        eprintln!("LONGHAUL_SEED={seed}");
-        let mut random = Pcg64::new(seed, 1);
+        let mut random = Pcg64::new(crate::testing::seed(), 1);
         let (mut ranges, mut set) = (Ranges::default(), BTreeSet::new());
         for _ in 0..5000 {
             let start = random.next_u64() % 300;

@@ -20,12 +20,7 @@ pub struct Limit {
 
 /// The largest sum of shares; none where a share has no limit, or there are no shares.
 pub fn most(limits: &[Limit]) -> Option<f64> {
-    let mut dictionary = Dictionary::new(limits)?;
-    while let Some(column) = dictionary.growing() {
-        let row = dictionary.holding(column)?;
-        dictionary.swap(row, column);
-    }
-    Some(dictionary.sum())
+    Some(Dictionary::solved(limits)?.sum())
 }
 
 /// Each row's variable is its bound less its cells times the columns' variables, which are 0. The
@@ -41,6 +36,16 @@ struct Dictionary {
 }
 
 impl Dictionary {
+    /// Of the largest sum; none where there is no largest.
+    fn solved(limits: &[Limit]) -> Option<Self> {
+        let mut dictionary = Self::new(limits)?;
+        while let Some(column) = dictionary.growing() {
+            let row = dictionary.holding(column)?;
+            dictionary.swap(row, column);
+        }
+        Some(dictionary)
+    }
+
     fn new(limits: &[Limit]) -> Option<Self> {
         let shares = limits.first()?.weights.len();
         let largest = limits.iter().map(|limit| limit.bound).fold(0.0, f64::max);
@@ -129,11 +134,7 @@ mod tests {
     /// least 1 in all, no sum can be above what all bounds cost (weak duality).
     fn prove(limits: &[Limit]) {
         let shares = limits[0].weights.len();
-        let mut dictionary = Dictionary::new(limits).unwrap();
-        while let Some(column) = dictionary.growing() {
-            let row = dictionary.holding(column).unwrap();
-            dictionary.swap(row, column);
-        }
+        let dictionary = Dictionary::solved(limits).unwrap();
         let Dictionary { cells, rows, columns, scale } = &dictionary;
         let (mut x, mut prices) = (vec![0.0; shares], vec![0.0; limits.len()]);
         for (row, variable) in rows.iter().enumerate().filter(|(_, v)| **v < shares) {
