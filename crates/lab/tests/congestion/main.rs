@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Congestion controls of `cc/` in the running kernel, over the emulated WAN: each decision is what
-//! `cc/` computes for the same sample, each is applied, and the goodput under periodic loss is that
+//! `cc/` computes for the same sample, each is applied, and the window under periodic loss is that
 //! of the response function. Takes root.
 
-mod goodput;
 mod side_by_side;
 mod trace;
 mod traffic;
+mod windows;
 
 use scenario::Scenario;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,17 +19,25 @@ fn alone() -> MutexGuard<'static, ()> {
     MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A measurement of which the emulator says no fault. What kept it from keeping up is often gone a
-/// moment later, so there are two more tries.
-fn credible<T>(measure: impl Fn() -> (T, Vec<String>)) -> T {
-    for _ in 0..3 {
-        let (measured, faults) = measure();
-        if faults.is_empty() {
-            return measured;
+/// Measures until nothing is wrong. What is wrong counts at once where the emulator says no fault of
+/// its own; what keeps it from keeping up is often gone a moment later, so it has two more tries.
+fn credible(measure: impl Fn() -> Measured) {
+    for tries_left in (0..3).rev() {
+        let Measured { wrong, faults } = measure();
+        if wrong.is_empty() {
+            return;
         }
-        println!("measured again: {faults:?}");
+        assert!(!faults.is_empty() && tries_left > 0, "{wrong:#?}\nand the emulator: {faults:#?}");
+        println!("measured again: {wrong:#?}\nbecause {faults:#?}");
     }
-    panic!("the emulator could not keep up on this machine");
+}
+
+/// What came out of a measurement.
+struct Measured {
+    /// What is not as it should be.
+    wrong: Vec<String>,
+    /// Why that may be the machine's doing.
+    faults: Vec<String>,
 }
 
 /// A link between two nodes of its own, with these settings.

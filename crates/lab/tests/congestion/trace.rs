@@ -9,12 +9,31 @@ use kernel::cc::{Call, Hook};
 pub struct Loss {
     /// When.
     pub at_us: u64,
-    /// How many segments had been delivered; wraps.
-    pub delivered: u32,
+    /// Segments in flight, summed over the time until then, in seconds.
+    pub flight_s: f64,
     /// The window before it.
     pub cwnd: u32,
     /// What it shall come down to.
     pub ssthresh: u32,
+}
+
+/// What is in flight over time.
+#[derive(Debug, Default)]
+struct Flight {
+    sum_s: f64,
+    last: Option<(u64, u32)>,
+}
+
+impl Flight {
+    /// Between two acknowledgements the mean of both counts: a recovery, in which window algorithms
+    /// are not asked, lies half way between the windows before and after it.
+    fn seen(&mut self, ack: &Ack) {
+        if let Some((at_us, in_flight)) = self.last {
+            let mean = f64::from(in_flight).midpoint(f64::from(ack.prior_in_flight));
+            self.sum_s += mean * (ack.now_us - at_us) as f64 / 1e6;
+        }
+        self.last = Some((ack.now_us, ack.prior_in_flight));
+    }
 }
 
 /// One connection's calls so far.
@@ -26,6 +45,7 @@ pub struct Replay {
     pub applied: u64,
     /// Loss events.
     pub losses: Vec<Loss>,
+    flight: Flight,
     last: Option<(Decision, State, bool)>,
 }
 
@@ -51,10 +71,13 @@ impl Replay {
                 self.applied += 1;
             }
         }
+        if call.hook == Hook::Ack {
+            self.flight.seen(&call.ack);
+        }
         if call.hook == Hook::Loss {
             self.losses.push(Loss {
                 at_us: call.ack.now_us,
-                delivered: call.ack.delivered,
+                flight_s: self.flight.sum_s,
                 cwnd: call.before.cwnd,
                 ssthresh: call.after.ssthresh,
             });
