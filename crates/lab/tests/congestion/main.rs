@@ -74,6 +74,8 @@ fn paths_of_their_own<'p>(paths: impl Iterator<Item = &'p Path>) -> Wan {
     for node in wan.nodes() {
         // One connection must not learn from another.
         node.namespace.set_sysctl("net.ipv4.tcp_no_metrics_save", "1").unwrap();
+        // Nor have its window cut because the machine held its program up (RFC 2861).
+        node.namespace.set_sysctl("net.ipv4.tcp_slow_start_after_idle", "0").unwrap();
     }
     wan
 }
