@@ -1,18 +1,47 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `longhaul depot`: arguments over a configuration file over defaults.
+//! `longhaul depot`: runs one (arguments over a configuration file over defaults), checks a
+//! configuration, and shows what one that runs is doing.
+
+mod status;
 
 use crate::failure::Failure;
-use ::depot::{Config, Error, Hop, RelayMode, TuneError, UpstreamRule};
-use clap::Args;
+use ::depot::{Config, Error, FetchError, Hop, RelayMode, TuneError, UpstreamRule};
+use clap::{Args, Subcommand};
 use ipnet::IpNet;
-use std::{net::SocketAddr, path::PathBuf};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
 
 /// Run a depot: relay files from origins and other depots to clients.
 ///
 /// It relays for nobody until clients and upstreams are allowed. Arguments add to the lists of
 /// the configuration file, or replace its single values. SIGTERM finishes what is under way.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct DepotArgs {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Check(CheckArgs),
+    Status(status::StatusArgs),
+}
+
+/// Check a configuration file, by itself and against this host, and print it in full.
+#[derive(Debug, Args)]
+struct CheckArgs {
+    /// Configuration file (TOML); docs/depot.md explains its keys
+    file: PathBuf,
+}
+
+/// What a depot that runs is told.
+#[derive(Debug, Clone, Args)]
+struct RunArgs {
     /// Configuration file (TOML); docs/depot.md explains its keys
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -37,21 +66,28 @@ pub struct DepotArgs {
     /// How bodies are moved: splice (in the kernel) or copy
     #[arg(long, value_name = "HOW", value_parser = relay_mode)]
     relay: Option<RelayMode>,
-    /// Print the configuration that would be used, and end
-    #[arg(long)]
-    check: bool,
+    /// Address of the page, metrics and health check for operators, as in 127.0.0.1:3881
+    #[arg(long, value_name = "IP:PORT")]
+    admin: Option<SocketAddr>,
 }
 
-/// Runs the depot until it is told to stop.
+/// Runs a depot until it is told to stop, or does what is asked about one.
 pub fn run(args: DepotArgs) -> Result<(), Failure> {
-    let check = args.check;
-    let config = config(args)?;
-    if check {
-        ::depot::check(&config)?;
-        print!("{}", config.to_toml());
-        return Ok(());
+    match args.command {
+        None => {
+            let run = args.run;
+            let first = config(run.clone())?;
+            let reread = move || config(run.clone()).map_err(|failure| failure.to_string());
+            Ok(::depot::run(first, Box::new(reread))?)
+        }
+        Some(Command::Check(CheckArgs { file })) => {
+            let config = read(&file)?;
+            ::depot::check(config.clone())?;
+            print!("{}", config.to_toml());
+            Ok(())
+        }
+        Some(Command::Status(args)) => status::run(&args),
     }
-    Ok(::depot::run(config)?)
 }
 
 impl From<Error> for Failure {
@@ -66,21 +102,31 @@ impl From<Error> for Failure {
     }
 }
 
-/// The configuration that file and arguments make together.
-fn config(args: DepotArgs) -> Result<Config, Failure> {
-    let mut config = match &args.config {
-        None => Config::default(),
-        Some(file) => {
-            let name = file.display().to_string();
-            let text = std::fs::read_to_string(file)
-                .map_err(|error| Failure::usage(format!("cannot read {name}: {error}")))?;
-            Config::from_toml(&text, &name).map_err(Failure::usage)?
+impl From<FetchError> for Failure {
+    fn from(error: FetchError) -> Self {
+        match error {
+            FetchError::Address(_) => Self::usage(error),
+            other => Self::failed(other),
         }
-    };
+    }
+}
+
+/// The configuration of a file.
+fn read(file: &Path) -> Result<Config, Failure> {
+    let name = file.display().to_string();
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| Failure::usage(format!("cannot read {name}: {error}")))?;
+    Config::from_toml(&text, &name).map_err(Failure::usage)
+}
+
+/// The configuration that file and arguments make together.
+fn config(args: RunArgs) -> Result<Config, Failure> {
+    let mut config = args.config.as_deref().map_or_else(|| Ok(Config::default()), read)?;
     if !args.listen.is_empty() {
         config.listen = args.listen;
     }
     config.id = args.id.or(config.id);
+    config.admin.listen = args.admin.or(config.admin.listen);
     config.relay = args.relay.unwrap_or(config.relay);
     config.allow.clients.extend(args.allow_client);
     config.allow.upstreams.extend(args.allow_upstream);

@@ -2,7 +2,10 @@
 //! How a command ends when it does not end well: the exit codes of the command line's contract.
 
 use ::wan::WanError;
-use std::{fmt::Display, process::ExitCode};
+use std::{
+    fmt::{self, Display},
+    process::ExitCode,
+};
 
 /// Why a command did not do what it was asked to.
 #[derive(Debug)]
@@ -13,7 +16,7 @@ pub enum Failure {
     Usage(String),
     /// The machine lacks something; the text names it and how to get it.
     Lacks(String),
-    /// Data arrived that are not what was sent.
+    /// Data arrived that are not what was sent, or a ticket is not good.
     Unverified(String),
 }
 
@@ -28,14 +31,22 @@ impl Failure {
 
     /// Says it on standard error.
     pub fn report(&self) -> ExitCode {
-        let (code, text) = match self {
-            Self::Failed(text) => (1, text),
-            Self::Usage(text) => (2, text),
-            Self::Lacks(text) => (3, text),
-            Self::Unverified(text) => (4, text),
+        let code = match self {
+            Self::Failed(_) => 1,
+            Self::Usage(_) => 2,
+            Self::Lacks(_) => 3,
+            Self::Unverified(_) => 4,
         };
-        eprintln!("longhaul: {text}");
+        eprintln!("longhaul: {self}");
         ExitCode::from(code)
+    }
+}
+
+impl Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Failed(text) | Self::Usage(text) | Self::Lacks(text) | Self::Unverified(text)) =
+            self;
+        f.write_str(text)
     }
 }
 

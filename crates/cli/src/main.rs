@@ -15,6 +15,7 @@ mod progress;
 mod report;
 mod results;
 mod table;
+mod ticket;
 mod wan;
 
 use clap::{Parser, Subcommand};
@@ -45,6 +46,9 @@ enum Command {
     Report(report::ReportArgs),
     /// Simulate a scenario in virtual time: short for `lab run --method sim`.
     Sim(lab::RunArgs),
+    /// Keys and tickets: signed URLs that depots open to.
+    #[command(subcommand)]
+    Ticket(ticket::Command),
     /// An emulated wide-area network on this machine.
     #[command(subcommand)]
     Wan(wan::Command),
@@ -66,6 +70,7 @@ fn main() -> ExitCode {
         Command::Lab(command) => lab::run(command),
         Command::Report(args) => report::run(&args),
         Command::Sim(args) => lab::run_scenario(args, lab::Method::Sim),
+        Command::Ticket(command) => ticket::run(command),
         Command::Wan(command) => wan::run(command),
     };
     match result {

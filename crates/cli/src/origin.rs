@@ -4,7 +4,7 @@
 use crate::failure::Failure;
 use ::depot::origin::{self, Config, Error};
 use clap::{Args, ValueEnum};
-use session::{Authority, DEPOT_PORT, Form};
+use session::{Authority, DepotAddress, Form};
 use std::{net::SocketAddr, path::PathBuf};
 
 /// Serve a directory, sending clients through depots.
@@ -19,8 +19,8 @@ pub struct OriginArgs {
     #[arg(long, value_name = "IP:PORT", default_value = "0.0.0.0:8080")]
     listen: SocketAddr,
     /// Depots, in the order in which the bytes pass them: the one nearest this origin first
-    #[arg(long, value_name = "HOST[:PORT],...", value_delimiter = ',', value_parser = depot_address)]
-    through: Vec<Authority>,
+    #[arg(long, value_name = "[https:]HOST[:PORT],...", value_delimiter = ',')]
+    through: Vec<DepotAddress>,
     /// How clients are sent: lead (one redirect for each depot) or fetch (one in all)
     #[arg(long, value_enum, default_value = "fetch")]
     form: FormArg,
@@ -47,8 +47,4 @@ pub fn run(args: OriginArgs) -> Result<(), Failure> {
         Error::NoDirectory(_) | Error::Route(_) => Failure::usage(error),
         other => Failure::failed(other),
     })
-}
-
-fn depot_address(text: &str) -> Result<Authority, session::AuthorityError> {
-    Authority::parse(text, Some(DEPOT_PORT))
 }

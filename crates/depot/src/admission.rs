@@ -3,17 +3,18 @@
 //!
 //! A client must come from a listed network, and the next hop must match a listed rule. A rule
 //! with a name admits whatever addresses that name has; a rule with a network admits addresses,
-//! also those that a name resolves to. Addresses of this host itself (loopback, link-local, its
-//! own) are refused unless `allow.local` is set: services that trust those would otherwise be
-//! open to every client. The addresses that were checked are the ones connected to, so that a
-//! name that changes its address meanwhile gains nothing.
+//! also those that a name resolves to. A ticket admits its own next hop, whatever the rules say.
+//! Addresses of this host itself (loopback, link-local, its own) are refused unless `allow.local` is
+//! set, and those of private networks unless `allow.private` is, or a rule names the network:
+//! services that trust those would otherwise be open to every client. The addresses that were checked
+//! are the ones connected to, so that a name that changes its address meanwhile gains nothing.
 
-use crate::config::Allow;
+use crate::{config::Allow, places::Place};
 use ipnet::IpNet;
 use session::{Authority, Host};
 use std::{
     fmt,
-    net::{IpAddr, SocketAddr, UdpSocket},
+    net::{IpAddr, SocketAddr},
     str::FromStr,
 };
 
@@ -89,6 +90,18 @@ impl<'de> serde::Deserialize<'de> for UpstreamRule {
 }
 
 impl UpstreamRule {
+    /// The one next hop that the rule is about, as routes write it; none where it is about several.
+    pub(crate) fn names_one(&self) -> Option<String> {
+        let port = self.port?;
+        match &self.host {
+            HostRule::Name(name) => Some(format!("{name}:{port}")),
+            HostRule::Net(net) if net.prefix_len() == net.max_prefix_len() => {
+                Some(SocketAddr::new(net.addr(), port).to_string())
+            }
+            HostRule::Net(_) => None,
+        }
+    }
+
     fn admits_name(&self, name: &str, port: u16) -> bool {
         self.port.is_none_or(|p| p == port) && matches!(&self.host, HostRule::Name(n) if n == name)
     }
@@ -98,10 +111,26 @@ impl UpstreamRule {
             && matches!(&self.host, HostRule::Net(net) if net.contains(&ip.to_canonical()))
     }
 
+    /// Whether the rule is about a private network that holds this address. One for all addresses
+    /// is not: whoever wrote it thought of the Internet.
+    fn names_private(&self, ip: IpAddr, port: u16) -> bool {
+        let private = |net: &IpNet| matches!(Place::of(net.network()), Place::Private(_));
+        self.admits_ip(ip, port) && matches!(&self.host, HostRule::Net(net) if private(net))
+    }
+
     /// Whether a name that is not listed could still be admitted by an address of its.
     fn may_admit_address(&self, port: u16) -> bool {
         self.port.is_none_or(|p| p == port) && matches!(self.host, HostRule::Net(_))
     }
+}
+
+/// By whose leave a request is relayed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Grant {
+    /// The lists of clients and upstreams.
+    Rules,
+    /// A ticket, which names its next hop.
+    Ticket,
 }
 
 /// What the rules say of a next hop before its name is resolved.
@@ -111,6 +140,8 @@ pub(crate) enum Verdict {
     Listed,
     /// A name whose addresses decide.
     ByAddress,
+    /// Not listed, but a ticket grants it.
+    Granted,
     /// Not listed, and no address could change that. Nothing is resolved, so that a depot does
     /// not answer strangers' questions about names.
     Refused,
@@ -124,12 +155,15 @@ impl Allow {
     }
 
     /// What the rules say of a next hop.
-    pub(crate) fn upstream(&self, hop: &Authority) -> Verdict {
+    pub(crate) fn upstream(&self, hop: &Authority, grant: Grant) -> Verdict {
         let any = |rule: &dyn Fn(&UpstreamRule) -> bool| self.upstreams.iter().any(rule);
         match &hop.host {
             Host::Ip(ip) if any(&|r| r.admits_ip(*ip, hop.port)) => Verdict::Listed,
             Host::Name(name) if any(&|r| r.admits_name(name, hop.port)) => Verdict::Listed,
-            Host::Name(_) if any(&|r| r.may_admit_address(hop.port)) => Verdict::ByAddress,
+            Host::Name(_) if grant == Grant::Rules && any(&|r| r.may_admit_address(hop.port)) => {
+                Verdict::ByAddress
+            }
+            _ if grant == Grant::Ticket => Verdict::Granted,
             _ => Verdict::Refused,
         }
     }
@@ -145,56 +179,27 @@ impl Allow {
         for address in resolved {
             let ip = address.ip();
             let listed = self.upstreams.iter().any(|r| r.admits_ip(ip, address.port()));
-            match (verdict, self.local_kind(ip)) {
+            let named = self.upstreams.iter().any(|r| r.names_private(ip, address.port()));
+            match (verdict, self.objection(ip, named)) {
                 (Verdict::Refused, _) => refusal = String::from("it is not listed"),
                 (Verdict::ByAddress, _) if !listed => {
                     refusal = format!("its address {ip} is in no listed network");
                 }
-                (_, Some(kind)) => refusal = format!("its address {ip} is {kind}"),
+                (_, Some(what)) => refusal = format!("its address {ip} is {what}"),
                 _ => addresses.push(address),
             }
         }
         if addresses.is_empty() { Err(refusal) } else { Ok(addresses) }
     }
 
-    /// What makes an address local, unless local addresses are allowed.
-    fn local_kind(&self, ip: IpAddr) -> Option<&'static str> {
-        if self.local { None } else { local_kind(ip) }
+    /// What speaks against an address, whoever asks for it.
+    fn objection(&self, ip: IpAddr, named: bool) -> Option<&'static str> {
+        match Place::of(ip) {
+            Place::Local(what) if !self.local => Some(what),
+            Place::Private(what) if !(self.local || self.private || named) => Some(what),
+            _ => None,
+        }
     }
-}
-
-/// What makes an address one that no stranger may reach through this host.
-fn local_kind(ip: IpAddr) -> Option<&'static str> {
-    let ip = ip.to_canonical();
-    let (link_local, this_network) = match ip {
-        IpAddr::V4(v4) => (v4.is_link_local(), v4.octets()[0] == 0 || v4.is_broadcast()),
-        IpAddr::V6(v6) => (v6.is_unicast_link_local(), false),
-    };
-    if ip.is_loopback() {
-        Some("a loopback address")
-    } else if ip.is_unspecified() || this_network {
-        Some("an unspecified address")
-    } else if link_local {
-        Some("a link-local address")
-    } else if ip.is_multicast() {
-        Some("a multicast address")
-    } else if is_own(ip) {
-        Some("this host's own address")
-    } else {
-        None
-    }
-}
-
-/// Whether an address belongs to this host: then the kernel would also send *from* it. The
-/// question costs a route look-up and sends nothing; a list of addresses would go stale.
-fn is_own(ip: IpAddr) -> bool {
-    let any = match ip {
-        IpAddr::V4(_) => SocketAddr::from(([0; 4], 0)),
-        IpAddr::V6(_) => SocketAddr::from(([0; 16], 0)),
-    };
-    UdpSocket::bind(any)
-        .and_then(|socket| socket.connect((ip, 9)).and_then(|()| socket.local_addr()))
-        .is_ok_and(|local| local.ip() == ip)
 }
 
 #[cfg(test)]
@@ -203,7 +208,7 @@ mod tests {
 
     fn allow(upstreams: &[&str]) -> Allow {
         let upstreams = upstreams.iter().map(|r| r.parse().unwrap()).collect();
-        Allow { clients: vec!["10.0.0.0/8".parse().unwrap()], upstreams, local: false }
+        Allow { clients: vec!["10.0.0.0/8".parse().unwrap()], upstreams, ..Allow::default() }
     }
 
     #[test]
@@ -228,7 +233,7 @@ mod tests {
     fn nobody_is_admitted_by_default() {
         let none = Allow::default();
         assert!(!none.client("10.0.0.1".parse().unwrap()));
-        assert_eq!(none.upstream(&"o:80".parse().unwrap()), Verdict::Refused);
+        assert_eq!(none.upstream(&"o:80".parse().unwrap(), Grant::Rules), Verdict::Refused);
     }
 
     #[test]
@@ -251,7 +256,7 @@ mod tests {
             ("10.2.3.4:80", Verdict::Refused),
             ("11.2.3.4:3880", Verdict::Refused),
         ] {
-            assert_eq!(allow.upstream(&hop.parse().unwrap()), verdict, "{hop}");
+            assert_eq!(allow.upstream(&hop.parse().unwrap(), Grant::Rules), verdict, "{hop}");
         }
     }
 
@@ -271,28 +276,22 @@ mod tests {
     }
 
     #[test]
-    fn local_addresses_are_refused_however_written() {
-        let mut allow = allow(&["0.0.0.0/0:*", "::/0:*"]);
-        for ip in [
-            "127.0.0.1",
-            "127.9.9.9",
-            "::1",
-            "::ffff:127.0.0.1",
-            "0.0.0.0",
-            "0.1.2.3",
-            "::",
-            "169.254.169.254",
-            "fe80::1",
-            "224.0.0.1",
-            "ff02::1",
-            "255.255.255.255",
-        ] {
-            let address = SocketAddr::new(ip.parse().unwrap(), 80);
-            let refusal = allow.addresses(Verdict::Listed, std::iter::once(address));
-            assert!(refusal.is_err(), "{ip}");
+    fn inner_addresses_are_refused_unless_allowed() {
+        let one = |ip: &str| std::iter::once(SocketAddr::new(ip.parse().unwrap(), 80));
+        let mut allow = allow(&["o.example:80", "0.0.0.0/0:80", "::/0:80"]);
+        for verdict in [Verdict::Listed, Verdict::ByAddress, Verdict::Granted] {
+            assert!(allow.addresses(verdict, one("127.0.0.1")).is_err());
         }
         allow.local = true;
-        let address: SocketAddr = "127.0.0.1:80".parse().unwrap();
-        assert!(allow.addresses(Verdict::Listed, std::iter::once(address)).is_ok());
+        assert!(allow.addresses(Verdict::Listed, one("127.0.0.1")).is_ok());
+
+        let mut allow = self::allow(&["o.example:80", "10.0.0.0/8:80"]);
+        assert!(allow.addresses(Verdict::Listed, one("10.1.2.3")).is_ok(), "the rule names it");
+        for verdict in [Verdict::Listed, Verdict::Granted] {
+            assert!(allow.addresses(verdict, one("192.168.1.1")).is_err());
+            assert!(allow.addresses(verdict, one("192.0.2.1")).is_ok());
+        }
+        allow.private = true;
+        assert!(allow.addresses(Verdict::Granted, one("192.168.1.1")).is_ok());
     }
 }

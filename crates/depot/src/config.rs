@@ -1,15 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A depot's configuration, as its TOML file has it. `docs/depot.md` explains each key.
 
-use crate::admission::UpstreamRule;
+use crate::{
+    admission::{Grant, UpstreamRule, Verdict},
+    body::Patience,
+};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
-use session::{DEPOT_PORT, DepotId, DepotIdError};
+use session::{
+    DEPOT_PORT, DepotAddress, DepotId, DepotIdError, digest::Algorithm, message::Method,
+};
 use std::{
+    fmt,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    num::NonZeroUsize,
+    path::PathBuf,
     str::FromStr,
 };
-use units::{Bytes, Duration, ParseError};
+use units::{Bytes, Duration, ParseError, Rate};
 
 /// All settings. The default listens on port 3880 and relays for nobody.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -21,29 +29,87 @@ pub struct Config {
     pub id: Option<String>,
     /// Addresses to listen on.
     pub listen: Vec<SocketAddr>,
+    /// Where a depot that is to take over asks for the listeners: a Unix socket's path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handover: Option<PathBuf>,
+    /// How many threads it has; 0: as many as there are processors.
+    pub threads: usize,
     /// How bodies are moved.
     pub relay: RelayMode,
+    /// Which bodies are hashed as they pass.
+    pub digest: DigestMode,
     /// For whom, and to where, the depot relays.
     pub allow: Allow,
+    /// Whose tickets open it.
+    pub trust: TrustFiles,
+    /// TLS, towards clients and next hops.
+    pub tls: TlsFiles,
     /// When it gives up.
     pub timeouts: Timeouts,
     /// What it holds at most.
     pub limits: Limits,
+    /// Which connections to next hops it keeps for their next request.
+    pub reuse: Reuse,
+    /// Where operators may watch it.
+    pub admin: Admin,
+    /// Where its lines about requests go.
+    pub log: Log,
+    /// Other depots that do the same work.
+    pub pool: Pool,
+    /// When a next hop is too slow.
+    pub stall: Stall,
+    /// Ways around depots that fail.
+    #[serde(rename = "detour", skip_serializing_if = "Vec::is_empty")]
+    pub detours: Vec<Detour>,
     /// Socket settings by peer.
     #[serde(rename = "hop", skip_serializing_if = "Vec::is_empty")]
     pub hops: Vec<Hop>,
 }
 
 /// For whom, and to where, the depot relays: nobody and nowhere unless listed.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Allow {
     /// Networks of clients, and of depots that come before this one.
     pub clients: Vec<IpNet>,
     /// Origins and depots that it connects to, and depots that it leads clients to.
     pub upstreams: Vec<UpstreamRule>,
+    /// What clients without a ticket may ask.
+    pub methods: Vec<Method>,
     /// Whether it may connect to loopback, link-local and its own addresses.
     pub local: bool,
+    /// Whether it may connect to private addresses that no rule names by their network.
+    pub private: bool,
+}
+
+/// Whose tickets open the depot: nobody's unless there are keys.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TrustFiles {
+    /// The public keys: a JWK Set, one JWK, or a PEM file. Read again when it changes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keys: Option<PathBuf>,
+    /// Whether a ticket is needed even by listed clients.
+    pub required: bool,
+    /// How many tickets with limited uses are remembered at a time.
+    pub replays: NonZeroUsize,
+}
+
+/// TLS, towards clients and next hops. The files are PEM, and read again when they change.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TlsFiles {
+    /// Addresses to listen on with TLS.
+    pub listen: Vec<SocketAddr>,
+    /// The depot's certificate, and those between it and its root.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<PathBuf>,
+    /// Its private key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<PathBuf>,
+    /// The authorities whose certificates next hops may have; without, those this system trusts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub roots: Option<PathBuf>,
 }
 
 /// How bodies are moved from socket to socket.
@@ -57,6 +123,33 @@ pub enum RelayMode {
     Copy,
 }
 
+/// Which bodies are hashed as they pass.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DigestMode {
+    /// None: what was promised of a body is passed on, and left to the client.
+    Off,
+    /// Those of which a digest was promised.
+    #[default]
+    Check,
+    /// All; where none was promised, SHA-256 is, to the next depot.
+    #[serde(rename = "sha-256")]
+    Sha256,
+    /// The same with MD5, as in Augusto et al.: cheaper, and good against accidents alone.
+    Md5,
+}
+
+impl DigestMode {
+    /// What is made where nothing was promised.
+    pub(crate) fn makes(self) -> Option<Algorithm> {
+        match self {
+            Self::Off | Self::Check => None,
+            Self::Sha256 => Some(Algorithm::Sha256),
+            Self::Md5 => Some(Algorithm::Md5),
+        }
+    }
+}
+
 /// When the depot gives up.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -65,6 +158,8 @@ pub struct Timeouts {
     pub connect: Duration,
     /// For the client to send its whole request head.
     pub request_head: Duration,
+    /// For a client that has had an answer to begin another request.
+    pub keep_alive: Duration,
     /// For the next hop to send its whole response head.
     pub response_head: Duration,
     /// For the next hop to send a byte.
@@ -90,8 +185,104 @@ pub struct Limits {
     pub per_client: usize,
     /// The size of a request's or response's head.
     pub head: Bytes,
-    /// The pipe, or buffer, that a transfer moves through.
+    /// The pipe that a transfer moves through.
     pub pipe: Bytes,
+    /// What all pipes may hold together; transfers beyond that are copied.
+    pub memory: Bytes,
+}
+
+/// Which connections to next hops are kept for their next request.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Reuse {
+    /// How many of each next hop; 0 keeps none.
+    pub per_hop: usize,
+    /// For how long. Less than next hops keep theirs, or requests run into closed connections.
+    pub idle: Duration,
+}
+
+/// Where operators may watch the depot: nowhere unless told.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Admin {
+    /// The address of the page, the metrics and the health check. Whoever reaches it sees who
+    /// fetches what.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub listen: Option<SocketAddr>,
+}
+
+/// Where the lines about requests go.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Log {
+    /// To standard error, or a file.
+    pub access: AccessTo,
+    /// How they are written.
+    pub format: LogFormat,
+}
+
+/// Where the lines about requests go.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub enum AccessTo {
+    /// To standard error, among all others.
+    #[default]
+    Stderr,
+    /// To a file, which is appended to.
+    File(PathBuf),
+}
+
+/// How the lines about requests are written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// As all others are.
+    #[default]
+    Text,
+    /// A JSON object each.
+    Json,
+}
+
+/// Other depots that do the same work, to which clients are sent when there is too much of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Pool {
+    /// The others.
+    pub members: Vec<DepotAddress>,
+    /// From which share of `limits.connections` on clients are sent there.
+    pub above: f64,
+    /// How often they are asked how full they are.
+    pub every: Duration,
+}
+
+/// When a next hop is too slow.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Stall {
+    /// Less than this is; without, none is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// For so long.
+    pub time: Duration,
+    /// Whether to break a transfer off that could go another way.
+    pub reroute: bool,
+}
+
+/// A way around a depot that fails.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Detour {
+    /// The depot.
+    pub around: DepotAddress,
+    /// Those to ask in its place, in order.
+    #[serde(default)]
+    pub through: Vec<DepotAddress>,
+    /// Whether to go on without it at last.
+    #[serde(default)]
+    pub straight: bool,
+    /// For how long it is then asked last.
+    #[serde(default = "Detour::avoid")]
+    pub avoid: Duration,
 }
 
 /// Socket settings for every connection with a peer in a network, whoever opened it.
@@ -112,6 +303,15 @@ pub struct Hop {
     /// `SO_RCVBUF`; as above.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rcvbuf: Option<Bytes>,
+    /// The rate at which is sent at most; TCP spaces its segments to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pacing: Option<Rate>,
+    /// How much is kept unsent; without, as much as a pipe holds, and only towards clients.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notsent_lowat: Option<Bytes>,
+    /// Whether to connect by Multipath TCP, and to take it; a peer without it gets TCP.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub mptcp: bool,
 }
 
 /// What is wrong with a configuration. The fault is with who wrote it.
@@ -131,9 +331,26 @@ pub enum ConfigError {
     /// There is no address to listen on.
     #[error("`listen` is empty: give at least one address, as in \"0.0.0.0:3880\"")]
     NoListener,
+    /// TLS without what it needs.
+    #[error(
+        "`tls.certificate` and `tls.key` belong together, and `tls.listen` needs them: \
+         give both files, or none of the three"
+    )]
+    NoCertificate,
+    /// A way that is closed.
+    #[error("[[detour]] through \"{0}\": `allow.upstreams` does not list it")]
+    Detour(DepotAddress),
+    /// Two detours for one depot.
+    #[error("two [[detour]] tables are around {0}: join them into one")]
+    DetourTwice(DepotAddress),
     /// Two hops for one network.
     #[error("two [[hop]] tables have the peer {0}: join them into one")]
     HopTwice(IpNet),
+    /// Two settings that the kernel does not have together.
+    #[error(
+        "[[hop]] peer = \"{0}\": `pacing` and `mptcp` exclude each other, Linux paces TCP alone"
+    )]
+    Paths(IpNet),
     /// A size or number is outside its range.
     #[error("`{key}` is {value}: expected {expected}")]
     Range {
@@ -172,16 +389,68 @@ impl Config {
         if let Some(id) = &self.id {
             id.parse::<DepotId>()?;
         }
-        if self.listen.is_empty() {
+        if self.listen.is_empty() && self.tls.listen.is_empty() {
             return Err(ConfigError::NoListener);
+        }
+        let (certificate, key) = (self.tls.certificate.is_some(), self.tls.key.is_some());
+        if certificate != key || (!certificate && !self.tls.listen.is_empty()) {
+            return Err(ConfigError::NoCertificate);
         }
         let peers: Vec<IpNet> = self.hops.iter().map(|hop| hop.peer.trunc()).collect();
         if let Some(i) = (1..peers.len()).find(|i| peers[..*i].contains(&peers[*i])) {
             return Err(ConfigError::HopTwice(peers[i]));
         }
+        if self.threads > 1024 {
+            return Err(ConfigError::range("threads", &self.threads, "0 to 1024"));
+        }
         self.timeouts.check()?;
+        check_time("stall.time", self.stall.time)?;
+        check_time("pool.every", self.pool.every)?;
+        if !(0.0..=1.0).contains(&self.pool.above) {
+            return Err(ConfigError::range("pool.above", &self.pool.above, "0 to 1"));
+        }
+        self.check_detours()?;
         self.limits.check()?;
         self.hops.iter().try_for_each(Hop::check)
+    }
+
+    fn check_detours(&self) -> Result<(), ConfigError> {
+        for (n, detour) in self.detours.iter().enumerate() {
+            check_time("detour.avoid", detour.avoid)?;
+            let closed = |depot: &&DepotAddress| {
+                self.allow.upstream(&depot.authority, Grant::Rules) == Verdict::Refused
+            };
+            if let Some(depot) = detour.through.iter().find(closed) {
+                return Err(ConfigError::Detour(depot.clone()));
+            }
+            if self.detours[..n].iter().any(|other| other.around == detour.around) {
+                return Err(ConfigError::DetourTwice(detour.around.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Which keys differ that count only when a depot starts.
+    pub(crate) fn fixed_differences(&self, new: &Self) -> Vec<&'static str> {
+        let differ = [
+            ("id", self.id != new.id),
+            ("listen", self.listen != new.listen),
+            ("tls.listen", self.tls.listen != new.tls.listen),
+            ("handover", self.handover != new.handover),
+            ("threads", self.threads != new.threads),
+            ("relay", self.relay != new.relay),
+            ("limits.pipe", self.limits.pipe != new.limits.pipe),
+            ("limits.memory", self.limits.memory != new.limits.memory),
+            ("trust.replays", self.trust.replays != new.trust.replays),
+            ("admin", self.admin != new.admin),
+            ("log", self.log != new.log),
+        ];
+        differ.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
+    }
+
+    /// Whether any peer may come by Multipath TCP.
+    pub(crate) fn takes_mptcp(&self) -> bool {
+        self.hops.iter().any(|hop| hop.mptcp)
     }
 
     /// The settings for connections with `peer`: those of the narrowest network that holds it.
@@ -195,11 +464,25 @@ impl Config {
 }
 
 impl Timeouts {
+    /// For bodies of answers.
+    pub(crate) fn towards_client(&self) -> Patience {
+        Patience {
+            source_idle: self.idle.into(),
+            sink_idle: self.client_idle.into(),
+            tcp_user: self.tcp_user.into(),
+        }
+    }
+
+    /// For bodies of requests.
+    pub(crate) fn towards_upstream(&self) -> Patience {
+        Patience { source_idle: self.idle.into(), ..self.towards_client() }
+    }
+
     fn check(&self) -> Result<(), ConfigError> {
-        let range = Duration::from_millis(1)..=Duration::from_secs(24 * 3600);
         for (key, time) in [
             ("timeouts.connect", self.connect),
             ("timeouts.request_head", self.request_head),
+            ("timeouts.keep_alive", self.keep_alive),
             ("timeouts.response_head", self.response_head),
             ("timeouts.idle", self.idle),
             ("timeouts.client_idle", self.client_idle),
@@ -207,12 +490,16 @@ impl Timeouts {
             ("timeouts.tcp_user", self.tcp_user),
             ("timeouts.drain", self.drain),
         ] {
-            if !range.contains(&time) {
-                return Err(ConfigError::range(key, &time, "1ms to 24h"));
-            }
+            check_time(key, time)?;
         }
         Ok(())
     }
+}
+
+/// Holds a time to what timers take.
+fn check_time(key: &'static str, time: Duration) -> Result<(), ConfigError> {
+    let range = Duration::from_millis(1)..=Duration::from_secs(24 * 3600);
+    if range.contains(&time) { Ok(()) } else { Err(ConfigError::range(key, &time, "1ms to 24h")) }
 }
 
 impl Limits {
@@ -222,6 +509,7 @@ impl Limits {
             ("limits.per_client", self.per_client as u64, 1..=1_000_000, "1 to 1000000"),
             ("limits.head", self.head.get(), 1 << 10..=1 << 20, "1KB to 1MB"),
             ("limits.pipe", self.pipe.get(), 1 << 16..=1 << 24, "64KB to 16MB"),
+            ("limits.memory", self.memory.get(), 1 << 16..=1 << 40, "64KB to 1024GB"),
         ] {
             if !range.contains(&value) {
                 return Err(ConfigError::range(key, &value, expected));
@@ -232,14 +520,59 @@ impl Limits {
 }
 
 impl Hop {
+    /// One for which nothing is set.
+    pub fn of(peer: IpNet) -> Self {
+        Self {
+            peer,
+            congestion: None,
+            sndbuf: None,
+            rcvbuf: None,
+            pacing: None,
+            notsent_lowat: None,
+            mptcp: false,
+        }
+    }
+
     fn check(&self) -> Result<(), ConfigError> {
-        for (key, size) in [("hop.sndbuf", self.sndbuf), ("hop.rcvbuf", self.rcvbuf)] {
+        let sizes = [
+            ("hop.sndbuf", self.sndbuf),
+            ("hop.rcvbuf", self.rcvbuf),
+            ("hop.notsent_lowat", self.notsent_lowat),
+        ];
+        for (key, size) in sizes {
             // The kernel keeps twice the size in a signed 32-bit number.
             if let Some(size) = size.filter(|s| !(1 << 12..=1 << 30).contains(&s.get())) {
                 return Err(ConfigError::range(key, &size, "4KB to 1GB"));
             }
         }
+        if self.mptcp && self.pacing.is_some() {
+            return Err(ConfigError::Paths(self.peer));
+        }
+        if let Some(rate) = self.pacing.filter(|rate| rate.bps() < 8_000) {
+            return Err(ConfigError::range("hop.pacing", &rate, "8kbit or more"));
+        }
         Ok(())
+    }
+}
+
+impl From<String> for AccessTo {
+    fn from(text: String) -> Self {
+        if text == "stderr" { Self::Stderr } else { Self::File(text.into()) }
+    }
+}
+
+impl From<AccessTo> for String {
+    fn from(to: AccessTo) -> Self {
+        to.to_string()
+    }
+}
+
+impl fmt::Display for AccessTo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stderr => f.write_str("stderr"),
+            Self::File(path) => path.display().fmt(f),
+        }
     }
 }
 
@@ -253,8 +586,7 @@ impl FromStr for Hop {
         let peer = peer.parse().map_err(|_| format!("{peer:?} is no network: {EXPECTED}"))?;
         let mut settings = settings.split(',');
         let congestion = settings.next().filter(|cc| !cc.is_empty()).ok_or(EXPECTED)?;
-        let mut hop =
-            Self { peer, congestion: Some(congestion.to_owned()), sndbuf: None, rcvbuf: None };
+        let mut hop = Self { congestion: Some(congestion.to_owned()), ..Self::of(peer) };
         for setting in settings {
             let (size, value) = match setting.split_once('=') {
                 Some(("sndbuf", value)) => (&mut hop.sndbuf, value),
@@ -283,12 +615,42 @@ impl Default for Config {
         Self {
             id: None,
             listen: any.map(|ip| SocketAddr::new(ip, DEPOT_PORT)).into(),
+            handover: None,
+            threads: 0,
             relay: RelayMode::default(),
+            digest: DigestMode::default(),
             allow: Allow::default(),
+            trust: TrustFiles::default(),
+            tls: TlsFiles::default(),
             timeouts: Timeouts::default(),
             limits: Limits::default(),
+            reuse: Reuse::default(),
+            pool: Pool::default(),
+            stall: Stall::default(),
+            detours: Vec::new(),
+            admin: Admin::default(),
+            log: Log::default(),
             hops: Vec::new(),
         }
+    }
+}
+
+impl Default for Allow {
+    fn default() -> Self {
+        Self {
+            clients: Vec::new(),
+            upstreams: Vec::new(),
+            methods: vec![Method::Get, Method::Head],
+            local: false,
+            private: false,
+        }
+    }
+}
+
+impl Default for TrustFiles {
+    fn default() -> Self {
+        let replays = const { NonZeroUsize::new(100_000).unwrap() };
+        Self { keys: None, required: false, replays }
     }
 }
 
@@ -297,6 +659,7 @@ impl Default for Timeouts {
         Self {
             connect: Duration::from_secs(10),
             request_head: Duration::from_secs(10),
+            keep_alive: Duration::from_secs(60),
             response_head: Duration::from_secs(30),
             idle: Duration::from_secs(60),
             client_idle: Duration::from_secs(600),
@@ -314,7 +677,32 @@ impl Default for Limits {
             per_client: 256,
             head: Bytes::new(64 << 10),
             pipe: Bytes::new(1 << 20),
+            memory: Bytes::new(1 << 30),
         }
+    }
+}
+
+impl Detour {
+    fn avoid() -> Duration {
+        Duration::from_secs(30)
+    }
+}
+
+impl Default for Pool {
+    fn default() -> Self {
+        Self { members: Vec::new(), above: 0.8, every: Duration::from_secs(2) }
+    }
+}
+
+impl Default for Stall {
+    fn default() -> Self {
+        Self { rate: None, time: Duration::from_secs(30), reroute: false }
+    }
+}
+
+impl Default for Reuse {
+    fn default() -> Self {
+        Self { per_hop: 64, idle: Duration::from_secs(4) }
     }
 }
 
@@ -364,6 +752,11 @@ mod tests {
             idle = "5s"
             [limits]
             head = "16KB"
+            [admin]
+            listen = "127.0.0.1:3881"
+            [log]
+            access = "/var/log/longhaul/access.log"
+            format = "json"
             [[hop]]
             peer = "10.0.0.0/8"
             congestion = "bbr"
@@ -373,6 +766,8 @@ mod tests {
         "#;
         let config = Config::from_toml(text, "depot.toml").unwrap();
         assert_eq!(config.timeouts.idle, Duration::from_secs(5));
+        assert_eq!(config.admin.listen, Some(([127, 0, 0, 1], 3881).into()));
+        assert_eq!(config.log.access, AccessTo::File("/var/log/longhaul/access.log".into()));
         assert_eq!(
             config.hop("10.1.2.3".parse().unwrap()).unwrap().sndbuf,
             Some(Bytes::new(16 << 20))
@@ -404,8 +799,18 @@ mod tests {
             ("[[hop]]\npeer = \"::/0\"\nsndbuf = \"0\"", "4KB to 1GB"),
             ("[[hop]]\npeer = \"::1/0\"\n[[hop]]\npeer = \"::/0\"", "two [[hop]]"),
             ("[[hop]]\ncongestion = \"bbr\"", "missing field `peer`"),
+            ("[[detour]]\naround = \"d2\"\nthrough = [\"d3\"]", "does not list it"),
+            ("[[detour]]\naround = \"d2\"\n[[detour]]\naround = \"d2:3880\"", "two [[detour]]"),
+            ("[stall]\ntime = \"0s\"", "`stall.time` is 0s"),
+            ("[[hop]]\npeer = \"::/0\"\nmptcp = true\npacing = \"1gbit\"", "exclude each other"),
+            ("[pool]\nabove = 1.1", "0 to 1"),
+            ("threads = 1025", "`threads` is 1025: expected 0 to 1024"),
             ("id = \"1 2\"", "cannot name a depot"),
             ("listen = []", "`listen` is empty"),
+            ("tls.listen = [\"[::]:443\"]", "`tls.certificate` and `tls.key`"),
+            ("tls.key = \"k\"", "belong together"),
+            ("[admin]\nlisten = \"3881\"", "line 2"),
+            ("[log]\nformat = \"xml\"", "`text`"),
         ] {
             let error = Config::from_toml(text, "depot.toml").expect_err(text).to_string();
             assert!(error.contains(expected), "{text}: {error}");

@@ -1,58 +1,120 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! One client's connection: one request in, one answer out, closed.
+//! One client's connection: one request after another, until one of both ends it.
 
 use crate::{
-    admission::Verdict,
+    body::{Broken, Taking},
+    exchange::{Answer, End, Exchange, Outcome, reset_on_close},
     head::{self, HeadError},
-    relay::{self, End, Mover, Relay, Watch},
+    observe::Entry,
+    plan::Plan,
     server::Shared,
-    transfer_log::Entry,
-    tune, upstream,
+    siblings::{self, Load},
+    stream::Stream,
+    tune,
 };
+use bytes::BytesMut;
 use http::StatusCode;
 use session::{
-    Fetch, Redirect, Route, Step,
-    message::{
-        Fault, Framing, Method, ProxyError, RequestHead, ResponseHead, redirect, request_for,
-        response_for,
-    },
+    DepotAddress, Fetch, Scheme, Step,
+    message::{Connection, Fault, Framing, ProxyError, RequestHead, options_for, redirect},
 };
 use std::{io, net::SocketAddr, time::Duration};
-use tokio::{io::AsyncWriteExt, net::TcpStream, time::timeout};
+use tokio::{
+    net::TcpStream,
+    time::{sleep, timeout},
+};
 
 /// How long the depot's own short answers may take to be sent and taken.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
+/// How long a client that has everything may take to close its side.
+const GRACE: Duration = Duration::from_secs(1);
+/// How often to look whether a client has everything: at first, and at last.
+const LOOK: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(100)];
+
+/// A client.
+#[derive(Debug)]
+pub(crate) struct Client {
+    /// Its connection.
+    pub stream: Stream,
+    /// What it has sent beyond what was read so far.
+    pub ahead: BytesMut,
+    /// Its address.
+    pub peer: SocketAddr,
+}
+
+/// A connection as it was accepted.
+#[derive(Debug)]
+pub(crate) struct Caller {
+    tcp: TcpStream,
+    /// Its address.
+    pub peer: SocketAddr,
+    scheme: Scheme,
+}
+
+impl Caller {
+    /// An IPv4 client of an IPv6 socket is an IPv4 client.
+    pub(crate) fn new(tcp: TcpStream, peer: SocketAddr, scheme: Scheme) -> Self {
+        Self { tcp, peer: SocketAddr::new(peer.ip().to_canonical(), peer.port()), scheme }
+    }
+
+    /// The client, once a request of its can be read; none where its TLS fails.
+    async fn client(self, shared: &Shared) -> Option<Client> {
+        let Self { tcp, peer, scheme } = self;
+        let stream = if scheme == Scheme::Http {
+            tcp.into()
+        } else {
+            let settings = shared.settings();
+            let time = settings.config.timeouts.request_head;
+            let shaken = tokio::select! {
+                shaken = timeout(time.into(), settings.tls.accept(tcp)) => shaken,
+                () = shared.stopping() => return None,
+            };
+            match shaken.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+                Ok(stream) => stream,
+                Err(error) => {
+                    tracing::warn!(client = %peer, %error, "TLS with the client failed");
+                    return None;
+                }
+            }
+        };
+        Some(Client { stream, ahead: BytesMut::new(), peer })
+    }
+}
 
 /// Serves one accepted connection to its end.
-pub(crate) async fn serve(mut client: TcpStream, peer: SocketAddr, shared: &Shared) {
-    let mut entry = Entry::new(peer);
-    if let Err(error) = tune::accepted(&client, peer.ip(), &shared.config) {
+pub(crate) async fn serve(caller: Caller, shared: &Shared) {
+    let peer = caller.peer;
+    // Boxed, so that a handshake takes up nothing once it is made.
+    let Some(mut client) = Box::pin(caller.client(shared)).await else { return };
+    if let Err(error) = tune::accepted(client.stream.tcp(), peer.ip(), &shared.config()) {
         let fault = Fault::internal(format!("cannot set up the client's connection: {error}"));
-        return refuse(client, entry, &fault, true, shared).await;
+        return client.refuse(Entry::new(peer, shared), &fault, true, shared).await;
     }
-    let request = match read_request(&client, shared).await {
-        Ok(request) => request,
-        Err(None) => return,
-        Err(Some(fault)) => return refuse(client, entry, &fault, true, shared).await,
-    };
-    entry.target.clone_from(&request.target);
-    let with_body = request.method == Method::Get;
-    match plan(&request, shared) {
-        Err(fault) => refuse(client, entry, &fault, with_body, shared).await,
-        Ok(Step::Lead(to)) => {
-            answer(&mut client, &redirect(&to, request.method), shared).await;
-            entry.led(&to.depot.to_string());
+    let mut first = true;
+    while let Some(request) = client.next_request(first, shared).await {
+        // Boxed, so that a client between two requests takes up little.
+        if Box::pin(client.serve_one(&request, shared)).await == Connection::Close {
+            return;
         }
-        Ok(Step::Fetch(fetch)) => {
-            entry.upstream = fetch.next.to_string();
-            self::fetch(client, entry, &request, &fetch, shared).await;
-        }
+        first = false;
     }
 }
 
 /// Answers a connection without letting it in.
-pub(crate) async fn turn_away(client: TcpStream, peer: SocketAddr, fault: &Fault, shared: &Shared) {
-    refuse(client, Entry::new(peer), fault, true, shared).await;
+pub(crate) async fn turn_away(caller: Caller, fault: &Fault, shared: &Shared) {
+    let Some(mut client) = caller.client(shared).await else { return };
+    let mut entry = Entry::new(client.peer, shared);
+    // Where others may have room, what it asks for tells whether it can go there.
+    let full = fault.error == ProxyError::ConnectionLimitReached;
+    if full && !shared.config().pool.members.is_empty() {
+        let Some(request) = client.next_request(true, shared).await else { return };
+        entry.asked(&request);
+        if let Some(sibling) = shared.siblings.instead(&request, shared) {
+            client.lead_away(entry, &request, &sibling, shared).await;
+            return;
+        }
+    }
+    client.refuse(entry, fault, true, shared).await;
 }
 
 /// What whoever has not asked by then is told: to ask elsewhere.
@@ -61,185 +123,275 @@ pub(crate) fn stopping() -> Fault {
     Fault::new(StatusCode::SERVICE_UNAVAILABLE, ProxyError::HttpRequestError, reason)
 }
 
-/// The request, or the fault to answer, or nothing where nobody waits for an answer.
-async fn read_request(client: &TcpStream, shared: &Shared) -> Result<RequestHead, Option<Fault>> {
-    let limit = shared.config.limits.head.get() as usize;
-    let time = shared.config.timeouts.request_head;
-    let mut buffer = Vec::new();
-    let fault =
-        |status, reason: String| Some(Fault::new(status, ProxyError::HttpRequestError, reason));
-    let read = timeout(time.into(), head::read(client, &mut buffer, limit, RequestHead::parse));
-    let result = tokio::select! {
-        biased;
-        result = read => result,
-        () = shared.stopping() => return Err(Some(stopping())),
-    };
-    match result {
-        Ok(Ok(request)) => Ok(request),
-        Ok(Err(HeadError::Malformed(fault))) => Err(Some(fault)),
-        Ok(Err(HeadError::TooLarge)) => Err(fault(
-            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-            format!("the request's head does not end within {limit} bytes"),
-        )),
-        Ok(Err(HeadError::Closed | HeadError::CutOff | HeadError::Io(_))) => Err(None),
-        Err(_) => Err(fault(
-            StatusCode::REQUEST_TIMEOUT,
-            format!("the request's head did not end within {time}"),
-        )),
-    }
-}
-
-/// What to do with a request, if the rules let the depot do it.
-fn plan(request: &RequestHead, shared: &Shared) -> Result<Step, Fault> {
-    // Browsers ask this of every host whose pages they show.
-    if request.target == "/favicon.ico" {
-        let (status, error) = (StatusCode::NOT_FOUND, ProxyError::HttpRequestError);
-        return Err(Fault::new(status, error, "not a route: a depot has no icon"));
-    }
-    let route: Route = request
-        .target
-        .parse()
-        .map_err(|error| Fault::bad_request(format!("malformed route: {error}")))?;
-    let step = route.step();
-    // Leading clients anywhere would let others borrow this depot's name for their links.
-    if let Step::Lead(Redirect { depot, .. }) = &step
-        && shared.config.allow.upstream(depot) != Verdict::Listed
-    {
-        return Err(Fault::new(
-            StatusCode::FORBIDDEN,
-            ProxyError::HttpRequestDenied,
-            format!("this depot does not lead clients to {depot}: it is not listed"),
-        ));
-    }
-    Ok(step)
-}
-
-/// Passes a request on and its answer back.
-async fn fetch(
-    mut client: TcpStream,
-    mut entry: Entry,
-    request: &RequestHead,
-    fetch: &Fetch,
-    shared: &Shared,
-) {
-    let config = &shared.config;
-    let mut body = Vec::new();
-    let patience = config.timeouts.half_closed.into();
-    let asked = {
-        let mut watch = Watch::new(&client);
-        let ask = ask(request, fetch, shared, &mut body);
-        tokio::select! {
-            asked = ask => asked,
-            error = watch.gone(patience) => return entry.abandoned(&error),
-        }
-    };
-    let (upstream, head, framing) = match asked {
-        Ok(asked) => asked,
-        Err(fault) => {
-            let with_body = request.method == Method::Get;
-            return refuse(client, entry, &fault, with_body, shared).await;
-        }
-    };
-    entry.status = head.status.as_u16();
-    entry.framing = framing;
-    let head = response_for(&head, request, fetch.origin.as_ref(), &shared.id);
-    let (end, mode) = pass_back(&mut client, &upstream, &head, &body, &mut entry, shared).await;
-    conclude(&client, &upstream, &end, framing);
-    entry.relayed(&end, mode, &client, &upstream);
-}
-
-/// Connects, asks, and reads the head; what came of the body is left in `body`.
-async fn ask(
-    request: &RequestHead,
-    fetch: &Fetch,
-    shared: &Shared,
-    body: &mut Vec<u8>,
-) -> Result<(TcpStream, ResponseHead, Framing), Fault> {
-    let text = request_for(request, fetch, &shared.id)?;
-    let mut upstream = upstream::connect(fetch, &shared.config).await?;
-    let head = upstream::ask(&mut upstream, &text, &fetch.next, &shared.config, body).await?;
-    let framing = head.framing(request)?;
-    Ok((upstream, head, framing))
-}
-
-/// Sends the head, what is already there of the body, and then the rest of the body.
-async fn pass_back(
-    client: &mut TcpStream,
-    upstream: &TcpStream,
-    head: &[u8],
-    body: &[u8],
-    entry: &mut Entry,
-    shared: &Shared,
-) -> (End, &'static str) {
-    let timeouts = &shared.config.timeouts;
-    let length = match entry.framing {
-        Framing::Empty => Some(0),
-        Framing::Length(length) => Some(length),
-        Framing::Chunked | Framing::UntilClose => None,
-    };
-    // From here on only a complete body may end in good order, whatever happens to this process.
-    relay::reset_on_close(client, entry.framing == Framing::UntilClose);
-    // More than the length says is no part of the answer.
-    let first = &body[..length.map_or(body.len(), |l| body.len().min(l as usize))];
-    let sent = async {
-        client.write_all(head).await?;
-        client.write_all(first).await
-    };
-    match timeout(timeouts.client_idle.into(), sent).await {
-        Ok(Ok(())) => entry.bytes = first.len() as u64,
-        Ok(Err(error)) => return (End::ClientGone(error), "none"),
-        Err(_) => return (End::ClientStalled, "none"),
-    }
-    let left = length.map(|length| length - first.len() as u64);
-    let mut watch = Watch::new(client);
-    let (mut end, mut mode) = (End::Complete, "none");
-    if left != Some(0) {
-        let size = shared.config.limits.pipe.get() as usize;
-        let mover = Mover::new(shared.config.relay, size);
-        let mut relay = Relay::new(upstream, client, &mut watch, mover, left, timeouts);
-        end = relay.run(&mut entry.bytes).await;
-        mode = relay.mode();
-    }
-    if matches!(end, End::Complete) {
-        relay::reset_on_close(client, false);
-        end = relay::close(client, &mut watch, timeouts).await;
-    }
-    (end, mode)
-}
-
-/// Leaves both connections in the state that tells the other side the truth when they are closed.
-/// Upstream's is reset unless all is well, as `upstream::connect` has set it.
-fn conclude(client: &TcpStream, upstream: &TcpStream, end: &End, framing: Framing) {
-    match end {
-        End::Complete => relay::reset_on_close(upstream, false),
-        End::ClientGone(_) | End::ClientStalled => relay::reset_on_close(client, true),
-        // With a length (or chunks) an early close shows, and leaves the client what it has. A
-        // body that ends with the connection must be seen to fail; it resets already.
-        End::UpstreamCutOff | End::UpstreamFailed(_) | End::UpstreamStalled => {
-            relay::reset_on_close(client, framing == Framing::UntilClose);
+impl Client {
+    /// The next request; none where there is no more, or none that can be read, and the client has
+    /// been told so.
+    async fn next_request(&mut self, first: bool, shared: &Shared) -> Option<RequestHead> {
+        match self.read_request(first, shared).await {
+            Ok(request) => Some(request),
+            Err(None) => None,
+            Err(Some(fault)) => {
+                self.refuse(Entry::new(self.peer, shared), &fault, true, shared).await;
+                None
+            }
         }
     }
+
+    /// The request, or the fault to answer, or nothing where nobody waits for an answer.
+    async fn read_request(
+        &mut self,
+        first: bool,
+        shared: &Shared,
+    ) -> Result<RequestHead, Option<Fault>> {
+        let config = shared.config();
+        let (limit, time) = (config.limits.head.get() as usize, config.timeouts.request_head);
+        let (mut source, _) = self.stream.split();
+        if !first && self.ahead.is_empty() {
+            // Between two requests a client may stay away longer, and be let go without a word.
+            let idle = config.timeouts.keep_alive.into();
+            let came = tokio::select! {
+                came = timeout(idle, source.read(&mut self.ahead, 4 << 10)) => came,
+                () = shared.leaving() => return Err(None),
+            };
+            if !matches!(came, Ok(Ok(1..))) {
+                return Err(None);
+            }
+        }
+        let read = head::read(&mut source, &mut self.ahead, limit, RequestHead::parse);
+        let result = tokio::select! {
+            biased;
+            result = timeout(time.into(), read) => result,
+            () = shared.stopping() => return Err(Some(stopping())),
+        };
+        let fault =
+            |status, reason: String| Some(Fault::new(status, ProxyError::HttpRequestError, reason));
+        match result {
+            Ok(Ok(request)) => Ok(request),
+            Ok(Err(HeadError::Malformed(fault))) => Err(Some(fault)),
+            Ok(Err(HeadError::TooLarge)) => Err(fault(
+                StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+                format!("the request's head does not end within {limit} bytes"),
+            )),
+            Ok(Err(HeadError::Closed | HeadError::CutOff | HeadError::Io(_))) => Err(None),
+            Err(_) => Err(fault(
+                StatusCode::REQUEST_TIMEOUT,
+                format!("the request's head did not end within {time}"),
+            )),
+        }
+    }
+
+    /// Serves one request; says whether the client may send another.
+    async fn serve_one(&mut self, request: &RequestHead, shared: &Shared) -> Connection {
+        let mut entry = Entry::new(self.peer, shared);
+        entry.asked(request);
+        let own = own_connection(request, shared);
+        if let Some(answer) = options_for(request, &shared.id, own) {
+            entry.answered();
+            return self.answer(&answer, own, shared).await;
+        }
+        if request.target == siblings::LOAD && shared.config().allow.client(self.peer.ip()) {
+            entry.answered();
+            let answer = Load::of(shared).answer(request.method, own);
+            return self.answer(&answer, own, shared).await;
+        }
+        if let Some(sibling) = shared.siblings.instead(request, shared) {
+            return self.lead_away(entry, request, &sibling, shared).await;
+        }
+        let with_body = request.method.is_answered_with_body();
+        let plan = match Plan::of(request, self.peer, shared).await {
+            Ok(plan) => plan,
+            Err(fault) => {
+                self.refuse(entry, &fault, with_body, shared).await;
+                return Connection::Close;
+            }
+        };
+        match &plan.step {
+            Step::Lead(to) => {
+                entry.led(&to.depot.to_string());
+                let location = to.to_string();
+                self.answer(&redirect(&location, request.method, own), own, shared).await
+            }
+            Step::Fetch(fetch) => self.fetch(entry, request, &plan, fetch, shared).await,
+        }
+    }
+
+    /// Sends the client to another depot with the same request.
+    async fn lead_away(
+        &mut self,
+        entry: Entry,
+        request: &RequestHead,
+        sibling: &DepotAddress,
+        shared: &Shared,
+    ) -> Connection {
+        entry.led(&sibling.to_string());
+        let location = sibling.url(&request.target);
+        // It makes room here.
+        let answer = redirect(&location, request.method, Connection::Close);
+        self.answer(&answer, Connection::Close, shared).await
+    }
+
+    /// Passes a request on and its answer back.
+    async fn fetch(
+        &mut self,
+        mut entry: Entry,
+        request: &RequestHead,
+        plan: &Plan,
+        fetch: &Fetch,
+        shared: &Shared,
+    ) -> Connection {
+        let config = shared.config();
+        let routes = shared.detours.routes(fetch, &config, || plan.straight(fetch));
+        let live = entry.fetching(&routes[0].next, &self.stream);
+        let exchange = Exchange {
+            shared,
+            request,
+            way: plan.way(),
+            grant: plan.grant,
+            allowance: plan.allowance(),
+            routes: &routes,
+            sent: &live.sent,
+            received: &live.received,
+            live: &live,
+        };
+        let Outcome { mut end, answer, upstream, mut keep } = exchange.run(self).await;
+        entry.answer(answer.as_ref());
+        if matches!(end, End::Complete) {
+            let settled = if keep { self.settled(shared).await } else { self.close(shared).await };
+            match settled {
+                Ok(stays) => keep &= stays,
+                Err(broken) => (end, keep) = (End::Broken(broken), false),
+            }
+        }
+        let with_body = request.method.is_answered_with_body();
+        match &end {
+            End::Unanswered(fault) => {
+                self.refuse(entry, fault, with_body, shared).await;
+            }
+            End::Abandoned(error) => entry.abandoned(error),
+            End::RequestBroken(broken) => match request_fault(broken, shared) {
+                Some(fault) => self.refuse(entry, &fault, with_body, shared).await,
+                None => entry.request_broken(broken),
+            },
+            End::Broken(broken) => {
+                self.break_off(broken, answer.as_ref());
+                entry.relayed(&end);
+            }
+            End::Complete => entry.relayed(&end),
+        }
+        if let Some(used) = upstream {
+            used.keep(shared);
+        }
+        if keep { Connection::Keep } else { Connection::Close }
+    }
+
+    /// Leaves the connection in the state that tells the client the truth when it is closed.
+    fn break_off(&self, broken: &Broken, answer: Option<&Answer>) {
+        let until_close = answer.is_some_and(|answer| answer.framing == Framing::UntilClose);
+        let reset = match broken {
+            Broken::SinkGone(_) | Broken::SinkStalled => true,
+            // With a length or chunks an early close shows, and leaves the client what it has.
+            _ => until_close,
+        };
+        reset_on_close(self.stream.tcp(), reset);
+    }
+
+    /// Answers with a fault, says so in the log, and closes.
+    async fn refuse(&mut self, entry: Entry, fault: &Fault, with_body: bool, shared: &Shared) {
+        entry.refused(fault);
+        let answer = fault.answer(&shared.id, with_body, Connection::Close);
+        self.answer(&answer, Connection::Close, shared).await;
+    }
+
+    /// Sends an answer of the depot's own. How that goes is the client's affair.
+    async fn answer(&mut self, bytes: &[u8], then: Connection, shared: &Shared) -> Connection {
+        let sent = async {
+            let (_, mut sink) = self.stream.split();
+            let mut left = bytes;
+            while !left.is_empty() {
+                let written = sink.write(left).await?;
+                left = &left[written..];
+            }
+            sink.flush().await?;
+            if then == Connection::Close {
+                let _ = self.close(shared).await;
+            }
+            io::Result::Ok(())
+        };
+        match timeout(ANSWER_TIME, sent).await {
+            Ok(Ok(())) => then,
+            _ => Connection::Close,
+        }
+    }
+
+    /// Waits until the client's kernel has everything, or the client speaks again, which it does not
+    /// before; so that "complete" in the log is true. Says whether the client is still there.
+    async fn settled(&mut self, shared: &Shared) -> Result<bool, Broken> {
+        let patience = shared.config().timeouts.towards_client();
+        let (mut source, _) = self.stream.split();
+        let (mut taking, mut pause) = (Taking::new(source.tcp(), patience), LOOK[0]);
+        while self.ahead.is_empty() && taking.look()? > 0 {
+            tokio::select! {
+                read = source.read(&mut self.ahead, 4 << 10) => match read {
+                    Ok(0) => return Ok(false),
+                    Ok(_) => {}
+                    Err(error) => return Err(Broken::SinkGone(error)),
+                },
+                () = sleep(pause) => pause = (pause * 2).min(LOOK[1]),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Closes the connection in good order and waits until the client's kernel has everything, so
+    /// that "complete" in the log is true and nothing left unread resets the answer's last bytes.
+    async fn close(&mut self, shared: &Shared) -> Result<bool, Broken> {
+        let patience = shared.config().timeouts.towards_client();
+        reset_on_close(self.stream.tcp(), false);
+        let (mut source, mut sink) = self.stream.split();
+        sink.shut().await.map_err(Broken::SinkGone)?;
+        let mut taking = Taking::new(sink.tcp(), patience);
+        let (mut pause, mut closed) = (LOOK[0], false);
+        loop {
+            if taking.look()? == 0 && (closed || taking.unchanged_for() >= GRACE) {
+                return Ok(false);
+            }
+            // What nobody asked for is thrown away: left unread, it would turn the close into a reset
+            // that may overtake the answer's last bytes.
+            self.ahead.clear();
+            tokio::select! {
+                read = source.read(&mut self.ahead, 4 << 10), if !closed => match read {
+                    Ok(0) => closed = true,
+                    // A sender of endless scrap must not keep its thread to itself.
+                    Ok(_) => tokio::task::consume_budget().await,
+                    Err(error) => {
+                        // All but the mark of the close itself was acknowledged.
+                        let left = taking.look().unwrap_or(usize::MAX);
+                        return if left <= 1 { Ok(false) } else { Err(Broken::SinkGone(error)) };
+                    }
+                },
+                () = sleep(pause) => pause = (pause * 2).min(LOOK[1]),
+            }
+        }
+    }
 }
 
-/// Answers with a fault and says so in the log.
-async fn refuse(
-    mut client: TcpStream,
-    entry: Entry,
-    fault: &Fault,
-    with_body: bool,
-    shared: &Shared,
-) {
-    entry.refused(fault);
-    answer(&mut client, &fault.answer(&shared.id, with_body), shared).await;
+/// Whether the connection is kept after an answer of the depot's own.
+fn own_connection(request: &RequestHead, shared: &Shared) -> Connection {
+    let no_body = request.framing() == Framing::Empty;
+    let keep = no_body && request.keeps_alive() && !shared.is_leaving();
+    if keep { Connection::Keep } else { Connection::Close }
 }
 
-/// Sends an answer of the depot's own and closes. How that goes is the client's affair.
-async fn answer(client: &mut TcpStream, bytes: &[u8], shared: &Shared) {
-    let sent = async {
-        client.write_all(bytes).await?;
-        let mut watch = Watch::new(client);
-        relay::close(client, &mut watch, &shared.config.timeouts).await;
-        io::Result::Ok(())
-    };
-    let _ = timeout(ANSWER_TIME, sent).await;
+/// What to tell a client whose request's body broke off, if it waits for an answer.
+fn request_fault(broken: &Broken, shared: &Shared) -> Option<Fault> {
+    match broken {
+        Broken::Malformed(error) => Some(error.in_request()),
+        Broken::Differs(fault) => Some(fault.clone()),
+        Broken::SourceStalled => {
+            let time = shared.config().timeouts.idle;
+            let reason = format!("nothing of the request's body came for {time}");
+            Some(Fault::new(StatusCode::REQUEST_TIMEOUT, ProxyError::HttpRequestError, reason))
+        }
+        _ => None,
+    }
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Reading the head of a message off a socket, up to a size.
 
+use crate::stream::Source;
+use bytes::{Buf, BytesMut};
 use session::message::Fault;
 use std::io;
-use tokio::net::TcpStream;
 
 /// How many bytes are read at a time. What of them belongs to the body is copied, so it is kept
 /// small beside the body and large beside a head.
@@ -27,10 +28,11 @@ pub(crate) enum HeadError {
 /// What turns bytes into a head and its length, or into nothing while more must come.
 pub(crate) type Parse<T> = fn(&[u8]) -> Result<Option<(T, usize)>, Fault>;
 
-/// Reads until `parse` finds a whole head. Bytes beyond it stay in `buffer`.
+/// Reads until `parse` finds a whole head. Bytes beyond it stay in `buffer`, and so does all that has
+/// come when this is dropped.
 pub(crate) async fn read<T>(
-    socket: &TcpStream,
-    buffer: &mut Vec<u8>,
+    source: &mut Source<'_>,
+    buffer: &mut BytesMut,
     limit: usize,
     parse: Parse<T>,
 ) -> Result<T, HeadError> {
@@ -41,20 +43,17 @@ pub(crate) async fn read<T>(
         if buffer[fresh..].contains(&b'\n')
             && let Some((head, length)) = parse(buffer).map_err(HeadError::Malformed)?
         {
-            buffer.drain(..length);
+            buffer.advance(length);
             return Ok(head);
         }
         if buffer.len() >= limit {
             return Err(HeadError::TooLarge);
         }
         fresh = buffer.len();
-        buffer.reserve(CHUNK.min(limit - fresh));
-        socket.readable().await.map_err(HeadError::Io)?;
-        match socket.try_read_buf(buffer) {
+        match source.read(buffer, CHUNK.min(limit - fresh)).await {
             Ok(0) if buffer.is_empty() => return Err(HeadError::Closed),
             Ok(0) => return Err(HeadError::CutOff),
             Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(HeadError::Io(error)),
         }
     }

@@ -3,17 +3,25 @@
 
 use std::{
     io, mem,
-    os::fd::{AsFd, AsRawFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd},
     time::Duration,
 };
+use units::{Bytes, Rate};
 
-/// What TCP knows of a connection.
+/// What TCP knows of a connection. What it has not measured yet, or this kernel does not tell, is
+/// `None`.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct TcpInfo {
     /// The smoothed round trip, in microseconds.
     pub rtt_us: u32,
+    /// The shortest round trip seen lately, in microseconds.
+    pub min_rtt_us: Option<u32>,
     /// Segments sent again since the connection began.
     pub retransmits: u32,
+    /// What may be under way to the peer at once: the congestion window.
+    pub cwnd: Bytes,
+    /// How fast the peer was last seen to take bytes.
+    pub delivery_rate: Option<Rate>,
     /// How long ago the peer last acknowledged anything, while bytes are being sent again; else 0.
     pub unanswered: Duration,
 }
@@ -34,17 +42,22 @@ pub(crate) fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
             &raw mut length,
         )
     };
-    if result == 0 {
-        // Without bytes under way the last acknowledgement may be old: there was nothing to answer.
-        let unanswered_ms = if info.tcpi_retransmits > 0 { info.tcpi_last_ack_recv } else { 0 };
-        Ok(TcpInfo {
-            rtt_us: info.tcpi_rtt,
-            retransmits: info.tcpi_total_retrans,
-            unanswered: Duration::from_millis(unanswered_ms.into()),
-        })
-    } else {
-        Err(io::Error::last_os_error())
+    if result != 0 {
+        return Err(io::Error::last_os_error());
     }
+    // Without bytes under way the last acknowledgement may be old: there was nothing to answer.
+    let unanswered_ms = if info.tcpi_retransmits > 0 { info.tcpi_last_ack_recv } else { 0 };
+    Ok(TcpInfo {
+        rtt_us: info.tcpi_rtt,
+        // The kernel's filter begins with the largest number.
+        min_rtt_us: Some(info.tcpi_min_rtt).filter(|rtt| !matches!(*rtt, 0 | u32::MAX)),
+        retransmits: info.tcpi_total_retrans,
+        cwnd: Bytes::new(u64::from(info.tcpi_snd_cwnd) * u64::from(info.tcpi_snd_mss)),
+        delivery_rate: Some(info.tcpi_delivery_rate)
+            .filter(|bytes_per_s| *bytes_per_s > 0)
+            .map(|bytes_per_s| Rate::bits_per_second(bytes_per_s.saturating_mul(8))),
+        unanswered: Duration::from_millis(unanswered_ms.into()),
+    })
 }
 
 /// Bytes written to a socket that the peer has not acknowledged (`SIOCOUTQ`); the mark of an
@@ -58,4 +71,83 @@ pub(crate) fn unacknowledged(socket: impl AsFd) -> io::Result<usize> {
     } else {
         Err(io::Error::last_os_error())
     }
+}
+
+/// Sets how many bytes must have arrived before a socket says that it can be read
+/// (`SO_RCVLOWAT`). Lowering it wakes whoever waits, if that many are there.
+pub(crate) fn set_rcvlowat(socket: impl AsFd, bytes: usize) -> io::Result<()> {
+    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    set(socket.as_fd(), libc::SO_RCVLOWAT, &bytes)
+}
+
+/// Sets the rate at which a socket sends at most (`SO_MAX_PACING_RATE`), in bytes a second: TCP
+/// spaces its segments to it. `u64::MAX` is no limit.
+pub(crate) fn set_max_pacing_rate(socket: impl AsFd, bytes_per_s: u64) -> io::Result<()> {
+    set(socket.as_fd(), libc::SO_MAX_PACING_RATE, &bytes_per_s)
+}
+
+/// Sets an option of sockets whose value is a plain number.
+fn set<T: Number>(socket: BorrowedFd<'_>, option: libc::c_int, value: &T) -> io::Result<()> {
+    // SAFETY: pointer and length describe `value`, which lives through the call.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            option,
+            std::ptr::from_ref(value).cast(),
+            mem::size_of::<T>() as libc::socklen_t,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The rate at which a socket sends at most, in bytes a second.
+pub(crate) fn max_pacing_rate(socket: impl AsFd) -> io::Result<u64> {
+    get(socket.as_fd(), libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE)
+}
+
+/// How many bytes the kernel keeps unsent before a socket takes no more (`TCP_NOTSENT_LOWAT`).
+pub(crate) fn notsent_lowat(socket: impl AsFd) -> io::Result<u32> {
+    get(socket.as_fd(), libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT)
+}
+
+/// Whether a connection is one of Multipath TCP (RFC 8684), and has not fallen back to TCP.
+pub(crate) fn is_mptcp(socket: impl AsFd) -> bool {
+    get::<libc::c_int>(socket.as_fd(), libc::IPPROTO_TCP, TCP_IS_MPTCP).is_ok_and(|is| is == 1)
+}
+
+/// Whether a socket is one of Multipath TCP, connected or not.
+pub(crate) fn is_mptcp_socket(socket: impl AsFd) -> bool {
+    get::<libc::c_int>(socket.as_fd(), libc::SOL_SOCKET, libc::SO_PROTOCOL)
+        .is_ok_and(|protocol| protocol == libc::IPPROTO_MPTCP)
+}
+
+/// From `linux/tcp.h`, since 5.16.
+const TCP_IS_MPTCP: libc::c_int = 43;
+
+/// A number that may hold any bits.
+trait Number: Copy + Default {}
+impl Number for libc::c_int {}
+impl Number for u32 {}
+impl Number for u64 {}
+
+/// Reads an option whose value is a plain number.
+fn get<T: Number>(
+    socket: BorrowedFd<'_>,
+    level: libc::c_int,
+    option: libc::c_int,
+) -> io::Result<T> {
+    let mut value = T::default();
+    let mut length = mem::size_of::<T>() as libc::socklen_t;
+    // SAFETY: pointer and length describe `value`, which lives through the call and may hold any bits.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            level,
+            option,
+            (&raw mut value).cast(),
+            &raw mut length,
+        )
+    };
+    if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }

@@ -5,29 +5,51 @@
 //! to the next hop, and passes the answer from one socket to the other with bounded memory:
 //!
 //! ```text
-//! server     listeners, limits, drain
-//!   connection   one client: head in, step, answer out
+//! server       listeners, limits, drain
+//!   connection   one client: request after request
 //!     admission    for whom, and to where, it relays: nobody and nowhere by default
-//!     upstream     connect to the next hop, ask, read its head
-//!     relay        the body: splice or copy
+//!     exchange     one request up and its answer down, at the same time
+//!       upstream     a connection to the next hop: new, or one that waits for work
+//!       body         moving bytes: splice or copy, lengths and chunks
+//!       stream       TCP, with or without TLS
 //!     tune         congestion control and buffers by peer, read back
+//!     observe      what it does and did: metrics, status page, access log
 //! ```
 //! `docs/depot.md` is the operator's guide, `docs/protocol.md` the specification.
 
 mod admission;
+mod body;
+mod check;
 mod config;
 mod connection;
+mod detours;
+mod door;
+mod exchange;
+mod handover;
 mod head;
 mod kernel;
 mod limits;
+mod listeners;
+mod observe;
 pub mod origin;
-mod relay;
+mod places;
+mod plan;
 mod server;
-mod transfer_log;
+mod settings;
+mod siblings;
+mod stream;
+mod tls;
+mod trust;
 mod tune;
 mod upstream;
+mod watched;
 
 pub use admission::{UpstreamRule, UpstreamRuleError};
-pub use config::{Allow, Config, ConfigError, Hop, Limits, RelayMode, Timeouts};
-pub use server::{Depot, Error, check, run};
+pub use config::{
+    AccessTo, Admin, Allow, Config, ConfigError, Detour, DigestMode, Hop, Limits, Log, LogFormat,
+    Pool, RelayMode, Reuse, Stall, Timeouts, TlsFiles, TrustFiles,
+};
+pub use observe::{AccessLogError, FetchError, fetch as fetch_status, status};
+pub use server::{Error, Reread, check, run};
 pub use tune::TuneError;
+pub use watched::FileError;

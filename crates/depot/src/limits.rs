@@ -12,10 +12,8 @@ use std::{
 };
 
 /// Counts connections and refuses those over a limit.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Gate {
-    connections: usize,
-    per_client: usize,
     open: Mutex<Open>,
 }
 
@@ -33,25 +31,29 @@ pub(crate) struct Place {
 }
 
 impl Gate {
-    pub(crate) fn new(limits: &Limits) -> Arc<Self> {
-        let (connections, per_client) = (limits.connections, limits.per_client);
-        Arc::new(Self { connections, per_client, open: Mutex::default() })
-    }
-
     /// A place for a connection from `client`, or which limit it would break.
-    pub(crate) fn enter(self: &Arc<Self>, client: IpAddr) -> Result<Place, String> {
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        client: IpAddr,
+        limits: &Limits,
+    ) -> Result<Place, String> {
         let client = counted_as(client);
         let mut open = self.open();
-        if open.total >= self.connections {
+        if open.total >= limits.connections {
             return Err(format!("{} connections are open, the most allowed", open.total));
         }
         let own = open.by_client.entry(client).or_default();
-        if *own >= self.per_client {
+        if *own >= limits.per_client {
             return Err(format!("{own} connections from {client} are open, the most allowed"));
         }
         *own += 1;
         open.total += 1;
         Ok(Place { gate: Arc::clone(self), client })
+    }
+
+    /// How many connections are open.
+    pub(crate) fn len(&self) -> usize {
+        self.open().total
     }
 
     /// Counting cannot leave the numbers half-changed, so a panic elsewhere does not spoil them.
@@ -87,22 +89,25 @@ mod tests {
 
     #[test]
     fn places_are_counted_and_given_back() {
-        let gate = Gate::new(&Limits { connections: 3, per_client: 2, ..Limits::default() });
+        let limits = Limits { connections: 3, per_client: 2, ..Limits::default() };
+        let gate = Arc::new(Gate::default());
+        let enter = |ip: IpAddr| gate.enter(ip, &limits);
         let (a, b): (IpAddr, IpAddr) = ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap());
-        let first = gate.enter(a).unwrap();
-        let _second = gate.enter("::ffff:10.0.0.1".parse().unwrap()).unwrap();
-        assert!(gate.enter(a).unwrap_err().contains("from 10.0.0.1"));
-        let _third = gate.enter(b).unwrap();
-        assert!(gate.enter(b).unwrap_err().starts_with("3 connections are open"));
+        let first = enter(a).unwrap();
+        let _second = enter("::ffff:10.0.0.1".parse().unwrap()).unwrap();
+        assert!(enter(a).unwrap_err().contains("from 10.0.0.1"));
+        let _third = enter(b).unwrap();
+        assert!(enter(b).unwrap_err().starts_with("3 connections are open"));
         drop(first);
-        let _again = gate.enter(b).unwrap();
+        let _again = enter(b).unwrap();
         assert_eq!(gate.open().by_client.len(), 2);
     }
 
     #[test]
     fn the_addresses_of_one_ipv6_host_are_one_client() {
-        let gate = Gate::new(&Limits { per_client: 1, ..Limits::default() });
-        let enter = |ip: &str| gate.enter(ip.parse().unwrap());
+        let limits = Limits { per_client: 1, ..Limits::default() };
+        let gate = Arc::new(Gate::default());
+        let enter = |ip: &str| gate.enter(ip.parse().unwrap(), &limits);
         let _held = enter("2001:db8:0:1::1").unwrap();
         assert!(enter("2001:db8:0:1:ffff::2").is_err());
         assert!(enter("2001:db8:0:2::1").is_ok());

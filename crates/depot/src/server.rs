@@ -2,33 +2,36 @@
 //! The daemon: listeners, limits, signals, drain.
 
 use crate::{
+    body::{Means, pipe::Pipes},
     config::{Config, ConfigError},
-    connection,
+    detours::Detours,
+    door::Door,
+    handover::{self, Offer},
     limits::Gate,
-    tune::{self, TuneError},
+    listeners::{self, Listeners},
+    observe::{self, AccessLogError, Observer, View},
+    settings::Settings,
+    siblings::Siblings,
+    trust::Uses,
+    tune::TuneError,
+    upstream::Pool,
+    watched::FileError,
 };
-use http::StatusCode;
-use session::{
-    DepotId, DepotIdError,
-    message::{Fault, ProxyError},
-};
-use socket2::{Domain, Socket, Type};
+use sd_notify::NotifyState;
+use session::{DepotId, DepotIdError};
 use std::{
     io,
-    net::{SocketAddr, TcpListener as StdListener},
-    sync::Arc,
+    net::SocketAddr,
+    os::fd::OwnedFd,
+    path::PathBuf,
+    sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
 use tokio::{
-    net::{TcpListener, TcpStream},
-    signal::unix::{SignalKind, signal},
-    sync::{Semaphore, mpsc, watch},
+    runtime::{Builder, Runtime},
+    signal::unix::{Signal, SignalKind, signal},
+    sync::{mpsc, watch},
 };
-
-/// Pending connections that the kernel keeps for each listener.
-const BACKLOG: i32 = 1024;
-/// How many that are not let in are told why at a time; further ones are just closed.
-const TURNED_AWAY: usize = 64;
 
 /// Why a depot does not start or go on. The fault is with the configuration or the host.
 #[derive(Debug, thiserror::Error)]
@@ -39,11 +42,25 @@ pub enum Error {
     /// A hop's socket settings cannot be had.
     #[error(transparent)]
     Tune(#[from] TuneError),
+    /// A file that the configuration names cannot be used.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The access log cannot be written.
+    #[error(transparent)]
+    AccessLog(#[from] AccessLogError),
     /// An address cannot be listened on.
     #[error("cannot listen on {address}: {error} (is another program using it?)")]
     Listen {
         /// The address.
         address: SocketAddr,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The depot that runs here does not hand over, or its successor could not be offered to.
+    #[error("cannot take over, or offer to be taken over from, at {}: {error}", path.display())]
+    Handover {
+        /// The socket.
+        path: PathBuf,
         /// What the system said.
         error: io::Error,
     },
@@ -58,111 +75,278 @@ pub enum Error {
 /// What all connections share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub config: Config,
+    settings: RwLock<Arc<Settings>>,
     pub id: DepotId,
-    stop: watch::Receiver<bool>,
+    /// What bodies move through.
+    pub means: Means,
+    /// Connections to next hops that wait for work.
+    pub pool: Pool,
+    /// Who is connected.
+    pub gate: Arc<Gate>,
+    /// Other depots that do the same work.
+    pub siblings: Siblings,
+    /// Which depots have failed lately.
+    pub detours: Detours,
+    /// How often tickets were used.
+    pub uses: Uses,
+    /// What is told of all requests.
+    pub observer: Arc<Observer>,
+    phase: watch::Receiver<Phase>,
+}
+
+/// What a depot is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// It takes all that comes.
+    Serving,
+    /// It was told to stop: who has not asked by now is to ask elsewhere.
+    Stopping,
+    /// Another depot has its listeners: what it has accepted itself it still serves.
+    Succeeded,
 }
 
 impl Shared {
-    /// Waits until the depot is told to stop.
+    /// The settings as they are now; they change when they are read again.
+    pub(crate) fn settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Those of the configuration.
+    pub(crate) fn config(&self) -> Arc<Config> {
+        Arc::clone(&self.settings().config)
+    }
+
+    /// What the depot is about.
+    pub(crate) fn phase(&self) -> Phase {
+        *self.phase.borrow()
+    }
+
+    /// Whether it takes no more connections, and none is kept for another request.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.phase() != Phase::Serving
+    }
+
+    /// Gives back what has lain unused for long, for as long as the depot runs.
+    async fn tidy(self: Arc<Self>) {
+        loop {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            self.means.pipes.tidy();
+            let settings = self.settings();
+            self.pool.tidy(&settings.config.reuse);
+            settings.refresh();
+            self.observer.look();
+        }
+    }
+
+    /// Resolves once the depot takes no more connections.
+    pub(crate) async fn leaving(&self) {
+        self.phase_is(|phase| phase != Phase::Serving).await;
+    }
+
+    /// Resolves once the depot is told to stop.
     pub(crate) async fn stopping(&self) {
+        self.phase_is(|phase| phase == Phase::Stopping).await;
+    }
+
+    async fn phase_is(&self, wanted: impl Fn(Phase) -> bool) {
         // An error means that nobody is left who could tell: then it stops for certain.
-        let _ = self.stop.clone().wait_for(|stop| *stop).await;
+        let _ = self.phase.clone().wait_for(|phase| wanted(*phase)).await;
+    }
+
+    /// Replaces the settings, and says which of them wait for the next start.
+    fn replace(&self, settings: Settings) -> Vec<&'static str> {
+        let settings = Arc::new(settings);
+        let mut current = self.settings.write().unwrap_or_else(PoisonError::into_inner);
+        let waiting = current.config.fixed_differences(&settings.config);
+        *current = settings;
+        // They were admitted, and set up, by the old ones.
+        self.pool.clear();
+        waiting
     }
 }
 
 /// A depot that listens.
 #[derive(Debug)]
 pub struct Depot {
-    listeners: Vec<TcpListener>,
+    listeners: Listeners,
     shared: Arc<Shared>,
-    stop: watch::Sender<bool>,
+    phase: watch::Sender<Phase>,
+    offer: Option<Offer>,
 }
 
-/// Runs a depot until SIGTERM or SIGINT: it then stops accepting and finishes what is under way,
-/// up to the drain time. A second signal ends it at once.
+/// Reads the configuration again; the text says why that failed.
+pub type Reread = Box<dyn Fn() -> Result<Config, String> + Send + Sync>;
+
+/// Runs a depot until SIGTERM or SIGINT, or until another one takes over: it then stops accepting and
+/// finishes what is under way, up to the drain time. A second signal ends it at once. At SIGHUP it
+/// reads its configuration again, and opens its log anew. Call it before any thread is started.
 ///
 /// # Errors
 /// The depot cannot start.
-pub fn run(config: Config) -> Result<(), Error> {
+pub fn run(config: Config, reread: Reread) -> Result<(), Error> {
+    let given = listeners::from_systemd();
     raise_file_limit();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = runtime(config.threads)?;
     let result = runtime.block_on(async {
-        let depot = Depot::bind(config)?;
         let (mut term, mut int) =
             (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        let hangup = signal(SignalKind::hangup())?;
+        let depot = Depot::bind(config, given)?;
+        let observer = Arc::clone(&depot.shared.observer);
+        tokio::spawn(reload(hangup, Arc::clone(&depot.shared), reread));
         let mut signals = async || tokio::select! { _ = term.recv() => (), _ = int.recv() => () };
         depot.serve(&mut signals).await;
-        Ok(())
+        Ok(observer)
     });
     // Transfers that outlast the drain are dropped here, which closes their sockets.
     runtime.shutdown_timeout(Duration::from_secs(1));
-    result
+    result.map(|observer| observer.finish())
+}
+
+/// Reads the configuration again whenever told to. What cannot be used leaves the old one.
+async fn reload(mut hangup: Signal, shared: Arc<Shared>, reread: Reread) {
+    while hangup.recv().await.is_some() {
+        let begun = NotifyState::monotonic_usec_now().ok();
+        tell(&[&[NotifyState::Reloading], begun.as_slice()].concat());
+        shared.observer.reopen();
+        let read =
+            reread().and_then(|config| Settings::new(config).map_err(|error| error.to_string()));
+        match read {
+            Ok(settings) => {
+                let waiting = shared.replace(settings).join(", ");
+                tracing::info!(waiting, "configuration read again");
+            }
+            Err(error) => tracing::warn!(error, "the configuration stays as it was"),
+        }
+        tell(&[NotifyState::Ready]);
+    }
+}
+
+/// Tells systemd, where that has started the depot.
+fn tell(state: &[NotifyState<'_>]) {
+    // Without it nobody waits to be told.
+    let _ = sd_notify::notify(false, state);
+}
+
+/// What the depot runs on. One thread alone need not be woken by another.
+fn runtime(threads: usize) -> io::Result<Runtime> {
+    let mut builder = match threads {
+        1 => Builder::new_current_thread(),
+        _ => Builder::new_multi_thread(),
+    };
+    if threads > 1 {
+        builder.worker_threads(threads);
+    }
+    builder.enable_all().build()
 }
 
 /// Checks a configuration by itself and against this host, without starting anything.
 ///
 /// # Errors
 /// The configuration is wrong, or the host cannot do as it says.
-pub fn check(config: &Config) -> Result<(), Error> {
-    config.check()?;
-    Ok(tune::check(&config.hops)?)
+pub fn check(config: Config) -> Result<(), Error> {
+    Settings::new(config).map(drop)
 }
 
 impl Depot {
-    /// Checks the configuration against this host and opens the listeners. Needs a runtime.
+    /// Checks the configuration against this host and opens the listeners, or takes them of those
+    /// that are `given` or from the depot that this one succeeds. Needs a runtime.
     ///
     /// # Errors
     /// The configuration is wrong, or the host cannot do as it says.
-    pub fn bind(config: Config) -> Result<Self, Error> {
-        check(&config)?;
-        let listeners: Vec<TcpListener> = config
-            .listen
-            .iter()
-            .map(|address| {
-                listen(*address).map_err(|error| Error::Listen { address: *address, error })
-            })
-            .collect::<Result<_, _>>()?;
+    pub(crate) fn bind(config: Config, mut given: Vec<OwnedFd>) -> Result<Self, Error> {
+        let settings = Settings::new(config)?;
+        let config = Arc::clone(&settings.config);
+        let failed = |path: &PathBuf, error| Error::Handover { path: path.clone(), error };
+        let mut predecessor = match &config.handover {
+            Some(path) => handover::take(path).map_err(|error| failed(path, error))?,
+            None => handover::Taken::default(),
+        };
+        given.append(&mut predecessor.listeners);
+        let listeners = Listeners::new(&config, given)?;
         let id = match &config.id {
             Some(id) => id.parse()?,
-            None => default_id(&listeners)?,
+            None => default_id(&listeners.addresses())?,
         };
-        let (stop, stopped) = watch::channel(false);
-        let shared = Arc::new(Shared { config, id, stop: stopped });
-        Ok(Self { listeners, shared, stop })
+        let (phase, told) = watch::channel(Phase::Serving);
+        let shared = Arc::new(Shared {
+            means: Means {
+                mode: config.relay,
+                pipes: Pipes::new(
+                    config.limits.pipe.get() as usize,
+                    config.limits.memory.get() as usize,
+                ),
+                max_trailers: config.limits.head,
+            },
+            pool: Pool::default(),
+            gate: Arc::default(),
+            siblings: Siblings::default(),
+            detours: Detours::default(),
+            uses: Uses::new(&config.trust),
+            observer: Observer::new(&config)?,
+            settings: RwLock::new(Arc::new(settings)),
+            id,
+            phase: told,
+        });
+        let offer = config
+            .handover
+            .as_ref()
+            .map(|path| Offer::new(path).map_err(|error| failed(path, error)));
+        let offer = offer.transpose()?;
+        predecessor.confirm();
+        Ok(Self { listeners, shared, phase, offer })
     }
 
-    /// The addresses it listens on, with the ports that the system chose where 0 was given.
-    pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect()
-    }
-
-    /// Serves until `signal` resolves, then drains until all is done, the drain time is over, or
-    /// `signal` resolves again.
-    pub async fn serve(self, signal: &mut impl AsyncFnMut()) {
-        let addresses: Vec<String> = self.addresses().iter().map(ToString::to_string).collect();
-        let drain = Duration::from(self.shared.config.timeouts.drain);
+    /// Serves until `signal` resolves, or another depot has taken over; then drains until all is done,
+    /// the drain time is over, or `signal` resolves (again).
+    async fn serve(self, signal: &mut impl AsyncFnMut()) {
+        let Self { listeners, shared, phase, offer } = self;
         let (alive, mut all_done) = mpsc::channel::<()>(1);
-        let door = Door {
-            shared: Arc::clone(&self.shared),
-            gate: Gate::new(&self.shared.config.limits),
-            refusals: Arc::new(Semaphore::new(TURNED_AWAY)),
-            alive,
+        let door = Door::new(Arc::clone(&shared), alive);
+        let offered = match &offer {
+            Some(_) => listeners.copies(),
+            None => Ok(Vec::new()),
         };
-        for listener in self.listeners {
+        announce(&listeners, &shared);
+        tokio::spawn(Arc::clone(&shared).tidy());
+        tokio::spawn(Siblings::watch(Arc::clone(&shared)));
+        if let Some(listener) = listeners.admin {
+            let view = View::new(Arc::clone(&shared));
+            tokio::spawn(observe::serve(listener, Arc::new(view)));
+        }
+        for listener in listeners.clients {
             tokio::spawn(door.clone().keep(listener));
         }
         drop(door);
-        tracing::info!(
-            id = self.shared.id.as_str(),
-            listen = addresses.join(","),
-            clients = self.shared.config.allow.clients.len(),
-            upstreams = self.shared.config.allow.upstreams.len(),
-            "ready"
-        );
-        signal().await;
-        self.stop.send_replace(true);
-        tracing::info!(seconds = drain.as_secs_f64(), "stopping: finishing transfers under way");
+        tell(&[NotifyState::Ready]);
+        let taken = async {
+            match (&offer, offered) {
+                (Some(offer), Ok(listeners)) => offer.taken(&listeners).await,
+                (Some(_), Err(error)) => {
+                    tracing::warn!(%error, "this depot cannot be taken over from");
+                    std::future::pending().await
+                }
+                (None, _) => std::future::pending().await,
+            }
+        };
+        let why = tokio::select! {
+            () = signal() => Phase::Stopping,
+            () = taken => Phase::Succeeded,
+        };
+        drop(offer);
+        phase.send_replace(why);
+        let drain = Duration::from(shared.config().timeouts.drain);
+        let seconds = drain.as_secs_f64();
+        match why {
+            Phase::Succeeded => tracing::info!(
+                seconds,
+                "another depot has taken over: finishing transfers under way"
+            ),
+            _ => {
+                tell(&[NotifyState::Stopping]);
+                tracing::info!(seconds, "stopping: finishing transfers under way");
+            }
+        }
         tokio::select! {
             // Resolves once every holder of `alive` is gone: listeners and connections.
             _ = all_done.recv() => tracing::info!("stopped: all transfers are finished"),
@@ -172,102 +356,26 @@ impl Depot {
     }
 }
 
-/// What stands between a listener and the connections that it accepts.
-#[derive(Debug, Clone)]
-struct Door {
-    shared: Arc<Shared>,
-    gate: Arc<Gate>,
-    /// Permits to be told why one is not let in.
-    refusals: Arc<Semaphore>,
-    /// Held for as long as a listener or connection is there.
-    alive: mpsc::Sender<()>,
-}
-
-impl Door {
-    /// Accepts connections until the depot stops.
-    async fn keep(self, listener: TcpListener) {
-        loop {
-            let accepted = tokio::select! {
-                accepted = listener.accept() => accepted,
-                () = self.shared.stopping() => break,
-            };
-            match accepted {
-                Ok((client, peer)) => self.admit(client, peer),
-                Err(error) => {
-                    // Out of files or memory: the connection stays queued, so asking again at once
-                    // would only spin.
-                    tracing::warn!(%error, "cannot accept a connection");
-                    tokio::time::sleep(Duration::from_millis(100)).await;
-                }
-            }
-        }
-        self.shut(listener);
-    }
-
-    /// Serves a connection, or turns it away: strangers before they take up a place.
-    fn admit(&self, client: TcpStream, peer: SocketAddr) {
-        let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
-        if !self.shared.config.allow.client(peer.ip()) {
-            let reason = format!("this depot is not open for clients from {}", peer.ip());
-            let (status, error) = (StatusCode::FORBIDDEN, ProxyError::HttpRequestDenied);
-            return self.turn_away(client, peer, Fault::new(status, error, reason));
-        }
-        match self.gate.enter(peer.ip()) {
-            Ok(place) => {
-                let (shared, alive) = (Arc::clone(&self.shared), self.alive.clone());
-                tokio::spawn(async move {
-                    connection::serve(client, peer, &shared).await;
-                    drop((place, alive));
-                });
-            }
-            Err(reason) => {
-                let status = StatusCode::SERVICE_UNAVAILABLE;
-                let fault = Fault::new(status, ProxyError::ConnectionLimitReached, reason);
-                self.turn_away(client, peer, fault);
-            }
-        }
-    }
-
-    fn turn_away(&self, client: TcpStream, peer: SocketAddr, fault: Fault) {
-        let Ok(permit) = Arc::clone(&self.refusals).try_acquire_owned() else { return };
-        let (shared, alive) = (Arc::clone(&self.shared), self.alive.clone());
-        tokio::spawn(async move {
-            connection::turn_away(client, peer, &fault, &shared).await;
-            drop((permit, alive));
-        });
-    }
-
-    /// Closes the listener. Connections that the kernel has taken already would be reset with it,
-    /// so they are told first.
-    fn shut(&self, listener: TcpListener) {
-        let Ok(listener) = listener.into_std() else { return };
-        for (client, peer) in std::iter::from_fn(|| listener.accept().ok()).take(BACKLOG as usize) {
-            let client = client.set_nonblocking(true).and_then(|()| TcpStream::from_std(client));
-            if let Ok(client) = client {
-                self.turn_away(client, peer, connection::stopping());
-            }
-        }
-    }
-}
-
-fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
-    socket.set_reuse_address(true)?;
-    if address.is_ipv6() {
-        // So that 0.0.0.0 and [::] can stand beside each other.
-        socket.set_only_v6(true)?;
-    }
-    socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    TcpListener::from_std(StdListener::from(socket))
+/// Says where the depot listens.
+fn announce(listeners: &Listeners, shared: &Shared) {
+    let config = shared.config();
+    let listen: Vec<_> = listeners.addresses().iter().map(ToString::to_string).collect();
+    let admin = listeners.admin.as_ref().and_then(|listener| listener.local_addr().ok());
+    tracing::info!(
+        id = shared.id.as_str(),
+        listen = listen.join(","),
+        admin = admin.map(|address| address.to_string()),
+        clients = config.allow.clients.len(),
+        upstreams = config.allow.upstreams.len(),
+        "ready"
+    );
 }
 
 /// The host's name and the port, so that two depots on one host differ.
-fn default_id(listeners: &[TcpListener]) -> Result<DepotId, DepotIdError> {
+fn default_id(addresses: &[SocketAddr]) -> Result<DepotId, DepotIdError> {
     let name = rustix::system::uname();
     let name = name.nodename().to_string_lossy();
-    let port = listeners.first().and_then(|l| l.local_addr().ok()).map_or(0, |a| a.port());
+    let port = addresses.first().map_or(0, SocketAddr::port);
     let id = format!("{}-{port}", name.chars().take(50).collect::<String>());
     // A name may begin with a digit, an id may not.
     id.parse().or_else(|_| format!("depot-{id}").parse())

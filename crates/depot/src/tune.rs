@@ -15,7 +15,7 @@ use std::{
     net::IpAddr,
     os::fd::{AsFd, BorrowedFd},
 };
-use units::{Bytes, Duration};
+use units::{Bytes, Duration, Rate};
 
 /// Why a hop's settings cannot be had on this host.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +45,17 @@ pub enum TuneError {
         /// What was asked for.
         name: String,
     },
+    /// There is no Multipath TCP.
+    #[error(
+        "[[hop]] peer = \"{peer}\": this kernel has no Multipath TCP, or it is switched off \
+         (sysctl net.mptcp.enabled): {error}"
+    )]
+    Paths {
+        /// The hop.
+        peer: String,
+        /// What the system said.
+        error: io::Error,
+    },
     /// Something else.
     #[error("cannot try the socket settings of [[hop]] peer = \"{peer}\": {error}")]
     Io {
@@ -60,6 +71,11 @@ pub enum TuneError {
 pub(crate) fn check(hops: &[Hop]) -> Result<(), TuneError> {
     for hop in hops {
         let peer = hop.peer.to_string();
+        if hop.mptcp {
+            let protocol = Some(socket2::Protocol::MPTCP);
+            socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, protocol)
+                .map_err(|error| TuneError::Paths { peer: peer.clone(), error })?;
+        }
         let Some(name) = &hop.congestion else { continue };
         let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)
             .map_err(|error| TuneError::Io { peer: peer.clone(), error })?;
@@ -88,8 +104,10 @@ pub(crate) fn accepted(socket: impl AsFd, client: IpAddr, config: &Config) -> io
     // Room shows, and the next hop is read from, whenever half of this has been sent, not only
     // when a third of a large send buffer is free. A depot before this one would see a closed
     // window for as long as that takes, and take its own client, which is this depot, for stalled.
-    let unsent = u32::try_from(config.limits.pipe.get()).unwrap_or(u32::MAX);
-    socket2::SockRef::from(&socket).set_tcp_notsent_lowat(unsent)
+    if config.hop(client).and_then(|hop| hop.notsent_lowat).is_none() {
+        keep_unsent(socket, config.limits.pipe)?;
+    }
+    Ok(())
 }
 
 /// Applies the settings for `upstream`, to a socket that is not yet connected.
@@ -105,7 +123,11 @@ fn apply(
 ) -> io::Result<()> {
     // A relay has nothing to gain from waiting for more bytes before it sends some.
     sockopt::set_tcp_nodelay(socket, true)?;
-    sockopt::set_tcp_user_timeout(socket, millis(user_timeout))?;
+    match sockopt::set_tcp_user_timeout(socket, millis(user_timeout)) {
+        // Multipath TCP has none; then only the depot's own timers notice a peer that is gone.
+        Err(Errno::NOPROTOOPT) if kernel::is_mptcp_socket(socket) => {}
+        result => result?,
+    }
     let Some(hop) = config.hop(peer) else { return Ok(()) };
     if let Some(name) = &hop.congestion {
         sockopt::set_tcp_congestion(socket, name)?;
@@ -120,7 +142,12 @@ fn apply(
         sockopt::set_socket_recv_buffer_size_force(socket, size)
             .or_else(|_| sockopt::set_socket_recv_buffer_size(socket, size))?;
     }
-    Ok(())
+    hop.notsent_lowat.map_or(Ok(()), |unsent| keep_unsent(socket, unsent))
+}
+
+fn keep_unsent(socket: BorrowedFd<'_>, unsent: Bytes) -> io::Result<()> {
+    let unsent = u32::try_from(unsent.get()).unwrap_or(u32::MAX);
+    socket2::SockRef::from(&socket).set_tcp_notsent_lowat(unsent)
 }
 
 fn bytes(size: Bytes) -> usize {
@@ -139,7 +166,14 @@ pub(crate) struct InForce {
     pub sndbuf_bytes: usize,
     pub rcvbuf_bytes: usize,
     pub rtt_us: u32,
+    pub min_rtt_us: Option<u32>,
     pub retransmits: u32,
+    pub cwnd: Bytes,
+    pub delivery_rate: Option<Rate>,
+    /// None where nothing is set.
+    pub pacing: Option<Rate>,
+    pub notsent_lowat: Option<Bytes>,
+    pub mptcp: bool,
 }
 
 impl InForce {
@@ -152,7 +186,19 @@ impl InForce {
             sndbuf_bytes: sockopt::socket_send_buffer_size(socket).unwrap_or_default(),
             rcvbuf_bytes: sockopt::socket_recv_buffer_size(socket).unwrap_or_default(),
             rtt_us: info.rtt_us,
+            min_rtt_us: info.min_rtt_us,
             retransmits: info.retransmits,
+            cwnd: info.cwnd,
+            delivery_rate: info.delivery_rate,
+            pacing: kernel::max_pacing_rate(socket)
+                .ok()
+                .filter(|rate| *rate != u64::MAX)
+                .map(|bytes| Rate::bits_per_second(bytes.saturating_mul(8))),
+            notsent_lowat: kernel::notsent_lowat(socket)
+                .ok()
+                .filter(|bytes| *bytes != u32::MAX)
+                .map(|bytes| Bytes::new(bytes.into())),
+            mptcp: kernel::is_mptcp(socket),
         }
     }
 }

@@ -164,7 +164,7 @@ fn answers_without_a_body_end_at_once() {
             let _ = std::io::Read::read(&mut stream, &mut [0]);
         });
         let route = depots.route(&origin, "/x");
-        let request = format!("{method} {route} HTTP/1.1\r\nHost: d\r\n\r\n");
+        let request = format!("{method} {route} HTTP/1.1\r\nHost: d\r\nConnection: close\r\n\r\n");
         let (head, body, end) = exchange(depots.address(), request.as_bytes());
         assert_eq!(head.split("\r\n").next().unwrap()[9..12], line[..3], "{line}");
         assert!(body.is_empty() && end.is_ok(), "{line}");
@@ -172,13 +172,17 @@ fn answers_without_a_body_end_at_once() {
 }
 
 #[test]
-fn interim_answers_are_dropped() {
+fn interim_answers_are_passed_on() {
     let depots = Pair::new(MODES[0]);
-    let interim = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n";
+    let interim = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n";
     let origin =
         Scripted::answering([interim, &answer("Content-Length: 2\r\n", b"ok")[..]].concat());
-    let (head, body, _) = get(depots.address(), &depots.route(&origin, "/x"));
-    assert_eq!((status(&head), body.as_slice()), (200, &b"ok"[..]));
+    let (head, rest, _) = get(depots.address(), &depots.route(&origin, "/x"));
+    assert_eq!(status(&head), 103);
+    assert!(head.contains("\r\nLink: x\r\n"), "{head}");
+    let rest = String::from_utf8(rest).unwrap();
+    assert_eq!(status(&rest), 200);
+    assert!(rest.ends_with("\r\n\r\nok"), "{rest}");
 }
 
 #[test]
@@ -271,7 +275,7 @@ fn a_reset_is_never_taken_for_the_end() {
             });
             let mut stream = common::client::connect(depots.address());
             let route = depots.route(&origin, "/x");
-            write!(stream, "GET {route} HTTP/1.1\r\nHost: d\r\n\r\n").unwrap();
+            write!(stream, "GET {route} HTTP/1.1\r\nHost: d\r\nConnection: close\r\n\r\n").unwrap();
             // All that was sent has come through before the origin resets.
             let mut first = vec![0; 50_000];
             std::io::Read::read_exact(&mut stream, &mut first).unwrap();
@@ -328,7 +332,7 @@ fn more_small_segments_than_a_pipe_has_slots() {
         });
         let mut stream = common::client::connect(depots.address());
         let route = depots.route(&origin, "/x");
-        write!(stream, "GET {route} HTTP/1.1\r\nHost: d\r\n\r\n").unwrap();
+        write!(stream, "GET {route} HTTP/1.1\r\nHost: d\r\nConnection: close\r\n\r\n").unwrap();
         all_sent.recv_timeout(common::PATIENCE).unwrap();
         let (_, got, end) = common::client::read_answer(stream);
         assert!(end.is_ok());
@@ -402,7 +406,7 @@ fn a_client_that_shuts_its_sending_side_gets_everything() {
         let origin = Scripted::answering(answer("Content-Length: 3000000\r\n", &body));
         let mut stream = common::client::connect(depots.address());
         let route = depots.route(&origin, "/x");
-        write!(stream, "GET {route} HTTP/1.1\r\nHost: d\r\n\r\n").unwrap();
+        write!(stream, "GET {route} HTTP/1.1\r\nHost: d\r\nConnection: close\r\n\r\n").unwrap();
         stream.shutdown(Shutdown::Write).unwrap();
         let (_, got, end) = common::client::read_answer(stream);
         assert!(end.is_ok());
@@ -411,18 +415,25 @@ fn a_client_that_shuts_its_sending_side_gets_everything() {
 }
 
 #[test]
-fn what_follows_a_request_is_ignored() {
+fn requests_in_a_row_are_answered_in_turn() {
     let body = noise(10, 2_000_000);
     for mode in MODES {
         let depots = Pair::new(mode);
         let origin = Scripted::answering(answer("Content-Length: 2000000\r\n", &body));
-        let route = depots.route(&origin, "/x");
-        let mut request = format!("GET {route} HTTP/1.1\r\nHost: d\r\n\r\n").into_bytes();
-        request
-            .extend(b"GET /lh1/fetch/-/http:127.0.0.1:1/ HTTP/1.1\r\nHost: d\r\n\r\n".repeat(2000));
-        let (head, got, end) = exchange(depots.address(), &request);
+        let (route, mut requests) = (depots.route(&origin, "/x"), Vec::new());
+        for last in ["", "", "Connection: close\r\n"] {
+            write!(requests, "GET {route} HTTP/1.1\r\nHost: d\r\n{last}\r\n").unwrap();
+        }
+        let (head, mut rest, end) = exchange(depots.address(), &requests);
         assert!(end.is_ok(), "{mode}: {end:?}");
-        assert_eq!((status(&head), sha256(&got)), (200, sha256(&body)), "{mode}");
-        assert!(!origin.next_head().contains("GET /lh1"));
+        assert_eq!(status(&head), 200);
+        for left in [2, 1, 0] {
+            let after = rest.split_off(body.len());
+            assert_eq!(sha256(&rest), sha256(&body), "{mode}, {left} left");
+            let head = after.windows(4).position(|w| w == b"\r\n\r\n").map_or(0, |at| at + 4);
+            assert_eq!(head == 0, left == 0);
+            rest = after[head..].to_vec();
+        }
+        assert!(rest.is_empty());
     }
 }

@@ -7,69 +7,50 @@ mod common;
 use common::{
     client::{curl, run, wget},
     noise,
-    process::{Daemon, eventually},
+    process::Daemon,
     sha256,
+    web::{APACHE, NGINX, Program, Server, nginx_conf},
 };
 use std::{
     fs,
-    net::{SocketAddr, TcpListener, TcpStream},
-    os::unix::fs::PermissionsExt,
+    net::SocketAddr,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
 };
-use tempfile::TempDir;
 
 /// The repository's `deploy` directory.
 fn deploy(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy").join(file)
 }
 
-/// A web server with its configuration and files in a directory of its own.
-struct Server {
-    child: Child,
-    address: SocketAddr,
-    dir: TempDir,
-}
-
-/// How to run one kind of server.
-struct Kind {
-    program: &'static str,
-    package: &'static str,
-    /// The main configuration for a directory, an address and the depots' lines.
+/// A recipe for one kind of server.
+struct Recipe {
+    program: Program,
+    /// Where it stands under `deploy/`.
+    folder: &'static str,
+    /// The main configuration for a directory and an address.
     configuration: fn(&Path, SocketAddr) -> String,
     /// A line that sends clients of a network through depots.
     depots: fn(network: &str, way: &str) -> String,
-    args: fn(&Path) -> Vec<String>,
 }
 
-const NGINX: Kind = Kind {
-    program: "nginx",
-    package: "nginx-light",
+const WITH_NGINX: Recipe = Recipe {
+    program: NGINX,
+    folder: "nginx",
     configuration: |dir, address| {
-        let d = dir.display();
-        format!(
-            "daemon off;\nmaster_process off;\npid {d}/pid;\nerror_log {d}/error.log;\n\
-             events {{}}\nhttp {{\n\
-             client_body_temp_path {d}/body; proxy_temp_path {d}/proxy; fastcgi_temp_path {d}/fcgi;\n\
-             uwsgi_temp_path {d}/uwsgi; scgi_temp_path {d}/scgi; access_log {d}/access.log;\n\
-             include longhaul.conf;\n\
-             server {{ listen {address}; root {d}/site;\n\
+        let server = format!(
+            "include longhaul.conf;\nserver {{ listen {address}; root {}/site;\n\
              set $longhaul_origin \"{address}\";\n\
-             if ($longhaul_location) {{ return 302 $longhaul_location; }}\n}}\n}}\n"
-        )
+             if ($longhaul_location) {{ return 302 $longhaul_location; }}\n}}",
+            dir.display()
+        );
+        nginx_conf(dir, &server)
     },
     depots: |network, way| format!("{network} \"{way}\";\n"),
-    args: |dir| {
-        let conf = dir.join("main.conf");
-        ["-c", conf.to_str().unwrap(), "-p", dir.to_str().unwrap(), "-e", "stderr"]
-            .map(str::to_owned)
-            .into()
-    },
 };
 
-const APACHE: Kind = Kind {
-    program: "apache2",
-    package: "apache2-bin",
+const WITH_APACHE: Recipe = Recipe {
+    program: APACHE,
+    folder: "apache",
     configuration: |dir, address| {
         let d = dir.display();
         let modules = ["mpm_event", "authz_core", "rewrite", "setenvif", "dir"]
@@ -84,76 +65,39 @@ const APACHE: Kind = Kind {
         )
     },
     depots: |network, way| format!("SetEnvIfExpr \"-R '{network}'\" LONGHAUL_DEPOTS={way}\n"),
-    args: |dir| ["-X", "-f", dir.join("main.conf").to_str().unwrap()].map(str::to_owned).into(),
 };
 
-impl Server {
-    /// Starts a server on a free port with a recipe's files and these lines for depots.
-    fn start(kind: &Kind, depots: impl Fn(SocketAddr) -> String) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        let site = dir.path().join("site/a b");
-        fs::create_dir_all(&site).unwrap();
-        fs::write(site.join("file.bin"), noise(21, 2_000_003)).unwrap();
-        for page in ["index.html", "page.html", "PAGE.HTM", "x.html.gz"] {
-            fs::write(site.join(page), page).unwrap();
-        }
-        let recipe = if kind.program == "nginx" { "nginx" } else { "apache" };
-        fs::copy(deploy(recipe).join("longhaul.conf"), dir.path().join("longhaul.conf")).unwrap();
-        // These servers cannot choose a port themselves; one that was free just now may be taken.
-        for _ in 0..5 {
-            let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-            fs::write(dir.path().join("longhaul-depots.conf"), depots(free)).unwrap();
-            fs::write(dir.path().join("main.conf"), (kind.configuration)(dir.path(), free))
-                .unwrap();
-            let mut child = Command::new(kind.program)
-                .args((kind.args)(dir.path()))
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(fs::File::create(dir.path().join("stderr")).unwrap())
-                .spawn()
-                .unwrap_or_else(|error| {
-                    panic!(
-                        "cannot run {}: {error}; install the Debian package {}",
-                        kind.program, kind.package
-                    )
-                });
-            let mut ended = None;
-            eventually("the server answers or ends", || {
-                ended = child.try_wait().unwrap();
-                ended.is_some() || TcpStream::connect(free).is_ok()
-            });
-            if ended.is_none() {
-                return Self { child, address: free, dir };
+impl Recipe {
+    /// Starts the server with the recipe's files and these lines for depots.
+    fn start(&self, depots: impl Fn(SocketAddr) -> String) -> Server {
+        Server::start(&self.program, |dir, address| {
+            let site = dir.join("site/a b");
+            fs::create_dir_all(&site).unwrap();
+            fs::write(site.join("file.bin"), noise(21, 2_000_003)).unwrap();
+            for page in ["index.html", "page.html", "PAGE.HTM", "x.html.gz"] {
+                fs::write(site.join(page), page).unwrap();
             }
-        }
-        let log = |name| fs::read_to_string(dir.path().join(name)).unwrap_or_default();
-        panic!("{} does not start: {}{}", kind.program, log("stderr"), log("error.log"));
-    }
-
-    fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.address)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+            let recipe = deploy(self.folder).join("longhaul.conf");
+            fs::copy(recipe, dir.join("longhaul.conf")).unwrap();
+            fs::write(dir.join("longhaul-depots.conf"), depots(address)).unwrap();
+            fs::write(dir.join("main.conf"), (self.configuration)(dir, address)).unwrap();
+        })
     }
 }
 
 /// Both ways through two depots, with curl and wget.
-fn a_site_is_served_through_depots(kind: &Kind) {
+fn a_site_is_served_through_depots(recipe: &Recipe) {
     let depots = ["near", "far"].map(|id| Daemon::depot(&format!("id = \"{id}\"")));
     let [near, far] = depots.each_ref().map(Daemon::authority);
     let body = noise(21, 2_000_003);
-    for way in [format!("{near}/lh1/fetch/{far}"), format!("{far}/lh1/lead/{near}/{far}")] {
-        let server = Server::start(kind, |_| (kind.depots)("127.0.0.0/8", &way));
+    for way in
+        [format!("http://{near}/lh1/fetch/{far}"), format!("http://{far}/lh1/lead/{near}/{far}")]
+    {
+        let server = recipe.start(|_| (recipe.depots)("127.0.0.0/8", &way));
         let url = server.url("/a%20b/file.bin?x=%2F&y=1");
 
         let asked = curl(&["-w", "%{http_code} %{redirect_url}", "-o", "/dev/null", &url]);
-        let expected = format!("302 http://{way}/http:{}/a%20b/file.bin?x=%2F&y=1", server.address);
+        let expected = format!("302 {way}/http:{}/a%20b/file.bin?x=%2F&y=1", server.address);
         assert_eq!(String::from_utf8_lossy(&asked.stdout), expected);
 
         let out = server.dir.path().join("out");
@@ -193,27 +137,27 @@ fn a_site_is_served_through_depots(kind: &Kind) {
         depot.await_log(&["complete", "bytes=2000003"]);
     }
     // Networks that are not listed are served directly.
-    let server = Server::start(kind, |_| (kind.depots)("192.0.2.0/24", "depot:3880/lh1/fetch/-"));
+    let server = recipe.start(|_| (recipe.depots)("192.0.2.0/24", "http://depot:3880/lh1/fetch/-"));
     let got = curl(&["-f", &server.url("/a%20b/file.bin")]);
     assert_eq!(sha256(&got.stdout), sha256(&body));
 }
 
 #[test]
 fn nginx() {
-    a_site_is_served_through_depots(&NGINX);
+    a_site_is_served_through_depots(&WITH_NGINX);
 }
 
 #[test]
 fn apache() {
-    a_site_is_served_through_depots(&APACHE);
+    a_site_is_served_through_depots(&WITH_APACHE);
 }
 
 #[test]
 fn the_examples_are_valid() {
-    for kind in [NGINX, APACHE] {
-        let recipe = if kind.program == "nginx" { "nginx" } else { "apache" };
-        let example = fs::read_to_string(deploy(recipe).join("longhaul-depots.conf")).unwrap();
-        Server::start(&kind, |_| example.clone());
+    for recipe in [WITH_NGINX, WITH_APACHE] {
+        let example = deploy(recipe.folder).join("longhaul-depots.conf");
+        let example = fs::read_to_string(example).unwrap();
+        recipe.start(|_| example.clone());
         // The ways in it are routes.
         let ways = example.lines().filter(|line| !line.starts_with('#'));
         for line in ways {
@@ -225,13 +169,12 @@ fn the_examples_are_valid() {
     }
     let text = fs::read_to_string(deploy("depot.toml")).unwrap();
     longhaul_depot::Config::from_toml(&text, "depot.toml").unwrap();
-    let unit = deploy("systemd/longhaul-depot.service");
-    let checked =
-        run("systemd-analyze", "systemd", &["--man=no", "verify", unit.to_str().unwrap()]);
+    let units = ["service", "socket"].map(|kind| deploy(&format!("systemd/longhaul-depot.{kind}")));
+    let [service, socket] = units.each_ref().map(|unit| unit.to_str().unwrap());
+    let checked = run("systemd-analyze", "systemd", &["--man=no", "verify", service, socket]);
     let said = String::from_utf8_lossy(&checked.stderr).into_owned();
     // The binary is not installed where the tests run; that is all it may find.
-    let wrong = said
-        .lines()
-        .filter(|l| l.contains("longhaul-depot.service") && !l.contains("/usr/bin/longhaul"));
+    let wrong =
+        said.lines().filter(|l| l.contains("longhaul-depot.") && !l.contains("/usr/bin/longhaul"));
     assert_eq!(wrong.collect::<Vec<_>>(), Vec::<&str>::new(), "{said}");
 }

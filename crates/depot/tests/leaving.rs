@@ -49,7 +49,7 @@ fn halting(body: &[u8], gate: &Gate) -> Scripted {
 
 fn ask(depot: &Daemon, route: &str) -> TcpStream {
     let mut stream = connect(depot.address);
-    write!(stream, "GET {route} HTTP/1.1\r\nHost: d\r\n\r\n").unwrap();
+    write!(stream, "GET {route} HTTP/1.1\r\nHost: d\r\nConnection: close\r\n\r\n").unwrap();
     stream
 }
 

@@ -95,7 +95,7 @@ fn a_slow_reader_costs_little() {
     let route = format!("/lh1/fetch/{}/http:{}/large", depots[0].authority(), origin.authority());
 
     let mut reader = client::connect(depots[1].address);
-    write!(reader, "GET {route} HTTP/1.1\r\nHost: d\r\n\r\n").unwrap();
+    write!(reader, "GET {route} HTTP/1.1\r\nHost: d\r\nConnection: close\r\n\r\n").unwrap();
     let (start, mut taken, mut part) = (Instant::now(), 0, vec![0; RATE / 16]);
     let mut most = [Held::default(); 2];
     while start.elapsed() < Duration::from_secs(seconds) {

@@ -29,7 +29,7 @@ fn depot(mode: &str) -> Daemon {
 fn ask(depot: &Daemon, origin: &Scripted) -> TcpStream {
     let mut stream = connect(depot.address);
     let route = origin.route("-", "/");
-    write!(stream, "GET {route} HTTP/1.1\r\nHost: d\r\n\r\n").unwrap();
+    write!(stream, "GET {route} HTTP/1.1\r\nHost: d\r\nConnection: close\r\n\r\n").unwrap();
     stream
 }
 

@@ -8,7 +8,7 @@
 use crate::{error::LabError, payload::Payload, sampler::HopPlace, sockets::SocketView};
 use depot::{Allow, Config, Hop as HopSettings};
 use scenario::{Flow, Run, Signalling};
-use session::{Authority, Form, OriginUrl, Redirect, Scheme};
+use session::{Authority, DepotAddress, Form, OriginUrl, Redirect, Scheme};
 use std::{
     fs::File,
     io,
@@ -67,12 +67,12 @@ impl FlowPlan {
         let authority = |node: &str, port: u16| {
             Authority::parse(&format!("{node}:{port}"), None).expect("nodes have plain names")
         };
-        let depots: Vec<Authority> = self
+        let depots: Vec<DepotAddress> = self
             .flow
             .via
             .iter()
             .zip(&self.depots)
-            .map(|(node, address)| authority(node, address.port()))
+            .map(|(node, address)| authority(node, address.port()).into())
             .collect();
         if depots.is_empty() {
             return None;
@@ -96,10 +96,10 @@ impl FlowPlan {
         let upstream_node = if n == 0 { &flow.from } else { &flow.via[n - 1] };
         let upstream = if n == 0 { self.origin } else { self.depots[n - 1] };
         let buffers = |peer, congestion| HopSettings {
-            peer: whole(peer),
             congestion,
             sndbuf: flow.sndbuf,
             rcvbuf: flow.rcvbuf,
+            ..HopSettings::of(whole(peer))
         };
         // The client is led through every depot, so every one must lead on to the next.
         let mut upstreams = vec![format!("{upstream_node}:{}", upstream.port())];
@@ -118,7 +118,9 @@ impl FlowPlan {
                     .iter()
                     .map(|rule| rule.parse().expect("nodes have plain names"))
                     .collect(),
-                local: false,
+                // The nodes' addresses are.
+                private: true,
+                ..Allow::default()
             },
             hops: vec![
                 buffers(downstream, Some(flow.cc[n + 1].clone())),

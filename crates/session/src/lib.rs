@@ -7,21 +7,22 @@
 //! module [`message`] says how the heads of requests and responses change on the way and how
 //! long a body is. `docs/protocol.md` is the specification; a test holds it to this code.
 //!
-//! Limits: GET and HEAD only; origins over plain HTTP (an `https` origin is understood but
-//! nothing here speaks TLS).
+//! A [`ticket`] does what a route does, signed by somebody whom the depots trust. [`digest`] reads
+//! and prints digests of bodies.
 
 mod authority;
+mod depot_address;
 mod depot_id;
+pub mod digest;
 pub mod message;
 mod origin;
 mod route;
 mod step;
+pub mod ticket;
 
 pub use authority::{Authority, AuthorityError, Host};
+pub use depot_address::{DEPOT_PORT, DepotAddress};
 pub use depot_id::{DepotId, DepotIdError};
 pub use origin::{OriginError, OriginUrl, Scheme};
 pub use route::{Form, MAX_DEPOTS, MAX_ROUTE_LEN, PREFIX, Redirect, Route, RouteError};
 pub use step::{Fetch, Step};
-
-/// The port of a depot where none is named.
-pub const DEPOT_PORT: u16 = 3880;

@@ -4,12 +4,12 @@
 use crate::authority::{Authority, AuthorityError};
 use std::{fmt, str::FromStr};
 
-/// How the last depot talks to the origin.
+/// How a depot talks to the next hop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scheme {
     /// Plain HTTP, port 80 unless named.
     Http,
-    /// HTTP over TLS, port 443 unless named. Understood in routes, not yet spoken.
+    /// HTTP over TLS, port 443 unless named.
     Https,
 }
 
@@ -118,7 +118,7 @@ fn is_scheme(text: &str) -> bool {
 }
 
 /// `.` and `..`, also written with `%2e`, which browsers treat alike.
-fn is_dot_segment(segment: &str) -> bool {
+pub(crate) fn is_dot_segment(segment: &str) -> bool {
     segment.len() <= 6
         && matches!(segment.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..")
 }

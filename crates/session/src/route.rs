@@ -8,14 +8,14 @@
 //! `ahead`: the depots that the client is still to be led to, in that order. `chain`: depots that
 //! the bytes come through, the one nearest the client first; in `lead` it begins with the depot
 //! that is asked, in `fetch` it is what remains beyond it. Depots are `host:port`, separated by
-//! commas; `-` stands for none. `lh1` is the version of this grammar.
+//! commas, with `https:` before those that are asked over TLS; `-` stands for none. `lh1` is the version of this grammar.
 //!
 //! The origin's path is the tail, unchanged, so that `curl -O` names the file rightly and
 //! relative links of a page lead back through the same chain.
 
 use crate::{
-    DEPOT_PORT,
     authority::{Authority, AuthorityError},
+    depot_address::DepotAddress,
     origin::{OriginError, OriginUrl, split_scheme},
 };
 use percent_encoding::{percent_decode_str, utf8_percent_encode};
@@ -38,16 +38,16 @@ pub enum Route {
     /// The long form (figure 6 of the paper): the client is led from depot to depot.
     Lead {
         /// Depots the client is still to be led to, in order.
-        ahead: Vec<Authority>,
+        ahead: Vec<DepotAddress>,
         /// Depots passed so far, the one that is asked first; never empty.
-        chain: Vec<Authority>,
+        chain: Vec<DepotAddress>,
         /// What is wanted.
         origin: OriginUrl,
     },
     /// The short form: the depot that is asked fetches at once.
     Fetch {
         /// Depots between this one and the origin, the nearest to this one first.
-        chain: Vec<Authority>,
+        chain: Vec<DepotAddress>,
         /// What is wanted.
         origin: OriginUrl,
     },
@@ -92,7 +92,7 @@ pub enum RouteError {
     TooManyDepots(usize),
     /// A depot stands in the route twice: a loop.
     #[error("the route passes {0} twice")]
-    Twice(Authority),
+    Twice(DepotAddress),
     /// Longer than [`MAX_ROUTE_LEN`].
     #[error("the route is {0} bytes long; at most 8000 are allowed")]
     TooLong(usize),
@@ -102,7 +102,7 @@ pub enum RouteError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redirect {
     /// The depot that the client is to ask.
-    pub depot: Authority,
+    pub depot: DepotAddress,
     /// What it is to ask for.
     pub route: Route,
 }
@@ -113,7 +113,7 @@ impl Redirect {
     ///
     /// # Errors
     /// There is no depot, a depot stands there twice, or the route would break a limit.
-    pub fn new(depots: &[Authority], form: Form, origin: OriginUrl) -> Result<Self, RouteError> {
+    pub fn new(depots: &[DepotAddress], form: Form, origin: OriginUrl) -> Result<Self, RouteError> {
         check_depots(depots)?;
         let (first, last) = depots.first().zip(depots.last()).ok_or(RouteError::NoDepot)?;
         let (depot, route) = match form {
@@ -194,7 +194,9 @@ impl FromStr for Route {
 }
 
 /// Not too many, and none twice.
-fn check_depots<'a>(depots: impl IntoIterator<Item = &'a Authority>) -> Result<(), RouteError> {
+pub(crate) fn check_depots<'a>(
+    depots: impl IntoIterator<Item = &'a DepotAddress>,
+) -> Result<(), RouteError> {
     let depots: Vec<_> = depots.into_iter().collect();
     if depots.len() > MAX_DEPOTS {
         return Err(RouteError::TooManyDepots(depots.len()));
@@ -218,13 +220,12 @@ fn decoded(segment: &str) -> Result<String, RouteError> {
 }
 
 /// Reads a list of depots.
-fn depots(segment: &str) -> Result<Vec<Authority>, RouteError> {
+fn depots(segment: &str) -> Result<Vec<DepotAddress>, RouteError> {
     let text = decoded(segment)?;
     if text == "-" {
         return Ok(Vec::new());
     }
-    let list: Result<_, _> =
-        text.split(',').map(|d| Authority::parse(d, Some(DEPOT_PORT))).collect();
+    let list: Result<_, _> = text.split(',').map(str::parse).collect();
     Ok(list?)
 }
 
@@ -255,16 +256,16 @@ impl fmt::Display for Route {
 }
 
 /// Prints a list of depots.
-fn list(depots: &[Authority]) -> String {
+fn list(depots: &[DepotAddress]) -> String {
     if depots.is_empty() {
         return "-".to_owned();
     }
-    let texts: Vec<String> = depots.iter().map(Authority::to_string).collect();
+    let texts: Vec<String> = depots.iter().map(DepotAddress::to_string).collect();
     utf8_percent_encode(&texts.join(","), SEGMENT).to_string()
 }
 
 impl fmt::Display for Redirect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http://{}{}", self.depot, self.route)
+        f.write_str(&self.depot.url(&self.route.to_string()))
     }
 }

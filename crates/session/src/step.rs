@@ -3,7 +3,8 @@
 
 use crate::{
     authority::Authority,
-    origin::OriginUrl,
+    depot_address::DepotAddress,
+    origin::{OriginUrl, Scheme},
     route::{Redirect, Route},
 };
 
@@ -19,6 +20,8 @@ pub enum Step {
 /// A request to the next hop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fetch {
+    /// With TLS or without.
+    pub scheme: Scheme,
     /// Where to connect.
     pub next: Authority,
     /// The target on the request line.
@@ -49,16 +52,35 @@ impl Route {
 }
 
 /// The request through what remains of the chain.
-fn fetch(mut chain: Vec<Authority>, origin: OriginUrl) -> Fetch {
+fn fetch(mut chain: Vec<DepotAddress>, origin: OriginUrl) -> Fetch {
     if chain.is_empty() {
-        return Fetch {
+        return Fetch::from_origin(origin);
+    }
+    let next = chain.remove(0);
+    Fetch::from_depot(next, Route::Fetch { chain, origin }.to_string())
+}
+
+impl Fetch {
+    /// The request to an origin.
+    pub(crate) fn from_origin(origin: OriginUrl) -> Self {
+        Self {
+            scheme: origin.scheme(),
             next: origin.authority().clone(),
             target: origin.target().to_owned(),
             host: origin.host_field(),
             origin: Some(origin),
-        };
+        }
     }
-    let next = chain.remove(0);
-    let target = Route::Fetch { chain, origin }.to_string();
-    Fetch { host: next.without_port(80), next, target, origin: None }
+
+    /// The same request to another depot, which stands in the place of the one that it is for.
+    pub fn at(&self, depot: DepotAddress) -> Self {
+        Self { origin: self.origin.clone(), ..Self::from_depot(depot, self.target.clone()) }
+    }
+
+    /// The request to another depot.
+    pub fn from_depot(next: DepotAddress, target: String) -> Self {
+        let DepotAddress { scheme, authority: next } = next;
+        let host = next.without_port(scheme.default_port());
+        Self { scheme, next, target, host, origin: None }
+    }
 }

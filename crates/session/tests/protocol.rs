@@ -1,7 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `docs/protocol.md` shows two whole exchanges; they must be what the code does.
+//! `docs/protocol.md` shows two whole exchanges and a ticket; they must be what the code does.
 
-use longhaul_session::{Authority, Form, OriginUrl, Redirect, Route, Step};
+use base64::{
+    Engine,
+    engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
+};
+use jsonwebtoken::{Algorithm, EncodingKey, Header};
+use longhaul_session::{
+    DepotAddress, Form, OriginUrl, Redirect, Route, Step,
+    ticket::{KeySet, Signer, UnixTime},
+};
+use serde_json::Value;
 
 /// A block of the document, by the words behind its fence.
 fn block(kind: &str) -> String {
@@ -15,9 +24,8 @@ fn block(kind: &str) -> String {
 fn exchange(form: Form) -> String {
     let url: OriginUrl = "http://o.example.org/data/set.tar?v=2".parse().unwrap();
     // From the origin to the client.
-    let depots: Vec<Authority> = ["d3.example.org", "d2.example.net", "d1.example.com"]
-        .map(|d| Authority::parse(d, Some(3880)).unwrap())
-        .into();
+    let depots: Vec<DepotAddress> =
+        ["d3.example.org", "d2.example.net", "d1.example.com"].map(|d| d.parse().unwrap()).into();
     let mut lines = Vec::new();
     let mut line = |from: &str, to: &str, target: &str| {
         lines.push(format!("{from:6} -> {to:20} GET {target}"));
@@ -33,7 +41,7 @@ fn exchange(form: Form) -> String {
         }
         redirects.push(to.to_string());
     };
-    let mut from = to.depot;
+    let mut from = to.depot.authority;
     loop {
         let name = from.host.to_string();
         line(name.split('.').next().unwrap(), &fetch.next.to_string(), &fetch.target);
@@ -59,4 +67,21 @@ fn the_exchanges_in_the_document_are_what_happens() {
         let made = exchange(form);
         assert_eq!(block(&format!("exchange {name}")), made, "the code makes:\n{made}");
     }
+}
+
+#[test]
+fn the_ticket_in_the_document_is_what_depots_read() {
+    let claims: Value = serde_json::from_str(&block("json ticket")).unwrap();
+    let signer = Signer::from_seed([1; 32]).unwrap();
+    let keys = KeySet::parse(&signer.public_set()).unwrap();
+    // As another program would sign it: PKCS #8 from the PEM file, any claims.
+    let pem: String = signer.to_pem().lines().filter(|line| !line.starts_with('-')).collect();
+    let key = EncodingKey::from_ed_der(&STANDARD.decode(pem).unwrap());
+    let token = jsonwebtoken::encode(&Header::new(Algorithm::EdDSA), &claims, &key).unwrap();
+    let now = UnixTime::try_from(claims["iat"].as_u64().unwrap()).unwrap();
+    let verified = keys.verify(&token, now).unwrap();
+    // As longhaul prints it.
+    let printed = signer.sign(&verified.ticket).unwrap();
+    let body = URL_SAFE_NO_PAD.decode(printed.split('.').nth(1).unwrap()).unwrap();
+    assert_eq!(serde_json::from_slice::<Value>(&body).unwrap(), claims);
 }

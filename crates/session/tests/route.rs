@@ -3,13 +3,13 @@
 //! route is refused with a reason.
 
 use longhaul_session::{
-    Authority, Form, Host, MAX_DEPOTS, OriginUrl, Redirect, Route, Scheme, Step,
+    Authority, DepotAddress, Form, Host, MAX_DEPOTS, OriginUrl, Redirect, Route, Scheme, Step,
 };
 use proptest::prelude::*;
 use std::net::IpAddr;
 
-fn depots(names: &[&str]) -> Vec<Authority> {
-    names.iter().map(|n| Authority::parse(n, Some(3880)).unwrap()).collect()
+fn depots(names: &[&str]) -> Vec<DepotAddress> {
+    names.iter().map(|n| n.parse().unwrap()).collect()
 }
 
 /// Follows a redirect as a client and then the chain as depots do; gives the depots that lead,
@@ -168,15 +168,22 @@ fn authority() -> impl Strategy<Value = Authority> {
     (host(), 1..=u16::MAX).prop_map(|(host, port)| Authority { host, port })
 }
 
+fn depot() -> impl Strategy<Value = DepotAddress> {
+    (scheme(), authority()).prop_map(|(scheme, authority)| DepotAddress { scheme, authority })
+}
+
+fn scheme() -> impl Strategy<Value = Scheme> {
+    prop_oneof![Just(Scheme::Http), Just(Scheme::Https)]
+}
+
 fn origin() -> impl Strategy<Value = OriginUrl> {
-    let scheme = prop_oneof![Just(Scheme::Http), Just(Scheme::Https)];
     let target = "/[!-\"$-~\u{e4}]{0,40}(\\?[!-\"$-~]{0,20})?";
-    (scheme, authority(), target)
+    (scheme(), authority(), target)
         .prop_filter_map("dot segment", |(s, a, t)| OriginUrl::new(s, a, &t).ok())
 }
 
 fn route() -> impl Strategy<Value = Route> {
-    let list = proptest::collection::hash_set(authority(), 0..=MAX_DEPOTS);
+    let list = proptest::collection::hash_set(depot(), 0..=MAX_DEPOTS);
     (list, any::<prop::sample::Index>(), any::<bool>(), origin()).prop_map(
         |(depots, at, lead, origin)| {
             let mut ahead: Vec<_> = depots.into_iter().collect();

@@ -170,11 +170,11 @@ fn a_depot_does_not_start_without_one_that_it_was_told_to_use() {
     let config = "listen = [\"127.0.0.1:0\"]\n\
         [[hop]]\npeer = \"10.0.0.0/8\"\ncongestion = \"lh_htcp\"\n";
     std::fs::write(&file, config).unwrap();
-    for check in [&[][..], &["--check"]] {
+    for run in [&["depot", "--config"][..], &["depot", "check"]] {
         // One that starts all the same would run for ever.
         let mut command = std::process::Command::new("timeout");
         command.arg("10").arg(longhaul().get_program());
-        let output = command.args(["depot", "--config"]).arg(&file).args(check).output().unwrap();
+        let output = command.args(run).arg(&file).output().unwrap();
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(3), "{said}");
         for part in ["lh_htcp", "10.0.0.0/8", "longhaul cc load"] {
@@ -182,5 +182,5 @@ fn a_depot_does_not_start_without_one_that_it_was_told_to_use() {
         }
     }
     done(&["cc", "load", "htcp"]);
-    done(&["depot", "--config", file.to_str().unwrap(), "--check"]);
+    done(&["depot", "check", file.to_str().unwrap()]);
 }

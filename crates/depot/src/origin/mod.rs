@@ -17,7 +17,9 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
-use session::{Authority, Form, OriginUrl, Redirect, Scheme, message::came_through_depot};
+use session::{
+    Authority, DepotAddress, Form, OriginUrl, Redirect, Scheme, message::came_through_depot,
+};
 use std::{convert::Infallible, io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use tokio::{
     net::TcpListener,
@@ -38,7 +40,7 @@ pub struct Config {
     /// The address to listen on.
     pub listen: SocketAddr,
     /// The depots, in the order in which the bytes pass them: from here to the client.
-    pub through: Vec<Authority>,
+    pub through: Vec<DepotAddress>,
     /// How clients are sent through them.
     pub form: Form,
     /// The address under which depots reach this origin; without, what the client asked for.

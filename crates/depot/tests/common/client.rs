@@ -60,7 +60,10 @@ pub fn read_answer(mut stream: TcpStream) -> (String, Vec<u8>, std::io::Result<(
 
 /// Asks a depot for a route with HTTP/1.1.
 pub fn get(to: SocketAddr, route: &str) -> (String, Vec<u8>, std::io::Result<()>) {
-    exchange(to, format!("GET {route} HTTP/1.1\r\nHost: depot\r\n\r\n").as_bytes())
+    exchange(
+        to,
+        format!("GET {route} HTTP/1.1\r\nHost: depot\r\nConnection: close\r\n\r\n").as_bytes(),
+    )
 }
 
 /// The status of a head.

@@ -8,6 +8,8 @@
 pub mod client;
 pub mod process;
 pub mod scripted;
+pub mod web;
+pub mod wire;
 
 use rand_core::{Rng, SeedableRng};
 use sha2::{Digest, Sha256};

@@ -31,9 +31,17 @@ fn role() {
     }
     let result: Result<(), String> = match role.as_str() {
         "depot" | "depot without splice" => {
-            longhaul_depot::Config::from_toml(&settings, "settings")
-                .map_err(|e| e.to_string())
-                .and_then(|config| longhaul_depot::run(config).map_err(|e| e.to_string()))
+            // Again at SIGHUP: from a file, where the settings name one.
+            let read = move || {
+                let text = match settings.strip_prefix("file:") {
+                    Some(file) => std::fs::read_to_string(file).map_err(|e| e.to_string())?,
+                    None => settings.clone(),
+                };
+                longhaul_depot::Config::from_toml(&text, "settings").map_err(|e| e.to_string())
+            };
+            read().and_then(|config| {
+                longhaul_depot::run(config, Box::new(read)).map_err(|e| e.to_string())
+            })
         }
         "origin" => longhaul_depot::origin::run(origin(&settings)).map_err(|e| e.to_string()),
         other => Err(format!("no role {other}")),
@@ -89,6 +97,16 @@ fn origin(settings: &str) -> longhaul_depot::origin::Config {
     }
 }
 
+/// Settings that open a depot for loopback, where they say nothing else.
+fn opened(settings: &str) -> String {
+    let open = if settings.contains("[allow]") {
+        ""
+    } else {
+        "[allow]\nclients = [\"127.0.0.0/8\"]\nupstreams = [\"127.0.0.0/8:*\"]\nlocal = true\n"
+    };
+    format!("{settings}\n{open}")
+}
+
 /// A daemon; killed when dropped.
 pub struct Daemon {
     child: Child,
@@ -114,12 +132,12 @@ impl Daemon {
     }
 
     fn depot_as(role: &str, settings: &str) -> Self {
-        let open = if settings.contains("[allow]") {
-            ""
-        } else {
-            "[allow]\nclients = [\"127.0.0.0/8\"]\nupstreams = [\"127.0.0.0/8:*\"]\nlocal = true\n"
-        };
-        Self::start(role, &format!("listen = [\"127.0.0.1:0\"]\n{settings}\n{open}"))
+        Self::start(role, &format!("listen = [\"127.0.0.1:0\"]\n{}", opened(settings)))
+    }
+
+    /// A depot with these settings alone, open for loopback unless they say otherwise.
+    pub fn depot_with(settings: &str) -> Self {
+        Self::start("depot", &opened(settings))
     }
 
     /// An origin that serves `dir`, through `depots` in order from it to the client.
@@ -136,15 +154,27 @@ impl Daemon {
 
     /// Starts a daemon and awaits its `ready`; its log where it ends instead.
     pub fn launch(role: &str, settings: &str) -> Result<Self, String> {
-        let mut child = Command::new(std::env::current_exe().unwrap())
+        Self::launched(&mut Self::command("exec \"$0\" \"$@\"", role, settings))
+    }
+
+    /// What starts a daemon by a line of shell, in which `"$0" "$@"` is the daemon.
+    pub fn command(line: &str, role: &str, settings: &str) -> Command {
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", line])
+            .arg(std::env::current_exe().unwrap())
             .args(["--exact", "common::process::role", "--nocapture"])
             .env(ROLE, role)
             .env(SETTINGS, settings)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// As [`launch`](Self::launch), by a command.
+    pub fn launched(command: &mut Command) -> Result<Self, String> {
+        let mut child = command.spawn().unwrap();
         let log = Arc::new(Log::default());
         let (stderr, kept) = (child.stderr.take().unwrap(), Arc::clone(&log));
         std::thread::spawn(move || {
@@ -174,6 +204,13 @@ impl Daemon {
     /// The URL of a path here.
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
+    }
+
+    /// The address of the listener for operators, where there is one.
+    pub fn admin(&self) -> SocketAddr {
+        let ready = self.await_log(&[" ready "]);
+        let address = ready.split("admin=\"").nth(1).and_then(|rest| rest.split('"').next());
+        address.and_then(|address| address.parse().ok()).unwrap_or_else(|| panic!("{ready}"))
     }
 
     pub fn pid(&self) -> u32 {

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What a depot answers when it cannot pass a request on, and whose fault that is.
 
-use super::print;
+use super::{Connection, Method, print};
 use crate::depot_id::DepotId;
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version, header};
+use sfv::{BareItem, Item, List, ListEntry, Parser};
+
+/// What a proxy says of an answer.
+pub const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 
 /// The error types of RFC 9209, section 2.3, that a depot reports in `Proxy-Status`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +28,8 @@ pub enum ProxyError {
     HttpResponseTimeout,
     ProxyInternalError,
     ProxyLoopDetected,
+    TlsAlertReceived,
+    TlsCertificateError,
     TlsProtocolError,
 }
 
@@ -46,6 +52,8 @@ impl ProxyError {
             Self::HttpResponseTimeout => "http_response_timeout",
             Self::ProxyInternalError => "proxy_internal_error",
             Self::ProxyLoopDetected => "proxy_loop_detected",
+            Self::TlsAlertReceived => "tls_alert_received",
+            Self::TlsCertificateError => "tls_certificate_error",
             Self::TlsProtocolError => "tls_protocol_error",
         }
     }
@@ -92,8 +100,17 @@ impl Fault {
         Self::new(StatusCode::BAD_GATEWAY, ProxyError::HttpProtocolError, reason)
     }
 
-    /// The whole answer: head and, unless the request was HEAD, a short text.
-    pub fn answer(&self, id: &DepotId, with_body: bool) -> Vec<u8> {
+    /// The value of `Proxy-Status` (RFC 9209), in an answer's head or, where a body that is under
+    /// way cannot be brought to its end, in its trailers.
+    pub fn proxy_status(&self, id: &DepotId) -> HeaderValue {
+        let text =
+            format!("{id}; error={}; details={}", self.error.token(), sf_string(&self.reason));
+        HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static(""))
+    }
+
+    /// The whole answer: head and, unless the request was HEAD, a short text. The connection can be
+    /// kept only where the request has been read to its end.
+    pub fn answer(&self, id: &DepotId, with_body: bool, connection: Connection) -> Vec<u8> {
         let text = format!("longhaul depot {id}: {}\n", self.reason);
         let mut headers = HeaderMap::new();
         let mut set = |name, value: String| {
@@ -104,24 +121,41 @@ impl Fault {
         set(header::CONTENT_TYPE, "text/plain; charset=utf-8".to_owned());
         set(header::CONTENT_LENGTH, text.len().to_string());
         set(header::CACHE_CONTROL, "no-store".to_owned());
-        set(header::CONNECTION, "close".to_owned());
-        set(
-            header::HeaderName::from_static("proxy-status"),
-            format!("{id}; error={}; details={}", self.error.token(), sf_string(&self.reason)),
-        );
         match self.status {
             StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {
-                set(header::ALLOW, "GET, HEAD".to_owned());
+                set(header::ALLOW, Method::allow());
             }
             StatusCode::SERVICE_UNAVAILABLE => set(header::RETRY_AFTER, "5".to_owned()),
             _ => {}
         }
+        headers.insert(PROXY_STATUS, self.proxy_status(id));
+        connection.say(&mut headers, Version::HTTP_11);
         let mut out = print(&format!("HTTP/1.1 {}", self.status), &headers);
         if with_body {
             out.extend_from_slice(text.as_bytes());
         }
         out
     }
+}
+
+/// What somebody before says went wrong with a body that seems to end well: the first error in the
+/// `Proxy-Status` of its trailers (RFC 9209, section 2).
+pub fn reported(trailers: &HeaderMap) -> Option<Fault> {
+    let lines = trailers.get_all(PROXY_STATUS).iter().map(HeaderValue::as_bytes);
+    let lines: Vec<_> = lines.collect();
+    let list: List = Parser::new(&lines.join(&b", "[..])).parse().ok()?;
+    list.iter().find_map(|entry| {
+        let ListEntry::Item(Item { bare_item, params }) = entry else { return None };
+        let text = |item: &BareItem| match item {
+            BareItem::Token(token) => token.as_str().to_owned(),
+            BareItem::String(string) => string.as_str().to_owned(),
+            _ => String::new(),
+        };
+        let error = text(params.get("error")?);
+        let details = params.get("details").map(text).unwrap_or_default();
+        let reason = format!("{} reports {error}: {details}", text(bare_item));
+        Some(Fault::new(StatusCode::BAD_GATEWAY, ProxyError::HttpProtocolError, reason))
+    })
 }
 
 /// A string of RFC 8941: quoted, visible ASCII.
@@ -146,7 +180,7 @@ mod tests {
     fn an_answer_says_what_happened_and_cannot_be_split() {
         let id = "d1".parse().unwrap();
         let fault = Fault::bad_request("a \"bad\"\r\nSet-Cookie: x\u{e9}");
-        let text = String::from_utf8(fault.answer(&id, true)).unwrap();
+        let text = String::from_utf8(fault.answer(&id, true, Connection::Close)).unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         assert!(head.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{head}");
         assert!(
@@ -158,6 +192,6 @@ mod tests {
         assert!(head.contains(&format!("Content-Length: {}", body.len())), "{head}");
         assert!(!head.contains("\nSet-Cookie"), "{head}");
         assert_eq!(fault.to_string(), "a \"bad\"\\r\\nSet-Cookie: x\u{e9}");
-        assert!(fault.answer(&id, false).ends_with(b"\r\n\r\n"));
+        assert!(fault.answer(&id, false, Connection::Keep).ends_with(b"\r\n\r\n"));
     }
 }

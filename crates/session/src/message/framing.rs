@@ -3,18 +3,33 @@
 
 use http::{HeaderMap, header};
 
-/// How the end of a response's body is known.
+/// How the end of a body is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
     /// There is no body.
     Empty,
     /// Exactly so many bytes.
     Length(u64),
-    /// Chunks, which are relayed as they come; the receiver sees for itself whether they end.
+    /// Chunks, the last of which is empty.
     Chunked,
-    /// Until the connection is closed: only an orderly close marks the end, so whoever passes
-    /// such a body on must not close in good order unless the body came to its end.
+    /// Until the connection is closed; responses only. Only an orderly close marks the end, so
+    /// whoever passes such a body on must not close in good order unless the body came to its end.
     UntilClose,
+}
+
+/// What `Transfer-Encoding` says, as far as framing goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Codings {
+    /// There is no such field.
+    None,
+    /// `chunked`, and nothing else.
+    Chunked,
+    /// Other codings, and `chunked` as the last.
+    OthersThenChunked,
+    /// Other codings only.
+    Others,
+    /// `chunked` not as the last, twice, or no list of codings at all.
+    Malformed,
 }
 
 /// The `Content-Length`, if any. Equal repetitions count as one; anything else than one number
@@ -23,10 +38,9 @@ pub(super) fn content_length(headers: &HeaderMap) -> Result<Option<u64>, String>
     let mut length = None;
     for value in headers.get_all(header::CONTENT_LENGTH) {
         let text = value.to_str().map_err(|_| "Content-Length is no number".to_owned())?;
-        for part in text.split(',').map(str::trim) {
-            let digits = !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-            let number = part.parse().ok().filter(|_| digits);
-            let Some(number) = number else {
+        for part in text.split(',') {
+            let part = trim(part);
+            let Some(number) = decimal(part) else {
                 return Err(format!("Content-Length \"{part}\" is no number of bytes"));
             };
             if length.is_some_and(|l| l != number) {
@@ -38,9 +52,44 @@ pub(super) fn content_length(headers: &HeaderMap) -> Result<Option<u64>, String>
     Ok(length)
 }
 
-/// Whether the last transfer coding is `chunked`; `None` without the field.
-pub(super) fn ends_chunked(headers: &HeaderMap) -> Option<bool> {
-    let last = headers.get_all(header::TRANSFER_ENCODING).iter().next_back()?;
-    let coding = last.to_str().ok().and_then(|v| v.rsplit(',').next()).map(str::trim);
-    Some(coding.is_some_and(|c| c.eq_ignore_ascii_case("chunked")))
+/// A number of digits alone: the standard parser would take "+5" too.
+pub(super) fn decimal(text: &str) -> Option<u64> {
+    text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok()).flatten()
+}
+
+/// Reads the transfer codings. Empty elements of the list, parameters and quotes are refused with
+/// all else that a second reader might read in another way.
+pub(super) fn codings(headers: &HeaderMap) -> Codings {
+    let mut all = Vec::new();
+    for value in headers.get_all(header::TRANSFER_ENCODING) {
+        let Ok(text) = value.to_str() else { return Codings::Malformed };
+        all.extend(text.split(',').map(trim));
+    }
+    let chunked = |coding: &&str| coding.eq_ignore_ascii_case("chunked");
+    let Some((last, others)) = all.split_last() else { return Codings::None };
+    if !all.iter().all(|coding| is_token(coding)) || others.iter().any(chunked) {
+        return Codings::Malformed;
+    }
+    match (chunked(last), others.is_empty()) {
+        (true, true) => Codings::Chunked,
+        (true, false) => Codings::OthersThenChunked,
+        (false, _) => Codings::Others,
+    }
+}
+
+/// Whether a list field has this token as a member, in any case.
+pub(super) fn lists(headers: &HeaderMap, name: &header::HeaderName, token: &str) -> bool {
+    let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).any(|member| trim(member).eq_ignore_ascii_case(token))
+}
+
+/// Takes off the white space that RFC 9110 allows around values, and no other.
+pub(super) fn trim(text: &str) -> &str {
+    text.trim_matches([' ', '\t'])
+}
+
+/// A token (RFC 9110, section 5.6.2).
+fn is_token(text: &str) -> bool {
+    !text.is_empty()
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
 }

@@ -5,18 +5,27 @@
 //! again, so that what one party reads in it is what the next reads (no smuggling through
 //! line ends, folding or spaces). Rules: RFC 9110 sections 7.6 and 10.2.2, RFC 9112 section 6.
 
+pub mod chunked;
+mod connection;
 mod fault;
 mod framing;
+mod lines;
+mod method;
 mod request;
 mod response;
 mod rewrite;
 mod via;
 
-pub use fault::{Fault, ProxyError};
+pub use connection::Connection;
+pub use fault::{Fault, PROXY_STATUS, ProxyError, reported};
 pub use framing::Framing;
-pub use request::{Method, RequestHead};
+pub use method::{Method, MethodError};
+pub use request::RequestHead;
 pub use response::ResponseHead;
-pub use rewrite::{redirect, request_for, response_for};
+pub use rewrite::{
+    NextHop, Outward, RequestOut, ResponseOut, Way, interim_for, options_for, own_answer, redirect,
+    request_for, response_for, trailers_for,
+};
 pub use via::came_through_depot;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Version};
@@ -48,14 +57,19 @@ fn print(first_line: &str, headers: &HeaderMap) -> Vec<u8> {
     let mut out = Vec::with_capacity(512);
     out.extend_from_slice(first_line.as_bytes());
     out.extend_from_slice(b"\r\n");
+    print_fields(headers, &mut out);
+    out
+}
+
+/// Prints fields and the empty line.
+fn print_fields(headers: &HeaderMap, out: &mut Vec<u8>) {
     for (name, value) in headers {
-        print_name(name, &mut out);
+        print_name(name, out);
         out.extend_from_slice(b": ");
         out.extend_from_slice(value.as_bytes());
         out.extend_from_slice(b"\r\n");
     }
     out.extend_from_slice(b"\r\n");
-    out
 }
 
 /// Prints a field's name with capitals, as scripts around HTTP/1 tools expect it.

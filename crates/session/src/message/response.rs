@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The head of a response.
 
-use super::{Fault, Framing, MAX_FIELDS, Method, RequestHead, framing, header_map, version};
+use super::{
+    Fault, Framing, MAX_FIELDS, Method, RequestHead, framing, framing::Codings, header_map, lines,
+    version,
+};
 use http::{HeaderMap, StatusCode, Version};
 
 /// A response as it came from the next hop.
@@ -24,17 +27,19 @@ impl ResponseHead {
     /// # Errors
     /// What to answer (502): the next hop does not speak HTTP/1.
     pub fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>, Fault> {
+        let malformed = |why: &dyn std::fmt::Display| {
+            Fault::bad_response(format!("the next hop's answer is malformed: {why}"))
+        };
+        let Some(length) = lines::block(bytes).map_err(|why| malformed(&why))? else {
+            return Ok(None);
+        };
         let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
         let mut response = httparse::Response::new(&mut fields);
-        let length = match response.parse(bytes) {
-            Ok(httparse::Status::Complete(length)) => length,
-            Ok(httparse::Status::Partial) => return Ok(None),
-            Err(error) => {
-                return Err(Fault::bad_response(format!(
-                    "the next hop's answer is malformed: {error}"
-                )));
-            }
-        };
+        match response.parse(&bytes[..length]) {
+            Ok(httparse::Status::Complete(read)) if read == length => {}
+            Ok(_) => return Err(malformed(&"it begins with an empty line")),
+            Err(error) => return Err(malformed(&error)),
+        }
         let status = response.code.and_then(|code| StatusCode::from_u16(code).ok());
         let Some(status) = status else {
             return Err(Fault::bad_response("the next hop's answer has no valid status"));
@@ -63,23 +68,27 @@ impl ResponseHead {
         }
         let length = framing::content_length(&self.headers)
             .map_err(|error| Fault::bad_response(format!("the next hop's answer: {error}")))?;
-        let chunked = framing::ends_chunked(&self.headers);
-        if chunked.is_some() && length.is_some() {
-            return Err(Fault::bad_response(
-                "the next hop's answer has both Transfer-Encoding and Content-Length",
-            ));
-        }
+        let codings = framing::codings(&self.headers);
         let no_body = request.method == Method::Head
             || matches!(self.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
-        match (chunked, length) {
+        match (codings, length) {
+            (Codings::None, _) if no_body => Ok(Framing::Empty),
+            (Codings::None, None) => Ok(Framing::UntilClose),
+            (Codings::None, Some(length)) => Ok(Framing::Length(length)),
+            // Depots ask for no other codings, and what does not end in chunks ends for one reader
+            // with the connection, and for another that finds the word in it with the last chunk.
+            (Codings::Malformed | Codings::Others | Codings::OthersThenChunked, _) => {
+                Err(Fault::bad_response("the next hop's Transfer-Encoding is not \"chunked\""))
+            }
+            (Codings::Chunked, Some(_)) => Err(Fault::bad_response(
+                "the next hop's answer has both Transfer-Encoding and Content-Length",
+            )),
             _ if no_body => Ok(Framing::Empty),
             // A client of HTTP/1.0 could not read it, and HTTP/1.0 has no transfer codings.
-            (Some(_), _) if [self.version, request.version].contains(&Version::HTTP_10) => {
+            _ if [self.version, request.version].contains(&Version::HTTP_10) => {
                 Err(Fault::bad_response("the next hop sent a transfer coding in HTTP/1.0"))
             }
-            (Some(true), _) => Ok(Framing::Chunked),
-            (Some(false), _) | (None, None) => Ok(Framing::UntilClose),
-            (None, Some(length)) => Ok(Framing::Length(length)),
+            (Codings::Chunked, None) => Ok(Framing::Chunked),
         }
     }
 }
@@ -116,10 +125,20 @@ mod tests {
             (get, "HTTP/1.1 200 OK\r\nContent-Length: 5, 6", Err(502)),
             (get, "HTTP/1.1 200 OK\r\nContent-Length: five", Err(502)),
             (get, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked", Ok(Framing::Chunked)),
-            (get, "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, Chunked", Ok(Framing::Chunked)),
-            (get, "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip", Ok(Framing::UntilClose)),
+            (get, "HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked", Ok(Framing::Chunked)),
+            (get, "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked", Err(502)),
+            (get, "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip", Err(502)),
+            (get, "HTTP/1.1 200 OK\r\nTransfer-Encoding: identity", Err(502)),
+            (get, "HTTP/1.1 200 OK\r\nTransfer-Encoding: xchunked", Err(502)),
             (get, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 5", Err(502)),
             (get, "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked", Err(502)),
+            (get, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, gzip", Err(502)),
+            (get, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, chunked", Err(502)),
+            (get, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked;x", Err(502)),
+            (get, "\r\nHTTP/1.1 200 OK", Err(502)),
+            (get, "HTTP/1.1 200 OK\nContent-Length: 5", Err(502)),
+            (get, "HTTP/1.1 200 OK\r\nX: y\r\n z", Err(502)),
+            (get, "HTTP/1.1 200 OK\r\nX: y\rz", Err(502)),
             ("GET / HTTP/1.0", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked", Err(502)),
             ("GET / HTTP/1.0", "HTTP/1.1 200 OK", Ok(Framing::UntilClose)),
             ("HEAD / HTTP/1.1", "HTTP/1.1 200 OK\r\nContent-Length: 5", Ok(Framing::Empty)),
@@ -136,6 +155,23 @@ mod tests {
             (get, "ICY 200 OK", Err(502)),
         ] {
             assert_eq!(framing(request, response), expected, "{request}: {response}");
+        }
+    }
+
+    #[test]
+    fn connections_are_kept_where_both_the_version_and_the_fields_allow_it() {
+        for (head, framing, keeps) in [
+            ("HTTP/1.1 200 OK", Framing::Length(5), true),
+            ("HTTP/1.1 200 OK", Framing::Chunked, true),
+            ("HTTP/1.1 200 OK", Framing::UntilClose, false),
+            ("HTTP/1.1 200 OK\r\nConnection: Close", Framing::Empty, false),
+            ("HTTP/1.1 200 OK\r\nConnection: keep-alive, close", Framing::Empty, false),
+            ("HTTP/1.0 200 OK", Framing::Length(5), false),
+            ("HTTP/1.0 200 OK\r\nConnection: Keep-Alive", Framing::Length(5), true),
+        ] {
+            let head = format!("{head}\r\n\r\n");
+            let (head, _) = ResponseHead::parse(head.as_bytes()).unwrap().unwrap();
+            assert_eq!(head.keeps_alive(framing), keeps, "{head:?}");
         }
     }
 }

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `longhaul depot status`: what a depot is doing, as a table.
+
+use crate::{failure::Failure, results::print_text};
+use ::depot::{
+    fetch_status,
+    status::{Hop, Status, Transfer},
+};
+use clap::Args;
+use std::{
+    io::{IsTerminal, stdout},
+    time::Duration,
+};
+
+/// How often the table is drawn.
+const EVERY: Duration = Duration::from_secs(1);
+/// Moves to the terminal's upper left corner.
+const HOME: &str = "\x1b[H";
+/// Erases to the end of the line.
+const REST: &str = "\x1b[K";
+/// Erases to the end of the screen.
+const BELOW: &str = "\x1b[J";
+
+/// Show what a depot that runs is doing: its transfers, hops and refusals, anew each second.
+///
+/// It asks the listener for operators (`admin.listen` in the depot's configuration).
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// Address of the depot's admin listener, as in 127.0.0.1:3881
+    url: String,
+    /// Print one table, and end
+    #[arg(long)]
+    once: bool,
+    /// Print the depot's status as it sends it (JSON), and end
+    #[arg(long, conflicts_with = "once")]
+    json: bool,
+}
+
+/// Shows it.
+pub fn run(args: &StatusArgs) -> Result<(), Failure> {
+    let (status, text) = fetch_status(&args.url)?;
+    if args.json {
+        print_text(&format!("{text}\n"));
+        return Ok(());
+    }
+    if args.once {
+        print_text(&table(&status));
+        return Ok(());
+    }
+    let mut status = Ok(status);
+    loop {
+        // A depot that is started again is shown again.
+        let text = match &status {
+            Ok(status) => table(status),
+            Err(error) => format!("{error}\n"),
+        };
+        if stdout().is_terminal() {
+            // Over the last one, not after an empty screen: that would flicker.
+            let lines = text.replace('\n', &format!("{REST}\n"));
+            print_text(&format!("{HOME}{lines}{BELOW}"));
+        } else {
+            print_text(&format!("{text}\n"));
+        }
+        std::thread::sleep(EVERY);
+        status = fetch_status(&args.url).map(|(status, _)| status);
+    }
+}
+
+/// A status as text.
+fn table(status: &Status) -> String {
+    let mut text = head(status);
+    text += &hops(&status.hops);
+    text += &transfers(status);
+    text += &refusals(status);
+    text
+}
+
+fn head(status: &Status) -> String {
+    let Status { connections, memory, totals, .. } = status;
+    let ended: u64 = totals.requests.values().sum();
+    let complete = totals.requests.get("complete").copied().unwrap_or_default();
+    let mut text = format!(
+        "{}: {} for {}, longhaul {}\n",
+        status.id,
+        format!("{:?}", status.state).to_lowercase(),
+        age(status.uptime_s),
+        status.version
+    );
+    text += &format!(
+        "{} of {} client connections, {} idle to next hops; pipes {} of {}, process {}, {} files\n",
+        connections.open,
+        connections.limit,
+        connections.idle_upstream,
+        size(memory.pipes_reserved_bytes),
+        size(memory.pipes_limit_bytes),
+        size(memory.resident_bytes),
+        memory.open_files
+    );
+    text += &format!(
+        "{ended} requests ended, {complete} complete; {} down, {} up\n",
+        size(totals.down_bytes),
+        size(totals.up_bytes)
+    );
+    if status.access_log.dropped_lines > 0 {
+        let log = &status.access_log;
+        text += &format!("{} lines of the access log ({}) lost\n", log.dropped_lines, log.to);
+    }
+    text
+}
+
+fn hops(hops: &[Hop]) -> String {
+    let mut text = format!(
+        "\n{:<8} {:<34} {:>6} {:>12} {:>12} {:>10} {:>10} {:>7} {}\n",
+        "side", "hop", "ended", "down", "up", "RTT", "shortest", "again", "connections"
+    );
+    for hop in hops {
+        let connections: Vec<_> =
+            hop.connections.iter().map(|(name, n)| format!("{n} {name}")).collect();
+        let line = format!(
+            "{:<8} {:<34} {:>6} {:>12} {:>12} {:>10} {:>10} {:>7} {}",
+            hop.side,
+            cut(&hop.hop, 34),
+            hop.requests.values().sum::<u64>(),
+            rate(hop.down_bps),
+            rate(hop.up_bps),
+            time(hop.rtt_us),
+            time(hop.min_rtt_us),
+            hop.retransmitted_segments,
+            connections.join(", ")
+        );
+        text += &format!("{}\n", line.trim_end());
+    }
+    text
+}
+
+fn transfers(status: &Status) -> String {
+    if status.transfers.is_empty() {
+        return "\nno transfer under way\n".to_owned();
+    }
+    let mut text = format!(
+        "\n{:<24} {:<34} {:>22} {:>12} {:>9} {:>10} {:>10}\n",
+        "client", "asks for", "so far", "rate", "age", "RTT", "RTT next"
+    );
+    for transfer in &status.transfers {
+        let rtt = |tcp: &Option<_>| time(tcp.as_ref().map(|tcp: &::depot::status::Tcp| tcp.rtt_us));
+        text += &format!(
+            "{:<24} {:<34} {:>22} {:>12} {:>9} {:>10} {:>10}\n",
+            cut(&transfer.client, 24),
+            cut_front(&transfer.target, 34),
+            so_far(transfer),
+            rate(transfer.down_bps + transfer.up_bps),
+            age(transfer.age_s),
+            rtt(&transfer.client_tcp),
+            rtt(&transfer.upstream_tcp),
+        );
+    }
+    let more = status.live_transfers.saturating_sub(status.transfers.len());
+    if more > 0 {
+        text += &format!("and {more} slower ones\n");
+    }
+    text
+}
+
+fn refusals(status: &Status) -> String {
+    let mut text = String::new();
+    for refusals in &status.refusals {
+        let (status, error, n) = (refusals.status, &refusals.error, refusals.requests);
+        let title = if text.is_empty() { "\nrefusals\n" } else { "" };
+        text += &format!("{title}{n:>8} x {status} {error}\n");
+    }
+    text
+}
+
+fn so_far(transfer: &Transfer) -> String {
+    let moved = size(transfer.down_bytes + transfer.up_bytes);
+    match transfer.expected_bytes {
+        Some(expected) if transfer.up_bytes == 0 => format!("{moved} of {}", size(expected)),
+        _ => moved,
+    }
+}
+
+/// What others wrote, without what a terminal would obey, and not too long.
+fn cut(text: &str, most: usize) -> String {
+    let shown = |c: char| if c.is_control() { '?' } else { c };
+    if text.chars().count() <= most {
+        return text.chars().map(shown).collect();
+    }
+    text.chars().take(most - 1).map(shown).chain(['…']).collect()
+}
+
+/// The same for what differs at its end.
+fn cut_front(text: &str, most: usize) -> String {
+    let reversed: String = text.chars().rev().collect();
+    cut(&reversed, most).chars().rev().collect()
+}
+
+fn rate(bps: u64) -> String {
+    scaled(bps, 1000.0, &["b/s", "kb/s", "Mb/s", "Gb/s", "Tb/s"])
+}
+
+fn size(bytes: u64) -> String {
+    scaled(bytes, 1024.0, &["B", "KB", "MB", "GB", "TB", "PB"])
+}
+
+fn scaled(value: u64, step: f64, units: &[&str]) -> String {
+    let (mut value, mut at) = (value as f64, 0);
+    while value >= step * 0.9995 && at + 1 < units.len() {
+        value /= step;
+        at += 1;
+    }
+    let digits = match value {
+        _ if at == 0 => 0,
+        v if v < 10.0 => 2,
+        v if v < 100.0 => 1,
+        _ => 0,
+    };
+    format!("{value:.digits$} {}", units[at])
+}
+
+fn time(us: Option<u32>) -> String {
+    match us {
+        None => "-".to_owned(),
+        Some(us) if us < 1000 => format!("{us} us"),
+        Some(us) if us < 1_000_000 => format!("{:.1} ms", f64::from(us) / 1e3),
+        Some(us) => format!("{:.2} s", f64::from(us) / 1e6),
+    }
+}
+
+fn age(seconds: f64) -> String {
+    match seconds as u64 {
+        s if s < 120 => format!("{s} s"),
+        s if s < 7200 => format!("{} min", s / 60),
+        s if s < 172_800 => format!("{} h", s / 3600),
+        s => format!("{} d", s / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_have_three_digits_and_a_unit() {
+        assert_eq!(
+            [0, 999, 1000, 999_600, 12_345_678].map(rate),
+            ["0 b/s", "999 b/s", "1.00 kb/s", "1.00 Mb/s", "12.3 Mb/s"]
+        );
+        assert_eq!([1023, 1024, 1 << 30].map(size), ["1023 B", "1.00 KB", "1.00 GB"]);
+        assert_eq!([None, Some(80), Some(78_021)].map(time), ["-", "80 us", "78.0 ms"]);
+    }
+
+    #[test]
+    fn nothing_that_others_wrote_moves_the_cursor() {
+        assert_eq!(cut("a\x1b[2Jb\u{9b}", 20), "a?[2Jb?");
+        assert_eq!(cut("abcdef", 4), "abc…");
+        assert_eq!(cut_front("abcdef", 4), "…def");
+    }
+}

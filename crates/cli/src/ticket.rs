@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `longhaul ticket`: keys, and signed routes that depots open to.
+
+mod file;
+mod text;
+
+use crate::{failure::Failure, results::print_text};
+use clap::Args;
+use ipnet::IpNet;
+use rustix::rand::{GetRandomFlags, getrandom};
+use session::{
+    DepotAddress, OriginUrl,
+    message::Method,
+    ticket::{KeySet, Signer, Ticket, TicketError, TicketRoute, UnixTime, Unverified, ticket_id},
+};
+use std::{net::IpAddr, num::NonZeroU32, path::PathBuf, str::FromStr, time::SystemTime};
+use units::{Bytes, Duration, Rate};
+
+#[derive(clap::Subcommand)]
+pub enum Command {
+    Keygen(KeygenArgs),
+    Make(Box<MakeArgs>),
+    Show(ShowArgs),
+    Verify(VerifyArgs),
+}
+
+/// Make a key that signs tickets.
+///
+/// Writes the private key, which stays with the signer, to a new file that only its owner can read.
+/// Prints the public one as a JWK Set, which depots are given (trust.keys).
+#[derive(Args)]
+pub struct KeygenArgs {
+    /// New file for the private key (PEM, PKCS #8); never one that is there
+    key: PathBuf,
+    /// Write the public key to a new file instead of printing it
+    #[arg(long, value_name = "FILE", conflicts_with = "add_to")]
+    public: Option<PathBuf>,
+    /// Add the public key to this JWK Set, so that depots trust the keys in it and this one
+    #[arg(long, value_name = "FILE")]
+    add_to: Option<PathBuf>,
+}
+
+/// Sign a ticket and print the URL to ask for, as curl takes it.
+///
+/// Whoever has the URL can use it until it expires, so it is for short times and for little.
+#[derive(Args)]
+pub struct MakeArgs {
+    /// What it opens: the URL of a file at its origin, or of a folder (ends in /) and all below
+    url: OriginUrl,
+    /// The private key, as `longhaul ticket keygen` or openssl wrote it
+    #[arg(long, value_name = "FILE")]
+    key: PathBuf,
+    /// The depots on the way, the one nearest the client first [port: 3880, after https: 443]
+    #[arg(long, value_name = "[https:]HOST[:PORT],...", value_delimiter = ',', required = true)]
+    via: Vec<DepotAddress>,
+    /// Until when: a time from now, as 10min or 12h, or a date, as 2030-01-31T12:00:00Z
+    #[arg(long, value_name = "WHEN", default_value = "1h")]
+    expires: When,
+    /// From when on, in the same form [default: at once]
+    #[arg(long, value_name = "WHEN")]
+    not_before: Option<When>,
+    /// Only for these methods [default: GET,HEAD]
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    method: Vec<Method>,
+    /// The most bytes of one transfer's body, as 100GB
+    #[arg(long, value_name = "SIZE")]
+    bytes: Option<Bytes>,
+    /// The highest rate of one transfer, as 800mbit
+    #[arg(long, value_name = "RATE")]
+    rate: Option<Rate>,
+    /// Only for clients in this network, or at this address; may be repeated
+    #[arg(long, value_name = "NET", value_delimiter = ',', value_parser = network)]
+    client: Vec<IpNet>,
+    /// For so many requests, at each depot
+    #[arg(long, value_name = "N")]
+    uses: Option<NonZeroU32>,
+    /// Who makes it, for logs
+    #[arg(long, value_name = "NAME")]
+    issuer: Option<String>,
+    /// Which file below a URL that ends in /, percent-encoded
+    #[arg(long, value_name = "PATH")]
+    tail: Option<String>,
+}
+
+/// Say what a ticket opens, for whom and until when. Its signature is not checked.
+#[derive(Args)]
+pub struct ShowArgs {
+    /// A ticket, its route or its URL; `-` reads it from standard input
+    ticket: String,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// Check a ticket as a depot would that has these keys; exit code 4 if it is not good.
+///
+/// What only the depot knows is not checked: who asks, and how often it was used.
+#[derive(Args)]
+pub struct VerifyArgs {
+    /// A ticket, its route or its URL; `-` reads it from standard input
+    ticket: String,
+    /// The public keys, as trust.keys of the depot
+    #[arg(long, value_name = "FILE")]
+    keys: PathBuf,
+    /// At this time instead of now: a date, or a time from now
+    #[arg(long, value_name = "WHEN")]
+    at: Option<When>,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Keygen(args) => keygen(&args),
+        Command::Make(args) => make(*args),
+        Command::Show(args) => show(&args),
+        Command::Verify(args) => verify(&args),
+    }
+}
+
+/// A point in time as people say it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// So long after now.
+    After(Duration),
+    /// Then.
+    At(UnixTime),
+}
+
+impl FromStr for When {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        // A bare number of seconds would be a time from now to some and a date to others.
+        if text.bytes().all(|b| b.is_ascii_digit()) {
+            return Err("expected a time with its unit, as 10min, or a date".to_owned());
+        }
+        let after = text.parse().map(Self::After);
+        after.or_else(|_| {
+            text.parse().map(Self::At).map_err(|_| {
+                "expected a time from now, as 10min or 12h, or a date, as 2030-01-31T12:00:00Z"
+                    .into()
+            })
+        })
+    }
+}
+
+impl When {
+    /// Whole seconds, and never a second too early.
+    fn from(self, now: UnixTime) -> UnixTime {
+        match self {
+            Self::At(time) => time,
+            Self::After(time) => {
+                let seconds = time.as_nanos().div_ceil(1_000_000_000);
+                now.plus(u32::try_from(seconds).unwrap_or(u32::MAX))
+            }
+        }
+    }
+}
+
+fn network(text: &str) -> Result<IpNet, String> {
+    let net = text.parse().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
+    net.map_err(|_| "expected a network or an address, as 192.0.2.0/24".to_owned())
+}
+
+fn now() -> UnixTime {
+    SystemTime::now().into()
+}
+
+/// Bytes that nobody can guess.
+fn random<const N: usize>() -> Result<[u8; N], Failure> {
+    let mut bytes = [0; N];
+    // Up to 256 bytes come whole once the kernel has gathered enough, for which this waits.
+    match getrandom(&mut bytes, GetRandomFlags::empty()) {
+        Ok(n) if n == N => Ok(bytes),
+        Ok(_) => Err(Failure::failed("the system gave too few random bytes")),
+        Err(error) => Err(Failure::Failed(format!("no random bytes from the system: {error}"))),
+    }
+}
+
+fn keygen(args: &KeygenArgs) -> Result<(), Failure> {
+    let signer = Signer::from_seed(random()?).map_err(Failure::failed)?;
+    // Everything is understood before anything is written.
+    let set = match &args.add_to {
+        None => signer.public_set(),
+        Some(others) => {
+            let set = signer.public_set_with(&file::read(others)?);
+            set.map_err(|error| Failure::Usage(format!("{}: {error}", others.display())))?
+        }
+    };
+    file::create(&args.key, &signer.to_pem(), file::PRIVATE)?;
+    let written = match (&args.public, &args.add_to) {
+        (Some(public), _) => file::create(public, &set, file::PUBLIC),
+        (None, Some(others)) => file::replace(others, &set),
+        (None, None) => {
+            print_text(&set);
+            Ok(())
+        }
+    };
+    if written.is_err() {
+        // Nobody trusts it, and its name would stand in the way of the next attempt.
+        let _ = std::fs::remove_file(&args.key);
+    }
+    written?;
+    eprintln!("private key in {}, public key named {}", args.key.display(), signer.kid());
+    Ok(())
+}
+
+fn make(args: MakeArgs) -> Result<(), Failure> {
+    let pem = file::read(&args.key)?;
+    let signer = Signer::from_pem(&pem)
+        .map_err(|error| Failure::Usage(format!("{}: {error}", args.key.display())))?;
+    let now = now();
+    let tail = args.tail.clone();
+    let ticket = ticket(args, now)?;
+    let token = signer.sign(&ticket).map_err(unusable)?;
+    let tail = match tail {
+        Some(tail) => tail,
+        // The name of the file, for curl -O.
+        None => ticket.tail_to(&ticket.url).unwrap_or_default(),
+    };
+    let route = TicketRoute::new(&token, &tail).map_err(unusable)?;
+    ticket.step(&route).map_err(unusable)?;
+    print_text(&(ticket.via[0].url(&route.to_string()) + "\n"));
+    Ok(())
+}
+
+/// The ticket that was asked for. What would open nothing is a mistake.
+fn ticket(args: MakeArgs, now: UnixTime) -> Result<Ticket, Failure> {
+    let expires = args.expires.from(now);
+    if expires <= now {
+        return Err(Failure::Usage(format!("--expires: {expires} is past: it is {now}")));
+    }
+    let not_before = args.not_before.map(|when| when.from(now));
+    if let Some(from) = not_before.filter(|from| *from >= expires) {
+        return Err(Failure::Usage(format!("--not-before: {from} is not before {expires}")));
+    }
+    if args.bytes == Some(Bytes::ZERO) || args.rate.is_some_and(|rate| rate.bps() == 0) {
+        return Err(Failure::usage("--bytes and --rate: 0 would let nothing through"));
+    }
+    let some = |methods: Vec<Method>| {
+        if methods.is_empty() { vec![Method::Get, Method::Head] } else { methods }
+    };
+    Ok(Ticket {
+        id: ticket_id(random()?),
+        issuer: args.issuer,
+        issued: Some(now),
+        not_before,
+        expires,
+        url: args.url,
+        via: args.via,
+        methods: some(args.method),
+        bytes: args.bytes,
+        rate: args.rate,
+        clients: args.client.iter().map(IpNet::trunc).collect(),
+        uses: args.uses,
+    })
+}
+
+/// What was asked for makes no ticket.
+fn unusable(error: TicketError) -> Failure {
+    match error {
+        TicketError::Claims { reason, .. } => Failure::Usage(format!("no such ticket: {reason}")),
+        other => Failure::usage(other),
+    }
+}
+
+fn show(args: &ShowArgs) -> Result<(), Failure> {
+    let (token, _) = asked(&args.ticket)?;
+    let Unverified { ticket, key } = Unverified::read(&token).map_err(Failure::failed)?;
+    text::print(&ticket, key.as_deref(), text::Checked::No(now()), args.json);
+    Ok(())
+}
+
+fn verify(args: &VerifyArgs) -> Result<(), Failure> {
+    let keys = KeySet::parse(&file::read(&args.keys)?)
+        .map_err(|error| Failure::Usage(format!("{}: {error}", args.keys.display())))?;
+    let at = args.at.map_or_else(now, |when| when.from(now()));
+    let (token, route) = asked(&args.ticket)?;
+    let not_good = |error: TicketError| Failure::Unverified(error.to_string());
+    let verified = keys.verify(&token, at).map_err(not_good)?;
+    if let Some(route) = route {
+        verified.ticket.step(&route).map_err(not_good)?;
+    }
+    text::print(&verified.ticket, Some(&verified.key), text::Checked::Good(at), args.json);
+    Ok(())
+}
+
+/// The token, and the route if there is more than a token.
+fn asked(text: &str) -> Result<(String, Option<TicketRoute>), Failure> {
+    let text = if text == "-" { file::read_input()? } else { text.to_owned() };
+    let text = text.trim();
+    let target = match text.split_once("://") {
+        Some((_, rest)) => rest.find('/').map_or("/", |at| &rest[at..]),
+        None => text,
+    };
+    if !target.contains('/') {
+        return Ok((target.to_owned(), None));
+    }
+    let route: TicketRoute = target.parse().map_err(Failure::usage)?;
+    Ok((route.token().to_owned(), Some(route)))
+}

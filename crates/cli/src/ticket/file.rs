@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Files that hold keys: a private one is written once, a set is replaced whole.
+
+use crate::failure::Failure;
+use std::{
+    fs::{self, OpenOptions},
+    io::{self, Read, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+};
+
+/// Who may read a private key: its owner.
+pub const PRIVATE: u32 = 0o600;
+/// Who may read public keys: everybody whom the umask lets.
+pub const PUBLIC: u32 = 0o666;
+
+/// Reads a file that the command line names.
+pub fn read(path: &Path) -> Result<String, Failure> {
+    fs::read_to_string(path)
+        .map_err(|error| Failure::Usage(format!("cannot read {}: {error}", path.display())))
+}
+
+/// Reads standard input, as far as a ticket may be long.
+pub fn read_input() -> Result<String, Failure> {
+    let mut text = String::new();
+    let most = 2 * session::MAX_ROUTE_LEN as u64;
+    let read = io::stdin().take(most).read_to_string(&mut text);
+    read.map_err(|error| Failure::Failed(format!("cannot read standard input: {error}")))?;
+    Ok(text)
+}
+
+/// Writes a new file, or none: what is there may be the only copy of a key.
+pub fn create(path: &Path, text: &str, mode: u32) -> Result<(), Failure> {
+    let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
+    let mut file = file.map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => Failure::Usage(format!(
+            "{} is there already, and no key is overwritten: name a new file",
+            path.display()
+        )),
+        _ => cannot_write(path, &error),
+    })?;
+    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+    written.map_err(|error| {
+        let _ = fs::remove_file(path);
+        cannot_write(path, &error)
+    })
+}
+
+/// Replaces a file in one step: a depot that reads it meanwhile gets the old text or the new one.
+pub fn replace(path: &Path, text: &str) -> Result<(), Failure> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.new", std::process::id()));
+    let new = path.with_file_name(name);
+    create(&new, text, PUBLIC)?;
+    let replaced = fs::metadata(path)
+        .and_then(|old| fs::set_permissions(&new, old.permissions()))
+        .and_then(|()| fs::rename(&new, path));
+    replaced.map_err(|error| {
+        let _ = fs::remove_file(&new);
+        cannot_write(path, &error)
+    })
+}
+
+fn cannot_write(path: &Path, error: &io::Error) -> Failure {
+    Failure::Failed(format!("cannot write {}: {error}", path.display()))
+}

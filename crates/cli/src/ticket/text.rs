@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a ticket says, for people and for programs.
+
+use crate::results::{print_json, print_text};
+use serde_json::json;
+use session::ticket::{LEEWAY_S, Ticket, UnixTime};
+use std::fmt::Display;
+
+/// Whether anybody looked at the signature, and the time that counts.
+#[derive(Clone, Copy)]
+pub enum Checked {
+    /// Nobody did: all of it may be invented.
+    No(UnixTime),
+    /// It is good at this time.
+    Good(UnixTime),
+}
+
+/// Prints a ticket.
+pub fn print(ticket: &Ticket, key: Option<&str>, checked: Checked, json: bool) {
+    if json {
+        print_json(&document(ticket, key, checked));
+    } else {
+        print_text(&page(ticket, key, checked));
+    }
+}
+
+fn document(ticket: &Ticket, key: Option<&str>, checked: Checked) -> serde_json::Value {
+    json!({
+        "verified": matches!(checked, Checked::Good(_)),
+        "key": key,
+        "id": ticket.id,
+        "issuer": ticket.issuer,
+        "issued_unix_s": ticket.issued.map(UnixTime::seconds),
+        "not_before_unix_s": ticket.not_before.map(UnixTime::seconds),
+        "expires_unix_s": ticket.expires.seconds(),
+        "url": ticket.url.to_string(),
+        "prefix": ticket.is_prefix(),
+        "via": texts(&ticket.via),
+        "methods": texts(&ticket.methods),
+        "bytes": ticket.bytes.map(units::Bytes::get),
+        "rate_bps": ticket.rate.map(units::Rate::bps),
+        "clients": texts(&ticket.clients),
+        "uses": ticket.uses,
+    })
+}
+
+fn page(ticket: &Ticket, key: Option<&str>, checked: Checked) -> String {
+    let (signature, says) = match checked {
+        Checked::No(_) => ("not checked: all of this may be invented", "it says "),
+        Checked::Good(_) => ("good", ""),
+    };
+    // Whoever made an unverified one chose these texts, and could write to the terminal.
+    let key = key.map_or("no named key".to_owned(), |key| format!("key {}", key.escape_debug()));
+    let by = ticket.issuer.as_ref().map(|by| format!(", by {}", by.escape_debug()));
+    let scope = if ticket.is_prefix() { " and all below" } else { "" };
+    let mut lines = vec![
+        ("ticket", ticket.id.clone()),
+        ("signature", signature.to_owned()),
+        ("signed", format!("{says}with {key}{}", by.unwrap_or_default())),
+        ("valid", validity(ticket, checked)),
+        ("opens", format!("{}{scope}", ticket.url)),
+        ("through", format!("{} (the one nearest the client first)", joined(&ticket.via))),
+        ("methods", joined(&ticket.methods)),
+    ];
+    if !ticket.clients.is_empty() {
+        lines.push(("clients", joined(&ticket.clients)));
+    }
+    if let Some(bytes) = ticket.bytes {
+        lines.push(("bytes", format!("at most {bytes} a transfer")));
+    }
+    if let Some(rate) = ticket.rate {
+        lines.push(("rate", format!("at most {rate} a transfer")));
+    }
+    if let Some(uses) = ticket.uses {
+        lines.push(("uses", format!("{uses} requests at each depot")));
+    }
+    let lines = lines.iter().map(|(name, what)| format!("{name:<10} {what}\n"));
+    lines.collect::<Vec<_>>().concat()
+}
+
+fn validity(ticket: &Ticket, checked: Checked) -> String {
+    let (Checked::No(time) | Checked::Good(time)) = checked;
+    let from = ticket.not_before.map(|from| format!("from {from} "));
+    // As depots judge it, whose clocks may differ from the signer's.
+    let standing = if ticket.not_before.is_some_and(|from| time.plus(LEEWAY_S) < from) {
+        "not yet"
+    } else if ticket.expires.plus(LEEWAY_S) < time {
+        "expired"
+    } else {
+        "its time is on"
+    };
+    format!("{}until {} ({standing} at {time})", from.unwrap_or_default(), ticket.expires)
+}
+
+fn texts(list: &[impl Display]) -> Vec<String> {
+    list.iter().map(ToString::to_string).collect()
+}
+
+fn joined(list: &[impl Display]) -> String {
+    texts(list).join(", ")
+}

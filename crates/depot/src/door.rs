@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What stands between a listener and the connections that it accepts: who is let in, and who is told
+//! why not.
+
+use crate::{
+    connection::{self, Caller},
+    listeners::{BACKLOG, Listener},
+    server::{Phase, Shared},
+};
+use http::StatusCode;
+use session::{
+    Scheme,
+    message::{Fault, ProxyError},
+};
+use std::{sync::Arc, time::Duration};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{Semaphore, mpsc},
+};
+
+/// How many that are not let in are told why at a time; further ones are just closed.
+const TURNED_AWAY: usize = 64;
+
+/// The way in.
+#[derive(Debug, Clone)]
+pub(crate) struct Door {
+    shared: Arc<Shared>,
+    /// Permits to be told why one is not let in.
+    refusals: Arc<Semaphore>,
+    /// Held for as long as a listener or connection is there.
+    alive: mpsc::Sender<()>,
+}
+
+impl Door {
+    /// One that nobody has come through; `alive` is held while anybody may.
+    pub(crate) fn new(shared: Arc<Shared>, alive: mpsc::Sender<()>) -> Self {
+        let refusals = Arc::new(Semaphore::new(TURNED_AWAY));
+        Self { shared, refusals, alive }
+    }
+
+    /// Accepts connections until the depot stops.
+    pub(crate) async fn keep(self, Listener { listener, scheme }: Listener) {
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = self.shared.leaving() => break,
+            };
+            match accepted {
+                Ok((client, peer)) => self.admit(Caller::new(client, peer, scheme)),
+                Err(error) => {
+                    // Out of files or memory: the connection stays queued, so asking again at once
+                    // would only spin.
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            }
+        }
+        if self.shared.phase() == Phase::Stopping {
+            self.shut(listener, scheme);
+        }
+    }
+
+    /// Serves a connection, or turns it away: strangers before they take up a place.
+    fn admit(&self, caller: Caller) {
+        let (settings, peer) = (self.shared.settings(), caller.peer);
+        // A ticket may open the depot to clients that are not listed; what they ask tells.
+        if settings.keys.is_none() && !settings.config.allow.client(peer.ip()) {
+            let reason = format!("this depot is not open for clients from {}", peer.ip());
+            let (status, error) = (StatusCode::FORBIDDEN, ProxyError::HttpRequestDenied);
+            return self.turn_away(caller, Fault::new(status, error, reason));
+        }
+        match self.shared.gate.enter(peer.ip(), &settings.config.limits) {
+            Ok(place) => {
+                let (shared, alive) = (Arc::clone(&self.shared), self.alive.clone());
+                tokio::spawn(async move {
+                    connection::serve(caller, &shared).await;
+                    drop((place, alive));
+                });
+            }
+            Err(reason) => {
+                let status = StatusCode::SERVICE_UNAVAILABLE;
+                let fault = Fault::new(status, ProxyError::ConnectionLimitReached, reason);
+                self.turn_away(caller, fault);
+            }
+        }
+    }
+
+    fn turn_away(&self, caller: Caller, fault: Fault) {
+        let Ok(permit) = Arc::clone(&self.refusals).try_acquire_owned() else { return };
+        let (shared, alive) = (Arc::clone(&self.shared), self.alive.clone());
+        tokio::spawn(async move {
+            connection::turn_away(caller, &fault, &shared).await;
+            drop((permit, alive));
+        });
+    }
+
+    /// Closes the listener. Connections that the kernel has taken already would be reset with it,
+    /// so they are told first.
+    fn shut(&self, listener: TcpListener, scheme: Scheme) {
+        let Ok(listener) = listener.into_std() else { return };
+        for (client, peer) in std::iter::from_fn(|| listener.accept().ok()).take(BACKLOG as usize) {
+            let client = client.set_nonblocking(true).and_then(|()| TcpStream::from_std(client));
+            if let Ok(client) = client {
+                self.turn_away(Caller::new(client, peer, scheme), connection::stopping());
+            }
+        }
+    }
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! One request passed on and its answer passed back, both ways at the same time.
+//!
+//! ```text
+//! client ──── request's body ────▶ next hop          `up`: then it watches the client
+//! client ◀── answer's head, body ── next hop         `down`: decides how it ended
+//! ```
+//! The next hop may answer before it has all of the request (a refusal), and a client may send its
+//! body only once it is told to (`Expect: 100-continue`), so neither direction waits for the other.
+//!
+//! A next hop that fails before its answer begins is gone around, where there is another route and the
+//! request can be sent again ([`crate::detours`]).
+
+mod stalls;
+mod turn;
+mod watch;
+
+use crate::{
+    admission::Grant,
+    body::{Broken, Progress},
+    connection::Client,
+    observe::Live,
+    plan::Allowance,
+    server::Shared,
+    upstream,
+};
+use session::{
+    Fetch,
+    message::{Connection, Fault, Framing, RequestHead, RequestOut, Way, request_for},
+};
+use std::{io, net::IpAddr};
+use turn::{Tried, Turn};
+use units::Rate;
+pub(crate) use watch::reset_on_close;
+
+/// How an exchange ended.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// The client's kernel has the whole answer.
+    Complete,
+    /// No next hop gave an answer that could be passed on; nothing was sent to the client.
+    Unanswered(Fault),
+    /// The client went away before it was answered.
+    Abandoned(io::Error),
+    /// The answer broke off.
+    Broken(Broken),
+    /// The request's body broke off before the answer began.
+    RequestBroken(Broken),
+}
+
+/// What is known of an exchange that has an answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    /// The status that was passed on.
+    pub status: u16,
+    /// How long its body was to be.
+    pub framing: Framing,
+}
+
+/// One exchange.
+pub(crate) struct Exchange<'x> {
+    /// What all share.
+    pub shared: &'x Shared,
+    /// What the client asked for.
+    pub request: &'x RequestHead,
+    /// How the request got here.
+    pub way: Way<'x>,
+    /// By whose leave.
+    pub grant: Grant,
+    /// How much of it is granted.
+    pub allowance: Allowance,
+    /// What to ask, and of whom: of the first, or else of the next.
+    pub routes: &'x [Fetch],
+    /// How much of the request's body has been passed on.
+    pub sent: &'x Progress,
+    /// How much of the answer's body has.
+    pub received: &'x Progress,
+    /// Who watches.
+    pub live: &'x Live,
+}
+
+/// How an exchange went.
+pub(crate) struct Outcome {
+    /// How it ended.
+    pub end: End,
+    /// What came of an answer, if any did.
+    pub answer: Option<Answer>,
+    /// The next hop's connection, to be looked at, unless there was none.
+    pub upstream: Option<upstream::Used>,
+    /// Whether the client's connection is fit for another request.
+    pub keep: bool,
+}
+
+impl Exchange<'_> {
+    /// Asks the next hop, or those there are in its place, and passes the answer on.
+    pub(crate) async fn run(&self, client: &mut Client) -> Outcome {
+        let mut routes = self.routes.iter();
+        let mut fetch = routes.next().expect("there is a next hop");
+        loop {
+            let outcome = self.by(fetch, client).await;
+            let End::Unanswered(fault) = &outcome.end else { return outcome };
+            let next = routes.next().filter(|_| self.repeatable() && may_differ(fault));
+            let Some(next) = next else { return outcome };
+            self.shared.detours.failed(&fetch.next);
+            tracing::warn!(upstream = %fetch.next, instead = %next.next, "another route: {fault}");
+            fetch = next;
+        }
+    }
+
+    /// Whether the request can be sent again.
+    fn repeatable(&self) -> bool {
+        self.request.framing() == Framing::Empty && self.request.method.is_idempotent()
+    }
+
+    /// Asks one next hop.
+    async fn by(&self, fetch: &Fetch, client: &mut Client) -> Outcome {
+        // Before anybody is connected to: a request that goes in a circle ends here.
+        let out = RequestOut { id: &self.shared.id, connection: Connection::Keep, extra: &[] };
+        let text = match request_for(self.request, fetch, &out) {
+            Ok(text) => text,
+            Err(fault) => return Outcome::without(End::Unanswered(fault)),
+        };
+        loop {
+            let mut hop = match self.hop(fetch, client).await {
+                Ok(hop) => hop,
+                Err(end) => return Outcome::without(end),
+            };
+            self.live.reached(&fetch.next, &hop.stream);
+            match Turn::new(self, fetch).run(client, &mut hop, text.clone()).await {
+                Tried::Over(over) => return over.with(hop),
+                // The connection was used before and has been closed meanwhile, which is nobody's
+                // fault; what was asked can be asked again.
+                Tried::WasClosed => {}
+            }
+        }
+    }
+
+    /// A connection to the next hop, held to its rate; or how the exchange ended.
+    async fn hop(&self, fetch: &Fetch, client: &mut Client) -> Result<upstream::Hop, End> {
+        let hop = upstream::hop(fetch, self.grant, self.repeatable(), self.shared);
+        let (mut source, _) = client.stream.split();
+        let hop = tokio::select! {
+            hop = hop => hop,
+            error = self.gone(&mut source, &mut client.ahead) => return Err(End::Abandoned(error)),
+        };
+        let mut hop = hop.map_err(End::Unanswered)?;
+        self.pace(client, &mut hop).map_err(|error| {
+            let reason = format!("cannot hold a connection to its rate: {error}");
+            End::Unanswered(Fault::internal(reason))
+        })?;
+        Ok(hop)
+    }
+
+    /// Holds both connections to the lowest of the rates that are set for them.
+    fn pace(&self, client: &mut Client, hop: &mut upstream::Hop) -> io::Result<()> {
+        let config = self.shared.config();
+        let rate = |peer: IpAddr| {
+            let set: [Option<Rate>; 2] =
+                [self.allowance.rate, config.hop(peer).and_then(|hop| hop.pacing)];
+            set.into_iter().flatten().min()
+        };
+        client.stream.pace(rate(client.peer.ip()))?;
+        let next = hop.stream.tcp().peer_addr()?;
+        hop.stream.pace(rate(next.ip()))
+    }
+}
+
+/// Whether another next hop may do better: not where it is the request, or this depot, that is at fault.
+fn may_differ(fault: &Fault) -> bool {
+    use http::StatusCode;
+    [StatusCode::BAD_GATEWAY, StatusCode::GATEWAY_TIMEOUT].contains(&fault.status)
+}
+
+impl Outcome {
+    fn without(end: End) -> Self {
+        Self { end, answer: None, upstream: None, keep: false }
+    }
+}

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! An exchange with one connection to one next hop.
+
+use super::{Answer, End, Exchange, Outcome, reset_on_close};
+use crate::{
+    body::{Broken, Emit, Pump, Witness},
+    check::{Body, Check},
+    connection::Client,
+    head::{self, HeadError},
+    stream::{Sink, Source},
+    upstream,
+};
+use bytes::BytesMut;
+use session::{
+    Fetch,
+    message::{
+        Connection, Fault, Framing, NextHop, Outward, ResponseHead, ResponseOut, interim_for,
+        response_for,
+    },
+};
+use std::{
+    io,
+    pin::pin,
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+};
+use tokio::sync::Notify;
+use units::Bytes;
+
+/// One try.
+pub(super) struct Turn<'x> {
+    exchange: &'x Exchange<'x>,
+    fetch: &'x Fetch,
+    /// Whether the whole request has been passed on.
+    uploaded: AtomicBool,
+    /// Told when that is so, or never will be.
+    sent: Notify,
+    answer: OnceLock<Begun>,
+}
+
+/// An answer that has begun.
+struct Begun {
+    answer: Answer,
+    /// Whether the client may ask on the same connection again.
+    keep: bool,
+    /// Whether the next hop may be asked again.
+    fit: bool,
+}
+
+/// What came of a try.
+pub(super) enum Tried {
+    /// It is over.
+    Over(Over),
+    /// The connection turned out to be closed already.
+    WasClosed,
+}
+
+/// A try that is over, before its connections are settled.
+pub(super) struct Over {
+    end: End,
+    answer: Option<Answer>,
+    keep: bool,
+    /// Whether the next hop's connection can be used again.
+    fit: bool,
+}
+
+/// How the client's side ended while the answer was awaited or under way.
+enum Up {
+    /// The client is gone.
+    Gone(io::Error),
+    /// The request's body broke off.
+    Broken(Broken),
+}
+
+/// How the next hop's side ended.
+enum Down {
+    /// The answer was passed on.
+    Whole,
+    /// It broke off.
+    Broken(Broken),
+    /// There was none.
+    None(HeadError),
+    /// It came too late.
+    Late,
+    /// It cannot be passed on.
+    Bad(Fault),
+}
+
+impl<'x> Turn<'x> {
+    pub(super) fn new(exchange: &'x Exchange<'x>, fetch: &'x Fetch) -> Self {
+        let (uploaded, sent) = (AtomicBool::new(false), Notify::new());
+        Self { exchange, fetch, uploaded, sent, answer: OnceLock::new() }
+    }
+
+    /// Sends the request, which begins with `text`, and passes the answer on.
+    pub(super) async fn run(
+        self,
+        client: &mut Client,
+        hop: &mut upstream::Hop,
+        text: Vec<u8>,
+    ) -> Tried {
+        let (mut client_source, mut client_sink) = client.stream.split();
+        let (mut source, mut sink) = hop.stream.split();
+        let end = {
+            let up = self.up(&mut client_source, &mut client.ahead, &mut sink, text);
+            let down = self.down(&mut source, &mut hop.ahead, &mut client_sink);
+            let (mut up, mut down) = (pin!(up), pin!(down));
+            let mut up_over = false;
+            loop {
+                tokio::select! {
+                    biased;
+                    end = &mut down => break Ok(end),
+                    end = &mut up, if !up_over => match end {
+                        // It takes no more of the request; its answer may say why.
+                        Up::Broken(Broken::SinkGone(_) | Broken::SinkStalled) => {
+                            up_over = true;
+                            self.sent.notify_one();
+                        }
+                        end => break Err(end),
+                    }
+                }
+            }
+        };
+        if let Ok(Down::None(HeadError::Closed | HeadError::Io(_))) = end
+            && hop.reused
+        {
+            return Tried::WasClosed;
+        }
+        let end = self.end(end);
+        let whole = matches!(end, End::Complete);
+        let uploaded = self.uploaded.load(Relaxed);
+        let (answer, keep, fit) = match self.answer.into_inner() {
+            Some(Begun { answer, keep, fit }) => (Some(answer), keep, fit),
+            None => (None, false, false),
+        };
+        let fit = whole && fit && uploaded && hop.ahead.is_empty();
+        Tried::Over(Over { end, answer, keep: whole && keep, fit })
+    }
+
+    /// How it ended, of both sides together.
+    fn end(&self, end: Result<Down, Up>) -> End {
+        let (next, config) = (&self.fetch.next, &self.exchange.shared.config());
+        let answered = self.answer.get().is_some();
+        match end {
+            Ok(Down::Whole) => End::Complete,
+            Ok(Down::Broken(broken)) => End::Broken(broken),
+            Ok(Down::Bad(fault)) => End::Unanswered(fault),
+            Ok(Down::None(error)) => End::Unanswered(upstream::no_answer(next, error)),
+            Ok(Down::Late) => End::Unanswered(upstream::late(next, config)),
+            Err(Up::Broken(broken)) if answered => End::Broken(broken),
+            Err(Up::Broken(broken)) => End::RequestBroken(broken),
+            Err(Up::Gone(error)) if answered => End::Broken(Broken::SinkGone(error)),
+            Err(Up::Gone(error)) => End::Abandoned(error),
+        }
+    }
+
+    /// Passes the request on, and then watches the client.
+    async fn up(
+        &self,
+        client: &mut Source<'_>,
+        ahead: &mut BytesMut,
+        sink: &mut Sink<'_>,
+        text: Vec<u8>,
+    ) -> Up {
+        let Exchange { shared, request, .. } = self.exchange;
+        let (config, framing) = (shared.config(), request.framing());
+        let sender = "the client".to_owned();
+        let mut check = Check::new(Body::Request(request), framing, config.digest, sender);
+        let body = Pump {
+            source: client,
+            ahead,
+            sink,
+            means: &shared.means,
+            patience: config.timeouts.towards_upstream(),
+            progress: self.exchange.sent,
+            length: None,
+            most: self.exchange.allowance.bytes.map(Bytes::get),
+            witness: check.as_mut().map(|check| check as &mut dyn Witness),
+            report: None,
+        };
+        if let Err(broken) = body.run(text, framing, Emit::of(framing)).await {
+            return Up::Broken(broken);
+        }
+        self.uploaded.store(true, Relaxed);
+        self.sent.notify_one();
+        Up::Gone(self.exchange.gone(client, ahead).await)
+    }
+
+    /// Awaits the answer and passes it on.
+    async fn down(
+        &self,
+        source: &mut Source<'_>,
+        ahead: &mut BytesMut,
+        client: &mut Sink<'_>,
+    ) -> Down {
+        let head = tokio::select! {
+            biased;
+            head = self.head(source, ahead, client) => head,
+            () = self.late() => return Down::Late,
+        };
+        let head = match head {
+            Ok(head) => head,
+            Err(error) => return Down::None(error),
+        };
+        let (framing, mut check, outward) = match self.framing(&head) {
+            Ok(framing) => framing,
+            Err(fault) => return Down::Bad(fault),
+        };
+        let Exchange { shared, live, received, .. } = self.exchange;
+        let text = self.begin(&head, framing, outward);
+        // From here on only a complete body may end in good order, whatever happens to this
+        // process.
+        reset_on_close(client.tcp(), outward.framing == Framing::UntilClose);
+        let body = Pump {
+            source,
+            ahead,
+            sink: client,
+            means: &shared.means,
+            patience: shared.config().timeouts.towards_client(),
+            progress: received,
+            length: outward.length.filter(|_| framing == Framing::Chunked),
+            most: self.exchange.allowance.bytes.map(Bytes::get),
+            witness: check.as_mut().map(|check| check as &mut dyn Witness),
+            report: outward.digest.map(|_| &shared.id),
+        };
+        let body = body.run(text, framing, Emit::of(outward.framing));
+        let result = self.exchange.unless_stalled(&self.fetch.next, body).await;
+        if let Some(found) = check.and_then(Check::found) {
+            live.digested(found);
+        }
+        match result {
+            Ok(()) => Down::Whole,
+            Err(broken) => Down::Broken(broken),
+        }
+    }
+
+    /// Resolves once the answer's head has taken too long, counted from the request's end.
+    async fn late(&self) {
+        if !self.uploaded.load(Relaxed) {
+            self.sent.notified().await;
+        }
+        let time = self.exchange.shared.config().timeouts.response_head;
+        tokio::time::sleep(time.into()).await;
+    }
+
+    /// The answer begins: what is said of it to all who want to know, and its head for the client.
+    fn begin(&self, head: &ResponseHead, framing: Framing, outward: Outward) -> Vec<u8> {
+        let Exchange { shared, request, way, live, .. } = self.exchange;
+        let keep = self.uploaded.load(Relaxed)
+            && outward.framing != Framing::UntilClose
+            && request.keeps_alive()
+            && !shared.is_leaving();
+        let status = head.status.as_u16();
+        live.answered(status, outward.framing);
+        let answer = Answer { status, framing: outward.framing };
+        let _ = self.answer.set(Begun { answer, keep, fit: head.keeps_alive(framing) });
+        let out = ResponseOut {
+            id: &shared.id,
+            connection: if keep { Connection::Keep } else { Connection::Close },
+            origin: self.fetch.origin.as_ref(),
+            way: *way,
+            body: outward,
+            extra: &[],
+        };
+        response_for(head, request, &out)
+    }
+
+    /// How the answer's body comes, what it is held against, and how it goes on.
+    fn framing<'h>(
+        &'h self,
+        head: &'h ResponseHead,
+    ) -> Result<(Framing, Option<Check<'h>>, Outward), Fault> {
+        let framing = head.framing(self.exchange.request)?;
+        self.exchange.allowance.check(framing)?;
+        let next = if self.fetch.origin.is_some() { NextHop::Origin } else { NextHop::Depot };
+        let body = Body::Answer(head, self.exchange.request);
+        let sender = format!("upstream {}", self.fetch.next);
+        let check = Check::new(body, framing, self.exchange.shared.config().digest, sender);
+        let follows = check.as_ref().and_then(Check::follows);
+        let outward = Outward::of(head, self.exchange.request, framing, next, follows)?;
+        Ok((framing, check, outward))
+    }
+
+    /// The head of the final answer. Interim ones before it are passed on: a client may wait for
+    /// `100 Continue`.
+    async fn head(
+        &self,
+        source: &mut Source<'_>,
+        ahead: &mut BytesMut,
+        client: &mut Sink<'_>,
+    ) -> Result<ResponseHead, HeadError> {
+        let limit = self.exchange.shared.config().limits.head.get() as usize;
+        loop {
+            let head = head::read(source, ahead, limit, ResponseHead::parse).await?;
+            if !head.is_interim() {
+                return Ok(head);
+            }
+            if let Some(interim) =
+                interim_for(&head, self.exchange.request, &self.exchange.shared.id)
+            {
+                // So few bytes fit into any connection that has none under way. Whether the
+                // client is still there shows later.
+                let _ = client.write(&interim).await;
+                let _ = client.flush().await;
+            }
+        }
+    }
+}
+
+impl Over {
+    /// Leaves the next hop's connection in the state that tells it the truth: it is reset unless
+    /// all is well, as `upstream` has set it.
+    pub(super) fn with(self, hop: upstream::Hop) -> Outcome {
+        let Self { end, answer, keep, fit } = self;
+        let used = upstream::Used { hop, fit };
+        let used = if matches!(end, End::Complete) { used.settle() } else { used };
+        Outcome { end, answer, upstream: Some(used), keep }
+    }
+}

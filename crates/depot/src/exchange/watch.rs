@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Watching a client that has asked and waits, and telling a connection's end.
+
+use super::Exchange;
+use crate::stream::Source;
+use bytes::BytesMut;
+use std::{io, time::Duration};
+use tokio::net::TcpStream;
+
+impl Exchange<'_> {
+    /// Resolves once the client is gone. What it sends meanwhile, its next request or what is left
+    /// of this one, is kept, up to a limit.
+    pub(super) async fn gone(&self, source: &mut Source<'_>, ahead: &mut BytesMut) -> io::Error {
+        let config = self.shared.config();
+        let limit = config.limits.head.get() as usize;
+        loop {
+            if ahead.len() >= limit {
+                return failed(source).await;
+            }
+            match source.read(ahead, (4 << 10).min(limit - ahead.len())).await {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(error) => return error,
+            }
+        }
+        // It has closed its sending side and may still want the answer (`nc -N`), or it has gone: that
+        // looks the same until bytes are sent to it. So patience is shorter.
+        let patience = Duration::from(config.timeouts.half_closed);
+        let mut seen = self.received.moved();
+        loop {
+            tokio::select! {
+                error = failed(source) => return error,
+                () = tokio::time::sleep(patience) => {}
+            }
+            let now = self.received.moved();
+            if now == seen && !self.received.waits_for_sink() {
+                let reason = "it closed its sending side and nothing moved since";
+                return io::Error::new(io::ErrorKind::TimedOut, reason);
+            }
+            seen = now;
+        }
+    }
+}
+
+/// Resolves once a connection has failed.
+async fn failed(source: &Source<'_>) -> io::Error {
+    let ready = source.tcp().ready(tokio::io::Interest::ERROR).await;
+    let seen = || source.tcp().take_error().ok().flatten();
+    ready.err().or_else(seen).unwrap_or_else(|| io::ErrorKind::ConnectionReset.into())
+}
+
+/// Makes a close of this connection a reset, whoever closes it and however this process ends,
+/// or takes that back.
+pub(crate) fn reset_on_close(socket: &TcpStream, on: bool) {
+    let linger = on.then_some(Duration::ZERO);
+    // A socket that cannot be told so is closed already.
+    let _ = rustix::net::sockopt::set_socket_linger(socket, linger);
+}

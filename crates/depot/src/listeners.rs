@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Listening sockets: opened here, or handed over by systemd or by the depot before this one.
+//!
+//! A socket that is handed over keeps its queue of connections, so that a depot can be started anew
+//! without refusing any.
+
+use crate::{config::Config, server::Error};
+use session::Scheme;
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use std::{
+    env, io,
+    net::{SocketAddr, TcpListener as StdListener},
+    os::fd::{FromRawFd, OwnedFd, RawFd},
+};
+use tokio::net::TcpListener;
+
+/// Pending connections that the kernel keeps for each listener.
+pub(crate) const BACKLOG: i32 = 1024;
+/// The first file that systemd hands over (sd_listen_fds(3)).
+const FIRST_GIVEN: RawFd = 3;
+
+/// What listens on one address.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    pub listener: TcpListener,
+    /// With TLS or without.
+    pub scheme: Scheme,
+}
+
+/// All that a depot listens on.
+#[derive(Debug)]
+pub(crate) struct Listeners {
+    /// For clients.
+    pub clients: Vec<Listener>,
+    /// For operators.
+    pub admin: Option<TcpListener>,
+}
+
+impl Listeners {
+    /// Those of the configuration: of the ones that are `given`, or else new. Those given that the
+    /// configuration does not name are closed, and the log says so.
+    pub(crate) fn new(config: &Config, given: Vec<OwnedFd>) -> Result<Self, Error> {
+        let mut given = Given::new(given);
+        let plain = config.listen.iter().map(|address| (*address, Scheme::Http));
+        let secured = config.tls.listen.iter().map(|address| (*address, Scheme::Https));
+        let listener = |(address, scheme)| {
+            let listener = given.take_or_open(address, config.takes_mptcp())?;
+            Ok::<_, Error>(Listener { listener, scheme })
+        };
+        let clients = plain.chain(secured).map(listener).collect::<Result<_, _>>()?;
+        let admin = config.admin.listen.map(|address| given.take_or_open(address, false));
+        let admin = admin.transpose()?;
+        given.close();
+        Ok(Self { clients, admin })
+    }
+
+    /// The addresses for clients, with the ports that the system chose where 0 was given.
+    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
+        self.clients.iter().filter_map(|it| it.listener.local_addr().ok()).collect()
+    }
+
+    /// Copies of all of them, for whoever comes after.
+    pub(crate) fn copies(&self) -> io::Result<Vec<OwnedFd>> {
+        let clients = self.clients.iter().map(|it| &it.listener);
+        let all = clients.chain(&self.admin);
+        all.map(|listener| std::os::fd::AsFd::as_fd(listener).try_clone_to_owned()).collect()
+    }
+}
+
+/// Listeners from somebody else, not taken yet.
+struct Given(Vec<(SocketAddr, StdListener)>);
+
+impl Given {
+    fn new(files: Vec<OwnedFd>) -> Self {
+        let listening = files.into_iter().filter_map(|file| {
+            // Anything else than a TCP listener has no such address, or does not listen.
+            if !SockRef::from(&file).is_listener().unwrap_or(false) {
+                return None;
+            }
+            let listener = StdListener::from(file);
+            Some((listener.local_addr().ok()?, listener))
+        });
+        Self(listening.collect())
+    }
+
+    fn take_or_open(&mut self, address: SocketAddr, mptcp: bool) -> Result<TcpListener, Error> {
+        let given = self.take(address).map(|listener| {
+            listener.set_nonblocking(true).and_then(|()| TcpListener::from_std(listener))
+        });
+        given
+            .unwrap_or_else(|| open(address, mptcp))
+            .map_err(|error| Error::Listen { address, error })
+    }
+
+    /// The listener on an address; for port 0 any on that IP address.
+    fn take(&mut self, address: SocketAddr) -> Option<StdListener> {
+        let fits = |(is, _): &(SocketAddr, StdListener)| {
+            is.ip() == address.ip() && (is.port() == address.port() || address.port() == 0)
+        };
+        self.0.iter().position(fits).map(|at| self.0.remove(at).1)
+    }
+
+    fn close(self) {
+        for (address, _) in self.0 {
+            tracing::warn!(%address, "a listener that was handed over is not configured: closed");
+        }
+    }
+}
+
+/// What systemd has handed over (sd_listen_fds(3)). Called once, before any thread is started.
+pub(crate) fn from_systemd() -> Vec<OwnedFd> {
+    let number = |name| env::var(name).ok().and_then(|text| text.parse::<u32>().ok());
+    if number("LISTEN_PID") != Some(std::process::id()) {
+        return Vec::new();
+    }
+    let count = number("LISTEN_FDS").and_then(|n| RawFd::try_from(n).ok()).unwrap_or(0);
+    let files = FIRST_GIVEN..FIRST_GIVEN.saturating_add(count.min(1024));
+    let ours = files.filter_map(|file| {
+        // SAFETY: asks whether the number is an open file, and that it is not passed on to others.
+        let open = unsafe { libc::fcntl(file, libc::F_SETFD, libc::FD_CLOEXEC) } == 0;
+        // SAFETY: open, handed over for this process alone, and taken once.
+        open.then(|| unsafe { OwnedFd::from_raw_fd(file) })
+    });
+    ours.collect()
+}
+
+fn open(address: SocketAddr, mptcp: bool) -> io::Result<TcpListener> {
+    let protocol = mptcp.then_some(Protocol::MPTCP);
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, protocol)?;
+    socket.set_reuse_address(true)?;
+    if address.is_ipv6() {
+        // So that 0.0.0.0 and [::] can stand beside each other.
+        socket.set_only_v6(true)?;
+    }
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    TcpListener::from_std(StdListener::from(socket))
+}

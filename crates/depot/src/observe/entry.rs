@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What is known of one request: the one place from which counters and the log are fed.
+
+use super::{
+    Asked, Direction, Ended, Live, Observer, Outcome, hops, in_words,
+    line::{Fields, Line, figures},
+};
+use crate::{
+    body::{Broken, Progress},
+    exchange::{Answer, End},
+    server::Shared,
+    stream::Stream,
+};
+use http::StatusCode;
+use session::{
+    Authority,
+    message::{Fault, Framing, RequestHead},
+    ticket::TicketRoute,
+};
+use std::{
+    net::SocketAddr,
+    sync::Arc,
+    time::{Instant, SystemTime},
+};
+use tracing::Level;
+
+/// What is known of a request so far. It is counted and its line written when it ends, and also when
+/// it is dropped because the depot stops.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    observer: Arc<Observer>,
+    client: SocketAddr,
+    client_hop: String,
+    start: Instant,
+    method: Option<&'static str>,
+    target: Option<Arc<str>>,
+    /// Once it is a transfer.
+    live: Option<Arc<Live>>,
+    request_framing: Framing,
+    answer: Option<(u16, Framing)>,
+    ended: bool,
+}
+
+/// How it ended, beyond what was known before.
+struct Ending<'a> {
+    outcome: Outcome,
+    words: String,
+    level: Level,
+    fault: Option<&'a Fault>,
+    led_to: Option<&'a str>,
+}
+
+impl Entry {
+    /// A request that somebody is about to make.
+    pub(crate) fn new(client: SocketAddr, shared: &Shared) -> Self {
+        Self {
+            observer: Arc::clone(&shared.observer),
+            client,
+            client_hop: hops::of_client(client.ip(), &shared.config()),
+            start: Instant::now(),
+            method: None,
+            target: None,
+            live: None,
+            request_framing: Framing::Empty,
+            answer: None,
+            ended: false,
+        }
+    }
+
+    /// What was asked for.
+    pub(crate) fn asked(&mut self, request: &RequestHead) {
+        self.method = Some(request.method.as_str());
+        self.target = Some(TicketRoute::redacted(&request.target).into());
+        self.request_framing = request.framing();
+    }
+
+    /// The request is to be passed on: from here on it is a transfer.
+    pub(crate) fn fetching(&mut self, next: &Authority, client: &Stream) -> Arc<Live> {
+        let asked = Asked {
+            client: self.client,
+            client_hop: self.client_hop.as_str().into(),
+            upstream: next.to_string(),
+            method: self.method.unwrap_or("-"),
+            target: self.target.clone().unwrap_or_else(|| "".into()),
+        };
+        let live = self.observer.registry.begin(asked, client);
+        self.live = Some(Arc::clone(&live));
+        live
+    }
+
+    /// What came of an answer.
+    pub(crate) fn answer(&mut self, answer: Option<&Answer>) {
+        self.answer = answer.map(|Answer { status, framing }| (*status, *framing));
+    }
+
+    /// The client was led on.
+    pub(crate) fn led(mut self, to: &str) {
+        self.end(&Ending { led_to: Some(to), ..Ending::of(Outcome::LedOn, "led on".into()) });
+    }
+
+    /// The depot has answered by itself what was its own to answer.
+    pub(crate) fn answered(mut self) {
+        self.end(&Ending::of(Outcome::Answered, "answered".into()));
+    }
+
+    /// The request was refused, or could not be passed on.
+    pub(crate) fn refused(mut self, fault: &Fault) {
+        // What browsers ask for unasked is nobody's mistake.
+        let level = if fault.status == StatusCode::NOT_FOUND { Level::DEBUG } else { Level::WARN };
+        // It may quote what was asked for.
+        let reason = fault.to_string();
+        let reason = TicketRoute::redacted(&reason);
+        let ending = Ending::of(Outcome::Refused, format!("refused: {reason}"));
+        self.end(&Ending { level, fault: Some(fault), ..ending });
+    }
+
+    /// The client went away before it was answered.
+    pub(crate) fn abandoned(mut self, reason: &dyn std::fmt::Display) {
+        let outcome = Outcome::Client(super::Fate::Gone);
+        self.end(&Ending::of(outcome, format!("client gone: {reason}")));
+    }
+
+    /// The request's body did not come whole, and the client does not wait to be told.
+    pub(crate) fn request_broken(mut self, broken: &Broken) {
+        let ending = self.broken(broken, Direction::Up, self.request_framing);
+        self.end(&ending);
+    }
+
+    /// The answer was passed on, as far as `end` says.
+    pub(crate) fn relayed(mut self, end: &End) {
+        let framing = self.answer.map_or(Framing::Empty, |(_, framing)| framing);
+        let ending = match end {
+            End::Broken(broken) => self.broken(broken, Direction::Down, framing),
+            // Whether an orderly end was the body's, only the origin knows.
+            _ if framing == Framing::UntilClose => Ending::of(Outcome::Ended, "ended".into()),
+            _ => Ending::of(Outcome::Complete, "complete".into()),
+        };
+        self.end(&ending);
+    }
+
+    /// A body broke off.
+    fn broken(&self, broken: &Broken, direction: Direction, framing: Framing) -> Ending<'static> {
+        let moved = self.live.as_ref().map(|live| live.moved()).unwrap_or_default();
+        let moved_bytes = match direction {
+            Direction::Up => moved.up_bytes,
+            Direction::Down => moved.down_bytes,
+        };
+        let words = in_words(broken, direction, moved_bytes, framing);
+        Ending::of(Outcome::of(broken, direction), words)
+    }
+
+    /// Counts it and writes its line.
+    fn end(&mut self, ending: &Ending<'_>) {
+        self.ended = true;
+        let live = self.live.as_deref();
+        // Before it is counted: this is what knows what was sent again.
+        let (client_tcp, upstream_tcp) = live.map(Live::sockets).unwrap_or_default();
+        let moved = live.map(Live::moved).unwrap_or_default();
+        let upstream = live.map(Live::upstream_name);
+        let upstream = upstream.as_deref();
+        self.observer.registry.ended(&Ended {
+            outcome: ending.outcome,
+            fault: ending.fault,
+            client_hop: &self.client_hop,
+            upstream,
+            live,
+        });
+        let elapsed = self.start.elapsed();
+        let bits = (moved.up_bytes + moved.down_bytes) as f64 * 8.0;
+        self.observer.log.write(&Line {
+            time: SystemTime::now(),
+            level: ending.level,
+            outcome: ending.outcome,
+            words: ending.words.clone(),
+            fields: Fields {
+                client: self.client,
+                upstream,
+                to: ending.led_to,
+                method: self.method,
+                target: self.target.as_deref(),
+                status: match ending.fault {
+                    Some(fault) => Some(fault.status.as_u16()),
+                    None => self.answer.map(|(status, _)| status),
+                },
+                error: ending.fault.map(|fault| fault.error.token()),
+                bytes: moved.down_bytes,
+                sent_bytes: moved.up_bytes,
+                seconds: elapsed.as_millis() as f64 / 1e3,
+                rate_bps: (bits / elapsed.as_secs_f64().max(1e-6)) as u64,
+                digest: live.and_then(Live::digest),
+                relay: live.map_or("none", |live| means(&live.sent, &live.received)),
+                figures: figures(client_tcp.as_ref(), upstream_tcp.as_ref()),
+            },
+        });
+    }
+}
+
+/// How most of a request's bodies were moved: the answer's, if there was one.
+fn means(sent: &Progress, received: &Progress) -> &'static str {
+    if received.moved() >= sent.moved() { received.means() } else { sent.means() }
+}
+
+impl Ending<'_> {
+    fn of(outcome: Outcome, words: String) -> Self {
+        Self { outcome, words, level: outcome.level(), fault: None, led_to: None }
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        // A client that never asked anything is no request.
+        if !self.ended && self.target.is_some() {
+            self.end(&Ending::of(Outcome::Stopped, "cut off: the depot stops".into()));
+        }
+    }
+}

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Counters by hop, for a bounded number of hops.
+//!
+//! A hop has a line of its own in the metrics only if the configuration names it, or a connection
+//! with it has stood; and only while there is room. All others share one line, so that nobody can
+//! make the depot, or whoever stores its metrics, remember names without end.
+
+use super::{Outcome, status::Side};
+use crate::{admission::UpstreamRule, config::Config};
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
+
+/// The most hops of one side that are told apart.
+pub(crate) const MOST: usize = 100;
+/// The hop that all others are.
+pub(crate) const OTHER: &str = "other";
+/// The hop of clients that `allow.clients` does not list: strangers, and bearers of tickets.
+const UNLISTED: &str = "unlisted";
+
+/// A hop's name.
+pub(crate) type Label = Arc<str>;
+
+/// The hops of one side.
+#[derive(Debug, Default)]
+pub(crate) struct Hops(BTreeMap<Label, Tally>);
+
+/// What a hop has done.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Tally {
+    /// Requests that have ended, by how.
+    pub outcomes: BTreeMap<Outcome, u64>,
+    /// What their bodies moved.
+    pub moved: Moved,
+    /// Segments that were sent to it again meanwhile.
+    pub retransmits: u64,
+    /// Transfers in which it was slower than it may be.
+    pub stalls: u64,
+    /// How fast it is now.
+    pub rates: Rates,
+}
+
+/// Bytes of bodies, each way.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Moved {
+    /// From clients to origins.
+    pub up_bytes: u64,
+    /// From origins to clients.
+    pub down_bytes: u64,
+}
+
+/// Rates between two looks.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Rates {
+    seen: Moved,
+    /// From clients to origins.
+    pub up_bps: u64,
+    /// From origins to clients.
+    pub down_bps: u64,
+}
+
+impl Moved {
+    /// Adds up.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.up_bytes += other.up_bytes;
+        self.down_bytes += other.down_bytes;
+    }
+}
+
+impl Rates {
+    /// So much has moved in all, and so long ago was the last look.
+    pub(crate) fn look(&mut self, now: Moved, elapsed: Duration) {
+        let rate = |now: u64, before: u64| {
+            (now.saturating_sub(before) as f64 * 8.0 / elapsed.as_secs_f64()) as u64
+        };
+        self.up_bps = rate(now.up_bytes, self.seen.up_bytes);
+        self.down_bps = rate(now.down_bytes, self.seen.down_bytes);
+        self.seen = now;
+    }
+}
+
+impl Hops {
+    /// The hops that the configuration names, as far as there is room.
+    pub(crate) fn named(side: Side, config: &Config) -> Self {
+        let mut hops = Self::default();
+        match side {
+            Side::Upstream => {
+                for name in config.allow.upstreams.iter().filter_map(UpstreamRule::names_one) {
+                    hops.enter(&name);
+                }
+            }
+            Side::Client => {
+                for net in &config.allow.clients {
+                    hops.enter(&net.to_string());
+                }
+            }
+        }
+        hops
+    }
+
+    /// The label of a hop that deserves one, if there is room for it.
+    pub(crate) fn enter(&mut self, name: &str) -> Label {
+        if let Some((label, _)) = self.0.get_key_value(name) {
+            return Arc::clone(label);
+        }
+        // The two collective ones do not count.
+        let shared = [OTHER, UNLISTED].iter().filter(|name| self.0.contains_key(**name)).count();
+        if self.0.len() - shared >= MOST && name != UNLISTED {
+            return OTHER.into();
+        }
+        let label = Label::from(name);
+        self.0.insert(Arc::clone(&label), Tally::default());
+        label
+    }
+
+    /// The label of a hop, which has none of its own unless it deserved one before.
+    pub(crate) fn known(&self, name: &str) -> Label {
+        self.0.get_key_value(name).map_or_else(|| OTHER.into(), |(label, _)| Arc::clone(label))
+    }
+
+    /// A hop's counters.
+    pub(crate) fn tally(&mut self, label: &Label) -> &mut Tally {
+        self.0.entry(Arc::clone(label)).or_default()
+    }
+
+    /// All hops.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Label, &Tally)> {
+        self.0.iter()
+    }
+
+    /// All hops.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (&Label, &mut Tally)> {
+        self.0.iter_mut()
+    }
+}
+
+/// The hop that a client belongs to: the narrowest network that the configuration has for it.
+pub(crate) fn of_client(ip: IpAddr, config: &Config) -> String {
+    let ip = ip.to_canonical();
+    if !config.allow.client(ip) {
+        return UNLISTED.to_owned();
+    }
+    let nets = config.allow.clients.iter().chain(config.hops.iter().map(|hop| &hop.peer));
+    nets.filter(|net| net.contains(&ip))
+        .max_by_key(|net| net.prefix_len())
+        .map_or_else(|| OTHER.to_owned(), ToString::to_string)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hops_beyond_the_ceiling_share_one_line() {
+        let mut hops = Hops::default();
+        for n in 0..MOST + 50 {
+            let label = hops.enter(&format!("host{n}:80"));
+            assert_eq!(&*label == OTHER, n >= MOST, "{n}");
+            hops.tally(&label).retransmits += 1;
+        }
+        assert_eq!(hops.iter().count(), MOST + 1);
+        assert_eq!(hops.tally(&OTHER.into()).retransmits, 50);
+        assert_eq!(&*hops.enter("host3:80"), "host3:80", "those that have one keep it");
+        assert_eq!(&*hops.enter(UNLISTED), UNLISTED, "strangers are told from hops all the same");
+    }
+
+    #[test]
+    fn a_hop_that_was_never_reached_gets_no_line() {
+        let mut hops = Hops::default();
+        assert_eq!(&*hops.known("made-up:80"), OTHER);
+        hops.enter("real:80");
+        assert_eq!(&*hops.known("real:80"), "real:80");
+        assert_eq!(hops.iter().count(), 1);
+    }
+
+    #[test]
+    fn the_configuration_names_hops() {
+        let text = "[allow]\nclients = [\"10.0.0.0/8\", \"10.1.0.0/16\"]\n\
+                    upstreams = [\"d2:3880\", \"192.0.2.1:80\", \"[2001:db8::1]:80\", \"o:*\", \"192.0.2.0/24:80\"]\n\
+                    [[hop]]\npeer = \"10.1.2.3/32\"\n[[hop]]\npeer = \"192.0.2.9/32\"";
+        let config = Config::from_toml(text, "x").unwrap();
+        let names = |side| {
+            let hops = Hops::named(side, &config);
+            hops.iter().map(|(label, _)| label.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(Side::Upstream), ["192.0.2.1:80", "[2001:db8::1]:80", "d2:3880"]);
+        assert_eq!(names(Side::Client), ["10.0.0.0/8", "10.1.0.0/16"]);
+        for (ip, label) in [
+            ("10.2.0.1", "10.0.0.0/8"),
+            ("10.1.0.1", "10.1.0.0/16"),
+            ("::ffff:10.1.2.3", "10.1.2.3/32"),
+            ("192.0.2.9", UNLISTED),
+        ] {
+            assert_eq!(of_client(ip.parse().unwrap(), &config), label, "{ip}");
+        }
+    }
+
+    #[test]
+    fn rates_are_those_since_the_last_look() {
+        let mut rates = Rates::default();
+        let at = |down_bytes| Moved { up_bytes: 0, down_bytes };
+        rates.look(at(1000), Duration::from_secs(1));
+        assert_eq!((rates.up_bps, rates.down_bps), (0, 8000));
+        rates.look(at(1500), Duration::from_millis(500));
+        assert_eq!(rates.down_bps, 8000);
+        rates.look(at(1500), Duration::from_secs(1));
+        assert_eq!(rates.down_bps, 0);
+    }
+}

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A transfer under way, to be looked at while others move it.
+
+use super::{
+    hops::{Label, Moved, Rates},
+    registry::Registry,
+    status::{MOST_TARGET, Tcp, Transfer},
+};
+use crate::{body::Progress, stream::Stream, tune::InForce};
+use session::{Authority, message::Framing};
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+    time::Instant,
+};
+use tokio::net::TcpStream;
+
+/// What is asked for, and by whom.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    /// Who asked.
+    pub client: SocketAddr,
+    /// The hop that it belongs to.
+    pub client_hop: Label,
+    /// The next hop, at first.
+    pub upstream: String,
+    /// The request's method.
+    pub method: &'static str,
+    /// What was asked for, without what makes a ticket good.
+    pub target: Arc<str>,
+}
+
+/// A transfer under way.
+#[derive(Debug)]
+pub(crate) struct Live {
+    /// Its number since the start.
+    pub number: u64,
+    /// When it began.
+    pub since: Instant,
+    /// What is asked for.
+    pub asked: Asked,
+    /// How far the request's body is.
+    pub sent: Arc<Progress>,
+    /// How far the answer's body is.
+    pub received: Arc<Progress>,
+    answer: OnceLock<(u16, Framing)>,
+    digest: OnceLock<String>,
+    client: Watched,
+    upstream: Mutex<Upstream>,
+    rates: Mutex<Rates>,
+    registry: Arc<Registry>,
+}
+
+/// The next hop's side.
+#[derive(Debug)]
+struct Upstream {
+    name: String,
+    label: Label,
+    socket: Option<Watched>,
+}
+
+/// A socket that somebody else holds and closes.
+#[derive(Debug)]
+struct Watched {
+    socket: Weak<TcpStream>,
+    /// Segments sent again before this transfer: connections are used more than once.
+    before: u32,
+    /// The most seen since: what a closed socket cannot tell any more.
+    during: AtomicU32,
+}
+
+impl Live {
+    /// A transfer that begins.
+    pub(crate) fn new(
+        number: u64,
+        asked: Asked,
+        upstream_hop: Label,
+        client: &Stream,
+        registry: Arc<Registry>,
+    ) -> Self {
+        Self {
+            number,
+            since: Instant::now(),
+            sent: Arc::default(),
+            received: Arc::default(),
+            answer: OnceLock::new(),
+            digest: OnceLock::new(),
+            client: Watched::new(client),
+            upstream: Mutex::new(Upstream {
+                name: asked.upstream.clone(),
+                label: upstream_hop,
+                socket: None,
+            }),
+            rates: Mutex::default(),
+            asked,
+            registry,
+        }
+    }
+
+    /// There is a connection with a next hop.
+    pub(crate) fn reached(&self, next: &Authority, upstream: &Stream) {
+        let name = next.to_string();
+        let (label, socket) = (self.registry.reached(&name), Some(Watched::new(upstream)));
+        *self.upstream() = Upstream { name, label, socket };
+    }
+
+    /// The next hop is slower than it may be.
+    pub(crate) fn stalled(&self) {
+        self.registry.stalled(&self.upstream_hop());
+    }
+
+    /// The next hop.
+    pub(crate) fn upstream_name(&self) -> String {
+        self.upstream().name.clone()
+    }
+
+    /// The next hop has answered.
+    pub(crate) fn answered(&self, status: u16, framing: Framing) {
+        let _ = self.answer.set((status, framing));
+    }
+
+    /// The answer's digest is known: what it is, and how.
+    pub(crate) fn digested(&self, found: String) {
+        let _ = self.digest.set(found);
+    }
+
+    /// What was found of the answer's digest.
+    pub(crate) fn digest(&self) -> Option<&str> {
+        self.digest.get().map(String::as_str)
+    }
+
+    /// The hop that the next one is.
+    pub(crate) fn upstream_hop(&self) -> Label {
+        Arc::clone(&self.upstream().label)
+    }
+
+    /// How far it is.
+    pub(crate) fn moved(&self) -> Moved {
+        Moved { up_bytes: self.sent.moved(), down_bytes: self.received.moved() }
+    }
+
+    /// The rates are those since the last look.
+    pub(crate) fn look(&self, elapsed: std::time::Duration) {
+        self.rates().look(self.moved(), elapsed);
+    }
+
+    /// What the kernel says of the client's socket, and of the next hop's; nothing of closed ones.
+    pub(crate) fn sockets(&self) -> (Option<Tcp>, Option<Tcp>) {
+        // Asking the kernel takes little; a lock is not held meanwhile by anybody else for long.
+        (self.client.read(), self.upstream().socket.as_ref().and_then(Watched::read))
+    }
+
+    /// Segments sent again to the client, and to the next hop, as far as was ever seen.
+    pub(crate) fn retransmits(&self) -> (u32, u32) {
+        let upstream = self.upstream();
+        let during = |watched: &Watched| watched.during.load(Relaxed);
+        (during(&self.client), upstream.socket.as_ref().map_or(0, during))
+    }
+
+    /// As `/status.json` lists it.
+    pub(crate) fn transfer(
+        &self,
+        (client_tcp, upstream_tcp): (Option<Tcp>, Option<Tcp>),
+    ) -> Transfer {
+        let (moved, rates) = (self.moved(), *self.rates());
+        let answer = self.answer.get();
+        Transfer {
+            number: self.number,
+            client: self.asked.client.to_string(),
+            upstream: self.upstream_name(),
+            method: self.asked.method.to_owned(),
+            target: self.asked.target.chars().take(MOST_TARGET).collect(),
+            status: answer.map(|(status, _)| *status),
+            expected_bytes: answer.and_then(|(_, framing)| match framing {
+                Framing::Empty => Some(0),
+                Framing::Length(length) => Some(*length),
+                Framing::Chunked | Framing::UntilClose => None,
+            }),
+            up_bytes: moved.up_bytes,
+            down_bytes: moved.down_bytes,
+            up_bps: rates.up_bps,
+            down_bps: rates.down_bps,
+            age_s: self.since.elapsed().as_secs_f64(),
+            client_tcp,
+            upstream_tcp,
+        }
+    }
+
+    /// The rate of both ways, to choose the fastest by.
+    pub(crate) fn bps(&self) -> u64 {
+        let rates = self.rates();
+        rates.up_bps + rates.down_bps
+    }
+
+    /// Neither lock guards anything that could be left half changed.
+    fn upstream(&self) -> MutexGuard<'_, Upstream> {
+        self.upstream.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn rates(&self) -> MutexGuard<'_, Rates> {
+        self.rates.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Watched {
+    fn new(stream: &Stream) -> Self {
+        let info = crate::kernel::tcp_info(stream.tcp()).unwrap_or_default();
+        Self { socket: stream.watch(), before: info.retransmits, during: AtomicU32::new(0) }
+    }
+
+    fn read(&self) -> Option<Tcp> {
+        let in_force = InForce::read(&*self.socket.upgrade()?);
+        let during = in_force.retransmits.saturating_sub(self.before);
+        self.during.fetch_max(during, Relaxed);
+        Some(Tcp {
+            congestion: in_force.congestion,
+            rtt_us: in_force.rtt_us,
+            min_rtt_us: in_force.min_rtt_us,
+            cwnd_bytes: in_force.cwnd.get(),
+            delivery_rate_bps: in_force.delivery_rate.map(units::Rate::bps),
+            retransmitted_segments: during,
+            sndbuf_bytes: in_force.sndbuf_bytes as u64,
+            rcvbuf_bytes: in_force.rcvbuf_bytes as u64,
+            pacing_bps: in_force.pacing.map(units::Rate::bps),
+            notsent_lowat_bytes: in_force.notsent_lowat.map(units::Bytes::get),
+            mptcp: in_force.mptcp,
+        })
+    }
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `/metrics`: a depot's status as `OpenMetrics` text, in base units. `docs/depot.md` has the table.
+
+use super::status::{Hop, State, Status};
+use prometheus_client::{
+    collector::Collector,
+    encoding::{
+        DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, EncodeMetric, text::encode,
+    },
+    metrics::{counter::ConstCounter, gauge::ConstGauge, info::Info},
+    registry::{Registry, Unit},
+};
+use std::{borrow::Cow, fmt};
+
+/// The type of the text.
+pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// The text for a status.
+pub(crate) fn text(status: Status) -> Result<String, fmt::Error> {
+    let mut registry = Registry::with_prefix("longhaul_depot");
+    let labels = [("id", status.id.clone()), ("version", status.version.clone())];
+    registry.register("build", "The depot", Info::new(labels));
+    registry.register_collector(Box::new(Exposed(status)));
+    let mut text = String::new();
+    encode(&mut text, &registry)?;
+    Ok(text)
+}
+
+#[derive(Debug)]
+struct Exposed(Status);
+
+type Labels<'a> = Vec<(&'static str, Cow<'a, str>)>;
+
+/// What a family of metrics is called, and what it is.
+struct Family {
+    name: &'static str,
+    help: &'static str,
+    unit: Option<Unit>,
+}
+
+fn family(name: &'static str, help: &'static str) -> Family {
+    Family { name, help, unit: None }
+}
+
+fn bytes(name: &'static str, help: &'static str) -> Family {
+    Family { name, help, unit: Some(Unit::Bytes) }
+}
+
+fn seconds(name: &'static str, help: &'static str) -> Family {
+    Family { name, help, unit: Some(Unit::Seconds) }
+}
+
+fn bytes_per_second(name: &'static str, help: &'static str) -> Family {
+    Family { name, help, unit: Some(Unit::Other("bytes_per_second".to_owned())) }
+}
+
+/// Writes families one after another.
+struct Out<'a>(DescriptorEncoder<'a>);
+
+impl Out<'_> {
+    fn gauge<N: EncodeGaugeValue>(&mut self, family: &Family, value: N) -> fmt::Result {
+        self.one(family, &ConstGauge::new(value))
+    }
+
+    fn counter<N: EncodeCounterValue>(&mut self, family: &Family, value: N) -> fmt::Result {
+        self.one(family, &ConstCounter::new(value))
+    }
+
+    fn gauges<'l, N: EncodeGaugeValue>(
+        &mut self,
+        family: &Family,
+        values: impl Iterator<Item = (Labels<'l>, N)>,
+    ) -> fmt::Result {
+        self.all(family, values.map(|(labels, value)| (labels, ConstGauge::new(value))))
+    }
+
+    fn counters<'l>(
+        &mut self,
+        family: &Family,
+        values: impl Iterator<Item = (Labels<'l>, u64)>,
+    ) -> fmt::Result {
+        self.all(family, values.map(|(labels, value)| (labels, ConstCounter::new(value))))
+    }
+
+    fn one(&mut self, family: &Family, metric: &impl EncodeMetric) -> fmt::Result {
+        let Family { name, help, unit } = family;
+        let encoder = self.0.encode_descriptor(name, help, unit.as_ref(), metric.metric_type())?;
+        metric.encode(encoder)
+    }
+
+    fn all<'l, M: EncodeMetric>(
+        &mut self,
+        family: &Family,
+        metrics: impl Iterator<Item = (Labels<'l>, M)>,
+    ) -> fmt::Result {
+        let mut metrics = metrics.peekable();
+        // A family without members is left out.
+        let Some((_, first)) = metrics.peek() else { return Ok(()) };
+        let Family { name, help, unit } = family;
+        let kind = first.metric_type();
+        let mut encoder = self.0.encode_descriptor(name, help, unit.as_ref(), kind)?;
+        for (labels, metric) in metrics {
+            metric.encode(encoder.encode_family(&labels)?)?;
+        }
+        Ok(())
+    }
+}
+
+impl Collector for Exposed {
+    fn encode(&self, encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
+        let (mut out, status) = (Out(encoder), &self.0);
+        depot(&mut out, status)?;
+        requests(&mut out, status)?;
+        hops_counted(&mut out, &status.hops)?;
+        hops_measured(&mut out, &status.hops)
+    }
+}
+
+fn depot(out: &mut Out<'_>, status: &Status) -> fmt::Result {
+    let Status { connections, memory, .. } = status;
+    out.gauge(&seconds("uptime", "Since the start"), status.uptime_s)?;
+    let draining = u32::from(status.state == State::Draining);
+    out.gauge(&family("draining", "1 while it finishes what is under way and ends"), draining)?;
+    out.gauge(&family("client_connections", "Open connections of clients"), connections.open)?;
+    out.gauge(
+        &family("client_connections_limit", "The most of them: limits.connections"),
+        connections.limit,
+    )?;
+    out.gauge(
+        &family("idle_upstream_connections", "Connections to next hops that wait for work"),
+        connections.idle_upstream,
+    )?;
+    out.gauge(&bytes("pipes_reserved", "What all pipes may hold"), memory.pipes_reserved_bytes)?;
+    out.gauge(&bytes("pipes_limit", "The most of that: limits.memory"), memory.pipes_limit_bytes)?;
+    out.gauge(
+        &bytes("resident_memory", "The process's memory, without pipes and sockets"),
+        memory.resident_bytes,
+    )?;
+    out.gauge(&family("open_files", "Open files of the process"), memory.open_files)?;
+    out.counter(
+        &family("access_log_dropped_lines", "Lines of the access log that could not be written"),
+        status.access_log.dropped_lines,
+    )
+}
+
+fn requests(out: &mut Out<'_>, status: &Status) -> fmt::Result {
+    out.gauge(&family("live_transfers", "Transfers under way"), status.live_transfers)?;
+    out.counters(
+        &family("requests", "Requests that have ended, by how"),
+        status.totals.requests.iter().map(|(outcome, n)| (vec![("outcome", outcome.into())], *n)),
+    )?;
+    out.counters(
+        &family("refusals", "Requests that the depot answered with an error of its own"),
+        status.refusals.iter().map(|refusals| {
+            let status = refusals.status.to_string().into();
+            let error = refusals.error.as_str().into();
+            (vec![("status", status), ("error", error)], refusals.requests)
+        }),
+    )?;
+    let totals = &status.totals;
+    let directions = |up, down| {
+        [(vec![("direction", "up".into())], up), (vec![("direction", "down".into())], down)]
+    };
+    out.counters(
+        &bytes("relayed", "Bytes of bodies passed on: up to origins, down to clients"),
+        directions(totals.up_bytes, totals.down_bytes).into_iter(),
+    )?;
+    out.counters(
+        &bytes("spliced", "Of those, bytes that were moved in the kernel"),
+        directions(totals.up_spliced_bytes, totals.down_spliced_bytes).into_iter(),
+    )
+}
+
+/// The labels of a hop, and more.
+fn of<'l>(hop: &'l Hop, more: impl IntoIterator<Item = (&'static str, &'l str)>) -> Labels<'l> {
+    let more = more.into_iter().map(|(key, value)| (key, value.into()));
+    [("side", hop.side.as_str().into()), ("hop", hop.hop.as_str().into())]
+        .into_iter()
+        .chain(more)
+        .collect()
+}
+
+/// A value for each hop and direction.
+fn both_ways(
+    hops: &[Hop],
+    values: impl Fn(&Hop) -> [u64; 2],
+) -> impl Iterator<Item = (Labels<'_>, u64)> {
+    hops.iter().flat_map(move |hop| {
+        let [up, down] = values(hop);
+        [(of(hop, [("direction", "up")]), up), (of(hop, [("direction", "down")]), down)]
+    })
+}
+
+fn hops_counted(out: &mut Out<'_>, hops: &[Hop]) -> fmt::Result {
+    out.counters(
+        &family("hop_requests", "Requests that have ended, by hop and how"),
+        hops.iter().flat_map(|hop| {
+            hop.requests.iter().map(|(outcome, n)| (of(hop, [("outcome", outcome.as_str())]), *n))
+        }),
+    )?;
+    out.counters(
+        &bytes("hop_relayed", "Bytes of bodies passed on, by hop"),
+        both_ways(hops, |hop| [hop.up_bytes, hop.down_bytes]),
+    )?;
+    out.counters(
+        &family("hop_retransmitted_segments", "Segments that TCP sent to the hop again"),
+        hops.iter().map(|hop| (of(hop, []), hop.retransmitted_segments)),
+    )?;
+    out.counters(
+        &family("hop_stalls", "Transfers in which the hop was slower than it may be"),
+        hops.iter().map(|hop| (of(hop, []), hop.stalls)),
+    )
+}
+
+fn hops_measured(out: &mut Out<'_>, hops: &[Hop]) -> fmt::Result {
+    out.gauges(
+        &family("hop_connections", "Connections with a transfer, by congestion control in force"),
+        hops.iter().flat_map(|hop| {
+            let connections = hop.connections.iter();
+            connections.map(|(name, n)| (of(hop, [("congestion", name.as_str())]), *n))
+        }),
+    )?;
+    out.gauges(
+        &bytes_per_second("hop_rate", "Rate of the last second, by hop"),
+        both_ways(hops, |hop| [hop.up_bps / 8, hop.down_bps / 8]),
+    )?;
+    let known = |value: fn(&Hop) -> Option<f64>| {
+        hops.iter().filter_map(move |hop| Some((of(hop, []), value(hop)?)))
+    };
+    out.gauges(
+        &seconds("hop_rtt", "Smoothed round trip, mean of the connections with a transfer"),
+        known(|hop| Some(f64::from(hop.rtt_us?) / 1e6)),
+    )?;
+    out.gauges(
+        &seconds("hop_min_rtt", "Shortest round trip of the connections with a transfer"),
+        known(|hop| Some(f64::from(hop.min_rtt_us?) / 1e6)),
+    )?;
+    out.gauges(
+        &bytes("hop_cwnd", "Congestion windows of the connections with a transfer, together"),
+        hops.iter().map(|hop| (of(hop, []), hop.cwnd_bytes)),
+    )?;
+    out.gauges(
+        &bytes_per_second("hop_delivery_rate", "Rate at which the hop was last seen to take bytes"),
+        known(|hop| Some(hop.delivery_rate_bps? as f64 / 8.0)),
+    )
+}

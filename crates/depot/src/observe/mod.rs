@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Watching a depot: what it is doing, what it has done, and who may see it.
+//!
+//! ```text
+//! connection, exchange ──▶ entry     all that is known of one request; at its end:
+//!                            ├─▶ registry   counters, by outcome, reason and hop
+//!                            └─▶ access_log one line, to standard error or a file
+//! admin ──▶ view ──▶ registry   counters + transfers under way + TCP_INFO of their sockets
+//!             └──▶ status        one document, of which /metrics is another form
+//! ```
+//! Nothing of this makes a transfer wait: what it moves is counted in atomics that it has anyway,
+//! sockets are asked about only when somebody wants to know, and the log has a thread of its own.
+
+mod access_log;
+mod admin;
+mod client;
+mod entry;
+mod hops;
+mod line;
+mod live;
+mod metrics;
+mod outcome;
+mod page;
+mod registry;
+pub mod status;
+mod view;
+
+pub use access_log::AccessLogError;
+pub(crate) use admin::serve;
+pub use client::{FetchError, fetch};
+pub(crate) use entry::Entry;
+pub(crate) use live::{Asked, Live};
+pub(crate) use outcome::{Direction, Fate, Outcome, in_words};
+pub(crate) use registry::Ended;
+pub(crate) use view::View;
+
+use crate::config::Config;
+use access_log::AccessLog;
+use registry::Registry;
+use std::sync::Arc;
+
+/// What all requests of a depot are told to.
+#[derive(Debug)]
+pub(crate) struct Observer {
+    registry: Arc<Registry>,
+    log: AccessLog,
+}
+
+impl Observer {
+    /// For a depot that starts.
+    pub(crate) fn new(config: &Config) -> Result<Arc<Self>, AccessLogError> {
+        let (registry, log) = (Registry::new(config), AccessLog::open(&config.log)?);
+        Ok(Arc::new(Self { registry, log }))
+    }
+
+    /// Measures the rates. To be called every second or so.
+    pub(crate) fn look(&self) {
+        self.registry.look();
+    }
+
+    /// Opens the access log's file anew, for whoever has renamed it.
+    pub(crate) fn reopen(&self) {
+        self.log.reopen();
+    }
+
+    /// Waits until the last lines are written, but not for long.
+    pub(crate) fn finish(&self) {
+        self.log.finish();
+    }
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! How a request ended: a word for counters and logs, and a sentence for people.
+
+use crate::body::Broken;
+use session::message::Framing;
+use tracing::Level;
+
+/// How a request ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Outcome {
+    /// The client's system has the whole answer.
+    Complete,
+    /// The client's system has all that came; whether that was all, only the origin knows.
+    Ended,
+    /// The client was led to the next depot.
+    LedOn,
+    /// The depot answered by itself, as it should.
+    Answered,
+    /// The depot refused the request, or could not pass it on.
+    Refused,
+    /// It broke off at the client.
+    Client(Fate),
+    /// It broke off at the next hop.
+    Upstream(Fate),
+    /// The depot stopped.
+    Stopped,
+}
+
+/// What became of one side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Fate {
+    /// It closed or reset its connection instead of taking bytes.
+    Gone,
+    /// It took or sent nothing for too long.
+    Stalled,
+    /// It closed before the end of what it was sending.
+    CutOff,
+    /// Its connection failed while it was sending.
+    Failed,
+    /// What it sent makes no sense, or is more than announced.
+    Malformed,
+    /// What it sent is not what was promised.
+    Differs,
+}
+
+/// Which way a body moves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// From the client to the next hop.
+    Up,
+    /// From the next hop to the client.
+    Down,
+}
+
+impl Outcome {
+    /// Every outcome.
+    pub(crate) const ALL: [Self; 18] = [
+        Self::Complete,
+        Self::Ended,
+        Self::LedOn,
+        Self::Answered,
+        Self::Refused,
+        Self::Client(Fate::Gone),
+        Self::Client(Fate::Stalled),
+        Self::Client(Fate::CutOff),
+        Self::Client(Fate::Failed),
+        Self::Client(Fate::Malformed),
+        Self::Client(Fate::Differs),
+        Self::Upstream(Fate::Gone),
+        Self::Upstream(Fate::Stalled),
+        Self::Upstream(Fate::CutOff),
+        Self::Upstream(Fate::Failed),
+        Self::Upstream(Fate::Malformed),
+        Self::Upstream(Fate::Differs),
+        Self::Stopped,
+    ];
+
+    /// The word for it in counters and in the log.
+    pub(crate) const fn token(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Ended => "ended",
+            Self::LedOn => "led_on",
+            Self::Answered => "answered",
+            Self::Refused => "refused",
+            Self::Client(Fate::Gone) => "client_gone",
+            Self::Client(Fate::Stalled) => "client_stalled",
+            Self::Client(Fate::CutOff) => "client_cut_off",
+            Self::Client(Fate::Failed) => "client_failed",
+            Self::Client(Fate::Malformed) => "client_malformed",
+            Self::Client(Fate::Differs) => "client_differs",
+            Self::Upstream(Fate::Gone) => "upstream_gone",
+            Self::Upstream(Fate::Stalled) => "upstream_stalled",
+            Self::Upstream(Fate::CutOff) => "upstream_cut_off",
+            Self::Upstream(Fate::Failed) => "upstream_failed",
+            Self::Upstream(Fate::Malformed) => "upstream_malformed",
+            Self::Upstream(Fate::Differs) => "upstream_differs",
+            Self::Stopped => "stopped",
+        }
+    }
+
+    /// What of a body moving this way broke off, and at which side.
+    pub(crate) fn of(broken: &Broken, direction: Direction) -> Self {
+        let fate = match broken {
+            Broken::SinkGone(_) => Fate::Gone,
+            Broken::SinkStalled | Broken::SourceStalled => Fate::Stalled,
+            Broken::CutOff => Fate::CutOff,
+            Broken::SourceFailed(_) => Fate::Failed,
+            Broken::Malformed(_) | Broken::TooLong => Fate::Malformed,
+            Broken::Differs(_) => Fate::Differs,
+        };
+        let at_sink = matches!(broken, Broken::SinkGone(_) | Broken::SinkStalled);
+        if at_sink == (direction == Direction::Down) {
+            Self::Client(fate)
+        } else {
+            Self::Upstream(fate)
+        }
+    }
+
+    /// How loudly the log says it.
+    pub(crate) const fn level(self) -> Level {
+        match self {
+            Self::Complete | Self::Ended | Self::LedOn | Self::Answered => Level::INFO,
+            _ => Level::WARN,
+        }
+    }
+}
+
+/// How a body of which so many bytes have moved broke off, in words.
+pub(crate) fn in_words(
+    broken: &Broken,
+    direction: Direction,
+    moved_bytes: u64,
+    framing: Framing,
+) -> String {
+    let (source, sink) = match direction {
+        Direction::Down => ("upstream", "client"),
+        Direction::Up => ("client", "upstream"),
+    };
+    let so_far = match framing {
+        Framing::Length(length) => format!("at {moved_bytes} of {length} bytes"),
+        _ => format!("after {moved_bytes} bytes"),
+    };
+    match broken {
+        Broken::SinkGone(error) => format!("{sink} gone {so_far}: {error}"),
+        Broken::SinkStalled => format!("{sink} stalled {so_far}"),
+        Broken::CutOff => format!("{source} cut off {so_far}"),
+        Broken::SourceFailed(error) => format!("{source} failed {so_far}: {error}"),
+        Broken::SourceStalled => format!("{source} stalled {so_far}"),
+        Broken::Malformed(error) => format!("{source} failed {so_far}: {error}"),
+        Broken::TooLong => format!("{source} sent more than announced, or granted, {so_far}"),
+        Broken::Differs(fault) => format!("differs {so_far}: {fault}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{collections::BTreeSet, io};
+
+    #[test]
+    fn each_outcome_has_a_word_of_its_own() {
+        let tokens: BTreeSet<_> = Outcome::ALL.iter().map(|outcome| outcome.token()).collect();
+        assert_eq!(tokens.len(), Outcome::ALL.len());
+    }
+
+    #[test]
+    fn the_side_at_fault_depends_on_the_direction() {
+        let gone = Broken::SinkGone(io::ErrorKind::BrokenPipe.into());
+        assert_eq!(Outcome::of(&gone, Direction::Down), Outcome::Client(Fate::Gone));
+        assert_eq!(Outcome::of(&gone, Direction::Up), Outcome::Upstream(Fate::Gone));
+        assert_eq!(Outcome::of(&Broken::CutOff, Direction::Down), Outcome::Upstream(Fate::CutOff));
+        assert_eq!(Outcome::of(&Broken::CutOff, Direction::Up), Outcome::Client(Fate::CutOff));
+        let words = in_words(&Broken::CutOff, Direction::Up, 5, Framing::Length(9));
+        assert_eq!(words, "client cut off at 5 of 9 bytes");
+    }
+}

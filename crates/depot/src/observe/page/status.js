@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+"use strict";
+// Asks the depot each second and shows what it says. Text comes in as text only, never as markup.
+
+const EVERY_MS = 1000;
+/** Points of a chart: two minutes. */
+const POINTS = 120;
+const WIDTH = 240, HEIGHT = 64;
+const SVG = "http://www.w3.org/2000/svg";
+const byId = (id) => document.getElementById(id);
+const root = document.documentElement;
+
+/** Rates and round trips of each hop, one point for each answer. */
+const histories = new Map();
+/** What each transfer had when this page first saw it. */
+const firstSeen = new Map();
+/** What is on the page for each hop. */
+const cards = new Map();
+
+function scaled(value, step, units) {
+  let at = 0;
+  while (value >= step * 0.9995 && at < units.length - 1) { value /= step; at += 1; }
+  const digits = at === 0 || value >= 100 ? 0 : value >= 10 ? 1 : 2;
+  return `${value.toFixed(digits)} ${units[at]}`;
+}
+const rate = (bps) => scaled(bps, 1000, ["b/s", "kb/s", "Mb/s", "Gb/s", "Tb/s"]);
+const size = (bytes) => scaled(bytes, 1024, ["B", "KB", "MB", "GB", "TB", "PB"]);
+const time = (us) => us === null || us === undefined ? "–" : us < 1000 ? `${Math.round(us)} µs`
+  : us < 1e6 ? `${(us / 1e3).toFixed(us < 1e4 ? 2 : 1)} ms` : `${(us / 1e6).toFixed(2)} s`;
+const count = (n) => n.toLocaleString("en");
+function age(seconds) {
+  const s = Math.floor(seconds);
+  if (s < 60) return `${s} s`;
+  if (s < 3600) return `${Math.floor(s / 60)} min ${s % 60} s`;
+  if (s < 86400) return `${Math.floor(s / 3600)} h ${Math.floor(s / 60) % 60} min`;
+  return `${Math.floor(s / 86400)} d ${Math.floor(s / 3600) % 24} h`;
+}
+const words = (token) => token.replaceAll("_", " ");
+
+/** An element with a class, and with children or text. */
+function make(name, kind, ...children) {
+  const element = document.createElement(name);
+  if (kind) element.className = kind;
+  element.append(...children);
+  return element;
+}
+function draw(name, attributes) {
+  const element = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  return element;
+}
+/** Shows the rows of a table, or that there are none. */
+function fill(table, rows, none) {
+  byId(table).tBodies[0].replaceChildren(...rows);
+  byId(table).hidden = rows.length === 0;
+  byId(none).hidden = rows.length > 0;
+}
+
+function tile(name, value, beside, share) {
+  const parts = [make("h3", "", name), make("div", "value", value), make("div", "beside", beside)];
+  if (share !== undefined) {
+    const meter = make("meter");
+    Object.assign(meter, { min: 0, max: 1, high: 0.9, optimum: 0, value: Math.min(share, 1) });
+    meter.setAttribute("aria-label", `${name}: share of the limit`);
+    parts.push(meter);
+  }
+  return make("div", "tile", ...parts);
+}
+
+function showTiles(status) {
+  const { connections, memory, totals } = status;
+  const now = { down: 0, up: 0 };
+  for (const hop of status.hops) {
+    if (hop.side === "client") { now.down += hop.down_bps; now.up += hop.up_bps; }
+  }
+  const share = (part, whole) => whole > 0 ? `${Math.round(part / whole * 100)} % spliced` : "nothing yet";
+  byId("tiles").replaceChildren(
+    tile("To clients", rate(now.down), `${size(totals.down_bytes)}, ${share(totals.down_spliced_bytes, totals.down_bytes)}`),
+    tile("To origins", rate(now.up), `${size(totals.up_bytes)}, ${share(totals.up_spliced_bytes, totals.up_bytes)}`),
+    tile("Client connections", count(connections.open), `of ${count(connections.limit)} at most`, connections.open / connections.limit),
+    tile("Pipes reserved", size(memory.pipes_reserved_bytes), `of ${size(memory.pipes_limit_bytes)} at most`, memory.pipes_reserved_bytes / memory.pipes_limit_bytes),
+    tile("Idle to next hops", count(connections.idle_upstream), "waiting for work"),
+    tile("Process", size(memory.resident_bytes), `${count(memory.open_files)} open files`),
+  );
+}
+
+function tcpCell(tcp) {
+  if (!tcp) return make("td", "n", "–");
+  const cell = make("td", "n", time(tcp.rtt_us), make("small", "", tcp.congestion));
+  const rest = [`shortest ${time(tcp.min_rtt_us)}`, `congestion window ${size(tcp.cwnd_bytes)}`];
+  if (tcp.delivery_rate_bps) rest.push(`delivery rate ${rate(tcp.delivery_rate_bps)}`);
+  cell.title = rest.join(", ");
+  return cell;
+}
+
+function transferRow(transfer) {
+  const { number, down_bytes: down, up_bytes: up, expected_bytes: expected } = transfer;
+  if (!firstSeen.has(number)) firstSeen.set(number, down + up);
+  // Long ones break after slashes.
+  const parts = `${transfer.method} ${transfer.target}`.split(/(?<=\/)/);
+  const target = make("td", "target", ...parts.flatMap((part) => [part, make("wbr")]));
+  const far = make("td", "far", expected === null ? size(down) : `${size(down)} of ${size(expected)}`);
+  if (expected > 0) {
+    const bar = make("progress");
+    Object.assign(bar, { max: expected, value: down });
+    bar.setAttribute("aria-label", "share of the answer's body");
+    far.append(bar);
+  }
+  if (up > 0) far.append(make("small", "", `${size(up)} up`));
+  const speed = make("td", "n", rate(transfer.down_bps));
+  if (transfer.up_bps > 0) speed.append(make("small", "", `${rate(transfer.up_bps)} up`));
+  const status = transfer.status === null ? "no answer yet" : `status ${transfer.status}`;
+  const again = [transfer.client_tcp, transfer.upstream_tcp]
+    .reduce((sum, tcp) => sum + (tcp ? tcp.retransmitted_segments : 0), 0);
+  const row = make("tr", "",
+    make("td", "", transfer.client), target,
+    make("td", "", transfer.upstream, make("small", "", status)),
+    far, speed, make("td", "n", age(transfer.age_s)),
+    tcpCell(transfer.client_tcp), tcpCell(transfer.upstream_tcp), make("td", "n", count(again)));
+  Object.assign(row.dataset, { transfer: number, firstBytes: firstSeen.get(number), bytes: down + up });
+  return row;
+}
+
+function showTransfers(status) {
+  const { transfers, live_transfers: live } = status;
+  const numbers = new Set(transfers.map((transfer) => transfer.number));
+  for (const number of firstSeen.keys()) if (!numbers.has(number)) firstSeen.delete(number);
+  byId("live").textContent = live ? count(live) : "";
+  fill("transfers", transfers.map(transferRow), "no-transfers");
+  byId("more-transfers").hidden = live <= transfers.length;
+  byId("more-transfers").textContent = `The ${transfers.length} fastest of ${count(live)} are shown.`;
+}
+
+/** A line for each series, the newest point at the right edge; gaps where nothing was known. */
+function chart({ svg, value, scale }, series, now, unit) {
+  const most = Math.max(...series.flatMap(({ values }) => values.map((value) => value ?? 0)));
+  const ceiling = most > 0 ? most * 1.05 : 1;
+  value.textContent = now;
+  scale.textContent = most > 0 ? `, up to ${unit(most)}` : "";
+  const parts = [
+    draw("line", { class: "rule", x1: 0, x2: WIDTH, y1: HEIGHT - 1, y2: HEIGHT - 1 }),
+  ];
+  for (const { values, kind } of series) {
+    let path = "", pen = false;
+    values.forEach((value, at) => {
+      if (value === null || value === undefined) { pen = false; return; }
+      const x = WIDTH - (values.length - 1 - at) * (WIDTH / (POINTS - 1));
+      const y = (HEIGHT - 1) - value / ceiling * (HEIGHT - 3);
+      path += `${pen ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`;
+      pen = true;
+    });
+    if (path) parts.push(draw("path", { class: kind, d: path }));
+  }
+  svg.replaceChildren(...parts);
+  svg.setAttribute("aria-label", `now ${now}${scale.textContent}`);
+}
+
+function makeCard(hop) {
+  const figure = (name) => {
+    const [value, scale] = [make("span"), make("span", "scale")];
+    const svg = draw("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img" });
+    const caption = make("figcaption", "", make("span", "", name, scale), value);
+    return { value, scale, svg, figure: make("figure", "", caption, svg) };
+  };
+  const [speed, rtt, state, facts] = [figure("rate"), figure("round trip"), make("span"), make("dl")];
+  const side = hop.side === "client" ? "clients" : "next hop";
+  const title = make("h3", "", make("span", "", hop.hop), make("span", "", `${side} `, state));
+  const element = make("div", "hop", title, make("div", "charts", speed.figure, rtt.figure), facts);
+  element.dataset.hop = `${hop.side} ${hop.hop}`;
+  return { element, speed, rtt, state, facts };
+}
+
+function fact(name, value, title) {
+  const element = make("div", "", make("dt", "", name), make("dd", "", value));
+  if (title) element.title = title;
+  return element;
+}
+
+/** What went wrong at this hop; not what went wrong at the other side of the depot. */
+function failures(hop) {
+  const fine = ["complete", "ended", "led_on", "answered"];
+  const elsewhere = hop.side === "client" ? "upstream_" : "client_";
+  return Object.entries(hop.requests)
+    .filter(([name]) => !fine.includes(name) && !name.startsWith(elsewhere))
+    .reduce((sum, [, n]) => sum + n, 0);
+}
+
+function showHop(hop, key) {
+  if (!cards.has(key)) cards.set(key, makeCard(hop));
+  const { element, speed, rtt, state, facts } = cards.get(key);
+  const history = histories.get(key);
+  const open = Object.entries(hop.connections);
+  state.textContent = open.length ? `· ${open.map(([name, n]) => `${n} × ${name}`).join(", ")}` : "";
+  const speeds = hop.up_bps > 0 ? `${rate(hop.down_bps)}, ${rate(hop.up_bps)} up` : rate(hop.down_bps);
+  chart(speed, [
+    { values: history.map((point) => point.down), kind: "down" },
+    ...(history.some((point) => point.up > 0) ? [{ values: history.map((point) => point.up), kind: "up" }] : []),
+  ], speeds, rate);
+  chart(rtt, [{ values: history.map((point) => point.rtt), kind: "rtt" }], time(hop.rtt_us), time);
+  const ended = Object.values(hop.requests).reduce((sum, n) => sum + n, 0);
+  const failed = failures(hop);
+  const requests = make("span", "", count(ended));
+  if (failed > 0) requests.append(", ", make("span", "count-bad", `${count(failed)} failed`));
+  // Requests without a body tell nothing of how fast the next hop could take one.
+  const sends = hop.side === "client" || hop.up_bytes > 0;
+  facts.replaceChildren(
+    fact("requests ended", requests, Object.entries(hop.requests).map(([name, n]) => `${words(name)}: ${n}`).join(", ")),
+    fact("moved", size(hop.down_bytes + hop.up_bytes), `${size(hop.down_bytes)} to clients, ${size(hop.up_bytes)} to origins`),
+    fact("shortest RTT", time(hop.min_rtt_us)),
+    fact("cwnd", open.length && sends ? size(hop.cwnd_bytes) : "–", "congestion windows, together"),
+    fact("segments sent again", count(hop.retransmitted_segments)),
+    fact("delivery rate", hop.delivery_rate_bps !== null && sends ? rate(hop.delivery_rate_bps) : "–", "how fast this hop was last seen to take what the depot sends it"),
+  );
+  return element;
+}
+
+function showHops(hops) {
+  const shown = [], idle = [];
+  const order = { upstream: 0, client: 1 };
+  const sorted = [...hops].sort((a, b) => order[a.side] - order[b.side] || (a.hop === "other") - (b.hop === "other") || a.hop.localeCompare(b.hop));
+  for (const hop of sorted) {
+    const key = `${hop.side} ${hop.hop}`;
+    const history = histories.get(key) ?? [];
+    history.push({ down: hop.down_bps, up: hop.up_bps, rtt: hop.rtt_us });
+    if (history.length > POINTS) history.shift();
+    histories.set(key, history);
+    const used = Object.keys(hop.connections).length + Object.keys(hop.requests).length > 0;
+    if (used) shown.push(showHop(hop, key)); else idle.push(hop.hop);
+  }
+  byId("hops").replaceChildren(...shown);
+  byId("idle-hops").hidden = idle.length === 0;
+  byId("idle-hops").textContent = `Not used since the start: ${idle.join(", ")}`;
+}
+
+function showCounts(status) {
+  const refusals = [...status.refusals].sort((a, b) => b.requests - a.requests);
+  fill("refusals", refusals.map((refusal) => make("tr", "",
+    make("td", "n", String(refusal.status)), make("td", "", words(refusal.error)),
+    make("td", "n", count(refusal.requests)))), "no-refusals");
+  const outcomes = Object.entries(status.totals.requests).filter(([, n]) => n > 0).sort((a, b) => b[1] - a[1]);
+  fill("outcomes", outcomes.map(([name, n]) => make("tr", "",
+    make("td", "", words(name)), make("td", "n", count(n)))), "no-outcomes");
+}
+
+function show(status) {
+  document.title = `${status.id}: ${status.state} – longhaul depot`;
+  byId("id").textContent = status.id;
+  byId("state").className = `state ${status.state}`;
+  byId("state").textContent = status.state;
+  byId("since").textContent = `for ${age(status.uptime_s)}`;
+  byId("version").textContent = status.version;
+  byId("log").textContent = status.access_log.to;
+  const lost = status.access_log.dropped_lines;
+  byId("trouble").hidden = lost === 0;
+  byId("trouble").textContent = `${count(lost)} lines of the access log (${status.access_log.to}) could not be written: is its disk full?`;
+  showTiles(status);
+  showTransfers(status);
+  showHops(status.hops);
+  showCounts(status);
+}
+
+function lose(why) {
+  byId("state").className = "state lost";
+  byId("state").textContent = "no answer";
+  byId("trouble").hidden = false;
+  byId("trouble").textContent = `The depot does not answer (${why}); what is shown is the last that it said.`;
+}
+
+async function poll() {
+  try {
+    const answer = await fetch("status.json", { cache: "no-store", signal: AbortSignal.timeout(10000) });
+    if (!answer.ok) throw new Error(`status ${answer.status}`);
+    const status = await answer.json();
+    try {
+      show(status);
+      root.dataset.polls = Number(root.dataset.polls ?? 0) + 1;
+    } catch (error) {
+      root.dataset.errors = String(error);
+      throw error;
+    }
+  } catch (error) {
+    lose(error.message);
+  }
+  setTimeout(poll, EVERY_MS);
+}
+poll();

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What all requests do and did: transfers under way, and counters of those that have ended.
+//!
+//! A transfer counts from its first byte: what is read here is the counters of the ended ones plus
+//! what those under way have moved, both read under one lock. So no counter ever falls.
+
+use super::{
+    Outcome,
+    hops::{Hops, Label, Moved, Tally},
+    live::{Asked, Live},
+    status::{self, MOST_TRANSFERS, Refusals, Side, Tcp, Totals, Transfer},
+};
+use crate::{body::Progress, config::Config, stream::Stream};
+use session::message::Fault;
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// Two looks closer together than this make no rate.
+const LEAST_LOOK: Duration = Duration::from_millis(100);
+
+/// What all requests do and did.
+#[derive(Debug)]
+pub(crate) struct Registry {
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Numbers given so far.
+    numbers: u64,
+    live: BTreeMap<u64, Arc<Live>>,
+    upstreams: Hops,
+    clients: Hops,
+    outcomes: BTreeMap<Outcome, u64>,
+    refusals: BTreeMap<(u16, &'static str), u64>,
+    means: Means,
+    looked: Instant,
+}
+
+/// Bytes by direction and by how they were moved.
+#[derive(Debug, Clone, Copy, Default)]
+struct Means {
+    up: Split,
+    down: Split,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Split {
+    moved: u64,
+    spliced: u64,
+}
+
+/// A request that has ended.
+#[derive(Debug)]
+pub(crate) struct Ended<'a> {
+    /// How.
+    pub outcome: Outcome,
+    /// Why it was refused, if it was.
+    pub fault: Option<&'a Fault>,
+    /// The hop of its client.
+    pub client_hop: &'a str,
+    /// Its next hop, if it has one.
+    pub upstream: Option<&'a str>,
+    /// What is counted of it while it is under way, if it ever was.
+    pub live: Option<&'a Live>,
+}
+
+/// All of it, read at one time.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    pub totals: Totals,
+    pub refusals: Vec<Refusals>,
+    pub hops: Vec<status::Hop>,
+    pub transfers: Vec<Transfer>,
+    pub live_transfers: usize,
+}
+
+impl Registry {
+    /// Nothing yet, but for the hops that the configuration names.
+    pub(crate) fn new(config: &Config) -> Arc<Self> {
+        Arc::new(Self {
+            state: Mutex::new(State {
+                numbers: 0,
+                live: BTreeMap::new(),
+                upstreams: Hops::named(Side::Upstream, config),
+                clients: Hops::named(Side::Client, config),
+                outcomes: Outcome::ALL.map(|outcome| (outcome, 0)).into(),
+                refusals: BTreeMap::new(),
+                means: Means::default(),
+                looked: Instant::now(),
+            }),
+        })
+    }
+
+    /// A transfer begins.
+    pub(crate) fn begin(self: &Arc<Self>, mut asked: Asked, client: &Stream) -> Arc<Live> {
+        let mut state = self.state();
+        state.numbers += 1;
+        let number = state.numbers;
+        asked.client_hop = state.clients.enter(&asked.client_hop);
+        let upstream_hop = state.upstreams.known(&asked.upstream);
+        let live = Live::new(number, asked, upstream_hop, client, Arc::clone(self));
+        let live = Arc::new(live);
+        state.live.insert(number, Arc::clone(&live));
+        live
+    }
+
+    /// The label of a next hop with which a connection stands.
+    pub(crate) fn reached(&self, upstream: &str) -> Label {
+        self.state().upstreams.enter(upstream)
+    }
+
+    /// A hop is slower than it may be.
+    pub(crate) fn stalled(&self, upstream: &Label) {
+        self.state().upstreams.tally(upstream).stalls += 1;
+    }
+
+    /// A request has ended; each ends once.
+    pub(crate) fn ended(&self, ended: &Ended<'_>) {
+        let mut state = self.state();
+        let Ended { outcome, fault, .. } = *ended;
+        *state.outcomes.entry(outcome).or_default() += 1;
+        if let Some(fault) = fault {
+            let reason = (fault.status.as_u16(), fault.error.token());
+            *state.refusals.entry(reason).or_default() += 1;
+        }
+        let client = state.clients.enter(ended.client_hop);
+        let upstream = ended.upstream.map(|name| match ended.live {
+            Some(live) => live.upstream_hop(),
+            None => state.upstreams.known(name),
+        });
+        let (moved, retransmits) = ended.live.map_or_else(Default::default, |live| {
+            state.live.remove(&live.number);
+            state.means.up.add(&live.sent);
+            state.means.down.add(&live.received);
+            (live.moved(), live.retransmits())
+        });
+        state.clients.tally(&client).count(outcome, moved, retransmits.0);
+        if let Some(upstream) = upstream {
+            state.upstreams.tally(&upstream).count(outcome, moved, retransmits.1);
+        }
+    }
+
+    /// Looks how far everything is, for the rates. To be called every second or so.
+    pub(crate) fn look(&self) {
+        let mut state = self.state();
+        let elapsed = state.looked.elapsed();
+        if elapsed < LEAST_LOOK {
+            return;
+        }
+        state.looked = Instant::now();
+        let (mut upstreams, mut clients) = (HashMap::new(), HashMap::new());
+        for live in state.live.values() {
+            live.look(elapsed);
+            let (up, down) = (live.upstream_hop(), Arc::clone(&live.asked.client_hop));
+            upstreams.entry(up).or_insert_with(Moved::default).add(live.moved());
+            clients.entry(down).or_insert_with(Moved::default).add(live.moved());
+        }
+        let state = &mut *state;
+        for (hops, moving) in [(&mut state.upstreams, upstreams), (&mut state.clients, clients)] {
+            for label in moving.keys() {
+                hops.tally(label);
+            }
+            for (label, tally) in hops.iter_mut() {
+                let mut now = tally.moved;
+                now.add(moving.get(label).copied().unwrap_or_default());
+                tally.rates.look(now, elapsed);
+            }
+        }
+    }
+
+    /// Reads all of it, and asks the kernel about the sockets of the transfers under way.
+    pub(crate) fn read(&self) -> Reading {
+        let (live, mut all) = {
+            let state = self.state();
+            let live: Vec<_> = state.live.values().cloned().collect();
+            (live, Summing::of(&state))
+        };
+        let live_transfers = live.len();
+        let mut listed = Vec::with_capacity(live_transfers);
+        for live in live {
+            let sockets = live.sockets();
+            all.add(&live, &sockets);
+            listed.push((live, sockets));
+        }
+        if listed.len() > MOST_TRANSFERS {
+            listed.sort_by_key(|(live, _)| Reverse(live.bps()));
+            listed.truncate(MOST_TRANSFERS);
+            listed.sort_by_key(|(live, _)| live.number);
+        }
+        Reading {
+            totals: all.totals,
+            refusals: all.refusals,
+            hops: all.hops.into_values().map(SummedHop::hop).collect(),
+            transfers: listed.into_iter().map(|(live, sockets)| live.transfer(sockets)).collect(),
+            live_transfers,
+        }
+    }
+
+    /// Nothing is left half counted, so a panic elsewhere does not spoil the numbers.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Split {
+    fn add(&mut self, progress: &Progress) {
+        self.spliced += progress.spliced();
+        self.moved += progress.moved();
+    }
+}
+
+fn words(outcomes: &BTreeMap<Outcome, u64>) -> BTreeMap<String, u64> {
+    outcomes.iter().map(|(outcome, n)| (outcome.token().to_owned(), *n)).collect()
+}
+
+impl Tally {
+    fn count(&mut self, outcome: Outcome, moved: Moved, retransmits: u32) {
+        *self.outcomes.entry(outcome).or_default() += 1;
+        self.moved.add(moved);
+        self.retransmits += u64::from(retransmits);
+    }
+}
+
+/// Counters of ended transfers, to which those under way are added.
+struct Summing {
+    totals: Totals,
+    refusals: Vec<Refusals>,
+    hops: BTreeMap<(Side, Label), SummedHop>,
+}
+
+/// A hop, and the sum of its connections' round trips.
+struct SummedHop {
+    hop: status::Hop,
+    rtts_us: u64,
+}
+
+impl Summing {
+    fn of(state: &State) -> Self {
+        let Means { up, down } = state.means;
+        let refusals = state.refusals.iter().map(|((status, error), requests)| Refusals {
+            status: *status,
+            error: (*error).to_owned(),
+            requests: *requests,
+        });
+        let mut hops = BTreeMap::new();
+        for (side, of_side) in [(Side::Client, &state.clients), (Side::Upstream, &state.upstreams)]
+        {
+            for (label, tally) in of_side.iter() {
+                hops.insert((side, Arc::clone(label)), SummedHop::of(side, label, tally));
+            }
+        }
+        Self {
+            totals: Totals {
+                requests: words(&state.outcomes),
+                up_bytes: up.moved,
+                up_spliced_bytes: up.spliced,
+                down_bytes: down.moved,
+                down_spliced_bytes: down.spliced,
+            },
+            refusals: refusals.collect(),
+            hops,
+        }
+    }
+
+    /// Adds a transfer under way.
+    fn add(&mut self, live: &Live, (client, upstream): &(Option<Tcp>, Option<Tcp>)) {
+        let (mut up, mut down) = (Split::default(), Split::default());
+        up.add(&live.sent);
+        down.add(&live.received);
+        self.totals.up_bytes += up.moved;
+        self.totals.up_spliced_bytes += up.spliced;
+        self.totals.down_bytes += down.moved;
+        self.totals.down_spliced_bytes += down.spliced;
+        let moved = Moved { up_bytes: up.moved, down_bytes: down.moved };
+        let retransmits = live.retransmits();
+        for (side, label, retransmits, tcp) in [
+            (Side::Client, Arc::clone(&live.asked.client_hop), retransmits.0, client),
+            (Side::Upstream, live.upstream_hop(), retransmits.1, upstream),
+        ] {
+            let none = || SummedHop::of(side, &label, &Tally::default());
+            let hop = self.hops.entry((side, Arc::clone(&label))).or_insert_with(none);
+            hop.add(moved, retransmits, tcp.as_ref());
+        }
+    }
+}
+
+impl SummedHop {
+    /// The counters of those that have ended.
+    fn of(side: Side, label: &Label, tally: &Tally) -> Self {
+        let hop = status::Hop {
+            side,
+            hop: label.to_string(),
+            requests: words(&tally.outcomes),
+            connections: BTreeMap::new(),
+            up_bytes: tally.moved.up_bytes,
+            down_bytes: tally.moved.down_bytes,
+            up_bps: tally.rates.up_bps,
+            down_bps: tally.rates.down_bps,
+            retransmitted_segments: tally.retransmits,
+            stalls: tally.stalls,
+            rtt_us: None,
+            min_rtt_us: None,
+            cwnd_bytes: 0,
+            delivery_rate_bps: None,
+        };
+        Self { hop, rtts_us: 0 }
+    }
+
+    fn add(&mut self, moved: Moved, retransmits: u32, tcp: Option<&Tcp>) {
+        let hop = &mut self.hop;
+        hop.up_bytes += moved.up_bytes;
+        hop.down_bytes += moved.down_bytes;
+        hop.retransmitted_segments += u64::from(retransmits);
+        let Some(tcp) = tcp else { return };
+        *hop.connections.entry(tcp.congestion.clone()).or_default() += 1;
+        self.rtts_us += u64::from(tcp.rtt_us);
+        hop.min_rtt_us = hop.min_rtt_us.into_iter().chain(tcp.min_rtt_us).min();
+        hop.cwnd_bytes += tcp.cwnd_bytes;
+        let both = [hop.delivery_rate_bps, tcp.delivery_rate_bps];
+        hop.delivery_rate_bps = both.into_iter().flatten().reduce(u64::saturating_add);
+    }
+
+    fn hop(self) -> status::Hop {
+        let connections: usize = self.hop.connections.values().sum();
+        let mean = self.rtts_us.checked_div(connections as u64);
+        status::Hop { rtt_us: mean.map(|mean| mean as u32), ..self.hop }
+    }
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What `/status.json` says, and all that the metrics are made from.
+//!
+//! *Up* is from clients to origins (bodies of requests), *down* from origins to clients (bodies of
+//! answers). Keys carry their units.
+
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, fmt};
+
+/// The version of this document. Keys may be added without a new one.
+pub const SCHEMA: u32 = 1;
+
+/// A depot as it is now.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The depot's name in `Via`.
+    pub id: String,
+    /// The version of longhaul.
+    pub version: String,
+    /// Whether it takes requests.
+    pub state: State,
+    /// When this was read: seconds since 1970.
+    pub time_unix_s: f64,
+    /// For how long it has run.
+    pub uptime_s: f64,
+    /// Connections.
+    pub connections: Connections,
+    /// Memory and files.
+    pub memory: Memory,
+    /// All requests together.
+    pub totals: Totals,
+    /// Refusals, by reason.
+    pub refusals: Vec<Refusals>,
+    /// The access log.
+    pub access_log: AccessLogState,
+    /// Hops, by side and name.
+    pub hops: Vec<Hop>,
+    /// Transfers under way, oldest first; the fastest ones if there are more than
+    /// [`MOST_TRANSFERS`].
+    pub transfers: Vec<Transfer>,
+    /// Transfers under way in all.
+    pub live_transfers: usize,
+}
+
+/// The most transfers that a document lists.
+pub const MOST_TRANSFERS: usize = 256;
+/// The most characters of a target that a document has.
+pub const MOST_TARGET: usize = 512;
+
+/// Whether a depot takes requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// It does.
+    Serving,
+    /// It was told to stop and finishes what is under way.
+    Draining,
+}
+
+/// Connections.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Connections {
+    /// Of clients, open.
+    pub open: usize,
+    /// The most of them (`limits.connections`).
+    pub limit: usize,
+    /// To next hops, waiting for work.
+    pub idle_upstream: usize,
+}
+
+/// Memory and files.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memory {
+    /// What all pipes may hold.
+    pub pipes_reserved_bytes: u64,
+    /// The most of that (`limits.memory`).
+    pub pipes_limit_bytes: u64,
+    /// The process's own memory, without pipes and sockets.
+    pub resident_bytes: u64,
+    /// Open files: sockets and ends of pipes.
+    pub open_files: usize,
+}
+
+/// All requests since the start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Requests that have ended, by how.
+    pub requests: BTreeMap<String, u64>,
+    /// Bytes of bodies towards origins.
+    pub up_bytes: u64,
+    /// Of those, moved in the kernel.
+    pub up_spliced_bytes: u64,
+    /// Bytes of bodies towards clients.
+    pub down_bytes: u64,
+    /// Of those, moved in the kernel.
+    pub down_spliced_bytes: u64,
+}
+
+/// Refusals of one kind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusals {
+    /// The status that was answered.
+    pub status: u16,
+    /// The reason, a word of RFC 9209.
+    pub error: String,
+    /// How many.
+    pub requests: u64,
+}
+
+/// The access log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AccessLogState {
+    /// Where it goes: `stderr`, or a file.
+    pub to: String,
+    /// Lines that could not be written.
+    pub dropped_lines: u64,
+}
+
+/// Which side of the depot a hop is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Side {
+    /// Towards clients.
+    Client,
+    /// Towards origins.
+    Upstream,
+}
+
+/// A hop. Figures of sockets are those of the connections that have a transfer now.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Hop {
+    /// Its side.
+    pub side: Side,
+    /// The next hop's host and port; or the clients' network, `unlisted`; or `other`.
+    pub hop: String,
+    /// Requests that have ended, by how.
+    pub requests: BTreeMap<String, u64>,
+    /// Connections with a transfer, by congestion control in force.
+    pub connections: BTreeMap<String, usize>,
+    /// Bytes of bodies towards origins, since the start.
+    pub up_bytes: u64,
+    /// Bytes of bodies towards clients, since the start.
+    pub down_bytes: u64,
+    /// The rate of the last second towards origins.
+    pub up_bps: u64,
+    /// The rate of the last second towards clients.
+    pub down_bps: u64,
+    /// Segments sent to it again during transfers, since the start.
+    pub retransmitted_segments: u64,
+    /// Transfers in which it was slower than `stall` lets it be.
+    pub stalls: u64,
+    /// The mean of the smoothed round trips.
+    pub rtt_us: Option<u32>,
+    /// The shortest round trip.
+    pub min_rtt_us: Option<u32>,
+    /// All congestion windows together.
+    pub cwnd_bytes: u64,
+    /// How fast all connections together were last seen to deliver what the depot sends.
+    pub delivery_rate_bps: Option<u64>,
+}
+
+/// A transfer under way.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Transfer {
+    /// Its number since the start.
+    pub number: u64,
+    /// Who asked; it may be another depot.
+    pub client: String,
+    /// The next hop.
+    pub upstream: String,
+    /// The request's method.
+    pub method: String,
+    /// What was asked for, without what makes a ticket good.
+    pub target: String,
+    /// The answer's status, once there is one.
+    pub status: Option<u16>,
+    /// The length of the answer's body, if it is known.
+    pub expected_bytes: Option<u64>,
+    /// Bytes of the request's body so far.
+    pub up_bytes: u64,
+    /// Bytes of the answer's body so far.
+    pub down_bytes: u64,
+    /// The rate of the last second towards the origin.
+    pub up_bps: u64,
+    /// The rate of the last second towards the client.
+    pub down_bps: u64,
+    /// For how long it has run.
+    pub age_s: f64,
+    /// The client's connection.
+    pub client_tcp: Option<Tcp>,
+    /// The next hop's.
+    pub upstream_tcp: Option<Tcp>,
+}
+
+/// What the kernel says of a connection.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tcp {
+    /// The congestion control in force.
+    pub congestion: String,
+    /// The smoothed round trip.
+    pub rtt_us: u32,
+    /// The shortest round trip.
+    pub min_rtt_us: Option<u32>,
+    /// The congestion window.
+    pub cwnd_bytes: u64,
+    /// How fast the peer was last seen to take what the depot sends.
+    pub delivery_rate_bps: Option<u64>,
+    /// Segments sent again during this transfer.
+    pub retransmitted_segments: u32,
+    /// The send buffer, as the kernel counts it.
+    pub sndbuf_bytes: u64,
+    /// The receive buffer, as the kernel counts it.
+    pub rcvbuf_bytes: u64,
+    /// The rate to which it is held, if it is to one.
+    pub pacing_bps: Option<u64>,
+    /// How much the kernel keeps unsent, if that is limited.
+    pub notsent_lowat_bytes: Option<u64>,
+    /// Whether it is Multipath TCP.
+    pub mptcp: bool,
+}
+
+impl Side {
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Upstream => "upstream",
+        }
+    }
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}

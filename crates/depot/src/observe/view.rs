@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A depot as a whole, looked at from outside.
+
+use super::{
+    registry::Reading,
+    status::{AccessLogState, Connections, Memory, SCHEMA, State, Status},
+};
+use crate::server::Shared;
+use std::{
+    fs,
+    sync::Arc,
+    time::{Instant, SystemTime, UNIX_EPOCH},
+};
+
+/// What there is to be seen.
+#[derive(Debug)]
+pub(crate) struct View {
+    shared: Arc<Shared>,
+    started: Instant,
+}
+
+impl View {
+    /// Of a depot that starts.
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, started: Instant::now() }
+    }
+
+    /// Whether requests are taken.
+    pub(crate) fn state(&self) -> State {
+        if self.shared.is_leaving() { State::Draining } else { State::Serving }
+    }
+
+    /// All of it. Asks the kernel about each socket with a transfer: a few microseconds each.
+    pub(crate) fn status(&self) -> Status {
+        let (shared, config) = (&self.shared, self.shared.config());
+        let Reading { totals, refusals, hops, transfers, live_transfers } =
+            shared.observer.registry.read();
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Status {
+            schema: SCHEMA,
+            id: shared.id.as_str().to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            state: self.state(),
+            time_unix_s: since_1970.as_secs_f64(),
+            uptime_s: self.started.elapsed().as_secs_f64(),
+            connections: Connections {
+                open: shared.gate.len(),
+                limit: config.limits.connections,
+                idle_upstream: shared.pool.len(),
+            },
+            memory: Memory {
+                pipes_reserved_bytes: shared.means.pipes.reserved() as u64,
+                pipes_limit_bytes: config.limits.memory.get(),
+                resident_bytes: resident_bytes(),
+                open_files: fs::read_dir("/proc/self/fd").map_or(0, Iterator::count),
+            },
+            totals,
+            refusals,
+            access_log: AccessLogState {
+                to: shared.observer.log.to(),
+                dropped_lines: shared.observer.log.dropped(),
+            },
+            hops,
+            transfers,
+            live_transfers,
+        }
+    }
+}
+
+/// This process's own memory; 0 where /proc does not tell.
+fn resident_bytes() -> u64 {
+    let statm = fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
+    pages.unwrap_or(0) * rustix::param::page_size() as u64
+}

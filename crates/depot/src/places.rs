@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What kind of place an address is: one that no stranger may reach through this host, one in
+//! somebody's inner network, or one of the Internet.
+//!
+//! An IPv6 address can carry an IPv4 one (mapped, compatible, 6to4, NAT64, Teredo); a translator on
+//! the way, or the kernel itself, then delivers to that. So the address inside counts.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+
+/// A kind of place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// This host, its links, or nowhere; and what it is, in words.
+    Local(&'static str),
+    /// An inner network; and what it is, in words.
+    Private(&'static str),
+    /// The Internet.
+    Public,
+}
+
+impl Place {
+    /// Where an address is.
+    pub(crate) fn of(ip: IpAddr) -> Self {
+        let found = match ip.to_canonical() {
+            IpAddr::V4(v4) => of_v4(v4),
+            IpAddr::V6(v6) => match carried(v6) {
+                Some(v4) => of_v4(v4),
+                None => of_v6(v6),
+            },
+        };
+        match found {
+            Self::Local(_) => found,
+            _ if is_own(ip.to_canonical()) => Self::Local("this host's own address"),
+            _ => found,
+        }
+    }
+}
+
+/// The special blocks of IPv4 (RFC 6890 and its registry).
+fn of_v4(ip: Ipv4Addr) -> Place {
+    let [a, b, c, _] = ip.octets();
+    match (a, b, c) {
+        (127, ..) => Place::Local("a loopback address"),
+        (0, ..) => Place::Local("an unspecified address"),
+        (169, 254, _) => Place::Local("a link-local address"),
+        (224..=239, ..) => Place::Local("a multicast address"),
+        (240.., ..) => Place::Local("a reserved address"),
+        (10, ..) | (172, 16..=31, _) | (192, 168, _) => Place::Private("a private address"),
+        (100, 64..=127, _) => Place::Private("an address of a carrier's inner network"),
+        (192, 0, 0) => Place::Private("an address for protocols"),
+        (198, 18 | 19, _) => Place::Private("an address for benchmarks"),
+        _ => Place::Public,
+    }
+}
+
+/// Those of IPv6.
+fn of_v6(ip: Ipv6Addr) -> Place {
+    let first = ip.segments()[0];
+    if ip.is_loopback() {
+        Place::Local("a loopback address")
+    } else if ip.is_unspecified() {
+        Place::Local("an unspecified address")
+    } else if ip.is_unicast_link_local() {
+        Place::Local("a link-local address")
+    } else if ip.is_multicast() {
+        Place::Local("a multicast address")
+    } else if ip.is_unique_local() || first & 0xffc0 == 0xfec0 {
+        Place::Private("a private address")
+    } else if ip.segments()[..3] == [0x64, 0xff9b, 1] {
+        Place::Private("an address of a local translator")
+    } else {
+        Place::Public
+    }
+}
+
+/// The IPv4 address that an IPv6 address carries: compatible (`::a.b.c.d`), 6to4, NAT64, Teredo.
+fn carried(ip: Ipv6Addr) -> Option<Ipv4Addr> {
+    let bits = ip.to_bits();
+    let v4 = |shift: u32| Ipv4Addr::from_bits((bits >> shift) as u32);
+    match ip.segments() {
+        // :: and ::1 are addresses of their own.
+        [0, 0, 0, 0, 0, 0, high, low] if (high, low) > (0, 1) => Some(v4(0)),
+        [0x2002, ..] => Some(v4(80)),
+        [0x64, 0xff9b, 0, 0, 0, 0, ..] => Some(v4(0)),
+        // Teredo's client, which stands there with its bits turned round.
+        [0x2001, 0, ..] => Some(Ipv4Addr::from_bits(!(bits as u32))),
+        _ => None,
+    }
+}
+
+/// Whether an address belongs to this host: then the kernel would also send *from* it. The
+/// question costs a route look-up and sends nothing; a list of addresses would go stale.
+fn is_own(ip: IpAddr) -> bool {
+    let any = match ip {
+        IpAddr::V4(_) => SocketAddr::from(([0; 4], 0)),
+        IpAddr::V6(_) => SocketAddr::from(([0; 16], 0)),
+    };
+    UdpSocket::bind(any)
+        .and_then(|socket| socket.connect((ip, 9)).and_then(|()| socket.local_addr()))
+        .is_ok_and(|local| local.ip() == ip)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_known_however_they_are_written() {
+        for ip in [
+            "127.0.0.1",
+            "127.9.9.9",
+            "::1",
+            "::ffff:127.0.0.1",
+            "::127.0.0.1",
+            "0.0.0.0",
+            "0.1.2.3",
+            "::",
+            "169.254.169.254",
+            "fe80::1",
+            "224.0.0.1",
+            "ff02::1",
+            "255.255.255.255",
+            "240.0.0.1",
+            "2002:7f00:1::",
+            "64:ff9b::127.0.0.1",
+            "64:ff9b::169.254.169.254",
+            "2001:0:1:2:3:4:80ff:fffe",
+        ] {
+            let place = Place::of(ip.parse().unwrap());
+            assert!(matches!(place, Place::Local(_)), "{ip}: {place:?}");
+        }
+        for ip in [
+            "10.1.2.3",
+            "172.16.0.1",
+            "172.31.255.255",
+            "192.168.0.1",
+            "100.64.0.1",
+            "198.18.0.1",
+            "::ffff:10.1.2.3",
+            "::10.1.2.3",
+            "fd00::1",
+            "fec0::1",
+            "2002:0a01:203::1",
+            "64:ff9b::192.168.1.1",
+            "64:ff9b:1::1",
+        ] {
+            let place = Place::of(ip.parse().unwrap());
+            assert!(matches!(place, Place::Private(_)), "{ip}: {place:?}");
+        }
+        for ip in [
+            "192.0.2.1",
+            "172.15.0.1",
+            "172.32.0.1",
+            "100.63.0.1",
+            "100.128.0.1",
+            "8.8.8.8",
+            "2001:db8::1",
+            "2002:c000:201::1",
+            "64:ff9b::8.8.8.8",
+        ] {
+            assert_eq!(Place::of(ip.parse().unwrap()), Place::Public, "{ip}");
+        }
+    }
+}

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A connection: TCP, with or without TLS above it.
+//!
+//! The TCP socket stays at hand beneath TLS: for its options, for what the kernel knows of the path,
+//! and to wait on. Without TLS the bytes on the socket are those of HTTP, and the kernel can move
+//! them by itself.
+
+use crate::kernel;
+use bytes::{BufMut, BytesMut};
+use std::{
+    io,
+    pin::Pin,
+    sync::{Arc, Weak},
+    task::{Context, Poll, ready},
+};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf, ReadHalf, WriteHalf},
+    net::TcpStream,
+};
+use tokio_rustls::TlsStream;
+use units::Rate;
+
+/// One connection.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    tcp: Arc<TcpStream>,
+    /// Boxed: its buffers are large, and most connections have none.
+    tls: Option<Box<TlsStream<Socket>>>,
+    /// The rate to which it is held.
+    paced: Option<Rate>,
+}
+
+/// The end of a connection that bytes come from.
+#[derive(Debug)]
+pub(crate) struct Source<'a> {
+    tcp: &'a TcpStream,
+    tls: Option<ReadHalf<&'a mut TlsStream<Socket>>>,
+}
+
+/// The end of a connection that bytes go to.
+#[derive(Debug)]
+pub(crate) struct Sink<'a> {
+    tcp: &'a TcpStream,
+    tls: Option<WriteHalf<&'a mut TlsStream<Socket>>>,
+}
+
+/// What TLS reads from and writes to.
+#[derive(Debug)]
+pub(crate) struct Socket(Arc<TcpStream>);
+
+impl From<TcpStream> for Stream {
+    fn from(tcp: TcpStream) -> Self {
+        Self { tcp: Arc::new(tcp), tls: None, paced: None }
+    }
+}
+
+impl Stream {
+    /// Puts TLS above a socket by a handshake that `shake` makes.
+    pub(crate) async fn secured<F>(
+        tcp: TcpStream,
+        shake: impl FnOnce(Socket) -> F,
+    ) -> io::Result<Self>
+    where
+        F: Future<Output = io::Result<TlsStream<Socket>>>,
+    {
+        let tcp = Arc::new(tcp);
+        let tls = shake(Socket(Arc::clone(&tcp))).await?;
+        Ok(Self { tcp, tls: Some(Box::new(tls)), paced: None })
+    }
+
+    /// The socket.
+    pub(crate) fn tcp(&self) -> &TcpStream {
+        &self.tcp
+    }
+
+    /// The socket, to be looked at for as long as it is open, which this does not prolong.
+    pub(crate) fn watch(&self) -> Weak<TcpStream> {
+        Arc::downgrade(&self.tcp)
+    }
+
+    /// Holds what is sent to a rate, or to none.
+    pub(crate) fn pace(&mut self, rate: Option<Rate>) -> io::Result<()> {
+        if rate != self.paced {
+            let bytes_per_s = rate.map_or(u64::MAX, |rate| (rate.bps() / 8).max(1));
+            kernel::set_max_pacing_rate(&*self.tcp, bytes_per_s)?;
+            self.paced = rate;
+        }
+        Ok(())
+    }
+
+    /// Both ends, to be used at the same time.
+    pub(crate) fn split(&mut self) -> (Source<'_>, Sink<'_>) {
+        let tcp: &TcpStream = &self.tcp;
+        match self.tls.as_deref_mut().map(tokio::io::split) {
+            None => (Source { tcp, tls: None }, Sink { tcp, tls: None }),
+            Some((read, write)) => {
+                (Source { tcp, tls: Some(read) }, Sink { tcp, tls: Some(write) })
+            }
+        }
+    }
+}
+
+impl<'a> Source<'a> {
+    /// The socket, if what is read from it is what was sent: then the kernel can move it.
+    pub(crate) fn plain(&self) -> Option<&'a TcpStream> {
+        self.tls.is_none().then_some(self.tcp)
+    }
+
+    /// The socket.
+    pub(crate) fn tcp(&self) -> &'a TcpStream {
+        self.tcp
+    }
+
+    /// Appends at most `most` bytes; 0 is the end. May be dropped at any time without loss.
+    ///
+    /// A peer of TLS that closes without saying so has cut the stream off: that is an error.
+    pub(crate) async fn read(&mut self, buffer: &mut BytesMut, most: usize) -> io::Result<usize> {
+        let Some(tls) = &mut self.tls else {
+            loop {
+                self.tcp.readable().await?;
+                // Room is made only once there is something, so that waiting costs no memory.
+                buffer.reserve(most);
+                let mut limited = (&mut *buffer).limit(most);
+                match self.tcp.try_read_buf(&mut limited) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    result => return result,
+                }
+            }
+        };
+        buffer.reserve(most);
+        tls.read_buf(&mut buffer.limit(most)).await
+    }
+}
+
+impl<'a> Sink<'a> {
+    /// As [`Source::plain`].
+    pub(crate) fn plain(&self) -> Option<&'a TcpStream> {
+        self.tls.is_none().then_some(self.tcp)
+    }
+
+    /// The socket.
+    pub(crate) fn tcp(&self) -> &'a TcpStream {
+        self.tcp
+    }
+
+    /// Hands over what is taken at once, after waiting for that to be something. May be dropped at
+    /// any time: what was not reported as written was not.
+    pub(crate) async fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Some(tls) = &mut self.tls else {
+            loop {
+                match self.tcp.try_write(bytes) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    result => return result,
+                }
+                self.tcp.writable().await?;
+            }
+        };
+        tls.write(bytes).await
+    }
+
+    /// Sends what TLS holds back to fill a record.
+    pub(crate) async fn flush(&mut self) -> io::Result<()> {
+        match &mut self.tls {
+            Some(tls) => tls.flush().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Ends this direction: the peer reads an orderly end.
+    pub(crate) async fn shut(&mut self) -> io::Result<()> {
+        if let Some(tls) = &mut self.tls {
+            return tls.shutdown().await;
+        }
+        Ok(rustix::net::shutdown(self.tcp, rustix::net::Shutdown::Write)?)
+    }
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            ready!(self.0.poll_read_ready(context))?;
+            match self.0.try_read(buffer.initialize_unfilled()) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+                Ok(read) => {
+                    buffer.advance(read);
+                    return Poll::Ready(Ok(()));
+                }
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            match self.0.try_write(bytes) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                result => return Poll::Ready(result),
+            }
+            ready!(self.0.poll_write_ready(context))?;
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let shut = rustix::net::shutdown(&*self.0, rustix::net::Shutdown::Write);
+        Poll::Ready(shut.map_err(Into::into))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_is_held_to_a_rate_and_let_go() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let tcp = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let mut stream = Stream::from(tcp);
+        let mut held_to = |rate: Option<u64>| {
+            stream.pace(rate.map(Rate::bits_per_second)).unwrap();
+            kernel::max_pacing_rate(stream.tcp()).unwrap()
+        };
+        assert_eq!(held_to(None), u64::MAX);
+        assert_eq!(held_to(Some(8_000_000)), 1_000_000);
+        assert_eq!(held_to(None), u64::MAX);
+    }
+}

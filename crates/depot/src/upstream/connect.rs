@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Connecting to the next hop: admit it, find it, try its addresses.
+
+use crate::{
+    admission::{Grant, Verdict},
+    config::Config,
+    exchange::reset_on_close,
+    settings::Settings,
+    stream::Stream,
+    tls, tune,
+};
+use http::StatusCode;
+use session::{
+    Authority, Fetch, Host, Scheme,
+    message::{Fault, ProxyError},
+};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::{io, net::SocketAddr, time::Duration};
+use tokio::{
+    net::{TcpSocket, lookup_host},
+    time::{Instant, timeout, timeout_at},
+};
+
+/// Connects to the next hop within the time for it.
+///
+/// The fault says why not: 403 where the rules forbid it, 502 where it cannot be reached, 500
+/// where this host has no socket for it.
+pub(crate) async fn connect(
+    fetch: &Fetch,
+    grant: Grant,
+    settings: &Settings,
+) -> Result<Stream, Fault> {
+    let (next, config) = (&fetch.next, &settings.config);
+    let verdict = config.allow.upstream(next, grant);
+    if verdict == Verdict::Refused {
+        return Err(not_open(next, "it is not listed"));
+    }
+    let deadline = Instant::now() + Duration::from(config.timeouts.connect);
+    let resolved = timeout_at(deadline, resolve(next)).await.map_err(|_| {
+        let reason = format!("the name of {next} could not be resolved in time");
+        Fault::new(StatusCode::BAD_GATEWAY, ProxyError::DnsTimeout, reason)
+    })??;
+    let addresses = config
+        .allow
+        .addresses(verdict, resolved.into_iter())
+        .map_err(|reason| not_open(next, &reason))?;
+
+    let mut fault = None;
+    for (tried, address) in addresses.iter().enumerate() {
+        // An address that does not answer must leave time for the others.
+        let share = (deadline - Instant::now()) / (addresses.len() - tried) as u32;
+        let attempt = timeout(share, connect_to(fetch, *address, settings)).await;
+        let late = |_| Err(unreachable(next, *address, &io::ErrorKind::TimedOut.into()));
+        match attempt.unwrap_or_else(late) {
+            Ok(stream) => return Ok(stream),
+            Err(why) => fault = Some(why),
+        }
+    }
+    Err(fault.unwrap_or_else(|| not_open(next, "it has no address")))
+}
+
+/// The rules do not let this depot connect there.
+fn not_open(next: &Authority, why: &str) -> Fault {
+    Fault::new(
+        StatusCode::FORBIDDEN,
+        ProxyError::DestinationIpProhibited,
+        format!("this depot is not open for upstream {next}: {why}"),
+    )
+}
+
+/// All addresses of a host.
+pub(crate) async fn resolve(next: &Authority) -> Result<Vec<SocketAddr>, Fault> {
+    match &next.host {
+        Host::Ip(ip) => Ok(vec![SocketAddr::new(*ip, next.port)]),
+        Host::Name(name) => {
+            lookup_host((name.as_str(), next.port)).await.map(Iterator::collect).map_err(|error| {
+                let reason = format!("the name of upstream {next} does not resolve: {error}");
+                Fault::new(StatusCode::BAD_GATEWAY, ProxyError::DnsError, reason)
+            })
+        }
+    }
+}
+
+async fn connect_to(
+    fetch: &Fetch,
+    address: SocketAddr,
+    settings: &Settings,
+) -> Result<Stream, Fault> {
+    let (next, config) = (&fetch.next, &settings.config);
+    let socket = socket_for(address, config).map_err(|error| {
+        Fault::internal(format!("cannot set up a connection to {next} ({address}): {error}"))
+    })?;
+    let connected = socket.connect(address).await;
+    let stream = connected.map_err(|error| unreachable(next, address, &error))?;
+    // Given up on the way, it is to be reset: a depot that is asked can tell a reset from a
+    // client that has only shut its sending side, and frees its part of the chain at once.
+    reset_on_close(&stream, true);
+    if fetch.scheme == Scheme::Http {
+        return Ok(stream.into());
+    }
+    settings.tls.connect(stream, &next.host).await.map_err(|error| {
+        let reason = format!("TLS with upstream {next} ({address}) failed: {error}");
+        Fault::new(StatusCode::BAD_GATEWAY, tls::error_type(&error), reason)
+    })
+}
+
+/// A socket with the settings for this peer.
+fn socket_for(address: SocketAddr, config: &Config) -> io::Result<TcpSocket> {
+    let mptcp = config.hop(address.ip()).is_some_and(|hop| hop.mptcp);
+    let protocol = mptcp.then_some(Protocol::MPTCP);
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, protocol)?;
+    socket.set_nonblocking(true)?;
+    let socket = TcpSocket::from_std_stream(socket.into());
+    tune::connecting(&socket, address.ip(), config)?;
+    Ok(socket)
+}
+
+/// The next hop cannot be reached, and why.
+fn unreachable(next: &Authority, address: SocketAddr, error: &io::Error) -> Fault {
+    use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable, TimedOut};
+    let (kind, what) = match error.kind() {
+        ConnectionRefused => (ProxyError::ConnectionRefused, "refused the connection".into()),
+        TimedOut => (ProxyError::ConnectionTimeout, "did not take the connection in time".into()),
+        HostUnreachable | NetworkUnreachable => {
+            (ProxyError::DestinationIpUnroutable, format!("cannot be reached: {error}"))
+        }
+        _ => (ProxyError::ConnectionTerminated, format!("failed: {error}")),
+    };
+    let reason = format!("upstream {next} ({address}) {what}");
+    Fault::new(StatusCode::BAD_GATEWAY, kind, reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tls::Tls;
+    use session::{Route, Step};
+    use std::sync::Arc;
+
+    #[tokio::test]
+    async fn socket_settings_that_fail_are_the_depots_own_fault() {
+        let text = "allow.local = true\nallow.upstreams = [\"127.0.0.0/8:*\"]\n\
+                    [[hop]]\npeer = \"127.0.0.0/8\"\ncongestion = \"warp\"";
+        let config = Config::from_toml(text, "test").unwrap();
+        // Unchecked: what was there at the start may be gone later.
+        let tls = Tls::new(&config.tls).unwrap();
+        let settings = Settings { config: Arc::new(config), keys: None, tls };
+        let route: Route = "/lh1/fetch/-/http:127.0.0.1:1/".parse().unwrap();
+        let Step::Fetch(fetch) = route.step() else { panic!("a fetch leads nobody") };
+        let fault = connect(&fetch, Grant::Rules, &settings).await.unwrap_err();
+        assert_eq!(fault.status, StatusCode::INTERNAL_SERVER_ERROR);
+        assert_eq!(fault.error, ProxyError::ProxyInternalError);
+    }
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The next hop: a connection to it, new or used before, and what is said when it does not answer.
+
+mod connect;
+mod pool;
+
+pub(crate) use connect::resolve;
+pub(crate) use pool::Pool;
+
+use crate::{
+    admission::Grant, config::Config, exchange::reset_on_close, head::HeadError, server::Shared,
+    stream::Stream,
+};
+use bytes::BytesMut;
+use http::StatusCode;
+use pool::Key;
+use session::{
+    Authority, Fetch,
+    message::{Fault, ProxyError},
+};
+use std::time::Duration;
+
+/// A connection to the next hop.
+pub(crate) struct Hop {
+    /// The connection.
+    pub stream: Stream,
+    /// What was read from it beyond what was asked for so far.
+    pub ahead: BytesMut,
+    /// Whether it was used before. Then it may be closed already.
+    pub reused: bool,
+    key: Key,
+}
+
+/// A connection whose exchange is over.
+pub(crate) struct Used {
+    /// The connection.
+    pub hop: Hop,
+    /// Whether it can be used again.
+    pub fit: bool,
+}
+
+/// A connection to the next hop: one that waits for work, or a new one. One that waits may turn out to
+/// be closed, so it serves only what can be asked `again`.
+pub(crate) async fn hop(
+    fetch: &Fetch,
+    grant: Grant,
+    again: bool,
+    shared: &Shared,
+) -> Result<Hop, Fault> {
+    let key = Key { next: fetch.next.clone(), scheme: fetch.scheme, grant };
+    let (stream, reused) =
+        match again.then(|| shared.pool.take(&key, &shared.config().reuse)).flatten() {
+            Some(stream) => {
+                reset_on_close(stream.tcp(), true);
+                (stream, true)
+            }
+            None => (connect::connect(fetch, grant, &shared.settings()).await?, false),
+        };
+    Ok(Hop { stream, ahead: BytesMut::new(), reused, key })
+}
+
+impl Used {
+    /// What was asked on it has ended in good order: then so may its close.
+    pub(crate) fn settle(self) -> Self {
+        reset_on_close(self.hop.stream.tcp(), false);
+        self
+    }
+
+    /// Keeps the connection for the next exchange, if it is fit.
+    pub(crate) fn keep(self, shared: &Shared) {
+        if self.fit {
+            shared.pool.put(self.hop.key, self.hop.stream, &shared.config().reuse);
+        }
+    }
+}
+
+/// The next hop took the request and does not answer.
+pub(crate) fn late(next: &Authority, config: &Config) -> Fault {
+    let time = Duration::from(config.timeouts.response_head);
+    Fault::new(
+        StatusCode::GATEWAY_TIMEOUT,
+        ProxyError::HttpResponseTimeout,
+        format!("upstream {next} did not answer within {} s", time.as_secs_f64()),
+    )
+}
+
+/// The next hop took the request and gave no usable answer.
+pub(crate) fn no_answer(next: &Authority, error: HeadError) -> Fault {
+    let (kind, what) = match error {
+        HeadError::Malformed(fault) => return fault,
+        HeadError::Closed => (ProxyError::ConnectionTerminated, "closed without an answer".into()),
+        HeadError::CutOff => {
+            (ProxyError::HttpResponseIncomplete, "closed in the middle of its head".into())
+        }
+        HeadError::TooLarge => {
+            (ProxyError::HttpProtocolError, "sent a head larger than this depot takes".into())
+        }
+        HeadError::Io(error) => (ProxyError::ConnectionTerminated, format!("failed: {error}")),
+    };
+    Fault::new(StatusCode::BAD_GATEWAY, kind, format!("upstream {next} {what}"))
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Connections to next hops that wait for their next request.
+//!
+//! A connection that is used again needs no handshake and begins with the window that the last
+//! transfer left it. Which ones there are follows from use; how many, and for how long, is bounded.
+
+use crate::{admission::Grant, config::Reuse, stream::Stream};
+use session::{Authority, Scheme};
+use std::{
+    collections::HashMap,
+    io,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+use tokio::time::Instant;
+
+/// Whose connections are alike.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    /// Host and port, as the route names them.
+    pub next: Authority,
+    /// With TLS or without.
+    pub scheme: Scheme,
+    /// By whose leave it was opened: what a ticket has opened is not open to all.
+    pub grant: Grant,
+}
+
+/// Idle connections.
+#[derive(Debug, Default)]
+pub(crate) struct Pool {
+    idle: Mutex<HashMap<Key, Vec<Idle>>>,
+}
+
+#[derive(Debug)]
+struct Idle {
+    stream: Stream,
+    since: Instant,
+}
+
+impl Pool {
+    /// The connection used last, if it still stands.
+    pub(crate) fn take(&self, key: &Key, limits: &Reuse) -> Option<Stream> {
+        loop {
+            let idle = {
+                let mut all = self.idle();
+                let of_key = all.get_mut(key)?;
+                let last = of_key.pop();
+                if of_key.is_empty() {
+                    all.remove(key);
+                }
+                last?
+            };
+            if idle.since.elapsed() < limits.idle.into() && stands(&idle.stream) {
+                return Some(idle.stream);
+            }
+        }
+    }
+
+    /// Keeps a connection on which an exchange has ended in good order.
+    pub(crate) fn put(&self, key: Key, stream: Stream, limits: &Reuse) {
+        if !stands(&stream) {
+            return;
+        }
+        let mut all = self.idle();
+        let of_key = all.entry(key).or_default();
+        if of_key.len() < limits.per_hop {
+            of_key.push(Idle { stream, since: Instant::now() });
+        }
+    }
+
+    /// Closes those that have waited for too long.
+    pub(crate) fn tidy(&self, limits: &Reuse) {
+        self.idle().retain(|_, of_key| {
+            of_key.retain(|idle| idle.since.elapsed() < limits.idle.into());
+            !of_key.is_empty()
+        });
+    }
+
+    /// Closes all.
+    pub(crate) fn clear(&self) {
+        self.idle().clear();
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.idle().values().map(Vec::len).sum()
+    }
+
+    fn idle(&self) -> MutexGuard<'_, HashMap<Key, Vec<Idle>>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether nothing has come on an idle connection: an end, an error, or bytes that nobody asked for.
+fn stands(stream: &Stream) -> bool {
+    let peeked = stream.tcp().try_io(tokio::io::Interest::READABLE, || {
+        let flags = rustix::net::RecvFlags::PEEK | rustix::net::RecvFlags::DONTWAIT;
+        Ok(rustix::net::recv(stream.tcp(), &mut [0; 1], flags)?)
+    });
+    matches!(peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+}

@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What operators see of a depot: metrics, status, health, the page and the access log.
+
+mod common;
+
+use common::{
+    client::{connect, curl, exchange, get, read_answer, status},
+    process::{Daemon, eventually},
+    scripted::Scripted,
+};
+use longhaul_depot::{
+    fetch_status,
+    status::{Hop, Side, State, Status},
+};
+use rustix::process::Signal;
+use std::{
+    collections::BTreeSet,
+    fs,
+    io::Write,
+    net::{SocketAddr, TcpStream},
+    path::Path,
+    process::Command,
+    sync::{Arc, Condvar, Mutex},
+};
+
+const ADMIN: &str = "id = \"d1\"\n[admin]\nlisten = \"127.0.0.1:0\"\n";
+const SIZE: u64 = 200_000;
+
+/// How many bytes of its body an origin may have sent so far.
+#[derive(Clone, Default)]
+struct Valve(Arc<(Mutex<u64>, Condvar)>);
+
+impl Valve {
+    fn open_to(&self, bytes: u64) {
+        *self.0.0.lock().unwrap() = bytes;
+        self.0.1.notify_all();
+    }
+
+    fn more_than(&self, sent: u64) -> u64 {
+        let open = self.0.0.lock().unwrap();
+        *self.0.1.wait_timeout_while(open, common::PATIENCE, |open| *open <= sent).unwrap().0
+    }
+}
+
+/// An origin that sends a body of [`SIZE`] bytes as far as its valve is open.
+fn dripping(valve: &Valve) -> Scripted {
+    let valve = valve.clone();
+    Scripted::new(move |mut stream, _| {
+        write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {SIZE}\r\n\r\n").unwrap();
+        let mut sent = 0;
+        while sent < SIZE {
+            let until = valve.more_than(sent).min(SIZE);
+            if until <= sent || stream.write_all(&vec![7; (until - sent) as usize]).is_err() {
+                return;
+            }
+            sent = until;
+        }
+    })
+}
+
+fn ask(depot: &Daemon, route: &str) -> TcpStream {
+    let mut stream = connect(depot.address);
+    write!(stream, "GET {route} HTTP/1.1\r\nHost: d\r\nConnection: close\r\n\r\n").unwrap();
+    stream
+}
+
+fn seen(depot: &Daemon) -> Status {
+    fetch_status(&depot.admin().to_string()).unwrap().0
+}
+
+/// What the depot shows once its only transfer has moved so much.
+fn seen_at(depot: &Daemon, bytes: u64) -> Status {
+    let mut last = None;
+    eventually("the transfer is so far", || {
+        let status = seen(depot);
+        let there = status.transfers.iter().any(|transfer| transfer.down_bytes == bytes);
+        last = Some(status);
+        there
+    });
+    last.unwrap()
+}
+
+fn hop<'s>(status: &'s Status, side: Side, name: &str) -> &'s Hop {
+    let found = status.hops.iter().find(|hop| hop.side == side && hop.hop == name);
+    found.unwrap_or_else(|| panic!("no {side} {name} in {:?}", status.hops))
+}
+
+/// What an operator is answered.
+fn look(at: SocketAddr, request_line: &str, host: &str) -> (String, Vec<u8>) {
+    let request = format!("{request_line} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    let (head, body, _) = exchange(at, request.as_bytes());
+    (head, body)
+}
+
+fn text(at: SocketAddr, path: &str) -> String {
+    let (head, body) = look(at, &format!("GET {path}"), &at.to_string());
+    assert_eq!(status(&head), 200, "{path}: {head}");
+    String::from_utf8(body).unwrap()
+}
+
+#[test]
+fn a_transfer_is_seen_while_it_runs_and_counted_when_it_has_ended() {
+    let depot = Daemon::depot(ADMIN);
+    let valve = Valve::default();
+    let origin = dripping(&valve);
+    let client = ask(&depot, &origin.route("-", "/slow?x=1"));
+    valve.open_to(100_000);
+    let during = seen_at(&depot, 100_000);
+    assert_eq!((during.id.as_str(), during.state), ("d1", State::Serving));
+    assert_eq!((during.live_transfers, during.connections.open), (1, 1));
+    let transfer = &during.transfers[0];
+    assert_eq!(transfer.client, client.local_addr().unwrap().to_string());
+    assert_eq!(transfer.upstream, origin.address.to_string());
+    assert_eq!((transfer.method.as_str(), transfer.status), ("GET", Some(200)));
+    assert!(transfer.target.ends_with("/slow?x=1"), "{}", transfer.target);
+    assert_eq!((transfer.expected_bytes, transfer.up_bytes), (Some(SIZE), 0));
+    for tcp in [&transfer.client_tcp, &transfer.upstream_tcp] {
+        let tcp = tcp.as_ref().expect("a socket that is open");
+        assert!(!tcp.congestion.is_empty() && tcp.cwnd_bytes > 0 && tcp.rtt_us > 0, "{tcp:?}");
+        assert!(tcp.min_rtt_us.is_some_and(|rtt| rtt > 0), "{tcp:?}");
+    }
+    assert!(transfer.client_tcp.as_ref().unwrap().delivery_rate_bps.is_some(), "bytes were taken");
+    let name = origin.address.to_string();
+    for (side, name) in [(Side::Upstream, name.as_str()), (Side::Client, "127.0.0.0/8")] {
+        let hop = hop(&during, side, name);
+        assert_eq!(hop.connections.values().sum::<usize>(), 1);
+        assert!(hop.requests.values().all(|n| *n == 0) && hop.down_bytes == 100_000, "{hop:?}");
+        assert!(hop.rtt_us.is_some() && hop.min_rtt_us <= hop.rtt_us, "{hop:?}");
+    }
+
+    valve.open_to(SIZE);
+    assert_eq!(read_answer(client).1.len() as u64, SIZE);
+    depot.await_log(&[
+        "INFO",
+        "complete",
+        "bytes=200000",
+        "upstream_min_rtt_us=",
+        "client_cwnd_bytes=",
+    ]);
+    let after = seen(&depot);
+    assert_eq!((after.live_transfers, after.transfers.len()), (0, 0));
+    assert_eq!((after.totals.down_bytes, after.totals.requests["complete"]), (SIZE, 1));
+    let hop = hop(&after, Side::Upstream, &name);
+    assert_eq!((hop.down_bytes, hop.requests["complete"], hop.connections.len()), (SIZE, 1, 0));
+}
+
+/// The names and types of the families in a text of `OpenMetrics`.
+fn families(metrics: &str) -> BTreeSet<(String, String)> {
+    let types = metrics.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    types.map(|line| line.split_once(' ').unwrap()).map(|(n, t)| (n.into(), t.into())).collect()
+}
+
+#[test]
+fn metrics_are_what_the_guide_says() {
+    let depot = Daemon::depot(ADMIN);
+    let valve = Valve::default();
+    let origin = dripping(&valve);
+    let client = ask(&depot, &origin.route("-", "/"));
+    valve.open_to(100_000);
+    seen_at(&depot, 100_000);
+    assert_eq!(status(&get(depot.address, "/no-route").0), 400);
+    depot.await_log(&["WARN", "refused"]);
+    let metrics = text(depot.admin(), "/metrics");
+    let address = origin.address;
+    for line in [
+        "longhaul_depot_live_transfers 1".to_owned(),
+        "longhaul_depot_draining 0".to_owned(),
+        "longhaul_depot_requests_total{outcome=\"refused\"} 1".to_owned(),
+        "longhaul_depot_requests_total{outcome=\"complete\"} 0".to_owned(),
+        "longhaul_depot_refusals_total{status=\"400\",error=\"http_request_error\"} 1".to_owned(),
+        "longhaul_depot_relayed_bytes_total{direction=\"down\"} 100000".to_owned(),
+        format!(
+            "longhaul_depot_hop_relayed_bytes_total{{side=\"upstream\",hop=\"{address}\",direction=\"down\"}} 100000"
+        ),
+        "longhaul_depot_access_log_dropped_lines_total 0".to_owned(),
+        "# EOF".to_owned(),
+    ] {
+        assert!(metrics.lines().any(|l| l == line), "{line} is missing in\n{metrics}");
+    }
+    // Every metric stands in the guide's table with its type, and every one there exists.
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/depot.md");
+    let guide = fs::read_to_string(guide).unwrap();
+    let rows = guide.lines().filter_map(|line| line.strip_prefix("| `longhaul_depot_"));
+    let told: BTreeSet<(String, String)> = rows
+        .map(|row| {
+            let (name, rest) = row.split_once('`').unwrap();
+            let kind = rest.split(" | ").nth(1).unwrap();
+            (format!("longhaul_depot_{name}"), kind.to_owned())
+        })
+        .collect();
+    let suffixed = |(name, kind): (String, String)| match kind.as_str() {
+        "counter" => (name + "_total", kind),
+        "info" => (name + "_info", kind),
+        _ => (name, kind),
+    };
+    let exposed: BTreeSet<_> = families(&metrics).into_iter().map(suffixed).collect();
+    assert_eq!(told, exposed);
+    drop(client);
+}
+
+#[test]
+fn strangers_and_made_up_hops_get_no_line_of_their_own() {
+    // One client that is not listed, another that is and asks for hops that do not exist.
+    let stranger = Daemon::depot(&format!("{ADMIN}\n[allow]\nclients = [\"192.0.2.0/24\"]"));
+    let listed = Daemon::depot(ADMIN);
+    for depot in [&stranger, &listed] {
+        let before = text(depot.admin(), "/metrics").lines().count();
+        let refused = |n: u16| {
+            let (head, ..) = get(depot.address, &format!("/lh1/fetch/-/http:127.0.0.2:{n}/{n}"));
+            assert!([403, 502].contains(&status(&head)), "{head}");
+        };
+        refused(1);
+        let after_one = text(depot.admin(), "/metrics").lines().count();
+        (2..=150).for_each(refused);
+        let status = seen(depot);
+        assert_eq!(status.totals.requests["refused"], 150);
+        let after_all = text(depot.admin(), "/metrics").lines().count();
+        assert!(before < after_one, "the first of a kind shows");
+        assert_eq!(after_one, after_all);
+    }
+    assert_eq!(hop(&seen(&stranger), Side::Client, "unlisted").requests["refused"], 150);
+    assert_eq!(hop(&seen(&listed), Side::Upstream, "other").requests["refused"], 150);
+}
+
+#[test]
+fn health_says_when_the_depot_drains() {
+    let mut depot = Daemon::depot(ADMIN);
+    let admin = depot.admin();
+    assert_eq!(text(admin, "/healthz"), "serving\n");
+    let valve = Valve::default();
+    let origin = dripping(&valve);
+    let client = ask(&depot, &origin.route("-", "/"));
+    valve.open_to(1000);
+    seen_at(&depot, 1000);
+    depot.signal(Signal::TERM);
+    depot.await_log(&["stopping"]);
+    let (head, body) = look(admin, "GET /healthz", &admin.to_string());
+    assert_eq!((status(&head), body.as_slice()), (503, b"draining\n".as_slice()));
+    assert_eq!(seen(&depot).state, State::Draining);
+    assert!(text(admin, "/metrics").contains("longhaul_depot_draining 1\n"));
+    valve.open_to(SIZE);
+    assert_eq!(read_answer(client).1.len() as u64, SIZE);
+    assert!(depot.wait().success());
+}
+
+#[test]
+fn operators_look_and_change_nothing() {
+    let depot = Daemon::depot(ADMIN);
+    let admin = depot.admin();
+    let host = admin.to_string();
+    for method in ["POST", "PUT", "DELETE", "OPTIONS"] {
+        let (head, _) = look(admin, &format!("{method} /metrics"), &host);
+        assert_eq!(status(&head), 405, "{method}: {head}");
+        assert!(head.to_lowercase().contains("allow: get, head"), "{head}");
+    }
+    for (path, code) in [("/status", 200), ("/metrics", 200), ("/", 302), ("/secret", 404)] {
+        let (head, body) = look(admin, &format!("HEAD {path}"), &host);
+        assert_eq!((status(&head), body.len()), (code, 0), "{path}: {head}");
+    }
+    // A stranger's name that leads to this address, and what leads here in good faith.
+    for (name, code) in [("evil.example:3881", 421), ("localhost:8080", 200), ("[::1]:9", 200)] {
+        assert_eq!(status(&look(admin, "GET /status.json", name).0), code, "{name}");
+    }
+    let (head, body) = look(admin, "GET /status", &host);
+    assert!(head.contains("default-src 'none'") && !head.contains("unsafe"), "{head}");
+    let page = String::from_utf8(body).unwrap();
+    // The only address in it is the name of a language.
+    assert_eq!(page.matches("://").count(), page.matches("http://www.w3.org/2000/svg").count());
+    // Clients see nothing of it.
+    for path in ["/metrics", "/status.json", "/healthz"] {
+        let (head, ..) = get(depot.address, path);
+        assert_eq!(status(&head), 400, "{path}");
+    }
+}
+
+fn in_folder(access: &Path, format: &str) -> String {
+    format!("{ADMIN}\n[log]\naccess = \"{}\"\nformat = \"{format}\"", access.display())
+}
+
+#[test]
+fn the_access_log_goes_to_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    for format in ["json", "text"] {
+        let file = folder.path().join(format);
+        let mut depot = Daemon::depot(&in_folder(&file, format));
+        let origin = Scripted::answering("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
+        for route in [origin.route("-", "/a?b='c"), origin.route("-", "/a"), "/no-route".into()] {
+            assert!(get(depot.address, &route).2.is_ok());
+        }
+        // What was said before the end is written at the end.
+        depot.signal(Signal::TERM);
+        assert!(depot.wait().success());
+        let text = fs::read_to_string(&file).unwrap();
+        assert_eq!(text.lines().count(), 3, "{text}");
+        assert!(!depot.log_text().contains("complete"), "{}", depot.log_text());
+        if format == "text" {
+            assert_eq!(text.matches("  INFO complete client=").count(), 2, "{text}");
+            continue;
+        }
+        let lines: Vec<serde_json::Value> =
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        // The next request may be in before the end of the last is known.
+        let ended = |how: &str| lines.iter().find(|line| line["outcome"] == how).expect(how);
+        let (refused, done) = (ended("refused"), ended("complete"));
+        assert_eq!(done["status"], 200);
+        assert_eq!((&done["bytes"], &done["sent_bytes"]), (&5.into(), &0.into()));
+        assert_eq!(done["upstream"], origin.address.to_string());
+        for key in ["seconds", "rate_bps", "client_rtt_us", "upstream_retransmits", "client_cc"] {
+            assert!(!done[key].is_null(), "{key}: {done}");
+        }
+        assert_eq!(refused["status"], 400);
+        assert_eq!(refused["error"], "http_request_error");
+        assert!(refused["message"].as_str().unwrap().contains("not a route"), "{refused}");
+    }
+}
+
+#[test]
+fn json_on_standard_error() {
+    let depot = Daemon::depot("[log]\nformat = \"json\"");
+    let origin = Scripted::answering("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
+    assert_eq!(status(&get(depot.address, &origin.route("-", "/")).0), 200);
+    let line = depot.await_log(&["\"outcome\":\"complete\""]);
+    let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(line["bytes"], 5);
+}
+
+#[test]
+fn a_full_disk_costs_lines_of_the_log_and_no_transfer() {
+    let depot = Daemon::depot(&in_folder(Path::new("/dev/full"), "text"));
+    let origin = Scripted::answering("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
+    for _ in 0..20 {
+        let (head, body, end) = get(depot.address, &origin.route("-", "/"));
+        assert_eq!((status(&head), body.as_slice()), (200, b"hello".as_slice()), "{head}");
+        end.unwrap();
+    }
+    eventually("every line is counted", || seen(&depot).access_log.dropped_lines == 20);
+    let metrics = text(depot.admin(), "/metrics");
+    assert!(metrics.contains("longhaul_depot_access_log_dropped_lines_total 20\n"), "{metrics}");
+    let said = depot.log_text().matches("cannot write the access log to /dev/full").count();
+    assert_eq!(said, 1, "{}", depot.log_text());
+}
+
+#[test]
+fn a_log_that_cannot_be_opened_stops_the_start() {
+    let settings = "listen = [\"127.0.0.1:0\"]\n[log]\naccess = \"/nowhere/access.log\"";
+    let log = Daemon::launch("depot", settings).err().expect("no depot");
+    assert!(log.contains("cannot open the access log /nowhere/access.log"), "{log}");
+}
+
+/// What headless Chromium has made of a page after some seconds of its own time, which passes only
+/// while it waits for nobody.
+fn browse(url: &str, more: &[&str]) -> String {
+    let profile = tempfile::tempdir().unwrap();
+    let output = Command::new("timeout")
+        .args(["--kill-after=5", "90", "chromium", "--headless", "--no-sandbox", "--disable-gpu"])
+        .args(["--disable-quic", "--no-first-run", "--disable-background-networking"])
+        .args(["--disable-component-update", "--disable-sync", "--window-size=1280,1600"])
+        .args(["--hide-scrollbars", "--virtual-time-budget=4500"])
+        .arg("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1")
+        .arg(format!("--user-data-dir={}", profile.path().display()))
+        .args(more)
+        .arg(url)
+        .output()
+        .expect("`timeout` (Debian: coreutils) runs");
+    assert_ne!(output.status.code(), Some(127), "chromium is missing: apt install chromium");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn attribute(dom: &str, name: &str) -> Option<String> {
+    let value = dom.split(&format!(" {name}=\"")).nth(1)?;
+    value.split('"').next().map(str::to_owned)
+}
+
+#[test]
+fn the_page_shows_a_transfer_and_its_rising_bytes() {
+    let depot = Daemon::depot(ADMIN);
+    let admin = depot.admin();
+    let valve = Valve::default();
+    let origin = dripping(&valve);
+    let evil = "/<b>\"';x=${1}&amp;<script>document.title='owned'</script>".replace(['<', '>'], "");
+    let client = ask(&depot, &origin.route("-", &evil));
+    valve.open_to(1000);
+    seen_at(&depot, 1000);
+    // Between browser and depot: before each answer but the first the transfer gets further, so that
+    // what the page shows does not hang on how fast this machine is.
+    let asked = Arc::new(Mutex::new(0));
+    let between = Scripted::new(move |mut stream, head| {
+        let path = head.split(' ').nth(1).unwrap();
+        if path == "/status.json" {
+            let mut asked = asked.lock().unwrap();
+            *asked += 1;
+            valve.open_to(1000 * *asked);
+            eventually("the depot has moved that", || {
+                let status = fetch_status(&admin.to_string()).unwrap().0;
+                status.transfers[0].down_bytes == 1000 * *asked
+            });
+        }
+        let (head, body) = look(admin, &format!("GET {path}"), &admin.to_string());
+        let _ = stream.write_all(&[head.as_bytes(), &body].concat());
+    });
+    let dom = browse(&format!("http://{}/status", between.address), &["--dump-dom"]);
+    assert_eq!(attribute(&dom, "data-errors"), None, "{dom}");
+    let polls: u64 = attribute(&dom, "data-polls").expect("polls").parse().unwrap();
+    assert!(polls >= 2, "{polls}");
+    let number = |name| attribute(&dom, name).expect(name).parse::<u64>().unwrap();
+    assert_eq!((number("data-first-bytes"), number("data-bytes")), (1000, 1000 * polls));
+    let client_address = client.local_addr().unwrap().to_string();
+    for part in [&client_address, &origin.address.to_string(), "d1", ">serving<", "127.0.0.0/8"] {
+        assert!(dom.contains(part), "{part} is missing: {dom}");
+    }
+    assert!(dom.contains("class=\"rtt\""), "a round trip is drawn: {dom}");
+}
+
+/// Kept in the build folder, to be looked at.
+#[test]
+fn the_page_is_photographed() {
+    let files = tempfile::tempdir().unwrap();
+    fs::write(files.path().join("small"), vec![1; 3_000_000]).unwrap();
+    let depot = Daemon::depot(&format!(
+        "{ADMIN}\n[allow]\nclients = [\"127.0.0.0/8\"]\nlocal = true\n\
+         upstreams = [\"127.0.0.0/8:*\", \"depot2.example.org:3880\"]"
+    ));
+    let origin = Daemon::origin(files.path(), "fetch", &[]);
+    let valve = Valve::default();
+    let slow = dripping(&valve);
+    for _ in 0..5 {
+        let route = format!("/lh1/fetch/-/http:{}/small", origin.address);
+        assert!(curl(&["-f", "-o", "/dev/null", &depot.url(&route)]).status.success());
+    }
+    assert_eq!(status(&get(depot.address, "/no-route").0), 400);
+    assert_eq!(status(&get(depot.address, "/lh1/fetch/-/http:127.0.0.1:1/").0), 502);
+    let _clients: Vec<_> = (0..3)
+        .map(|n| ask(&depot, &slow.route("-", &format!("/archive/2026/observation-{n}.tar.zst"))))
+        .collect();
+    valve.open_to(120_000);
+    eventually("all have begun", || {
+        let status = seen(&depot);
+        status.transfers.iter().filter(|transfer| transfer.down_bytes == 120_000).count() == 3
+    });
+    for (name, more) in
+        [("status-light", &[][..]), ("status-dark", &["--blink-settings=preferredColorScheme=0"])]
+    {
+        let picture = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.png"));
+        let shot = format!("--screenshot={}", picture.display());
+        browse(&format!("http://{}/status", depot.admin()), &[&[shot.as_str()], more].concat());
+        assert!(fs::metadata(&picture).unwrap().len() > 10_000);
+    }
+}

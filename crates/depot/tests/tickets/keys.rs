@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Keys that change while the depot runs, and depots that want tickets of everybody.
+
+use super::{Keys, SERVED, opens, refused, route, signer, ticket};
+use crate::common::{process::Daemon, scripted::Scripted};
+
+#[test]
+fn keys_are_rotated_without_a_restart() {
+    let (keys, origin) = (Keys::new(), Scripted::answering(SERVED));
+    let depot = keys.open();
+    let (old, new) = (&keys.signer, signer(2));
+    let ticket = ticket(origin.address, "/f", &[&depot]);
+    let (by_old, by_new) = (route(old, &ticket, "f"), route(&new, &ticket, "f"));
+    opens(&depot, &by_old);
+    refused(&depot, &by_new, 403, "does not trust");
+
+    // Both for a while, until the last ticket of the old key has expired.
+    keys.write(&new.public_set_with(&old.public_set()).unwrap());
+    depot.await_log(&["keys read again", old.kid(), new.kid()]);
+    opens(&depot, &by_old);
+    opens(&depot, &by_new);
+
+    keys.write(&new.public_set());
+    depot.await_log(&["keys read again", &format!("now=\"{}\"", new.kid())]);
+    refused(&depot, &by_old, 403, "does not trust");
+    opens(&depot, &by_new);
+}
+
+#[test]
+fn a_file_of_keys_that_keeps_its_time_is_read_all_the_same() {
+    let keys = Keys::new();
+    let depot = keys.open();
+    let (file, new) = (keys.file(), keys.dir.path().join("same-time"));
+    std::fs::write(&new, signer(2).public_set()).unwrap();
+    // As a copy that preserves times, or a second change within a tick of the file system's clock.
+    let time = file.metadata().unwrap().modified().unwrap();
+    std::fs::File::options().write(true).open(&new).unwrap().set_modified(time).unwrap();
+    std::fs::rename(new, file).unwrap();
+    depot.await_log(&["keys read again", signer(2).kid()]);
+}
+
+#[test]
+fn a_broken_file_of_keys_leaves_the_old_ones() {
+    let (keys, origin) = (Keys::new(), Scripted::answering(SERVED));
+    let depot = keys.open();
+    let ticket = ticket(origin.address, "/f", &[&depot]);
+    let good = keys.route(&ticket, "f");
+    for (text, reason) in [
+        ("{\"keys\": [", "no public key"),
+        ("{\"keys\": []}", "no key for tickets"),
+        (keys.signer.to_pem().as_str(), "a private key stands among"),
+    ] {
+        keys.write(text);
+        depot.await_log(&["WARN", "the keys stay as they were", reason]);
+        opens(&depot, &good);
+    }
+    std::fs::remove_file(keys.file()).unwrap();
+    let gone = ["the keys stay as they were", "No such file"];
+    depot.await_log(&gone);
+    opens(&depot, &good);
+    // The depot looks once a second, and says it once. A slow machine looks less often, and says it
+    // once all the same.
+    std::thread::sleep(std::time::Duration::from_millis(2500));
+    let log = depot.log_text();
+    let said = log.lines().filter(|line| gone.iter().all(|part| line.contains(part))).count();
+    assert_eq!(said, 1, "{log}");
+
+    // A file that comes back counts again.
+    keys.write(&signer(2).public_set());
+    depot.await_log(&["keys read again", signer(2).kid()]);
+    refused(&depot, &good, 403, "does not trust");
+}
+
+#[test]
+fn where_a_ticket_is_required_no_list_replaces_it() {
+    let (keys, origin) = (Keys::new(), Scripted::answering(SERVED));
+    let lists = "local = true\nclients = [\"127.0.0.0/8\"]\nupstreams = [\"127.0.0.0/8:*\"]";
+    let (open, strict) = (keys.depot("", lists), keys.depot("required = true", lists));
+    let plain = origin.route("-", "/f");
+    opens(&open, &plain);
+    refused(&strict, &plain, 403, "wants a ticket");
+    let lead = format!("/lh1/lead/127.0.0.1:1/{}/http:o/", strict.authority());
+    refused(&strict, &lead, 403, "wants a ticket");
+    opens(&strict, &keys.route(&ticket(origin.address, "/f", &[&strict]), "f"));
+}
+
+#[test]
+fn without_keys_no_ticket_opens() {
+    let (keys, origin) = (Keys::new(), Scripted::answering(SERVED));
+    let lists = "local = true\nclients = [\"127.0.0.0/8\"]\nupstreams = [\"127.0.0.0/8:*\"]";
+    let depot = Daemon::depot(&format!("id = \"d1\"\n[allow]\n{lists}"));
+    let by_ticket = keys.route(&ticket(origin.address, "/f", &[&depot]), "f");
+    refused(&depot, &by_ticket, 403, "takes no tickets");
+    opens(&depot, &origin.route("-", "/f"));
+}
+
+#[test]
+fn a_depot_whose_keys_cannot_be_had_does_not_start() {
+    let keys = Keys::new();
+    let start = || {
+        let settings = format!("listen = [\"127.0.0.1:0\"]\ntrust.keys = {:?}", keys.file());
+        Daemon::launch("depot", &settings).err().expect("no depot")
+    };
+    keys.write("{}");
+    assert!(start().contains("no key for tickets among the 1 in the set"), "{}", start());
+    keys.write(&keys.signer.to_pem());
+    assert!(start().contains("a private key stands among the public keys"), "{}", start());
+    std::fs::remove_file(keys.file()).unwrap();
+    assert!(start().contains("keys.json: No such file"), "{}", start());
+}

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! TLS towards clients, between depots and to origins: with the real curl, wget and nginx.
+
+mod common;
+
+use common::{
+    client::{connect, curl, read_answer, wget},
+    noise,
+    process::{Daemon, eventually},
+    sha256,
+    web::{NGINX, Server, nginx_conf},
+};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use std::{
+    fs,
+    io::{Read, Write},
+    net::{SocketAddr, TcpListener},
+    path::PathBuf,
+    sync::Arc,
+};
+use tempfile::TempDir;
+use tokio_rustls::rustls::{
+    ServerConfig, ServerConnection, Stream,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+};
+
+/// An authority, and what it has signed, as files.
+struct Pki {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+    dir: TempDir,
+}
+
+impl Pki {
+    fn new() -> Self {
+        let mut params = CertificateParams::default();
+        // Unlike that of what it signs, or clients take that for signed by itself.
+        params.distinguished_name.push(DnType::CommonName, "an authority");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        let pki = Self { issuer, dir: tempfile::tempdir().unwrap() };
+        fs::write(pki.roots(), pki.issuer.pem()).unwrap();
+        pki.issue("own", "127.0.0.1");
+        pki
+    }
+
+    /// Writes a certificate for a host, and its key.
+    fn issue(&self, name: &str, host: &str) {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new([host.to_owned()]).unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        fs::write(self.file(&format!("{name}.key")), key.serialize_pem()).unwrap();
+        fs::write(self.file(&format!("{name}.pem")), certificate.pem()).unwrap();
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn roots(&self) -> PathBuf {
+        self.file("roots.pem")
+    }
+
+    /// The settings of a depot that speaks TLS alone, with the certificate of this name.
+    fn settings(&self, own: &str, more: &str) -> String {
+        let file = |name: &str| self.file(name).display().to_string();
+        format!(
+            "listen = []\n{more}\n[tls]\nlisten = [\"127.0.0.1:0\"]\nroots = {:?}\n\
+             certificate = {:?}\nkey = {:?}\n",
+            file("roots.pem"),
+            file(&format!("{own}.pem")),
+            file(&format!("{own}.key")),
+        )
+    }
+
+    /// Such a depot.
+    fn depot(&self, settings: &str) -> Daemon {
+        Daemon::depot_with(&self.settings("own", settings))
+    }
+
+    /// curl, which trusts the authority.
+    fn curl(&self, args: &[&str]) -> std::process::Output {
+        curl(&[&["--cacert", self.roots().to_str().unwrap()], args].concat())
+    }
+
+    /// nginx with TLS, which serves `file` and takes uploads.
+    fn nginx(&self, own: &str, file: &[u8]) -> Server {
+        Server::start(&NGINX, |dir, address| {
+            fs::create_dir_all(dir.join("site")).unwrap();
+            fs::write(dir.join("site/file"), file).unwrap();
+            let (site, pem) = (dir.join("site"), self.file(&format!("{own}.pem")));
+            let server = format!(
+                "server {{ listen {address} ssl; root {}; dav_methods PUT;\n\
+                 ssl_certificate {}; ssl_certificate_key {}; client_max_body_size 0; }}",
+                site.display(),
+                pem.display(),
+                pem.with_extension("key").display()
+            );
+            fs::write(dir.join("main.conf"), nginx_conf(dir, &server)).unwrap();
+        })
+    }
+}
+
+/// The URL at the first depot that fetches from `origin` through the others.
+fn url(depots: &[Daemon], origin: SocketAddr, path: &str) -> String {
+    let chain: Vec<_> =
+        depots[1..].iter().map(|depot| format!("https:{}", depot.address)).collect();
+    let chain = if chain.is_empty() { "-".to_owned() } else { chain.join(",") };
+    format!("https://{}/lh1/fetch/{chain}/https:{origin}{path}", depots[0].address)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn files_go_both_ways_with_tls_on_every_stretch() {
+    let (pki, body) = (Pki::new(), noise(41, 3_000_017));
+    let nginx = pki.nginx("own", &body);
+    let methods = "[allow]\nclients = [\"127.0.0.0/8\"]\nupstreams = [\"127.0.0.0/8:*\"]\n\
+                   local = true\nmethods = [\"GET\", \"HEAD\", \"PUT\"]";
+    let depots = ["near", "far"].map(|id| {
+        Daemon::depot_with(&format!("id = \"{id}\"\n{}{methods}", pki.settings("own", "")))
+    });
+    let file = url(&depots, nginx.address, "/file");
+    let got = pki.curl(&["-f", &file]);
+    assert!(got.status.success(), "{}", text(&got.stderr));
+    assert_eq!(sha256(&got.stdout), sha256(&body));
+    let out = pki.file("out");
+    let ca = format!("--ca-certificate={}", pki.roots().display());
+    let got = wget(&[&ca, "-O", out.to_str().unwrap(), &file]);
+    assert!(got.status.success(), "{}", text(&got.stderr));
+    assert_eq!(sha256(&fs::read(&out).unwrap()), sha256(&body));
+    let part = pki.curl(&["-f", "-r", "2000000-2000099", &file]);
+    assert_eq!(part.stdout, &body[2_000_000..2_000_100]);
+    for (name, chunked) in [("sized", &[][..]), ("chunked", &["-H", "Transfer-Encoding: chunked"])]
+    {
+        let to = url(&depots, nginx.address, &format!("/{name}"));
+        let sent = [&["-f", "-T", out.to_str().unwrap()], chunked, &[&to]].concat();
+        let sent = pki.curl(&sent);
+        assert!(sent.status.success(), "{}", text(&sent.stderr));
+        let arrived = fs::read(nginx.dir.path().join("site").join(name)).unwrap();
+        assert_eq!(sha256(&arrived), sha256(&body), "{name}");
+    }
+    for depot in &depots {
+        depot.await_log(&["complete", "bytes=3000017", "relay=\"copy\""]);
+        depot.await_log(&["complete", "sent_bytes=3000017"]);
+    }
+}
+
+#[test]
+fn a_next_hop_that_proves_nothing_is_not_asked() {
+    let (pki, strange) = (Pki::new(), Pki::new());
+    pki.issue("other", "elsewhere.example");
+    let plain = TcpListener::bind("127.0.0.1:0").unwrap();
+    let answer = plain.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for mut stream in plain.incoming().map_while(Result::ok) {
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+            let _ = stream.read_to_end(&mut Vec::new());
+        }
+    });
+    let depot = [pki.depot("id = \"d1\"")];
+    let (unknown, named) = (strange.nginx("own", b"x"), pki.nginx("other", b"x"));
+    for (origin, error) in [
+        (unknown.address, "tls_certificate_error"),
+        (named.address, "tls_certificate_error"),
+        (answer, "tls_protocol_error"),
+    ] {
+        let got = pki.curl(&["-i", &url(&depot, origin, "/file")]);
+        let got = text(&got.stdout);
+        assert!(got.starts_with("HTTP/1.1 502"), "{got}");
+        assert!(got.contains(&format!("Proxy-Status: d1; error={error}")), "{got}");
+    }
+    for server in [&unknown, &named] {
+        let log = fs::read_to_string(server.dir.path().join("access.log")).unwrap();
+        assert!(!log.contains("/file"), "{log}");
+    }
+}
+
+#[test]
+fn certificates_are_renewed_in_place() {
+    let (pki, body) = (Pki::new(), noise(42, 40_000_000));
+    let nginx = pki.nginx("own", &body);
+    let depot = [pki.depot("")];
+    let serial = |pki: &Pki| {
+        let got =
+            pki.curl(&["-o", "/dev/null", "-w", "%{certs}", &url(&depot, nginx.address, "/")]);
+        let certs = text(&got.stdout);
+        let serial = certs.lines().find(|line| line.starts_with("Serial Number:"));
+        serial.unwrap_or_else(|| panic!("{certs}{}", text(&got.stderr))).to_owned()
+    };
+    let before = serial(&pki);
+    // A download that is under way meanwhile, and waits.
+    let file = url(&depot, nginx.address, "/file");
+    let ca = pki.roots();
+    let slow = std::thread::spawn(move || {
+        curl(&["--cacert", ca.to_str().unwrap(), "-f", "--limit-rate", "20M", &file])
+    });
+    depot[0].await_log(&["ready"]);
+    fs::write(pki.file("own.pem"), "no certificate").unwrap();
+    depot[0].await_log(&["WARN", "stay as they were", "own.pem"]);
+    assert_eq!(serial(&pki), before);
+    pki.issue("own", "127.0.0.1");
+    eventually("the new certificate is shown", || serial(&pki) != before);
+    assert_eq!(sha256(&slow.join().unwrap().stdout), sha256(&body));
+}
+
+/// An origin with TLS that answers with bytes and then closes the connection, in good order or not.
+fn abrupt(pki: &Pki, answer: &'static [u8], orderly: bool) -> SocketAddr {
+    let chain = vec![CertificateDer::from_pem_file(pki.file("own.pem")).unwrap()];
+    let key = PrivateKeyDer::from_pem_file(pki.file("own.key")).unwrap();
+    let config = ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key);
+    let config = Arc::new(config.unwrap());
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for mut socket in listener.incoming().map_while(Result::ok) {
+            let mut tls = ServerConnection::new(Arc::clone(&config)).unwrap();
+            let mut stream = Stream::new(&mut tls, &mut socket);
+            let (mut head, mut byte) = (Vec::new(), [0]);
+            while !head.ends_with(b"\r\n\r\n") && stream.read_exact(&mut byte).is_ok() {
+                head.push(byte[0]);
+            }
+            let _ = stream.write_all(answer);
+            if orderly {
+                stream.conn.send_close_notify();
+            }
+            let _ = stream.flush();
+        }
+    });
+    address
+}
+
+#[test]
+fn a_body_cut_off_beneath_tls_is_not_whole() {
+    let pki = Pki::new();
+    let depot = [pki.depot("")];
+    let answer = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nall there is";
+    let whole = pki.curl(&["-f", &url(&depot, abrupt(&pki, answer, true), "/")]);
+    assert!(whole.status.success(), "{}", text(&whole.stderr));
+    assert_eq!(whole.stdout, b"all there is");
+    // Anybody on the path can end a TCP connection; only the end that TLS vouches for is one.
+    let cut = pki.curl(&["-f", &url(&depot, abrupt(&pki, answer, false), "/")]);
+    assert!(!cut.status.success(), "{}", text(&cut.stdout));
+    depot[0].await_log(&["WARN", "upstream failed after 12 bytes"]);
+}
+
+#[test]
+fn who_does_not_speak_tls_is_let_go() {
+    let pki = Pki::new();
+    let depot = pki.depot("timeouts.request_head = \"300ms\"");
+    let mut plain = connect(depot.address);
+    plain.write_all(b"GET / HTTP/1.1\r\nHost: d\r\n\r\n").unwrap();
+    let (answer, ..) = read_answer(plain);
+    assert!(!answer.contains("HTTP/"), "{answer}");
+    depot.await_log(&["WARN", "TLS with the client failed"]);
+    // And who says nothing at all.
+    let silent = connect(depot.address);
+    let (answer, _, end) = read_answer(silent);
+    assert_eq!((answer.as_str(), end.is_ok()), ("", true));
+    depot.await_log(&["WARN", "TLS with the client failed", "timed out"]);
+}
+
+#[test]
+fn strangers_are_told_so_over_tls() {
+    let pki = Pki::new();
+    let depot = [Daemon::depot_with(&format!("{}[allow]\n", pki.settings("own", "id = \"d1\"")))];
+    let got = pki.curl(&["-i", &url(&depot, "127.0.0.1:1".parse().unwrap(), "/")]);
+    assert!(text(&got.stdout).starts_with("HTTP/1.1 403"), "{}", text(&got.stdout));
+}
+
+#[test]
+fn files_that_do_not_fit_stop_the_start() {
+    let (pki, other) = (Pki::new(), Pki::new());
+    fs::copy(other.file("own.key"), pki.file("other.key")).unwrap();
+    fs::copy(pki.file("own.pem"), pki.file("other.pem")).unwrap();
+    fs::write(pki.file("none.pem"), "").unwrap();
+    fs::write(pki.file("none.key"), "").unwrap();
+    for (own, reason) in [
+        ("other", "other.pem: "),
+        ("none", "none.pem: it holds no certificate"),
+        ("missing", "missing.pem: No such file"),
+    ] {
+        let log = Daemon::launch("depot", &pki.settings(own, "")).err().expect("it must not start");
+        assert!(log.contains(reason), "{own}: {log}");
+    }
+}

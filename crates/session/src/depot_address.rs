@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Where a depot is asked, as it stands in routes and tickets.
+
+use crate::{
+    authority::{Authority, AuthorityError},
+    origin::Scheme,
+};
+use serde::{Deserialize, Serialize};
+use std::{fmt, str::FromStr};
+
+/// The port of a depot where none is named and nothing is encrypted.
+pub const DEPOT_PORT: u16 = 3880;
+/// What stands before a depot that is asked over TLS.
+const OVER_TLS: &str = "https:";
+
+/// Where, and how, a depot is asked: `host[:port]`, or `https:host[:port]` over TLS.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct DepotAddress {
+    /// With TLS or without.
+    pub scheme: Scheme,
+    /// Where.
+    pub authority: Authority,
+}
+
+impl DepotAddress {
+    /// The URL with which the depot is asked for a target.
+    pub fn url(&self, target: &str) -> String {
+        format!("{}://{}{target}", self.scheme, self.authority)
+    }
+}
+
+impl FromStr for DepotAddress {
+    type Err = AuthorityError;
+    /// Reads an address; without a port, 3880 is meant, and 443 over TLS.
+    fn from_str(text: &str) -> Result<Self, AuthorityError> {
+        let (scheme, rest, port) = match text.strip_prefix(OVER_TLS) {
+            Some(rest) => (Scheme::Https, rest, Scheme::Https.default_port()),
+            None => (Scheme::Http, text, DEPOT_PORT),
+        };
+        Ok(Self { scheme, authority: Authority::parse(rest, Some(port))? })
+    }
+}
+
+impl TryFrom<String> for DepotAddress {
+    type Error = AuthorityError;
+    fn try_from(text: String) -> Result<Self, AuthorityError> {
+        text.parse()
+    }
+}
+
+impl From<DepotAddress> for String {
+    fn from(address: DepotAddress) -> Self {
+        address.to_string()
+    }
+}
+
+impl From<Authority> for DepotAddress {
+    /// A depot without TLS.
+    fn from(authority: Authority) -> Self {
+        Self { scheme: Scheme::Http, authority }
+    }
+}
+
+impl fmt::Display for DepotAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.scheme == Scheme::Https {
+            f.write_str(OVER_TLS)?;
+        }
+        self.authority.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_and_printed() {
+        for (text, printed) in [
+            ("d1.example", "d1.example:3880"),
+            ("D1.example:80", "d1.example:80"),
+            ("https:d1.example", "https:d1.example:443"),
+            ("https:[2001:db8::1]:8443", "https:[2001:db8::1]:8443"),
+        ] {
+            assert_eq!(text.parse::<DepotAddress>().unwrap().to_string(), printed, "{text}");
+        }
+        for text in ["", "https:", "https:443", "http:d1", "tls:d1", "https://d1", "d1:0"] {
+            assert!(text.parse::<DepotAddress>().is_err(), "{text}");
+        }
+    }
+}

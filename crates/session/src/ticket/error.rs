@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Why a ticket does not open a depot.
+
+use super::UnixTime;
+use crate::message::{Fault, Method, ProxyError};
+use http::StatusCode;
+use std::net::IpAddr;
+
+/// Why a ticket is refused. Nothing of what a ticket claims is told before its signature has
+/// proved good.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TicketError {
+    /// The path is no ticket's route.
+    #[error("not a ticket's route: {0}; expected /lh2/<hop>/<ticket>/<name>")]
+    Route(&'static str),
+    /// Longer than [`crate::MAX_ROUTE_LEN`].
+    #[error("the ticket's route is {0} bytes long; at most 8000 are allowed")]
+    TooLong(usize),
+    /// No signed token.
+    #[error("the ticket is malformed: {0}")]
+    Malformed(String),
+    /// Signed in another way than tickets are, or not at all.
+    #[error("the ticket's algorithm is {0:?}, not \"EdDSA\"")]
+    Algorithm(String),
+    /// There are no keys.
+    #[error("this depot takes no tickets: no key is trusted here (trust.keys)")]
+    NoKeys,
+    /// The token names no key, and there is not exactly one.
+    #[error("the ticket names no key (kid), and this depot trusts several, or none")]
+    NoKeyNamed,
+    /// The key is none of those that are trusted.
+    #[error("the ticket is signed with the key {0:?}, which this depot does not trust")]
+    UnknownKey(String),
+    /// The signature is not that of the key.
+    #[error("the ticket's signature is not of the key {0:?}: it was altered, or forged")]
+    Altered(String),
+    /// The claims are not those of a ticket. The fault is with who made it.
+    #[error("the ticket {id} is signed but unusable: {reason}")]
+    Claims {
+        /// Its `jti`, as far as it is known.
+        id: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Too late.
+    #[error("the ticket {id} has expired at {at}: it is {now}; get a new one")]
+    Expired {
+        /// Its `jti`.
+        id: String,
+        /// Its `exp`.
+        at: UnixTime,
+        /// The time by this host's clock.
+        now: UnixTime,
+    },
+    /// Too early.
+    #[error("the ticket {id} is valid from {from}, and it is {now}: wait, or set the clocks right")]
+    NotYet {
+        /// Its `jti`.
+        id: String,
+        /// Its `nbf`.
+        from: UnixTime,
+        /// The time by this host's clock.
+        now: UnixTime,
+    },
+    /// The hop is beyond the ticket's last depot.
+    #[error("the ticket leads through {depots} depots; there is no hop {hop}")]
+    Hop {
+        /// The hop asked for.
+        hop: usize,
+        /// The number of depots.
+        depots: usize,
+    },
+    /// The ticket is for something else.
+    #[error("the ticket is not for this path: {0}")]
+    Tail(&'static str),
+    /// The ticket is for other methods.
+    #[error("the ticket is not for {0}")]
+    Method(Method),
+    /// The ticket is for other clients.
+    #[error("the ticket is not for clients at {0}")]
+    Client(IpAddr),
+    /// It has been used as often as it may.
+    #[error("the ticket {id} has been used {uses} times, as often as it may")]
+    UsedUp {
+        /// Its `jti`.
+        id: String,
+        /// How often it may.
+        uses: u32,
+    },
+    /// There is no room to count its uses.
+    #[error("this depot counts the uses of {0} tickets already and can take no more: try later")]
+    NoRoom(usize),
+}
+
+impl From<TicketError> for Fault {
+    /// 400 for what is no ticket, 403 for one that does not open, 503 for a depot that is full.
+    fn from(error: TicketError) -> Self {
+        use TicketError::{Malformed, NoRoom, Route, TooLong};
+        let (status, kind) = match error {
+            Route(_) | TooLong(_) | Malformed(_) => {
+                (StatusCode::BAD_REQUEST, ProxyError::HttpRequestError)
+            }
+            NoRoom(_) => (StatusCode::SERVICE_UNAVAILABLE, ProxyError::ConnectionLimitReached),
+            _ => (StatusCode::FORBIDDEN, ProxyError::HttpRequestDenied),
+        };
+        Self::new(status, kind, error.to_string())
+    }
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Tickets: who may have what moved through which depots, until when, signed by somebody whom the
+//! depots trust. They stand in the URL, because clients drop credentials on a redirect to another
+//! host.
+//!
+//! A ticket is a JSON Web Token (RFC 7519) signed with Ed25519 (`EdDSA`, RFC 8037) and nothing
+//! else; the depots hold the public keys ([`KeySet`], RFC 7517). Its route is
+//!
+//! ```text
+//! /lh2/<hop>/<token>/<tail>
+//! ```
+//! `hop` says which of the ticket's depots is asked, counted from the client, from 0; each asks the
+//! next with the number after its own, the last asks the origin. `tail` completes the ticket's URL
+//! where that is a prefix, and only names the file where it is exact.
+//!
+//! Time and randomness are arguments. Limits: one signature, no encryption (whoever sees a ticket can
+//! read and use it until it expires); RFC 8725's advice is followed but for explicit typing, since
+//! the claim `lh` already sets a ticket apart from other tokens.
+
+mod claims;
+mod error;
+mod keys;
+mod pem;
+mod replays;
+mod route;
+mod time;
+
+pub use claims::{Asker, MAX_ID_LEN, Ticket, ticket_id};
+pub use error::TicketError;
+pub use keys::{KeyError, KeySet, Signer, Unverified, Verified};
+pub use replays::Replays;
+pub use route::{PREFIX, TicketRoute};
+pub use time::{UnixTime, UnixTimeError, UnixTimeTextError};
+
+/// How far clocks of signers and depots may be apart, in seconds: a ticket is taken so much before
+/// and after its time. It also lets a request that is under way at the end pass the whole chain.
+pub const LEEWAY_S: u32 = 30;

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! How often each ticket has been used.
+
+use super::{LEEWAY_S, TicketError, UnixTime, Verified};
+use std::{
+    collections::{BTreeSet, HashMap},
+    num::NonZeroUsize,
+};
+
+/// Counts the uses of tickets that may be used only so often, until they expire.
+///
+/// The memory is bounded by the number of tickets: when it is full of ones that are still valid, a
+/// new one is refused, because forgetting one would let it be used again.
+#[derive(Debug)]
+pub struct Replays {
+    most: NonZeroUsize,
+    counts: HashMap<Key, Count>,
+    by_expiry: BTreeSet<(UnixTime, Key)>,
+}
+
+/// The key that signed a ticket and its `jti`: signers do not see to it that theirs differ.
+type Key = (String, String);
+
+#[derive(Debug)]
+struct Count {
+    uses: u32,
+    expires: UnixTime,
+}
+
+impl Replays {
+    /// Room for so many tickets.
+    pub fn new(most: NonZeroUsize) -> Self {
+        Self { most, counts: HashMap::new(), by_expiry: BTreeSet::new() }
+    }
+
+    /// How many tickets are counted.
+    pub fn len(&self) -> usize {
+        self.counts.len()
+    }
+
+    /// Whether none is counted.
+    pub fn is_empty(&self) -> bool {
+        self.counts.is_empty()
+    }
+
+    /// Counts one use, if there is one left.
+    ///
+    /// # Errors
+    /// The ticket has been used as often as it may, or there is no room to count it.
+    pub fn count(&mut self, verified: &Verified, now: UnixTime) -> Result<(), TicketError> {
+        self.forget_expired(now);
+        let ticket = &verified.ticket;
+        let Some(most) = ticket.uses else { return Ok(()) };
+        let key = (verified.key.clone(), ticket.id.clone());
+        if let Some(count) = self.counts.get_mut(&key) {
+            if count.uses >= most.get() {
+                return Err(TicketError::UsedUp { id: ticket.id.clone(), uses: most.get() });
+            }
+            count.uses += 1;
+            // Of two tickets of one name the count must outlive both.
+            if ticket.expires > count.expires {
+                self.by_expiry.remove(&(count.expires, key.clone()));
+                count.expires = ticket.expires;
+                self.by_expiry.insert((ticket.expires, key));
+            }
+            return Ok(());
+        }
+        if self.counts.len() >= self.most.get() {
+            return Err(TicketError::NoRoom(self.most.get()));
+        }
+        self.by_expiry.insert((ticket.expires, key.clone()));
+        self.counts.insert(key, Count { uses: 1, expires: ticket.expires });
+        Ok(())
+    }
+
+    /// Forgets tickets that no depot takes any more.
+    fn forget_expired(&mut self, now: UnixTime) {
+        while let Some((expires, _)) = self.by_expiry.first()
+            && expires.plus(LEEWAY_S) < now
+            && let Some((_, key)) = self.by_expiry.pop_first()
+        {
+            self.counts.remove(&key);
+        }
+    }
+}

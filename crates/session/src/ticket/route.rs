@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A ticket's route, as it travels in the path of a request to a depot.
+
+use super::TicketError;
+use crate::{
+    origin::is_dot_segment,
+    route::{MAX_DEPOTS, MAX_ROUTE_LEN},
+};
+use percent_encoding::percent_decode_str;
+use std::{borrow::Cow, fmt, str::FromStr};
+
+/// What every ticket's route begins with.
+pub const PREFIX: &str = "/lh2/";
+
+/// The path of a request with a ticket. It says nothing about whether the ticket is any good.
+#[derive(Clone, PartialEq, Eq)]
+pub struct TicketRoute {
+    hop: usize,
+    token: String,
+    tail: String,
+}
+
+impl TicketRoute {
+    /// The route of a client that has this token.
+    ///
+    /// # Errors
+    /// The token or the tail is malformed, or the route too long.
+    pub fn new(token: &str, tail: &str) -> Result<Self, TicketError> {
+        let route = Self { hop: 0, token: token.to_owned(), tail: tail.to_owned() };
+        route.check()?;
+        Ok(route)
+    }
+
+    /// Which of the ticket's depots is asked.
+    pub fn hop(&self) -> usize {
+        self.hop
+    }
+
+    /// The signed token.
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// What follows the ticket, without the slash: path and query.
+    pub fn tail(&self) -> &str {
+        &self.tail
+    }
+
+    /// The route with which the depot that is asked asks the next.
+    pub(super) fn next(&self) -> Result<Self, TicketError> {
+        let route = Self { hop: self.hop + 1, ..self.clone() };
+        route.check()?;
+        Ok(route)
+    }
+
+    /// The same ticket for another tail.
+    ///
+    /// # Errors
+    /// The tail is malformed, or the route too long.
+    pub fn with_tail(&self, tail: String) -> Result<Self, TicketError> {
+        let route = Self { tail, ..self.clone() };
+        route.check()?;
+        Ok(route)
+    }
+
+    /// A request's target without what makes a ticket good, to be logged: others read logs, and
+    /// whoever has a ticket can use it. That goes for any target, because a ticket in a malformed
+    /// route, or behind another depot's, can be used once it is taken out of there.
+    pub fn redacted(target: &str) -> Cow<'_, str> {
+        let shown = match target.strip_prefix(PREFIX).and_then(|rest| rest.split_once('/')) {
+            None => Cow::Borrowed(target),
+            Some((hop, rest)) => {
+                let (token, tail) = rest.split_once('/').unwrap_or((rest, ""));
+                let claims = token.rsplit_once('.').map_or("", |(claims, _)| claims);
+                Cow::Owned(format!("{PREFIX}{hop}/{claims}.../{tail}"))
+            }
+        };
+        let shown = without_signatures(&shown).map_or(shown, Cow::Owned);
+        let decoded = percent_decode_str(&shown).decode_utf8_lossy();
+        without_signatures(&decoded).map_or(shown, Cow::Owned)
+    }
+
+    fn check(&self) -> Result<(), TicketError> {
+        if self.hop >= MAX_DEPOTS {
+            return Err(TicketError::Route("the hop is no number from 0 to 15"));
+        }
+        let part = |part: &str| !part.is_empty() && part.bytes().all(is_base64url);
+        if self.token.split('.').count() != 3 || !self.token.split('.').all(part) {
+            return Err(TicketError::Route("the ticket is not three parts of base64url"));
+        }
+        check_tail(&self.tail).map_err(TicketError::Route)?;
+        let length = self.to_string().len();
+        if length > MAX_ROUTE_LEN { Err(TicketError::TooLong(length)) } else { Ok(()) }
+    }
+}
+
+/// The length of an Ed25519 signature in base64url: 64 bytes.
+const SIGNATURE_LEN: usize = 86;
+
+/// A text whose signed tokens have lost their signatures; nothing where there is none.
+fn without_signatures(text: &str) -> Option<String> {
+    let run = |part: &str| part.bytes().take_while(|b| is_base64url(*b)).count();
+    let (mut shown, mut found, mut claims) = (String::new(), false, false);
+    for (at, part) in text.split('.').enumerate() {
+        // Claims stand between two dots, the signature behind the second.
+        let signature = Some(run(part)).filter(|len| claims && *len >= SIGNATURE_LEN);
+        match signature {
+            Some(len) => shown += &format!("...{}", &part[len..]),
+            None if at == 0 => shown += part,
+            None => shown += &format!(".{part}"),
+        }
+        found |= signature.is_some();
+        claims = at > 0 && !part.is_empty() && run(part) == part.len();
+    }
+    found.then_some(shown)
+}
+
+fn is_base64url(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')
+}
+
+/// Holds a tail to what two servers read alike. It completes a path that somebody signed, so nothing
+/// in it may lead out of there: no dot segments, also not encoded or with parameters behind them
+/// (some servers cut those off first), no encoded slashes or backslashes, no broken encoding.
+pub(super) fn check_tail(tail: &str) -> Result<(), &'static str> {
+    let allowed = |b: u8| b.is_ascii_graphic() && !matches!(b, b'#' | b'\\');
+    if !tail.bytes().all(allowed) {
+        return Err("the path holds a space, a '#', a backslash, or what is not ASCII");
+    }
+    let path = tail.split('?').next().unwrap_or_default();
+    for segment in path.split('/') {
+        if !is_encoded_well(segment) {
+            return Err("the path has a '%' that is not followed by two hexadecimal digits");
+        }
+        let decoded: Vec<u8> = percent_decode_str(segment).collect();
+        if decoded.iter().any(|b| matches!(b, b'/' | b'\\') || b.is_ascii_control()) {
+            return Err("the path has an encoded slash, backslash or control character");
+        }
+        let name = decoded.split(|b| *b == b';').next().unwrap_or_default();
+        if is_dot_segment(&String::from_utf8_lossy(name)) {
+            return Err("the path has a segment \".\" or \"..\"");
+        }
+    }
+    Ok(())
+}
+
+/// Each `%` stands before two hexadecimal digits.
+fn is_encoded_well(text: &str) -> bool {
+    text.split('%').skip(1).all(|behind| {
+        let digits = behind.as_bytes().get(..2);
+        digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    })
+}
+
+impl FromStr for TicketRoute {
+    type Err = TicketError;
+    /// Reads the target of a request line.
+    fn from_str(target: &str) -> Result<Self, TicketError> {
+        if target.len() > MAX_ROUTE_LEN {
+            return Err(TicketError::TooLong(target.len()));
+        }
+        let rest = target.strip_prefix(PREFIX).ok_or(TicketError::Route("it begins otherwise"))?;
+        let (hop, rest) = rest.split_once('/').ok_or(TicketError::Route("it ends early"))?;
+        let (token, tail) = rest.split_once('/').ok_or(TicketError::Route("it ends early"))?;
+        // One way to write a number, so that what is read prints the same.
+        let hop = hop.parse::<usize>().ok().filter(|n| n.to_string() == hop);
+        let hop = hop.ok_or(TicketError::Route("the hop is no number from 0 to 15"))?;
+        let route = Self { hop, token: token.to_owned(), tail: tail.to_owned() };
+        route.check()?;
+        Ok(route)
+    }
+}
+
+impl fmt::Display for TicketRoute {
+    /// The whole path, with which the ticket can be used: not for logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{PREFIX}{}/{}/{}", self.hop, self.token, self.tail)
+    }
+}
+
+impl fmt::Debug for TicketRoute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&Self::redacted(&self.to_string()))
+    }
+}

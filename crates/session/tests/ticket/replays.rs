@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The count of uses.
+
+use super::{NOW, at, ticket};
+use longhaul_session::{
+    message::Fault,
+    ticket::{LEEWAY_S, Replays, Ticket, TicketError, Verified},
+};
+use rand_core::{Rng, SeedableRng};
+use std::{collections::HashMap, num::NonZeroUsize};
+
+fn verified(id: &str, key: &str, uses: u32, expires: u64) -> Verified {
+    let ticket = Ticket {
+        id: id.to_owned(),
+        uses: uses.try_into().ok(),
+        expires: at(expires),
+        ..ticket("http://o/f")
+    };
+    Verified { ticket, key: key.to_owned() }
+}
+
+fn replays(most: usize) -> Replays {
+    Replays::new(NonZeroUsize::new(most).unwrap())
+}
+
+#[test]
+fn a_ticket_is_used_as_often_as_it_may() {
+    let mut replays = replays(10);
+    let twice = verified("a", "k", 2, NOW + 60);
+    assert_eq!(replays.count(&twice, at(NOW)), Ok(()));
+    assert_eq!(replays.count(&twice, at(NOW)), Ok(()));
+    let error = replays.count(&twice, at(NOW)).unwrap_err();
+    assert_eq!(error, TicketError::UsedUp { id: "a".to_owned(), uses: 2 });
+    assert_eq!(Fault::from(error).status, 403);
+    // Of the same name, by another signer: another ticket.
+    assert_eq!(replays.count(&verified("a", "l", 2, NOW + 60), at(NOW)), Ok(()));
+    assert_eq!(replays.len(), 2);
+    // Without a limit there is nothing to count.
+    for _ in 0..100 {
+        assert_eq!(replays.count(&verified("b", "k", 0, NOW + 60), at(NOW)), Ok(()));
+    }
+    assert_eq!(replays.len(), 2);
+}
+
+#[test]
+fn a_full_count_forgets_what_has_expired_and_nothing_else() {
+    let mut replays = replays(2);
+    assert!(replays.is_empty());
+    assert_eq!(replays.count(&verified("a", "k", 1, NOW + 10), at(NOW)), Ok(()));
+    assert_eq!(replays.count(&verified("b", "k", 1, NOW + 20), at(NOW)), Ok(()));
+    let third = verified("c", "k", 1, NOW + 90);
+    let error = replays.count(&third, at(NOW)).unwrap_err();
+    assert_eq!(error, TicketError::NoRoom(2));
+    assert_eq!(Fault::from(error).status, 503);
+    // As long as a depot would take the ticket, it is remembered.
+    let last = NOW + 10 + u64::from(LEEWAY_S);
+    assert_eq!(replays.count(&third, at(last)), Err(TicketError::NoRoom(2)));
+    assert_eq!(replays.count(&third, at(last + 1)), Ok(()));
+    assert!(replays.count(&verified("b", "k", 1, NOW + 20), at(last + 1)).is_err());
+}
+
+/// Against a count that forgets nothing.
+#[test]
+fn no_ticket_is_used_more_often_than_it_may() {
+    let seed = std::env::var("LONGHAUL_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
+    println!("LONGHAUL_SEED={seed}");
+    let mut random = rand_pcg::Pcg64::seed_from_u64(seed);
+    let mut draw = |below: u32| random.next_u32() % below;
+    let (mut replays, mut all, mut now) = (replays(20), HashMap::<String, u32>::new(), NOW);
+    let (mut taken, mut refused, mut full) = (0, 0, 0);
+    for _ in 0..20_000 {
+        now += u64::from(draw(2));
+        // The same name stands for the same ticket; it is asked for only while it is valid.
+        let start = now - now % 50;
+        let id = format!("{start}-{}", draw(12));
+        let count = all.entry(id.clone()).or_default();
+        match replays.count(&verified(&id, "k", 3, start + 50), at(now)) {
+            Ok(()) => {
+                *count += 1;
+                taken += 1;
+                assert!(*count <= 3, "{id} used {count} times");
+            }
+            Err(TicketError::UsedUp { .. }) => {
+                refused += 1;
+                assert_eq!(*count, 3, "{id} refused too soon");
+            }
+            Err(error) => {
+                full += 1;
+                assert_eq!((error, *count), (TicketError::NoRoom(20), 0), "{id}");
+            }
+        }
+        assert!(replays.len() <= 20);
+    }
+    assert!(taken > 1000 && refused > 1000 && full > 100, "{taken} {refused} {full}");
+}
