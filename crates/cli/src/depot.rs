@@ -5,7 +5,7 @@
 mod status;
 
 use crate::failure::Failure;
-use ::depot::{Config, Error, FetchError, Hop, RelayMode, TuneError, UpstreamRule};
+use ::depot::{Config, Error, FetchError, Hop, RelayMode, StderrLog, TuneError, UpstreamRule};
 use clap::{Args, Subcommand};
 use ipnet::IpNet;
 use std::{
@@ -32,11 +32,16 @@ enum Command {
     Status(status::StatusArgs),
 }
 
-/// Check a configuration file, by itself and against this host, and print it in full.
+/// Check a configuration, by itself and against this host, and print it in full.
+///
+/// Takes what `longhaul depot` takes, so that what is checked is what will run.
 #[derive(Debug, Args)]
 struct CheckArgs {
-    /// Configuration file (TOML); docs/depot.md explains its keys
-    file: PathBuf,
+    /// Configuration file, as with --config
+    #[arg(conflicts_with = "config")]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    run: RunArgs,
 }
 
 /// What a depot that runs is told.
@@ -72,16 +77,16 @@ struct RunArgs {
 }
 
 /// Runs a depot until it is told to stop, or does what is asked about one.
-pub fn run(args: DepotArgs) -> Result<(), Failure> {
+pub fn run(args: DepotArgs, log: &StderrLog) -> Result<(), Failure> {
     match args.command {
         None => {
             let run = args.run;
             let first = config(run.clone())?;
             let reread = move || config(run.clone()).map_err(|failure| failure.to_string());
-            Ok(::depot::run(first, Box::new(reread))?)
+            Ok(::depot::run(first, Box::new(reread), log)?)
         }
-        Some(Command::Check(CheckArgs { file })) => {
-            let config = read(&file)?;
+        Some(Command::Check(CheckArgs { file, run })) => {
+            let config = config(RunArgs { config: file.or(run.config), ..run })?;
             ::depot::check(config.clone())?;
             print!("{}", config.to_toml());
             Ok(())

@@ -18,6 +18,7 @@ mod table;
 mod ticket;
 mod wan;
 
+use ::depot::StderrLog;
 use clap::{Parser, Subcommand};
 use std::{io::IsTerminal, process::ExitCode};
 use tracing_subscriber::filter::{EnvFilter, LevelFilter};
@@ -59,12 +60,17 @@ fn main() -> ExitCode {
         Command::Cc(command) => cc::run(command),
         Command::Demo(args) => demo::run(&args),
         Command::Depot(args) => {
-            log_to_stderr();
-            depot::run(args)
+            let log = log_to_stderr();
+            let result = depot::run(args, &log);
+            log.finish();
+            result
         }
         Command::Origin(args) => {
-            log_to_stderr();
-            origin::run(args)
+            let log = log_to_stderr();
+            log.start();
+            let result = origin::run(args);
+            log.finish();
+            result
         }
         Command::Figure(args) => figure::run(&args),
         Command::Lab(command) => lab::run(command),
@@ -79,13 +85,16 @@ fn main() -> ExitCode {
     }
 }
 
-/// The servers' log; `RUST_LOG` chooses what of it, as in `RUST_LOG=debug`.
-fn log_to_stderr() {
+/// The servers' log, which waits to be started; `RUST_LOG` chooses what of it, as in `RUST_LOG=debug`.
+fn log_to_stderr() -> StderrLog {
+    let log = StderrLog::new();
+    let writer = log.clone();
     let filter = EnvFilter::builder().with_default_directive(LevelFilter::INFO.into());
     tracing_subscriber::fmt()
         .with_env_filter(filter.from_env_lossy())
-        .with_writer(std::io::stderr)
+        .with_writer(move || writer.clone())
         .with_ansi(std::io::stderr().is_terminal())
         .with_target(false)
         .init();
+    log
 }

@@ -11,6 +11,7 @@
 
 use crate::{config::Allow, places::Place};
 use ipnet::IpNet;
+use rustix::io::Errno;
 use session::{Authority, Host};
 use std::{
     fmt,
@@ -114,7 +115,7 @@ impl UpstreamRule {
     /// Whether the rule is about a private network that holds this address. One for all addresses
     /// is not: whoever wrote it thought of the Internet.
     fn names_private(&self, ip: IpAddr, port: u16) -> bool {
-        let private = |net: &IpNet| matches!(Place::of(net.network()), Place::Private(_));
+        let private = |net: &IpNet| matches!(Place::by_block(net.network()), Place::Private(_));
         self.admits_ip(ip, port) && matches!(&self.host, HostRule::Net(net) if private(net))
     }
 
@@ -147,6 +148,15 @@ pub(crate) enum Verdict {
     Refused,
 }
 
+/// Why there is no address to connect to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Objection {
+    /// The rules are against it, and why.
+    Rules(String),
+    /// This host cannot tell where an address is, because it lacks a socket.
+    Unjudged(Errno),
+}
+
 impl Allow {
     /// Whether the depot works for this client.
     pub(crate) fn client(&self, ip: IpAddr) -> bool {
@@ -173,14 +183,14 @@ impl Allow {
         &self,
         verdict: Verdict,
         resolved: impl Iterator<Item = SocketAddr>,
-    ) -> Result<Vec<SocketAddr>, String> {
+    ) -> Result<Vec<SocketAddr>, Objection> {
         let mut refusal = "the name has no address".to_owned();
         let mut addresses = Vec::new();
         for address in resolved {
             let ip = address.ip();
             let listed = self.upstreams.iter().any(|r| r.admits_ip(ip, address.port()));
             let named = self.upstreams.iter().any(|r| r.names_private(ip, address.port()));
-            match (verdict, self.objection(ip, named)) {
+            match (verdict, self.objection(ip, named).map_err(Objection::Unjudged)?) {
                 (Verdict::Refused, _) => refusal = String::from("it is not listed"),
                 (Verdict::ByAddress, _) if !listed => {
                     refusal = format!("its address {ip} is in no listed network");
@@ -189,16 +199,19 @@ impl Allow {
                 _ => addresses.push(address),
             }
         }
-        if addresses.is_empty() { Err(refusal) } else { Ok(addresses) }
+        if addresses.is_empty() { Err(Objection::Rules(refusal)) } else { Ok(addresses) }
     }
 
     /// What speaks against an address, whoever asks for it.
-    fn objection(&self, ip: IpAddr, named: bool) -> Option<&'static str> {
-        match Place::of(ip) {
-            Place::Local(what) if !self.local => Some(what),
-            Place::Private(what) if !(self.local || self.private || named) => Some(what),
-            _ => None,
+    fn objection(&self, ip: IpAddr, named: bool) -> Result<Option<&'static str>, Errno> {
+        if self.local {
+            return Ok(None);
         }
+        Ok(match Place::of(ip)? {
+            Place::Local(what) => Some(what),
+            Place::Private(what) if !(self.private || named) => Some(what),
+            _ => None,
+        })
     }
 }
 

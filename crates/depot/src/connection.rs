@@ -329,17 +329,21 @@ impl Client {
         let patience = shared.config().timeouts.towards_client();
         let (mut source, _) = self.stream.split();
         let (mut taking, mut pause) = (Taking::new(source.tcp(), patience), LOOK[0]);
+        let mut closed = false;
         while self.ahead.is_empty() && taking.look()? > 0 {
+            if closed && let Some(error) = failure(source.tcp()) {
+                return Err(Broken::SinkGone(error));
+            }
             tokio::select! {
-                read = source.read(&mut self.ahead, 4 << 10) => match read {
-                    Ok(0) => return Ok(false),
+                read = source.read(&mut self.ahead, 4 << 10), if !closed => match or_end(read) {
+                    Ok(0) => closed = true,
                     Ok(_) => {}
                     Err(error) => return Err(Broken::SinkGone(error)),
                 },
                 () = sleep(pause) => pause = (pause * 2).min(LOOK[1]),
             }
         }
-        Ok(true)
+        Ok(!closed)
     }
 
     /// Closes the connection in good order and waits until the client's kernel has everything, so
@@ -352,14 +356,19 @@ impl Client {
         let mut taking = Taking::new(sink.tcp(), patience);
         let (mut pause, mut closed) = (LOOK[0], false);
         loop {
-            if taking.look()? == 0 && (closed || taking.unchanged_for() >= GRACE) {
+            let left = taking.look()?;
+            if left == 0 && (closed || taking.unchanged_for() >= GRACE) {
                 return Ok(false);
+            }
+            if closed && let Some(error) = failure(source.tcp()) {
+                // All but the mark of the close itself was acknowledged, or not.
+                return if left <= 1 { Ok(false) } else { Err(Broken::SinkGone(error)) };
             }
             // What nobody asked for is thrown away: left unread, it would turn the close into a reset
             // that may overtake the answer's last bytes.
             self.ahead.clear();
             tokio::select! {
-                read = source.read(&mut self.ahead, 4 << 10), if !closed => match read {
+                read = source.read(&mut self.ahead, 4 << 10), if !closed => match or_end(read) {
                     Ok(0) => closed = true,
                     // A sender of endless scrap must not keep its thread to itself.
                     Ok(_) => tokio::task::consume_budget().await,
@@ -372,6 +381,21 @@ impl Client {
                 () = sleep(pause) => pause = (pause * 2).min(LOOK[1]),
             }
         }
+    }
+}
+
+/// What a connection has failed of. A client that has shut its side says no more: that it is gone shows
+/// in this alone, and what it did not acknowledge stays counted.
+fn failure(socket: &TcpStream) -> Option<io::Error> {
+    socket.take_error().ok().flatten()
+}
+
+/// What was read of a client that has its whole answer. Many then close the connection beneath TLS
+/// without a word, and that is no failure: nothing of theirs can have been cut off.
+fn or_end(read: io::Result<usize>) -> io::Result<usize> {
+    match read {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
+        read => read,
     }
 }
 

@@ -117,7 +117,7 @@ impl Offer {
             match served {
                 Ok(true) => return,
                 Ok(false) => {
-                    tracing::warn!("a successor has taken the listeners and does not serve")
+                    tracing::warn!("a successor has taken the listeners and does not serve");
                 }
                 Err(error) => {
                     tracing::warn!(%error, "cannot hand the listeners over");

@@ -13,6 +13,7 @@
 //!       body         moving bytes: splice or copy, lengths and chunks
 //!       stream       TCP, with or without TLS
 //!     tune         congestion control and buffers by peer, read back
+//!     trim         memory given back after a crowd
 //!     observe      what it does and did: metrics, status page, access log
 //! ```
 //! `docs/depot.md` is the operator's guide, `docs/protocol.md` the specification.
@@ -39,6 +40,7 @@ mod settings;
 mod siblings;
 mod stream;
 mod tls;
+mod trim;
 mod trust;
 mod tune;
 mod upstream;
@@ -49,7 +51,7 @@ pub use config::{
     AccessTo, Admin, Allow, Config, ConfigError, Detour, DigestMode, Hop, Limits, Log, LogFormat,
     Pool, RelayMode, Reuse, Stall, Timeouts, TlsFiles, TrustFiles,
 };
-pub use observe::{AccessLogError, FetchError, fetch as fetch_status, status};
+pub use observe::{AccessLogError, FetchError, StderrLog, fetch as fetch_status, status};
 pub use server::{Error, Reread, check, run};
 pub use tune::TuneError;
 pub use watched::FileError;

@@ -20,6 +20,8 @@ pub(crate) struct Gate {
 #[derive(Debug, Default)]
 struct Open {
     total: usize,
+    /// The most since it was last asked for.
+    most: usize,
     by_client: HashMap<IpAddr, usize>,
 }
 
@@ -48,12 +50,20 @@ impl Gate {
         }
         *own += 1;
         open.total += 1;
+        open.most = open.most.max(open.total);
         Ok(Place { gate: Arc::clone(self), client })
     }
 
     /// How many connections are open.
     pub(crate) fn len(&self) -> usize {
         self.open().total
+    }
+
+    /// The most that were open at a time since this was last asked, and how many are now.
+    pub(crate) fn crest(&self) -> (usize, usize) {
+        let mut open = self.open();
+        let now = open.total;
+        (std::mem::replace(&mut open.most, now), now)
     }
 
     /// Counting cannot leave the numbers half-changed, so a panic elsewhere does not spoil them.

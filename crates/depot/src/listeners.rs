@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 
 /// Pending connections that the kernel keeps for each listener.
 pub(crate) const BACKLOG: i32 = 1024;
-/// The first file that systemd hands over (sd_listen_fds(3)).
+/// The first file that systemd hands over (`sd_listen_fds(3)`).
 const FIRST_GIVEN: RawFd = 3;
 
 /// What listens on one address.
@@ -107,7 +107,7 @@ impl Given {
     }
 }
 
-/// What systemd has handed over (sd_listen_fds(3)). Called once, before any thread is started.
+/// What systemd has handed over (`sd_listen_fds(3)`). Called once, before any thread is started.
 pub(crate) fn from_systemd() -> Vec<OwnedFd> {
     let number = |name| env::var(name).ok().and_then(|text| text.parse::<u32>().ok());
     if number("LISTEN_PID") != Some(std::process::id()) {

@@ -5,6 +5,7 @@
 //! An IPv6 address can carry an IPv4 one (mapped, compatible, 6to4, NAT64, Teredo); a translator on
 //! the way, or the kernel itself, then delivers to that. So the address inside counts.
 
+use rustix::io::Errno;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 /// A kind of place.
@@ -19,19 +20,23 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// Where an address is.
-    pub(crate) fn of(ip: IpAddr) -> Self {
-        let found = match ip.to_canonical() {
+    /// Where an address is. An error means that it cannot be told whether it is this host's own.
+    pub(crate) fn of(ip: IpAddr) -> Result<Self, Errno> {
+        let found = Self::by_block(ip);
+        if !matches!(found, Self::Local(_)) && is_own(ip.to_canonical())? {
+            return Ok(Self::Local("this host's own address"));
+        }
+        Ok(found)
+    }
+
+    /// What kind of block an address is from.
+    pub(crate) fn by_block(ip: IpAddr) -> Self {
+        match ip.to_canonical() {
             IpAddr::V4(v4) => of_v4(v4),
             IpAddr::V6(v6) => match carried(v6) {
                 Some(v4) => of_v4(v4),
                 None => of_v6(v6),
             },
-        };
-        match found {
-            Self::Local(_) => found,
-            _ if is_own(ip.to_canonical()) => Self::Local("this host's own address"),
-            _ => found,
         }
     }
 }
@@ -89,15 +94,24 @@ fn carried(ip: Ipv6Addr) -> Option<Ipv4Addr> {
 }
 
 /// Whether an address belongs to this host: then the kernel would also send *from* it. The
-/// question costs a route look-up and sends nothing; a list of addresses would go stale.
-fn is_own(ip: IpAddr) -> bool {
+/// question costs a route look-up and sends nothing; a list of addresses would go stale. It takes a
+/// socket: where there is none the address is not taken for another's.
+fn is_own(ip: IpAddr) -> Result<bool, Errno> {
     let any = match ip {
         IpAddr::V4(_) => SocketAddr::from(([0; 4], 0)),
         IpAddr::V6(_) => SocketAddr::from(([0; 16], 0)),
     };
-    UdpSocket::bind(any)
-        .and_then(|socket| socket.connect((ip, 9)).and_then(|()| socket.local_addr()))
-        .is_ok_and(|local| local.ip() == ip)
+    let socket = match UdpSocket::bind(any) {
+        Ok(socket) => socket,
+        Err(error) => match Errno::from_io_error(&error) {
+            // A host without this family has no address of it.
+            Some(Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL) => return Ok(false),
+            errno => return Err(errno.unwrap_or(Errno::IO)),
+        },
+    };
+    let from = socket.connect((ip, 9)).and_then(|()| socket.local_addr());
+    // Without a route there it is not here.
+    Ok(from.is_ok_and(|from| from.ip() == ip))
 }
 
 #[cfg(test)]
@@ -126,7 +140,7 @@ mod tests {
             "64:ff9b::169.254.169.254",
             "2001:0:1:2:3:4:80ff:fffe",
         ] {
-            let place = Place::of(ip.parse().unwrap());
+            let place = Place::of(ip.parse().unwrap()).unwrap();
             assert!(matches!(place, Place::Local(_)), "{ip}: {place:?}");
         }
         for ip in [
@@ -144,7 +158,7 @@ mod tests {
             "64:ff9b::192.168.1.1",
             "64:ff9b:1::1",
         ] {
-            let place = Place::of(ip.parse().unwrap());
+            let place = Place::of(ip.parse().unwrap()).unwrap();
             assert!(matches!(place, Place::Private(_)), "{ip}: {place:?}");
         }
         for ip in [
@@ -158,7 +172,7 @@ mod tests {
             "2002:c000:201::1",
             "64:ff9b::8.8.8.8",
         ] {
-            assert_eq!(Place::of(ip.parse().unwrap()), Place::Public, "{ip}");
+            assert_eq!(Place::of(ip.parse().unwrap()), Ok(Place::Public), "{ip}");
         }
     }
 }

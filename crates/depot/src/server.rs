@@ -9,9 +9,10 @@ use crate::{
     handover::{self, Offer},
     limits::Gate,
     listeners::{self, Listeners},
-    observe::{self, AccessLogError, Observer, View},
+    observe::{self, AccessLogError, Observer, StderrLog, View},
     settings::Settings,
     siblings::Siblings,
+    trim::{self, Tide},
     trust::Uses,
     tune::TuneError,
     upstream::Pool,
@@ -128,6 +129,7 @@ impl Shared {
 
     /// Gives back what has lain unused for long, for as long as the depot runs.
     async fn tidy(self: Arc<Self>) {
+        let (mut connections, mut transfers) = (Tide::default(), Tide::default());
         loop {
             tokio::time::sleep(Duration::from_secs(1)).await;
             self.means.pipes.tidy();
@@ -135,6 +137,11 @@ impl Shared {
             self.pool.tidy(&settings.config.reuse);
             settings.refresh();
             self.observer.look();
+            let fewer = connections.has_fallen(self.gate.crest());
+            if transfers.has_fallen(self.observer.crest()) || fewer {
+                // Nobody waits for it, and it needs no second try.
+                drop(tokio::task::spawn_blocking(trim::give_back));
+            }
         }
     }
 
@@ -179,19 +186,21 @@ pub type Reread = Box<dyn Fn() -> Result<Config, String> + Send + Sync>;
 
 /// Runs a depot until SIGTERM or SIGINT, or until another one takes over: it then stops accepting and
 /// finishes what is under way, up to the drain time. A second signal ends it at once. At SIGHUP it
-/// reads its configuration again, and opens its log anew. Call it before any thread is started.
+/// reads its configuration again, and opens its log anew. Call it before any thread is started; it
+/// starts `log`, to which `tracing` writes, and finishes it.
 ///
 /// # Errors
 /// The depot cannot start.
-pub fn run(config: Config, reread: Reread) -> Result<(), Error> {
+pub fn run(config: Config, reread: Reread, log: &StderrLog) -> Result<(), Error> {
     let given = listeners::from_systemd();
+    log.start();
     raise_file_limit();
     let runtime = runtime(config.threads)?;
     let result = runtime.block_on(async {
         let (mut term, mut int) =
             (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         let hangup = signal(SignalKind::hangup())?;
-        let depot = Depot::bind(config, given)?;
+        let depot = Depot::bind(config, given, log.clone())?;
         let observer = Arc::clone(&depot.shared.observer);
         tokio::spawn(reload(hangup, Arc::clone(&depot.shared), reread));
         let mut signals = async || tokio::select! { _ = term.recv() => (), _ = int.recv() => () };
@@ -200,7 +209,9 @@ pub fn run(config: Config, reread: Reread) -> Result<(), Error> {
     });
     // Transfers that outlast the drain are dropped here, which closes their sockets.
     runtime.shutdown_timeout(Duration::from_secs(1));
-    result.map(|observer| observer.finish())
+    let result = result.map(|observer| observer.finish());
+    log.finish();
+    result
 }
 
 /// Reads the configuration again whenever told to. What cannot be used leaves the old one.
@@ -254,7 +265,11 @@ impl Depot {
     ///
     /// # Errors
     /// The configuration is wrong, or the host cannot do as it says.
-    pub(crate) fn bind(config: Config, mut given: Vec<OwnedFd>) -> Result<Self, Error> {
+    pub(crate) fn bind(
+        config: Config,
+        mut given: Vec<OwnedFd>,
+        log: StderrLog,
+    ) -> Result<Self, Error> {
         let settings = Settings::new(config)?;
         let config = Arc::clone(&settings.config);
         let failed = |path: &PathBuf, error| Error::Handover { path: path.clone(), error };
@@ -283,7 +298,7 @@ impl Depot {
             siblings: Siblings::default(),
             detours: Detours::default(),
             uses: Uses::new(&config.trust),
-            observer: Observer::new(&config)?,
+            observer: Observer::new(&config, log)?,
             settings: RwLock::new(Arc::new(settings)),
             id,
             phase: told,

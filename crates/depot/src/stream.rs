@@ -8,6 +8,7 @@
 use crate::kernel;
 use bytes::{BufMut, BytesMut};
 use std::{
+    future::poll_fn,
     io,
     pin::Pin,
     sync::{Arc, Weak},
@@ -19,6 +20,9 @@ use tokio::{
 };
 use tokio_rustls::TlsStream;
 use units::Rate;
+
+/// What is read by way of the stack at most: heads, and not bodies.
+const BRIEF: usize = 16 << 10;
 
 /// One connection.
 #[derive(Debug)]
@@ -115,6 +119,9 @@ impl<'a> Source<'a> {
     ///
     /// A peer of TLS that closes without saying so has cut the stream off: that is an error.
     pub(crate) async fn read(&mut self, buffer: &mut BytesMut, most: usize) -> io::Result<usize> {
+        if most <= BRIEF {
+            return self.read_brief(buffer, most).await;
+        }
         let Some(tls) = &mut self.tls else {
             loop {
                 self.tcp.readable().await?;
@@ -129,6 +136,35 @@ impl<'a> Source<'a> {
         };
         buffer.reserve(most);
         tls.read_buf(&mut buffer.limit(most)).await
+    }
+}
+
+impl Source<'_> {
+    /// As [`read`](Self::read), by way of the stack: whoever waits for a head, which may be for long,
+    /// holds no room for it meanwhile, and afterwards no more than what came.
+    async fn read_brief(&mut self, buffer: &mut BytesMut, most: usize) -> io::Result<usize> {
+        let Some(tls) = &mut self.tls else {
+            loop {
+                self.tcp.readable().await?;
+                let mut brief = [0; BRIEF];
+                match self.tcp.try_read(&mut brief[..most]) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    Err(error) => return Err(error),
+                    Ok(length) => {
+                        buffer.extend_from_slice(&brief[..length]);
+                        return Ok(length);
+                    }
+                }
+            }
+        };
+        poll_fn(|context| {
+            let mut brief = [0; BRIEF];
+            let mut read = ReadBuf::new(&mut brief[..most]);
+            ready!(Pin::new(&mut *tls).poll_read(context, &mut read))?;
+            buffer.extend_from_slice(read.filled());
+            Poll::Ready(Ok(read.filled().len()))
+        })
+        .await
     }
 }
 

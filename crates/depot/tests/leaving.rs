@@ -7,45 +7,15 @@ use common::{
     client::{connect, get, read_answer, status},
     noise,
     process::{Daemon, eventually},
-    scripted::Scripted,
+    scripted::{Gate, Scripted, halting},
     sha256,
 };
 use rustix::process::Signal;
 use std::{
     io::{Read, Write},
     net::{Shutdown, TcpStream},
-    sync::{Arc, Condvar, Mutex},
     time::Duration,
 };
-
-/// Something that an origin's script waits for.
-#[derive(Clone, Default)]
-struct Gate(Arc<(Mutex<bool>, Condvar)>);
-
-impl Gate {
-    fn open(&self) {
-        *self.0.0.lock().unwrap() = true;
-        self.0.1.notify_all();
-    }
-
-    fn wait(&self) {
-        let open = self.0.0.lock().unwrap();
-        drop(self.0.1.wait_timeout_while(open, common::PATIENCE, |open| !*open).unwrap());
-    }
-}
-
-/// An origin that sends a head and half of a body of 200 000 bytes, and the rest when told.
-fn halting(body: &[u8], gate: &Gate) -> Scripted {
-    let (body, gate) = (body.to_vec(), gate.clone());
-    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
-    Scripted::new(move |mut stream, _| {
-        let (first, rest) = body.split_at(body.len() / 2);
-        stream.write_all(head.as_bytes()).unwrap();
-        stream.write_all(first).unwrap();
-        gate.wait();
-        let _ = stream.write_all(rest);
-    })
-}
 
 fn ask(depot: &Daemon, route: &str) -> TcpStream {
     let mut stream = connect(depot.address);

@@ -7,8 +7,7 @@
 
 mod common;
 
-use common::{client, process::Daemon};
-use rustix::fs::{Mode, OFlags};
+use common::{client, held::Held, process::Daemon};
 use std::{
     io::{Read, Write},
     time::{Duration, Instant},
@@ -19,69 +18,6 @@ const RATE: usize = 1 << 20;
 const BEYOND: usize = 64 << 20;
 /// `SO_SNDBUF` and `SO_RCVBUF` of each socket; the kernel keeps and allows twice that.
 const BUFFER: usize = 4 << 20;
-
-/// What a depot holds, in bytes.
-#[derive(Debug, Default, Clone, Copy)]
-struct Held {
-    resident: usize,
-    pipes: usize,
-    sockets: usize,
-}
-
-impl Held {
-    fn by(depot: &Daemon) -> Self {
-        Self {
-            resident: resident(depot.pid()),
-            pipes: pipes(depot.pid()),
-            sockets: sockets(depot.pid()),
-        }
-    }
-
-    fn total(self) -> usize {
-        self.resident + self.pipes + self.sockets
-    }
-}
-
-fn resident(pid: u32) -> usize {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() << 10
-}
-
-/// The capacity of all pipes that the depot has made, each counted once.
-fn pipes(pid: u32) -> usize {
-    let mut seen = std::collections::HashMap::new();
-    for entry in std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten() {
-        // Its standard error, which the test reads, is a pipe too.
-        if entry.file_name() == "2" {
-            continue;
-        }
-        let Ok(target) = std::fs::read_link(entry.path()) else { continue };
-        if target.to_string_lossy().starts_with("pipe:") {
-            // Opening it through /proc gives another file of the same pipe.
-            let flags = OFlags::RDONLY | OFlags::NONBLOCK;
-            let size = rustix::fs::open(entry.path(), flags, Mode::empty())
-                .and_then(rustix::pipe::fcntl_getpipe_size);
-            seen.insert(target, size.unwrap_or(0));
-        }
-    }
-    seen.values().sum()
-}
-
-/// Memory that the kernel has allotted to the process's TCP sockets, received and to be sent.
-fn sockets(pid: u32) -> usize {
-    let text = client::run("ss", "iproute2", &["-tmnpHO"]).stdout;
-    let text = String::from_utf8_lossy(&text).into_owned();
-    let number = |skmem: &str, key: &str| -> usize {
-        let value = skmem.split(',').find_map(|part| part.strip_prefix(key));
-        value.and_then(|value| value.parse().ok()).unwrap_or(0)
-    };
-    text.lines()
-        .filter(|line| line.contains(&format!("pid={pid},")))
-        .filter_map(|line| line.split("skmem:(").nth(1)?.split(')').next())
-        .map(|skmem| number(skmem, "r") + number(skmem, "w") + number(skmem, "f"))
-        .sum()
-}
 
 #[test]
 fn a_slow_reader_costs_little() {
@@ -102,7 +38,7 @@ fn a_slow_reader_costs_little() {
         reader.read_exact(&mut part).unwrap();
         taken += part.len();
         for (depot, most) in depots.iter().zip(&mut most) {
-            let now = Held::by(depot);
+            let now = Held::by(depot.pid());
             if now.total() > most.total() {
                 *most = now;
             }

@@ -10,7 +10,7 @@ use common::{
 };
 use longhaul_depot::{
     fetch_status,
-    status::{Hop, Side, State, Status},
+    status::{Hop, Side, State, Status, Transfer},
 };
 use rustix::process::Signal;
 use std::{
@@ -64,15 +64,11 @@ fn ask(depot: &Daemon, route: &str) -> TcpStream {
     stream
 }
 
-fn seen(depot: &Daemon) -> Status {
-    fetch_status(&depot.admin().to_string()).unwrap().0
-}
-
 /// What the depot shows once its only transfer has moved so much.
 fn seen_at(depot: &Daemon, bytes: u64) -> Status {
     let mut last = None;
     eventually("the transfer is so far", || {
-        let status = seen(depot);
+        let status = depot.status();
         let there = status.transfers.iter().any(|transfer| transfer.down_bytes == bytes);
         last = Some(status);
         there
@@ -137,7 +133,7 @@ fn a_transfer_is_seen_while_it_runs_and_counted_when_it_has_ended() {
         "upstream_min_rtt_us=",
         "client_cwnd_bytes=",
     ]);
-    let after = seen(&depot);
+    let after = depot.status();
     assert_eq!((after.live_transfers, after.transfers.len()), (0, 0));
     assert_eq!((after.totals.down_bytes, after.totals.requests["complete"]), (SIZE, 1));
     let hop = hop(&after, Side::Upstream, &name);
@@ -212,14 +208,14 @@ fn strangers_and_made_up_hops_get_no_line_of_their_own() {
         refused(1);
         let after_one = text(depot.admin(), "/metrics").lines().count();
         (2..=150).for_each(refused);
-        let status = seen(depot);
+        let status = depot.status();
         assert_eq!(status.totals.requests["refused"], 150);
         let after_all = text(depot.admin(), "/metrics").lines().count();
         assert!(before < after_one, "the first of a kind shows");
         assert_eq!(after_one, after_all);
     }
-    assert_eq!(hop(&seen(&stranger), Side::Client, "unlisted").requests["refused"], 150);
-    assert_eq!(hop(&seen(&listed), Side::Upstream, "other").requests["refused"], 150);
+    assert_eq!(hop(&stranger.status(), Side::Client, "unlisted").requests["refused"], 150);
+    assert_eq!(hop(&listed.status(), Side::Upstream, "other").requests["refused"], 150);
 }
 
 #[test]
@@ -236,7 +232,7 @@ fn health_says_when_the_depot_drains() {
     depot.await_log(&["stopping"]);
     let (head, body) = look(admin, "GET /healthz", &admin.to_string());
     assert_eq!((status(&head), body.as_slice()), (503, b"draining\n".as_slice()));
-    assert_eq!(seen(&depot).state, State::Draining);
+    assert_eq!(depot.status().state, State::Draining);
     assert!(text(admin, "/metrics").contains("longhaul_depot_draining 1\n"));
     valve.open_to(SIZE);
     assert_eq!(read_answer(client).1.len() as u64, SIZE);
@@ -271,80 +267,6 @@ fn operators_look_and_change_nothing() {
         let (head, ..) = get(depot.address, path);
         assert_eq!(status(&head), 400, "{path}");
     }
-}
-
-fn in_folder(access: &Path, format: &str) -> String {
-    format!("{ADMIN}\n[log]\naccess = \"{}\"\nformat = \"{format}\"", access.display())
-}
-
-#[test]
-fn the_access_log_goes_to_a_file() {
-    let folder = tempfile::tempdir().unwrap();
-    for format in ["json", "text"] {
-        let file = folder.path().join(format);
-        let mut depot = Daemon::depot(&in_folder(&file, format));
-        let origin = Scripted::answering("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
-        for route in [origin.route("-", "/a?b='c"), origin.route("-", "/a"), "/no-route".into()] {
-            assert!(get(depot.address, &route).2.is_ok());
-        }
-        // What was said before the end is written at the end.
-        depot.signal(Signal::TERM);
-        assert!(depot.wait().success());
-        let text = fs::read_to_string(&file).unwrap();
-        assert_eq!(text.lines().count(), 3, "{text}");
-        assert!(!depot.log_text().contains("complete"), "{}", depot.log_text());
-        if format == "text" {
-            assert_eq!(text.matches("  INFO complete client=").count(), 2, "{text}");
-            continue;
-        }
-        let lines: Vec<serde_json::Value> =
-            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        // The next request may be in before the end of the last is known.
-        let ended = |how: &str| lines.iter().find(|line| line["outcome"] == how).expect(how);
-        let (refused, done) = (ended("refused"), ended("complete"));
-        assert_eq!(done["status"], 200);
-        assert_eq!((&done["bytes"], &done["sent_bytes"]), (&5.into(), &0.into()));
-        assert_eq!(done["upstream"], origin.address.to_string());
-        for key in ["seconds", "rate_bps", "client_rtt_us", "upstream_retransmits", "client_cc"] {
-            assert!(!done[key].is_null(), "{key}: {done}");
-        }
-        assert_eq!(refused["status"], 400);
-        assert_eq!(refused["error"], "http_request_error");
-        assert!(refused["message"].as_str().unwrap().contains("not a route"), "{refused}");
-    }
-}
-
-#[test]
-fn json_on_standard_error() {
-    let depot = Daemon::depot("[log]\nformat = \"json\"");
-    let origin = Scripted::answering("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
-    assert_eq!(status(&get(depot.address, &origin.route("-", "/")).0), 200);
-    let line = depot.await_log(&["\"outcome\":\"complete\""]);
-    let line: serde_json::Value = serde_json::from_str(&line).unwrap();
-    assert_eq!(line["bytes"], 5);
-}
-
-#[test]
-fn a_full_disk_costs_lines_of_the_log_and_no_transfer() {
-    let depot = Daemon::depot(&in_folder(Path::new("/dev/full"), "text"));
-    let origin = Scripted::answering("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
-    for _ in 0..20 {
-        let (head, body, end) = get(depot.address, &origin.route("-", "/"));
-        assert_eq!((status(&head), body.as_slice()), (200, b"hello".as_slice()), "{head}");
-        end.unwrap();
-    }
-    eventually("every line is counted", || seen(&depot).access_log.dropped_lines == 20);
-    let metrics = text(depot.admin(), "/metrics");
-    assert!(metrics.contains("longhaul_depot_access_log_dropped_lines_total 20\n"), "{metrics}");
-    let said = depot.log_text().matches("cannot write the access log to /dev/full").count();
-    assert_eq!(said, 1, "{}", depot.log_text());
-}
-
-#[test]
-fn a_log_that_cannot_be_opened_stops_the_start() {
-    let settings = "listen = [\"127.0.0.1:0\"]\n[log]\naccess = \"/nowhere/access.log\"";
-    let log = Daemon::launch("depot", settings).err().expect("no depot");
-    assert!(log.contains("cannot open the access log /nowhere/access.log"), "{log}");
 }
 
 /// What headless Chromium has made of a page after some seconds of its own time, which passes only
@@ -412,6 +334,68 @@ fn the_page_shows_a_transfer_and_its_rising_bytes() {
     assert!(dom.contains("class=\"rtt\""), "a round trip is drawn: {dom}");
 }
 
+/// What a page's own script is given besides, by whoever stands between it and the depot: it selects
+/// text in the first row once there is one, and notes after each answer what has become of that.
+const WATCH: &str = r#"
+const cell = () => byId("transfers").tBodies[0].rows[0]?.cells[0];
+let first = null;
+new MutationObserver(() => {
+  if (!first && cell()) {
+    first = cell();
+    getSelection().selectAllChildren(first);
+  }
+  root.dataset.selected = String(getSelection());
+  root.dataset.stillThere = first?.isConnected ?? false;
+}).observe(root, { attributes: true, attributeFilter: ["data-polls"] });
+"#;
+
+/// A status in which the first transfer gets further with each answer, and in every other one another
+/// transfer stands above it.
+fn with_a_visitor(status: &str, answer: u64) -> String {
+    let mut status: Status = serde_json::from_str(status).unwrap();
+    status.transfers[0].down_bytes += answer;
+    if answer.is_multiple_of(2) {
+        let visitor = Transfer { number: 1 << 20, ..status.transfers[0].clone() };
+        status.transfers.insert(0, visitor);
+    }
+    serde_json::to_string(&status).unwrap()
+}
+
+#[test]
+fn what_is_selected_on_the_page_stays_selected() {
+    let depot = Daemon::depot(ADMIN);
+    let admin = depot.admin();
+    let valve = Valve::default();
+    let origin = dripping(&valve);
+    let client = ask(&depot, &origin.route("-", "/"));
+    valve.open_to(1000);
+    seen_at(&depot, 1000);
+    let answers = Arc::new(Mutex::new(0));
+    let between = Scripted::new(move |mut stream, head| {
+        let path = head.split(' ').nth(1).unwrap();
+        let (_, body) = look(admin, &format!("GET {path}"), &admin.to_string());
+        let mut body = String::from_utf8(body).unwrap();
+        if path == "/status.json" {
+            body = with_a_visitor(&body, {
+                let mut answers = answers.lock().unwrap();
+                *answers += 1;
+                *answers
+            });
+        }
+        let body = body.replace("</script>", &format!("{WATCH}</script>"));
+        // Without the policy, which knows the page's own script alone.
+        let answer = format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n{body}");
+        let _ = stream.write_all(answer.as_bytes());
+    });
+    let dom = browse(&format!("http://{}/status", between.address), &["--dump-dom"]);
+    assert_eq!(attribute(&dom, "data-errors"), None, "{dom}");
+    let polls: u64 = attribute(&dom, "data-polls").expect("polls").parse().unwrap();
+    assert!(polls >= 3, "{polls}");
+    let client = client.local_addr().unwrap().to_string();
+    assert_eq!(attribute(&dom, "data-selected"), Some(client));
+    assert_eq!(attribute(&dom, "data-still-there").as_deref(), Some("true"));
+}
+
 /// Kept in the build folder, to be looked at.
 #[test]
 fn the_page_is_photographed() {
@@ -435,7 +419,7 @@ fn the_page_is_photographed() {
         .collect();
     valve.open_to(120_000);
     eventually("all have begun", || {
-        let status = seen(&depot);
+        let status = depot.status();
         status.transfers.iter().filter(|transfer| transfer.down_bytes == 120_000).count() == 3
     });
     for (name, more) in

@@ -6,107 +6,20 @@ mod common;
 use common::{
     client::{connect, curl, read_answer, wget},
     noise,
+    pki::{Pki, url},
     process::{Daemon, eventually},
     sha256,
-    web::{NGINX, Server, nginx_conf},
 };
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use std::{
     fs,
     io::{Read, Write},
     net::{SocketAddr, TcpListener},
-    path::PathBuf,
     sync::Arc,
 };
-use tempfile::TempDir;
 use tokio_rustls::rustls::{
     ServerConfig, ServerConnection, Stream,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
-
-/// An authority, and what it has signed, as files.
-struct Pki {
-    issuer: CertifiedIssuer<'static, KeyPair>,
-    dir: TempDir,
-}
-
-impl Pki {
-    fn new() -> Self {
-        let mut params = CertificateParams::default();
-        // Unlike that of what it signs, or clients take that for signed by itself.
-        params.distinguished_name.push(DnType::CommonName, "an authority");
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-        let pki = Self { issuer, dir: tempfile::tempdir().unwrap() };
-        fs::write(pki.roots(), pki.issuer.pem()).unwrap();
-        pki.issue("own", "127.0.0.1");
-        pki
-    }
-
-    /// Writes a certificate for a host, and its key.
-    fn issue(&self, name: &str, host: &str) {
-        let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new([host.to_owned()]).unwrap();
-        let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        fs::write(self.file(&format!("{name}.key")), key.serialize_pem()).unwrap();
-        fs::write(self.file(&format!("{name}.pem")), certificate.pem()).unwrap();
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    fn roots(&self) -> PathBuf {
-        self.file("roots.pem")
-    }
-
-    /// The settings of a depot that speaks TLS alone, with the certificate of this name.
-    fn settings(&self, own: &str, more: &str) -> String {
-        let file = |name: &str| self.file(name).display().to_string();
-        format!(
-            "listen = []\n{more}\n[tls]\nlisten = [\"127.0.0.1:0\"]\nroots = {:?}\n\
-             certificate = {:?}\nkey = {:?}\n",
-            file("roots.pem"),
-            file(&format!("{own}.pem")),
-            file(&format!("{own}.key")),
-        )
-    }
-
-    /// Such a depot.
-    fn depot(&self, settings: &str) -> Daemon {
-        Daemon::depot_with(&self.settings("own", settings))
-    }
-
-    /// curl, which trusts the authority.
-    fn curl(&self, args: &[&str]) -> std::process::Output {
-        curl(&[&["--cacert", self.roots().to_str().unwrap()], args].concat())
-    }
-
-    /// nginx with TLS, which serves `file` and takes uploads.
-    fn nginx(&self, own: &str, file: &[u8]) -> Server {
-        Server::start(&NGINX, |dir, address| {
-            fs::create_dir_all(dir.join("site")).unwrap();
-            fs::write(dir.join("site/file"), file).unwrap();
-            let (site, pem) = (dir.join("site"), self.file(&format!("{own}.pem")));
-            let server = format!(
-                "server {{ listen {address} ssl; root {}; dav_methods PUT;\n\
-                 ssl_certificate {}; ssl_certificate_key {}; client_max_body_size 0; }}",
-                site.display(),
-                pem.display(),
-                pem.with_extension("key").display()
-            );
-            fs::write(dir.join("main.conf"), nginx_conf(dir, &server)).unwrap();
-        })
-    }
-}
-
-/// The URL at the first depot that fetches from `origin` through the others.
-fn url(depots: &[Daemon], origin: SocketAddr, path: &str) -> String {
-    let chain: Vec<_> =
-        depots[1..].iter().map(|depot| format!("https:{}", depot.address)).collect();
-    let chain = if chain.is_empty() { "-".to_owned() } else { chain.join(",") };
-    format!("https://{}/lh1/fetch/{chain}/https:{origin}{path}", depots[0].address)
-}
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()

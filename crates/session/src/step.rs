@@ -73,6 +73,7 @@ impl Fetch {
     }
 
     /// The same request to another depot, which stands in the place of the one that it is for.
+    #[must_use]
     pub fn at(&self, depot: DepotAddress) -> Self {
         Self { origin: self.origin.clone(), ..Self::from_depot(depot, self.target.clone()) }
     }

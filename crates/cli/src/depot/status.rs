@@ -103,7 +103,7 @@ fn head(status: &Status) -> String {
     );
     if status.access_log.dropped_lines > 0 {
         let log = &status.access_log;
-        text += &format!("{} lines of the access log ({}) lost\n", log.dropped_lines, log.to);
+        text += &format!("{} lines of the log ({}) lost\n", log.dropped_lines, log.to);
     }
     text
 }

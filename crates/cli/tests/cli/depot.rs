@@ -55,6 +55,18 @@ fn a_configuration_is_checked_and_printed_in_full() {
     for line in ["id = \"depot1\"", "listen = \"127.0.0.1:3881\"", "client_idle = \"600s\""] {
         assert!(printed.lines().any(|printed| printed == line), "{line}: {printed}");
     }
+    // With arguments it is what they make of it together, and without a file what they say alone.
+    let path = file.to_str().unwrap();
+    for file in [&[path][..], &["--config", path]] {
+        let more = ["--id", "other", "--allow-upstream", "third.example.org:3880"];
+        let printed = done(&[&["depot", "check"], file, &more].concat());
+        for part in ["id = \"other\"", "\"depot2.example.org:3880\"", "\"third.example.org:3880\""]
+        {
+            assert!(printed.contains(part), "{part}: {printed}");
+        }
+    }
+    assert!(done(&["depot", "check", "--relay", "copy"]).contains("relay = \"copy\""));
+    assert_eq!(refused(&["depot", "check", path, "--config", path]).0, 2);
     std::fs::write(&file, "colour = 1").unwrap();
     let (code, said) = refused(&["depot", "check", file.to_str().unwrap()]);
     assert!(code == 2 && said.contains("unknown field `colour`"), "{code}: {said}");

@@ -138,7 +138,7 @@ fn depot(out: &mut Out<'_>, status: &Status) -> fmt::Result {
     )?;
     out.gauge(&family("open_files", "Open files of the process"), memory.open_files)?;
     out.counter(
-        &family("access_log_dropped_lines", "Lines of the access log that could not be written"),
+        &family("access_log_dropped_lines", "Lines of the log that could not be written"),
         status.access_log.dropped_lines,
     )
 }

@@ -17,6 +17,7 @@ mod client;
 mod entry;
 mod hops;
 mod line;
+mod lines;
 mod live;
 mod metrics;
 mod outcome;
@@ -29,6 +30,7 @@ pub use access_log::AccessLogError;
 pub(crate) use admin::serve;
 pub use client::{FetchError, fetch};
 pub(crate) use entry::Entry;
+pub use lines::StderrLog;
 pub(crate) use live::{Asked, Live};
 pub(crate) use outcome::{Direction, Fate, Outcome, in_words};
 pub(crate) use registry::Ended;
@@ -48,14 +50,20 @@ pub(crate) struct Observer {
 
 impl Observer {
     /// For a depot that starts.
-    pub(crate) fn new(config: &Config) -> Result<Arc<Self>, AccessLogError> {
-        let (registry, log) = (Registry::new(config), AccessLog::open(&config.log)?);
+    pub(crate) fn new(config: &Config, stderr: StderrLog) -> Result<Arc<Self>, AccessLogError> {
+        let (registry, log) = (Registry::new(config), AccessLog::open(&config.log, stderr)?);
         Ok(Arc::new(Self { registry, log }))
     }
 
     /// Measures the rates. To be called every second or so.
     pub(crate) fn look(&self) {
         self.registry.look();
+    }
+
+    /// The most transfers that were under way at a time since this was last asked, and how many are
+    /// now.
+    pub(crate) fn crest(&self) -> (usize, usize) {
+        self.registry.crest()
     }
 
     /// Opens the access log's file anew, for whoever has renamed it.

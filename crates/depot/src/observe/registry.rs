@@ -33,6 +33,8 @@ struct State {
     /// Numbers given so far.
     numbers: u64,
     live: BTreeMap<u64, Arc<Live>>,
+    /// The most at a time since it was last asked for.
+    most_live: usize,
     upstreams: Hops,
     clients: Hops,
     outcomes: BTreeMap<Outcome, u64>,
@@ -86,6 +88,7 @@ impl Registry {
             state: Mutex::new(State {
                 numbers: 0,
                 live: BTreeMap::new(),
+                most_live: 0,
                 upstreams: Hops::named(Side::Upstream, config),
                 clients: Hops::named(Side::Client, config),
                 outcomes: Outcome::ALL.map(|outcome| (outcome, 0)).into(),
@@ -106,6 +109,7 @@ impl Registry {
         let live = Live::new(number, asked, upstream_hop, client, Arc::clone(self));
         let live = Arc::new(live);
         state.live.insert(number, Arc::clone(&live));
+        state.most_live = state.most_live.max(state.live.len());
         live
     }
 
@@ -143,6 +147,14 @@ impl Registry {
         if let Some(upstream) = upstream {
             state.upstreams.tally(&upstream).count(outcome, moved, retransmits.1);
         }
+    }
+
+    /// The most transfers that were under way at a time since this was last asked, and how many are
+    /// now.
+    pub(crate) fn crest(&self) -> (usize, usize) {
+        let mut state = self.state();
+        let now = state.live.len();
+        (std::mem::replace(&mut state.most_live, now), now)
     }
 
     /// Looks how far everything is, for the rates. To be called every second or so.

@@ -114,7 +114,7 @@ pub struct Refusals {
 pub struct AccessLogState {
     /// Where it goes: `stderr`, or a file.
     pub to: String,
-    /// Lines that could not be written.
+    /// Lines that could not be written, there or to standard error.
     pub dropped_lines: u64,
 }
 

@@ -2,7 +2,7 @@
 //! Connecting to the next hop: admit it, find it, try its addresses.
 
 use crate::{
-    admission::{Grant, Verdict},
+    admission::{Grant, Objection, Verdict},
     config::Config,
     exchange::reset_on_close,
     settings::Settings,
@@ -10,6 +10,7 @@ use crate::{
     tls, tune,
 };
 use http::StatusCode;
+use rustix::io::Errno;
 use session::{
     Authority, Fetch, Host, Scheme,
     message::{Fault, ProxyError},
@@ -40,10 +41,17 @@ pub(crate) async fn connect(
         let reason = format!("the name of {next} could not be resolved in time");
         Fault::new(StatusCode::BAD_GATEWAY, ProxyError::DnsTimeout, reason)
     })??;
-    let addresses = config
-        .allow
-        .addresses(verdict, resolved.into_iter())
-        .map_err(|reason| not_open(next, &reason))?;
+    let addresses =
+        config.allow.addresses(verdict, resolved.into_iter()).map_err(
+            |objection| match objection {
+                Objection::Rules(reason) => not_open(next, &reason),
+                Objection::Unjudged(errno) => {
+                    let reason =
+                        format!("the addresses of upstream {next} cannot be judged: {errno}");
+                    own_fault(&reason, &errno.into())
+                }
+            },
+        )?;
 
     let mut fault = None;
     for (tried, address) in addresses.iter().enumerate() {
@@ -88,7 +96,7 @@ async fn connect_to(
 ) -> Result<Stream, Fault> {
     let (next, config) = (&fetch.next, &settings.config);
     let socket = socket_for(address, config).map_err(|error| {
-        Fault::internal(format!("cannot set up a connection to {next} ({address}): {error}"))
+        own_fault(&format!("cannot set up a connection to {next} ({address}): {error}"), &error)
     })?;
     let connected = socket.connect(address).await;
     let stream = connected.map_err(|error| unreachable(next, address, &error))?;
@@ -102,6 +110,15 @@ async fn connect_to(
         let reason = format!("TLS with upstream {next} ({address}) failed: {error}");
         Fault::new(StatusCode::BAD_GATEWAY, tls::error_type(&error), reason)
     })
+}
+
+/// What this host is at fault for: 503 where it has run out of something and may have it again, else 500.
+fn own_fault(reason: &str, error: &io::Error) -> Fault {
+    let scarce = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+    if scarce.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error())) {
+        return Fault::new(StatusCode::SERVICE_UNAVAILABLE, ProxyError::ProxyInternalError, reason);
+    }
+    Fault::internal(reason)
 }
 
 /// A socket with the settings for this peer.

@@ -6,6 +6,9 @@
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 
 pub mod client;
+pub mod held;
+pub mod idle;
+pub mod pki;
 pub mod process;
 pub mod scripted;
 pub mod web;

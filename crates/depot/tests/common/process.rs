@@ -24,13 +24,17 @@ fn role() {
     let Ok(role) = std::env::var(ROLE) else { return };
     // However the test ends, its daemons do not outlive it.
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).unwrap();
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
+    let log = longhaul_depot::StderrLog::new();
+    let writer = log.clone();
+    tracing_subscriber::fmt().with_writer(move || writer.clone()).with_ansi(false).init();
     let settings = std::env::var(SETTINGS).unwrap();
-    if role == "depot without splice" {
-        forbid_splice();
+    match role.as_str() {
+        "depot without splice" => forbid_splice(),
+        "depot of a user" => become_a_user(),
+        _ => {}
     }
     let result: Result<(), String> = match role.as_str() {
-        "depot" | "depot without splice" => {
+        "depot" | "depot without splice" | "depot of a user" => {
             // Again at SIGHUP: from a file, where the settings name one.
             let read = move || {
                 let text = match settings.strip_prefix("file:") {
@@ -40,12 +44,16 @@ fn role() {
                 longhaul_depot::Config::from_toml(&text, "settings").map_err(|e| e.to_string())
             };
             read().and_then(|config| {
-                longhaul_depot::run(config, Box::new(read)).map_err(|e| e.to_string())
+                longhaul_depot::run(config, Box::new(read), &log).map_err(|e| e.to_string())
             })
         }
-        "origin" => longhaul_depot::origin::run(origin(&settings)).map_err(|e| e.to_string()),
+        "origin" => {
+            log.start();
+            longhaul_depot::origin::run(origin(&settings)).map_err(|e| e.to_string())
+        }
         other => Err(format!("no role {other}")),
     };
+    log.finish();
     if let Err(error) = result {
         eprintln!("error: {error}");
         std::process::exit(1);
@@ -80,6 +88,20 @@ fn forbid_splice() {
         libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program)
     };
     assert_eq!(result, 0, "the filter is refused: {}", std::io::Error::last_os_error());
+}
+
+/// Gives root's rights up, for a user whom nobody else here is, so that what a user may have is all
+/// this process's.
+fn become_a_user() {
+    let user = 2_000_000_000 + std::process::id();
+    // SAFETY: changes this process's own rights; the C library does it in all threads.
+    let result = unsafe {
+        assert_eq!(libc::setgroups(0, std::ptr::null()), 0, "only root can become somebody else");
+        libc::setresgid(user, user, user) | libc::setresuid(user, user, user)
+    };
+    assert_eq!(result, 0, "no user {user}: {}", std::io::Error::last_os_error());
+    // The signal is forgotten when rights change.
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).unwrap();
 }
 
 /// An origin's settings: directory, form and depots, a word each.
@@ -129,6 +151,18 @@ impl Daemon {
     /// The same where the kernel does not splice.
     pub fn depot_without_splice(settings: &str) -> Self {
         Self::depot_as("depot without splice", settings)
+    }
+
+    /// The same as a user without any rights.
+    pub fn depot_of_a_user(settings: &str) -> Self {
+        Self::depot_as("depot of a user", settings)
+    }
+
+    /// The same, started by a line of shell, as in [`command`](Self::command).
+    pub fn depot_by(line: &str, settings: &str) -> Self {
+        let settings = format!("listen = [\"127.0.0.1:0\"]\n{}", opened(settings));
+        Self::launched(&mut Self::command(line, "depot", &settings))
+            .unwrap_or_else(|log| panic!("{line}: the depot did not start:\n{log}"))
     }
 
     fn depot_as(role: &str, settings: &str) -> Self {
@@ -211,6 +245,11 @@ impl Daemon {
         let ready = self.await_log(&[" ready "]);
         let address = ready.split("admin=\"").nth(1).and_then(|rest| rest.split('"').next());
         address.and_then(|address| address.parse().ok()).unwrap_or_else(|| panic!("{ready}"))
+    }
+
+    /// What that listener says of the depot.
+    pub fn status(&self) -> longhaul_depot::status::Status {
+        longhaul_depot::fetch_status(&self.admin().to_string()).unwrap().0
     }
 
     pub fn pid(&self) -> u32 {

@@ -5,7 +5,7 @@ use super::PATIENCE;
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
-    sync::mpsc,
+    sync::{Arc, Condvar, Mutex, mpsc},
 };
 
 /// An origin whose connections are each handed, with the request's head, to a script.
@@ -56,10 +56,44 @@ impl Scripted {
         self.heads.recv_timeout(PATIENCE).expect("a request")
     }
 
+    /// The head of a request that has come already, if any has.
+    pub fn try_next_head(&self) -> Option<String> {
+        self.heads.try_recv().ok()
+    }
+
     /// The path at a depot that fetches `path` from here through `chain` (`-` for none).
     pub fn route(&self, chain: &str, path: &str) -> String {
         format!("/lh1/fetch/{chain}/http:{}{path}", self.address)
     }
+}
+
+/// Something that an origin's script waits for.
+#[derive(Clone, Default)]
+pub struct Gate(Arc<(Mutex<bool>, Condvar)>);
+
+impl Gate {
+    pub fn open(&self) {
+        *self.0.0.lock().unwrap() = true;
+        self.0.1.notify_all();
+    }
+
+    pub fn wait(&self) {
+        let open = self.0.0.lock().unwrap();
+        drop(self.0.1.wait_timeout_while(open, PATIENCE, |open| !*open).unwrap());
+    }
+}
+
+/// An origin that sends a head and half of a body, and the rest when told.
+pub fn halting(body: &[u8], gate: &Gate) -> Scripted {
+    let (body, gate) = (body.to_vec(), gate.clone());
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+    Scripted::new(move |mut stream, _| {
+        let (first, rest) = body.split_at(body.len() / 2);
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(first).unwrap();
+        gate.wait();
+        let _ = stream.write_all(rest);
+    })
 }
 
 /// Reads up to the empty line.

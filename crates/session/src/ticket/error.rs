@@ -87,6 +87,19 @@ pub enum TicketError {
         /// How often it may.
         uses: u32,
     },
+    /// It had expired, and its uses may be forgotten.
+    #[error(
+        "the ticket {id} expires at {at}, and that had passed here before the clock was set back to \
+         {now}: how often it was used is not known; get a new one"
+    )]
+    ClockSetBack {
+        /// Its `jti`.
+        id: String,
+        /// Its `exp`.
+        at: UnixTime,
+        /// The time by this host's clock.
+        now: UnixTime,
+    },
     /// There is no room to count its uses.
     #[error("this depot counts the uses of {0} tickets already and can take no more: try later")]
     NoRoom(usize),

@@ -10,12 +10,15 @@ use std::{
 /// Counts the uses of tickets that may be used only so often, until they expire.
 ///
 /// The memory is bounded by the number of tickets: when it is full of ones that are still valid, a
-/// new one is refused, because forgetting one would let it be used again.
+/// new one is refused, because forgetting one would let it be used again. For the same reason a ticket
+/// that expires no later than one that was forgotten stays expired, should the clock be set back.
 #[derive(Debug)]
 pub struct Replays {
     most: NonZeroUsize,
     counts: HashMap<Key, Count>,
     by_expiry: BTreeSet<(UnixTime, Key)>,
+    /// The latest `exp` of those that were forgotten.
+    forgotten: Option<UnixTime>,
 }
 
 /// The key that signed a ticket and its `jti`: signers do not see to it that theirs differ.
@@ -30,7 +33,7 @@ struct Count {
 impl Replays {
     /// Room for so many tickets.
     pub fn new(most: NonZeroUsize) -> Self {
-        Self { most, counts: HashMap::new(), by_expiry: BTreeSet::new() }
+        Self { most, counts: HashMap::new(), by_expiry: BTreeSet::new(), forgotten: None }
     }
 
     /// How many tickets are counted.
@@ -65,6 +68,10 @@ impl Replays {
             }
             return Ok(());
         }
+        if self.forgotten.is_some_and(|until| ticket.expires <= until) {
+            let (id, at) = (ticket.id.clone(), ticket.expires);
+            return Err(TicketError::ClockSetBack { id, at, now });
+        }
         if self.counts.len() >= self.most.get() {
             return Err(TicketError::NoRoom(self.most.get()));
         }
@@ -77,9 +84,10 @@ impl Replays {
     fn forget_expired(&mut self, now: UnixTime) {
         while let Some((expires, _)) = self.by_expiry.first()
             && expires.plus(LEEWAY_S) < now
-            && let Some((_, key)) = self.by_expiry.pop_first()
+            && let Some((expires, key)) = self.by_expiry.pop_first()
         {
             self.counts.remove(&key);
+            self.forgotten = self.forgotten.max(Some(expires));
         }
     }
 }

@@ -8,8 +8,9 @@ use longhaul_session::{
     Authority, Fetch, OriginUrl, Route, Scheme, Step,
     digest::{self, Digest},
     message::{
-        Connection, Framing, NextHop, Outward, RequestHead, RequestOut, ResponseHead, ResponseOut,
-        Way, chunked as coding, interim_for, options_for, request_for, response_for, trailers_for,
+        Connection, Framing, NextHop, Outward, PROXY_STATUS, RequestHead, RequestOut, ResponseHead,
+        ResponseOut, Way, chunked as coding, interim_for, options_for, reported, request_for,
+        response_for, trailers_for,
     },
     ticket::{KeySet, Signer, TicketError, TicketRoute, UnixTime},
 };
@@ -226,6 +227,35 @@ pub fn token(input: &[u8]) -> bool {
     assert!(TicketRoute::new(text, "f").is_ok());
     let signer = Signer::from_seed([1; 32]).unwrap();
     assert_eq!(signer.sign(&verified.ticket).unwrap(), text);
+    true
+}
+
+/// The input is a file of keys.
+pub fn keys(input: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(input) else { return false };
+    let Ok(keys) = KeySet::parse(text) else { return false };
+    let kids: Vec<_> = keys.kids().collect();
+    assert!(!kids.is_empty(), "a set that opens nothing is an error");
+    // A key is taken under the name that tickets use, and no ticket of another's opens by it.
+    let token = include_str!("../corpus/token/prefix");
+    if let Ok(verified) = keys.verify(token, now()) {
+        assert!(kids.contains(&verified.key.as_str()), "{}", verified.key);
+    }
+    true
+}
+
+/// The input is a field's value, of an answer or of trailers.
+pub fn proxy_status(input: &[u8]) -> bool {
+    let Ok(value) = HeaderValue::from_bytes(input) else { return false };
+    let mut fields = HeaderMap::from_iter([(PROXY_STATUS, value.clone())]);
+    let Some(fault) = reported(&fields) else { return false };
+    assert!(!fault.reason.contains(char::is_control), "it writes lines of the log");
+    // What is said of it reads as the same again.
+    let said = fault.proxy_status(&"d1".parse().unwrap());
+    let again = reported(&HeaderMap::from_iter([(PROXY_STATUS, said)])).expect("an error");
+    assert_eq!(again.error, fault.error);
+    fields.append(PROXY_STATUS, value);
+    let _ = reported(&fields);
     true
 }
 

@@ -59,6 +59,22 @@ fn a_full_count_forgets_what_has_expired_and_nothing_else() {
     assert!(replays.count(&verified("b", "k", 1, NOW + 20), at(last + 1)).is_err());
 }
 
+#[test]
+fn a_clock_that_is_set_back_gives_no_use_twice() {
+    let mut replays = replays(10);
+    let once = verified("a", "k", 1, NOW + 10);
+    assert_eq!(replays.count(&once, at(NOW)), Ok(()));
+    // An hour later it is forgotten.
+    assert_eq!(replays.count(&verified("b", "k", 1, NOW + 7200), at(NOW + 3600)), Ok(()));
+    assert_eq!(replays.len(), 1);
+    let error = replays.count(&once, at(NOW)).unwrap_err();
+    let (id, at_, now) = ("a".to_owned(), at(NOW + 10), at(NOW));
+    assert_eq!(error, TicketError::ClockSetBack { id, at: at_, now });
+    assert_eq!(Fault::from(error).status, 403);
+    // Of one that expires later nothing was forgotten.
+    assert_eq!(replays.count(&verified("c", "k", 1, NOW + 11), at(NOW)), Ok(()));
+}
+
 /// Against a count that forgets nothing.
 #[test]
 fn no_ticket_is_used_more_often_than_it_may() {

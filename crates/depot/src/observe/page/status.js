@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 "use strict";
 // Asks the depot each second and shows what it says. Text comes in as text only, never as markup.
+// What is shown is made anew each time and then laid over what stands there (`put`): only what has
+// changed is touched, so that text can be selected and read while its neighbours move.
 
 const EVERY_MS = 1000;
 /** Points of a chart: two minutes. */
@@ -49,9 +51,34 @@ function draw(name, attributes) {
   for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
   return element;
 }
+/** Whether one element can be made the other: of the same kind, and about the same thing. */
+const alike = (old, fresh) => old?.nodeName === fresh.nodeName && old.dataset?.key === fresh.dataset?.key;
+
+/** Makes an element or a text like another one that is not on the page. */
+function adopt(old, fresh) {
+  if (old.nodeType === Node.TEXT_NODE) {
+    if (old.data !== fresh.data) old.data = fresh.data;
+    return;
+  }
+  for (const { name } of [...old.attributes]) if (!fresh.hasAttribute(name)) old.removeAttribute(name);
+  for (const { name, value } of fresh.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+  put(old, ...fresh.childNodes);
+}
+/** Makes these what an element holds. Those with a `data-key` are the same only as one of the same key. */
+function put(parent, ...children) {
+  const keys = new Set(children.map((child) => child.dataset?.key));
+  for (const old of [...parent.childNodes]) if (!keys.has(old.dataset?.key)) old.remove();
+  children.forEach((fresh, at) => {
+    const old = parent.childNodes[at];
+    if (old === fresh) return;
+    if (alike(old, fresh)) adopt(old, fresh); else parent.insertBefore(fresh, old ?? null);
+  });
+  while (parent.childNodes.length > children.length) parent.lastChild.remove();
+}
+const say = (element, text) => put(element, document.createTextNode(text));
 /** Shows the rows of a table, or that there are none. */
 function fill(table, rows, none) {
-  byId(table).tBodies[0].replaceChildren(...rows);
+  put(byId(table).tBodies[0], ...rows);
   byId(table).hidden = rows.length === 0;
   byId(none).hidden = rows.length > 0;
 }
@@ -74,7 +101,7 @@ function showTiles(status) {
     if (hop.side === "client") { now.down += hop.down_bps; now.up += hop.up_bps; }
   }
   const share = (part, whole) => whole > 0 ? `${Math.round(part / whole * 100)} % spliced` : "nothing yet";
-  byId("tiles").replaceChildren(
+  put(byId("tiles"),
     tile("To clients", rate(now.down), `${size(totals.down_bytes)}, ${share(totals.down_spliced_bytes, totals.down_bytes)}`),
     tile("To origins", rate(now.up), `${size(totals.up_bytes)}, ${share(totals.up_spliced_bytes, totals.up_bytes)}`),
     tile("Client connections", count(connections.open), `of ${count(connections.limit)} at most`, connections.open / connections.limit),
@@ -117,7 +144,7 @@ function transferRow(transfer) {
     make("td", "", transfer.upstream, make("small", "", status)),
     far, speed, make("td", "n", age(transfer.age_s)),
     tcpCell(transfer.client_tcp), tcpCell(transfer.upstream_tcp), make("td", "n", count(again)));
-  Object.assign(row.dataset, { transfer: number, firstBytes: firstSeen.get(number), bytes: down + up });
+  Object.assign(row.dataset, { key: number, firstBytes: firstSeen.get(number), bytes: down + up });
   return row;
 }
 
@@ -125,18 +152,18 @@ function showTransfers(status) {
   const { transfers, live_transfers: live } = status;
   const numbers = new Set(transfers.map((transfer) => transfer.number));
   for (const number of firstSeen.keys()) if (!numbers.has(number)) firstSeen.delete(number);
-  byId("live").textContent = live ? count(live) : "";
+  say(byId("live"), live ? count(live) : "");
   fill("transfers", transfers.map(transferRow), "no-transfers");
   byId("more-transfers").hidden = live <= transfers.length;
-  byId("more-transfers").textContent = `The ${transfers.length} fastest of ${count(live)} are shown.`;
+  say(byId("more-transfers"), `The ${transfers.length} fastest of ${count(live)} are shown.`);
 }
 
 /** A line for each series, the newest point at the right edge; gaps where nothing was known. */
 function chart({ svg, value, scale }, series, now, unit) {
   const most = Math.max(...series.flatMap(({ values }) => values.map((value) => value ?? 0)));
   const ceiling = most > 0 ? most * 1.05 : 1;
-  value.textContent = now;
-  scale.textContent = most > 0 ? `, up to ${unit(most)}` : "";
+  say(value, now);
+  say(scale, most > 0 ? `, up to ${unit(most)}` : "");
   const parts = [
     draw("line", { class: "rule", x1: 0, x2: WIDTH, y1: HEIGHT - 1, y2: HEIGHT - 1 }),
   ];
@@ -151,7 +178,7 @@ function chart({ svg, value, scale }, series, now, unit) {
     });
     if (path) parts.push(draw("path", { class: kind, d: path }));
   }
-  svg.replaceChildren(...parts);
+  put(svg, ...parts);
   svg.setAttribute("aria-label", `now ${now}${scale.textContent}`);
 }
 
@@ -166,7 +193,7 @@ function makeCard(hop) {
   const side = hop.side === "client" ? "clients" : "next hop";
   const title = make("h3", "", make("span", "", hop.hop), make("span", "", `${side} `, state));
   const element = make("div", "hop", title, make("div", "charts", speed.figure, rtt.figure), facts);
-  element.dataset.hop = `${hop.side} ${hop.hop}`;
+  element.dataset.key = `${hop.side} ${hop.hop}`;
   return { element, speed, rtt, state, facts };
 }
 
@@ -190,7 +217,7 @@ function showHop(hop, key) {
   const { element, speed, rtt, state, facts } = cards.get(key);
   const history = histories.get(key);
   const open = Object.entries(hop.connections);
-  state.textContent = open.length ? `· ${open.map(([name, n]) => `${n} × ${name}`).join(", ")}` : "";
+  say(state, open.length ? `· ${open.map(([name, n]) => `${n} × ${name}`).join(", ")}` : "");
   const speeds = hop.up_bps > 0 ? `${rate(hop.down_bps)}, ${rate(hop.up_bps)} up` : rate(hop.down_bps);
   chart(speed, [
     { values: history.map((point) => point.down), kind: "down" },
@@ -203,7 +230,7 @@ function showHop(hop, key) {
   if (failed > 0) requests.append(", ", make("span", "count-bad", `${count(failed)} failed`));
   // Requests without a body tell nothing of how fast the next hop could take one.
   const sends = hop.side === "client" || hop.up_bytes > 0;
-  facts.replaceChildren(
+  put(facts,
     fact("requests ended", requests, Object.entries(hop.requests).map(([name, n]) => `${words(name)}: ${n}`).join(", ")),
     fact("moved", size(hop.down_bytes + hop.up_bytes), `${size(hop.down_bytes)} to clients, ${size(hop.up_bytes)} to origins`),
     fact("shortest RTT", time(hop.min_rtt_us)),
@@ -227,9 +254,9 @@ function showHops(hops) {
     const used = Object.keys(hop.connections).length + Object.keys(hop.requests).length > 0;
     if (used) shown.push(showHop(hop, key)); else idle.push(hop.hop);
   }
-  byId("hops").replaceChildren(...shown);
+  put(byId("hops"), ...shown);
   byId("idle-hops").hidden = idle.length === 0;
-  byId("idle-hops").textContent = `Not used since the start: ${idle.join(", ")}`;
+  say(byId("idle-hops"), `Not used since the start: ${idle.join(", ")}`);
 }
 
 function showCounts(status) {
@@ -244,15 +271,15 @@ function showCounts(status) {
 
 function show(status) {
   document.title = `${status.id}: ${status.state} – longhaul depot`;
-  byId("id").textContent = status.id;
+  say(byId("id"), status.id);
   byId("state").className = `state ${status.state}`;
-  byId("state").textContent = status.state;
-  byId("since").textContent = `for ${age(status.uptime_s)}`;
-  byId("version").textContent = status.version;
-  byId("log").textContent = status.access_log.to;
+  say(byId("state"), status.state);
+  say(byId("since"), `for ${age(status.uptime_s)}`);
+  say(byId("version"), status.version);
+  say(byId("log"), status.access_log.to);
   const lost = status.access_log.dropped_lines;
   byId("trouble").hidden = lost === 0;
-  byId("trouble").textContent = `${count(lost)} lines of the access log (${status.access_log.to}) could not be written: is its disk full?`;
+  say(byId("trouble"), `${count(lost)} lines of the access log (${status.access_log.to}) or of standard error could not be written: is its disk full, or does nobody read it?`);
   showTiles(status);
   showTransfers(status);
   showHops(status.hops);
@@ -261,9 +288,9 @@ function show(status) {
 
 function lose(why) {
   byId("state").className = "state lost";
-  byId("state").textContent = "no answer";
+  say(byId("state"), "no answer");
   byId("trouble").hidden = false;
-  byId("trouble").textContent = `The depot does not answer (${why}); what is shown is the last that it said.`;
+  say(byId("trouble"), `The depot does not answer (${why}); what is shown is the last that it said.`);
 }
 
 async function poll() {
