@@ -702,7 +702,7 @@ impl Default for Stall {
 
 impl Default for Reuse {
     fn default() -> Self {
-        Self { per_hop: 64, idle: Duration::from_secs(4) }
+        Self { per_hop: 256, idle: Duration::from_secs(4) }
     }
 }
 

@@ -330,7 +330,7 @@ impl Client {
         let (mut source, _) = self.stream.split();
         let (mut taking, mut pause) = (Taking::new(source.tcp(), patience), LOOK[0]);
         let mut closed = false;
-        while self.ahead.is_empty() && taking.look()? > 0 {
+        while self.ahead.is_empty() && taking.queued() > 0 {
             if closed && let Some(error) = failure(source.tcp()) {
                 return Err(Broken::SinkGone(error));
             }
@@ -340,7 +340,10 @@ impl Client {
                     Ok(_) => {}
                     Err(error) => return Err(Broken::SinkGone(error)),
                 },
-                () = sleep(pause) => pause = (pause * 2).min(LOOK[1]),
+                () = sleep(pause) => {
+                    pause = (pause * 2).min(LOOK[1]);
+                    taking.look()?;
+                }
             }
         }
         Ok(!closed)

@@ -22,6 +22,8 @@ pub(crate) struct TcpInfo {
     pub cwnd: Bytes,
     /// How fast the peer was last seen to take bytes.
     pub delivery_rate: Option<Rate>,
+    /// The rate at which it is sent to at most.
+    pub max_pacing_rate: Option<Rate>,
     /// How long ago the peer last acknowledged anything, while bytes are being sent again; else 0.
     pub unanswered: Duration,
 }
@@ -53,11 +55,32 @@ pub(crate) fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
         min_rtt_us: Some(info.tcpi_min_rtt).filter(|rtt| !matches!(*rtt, 0 | u32::MAX)),
         retransmits: info.tcpi_total_retrans,
         cwnd: Bytes::new(u64::from(info.tcpi_snd_cwnd) * u64::from(info.tcpi_snd_mss)),
-        delivery_rate: Some(info.tcpi_delivery_rate)
-            .filter(|bytes_per_s| *bytes_per_s > 0)
-            .map(|bytes_per_s| Rate::bits_per_second(bytes_per_s.saturating_mul(8))),
+        delivery_rate: rate(info.tcpi_delivery_rate),
+        max_pacing_rate: rate(info.tcpi_max_pacing_rate),
         unanswered: Duration::from_millis(unanswered_ms.into()),
     })
+}
+
+/// A rate, of which the kernel says 0 where it knows none, and all ones where there is none.
+fn rate(bytes_per_s: u64) -> Option<Rate> {
+    (!matches!(bytes_per_s, 0 | u64::MAX))
+        .then(|| Rate::bits_per_second(bytes_per_s.saturating_mul(8)))
+}
+
+/// The limits of a socket's buffers, as the kernel counts them.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Buffers {
+    /// Of what is to be sent.
+    pub sndbuf: usize,
+    /// Of what was received.
+    pub rcvbuf: usize,
+}
+
+/// Asks for both limits at once (`SO_MEMINFO`).
+pub(crate) fn buffers(socket: impl AsFd) -> io::Result<Buffers> {
+    let [_, rcvbuf, _, sndbuf, ..]: [u32; 9] =
+        get(socket.as_fd(), libc::SOL_SOCKET, libc::SO_MEMINFO)?;
+    Ok(Buffers { sndbuf: sndbuf as usize, rcvbuf: rcvbuf as usize })
 }
 
 /// Bytes written to a socket that the peer has not acknowledged (`SIOCOUTQ`); the mark of an
@@ -102,6 +125,7 @@ fn set<T: Number>(socket: BorrowedFd<'_>, option: libc::c_int, value: &T) -> io:
 }
 
 /// The rate at which a socket sends at most, in bytes a second.
+#[cfg(test)]
 pub(crate) fn max_pacing_rate(socket: impl AsFd) -> io::Result<u64> {
     get(socket.as_fd(), libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE)
 }
@@ -130,6 +154,7 @@ trait Number: Copy + Default {}
 impl Number for libc::c_int {}
 impl Number for u32 {}
 impl Number for u64 {}
+impl Number for [u32; 9] {}
 
 /// Reads an option whose value is a plain number.
 fn get<T: Number>(

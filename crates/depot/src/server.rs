@@ -114,7 +114,7 @@ impl Shared {
 
     /// Those of the configuration.
     pub(crate) fn config(&self) -> Arc<Config> {
-        Arc::clone(&self.settings().config)
+        Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner).config)
     }
 
     /// What the depot is about.

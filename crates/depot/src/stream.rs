@@ -5,17 +5,25 @@
 //! and to wait on. Without TLS the bytes on the socket are those of HTTP, and the kernel can move
 //! them by itself.
 
-use crate::kernel;
+use crate::{
+    kernel,
+    tune::{InForce, Settled},
+};
 use bytes::{BufMut, BytesMut};
 use std::{
     future::poll_fn,
     io,
     pin::Pin,
-    sync::{Arc, Weak},
+    sync::{
+        Arc, OnceLock, Weak,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
     task::{Context, Poll, ready},
 };
 use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf, ReadHalf, WriteHalf},
+    io::{
+        AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, Interest, ReadBuf, ReadHalf, WriteHalf,
+    },
     net::TcpStream,
 };
 use tokio_rustls::TlsStream;
@@ -24,10 +32,19 @@ use units::Rate;
 /// What is read by way of the stack at most: heads, and not bodies.
 const BRIEF: usize = 16 << 10;
 
+/// A TCP connection, with what was found out about it: it serves one request after another.
+#[derive(Debug)]
+pub(crate) struct Wire {
+    tcp: TcpStream,
+    settled: OnceLock<Settled>,
+    /// The segments sent again so far, when they were last looked at.
+    resent: AtomicU32,
+}
+
 /// One connection.
 #[derive(Debug)]
 pub(crate) struct Stream {
-    tcp: Arc<TcpStream>,
+    tcp: Arc<Wire>,
     /// Boxed: its buffers are large, and most connections have none.
     tls: Option<Box<TlsStream<Socket>>>,
     /// The rate to which it is held.
@@ -50,11 +67,38 @@ pub(crate) struct Sink<'a> {
 
 /// What TLS reads from and writes to.
 #[derive(Debug)]
-pub(crate) struct Socket(Arc<TcpStream>);
+pub(crate) struct Socket(Arc<Wire>);
+
+impl Wire {
+    fn new(tcp: TcpStream) -> Arc<Self> {
+        let info = kernel::tcp_info(&tcp).unwrap_or_default();
+        Arc::new(Self { tcp, settled: OnceLock::new(), resent: info.retransmits.into() })
+    }
+
+    /// The segments sent again so far, when they were last looked at.
+    pub(crate) fn resent(&self) -> u32 {
+        self.resent.load(Relaxed)
+    }
+
+    /// What is in force on it now.
+    pub(crate) fn in_force(&self) -> InForce {
+        let settled = self.settled.get_or_init(|| Settled::read(&self.tcp));
+        let in_force = InForce::read(&self.tcp, settled);
+        self.resent.fetch_max(in_force.retransmits, Relaxed);
+        in_force
+    }
+}
+
+impl std::ops::Deref for Wire {
+    type Target = TcpStream;
+    fn deref(&self) -> &TcpStream {
+        &self.tcp
+    }
+}
 
 impl From<TcpStream> for Stream {
     fn from(tcp: TcpStream) -> Self {
-        Self { tcp: Arc::new(tcp), tls: None, paced: None }
+        Self { tcp: Wire::new(tcp), tls: None, paced: None }
     }
 }
 
@@ -67,18 +111,23 @@ impl Stream {
     where
         F: Future<Output = io::Result<TlsStream<Socket>>>,
     {
-        let tcp = Arc::new(tcp);
+        let tcp = Wire::new(tcp);
         let tls = shake(Socket(Arc::clone(&tcp))).await?;
         Ok(Self { tcp, tls: Some(Box::new(tls)), paced: None })
     }
 
     /// The socket.
     pub(crate) fn tcp(&self) -> &TcpStream {
-        &self.tcp
+        &self.tcp.tcp
     }
 
-    /// The socket, to be looked at for as long as it is open, which this does not prolong.
-    pub(crate) fn watch(&self) -> Weak<TcpStream> {
+    /// The segments sent to the peer again so far, as far as anybody looked.
+    pub(crate) fn resent(&self) -> u32 {
+        self.tcp.resent()
+    }
+
+    /// The connection, to be looked at for as long as it is open, which this does not prolong.
+    pub(crate) fn watch(&self) -> Weak<Wire> {
         Arc::downgrade(&self.tcp)
     }
 
@@ -86,7 +135,7 @@ impl Stream {
     pub(crate) fn pace(&mut self, rate: Option<Rate>) -> io::Result<()> {
         if rate != self.paced {
             let bytes_per_s = rate.map_or(u64::MAX, |rate| (rate.bps() / 8).max(1));
-            kernel::set_max_pacing_rate(&*self.tcp, bytes_per_s)?;
+            kernel::set_max_pacing_rate(self.tcp(), bytes_per_s)?;
             self.paced = rate;
         }
         Ok(())
@@ -127,10 +176,8 @@ impl<'a> Source<'a> {
                 self.tcp.readable().await?;
                 // Room is made only once there is something, so that waiting costs no memory.
                 buffer.reserve(most);
-                let mut limited = (&mut *buffer).limit(most);
-                match self.tcp.try_read_buf(&mut limited) {
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    result => return result,
+                if let Some(result) = receive(self.tcp, &mut buffer.limit(most)) {
+                    return result;
                 }
             }
         };
@@ -147,13 +194,10 @@ impl Source<'_> {
             loop {
                 self.tcp.readable().await?;
                 let mut brief = [0; BRIEF];
-                match self.tcp.try_read(&mut brief[..most]) {
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    Err(error) => return Err(error),
-                    Ok(length) => {
-                        buffer.extend_from_slice(&brief[..length]);
-                        return Ok(length);
-                    }
+                if let Some(result) = receive(self.tcp, &mut &mut brief[..most]) {
+                    let length = result?;
+                    buffer.extend_from_slice(&brief[..length]);
+                    return Ok(length);
                 }
             }
         };
@@ -165,6 +209,26 @@ impl Source<'_> {
             Poll::Ready(Ok(read.filled().len()))
         })
         .await
+    }
+}
+
+/// Reads what there is room for; nothing where there is nothing just now.
+///
+/// What was less than there is room for was all: the socket then counts as drained, which saves
+/// asking it in vain the next time. Only here can that be said, with what the socket was known to be
+/// before the call: what comes meanwhile makes it readable again.
+fn receive(tcp: &TcpStream, room: &mut impl BufMut) -> Option<io::Result<usize>> {
+    let most = room.remaining_mut();
+    let mut received = None;
+    let drained = tcp.try_io(Interest::READABLE, || {
+        let read = tcp.try_read_buf(room)?;
+        received = Some(read);
+        if (1..most).contains(&read) { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
+    });
+    match (received, drained) {
+        (Some(read), _) => Some(Ok(read)),
+        (None, Err(error)) if error.kind() != io::ErrorKind::WouldBlock => Some(Err(error)),
+        (None, _) => None,
     }
 }
 
@@ -251,7 +315,7 @@ impl AsyncWrite for Socket {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let shut = rustix::net::shutdown(&*self.0, rustix::net::Shutdown::Write);
+        let shut = rustix::net::shutdown(&**self.0, rustix::net::Shutdown::Write);
         Poll::Ready(shut.map_err(Into::into))
     }
 }

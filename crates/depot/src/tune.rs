@@ -158,6 +158,29 @@ fn millis(time: Duration) -> u32 {
     u32::try_from(std::time::Duration::from(time).as_millis()).unwrap_or(u32::MAX)
 }
 
+/// What stays as it is for as long as a connection stands.
+#[derive(Debug, Clone)]
+pub(crate) struct Settled {
+    congestion: String,
+    notsent_lowat: Option<Bytes>,
+    mptcp: bool,
+}
+
+impl Settled {
+    /// Reads it back, of a connection that stands.
+    pub(crate) fn read(socket: impl AsFd) -> Self {
+        let socket = socket.as_fd();
+        Self {
+            congestion: sockopt::tcp_congestion(socket).unwrap_or_default(),
+            notsent_lowat: kernel::notsent_lowat(socket)
+                .ok()
+                .filter(|bytes| *bytes != u32::MAX)
+                .map(|bytes| Bytes::new(bytes.into())),
+            mptcp: kernel::is_mptcp(socket),
+        }
+    }
+}
+
 /// What is in force on a socket, as the kernel says it. Buffers are the kernel's figures: twice
 /// what was asked for, because it counts its own overhead.
 #[derive(Debug, Clone, Default)]
@@ -177,28 +200,24 @@ pub(crate) struct InForce {
 }
 
 impl InForce {
-    /// Reads it back; what the kernel does not tell stays empty.
-    pub(crate) fn read(socket: impl AsFd) -> Self {
+    /// Reads back what is not `settled`; what the kernel does not tell stays empty.
+    pub(crate) fn read(socket: impl AsFd, settled: &Settled) -> Self {
         let socket = socket.as_fd();
         let info = kernel::tcp_info(socket).unwrap_or_default();
+        let buffers = kernel::buffers(socket).unwrap_or_default();
+        let Settled { congestion, notsent_lowat, mptcp } = settled.clone();
         Self {
-            congestion: sockopt::tcp_congestion(socket).unwrap_or_default(),
-            sndbuf_bytes: sockopt::socket_send_buffer_size(socket).unwrap_or_default(),
-            rcvbuf_bytes: sockopt::socket_recv_buffer_size(socket).unwrap_or_default(),
+            congestion,
+            sndbuf_bytes: buffers.sndbuf,
+            rcvbuf_bytes: buffers.rcvbuf,
             rtt_us: info.rtt_us,
             min_rtt_us: info.min_rtt_us,
             retransmits: info.retransmits,
             cwnd: info.cwnd,
             delivery_rate: info.delivery_rate,
-            pacing: kernel::max_pacing_rate(socket)
-                .ok()
-                .filter(|rate| *rate != u64::MAX)
-                .map(|bytes| Rate::bits_per_second(bytes.saturating_mul(8))),
-            notsent_lowat: kernel::notsent_lowat(socket)
-                .ok()
-                .filter(|bytes| *bytes != u32::MAX)
-                .map(|bytes| Bytes::new(bytes.into())),
-            mptcp: kernel::is_mptcp(socket),
+            pacing: info.max_pacing_rate,
+            notsent_lowat,
+            mptcp,
         }
     }
 }
@@ -226,12 +245,13 @@ mod tests {
         let config = config(text);
         check(&config.hops).unwrap();
         let socket = TcpListener::bind("127.0.0.1:0").unwrap();
-        let before = InForce::read(&socket);
+        let read = || InForce::read(&socket, &Settled::read(&socket));
+        let before = read();
         accepted(&socket, "192.0.2.1".parse().unwrap(), &config).unwrap();
-        let other = InForce::read(&socket);
+        let other = read();
         assert_eq!(other.sndbuf_bytes, before.sndbuf_bytes);
         connecting(&socket, "10.1.1.1".parse().unwrap(), &config).unwrap();
-        let set = InForce::read(&socket);
+        let set = read();
         assert_eq!(set.congestion, "reno");
         assert_eq!((set.sndbuf_bytes, set.rcvbuf_bytes), (128 << 10, 64 << 10));
     }

@@ -32,7 +32,7 @@ use crate::{
 use batch::Batch;
 use bytes::{Buf, BytesMut};
 use http::HeaderMap;
-use pipe::{Pipe, Pipes};
+use pipe::Pipes;
 use session::{
     DepotId,
     message::{
@@ -59,6 +59,10 @@ const BUFFER: usize = 128 << 10;
 const SMALL: usize = 16 << 10;
 /// A shorter body than this is copied: a pipe would cost more than it saves.
 const LEAST_SPLICE: u64 = 32 << 10;
+/// What is spliced at a time at first. Of a body of which much has passed more is: each splice costs
+/// less for a byte then. But while many short ones pass, what is under way of all of them together
+/// must not be more than the processor's caches hold.
+const FIRST_SPLICE: u64 = 64 << 10;
 
 /// How a body that did not arrive whole ended, and so whose fault that is.
 #[derive(Debug)]
@@ -213,8 +217,14 @@ impl Pump<'_, '_, '_> {
         framing: Framing,
         emit: Emit,
     ) -> Result<(), Broken> {
-        let mut run =
-            Run { emit, pending: head, held: None, unread: None, lane: Lane::Unknown, pump: self };
+        let mut run = Run {
+            emit,
+            pending: head,
+            held: None,
+            unread: None,
+            lane: Lane::Kernel(Batch::new()),
+            pump: self,
+        };
         let mut result = run.body(framing).await;
         if let Err(Broken::Differs(fault)) = &result {
             // The receiver sees an end in good order, and that what came is not good.
@@ -244,14 +254,13 @@ struct Run<'p, 's, 'k> {
 
 /// Whether bytes move in the kernel.
 enum Lane {
-    Unknown,
-    Kernel(Pipe, Batch),
+    Kernel(Batch),
     Buffer,
 }
 
 impl Lane {
     fn end(&mut self, source: &TcpStream) {
-        if let Self::Kernel(_, batch) = self {
+        if let Self::Kernel(batch) = self {
             batch.end(source);
         }
     }
@@ -345,7 +354,11 @@ impl Run<'_, '_, '_> {
             let moved = if !self.pump.ahead.is_empty() {
                 self.buffered(most).await?
             } else if self.in_kernel(left) {
-                self.spliced(left, most).await?
+                let moved = self.spliced(left, most).await?;
+                // Others have their turn first. Meanwhile more comes, so that the next splice moves more,
+                // and each end is woken less often.
+                tokio::task::yield_now().await;
+                moved
             } else if self.read(most.min(BUFFER)).await? == 0 {
                 return if left.is_none() { Ok(()) } else { Err(Broken::CutOff) };
             } else {
@@ -444,44 +457,53 @@ impl Run<'_, '_, '_> {
     /// Whether what is left can and should move in the kernel.
     fn in_kernel(&mut self, left: Option<u64>) -> bool {
         let Pump { source, sink, means, witness, .. } = &self.pump;
-        let possible = witness.is_none()
+        matches!(self.lane, Lane::Kernel(_))
+            && witness.is_none()
             && self.emit == Emit::Raw
             && means.mode == RelayMode::Splice
             && source.plain().is_some()
             && sink.plain().is_some()
-            && left.is_none_or(|left| left >= LEAST_SPLICE);
-        if possible && matches!(self.lane, Lane::Unknown) {
-            self.lane = means.pipes.take().map_or(Lane::Buffer, |p| Lane::Kernel(p, Batch::new()));
-        }
-        possible && matches!(self.lane, Lane::Kernel(..))
+            && left.is_none_or(|left| left >= LEAST_SPLICE)
     }
 
-    /// Fills the pipe once and drains it; 0 at the source's end, if `left` is unknown.
+    /// Moves what there is through a buffer, where the kernel does not.
+    async fn instead(&mut self, left: Option<u64>, most: usize) -> Result<u64, Broken> {
+        match self.read(most.min(BUFFER)).await? {
+            0 if left.is_some() => Err(Broken::CutOff),
+            0 => Ok(0),
+            _ => self.buffered(most).await,
+        }
+    }
+
+    /// Fills a pipe once and drains it; 0 at the source's end, if `left` is unknown.
     async fn spliced(&mut self, left: Option<u64>, most: usize) -> Result<u64, Broken> {
         self.flush().await?;
-        let Lane::Kernel(pipe, batch) = &mut self.lane else { return Ok(0) };
-        let Pump { source, sink, patience, progress, .. } = &mut self.pump;
+        let Lane::Kernel(batch) = &mut self.lane else { return Ok(0) };
+        let Pump { source, sink, patience, progress, means, .. } = &mut self.pump;
         let (source, sink, patience) = (source.tcp(), sink.tcp(), *patience);
-        let filled = loop {
-            match pipe.fill(source, most) {
+        let turn = usize::try_from((progress.moved() / 4).max(FIRST_SPLICE)).unwrap_or(usize::MAX);
+        let (mut pipe, filled) = loop {
+            // Taken only when there is something, and given back when that is gone: few pipes serve
+            // many transfers, and the one used last is still in the processor's cache.
+            let Some(mut pipe) = means.pipes.take() else {
+                return self.instead(left, most).await;
+            };
+            match pipe.fill(source, most.min(turn)) {
                 Ok(0) if left.is_some() => return Err(Broken::CutOff),
-                Ok(filled) => break filled,
+                Ok(filled) => break (pipe, filled),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    drop(pipe);
                     until_readable(source, batch, patience.source_idle).await?;
                 }
                 Err(error) if pipe::no_splice(&error) => {
                     self.lane = Lane::Buffer;
-                    return match self.read(most.min(BUFFER)).await? {
-                        0 if left.is_some() => Err(Broken::CutOff),
-                        0 => Ok(0),
-                        _ => self.buffered(most).await,
-                    };
+                    return self.instead(left, most).await;
                 }
                 Err(error) => return Err(Broken::SourceFailed(error)),
             }
         };
         let unread = left.map(|left| left - filled as u64);
-        batch.count(source, filled, pipe.capacity(), unread.unwrap_or(u64::MAX));
+        batch.count(source, filled, pipe.capacity().min(turn), unread.unwrap_or(u64::MAX));
         while pipe.held() > 0 {
             match pipe.drain(sink) {
                 Ok(bytes) => {

@@ -54,6 +54,11 @@ impl<'a> Taking<'a> {
         Ok(queued)
     }
 
+    /// How much was still to be acknowledged at the last look.
+    pub(crate) fn queued(&self) -> usize {
+        self.queued
+    }
+
     /// How long the number has not changed.
     pub(crate) fn unchanged_for(&self) -> Duration {
         self.since.elapsed()

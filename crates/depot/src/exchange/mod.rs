@@ -154,6 +154,10 @@ impl Exchange<'_> {
     /// Holds both connections to the lowest of the rates that are set for them.
     fn pace(&self, client: &mut Client, hop: &mut upstream::Hop) -> io::Result<()> {
         let config = self.shared.config();
+        if self.allowance.rate.is_none() && config.hops.iter().all(|hop| hop.pacing.is_none()) {
+            client.stream.pace(None)?;
+            return hop.stream.pace(None);
+        }
         let rate = |peer: IpAddr| {
             let set: [Option<Rate>; 2] =
                 [self.allowance.rate, config.hop(peer).and_then(|hop| hop.pacing)];

@@ -212,7 +212,9 @@ impl<'x> Turn<'x> {
         let text = self.begin(&head, framing, outward);
         // From here on only a complete body may end in good order, whatever happens to this
         // process.
-        reset_on_close(client.tcp(), outward.framing == Framing::UntilClose);
+        if outward.framing == Framing::UntilClose {
+            reset_on_close(client.tcp(), true);
+        }
         let body = Pump {
             source,
             ahead,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Where the lines about requests go: to standard error, or to a file ([`super::lines`]).
 //!
-//! Lines of text on standard error are those of `tracing`, as before and after them.
+//! Lines of text on standard error look like those of `tracing` before and after them, and its filter
+//! counts. They do not go through it: it would read each character again.
 
 use super::{
     line::Line,
@@ -45,12 +46,14 @@ impl AccessLog {
 
     /// Writes a line, or drops it; never waits.
     pub(crate) fn write(&self, line: &Line<'_>) {
-        match (&self.file, self.format) {
-            (Some(file), LogFormat::Text) => file.write(line.text() + "\n"),
-            (Some(file), LogFormat::Json) => file.write(line.json() + "\n"),
-            (None, LogFormat::Text) => line.trace(),
-            (None, LogFormat::Json) if line.is_wanted() => self.stderr.line(line.json() + "\n"),
-            (None, LogFormat::Json) => {}
+        let text = || match self.format {
+            LogFormat::Text => line.text() + "\n",
+            LogFormat::Json => line.json() + "\n",
+        };
+        match &self.file {
+            Some(file) => file.write(text()),
+            None if line.is_wanted() => self.stderr.line(text()),
+            None => {}
         }
     }
 

@@ -3,7 +3,7 @@
 
 use super::{
     Asked, Direction, Ended, Live, Observer, Outcome, hops, in_words,
-    line::{Fields, Line, figures},
+    line::{Fields, Line},
 };
 use crate::{
     body::{Broken, Progress},
@@ -18,6 +18,7 @@ use session::{
     ticket::TicketRoute,
 };
 use std::{
+    borrow::Cow,
     net::SocketAddr,
     sync::Arc,
     time::{Instant, SystemTime},
@@ -44,7 +45,7 @@ pub(crate) struct Entry {
 /// How it ended, beyond what was known before.
 struct Ending<'a> {
     outcome: Outcome,
-    words: String,
+    words: Cow<'static, str>,
     level: Level,
     fault: Option<&'a Fault>,
     led_to: Option<&'a str>,
@@ -95,12 +96,12 @@ impl Entry {
 
     /// The client was led on.
     pub(crate) fn led(mut self, to: &str) {
-        self.end(&Ending { led_to: Some(to), ..Ending::of(Outcome::LedOn, "led on".into()) });
+        self.end(&Ending { led_to: Some(to), ..Ending::of(Outcome::LedOn, "led on") });
     }
 
     /// The depot has answered by itself what was its own to answer.
     pub(crate) fn answered(mut self) {
-        self.end(&Ending::of(Outcome::Answered, "answered".into()));
+        self.end(&Ending::of(Outcome::Answered, "answered"));
     }
 
     /// The request was refused, or could not be passed on.
@@ -132,8 +133,8 @@ impl Entry {
         let ending = match end {
             End::Broken(broken) => self.broken(broken, Direction::Down, framing),
             // Whether an orderly end was the body's, only the origin knows.
-            _ if framing == Framing::UntilClose => Ending::of(Outcome::Ended, "ended".into()),
-            _ => Ending::of(Outcome::Complete, "complete".into()),
+            _ if framing == Framing::UntilClose => Ending::of(Outcome::Ended, "ended"),
+            _ => Ending::of(Outcome::Complete, "complete"),
         };
         self.end(&ending);
     }
@@ -171,7 +172,7 @@ impl Entry {
             time: SystemTime::now(),
             level: ending.level,
             outcome: ending.outcome,
-            words: ending.words.clone(),
+            words: &ending.words,
             fields: Fields {
                 client: self.client,
                 upstream,
@@ -189,7 +190,8 @@ impl Entry {
                 rate_bps: (bits / elapsed.as_secs_f64().max(1e-6)) as u64,
                 digest: live.and_then(Live::digest),
                 relay: live.map_or("none", |live| means(&live.sent, &live.received)),
-                figures: figures(client_tcp.as_ref(), upstream_tcp.as_ref()),
+                client_tcp: client_tcp.as_ref(),
+                upstream_tcp: upstream_tcp.as_ref(),
             },
         });
     }
@@ -201,8 +203,8 @@ fn means(sent: &Progress, received: &Progress) -> &'static str {
 }
 
 impl Ending<'_> {
-    fn of(outcome: Outcome, words: String) -> Self {
-        Self { outcome, words, level: outcome.level(), fault: None, led_to: None }
+    fn of(outcome: Outcome, words: impl Into<Cow<'static, str>>) -> Self {
+        Self { outcome, words: words.into(), level: outcome.level(), fault: None, led_to: None }
     }
 }
 
@@ -210,7 +212,7 @@ impl Drop for Entry {
     fn drop(&mut self) {
         // A client that never asked anything is no request.
         if !self.ended && self.target.is_some() {
-            self.end(&Ending::of(Outcome::Stopped, "cut off: the depot stops".into()));
+            self.end(&Ending::of(Outcome::Stopped, "cut off: the depot stops"));
         }
     }
 }

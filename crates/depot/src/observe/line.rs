@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! One line about one request, as text or as JSON: the same fields under the same names.
 
-use super::{
-    Outcome,
-    status::{Side, Tcp},
-};
-use serde::Serialize;
-use serde_json::{Map, Value};
+use super::{Outcome, status::Tcp};
 use std::{fmt::Write, net::SocketAddr, time::SystemTime};
 use tracing::Level;
+
+/// Room for most lines.
+const CAPACITY: usize = 768;
 
 /// What is said of a request at its end. What is not known is left out.
 #[derive(Debug)]
@@ -20,70 +18,159 @@ pub(crate) struct Line<'a> {
     /// How it ended.
     pub outcome: Outcome,
     /// The same in words.
-    pub words: String,
+    pub words: &'a str,
     /// The rest.
     pub fields: Fields<'a>,
 }
 
 /// A line's fields, in their order.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub(crate) struct Fields<'a> {
     pub client: SocketAddr,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub method: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<&'a str>,
     pub bytes: u64,
     pub sent_bytes: u64,
     pub seconds: f64,
     pub rate_bps: u64,
     pub relay: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<&'a str>,
-    /// [`figures`] of both sides.
-    #[serde(flatten)]
-    pub figures: Map<String, Value>,
+    /// What the kernel says of both sockets.
+    pub client_tcp: Option<&'a Tcp>,
+    pub upstream_tcp: Option<&'a Tcp>,
 }
 
-/// What the kernel says of both sockets, each under names of its own, so that a line is flat.
-pub(crate) fn figures(client: Option<&Tcp>, upstream: Option<&Tcp>) -> Map<String, Value> {
-    let sides = [(Side::Client, client), (Side::Upstream, upstream)];
-    let known = sides.into_iter().filter_map(|(side, tcp)| Some((side, tcp?)));
-    let all = known.flat_map(|(side, tcp)| {
-        let figures: [(&str, Value); 10] = [
-            ("cc", tcp.congestion.as_str().into()),
-            ("rtt_us", tcp.rtt_us.into()),
-            ("min_rtt_us", tcp.min_rtt_us.into()),
-            ("retransmits", tcp.retransmitted_segments.into()),
-            ("cwnd_bytes", tcp.cwnd_bytes.into()),
-            ("sndbuf_bytes", tcp.sndbuf_bytes.into()),
-            ("rcvbuf_bytes", tcp.rcvbuf_bytes.into()),
-            ("pacing_bps", tcp.pacing_bps.into()),
-            ("notsent_lowat_bytes", tcp.notsent_lowat_bytes.into()),
-            ("mptcp", tcp.mptcp.then_some(true).into()),
+/// What stands behind a field's name.
+enum Value<'v> {
+    Text(&'v str),
+    Whole(u64),
+    Part(f64),
+    Yes,
+}
+
+/// A line on its way to be written. Each request has one, so it is put together without anything in
+/// between: that would take longer than all else that is done for a short answer.
+trait Written {
+    /// A field; the sockets' have their side's name before their own, so that a line is flat.
+    fn field(&mut self, side: &str, name: &str, value: Value<'_>);
+
+    /// What is not known is left out.
+    fn known<'v>(&mut self, name: &str, value: Option<impl Into<Value<'v>>>) {
+        if let Some(value) = value {
+            self.field("", name, value.into());
+        }
+    }
+}
+
+impl Fields<'_> {
+    fn write(&self, line: &mut impl Written) {
+        line.field("", "client", Value::Text(&self.client.to_string()));
+        line.known("upstream", self.upstream);
+        line.known("to", self.to);
+        line.known("method", self.method);
+        line.known("target", self.target);
+        line.known("status", self.status.map(u64::from));
+        line.known("error", self.error);
+        line.field("", "bytes", self.bytes.into());
+        line.field("", "sent_bytes", self.sent_bytes.into());
+        line.field("", "seconds", Value::Part(self.seconds));
+        line.field("", "rate_bps", self.rate_bps.into());
+        line.field("", "relay", self.relay.into());
+        line.known("digest", self.digest);
+        for (side, tcp) in [("client_", self.client_tcp), ("upstream_", self.upstream_tcp)] {
+            if let Some(tcp) = tcp {
+                tcp.write(side, line);
+            }
+        }
+    }
+}
+
+impl Tcp {
+    fn write(&self, side: &str, line: &mut impl Written) {
+        let figures: [(&str, Option<Value<'_>>); 10] = [
+            ("cc", Some(self.congestion.as_str().into())),
+            ("rtt_us", Some(u64::from(self.rtt_us).into())),
+            ("min_rtt_us", self.min_rtt_us.map(|rtt| u64::from(rtt).into())),
+            ("retransmits", Some(u64::from(self.retransmitted_segments).into())),
+            ("cwnd_bytes", Some(self.cwnd_bytes.into())),
+            ("sndbuf_bytes", Some(self.sndbuf_bytes.into())),
+            ("rcvbuf_bytes", Some(self.rcvbuf_bytes.into())),
+            ("pacing_bps", self.pacing_bps.map(Value::Whole)),
+            ("notsent_lowat_bytes", self.notsent_lowat_bytes.map(Value::Whole)),
+            ("mptcp", self.mptcp.then_some(Value::Yes)),
         ];
-        figures.map(|(name, value)| (format!("{side}_{name}"), value))
-    });
-    all.filter(|(_, value)| !value.is_null()).collect()
+        for (name, value) in figures {
+            if let Some(value) = value {
+                line.field(side, name, value);
+            }
+        }
+    }
 }
 
-/// A line of JSON has what stands before the fields of one of text among them.
-#[derive(Serialize)]
-struct Json<'a> {
-    time: String,
-    level: &'a str,
-    outcome: &'a str,
-    message: &'a str,
-    #[serde(flatten)]
-    fields: &'a Fields<'a>,
+impl<'v> From<&'v str> for Value<'v> {
+    fn from(text: &'v str) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<u64> for Value<'_> {
+    fn from(number: u64) -> Self {
+        Self::Whole(number)
+    }
+}
+
+/// ` name=value`, strings as `tracing` has them: quoted, and no control character as itself.
+struct Text(String);
+
+impl Written for Text {
+    fn field(&mut self, side: &str, name: &str, value: Value<'_>) {
+        let Self(text) = self;
+        text.extend([" ", side, name, "="]);
+        let written = match value {
+            // `Debug` looks at each character by itself.
+            Value::Text(plain) if plain.bytes().all(is_plain) => {
+                text.extend(["\"", plain, "\""]);
+                Ok(())
+            }
+            Value::Text(string) => write!(text, "{string:?}"),
+            Value::Whole(number) => write!(text, "{number}"),
+            Value::Part(number) => write!(text, "{number:?}"),
+            Value::Yes => write!(text, "true"),
+        };
+        written.expect("a string takes everything");
+    }
+}
+
+fn is_plain(byte: u8) -> bool {
+    matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\')
+}
+
+/// `,"name":value`
+struct Json(Vec<u8>);
+
+impl Json {
+    fn value(&mut self, value: &impl serde::Serialize) {
+        serde_json::to_writer(&mut self.0, value).expect("names and numbers are JSON");
+    }
+}
+
+impl Written for Json {
+    fn field(&mut self, side: &str, name: &str, value: Value<'_>) {
+        self.0.push(if self.0.is_empty() { b'{' } else { b',' });
+        for part in ["\"", side, name, "\":"] {
+            self.0.extend_from_slice(part.as_bytes());
+        }
+        match value {
+            Value::Text(string) => self.value(&string),
+            Value::Whole(number) => self.value(&number),
+            Value::Part(number) => self.value(&number),
+            Value::Yes => self.value(&true),
+        }
+    }
 }
 
 impl Line<'_> {
@@ -96,56 +183,58 @@ impl Line<'_> {
         }
     }
 
-    /// Writes it to standard error by way of `tracing`, which adds time and level.
-    pub(crate) fn trace(&self) {
-        if !self.is_wanted() {
-            return;
-        }
-        let text = self.said();
-        match self.level {
-            Level::DEBUG => tracing::debug!("{text}"),
-            Level::INFO => tracing::info!("{text}"),
-            _ => tracing::warn!("{text}"),
-        }
-    }
-
     /// A line of text, in the form of those on standard error.
     pub(crate) fn text(&self) -> String {
-        format!("{} {:>5} {}", self.time(), self.level.as_str(), self.said())
+        let mut text = Text(String::with_capacity(CAPACITY));
+        for part in [&self.time(), padded(self.level), self.words] {
+            text.0.push_str(part);
+        }
+        self.fields.write(&mut text);
+        text.0
     }
 
-    /// A line of JSON.
+    /// A line of JSON; it has what stands before the fields of one of text among them.
     pub(crate) fn json(&self) -> String {
-        let level = self.level.as_str().to_ascii_lowercase();
-        let json = Json {
-            time: self.time(),
-            level: &level,
-            outcome: self.outcome.token(),
-            message: &self.words,
-            fields: &self.fields,
-        };
-        serde_json::to_string(&json).expect("names and numbers are JSON")
+        let mut json = Json(Vec::with_capacity(CAPACITY));
+        json.field("", "time", Value::Text(&self.time()));
+        json.field("", "level", Value::Text(&self.level.as_str().to_ascii_lowercase()));
+        json.field("", "outcome", Value::Text(self.outcome.token()));
+        json.field("", "message", Value::Text(self.words));
+        self.fields.write(&mut json);
+        json.0.push(b'}');
+        String::from_utf8(json.0).expect("JSON is UTF-8")
     }
 
     fn time(&self) -> String {
         humantime::format_rfc3339_micros(self.time).to_string()
     }
+}
 
-    /// How it ended, and the fields.
-    fn said(&self) -> String {
-        let mut text = self.words.clone();
-        let fields = serde_json::to_value(&self.fields).expect("names and numbers are JSON");
-        for (key, value) in fields.as_object().into_iter().flatten() {
-            // Strings as tracing has them: quoted, and no control character as itself.
-            let written = match value {
-                Value::String(string) => write!(text, " {key}={string:?}"),
-                other => write!(text, " {key}={other}"),
-            };
-            written.expect("a string takes everything");
-        }
-        text
+/// A level in the midst of a line, as wide as every other.
+fn padded(level: Level) -> &'static str {
+    match level {
+        Level::ERROR => " ERROR ",
+        Level::WARN => "  WARN ",
+        Level::INFO => "  INFO ",
+        Level::DEBUG => " DEBUG ",
+        Level::TRACE => " TRACE ",
     }
 }
+
+#[cfg(test)]
+static EXAMPLE: std::sync::LazyLock<Tcp> = std::sync::LazyLock::new(|| Tcp {
+    congestion: "bbr".into(),
+    rtt_us: 7,
+    min_rtt_us: None,
+    cwnd_bytes: 14_480,
+    delivery_rate_bps: None,
+    retransmitted_segments: 0,
+    sndbuf_bytes: 1,
+    rcvbuf_bytes: 2,
+    pacing_bps: None,
+    notsent_lowat_bytes: None,
+    mptcp: false,
+});
 
 #[cfg(test)]
 impl Line<'_> {
@@ -155,7 +244,7 @@ impl Line<'_> {
             time: SystemTime::UNIX_EPOCH,
             level: Level::INFO,
             outcome: Outcome::Complete,
-            words: "complete".into(),
+            words: "complete",
             fields: Fields {
                 client: "192.0.2.1:5".parse().unwrap(),
                 upstream: Some("o:80"),
@@ -170,22 +259,8 @@ impl Line<'_> {
                 rate_bps: 160,
                 relay: "splice",
                 digest: None,
-                figures: figures(
-                    None,
-                    Some(&Tcp {
-                        congestion: "bbr".into(),
-                        rtt_us: 7,
-                        min_rtt_us: None,
-                        cwnd_bytes: 14_480,
-                        delivery_rate_bps: None,
-                        retransmitted_segments: 0,
-                        sndbuf_bytes: 1,
-                        rcvbuf_bytes: 2,
-                        pacing_bps: None,
-                        notsent_lowat_bytes: None,
-                        mptcp: false,
-                    }),
-                ),
+                client_tcp: None,
+                upstream_tcp: Some(&EXAMPLE),
             },
         }
     }
@@ -206,7 +281,7 @@ mod tests {
              upstream_retransmits=0 upstream_cwnd_bytes=14480 upstream_sndbuf_bytes=1 \
              upstream_rcvbuf_bytes=2"
         );
-        let json: Value = serde_json::from_str(&line.json()).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&line.json()).unwrap();
         assert_eq!(json["time"], "1970-01-01T00:00:00.000000Z");
         assert_eq!((&json["level"], &json["outcome"]), (&"info".into(), &"complete".into()));
         assert_eq!(json["target"], "/a\"\u{9b}");

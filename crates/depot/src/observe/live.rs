@@ -6,7 +6,10 @@ use super::{
     registry::Registry,
     status::{MOST_TARGET, Tcp, Transfer},
 };
-use crate::{body::Progress, stream::Stream, tune::InForce};
+use crate::{
+    body::Progress,
+    stream::{Stream, Wire},
+};
 use session::{Authority, message::Framing};
 use std::{
     net::SocketAddr,
@@ -16,7 +19,6 @@ use std::{
     },
     time::Instant,
 };
-use tokio::net::TcpStream;
 
 /// What is asked for, and by whom.
 #[derive(Debug)]
@@ -65,7 +67,7 @@ struct Upstream {
 /// A socket that somebody else holds and closes.
 #[derive(Debug)]
 struct Watched {
-    socket: Weak<TcpStream>,
+    socket: Weak<Wire>,
     /// Segments sent again before this transfer: connections are used more than once.
     before: u32,
     /// The most seen since: what a closed socket cannot tell any more.
@@ -207,12 +209,11 @@ impl Live {
 
 impl Watched {
     fn new(stream: &Stream) -> Self {
-        let info = crate::kernel::tcp_info(stream.tcp()).unwrap_or_default();
-        Self { socket: stream.watch(), before: info.retransmits, during: AtomicU32::new(0) }
+        Self { socket: stream.watch(), before: stream.resent(), during: AtomicU32::new(0) }
     }
 
     fn read(&self) -> Option<Tcp> {
-        let in_force = InForce::read(&*self.socket.upgrade()?);
+        let in_force = self.socket.upgrade()?.in_force();
         let during = in_force.retransmits.saturating_sub(self.before);
         self.during.fetch_max(during, Relaxed);
         Some(Tcp {

@@ -48,28 +48,29 @@ pub(crate) async fn hop(
     shared: &Shared,
 ) -> Result<Hop, Fault> {
     let key = Key { next: fetch.next.clone(), scheme: fetch.scheme, grant };
-    let (stream, reused) =
-        match again.then(|| shared.pool.take(&key, &shared.config().reuse)).flatten() {
-            Some(stream) => {
-                reset_on_close(stream.tcp(), true);
-                (stream, true)
-            }
-            None => (connect::connect(fetch, grant, &shared.settings()).await?, false),
-        };
-    Ok(Hop { stream, ahead: BytesMut::new(), reused, key })
+    let waiting = again.then(|| shared.pool.take(&key, &shared.config().reuse)).flatten();
+    if let Some((stream, ahead)) = waiting {
+        return Ok(Hop { stream, ahead, reused: true, key });
+    }
+    let stream = connect::connect(fetch, grant, &shared.settings()).await?;
+    Ok(Hop { stream, ahead: BytesMut::new(), reused: false, key })
 }
 
 impl Used {
-    /// What was asked on it has ended in good order: then so may its close.
+    /// What was asked on it has ended in good order: then so may its close. Where it is kept, the
+    /// pool sees to that.
     pub(crate) fn settle(self) -> Self {
-        reset_on_close(self.hop.stream.tcp(), false);
+        if !self.fit {
+            reset_on_close(self.hop.stream.tcp(), false);
+        }
         self
     }
 
     /// Keeps the connection for the next exchange, if it is fit.
     pub(crate) fn keep(self, shared: &Shared) {
         if self.fit {
-            shared.pool.put(self.hop.key, self.hop.stream, &shared.config().reuse);
+            let Hop { stream, ahead, key, .. } = self.hop;
+            shared.pool.put(key, stream, ahead, &shared.config().reuse);
         }
     }
 }

@@ -4,7 +4,8 @@
 //! A connection that is used again needs no handshake and begins with the window that the last
 //! transfer left it. Which ones there are follows from use; how many, and for how long, is bounded.
 
-use crate::{admission::Grant, config::Reuse, stream::Stream};
+use crate::{admission::Grant, config::Reuse, exchange::reset_on_close, stream::Stream};
+use bytes::BytesMut;
 use session::{Authority, Scheme};
 use std::{
     collections::HashMap,
@@ -30,40 +31,56 @@ pub(crate) struct Pool {
     idle: Mutex<HashMap<Key, Vec<Idle>>>,
 }
 
+/// A connection that waits. It is to be reset if it is given up in the middle of an exchange, and
+/// stays so set, because it is soon in one again; what is closed here ended in good order, and so does
+/// its connection.
 #[derive(Debug)]
 struct Idle {
-    stream: Stream,
+    stream: Option<Stream>,
+    /// What is read into, with the room that it has.
+    ahead: BytesMut,
     since: Instant,
+}
+
+impl Idle {
+    fn wake(mut self) -> Option<(Stream, BytesMut)> {
+        Some((self.stream.take()?, std::mem::take(&mut self.ahead)))
+    }
+}
+
+impl Drop for Idle {
+    fn drop(&mut self) {
+        if let Some(stream) = &self.stream {
+            reset_on_close(stream.tcp(), false);
+        }
+    }
 }
 
 impl Pool {
     /// The connection used last, if it still stands.
-    pub(crate) fn take(&self, key: &Key, limits: &Reuse) -> Option<Stream> {
+    pub(crate) fn take(&self, key: &Key, limits: &Reuse) -> Option<(Stream, BytesMut)> {
         loop {
             let idle = {
                 let mut all = self.idle();
                 let of_key = all.get_mut(key)?;
-                let last = of_key.pop();
-                if of_key.is_empty() {
-                    all.remove(key);
-                }
-                last?
+                of_key.pop()?
             };
-            if idle.since.elapsed() < limits.idle.into() && stands(&idle.stream) {
-                return Some(idle.stream);
+            if idle.since.elapsed() < limits.idle.into()
+                && let Some(woken) = idle.wake()
+                && stands(&woken.0)
+            {
+                return Some(woken);
             }
         }
     }
 
     /// Keeps a connection on which an exchange has ended in good order.
-    pub(crate) fn put(&self, key: Key, stream: Stream, limits: &Reuse) {
-        if !stands(&stream) {
-            return;
-        }
+    pub(crate) fn put(&self, key: Key, stream: Stream, ahead: BytesMut, limits: &Reuse) {
+        let idle = Idle { stream: Some(stream), ahead, since: Instant::now() };
         let mut all = self.idle();
         let of_key = all.entry(key).or_default();
         if of_key.len() < limits.per_hop {
-            of_key.push(Idle { stream, since: Instant::now() });
+            of_key.push(idle);
         }
     }
 
