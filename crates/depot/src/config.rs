@@ -8,7 +8,9 @@ use crate::{
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use session::{
-    DEPOT_PORT, DepotAddress, DepotId, DepotIdError, digest::Algorithm, message::Method,
+    DEPOT_PORT, DepotAddress, DepotId, DepotIdError,
+    digest::Algorithm,
+    message::{Method, stripes::MOST_STREAMS},
 };
 use std::{
     fmt,
@@ -297,7 +299,10 @@ pub struct Hop {
     /// The congestion control; the kernel's default without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion: Option<String>,
-    /// `SO_SNDBUF`; without, the kernel tunes the buffer by itself, which is usually best.
+    /// Who looks after buffers that are not set here.
+    #[serde(default, skip_serializing_if = "Buffers::is_default")]
+    pub buffers: Buffers,
+    /// `SO_SNDBUF`; without, the buffer follows the path, which is usually best.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sndbuf: Option<Bytes>,
     /// `SO_RCVBUF`; as above.
@@ -309,9 +314,30 @@ pub struct Hop {
     /// How much is kept unsent; without, as much as a pipe holds, and only towards clients.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notsent_lowat: Option<Bytes>,
+    /// Over how many connections a transfer comes from there, if it is a depot; 1 to 16.
+    #[serde(default = "Hop::one_stream", skip_serializing_if = "Hop::is_one_stream")]
+    pub streams: u8,
     /// Whether to connect by Multipath TCP, and to take it; a peer without it gets TCP.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub mptcp: bool,
+}
+
+/// Who looks after the buffers of a hop's connections.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Buffers {
+    /// The kernel; and the depot where the kernel's limits are too low for the path.
+    #[default]
+    Auto,
+    /// The kernel alone.
+    Kernel,
+}
+
+impl Buffers {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// What is wrong with a configuration. The fault is with who wrote it.
@@ -525,12 +551,23 @@ impl Hop {
         Self {
             peer,
             congestion: None,
+            buffers: Buffers::default(),
             sndbuf: None,
             rcvbuf: None,
             pacing: None,
             notsent_lowat: None,
+            streams: Self::one_stream(),
             mptcp: false,
         }
+    }
+
+    fn one_stream() -> u8 {
+        1
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
+    fn is_one_stream(streams: &u8) -> bool {
+        *streams == 1
     }
 
     fn check(&self) -> Result<(), ConfigError> {
@@ -544,6 +581,9 @@ impl Hop {
             if let Some(size) = size.filter(|s| !(1 << 12..=1 << 30).contains(&s.get())) {
                 return Err(ConfigError::range(key, &size, "4KB to 1GB"));
             }
+        }
+        if !(1..=MOST_STREAMS).contains(&self.streams) {
+            return Err(ConfigError::range("hop.streams", &self.streams, "1 to 16"));
         }
         if self.mptcp && self.pacing.is_some() {
             return Err(ConfigError::Paths(self.peer));
@@ -803,6 +843,7 @@ mod tests {
             ("[[detour]]\naround = \"d2\"\n[[detour]]\naround = \"d2:3880\"", "two [[detour]]"),
             ("[stall]\ntime = \"0s\"", "`stall.time` is 0s"),
             ("[[hop]]\npeer = \"::/0\"\nmptcp = true\npacing = \"1gbit\"", "exclude each other"),
+            ("[[hop]]\npeer = \"::/0\"\nstreams = 17", "1 to 16"),
             ("[pool]\nabove = 1.1", "0 to 1"),
             ("threads = 1025", "`threads` is 1025: expected 0 to 1024"),
             ("id = \"1 2\"", "cannot name a depot"),

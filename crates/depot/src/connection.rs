@@ -10,17 +10,22 @@ use crate::{
     server::Shared,
     siblings::{self, Load},
     stream::Stream,
+    stripes::{self, Joined},
     tune,
 };
 use bytes::BytesMut;
 use http::StatusCode;
 use session::{
     DepotAddress, Fetch, Scheme, Step,
-    message::{Connection, Fault, Framing, ProxyError, RequestHead, options_for, redirect},
+    message::{
+        Connection, Fault, Framing, Method, ProxyError, RequestHead, options_for, redirect,
+        stripes::{JOIN, Token},
+    },
 };
 use std::{io, net::SocketAddr, time::Duration};
 use tokio::{
     net::TcpStream,
+    sync::oneshot,
     time::{sleep, timeout},
 };
 
@@ -92,6 +97,10 @@ pub(crate) async fn serve(caller: Caller, shared: &Shared) {
     }
     let mut first = true;
     while let Some(request) = client.next_request(first, shared).await {
+        if let Some(token) = request.target.strip_prefix(JOIN) {
+            let token = token.parse().ok().filter(|_| joins(&request));
+            return Box::pin(client.join(token, request, shared)).await;
+        }
         // Boxed, so that a client between two requests takes up little.
         if Box::pin(client.serve_one(&request, shared)).await == Connection::Close {
             return;
@@ -215,6 +224,27 @@ impl Client {
         }
     }
 
+    /// Takes the connection into the transfer that `token` opens, and waits until that is over.
+    async fn join(mut self, token: Option<Token>, mut request: RequestHead, shared: &Shared) {
+        let mut entry = Entry::new(self.peer, shared);
+        // What opens a transfer is not for the log.
+        JOIN.clone_into(&mut request.target);
+        entry.asked(&request);
+        let (over, is_over) = oneshot::channel();
+        let peer = self.peer;
+        match shared.stripes.join(token, peer.ip(), Joined { stream: self.stream, over }) {
+            Ok(()) => {
+                // Its sender is dropped, never used.
+                let _ = is_over.await;
+                entry.answered();
+            }
+            Err(Joined { stream, .. }) => {
+                self = Self { stream, ahead: self.ahead, peer };
+                self.refuse(entry, &stripes::refused(), true, shared).await;
+            }
+        }
+    }
+
     /// Sends the client to another depot with the same request.
     async fn lead_away(
         &mut self,
@@ -252,6 +282,7 @@ impl Client {
             sent: &live.sent,
             received: &live.received,
             live: &live,
+            client: self.peer,
         };
         let Outcome { mut end, answer, upstream, mut keep } = exchange.run(self).await;
         entry.answer(answer.as_ref());
@@ -400,6 +431,11 @@ fn or_end(read: io::Result<usize>) -> io::Result<usize> {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
         read => read,
     }
+}
+
+/// Whether a request is one that may join a transfer.
+fn joins(request: &RequestHead) -> bool {
+    request.method == Method::Get && request.framing() == Framing::Empty
 }
 
 /// Whether the connection is kept after an answer of the depot's own.

@@ -26,6 +26,17 @@ pub(crate) struct TcpInfo {
     pub max_pacing_rate: Option<Rate>,
     /// How long ago the peer last acknowledged anything, while bytes are being sent again; else 0.
     pub unanswered: Duration,
+    /// Bytes in the send buffer that have not been sent yet.
+    pub unsent: Bytes,
+    /// Bytes sent since the connection began, and sent again.
+    pub sent: Bytes,
+    /// Bytes that have come since the connection began, in order.
+    pub received: Bytes,
+    /// For how long sending has waited for room in the send buffer since the connection began.
+    pub sndbuf_limited: Duration,
+    /// By how many bits the receive window is shifted: 65535 bytes so shifted are the largest window
+    /// that the peer can be offered.
+    pub rcv_wscale: u8,
 }
 
 /// Asks for `TCP_INFO`.
@@ -58,6 +69,12 @@ pub(crate) fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
         delivery_rate: rate(info.tcpi_delivery_rate),
         max_pacing_rate: rate(info.tcpi_max_pacing_rate),
         unanswered: Duration::from_millis(unanswered_ms.into()),
+        unsent: Bytes::new(info.tcpi_notsent_bytes.into()),
+        sent: Bytes::new(info.tcpi_bytes_sent),
+        received: Bytes::new(info.tcpi_bytes_received),
+        sndbuf_limited: Duration::from_micros(info.tcpi_sndbuf_limited),
+        // Two bit fields of a byte: the lower is that of the sending side.
+        rcv_wscale: info.tcpi_snd_rcv_wscale >> 4,
     })
 }
 
@@ -109,13 +126,46 @@ pub(crate) fn set_max_pacing_rate(socket: impl AsFd, bytes_per_s: u64) -> io::Re
     set(socket.as_fd(), libc::SO_MAX_PACING_RATE, &bytes_per_s)
 }
 
+/// Lets the receive window of a connection grow to so many bytes (`TCP_WINDOW_CLAMP`): a larger
+/// receive buffer alone does not raise the limit that the window had with the old one.
+pub(crate) fn set_window_clamp(socket: impl AsFd, bytes: usize) -> io::Result<()> {
+    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    set_at(socket.as_fd(), libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, &bytes)
+}
+
+/// Whether a send buffer has a fixed size (`SO_BUF_LOCK`), so that the kernel does not tune it.
+pub(crate) fn is_sndbuf_fixed(socket: impl AsFd) -> io::Result<bool> {
+    let locks: libc::c_int = get(socket.as_fd(), libc::SOL_SOCKET, SO_BUF_LOCK)?;
+    Ok(locks & SNDBUF_LOCK != 0)
+}
+
+/// Has the kernel tune a send buffer again, after its size was set. Since Linux 5.15.
+pub(crate) fn unfix_sndbuf(socket: impl AsFd) -> io::Result<()> {
+    let locks: libc::c_int = get(socket.as_fd(), libc::SOL_SOCKET, SO_BUF_LOCK)?;
+    set(socket.as_fd(), SO_BUF_LOCK, &(locks & !SNDBUF_LOCK))
+}
+
+/// From `asm-generic/socket.h`, and the first of its two bits from `linux/socket.h`.
+const SO_BUF_LOCK: libc::c_int = 72;
+const SNDBUF_LOCK: libc::c_int = 1;
+
 /// Sets an option of sockets whose value is a plain number.
 fn set<T: Number>(socket: BorrowedFd<'_>, option: libc::c_int, value: &T) -> io::Result<()> {
+    set_at(socket, libc::SOL_SOCKET, option, value)
+}
+
+/// Sets an option whose value is a plain number.
+fn set_at<T: Number>(
+    socket: BorrowedFd<'_>,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: &T,
+) -> io::Result<()> {
     // SAFETY: pointer and length describe `value`, which lives through the call.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
-            libc::SOL_SOCKET,
+            level,
             option,
             std::ptr::from_ref(value).cast(),
             mem::size_of::<T>() as libc::socklen_t,

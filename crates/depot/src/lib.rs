@@ -12,14 +12,17 @@
 //!       upstream     a connection to the next hop: new, or one that waits for work
 //!       body         moving bytes: splice or copy, lengths and chunks
 //!       stream       TCP, with or without TLS
+//!       stripes      several connections of two depots for one transfer
 //!     tune         congestion control and buffers by peer, read back
 //!     trim         memory given back after a crowd
+//!     buffers      raised where the kernel's own tuning is not enough for the path
 //!     observe      what it does and did: metrics, status page, access log
 //! ```
 //! `docs/depot.md` is the operator's guide, `docs/protocol.md` the specification.
 
 mod admission;
 mod body;
+mod buffers;
 mod check;
 mod config;
 mod connection;
@@ -39,6 +42,7 @@ mod server;
 mod settings;
 mod siblings;
 mod stream;
+mod stripes;
 mod tls;
 mod trim;
 mod trust;
@@ -48,8 +52,8 @@ mod watched;
 
 pub use admission::{UpstreamRule, UpstreamRuleError};
 pub use config::{
-    AccessTo, Admin, Allow, Config, ConfigError, Detour, DigestMode, Hop, Limits, Log, LogFormat,
-    Pool, RelayMode, Reuse, Stall, Timeouts, TlsFiles, TrustFiles,
+    AccessTo, Admin, Allow, Buffers, Config, ConfigError, Detour, DigestMode, Hop, Limits, Log,
+    LogFormat, Pool, RelayMode, Reuse, Stall, Timeouts, TlsFiles, TrustFiles,
 };
 pub use observe::{AccessLogError, FetchError, StderrLog, fetch as fetch_status, status};
 pub use server::{Error, Reread, check, run};

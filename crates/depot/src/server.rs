@@ -3,6 +3,7 @@
 
 use crate::{
     body::{Means, pipe::Pipes},
+    buffers,
     config::{Config, ConfigError},
     detours::Detours,
     door::Door,
@@ -12,6 +13,7 @@ use crate::{
     observe::{self, AccessLogError, Observer, StderrLog, View},
     settings::Settings,
     siblings::Siblings,
+    stripes::Offers,
     trim::{self, Tide},
     trust::Uses,
     tune::TuneError,
@@ -90,6 +92,8 @@ pub(crate) struct Shared {
     pub detours: Detours,
     /// How often tickets were used.
     pub uses: Uses,
+    /// Transfers that further connections may join.
+    pub stripes: Arc<Offers>,
     /// What is told of all requests.
     pub observer: Arc<Observer>,
     phase: watch::Receiver<Phase>,
@@ -298,6 +302,7 @@ impl Depot {
             siblings: Siblings::default(),
             detours: Detours::default(),
             uses: Uses::new(&config.trust),
+            stripes: Arc::default(),
             observer: Observer::new(&config, log)?,
             settings: RwLock::new(Arc::new(settings)),
             id,
@@ -325,6 +330,7 @@ impl Depot {
         announce(&listeners, &shared);
         tokio::spawn(Arc::clone(&shared).tidy());
         tokio::spawn(Siblings::watch(Arc::clone(&shared)));
+        tokio::spawn(buffers::govern(Arc::clone(&shared)));
         if let Some(listener) = listeners.admin {
             let view = View::new(Arc::clone(&shared));
             tokio::spawn(observe::serve(listener, Arc::new(view)));

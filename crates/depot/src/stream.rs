@@ -7,15 +7,16 @@
 
 use crate::{
     kernel,
-    tune::{InForce, Settled},
+    stripes::{Reader, Writer},
+    tune::{self, InForce, Settled},
 };
 use bytes::{BufMut, BytesMut};
 use std::{
-    future::poll_fn,
+    future::{pending, poll_fn},
     io,
-    pin::Pin,
+    pin::{Pin, pin},
     sync::{
-        Arc, OnceLock, Weak,
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicU32, Ordering::Relaxed},
     },
     task::{Context, Poll, ready},
@@ -27,7 +28,7 @@ use tokio::{
     net::TcpStream,
 };
 use tokio_rustls::TlsStream;
-use units::Rate;
+use units::{Bytes, Rate};
 
 /// What is read by way of the stack at most: heads, and not bodies.
 const BRIEF: usize = 16 << 10;
@@ -36,7 +37,7 @@ const BRIEF: usize = 16 << 10;
 #[derive(Debug)]
 pub(crate) struct Wire {
     tcp: TcpStream,
-    settled: OnceLock<Settled>,
+    settled: Mutex<Option<Settled>>,
     /// The segments sent again so far, when they were last looked at.
     resent: AtomicU32,
 }
@@ -56,6 +57,8 @@ pub(crate) struct Stream {
 pub(crate) struct Source<'a> {
     tcp: &'a TcpStream,
     tls: Option<ReadHalf<&'a mut TlsStream<Socket>>>,
+    /// Where this is the first of several connections.
+    stripes: Option<Box<Reader>>,
 }
 
 /// The end of a connection that bytes go to.
@@ -63,6 +66,8 @@ pub(crate) struct Source<'a> {
 pub(crate) struct Sink<'a> {
     tcp: &'a TcpStream,
     tls: Option<WriteHalf<&'a mut TlsStream<Socket>>>,
+    /// Where this is the first of several connections.
+    stripes: Option<Box<Writer>>,
 }
 
 /// What TLS reads from and writes to.
@@ -72,7 +77,7 @@ pub(crate) struct Socket(Arc<Wire>);
 impl Wire {
     fn new(tcp: TcpStream) -> Arc<Self> {
         let info = kernel::tcp_info(&tcp).unwrap_or_default();
-        Arc::new(Self { tcp, settled: OnceLock::new(), resent: info.retransmits.into() })
+        Arc::new(Self { tcp, settled: Mutex::default(), resent: info.retransmits.into() })
     }
 
     /// The segments sent again so far, when they were last looked at.
@@ -82,10 +87,21 @@ impl Wire {
 
     /// What is in force on it now.
     pub(crate) fn in_force(&self) -> InForce {
-        let settled = self.settled.get_or_init(|| Settled::read(&self.tcp));
-        let in_force = InForce::read(&self.tcp, settled);
+        let mut settled = self.settled();
+        let in_force =
+            InForce::read(&self.tcp, settled.get_or_insert_with(|| Settled::read(&self.tcp)));
         self.resent.fetch_max(in_force.retransmits, Relaxed);
         in_force
+    }
+
+    /// Sets how much is kept unsent.
+    pub(crate) fn keep_unsent(&self, bytes: Bytes) -> io::Result<()> {
+        *self.settled() = None;
+        tune::keep_unsent(&self.tcp, bytes)
+    }
+
+    fn settled(&self) -> MutexGuard<'_, Option<Settled>> {
+        self.settled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -145,18 +161,68 @@ impl Stream {
     pub(crate) fn split(&mut self) -> (Source<'_>, Sink<'_>) {
         let tcp: &TcpStream = &self.tcp;
         match self.tls.as_deref_mut().map(tokio::io::split) {
-            None => (Source { tcp, tls: None }, Sink { tcp, tls: None }),
-            Some((read, write)) => {
-                (Source { tcp, tls: Some(read) }, Sink { tcp, tls: Some(write) })
+            None => {
+                (Source { tcp, tls: None, stripes: None }, Sink { tcp, tls: None, stripes: None })
             }
+            Some((read, write)) => (
+                Source { tcp, tls: Some(read), stripes: None },
+                Sink { tcp, tls: Some(write), stripes: None },
+            ),
         }
+    }
+
+    /// As [`Source::read`].
+    pub(crate) fn poll_read(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut BytesMut,
+        most: usize,
+    ) -> Poll<io::Result<usize>> {
+        poll_read(&self.tcp, self.tls.as_deref_mut(), context, buffer, most)
+    }
+
+    /// As [`Sink::write`].
+    pub(crate) fn poll_write(
+        &mut self,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        poll_write(&self.tcp, self.tls.as_deref_mut(), context, bytes)
+    }
+
+    /// As [`Sink::flush`].
+    pub(crate) fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        poll_flush(self.tls.as_deref_mut(), context)
     }
 }
 
 impl<'a> Source<'a> {
     /// The socket, if what is read from it is what was sent: then the kernel can move it.
     pub(crate) fn plain(&self) -> Option<&'a TcpStream> {
-        self.tls.is_none().then_some(self.tcp)
+        (self.tls.is_none() && self.stripes.is_none()).then_some(self.tcp)
+    }
+
+    /// From here on, what is read comes in blocks, over further connections too.
+    pub(crate) fn stripe(&mut self, stripes: Reader) {
+        self.stripes = Some(Box::new(stripes));
+    }
+
+    /// Whether what is read comes over several connections.
+    pub(crate) fn is_striped(&self) -> bool {
+        self.stripes.is_some()
+    }
+
+    /// Reads to the end of the blocks, of which all data has been read; with what follows them.
+    pub(crate) async fn unstripe(&mut self) -> io::Result<BytesMut> {
+        let Self { tcp, tls, stripes } = self;
+        let Some(mut stripes) = stripes.take() else { return Ok(BytesMut::new()) };
+        poll_fn(|context| {
+            stripes.poll_end(context, |context, buffer, most| {
+                poll_read(tcp, tls.as_mut(), context, buffer, most)
+            })
+        })
+        .await?;
+        Ok(stripes.rest())
     }
 
     /// The socket.
@@ -168,6 +234,12 @@ impl<'a> Source<'a> {
     ///
     /// A peer of TLS that closes without saying so has cut the stream off: that is an error.
     pub(crate) async fn read(&mut self, buffer: &mut BytesMut, most: usize) -> io::Result<usize> {
+        if let Self { tcp, tls, stripes: Some(stripes) } = self {
+            let mut first = |context: &mut Context<'_>, buffer: &mut BytesMut, most| {
+                poll_read(tcp, tls.as_mut(), context, buffer, most)
+            };
+            return poll_fn(|context| stripes.poll_read(context, &mut first, buffer, most)).await;
+        }
         if most <= BRIEF {
             return self.read_brief(buffer, most).await;
         }
@@ -235,7 +307,36 @@ fn receive(tcp: &TcpStream, room: &mut impl BufMut) -> Option<io::Result<usize>>
 impl<'a> Sink<'a> {
     /// As [`Source::plain`].
     pub(crate) fn plain(&self) -> Option<&'a TcpStream> {
-        self.tls.is_none().then_some(self.tcp)
+        (self.tls.is_none() && self.stripes.is_none()).then_some(self.tcp)
+    }
+
+    /// From here on, what is written goes out in blocks, over further connections too.
+    pub(crate) fn stripe(&mut self, stripes: Writer) {
+        self.stripes = Some(Box::new(stripes));
+    }
+
+    /// Whether what is written goes out over several connections.
+    pub(crate) fn is_striped(&self) -> bool {
+        self.stripes.is_some()
+    }
+
+    /// Ends the blocks; when this is done all of them have arrived, or are on this connection.
+    pub(crate) async fn unstripe(&mut self) -> io::Result<()> {
+        let Self { tcp, tls, stripes } = self;
+        let Some(mut stripes) = stripes.take() else { return Ok(()) };
+        poll_fn(|context| stripes.poll_end(context, &mut First { tcp, tls: tls.as_mut() })).await
+    }
+
+    /// Sends on what waits for room on one of several connections, and resolves only where that fails.
+    pub(crate) async fn drive(&mut self) -> io::Error {
+        let Self { tcp, tls, stripes: Some(stripes) } = self else { return pending().await };
+        poll_fn(|context| {
+            match stripes.poll_drive(context, &mut First { tcp, tls: tls.as_mut() }) {
+                Err(error) => Poll::Ready(error),
+                Ok(()) => Poll::Pending,
+            }
+        })
+        .await
     }
 
     /// The socket.
@@ -246,6 +347,10 @@ impl<'a> Sink<'a> {
     /// Hands over what is taken at once, after waiting for that to be something. May be dropped at
     /// any time: what was not reported as written was not.
     pub(crate) async fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Self { tcp, tls, stripes: Some(stripes) } = self {
+            let mut first = First { tcp, tls: tls.as_mut() };
+            return poll_fn(|context| stripes.poll_write(context, &mut first, bytes)).await;
+        }
         let Some(tls) = &mut self.tls else {
             loop {
                 match self.tcp.try_write(bytes) {
@@ -258,8 +363,11 @@ impl<'a> Sink<'a> {
         tls.write(bytes).await
     }
 
-    /// Sends what TLS holds back to fill a record.
+    /// Sends what TLS holds back to fill a record. Of several connections each does so by itself.
     pub(crate) async fn flush(&mut self) -> io::Result<()> {
+        if self.stripes.is_some() {
+            return Ok(());
+        }
         match &mut self.tls {
             Some(tls) => tls.flush().await,
             None => Ok(()),
@@ -273,6 +381,74 @@ impl<'a> Sink<'a> {
         }
         Ok(rustix::net::shutdown(self.tcp, rustix::net::Shutdown::Write)?)
     }
+}
+
+/// The connection that others have joined, as they see it.
+pub(crate) struct First<'f, 'a> {
+    tcp: &'a TcpStream,
+    tls: Option<&'f mut WriteHalf<&'a mut TlsStream<Socket>>>,
+}
+
+impl First<'_, '_> {
+    /// As [`Sink::write`].
+    pub(crate) fn poll_write(
+        &mut self,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        poll_write(self.tcp, self.tls.as_deref_mut(), context, bytes)
+    }
+
+    /// As [`Sink::flush`].
+    pub(crate) fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        poll_flush(self.tls.as_deref_mut(), context)
+    }
+}
+
+fn poll_read<T: AsyncRead + Unpin>(
+    tcp: &TcpStream,
+    tls: Option<&mut T>,
+    context: &mut Context<'_>,
+    buffer: &mut BytesMut,
+    most: usize,
+) -> Poll<io::Result<usize>> {
+    if let Some(tls) = tls {
+        buffer.reserve(most);
+        return pin!(tls.read_buf(&mut buffer.limit(most))).poll(context);
+    }
+    loop {
+        ready!(tcp.poll_read_ready(context))?;
+        buffer.reserve(most);
+        match tcp.try_read_buf(&mut (&mut *buffer).limit(most)) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            result => return Poll::Ready(result),
+        }
+    }
+}
+
+fn poll_write<T: AsyncWrite + Unpin>(
+    tcp: &TcpStream,
+    tls: Option<&mut T>,
+    context: &mut Context<'_>,
+    bytes: &[u8],
+) -> Poll<io::Result<usize>> {
+    if let Some(tls) = tls {
+        return Pin::new(tls).poll_write(context, bytes);
+    }
+    loop {
+        match tcp.try_write(bytes) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            result => return Poll::Ready(result),
+        }
+        ready!(tcp.poll_write_ready(context))?;
+    }
+}
+
+fn poll_flush<T: AsyncWrite + Unpin>(
+    tls: Option<&mut T>,
+    context: &mut Context<'_>,
+) -> Poll<io::Result<()>> {
+    tls.map_or(Poll::Ready(Ok(())), |tls| Pin::new(tls).poll_flush(context))
 }
 
 impl AsyncRead for Socket {

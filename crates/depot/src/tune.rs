@@ -145,9 +145,58 @@ fn apply(
     hop.notsent_lowat.map_or(Ok(()), |unsent| keep_unsent(socket, unsent))
 }
 
-fn keep_unsent(socket: BorrowedFd<'_>, unsent: Bytes) -> io::Result<()> {
+/// Sets how much of what is to be sent waits in the kernel.
+pub(crate) fn keep_unsent(socket: impl AsFd, unsent: Bytes) -> io::Result<()> {
     let unsent = u32::try_from(unsent.get()).unwrap_or(u32::MAX);
     socket2::SockRef::from(&socket).set_tcp_notsent_lowat(unsent)
+}
+
+/// Raises a send buffer to `size` by the kernel's count, or as far as the kernel lets it; with what
+/// it has become. From then on the kernel does not tune it.
+pub(crate) fn raise_sndbuf(socket: impl AsFd, size: Bytes) -> io::Result<Bytes> {
+    let socket = socket.as_fd();
+    let now = sockopt::socket_send_buffer_size(socket)?;
+    // The kernel doubles what it is asked for.
+    let asked = bytes(size) / 2;
+    if sockopt::set_socket_send_buffer_size_force(socket, asked).is_err() {
+        let asked = asked.min(most_of("wmem_max")?);
+        beyond(now, asked)?;
+        sockopt::set_socket_send_buffer_size(socket, asked)?;
+    }
+    Ok(Bytes::new(sockopt::socket_send_buffer_size(socket)? as u64))
+}
+
+/// The same of a receive buffer, and of the window with it.
+pub(crate) fn raise_rcvbuf(socket: impl AsFd, size: Bytes) -> io::Result<Bytes> {
+    let socket = socket.as_fd();
+    let now = sockopt::socket_recv_buffer_size(socket)?;
+    let asked = bytes(size) / 2;
+    if sockopt::set_socket_recv_buffer_size_force(socket, asked).is_err() {
+        let asked = asked.min(most_of("rmem_max")?);
+        beyond(now, asked)?;
+        sockopt::set_socket_recv_buffer_size(socket, asked)?;
+    }
+    let now = sockopt::socket_recv_buffer_size(socket)?;
+    kernel::set_window_clamp(socket, now / 2)?;
+    Ok(Bytes::new(now as u64))
+}
+
+/// Gives a send buffer that was raised back to the kernel's tuning, which goes on from `size`.
+pub(crate) fn tuned_sndbuf(socket: impl AsFd, size: Bytes) -> io::Result<()> {
+    let socket = socket.as_fd();
+    sockopt::set_socket_send_buffer_size(socket, bytes(size) / 2)?;
+    kernel::unfix_sndbuf(socket)
+}
+
+/// The largest buffer that everybody may ask for.
+pub(crate) fn most_of(name: &str) -> io::Result<usize> {
+    let text = std::fs::read_to_string(format!("/proc/sys/net/core/{name}"))?;
+    text.trim().parse().map_err(io::Error::other)
+}
+
+/// Whether asking for so much gives more than there is `now`, rather than less and for good.
+fn beyond(now: usize, asked: usize) -> io::Result<()> {
+    if 2 * asked > now { Ok(()) } else { Err(io::ErrorKind::PermissionDenied.into()) }
 }
 
 fn bytes(size: Bytes) -> usize {
@@ -158,7 +207,7 @@ fn millis(time: Duration) -> u32 {
     u32::try_from(std::time::Duration::from(time).as_millis()).unwrap_or(u32::MAX)
 }
 
-/// What stays as it is for as long as a connection stands.
+/// What stays as it is until somebody sets it anew.
 #[derive(Debug, Clone)]
 pub(crate) struct Settled {
     congestion: String,

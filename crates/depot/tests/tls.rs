@@ -198,3 +198,23 @@ fn files_that_do_not_fit_stop_the_start() {
         assert!(log.contains(reason), "{own}: {log}");
     }
 }
+
+#[test]
+fn one_transfer_over_several_connections_with_tls() {
+    let pki = Pki::new();
+    let body = noise(79, 30_000_001);
+    let admin = "[admin]\nlisten = \"127.0.0.1:0\"";
+    let near =
+        pki.depot(&format!("id = \"near\"\n[[hop]]\npeer = \"127.0.0.0/8\"\nstreams = 4\n{admin}"));
+    let far = pki.depot("id = \"far\"");
+    let origin = pki.nginx("own", &body);
+    let depots = [near, far];
+    let url = url(&depots, origin.address, "/file");
+    let output = pki.curl(&["-f", &url]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(sha256(&output.stdout), sha256(&body));
+    let line = depots[0].await_log(&["complete"]);
+    assert!(line.contains("upstream_streams_asked=4"), "{line}");
+    // How many come in time is not certain; that they come by TLS is.
+    depots[1].await_log(&["answered", "/lh1/join/"]);
+}

@@ -27,4 +27,4 @@ macro_rules! fuzz {
     )* };
 }
 
-fuzz!(request, response, chunked, route, ticket_route, token, digest, keys, proxy_status);
+fuzz!(request, response, chunked, blocks, route, ticket_route, token, digest, keys, proxy_status);

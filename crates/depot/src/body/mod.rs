@@ -444,8 +444,13 @@ impl Run<'_, '_, '_> {
     /// the source waits for.
     async fn read(&mut self, most: usize) -> Result<usize, Broken> {
         self.flush().await?;
-        let Pump { source, ahead, patience, .. } = &mut self.pump;
-        match timeout(patience.source_idle, source.read(ahead, most)).await {
+        let Pump { source, ahead, sink, patience, .. } = &mut self.pump;
+        let read = tokio::select! {
+            biased;
+            read = timeout(patience.source_idle, source.read(ahead, most)) => read,
+            error = sink.drive() => return Err(Broken::SinkGone(error)),
+        };
+        match read {
             Ok(read) => read.map_err(Broken::SourceFailed),
             Err(_) => Err(Broken::SourceStalled),
         }

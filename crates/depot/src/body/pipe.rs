@@ -59,6 +59,8 @@ pub(crate) struct Pipes {
 struct State {
     /// What all pipes may hold, in use or not.
     reserved: usize,
+    /// What others have of the same ceiling.
+    shared: usize,
     /// Unused ones; those that were used last stand last.
     idle: Vec<(Ends, Instant)>,
 }
@@ -74,14 +76,22 @@ impl Pipes {
     pub(crate) fn take(self: &Arc<Self>) -> Option<Pipe> {
         let ends = {
             let mut state = self.state();
-            match state.idle.pop() {
-                Some((ends, _)) => ends,
-                None if state.reserved + LEAST > self.ceiling => return None,
-                None => {
-                    let ends = Ends::new(self.size.min(self.ceiling - state.reserved)).ok()?;
-                    state.reserved += ends.capacity;
-                    ends
+            if let Some((ends, _)) = state.idle.pop() {
+                ends
+            } else {
+                let room = self.ceiling.saturating_sub(state.reserved + state.shared);
+                if room < LEAST {
+                    return None;
                 }
+                // The kernel rounds up to a power of two.
+                let fits = if self.size.next_power_of_two() <= room {
+                    self.size
+                } else {
+                    1 << room.ilog2()
+                };
+                let ends = Ends::new(fits).ok()?;
+                state.reserved += ends.capacity;
+                ends
             }
         };
         Some(Pipe { ends: Some(ends), held: 0, pool: Arc::clone(self) })
@@ -95,6 +105,17 @@ impl Pipes {
         state.reserved -= closed.iter().map(|(ends, _)| ends.capacity).sum::<usize>();
     }
 
+    /// How many bytes of the ceiling nobody has.
+    pub(crate) fn room(&self) -> usize {
+        let state = self.state();
+        self.ceiling.saturating_sub(state.reserved + state.shared)
+    }
+
+    /// What others than pipes have of the ceiling, in bytes.
+    pub(crate) fn shared(&self) -> usize {
+        self.state().shared
+    }
+
     /// What all pipes may hold now, in bytes.
     pub(crate) fn reserved(&self) -> usize {
         self.state().reserved
@@ -103,6 +124,43 @@ impl Pipes {
     /// No change is left half made, so a panic elsewhere does not spoil the numbers.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Bytes of the ceiling that something else than a pipe has; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Share {
+    bytes: usize,
+    pool: Arc<Pipes>,
+}
+
+impl Share {
+    /// None yet.
+    pub(crate) fn of(pool: &Arc<Pipes>) -> Self {
+        Self { bytes: 0, pool: Arc::clone(pool) }
+    }
+
+    /// How many bytes it is.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Makes it so many bytes; says whether there was room. Less always fits.
+    pub(crate) fn resize(&mut self, bytes: usize) -> bool {
+        let mut state = self.pool.state();
+        let others = state.shared - self.bytes;
+        let fits = bytes <= self.bytes || state.reserved + others + bytes <= self.pool.ceiling;
+        if fits {
+            state.shared = others + bytes;
+            self.bytes = bytes;
+        }
+        fits
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.resize(0);
     }
 }
 
@@ -202,6 +260,24 @@ mod tests {
         assert_eq!(same(&again.ends().out), same(&ends));
         drop((again, b));
         assert_eq!(pipes.reserved(), 256 << 10);
+    }
+
+    #[test]
+    fn others_share_the_ceiling() {
+        let pipes = Pipes::new(128 << 10, 300 << 10);
+        let mut share = Share::of(&pipes);
+        assert!(share.resize(200 << 10));
+        assert!(!share.resize(301 << 10), "more than the ceiling");
+        assert_eq!(
+            (share.bytes(), pipes.shared(), pipes.room()),
+            (200 << 10, 200 << 10, 100 << 10)
+        );
+        let pipe = pipes.take().expect("a small one fits");
+        assert_eq!(pipe.capacity(), 64 << 10);
+        assert!(!share.resize(240 << 10), "the pipe has it");
+        assert!(share.resize(100 << 10));
+        drop(share);
+        assert_eq!(pipes.shared(), 0);
     }
 
     #[tokio::test(start_paused = true)]

@@ -12,6 +12,7 @@
 //! request can be sent again ([`crate::detours`]).
 
 mod stalls;
+mod striping;
 mod turn;
 mod watch;
 
@@ -26,9 +27,13 @@ use crate::{
 };
 use session::{
     Fetch,
-    message::{Connection, Fault, Framing, RequestHead, RequestOut, Way, request_for},
+    message::{Connection, Fault, Framing, RequestHead, RequestOut, Way, request_for, stripes},
 };
-use std::{io, net::IpAddr};
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
 use turn::{Tried, Turn};
 use units::Rate;
 pub(crate) use watch::reset_on_close;
@@ -76,7 +81,9 @@ pub(crate) struct Exchange<'x> {
     /// How much of the answer's body has.
     pub received: &'x Progress,
     /// Who watches.
-    pub live: &'x Live,
+    pub live: &'x Arc<Live>,
+    /// Who asks.
+    pub client: SocketAddr,
 }
 
 /// How an exchange went.
@@ -126,7 +133,19 @@ impl Exchange<'_> {
                 Err(end) => return Outcome::without(end),
             };
             self.live.reached(&fetch.next, &hop.stream);
-            match Turn::new(self, fetch).run(client, &mut hop, text.clone()).await {
+            let streams = self.streams(fetch, &hop);
+            let text = if streams > 1 {
+                self.live.asked_for(streams);
+                let extra = [stripes::ask(streams)];
+                let out = RequestOut { extra: &extra, ..out };
+                match request_for(self.request, fetch, &out) {
+                    Ok(text) => text,
+                    Err(fault) => return Outcome::without(End::Unanswered(fault)),
+                }
+            } else {
+                text.clone()
+            };
+            match Turn::new(self, fetch, streams).run(client, &mut hop, text).await {
                 Tried::Over(over) => return over.with(hop),
                 // The connection was used before and has been closed meanwhile, which is nobody's
                 // fault; what was asked can be asked again.
@@ -158,14 +177,16 @@ impl Exchange<'_> {
             client.stream.pace(None)?;
             return hop.stream.pace(None);
         }
-        let rate = |peer: IpAddr| {
-            let set: [Option<Rate>; 2] =
-                [self.allowance.rate, config.hop(peer).and_then(|hop| hop.pacing)];
-            set.into_iter().flatten().min()
-        };
-        client.stream.pace(rate(client.peer.ip()))?;
+        client.stream.pace(self.rate(client.peer.ip()))?;
         let next = hop.stream.tcp().peer_addr()?;
-        hop.stream.pace(rate(next.ip()))
+        hop.stream.pace(self.rate(next.ip()))
+    }
+
+    /// The lowest of the rates that are set for what is sent to a peer.
+    fn rate(&self, peer: IpAddr) -> Option<Rate> {
+        let config = self.shared.config();
+        let set = [self.allowance.rate, config.hop(peer).and_then(|hop| hop.pacing)];
+        set.into_iter().flatten().min()
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! An exchange with one connection to one next hop.
 
-use super::{Answer, End, Exchange, Outcome, reset_on_close};
+use super::{Answer, End, Exchange, Outcome, reset_on_close, striping::Granted};
 use crate::{
     body::{Broken, Emit, Pump, Witness},
     check::{Body, Check},
@@ -11,6 +11,7 @@ use crate::{
     upstream,
 };
 use bytes::BytesMut;
+use http::{HeaderName, HeaderValue};
 use session::{
     Fetch,
     message::{
@@ -31,8 +32,10 @@ use units::Bytes;
 
 /// One try.
 pub(super) struct Turn<'x> {
-    exchange: &'x Exchange<'x>,
-    fetch: &'x Fetch,
+    pub(super) exchange: &'x Exchange<'x>,
+    pub(super) fetch: &'x Fetch,
+    /// Over how many connections the answer was asked for.
+    pub(super) streams: u8,
     /// Whether the whole request has been passed on.
     uploaded: AtomicBool,
     /// Told when that is so, or never will be.
@@ -89,9 +92,9 @@ enum Down {
 }
 
 impl<'x> Turn<'x> {
-    pub(super) fn new(exchange: &'x Exchange<'x>, fetch: &'x Fetch) -> Self {
+    pub(super) fn new(exchange: &'x Exchange<'x>, fetch: &'x Fetch, streams: u8) -> Self {
         let (uploaded, sent) = (AtomicBool::new(false), Notify::new());
-        Self { exchange, fetch, uploaded, sent, answer: OnceLock::new() }
+        Self { exchange, fetch, streams, uploaded, sent, answer: OnceLock::new() }
     }
 
     /// Sends the request, which begins with `text`, and passes the answer on.
@@ -208,12 +211,23 @@ impl<'x> Turn<'x> {
             Ok(framing) => framing,
             Err(fault) => return Down::Bad(fault),
         };
+        if let Err(fault) = self.join(&head, source, ahead) {
+            return Down::Bad(fault);
+        }
         let Exchange { shared, live, received, .. } = self.exchange;
-        let text = self.begin(&head, framing, outward);
+        let granted = self.grant(outward);
+        let extra = granted.as_ref().map(Granted::field);
+        let mut text = self.begin(&head, framing, outward, extra.as_slice());
         // From here on only a complete body may end in good order, whatever happens to this
         // process.
         if outward.framing == Framing::UntilClose {
             reset_on_close(client.tcp(), true);
+        }
+        if let Some(granted) = granted {
+            if let Err(broken) = self.open(granted, client, &text).await {
+                return Down::Broken(broken);
+            }
+            text.clear();
         }
         let body = Pump {
             source,
@@ -232,6 +246,10 @@ impl<'x> Turn<'x> {
         if let Some(found) = check.and_then(Check::found) {
             live.digested(found);
         }
+        let result = match result {
+            Ok(()) => self.close(source, ahead, client).await,
+            Err(broken) => Err(broken),
+        };
         match result {
             Ok(()) => Down::Whole,
             Err(broken) => Down::Broken(broken),
@@ -248,7 +266,13 @@ impl<'x> Turn<'x> {
     }
 
     /// The answer begins: what is said of it to all who want to know, and its head for the client.
-    fn begin(&self, head: &ResponseHead, framing: Framing, outward: Outward) -> Vec<u8> {
+    fn begin(
+        &self,
+        head: &ResponseHead,
+        framing: Framing,
+        outward: Outward,
+        extra: &[(HeaderName, HeaderValue)],
+    ) -> Vec<u8> {
         let Exchange { shared, request, way, live, .. } = self.exchange;
         let keep = self.uploaded.load(Relaxed)
             && outward.framing != Framing::UntilClose
@@ -264,7 +288,7 @@ impl<'x> Turn<'x> {
             origin: self.fetch.origin.as_ref(),
             way: *way,
             body: outward,
-            extra: &[],
+            extra,
         };
         response_for(head, request, &out)
     }

@@ -91,7 +91,8 @@ impl Fields<'_> {
 
 impl Tcp {
     fn write(&self, side: &str, line: &mut impl Written) {
-        let figures: [(&str, Option<Value<'_>>); 10] = [
+        let several = self.streams > 1 || self.streams_asked.is_some();
+        let figures: [(&str, Option<Value<'_>>); 12] = [
             ("cc", Some(self.congestion.as_str().into())),
             ("rtt_us", Some(u64::from(self.rtt_us).into())),
             ("min_rtt_us", self.min_rtt_us.map(|rtt| u64::from(rtt).into())),
@@ -102,6 +103,8 @@ impl Tcp {
             ("pacing_bps", self.pacing_bps.map(Value::Whole)),
             ("notsent_lowat_bytes", self.notsent_lowat_bytes.map(Value::Whole)),
             ("mptcp", self.mptcp.then_some(Value::Yes)),
+            ("streams", several.then_some(u64::from(self.streams).into())),
+            ("streams_asked", self.streams_asked.map(|asked| u64::from(asked).into())),
         ];
         for (name, value) in figures {
             if let Some(value) = value {
@@ -234,6 +237,8 @@ static EXAMPLE: std::sync::LazyLock<Tcp> = std::sync::LazyLock::new(|| Tcp {
     pacing_bps: None,
     notsent_lowat_bytes: None,
     mptcp: false,
+    streams: 1,
+    streams_asked: None,
 });
 
 #[cfg(test)]

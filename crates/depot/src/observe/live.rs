@@ -4,7 +4,7 @@
 use super::{
     hops::{Label, Moved, Rates},
     registry::Registry,
-    status::{MOST_TARGET, Tcp, Transfer},
+    status::{MOST_TARGET, Side, Tcp, Transfer},
 };
 use crate::{
     body::Progress,
@@ -15,7 +15,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
-        atomic::{AtomicU32, Ordering::Relaxed},
+        atomic::{AtomicU8, AtomicU32, Ordering::Relaxed},
     },
     time::Instant,
 };
@@ -52,6 +52,10 @@ pub(crate) struct Live {
     digest: OnceLock<String>,
     client: Watched,
     upstream: Mutex<Upstream>,
+    /// Connections that have joined the client's, and the next hop's.
+    joined: Mutex<Vec<(Side, Weak<Wire>)>>,
+    /// Over how many connections the answer was asked for.
+    asked_for: AtomicU8,
     rates: Mutex<Rates>,
     registry: Arc<Registry>,
 }
@@ -96,6 +100,8 @@ impl Live {
                 label: upstream_hop,
                 socket: None,
             }),
+            joined: Mutex::default(),
+            asked_for: AtomicU8::new(1),
             rates: Mutex::default(),
             asked,
             registry,
@@ -107,6 +113,25 @@ impl Live {
         let name = next.to_string();
         let (label, socket) = (self.registry.reached(&name), Some(Watched::new(upstream)));
         *self.upstream() = Upstream { name, label, socket };
+    }
+
+    /// The answer is asked for over so many connections.
+    pub(crate) fn asked_for(&self, streams: u8) {
+        self.asked_for.store(streams, Relaxed);
+    }
+
+    /// A further connection of one side has joined.
+    pub(crate) fn joined(&self, side: Side, stream: &Stream) {
+        self.all_joined().push((side, stream.watch()));
+    }
+
+    /// How many connections one side has, those counted that have joined and closed.
+    fn streams(&self, side: Side) -> u32 {
+        1 + self.all_joined().iter().filter(|(of, _)| *of == side).count() as u32
+    }
+
+    fn all_joined(&self) -> MutexGuard<'_, Vec<(Side, Weak<Wire>)>> {
+        self.joined.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The next hop is slower than it may be.
@@ -152,7 +177,21 @@ impl Live {
     /// What the kernel says of the client's socket, and of the next hop's; nothing of closed ones.
     pub(crate) fn sockets(&self) -> (Option<Tcp>, Option<Tcp>) {
         // Asking the kernel takes little; a lock is not held meanwhile by anybody else for long.
-        (self.client.read(), self.upstream().socket.as_ref().and_then(Watched::read))
+        let client = self.client.read();
+        let upstream = self.upstream().socket.as_ref().and_then(Watched::read);
+        let streams = |side, tcp: Tcp| Tcp { streams: self.streams(side), ..tcp };
+        let asked = Some(self.asked_for.load(Relaxed)).filter(|streams| *streams > 1);
+        (
+            client.map(|tcp| streams(Side::Client, tcp)),
+            upstream.map(|tcp| Tcp { streams_asked: asked, ..streams(Side::Upstream, tcp) }),
+        )
+    }
+
+    /// Its sockets.
+    pub(crate) fn watched(&self) -> impl Iterator<Item = Weak<Wire>> {
+        let upstream = self.upstream().socket.as_ref().map(|watched| watched.socket.clone());
+        let joined: Vec<_> = self.all_joined().iter().map(|(_, socket)| socket.clone()).collect();
+        std::iter::once(self.client.socket.clone()).chain(upstream).chain(joined)
     }
 
     /// Segments sent again to the client, and to the next hop, as far as was ever seen.
@@ -228,6 +267,8 @@ impl Watched {
             pacing_bps: in_force.pacing.map(units::Rate::bps),
             notsent_lowat_bytes: in_force.notsent_lowat.map(units::Bytes::get),
             mptcp: in_force.mptcp,
+            streams: 1,
+            streams_asked: None,
         })
     }
 }

@@ -131,7 +131,14 @@ fn depot(out: &mut Out<'_>, status: &Status) -> fmt::Result {
         connections.idle_upstream,
     )?;
     out.gauge(&bytes("pipes_reserved", "What all pipes may hold"), memory.pipes_reserved_bytes)?;
-    out.gauge(&bytes("pipes_limit", "The most of that: limits.memory"), memory.pipes_limit_bytes)?;
+    out.gauge(
+        &bytes("raised_buffers", "What socket buffers may hold that the depot has raised"),
+        memory.raised_buffers_bytes,
+    )?;
+    out.gauge(
+        &bytes("pipes_limit", "The most of both together: limits.memory"),
+        memory.pipes_limit_bytes,
+    )?;
     out.gauge(
         &bytes("resident_memory", "The process's memory, without pipes and sockets"),
         memory.resident_bytes,
@@ -221,6 +228,10 @@ fn hops_measured(out: &mut Out<'_>, hops: &[Hop]) -> fmt::Result {
         }),
     )?;
     out.gauges(
+        &family("hop_streams", "The same, with those that have joined for one transfer"),
+        hops.iter().map(|hop| (of(hop, []), hop.streams)),
+    )?;
+    out.gauges(
         &bytes_per_second("hop_rate", "Rate of the last second, by hop"),
         both_ways(hops, |hop| [hop.up_bps / 8, hop.down_bps / 8]),
     )?;
@@ -238,6 +249,14 @@ fn hops_measured(out: &mut Out<'_>, hops: &[Hop]) -> fmt::Result {
     out.gauges(
         &bytes("hop_cwnd", "Congestion windows of the connections with a transfer, together"),
         hops.iter().map(|hop| (of(hop, []), hop.cwnd_bytes)),
+    )?;
+    out.gauges(
+        &bytes("hop_sndbuf", "Send buffers of the connections with a transfer, together"),
+        hops.iter().map(|hop| (of(hop, []), hop.sndbuf_bytes)),
+    )?;
+    out.gauges(
+        &bytes("hop_rcvbuf", "Receive buffers of the connections with a transfer, together"),
+        hops.iter().map(|hop| (of(hop, []), hop.rcvbuf_bytes)),
     )?;
     out.gauges(
         &bytes_per_second("hop_delivery_rate", "Rate at which the hop was last seen to take bytes"),

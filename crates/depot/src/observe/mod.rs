@@ -37,9 +37,10 @@ pub(crate) use registry::Ended;
 pub(crate) use view::View;
 
 use crate::config::Config;
+use crate::stream::Wire;
 use access_log::AccessLog;
 use registry::Registry;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// What all requests of a depot are told to.
 #[derive(Debug)]
@@ -64,6 +65,11 @@ impl Observer {
     /// now.
     pub(crate) fn crest(&self) -> (usize, usize) {
         self.registry.crest()
+    }
+
+    /// The sockets of all transfers under way, to be looked at.
+    pub(crate) fn sockets(&self) -> Vec<Weak<Wire>> {
+        self.registry.sockets()
     }
 
     /// Opens the access log's file anew, for whoever has renamed it.

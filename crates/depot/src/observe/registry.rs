@@ -10,12 +10,13 @@ use super::{
     live::{Asked, Live},
     status::{self, MOST_TRANSFERS, Refusals, Side, Tcp, Totals, Transfer},
 };
+use crate::stream::Wire;
 use crate::{body::Progress, config::Config, stream::Stream};
 use session::message::Fault;
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::{Duration, Instant},
 };
 
@@ -185,6 +186,12 @@ impl Registry {
         }
     }
 
+    /// The sockets of all transfers under way.
+    pub(crate) fn sockets(&self) -> Vec<Weak<Wire>> {
+        let state = self.state();
+        state.live.values().flat_map(|live| live.watched()).collect()
+    }
+
     /// Reads all of it, and asks the kernel about the sockets of the transfers under way.
     pub(crate) fn read(&self) -> Reading {
         let (live, mut all) = {
@@ -309,6 +316,7 @@ impl SummedHop {
             hop: label.to_string(),
             requests: words(&tally.outcomes),
             connections: BTreeMap::new(),
+            streams: 0,
             up_bytes: tally.moved.up_bytes,
             down_bytes: tally.moved.down_bytes,
             up_bps: tally.rates.up_bps,
@@ -318,6 +326,8 @@ impl SummedHop {
             rtt_us: None,
             min_rtt_us: None,
             cwnd_bytes: 0,
+            sndbuf_bytes: 0,
+            rcvbuf_bytes: 0,
             delivery_rate_bps: None,
         };
         Self { hop, rtts_us: 0 }
@@ -330,9 +340,12 @@ impl SummedHop {
         hop.retransmitted_segments += u64::from(retransmits);
         let Some(tcp) = tcp else { return };
         *hop.connections.entry(tcp.congestion.clone()).or_default() += 1;
+        hop.streams += u64::from(tcp.streams);
         self.rtts_us += u64::from(tcp.rtt_us);
         hop.min_rtt_us = hop.min_rtt_us.into_iter().chain(tcp.min_rtt_us).min();
         hop.cwnd_bytes += tcp.cwnd_bytes;
+        hop.sndbuf_bytes += tcp.sndbuf_bytes;
+        hop.rcvbuf_bytes += tcp.rcvbuf_bytes;
         let both = [hop.delivery_rate_bps, tcp.delivery_rate_bps];
         hop.delivery_rate_bps = both.into_iter().flatten().reduce(u64::saturating_add);
     }

@@ -75,7 +75,10 @@ pub struct Connections {
 pub struct Memory {
     /// What all pipes may hold.
     pub pipes_reserved_bytes: u64,
-    /// The most of that (`limits.memory`).
+    /// What buffers may hold that the depot has raised.
+    #[serde(default)]
+    pub raised_buffers_bytes: u64,
+    /// The most of both together (`limits.memory`).
     pub pipes_limit_bytes: u64,
     /// The process's own memory, without pipes and sockets.
     pub resident_bytes: u64,
@@ -139,6 +142,9 @@ pub struct Hop {
     pub requests: BTreeMap<String, u64>,
     /// Connections with a transfer, by congestion control in force.
     pub connections: BTreeMap<String, usize>,
+    /// The same, those counted that have joined them.
+    #[serde(default)]
+    pub streams: u64,
     /// Bytes of bodies towards origins, since the start.
     pub up_bytes: u64,
     /// Bytes of bodies towards clients, since the start.
@@ -157,6 +163,12 @@ pub struct Hop {
     pub min_rtt_us: Option<u32>,
     /// All congestion windows together.
     pub cwnd_bytes: u64,
+    /// All send buffers together.
+    #[serde(default)]
+    pub sndbuf_bytes: u64,
+    /// All receive buffers together.
+    #[serde(default)]
+    pub rcvbuf_bytes: u64,
     /// How fast all connections together were last seen to deliver what the depot sends.
     pub delivery_rate_bps: Option<u64>,
 }
@@ -219,6 +231,12 @@ pub struct Tcp {
     pub notsent_lowat_bytes: Option<u64>,
     /// Whether it is Multipath TCP.
     pub mptcp: bool,
+    /// Over how many connections this transfer goes, of which this is the first.
+    #[serde(default)]
+    pub streams: u32,
+    /// Over how many it was asked for.
+    #[serde(default)]
+    pub streams_asked: Option<u8>,
 }
 
 impl Side {

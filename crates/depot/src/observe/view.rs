@@ -50,6 +50,7 @@ impl View {
             },
             memory: Memory {
                 pipes_reserved_bytes: shared.means.pipes.reserved() as u64,
+                raised_buffers_bytes: shared.means.pipes.shared() as u64,
                 pipes_limit_bytes: config.limits.memory.get(),
                 resident_bytes: resident_bytes(),
                 open_files: fs::read_dir("/proc/self/fd").map_or(0, Iterator::count),

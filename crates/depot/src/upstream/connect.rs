@@ -89,7 +89,8 @@ pub(crate) async fn resolve(next: &Authority) -> Result<Vec<SocketAddr>, Fault> 
     }
 }
 
-async fn connect_to(
+/// A connection to an address of the next hop that was admitted.
+pub(crate) async fn connect_to(
     fetch: &Fetch,
     address: SocketAddr,
     settings: &Settings,

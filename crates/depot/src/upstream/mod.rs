@@ -4,7 +4,7 @@
 mod connect;
 mod pool;
 
-pub(crate) use connect::resolve;
+pub(crate) use connect::{connect_to, resolve};
 pub(crate) use pool::Pool;
 
 use crate::{

@@ -11,6 +11,7 @@ use std::{
     collections::HashMap,
     io,
     sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 use tokio::time::Instant;
 
@@ -65,7 +66,7 @@ impl Pool {
                 let of_key = all.get_mut(key)?;
                 of_key.pop()?
             };
-            if idle.since.elapsed() < limits.idle.into()
+            if idle.since.elapsed() < Duration::from(limits.idle)
                 && let Some(woken) = idle.wake()
                 && stands(&woken.0)
             {
@@ -87,7 +88,7 @@ impl Pool {
     /// Closes those that have waited for too long.
     pub(crate) fn tidy(&self, limits: &Reuse) {
         self.idle().retain(|_, of_key| {
-            of_key.retain(|idle| idle.since.elapsed() < limits.idle.into());
+            of_key.retain(|idle| idle.since.elapsed() < Duration::from(limits.idle));
             !of_key.is_empty()
         });
     }

@@ -34,3 +34,66 @@ fn pass(mut from: TcpStream, mut to: TcpStream, mut left: usize) {
     }
     let _ = (to.shutdown(Shutdown::Write), from.shutdown(Shutdown::Read));
 }
+
+/// What a stretch does with one connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wire {
+    /// It passes all.
+    Good,
+    /// It passes what comes back in small pieces, with pauses.
+    Slow,
+    /// It resets both ends when so much has come back.
+    Cut(usize),
+    /// It takes the connection, and passes nothing.
+    Mute,
+}
+
+/// A way to `to` on which the n-th connection, from 0 on, is what `of` says.
+pub fn wires(to: SocketAddr, of: fn(usize) -> Wire) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let mut mute = Vec::new();
+        for (n, near) in listener.incoming().map_while(Result::ok).enumerate() {
+            let wire = of(n);
+            if wire == Wire::Mute {
+                mute.push(near);
+                continue;
+            }
+            let Ok(far) = TcpStream::connect(to) else { continue };
+            let (back, forth) = (near.try_clone().unwrap(), far.try_clone().unwrap());
+            std::thread::spawn(move || pass(near, forth, usize::MAX));
+            std::thread::spawn(move || match wire {
+                Wire::Cut(after) => cut(far, &back, after),
+                Wire::Slow => slowly(far, back),
+                _ => pass(far, back, usize::MAX),
+            });
+        }
+    });
+    address
+}
+
+fn cut(mut from: TcpStream, mut to: &TcpStream, mut left: usize) {
+    let mut buffer = vec![0; 65_536];
+    while let Ok(length @ 1..) = from.read(&mut buffer) {
+        if length > left || to.write_all(&buffer[..length]).is_err() {
+            break;
+        }
+        left -= length;
+    }
+    for end in [&from, to] {
+        socket2::SockRef::from(end).set_linger(Some(std::time::Duration::ZERO)).unwrap();
+        let _ = end.shutdown(Shutdown::Both);
+    }
+}
+
+fn slowly(mut from: TcpStream, mut to: TcpStream) {
+    let mut buffer = vec![0; 8192];
+    while let Ok(length @ 1..) = from.read(&mut buffer) {
+        if to.write_all(&buffer[..length]).is_err() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    let _ = (to.shutdown(Shutdown::Write), from.shutdown(Shutdown::Read));
+}

@@ -14,6 +14,7 @@ mod method;
 mod request;
 mod response;
 mod rewrite;
+pub mod stripes;
 mod via;
 
 pub use connection::Connection;

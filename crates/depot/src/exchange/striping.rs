@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! An answer over several connections: asked of the next depot, and granted to the one before.
+
+use super::{Exchange, turn::Turn};
+use crate::{
+    body::Broken,
+    kernel,
+    observe::status::Side,
+    stream::{Sink, Source, Stream},
+    stripes::{self, LEAST, Reader, Writer},
+    tune, upstream,
+};
+use bytes::BytesMut;
+use http::{HeaderName, HeaderValue, Version};
+use session::{
+    Fetch,
+    message::{
+        Fault, Framing, Method, Outward, ResponseHead,
+        stripes::{Agreed, asked},
+    },
+};
+use std::{io, sync::Arc};
+use tokio::time::timeout;
+use units::{Bytes, Rate};
+
+/// What waits in the kernel on each of several connections, until its rate is known.
+const UNSENT: Bytes = Bytes::new(128 << 10);
+
+/// Connections that may join the client's own for an answer.
+pub(super) struct Granted {
+    agreed: Agreed,
+    writer: Writer,
+    /// The rate to which the client's own is held; while others share it, to a part of it.
+    rate: Option<Rate>,
+}
+
+impl Exchange<'_> {
+    /// Over how many connections the answer is wanted: 1, unless it is a depot that is asked for it.
+    pub(super) fn streams(&self, fetch: &Fetch, hop: &upstream::Hop) -> u8 {
+        let config = self.shared.config();
+        if config.hops.iter().all(|hop| hop.streams == 1) {
+            return 1;
+        }
+        let possible = fetch.origin.is_none()
+            && self.request.method == Method::Get
+            && self.request.framing() == Framing::Empty
+            && self.request.version == Version::HTTP_11;
+        let peer = hop.stream.tcp().peer_addr().ok().filter(|_| possible);
+        peer.and_then(|peer| config.hop(peer.ip()).map(|hop| hop.streams)).unwrap_or(1)
+    }
+}
+
+impl Turn<'_> {
+    /// Has further connections join the next hop's, if it agrees.
+    pub(super) fn join(
+        &self,
+        head: &ResponseHead,
+        source: &mut Source<'_>,
+        ahead: &mut BytesMut,
+    ) -> Result<(), Fault> {
+        let Exchange { shared, live, .. } = self.exchange;
+        if self.streams < 2 {
+            return Ok(());
+        }
+        let Some(agreed) = Agreed::of(&head.headers, self.streams)? else {
+            tracing::debug!(upstream = %self.fetch.next, "one connection, though more were asked for");
+            return Ok(());
+        };
+        let gone = |error: io::Error| Fault::bad_response(format!("the next depot: {error}"));
+        let address = source.tcp().peer_addr().map_err(gone)?;
+        let live = Arc::clone(live);
+        let told = Box::new(move |joined: &_| live.joined(Side::Upstream, joined));
+        let joins = stripes::join(self.fetch, address, &shared.settings(), agreed, told);
+        source.stripe(Reader::new(ahead.split(), joins));
+        Ok(())
+    }
+
+    /// Grants the depot before this one the connections that it asks for, where that is worth it.
+    pub(super) fn grant(&self, outward: Outward) -> Option<Granted> {
+        let Exchange { shared, live, request, client, .. } = self.exchange;
+        let streams = asked(request)?;
+        let worth = match outward.framing {
+            Framing::Empty => false,
+            _ => outward.length.is_none_or(|length| length >= LEAST),
+        };
+        if !worth || request.method != Method::Get || request.version != Version::HTTP_11 {
+            return None;
+        }
+        let offered = shared.stripes.offer(client.ip(), streams - 1).ok()?;
+        let agreed = Agreed { streams, token: offered.token };
+        let rate = self.exchange.rate(client.ip());
+        let live = Arc::clone(live);
+        let unsent = self.unsent();
+        let set_up = Box::new(move |joined: &Stream| {
+            hold(joined.tcp(), rate, streams)?;
+            unsent.map_or(Ok(()), |unsent| tune::keep_unsent(joined.tcp(), unsent))?;
+            live.joined(Side::Client, joined);
+            Ok(())
+        });
+        Some(Granted { agreed, writer: Writer::new(offered, set_up), rate })
+    }
+
+    /// Sends the head that grants them, and has them join.
+    pub(super) async fn open(
+        &self,
+        granted: Granted,
+        client: &mut Sink<'_>,
+        head: &[u8],
+    ) -> Result<(), Broken> {
+        let patience = self.exchange.shared.config().timeouts.towards_client();
+        let said = async {
+            let mut left = head;
+            while !left.is_empty() {
+                let written = client.write(left).await?;
+                left = &left[written..];
+            }
+            client.flush().await?;
+            self.unsent().map_or(Ok(()), |unsent| tune::keep_unsent(client.tcp(), unsent))?;
+            hold(client.tcp(), granted.rate, granted.agreed.streams)
+        };
+        match timeout(patience.sink_idle, said).await {
+            Ok(said) => said.map_err(Broken::SinkGone)?,
+            Err(_) => return Err(Broken::SinkStalled),
+        }
+        client.stripe(granted.writer);
+        Ok(())
+    }
+
+    /// What waits in the kernel on each connection until its rate is known, unless that is set: for what
+    /// a slow one has taken, all others wait.
+    fn unsent(&self) -> Option<Bytes> {
+        let Exchange { shared, client, .. } = self.exchange;
+        let config = shared.config();
+        let set = config.hop(client.ip()).and_then(|hop| hop.notsent_lowat);
+        set.is_none().then_some(UNSENT)
+    }
+
+    /// Ends what was sent, and what came, over several connections; what follows the body comes on one.
+    pub(super) async fn close(
+        &self,
+        source: &mut Source<'_>,
+        ahead: &mut BytesMut,
+        client: &mut Sink<'_>,
+    ) -> Result<(), Broken> {
+        if !source.is_striped() && !client.is_striped() {
+            return Ok(());
+        }
+        let patience = self.exchange.shared.config().timeouts.towards_client();
+        match timeout(patience.source_idle, source.unstripe()).await {
+            Ok(rest) => ahead.unsplit(rest.map_err(Broken::SourceFailed)?),
+            Err(_) => return Err(Broken::SourceStalled),
+        }
+        let striped = client.is_striped();
+        match timeout(patience.sink_idle, client.unstripe()).await {
+            Ok(ended) => ended.map_err(Broken::SinkGone)?,
+            Err(_) => return Err(Broken::SinkStalled),
+        }
+        if striped {
+            let rate = self.exchange.rate(self.exchange.client.ip());
+            hold(client.tcp(), rate, 1).map_err(Broken::SinkGone)?;
+        }
+        Ok(())
+    }
+}
+
+impl Granted {
+    /// What the answer says of it.
+    pub(super) fn field(&self) -> (HeaderName, HeaderValue) {
+        self.agreed.field()
+    }
+}
+
+/// Holds a connection to its part of a rate that several share.
+fn hold(tcp: &tokio::net::TcpStream, rate: Option<Rate>, streams: u8) -> io::Result<()> {
+    let Some(rate) = rate else { return Ok(()) };
+    kernel::set_max_pacing_rate(tcp, (rate.bps() / 8 / u64::from(streams)).max(1))
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A depot's buffers over a long path: where the kernel's limits are too low for it, they follow the
+//! bandwidth-delay product, at the sending depot and at the receiving one; and they do not overshoot,
+//! as fixed ones of several products do (figure 12 of Augusto et al.). Takes root.
+//!
+//! ```text
+//! origin ── 1 ms ── far ── 200 Mb/s, 100 ms ── near ── 1 ms ── client
+//! ```
+//! Only sizes read back from the sockets and drops counted by the emulator are judged, and those of
+//! a run with which the emulator kept up.
+
+use scenario::Scenario;
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    process::{Child, ChildStderr, Stdio},
+    thread,
+    time::Duration,
+};
+use wan::Wan;
+
+const SETTINGS: &str = "LONGHAUL_TEST_DEPOT";
+/// How long anything may take before the test fails, however slow the machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// 200 Mb/s over 200 ms, there and back.
+const PRODUCT: u64 = 5_000_000;
+const BODY: u64 = 160_000_000;
+/// The queue before the long path: with what is on the path, it holds two products and the megabyte that
+/// a depot keeps unsent, and no more.
+const QUEUE: &str = "6000000";
+
+/// Becomes a depot when asked to by the environment.
+#[test]
+fn role() {
+    let Ok(settings) = std::env::var(SETTINGS) else { return };
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
+    let config = depot::Config::from_toml(&settings, "settings").unwrap();
+    let error = depot::run(config, Box::new(|| Err("no file".to_owned())));
+    std::process::exit(i32::from(error.is_err()));
+}
+
+/// A depot on a node; killed when dropped.
+struct Depot {
+    child: Child,
+    log: BufReader<ChildStderr>,
+}
+
+impl Depot {
+    fn start(wan: &Wan, node: &str, hops: &str) -> Self {
+        let address = wan.address(node).unwrap();
+        let settings = format!(
+            "id = \"{node}\"\nlisten = [\"{address}:3880\"]\n[allow]\nclients = [\"0.0.0.0/0\"]\n\
+             upstreams = [\"0.0.0.0/0:*\"]\nprivate = true\n{hops}"
+        );
+        let program = std::env::current_exe().unwrap();
+        let mut command = wan.command(node, program.to_str().unwrap()).unwrap();
+        command.args(["--exact", "role", "--nocapture"]).env(SETTINGS, settings);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let log = BufReader::new(child.stderr.take().unwrap());
+        let mut depot = Self { child, log };
+        depot.await_line("ready");
+        depot
+    }
+
+    /// The next line of the log that has this word.
+    fn await_line(&mut self, word: &str) -> String {
+        let mut line = String::new();
+        while !line.contains(word) {
+            line.clear();
+            assert!(self.log.read_line(&mut line).unwrap() > 0, "the depot ended before {word:?}");
+        }
+        line
+    }
+}
+
+impl Drop for Depot {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What a transfer left.
+#[derive(Debug)]
+struct Outcome {
+    /// The sending depot's buffer towards the long path.
+    sndbuf: u64,
+    /// The receiving depot's.
+    rcvbuf: u64,
+    /// Packets dropped at the queue before the long path.
+    drops: u64,
+    /// Why the emulator's run does not count, if it does not.
+    faults: Vec<String>,
+}
+
+/// Moves the body over the chain, with limits of `kernel_max` for the kernel's tuning at both depots
+/// and these settings of hops.
+fn transfer(kernel_max: &str, hops: &str) -> Outcome {
+    let text = format!(
+        "title = \"buffers\"\nfamily = \"ipv4\"\n\
+         [[node]]\nname = \"origin\"\n[[node]]\nname = \"client\"\n\
+         [[node]]\nname = \"far\"\ncc = \"reno\"\ntcp_wmem_max = \"{kernel_max}\"\n\
+         [[node]]\nname = \"near\"\ntcp_rmem_max = \"{kernel_max}\"\n\
+         [[link]]\nbetween = [\"origin\", \"far\"]\nrate = \"1gbit\"\ndelay = \"1ms\"\n\
+         [[link]]\nbetween = [\"far\", \"near\"]\nrate = \"200mbit\"\ndelay = \"100ms\"\n\
+         queue = \"{QUEUE}\"\n\
+         [[link]]\nbetween = [\"near\", \"client\"]\nrate = \"1gbit\"\ndelay = \"1ms\"\n"
+    );
+    let scenario = Scenario::parse(&text, "test", &[] as &[&str]).unwrap_or_else(|e| panic!("{e}"));
+    let wan = Wan::up(&scenario.runs[0]).unwrap_or_else(|error| panic!("{error}"));
+    let far = Depot::start(&wan, "far", hops);
+    let near = Depot::start(&wan, "near", hops);
+    let (sndbuf, rcvbuf) = thread::scope(|scope| {
+        let origin = origin(&wan);
+        let address = origin.local_addr().unwrap();
+        scope.spawn(move || serve(&origin));
+        fetch(&wan, address);
+        let read = |mut depot: Depot, key| number(&depot.await_line("complete"), key);
+        (read(far, "client_sndbuf_bytes="), read(near, "upstream_rcvbuf_bytes="))
+    });
+    let down = wan.down().unwrap();
+    // The lanes of the second link: there and back.
+    let drops = down.lanes[2].counters.queue_drops;
+    let outcome = Outcome { sndbuf, rcvbuf, drops, faults: down.health.faults() };
+    println!("{kernel_max} {hops:?}: {outcome:?}");
+    outcome
+}
+
+fn origin(wan: &Wan) -> TcpListener {
+    let address = wan.address("origin").unwrap();
+    wan.node("origin").unwrap().namespace.run(|| TcpListener::bind((address, 8000))).unwrap()
+}
+
+/// Answers one request.
+fn serve(origin: &TcpListener) {
+    let (mut stream, _) = origin.accept().unwrap();
+    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    let mut request = [0; 4096];
+    assert!(stream.read(&mut request).unwrap() > 0);
+    write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {BODY}\r\n\r\n").unwrap();
+    std::io::copy(&mut std::io::repeat(7).take(BODY), &mut stream).unwrap();
+}
+
+/// Fetches the body through both depots.
+fn fetch(wan: &Wan, origin: SocketAddr) {
+    let at = |node: &str| SocketAddr::new(wan.address(node).unwrap(), 3880);
+    let near = at("near");
+    let connect = || TcpStream::connect(near);
+    let mut client = wan.node("client").unwrap().namespace.run(connect).unwrap();
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    let route = format!("/lh1/fetch/{}/http:{origin}/file", at("far"));
+    write!(client, "GET {route} HTTP/1.1\r\nHost: near\r\nConnection: close\r\n\r\n").unwrap();
+    let (mut reader, mut line) = (BufReader::with_capacity(1 << 20, client), String::new());
+    reader.read_line(&mut line).unwrap();
+    assert!(line.contains(" 200 "), "{line}");
+    while line != "\r\n" {
+        line.clear();
+        reader.read_line(&mut line).unwrap();
+    }
+    let bytes = std::io::copy(&mut reader, &mut std::io::sink()).unwrap();
+    assert_eq!(bytes, BODY);
+}
+
+fn number(line: &str, key: &str) -> u64 {
+    let value = line.split(key).nth(1).and_then(|rest| rest.split_whitespace().next());
+    value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no {key}: {line}"))
+}
+
+/// A transfer with which the emulator kept up; what kept it from that is often gone a moment later.
+fn credible(kernel_max: &str, hops: &str) -> Outcome {
+    for _ in 0..4 {
+        let outcome = transfer(kernel_max, hops);
+        if outcome.faults.is_empty() {
+            return outcome;
+        }
+    }
+    panic!("the emulator could not keep up on this machine");
+}
+
+#[test]
+fn buffers_follow_the_path_and_do_not_overshoot() {
+    if std::env::var(SETTINGS).is_ok() {
+        return;
+    }
+    // Left to the kernel they stay where its limits are: far less than a product.
+    let kernel = credible("1MB", "[[hop]]\npeer = \"0.0.0.0/0\"\nbuffers = \"kernel\"");
+    assert_eq!((kernel.sndbuf, kernel.rcvbuf), (1 << 20, 1 << 20));
+    // The depots' own doing: enough for a full path, and not much more than two products.
+    let auto = credible("1MB", "");
+    assert!((PRODUCT..=3 * PRODUCT).contains(&auto.sndbuf), "{auto:?}");
+    // Half of a receive buffer is window.
+    assert!((2 * PRODUCT..=6 * PRODUCT).contains(&auto.rcvbuf), "{auto:?}");
+    assert_eq!(auto.drops, 0, "no more is under way than path and queue hold");
+    // Fixed ones of many products: what the paper saw with 8192 KB.
+    let fixed = "[[hop]]\npeer = \"0.0.0.0/0\"\nsndbuf = \"64MB\"\nrcvbuf = \"64MB\"";
+    let fixed = credible("64MB", fixed);
+    assert!(fixed.drops > 0, "{fixed:?}");
+}

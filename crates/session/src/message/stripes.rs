@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! One answer over several connections between two depots: what they say to each other for it, and
+//! the blocks in which its body travels.
+//!
+//! ```text
+//! asker    GET ...              Longhaul-Streams: 4
+//! answerer 200, as always       Longhaul-Streams: 4; token=<32 hexadecimal digits>
+//! asker    GET /lh1/join/<token>     on each of at most 3 further connections
+//! answerer 200                  and from then on blocks, as on the first one
+//!
+//! block  = offset length flags data
+//! offset = 8 bytes    where the data begins in the body; at the end how long the body is
+//! length = 4 bytes    of the data, 1 to 2^20; 0 at the end
+//! flags  = 4 bytes    1: the body has ended, and nothing follows on this connection; else 0
+//! ```
+//! Numbers are big-endian. Blocks go out on whichever connection has room. On each the offsets only
+//! grow, so whoever reads finds what comes next at the head of one of them, and nothing has to be kept.
+//! What is cut into blocks is the body as it would have followed the head on one connection: of any
+//! length, in chunks, with trailers.
+
+use super::{Fault, RequestHead, came_through_depot, framing};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use std::{fmt, str::FromStr};
+
+/// In a request: over how many connections the answer may come. In an answer: over how many it does.
+pub const STREAMS: HeaderName = HeaderName::from_static("longhaul-streams");
+/// What a connection that joins asks for, before the token.
+pub const JOIN: &str = "/lh1/join/";
+/// More connections than this no transfer has.
+pub const MOST_STREAMS: u8 = 16;
+/// The size of what precedes the data of each block.
+pub const HEAD: usize = 16;
+/// The most data of a block.
+pub const MOST_DATA: usize = 1 << 20;
+
+const ENDS: u32 = 1;
+
+/// What opens a transfer for further connections: nobody guesses it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Token(pub [u8; 16]);
+
+/// What an answerer agrees to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Agreed {
+    /// How many connections, with the first.
+    pub streams: u8,
+    /// What opens it.
+    pub token: Token,
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Token {
+    /// Logs are no place for it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+impl FromStr for Token {
+    type Err = ();
+    /// As it is printed, and in no other form.
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let lower = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+        if text.len() != 32 || !text.bytes().all(lower) {
+            return Err(());
+        }
+        u128::from_str_radix(text, 16).map(|n| Self(n.to_be_bytes())).map_err(drop)
+    }
+}
+
+impl Agreed {
+    /// The field that says so.
+    pub fn field(&self) -> (HeaderName, HeaderValue) {
+        let value = format!("{}; token={}", self.streams, self.token);
+        (STREAMS, HeaderValue::from_str(&value).expect("digits and letters"))
+    }
+
+    /// What the answer of a depot that was asked for `asked` connections says.
+    ///
+    /// # Errors
+    /// What to answer (502): it makes no sense, so nobody knows how the body comes.
+    pub fn of(headers: &HeaderMap, asked: u8) -> Result<Option<Self>, Fault> {
+        let mut values = headers.get_all(&STREAMS).iter();
+        let Some(value) = values.next() else { return Ok(None) };
+        let read = || {
+            let (streams, token) = value.to_str().ok()?.split_once("; token=")?;
+            let streams = number(streams).filter(|streams| *streams <= asked)?;
+            Some(Self { streams, token: token.parse().ok()? })
+        };
+        match (read(), values.next()) {
+            (Some(agreed), None) => Ok(Some(agreed)),
+            _ => Err(Fault::bad_response("the next depot's Longhaul-Streams makes no sense")),
+        }
+    }
+}
+
+/// The field that asks for so many connections.
+pub fn ask(streams: u8) -> (HeaderName, HeaderValue) {
+    (STREAMS, HeaderValue::from(u16::from(streams)))
+}
+
+/// How many connections a depot asks for. What others ask, or what makes no sense, asks for none.
+pub fn asked(request: &RequestHead) -> Option<u8> {
+    let mut values = request.headers.get_all(&STREAMS).iter();
+    let value = values.next().filter(|_| came_through_depot(&request.headers))?;
+    number(value.to_str().ok()?).filter(|_| values.next().is_none())
+}
+
+fn number(text: &str) -> Option<u8> {
+    let streams = framing::decimal(text)?;
+    u8::try_from(streams).ok().filter(|streams| (2..=MOST_STREAMS).contains(streams))
+}
+
+/// Appends what precedes `length` bytes of data from `offset` on.
+pub fn put_head(offset: u64, length: u32, into: &mut impl Extend<u8>) {
+    put(offset, length, 0, into);
+}
+
+/// Appends the end of a body of so many bytes.
+pub fn put_end(total: u64, into: &mut impl Extend<u8>) {
+    put(total, 0, ENDS, into);
+}
+
+fn put(offset: u64, length: u32, flags: u32, into: &mut impl Extend<u8>) {
+    into.extend(offset.to_be_bytes());
+    into.extend(length.to_be_bytes());
+    into.extend(flags.to_be_bytes());
+}
+
+/// Reads the blocks of one connection, without touching the data.
+#[derive(Debug, Clone, Default)]
+pub struct Blocks {
+    /// How far the body is on this connection: no block may begin before.
+    at: u64,
+    /// What is left of the block under way.
+    left: u32,
+    over: bool,
+}
+
+/// What comes next on a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// More bytes are needed to tell.
+    More,
+    /// So much data that belongs there in the body.
+    Data {
+        /// Where it begins.
+        offset: u64,
+        /// How much.
+        length: u32,
+    },
+    /// Nothing: the body has ended, and is so long.
+    End(u64),
+}
+
+/// Why blocks make no sense.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BlockError {
+    /// It is not known what they mean.
+    #[error("a block with the flags {0:#x}")]
+    Flags(u32),
+    /// A size that no block has.
+    #[error("a block of {0} bytes")]
+    Length(u32),
+    /// Where the body is already.
+    #[error("a block at {offset}, behind one that ends at {at}")]
+    Backwards {
+        /// Where it would begin.
+        offset: u64,
+        /// How far the connection was.
+        at: u64,
+    },
+    /// Nobody's body is so long.
+    #[error("a block at {0}, which is beyond all bodies")]
+    Beyond(u64),
+}
+
+impl Blocks {
+    /// What comes next, `bytes` being what has come; with how many of them were a block's head, which
+    /// are done with.
+    ///
+    /// # Errors
+    /// It makes no sense; then nothing else on this connection does.
+    pub fn next(&mut self, bytes: &[u8]) -> Result<(usize, Next), BlockError> {
+        if self.over {
+            return Ok((0, Next::End(self.at)));
+        }
+        if self.left > 0 {
+            return Ok((0, Next::Data { offset: self.at, length: self.left }));
+        }
+        let Some(head) = bytes.first_chunk::<HEAD>() else { return Ok((0, Next::More)) };
+        let [offset @ .., l0, l1, l2, l3, f0, f1, f2, f3] = *head;
+        let offset = u64::from_be_bytes(offset);
+        let length = u32::from_be_bytes([l0, l1, l2, l3]);
+        let flags = u32::from_be_bytes([f0, f1, f2, f3]);
+        if flags > ENDS {
+            return Err(BlockError::Flags(flags));
+        }
+        if (length == 0) != (flags == ENDS) || length as usize > MOST_DATA {
+            return Err(BlockError::Length(length));
+        }
+        if offset < self.at {
+            return Err(BlockError::Backwards { offset, at: self.at });
+        }
+        if offset > i64::MAX as u64 - u64::from(length) {
+            return Err(BlockError::Beyond(offset));
+        }
+        (self.at, self.left, self.over) = (offset, length, flags == ENDS);
+        Ok((HEAD, self.next(&[])?.1))
+    }
+
+    /// So much of the data that came next has been taken.
+    pub fn moved(&mut self, bytes: u32) {
+        assert!(bytes <= self.left, "more than there was");
+        self.left -= bytes;
+        self.at += u64::from(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(offset: u64, length: u32, flags: u32) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        put(offset, length, flags, &mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn blocks_are_read_as_they_are_written() {
+        let mut blocks = Blocks::default();
+        let first = head(5, 3, 0);
+        for short in 0..HEAD {
+            assert_eq!(blocks.next(&first[..short]), Ok((0, Next::More)), "{short}");
+        }
+        assert_eq!(blocks.next(&first), Ok((HEAD, Next::Data { offset: 5, length: 3 })));
+        blocks.moved(2);
+        assert_eq!(blocks.next(b"x"), Ok((0, Next::Data { offset: 7, length: 1 })));
+        blocks.moved(1);
+        assert_eq!(blocks.next(&head(9, 0, ENDS)), Ok((HEAD, Next::End(9))));
+        assert_eq!(blocks.next(&head(9, 1, 0)), Ok((0, Next::End(9))), "nothing follows");
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        let after = |bytes: &[u8]| {
+            let mut blocks = Blocks { at: 10, ..Blocks::default() };
+            blocks.next(bytes).unwrap_err()
+        };
+        assert_eq!(after(&head(10, 1, 2)), BlockError::Flags(2));
+        assert_eq!(after(&head(10, 0, 0)), BlockError::Length(0));
+        assert_eq!(after(&head(10, 1, 1)), BlockError::Length(1));
+        assert_eq!(after(&head(10, (1 << 20) + 1, 0)), BlockError::Length((1 << 20) + 1));
+        assert_eq!(after(&head(9, 1, 0)), BlockError::Backwards { offset: 9, at: 10 });
+        assert_eq!(after(&head(u64::MAX, 1, 0)), BlockError::Beyond(u64::MAX));
+    }
+
+    #[test]
+    fn depots_agree_or_go_on_without() {
+        let token = Token([0xab; 16]);
+        let agreed = Agreed { streams: 4, token };
+        let headers = |values: &[&str]| {
+            let value = |v: &&str| (STREAMS, HeaderValue::from_str(v).unwrap());
+            values.iter().map(value).collect::<HeaderMap>()
+        };
+        let said = HeaderMap::from_iter([agreed.field()]);
+        assert_eq!(Agreed::of(&said, 4), Ok(Some(agreed)));
+        assert!(Agreed::of(&said, 3).is_err(), "more than was asked");
+        assert_eq!(Agreed::of(&headers(&[]), 4), Ok(None));
+        let same = agreed.field().1.to_str().unwrap().to_owned();
+        for bad in ["4", "4; token=", "1; token=ab", "4; token=AB", &same.to_uppercase()] {
+            assert!(Agreed::of(&headers(&[bad]), 16).is_err(), "{bad}");
+        }
+        assert!(Agreed::of(&headers(&[&same, &same]), 16).is_err());
+        let request = |via: &str, streams: &str| {
+            let text =
+                format!("GET / HTTP/1.1\r\nHost: d\r\n{via}Longhaul-Streams: {streams}\r\n\r\n");
+            asked(&RequestHead::parse(text.as_bytes()).unwrap().unwrap().0)
+        };
+        let depot = "Via: 1.1 d1 (longhaul)\r\n";
+        assert_eq!(request(depot, "16"), Some(16));
+        assert_eq!(request("", "16"), None, "only depots ask");
+        for senseless in ["1", "17", "+4", "4, 4", "4\r\nLonghaul-Streams: 4"] {
+            assert_eq!(request(depot, senseless), None, "{senseless}");
+        }
+    }
+}
