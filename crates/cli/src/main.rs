@@ -38,7 +38,7 @@ enum Command {
     #[command(subcommand)]
     Cc(cc::Command),
     Demo(demo::DemoArgs),
-    Depot(depot::DepotArgs),
+    Depot(Box<depot::DepotArgs>),
     Figure(figure::FigureArgs),
     Origin(origin::OriginArgs),
     /// Run scenarios and archive what was measured.
@@ -61,7 +61,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Depot(args) => {
             let log = log_to_stderr();
-            let result = depot::run(args, &log);
+            let result = depot::run(*args, &log);
             log.finish();
             result
         }

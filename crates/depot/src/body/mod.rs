@@ -401,13 +401,14 @@ impl Run<'_, '_, '_> {
         if self.emit == Emit::Chunks {
             chunked::put_head(data.len() as u64, &mut self.pending);
         }
-        // One system call for a short body and the head before it.
-        if !self.pending.is_empty() && data.len() <= SMALL {
-            self.pending.extend_from_slice(data);
-            self.flush().await?;
+        // One system call for a body and the head before it, and one record of TLS for a short one.
+        let mut head = std::mem::take(&mut self.pending);
+        if !head.is_empty() && data.len() <= SMALL && self.pump.sink.plain().is_none() {
+            head.extend_from_slice(data);
+            self.send(&head, &[]).await?;
+            self.pump.sink.flush().await.map_err(Broken::SinkGone)?;
         } else {
-            self.flush().await?;
-            self.send(data).await?;
+            self.send(&head, data).await?;
         }
         self.pump.progress.moved.fetch_add(data.len() as u64, Relaxed);
         if self.emit == Emit::Chunks {
@@ -419,23 +420,25 @@ impl Run<'_, '_, '_> {
     async fn flush(&mut self) -> Result<(), Broken> {
         let pending = std::mem::take(&mut self.pending);
         if !pending.is_empty() {
-            self.send(&pending).await?;
+            self.send(&pending, &[]).await?;
         }
         self.pump.sink.flush().await.map_err(Broken::SinkGone)
     }
 
-    async fn send(&mut self, mut bytes: &[u8]) -> Result<(), Broken> {
+    /// Hands over a head, and the data that follows it.
+    async fn send(&mut self, mut head: &[u8], mut data: &[u8]) -> Result<(), Broken> {
         let (source, sink) = (self.pump.source.tcp(), self.pump.sink.tcp());
-        while !bytes.is_empty() {
+        while !(head.is_empty() && data.is_empty()) {
             let written = tokio::select! {
                 biased;
-                written = self.pump.sink.write(bytes) => written.map_err(Broken::SinkGone)?,
+                written = self.pump.sink.write_both(head, data) => written.map_err(Broken::SinkGone)?,
                 failed = fails(source, self.unread) => return Err(Broken::SourceFailed(failed)),
                 stalled = self.pump.progress.blocked(sink, self.pump.patience) => {
                     return Err(stalled);
                 }
             };
-            bytes = &bytes[written..];
+            let of_head = written.min(head.len());
+            (head, data) = (&head[of_head..], &data[written - of_head..]);
         }
         Ok(())
     }
@@ -491,6 +494,9 @@ impl Run<'_, '_, '_> {
             // Taken only when there is something, and given back when that is gone: few pipes serve
             // many transfers, and the one used last is still in the processor's cache.
             let Some(mut pipe) = means.pipes.take() else {
+                // To its end: asking for one each time costs more than it may bring.
+                self.lane.end(source);
+                self.lane = Lane::Buffer;
                 return self.instead(left, most).await;
             };
             match pipe.fill(source, most.min(turn)) {

@@ -15,8 +15,9 @@
 //! - Receiving: whether the window holds the sender back shows in what comes in a round trip: as much
 //!   as the window. Where tuning can give no more, the window gets two products.
 //!
-//! Buffers are what the kernel reports, with its own overhead. Of a receive buffer it counts on half
-//! for that. No I/O and no clock: what is seen and when are arguments.
+//! Buffers are what the kernel reports, with its own overhead. How much of a receive buffer that is
+//! depends on how packets come: half, or, where each comes alone, four fifths. So the buffer is raised in
+//! the proportion that it has to the window, and not again before the window can have followed. No I/O and no clock: what is seen and when are arguments.
 
 use std::time::Duration;
 use units::{Bytes, Rate};
@@ -27,6 +28,10 @@ const REMEMBERED: Duration = Duration::from_secs(5);
 const UNSENT: Duration = Duration::from_millis(100);
 /// Less is not kept unsent: two of the largest pieces that TCP hands to a device at a time.
 const LEAST_UNSENT: u64 = 128 << 10;
+/// A receive buffer is taken to have at most so many times the size of its window.
+const MOST_OVERHEAD: u64 = 8;
+/// For so many round trips a window may grow into a buffer that was raised.
+const GROWS: u32 = 4;
 /// The kernel keeps sizes in signed 32-bit numbers.
 const MOST: u64 = 1 << 30;
 /// A connection on which less has moved since the last look is not at work that way.
@@ -49,6 +54,8 @@ pub(super) struct Seen {
     pub received: Bytes,
     /// For how long sending has waited for room in the send buffer since.
     pub sndbuf_limited: Duration,
+    /// The window that is offered.
+    pub window: Bytes,
     /// The send buffer, as the kernel counts it.
     pub sndbuf: Bytes,
     /// The receive buffer, as the kernel counts it.
@@ -90,6 +97,10 @@ pub(super) struct Governor {
     outward: Highest,
     inward: Highest,
     unsent: Option<Bytes>,
+    /// Until when a window has time to follow its buffer, and what it was before.
+    grows: Option<(Duration, Bytes)>,
+    /// Whether it has not: then a larger buffer would only cost memory.
+    stuck: bool,
 }
 
 impl Governor {
@@ -110,9 +121,26 @@ impl Governor {
             && let Some(rate) = rate_of(received, seen.at.saturating_sub(before.at))
         {
             let rate = self.inward.see(seen.at, rate);
-            decision.rcvbuf = rcvbuf(rate, &seen, bounds);
+            decision.rcvbuf = rcvbuf(rate, &seen, bounds).filter(|_| self.may_grow(&seen));
+        }
+        if decision.rcvbuf.is_some() {
+            let until = seen.at.saturating_add(GROWS * seen.min_rtt.unwrap_or_default());
+            self.grows = Some((until, seen.window));
         }
         decision
+    }
+
+    /// Whether a receive buffer may be raised again: once its window has followed the last time.
+    fn may_grow(&mut self, seen: &Seen) -> bool {
+        if let Some((until, before)) = self.grows {
+            if seen.at < until {
+                return false;
+            }
+            // Linux lets packets that take much more memory than they have data widen a window only up to
+            // what tcp_rmem would give it.
+            self.stuck |= seen.window.get() <= before.get() + before.get() / 8;
+        }
+        !self.stuck
     }
 
     /// What to keep unsent, where that is not about what it is already.
@@ -142,11 +170,12 @@ fn sndbuf(rate: Rate, before: &Seen, seen: &Seen, bounds: &Bounds) -> Option<Byt
 fn rcvbuf(rate: Rate, seen: &Seen, bounds: &Bounds) -> Option<Bytes> {
     let at_ceiling = seen.rcvbuf >= bounds.tuned_rcvbuf?;
     let product = in_time(rate, seen.min_rtt?);
-    let window = seen.rcvbuf.get() / 2;
+    let window = seen.window.get().max(1);
     // A sender whose acknowledgements come in lumps has not all of the window under way all the time.
     let limited = product >= window / 4 * 3;
     (at_ceiling && limited).then_some(())?;
-    let wanted = 2 * (2 * product).min(bounds.window.get());
+    let overhead = seen.rcvbuf.get().div_ceil(window).clamp(2, MOST_OVERHEAD);
+    let wanted = overhead * (2 * product).min(bounds.window.get());
     more_than(seen.rcvbuf, wanted.min(bounds.rcvbuf.get()))
 }
 

@@ -266,6 +266,7 @@ fn see(socket: &TcpStream, at: Duration) -> Option<(Seen, Bytes)> {
         sent: info.sent,
         received: info.received,
         sndbuf_limited: info.sndbuf_limited,
+        window: info.window,
         sndbuf: Bytes::new(sockopt::socket_send_buffer_size(socket).ok()? as u64),
         rcvbuf: Bytes::new(sockopt::socket_recv_buffer_size(socket).ok()? as u64),
     };

@@ -55,6 +55,7 @@ impl Turn<'_> {
     pub(super) fn join(
         &self,
         head: &ResponseHead,
+        framing: Framing,
         source: &mut Source<'_>,
         ahead: &mut BytesMut,
     ) -> Result<(), Fault> {
@@ -66,6 +67,9 @@ impl Turn<'_> {
             tracing::debug!(upstream = %self.fetch.next, "one connection, though more were asked for");
             return Ok(());
         };
+        if framing == Framing::Empty {
+            return Err(Fault::bad_response("the next depot divides an answer that has no body"));
+        }
         let gone = |error: io::Error| Fault::bad_response(format!("the next depot: {error}"));
         let address = source.tcp().peer_addr().map_err(gone)?;
         let live = Arc::clone(live);

@@ -169,7 +169,7 @@ impl<'x> Turn<'x> {
     ) -> Up {
         let Exchange { shared, request, .. } = self.exchange;
         let (config, framing) = (shared.config(), request.framing());
-        let sender = "the client".to_owned();
+        let sender = || "the client".to_owned();
         let mut check = Check::new(Body::Request(request), framing, config.digest, sender);
         let body = Pump {
             source: client,
@@ -211,7 +211,7 @@ impl<'x> Turn<'x> {
             Ok(framing) => framing,
             Err(fault) => return Down::Bad(fault),
         };
-        if let Err(fault) = self.join(&head, source, ahead) {
+        if let Err(fault) = self.join(&head, framing, source, ahead) {
             return Down::Bad(fault);
         }
         let Exchange { shared, live, received, .. } = self.exchange;
@@ -302,7 +302,7 @@ impl<'x> Turn<'x> {
         self.exchange.allowance.check(framing)?;
         let next = if self.fetch.origin.is_some() { NextHop::Origin } else { NextHop::Depot };
         let body = Body::Answer(head, self.exchange.request);
-        let sender = format!("upstream {}", self.fetch.next);
+        let sender = || format!("upstream {}", self.fetch.next);
         let check = Check::new(body, framing, self.exchange.shared.config().digest, sender);
         let follows = check.as_ref().and_then(Check::follows);
         let outward = Outward::of(head, self.exchange.request, framing, next, follows)?;

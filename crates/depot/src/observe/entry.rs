@@ -80,7 +80,8 @@ impl Entry {
         let asked = Asked {
             client: self.client,
             client_hop: self.client_hop.as_str().into(),
-            upstream: next.to_string(),
+            next: next.clone(),
+            upstream: next.to_string().into(),
             method: self.method.unwrap_or("-"),
             target: self.target.clone().unwrap_or_else(|| "".into()),
         };
@@ -155,7 +156,7 @@ impl Entry {
         self.ended = true;
         let live = self.live.as_deref();
         // Before it is counted: this is what knows what was sent again.
-        let (client_tcp, upstream_tcp) = live.map(Live::sockets).unwrap_or_default();
+        let (client_tcp, upstream_tcp) = live.map(Live::sockets_lately).unwrap_or_default();
         let moved = live.map(Live::moved).unwrap_or_default();
         let upstream = live.map(Live::upstream_name);
         let upstream = upstream.as_deref();

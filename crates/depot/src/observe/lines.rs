@@ -2,7 +2,8 @@
 //! Lines on their way to standard error or to a file, which may be slow, full or stuck.
 //!
 //! A thread of its own writes them, so that no transfer ever waits for a disk, or for whoever reads
-//! the other end of a pipe. Lines wait for it in a queue of bounded length. What cannot be written
+//! the other end of a pipe. Lines wait for it in a queue of bounded length, for a few milliseconds where
+//! there are many. What cannot be written
 //! (the queue or the disk is full, the directory is gone) is dropped and counted, and said once on
 //! standard error, however many lines it is.
 
@@ -25,6 +26,10 @@ use std::{
 const QUEUE: usize = 4096;
 /// What is written at a time, in bytes.
 const BATCH: usize = 64 << 10;
+/// How long lines are gathered after some were written. A depot that answers thousands of requests a
+/// second would wake the thread for each of them, which costs more than the line; and whoever reads
+/// the log does not see so short a time.
+const GATHER: Duration = Duration::from_millis(5);
 /// How often to look whether the file is still there, and whether lines were lost.
 const LOOK: Duration = Duration::from_secs(1);
 /// How long the last lines may take when the depot ends.
@@ -199,14 +204,14 @@ struct Writer {
     torn: bool,
     /// Whether the last try to write failed.
     failing: bool,
-    /// Of the lines lost, how many this thread has spoken of, and when.
-    said: (u64, Instant),
+    /// Of the lines lost, how many this thread has spoken of, and when, if it has.
+    said: (u64, Option<Instant>),
     told: Arc<Told>,
 }
 
 impl Writer {
     fn new(output: Output, told: Arc<Told>) -> Self {
-        Self { output, torn: false, failing: false, said: (0, Instant::now()), told }
+        Self { output, torn: false, failing: false, said: (0, None), told }
     }
 
     fn run(mut self, lines: &Receiver<Message>) {
@@ -237,6 +242,9 @@ impl Writer {
             self.own_up();
             if ends {
                 return;
+            }
+            if !batch.is_empty() {
+                std::thread::sleep(GATHER);
             }
         }
     }
@@ -310,10 +318,10 @@ impl Writer {
     fn own_up(&mut self) {
         let (spoken_of, when) = self.said;
         let dropped = self.told.dropped.load(Relaxed);
-        if self.failing || dropped == spoken_of || when.elapsed() < LOOK {
+        if self.failing || dropped == spoken_of || when.is_some_and(|when| when.elapsed() < LOOK) {
             return;
         }
-        self.said = (dropped, Instant::now());
+        self.said = (dropped, Some(Instant::now()));
         let (to, lost) = (&self.output, dropped - spoken_of);
         tracing::warn!("{to} is written again; {lost} lines of it were lost");
     }

@@ -9,6 +9,7 @@ use super::{
 use crate::{
     body::Progress,
     stream::{Stream, Wire},
+    tune::InForce,
 };
 use session::{Authority, message::Framing};
 use std::{
@@ -28,7 +29,9 @@ pub(crate) struct Asked {
     /// The hop that it belongs to.
     pub client_hop: Label,
     /// The next hop, at first.
-    pub upstream: String,
+    pub next: Authority,
+    /// Its name.
+    pub upstream: Label,
     /// The request's method.
     pub method: &'static str,
     /// What was asked for, without what makes a ticket good.
@@ -63,7 +66,7 @@ pub(crate) struct Live {
 /// The next hop's side.
 #[derive(Debug)]
 struct Upstream {
-    name: String,
+    name: Label,
     label: Label,
     socket: Option<Watched>,
 }
@@ -96,7 +99,7 @@ impl Live {
             digest: OnceLock::new(),
             client: Watched::new(client),
             upstream: Mutex::new(Upstream {
-                name: asked.upstream.clone(),
+                name: Arc::clone(&asked.upstream),
                 label: upstream_hop,
                 socket: None,
             }),
@@ -110,7 +113,8 @@ impl Live {
 
     /// There is a connection with a next hop.
     pub(crate) fn reached(&self, next: &Authority, upstream: &Stream) {
-        let name = next.to_string();
+        let same = *next == self.asked.next;
+        let name = if same { Arc::clone(&self.asked.upstream) } else { next.to_string().into() };
         let (label, socket) = (self.registry.reached(&name), Some(Watched::new(upstream)));
         *self.upstream() = Upstream { name, label, socket };
     }
@@ -140,8 +144,8 @@ impl Live {
     }
 
     /// The next hop.
-    pub(crate) fn upstream_name(&self) -> String {
-        self.upstream().name.clone()
+    pub(crate) fn upstream_name(&self) -> Label {
+        Arc::clone(&self.upstream().name)
     }
 
     /// The next hop has answered.
@@ -176,9 +180,19 @@ impl Live {
 
     /// What the kernel says of the client's socket, and of the next hop's; nothing of closed ones.
     pub(crate) fn sockets(&self) -> (Option<Tcp>, Option<Tcp>) {
+        self.both(Wire::in_force)
+    }
+
+    /// The same, as it was not long ago: connections that serve many short requests are not asked
+    /// about at the end of each.
+    pub(crate) fn sockets_lately(&self) -> (Option<Tcp>, Option<Tcp>) {
+        self.both(Wire::recently_in_force)
+    }
+
+    fn both(&self, look: fn(&Wire) -> InForce) -> (Option<Tcp>, Option<Tcp>) {
         // Asking the kernel takes little; a lock is not held meanwhile by anybody else for long.
-        let client = self.client.read();
-        let upstream = self.upstream().socket.as_ref().and_then(Watched::read);
+        let client = self.client.read(look);
+        let upstream = self.upstream().socket.as_ref().and_then(|watched| watched.read(look));
         let streams = |side, tcp: Tcp| Tcp { streams: self.streams(side), ..tcp };
         let asked = Some(self.asked_for.load(Relaxed)).filter(|streams| *streams > 1);
         (
@@ -211,7 +225,7 @@ impl Live {
         Transfer {
             number: self.number,
             client: self.asked.client.to_string(),
-            upstream: self.upstream_name(),
+            upstream: self.upstream_name().to_string(),
             method: self.asked.method.to_owned(),
             target: self.asked.target.chars().take(MOST_TARGET).collect(),
             status: answer.map(|(status, _)| *status),
@@ -251,8 +265,8 @@ impl Watched {
         Self { socket: stream.watch(), before: stream.resent(), during: AtomicU32::new(0) }
     }
 
-    fn read(&self) -> Option<Tcp> {
-        let in_force = self.socket.upgrade()?.in_force();
+    fn read(&self, look: fn(&Wire) -> InForce) -> Option<Tcp> {
+        let in_force = look(&*self.socket.upgrade()?);
         let during = in_force.retransmits.saturating_sub(self.before);
         self.during.fetch_max(during, Relaxed);
         Some(Tcp {

@@ -48,6 +48,13 @@ impl Joins {
         next
     }
 
+    /// Those that a test sends.
+    #[cfg(test)]
+    pub(super) fn by_hand() -> (mpsc::Sender<(Stream, BytesMut)>, Self) {
+        let (sender, come) = mpsc::channel(15);
+        (sender, Self { come, tasks: JoinSet::new(), told: Box::new(|_| ()) })
+    }
+
     /// Gives up those that have not come.
     pub(crate) fn end(&mut self) {
         self.tasks.abort_all();

@@ -12,15 +12,20 @@
 //! and takes each in as it comes. What is held is at most a block of each connection; the rest waits in
 //! the sockets' buffers, and so holds the sender back. `session::message::stripes` has the format.
 
+mod entering;
 mod joining;
 mod offers;
 mod reader;
 mod writer;
 
+pub(crate) use entering::enter;
 pub(crate) use joining::{Joins, join};
-pub(crate) use offers::{Joined, Offers, refused};
+pub(crate) use offers::Offers;
 pub(crate) use reader::Reader;
 pub(crate) use writer::Writer;
 
 /// A body that is known to be shorter comes over one connection: it would be over before others joined.
 pub(crate) const LEAST: u64 = 1 << 20;
+
+#[cfg(test)]
+mod tests;

@@ -75,9 +75,13 @@ fn print_fields(headers: &HeaderMap, out: &mut Vec<u8>) {
 
 /// Prints a field's name with capitals, as scripts around HTTP/1 tools expect it.
 fn print_name(name: &HeaderName, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.extend_from_slice(name.as_str().as_bytes());
     let mut at_start = true;
-    for byte in name.as_str().bytes() {
-        out.push(if at_start { byte.to_ascii_uppercase() } else { byte });
-        at_start = byte == b'-';
+    for byte in &mut out[start..] {
+        if at_start {
+            byte.make_ascii_uppercase();
+        }
+        at_start = *byte == b'-';
     }
 }

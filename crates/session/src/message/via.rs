@@ -32,12 +32,15 @@ pub(super) fn check_loop(headers: &HeaderMap, id: &DepotId) -> Result<(), Fault>
 /// receiver which reads only the first field of that name sees them all.
 pub(super) fn sign(headers: &mut HeaderMap, version: Version, id: &DepotId) {
     let minor = if version == Version::HTTP_10 { "1.0" } else { "1.1" };
-    let mut value = Vec::new();
+    let mut value = Vec::with_capacity(64);
     for earlier in headers.get_all(header::VIA) {
         value.extend_from_slice(earlier.as_bytes());
         value.extend_from_slice(b", ");
     }
-    value.extend_from_slice(format!("{minor} {id} {COMMENT}").as_bytes());
+    // Each request has two of these: no formatting.
+    for part in [minor, " ", id.as_str(), " ", COMMENT] {
+        value.extend_from_slice(part.as_bytes());
+    }
     if let Ok(value) = HeaderValue::from_bytes(&value) {
         headers.insert(header::VIA, value);
     }

@@ -165,9 +165,12 @@ pub fn blocks(input: &[u8]) -> bool {
     true
 }
 
+/// A piece of a body and where it belongs.
+type Block = (u64, Vec<u8>);
+
 /// A body's blocks and its length, from bytes that come so many at a time; none if it does not end.
-fn in_blocks(input: &[u8], part: usize) -> Option<(Vec<(u64, Vec<u8>)>, u64)> {
-    let (mut reader, mut blocks) = (stripes::Blocks::default(), Vec::<(u64, Vec<u8>)>::new());
+fn in_blocks(input: &[u8], part: usize) -> Option<(Vec<Block>, u64)> {
+    let (mut reader, mut blocks) = (stripes::Blocks::default(), Vec::<Block>::new());
     let (mut at, mut come, mut begins) = (0, 0, false);
     loop {
         let (head, next) = reader.next(&input[at..come]).ok()?;

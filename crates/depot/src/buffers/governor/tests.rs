@@ -31,6 +31,7 @@ impl Path {
             sent: Bytes::new(0),
             received: Bytes::new(0),
             sndbuf_limited: Duration::ZERO,
+            window: Bytes::new(65_536),
             sndbuf: Bytes::new(87_040),
             rcvbuf: Bytes::new(131_072),
         };
@@ -153,18 +154,20 @@ fn what_waits_unsent_lasts_for_a_tenth_of_a_second() {
 /// A receiver whose window holds the sender back, and one whose sender is slow by itself.
 #[test]
 fn a_window_that_is_used_up_each_round_trip_grows_to_two_products() {
-    let receive = |most_bps: u64, wscale: u32| {
+    // Of the buffer one part in `overhead` is window.
+    let receive = |most_bps: u64, wscale: u32, overhead: u64| {
         let (mut rcvbuf, mut received, mut governor) = (6_u64 << 20, 0, Governor::default());
         let (rtt, mut tuned) = (Duration::from_millis(200), 6 << 20);
         for look in 1..100_u64 {
-            // Half of it is window; the sender fills that, as far as it can.
-            let window = (rcvbuf / 2).min(0xffff << wscale);
+            // The sender fills it, as far as it can.
+            let window = (rcvbuf / overhead).min(0xffff << wscale);
             let rate = (window * 8 * 5).min(most_bps);
             received += rate / 8 / 4;
             let seen = Seen {
                 at: Duration::from_millis(250 * look),
                 received: Bytes::new(received),
                 rcvbuf: Bytes::new(rcvbuf),
+                window: Bytes::new(window),
                 min_rtt: Some(rtt),
                 ..Path::new(GIGABIT, 200, 0).seen
             };
@@ -182,14 +185,30 @@ fn a_window_that_is_used_up_each_round_trip_grows_to_two_products() {
         rcvbuf
     };
     let product = in_time(GIGABIT, Duration::from_millis(200));
-    let grown = receive(GIGABIT.bps(), 14);
-    assert!((2 * product..=4 * product).contains(&grown), "{grown} for {product}");
-    assert_eq!(receive(50_000_000, 14), 6 << 20, "a slow sender needs no more");
-    assert_eq!(
-        receive(GIGABIT.bps(), 7),
-        2 * (0xffff << 7),
-        "the window cannot grow beyond its scale"
-    );
+    for overhead in [2, 5] {
+        let grown = receive(GIGABIT.bps(), 14, overhead);
+        let windows = overhead * product..=overhead * 2 * product;
+        assert!(windows.contains(&grown), "{grown} for {product}, {overhead}");
+    }
+    assert_eq!(receive(50_000_000, 14, 2), 6 << 20, "a slow sender needs no more");
+    let scaled = 0xffff << 7;
+    assert_eq!(receive(GIGABIT.bps(), 7, 2), 2 * scaled, "the window cannot grow beyond its scale");
+}
+
+#[test]
+fn a_window_that_does_not_follow_its_buffer_is_left_alone() {
+    let (mut governor, mut seen) = (Governor::default(), Path::new(GIGABIT, 200, 0).seen);
+    let bounds = Bounds { tuned_rcvbuf: Some(Bytes::new(0)), ..bounds(Bytes::new(0), 1 << 30) };
+    seen.window = Bytes::new(1 << 20);
+    let mut raised = 0;
+    for _ in 0..100 {
+        seen.at += Duration::from_millis(250);
+        seen.received = Bytes::new(seen.received.get() + (1 << 20) * 5 / 4);
+        if let Some(size) = governor.look(seen, &bounds).rcvbuf {
+            (seen.rcvbuf, raised) = (size, raised + 1);
+        }
+    }
+    assert_eq!(raised, 1);
 }
 
 /// Whatever is seen: within the bounds, never less than there is, and at most two products of what
@@ -215,6 +234,7 @@ fn no_decision_leaves_its_bounds() {
             seen.sndbuf_limited += Duration::from_micros(up_to(1));
             seen.sndbuf = Bytes::new(up_to(1 << 30));
             seen.rcvbuf = Bytes::new(up_to(1 << 30));
+            seen.window = Bytes::new(up_to(1 << 30));
             let memory = up_to(1 << 32);
             let bounds =
                 Bounds { window: Bytes::new(up_to(1 << 30)), ..bounds(Bytes::new(0), memory) };
@@ -227,7 +247,7 @@ fn no_decision_leaves_its_bounds() {
             }
             let product = in_time(Rate::bits_per_second(highest), path.seen.min_rtt.unwrap());
             assert!(sndbuf.is_none_or(|size| size.get() <= 2 * product + PIPE));
-            assert!(rcvbuf.is_none_or(|size| size.get() <= 2 * bounds.window.get()));
+            assert!(rcvbuf.is_none_or(|size| size.get() <= MOST_OVERHEAD * bounds.window.get()));
             assert!(unsent.is_none_or(|u| (LEAST_UNSENT..=PIPE).contains(&u.get())));
         }
     }
