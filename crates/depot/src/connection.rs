@@ -40,8 +40,6 @@ pub(crate) struct Client {
     pub stream: Stream,
     /// What it has sent beyond what was read so far.
     pub ahead: BytesMut,
-    /// Its address.
-    pub peer: SocketAddr,
 }
 
 /// A connection as it was accepted.
@@ -63,12 +61,12 @@ impl Caller {
     async fn client(self, shared: &Shared) -> Option<Client> {
         let Self { tcp, peer, scheme } = self;
         let stream = if scheme == Scheme::Http {
-            tcp.into()
+            Stream::new(tcp, peer)
         } else {
             let settings = shared.settings();
             let time = settings.config.timeouts.request_head;
             let shaken = tokio::select! {
-                shaken = timeout(time.into(), settings.tls.accept(tcp)) => shaken,
+                shaken = timeout(time.into(), settings.tls.accept(tcp, peer)) => shaken,
                 () = shared.stopping() => return None,
             };
             match shaken.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
@@ -79,7 +77,7 @@ impl Caller {
                 }
             }
         };
-        Some(Client { stream, ahead: BytesMut::new(), peer })
+        Some(Client { stream, ahead: BytesMut::new() })
     }
 }
 
@@ -108,7 +106,7 @@ pub(crate) async fn serve(caller: Caller, shared: &Shared) {
 /// Answers a connection without letting it in.
 pub(crate) async fn turn_away(caller: Caller, fault: &Fault, shared: &Shared) {
     let Some(mut client) = caller.client(shared).await else { return };
-    let mut entry = Entry::new(client.peer, shared);
+    let mut entry = Entry::new(client.stream.peer(), shared);
     // Where others may have room, what it asks for tells whether it can go there.
     let full = fault.error == ProxyError::ConnectionLimitReached;
     if full && !shared.config().pool.members.is_empty() {
@@ -136,7 +134,7 @@ impl Client {
             Ok(request) => Some(request),
             Err(None) => None,
             Err(Some(fault)) => {
-                self.refuse(Entry::new(self.peer, shared), &fault, true, shared).await;
+                self.refuse(Entry::new(self.stream.peer(), shared), &fault, true, shared).await;
                 None
             }
         }
@@ -187,14 +185,15 @@ impl Client {
 
     /// Serves one request; says whether the client may send another.
     async fn serve_one(&mut self, request: &RequestHead, shared: &Shared) -> Connection {
-        let mut entry = Entry::new(self.peer, shared);
+        let mut entry = Entry::new(self.stream.peer(), shared);
         entry.asked(request);
         let own = own_connection(request, shared);
         if let Some(answer) = options_for(request, &shared.id, own) {
             entry.answered();
             return self.answer(&answer, own, shared).await;
         }
-        if request.target == siblings::LOAD && shared.config().allow.client(self.peer.ip()) {
+        if request.target == siblings::LOAD && shared.config().allow.client(self.stream.peer().ip())
+        {
             entry.answered();
             let answer = Load::of(shared).answer(request.method, own);
             return self.answer(&answer, own, shared).await;
@@ -203,7 +202,7 @@ impl Client {
             return self.lead_away(entry, request, &sibling, shared).await;
         }
         let with_body = request.method.is_answered_with_body();
-        let plan = match Plan::of(request, self.peer, shared).await {
+        let plan = match Plan::of(request, self.stream.peer(), shared).await {
             Ok(plan) => plan,
             Err(fault) => {
                 self.refuse(entry, &fault, with_body, shared).await;
@@ -254,10 +253,8 @@ impl Client {
             grant: plan.grant,
             allowance: plan.allowance(),
             routes: &routes,
-            sent: &live.sent,
-            received: &live.received,
             live: &live,
-            client: self.peer,
+            client: self.stream.peer(),
         };
         let Outcome { mut end, answer, upstream, mut keep } = exchange.run(self).await;
         entry.answer(answer.as_ref());
@@ -376,8 +373,7 @@ impl Client {
                 return Ok(false);
             }
             if closed && let Some(error) = failure(source.tcp()) {
-                // All but the mark of the close itself was acknowledged, or not.
-                return if left <= 1 { Ok(false) } else { Err(Broken::SinkGone(error)) };
+                return failed_with(left, error);
             }
             // What nobody asked for is thrown away: left unread, it would turn the close into a reset
             // that may overtake the answer's last bytes.
@@ -387,11 +383,7 @@ impl Client {
                     Ok(0) => closed = true,
                     // A sender of endless scrap must not keep its thread to itself.
                     Ok(_) => tokio::task::consume_budget().await,
-                    Err(error) => {
-                        // All but the mark of the close itself was acknowledged.
-                        let left = taking.look().unwrap_or(usize::MAX);
-                        return if left <= 1 { Ok(false) } else { Err(Broken::SinkGone(error)) };
-                    }
+                    Err(error) => return failed_with(taking.look().unwrap_or(usize::MAX), error),
                 },
                 () = sleep(pause) => pause = (pause * 2).min(LOOK[1]),
             }
@@ -403,6 +395,12 @@ impl Client {
 /// in this alone, and what it did not acknowledge stays counted.
 fn failure(socket: &TcpStream) -> Option<io::Error> {
     socket.take_error().ok().flatten()
+}
+
+/// What a failure means to a client of which so many bytes are not acknowledged: nothing where only the
+/// mark of the close itself is not.
+fn failed_with(left: usize, error: io::Error) -> Result<bool, Broken> {
+    if left <= 1 { Ok(false) } else { Err(Broken::SinkGone(error)) }
 }
 
 /// What was read of a client that has its whole answer. Many then close the connection beneath TLS

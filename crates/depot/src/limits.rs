@@ -4,7 +4,7 @@
 //! A client is an IPv4 address, or the /64 of an IPv6 one: every host has that many addresses of
 //! its own, so that a limit on each of them would be none.
 
-use crate::config::Limits;
+use crate::{config::Limits, trim};
 use std::{
     collections::HashMap,
     net::{IpAddr, Ipv6Addr},
@@ -88,6 +88,7 @@ impl Drop for Place {
             *own -= 1;
             if *own == 0 {
                 open.by_client.remove(&self.client);
+                trim::fit(&mut open.by_client);
             }
         }
     }

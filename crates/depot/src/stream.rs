@@ -14,6 +14,8 @@ use bytes::{BufMut, BytesMut};
 use std::{
     future::{pending, poll_fn},
     io::{self, IoSlice},
+    net::SocketAddr,
+    os::fd::{AsFd, BorrowedFd},
     pin::{Pin, pin},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
@@ -42,11 +44,21 @@ const RECENT: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) struct Wire {
     tcp: TcpStream,
-    settled: Mutex<Option<Settled>>,
-    /// What was in force when that was last looked at.
-    seen: Mutex<Option<(Instant, InForce)>>,
+    /// Kept: of a connection that has broken the kernel knows it no more.
+    peer: SocketAddr,
+    known: Mutex<Known>,
     /// The segments sent again so far, when they were last looked at.
     resent: AtomicU32,
+}
+
+/// What is known of a connection. Whatever is set on it is set by way of [`Wire`], so that this is true.
+#[derive(Debug, Default)]
+struct Known {
+    /// The rate to which it is held.
+    paced: Option<Rate>,
+    settled: Option<Settled>,
+    /// What was in force when that was last looked at.
+    seen: Option<(Instant, InForce)>,
 }
 
 /// One connection.
@@ -55,14 +67,12 @@ pub(crate) struct Stream {
     tcp: Arc<Wire>,
     /// Boxed: its buffers are large, and most connections have none.
     tls: Option<Box<TlsStream<Socket>>>,
-    /// The rate to which it is held.
-    paced: Option<Rate>,
 }
 
 /// The end of a connection that bytes come from.
 #[derive(Debug)]
 pub(crate) struct Source<'a> {
-    tcp: &'a TcpStream,
+    tcp: &'a Wire,
     tls: Option<ReadHalf<&'a mut TlsStream<Socket>>>,
     /// Where this is the first of several connections.
     stripes: Option<Box<Reader>>,
@@ -71,7 +81,7 @@ pub(crate) struct Source<'a> {
 /// The end of a connection that bytes go to.
 #[derive(Debug)]
 pub(crate) struct Sink<'a> {
-    tcp: &'a TcpStream,
+    tcp: &'a Wire,
     tls: Option<WriteHalf<&'a mut TlsStream<Socket>>>,
     /// Where this is the first of several connections.
     stripes: Option<Box<Writer>>,
@@ -82,14 +92,14 @@ pub(crate) struct Sink<'a> {
 pub(crate) struct Socket(Arc<Wire>);
 
 impl Wire {
-    fn new(tcp: TcpStream) -> Arc<Self> {
+    fn new(tcp: TcpStream, peer: SocketAddr) -> Arc<Self> {
         let info = kernel::tcp_info(&tcp).unwrap_or_default();
-        Arc::new(Self {
-            tcp,
-            settled: Mutex::default(),
-            seen: Mutex::default(),
-            resent: info.retransmits.into(),
-        })
+        Arc::new(Self { tcp, peer, known: Mutex::default(), resent: info.retransmits.into() })
+    }
+
+    /// Who is at its other end, also after that is gone.
+    pub(crate) fn peer(&self) -> SocketAddr {
+        self.peer
     }
 
     /// The segments sent again so far, when they were last looked at.
@@ -99,33 +109,47 @@ impl Wire {
 
     /// What is in force on it now.
     pub(crate) fn in_force(&self) -> InForce {
-        let mut settled = self.settled();
-        let in_force =
-            InForce::read(&self.tcp, settled.get_or_insert_with(|| Settled::read(&self.tcp)));
-        self.resent.fetch_max(in_force.retransmits, Relaxed);
-        *self.seen() = Some((Instant::now(), in_force.clone()));
-        in_force
+        self.known().look(&self.tcp, &self.resent)
     }
 
     /// What was in force lately: it was looked at now, or not long ago.
     pub(crate) fn recently_in_force(&self) -> InForce {
-        let seen = self.seen().as_ref().filter(|(when, _)| when.elapsed() < RECENT).cloned();
-        seen.map_or_else(|| self.in_force(), |(_, in_force)| in_force)
+        let mut known = self.known();
+        let seen = known.seen.as_ref().filter(|(when, _)| when.elapsed() < RECENT);
+        let seen = seen.map(|(_, in_force)| in_force.clone());
+        seen.unwrap_or_else(|| known.look(&self.tcp, &self.resent))
+    }
+
+    /// Holds what is sent to a rate, or to none.
+    pub(crate) fn pace(&self, rate: Option<Rate>) -> io::Result<()> {
+        let mut known = self.known();
+        if rate != known.paced {
+            let bytes_per_s = rate.map_or(u64::MAX, |rate| (rate.bps() / 8).max(1));
+            kernel::set_max_pacing_rate(&self.tcp, bytes_per_s)?;
+            (known.paced, known.seen) = (rate, None);
+        }
+        Ok(())
     }
 
     /// Sets how much is kept unsent.
     pub(crate) fn keep_unsent(&self, bytes: Bytes) -> io::Result<()> {
-        *self.settled() = None;
-        *self.seen() = None;
+        let mut known = self.known();
+        (known.settled, known.seen) = (None, None);
         tune::keep_unsent(&self.tcp, bytes)
     }
 
-    fn seen(&self) -> MutexGuard<'_, Option<(Instant, InForce)>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    fn settled(&self) -> MutexGuard<'_, Option<Settled>> {
-        self.settled.lock().unwrap_or_else(PoisonError::into_inner)
+impl Known {
+    fn look(&mut self, tcp: &TcpStream, resent: &AtomicU32) -> InForce {
+        let settled = self.settled.get_or_insert_with(|| Settled::read(tcp));
+        let in_force = InForce::read(tcp, settled);
+        resent.fetch_max(in_force.retransmits, Relaxed);
+        self.seen = Some((Instant::now(), in_force.clone()));
+        in_force
     }
 }
 
@@ -136,29 +160,40 @@ impl std::ops::Deref for Wire {
     }
 }
 
-impl From<TcpStream> for Stream {
-    fn from(tcp: TcpStream) -> Self {
-        Self { tcp: Wire::new(tcp), tls: None, paced: None }
+impl AsFd for Wire {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.tcp.as_fd()
     }
 }
 
 impl Stream {
+    /// A connection to `peer`, without TLS.
+    pub(crate) fn new(tcp: TcpStream, peer: SocketAddr) -> Self {
+        Self { tcp: Wire::new(tcp, peer), tls: None }
+    }
+
     /// Puts TLS above a socket by a handshake that `shake` makes.
     pub(crate) async fn secured<F>(
         tcp: TcpStream,
+        peer: SocketAddr,
         shake: impl FnOnce(Socket) -> F,
     ) -> io::Result<Self>
     where
         F: Future<Output = io::Result<TlsStream<Socket>>>,
     {
-        let tcp = Wire::new(tcp);
+        let tcp = Wire::new(tcp, peer);
         let tls = shake(Socket(Arc::clone(&tcp))).await?;
-        Ok(Self { tcp, tls: Some(Box::new(tls)), paced: None })
+        Ok(Self { tcp, tls: Some(Box::new(tls)) })
     }
 
     /// The socket.
     pub(crate) fn tcp(&self) -> &TcpStream {
         &self.tcp.tcp
+    }
+
+    /// Who is at its other end.
+    pub(crate) fn peer(&self) -> SocketAddr {
+        self.tcp.peer
     }
 
     /// The segments sent to the peer again so far, as far as anybody looked.
@@ -171,20 +206,14 @@ impl Stream {
         Arc::downgrade(&self.tcp)
     }
 
-    /// Holds what is sent to a rate, or to none.
-    pub(crate) fn pace(&mut self, rate: Option<Rate>) -> io::Result<()> {
-        if rate != self.paced {
-            let bytes_per_s = rate.map_or(u64::MAX, |rate| (rate.bps() / 8).max(1));
-            kernel::set_max_pacing_rate(self.tcp(), bytes_per_s)?;
-            *self.tcp.seen() = None;
-            self.paced = rate;
-        }
-        Ok(())
+    /// The connection, to be set and asked.
+    pub(crate) fn wire(&self) -> &Wire {
+        &self.tcp
     }
 
     /// Both ends, to be used at the same time.
     pub(crate) fn split(&mut self) -> (Source<'_>, Sink<'_>) {
-        let tcp: &TcpStream = &self.tcp;
+        let tcp: &Wire = &self.tcp;
         match self.tls.as_deref_mut().map(tokio::io::split) {
             None => {
                 (Source { tcp, tls: None, stripes: None }, Sink { tcp, tls: None, stripes: None })
@@ -224,7 +253,7 @@ impl Stream {
 impl<'a> Source<'a> {
     /// The socket, if what is read from it is what was sent: then the kernel can move it.
     pub(crate) fn plain(&self) -> Option<&'a TcpStream> {
-        (self.tls.is_none() && self.stripes.is_none()).then_some(self.tcp)
+        (self.tls.is_none() && self.stripes.is_none()).then_some(&self.tcp.tcp)
     }
 
     /// From here on, what is read comes in blocks, over further connections too.
@@ -252,7 +281,12 @@ impl<'a> Source<'a> {
 
     /// The socket.
     pub(crate) fn tcp(&self) -> &'a TcpStream {
-        self.tcp
+        &self.tcp.tcp
+    }
+
+    /// Who is at its other end.
+    pub(crate) fn peer(&self) -> SocketAddr {
+        self.tcp.peer
     }
 
     /// Appends at most `most` bytes; 0 is the end. May be dropped at any time without loss.
@@ -345,7 +379,7 @@ fn receive_brief(tcp: &TcpStream, buffer: &mut BytesMut, most: usize) -> Option<
 impl<'a> Sink<'a> {
     /// As [`Source::plain`].
     pub(crate) fn plain(&self) -> Option<&'a TcpStream> {
-        (self.tls.is_none() && self.stripes.is_none()).then_some(self.tcp)
+        (self.tls.is_none() && self.stripes.is_none()).then_some(&self.tcp.tcp)
     }
 
     /// From here on, what is written goes out in blocks, over further connections too.
@@ -379,6 +413,11 @@ impl<'a> Sink<'a> {
 
     /// The socket.
     pub(crate) fn tcp(&self) -> &'a TcpStream {
+        &self.tcp.tcp
+    }
+
+    /// The connection, to be set and asked.
+    pub(crate) fn wire(&self) -> &'a Wire {
         self.tcp
     }
 
@@ -432,7 +471,7 @@ impl<'a> Sink<'a> {
         if let Some(tls) = &mut self.tls {
             return tls.shutdown().await;
         }
-        Ok(rustix::net::shutdown(self.tcp, rustix::net::Shutdown::Write)?)
+        Ok(rustix::net::shutdown(self.tcp(), rustix::net::Shutdown::Write)?)
     }
 }
 
@@ -488,6 +527,10 @@ fn poll_write<T: AsyncWrite + Unpin>(
     if let Some(tls) = tls {
         return Pin::new(tls).poll_write(context, bytes);
     }
+    poll_send(tcp, context, bytes)
+}
+
+fn poll_send(tcp: &TcpStream, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
     loop {
         match tcp.try_write(bytes) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -530,13 +573,7 @@ impl AsyncWrite for Socket {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        loop {
-            match self.0.try_write(bytes) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                result => return Poll::Ready(result),
-            }
-            ready!(self.0.poll_write_ready(context))?;
-        }
+        poll_send(&self.0, context, bytes)
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -556,10 +593,11 @@ mod tests {
     #[tokio::test]
     async fn a_connection_is_held_to_a_rate_and_let_go() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let tcp = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        let mut stream = Stream::from(tcp);
-        let mut held_to = |rate: Option<u64>| {
-            stream.pace(rate.map(Rate::bits_per_second)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let tcp = TcpStream::connect(address).await.unwrap();
+        let stream = Stream::new(tcp, address);
+        let held_to = |rate: Option<u64>| {
+            stream.wire().pace(rate.map(Rate::bits_per_second)).unwrap();
             kernel::max_pacing_rate(stream.tcp()).unwrap()
         };
         assert_eq!(held_to(None), u64::MAX);

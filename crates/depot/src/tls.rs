@@ -9,6 +9,7 @@ use crate::{
 use session::{Host, message::ProxyError};
 use std::{
     io,
+    net::SocketAddr,
     path::{Path, PathBuf},
 };
 use tokio::net::TcpStream;
@@ -56,22 +57,27 @@ impl Tls {
     }
 
     /// A client's connection, once the handshake is made.
-    pub(crate) async fn accept(&self, client: TcpStream) -> io::Result<Stream> {
+    pub(crate) async fn accept(&self, client: TcpStream, peer: SocketAddr) -> io::Result<Stream> {
         let server = self.server.as_ref().expect("a checked configuration has a certificate");
         let acceptor = TlsAcceptor::from(server.get());
         let shake = async |socket| acceptor.accept(socket).await.map(TlsStream::from);
-        Stream::secured(client, shake).await
+        Stream::secured(client, peer, shake).await
     }
 
     /// A next hop's connection, once the handshake is made and its certificate is for `host`.
-    pub(crate) async fn connect(&self, hop: TcpStream, host: &Host) -> io::Result<Stream> {
+    pub(crate) async fn connect(
+        &self,
+        hop: TcpStream,
+        address: SocketAddr,
+        host: &Host,
+    ) -> io::Result<Stream> {
         let name = match host {
             Host::Ip(ip) => ServerName::IpAddress((*ip).into()),
             Host::Name(name) => ServerName::try_from(name.clone()).map_err(io::Error::other)?,
         };
         let connector = TlsConnector::from(self.client.get());
         let shake = async |socket| connector.connect(name, socket).await.map(TlsStream::from);
-        Stream::secured(hop, shake).await
+        Stream::secured(hop, address, shake).await
     }
 }
 

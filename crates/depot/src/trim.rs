@@ -5,6 +5,8 @@
 //! below something that is still in use: after very many connections a depot of few would stay as
 //! large as it was. So it is told to once there is clearly less to do.
 
+use std::{collections::HashMap, hash::Hash};
+
 /// A fall of less than this is not worth the search for memory, which takes milliseconds.
 const LEAST: usize = 256;
 
@@ -27,6 +29,13 @@ impl Tide {
     }
 }
 
+/// Gives back most of the room of a table that has become much too large for what it holds.
+pub(crate) fn fit<K: Eq + Hash, V>(table: &mut HashMap<K, V>) {
+    if table.len() < table.capacity() / 4 {
+        table.shrink_to(2 * table.len());
+    }
+}
+
 /// Gives back what can be. Takes milliseconds, during which others may wait for memory.
 pub(crate) fn give_back() {
     #[cfg(target_env = "gnu")]
@@ -39,6 +48,18 @@ pub(crate) fn give_back() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_table_keeps_room_for_twice_what_it_holds() {
+        let mut table: HashMap<_, _> = (0..10_000).map(|n| (n, n)).collect();
+        for left in [9_000, 3_000, 10, 0] {
+            table.retain(|n, _| *n < left);
+            fit(&mut table);
+            assert_eq!(table.len(), left);
+            assert!(table.capacity() <= 4 * left, "{left}: {}", table.capacity());
+        }
+        assert_eq!(table.capacity(), 0);
+    }
 
     #[test]
     fn only_a_clear_fall_counts_and_only_once() {

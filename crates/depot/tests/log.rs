@@ -83,6 +83,7 @@ fn a_full_disk_costs_lines_of_the_log_and_no_transfer() {
     eventually("every line is counted", || depot.status().access_log.dropped_lines == 20);
     let metrics = String::from_utf8(body(&format!("http://{}/metrics", depot.admin()))).unwrap();
     assert!(metrics.contains("longhaul_depot_access_log_dropped_lines_total 20\n"), "{metrics}");
+    depot.await_log(&["cannot write the access log /dev/full"]);
     let said = depot.log_text().matches("cannot write the access log /dev/full").count();
     assert_eq!(said, 1, "{}", depot.log_text());
 }

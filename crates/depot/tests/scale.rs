@@ -282,9 +282,10 @@ fn fifty_thousand_short_transfers_leave_nothing() {
         (resident, heap_bytes)
     };
     let (settled, last) = (look(0..SETTLED), look(SETTLED..TRANSFERS));
-    // Tables and queues grow and shrink by themselves, by some tens of KB; a byte of each transfer would
-    // be more.
-    assert!(last.1 < settled.1 + (TRANSFERS - SETTLED).cast_signed(), "{settled:?}, {last:?}");
+    // What answered the last question about its status may be on its way out. A byte of each transfer
+    // would stay.
+    let most = settled.1 + (TRANSFERS - SETTLED).cast_signed();
+    eventually("nothing of them is left in its heap", || heap.live() < most);
     assert!(last.0 < settled.0 + (2 << 20), "{settled:?}, {last:?}");
 }
 

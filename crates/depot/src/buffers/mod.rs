@@ -17,7 +17,7 @@ use crate::{
     kernel,
     server::Shared,
     stream::Wire,
-    tune,
+    trim, tune,
 };
 use governor::{Bounds, Decision, Governor, Seen};
 use rustix::net::sockopt;
@@ -88,6 +88,7 @@ impl All {
         let working: HashSet<usize> = live.iter().map(|socket| socket.as_ptr().addr()).collect();
         self.connections
             .retain(|address, connection| working.contains(address) || connection.rests());
+        trim::fit(&mut self.connections);
         if live.is_empty() {
             return;
         }
@@ -122,8 +123,8 @@ struct Governed {
 
 impl Governed {
     /// What nobody has set otherwise.
-    fn by(socket: &TcpStream, config: &Config) -> Option<Self> {
-        let hop = socket.peer_addr().ok().and_then(|peer| config.hop(peer.ip()));
+    fn by(socket: &Wire, config: &Config) -> Option<Self> {
+        let hop = config.hop(socket.peer().ip());
         // What the kernel tells of a connection over several paths is of one of them.
         if hop.is_some_and(|hop| hop.buffers == Buffers::Kernel) || kernel::is_mptcp_socket(socket)
         {
@@ -203,7 +204,7 @@ impl Connection {
 
     fn raise_sndbuf(
         &mut self,
-        socket: &TcpStream,
+        socket: &Wire,
         seen: &Seen,
         size: Bytes,
         memory: &Arc<Pipes>,
@@ -223,7 +224,7 @@ impl Connection {
         done.is_ok()
     }
 
-    fn raise_rcvbuf(&mut self, socket: &TcpStream, size: Bytes, memory: &Arc<Pipes>) -> bool {
+    fn raise_rcvbuf(&mut self, socket: &Wire, size: Bytes, memory: &Arc<Pipes>) -> bool {
         let mut share = self.receiving.take().unwrap_or_else(|| Share::of(memory));
         let done = raise(&mut share, size, || tune::raise_rcvbuf(socket, size));
         said("receive buffer raised", socket, &done);
@@ -248,10 +249,9 @@ fn raise(
     now.map(Some)
 }
 
-fn said(what: &str, socket: &TcpStream, done: &io::Result<Option<Bytes>>) {
+fn said(what: &str, socket: &Wire, done: &io::Result<Option<Bytes>>) {
     if let Ok(Some(now)) = done {
-        let peer = socket.peer_addr().ok().map(|peer| peer.to_string());
-        tracing::debug!(peer, bytes = now.get(), "{what}");
+        tracing::debug!(peer = %socket.peer(), bytes = now.get(), "{what}");
     }
 }
 

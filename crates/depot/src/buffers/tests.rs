@@ -8,8 +8,8 @@ use std::net::TcpListener;
 /// A connection to nobody in particular.
 async fn stream() -> (Stream, TcpListener) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let tcp = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-    (tcp.into(), listener)
+    let address = listener.local_addr().unwrap();
+    (Stream::new(TcpStream::connect(address).await.unwrap(), address), listener)
 }
 
 fn sndbuf(stream: &Stream) -> usize {
@@ -28,7 +28,7 @@ async fn a_send_buffer_is_raised_and_given_back() {
     let mut connection = Connection::new(&stream.watch());
     // The kernel lets everybody have so much.
     let size = Bytes::new(2 * tune::most_of("wmem_max").unwrap() as u64).min(mebibytes(8));
-    assert!(connection.raise_sndbuf(stream.tcp(), &seen, size, &memory));
+    assert!(connection.raise_sndbuf(stream.wire(), &seen, size, &memory));
     assert_eq!((sndbuf(&stream) as u64, memory.shared() as u64), (size.get(), size.get()));
     assert!(kernel::is_sndbuf_fixed(stream.tcp()).unwrap());
     assert!(!connection.rests(), "nothing is left to remember");
@@ -42,7 +42,7 @@ async fn a_receive_buffer_counts_until_its_connection_closes() {
     let memory = Pipes::new(1 << 20, 64 << 20);
     let mut connection = Connection::new(&stream.watch());
     let size = Bytes::new(2 * tune::most_of("rmem_max").unwrap() as u64).min(mebibytes(8));
-    assert!(connection.raise_rcvbuf(stream.tcp(), size, &memory));
+    assert!(connection.raise_rcvbuf(stream.wire(), size, &memory));
     assert_eq!(memory.shared() as u64, size.get());
     assert_eq!(sockopt::socket_recv_buffer_size(stream.tcp()).unwrap() as u64, size.get());
     assert!(connection.rests(), "it is still open");
@@ -61,11 +61,11 @@ async fn nothing_is_raised_beyond_the_memory_there_is() {
     let (seen, window) = see(stream.tcp(), Duration::ZERO).unwrap();
     let mut connection = Connection::new(&stream.watch());
     let before = sndbuf(&stream);
-    assert!(connection.raise_sndbuf(stream.tcp(), &seen, mebibytes(2), &memory));
+    assert!(connection.raise_sndbuf(stream.wire(), &seen, mebibytes(2), &memory));
     assert_eq!((sndbuf(&stream), memory.shared()), (before, 0));
     assert!(connection.sending.is_none());
     let config = Config::default();
-    let of = Governed::by(stream.tcp(), &config).unwrap();
+    let of = Governed::by(stream.wire(), &config).unwrap();
     let system = Limits::read();
     let look = Look { of, at: Duration::ZERO, config: &config, memory: &memory, system };
     assert_eq!(
@@ -81,7 +81,7 @@ async fn what_is_set_by_hand_stays() {
     let governed = |hop: &str| {
         let text = format!("[[hop]]\npeer = \"127.0.0.0/8\"\n{hop}");
         let config = Config::from_toml(&text, "test").unwrap();
-        Governed::by(stream.tcp(), &config).map(|of| (of.sndbuf, of.rcvbuf, of.unsent))
+        Governed::by(stream.wire(), &config).map(|of| (of.sndbuf, of.rcvbuf, of.unsent))
     };
     assert_eq!(governed(""), Some((true, true, true)));
     assert_eq!(governed("buffers = \"auto\"\nsndbuf = \"1MB\""), Some((false, true, true)));

@@ -17,13 +17,8 @@ mod turn;
 mod watch;
 
 use crate::{
-    admission::Grant,
-    body::{Broken, Progress},
-    connection::Client,
-    observe::Live,
-    plan::Allowance,
-    server::Shared,
-    upstream,
+    admission::Grant, body::Broken, connection::Client, observe::Live, plan::Allowance,
+    server::Shared, upstream,
 };
 use session::{
     Fetch,
@@ -76,11 +71,7 @@ pub(crate) struct Exchange<'x> {
     pub allowance: Allowance,
     /// What to ask, and of whom: of the first, or else of the next.
     pub routes: &'x [Fetch],
-    /// How much of the request's body has been passed on.
-    pub sent: &'x Progress,
-    /// How much of the answer's body has.
-    pub received: &'x Progress,
-    /// Who watches.
+    /// How far it is, and who watches.
     pub live: &'x Arc<Live>,
     /// Who asks.
     pub client: SocketAddr,
@@ -174,12 +165,11 @@ impl Exchange<'_> {
     fn pace(&self, client: &mut Client, hop: &mut upstream::Hop) -> io::Result<()> {
         let config = self.shared.config();
         if self.allowance.rate.is_none() && config.hops.iter().all(|hop| hop.pacing.is_none()) {
-            client.stream.pace(None)?;
-            return hop.stream.pace(None);
+            client.stream.wire().pace(None)?;
+            return hop.stream.wire().pace(None);
         }
-        client.stream.pace(self.rate(client.peer.ip()))?;
-        let next = hop.stream.tcp().peer_addr()?;
-        hop.stream.pace(self.rate(next.ip()))
+        client.stream.wire().pace(self.rate(client.stream.peer().ip()))?;
+        hop.stream.wire().pace(self.rate(hop.stream.peer().ip()))
     }
 
     /// The lowest of the rates that are set for what is sent to a peer.

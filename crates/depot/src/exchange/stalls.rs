@@ -40,13 +40,13 @@ impl Exchange<'_> {
     /// Resolves once less than `least` has come for that time, though the client took all that came;
     /// with the rate at which it did, in bits a second.
     async fn stalls(&self, least: Rate, time: Duration) -> u64 {
-        let (mut looks, mut before) = (0, self.received.moved());
+        let (mut looks, mut before) = (0, self.live.received.moved());
         loop {
             tokio::time::sleep(time / LOOKS).await;
             looks += 1;
-            let now = self.received.moved();
+            let now = self.live.received.moved();
             // Whoever is waited for is not waiting.
-            if self.received.waits_for_sink() {
+            if self.live.received.waits_for_sink() {
                 (looks, before) = (0, now);
             }
             if looks == LOOKS {

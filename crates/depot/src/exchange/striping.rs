@@ -4,11 +4,10 @@
 use super::{Exchange, turn::Turn};
 use crate::{
     body::Broken,
-    kernel,
     observe::status::Side,
     stream::{Sink, Source, Stream},
     stripes::{self, LEAST, Reader, Writer},
-    tune, upstream,
+    upstream,
 };
 use bytes::BytesMut;
 use http::{HeaderName, HeaderValue, Version};
@@ -19,7 +18,7 @@ use session::{
         stripes::{Agreed, asked},
     },
 };
-use std::{io, sync::Arc};
+use std::sync::Arc;
 use tokio::time::timeout;
 use units::{Bytes, Rate};
 
@@ -45,8 +44,8 @@ impl Exchange<'_> {
             && self.request.method == Method::Get
             && self.request.framing() == Framing::Empty
             && self.request.version == Version::HTTP_11;
-        let peer = hop.stream.tcp().peer_addr().ok().filter(|_| possible);
-        peer.and_then(|peer| config.hop(peer.ip()).map(|hop| hop.streams)).unwrap_or(1)
+        let hop = config.hop(hop.stream.peer().ip()).filter(|_| possible);
+        hop.map_or(1, |hop| hop.streams)
     }
 }
 
@@ -70,11 +69,9 @@ impl Turn<'_> {
         if framing == Framing::Empty {
             return Err(Fault::bad_response("the next depot divides an answer that has no body"));
         }
-        let gone = |error: io::Error| Fault::bad_response(format!("the next depot: {error}"));
-        let address = source.tcp().peer_addr().map_err(gone)?;
         let live = Arc::clone(live);
         let told = Box::new(move |joined: &_| live.joined(Side::Upstream, joined));
-        let joins = stripes::join(self.fetch, address, &shared.settings(), agreed, told);
+        let joins = stripes::join(self.fetch, source.peer(), &shared.settings(), agreed, told);
         source.stripe(Reader::new(ahead.split(), joins));
         Ok(())
     }
@@ -96,8 +93,8 @@ impl Turn<'_> {
         let live = Arc::clone(live);
         let unsent = self.unsent();
         let set_up = Box::new(move |joined: &Stream| {
-            hold(joined.tcp(), rate, streams)?;
-            unsent.map_or(Ok(()), |unsent| tune::keep_unsent(joined.tcp(), unsent))?;
+            joined.wire().pace(share(rate, streams))?;
+            unsent.map_or(Ok(()), |unsent| joined.wire().keep_unsent(unsent))?;
             live.joined(Side::Client, joined);
             Ok(())
         });
@@ -119,8 +116,8 @@ impl Turn<'_> {
                 left = &left[written..];
             }
             client.flush().await?;
-            self.unsent().map_or(Ok(()), |unsent| tune::keep_unsent(client.tcp(), unsent))?;
-            hold(client.tcp(), granted.rate, granted.agreed.streams)
+            self.unsent().map_or(Ok(()), |unsent| client.wire().keep_unsent(unsent))?;
+            client.wire().pace(share(granted.rate, granted.agreed.streams))
         };
         match timeout(patience.sink_idle, said).await {
             Ok(said) => said.map_err(Broken::SinkGone)?,
@@ -161,7 +158,7 @@ impl Turn<'_> {
         }
         if striped {
             let rate = self.exchange.rate(self.exchange.client.ip());
-            hold(client.tcp(), rate, 1).map_err(Broken::SinkGone)?;
+            client.wire().pace(rate).map_err(Broken::SinkGone)?;
         }
         Ok(())
     }
@@ -174,8 +171,7 @@ impl Granted {
     }
 }
 
-/// Holds a connection to its part of a rate that several share.
-fn hold(tcp: &tokio::net::TcpStream, rate: Option<Rate>, streams: u8) -> io::Result<()> {
-    let Some(rate) = rate else { return Ok(()) };
-    kernel::set_max_pacing_rate(tcp, (rate.bps() / 8 / u64::from(streams)).max(1))
+/// A connection's part of a rate that several share.
+fn share(rate: Option<Rate>, streams: u8) -> Option<Rate> {
+    rate.map(|rate| Rate::bits_per_second(rate.bps() / u64::from(streams)))
 }

@@ -177,7 +177,7 @@ impl<'x> Turn<'x> {
             sink,
             means: &shared.means,
             patience: config.timeouts.towards_upstream(),
-            progress: self.exchange.sent,
+            progress: &self.exchange.live.sent,
             length: None,
             most: self.exchange.allowance.bytes.map(Bytes::get),
             witness: check.as_mut().map(|check| check as &mut dyn Witness),
@@ -214,7 +214,7 @@ impl<'x> Turn<'x> {
         if let Err(fault) = self.join(&head, framing, source, ahead) {
             return Down::Bad(fault);
         }
-        let Exchange { shared, live, received, .. } = self.exchange;
+        let Exchange { shared, live, .. } = self.exchange;
         let granted = self.grant(outward);
         let extra = granted.as_ref().map(Granted::field);
         let mut text = self.begin(&head, framing, outward, extra.as_slice());
@@ -235,7 +235,7 @@ impl<'x> Turn<'x> {
             sink: client,
             means: &shared.means,
             patience: shared.config().timeouts.towards_client(),
-            progress: received,
+            progress: &live.received,
             length: outward.length.filter(|_| framing == Framing::Chunked),
             most: self.exchange.allowance.bytes.map(Bytes::get),
             witness: check.as_mut().map(|check| check as &mut dyn Witness),

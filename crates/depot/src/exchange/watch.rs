@@ -26,14 +26,14 @@ impl Exchange<'_> {
         // It has closed its sending side and may still want the answer (`nc -N`), or it has gone: that
         // looks the same until bytes are sent to it. So patience is shorter.
         let patience = Duration::from(config.timeouts.half_closed);
-        let mut seen = self.received.moved();
+        let mut seen = self.live.received.moved();
         loop {
             tokio::select! {
                 error = failed(source) => return error,
                 () = tokio::time::sleep(patience) => {}
             }
-            let now = self.received.moved();
-            if now == seen && !self.received.waits_for_sink() {
+            let now = self.live.received.moved();
+            if now == seen && !self.live.received.waits_for_sink() {
                 let reason = "it closed its sending side and nothing moved since";
                 return io::Error::new(io::ErrorKind::TimedOut, reason);
             }

@@ -186,9 +186,7 @@ impl Live {
     /// The same, as it was not long ago: connections that serve many short requests are not asked
     /// about at the end of each.
     pub(crate) fn sockets_lately(&self) -> (Option<Tcp>, Option<Tcp>) {
-        // Several connections share a rate, which is set anew as they come and go.
-        let alone = self.all_joined().is_empty();
-        self.both(if alone { Wire::recently_in_force } else { Wire::in_force })
+        self.both(Wire::recently_in_force)
     }
 
     fn both(&self, look: fn(&Wire) -> InForce) -> (Option<Tcp>, Option<Tcp>) {

@@ -11,21 +11,21 @@ use tokio::sync::oneshot;
 
 /// Takes the connection into the transfer that its request names, and waits until that is over.
 pub(crate) async fn enter(client: Client, mut request: RequestHead, shared: &Shared) {
-    let Client { stream, ahead, peer } = client;
-    let mut entry = Entry::new(peer, shared);
+    let Client { stream, ahead } = client;
+    let mut entry = Entry::new(stream.peer(), shared);
     let token = token(&request);
     // What opens a transfer is not for the log.
     JOIN.clone_into(&mut request.target);
     entry.asked(&request);
     let (over, is_over) = oneshot::channel();
-    match shared.stripes.join(token, peer.ip(), Joined { stream, over }) {
+    match shared.stripes.join(token, stream.peer().ip(), Joined { stream, over }) {
         Ok(()) => {
             // Its sender is dropped, never used.
             let _ = is_over.await;
             entry.answered();
         }
         Err(Joined { stream, .. }) => {
-            let mut client = Client { stream, ahead, peer };
+            let mut client = Client { stream, ahead };
             client.refuse(entry, &refused(), true, shared).await;
         }
     }

@@ -105,8 +105,9 @@ mod tests {
 
     async fn joined() -> (Joined, TcpListener) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        (Joined { stream: stream.into(), over: oneshot::channel().0 }, listener)
+        let address = listener.local_addr().unwrap();
+        let stream = Stream::new(TcpStream::connect(address).await.unwrap(), address);
+        (Joined { stream, over: oneshot::channel().0 }, listener)
     }
 
     #[tokio::test]

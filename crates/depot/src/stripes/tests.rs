@@ -19,12 +19,13 @@ const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 async fn connection(small: bool) -> (Stream, Stream) {
     let listener = TcpListener::bind((HERE, 0)).await.unwrap();
     let near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-    let (far, _) = listener.accept().await.unwrap();
+    let (far, address) = listener.accept().await.unwrap();
     if small {
         socket2::SockRef::from(&far).set_send_buffer_size(64 << 10).unwrap();
         socket2::SockRef::from(&near).set_recv_buffer_size(64 << 10).unwrap();
     }
-    (far.into(), near.into())
+    let to = near.peer_addr().unwrap();
+    (Stream::new(far, address), Stream::new(near, to))
 }
 
 /// A further connection, of which both ends learn.

@@ -105,9 +105,9 @@ pub(crate) async fn connect_to(
     // client that has only shut its sending side, and frees its part of the chain at once.
     reset_on_close(&stream, true);
     if fetch.scheme == Scheme::Http {
-        return Ok(stream.into());
+        return Ok(Stream::new(stream, address));
     }
-    settings.tls.connect(stream, &next.host).await.map_err(|error| {
+    settings.tls.connect(stream, address, &next.host).await.map_err(|error| {
         let reason = format!("TLS with upstream {next} ({address}) failed: {error}");
         Fault::new(StatusCode::BAD_GATEWAY, tls::error_type(&error), reason)
     })

@@ -3,6 +3,8 @@
 //! `cc/` computes for the same sample, each is applied, and the window under periodic loss is that
 //! of the response function. Takes root.
 
+#[path = "../common/mod.rs"]
+mod common;
 mod side_by_side;
 mod trace;
 mod traffic;
@@ -17,27 +19,6 @@ use wan::Wan;
 fn alone() -> MutexGuard<'static, ()> {
     static MACHINE: Mutex<()> = Mutex::new(());
     MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Measures until nothing is wrong. What is wrong counts at once where the emulator says no fault of
-/// its own; what keeps it from keeping up is often gone a moment later, so it has two more tries.
-fn credible(measure: impl Fn() -> Measured) {
-    for tries_left in (0..3).rev() {
-        let Measured { wrong, faults } = measure();
-        if wrong.is_empty() {
-            return;
-        }
-        assert!(!faults.is_empty() && tries_left > 0, "{wrong:#?}\nand the emulator: {faults:#?}");
-        println!("measured again: {wrong:#?}\nbecause {faults:#?}");
-    }
-}
-
-/// What came out of a measurement.
-struct Measured {
-    /// What is not as it should be.
-    wrong: Vec<String>,
-    /// Why that may be the machine's doing.
-    faults: Vec<String>,
 }
 
 /// A link between two nodes of its own, with these settings.

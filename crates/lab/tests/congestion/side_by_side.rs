@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The kernel's own CUBIC and longhaul's take the same time for the same transfer.
 
-use crate::{Measured, Path, alone, credible, paths_of_their_own, traffic};
+use crate::{
+    Path, alone,
+    common::{Measured, credible},
+    paths_of_their_own, traffic,
+};
 use congestion::Algorithm;
 use kernel::cc::{self, Options};
 use std::time::Duration;

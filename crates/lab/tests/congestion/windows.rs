@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Every algorithm under periodic loss, all at the same time on paths of their own.
 
-use crate::{Measured, Path, alone, credible, paths_of_their_own, trace::Replay, traffic};
+use crate::{
+    Path, alone,
+    common::{Measured, credible},
+    paths_of_their_own,
+    trace::Replay,
+    traffic,
+};
 use congestion::{Algorithm, Params, response};
 use kernel::cc::{self, Call, Options};
 use std::{

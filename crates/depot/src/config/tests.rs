@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+use super::*;
+
+#[test]
+fn the_default_relays_for_nobody_and_survives_toml() {
+    let config = Config::default();
+    assert_eq!(config.allow, Allow::default());
+    assert!(config.allow.clients.is_empty() && config.allow.upstreams.is_empty());
+    assert_eq!(Config::from_toml(&config.to_toml(), "x").unwrap(), config);
+    assert_eq!(Config::from_toml("", "x").unwrap(), config);
+}
+
+/// `docs/depot.md` gives each key with its default.
+#[test]
+fn the_guide_knows_every_key_and_default() {
+    let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/depot.md");
+    let guide = std::fs::read_to_string(guide).unwrap();
+    let table: toml::Table = Config::default().to_toml().parse().unwrap();
+    for (key, value) in &table {
+        let rows = match value {
+            toml::Value::Table(inner) => {
+                inner.iter().map(|(k, v)| format!("| `{key}.{k}` | `{v}` |")).collect()
+            }
+            value => vec![format!("| `{key}` | `{value}` |")],
+        };
+        for row in rows {
+            assert!(guide.contains(&row), "docs/depot.md lacks {row}");
+        }
+    }
+}
+
+#[test]
+fn a_full_file_is_read() {
+    let text = r#"
+            id = "depot-1"
+            listen = ["127.0.0.1:0", "[::]:3880"]
+            relay = "copy"
+            [allow]
+            clients = ["10.0.0.0/8", "2001:db8::/32"]
+            upstreams = ["o.example:80", "10.0.0.0/8:*"]
+            local = true
+            [timeouts]
+            idle = "5s"
+            [limits]
+            head = "16KB"
+            [admin]
+            listen = "127.0.0.1:3881"
+            [log]
+            access = "/var/log/longhaul/access.log"
+            format = "json"
+            [[hop]]
+            peer = "10.0.0.0/8"
+            congestion = "bbr"
+            [[hop]]
+            peer = "10.1.0.0/16"
+            sndbuf = "16MB"
+        "#;
+    let config = Config::from_toml(text, "depot.toml").unwrap();
+    assert_eq!(config.timeouts.idle, Duration::from_secs(5));
+    assert_eq!(config.admin.listen, Some(([127, 0, 0, 1], 3881).into()));
+    assert_eq!(config.log.access, AccessTo::File("/var/log/longhaul/access.log".into()));
+    assert_eq!(config.hop("10.1.2.3".parse().unwrap()).unwrap().sndbuf, Some(Bytes::new(16 << 20)));
+    assert_eq!(
+        config.hop("::ffff:10.2.0.1".parse().unwrap()).unwrap().congestion,
+        Some("bbr".into())
+    );
+    assert_eq!(config.hop("192.0.2.1".parse().unwrap()), None);
+    let again = Config::from_toml(&config.to_toml(), "x").unwrap();
+    assert_eq!(again, config);
+}
+
+#[test]
+fn mistakes_are_named_with_their_place() {
+    for (text, expected) in [
+        ("colour = 1", "unknown field `colour`"),
+        ("\n\nlisten = 5", "line 3"),
+        ("[allow]\nclients = [\"10.0.0.0/33\"]", "line 2"),
+        ("[allow]\nupstreams = [\"10.0.0.0/8\"]", "host:port"),
+        ("[timeouts]\nidle = \"5\"", "a time with its unit"),
+        ("[timeouts]\nidle = \"-5s\"", "a time with its unit"),
+        ("[timeouts]\ndrain = \"0s\"", "`timeouts.drain` is 0s: expected 1ms to 24h"),
+        ("[timeouts]\ntcp_user = \"25h\"", "`timeouts.tcp_user` is 90000s"),
+        ("[timeouts]\nclient_idle = \"999us\"", "`timeouts.client_idle` is 999us"),
+        ("[limits]\nhead = \"10 furlongs\"", "a size in bytes"),
+        ("[limits]\nhead = \"1B\"", "1KB to 1MB"),
+        ("[limits]\nconnections = 0", "limits.connections"),
+        ("[[hop]]\npeer = \"::/0\"\nsndbuf = \"0\"", "4KB to 1GB"),
+        ("[[hop]]\npeer = \"::1/0\"\n[[hop]]\npeer = \"::/0\"", "two [[hop]]"),
+        ("[[hop]]\ncongestion = \"bbr\"", "missing field `peer`"),
+        ("[[detour]]\naround = \"d2\"\nthrough = [\"d3\"]", "does not list it"),
+        ("[[detour]]\naround = \"d2\"\n[[detour]]\naround = \"d2:3880\"", "two [[detour]]"),
+        ("[stall]\ntime = \"0s\"", "`stall.time` is 0s"),
+        ("[[hop]]\npeer = \"::/0\"\nmptcp = true\npacing = \"1gbit\"", "exclude each other"),
+        ("[[hop]]\npeer = \"::/0\"\nstreams = 17", "1 to 16"),
+        ("[pool]\nabove = 1.1", "0 to 1"),
+        ("threads = 1025", "`threads` is 1025: expected 0 to 1024"),
+        ("id = \"1 2\"", "cannot name a depot"),
+        ("listen = []", "`listen` is empty"),
+        ("tls.listen = [\"[::]:443\"]", "`tls.certificate` and `tls.key`"),
+        ("tls.key = \"k\"", "belong together"),
+        ("[admin]\nlisten = \"3881\"", "line 2"),
+        ("[log]\nformat = \"xml\"", "`text`"),
+    ] {
+        let error = Config::from_toml(text, "depot.toml").expect_err(text).to_string();
+        assert!(error.contains(expected), "{text}: {error}");
+    }
+}
+
+#[test]
+fn a_hop_in_one_word_is_a_hop() {
+    let words = ["203.0.113.7/32=bbr", "2001:db8::/32=reno,rcvbuf=1MB,sndbuf=64KB"];
+    let hops = words.map(|word| word.parse().unwrap()).into();
+    let table = "[[hop]]\npeer = \"203.0.113.7/32\"\ncongestion = \"bbr\"\n[[hop]]\n\
+                     peer = \"2001:db8::/32\"\ncongestion = \"reno\"\nsndbuf = \"64KB\"\nrcvbuf = \"1MB\"";
+    let config = Config { hops, ..Config::default() };
+    assert_eq!(config, Config::from_toml(table, "x").unwrap());
+    for word in [
+        "",
+        "bbr",
+        "10.0.0.0/8=",
+        "10.0.0.0/33=bbr",
+        "10.0.0.0/8=bbr,sndbuf",
+        "10.0.0.0/8=bbr,sndbuf=1 furlong",
+        "10.0.0.0/8=bbr,colour=1MB",
+        "10.0.0.0/8=bbr,sndbuf=1MB,sndbuf=1MB",
+    ] {
+        let error = word.parse::<Hop>().expect_err(word);
+        assert!(error.contains("expected"), "{word}: {error}");
+    }
+}
