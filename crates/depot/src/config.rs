@@ -185,6 +185,9 @@ pub struct Limits {
     pub connections: usize,
     /// The same from one address. A depot before this one brings many clients from one address.
     pub per_client: usize,
+    /// To which rate all transfers of one address together are held, in each direction.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_rate: Option<Rate>,
     /// The size of a request's or response's head.
     pub head: Bytes,
     /// The pipe that a transfer moves through.
@@ -374,9 +377,14 @@ pub enum ConfigError {
     HopTwice(IpNet),
     /// Two settings that the kernel does not have together.
     #[error(
-        "[[hop]] peer = \"{0}\": `pacing` and `mptcp` exclude each other, Linux paces TCP alone"
+        "[[hop]] peer = \"{peer}\": `{rate}` and `mptcp` exclude each other, Linux paces TCP alone"
     )]
-    Paths(IpNet),
+    Paths {
+        /// The hop.
+        peer: IpNet,
+        /// Which rate is set.
+        rate: &'static str,
+    },
     /// A size or number is outside its range.
     #[error("`{key}` is {value}: expected {expected}")]
     Range {
@@ -437,6 +445,10 @@ impl Config {
         }
         self.check_detours()?;
         self.limits.check()?;
+        let paths = self.hops.iter().find(|hop| hop.mptcp);
+        if let Some(hop) = paths.filter(|_| self.limits.client_rate.is_some()) {
+            return Err(ConfigError::Paths { peer: hop.peer, rate: "limits.client_rate" });
+        }
         self.hops.iter().try_for_each(Hop::check)
     }
 
@@ -528,6 +540,12 @@ fn check_time(key: &'static str, time: Duration) -> Result<(), ConfigError> {
     if range.contains(&time) { Ok(()) } else { Err(ConfigError::range(key, &time, "1ms to 24h")) }
 }
 
+/// Holds a rate that is set to what makes sense as one.
+fn check_rate(key: &'static str, rate: Option<Rate>) -> Result<(), ConfigError> {
+    let too_low = rate.filter(|rate| rate.bps() < 8_000);
+    too_low.map_or(Ok(()), |rate| Err(ConfigError::range(key, &rate, "8kbit or more")))
+}
+
 impl Limits {
     fn check(&self) -> Result<(), ConfigError> {
         for (key, value, range, expected) in [
@@ -541,7 +559,7 @@ impl Limits {
                 return Err(ConfigError::range(key, &value, expected));
             }
         }
-        Ok(())
+        check_rate("limits.client_rate", self.client_rate)
     }
 }
 
@@ -586,12 +604,9 @@ impl Hop {
             return Err(ConfigError::range("hop.streams", &self.streams, "1 to 16"));
         }
         if self.mptcp && self.pacing.is_some() {
-            return Err(ConfigError::Paths(self.peer));
+            return Err(ConfigError::Paths { peer: self.peer, rate: "pacing" });
         }
-        if let Some(rate) = self.pacing.filter(|rate| rate.bps() < 8_000) {
-            return Err(ConfigError::range("hop.pacing", &rate, "8kbit or more"));
-        }
-        Ok(())
+        check_rate("hop.pacing", self.pacing)
     }
 }
 
@@ -715,6 +730,7 @@ impl Default for Limits {
         Self {
             connections: 1024,
             per_client: 256,
+            client_rate: None,
             head: Bytes::new(64 << 10),
             pipe: Bytes::new(1 << 20),
             memory: Bytes::new(1 << 30),

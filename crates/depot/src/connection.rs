@@ -246,15 +246,18 @@ impl Client {
         let config = shared.config();
         let routes = shared.detours.routes(fetch, &config, || plan.straight(fetch));
         let live = entry.fetching(&routes[0].next, &self.stream);
+        let (client, allowance) = (self.stream.peer(), plan.allowance());
+        let pacing = shared.rates.begin(live.number, client.ip(), allowance.rate, &config);
         let exchange = Exchange {
             shared,
             request,
             way: plan.way(),
             grant: plan.grant,
-            allowance: plan.allowance(),
+            allowance,
+            pacing: &pacing,
             routes: &routes,
             live: &live,
-            client: self.stream.peer(),
+            client,
         };
         let Outcome { mut end, answer, upstream, mut keep } = exchange.run(self).await;
         entry.answer(answer.as_ref());
@@ -281,6 +284,8 @@ impl Client {
             }
             End::Complete => entry.relayed(&end),
         }
+        // Before another transfer has the connection, which is then held to that one's rate.
+        drop(pacing);
         if let Some(used) = upstream {
             used.keep(shared);
         }

@@ -13,6 +13,7 @@
 //!       body         moving bytes: splice or copy, lengths and chunks
 //!       stream       TCP, with or without TLS
 //!       stripes      several connections of two depots for one transfer
+//!     rates        to what rate a transfer is held, and all of one client together
 //!     tune         congestion control and buffers by peer, read back
 //!     trim         memory given back after a crowd
 //!     buffers      raised where the kernel's own tuning is not enough for the path
@@ -38,6 +39,7 @@ mod observe;
 pub mod origin;
 mod places;
 mod plan;
+mod rates;
 mod server;
 mod settings;
 mod siblings;

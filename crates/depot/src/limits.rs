@@ -72,8 +72,8 @@ impl Gate {
     }
 }
 
-/// The address under which a client's connections are counted.
-fn counted_as(client: IpAddr) -> IpAddr {
+/// The address under which a client's connections are counted, and its transfers.
+pub(crate) fn counted_as(client: IpAddr) -> IpAddr {
     match client.to_canonical() {
         IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
         v4 @ IpAddr::V4(_) => v4,

@@ -11,6 +11,7 @@ use crate::{
     limits::Gate,
     listeners::{self, Listeners},
     observe::{self, AccessLogError, Observer, StderrLog, View},
+    rates::Rates,
     settings::Settings,
     siblings::Siblings,
     stripes::Offers,
@@ -86,6 +87,8 @@ pub(crate) struct Shared {
     pub pool: Pool,
     /// Who is connected.
     pub gate: Arc<Gate>,
+    /// To what rates clients are held.
+    pub rates: Rates,
     /// Other depots that do the same work.
     pub siblings: Siblings,
     /// Which depots have failed lately.
@@ -169,9 +172,12 @@ impl Shared {
         let settings = Arc::new(settings);
         let mut current = self.settings.write().unwrap_or_else(PoisonError::into_inner);
         let waiting = current.config.fixed_differences(&settings.config);
+        let client_rate = settings.config.limits.client_rate;
         *current = settings;
         // They were admitted, and set up, by the old ones.
         self.pool.clear();
+        drop(current);
+        self.rates.replace(client_rate);
         waiting
     }
 }
@@ -299,6 +305,7 @@ impl Depot {
             },
             pool: Pool::default(),
             gate: Arc::default(),
+            rates: Rates::new(config.limits.client_rate),
             siblings: Siblings::default(),
             detours: Detours::default(),
             uses: Uses::new(&config.trust),

@@ -19,7 +19,7 @@ use std::{
     pin::{Pin, pin},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicU32, Ordering::Relaxed},
+        atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
     },
     task::{Context, Poll, ready},
     time::{Duration, Instant},
@@ -40,6 +40,9 @@ const BRIEF: usize = 16 << 10;
 /// follow each other on a connection faster than its figures change.
 const RECENT: Duration = Duration::from_millis(100);
 
+/// What the kernel takes for no rate.
+const UNPACED: u64 = u64::MAX;
+
 /// A TCP connection, with what was found out about it: it serves one request after another.
 #[derive(Debug)]
 pub(crate) struct Wire {
@@ -47,6 +50,9 @@ pub(crate) struct Wire {
     /// Kept: of a connection that has broken the kernel knows it no more.
     peer: SocketAddr,
     known: Mutex<Known>,
+    /// The rate to which it is held, in bytes a second. Apart from what else is known of it: most
+    /// connections are held to none, and to see that takes no lock.
+    paced: AtomicU64,
     /// The segments sent again so far, when they were last looked at.
     resent: AtomicU32,
 }
@@ -54,8 +60,6 @@ pub(crate) struct Wire {
 /// What is known of a connection. Whatever is set on it is set by way of [`Wire`], so that this is true.
 #[derive(Debug, Default)]
 struct Known {
-    /// The rate to which it is held.
-    paced: Option<Rate>,
     settled: Option<Settled>,
     /// What was in force when that was last looked at.
     seen: Option<(Instant, InForce)>,
@@ -94,7 +98,13 @@ pub(crate) struct Socket(Arc<Wire>);
 impl Wire {
     fn new(tcp: TcpStream, peer: SocketAddr) -> Arc<Self> {
         let info = kernel::tcp_info(&tcp).unwrap_or_default();
-        Arc::new(Self { tcp, peer, known: Mutex::default(), resent: info.retransmits.into() })
+        Arc::new(Self {
+            tcp,
+            peer,
+            known: Mutex::default(),
+            paced: AtomicU64::new(UNPACED),
+            resent: info.retransmits.into(),
+        })
     }
 
     /// Who is at its other end, also after that is gone.
@@ -122,11 +132,12 @@ impl Wire {
 
     /// Holds what is sent to a rate, or to none.
     pub(crate) fn pace(&self, rate: Option<Rate>) -> io::Result<()> {
-        let mut known = self.known();
-        if rate != known.paced {
-            let bytes_per_s = rate.map_or(u64::MAX, |rate| (rate.bps() / 8).max(1));
+        let bytes_per_s = rate.map_or(UNPACED, |rate| (rate.bps() / 8).max(1));
+        if self.paced.load(Relaxed) != bytes_per_s {
+            let mut known = self.known();
             kernel::set_max_pacing_rate(&self.tcp, bytes_per_s)?;
-            (known.paced, known.seen) = (rate, None);
+            self.paced.store(bytes_per_s, Relaxed);
+            known.seen = None;
         }
         Ok(())
     }

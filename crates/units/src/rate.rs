@@ -55,9 +55,11 @@ impl FromStr for Rate {
             let power = ["", "k", "m", "g", "t"].iter().position(|p| *p == letter)?;
             Some(bits * base.powi(i32::try_from(power).ok()?))
         })
-        .filter(|bits| *bits > 0)
-        .map(Self)
         .ok_or_else(|| ParseError::new(text, Self::EXPECTED))
+        .and_then(|bits| match bits {
+            0 => Err(ParseError::new(text, "a rate at which anything moves: it must be above 0")),
+            bits => Ok(Self(bits)),
+        })
     }
 }
 
@@ -94,6 +96,8 @@ mod tests {
         for text in ["", "10", "0mbit", "-1gbit", "1gb", "fast", "1ibit"] {
             assert!(text.parse::<Rate>().is_err(), "{text}");
         }
+        let zero = "0mbit".parse::<Rate>().unwrap_err().to_string();
+        assert_eq!(zero, "\"0mbit\" is not a rate at which anything moves: it must be above 0");
     }
 
     #[test]

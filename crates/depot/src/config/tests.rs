@@ -43,6 +43,7 @@ fn a_full_file_is_read() {
             idle = "5s"
             [limits]
             head = "16KB"
+            client_rate = "100mbit"
             [admin]
             listen = "127.0.0.1:3881"
             [log]
@@ -57,6 +58,7 @@ fn a_full_file_is_read() {
         "#;
     let config = Config::from_toml(text, "depot.toml").unwrap();
     assert_eq!(config.timeouts.idle, Duration::from_secs(5));
+    assert_eq!(config.limits.client_rate, Some(Rate::bits_per_second(100_000_000)));
     assert_eq!(config.admin.listen, Some(([127, 0, 0, 1], 3881).into()));
     assert_eq!(config.log.access, AccessTo::File("/var/log/longhaul/access.log".into()));
     assert_eq!(config.hop("10.1.2.3".parse().unwrap()).unwrap().sndbuf, Some(Bytes::new(16 << 20)));
@@ -92,6 +94,12 @@ fn mistakes_are_named_with_their_place() {
         ("[stall]\ntime = \"0s\"", "`stall.time` is 0s"),
         ("[[hop]]\npeer = \"::/0\"\nmptcp = true\npacing = \"1gbit\"", "exclude each other"),
         ("[[hop]]\npeer = \"::/0\"\nstreams = 17", "1 to 16"),
+        ("[limits]\nclient_rate = \"0mbit\"", "must be above 0"),
+        ("limits.client_rate = \"7kbit\"", "`limits.client_rate` is 7kbit: expected 8kbit or more"),
+        (
+            "limits.client_rate = \"1gbit\"\n[[hop]]\npeer = \"::/0\"\nmptcp = true",
+            "peer = \"::/0\": `limits.client_rate` and `mptcp` exclude each other",
+        ),
         ("[pool]\nabove = 1.1", "0 to 1"),
         ("threads = 1025", "`threads` is 1025: expected 0 to 1024"),
         ("id = \"1 2\"", "cannot name a depot"),

@@ -18,19 +18,14 @@ mod watch;
 
 use crate::{
     admission::Grant, body::Broken, connection::Client, observe::Live, plan::Allowance,
-    server::Shared, upstream,
+    rates::Pacing, server::Shared, upstream,
 };
 use session::{
     Fetch,
     message::{Connection, Fault, Framing, RequestHead, RequestOut, Way, request_for, stripes},
 };
-use std::{
-    io,
-    net::{IpAddr, SocketAddr},
-    sync::Arc,
-};
+use std::{io, net::SocketAddr, sync::Arc};
 use turn::{Tried, Turn};
-use units::Rate;
 pub(crate) use watch::reset_on_close;
 
 /// How an exchange ended.
@@ -69,6 +64,8 @@ pub(crate) struct Exchange<'x> {
     pub grant: Grant,
     /// How much of it is granted.
     pub allowance: Allowance,
+    /// To what rate it is held.
+    pub pacing: &'x Pacing<'x>,
     /// What to ask, and of whom: of the first, or else of the next.
     pub routes: &'x [Fetch],
     /// How far it is, and who watches.
@@ -153,30 +150,12 @@ impl Exchange<'_> {
             hop = hop => hop,
             error = self.gone(&mut source, &mut client.ahead) => return Err(End::Abandoned(error)),
         };
-        let mut hop = hop.map_err(End::Unanswered)?;
-        self.pace(client, &mut hop).map_err(|error| {
+        let hop = hop.map_err(End::Unanswered)?;
+        self.pacing.hold(&client.stream, &hop.stream).map_err(|error| {
             let reason = format!("cannot hold a connection to its rate: {error}");
             End::Unanswered(Fault::internal(reason))
         })?;
         Ok(hop)
-    }
-
-    /// Holds both connections to the lowest of the rates that are set for them.
-    fn pace(&self, client: &mut Client, hop: &mut upstream::Hop) -> io::Result<()> {
-        let config = self.shared.config();
-        if self.allowance.rate.is_none() && config.hops.iter().all(|hop| hop.pacing.is_none()) {
-            client.stream.wire().pace(None)?;
-            return hop.stream.wire().pace(None);
-        }
-        client.stream.wire().pace(self.rate(client.stream.peer().ip()))?;
-        hop.stream.wire().pace(self.rate(hop.stream.peer().ip()))
-    }
-
-    /// The lowest of the rates that are set for what is sent to a peer.
-    fn rate(&self, peer: IpAddr) -> Option<Rate> {
-        let config = self.shared.config();
-        let set = [self.allowance.rate, config.hop(peer).and_then(|hop| hop.pacing)];
-        set.into_iter().flatten().min()
     }
 }
 

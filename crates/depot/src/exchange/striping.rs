@@ -20,7 +20,7 @@ use session::{
 };
 use std::sync::Arc;
 use tokio::time::timeout;
-use units::{Bytes, Rate};
+use units::Bytes;
 
 /// What waits in the kernel on each of several connections, until its rate is known.
 const UNSENT: Bytes = Bytes::new(128 << 10);
@@ -29,8 +29,6 @@ const UNSENT: Bytes = Bytes::new(128 << 10);
 pub(super) struct Granted {
     agreed: Agreed,
     writer: Writer,
-    /// The rate to which the client's own is held; while others share it, to a part of it.
-    rate: Option<Rate>,
 }
 
 impl Exchange<'_> {
@@ -78,7 +76,7 @@ impl Turn<'_> {
 
     /// Grants the depot before this one the connections that it asks for, where that is worth it.
     pub(super) fn grant(&self, outward: Outward) -> Option<Granted> {
-        let Exchange { shared, live, request, client, .. } = self.exchange;
+        let Exchange { shared, live, request, client, pacing, .. } = self.exchange;
         let streams = asked(request)?;
         let worth = match outward.framing {
             Framing::Empty => false,
@@ -89,16 +87,15 @@ impl Turn<'_> {
         }
         let offered = shared.stripes.offer(client.ip(), streams - 1).ok()?;
         let agreed = Agreed { streams, token: offered.token };
-        let rate = self.exchange.rate(client.ip());
         let live = Arc::clone(live);
-        let unsent = self.unsent();
+        let (hold, unsent) = (pacing.join(), self.unsent());
         let set_up = Box::new(move |joined: &Stream| {
-            joined.wire().pace(share(rate, streams))?;
+            hold(joined)?;
             unsent.map_or(Ok(()), |unsent| joined.wire().keep_unsent(unsent))?;
             live.joined(Side::Client, joined);
             Ok(())
         });
-        Some(Granted { agreed, writer: Writer::new(offered, set_up), rate })
+        Some(Granted { agreed, writer: Writer::new(offered, set_up) })
     }
 
     /// Sends the head that grants them, and has them join.
@@ -116,8 +113,7 @@ impl Turn<'_> {
                 left = &left[written..];
             }
             client.flush().await?;
-            self.unsent().map_or(Ok(()), |unsent| client.wire().keep_unsent(unsent))?;
-            client.wire().pace(share(granted.rate, granted.agreed.streams))
+            self.unsent().map_or(Ok(()), |unsent| client.wire().keep_unsent(unsent))
         };
         match timeout(patience.sink_idle, said).await {
             Ok(said) => said.map_err(Broken::SinkGone)?,
@@ -157,8 +153,7 @@ impl Turn<'_> {
             Err(_) => return Err(Broken::SinkStalled),
         }
         if striped {
-            let rate = self.exchange.rate(self.exchange.client.ip());
-            client.wire().pace(rate).map_err(Broken::SinkGone)?;
+            self.exchange.pacing.alone().map_err(Broken::SinkGone)?;
         }
         Ok(())
     }
@@ -169,9 +164,4 @@ impl Granted {
     pub(super) fn field(&self) -> (HeaderName, HeaderValue) {
         self.agreed.field()
     }
-}
-
-/// A connection's part of a rate that several share.
-fn share(rate: Option<Rate>, streams: u8) -> Option<Rate> {
-    rate.map(|rate| Rate::bits_per_second(rate.bps() / u64::from(streams)))
 }

@@ -113,3 +113,17 @@ fn a_transfer_is_no_faster_than_the_ticket_says() {
     // A second's worth, less the first segments. A slow machine only takes longer.
     assert!(begin.elapsed().as_secs_f64() > 0.5, "{:?}", begin.elapsed());
 }
+
+#[test]
+fn the_lower_counts_of_what_the_ticket_says_and_what_the_client_may_have() {
+    let keys = Keys::new();
+    let depot = keys.depot("", "local = true\n[limits]\nclient_rate = \"480mbit\"");
+    for (ticket_bps, held_bps) in [(240_000_000, 240_000_000), (960_000_000, 480_000_000)] {
+        let origin = origin(Ends::Length, LENGTH);
+        let rate = Some(Rate::bits_per_second(ticket_bps));
+        let paced = Ticket { rate, ..ticket(origin.address, "/f", &[&depot]) };
+        assert_eq!(status(&get(depot.address, &keys.route(&paced, "f")).0), 200);
+        let pacing = format!("client_pacing_bps={held_bps}");
+        depot.await_log(&["complete", &format!("upstream=\"{}\"", origin.address), &pacing]);
+    }
+}

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! To what rate the connections of a transfer are held.
+//!
+//! The lowest of three, on each of its two sides:
+//! - the rate that its ticket grants,
+//! - the `pacing` that is set for the peer,
+//! - its part of what its client may have: `limits.client_rate`, divided equally among the transfers
+//!   that the client has under way.
+//!
+//! TCP spaces what it sends to that rate (`SO_MAX_PACING_RATE`): towards the client what is downloaded,
+//! towards the next hop what is uploaded, and then a full window holds the client. Several
+//! connections that share an answer divide it further.
+//!
+//! A part changes with the number of transfers, and all are set anew. In a crowd of n that would be n
+//! system calls for each that begins or ends; so the rate is divided among some more than there are,
+//! from 8 on, and stays so divided until the number has changed by about an eighth. What all have
+//! together is never more than the rate, and no less than 4/5 of it.
+
+use crate::{
+    config::Config,
+    limits::counted_as,
+    stream::{Stream, Wire},
+    trim,
+};
+use std::{
+    collections::HashMap,
+    io,
+    net::IpAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+};
+use units::Rate;
+
+/// What clients are held to.
+#[derive(Debug)]
+pub(crate) struct Rates(Mutex<Clients>);
+
+#[derive(Debug)]
+struct Clients {
+    /// What each may have.
+    rate: Option<Rate>,
+    /// Those that have transfers.
+    by_address: HashMap<IpAddr, Client>,
+}
+
+#[derive(Debug)]
+struct Client {
+    /// How many transfers have, or are about to have, a place in its crowd.
+    places: usize,
+    crowd: Arc<Mutex<Crowd>>,
+}
+
+/// The transfers of one client.
+#[derive(Debug)]
+struct Crowd {
+    /// What they may have together.
+    rate: Option<Rate>,
+    /// By how many that is divided.
+    parts: u64,
+    /// By their numbers.
+    transfers: HashMap<u64, Arc<Transfer>>,
+}
+
+/// A transfer's place in the crowd; given up when dropped.
+#[derive(Debug)]
+struct Place<'r> {
+    rates: &'r Rates,
+    client: IpAddr,
+    crowd: Arc<Mutex<Crowd>>,
+    number: u64,
+}
+
+/// What a transfer is held to for as long as this is there. Afterwards its connections stay as they
+/// are until the next transfer on them.
+#[derive(Debug)]
+pub(crate) struct Pacing<'r> {
+    /// None where no rate is set for anybody, so that nothing has to be done.
+    transfer: Option<Arc<Transfer>>,
+    /// How things stood when it began.
+    config: &'r Config,
+    #[expect(dead_code, reason = "it is there to be dropped")]
+    place: Option<Place<'r>>,
+}
+
+/// A transfer that may be held to a rate.
+#[derive(Debug)]
+struct Transfer {
+    /// What its ticket grants.
+    granted: Option<Rate>,
+    held: Mutex<Held>,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    /// Its part of what its client may have.
+    part: Option<Rate>,
+    client: Side,
+    upstream: Side,
+}
+
+/// The connections of one side: the first one, and those that have joined it.
+#[derive(Debug, Default)]
+struct Side {
+    /// The lowest of the rates that are set for it.
+    set: Option<Rate>,
+    connections: Vec<Weak<Wire>>,
+}
+
+impl Rates {
+    /// Holds each client to this rate.
+    pub(crate) fn new(rate: Option<Rate>) -> Self {
+        Self(Mutex::new(Clients { rate, by_address: HashMap::new() }))
+    }
+
+    /// From now on to this one. Transfers that began while there was none stay free.
+    pub(crate) fn replace(&self, rate: Option<Rate>) {
+        let crowds: Vec<_> = {
+            let mut clients = locked(&self.0);
+            clients.rate = rate;
+            clients.by_address.values().map(|client| Arc::clone(&client.crowd)).collect()
+        };
+        for crowd in crowds {
+            let mut crowd = locked(&crowd);
+            crowd.rate = rate;
+            crowd.share_out();
+        }
+    }
+
+    /// A transfer of `client` begins, of which its ticket grants a rate.
+    pub(crate) fn begin<'r>(
+        &'r self,
+        number: u64,
+        client: IpAddr,
+        granted: Option<Rate>,
+        config: &'r Config,
+    ) -> Pacing<'r> {
+        let by_client = config.limits.client_rate.is_some();
+        let paced = config.hops.iter().any(|hop| hop.pacing.is_some());
+        if granted.is_none() && !by_client && !paced {
+            return Pacing { transfer: None, config, place: None };
+        }
+        let transfer = Arc::new(Transfer { granted, held: Mutex::default() });
+        let place = by_client.then(|| self.enter(counted_as(client), number, &transfer));
+        Pacing { transfer: Some(transfer), config, place }
+    }
+
+    fn enter(&self, client: IpAddr, number: u64, transfer: &Arc<Transfer>) -> Place<'_> {
+        let crowd = {
+            let mut clients = locked(&self.0);
+            let Clients { rate, by_address } = &mut *clients;
+            let own = by_address.entry(client).or_insert_with(|| Client::new(*rate));
+            own.places += 1;
+            Arc::clone(&own.crowd)
+        };
+        locked(&crowd).enter(number, transfer);
+        Place { rates: self, client, crowd, number }
+    }
+}
+
+impl Client {
+    fn new(rate: Option<Rate>) -> Self {
+        let crowd = Crowd { rate, parts: 0, transfers: HashMap::new() };
+        Self { places: 0, crowd: Arc::new(Mutex::new(crowd)) }
+    }
+}
+
+impl Crowd {
+    fn enter(&mut self, number: u64, transfer: &Arc<Transfer>) {
+        self.transfers.insert(number, Arc::clone(transfer));
+        self.count();
+        transfer.take(self.part());
+    }
+
+    fn leave(&mut self, number: u64) {
+        self.transfers.remove(&number);
+        trim::fit(&mut self.transfers);
+        self.count();
+    }
+
+    /// Divides the rate anew where that has become necessary.
+    fn count(&mut self) {
+        let count = self.transfers.len() as u64;
+        let spare = count / 8;
+        if self.parts < count || self.parts > count + 2 * spare {
+            self.parts = count + spare;
+            self.share_out();
+        }
+    }
+
+    /// Gives each its part.
+    fn share_out(&self) {
+        let part = self.part();
+        self.transfers.values().for_each(|transfer| transfer.take(part));
+    }
+
+    fn part(&self) -> Option<Rate> {
+        self.rate.map(|rate| divided(rate, self.parts))
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        // Whoever sets a part has this lock: from here on nobody sets one of this transfer's.
+        locked(&self.crowd).leave(self.number);
+        let Clients { by_address, .. } = &mut *locked(&self.rates.0);
+        if let Some(own) = by_address.get_mut(&self.client) {
+            own.places -= 1;
+            if own.places == 0 {
+                by_address.remove(&self.client);
+                trim::fit(by_address);
+            }
+        }
+    }
+}
+
+impl Pacing<'_> {
+    /// Holds the two connections that the transfer goes over, or lets them go where they were held for
+    /// another one.
+    pub(crate) fn hold(&self, client: &Stream, upstream: &Stream) -> io::Result<()> {
+        let Some(transfer) = &self.transfer else {
+            client.wire().pace(None)?;
+            return upstream.wire().pace(None);
+        };
+        let side = |stream: &Stream| {
+            let pacing = self.config.hop(stream.peer().ip()).and_then(|hop| hop.pacing);
+            Side { set: lowest(transfer.granted, pacing), connections: vec![stream.watch()] }
+        };
+        let mut held = locked(&transfer.held);
+        (held.client, held.upstream) = (side(client), side(upstream));
+        held.pace()
+    }
+
+    /// What takes in a connection that joins the client's: all then have an equal part.
+    pub(crate) fn join(&self) -> impl Fn(&Stream) -> io::Result<()> + Send + use<> {
+        let transfer = self.transfer.clone();
+        move |joined| {
+            let Some(transfer) = &transfer else { return Ok(()) };
+            let mut held = locked(&transfer.held);
+            held.client.connections.push(joined.watch());
+            held.pace()
+        }
+    }
+
+    /// The client's first connection is alone again.
+    pub(crate) fn alone(&self) -> io::Result<()> {
+        let Some(transfer) = &self.transfer else { return Ok(()) };
+        let mut held = locked(&transfer.held);
+        held.client.connections.truncate(1);
+        held.pace()
+    }
+}
+
+impl Transfer {
+    /// Its part of what its client may have is now this.
+    fn take(&self, part: Option<Rate>) {
+        let mut held = locked(&self.held);
+        held.part = part;
+        // What fails here is a connection that has broken, and the transfer with it.
+        let _ = held.pace();
+    }
+}
+
+impl Held {
+    fn pace(&self) -> io::Result<()> {
+        self.client.pace(self.part).and(self.upstream.pace(self.part))
+    }
+}
+
+impl Side {
+    /// Holds all its connections together to the lowest rate.
+    fn pace(&self, part: Option<Rate>) -> io::Result<()> {
+        let open: Vec<_> = self.connections.iter().filter_map(Weak::upgrade).collect();
+        let rate = lowest(self.set, part).map(|rate| divided(rate, open.len() as u64));
+        open.iter().map(|wire| wire.pace(rate)).fold(Ok(()), Result::and)
+    }
+}
+
+fn lowest(one: Option<Rate>, other: Option<Rate>) -> Option<Rate> {
+    [one, other].into_iter().flatten().min()
+}
+
+/// One of so many equal parts.
+fn divided(rate: Rate, parts: u64) -> Rate {
+    Rate::bits_per_second(rate.bps() / parts.max(1))
+}
+
+/// Nothing that these locks guard can be left half changed.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;
