@@ -9,7 +9,7 @@ use common::{
     process::{Daemon, eventually},
     scripted::{Gate, Scripted, halting, read_head},
 };
-use longhaul_depot::status::Tcp;
+use longhaul_depot::status::{Tcp, Transfer};
 use rustix::process::Signal;
 use socket2::{Domain, Socket, Type};
 use std::{
@@ -162,8 +162,8 @@ fn connections_that_share_an_answer_have_no_more_than_the_rate() {
     let origin = halting(&body, &gate);
     let route = origin.route(&far.authority(), "/f");
     let mut client = ask("127.0.0.1", &near, &format!("GET {route} HTTP/1.1\r\nHost: d\r\n\r\n"));
-    let joined = || far.status().transfers[0].client_tcp.as_ref().map(|tcp| tcp.streams);
-    eventually("connections join", || joined() == Some(4));
+    let joined = |transfer: &Transfer| transfer.client_tcp.as_ref().map(|tcp| tcp.streams);
+    eventually("connections join", || far.status().transfers.first().and_then(joined) == Some(4));
     assert_eq!(held(&far), [[Some(QUARTER), Some(ALL)]]);
     // All four are this depot's one client, as is whoever asks from its address.
     let other = Download::begin("127.0.0.1", &far);
@@ -202,6 +202,15 @@ fn a_connection_that_is_kept_is_held_anew_or_let_go() {
     let line = ask("/first");
     let both = |rate| [format!("client_pacing_bps={rate}"), format!("upstream_pacing_bps={rate}")];
     assert!(both(ALL).iter().all(|said| line.contains(said)), "{line}");
+    // Both connections are used again, while the client has another transfer.
+    let other = Download::begin("127.0.0.1", &depot);
+    let line = ask("/beside");
+    assert!(both(HALF).iter().all(|said| line.contains(said)), "{line}");
+    other.end();
+    await_held(&depot, &[]);
+    let line = ask("/alone");
+    assert!(both(ALL).iter().all(|said| line.contains(said)), "{line}");
+    assert!(origin.next_head().contains("/first") && origin.try_next_head().is_none());
     reload(&depot, &file, "limits.client_rate = \"400mbit\"\n", 1);
     let line = ask("/second");
     assert!(both(HALF).iter().all(|said| line.contains(said)), "{line}");
@@ -217,7 +226,7 @@ fn of_file(file: &Path, rate: &str) -> Daemon {
 }
 
 fn configuration(rate: &str) -> String {
-    format!("listen = [\"127.0.0.1:0\"]\n{ADMIN}{rate}{OPEN}")
+    format!("listen = [\"127.0.0.1:0\"]\nreuse.idle = \"60s\"\n{ADMIN}{rate}{OPEN}")
 }
 
 /// Has the depot read its configuration for the n-th time since its start.
