@@ -244,7 +244,8 @@ impl Client {
         shared: &Shared,
     ) -> Connection {
         let config = shared.config();
-        let routes = shared.detours.routes(fetch, &config, || plan.straight(fetch));
+        let detours = shared.detours.routes(fetch, &config, || plan.straight(fetch));
+        let routes = detours.as_deref().unwrap_or(std::slice::from_ref(fetch));
         let live = entry.fetching(&routes[0].next, &self.stream);
         let (client, allowance) = (self.stream.peer(), plan.allowance());
         let pacing = shared.rates.begin(live.number, client.ip(), allowance.rate, &config);
@@ -255,7 +256,7 @@ impl Client {
             grant: plan.grant,
             allowance,
             pacing: &pacing,
-            routes: &routes,
+            routes,
             live: &live,
             client,
         };

@@ -26,18 +26,16 @@ impl Detours {
     }
 
     /// All routes for a request, the most promising first: the one that it asks for, and those
-    /// that the configuration has in its place. `straight` is the one without the next depot.
+    /// that the configuration has in its place; none where it is the only one. `straight` is the one without the next depot.
     pub(crate) fn routes(
         &self,
         fetch: &Fetch,
         config: &Config,
         straight: impl FnOnce() -> Option<Fetch>,
-    ) -> Vec<Fetch> {
-        let mut routes = vec![fetch.clone()];
+    ) -> Option<Vec<Fetch>> {
         let asked = |around: &Authority| fetch.origin.is_none() && *around == fetch.next;
-        let Some(detour) = config.detours.iter().find(|d| asked(&d.around.authority)) else {
-            return routes;
-        };
+        let detour = config.detours.iter().find(|d| asked(&d.around.authority))?;
+        let mut routes = vec![fetch.clone()];
         routes.extend(detour.through.iter().map(|depot| fetch.at(depot.clone())));
         if detour.straight {
             routes.extend(straight());
@@ -47,7 +45,7 @@ impl Detours {
         let lately =
             |next: &Authority| failed.get(next).is_some_and(|then| then.elapsed() < memory);
         routes.sort_by_key(|route| lately(&route.next));
-        routes
+        Some(routes)
     }
 
     /// Nothing is left half changed, so a panic elsewhere does not spoil it.

@@ -3,6 +3,7 @@
 
 use crate::{
     config::Config,
+    observe::Clients,
     server::Error,
     tls::Tls,
     trust::{self, Keys},
@@ -19,6 +20,8 @@ pub(crate) struct Settings {
     pub keys: Keys,
     /// Certificates.
     pub tls: Tls,
+    /// The hops that clients belong to, for what is counted of them.
+    pub client_hops: Clients,
 }
 
 impl Settings {
@@ -29,6 +32,7 @@ impl Settings {
         Ok(Self {
             keys: trust::keys(&config.trust)?,
             tls: Tls::new(&config.tls)?,
+            client_hops: Clients::of(&config),
             config: Arc::new(config),
         })
     }

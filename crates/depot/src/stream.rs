@@ -11,9 +11,11 @@ use crate::{
     tune::{self, InForce, Settled},
 };
 use bytes::{BufMut, BytesMut};
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use std::{
     future::{pending, poll_fn},
     io::{self, IoSlice},
+    mem::MaybeUninit,
     net::SocketAddr,
     os::fd::{AsFd, BorrowedFd},
     pin::{Pin, pin},
@@ -42,6 +44,15 @@ const RECENT: Duration = Duration::from_millis(100);
 
 /// What the kernel takes for no rate.
 const UNPACED: u64 = u64::MAX;
+
+/// Whether what is written is followed at once by something that goes out with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum More {
+    /// By what a pipe holds: until then the kernel keeps a last short segment to itself.
+    Yes,
+    /// Perhaps not.
+    No,
+}
 
 /// A TCP connection, with what was found out about it: it serves one request after another.
 #[derive(Debug)]
@@ -347,8 +358,8 @@ impl Source<'_> {
             }
         };
         poll_fn(|context| {
-            let mut brief = [0; BRIEF];
-            let mut read = ReadBuf::new(&mut brief[..most]);
+            let mut brief = [MaybeUninit::uninit(); BRIEF];
+            let mut read = ReadBuf::uninit(&mut brief[..most]);
             ready!(Pin::new(&mut *tls).poll_read(context, &mut read))?;
             buffer.extend_from_slice(read.filled());
             Poll::Ready(Ok(read.filled().len()))
@@ -379,11 +390,10 @@ fn receive(tcp: &TcpStream, room: &mut impl BufMut) -> Option<io::Result<usize>>
 
 /// As [`receive`], by way of the stack.
 fn receive_brief(tcp: &TcpStream, buffer: &mut BytesMut, most: usize) -> Option<io::Result<usize>> {
-    let mut brief = [0; BRIEF];
-    let result = receive(tcp, &mut &mut brief[..most]);
-    if let Some(Ok(length)) = result {
-        buffer.extend_from_slice(&brief[..length]);
-    }
+    let mut brief = [MaybeUninit::uninit(); BRIEF];
+    let mut room = ReadBuf::uninit(&mut brief[..most]);
+    let result = receive(tcp, &mut room);
+    buffer.extend_from_slice(room.filled());
     result
 }
 
@@ -453,12 +463,26 @@ impl<'a> Sink<'a> {
 
     /// As [`write`](Self::write), of what stands in two places: in one system call where nobody looks at
     /// the bytes.
-    pub(crate) async fn write_both(&mut self, first: &[u8], second: &[u8]) -> io::Result<usize> {
-        if first.is_empty() || second.is_empty() || self.plain().is_none() {
+    pub(crate) async fn write_both(
+        &mut self,
+        first: &[u8],
+        second: &[u8],
+        more: More,
+    ) -> io::Result<usize> {
+        if self.plain().is_none() {
             return self.write(if first.is_empty() { second } else { first }).await;
         }
+        let flags = match more {
+            More::Yes => SendFlags::MORE | SendFlags::NOSIGNAL,
+            More::No => SendFlags::NOSIGNAL,
+        };
         loop {
-            match self.tcp.try_write_vectored(&[IoSlice::new(first), IoSlice::new(second)]) {
+            let sent = self.tcp.try_io(Interest::WRITABLE, || {
+                let both = [IoSlice::new(first), IoSlice::new(second)];
+                let mut nothing = SendAncillaryBuffer::default();
+                Ok(sendmsg(&self.tcp.tcp, &both, &mut nothing, flags)?)
+            });
+            match sent {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 result => return result,
             }

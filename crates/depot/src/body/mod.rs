@@ -27,7 +27,7 @@ mod taking;
 
 use crate::{
     config::RelayMode,
-    stream::{Sink, Source},
+    stream::{More, Sink, Source},
 };
 use batch::Batch;
 use bytes::{Buf, BytesMut};
@@ -42,11 +42,13 @@ use session::{
     },
 };
 use std::{
+    future::poll_fn,
     io,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
+    task::Poll,
     time::Duration,
 };
 pub(crate) use taking::Taking;
@@ -59,10 +61,17 @@ const BUFFER: usize = 128 << 10;
 const SMALL: usize = 16 << 10;
 /// A shorter body than this is copied: a pipe would cost more than it saves.
 const LEAST_SPLICE: u64 = 32 << 10;
-/// What is spliced at a time at first. Of a body of which much has passed more is: each splice costs
-/// less for a byte then. But while many short ones pass, what is under way of all of them together
-/// must not be more than the processor's caches hold.
-const FIRST_SPLICE: u64 = 64 << 10;
+/// What is spliced at a time at first: what goes out as one packet, which the network card or the
+/// receiver's end of a local connection takes apart; with its headers that has at most 64 KB. One byte
+/// more costs a second packet and, where the kernel paces, as it does for BBR, a timer. And while many
+/// short bodies pass, what is under way of all of them together must not be more than the processor's
+/// caches hold.
+const FIRST_SPLICE: usize = 60 << 10;
+/// A body of which this much has passed is long: then each splice costs less for a byte the more it
+/// moves.
+const LONG: u64 = 4 << 20;
+/// What part of what has passed is then spliced at a time.
+const PART: u64 = 16;
 
 /// How a body that did not arrive whole ended, and so whose fault that is.
 #[derive(Debug)]
@@ -351,14 +360,18 @@ impl Run<'_, '_, '_> {
             let most = left.into_iter().chain(granted).min().unwrap_or(u64::MAX);
             let most = usize::try_from(most).unwrap_or(usize::MAX);
             self.unread = left.map(|left| left.saturating_sub(self.pump.ahead.len() as u64));
-            let moved = if !self.pump.ahead.is_empty() {
-                self.buffered(most).await?
-            } else if self.in_kernel(left) {
+            let moved = if self.in_kernel(left, most) {
                 let moved = self.spliced(left, most).await?;
-                // Others have their turn first. Meanwhile more comes, so that the next splice moves more,
-                // and each end is woken less often.
-                tokio::task::yield_now().await;
+                // Others have their turn first. Meanwhile more comes, so that the next splice moves more, and
+                // each end is woken less often.
+                if self.pump.progress.moved() < LONG {
+                    turn_of_others().await;
+                } else {
+                    tokio::task::yield_now().await;
+                }
                 moved
+            } else if !self.pump.ahead.is_empty() {
+                self.buffered(most).await?
             } else if self.read(most.min(BUFFER)).await? == 0 {
                 return if left.is_none() { Ok(()) } else { Err(Broken::CutOff) };
             } else {
@@ -405,10 +418,10 @@ impl Run<'_, '_, '_> {
         let mut head = std::mem::take(&mut self.pending);
         if !head.is_empty() && data.len() <= SMALL && self.pump.sink.plain().is_none() {
             head.extend_from_slice(data);
-            self.send(&head, &[]).await?;
+            self.send(&head, &[], More::No).await?;
             self.pump.sink.flush().await.map_err(Broken::SinkGone)?;
         } else {
-            self.send(&head, data).await?;
+            self.send(&head, data, More::No).await?;
         }
         self.pump.progress.moved.fetch_add(data.len() as u64, Relaxed);
         if self.emit == Emit::Chunks {
@@ -420,18 +433,18 @@ impl Run<'_, '_, '_> {
     async fn flush(&mut self) -> Result<(), Broken> {
         let pending = std::mem::take(&mut self.pending);
         if !pending.is_empty() {
-            self.send(&pending, &[]).await?;
+            self.send(&pending, &[], More::No).await?;
         }
         self.pump.sink.flush().await.map_err(Broken::SinkGone)
     }
 
     /// Hands over a head, and the data that follows it.
-    async fn send(&mut self, mut head: &[u8], mut data: &[u8]) -> Result<(), Broken> {
+    async fn send(&mut self, mut head: &[u8], mut data: &[u8], more: More) -> Result<(), Broken> {
         let (source, sink) = (self.pump.source.tcp(), self.pump.sink.tcp());
         while !(head.is_empty() && data.is_empty()) {
             let written = tokio::select! {
                 biased;
-                written = self.pump.sink.write_both(head, data) => written.map_err(Broken::SinkGone)?,
+                written = self.pump.sink.write_both(head, data, more) => written.map_err(Broken::SinkGone)?,
                 failed = fails(source, self.unread) => return Err(Broken::SourceFailed(failed)),
                 stalled = self.pump.progress.blocked(sink, self.pump.patience) => {
                     return Err(stalled);
@@ -462,20 +475,24 @@ impl Run<'_, '_, '_> {
 
 /// Moving in the kernel.
 impl Run<'_, '_, '_> {
-    /// Whether what is left can and should move in the kernel.
-    fn in_kernel(&mut self, left: Option<u64>) -> bool {
-        let Pump { source, sink, means, witness, .. } = &self.pump;
+    /// Whether what is left, behind what was read ahead, can and should move in the kernel.
+    fn in_kernel(&mut self, left: Option<u64>, most: usize) -> bool {
+        let Pump { source, ahead, sink, means, witness, .. } = &self.pump;
         matches!(self.lane, Lane::Kernel(_))
             && witness.is_none()
             && self.emit == Emit::Raw
             && means.mode == RelayMode::Splice
             && source.plain().is_some()
             && sink.plain().is_some()
-            && left.is_none_or(|left| left >= LEAST_SPLICE)
+            && most > ahead.len()
+            && left.is_none_or(|left| left >= LEAST_SPLICE + ahead.len() as u64)
     }
 
     /// Moves what there is through a buffer, where the kernel does not.
     async fn instead(&mut self, left: Option<u64>, most: usize) -> Result<u64, Broken> {
+        if !self.pump.ahead.is_empty() {
+            return self.buffered(most).await;
+        }
         match self.read(most.min(BUFFER)).await? {
             0 if left.is_some() => Err(Broken::CutOff),
             0 => Ok(0),
@@ -483,27 +500,48 @@ impl Run<'_, '_, '_> {
         }
     }
 
-    /// Fills a pipe once and drains it; 0 at the source's end, if `left` is unknown.
+    /// Hands over what is pending and what was read ahead; says how much of the body that was.
+    async fn put_out(&mut self, more: More) -> Result<u64, Broken> {
+        if self.pending.is_empty() && self.pump.ahead.is_empty() {
+            return Ok(0);
+        }
+        let (head, data) = (std::mem::take(&mut self.pending), self.pump.ahead.split());
+        self.send(&head, &data, more).await?;
+        self.pump.progress.moved.fetch_add(data.len() as u64, Relaxed);
+        Ok(data.len() as u64)
+    }
+
+    /// Fills a pipe once and drains it, after what was read ahead; 0 at the source's end, if `left` is
+    /// unknown.
     async fn spliced(&mut self, left: Option<u64>, most: usize) -> Result<u64, Broken> {
-        self.flush().await?;
-        let Lane::Kernel(batch) = &mut self.lane else { return Ok(0) };
-        let Pump { source, sink, patience, progress, means, .. } = &mut self.pump;
-        let (source, sink, patience) = (source.tcp(), sink.tcp(), *patience);
-        let turn = usize::try_from((progress.moved() / 4).max(FIRST_SPLICE)).unwrap_or(usize::MAX);
+        let (source, sink, patience) =
+            (self.pump.source.tcp(), self.pump.sink.tcp(), self.pump.patience);
+        let (ahead, moved) = (self.pump.ahead.len(), self.pump.progress.moved());
+        let turn = if moved < LONG {
+            FIRST_SPLICE.saturating_sub(self.pending.len() + ahead).max(FIRST_SPLICE / 4)
+        } else {
+            usize::try_from(moved / PART).unwrap_or(usize::MAX)
+        };
+        let most = most - ahead;
         let (mut pipe, filled) = loop {
             // Taken only when there is something, and given back when that is gone: few pipes serve
             // many transfers, and the one used last is still in the processor's cache.
-            let Some(mut pipe) = means.pipes.take() else {
+            let Some(mut pipe) = self.pump.means.pipes.take() else {
                 // To its end: asking for one each time costs more than it may bring.
                 self.lane.end(source);
                 self.lane = Lane::Buffer;
                 return self.instead(left, most).await;
             };
             match pipe.fill(source, most.min(turn)) {
-                Ok(0) if left.is_some() => return Err(Broken::CutOff),
                 Ok(filled) => break (pipe, filled),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     drop(pipe);
+                    // The sink's answer to it may be what the source waits for.
+                    let moved = self.put_out(More::No).await?;
+                    if moved > 0 {
+                        return Ok(moved);
+                    }
+                    let Lane::Kernel(batch) = &mut self.lane else { return Ok(0) };
                     until_readable(source, batch, patience.source_idle).await?;
                 }
                 Err(error) if pipe::no_splice(&error) => {
@@ -513,7 +551,16 @@ impl Run<'_, '_, '_> {
                 Err(error) => return Err(Broken::SourceFailed(error)),
             }
         };
-        let unread = left.map(|left| left - filled as u64);
+        self.unread = self.unread.map(|unread| unread - filled as u64);
+        // One packet for a head and what follows it.
+        let ahead = self.put_out(if filled > 0 { More::Yes } else { More::No }).await?;
+        if filled == 0 {
+            return if left.is_some() { Err(Broken::CutOff) } else { Ok(ahead) };
+        }
+        let unread = self.unread;
+        let (progress, Lane::Kernel(batch)) = (self.pump.progress, &mut self.lane) else {
+            unreachable!("it was this lane that the pipe was for")
+        };
         batch.count(source, filled, pipe.capacity().min(turn), unread.unwrap_or(u64::MAX));
         while pipe.held() > 0 {
             match pipe.drain(sink) {
@@ -541,8 +588,22 @@ impl Run<'_, '_, '_> {
             let nothing = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
             let _ = source.try_io(Interest::READABLE, nothing);
         }
-        Ok(filled as u64)
+        Ok(filled as u64 + ahead)
     }
+}
+
+/// Lets the tasks run that can. Unlike tokio's own way to yield, this does not have the kernel asked each
+/// time what else can: with many short bodies that is done often enough, and costs a system call.
+async fn turn_of_others() {
+    let mut had = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut had, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// Waits for bytes: for as many as the batch wants, but not for long.

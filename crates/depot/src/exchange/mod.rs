@@ -110,9 +110,8 @@ impl Exchange<'_> {
     /// Asks one next hop.
     async fn by(&self, fetch: &Fetch, client: &mut Client) -> Outcome {
         // Before anybody is connected to: a request that goes in a circle ends here.
-        let out = RequestOut { id: &self.shared.id, connection: Connection::Keep, extra: &[] };
-        let text = match request_for(self.request, fetch, &out) {
-            Ok(text) => text,
+        let mut plain = match self.text(fetch, 1) {
+            Ok(text) => Some(text),
             Err(fault) => return Outcome::without(End::Unanswered(fault)),
         };
         loop {
@@ -122,17 +121,14 @@ impl Exchange<'_> {
             };
             self.live.reached(&fetch.next, &hop.stream);
             let streams = self.streams(fetch, &hop);
-            let text = if streams > 1 {
-                self.live.asked_for(streams);
-                let extra = [stripes::ask(streams)];
-                let out = RequestOut { extra: &extra, ..out };
-                match request_for(self.request, fetch, &out) {
-                    Ok(text) => text,
-                    Err(fault) => return Outcome::without(End::Unanswered(fault)),
-                }
-            } else {
-                text.clone()
+            let plain = plain.take().filter(|_| streams == 1);
+            let text = match plain.map_or_else(|| self.text(fetch, streams), Ok) {
+                Ok(text) => text,
+                Err(fault) => return Outcome::without(End::Unanswered(fault)),
             };
+            if streams > 1 {
+                self.live.asked_for(streams);
+            }
             match Turn::new(self, fetch, streams).run(client, &mut hop, text).await {
                 Tried::Over(over) => return over.with(hop),
                 // The connection was used before and has been closed meanwhile, which is nobody's
@@ -140,6 +136,13 @@ impl Exchange<'_> {
                 Tried::WasClosed => {}
             }
         }
+    }
+
+    /// The request's head, which asks for the answer over so many connections.
+    fn text(&self, fetch: &Fetch, streams: u8) -> Result<Vec<u8>, Fault> {
+        let ask = (streams > 1).then(|| stripes::ask(streams));
+        let (id, extra) = (&self.shared.id, ask.as_slice());
+        request_for(self.request, fetch, &RequestOut { id, connection: Connection::Keep, extra })
     }
 
     /// A connection to the next hop, held to its rate; or how the exchange ended.

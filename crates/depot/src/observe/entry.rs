@@ -2,7 +2,9 @@
 //! What is known of one request: the one place from which counters and the log are fed.
 
 use super::{
-    Asked, Direction, Ended, Live, Observer, Outcome, hops, in_words,
+    Asked, Direction, Ended, Live, Observer, Outcome,
+    hops::Label,
+    in_words,
     line::{Fields, Line},
 };
 use crate::{
@@ -31,7 +33,7 @@ use tracing::Level;
 pub(crate) struct Entry {
     observer: Arc<Observer>,
     client: SocketAddr,
-    client_hop: String,
+    client_hop: Label,
     start: Instant,
     method: Option<&'static str>,
     target: Option<Arc<str>>,
@@ -54,10 +56,11 @@ struct Ending<'a> {
 impl Entry {
     /// A request that somebody is about to make.
     pub(crate) fn new(client: SocketAddr, shared: &Shared) -> Self {
+        let settings = shared.settings();
         Self {
             observer: Arc::clone(&shared.observer),
             client,
-            client_hop: hops::of_client(client.ip(), &shared.config()),
+            client_hop: settings.client_hops.hop(client.ip(), &settings.config),
             start: Instant::now(),
             method: None,
             target: None,
@@ -79,7 +82,7 @@ impl Entry {
     pub(crate) fn fetching(&mut self, next: &Authority, client: &Stream) -> Arc<Live> {
         let asked = Asked {
             client: self.client,
-            client_hop: self.client_hop.as_str().into(),
+            client_hop: Arc::clone(&self.client_hop),
             next: next.clone(),
             upstream: next.to_string().into(),
             method: self.method.unwrap_or("-"),

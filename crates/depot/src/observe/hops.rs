@@ -7,6 +7,7 @@
 
 use super::{Outcome, status::Side};
 use crate::{admission::UpstreamRule, config::Config};
+use ipnet::IpNet;
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
 
 /// The most hops of one side that are told apart.
@@ -132,16 +133,32 @@ impl Hops {
     }
 }
 
-/// The hop that a client belongs to: the narrowest network that the configuration has for it.
-pub(crate) fn of_client(ip: IpAddr, config: &Config) -> String {
-    let ip = ip.to_canonical();
-    if !config.allow.client(ip) {
-        return UNLISTED.to_owned();
+/// The hops that clients belong to, by their networks.
+#[derive(Debug)]
+pub(crate) struct Clients {
+    nets: Vec<(IpNet, Label)>,
+    unlisted: Label,
+    other: Label,
+}
+
+impl Clients {
+    /// Those that the configuration has.
+    pub(crate) fn of(config: &Config) -> Self {
+        let nets = config.allow.clients.iter().chain(config.hops.iter().map(|hop| &hop.peer));
+        let nets = nets.map(|net| (*net, net.to_string().into())).collect();
+        Self { nets, unlisted: UNLISTED.into(), other: OTHER.into() }
     }
-    let nets = config.allow.clients.iter().chain(config.hops.iter().map(|hop| &hop.peer));
-    nets.filter(|net| net.contains(&ip))
-        .max_by_key(|net| net.prefix_len())
-        .map_or_else(|| OTHER.to_owned(), ToString::to_string)
+
+    /// The hop of one: the narrowest network that the configuration has for it.
+    pub(crate) fn hop(&self, ip: IpAddr, config: &Config) -> Label {
+        let ip = ip.to_canonical();
+        if !config.allow.client(ip) {
+            return Arc::clone(&self.unlisted);
+        }
+        let nets = self.nets.iter().filter(|(net, _)| net.contains(&ip));
+        let narrowest = nets.max_by_key(|(net, _)| net.prefix_len());
+        Arc::clone(narrowest.map_or(&self.other, |(_, label)| label))
+    }
 }
 
 #[cfg(test)]
@@ -189,7 +206,8 @@ mod tests {
             ("::ffff:10.1.2.3", "10.1.2.3/32"),
             ("192.0.2.9", UNLISTED),
         ] {
-            assert_eq!(of_client(ip.parse().unwrap(), &config), label, "{ip}");
+            let hop = Clients::of(&config).hop(ip.parse().unwrap(), &config);
+            assert_eq!(&*hop, label, "{ip}");
         }
     }
 

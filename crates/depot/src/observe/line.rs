@@ -140,7 +140,10 @@ impl Written for Text {
                 Ok(())
             }
             Value::Text(string) => write!(text, "{string:?}"),
-            Value::Whole(number) => write!(text, "{number}"),
+            Value::Whole(number) => {
+                text.push_str(itoa::Buffer::new().format(number));
+                Ok(())
+            }
             Value::Part(number) => write!(text, "{number:?}"),
             Value::Yes => write!(text, "true"),
         };

@@ -30,6 +30,7 @@ pub use access_log::AccessLogError;
 pub(crate) use admin::serve;
 pub use client::{FetchError, fetch};
 pub(crate) use entry::Entry;
+pub(crate) use hops::Clients;
 pub use lines::StderrLog;
 pub(crate) use live::{Asked, Live};
 pub(crate) use outcome::{Direction, Fate, Outcome, in_words};

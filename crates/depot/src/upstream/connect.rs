@@ -151,7 +151,7 @@ fn unreachable(next: &Authority, address: SocketAddr, error: &io::Error) -> Faul
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tls::Tls;
+    use crate::{observe::Clients, tls::Tls};
     use session::{Route, Step};
     use std::sync::Arc;
 
@@ -162,7 +162,8 @@ mod tests {
         let config = Config::from_toml(text, "test").unwrap();
         // Unchecked: what was there at the start may be gone later.
         let tls = Tls::new(&config.tls).unwrap();
-        let settings = Settings { config: Arc::new(config), keys: None, tls };
+        let client_hops = Clients::of(&config);
+        let settings = Settings { config: Arc::new(config), keys: None, tls, client_hops };
         let route: Route = "/lh1/fetch/-/http:127.0.0.1:1/".parse().unwrap();
         let Step::Fetch(fetch) = route.step() else { panic!("a fetch leads nobody") };
         let fault = connect(&fetch, Grant::Rules, &settings).await.unwrap_err();

@@ -13,7 +13,7 @@
 //! Strict where readers are known to differ: lines end in CRLF; a size has no sign, no `0x`, no
 //! spaces around it; it is at most 2^63-1, so that no reader's integer turns negative.
 
-use super::{Fault, MAX_FIELDS, header_map, lines, print_fields};
+use super::{Fault, MAX_FIELDS, header_map, lines, print::print_fields};
 use http::HeaderMap;
 
 /// The largest number of digits of a size; leading zeros count.

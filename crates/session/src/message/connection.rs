@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Whether a connection outlives a message (RFC 9112, section 9.3).
 
-use super::{Framing, RequestHead, ResponseHead, framing};
-use http::{HeaderMap, HeaderValue, Version, header};
+use super::{Framing, RequestHead, ResponseHead, framing, print::Printed};
+use http::{Version, header};
 
 /// What becomes of a connection after a message has been sent on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,9 +36,9 @@ const CONNECTION: header::HeaderName = header::CONNECTION;
 impl Connection {
     /// Says it in a head that is sent to a peer of this version: silence means in HTTP/1.1 that the
     /// connection is kept, and in HTTP/1.0 that it is not.
-    pub(super) fn say(self, headers: &mut HeaderMap, peer: Version) {
+    pub(super) fn say(self, head: &mut Printed, peer: Version) {
         if self == Self::Close || peer == Version::HTTP_10 {
-            headers.append(header::CONNECTION, HeaderValue::from_static("close"));
+            head.field(&CONNECTION, "close");
         }
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What a depot answers when it cannot pass a request on, and whose fault that is.
 
-use super::{Connection, Method, print};
+use super::{Connection, Method, print::Printed};
 use crate::depot_id::DepotId;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version, header};
 use sfv::{BareItem, Item, List, ListEntry, Parser};
@@ -112,25 +112,20 @@ impl Fault {
     /// kept only where the request has been read to its end.
     pub fn answer(&self, id: &DepotId, with_body: bool, connection: Connection) -> Vec<u8> {
         let text = format!("longhaul depot {id}: {}\n", self.reason);
-        let mut headers = HeaderMap::new();
-        let mut set = |name, value: String| {
-            if let Ok(value) = HeaderValue::try_from(value) {
-                headers.insert(name, value);
-            }
-        };
-        set(header::CONTENT_TYPE, "text/plain; charset=utf-8".to_owned());
-        set(header::CONTENT_LENGTH, text.len().to_string());
-        set(header::CACHE_CONTROL, "no-store".to_owned());
+        let mut head = Printed::beginning(&["HTTP/1.1 ", &self.status.to_string()]);
+        head.field(&header::CONTENT_TYPE, "text/plain; charset=utf-8");
+        head.number(&header::CONTENT_LENGTH, text.len() as u64);
+        head.field(&header::CACHE_CONTROL, "no-store");
         match self.status {
             StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {
-                set(header::ALLOW, Method::allow());
+                head.field(&header::ALLOW, Method::allow());
             }
-            StatusCode::SERVICE_UNAVAILABLE => set(header::RETRY_AFTER, "5".to_owned()),
+            StatusCode::SERVICE_UNAVAILABLE => head.field(&header::RETRY_AFTER, "5"),
             _ => {}
         }
-        headers.insert(PROXY_STATUS, self.proxy_status(id));
-        connection.say(&mut headers, Version::HTTP_11);
-        let mut out = print(&format!("HTTP/1.1 {}", self.status), &headers);
+        head.field(&PROXY_STATUS, self.proxy_status(id));
+        connection.say(&mut head, Version::HTTP_11);
+        let mut out = head.end();
         if with_body {
             out.extend_from_slice(text.as_bytes());
         }

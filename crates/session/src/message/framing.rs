@@ -79,8 +79,16 @@ pub(super) fn codings(headers: &HeaderMap) -> Codings {
 
 /// Whether a list field has this token as a member, in any case.
 pub(super) fn lists(headers: &HeaderMap, name: &header::HeaderName, token: &str) -> bool {
+    members(headers, name).any(|member| member.eq_ignore_ascii_case(token))
+}
+
+/// The members of a list field.
+pub(super) fn members<'h>(
+    headers: &'h HeaderMap,
+    name: &header::HeaderName,
+) -> impl Iterator<Item = &'h str> {
     let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split(',')).any(|member| trim(member).eq_ignore_ascii_case(token))
+    values.flat_map(|value| value.split(',')).map(trim)
 }
 
 /// Takes off the white space that RFC 9110 allows around values, and no other.

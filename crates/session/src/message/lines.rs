@@ -6,6 +6,7 @@
 //! neither CR nor LF stands anywhere else.
 
 use super::MAX_FIELDS;
+use memchr::memchr2;
 
 /// Why the lines are no head's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -40,7 +41,7 @@ pub(super) fn block(bytes: &[u8]) -> Result<Option<usize>, LineError> {
 
 /// The first line without its end, or nothing while it has none.
 pub(super) fn line(bytes: &[u8]) -> Result<Option<&[u8]>, LineError> {
-    let Some(end) = bytes.iter().position(|b| matches!(b, b'\r' | b'\n')) else { return Ok(None) };
+    let Some(end) = memchr2(b'\r', b'\n', bytes) else { return Ok(None) };
     match (bytes[end], bytes.get(end + 1)) {
         (b'\n', _) => Err(LineError::BareLf),
         (_, Some(b'\n')) => Ok(Some(&bytes[..end])),

@@ -11,6 +11,7 @@ mod fault;
 mod framing;
 mod lines;
 mod method;
+mod print;
 mod request;
 mod response;
 mod rewrite;
@@ -29,6 +30,7 @@ pub use rewrite::{
 };
 pub use via::came_through_depot;
 
+use bytes::BytesMut;
 use http::{HeaderMap, HeaderName, HeaderValue, Version};
 
 /// The largest number of fields in a head.
@@ -36,13 +38,20 @@ pub const MAX_FIELDS: usize = 128;
 /// More hops than this in `Via` are taken for a loop.
 pub const MAX_VIA: usize = 16;
 
-/// Copies parsed fields into a map.
+/// Copies parsed fields into a map. Their values are parts of one copy.
 fn header_map(fields: &[httparse::Header<'_>]) -> Result<HeaderMap, String> {
     let mut map = HeaderMap::with_capacity(fields.len());
+    let length = fields.iter().map(|field| field.value.len()).sum();
+    let mut values = BytesMut::with_capacity(length);
+    for field in fields {
+        values.extend_from_slice(field.value);
+    }
+    let mut values = values.freeze();
     for field in fields {
         let bad = || format!("the field \"{}\" is malformed", field.name.escape_default());
         let name = HeaderName::from_bytes(field.name.as_bytes()).map_err(|_| bad())?;
-        let value = HeaderValue::from_bytes(field.value).map_err(|_| bad())?;
+        let value = values.split_to(field.value.len());
+        let value = HeaderValue::from_maybe_shared(value).map_err(|_| bad())?;
         map.append(name, value);
     }
     Ok(map)
@@ -51,37 +60,4 @@ fn header_map(fields: &[httparse::Header<'_>]) -> Result<HeaderMap, String> {
 /// HTTP/1.0 or HTTP/1.1, from the minor version that the parser gives.
 fn version(minor: Option<u8>) -> Version {
     if minor == Some(0) { Version::HTTP_10 } else { Version::HTTP_11 }
-}
-
-/// Prints a head: the first line, the fields, the empty line.
-fn print(first_line: &str, headers: &HeaderMap) -> Vec<u8> {
-    let mut out = Vec::with_capacity(512);
-    out.extend_from_slice(first_line.as_bytes());
-    out.extend_from_slice(b"\r\n");
-    print_fields(headers, &mut out);
-    out
-}
-
-/// Prints fields and the empty line.
-fn print_fields(headers: &HeaderMap, out: &mut Vec<u8>) {
-    for (name, value) in headers {
-        print_name(name, out);
-        out.extend_from_slice(b": ");
-        out.extend_from_slice(value.as_bytes());
-        out.extend_from_slice(b"\r\n");
-    }
-    out.extend_from_slice(b"\r\n");
-}
-
-/// Prints a field's name with capitals, as scripts around HTTP/1 tools expect it.
-fn print_name(name: &HeaderName, out: &mut Vec<u8>) {
-    let start = out.len();
-    out.extend_from_slice(name.as_str().as_bytes());
-    let mut at_start = true;
-    for byte in &mut out[start..] {
-        if at_start {
-            byte.make_ascii_uppercase();
-        }
-        at_start = *byte == b'-';
-    }
 }

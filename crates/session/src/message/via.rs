@@ -28,22 +28,20 @@ pub(super) fn check_loop(headers: &HeaderMap, id: &DepotId) -> Result<(), Fault>
     Ok(())
 }
 
-/// Signs a message that was received in `version`. All hops go into one field, so that a
-/// receiver which reads only the first field of that name sees them all.
-pub(super) fn sign(headers: &mut HeaderMap, version: Version, id: &DepotId) {
-    let minor = if version == Version::HTTP_10 { "1.0" } else { "1.1" };
+/// The field of a message that was received in `version`, after the hops that `came` names. All go
+/// into one field, so that a receiver which reads only the first field of that name sees them all.
+pub(super) fn signed(came: &HeaderMap, version: Version, id: &DepotId) -> Vec<u8> {
     let mut value = Vec::with_capacity(64);
-    for earlier in headers.get_all(header::VIA) {
+    for earlier in came.get_all(header::VIA) {
         value.extend_from_slice(earlier.as_bytes());
         value.extend_from_slice(b", ");
     }
+    let minor = if version == Version::HTTP_10 { "1.0" } else { "1.1" };
     // Each request has two of these: no formatting.
     for part in [minor, " ", id.as_str(), " ", COMMENT] {
         value.extend_from_slice(part.as_bytes());
     }
-    if let Ok(value) = HeaderValue::from_bytes(&value) {
-        headers.insert(header::VIA, value);
-    }
+    value
 }
 
 /// Whether a request came through a depot, and so is to be answered with the file itself. Who
@@ -77,6 +75,11 @@ fn received_by(value: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
+    fn sign(headers: &mut HeaderMap, version: Version, id: &str) {
+        let value = signed(headers, version, &id.parse().unwrap());
+        headers.insert(header::VIA, value.try_into().unwrap());
+    }
+
     #[test]
     fn hops_are_found_among_comments() {
         assert_eq!(
@@ -89,9 +92,9 @@ mod tests {
     fn a_loop_is_one_visit_too_many() {
         let id: DepotId = "d1".parse().unwrap();
         let mut headers = HeaderMap::new();
-        sign(&mut headers, Version::HTTP_11, &"d2".parse().unwrap());
+        sign(&mut headers, Version::HTTP_11, "d2");
         assert_eq!(check_loop(&headers, &id), Ok(()));
-        sign(&mut headers, Version::HTTP_10, &"D1".parse().unwrap());
+        sign(&mut headers, Version::HTTP_10, "D1");
         assert!(came_through_depot(&headers) && !came_through_depot(&HeaderMap::new()));
         assert_eq!(headers[header::VIA], "1.1 d2 (longhaul), 1.0 D1 (longhaul)");
         assert_eq!(check_loop(&headers, &id).unwrap_err().status, StatusCode::LOOP_DETECTED);
@@ -103,7 +106,7 @@ mod tests {
         let id: DepotId = "me".parse().unwrap();
         for n in 0..MAX_VIA {
             assert_eq!(check_loop(&headers, &id), Ok(()), "{n}");
-            sign(&mut headers, Version::HTTP_11, &format!("d{n}").parse().unwrap());
+            sign(&mut headers, Version::HTTP_11, &format!("d{n}"));
         }
         assert!(check_loop(&headers, &id).is_err());
     }

@@ -13,11 +13,12 @@ pub use response::{ResponseOut, interim_for, own_answer, redirect, response_for}
 pub use trailers::trailers_for;
 pub use way::Way;
 
-use http::{HeaderMap, HeaderName, HeaderValue, header};
+use super::framing;
+use http::{HeaderMap, HeaderName, header};
 
 /// Fields that concern one connection only (RFC 9110, section 7.6.1), besides those that
 /// `Connection` names. `Transfer-Encoding` is not among them: it is set as the body goes out.
-const HOP_BY_HOP: [HeaderName; 8] = [
+static HOP_BY_HOP: [HeaderName; 8] = [
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),
     HeaderName::from_static("proxy-connection"),
@@ -34,27 +35,16 @@ const OURS: &str = "longhaul-";
 
 /// Fields that `Connection` may not take away: without them the next reader would see another
 /// body length, or a loop would go unseen.
-const STAYS: [HeaderName; 4] =
+static STAYS: [HeaderName; 4] =
     [header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::VIA, header::LOCATION];
 
-/// Takes out what concerns the last connection only.
-fn remove_hop_by_hop(headers: &mut HeaderMap) {
-    let named: Vec<HeaderName> = headers
-        .get_all(header::CONNECTION)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .filter_map(|name| name.trim().parse().ok())
-        .filter(|name| !STAYS.contains(name))
-        .collect();
-    let ours: Vec<HeaderName> =
-        headers.keys().filter(|name| name.as_str().starts_with(OURS)).cloned().collect();
-    for name in named.iter().chain(&ours).chain(&HOP_BY_HOP) {
-        headers.remove(name);
+/// Which of the fields that came go beyond the connection on which they did.
+fn beyond(came: &HeaderMap) -> impl Fn(&HeaderName) -> bool {
+    let named: Vec<&str> = framing::members(came, &header::CONNECTION).collect();
+    move |name| {
+        let taken_away = named.iter().any(|named| named.eq_ignore_ascii_case(name.as_str()));
+        !HOP_BY_HOP.contains(name)
+            && !name.as_str().starts_with(OURS)
+            && (!taken_away || STAYS.contains(name))
     }
-}
-
-/// A field's value of text that is visible ASCII by construction.
-fn text(value: &str) -> HeaderValue {
-    HeaderValue::from_str(value).unwrap_or_else(|_| HeaderValue::from_static(""))
 }

@@ -2,8 +2,8 @@
 //! The head of a request, as it goes on.
 
 use super::{
-    super::{Connection, Fault, Framing, Method, RequestHead, print, via},
-    remove_hop_by_hop, text,
+    super::{Connection, Fault, Framing, Method, RequestHead, print::Printed, via},
+    beyond,
 };
 use crate::{depot_id::DepotId, step::Fetch};
 use http::{HeaderMap, HeaderName, HeaderValue, Version, header};
@@ -32,48 +32,47 @@ pub fn request_for(
     fetch: &Fetch,
     out: &RequestOut<'_>,
 ) -> Result<Vec<u8>, Fault> {
-    via::check_loop(&head.headers, out.id)?;
-    let mut headers = head.headers.clone();
-    remove_hop_by_hop(&mut headers);
-    headers.remove(header::COOKIE);
-    set_framing(&mut headers, head.framing());
-    if head.expects_continue() {
-        headers.insert(header::EXPECT, HeaderValue::from_static("100-continue"));
-    }
-    if let Some(left) = max_forwards(head) {
-        headers.insert(header::MAX_FORWARDS, HeaderValue::from(left.saturating_sub(1)));
-    }
-    via::sign(&mut headers, head.version, out.id);
-    headers.insert(header::HOST, text(&fetch.host));
-    out.connection.say(&mut headers, head.version);
-    if head.version != Version::HTTP_10 {
-        // A depot takes trailers whoever asks: where they go no further, they are checked and end.
-        headers.insert(header::TE, HeaderValue::from_static("trailers"));
-        headers.append(header::CONNECTION, HeaderValue::from_static("TE"));
-    }
-    if fetch.origin.is_none() {
-        headers.extend(out.extra.iter().cloned());
-    }
-    let line = format!("{} {} {:?}", head.method, fetch.target, head.version);
-    Ok(print(&line, &headers))
-}
-
-/// Says how long the body is.
-fn set_framing(headers: &mut HeaderMap, framing: Framing) {
-    headers.remove(header::CONTENT_LENGTH);
-    headers.remove(header::TRANSFER_ENCODING);
-    match framing {
-        Framing::Length(length) => {
-            headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
-        }
-        Framing::Chunked => {
-            headers.insert(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
-            return;
-        }
+    let came = &head.headers;
+    via::check_loop(came, out.id)?;
+    let version = if head.version == Version::HTTP_10 { " HTTP/1.0" } else { " HTTP/1.1" };
+    let mut going = Printed::beginning(&[head.method.as_str(), " ", &fetch.target, version]);
+    going.text(&header::HOST, &fetch.host);
+    let (goes_on, left) = (beyond(came), max_forwards(head));
+    going.pass(came, |name| {
+        !SAID_ANEW.contains(name)
+            && (*name != header::TRAILER || head.framing() == Framing::Chunked)
+            && (*name != header::MAX_FORWARDS || left.is_none())
+            && goes_on(name)
+    });
+    match head.framing() {
+        Framing::Length(length) => going.number(&header::CONTENT_LENGTH, length),
+        Framing::Chunked => going.field(&header::TRANSFER_ENCODING, "chunked"),
         Framing::Empty | Framing::UntilClose => {}
     }
-    headers.remove(header::TRAILER);
+    if head.expects_continue() {
+        going.field(&header::EXPECT, "100-continue");
+    }
+    if let Some(left) = left {
+        going.number(&header::MAX_FORWARDS, left.saturating_sub(1));
+    }
+    going.field(&header::VIA, via::signed(came, head.version, out.id));
+    out.connection.say(&mut going, head.version);
+    if head.version != Version::HTTP_10 {
+        // A depot takes trailers whoever asks: where they go no further, they are checked and end.
+        going.field(&header::TE, "trailers");
+        going.field(&header::CONNECTION, "TE");
+    }
+    if fetch.origin.is_none() {
+        for (name, value) in out.extra {
+            going.field(name, value);
+        }
+    }
+    Ok(going.end())
 }
+
+/// What a depot says itself of every request, and what it passes on of none.
+static SAID_ANEW: [HeaderName; 5] =
+    [header::HOST, header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::VIA, header::COOKIE];
 
 /// How many more hops an OPTIONS request may take (RFC 9110, section 7.6.2).
 fn max_forwards(head: &RequestHead) -> Option<u64> {
@@ -88,9 +87,9 @@ pub fn options_for(head: &RequestHead, id: &DepotId, connection: Connection) -> 
     if max_forwards(head)? > 0 {
         return None;
     }
-    let mut headers = HeaderMap::new();
-    headers.insert(header::ALLOW, text(&Method::allow()));
-    via::sign(&mut headers, head.version, id);
-    connection.say(&mut headers, head.version);
-    Some(print("HTTP/1.1 204 No Content", &headers))
+    let mut answer = Printed::beginning(&["HTTP/1.1 204 No Content"]);
+    answer.field(&header::ALLOW, Method::allow());
+    answer.field(&header::VIA, via::signed(&HeaderMap::new(), head.version, id));
+    connection.say(&mut answer, head.version);
+    Some(answer.end())
 }

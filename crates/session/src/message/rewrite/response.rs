@@ -2,20 +2,27 @@
 //! The head of an answer, as it goes back.
 
 use super::{
-    super::{Connection, Framing, Method, RequestHead, ResponseHead, framing, print, via},
-    Outward, Way, outward, remove_hop_by_hop, text,
+    super::{Connection, Framing, Method, RequestHead, ResponseHead, framing, print::Printed, via},
+    Outward, Way, beyond, outward,
 };
 use crate::{depot_id::DepotId, digest, origin::OriginUrl};
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version, header};
+use http::{HeaderName, HeaderValue, StatusCode, Version, header};
 
 /// Pages of many origins reach a browser under the one name of a depot. They must not read each
 /// other's answers, so each is shut in by itself. Every depot sees to it: none can know whether
 /// the next hop, whatever the route calls it, is a depot that has.
 const SANDBOX: HeaderValue = HeaderValue::from_static("sandbox allow-downloads allow-popups");
 
-/// Fields of an answer that a browser would keep, or act upon, for the depot's name, whichever
-/// origin they came from: with `WWW-Authenticate` it would give one origin's password to the next.
-const NOT_FOR_A_SHARED_NAME: [HeaderName; 2] = [header::SET_COOKIE, header::WWW_AUTHENTICATE];
+/// What a depot says itself of every answer; and fields that a browser would keep, or act upon, for the
+/// depot's name, whichever origin they came from: with `WWW-Authenticate` it would give one origin's
+/// password to the next.
+static NOT_PASSED: [HeaderName; 5] = [
+    header::CONTENT_LENGTH,
+    header::TRANSFER_ENCODING,
+    header::VIA,
+    header::SET_COOKIE,
+    header::WWW_AUTHENTICATE,
+];
 
 /// What a depot itself says in an answer.
 #[derive(Debug, Clone, Copy)]
@@ -38,29 +45,35 @@ pub struct ResponseOut<'a> {
 
 /// The head to send to the client (or to the depot before this one).
 pub fn response_for(head: &ResponseHead, request: &RequestHead, out: &ResponseOut<'_>) -> Vec<u8> {
-    let mut headers = head.headers.clone();
-    remove_hop_by_hop(&mut headers);
-    for name in NOT_FOR_A_SHARED_NAME {
-        headers.remove(name);
+    let came = &head.headers;
+    let given = came.get(header::LOCATION).and_then(|l| l.to_str().ok());
+    let (mut going, goes_on) = (status_line(head), beyond(came));
+    going.pass(came, |name| {
+        !NOT_PASSED.contains(name)
+            && (*name != header::TRAILER || trailers_go(out.body))
+            && (*name != header::LOCATION || given.is_none())
+            && goes_on(name)
+    });
+    say_framing(&mut going, head, request, out.body);
+    if let Some(given) = given {
+        going.text(&header::LOCATION, &location(given, request, out));
     }
-    set_framing(&mut headers, head.status, request, out.body);
-    let given = headers.get(header::LOCATION).and_then(|l| l.to_str().ok());
-    if let Some(location) = given.map(|given| location(given, request, out)) {
-        headers.insert(header::LOCATION, text(&location));
+    let policy = header::CONTENT_SECURITY_POLICY;
+    if !goes_on(&policy) || !came.get_all(&policy).iter().any(|policy| policy == SANDBOX) {
+        going.field(&policy, SANDBOX);
     }
-    if !headers.get_all(header::CONTENT_SECURITY_POLICY).iter().any(|policy| policy == SANDBOX) {
-        headers.append(header::CONTENT_SECURITY_POLICY, SANDBOX);
-    }
-    via::sign(&mut headers, head.version, out.id);
+    going.field(&header::VIA, via::signed(came, head.version, out.id));
     let connection = match out.body.framing {
         Framing::UntilClose => Connection::Close,
         _ => out.connection,
     };
-    connection.say(&mut headers, request.version);
+    connection.say(&mut going, request.version);
     if via::came_through_depot(&request.headers) {
-        headers.extend(out.extra.iter().cloned());
+        for (name, value) in out.extra {
+            going.field(name, value);
+        }
     }
-    print(&status_line(head), &headers)
+    going.end()
 }
 
 /// An interim answer (1xx) as it goes back; nothing where it does not (RFC 9110, section 15.2:
@@ -69,51 +82,53 @@ pub fn interim_for(head: &ResponseHead, request: &RequestHead, id: &DepotId) -> 
     if !head.is_interim() || request.version == Version::HTTP_10 {
         return None;
     }
-    let mut headers = head.headers.clone();
-    remove_hop_by_hop(&mut headers);
-    for name in [header::SET_COOKIE, header::CONTENT_LENGTH, header::TRANSFER_ENCODING] {
-        headers.remove(name);
-    }
-    via::sign(&mut headers, head.version, id);
-    Some(print(&status_line(head), &headers))
+    let came = &head.headers;
+    let (mut going, goes_on) = (status_line(head), beyond(came));
+    going.pass(came, |name| {
+        ![header::SET_COOKIE, header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::VIA]
+            .contains(name)
+            && goes_on(name)
+    });
+    going.field(&header::VIA, via::signed(came, head.version, id));
+    Some(going.end())
 }
 
 /// A proxy speaks for itself, whatever HTTP the next hop spoke (RFC 9110, section 2.5).
-fn status_line(head: &ResponseHead) -> String {
-    format!("HTTP/1.1 {} {}", head.status.as_str(), head.reason)
+fn status_line(head: &ResponseHead) -> Printed {
+    Printed::beginning(&["HTTP/1.1 ", head.status.as_str(), " ", &head.reason])
+}
+
+/// Whether something may follow the body.
+fn trailers_go(body: Outward) -> bool {
+    !matches!(body.framing, Framing::Length(_))
 }
 
 /// Says how long the body is, or would be.
-fn set_framing(headers: &mut HeaderMap, status: StatusCode, request: &RequestHead, body: Outward) {
+fn say_framing(going: &mut Printed, head: &ResponseHead, request: &RequestHead, body: Outward) {
+    let came = &head.headers;
     match body.framing {
+        // What the body of another answer would be, 204 has none.
+        Framing::Empty if head.status == StatusCode::NO_CONTENT => {}
         Framing::Empty => {
-            if status == StatusCode::NO_CONTENT {
-                headers.remove(header::CONTENT_LENGTH);
-            }
-            if status == StatusCode::NO_CONTENT || request.version == Version::HTTP_10 {
-                headers.remove(header::TRANSFER_ENCODING);
-            }
             // Equal repetitions of a length are one length; let the next reader see it so.
-            if let Ok(Some(length)) = framing::content_length(headers) {
-                headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+            if let Ok(Some(length)) = framing::content_length(came) {
+                going.number(&header::CONTENT_LENGTH, length);
+            }
+            if request.version != Version::HTTP_10 {
+                going.pass(came, |name| *name == header::TRANSFER_ENCODING);
             }
         }
-        Framing::Length(length) => {
-            headers.remove(header::TRANSFER_ENCODING);
-            headers.remove(header::TRAILER);
-            headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
-        }
+        Framing::Length(length) => going.number(&header::CONTENT_LENGTH, length),
         Framing::Chunked => {
-            headers.remove(header::CONTENT_LENGTH);
-            headers.insert(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+            going.field(&header::TRANSFER_ENCODING, "chunked");
             if let Some(length) = body.length {
-                headers.insert(outward::LENGTH, HeaderValue::from(length));
+                going.number(&outward::LENGTH, length);
             }
             if let Some(algorithm) = body.digest {
-                headers.insert(outward::DIGEST, HeaderValue::from_static(algorithm.key()));
+                going.field(&outward::DIGEST, algorithm.key());
                 // What else is to follow was announced by whoever sends it.
-                if !digest::follows(headers) {
-                    headers.append(header::TRAILER, HeaderValue::from_static("Content-Digest"));
+                if !(beyond(came)(&header::TRAILER) && digest::follows(came)) {
+                    going.field(&header::TRAILER, "Content-Digest");
                 }
             }
         }
@@ -137,35 +152,33 @@ fn location(given: &str, request: &RequestHead, out: &ResponseOut<'_>) -> String
 /// The whole answer that leads a client on. With 302 it would ask the next depot by GET whatever
 /// it asked this one (RFC 9110, section 15.4.3), so whoever brings a body gets 307.
 pub fn redirect(to: &str, method: Method, connection: Connection) -> Vec<u8> {
-    let mut headers = HeaderMap::new();
-    headers.insert(header::LOCATION, text(to));
-    let status = match method {
+    let mut head = Printed::beginning(&[match method {
         Method::Get | Method::Head => "HTTP/1.1 302 Found",
         _ => "HTTP/1.1 307 Temporary Redirect",
-    };
+    }]);
+    head.text(&header::LOCATION, to);
     let kind = "text/plain; charset=utf-8";
-    own(status, headers, kind, &format!("longhaul: {to}\n"), method, connection)
+    own(head, kind, &format!("longhaul: {to}\n"), method, connection)
 }
 
 /// A whole answer of the depot's own, to a question that is for itself.
 pub fn own_answer(kind: &str, body: &str, method: Method, connection: Connection) -> Vec<u8> {
-    let mut headers = HeaderMap::new();
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    own("HTTP/1.1 200 OK", headers, kind, body, method, connection)
+    let mut head = Printed::beginning(&["HTTP/1.1 200 OK"]);
+    head.field(&header::CACHE_CONTROL, "no-store");
+    own(head, kind, body, method, connection)
 }
 
 fn own(
-    status: &str,
-    mut headers: HeaderMap,
+    mut head: Printed,
     kind: &str,
     body: &str,
     method: Method,
     connection: Connection,
 ) -> Vec<u8> {
-    headers.insert(header::CONTENT_TYPE, text(kind));
-    headers.insert(header::CONTENT_LENGTH, HeaderValue::from(body.len()));
-    connection.say(&mut headers, Version::HTTP_11);
-    let mut out = print(status, &headers);
+    head.field(&header::CONTENT_TYPE, kind);
+    head.number(&header::CONTENT_LENGTH, body.len() as u64);
+    connection.say(&mut head, Version::HTTP_11);
+    let mut out = head.end();
     if method.is_answered_with_body() {
         out.extend_from_slice(body.as_bytes());
     }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Which trailers go on.
 
-use super::remove_hop_by_hop;
+use super::beyond;
 use http::{HeaderMap, HeaderName, header};
 
 /// Fields that mean nothing behind a body, or that a receiver which merges trailers into the head
 /// would obey: framing, routing, control of the request, credentials, and how the content is to be
 /// read (RFC 9110, section 6.5.1).
-const NOT_BEHIND_A_BODY: [HeaderName; 34] = [
+static NOT_BEHIND_A_BODY: [HeaderName; 34] = [
     header::AGE,
     header::AUTHORIZATION,
     header::CACHE_CONTROL,
@@ -46,10 +46,7 @@ const NOT_BEHIND_A_BODY: [HeaderName; 34] = [
 
 /// The trailers that a depot passes on of those that came.
 pub fn trailers_for(came: &HeaderMap) -> HeaderMap {
-    let mut trailers = came.clone();
-    remove_hop_by_hop(&mut trailers);
-    for name in NOT_BEHIND_A_BODY {
-        trailers.remove(name);
-    }
-    trailers
+    let goes_on = beyond(came);
+    let going = came.iter().filter(|(name, _)| goes_on(name) && !NOT_BEHIND_A_BODY.contains(name));
+    going.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
