@@ -292,6 +292,24 @@ fn a_reset_is_never_taken_for_the_end() {
 }
 
 #[test]
+fn what_came_before_a_reset_goes_on() {
+    let part = noise(14, 5000);
+    for mode in MODES {
+        let depots = Pair::new(mode);
+        let bytes = answer("Content-Length: 1000000\r\n", &part);
+        // Reset at once: the depot may learn of it before it has read anything.
+        let origin = Scripted::new(move |mut stream, _| {
+            let _ = stream.write_all(&bytes);
+            let at_once = Some(std::time::Duration::ZERO);
+            rustix::net::sockopt::set_socket_linger(&stream, at_once).unwrap();
+        });
+        let (head, got, _) = get(depots.address(), &depots.route(&origin, "/x"));
+        assert_eq!((status(&head), sha256(&got)), (200, sha256(&part)), "{mode}: {}", got.len());
+        depots.1.await_log(&["WARN", "upstream failed at 5000 of 1000000 bytes"]);
+    }
+}
+
+#[test]
 fn single_bytes_far_apart() {
     // As many segments as a pipe has slots and more, none joined with another.
     let body = noise(7, 700);

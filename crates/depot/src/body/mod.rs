@@ -548,7 +548,13 @@ impl Run<'_, '_, '_> {
                     self.lane = Lane::Buffer;
                     return self.instead(left, most).await;
                 }
-                Err(error) => return Err(Broken::SourceFailed(error)),
+                Err(error) => {
+                    drop(pipe);
+                    // What did come is there to be resumed.
+                    self.unread = None;
+                    self.put_out(More::No).await?;
+                    return Err(Broken::SourceFailed(error));
+                }
             }
         };
         self.unread = self.unread.map(|unread| unread - filled as u64);
@@ -557,11 +563,15 @@ impl Run<'_, '_, '_> {
         if filled == 0 {
             return if left.is_some() { Err(Broken::CutOff) } else { Ok(ahead) };
         }
-        let unread = self.unread;
-        let (progress, Lane::Kernel(batch)) = (self.pump.progress, &mut self.lane) else {
-            unreachable!("it was this lane that the pipe was for")
+        let (progress, unread) = (self.pump.progress, self.unread);
+        let least = match &mut self.lane {
+            Lane::Kernel(batch) => {
+                let left = unread.unwrap_or(u64::MAX);
+                batch.count(source, filled, pipe.capacity().min(turn), left);
+                batch.least()
+            }
+            Lane::Buffer => 1,
         };
-        batch.count(source, filled, pipe.capacity().min(turn), unread.unwrap_or(u64::MAX));
         while pipe.held() > 0 {
             match pipe.drain(sink) {
                 Ok(bytes) => {
@@ -583,7 +593,7 @@ impl Run<'_, '_, '_> {
                 Err(error) => return Err(Broken::SinkGone(error)),
             }
         }
-        if filled < batch.least() {
+        if filled < least {
             // There was less than is worth a system call; what has come since can wait for more.
             let nothing = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
             let _ = source.try_io(Interest::READABLE, nothing);
