@@ -26,7 +26,8 @@ impl Detours {
     }
 
     /// All routes for a request, the most promising first: the one that it asks for, and those
-    /// that the configuration has in its place; none where it is the only one. `straight` is the one without the next depot.
+    /// that the configuration has in its place; nothing where there are none of those. `straight` is
+    /// the one without the next depot.
     pub(crate) fn routes(
         &self,
         fetch: &Fetch,

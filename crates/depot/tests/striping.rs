@@ -298,6 +298,8 @@ fn ranges_come_over_several_connections_and_the_first_is_used_again() {
     for depot in [&near, &far] {
         eventually("both are in the log", || depot.log_text().matches(" complete ").count() == 2);
     }
+    let requests = far.log_text().matches("target=\"/lh1/fetch/").count();
+    assert_eq!(requests, 2, "{}", far.log_text());
     let from = |line: &str| line.split("client=\"").nth(1).map(|rest| rest[..20].to_owned());
     let text = far.log_text();
     let mut clients = text.lines().filter(|line| line.contains("/lh1/fetch/")).map(from);

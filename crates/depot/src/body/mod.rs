@@ -295,7 +295,7 @@ impl Run<'_, '_, '_> {
         if let Some(witness) = &mut self.pump.witness {
             witness.conclude(&mut trailers).map_err(Broken::Differs)?;
             if let Some(last) = self.held.take() {
-                self.pass(&last).await?;
+                self.pass(&last, More::No).await?;
             }
         }
         if self.emit == Emit::Chunks {
@@ -399,18 +399,18 @@ impl Run<'_, '_, '_> {
         let length = most.min(self.pump.ahead.len());
         let bytes = self.pump.ahead.split_to(length);
         let Some(witness) = &mut self.pump.witness else {
-            self.pass(&bytes).await?;
+            self.pass(&bytes, More::No).await?;
             return Ok(length as u64);
         };
         witness.see(&bytes);
         if let Some(before) = self.held.replace(bytes) {
-            self.pass(&before).await?;
+            self.pass(&before, More::No).await?;
         }
         Ok(length as u64)
     }
 
     /// Hands data to the sink, in a chunk of its own where chunks are wanted.
-    async fn pass(&mut self, data: &[u8]) -> Result<(), Broken> {
+    async fn pass(&mut self, data: &[u8], more: More) -> Result<(), Broken> {
         if self.emit == Emit::Chunks {
             chunked::put_head(data.len() as u64, &mut self.pending);
         }
@@ -421,7 +421,7 @@ impl Run<'_, '_, '_> {
             self.send(&head, &[], More::No).await?;
             self.pump.sink.flush().await.map_err(Broken::SinkGone)?;
         } else {
-            self.send(&head, data, More::No).await?;
+            self.send(&head, data, more).await?;
         }
         self.pump.progress.moved.fetch_add(data.len() as u64, Relaxed);
         if self.emit == Emit::Chunks {
@@ -505,9 +505,8 @@ impl Run<'_, '_, '_> {
         if self.pending.is_empty() && self.pump.ahead.is_empty() {
             return Ok(0);
         }
-        let (head, data) = (std::mem::take(&mut self.pending), self.pump.ahead.split());
-        self.send(&head, &data, more).await?;
-        self.pump.progress.moved.fetch_add(data.len() as u64, Relaxed);
+        let data = self.pump.ahead.split();
+        self.pass(&data, more).await?;
         Ok(data.len() as u64)
     }
 

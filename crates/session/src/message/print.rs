@@ -27,7 +27,7 @@ impl Printed {
 
     /// A field with text that is visible ASCII by construction: what else there is stays out.
     pub(super) fn text(&mut self, name: &HeaderName, text: &str) {
-        let visible = text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+        let visible = text.bytes().all(|byte| matches!(byte, b'\t' | b' '..=b'~'));
         self.field(name, if visible { text } else { "" });
     }
 

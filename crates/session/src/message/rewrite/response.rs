@@ -54,7 +54,7 @@ pub fn response_for(head: &ResponseHead, request: &RequestHead, out: &ResponseOu
             && (*name != header::LOCATION || given.is_none())
             && goes_on(name)
     });
-    say_framing(&mut going, head, request, out.body);
+    say_framing(&mut going, head, request, out.body, &goes_on);
     if let Some(given) = given {
         going.text(&header::LOCATION, &location(given, request, out));
     }
@@ -104,7 +104,13 @@ fn trailers_go(body: Outward) -> bool {
 }
 
 /// Says how long the body is, or would be.
-fn say_framing(going: &mut Printed, head: &ResponseHead, request: &RequestHead, body: Outward) {
+fn say_framing(
+    going: &mut Printed,
+    head: &ResponseHead,
+    request: &RequestHead,
+    body: Outward,
+    goes_on: &impl Fn(&HeaderName) -> bool,
+) {
     let came = &head.headers;
     match body.framing {
         // What the body of another answer would be, 204 has none.
@@ -127,7 +133,7 @@ fn say_framing(going: &mut Printed, head: &ResponseHead, request: &RequestHead, 
             if let Some(algorithm) = body.digest {
                 going.field(&outward::DIGEST, algorithm.key());
                 // What else is to follow was announced by whoever sends it.
-                if !(beyond(came)(&header::TRAILER) && digest::follows(came)) {
+                if !(goes_on(&header::TRAILER) && digest::follows(came)) {
                     going.field(&header::TRAILER, "Content-Digest");
                 }
             }
