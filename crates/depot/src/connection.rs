@@ -243,14 +243,16 @@ impl Client {
         fetch: &Fetch,
         shared: &Shared,
     ) -> Connection {
-        let config = shared.config();
-        let detours = shared.detours.routes(fetch, &config, || plan.straight(fetch));
+        let settings = shared.settings();
+        let config = &settings.config;
+        let detours = shared.detours.routes(fetch, config, || plan.straight(fetch));
         let routes = detours.as_deref().unwrap_or(std::slice::from_ref(fetch));
         let live = entry.fetching(&routes[0].next, &self.stream);
         let (client, allowance) = (self.stream.peer(), plan.allowance());
-        let pacing = shared.rates.begin(live.number, client.ip(), allowance.rate, &config);
+        let pacing = shared.rates.begin(live.number, client.ip(), allowance.rate, config);
         let exchange = Exchange {
             shared,
+            settings: &settings,
             request,
             way: plan.way(),
             grant: plan.grant,
@@ -288,7 +290,7 @@ impl Client {
         // Before another transfer has the connection, which is then held to that one's rate.
         drop(pacing);
         if let Some(used) = upstream {
-            used.keep(shared);
+            used.keep(&shared.pool, config);
         }
         if keep { Connection::Keep } else { Connection::Close }
     }

@@ -136,12 +136,17 @@ impl Siblings {
 /// Asks a sibling how full it is.
 async fn ask(depot: &DepotAddress, shared: &Shared) -> Result<Load, String> {
     let fetch = Fetch::from_depot(depot.clone(), LOAD.to_owned());
-    let hop = upstream::hop(&fetch, Grant::Rules, true, shared).await;
-    let mut hop = hop.map_err(|fault| fault.to_string())?;
+    let settings = shared.settings();
+    let mut hop = match upstream::waiting(&fetch, Grant::Rules, &shared.pool, &settings.config) {
+        Some(hop) => hop,
+        None => upstream::connected(&fetch, Grant::Rules, &settings)
+            .await
+            .map_err(|fault| fault.to_string())?,
+    };
     let text = format!("GET {LOAD} HTTP/1.1\r\nHost: {}\r\n\r\n", fetch.host);
     let load = load(&mut hop, &text).await.map_err(|error| error.to_string())?;
     let used = upstream::Used { hop, fit: true };
-    used.settle().keep(shared);
+    used.settle().keep(&shared.pool, &settings.config);
     Ok(load)
 }
 

@@ -326,7 +326,7 @@ impl<'a> Source<'a> {
         }
         let Some(tls) = &mut self.tls else {
             loop {
-                self.tcp.readable().await?;
+                readable(self.tcp).await?;
                 // Room is made only once there is something, so that waiting costs no memory.
                 buffer.reserve(most);
                 if let Some(result) = receive(self.tcp, &mut buffer.limit(most)) {
@@ -346,7 +346,7 @@ impl Source<'_> {
     async fn read_brief(&mut self, buffer: &mut BytesMut, most: usize) -> io::Result<usize> {
         let Some(tls) = &mut self.tls else {
             loop {
-                self.tcp.readable().await?;
+                readable(self.tcp).await?;
                 let received = if buffer.try_reclaim(most) {
                     receive(self.tcp, &mut buffer.limit(most))
                 } else {
@@ -366,6 +366,12 @@ impl Source<'_> {
         })
         .await
     }
+}
+
+/// Resolves once there may be something to read. Tokio's own future of that is for several that wait, which
+/// costs more.
+pub(crate) async fn readable(tcp: &TcpStream) -> io::Result<()> {
+    poll_fn(|context| tcp.poll_read_ready(context)).await
 }
 
 /// Reads what there is room for; nothing where there is nothing just now.

@@ -16,6 +16,9 @@ const SPAN: Duration = Duration::from_millis(1);
 const LEAST: usize = 64 << 10;
 /// Over what time the rate is measured.
 const MEASURED: Duration = Duration::from_millis(5);
+/// What comes before that begins. A shorter body ends before there is a rate, and short ones are so many
+/// that the clock is not asked for them.
+const BEGIN: usize = 5 * LEAST;
 /// How long to wait at most for as much.
 pub(super) const WAIT: Duration = Duration::from_millis(5);
 /// How long to leave it after a sender has paused.
@@ -26,16 +29,16 @@ const REST: Duration = Duration::from_millis(100);
 pub(super) struct Batch {
     /// What the kernel was told; 1 where it need not wait.
     lowat: usize,
-    /// Of the measurement under way: when it began, and what came since.
-    since: Instant,
+    /// When the measurement under way began.
+    since: Option<Instant>,
+    /// What came since; or in all, until there is enough to begin with.
     bytes: usize,
-    rests_until: Instant,
+    rests_until: Option<Instant>,
 }
 
 impl Batch {
     pub(super) fn new() -> Self {
-        let now = Instant::now();
-        Self { lowat: 1, since: now, bytes: 0, rests_until: now }
+        Self { lowat: 1, since: None, bytes: 0, rests_until: None }
     }
 
     /// How much the socket waits for before it says that it can be read.
@@ -51,14 +54,22 @@ impl Batch {
             // The end of a body is less than was waited for.
             return self.tell(socket, 1);
         }
-        let elapsed = self.since.elapsed();
+        let Some(since) = self.since else {
+            if self.bytes >= BEGIN {
+                (self.since, self.bytes) = (Some(Instant::now()), 0);
+            }
+            return;
+        };
+        let elapsed = since.elapsed();
         if elapsed < MEASURED {
             return;
         }
         let worth = self.bytes as f64 * SPAN.as_secs_f64() / elapsed.as_secs_f64();
-        (self.since, self.bytes) = (Instant::now(), 0);
+        let now = since + elapsed;
+        (self.since, self.bytes) = (Some(now), 0);
         let wanted = (worth as usize).min(capacity / 2);
-        let wanted = if wanted < LEAST || self.since < self.rests_until { 1 } else { wanted };
+        let rests = self.rests_until.is_some_and(|until| now < until);
+        let wanted = if wanted < LEAST || rests { 1 } else { wanted };
         // A little more or less is not worth a system call.
         let near = self.lowat.abs_diff(wanted) <= self.lowat / 4;
         if !near && wanted as u64 <= left {
@@ -68,7 +79,7 @@ impl Batch {
 
     /// The sender has paused before as much had come.
     pub(super) fn paused(&mut self, socket: &TcpStream) {
-        self.rests_until = Instant::now() + REST;
+        self.rests_until = Some(Instant::now() + REST);
         self.tell(socket, 1);
     }
 

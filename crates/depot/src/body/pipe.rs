@@ -27,8 +27,8 @@ use tokio::{io::Interest, net::TcpStream, time::Instant};
 
 /// A smaller pipe than this is slower than copying: the kernel gives such to users who hold many.
 const LEAST: usize = 64 << 10;
-/// How long a pipe may lie unused.
-const KEPT: Duration = Duration::from_secs(5);
+/// How often those that nobody has needed since the last time are closed.
+const SWEEP: Duration = Duration::from_secs(3);
 
 /// A pipe, given back when dropped.
 #[derive(Debug)]
@@ -55,20 +55,26 @@ pub(crate) struct Pipes {
     state: Mutex<State>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
     /// What all pipes may hold, in use or not.
     reserved: usize,
     /// What others have of the same ceiling.
     shared: usize,
     /// Unused ones; those that were used last stand last.
-    idle: Vec<(Ends, Instant)>,
+    idle: Vec<Ends>,
+    /// The fewest that there were since the last sweep: so many nobody has needed. Short bodies take a
+    /// pipe so often that no clock is asked each time.
+    spare: usize,
+    swept: Instant,
 }
 
 impl Pipes {
     /// None yet, of `size` bytes each, `ceiling` bytes together.
     pub(crate) fn new(size: usize, ceiling: usize) -> Arc<Self> {
-        Arc::new(Self { size, ceiling, state: Mutex::default() })
+        let state =
+            State { reserved: 0, shared: 0, idle: Vec::new(), spare: 0, swept: Instant::now() };
+        Arc::new(Self { size, ceiling, state: Mutex::new(state) })
     }
 
     /// An empty pipe; none where the ceiling, the system's limits or its lack of splice stand in
@@ -76,7 +82,8 @@ impl Pipes {
     pub(crate) fn take(self: &Arc<Self>) -> Option<Pipe> {
         let ends = {
             let mut state = self.state();
-            if let Some((ends, _)) = state.idle.pop() {
+            if let Some(ends) = state.idle.pop() {
+                state.spare = state.spare.min(state.idle.len());
                 ends
             } else {
                 let room = self.ceiling.saturating_sub(state.reserved + state.shared);
@@ -97,12 +104,20 @@ impl Pipes {
         Some(Pipe { ends: Some(ends), held: 0, pool: Arc::clone(self) })
     }
 
-    /// Closes the pipes that have lain unused for long.
+    /// Closes the pipes that have lain unused for long. To be called every second or so.
     pub(crate) fn tidy(&self) {
-        let mut state = self.state();
-        let old = state.idle.partition_point(|(_, since)| since.elapsed() > KEPT);
-        let closed: Vec<_> = state.idle.drain(..old).collect();
-        state.reserved -= closed.iter().map(|(ends, _)| ends.capacity).sum::<usize>();
+        let closed: Vec<_> = {
+            let mut state = self.state();
+            if state.swept.elapsed() < SWEEP {
+                return;
+            }
+            let spare = state.spare;
+            let closed: Vec<_> = state.idle.drain(..spare).collect();
+            state.reserved -= closed.iter().map(|ends| ends.capacity).sum::<usize>();
+            (state.spare, state.swept) = (state.idle.len(), Instant::now());
+            closed
+        };
+        drop(closed);
     }
 
     /// How many bytes of the ceiling nobody has.
@@ -218,7 +233,7 @@ impl Drop for Pipe {
         let Some(ends) = self.ends.take() else { return };
         let mut state = self.pool.state();
         if self.held == 0 {
-            state.idle.push((ends, Instant::now()));
+            state.idle.push(ends);
         } else {
             // What is held belongs to a transfer that broke off.
             state.reserved -= ends.capacity;
@@ -284,10 +299,16 @@ mod tests {
     async fn unused_pipes_are_closed_after_a_while() {
         let pipes = Pipes::new(64 << 10, 1 << 20);
         drop((pipes.take(), pipes.take()));
+        let sweep = async || {
+            tokio::time::advance(SWEEP).await;
+            pipes.tidy();
+            pipes.reserved()
+        };
+        assert_eq!(sweep().await, 128 << 10, "both were needed");
+        drop(pipes.take());
         pipes.tidy();
-        assert_eq!(pipes.reserved(), 128 << 10);
-        tokio::time::advance(KEPT + Duration::from_secs(1)).await;
-        pipes.tidy();
-        assert_eq!(pipes.reserved(), 0);
+        assert_eq!(pipes.reserved(), 128 << 10, "too soon");
+        assert_eq!(sweep().await, 64 << 10, "one of them was needed again");
+        assert_eq!(sweep().await, 0);
     }
 }

@@ -17,8 +17,8 @@ mod turn;
 mod watch;
 
 use crate::{
-    admission::Grant, body::Broken, connection::Client, observe::Live, plan::Allowance,
-    rates::Pacing, server::Shared, upstream,
+    admission::Grant, body::Broken, config::Config, connection::Client, observe::Live,
+    plan::Allowance, rates::Pacing, server::Shared, settings::Settings, upstream,
 };
 use session::{
     Fetch,
@@ -56,6 +56,8 @@ pub(crate) struct Answer {
 pub(crate) struct Exchange<'x> {
     /// What all share.
     pub shared: &'x Shared,
+    /// How the depot was to work when it began.
+    pub settings: &'x Arc<Settings>,
     /// What the client asked for.
     pub request: &'x RequestHead,
     /// How the request got here.
@@ -87,6 +89,10 @@ pub(crate) struct Outcome {
 }
 
 impl Exchange<'_> {
+    fn config(&self) -> &Config {
+        &self.settings.config
+    }
+
     /// Asks the next hop, or those there are in its place, and passes the answer on.
     pub(crate) async fn run(&self, client: &mut Client) -> Outcome {
         let mut routes = self.routes.iter();
@@ -147,18 +153,26 @@ impl Exchange<'_> {
 
     /// A connection to the next hop, held to its rate; or how the exchange ended.
     async fn hop(&self, fetch: &Fetch, client: &mut Client) -> Result<upstream::Hop, End> {
-        let hop = upstream::hop(fetch, self.grant, self.repeatable(), self.shared);
-        let (mut source, _) = client.stream.split();
-        let hop = tokio::select! {
-            hop = hop => hop,
-            error = self.gone(&mut source, &mut client.ahead) => return Err(End::Abandoned(error)),
+        let waiting = || upstream::waiting(fetch, self.grant, &self.shared.pool, self.config());
+        let hop = match self.repeatable().then(waiting).flatten() {
+            Some(hop) => hop,
+            // Boxed: most requests need no new connection, and making one takes much room.
+            None => Box::pin(self.connected(fetch, client)).await?,
         };
-        let hop = hop.map_err(End::Unanswered)?;
         self.pacing.hold(&client.stream, &hop.stream).map_err(|error| {
             let reason = format!("cannot hold a connection to its rate: {error}");
             End::Unanswered(Fault::internal(reason))
         })?;
         Ok(hop)
+    }
+
+    /// A new connection to the next hop, unless the client goes away first.
+    async fn connected(&self, fetch: &Fetch, client: &mut Client) -> Result<upstream::Hop, End> {
+        let (mut source, _) = client.stream.split();
+        tokio::select! {
+            hop = upstream::connected(fetch, self.grant, self.settings) => hop.map_err(End::Unanswered),
+            error = self.gone(&mut source, &mut client.ahead) => Err(End::Abandoned(error)),
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 use super::Exchange;
 use crate::body::Broken;
 use session::Authority;
-use std::{pin::pin, time::Duration};
+use std::{pin::Pin, time::Duration};
 use units::Rate;
 
 /// How often is looked within the time for which a hop may be slow.
@@ -16,11 +16,10 @@ impl Exchange<'_> {
     pub(super) async fn unless_stalled(
         &self,
         next: &Authority,
-        body: impl Future<Output = Result<(), Broken>>,
+        mut body: Pin<&mut impl Future<Output = Result<(), Broken>>>,
     ) -> Result<(), Broken> {
-        let stall = self.shared.config().stall.clone();
+        let stall = &self.config().stall;
         let Some(least) = stall.rate else { return body.await };
-        let mut body = pin!(body);
         let bps = tokio::select! {
             biased;
             result = &mut body => return result,

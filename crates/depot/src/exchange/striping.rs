@@ -34,7 +34,7 @@ pub(super) struct Granted {
 impl Exchange<'_> {
     /// Over how many connections the answer is wanted: 1, unless it is a depot that is asked for it.
     pub(super) fn streams(&self, fetch: &Fetch, hop: &upstream::Hop) -> u8 {
-        let config = self.shared.config();
+        let config = self.config();
         if config.hops.iter().all(|hop| hop.streams == 1) {
             return 1;
         }
@@ -56,7 +56,7 @@ impl Turn<'_> {
         source: &mut Source<'_>,
         ahead: &mut BytesMut,
     ) -> Result<(), Fault> {
-        let Exchange { shared, live, .. } = self.exchange;
+        let Exchange { live, .. } = self.exchange;
         if self.streams < 2 {
             return Ok(());
         }
@@ -69,7 +69,7 @@ impl Turn<'_> {
         }
         let live = Arc::clone(live);
         let told = Box::new(move |joined: &_| live.joined(Side::Upstream, joined));
-        let joins = stripes::join(self.fetch, source.peer(), &shared.settings(), agreed, told);
+        let joins = stripes::join(self.fetch, source.peer(), self.exchange.settings, agreed, told);
         source.stripe(Reader::new(ahead.split(), joins));
         Ok(())
     }
@@ -105,7 +105,7 @@ impl Turn<'_> {
         client: &mut Sink<'_>,
         head: &[u8],
     ) -> Result<(), Broken> {
-        let patience = self.exchange.shared.config().timeouts.towards_client();
+        let patience = self.exchange.config().timeouts.towards_client();
         let said = async {
             let mut left = head;
             while !left.is_empty() {
@@ -126,9 +126,8 @@ impl Turn<'_> {
     /// What waits in the kernel on each connection until its rate is known, unless that is set: for what
     /// a slow one has taken, all others wait.
     fn unsent(&self) -> Option<Bytes> {
-        let Exchange { shared, client, .. } = self.exchange;
-        let config = shared.config();
-        let set = config.hop(client.ip()).and_then(|hop| hop.notsent_lowat);
+        let set =
+            self.exchange.config().hop(self.exchange.client.ip()).and_then(|hop| hop.notsent_lowat);
         set.is_none().then_some(UNSENT)
     }
 
@@ -139,10 +138,7 @@ impl Turn<'_> {
         ahead: &mut BytesMut,
         client: &mut Sink<'_>,
     ) -> Result<(), Broken> {
-        if !source.is_striped() && !client.is_striped() {
-            return Ok(());
-        }
-        let patience = self.exchange.shared.config().timeouts.towards_client();
+        let patience = self.exchange.config().timeouts.towards_client();
         match timeout(patience.source_idle, source.unstripe()).await {
             Ok(rest) => ahead.unsplit(rest.map_err(Broken::SourceFailed)?),
             Err(_) => return Err(Broken::SourceStalled),

@@ -144,7 +144,7 @@ impl<'x> Turn<'x> {
 
     /// How it ended, of both sides together.
     fn end(&self, end: Result<Down, Up>) -> End {
-        let (next, config) = (&self.fetch.next, &self.exchange.shared.config());
+        let (next, config) = (&self.fetch.next, self.exchange.config());
         let answered = self.answer.get().is_some();
         match end {
             Ok(Down::Whole) => End::Complete,
@@ -168,7 +168,7 @@ impl<'x> Turn<'x> {
         text: Vec<u8>,
     ) -> Up {
         let Exchange { shared, request, .. } = self.exchange;
-        let (config, framing) = (shared.config(), request.framing());
+        let (config, framing) = (self.exchange.config(), request.framing());
         let sender = || "the client".to_owned();
         let mut check = Check::new(Body::Request(request), framing, config.digest, sender);
         let body = Pump {
@@ -224,31 +224,34 @@ impl<'x> Turn<'x> {
             reset_on_close(client.tcp(), true);
         }
         if let Some(granted) = granted {
-            if let Err(broken) = self.open(granted, client, &text).await {
+            if let Err(broken) = Box::pin(self.open(granted, client, &text)).await {
                 return Down::Broken(broken);
             }
             text.clear();
         }
-        let body = Pump {
-            source,
-            ahead,
-            sink: client,
-            means: &shared.means,
-            patience: shared.config().timeouts.towards_client(),
-            progress: &live.received,
-            length: outward.length.filter(|_| framing == Framing::Chunked),
-            most: self.exchange.allowance.bytes.map(Bytes::get),
-            witness: check.as_mut().map(|check| check as &mut dyn Witness),
-            report: outward.digest.map(|_| &shared.id),
+        let result = {
+            let body = Pump {
+                source,
+                ahead,
+                sink: client,
+                means: &shared.means,
+                patience: self.exchange.config().timeouts.towards_client(),
+                progress: &live.received,
+                length: outward.length.filter(|_| framing == Framing::Chunked),
+                most: self.exchange.allowance.bytes.map(Bytes::get),
+                witness: check.as_mut().map(|check| check as &mut dyn Witness),
+                report: outward.digest.map(|_| &shared.id),
+            };
+            let body = pin!(body.run(text, framing, Emit::of(outward.framing)));
+            self.exchange.unless_stalled(&self.fetch.next, body).await
         };
-        let body = body.run(text, framing, Emit::of(outward.framing));
-        let result = self.exchange.unless_stalled(&self.fetch.next, body).await;
         if let Some(found) = check.and_then(Check::found) {
             live.digested(found);
         }
+        let striped = source.is_striped() || client.is_striped();
         let result = match result {
-            Ok(()) => self.close(source, ahead, client).await,
-            Err(broken) => Err(broken),
+            Ok(()) if striped => Box::pin(self.close(source, ahead, client)).await,
+            result => result,
         };
         match result {
             Ok(()) => Down::Whole,
@@ -261,7 +264,7 @@ impl<'x> Turn<'x> {
         if !self.uploaded.load(Relaxed) {
             self.sent.notified().await;
         }
-        let time = self.exchange.shared.config().timeouts.response_head;
+        let time = self.exchange.config().timeouts.response_head;
         tokio::time::sleep(time.into()).await;
     }
 
@@ -303,7 +306,7 @@ impl<'x> Turn<'x> {
         let next = if self.fetch.origin.is_some() { NextHop::Origin } else { NextHop::Depot };
         let body = Body::Answer(head, self.exchange.request);
         let sender = || format!("upstream {}", self.fetch.next);
-        let check = Check::new(body, framing, self.exchange.shared.config().digest, sender);
+        let check = Check::new(body, framing, self.exchange.config().digest, sender);
         let follows = check.as_ref().and_then(Check::follows);
         let outward = Outward::of(head, self.exchange.request, framing, next, follows)?;
         Ok((framing, check, outward))
@@ -317,7 +320,7 @@ impl<'x> Turn<'x> {
         ahead: &mut BytesMut,
         client: &mut Sink<'_>,
     ) -> Result<ResponseHead, HeadError> {
-        let limit = self.exchange.shared.config().limits.head.get() as usize;
+        let limit = self.exchange.config().limits.head.get() as usize;
         loop {
             let head = head::read(source, ahead, limit, ResponseHead::parse).await?;
             if !head.is_interim() {

@@ -11,7 +11,7 @@ impl Exchange<'_> {
     /// Resolves once the client is gone. What it sends meanwhile, its next request or what is left
     /// of this one, is kept, up to a limit.
     pub(super) async fn gone(&self, source: &mut Source<'_>, ahead: &mut BytesMut) -> io::Error {
-        let config = self.shared.config();
+        let config = self.config();
         let limit = config.limits.head.get() as usize;
         loop {
             if ahead.len() >= limit {

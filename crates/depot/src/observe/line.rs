@@ -2,6 +2,7 @@
 //! One line about one request, as text or as JSON: the same fields under the same names.
 
 use super::{Outcome, status::Tcp};
+use session::Authority;
 use std::{fmt::Write, net::SocketAddr, time::SystemTime};
 use tracing::Level;
 
@@ -68,7 +69,7 @@ trait Written {
 
 impl Fields<'_> {
     fn write(&self, line: &mut impl Written) {
-        line.field("", "client", Value::Text(&self.client.to_string()));
+        line.field("", "client", Value::Text(&address(self.client)));
         line.known("upstream", self.upstream);
         line.known("to", self.to);
         line.known("method", self.method);
@@ -86,6 +87,16 @@ impl Fields<'_> {
                 tcp.write(side, line);
             }
         }
+    }
+}
+
+/// An address and a port.
+fn address(address: SocketAddr) -> String {
+    match address {
+        // Which prints faster.
+        SocketAddr::V4(_) => Authority::from(address).to_string(),
+        // Which may have a scope.
+        SocketAddr::V6(_) => address.to_string(),
     }
 }
 

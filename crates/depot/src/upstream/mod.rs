@@ -8,8 +8,8 @@ pub(crate) use connect::{connect_to, resolve};
 pub(crate) use pool::Pool;
 
 use crate::{
-    admission::Grant, config::Config, exchange::reset_on_close, head::HeadError, server::Shared,
-    stream::Stream,
+    admission::Grant, config::Config, exchange::reset_on_close, head::HeadError,
+    settings::Settings, stream::Stream,
 };
 use bytes::BytesMut;
 use http::StatusCode;
@@ -39,21 +39,22 @@ pub(crate) struct Used {
     pub fit: bool,
 }
 
-/// A connection to the next hop: one that waits for work, or a new one. One that waits may turn out to
-/// be closed, so it serves only what can be asked `again`.
-pub(crate) async fn hop(
+/// A connection to the next hop that waits for work, if there is one. It may turn out to be closed, so
+/// it serves only what can be asked again.
+pub(crate) fn waiting(fetch: &Fetch, grant: Grant, pool: &Pool, config: &Config) -> Option<Hop> {
+    let key = Key::of(fetch, grant);
+    let (stream, ahead) = pool.take(&key, &config.reuse)?;
+    Some(Hop { stream, ahead, reused: true, key })
+}
+
+/// A new connection to the next hop.
+pub(crate) async fn connected(
     fetch: &Fetch,
     grant: Grant,
-    again: bool,
-    shared: &Shared,
+    settings: &Settings,
 ) -> Result<Hop, Fault> {
-    let key = Key { next: fetch.next.clone(), scheme: fetch.scheme, grant };
-    let waiting = again.then(|| shared.pool.take(&key, &shared.config().reuse)).flatten();
-    if let Some((stream, ahead)) = waiting {
-        return Ok(Hop { stream, ahead, reused: true, key });
-    }
-    let stream = connect::connect(fetch, grant, &shared.settings()).await?;
-    Ok(Hop { stream, ahead: BytesMut::new(), reused: false, key })
+    let stream = connect::connect(fetch, grant, settings).await?;
+    Ok(Hop { stream, ahead: BytesMut::new(), reused: false, key: Key::of(fetch, grant) })
 }
 
 impl Used {
@@ -67,10 +68,10 @@ impl Used {
     }
 
     /// Keeps the connection for the next exchange, if it is fit.
-    pub(crate) fn keep(self, shared: &Shared) {
+    pub(crate) fn keep(self, pool: &Pool, config: &Config) {
         if self.fit {
             let Hop { stream, ahead, key, .. } = self.hop;
-            shared.pool.put(key, stream, ahead, &shared.config().reuse);
+            pool.put(key, stream, ahead, &config.reuse);
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::{admission::Grant, config::Reuse, exchange::reset_on_close, stream::Stream};
 use bytes::BytesMut;
-use session::{Authority, Scheme};
+use session::{Authority, Fetch, Scheme};
 use std::{
     collections::HashMap,
     io,
@@ -24,6 +24,13 @@ pub(crate) struct Key {
     pub scheme: Scheme,
     /// By whose leave it was opened: what a ticket has opened is not open to all.
     pub grant: Grant,
+}
+
+impl Key {
+    /// The key of what is asked of a next hop.
+    pub(super) fn of(fetch: &Fetch, grant: Grant) -> Self {
+        Self { next: fetch.next.clone(), scheme: fetch.scheme, grant }
+    }
 }
 
 /// Idle connections.

@@ -67,7 +67,12 @@ impl TicketRoute {
     /// whoever has a ticket can use it. That goes for any target, because a ticket in a malformed
     /// route, or behind another depot's, can be used once it is taken out of there.
     pub fn redacted(target: &str) -> Cow<'_, str> {
-        let shown = match target.strip_prefix(PREFIX).and_then(|rest| rest.split_once('/')) {
+        let at_ticket = target.strip_prefix(PREFIX);
+        // Most targets are too short to hold a signature, also once they are decoded.
+        if at_ticket.is_none() && target.len() < SIGNATURE_LEN {
+            return Cow::Borrowed(target);
+        }
+        let shown = match at_ticket.and_then(|rest| rest.split_once('/')) {
             None => Cow::Borrowed(target),
             Some((hop, rest)) => {
                 let (token, tail) = rest.split_once('/').unwrap_or((rest, ""));
