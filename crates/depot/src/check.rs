@@ -2,10 +2,10 @@
 //! Digests of bodies as they pass: made where nobody has, held against those that were promised.
 
 use crate::{body::Witness, config::DigestMode};
-use http::{HeaderMap, StatusCode};
+use http::StatusCode;
 use session::{
     digest::{self, Algorithm, CONTENT_DIGEST, Digest},
-    message::{Fault, Framing, ProxyError, RequestHead, ResponseHead},
+    message::{Fault, Fields, Framing, ProxyError, RequestHead, ResponseHead},
 };
 use sha2::digest::DynDigest;
 
@@ -33,7 +33,7 @@ pub(crate) enum Body<'x> {
 }
 
 impl Body<'_> {
-    fn headers(&self) -> &HeaderMap {
+    fn headers(&self) -> &Fields {
         match self {
             Self::Answer(head, _) => &head.headers,
             Self::Request(head) => &head.headers,
@@ -41,7 +41,7 @@ impl Body<'_> {
     }
 
     /// The digest in these fields that is of this body.
-    fn digest_in(&self, fields: &HeaderMap) -> Option<Digest> {
+    fn digest_in(&self, fields: &Fields) -> Option<Digest> {
         match self {
             Self::Answer(head, request) => digest::of_response(head, request, fields),
             Self::Request(head) => digest::of_request(head, fields),
@@ -108,7 +108,7 @@ impl Witness for Check<'_> {
         }
     }
 
-    fn conclude(&mut self, trailers: &mut HeaderMap) -> Result<(), Fault> {
+    fn conclude(&mut self, trailers: &mut Fields) -> Result<(), Fault> {
         let expected = [self.promised.take(), self.body.digest_in(trailers)];
         for (algorithm, hash) in self.hashes.drain(..) {
             let Some(is) = Digest::new(algorithm, &hash.finalize()) else { continue };
@@ -122,8 +122,8 @@ impl Witness for Check<'_> {
             }
             let checked = if expected.next().is_some() { "checked" } else { "made" };
             self.found = Some(format!("{is} {checked}"));
-            if self.follows == Some(algorithm) && !trailers.contains_key(CONTENT_DIGEST) {
-                trailers.insert(CONTENT_DIGEST, is.to_value());
+            if self.follows == Some(algorithm) && !trailers.contains(&CONTENT_DIGEST) {
+                trailers.append(CONTENT_DIGEST.clone(), is.to_value());
             }
         }
         Ok(())

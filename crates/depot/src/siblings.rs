@@ -17,9 +17,7 @@ use bytes::BytesMut;
 use serde::{Deserialize, Serialize};
 use session::{
     DepotAddress, Fetch,
-    message::{
-        Connection, Framing, Method, RequestHead, ResponseHead, came_through_depot, own_answer,
-    },
+    message::{Connection, Framing, Method, RequestHead, ResponseHead, own_answer},
 };
 use std::{
     collections::HashMap,
@@ -105,7 +103,7 @@ impl Siblings {
     pub(crate) fn instead(&self, request: &RequestHead, shared: &Shared) -> Option<DepotAddress> {
         let config = shared.config();
         let share = Load::of(shared).share();
-        let may = !came_through_depot(&request.headers)
+        let may = !request.came_through_depot()
             && request.method.is_idempotent()
             && request.framing() == Framing::Empty;
         if !may || share < config.pool.above {
@@ -161,7 +159,7 @@ async fn load(hop: &mut upstream::Hop, question: &str) -> io::Result<Load> {
     let mut buffer = BytesMut::new();
     let head = head::read(&mut source, &mut buffer, LONGEST, ResponseHead::parse).await;
     let head = head.map_err(|error| io::Error::other(format!("{error:?}")))?;
-    let length = head.headers.get(http::header::CONTENT_LENGTH);
+    let length = head.headers.get(&http::header::CONTENT_LENGTH);
     let length = length.and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     let length = length.filter(|length| head.status == 200 && *length <= LONGEST);
     let length = length.ok_or_else(|| io::Error::other(format!("it says {}", head.status)))?;

@@ -6,20 +6,20 @@
 //! is of the bytes of this message; all others are of the whole thing asked for, so they are of
 //! this message's bytes only where those are the whole thing.
 
-use crate::message::{Framing, Method, RequestHead, ResponseHead};
+use crate::message::{Fields, Framing, Method, RequestHead, ResponseHead};
 use base64::{Engine, engine::general_purpose::STANDARD};
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use http::{HeaderName, HeaderValue, StatusCode, header};
 use sfv::{BareItem, Dictionary, ListEntry, Parser};
 use std::fmt;
 
 /// In trailers and heads: of the bytes of this message.
-pub const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
+pub static CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
 /// Of the whole representation.
-pub const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
-const LONGHAUL_DIGEST: HeaderName = HeaderName::from_static("longhaul-digest");
-const WANT_REPR_DIGEST: HeaderName = HeaderName::from_static("want-repr-digest");
-const DIGEST: HeaderName = HeaderName::from_static("digest");
-const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
+pub static REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
+static LONGHAUL_DIGEST: HeaderName = HeaderName::from_static("longhaul-digest");
+static WANT_REPR_DIGEST: HeaderName = HeaderName::from_static("want-repr-digest");
+static DIGEST: HeaderName = HeaderName::from_static("digest");
+static CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
 
 /// A hash, the weakest first. MD5 finds damage and stops nobody who means it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -99,29 +99,25 @@ impl fmt::Display for Digest {
 
 /// How the digest is made that is to follow this body: as the next depot says of it, or SHA-256 where a
 /// digest is announced and nobody says.
-pub fn announced(headers: &HeaderMap) -> Option<Algorithm> {
-    let said = headers.get(LONGHAUL_DIGEST).and_then(|value| value.to_str().ok());
+pub fn announced(headers: &Fields) -> Option<Algorithm> {
+    let said = headers.get(&LONGHAUL_DIGEST).and_then(|value| value.to_str().ok());
     let known = said.and_then(|said| Algorithm::ALL.into_iter().find(|a| a.key() == said));
     known.or_else(|| follows(headers).then_some(Algorithm::Sha256))
 }
 
 /// Whether a digest is announced as a trailer.
-pub(crate) fn follows(headers: &HeaderMap) -> bool {
-    let values = headers.get_all(header::TRAILER).iter().filter_map(|value| value.to_str().ok());
+pub(crate) fn follows(headers: &Fields) -> bool {
+    let values = headers.get_all(&header::TRAILER).filter_map(|value| value.to_str().ok());
     let mut names = values.flat_map(|value| value.split(',')).map(str::trim);
     names.any(|name| {
-        [CONTENT_DIGEST, REPR_DIGEST].iter().any(|d| name.eq_ignore_ascii_case(d.as_str()))
+        [&CONTENT_DIGEST, &REPR_DIGEST].iter().any(|d| name.eq_ignore_ascii_case(d.as_str()))
     })
 }
 
 /// The strongest digest in `fields` that is of the bytes of this answer's body.
 ///
 /// `fields` are the head's or, when the body has ended, its trailers.
-pub fn of_response(
-    head: &ResponseHead,
-    request: &RequestHead,
-    fields: &HeaderMap,
-) -> Option<Digest> {
+pub fn of_response(head: &ResponseHead, request: &RequestHead, fields: &Fields) -> Option<Digest> {
     let no_body = request.method == Method::Head
         || matches!(head.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
     if no_body {
@@ -133,16 +129,16 @@ pub fn of_response(
 
 /// The strongest digest in `fields` (the head's, or the trailers) of the bytes of this request's
 /// body. Only PUT brings the whole of something (RFC 9530, section 3; without `Content-Range`).
-pub fn of_request(head: &RequestHead, fields: &HeaderMap) -> Option<Digest> {
+pub fn of_request(head: &RequestHead, fields: &Fields) -> Option<Digest> {
     if head.framing() == Framing::Empty {
         return None;
     }
-    let whole = head.method == Method::Put && !head.headers.contains_key(header::CONTENT_RANGE);
+    let whole = head.method == Method::Put && !head.headers.contains(&header::CONTENT_RANGE);
     of_body(fields, whole)
 }
 
 /// The strongest digest of the body's bytes; `whole`: which are the whole of something.
-fn of_body(fields: &HeaderMap, whole: bool) -> Option<Digest> {
+fn of_body(fields: &Fields, whole: bool) -> Option<Digest> {
     let mut known = dictionary(fields, &CONTENT_DIGEST);
     if whole {
         known.extend(dictionary(fields, &REPR_DIGEST));
@@ -155,7 +151,7 @@ fn of_body(fields: &HeaderMap, whole: bool) -> Option<Digest> {
 
 /// The algorithm that is wanted most (`Want-Repr-Digest`, RFC 9530, section 4), of those known
 /// here; of two that are wanted alike the stronger.
-pub fn wanted(headers: &HeaderMap) -> Option<Algorithm> {
+pub fn wanted(headers: &Fields) -> Option<Algorithm> {
     let wants = structured(headers, &WANT_REPR_DIGEST);
     let weight = |algorithm: &Algorithm| match wants.get(algorithm.key()) {
         Some(ListEntry::Item(item)) => match &item.bare_item {
@@ -169,7 +165,7 @@ pub fn wanted(headers: &HeaderMap) -> Option<Algorithm> {
 }
 
 /// The digests of a field of RFC 9530.
-fn dictionary(fields: &HeaderMap, name: &HeaderName) -> Vec<Digest> {
+fn dictionary(fields: &Fields, name: &HeaderName) -> Vec<Digest> {
     let members = structured(fields, name);
     let read = |algorithm: Algorithm| match members.get(algorithm.key())? {
         ListEntry::Item(item) => match &item.bare_item {
@@ -183,14 +179,17 @@ fn dictionary(fields: &HeaderMap, name: &HeaderName) -> Vec<Digest> {
 
 /// A field that is a structured dictionary (RFC 9651, section 3.2). As section 4.2 says, its lines
 /// are one value, and one that does not parse is as if it were not there.
-fn structured(fields: &HeaderMap, name: &HeaderName) -> Dictionary {
-    let lines: Vec<&[u8]> = fields.get_all(name).iter().map(HeaderValue::as_bytes).collect();
+fn structured(fields: &Fields, name: &HeaderName) -> Dictionary {
+    let lines: Vec<&[u8]> = fields.get_all(name).map(HeaderValue::as_bytes).collect();
+    if lines.is_empty() {
+        return Dictionary::default();
+    }
     Parser::new(&lines.join(&b", "[..])).parse().unwrap_or_default()
 }
 
 /// The digests of `Digest` (RFC 3230): `algorithm=base64`, names in any case.
-fn legacy(fields: &HeaderMap) -> Vec<Digest> {
-    let values = fields.get_all(&DIGEST).iter().filter_map(|value| value.to_str().ok());
+fn legacy(fields: &Fields) -> Vec<Digest> {
+    let values = fields.get_all(&DIGEST).filter_map(|value| value.to_str().ok());
     let read = |member: &str| {
         let (name, value) = member.trim_matches([' ', '\t']).split_once('=')?;
         let mut known = Algorithm::ALL.into_iter();
@@ -200,7 +199,7 @@ fn legacy(fields: &HeaderMap) -> Vec<Digest> {
     values.flat_map(|value| value.split(',')).filter_map(read).collect()
 }
 
-fn content_md5(fields: &HeaderMap) -> Option<Digest> {
+fn content_md5(fields: &Fields) -> Option<Digest> {
     let value = fields.get(&CONTENT_MD5)?;
     Digest::new(Algorithm::Md5, &STANDARD.decode(value.as_bytes()).ok()?)
 }

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Chunks: decoding is the inverse of encoding, and no matter where the bytes are cut.
 
-use http::{HeaderMap, HeaderName, HeaderValue};
-use longhaul_session::message::chunked::{DATA_END, Decoder, Next, put_head, put_last};
+use http::{HeaderName, HeaderValue};
+use longhaul_session::message::{
+    Fields,
+    chunked::{DATA_END, Decoder, Next, put_head, put_last},
+};
 use proptest::prelude::*;
 use units::Bytes;
 
 const MAX_TRAILERS: Bytes = Bytes::new(4096);
 
 /// The trailers of a body that has ended, and what is left over.
-type End = Option<(HeaderMap, Vec<u8>)>;
+type End = Option<(Fields, Vec<u8>)>;
 
 /// What a decoder makes of bytes that come in parts: the data and, when the body has ended, the
 /// trailers and what is left over. Data is moved in parts of its own (at most `step` bytes).
@@ -46,10 +49,10 @@ fn decode<'a>(
     Ok((data, end))
 }
 
-fn trailers() -> impl Strategy<Value = HeaderMap> {
+fn trailers() -> impl Strategy<Value = Fields> {
     let field = ("[a-z][a-z0-9-]{0,8}", "[!-~]([ -~]{0,8}[!-~])?");
     proptest::collection::vec(field, 0..4).prop_map(|fields| {
-        let mut map = HeaderMap::new();
+        let mut map = Fields::new();
         for (name, value) in fields {
             map.append(name.parse::<HeaderName>().unwrap(), HeaderValue::try_from(value).unwrap());
         }
@@ -61,7 +64,7 @@ fn chunks() -> impl Strategy<Value = Vec<Vec<u8>>> {
     proptest::collection::vec(proptest::collection::vec(any::<u8>(), 1..40), 0..6)
 }
 
-fn encode(chunks: &[Vec<u8>], trailers: &HeaderMap) -> Vec<u8> {
+fn encode(chunks: &[Vec<u8>], trailers: &Fields) -> Vec<u8> {
     let mut out = Vec::new();
     for chunk in chunks {
         put_head(chunk.len() as u64, &mut out);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Digests in fields: which are read, which of them are of a message's own bytes, which is taken.
 
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue};
 use longhaul_session::{
     digest::{Algorithm, CONTENT_DIGEST, Digest, of_request, of_response, wanted},
-    message::{RequestHead, ResponseHead},
+    message::{Fields, RequestHead, ResponseHead},
 };
 
 /// Of `{"hello": "world"}` and a line feed: RFC 9530, appendix A and B.1.
@@ -82,9 +82,9 @@ fn the_strongest_digest_of_the_bytes_themselves_is_taken() {
 
 #[test]
 fn trailers_are_read_as_heads_are() {
-    let mut trailers = HeaderMap::new();
+    let mut trailers = Fields::new();
     let value = HeaderValue::try_from(format!("sha-256=:{SHA256}:")).unwrap();
-    trailers.insert(CONTENT_DIGEST, value.clone());
+    trailers.append(CONTENT_DIGEST.clone(), value.clone());
     let digest = of_response(&response(200, ""), &request("GET /x"), &trailers).unwrap();
     assert_eq!(digest.to_value(), value, "printed as it was read");
     assert_eq!(
@@ -103,7 +103,7 @@ fn only_a_whole_upload_has_a_digest_of_the_whole() {
     };
     let fields = |name: &str| {
         let value = HeaderValue::try_from(format!("sha-256=:{SHA256}:")).unwrap();
-        HeaderMap::from_iter([(name.parse::<HeaderName>().unwrap(), value)])
+        Fields::from_iter([(name.parse::<HeaderName>().unwrap(), value)])
     };
     let (content, repr) = (fields("content-digest"), fields("repr-digest"));
     assert!(of_request(&request("PUT", ""), &repr).is_some());
@@ -131,7 +131,7 @@ fn what_is_wanted_most_is_named() {
         ("", None),
     ] {
         let name = "want-repr-digest".parse::<HeaderName>().unwrap();
-        let headers = HeaderMap::from_iter([(name, HeaderValue::from_static(value))]);
+        let headers = Fields::from_iter([(name, HeaderValue::from_static(value))]);
         assert_eq!(wanted(&headers), expected, "{value}");
     }
 }

@@ -31,12 +31,11 @@ use crate::{
 };
 use batch::Batch;
 use bytes::{Buf, BytesMut};
-use http::HeaderMap;
 use pipe::Pipes;
 use session::{
     DepotId,
     message::{
-        Fault, Framing, PROXY_STATUS,
+        Fault, Fields, Framing, PROXY_STATUS,
         chunked::{self, ChunkError, Decoder, Next},
         reported, trailers_for,
     },
@@ -185,7 +184,7 @@ pub(crate) trait Witness: Send {
     fn see(&mut self, bytes: &[u8]);
     /// The body has ended, with these trailers. What is still held back may go on, with the
     /// trailers as they are left; an error breaks the body off.
-    fn conclude(&mut self, trailers: &mut HeaderMap) -> Result<(), Fault>;
+    fn conclude(&mut self, trailers: &mut Fields) -> Result<(), Fault>;
 }
 
 /// A body on its way.
@@ -241,7 +240,7 @@ impl Pump<'_, '_, '_> {
         if let Err(Broken::Differs(fault)) = &result {
             // The receiver sees an end in good order, and that what came is not good.
             if let Some(id) = run.pump.report.filter(|_| run.emit == Emit::Chunks) {
-                let trailers = HeaderMap::from_iter([(PROXY_STATUS, fault.proxy_status(id))]);
+                let trailers = Fields::from_iter([(PROXY_STATUS.clone(), fault.proxy_status(id))]);
                 chunked::put_last(&trailers, &mut run.pending);
                 result = run.flush().await.and(result);
             }
@@ -289,11 +288,11 @@ impl Run<'_, '_, '_> {
             }
             Framing::Length(length) => {
                 self.data(Some(length)).await?;
-                HeaderMap::new()
+                Fields::new()
             }
             Framing::UntilClose => {
                 self.data(None).await?;
-                HeaderMap::new()
+                Fields::new()
             }
             Framing::Chunked => self.chunks().await?,
         };
@@ -310,7 +309,7 @@ impl Run<'_, '_, '_> {
     }
 
     /// The data of all chunks, and what trailers came with the last.
-    async fn chunks(&mut self) -> Result<HeaderMap, Broken> {
+    async fn chunks(&mut self) -> Result<Fields, Broken> {
         let mut decoder = Decoder::new(self.pump.means.max_trailers);
         loop {
             let step = decoder.next(self.pump.ahead).map_err(Broken::Malformed)?;

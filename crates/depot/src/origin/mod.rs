@@ -130,7 +130,8 @@ struct Origin {
 impl Origin {
     async fn answer(&self, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-        let direct = self.config.through.is_empty() || came_through_depot(request.headers());
+        let direct = self.config.through.is_empty()
+            || came_through_depot(request.headers().get_all(header::VIA));
         let response = if direct || ![Method::GET, Method::HEAD].contains(&method) {
             self.files.answer(request).await
         } else {

@@ -114,7 +114,7 @@ fn clients() {
     let origin = Scripted::new(move |mut stream, head| {
         counted.fetch_add(1, SeqCst);
         match RequestHead::parse(head.as_bytes()) {
-            Ok(Some((request, _))) if request.headers.contains_key("via") => {}
+            Ok(Some((request, _))) if request.headers.contains(&http::header::VIA) => {}
             other => fault.send(format!("{other:?}: {head}")).unwrap(),
         }
         let _ = stream.write_all(SERVED.as_bytes());

@@ -13,8 +13,7 @@
 //! Strict where readers are known to differ: lines end in CRLF; a size has no sign, no `0x`, no
 //! spaces around it; it is at most 2^63-1, so that no reader's integer turns negative.
 
-use super::{Fault, MAX_FIELDS, header_map, lines, print::print_fields};
-use http::HeaderMap;
+use super::{Fault, Fields, MAX_FIELDS, lines, print::print_fields};
 
 /// The largest number of digits of a size; leading zeros count.
 pub const MAX_DIGITS: usize = 16;
@@ -69,7 +68,7 @@ pub enum Next {
     Data(u64),
     /// Nothing: the body has ended, with these trailers. What else is in the buffer belongs to the
     /// next message.
-    End(HeaderMap),
+    End(Fields),
 }
 
 /// The bytes are no chunks. The fault is with who sent the body.
@@ -136,13 +135,13 @@ impl Decoder {
     fn pause(&self) -> Option<Next> {
         match self.state {
             State::Data { left } => Some(Next::Data(left)),
-            State::Over => Some(Next::End(HeaderMap::new())),
+            State::Over => Some(Next::End(Fields::new())),
             _ => None,
         }
     }
 
     /// Takes one byte of framing; gives the trailers when it was the last.
-    fn eat(&mut self, byte: u8) -> Result<Option<HeaderMap>, ChunkError> {
+    fn eat(&mut self, byte: u8) -> Result<Option<Fields>, ChunkError> {
         self.state = match (std::mem::replace(&mut self.state, State::Over), byte) {
             (State::Size { size, digits }, _) => in_size(size, digits, byte)?,
             (State::Extension { size, .. }, b'\r') => State::HeadLf { size },
@@ -211,7 +210,7 @@ fn in_extension(size: u64, length: usize, byte: u8) -> Result<State, ChunkError>
 }
 
 /// Reads the trailers, if they are all there.
-fn trailers(text: &[u8]) -> Result<Option<HeaderMap>, ChunkError> {
+fn trailers(text: &[u8]) -> Result<Option<Fields>, ChunkError> {
     let in_trailers = |why: &dyn std::fmt::Display| error(format!("in its trailers {why}"));
     let Some(length) = lines::block(text).map_err(|why| in_trailers(&why))? else {
         return Ok(None);
@@ -219,7 +218,7 @@ fn trailers(text: &[u8]) -> Result<Option<HeaderMap>, ChunkError> {
     let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
     match httparse::parse_headers(&text[..length], &mut fields) {
         Ok(httparse::Status::Complete((_, fields))) => {
-            header_map(fields).map(Some).map_err(|why| in_trailers(&why))
+            Fields::parsed(fields).map(Some).map_err(|why| in_trailers(&why))
         }
         Ok(httparse::Status::Partial) => Err(in_trailers(&"a field is not complete")),
         Err(why) => Err(in_trailers(&why)),
@@ -236,7 +235,7 @@ pub fn put_head(size: u64, out: &mut Vec<u8>) {
 }
 
 /// Prints the last chunk and the trailers.
-pub fn put_last(trailers: &HeaderMap, out: &mut Vec<u8>) {
+pub fn put_last(trailers: &Fields, out: &mut Vec<u8>) {
     out.extend_from_slice(b"0\r\n");
     print_fields(trailers, out);
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What a depot answers when it cannot pass a request on, and whose fault that is.
 
-use super::{Connection, Method, print::Printed};
+use super::{Connection, Fields, Method, print::Printed};
 use crate::depot_id::DepotId;
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version, header};
+use http::{HeaderName, HeaderValue, StatusCode, Version, header};
 use sfv::{BareItem, Item, List, ListEntry, Parser};
 
 /// What a proxy says of an answer.
-pub const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
+pub static PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 
 /// The error types of RFC 9209, section 2.3, that a depot reports in `Proxy-Status`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,8 +135,8 @@ impl Fault {
 
 /// What somebody before says went wrong with a body that seems to end well: the first error in the
 /// `Proxy-Status` of its trailers (RFC 9209, section 2).
-pub fn reported(trailers: &HeaderMap) -> Option<Fault> {
-    let lines = trailers.get_all(PROXY_STATUS).iter().map(HeaderValue::as_bytes);
+pub fn reported(trailers: &Fields) -> Option<Fault> {
+    let lines = trailers.get_all(&PROXY_STATUS).map(HeaderValue::as_bytes);
     let lines: Vec<_> = lines.collect();
     let list: List = Parser::new(&lines.join(&b", "[..])).parse().ok()?;
     list.iter().find_map(|entry| {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! How long a body is (RFC 9112, section 6).
 
-use http::{HeaderMap, header};
+use super::Fields;
+use http::header;
 
 /// How the end of a body is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,9 +35,9 @@ pub(super) enum Codings {
 
 /// The `Content-Length`, if any. Equal repetitions count as one; anything else than one number
 /// is an error, because two readers might take two different numbers from it.
-pub(super) fn content_length(headers: &HeaderMap) -> Result<Option<u64>, String> {
+pub(super) fn content_length(headers: &Fields) -> Result<Option<u64>, String> {
     let mut length = None;
-    for value in headers.get_all(header::CONTENT_LENGTH) {
+    for value in headers.get_all(&header::CONTENT_LENGTH) {
         let text = value.to_str().map_err(|_| "Content-Length is no number".to_owned())?;
         for part in text.split(',') {
             let part = trim(part);
@@ -59,9 +60,9 @@ pub(super) fn decimal(text: &str) -> Option<u64> {
 
 /// Reads the transfer codings. Empty elements of the list, parameters and quotes are refused with
 /// all else that a second reader might read in another way.
-pub(super) fn codings(headers: &HeaderMap) -> Codings {
+pub(super) fn codings(headers: &Fields) -> Codings {
     let mut all = Vec::new();
-    for value in headers.get_all(header::TRANSFER_ENCODING) {
+    for value in headers.get_all(&header::TRANSFER_ENCODING) {
         let Ok(text) = value.to_str() else { return Codings::Malformed };
         all.extend(text.split(',').map(trim));
     }
@@ -78,16 +79,16 @@ pub(super) fn codings(headers: &HeaderMap) -> Codings {
 }
 
 /// Whether a list field has this token as a member, in any case.
-pub(super) fn lists(headers: &HeaderMap, name: &header::HeaderName, token: &str) -> bool {
+pub(super) fn lists(headers: &Fields, name: &header::HeaderName, token: &str) -> bool {
     members(headers, name).any(|member| member.eq_ignore_ascii_case(token))
 }
 
 /// The members of a list field.
 pub(super) fn members<'h>(
-    headers: &'h HeaderMap,
+    headers: &'h Fields,
     name: &header::HeaderName,
 ) -> impl Iterator<Item = &'h str> {
-    let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+    let values = headers.get_all(name).filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).map(trim)
 }
 

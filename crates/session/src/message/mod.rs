@@ -8,6 +8,7 @@
 pub mod chunked;
 mod connection;
 mod fault;
+mod fields;
 mod framing;
 mod lines;
 mod method;
@@ -20,6 +21,7 @@ mod via;
 
 pub use connection::Connection;
 pub use fault::{Fault, PROXY_STATUS, ProxyError, reported};
+pub use fields::Fields;
 pub use framing::Framing;
 pub use method::{Method, MethodError};
 pub use request::RequestHead;
@@ -30,32 +32,12 @@ pub use rewrite::{
 };
 pub use via::came_through_depot;
 
-use bytes::BytesMut;
-use http::{HeaderMap, HeaderName, HeaderValue, Version};
+use http::Version;
 
 /// The largest number of fields in a head.
 pub const MAX_FIELDS: usize = 128;
 /// More hops than this in `Via` are taken for a loop.
 pub const MAX_VIA: usize = 16;
-
-/// Copies parsed fields into a map. Their values are parts of one copy.
-fn header_map(fields: &[httparse::Header<'_>]) -> Result<HeaderMap, String> {
-    let mut map = HeaderMap::with_capacity(fields.len());
-    let length = fields.iter().map(|field| field.value.len()).sum();
-    let mut values = BytesMut::with_capacity(length);
-    for field in fields {
-        values.extend_from_slice(field.value);
-    }
-    let mut values = values.freeze();
-    for field in fields {
-        let bad = || format!("the field \"{}\" is malformed", field.name.escape_default());
-        let name = HeaderName::from_bytes(field.name.as_bytes()).map_err(|_| bad())?;
-        let value = values.split_to(field.value.len());
-        let value = HeaderValue::from_maybe_shared(value).map_err(|_| bad())?;
-        map.append(name, value);
-    }
-    Ok(map)
-}
 
 /// HTTP/1.0 or HTTP/1.1, from the minor version that the parser gives.
 fn version(minor: Option<u8>) -> Version {

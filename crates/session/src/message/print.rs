@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Heads, written anew.
 
-use http::{HeaderMap, HeaderName};
+use super::Fields;
+use http::HeaderName;
 
 /// Room for most heads.
 const CAPACITY: usize = 768;
@@ -37,7 +38,7 @@ impl Printed {
     }
 
     /// The fields of another head that go on.
-    pub(super) fn pass(&mut self, headers: &HeaderMap, goes_on: impl Fn(&HeaderName) -> bool) {
+    pub(super) fn pass(&mut self, headers: &Fields, goes_on: impl Fn(&HeaderName) -> bool) {
         for (name, value) in headers.iter().filter(|(name, _)| goes_on(name)) {
             self.field(name, value);
         }
@@ -51,8 +52,8 @@ impl Printed {
 }
 
 /// Prints fields and the empty line.
-pub(super) fn print_fields(headers: &HeaderMap, out: &mut Vec<u8>) {
-    for (name, value) in headers {
+pub(super) fn print_fields(headers: &Fields, out: &mut Vec<u8>) {
+    for (name, value) in headers.iter() {
         field(out, name, value.as_bytes());
     }
     out.extend_from_slice(b"\r\n");

@@ -2,13 +2,12 @@
 //! The head of a request.
 
 use super::{
-    Fault, Framing, MAX_FIELDS, Method, ProxyError, framing,
+    Fault, Fields, Framing, MAX_FIELDS, Method, ProxyError, framing,
     framing::Codings,
-    header_map,
     lines::{self, LineError},
-    version,
+    version, via,
 };
-use http::{HeaderMap, StatusCode, Version, header};
+use http::{StatusCode, Version, header};
 
 /// A request that may be passed on: its method is relayed, its framing beyond doubt.
 #[derive(Debug, Clone)]
@@ -20,7 +19,7 @@ pub struct RequestHead {
     /// HTTP/1.0 or HTTP/1.1.
     pub version: Version,
     /// All fields.
-    pub headers: HeaderMap,
+    pub headers: Fields,
     framing: Framing,
     expects_continue: bool,
 }
@@ -56,7 +55,7 @@ impl RequestHead {
             method: method.parse()?,
             target: origin_form(target),
             version: version(request.version),
-            headers: header_map(request.headers).map_err(Fault::bad_request)?,
+            headers: Fields::parsed(request.headers).map_err(Fault::bad_request)?,
             framing: Framing::Empty,
             expects_continue: false,
         };
@@ -83,6 +82,11 @@ impl RequestHead {
         self.version != Version::HTTP_10 && framing::lists(&self.headers, &header::TE, "trailers")
     }
 
+    /// Whether it came through a depot.
+    pub fn came_through_depot(&self) -> bool {
+        via::came_through_depot(self.headers.get_all(&header::VIA))
+    }
+
     /// OPTIONS of a server as a whole is not relayed: which server?
     fn check_target(&self) -> Result<(), Fault> {
         if self.method == Method::Options && !self.target.starts_with('/') {
@@ -95,7 +99,7 @@ impl RequestHead {
 
     /// One `Host` and no more (RFC 9112, section 3.2); HTTP/1.0 knew none.
     fn check_host(&self) -> Result<(), Fault> {
-        match (self.headers.get_all(header::HOST).iter().count(), self.version) {
+        match (self.headers.get_all(&header::HOST).count(), self.version) {
             (1, _) | (0, Version::HTTP_10) => Ok(()),
             (n, _) => Err(Fault::bad_request(format!("the request has {n} Host fields, not one"))),
         }
@@ -151,7 +155,7 @@ impl RequestHead {
 
     /// HTTP/1.0 knows no expectations, and without a body there is nothing to wait with.
     fn read_expectation(&self) -> Result<bool, Fault> {
-        let mut values = self.headers.get_all(header::EXPECT).iter();
+        let mut values = self.headers.get_all(&header::EXPECT);
         if self.version == Version::HTTP_10 {
             return Ok(false);
         }
@@ -161,7 +165,7 @@ impl RequestHead {
             return Err(Fault::new(status, error, reason));
         }
         let has_body = !matches!(self.framing, Framing::Empty | Framing::Length(0));
-        Ok(has_body && self.headers.contains_key(header::EXPECT))
+        Ok(has_body && self.headers.contains(&header::EXPECT))
     }
 }
 
@@ -211,7 +215,7 @@ mod tests {
         let (head, length) = RequestHead::parse(text.as_bytes()).unwrap().unwrap();
         assert_eq!(&text[length..], "GET / garbage");
         assert_eq!((head.method, head.target.as_str()), (Method::Get, "/lh1/x"));
-        assert_eq!(head.headers[header::RANGE], "bytes=0-1");
+        assert_eq!(head.headers.get(&header::RANGE).unwrap(), "bytes=0-1");
         for cut in 0..length {
             assert!(RequestHead::parse(&text.as_bytes()[..cut]).unwrap().is_none(), "{cut}");
         }

@@ -2,10 +2,10 @@
 //! The head of a response.
 
 use super::{
-    Fault, Framing, MAX_FIELDS, Method, RequestHead, framing, framing::Codings, header_map, lines,
+    Fault, Fields, Framing, MAX_FIELDS, Method, RequestHead, framing, framing::Codings, lines,
     version,
 };
-use http::{HeaderMap, StatusCode, Version};
+use http::{StatusCode, Version};
 
 /// A response as it came from the next hop.
 #[derive(Debug, Clone)]
@@ -17,7 +17,7 @@ pub struct ResponseHead {
     /// HTTP/1.0 or HTTP/1.1.
     pub version: Version,
     /// All fields.
-    pub headers: HeaderMap,
+    pub headers: Fields,
 }
 
 impl ResponseHead {
@@ -48,7 +48,7 @@ impl ResponseHead {
             status,
             reason: response.reason.unwrap_or_default().to_owned(),
             version: version(response.version),
-            headers: header_map(response.headers).map_err(Fault::bad_response)?,
+            headers: Fields::parsed(response.headers).map_err(Fault::bad_response)?,
         };
         Ok(Some((head, length)))
     }

@@ -18,12 +18,12 @@
 //! What is cut into blocks is the body as it would have followed the head on one connection: of any
 //! length, in chunks, with trailers.
 
-use super::{Fault, RequestHead, came_through_depot, framing};
-use http::{HeaderMap, HeaderName, HeaderValue};
+use super::{Fault, Fields, RequestHead, framing};
+use http::{HeaderName, HeaderValue};
 use std::{fmt, str::FromStr};
 
 /// In a request: over how many connections the answer may come. In an answer: over how many it does.
-pub const STREAMS: HeaderName = HeaderName::from_static("longhaul-streams");
+pub static STREAMS: HeaderName = HeaderName::from_static("longhaul-streams");
 /// What a connection that joins asks for, before the token.
 pub const JOIN: &str = "/lh1/join/";
 /// More connections than this no transfer has.
@@ -77,15 +77,15 @@ impl Agreed {
     /// The field that says so.
     pub fn field(&self) -> (HeaderName, HeaderValue) {
         let value = format!("{}; token={}", self.streams, self.token);
-        (STREAMS, HeaderValue::from_str(&value).expect("digits and letters"))
+        (STREAMS.clone(), HeaderValue::from_str(&value).expect("digits and letters"))
     }
 
     /// What the answer of a depot that was asked for `asked` connections says.
     ///
     /// # Errors
     /// What to answer (502): it makes no sense, so nobody knows how the body comes.
-    pub fn of(headers: &HeaderMap, asked: u8) -> Result<Option<Self>, Fault> {
-        let mut values = headers.get_all(&STREAMS).iter();
+    pub fn of(headers: &Fields, asked: u8) -> Result<Option<Self>, Fault> {
+        let mut values = headers.get_all(&STREAMS);
         let Some(value) = values.next() else { return Ok(None) };
         let read = || {
             let (streams, token) = value.to_str().ok()?.split_once("; token=")?;
@@ -101,13 +101,13 @@ impl Agreed {
 
 /// The field that asks for so many connections.
 pub fn ask(streams: u8) -> (HeaderName, HeaderValue) {
-    (STREAMS, HeaderValue::from(u16::from(streams)))
+    (STREAMS.clone(), HeaderValue::from(u16::from(streams)))
 }
 
 /// How many connections a depot asks for. What others ask, or what makes no sense, asks for none.
 pub fn asked(request: &RequestHead) -> Option<u8> {
-    let mut values = request.headers.get_all(&STREAMS).iter();
-    let value = values.next().filter(|_| came_through_depot(&request.headers))?;
+    let mut values = request.headers.get_all(&STREAMS);
+    let value = values.next().filter(|_| request.came_through_depot())?;
     number(value.to_str().ok()?).filter(|_| values.next().is_none())
 }
 
@@ -266,10 +266,10 @@ mod tests {
         let token = Token([0xab; 16]);
         let agreed = Agreed { streams: 4, token };
         let headers = |values: &[&str]| {
-            let value = |v: &&str| (STREAMS, HeaderValue::from_str(v).unwrap());
-            values.iter().map(value).collect::<HeaderMap>()
+            let value = |v: &&str| (STREAMS.clone(), HeaderValue::from_str(v).unwrap());
+            values.iter().map(value).collect::<Fields>()
         };
-        let said = HeaderMap::from_iter([agreed.field()]);
+        let said = Fields::from_iter([agreed.field()]);
         assert_eq!(Agreed::of(&said, 4), Ok(Some(agreed)));
         assert!(Agreed::of(&said, 3).is_err(), "more than was asked");
         assert_eq!(Agreed::of(&headers(&[]), 4), Ok(None));

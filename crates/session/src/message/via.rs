@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `Via` (RFC 9110, section 7.6.3): who passed a message on; and so, loops.
 
-use super::{Fault, MAX_VIA, ProxyError};
+use super::{Fault, Fields, MAX_VIA, ProxyError};
 use crate::depot_id::DepotId;
-use http::{HeaderMap, HeaderValue, StatusCode, Version, header};
+use http::{HeaderValue, StatusCode, Version, header};
 
 /// The comment by which an origin tells a depot's request from a client's.
 const COMMENT: &str = "(longhaul)";
 
 /// Refuses a request that this depot has passed on before, or that too many have.
-pub(super) fn check_loop(headers: &HeaderMap, id: &DepotId) -> Result<(), Fault> {
+pub(super) fn check_loop(headers: &Fields, id: &DepotId) -> Result<(), Fault> {
     let hops: Vec<String> = headers
-        .get_all(header::VIA)
-        .iter()
+        .get_all(&header::VIA)
         .flat_map(|value| received_by(&String::from_utf8_lossy(value.as_bytes())))
         .collect();
     let fault =
@@ -30,9 +29,9 @@ pub(super) fn check_loop(headers: &HeaderMap, id: &DepotId) -> Result<(), Fault>
 
 /// The field of a message that was received in `version`, after the hops that `came` names. All go
 /// into one field, so that a receiver which reads only the first field of that name sees them all.
-pub(super) fn signed(came: &HeaderMap, version: Version, id: &DepotId) -> Vec<u8> {
+pub(super) fn signed(came: &Fields, version: Version, id: &DepotId) -> Vec<u8> {
     let mut value = Vec::with_capacity(64);
-    for earlier in came.get_all(header::VIA) {
+    for earlier in came.get_all(&header::VIA) {
         value.extend_from_slice(earlier.as_bytes());
         value.extend_from_slice(b", ");
     }
@@ -44,11 +43,10 @@ pub(super) fn signed(came: &HeaderMap, version: Version, id: &DepotId) -> Vec<u8
     value
 }
 
-/// Whether a request came through a depot, and so is to be answered with the file itself. Who
-/// forges this gets the file directly, which is no loss.
-pub fn came_through_depot(headers: &HeaderMap) -> bool {
-    let comment = |v: &HeaderValue| v.to_str().is_ok_and(|v| v.contains(COMMENT));
-    headers.get_all(header::VIA).iter().any(comment)
+/// Whether a request with these fields `Via` came through a depot, and so is to be answered with the file
+/// itself. Who forges this gets the file directly, which is no loss.
+pub fn came_through_depot<'v>(via: impl IntoIterator<Item = &'v HeaderValue>) -> bool {
+    via.into_iter().any(|v| v.to_str().is_ok_and(|v| v.contains(COMMENT)))
 }
 
 /// The `received-by` of each entry. Comments may hold commas, so they are taken out first.
@@ -75,9 +73,9 @@ fn received_by(value: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn sign(headers: &mut HeaderMap, version: Version, id: &str) {
+    fn sign(headers: &mut Fields, version: Version, id: &str) {
         let value = signed(headers, version, &id.parse().unwrap());
-        headers.insert(header::VIA, value.try_into().unwrap());
+        *headers = Fields::from_iter([(header::VIA, value.try_into().unwrap())]);
     }
 
     #[test]
@@ -91,18 +89,18 @@ mod tests {
     #[test]
     fn a_loop_is_one_visit_too_many() {
         let id: DepotId = "d1".parse().unwrap();
-        let mut headers = HeaderMap::new();
+        let mut headers = Fields::new();
         sign(&mut headers, Version::HTTP_11, "d2");
         assert_eq!(check_loop(&headers, &id), Ok(()));
         sign(&mut headers, Version::HTTP_10, "D1");
-        assert!(came_through_depot(&headers) && !came_through_depot(&HeaderMap::new()));
-        assert_eq!(headers[header::VIA], "1.1 d2 (longhaul), 1.0 D1 (longhaul)");
+        assert!(came_through_depot(headers.get_all(&header::VIA)) && !came_through_depot([]));
+        assert_eq!(headers.get(&header::VIA).unwrap(), "1.1 d2 (longhaul), 1.0 D1 (longhaul)");
         assert_eq!(check_loop(&headers, &id).unwrap_err().status, StatusCode::LOOP_DETECTED);
     }
 
     #[test]
     fn seventeen_hops_are_a_loop() {
-        let mut headers = HeaderMap::new();
+        let mut headers = Fields::new();
         let id: DepotId = "me".parse().unwrap();
         for n in 0..MAX_VIA {
             assert_eq!(check_loop(&headers, &id), Ok(()), "{n}");

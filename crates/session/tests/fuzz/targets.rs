@@ -3,14 +3,14 @@
 //! and panics where it took what it should not have, or reads it differently the second time.
 
 use super::delimit::{self, Body};
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderName, HeaderValue};
 use longhaul_session::{
     Authority, Fetch, OriginUrl, Route, Scheme, Step,
     digest::{self, Digest},
     message::{
-        Connection, Framing, NextHop, Outward, PROXY_STATUS, RequestHead, RequestOut, ResponseHead,
-        ResponseOut, Way, chunked as coding, interim_for, options_for, reported, request_for,
-        response_for, stripes, trailers_for,
+        Connection, Fields, Framing, NextHop, Outward, PROXY_STATUS, RequestHead, RequestOut,
+        ResponseHead, ResponseOut, Way, chunked as coding, interim_for, options_for, reported,
+        request_for, response_for, stripes, trailers_for,
     },
     ticket::{KeySet, Signer, TicketError, TicketRoute, UnixTime},
 };
@@ -60,18 +60,18 @@ pub fn request(input: &[u8]) -> bool {
     assert_eq!((again.method, again.version), (head.method, head.version));
     assert_eq!(again.expects_continue(), head.expects_continue());
     assert_eq!(again.target, "/f");
-    assert!(again.headers.keys().all(|name| !name.as_str().starts_with("longhaul-")));
+    assert!(again.headers.iter().all(|(name, _)| !name.as_str().starts_with("longhaul-")));
     others_are_the_same(&again.headers, &head.headers);
     true
 }
 
 /// Fields that a depot does not set are those that came.
-fn others_are_the_same(printed: &HeaderMap, came: &HeaderMap) {
-    for name in printed.keys().filter(|name| !OWN.contains(&name.as_str())) {
+fn others_are_the_same(printed: &Fields, came: &Fields) {
+    for (name, _) in printed.iter().filter(|(name, _)| !OWN.contains(&name.as_str())) {
         if ["location", "content-security-policy", "max-forwards"].contains(&name.as_str()) {
             continue;
         }
-        let values = |map: &HeaderMap| map.get_all(name).iter().cloned().collect::<Vec<_>>();
+        let values = |map: &Fields| map.get_all(name).cloned().collect::<Vec<_>>();
         assert_eq!(values(printed), values(came), "{name}");
     }
 }
@@ -123,7 +123,7 @@ pub fn response(input: &[u8]) -> bool {
 }
 
 /// Data, trailers and the length of a chunked body, shown to the decoder in parts of this size.
-fn decode(input: &[u8], part: usize) -> Option<(Vec<u8>, HeaderMap, usize)> {
+fn decode(input: &[u8], part: usize) -> Option<(Vec<u8>, Fields, usize)> {
     let mut decoder = coding::Decoder::new(Bytes::new(1024));
     let (mut at, mut data) = (0, Vec::new());
     loop {
@@ -298,14 +298,14 @@ pub fn keys(input: &[u8]) -> bool {
 /// The input is a field's value, of an answer or of trailers.
 pub fn proxy_status(input: &[u8]) -> bool {
     let Ok(value) = HeaderValue::from_bytes(input) else { return false };
-    let mut fields = HeaderMap::from_iter([(PROXY_STATUS, value.clone())]);
+    let mut fields = Fields::from_iter([(PROXY_STATUS.clone(), value.clone())]);
     let Some(fault) = reported(&fields) else { return false };
     assert!(!fault.reason.contains(char::is_control), "it writes lines of the log");
     // What is said of it reads as the same again.
     let said = fault.proxy_status(&"d1".parse().unwrap());
-    let again = reported(&HeaderMap::from_iter([(PROXY_STATUS, said)])).expect("an error");
+    let again = reported(&Fields::from_iter([(PROXY_STATUS.clone(), said)])).expect("an error");
     assert_eq!(again.error, fault.error);
-    fields.append(PROXY_STATUS, value);
+    fields.append(PROXY_STATUS.clone(), value);
     let _ = reported(&fields);
     true
 }
@@ -315,16 +315,16 @@ pub fn digest(input: &[u8]) -> bool {
     let Ok(value) = HeaderValue::from_bytes(input) else { return false };
     let mut taken = false;
     for name in ["content-digest", "repr-digest", "digest", "content-md5"] {
-        let mut fields = HeaderMap::new();
-        fields.append(name, value.clone());
+        let mut fields = Fields::new();
+        fields.append(HeaderName::from_static(name), value.clone());
         let head = ResponseHead::parse(b"HTTP/1.1 200 OK\r\n\r\n").unwrap().unwrap().0;
         if let Some(found) = digest::of_response(&head, &GET, &fields) {
             assert_eq!(Digest::new(found.algorithm(), found.bytes()).as_ref(), Some(&found));
-            let printed = HeaderMap::from_iter([(digest::CONTENT_DIGEST, found.to_value())]);
+            let printed = Fields::from_iter([(digest::CONTENT_DIGEST.clone(), found.to_value())]);
             assert_eq!(digest::of_response(&head, &GET, &printed), Some(found));
             taken = true;
         }
-        fields.append("want-repr-digest", value.clone());
+        fields.append(HeaderName::from_static("want-repr-digest"), value.clone());
         let _ = digest::wanted(&fields);
     }
     taken

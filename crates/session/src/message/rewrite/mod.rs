@@ -13,8 +13,8 @@ pub use response::{ResponseOut, interim_for, own_answer, redirect, response_for}
 pub use trailers::trailers_for;
 pub use way::Way;
 
-use super::framing;
-use http::{HeaderMap, HeaderName, header};
+use super::{Fields, framing};
+use http::{HeaderName, header};
 
 /// Fields that concern one connection only (RFC 9110, section 7.6.1), besides those that
 /// `Connection` names. `Transfer-Encoding` is not among them: it is set as the body goes out.
@@ -39,7 +39,7 @@ static STAYS: [HeaderName; 4] =
     [header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::VIA, header::LOCATION];
 
 /// Which of the fields that came go beyond the connection on which they did.
-fn beyond(came: &HeaderMap) -> impl Fn(&HeaderName) -> bool {
+fn beyond(came: &Fields) -> impl Fn(&HeaderName) -> bool {
     let named: Vec<&str> = framing::members(came, &header::CONNECTION).collect();
     move |name| {
         let taken_away = named.iter().any(|named| named.eq_ignore_ascii_case(name.as_str()));

@@ -5,14 +5,14 @@
 //! body as a trailer, and for that the body goes in chunks. Its length goes beside it, as
 //! `Longhaul-Length`; the depot nearest the client makes `Content-Length` of it again.
 
-use super::super::{Fault, Framing, RequestHead, ResponseHead, framing, via};
+use super::super::{Fault, Framing, RequestHead, ResponseHead, framing};
 use crate::digest::Algorithm;
 use http::HeaderName;
 
 /// Beside a chunked body between two depots: how long its data is.
-pub(super) const LENGTH: HeaderName = HeaderName::from_static("longhaul-length");
+pub(super) static LENGTH: HeaderName = HeaderName::from_static("longhaul-length");
 /// Beside it: how the digest is made that follows, so that the next depot can hash what passes.
-pub(super) const DIGEST: HeaderName = HeaderName::from_static("longhaul-digest");
+pub(super) static DIGEST: HeaderName = HeaderName::from_static("longhaul-digest");
 
 /// Who answered a depot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl Outward {
             Framing::Chunked if next == NextHop::Depot => announced(head)?,
             Framing::Chunked | Framing::UntilClose => None,
         };
-        let to_depot = via::came_through_depot(&request.headers) && request.takes_trailers();
+        let to_depot = request.came_through_depot() && request.takes_trailers();
         let framing = match (to_depot, digest, length) {
             (true, Some(_), _) => Framing::Chunked,
             (false, _, Some(length)) => Framing::Length(length),
@@ -67,7 +67,7 @@ impl Outward {
 
 /// The length that a depot announced beside its chunks.
 fn announced(head: &ResponseHead) -> Result<Option<u64>, Fault> {
-    let mut values = head.headers.get_all(&LENGTH).iter();
+    let mut values = head.headers.get_all(&LENGTH);
     match (values.next(), values.next()) {
         (None, _) => Ok(None),
         (Some(value), None) => {

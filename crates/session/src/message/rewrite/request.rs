@@ -2,11 +2,11 @@
 //! The head of a request, as it goes on.
 
 use super::{
-    super::{Connection, Fault, Framing, Method, RequestHead, print::Printed, via},
+    super::{Connection, Fault, Fields, Framing, Method, RequestHead, print::Printed, via},
     beyond,
 };
 use crate::{depot_id::DepotId, step::Fetch};
-use http::{HeaderMap, HeaderName, HeaderValue, Version, header};
+use http::{HeaderName, HeaderValue, Version, header};
 
 /// What a depot itself says in a request.
 #[derive(Debug, Clone, Copy)]
@@ -77,7 +77,7 @@ static SAID_ANEW: [HeaderName; 5] =
 /// How many more hops an OPTIONS request may take (RFC 9110, section 7.6.2).
 fn max_forwards(head: &RequestHead) -> Option<u64> {
     let value =
-        head.headers.get(header::MAX_FORWARDS).filter(|_| head.method == Method::Options)?;
+        head.headers.get(&header::MAX_FORWARDS).filter(|_| head.method == Method::Options)?;
     super::super::framing::decimal(value.to_str().ok()?)
 }
 
@@ -89,7 +89,7 @@ pub fn options_for(head: &RequestHead, id: &DepotId, connection: Connection) -> 
     }
     let mut answer = Printed::beginning(&["HTTP/1.1 204 No Content"]);
     answer.field(&header::ALLOW, Method::allow());
-    answer.field(&header::VIA, via::signed(&HeaderMap::new(), head.version, id));
+    answer.field(&header::VIA, via::signed(&Fields::new(), head.version, id));
     connection.say(&mut answer, head.version);
     Some(answer.end())
 }

@@ -46,7 +46,7 @@ pub struct ResponseOut<'a> {
 /// The head to send to the client (or to the depot before this one).
 pub fn response_for(head: &ResponseHead, request: &RequestHead, out: &ResponseOut<'_>) -> Vec<u8> {
     let came = &head.headers;
-    let given = came.get(header::LOCATION).and_then(|l| l.to_str().ok());
+    let given = came.get(&header::LOCATION).and_then(|l| l.to_str().ok());
     let (mut going, goes_on) = (status_line(head), beyond(came));
     going.pass(came, |name| {
         !NOT_PASSED.contains(name)
@@ -59,7 +59,7 @@ pub fn response_for(head: &ResponseHead, request: &RequestHead, out: &ResponseOu
         going.text(&header::LOCATION, &location(given, request, out));
     }
     let policy = header::CONTENT_SECURITY_POLICY;
-    if !goes_on(&policy) || !came.get_all(&policy).iter().any(|policy| policy == SANDBOX) {
+    if !goes_on(&policy) || !came.get_all(&policy).any(|policy| policy == SANDBOX) {
         going.field(&policy, SANDBOX);
     }
     going.field(&header::VIA, via::signed(came, head.version, out.id));
@@ -68,7 +68,7 @@ pub fn response_for(head: &ResponseHead, request: &RequestHead, out: &ResponseOu
         _ => out.connection,
     };
     connection.say(&mut going, request.version);
-    if via::came_through_depot(&request.headers) {
+    if request.came_through_depot() {
         for (name, value) in out.extra {
             going.field(name, value);
         }
@@ -147,7 +147,7 @@ fn say_framing(
 /// client may be unable to reach itself.
 fn location(given: &str, request: &RequestHead, out: &ResponseOut<'_>) -> String {
     let absolute = out.origin.map_or_else(|| given.to_owned(), |origin| origin.absolute(given));
-    if via::came_through_depot(&request.headers) {
+    if request.came_through_depot() {
         return absolute;
     }
     let (url, fragment) = absolute.split_at(absolute.find('#').unwrap_or(absolute.len()));

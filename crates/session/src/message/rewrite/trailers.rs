@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Which trailers go on.
 
-use super::beyond;
-use http::{HeaderMap, HeaderName, header};
+use super::{super::Fields, beyond};
+use http::{HeaderName, header};
 
 /// Fields that mean nothing behind a body, or that a receiver which merges trailers into the head
 /// would obey: framing, routing, control of the request, credentials, and how the content is to be
@@ -45,7 +45,7 @@ static NOT_BEHIND_A_BODY: [HeaderName; 34] = [
 ];
 
 /// The trailers that a depot passes on of those that came.
-pub fn trailers_for(came: &HeaderMap) -> HeaderMap {
+pub fn trailers_for(came: &Fields) -> Fields {
     let goes_on = beyond(came);
     let going = came.iter().filter(|(name, _)| goes_on(name) && !NOT_BEHIND_A_BODY.contains(name));
     going.map(|(name, value)| (name.clone(), value.clone())).collect()
