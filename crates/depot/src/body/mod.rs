@@ -23,11 +23,12 @@
 
 mod batch;
 pub(crate) mod pipe;
+mod splicing;
 mod taking;
 
 use crate::{
     config::RelayMode,
-    stream::{More, Sink, Source, readable},
+    stream::{More, Sink, Source},
 };
 use batch::Batch;
 use bytes::{Buf, BytesMut};
@@ -40,6 +41,7 @@ use session::{
         reported, trailers_for,
     },
 };
+use splicing::Lane;
 use std::{
     io,
     sync::{
@@ -56,19 +58,6 @@ use units::Bytes;
 const BUFFER: usize = 128 << 10;
 /// What is read at a time of chunk heads; and a body as short goes out with its head.
 const SMALL: usize = 16 << 10;
-/// A shorter body than this is copied: a pipe would cost more than it saves.
-const LEAST_SPLICE: u64 = 32 << 10;
-/// What is spliced at a time at first: what goes out as one packet, which the network card or the
-/// receiver's end of a local connection takes apart; with its headers that has at most 64 KB. One byte
-/// more costs a second packet and, where the kernel paces, as it does for BBR, a timer. And while many
-/// short bodies pass, what is under way of all of them together must not be more than the processor's
-/// caches hold.
-const FIRST_SPLICE: usize = 60 << 10;
-/// A body of which this much has passed is long: then each splice costs less for a byte the more it
-/// moves.
-const LONG: u64 = 4 << 20;
-/// What part of what has passed is then spliced at a time.
-const PART: u64 = 16;
 /// After how many bytes others have their turn. Meanwhile more comes, so that the next splice moves more,
 /// and each end is woken less often. Were it each splice of a short body, both ends would be woken for a
 /// packet at a time: on a machine where all three share two processors that takes a sixth more of them.
@@ -265,20 +254,6 @@ struct Run<'p, 's, 'k> {
     since_yield: u64,
 }
 
-/// Whether bytes move in the kernel.
-enum Lane {
-    Kernel(Batch),
-    Buffer,
-}
-
-impl Lane {
-    fn end(&mut self, source: &TcpStream) {
-        if let Self::Kernel(batch) = self {
-            batch.end(source);
-        }
-    }
-}
-
 impl Run<'_, '_, '_> {
     async fn body(&mut self, framing: Framing) -> Result<(), Broken> {
         let mut trailers = match framing {
@@ -472,151 +447,6 @@ impl Run<'_, '_, '_> {
             Ok(read) => read.map_err(Broken::SourceFailed),
             Err(_) => Err(Broken::SourceStalled),
         }
-    }
-}
-
-/// Moving in the kernel.
-impl Run<'_, '_, '_> {
-    /// Whether what is left, behind what was read ahead, can and should move in the kernel.
-    fn in_kernel(&mut self, left: Option<u64>, most: usize) -> bool {
-        let Pump { source, ahead, sink, means, witness, .. } = &self.pump;
-        matches!(self.lane, Lane::Kernel(_))
-            && witness.is_none()
-            && self.emit == Emit::Raw
-            && means.mode == RelayMode::Splice
-            && source.plain().is_some()
-            && sink.plain().is_some()
-            && most > ahead.len()
-            && left.is_none_or(|left| left >= LEAST_SPLICE + ahead.len() as u64)
-    }
-
-    /// Moves what there is through a buffer, where the kernel does not.
-    async fn instead(&mut self, left: Option<u64>, most: usize) -> Result<u64, Broken> {
-        if !self.pump.ahead.is_empty() {
-            return self.buffered(most).await;
-        }
-        match self.read(most.min(BUFFER)).await? {
-            0 if left.is_some() => Err(Broken::CutOff),
-            0 => Ok(0),
-            _ => self.buffered(most).await,
-        }
-    }
-
-    /// Hands over what is pending and what was read ahead; says how much of the body that was.
-    async fn put_out(&mut self, more: More) -> Result<u64, Broken> {
-        if self.pending.is_empty() && self.pump.ahead.is_empty() {
-            return Ok(0);
-        }
-        let data = self.pump.ahead.split();
-        self.pass(&data, more).await?;
-        Ok(data.len() as u64)
-    }
-
-    /// Fills a pipe once and drains it, after what was read ahead; 0 at the source's end, if `left` is
-    /// unknown.
-    async fn spliced(&mut self, left: Option<u64>, most: usize) -> Result<u64, Broken> {
-        let (source, sink, patience) =
-            (self.pump.source.tcp(), self.pump.sink.tcp(), self.pump.patience);
-        let (ahead, moved) = (self.pump.ahead.len(), self.pump.progress.moved());
-        let turn = if moved < LONG {
-            FIRST_SPLICE.saturating_sub(self.pending.len() + ahead).max(FIRST_SPLICE / 4)
-        } else {
-            usize::try_from(moved / PART).unwrap_or(usize::MAX)
-        };
-        let most = most - ahead;
-        let (mut pipe, filled) = loop {
-            // Taken only when there is something, and given back when that is gone: few pipes serve
-            // many transfers, and the one used last is still in the processor's cache.
-            let Some(mut pipe) = self.pump.means.pipes.take() else {
-                // To its end: asking for one each time costs more than it may bring.
-                self.lane.end(source);
-                self.lane = Lane::Buffer;
-                return self.instead(left, most).await;
-            };
-            match pipe.fill(source, most.min(turn)) {
-                Ok(filled) => break (pipe, filled),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    drop(pipe);
-                    // The sink's answer to it may be what the source waits for.
-                    let moved = self.put_out(More::No).await?;
-                    if moved > 0 {
-                        return Ok(moved);
-                    }
-                    let Lane::Kernel(batch) = &mut self.lane else { return Ok(0) };
-                    until_readable(source, batch, patience.source_idle).await?;
-                }
-                Err(error) if pipe::no_splice(&error) => {
-                    self.lane = Lane::Buffer;
-                    return self.instead(left, most).await;
-                }
-                Err(error) => {
-                    drop(pipe);
-                    // What did come is there to be resumed.
-                    self.unread = None;
-                    self.put_out(More::No).await?;
-                    return Err(Broken::SourceFailed(error));
-                }
-            }
-        };
-        self.unread = self.unread.map(|unread| unread - filled as u64);
-        // One packet for a head and what follows it.
-        let ahead = self.put_out(if filled > 0 { More::Yes } else { More::No }).await?;
-        if filled == 0 {
-            return if left.is_some() { Err(Broken::CutOff) } else { Ok(ahead) };
-        }
-        let (progress, unread) = (self.pump.progress, self.unread);
-        let least = match &mut self.lane {
-            Lane::Kernel(batch) => {
-                let left = unread.unwrap_or(u64::MAX);
-                batch.count(source, filled, pipe.capacity().min(turn), left);
-                batch.least()
-            }
-            Lane::Buffer => 1,
-        };
-        while pipe.held() > 0 {
-            match pipe.drain(sink) {
-                Ok(bytes) => {
-                    progress.moved.fetch_add(bytes as u64, Relaxed);
-                    progress.spliced.fetch_add(bytes as u64, Relaxed);
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    tokio::select! {
-                        biased;
-                        ready = sink.ready(Interest::WRITABLE) => {
-                            ready.map(drop).map_err(Broken::SinkGone)?;
-                        }
-                        failed = fails(source, unread) => {
-                            return Err(Broken::SourceFailed(failed));
-                        }
-                        stalled = progress.blocked(sink, patience) => return Err(stalled),
-                    }
-                }
-                Err(error) => return Err(Broken::SinkGone(error)),
-            }
-        }
-        if filled < least {
-            // There was less than is worth a system call; what has come since can wait for more.
-            let nothing = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
-            let _ = source.try_io(Interest::READABLE, nothing);
-        }
-        Ok(filled as u64 + ahead)
-    }
-}
-
-/// Waits for bytes: for as many as the batch wants, but not for long.
-async fn until_readable(
-    source: &TcpStream,
-    batch: &mut Batch,
-    idle: Duration,
-) -> Result<(), Broken> {
-    let time = if batch.least() > 1 { batch::WAIT } else { idle };
-    match timeout(time, readable(source)).await {
-        Ok(ready) => ready.map_err(Broken::SourceFailed),
-        Err(_) if batch.least() > 1 => {
-            batch.paused(source);
-            Ok(())
-        }
-        Err(_) => Err(Broken::SourceStalled),
     }
 }
 
