@@ -15,7 +15,7 @@ use crate::{
     settings::Settings,
     siblings::Siblings,
     stripes::Offers,
-    trim::{self, Tide},
+    trim::{self, Tide, Work},
     trust::Uses,
     tune::TuneError,
     upstream::Pool,
@@ -137,6 +137,7 @@ impl Shared {
     /// Gives back what has lain unused for long, for as long as the depot runs.
     async fn tidy(self: Arc<Self>) {
         let (mut connections, mut transfers) = (Tide::default(), Tide::default());
+        let mut work = Work::default();
         loop {
             tokio::time::sleep(Duration::from_secs(1)).await;
             self.means.pipes.tidy();
@@ -144,8 +145,14 @@ impl Shared {
             self.pool.tidy(&settings.config.reuse);
             settings.refresh();
             self.observer.look();
-            let fewer = connections.has_fallen(self.gate.crest());
-            if transfers.has_fallen(self.observer.crest()) || fewer {
+            let (begun, crest) = self.observer.crest();
+            // All three are to know.
+            let fewer = [
+                connections.has_fallen(self.gate.crest()),
+                transfers.has_fallen(crest),
+                work.is_over(begun, crest.1),
+            ];
+            if fewer.contains(&true) {
                 // Nobody waits for it, and it needs no second try.
                 drop(tokio::task::spawn_blocking(trim::give_back));
             }

@@ -9,6 +9,8 @@ use std::{collections::HashMap, hash::Hash};
 
 /// A fall of less than this is not worth the search for memory, which takes milliseconds.
 const LEAST: usize = 256;
+/// For how many looks nothing may happen before work counts as over.
+const QUIET: u32 = 5;
 
 /// How much there was to do lately.
 #[derive(Debug, Default)]
@@ -26,6 +28,33 @@ impl Tide {
             self.most = now;
         }
         fallen
+    }
+}
+
+/// How much was done since memory was last given back, and how long nothing has been.
+#[derive(Debug, Default)]
+pub(crate) struct Work {
+    /// How many transfers had begun then.
+    given_back: u64,
+    /// How many had at the last look.
+    begun: u64,
+    /// How many looks ago that last changed, or one was under way.
+    quiet: u32,
+}
+
+impl Work {
+    /// Whether it has been quiet for a while, after much that was done: many transfers that come a few at
+    /// a time leave as much behind as a crowd does, and what served them is let go a little after them. To
+    /// be asked every second or so, with how many have begun so far and how many are under way.
+    pub(crate) fn is_over(&mut self, begun: u64, now: usize) -> bool {
+        let quiet = now == 0 && begun == self.begun;
+        self.quiet = if quiet { self.quiet.saturating_add(1) } else { 0 };
+        self.begun = begun;
+        let over = self.quiet >= QUIET && begun - self.given_back >= LEAST as u64;
+        if over {
+            self.given_back = begun;
+        }
+        over
     }
 }
 
@@ -59,6 +88,16 @@ mod tests {
             assert!(table.capacity() <= 4 * left, "{left}: {}", table.capacity());
         }
         assert_eq!(table.capacity(), 0);
+    }
+
+    #[test]
+    fn much_work_is_over_once_it_has_been_quiet() {
+        let mut work = Work::default();
+        let mut looks = |begun, now, times: u32| (0..times).any(|_| work.is_over(begun, now));
+        assert!(!looks(255, 0, 20), "too little");
+        assert!(!looks(256, 1, 20) && !looks(256, 0, QUIET - 1) && looks(256, 0, 1));
+        assert!(!looks(256, 0, 20), "once");
+        assert!(!looks(511, 0, QUIET) && !looks(512, 0, QUIET) && looks(512, 0, 1));
     }
 
     #[test]

@@ -62,9 +62,9 @@ impl Observer {
         self.registry.look();
     }
 
-    /// The most transfers that were under way at a time since this was last asked, and how many are
-    /// now.
-    pub(crate) fn crest(&self) -> (usize, usize) {
+    /// How many transfers have begun so far; the most that were under way at a time since this was last
+    /// asked, and how many are now.
+    pub(crate) fn crest(&self) -> (u64, (usize, usize)) {
         self.registry.crest()
     }
 

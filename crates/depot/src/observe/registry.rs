@@ -150,12 +150,13 @@ impl Registry {
         }
     }
 
-    /// The most transfers that were under way at a time since this was last asked, and how many are
-    /// now.
-    pub(crate) fn crest(&self) -> (usize, usize) {
+    /// How many transfers have begun so far; the most that were under way at a time since this was last
+    /// asked, and how many are now.
+    pub(crate) fn crest(&self) -> (u64, (usize, usize)) {
         let mut state = self.state();
         let now = state.live.len();
-        (std::mem::replace(&mut state.most_live, now), now)
+        let most = std::mem::replace(&mut state.most_live, now);
+        (state.numbers, (most, now))
     }
 
     /// Looks how far everything is, for the rates. To be called every second or so.
