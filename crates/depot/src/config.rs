@@ -493,10 +493,14 @@ impl Config {
 
     /// The settings for connections with `peer`: those of the narrowest network that holds it.
     pub(crate) fn hop(&self, peer: IpAddr) -> Option<&Hop> {
-        let peer = peer.to_canonical();
+        self.hop_around(&peer.to_canonical().into())
+    }
+
+    /// The narrowest of the hops that hold all of a network: part of it may have a narrower one.
+    pub(crate) fn hop_around(&self, peers: &IpNet) -> Option<&Hop> {
         self.hops
             .iter()
-            .filter(|hop| hop.peer.contains(&peer))
+            .filter(|hop| hop.peer.contains(peers))
             .max_by_key(|hop| hop.peer.prefix_len())
     }
 }

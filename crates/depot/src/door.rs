@@ -12,6 +12,7 @@ use session::{
     Scheme,
     message::{Fault, ProxyError},
 };
+use socket2::SockRef;
 use std::{sync::Arc, time::Duration};
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -56,7 +57,7 @@ impl Door {
             }
         }
         if self.shared.phase() == Phase::Stopping {
-            self.shut(listener, scheme);
+            self.shut(&listener, scheme);
         }
     }
 
@@ -94,13 +95,14 @@ impl Door {
         });
     }
 
-    /// Closes the listener. Connections that the kernel has taken already would be reset with it,
-    /// so they are told first.
-    fn shut(&self, listener: TcpListener, scheme: Scheme) {
-        let Ok(listener) = listener.into_std() else { return };
+    /// Turns away the connections that the kernel has taken already: they would be reset with the
+    /// listener, which is closed then.
+    fn shut(&self, listener: &TcpListener, scheme: Scheme) {
+        let listener = SockRef::from(listener);
         for (client, peer) in std::iter::from_fn(|| listener.accept().ok()).take(BACKLOG as usize) {
-            let client = client.set_nonblocking(true).and_then(|()| TcpStream::from_std(client));
-            if let Ok(client) = client {
+            let client =
+                client.set_nonblocking(true).and_then(|()| TcpStream::from_std(client.into()));
+            if let (Ok(client), Some(peer)) = (client, peer.as_socket()) {
                 self.turn_away(Caller::new(client, peer, scheme), connection::stopping());
             }
         }

@@ -11,6 +11,7 @@ use std::{
     env, io,
     net::{SocketAddr, TcpListener as StdListener},
     os::fd::{FromRawFd, OwnedFd, RawFd},
+    sync::{Arc, Weak},
 };
 use tokio::net::TcpListener;
 
@@ -22,7 +23,7 @@ const FIRST_GIVEN: RawFd = 3;
 /// What listens on one address.
 #[derive(Debug)]
 pub(crate) struct Listener {
-    pub listener: TcpListener,
+    pub listener: Arc<TcpListener>,
     /// With TLS or without.
     pub scheme: Scheme,
 }
@@ -45,7 +46,7 @@ impl Listeners {
         let secured = config.tls.listen.iter().map(|address| (*address, Scheme::Https));
         let listener = |(address, scheme)| {
             let listener = given.take_or_open(address, config.takes_mptcp())?;
-            Ok::<_, Error>(Listener { listener, scheme })
+            Ok::<_, Error>(Listener { listener: Arc::new(listener), scheme })
         };
         let clients = plain.chain(secured).map(listener).collect::<Result<_, _>>()?;
         let admin = config.admin.listen.map(|address| given.take_or_open(address, false));
@@ -59,9 +60,14 @@ impl Listeners {
         self.clients.iter().filter_map(|it| it.listener.local_addr().ok()).collect()
     }
 
+    /// Those for clients, for as long as this depot accepts: another one may have them afterwards.
+    pub(crate) fn accepting(&self) -> Vec<Weak<TcpListener>> {
+        self.clients.iter().map(|it| Arc::downgrade(&it.listener)).collect()
+    }
+
     /// Copies of all of them, for whoever comes after.
     pub(crate) fn copies(&self) -> io::Result<Vec<OwnedFd>> {
-        let clients = self.clients.iter().map(|it| &it.listener);
+        let clients = self.clients.iter().map(|it| &*it.listener);
         let all = clients.chain(&self.admin);
         all.map(|listener| std::os::fd::AsFd::as_fd(listener).try_clone_to_owned()).collect()
     }

@@ -17,7 +17,7 @@ use crate::{
     stripes::Offers,
     trim::{self, Tide, Work},
     trust::Uses,
-    tune::TuneError,
+    tune::{self, TuneError},
     upstream::Pool,
     watched::FileError,
 };
@@ -28,10 +28,11 @@ use std::{
     net::SocketAddr,
     os::fd::OwnedFd,
     path::PathBuf,
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, PoisonError, RwLock, Weak},
     time::Duration,
 };
 use tokio::{
+    net::TcpListener,
     runtime::{Builder, Runtime},
     signal::unix::{Signal, SignalKind, signal},
     sync::{mpsc, watch},
@@ -219,7 +220,8 @@ pub fn run(config: Config, reread: Reread, log: &StderrLog) -> Result<(), Error>
         let hangup = signal(SignalKind::hangup())?;
         let depot = Depot::bind(config, given, log.clone())?;
         let observer = Arc::clone(&depot.shared.observer);
-        tokio::spawn(reload(hangup, Arc::clone(&depot.shared), reread));
+        let (listeners, shared) = (depot.listeners.accepting(), Arc::clone(&depot.shared));
+        tokio::spawn(reload(hangup, shared, listeners, reread));
         let mut signals = async || tokio::select! { _ = term.recv() => (), _ = int.recv() => () };
         depot.serve(&mut signals).await;
         Ok(observer)
@@ -232,7 +234,12 @@ pub fn run(config: Config, reread: Reread, log: &StderrLog) -> Result<(), Error>
 }
 
 /// Reads the configuration again whenever told to. What cannot be used leaves the old one.
-async fn reload(mut hangup: Signal, shared: Arc<Shared>, reread: Reread) {
+async fn reload(
+    mut hangup: Signal,
+    shared: Arc<Shared>,
+    listeners: Vec<Weak<TcpListener>>,
+    reread: Reread,
+) {
     while hangup.recv().await.is_some() {
         let begun = NotifyState::monotonic_usec_now().ok();
         tell(&[&[NotifyState::Reloading], begun.as_slice()].concat());
@@ -242,6 +249,7 @@ async fn reload(mut hangup: Signal, shared: Arc<Shared>, reread: Reread) {
         match read {
             Ok(settings) => {
                 let waiting = shared.replace(settings).join(", ");
+                tune::listeners(&listeners, &shared.config());
                 tracing::info!(waiting, "configuration read again");
             }
             Err(error) => tracing::warn!(error, "the configuration stays as it was"),
@@ -341,6 +349,8 @@ impl Depot {
             Some(_) => listeners.copies(),
             None => Ok(Vec::new()),
         };
+        // Not before now: until this depot serves, they may be another's.
+        tune::listeners(&listeners.accepting(), &shared.config());
         announce(&listeners, &shared);
         tokio::spawn(Arc::clone(&shared).tidy());
         tokio::spawn(Siblings::watch(Arc::clone(&shared)));

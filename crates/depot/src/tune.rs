@@ -4,17 +4,25 @@
 //! The receive window a connection can ever offer is fixed when it opens, by the scale in its
 //! SYN, so a buffer for an opened connection is set before `connect`. Accepted connections only
 //! receive requests here; theirs is set when they come.
+//!
+//! The congestion control of accepted connections is that of their listener, as far as one will do.
+//! A connection that began with one that paces (BBR, often the system's) is paced by the kernel's
+//! timers to its end, whatever is set on it later, and that costs it speed where paths are short.
 
 use crate::{
     config::{Config, Hop},
     kernel,
 };
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use rustix::{io::Errno, net::sockopt};
+use socket2::{Domain, SockRef, Socket, Type};
 use std::{
     io,
     net::IpAddr,
     os::fd::{AsFd, BorrowedFd},
+    sync::Weak,
 };
+use tokio::net::TcpListener;
 use units::{Bytes, Duration, Rate};
 
 /// Why a hop's settings cannot be had on this host.
@@ -73,11 +81,11 @@ pub(crate) fn check(hops: &[Hop]) -> Result<(), TuneError> {
         let peer = hop.peer.to_string();
         if hop.mptcp {
             let protocol = Some(socket2::Protocol::MPTCP);
-            socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, protocol)
+            Socket::new(Domain::IPV4, Type::STREAM, protocol)
                 .map_err(|error| TuneError::Paths { peer: peer.clone(), error })?;
         }
         let Some(name) = &hop.congestion else { continue };
-        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None)
             .map_err(|error| TuneError::Io { peer: peer.clone(), error })?;
         match sockopt::set_tcp_congestion(&socket, name) {
             Ok(()) => {}
@@ -93,6 +101,51 @@ pub(crate) fn check(hops: &[Hop]) -> Result<(), TuneError> {
         }
     }
     Ok(())
+}
+
+/// Gives listeners for clients the congestion control that most of what they accept is to have, or
+/// the system's again.
+pub(crate) fn listeners(listeners: &[Weak<TcpListener>], config: &Config) {
+    for listener in listeners.iter().filter_map(Weak::upgrade) {
+        if let Err(error) = listening(&*listener, config) {
+            tracing::warn!(%error, "cannot set the congestion control of a listener");
+        }
+    }
+}
+
+fn listening(listener: impl AsFd, config: &Config) -> io::Result<()> {
+    let socket = SockRef::from(&listener);
+    let is_v6 = socket.domain()? == Domain::IPV6;
+    // Handed over by others, one may take both.
+    let takes_both = is_v6 && !socket.only_v6().unwrap_or(false);
+    let takes = |net: &IpNet| takes_both || is_v6 == matches!(net, IpNet::V6(_));
+    let wanted = match common_congestion(config, takes) {
+        Some(name) => name.to_owned(),
+        None => sockopt::tcp_congestion(Socket::new(Domain::IPV4, Type::STREAM, None)?)?,
+    };
+    // What was set once no longer follows the system's, so nothing is set without need.
+    if sockopt::tcp_congestion(&listener)? != wanted {
+        sockopt::set_tcp_congestion(&listener, &wanted)?;
+    }
+    Ok(())
+}
+
+/// The congestion control of the widest network that clients may come from (`takes`), where each
+/// client's hop names one: those that are to have another are then set as they come. None where some
+/// are to have the system's.
+fn common_congestion(config: &Config, takes: impl Fn(&IpNet) -> bool) -> Option<&str> {
+    let everybody = [Ipv4Net::default().into(), Ipv6Net::default().into()];
+    // With a ticket, anybody may be a client.
+    let nets = if config.trust.keys.is_some() { &everybody[..] } else { &config.allow.clients };
+    let nets: Vec<&IpNet> = nets.iter().filter(|net| takes(net)).collect();
+    let named = |net: &IpNet| config.hop_around(net)?.congestion.as_deref();
+    let unnamed_within = |net: &IpNet| {
+        config.hops.iter().any(|hop| hop.congestion.is_none() && net.contains(&hop.peer))
+    };
+    if nets.iter().any(|net| named(net).is_none() || unnamed_within(net)) {
+        return None;
+    }
+    nets.into_iter().min_by_key(|net| net.prefix_len()).and_then(named)
 }
 
 /// Applies the settings for `client`, on the side where bodies are sent.
@@ -130,6 +183,7 @@ fn apply(
     }
     let Some(hop) = config.hop(peer) else { return Ok(()) };
     if let Some(name) = &hop.congestion {
+        // Where the socket has it from its listener, the kernel leaves everything as it is.
         sockopt::set_tcp_congestion(socket, name)?;
     }
     // The forced variants go beyond net.core.[rw]mem_max and need CAP_NET_ADMIN; without it the
@@ -148,7 +202,7 @@ fn apply(
 /// Sets how much of what is to be sent waits in the kernel.
 pub(crate) fn keep_unsent(socket: impl AsFd, unsent: Bytes) -> io::Result<()> {
     let unsent = u32::try_from(unsent.get()).unwrap_or(u32::MAX);
-    socket2::SockRef::from(&socket).set_tcp_notsent_lowat(unsent)
+    SockRef::from(&socket).set_tcp_notsent_lowat(unsent)
 }
 
 /// Raises a send buffer to `size` by the kernel's count, or as far as the kernel lets it; with what
@@ -275,7 +329,7 @@ impl InForce {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::TcpListener;
+    use std::net::{TcpListener, TcpStream};
 
     fn config(text: &str) -> Config {
         Config::from_toml(text, "test").unwrap()
@@ -287,6 +341,59 @@ mod tests {
         let error = check(&config.hops).unwrap_err().to_string();
         assert!(error.contains("\"warp\"") && error.contains("10.0.0.0/8"), "{error}");
         assert!(error.contains("reno"), "{error}");
+    }
+
+    #[test]
+    fn a_listener_has_what_its_clients_have_in_common() {
+        let hop = |peer: &str, name: &str| match name {
+            "" => format!("[[hop]]\npeer = \"{peer}\"\n"),
+            name => format!("[[hop]]\npeer = \"{peer}\"\ncongestion = \"{name}\"\n"),
+        };
+        let (ten, host) = (|name| hop("10.0.0.0/8", name), |name| hop("10.1.1.1/32", name));
+        let all = hop("0.0.0.0/0", "reno") + &hop("::/0", "cubic");
+        let net = "allow.clients = [\"10.0.0.0/8\"]\n";
+        let nets = "allow.clients = [\"10.1.1.1/32\", \"10.0.0.0/8\", \"2001:db8::/32\"]\n";
+        let keys = "trust.keys = \"/keys\"\n";
+        for (text, v4, v6) in [
+            (net.to_owned(), None, None),
+            (net.to_owned() + &ten("reno"), Some("reno"), None),
+            (net.to_owned() + &all, Some("reno"), None),
+            // A hop of nobody who may be a client.
+            (net.to_owned() + &ten("reno") + &hop("192.0.2.1/32", "bbr"), Some("reno"), None),
+            (net.to_owned() + &hop("192.0.2.1/32", "bbr"), None, None),
+            // One of them has another, or is to have the system's.
+            (net.to_owned() + &ten("reno") + &host("bbr"), Some("reno"), None),
+            (net.to_owned() + &ten("reno") + &host(""), None, None),
+            (net.to_owned() + &host("bbr"), None, None),
+            (nets.to_owned() + &ten("reno") + &host("bbr"), Some("reno"), None),
+            (nets.to_owned() + &all, Some("reno"), Some("cubic")),
+            // Whoever has a ticket may come.
+            (net.to_owned() + keys + &ten("reno"), None, None),
+            (net.to_owned() + keys + &all, Some("reno"), Some("cubic")),
+            (all, None, None),
+        ] {
+            let config = config(&text);
+            let v4_has = common_congestion(&config, |net| matches!(net, IpNet::V4(_)));
+            let v6_has = common_congestion(&config, |net| matches!(net, IpNet::V6(_)));
+            assert_eq!((v4_has, v6_has), (v4, v6), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_a_listener_accepts_has_its_congestion_control_from_the_start() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let system = sockopt::tcp_congestion(&listener).unwrap();
+        let all = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+        let all = all.unwrap();
+        let other = all.split_whitespace().find(|name| *name != system).expect("another one");
+        let hop = format!("[[hop]]\npeer = \"127.0.0.0/8\"\ncongestion = \"{other}\"");
+        for (hop, wanted) in [("", system.as_str()), (&hop, other), ("", &system)] {
+            let config = config(&format!("allow.clients = [\"127.0.0.0/8\"]\n{hop}"));
+            listening(&listener, &config).unwrap();
+            let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (accepted, _) = listener.accept().unwrap();
+            assert_eq!(sockopt::tcp_congestion(&accepted).unwrap(), wanted);
+        }
     }
 
     #[test]

@@ -19,7 +19,6 @@ use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpListener},
     os::{fd::AsRawFd, unix::net::UnixDatagram},
-    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -30,19 +29,13 @@ const SERVED: &str = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nserved";
 const OPEN: &str =
     "[allow]\nclients = [\"127.0.0.0/8\"]\nupstreams = [\"127.0.0.0/8:*\"]\nlocal = true\n";
 
-/// A depot whose configuration stands in a file.
-fn of_file(file: &Path, text: &str) -> Daemon {
-    fs::write(file, text).unwrap();
-    Daemon::launch("depot", &format!("file:{}", file.display())).unwrap()
-}
-
 #[test]
 fn a_configuration_is_read_again_when_told_so() {
     let dir = tempfile::tempdir().unwrap();
     let (file, log) = (dir.path().join("depot.toml"), dir.path().join("access.log"));
     let before = format!("listen = [\"127.0.0.1:0\"]\nlog.access = {log:?}\n");
     let origin = Scripted::answering(SERVED);
-    let depot = of_file(&file, &format!("{before}[allow]\n"));
+    let depot = Daemon::of_file(&file, &format!("{before}[allow]\n"));
     let ask = || status(&get(depot.address, &origin.route("-", "/")).0);
     assert_eq!(ask(), 403);
 

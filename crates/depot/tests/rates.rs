@@ -4,18 +4,15 @@
 mod common;
 
 use common::{
-    client::{connect, read_answer, status},
+    client::{connect, connect_from, read_answer, status},
     noise,
     process::{Daemon, eventually},
     scripted::{Gate, Scripted, halting, read_head},
 };
 use longhaul_depot::status::{Tcp, Transfer};
-use rustix::process::Signal;
-use socket2::{Domain, Socket, Type};
 use std::{
-    fs,
     io::{Read, Write},
-    net::{SocketAddr, TcpStream},
+    net::TcpStream,
     path::Path,
 };
 
@@ -36,13 +33,7 @@ fn limited(more: &str) -> Daemon {
 
 /// A connection from an address of choice, on which something has been asked.
 fn ask(from: &str, depot: &Daemon, request: &str) -> TcpStream {
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-    let from: SocketAddr = format!("{from}:0").parse().unwrap();
-    socket.bind(&from.into()).unwrap();
-    socket.connect(&depot.address.into()).unwrap();
-    let mut stream = TcpStream::from(socket);
-    stream.set_read_timeout(Some(common::PATIENCE)).unwrap();
-    stream.set_write_timeout(Some(common::PATIENCE)).unwrap();
+    let mut stream = connect_from(from, depot.address);
     stream.write_all(request.as_bytes()).unwrap();
     stream
 }
@@ -211,30 +202,26 @@ fn a_connection_that_is_kept_is_held_anew_or_let_go() {
     let line = ask("/alone");
     assert!(both(ALL).iter().all(|said| line.contains(said)), "{line}");
     assert!(origin.next_head().contains("/first") && origin.try_next_head().is_none());
-    reload(&depot, &file, "limits.client_rate = \"400mbit\"\n", 1);
+    reload(&depot, &file, "limits.client_rate = \"400mbit\"\n");
     let line = ask("/second");
     assert!(both(HALF).iter().all(|said| line.contains(said)), "{line}");
-    reload(&depot, &file, "", 2);
+    reload(&depot, &file, "");
     let line = ask("/third");
     assert!(!line.contains("pacing_bps"), "{line}");
 }
 
 /// A depot whose configuration stands in a file.
 fn of_file(file: &Path, rate: &str) -> Daemon {
-    fs::write(file, configuration(rate)).unwrap();
-    Daemon::launch("depot", &format!("file:{}", file.display())).unwrap()
+    Daemon::of_file(file, &configuration(rate))
 }
 
 fn configuration(rate: &str) -> String {
     format!("listen = [\"127.0.0.1:0\"]\nreuse.idle = \"60s\"\n{ADMIN}{rate}{OPEN}")
 }
 
-/// Has the depot read its configuration for the n-th time since its start.
-fn reload(depot: &Daemon, file: &Path, rate: &str, time: usize) {
-    fs::write(file, configuration(rate)).unwrap();
-    depot.signal(Signal::HUP);
-    let again = || depot.log_text().matches("configuration read again").count();
-    eventually("the configuration is read again", || again() == time);
+/// Has the depot read that file again, with another rate.
+fn reload(depot: &Daemon, file: &Path, rate: &str) {
+    depot.read_again(file, &configuration(rate));
 }
 
 #[test]
@@ -244,15 +231,15 @@ fn a_rate_that_is_set_anew_counts_for_transfers_under_way() {
     let depot = of_file(&file, "");
     let free = Download::begin("127.0.0.1", &depot);
     assert_eq!(held(&depot), [[None; 2]]);
-    reload(&depot, &file, RATE, 1);
+    reload(&depot, &file, RATE);
     // What began while there was no rate is not held to one, and takes no part of it.
     let first = Download::begin("127.0.0.1", &depot);
     assert_eq!(held(&depot), [[None; 2], [Some(ALL); 2]]);
-    reload(&depot, &file, "limits.client_rate = \"400mbit\"\n", 2);
+    reload(&depot, &file, "limits.client_rate = \"400mbit\"\n");
     assert_eq!(held(&depot), [[None; 2], [Some(HALF); 2]]);
     let second = Download::begin("127.0.0.1", &depot);
     assert_eq!(held(&depot), [[None; 2], [Some(QUARTER); 2], [Some(QUARTER); 2]]);
-    reload(&depot, &file, "", 3);
+    reload(&depot, &file, "");
     assert_eq!(held(&depot), [[None; 2]; 3]);
     for download in [free, first, second] {
         download.end();

@@ -2,6 +2,7 @@
 //! Clients: the real curl and wget, and a bare socket for what those would not do.
 
 use super::PATIENCE;
+use socket2::{Domain, Socket, Type};
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
@@ -37,6 +38,18 @@ pub fn body(url: &str) -> Vec<u8> {
 /// A connection on which a test writes and reads what it likes.
 pub fn connect(to: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(to).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+/// The same from an address of choice.
+pub fn connect_from(from: &str, to: SocketAddr) -> TcpStream {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    let from: SocketAddr = format!("{from}:0").parse().unwrap();
+    socket.bind(&from.into()).unwrap();
+    socket.connect(&to.into()).unwrap();
+    let stream = TcpStream::from(socket);
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.set_write_timeout(Some(PATIENCE)).unwrap();
     stream

@@ -181,6 +181,21 @@ impl Daemon {
         Self::start("origin", &words.join("\n"))
     }
 
+    /// A depot whose configuration stands in a file.
+    pub fn of_file(file: &Path, text: &str) -> Self {
+        std::fs::write(file, text).unwrap();
+        Self::start("depot", &format!("file:{}", file.display()))
+    }
+
+    /// Has it read that file again, which says something else now.
+    pub fn read_again(&self, file: &Path, text: &str) {
+        let times = || self.log_text().matches("configuration read again").count();
+        let before = times();
+        std::fs::write(file, text).unwrap();
+        self.signal(rustix::process::Signal::HUP);
+        eventually("the configuration is read again", || times() > before);
+    }
+
     fn start(role: &str, settings: &str) -> Self {
         Self::launch(role, settings)
             .unwrap_or_else(|log| panic!("the {role} did not start:\n{log}"))
