@@ -24,8 +24,8 @@ use tokio::{
 
 /// Connects to the next hop within the time for it.
 ///
-/// The fault says why not: 403 where the rules forbid it, 502 where it cannot be reached, 500
-/// where this host has no socket for it.
+/// The fault says why not: 403 where the rules forbid it, 502 where it cannot be reached, 500 or 503
+/// where this host is at fault.
 pub(crate) async fn connect(
     fetch: &Fetch,
     grant: Grant,
@@ -81,12 +81,23 @@ pub(crate) async fn resolve(next: &Authority) -> Result<Vec<SocketAddr>, Fault> 
     match &next.host {
         Host::Ip(ip) => Ok(vec![SocketAddr::new(*ip, next.port)]),
         Host::Name(name) => {
-            lookup_host((name.as_str(), next.port)).await.map(Iterator::collect).map_err(|error| {
-                let reason = format!("the name of upstream {next} does not resolve: {error}");
-                Fault::new(StatusCode::BAD_GATEWAY, ProxyError::DnsError, reason)
-            })
+            let found = lookup_host((name.as_str(), next.port)).await;
+            found.map(Iterator::collect).map_err(|error| unresolved(next, error))
         }
     }
+}
+
+/// Why a name has no address: no fault of the name's where this host cannot look it up.
+fn unresolved(next: &Authority, error: io::Error) -> Fault {
+    // A resolver that cannot open its files may only say that there is no such name. Without a
+    // descriptor there was nothing to be found, or to be connected with.
+    let scarcity = || Socket::new(Domain::IPV4, Type::DGRAM, None).err().filter(is_scarcity);
+    let why = if is_scarcity(&error) { error } else { scarcity().unwrap_or(error) };
+    if is_scarcity(&why) {
+        return own_fault(&format!("cannot look up the name of upstream {next}: {why}"), &why);
+    }
+    let reason = format!("the name of upstream {next} does not resolve: {why}");
+    Fault::new(StatusCode::BAD_GATEWAY, ProxyError::DnsError, reason)
 }
 
 /// A connection to an address of the next hop that was admitted.
@@ -115,11 +126,16 @@ pub(crate) async fn connect_to(
 
 /// What this host is at fault for: 503 where it has run out of something and may have it again, else 500.
 fn own_fault(reason: &str, error: &io::Error) -> Fault {
-    let scarce = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
-    if scarce.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error())) {
+    if is_scarcity(error) {
         return Fault::new(StatusCode::SERVICE_UNAVAILABLE, ProxyError::ProxyInternalError, reason);
     }
     Fault::internal(reason)
+}
+
+/// Whether this host has run out of something.
+fn is_scarcity(error: &io::Error) -> bool {
+    let scarce = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+    scarce.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
 /// A socket with the settings for this peer.

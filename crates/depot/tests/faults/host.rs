@@ -103,6 +103,41 @@ fn without_descriptors_no_address_passes_unjudged() {
 }
 
 #[test]
+fn without_descriptors_no_name_is_said_not_to_exist() {
+    let origin = Scripted::answering(SERVED);
+    let route = format!("/lh1/fetch/-/http:localhost:{}/", origin.address.port());
+    // The resolver says what it lacks only when it has opened its files before.
+    for looked_up_before in [false, true] {
+        let line = "ulimit -n 40; exec \"$0\" \"$@\"";
+        let rules =
+            "[allow]\nclients = [\"127.0.0.0/8\"]\nupstreams = [\"localhost:*\"]\nlocal = true";
+        let depot = Daemon::depot_by(line, &format!("id = \"d1\"\n{rules}"));
+        let idle = Idle::now([&depot]);
+        if looked_up_before {
+            let (head, ..) = get(depot.address, &route);
+            assert_eq!(status(&head), 200, "{head}");
+            idle.again();
+        }
+        let waiting = [(); 64].map(|()| connect(depot.address));
+        depot.await_log(&["WARN", "cannot accept a connection"]);
+        let mut first = &waiting[0];
+        write!(first, "GET {route} HTTP/1.1\r\nHost: d\r\nConnection: close\r\n\r\n").unwrap();
+        let (head, body, _) = read_answer(waiting[0].try_clone().unwrap());
+        let text = String::from_utf8_lossy(&body).into_owned();
+        assert_eq!(status(&head), 503, "{looked_up_before}: {head}{text}");
+        assert!(head.contains("error=proxy_internal_error"), "{head}");
+        assert!(
+            head.contains("Retry-After: ") && text.contains("cannot look up the name"),
+            "{head}{text}"
+        );
+        drop(waiting);
+        idle.again();
+        let (head, ..) = get(depot.address, &route);
+        assert_eq!(status(&head), 200, "it recovers: {head}");
+    }
+}
+
+#[test]
 fn a_user_who_may_have_no_more_pages_for_pipes_copies() {
     const PIPE: usize = 1 << 20;
     // SAFETY: asks a number of the C library.
