@@ -2,6 +2,8 @@
 //! What operators see of a depot: metrics, status, health, the page and the access log.
 
 mod common;
+#[path = "observe/striped.rs"]
+mod striped;
 
 use common::{
     client::{connect, curl, exchange, get, read_answer, status},
@@ -422,10 +424,14 @@ fn the_page_is_photographed() {
         let status = depot.status();
         status.transfers.iter().filter(|transfer| transfer.down_bytes == 120_000).count() == 3
     });
-    for (name, more) in
-        [("status-light", &[][..]), ("status-dark", &["--blink-settings=preferredColorScheme=0"])]
+    photographed(&depot, "status");
+}
+
+/// Takes pictures of a depot's page, in light and in dark.
+fn photographed(depot: &Daemon, name: &str) {
+    for (kind, more) in [("light", &[][..]), ("dark", &["--blink-settings=preferredColorScheme=0"])]
     {
-        let picture = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.png"));
+        let picture = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{kind}.png"));
         let shot = format!("--screenshot={}", picture.display());
         browse(&format!("http://{}/status", depot.admin()), &[&[shot.as_str()], more].concat());
         assert!(fs::metadata(&picture).unwrap().len() > 10_000);

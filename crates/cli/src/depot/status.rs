@@ -4,7 +4,7 @@
 use crate::{failure::Failure, results::print_text};
 use ::depot::{
     fetch_status,
-    status::{Hop, Status, Transfer},
+    status::{Hop, Status, Tcp, Transfer},
 };
 use clap::Args;
 use std::{
@@ -114,8 +114,11 @@ fn hops(hops: &[Hop]) -> String {
         "side", "hop", "ended", "down", "up", "RTT", "shortest", "again", "connections"
     );
     for hop in hops {
-        let connections: Vec<_> =
+        let mut connections: Vec<_> =
             hop.connections.iter().map(|(name, n)| format!("{n} {name}")).collect();
+        if hop.streams > hop.connections.values().sum::<usize>() as u64 {
+            connections.push(format!("{} streams", hop.streams));
+        }
         let line = format!(
             "{:<8} {:<34} {:>6} {:>12} {:>12} {:>10} {:>10} {:>7} {}",
             hop.side,
@@ -137,14 +140,23 @@ fn transfers(status: &Status) -> String {
     if status.transfers.is_empty() {
         return "\nno transfer under way\n".to_owned();
     }
+    // Few depots have such transfers.
+    let striped = status.transfers.iter().any(|transfer| !streams(transfer).is_empty());
     let mut text = format!(
-        "\n{:<24} {:<34} {:>22} {:>12} {:>9} {:>10} {:>10}\n",
-        "client", "asks for", "so far", "rate", "age", "RTT", "RTT next"
+        "\n{:<24} {:<34} {:>22} {:>12} {:>9} {:>10} {:>10}{}\n",
+        "client",
+        "asks for",
+        "so far",
+        "rate",
+        "age",
+        "RTT",
+        "RTT next",
+        if striped { " streams" } else { "" }
     );
     for transfer in &status.transfers {
-        let rtt = |tcp: &Option<_>| time(tcp.as_ref().map(|tcp: &::depot::status::Tcp| tcp.rtt_us));
-        text += &format!(
-            "{:<24} {:<34} {:>22} {:>12} {:>9} {:>10} {:>10}\n",
+        let rtt = |tcp: &Option<Tcp>| time(tcp.as_ref().map(|tcp| tcp.rtt_us));
+        let line = format!(
+            "{:<24} {:<34} {:>22} {:>12} {:>9} {:>10} {:>10} {}",
             cut(&transfer.client, 24),
             cut_front(&transfer.target, 34),
             so_far(transfer),
@@ -152,7 +164,9 @@ fn transfers(status: &Status) -> String {
             age(transfer.age_s),
             rtt(&transfer.client_tcp),
             rtt(&transfer.upstream_tcp),
+            streams(transfer),
         );
+        text += &format!("{}\n", line.trim_end());
     }
     let more = status.live_transfers.saturating_sub(status.transfers.len());
     if more > 0 {
@@ -177,6 +191,21 @@ fn so_far(transfer: &Transfer) -> String {
         Some(expected) if transfer.up_bytes == 0 => format!("{moved} of {}", size(expected)),
         _ => moved,
     }
+}
+
+/// Over how many connections it goes, on each side on which it is, or should have been, more than one.
+fn streams(transfer: &Transfer) -> String {
+    let several = |(side, tcp): (&str, &Option<Tcp>)| {
+        let Tcp { streams, streams_asked, .. } = tcp.as_ref()?;
+        match streams_asked {
+            Some(asked) if *asked > 1 && u32::from(*asked) != *streams => {
+                Some(format!("{side} {streams} of {asked}"))
+            }
+            _ => (*streams > 1).then(|| format!("{side} {streams}")),
+        }
+    };
+    let sides = [("client", &transfer.client_tcp), ("next", &transfer.upstream_tcp)];
+    sides.into_iter().filter_map(several).collect::<Vec<_>>().join(", ")
 }
 
 /// What others wrote, without what a terminal would obey, and not too long.
@@ -247,6 +276,31 @@ mod tests {
         );
         assert_eq!([1023, 1024, 1 << 30].map(size), ["1023 B", "1.00 KB", "1.00 GB"]);
         assert_eq!([None, Some(80), Some(78_021)].map(time), ["-", "80 us", "78.0 ms"]);
+    }
+
+    #[test]
+    fn connections_are_counted_where_they_are_several_or_should_be() {
+        let tcp = |streams: u32, asked: Option<u8>| {
+            serde_json::json!({
+                "congestion": "reno", "rtt_us": 1, "min_rtt_us": 1, "cwnd_bytes": 1,
+                "delivery_rate_bps": null, "retransmitted_segments": 0, "sndbuf_bytes": 1,
+                "rcvbuf_bytes": 1, "pacing_bps": null, "notsent_lowat_bytes": null,
+                "mptcp": false, "streams": streams, "streams_asked": asked,
+            })
+        };
+        let said = |client: u32, next: u32, asked: Option<u8>| {
+            let transfer = serde_json::json!({
+                "number": 1, "client": "192.0.2.1:5", "upstream": "d2:3880", "method": "GET",
+                "target": "/", "status": 200, "expected_bytes": null, "up_bytes": 0,
+                "down_bytes": 0, "up_bps": 0, "down_bps": 0, "age_s": 1.0,
+                "client_tcp": tcp(client, None), "upstream_tcp": tcp(next, asked),
+            });
+            streams(&serde_json::from_value(transfer).unwrap())
+        };
+        assert_eq!(said(1, 1, None), "");
+        assert_eq!(said(1, 4, Some(4)), "next 4");
+        assert_eq!(said(8, 2, Some(4)), "client 8, next 2 of 4");
+        assert_eq!(said(1, 1, Some(4)), "next 1 of 4");
     }
 
     #[test]

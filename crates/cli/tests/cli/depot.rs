@@ -3,21 +3,28 @@
 
 use crate::common::{call, done, json, longhaul, refused, text};
 use std::{
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Read, Write},
+    net::{Shutdown, SocketAddr, TcpListener, TcpStream},
     path::Path,
     process::{Child, Stdio},
+    time::{Duration, Instant},
 };
 
 /// A depot that runs; killed when dropped.
 struct Depot {
     child: Child,
+    listen: String,
     admin: String,
 }
 
 impl Depot {
     fn start(arguments: &[&str]) -> Self {
+        Self::named("d1", arguments)
+    }
+
+    fn named(id: &str, arguments: &[&str]) -> Self {
         let mut child = longhaul()
-            .args(["depot", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--id", "d1"])
+            .args(["depot", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--id", id])
             .args(arguments)
             .stderr(Stdio::piped())
             .spawn()
@@ -25,9 +32,11 @@ impl Depot {
         let log = BufReader::new(child.stderr.take().unwrap());
         let ready = log.lines().map_while(Result::ok).find(|line| line.contains("ready"));
         let ready = ready.expect("a depot that starts says so");
-        let admin = ready.split("admin=\"").nth(1).and_then(|rest| rest.split('"').next());
-        let admin = admin.unwrap_or_else(|| panic!("{ready}")).to_owned();
-        Self { child, admin }
+        let [listen, admin] = ["listen=\"", "admin=\""].map(|key| {
+            let address = ready.split(key).nth(1).and_then(|rest| rest.split('"').next());
+            address.unwrap_or_else(|| panic!("{ready}")).to_owned()
+        });
+        Self { child, listen, admin }
     }
 
     fn status(&self, more: &[&str]) -> String {
@@ -86,6 +95,56 @@ fn a_running_depot_says_what_it_does() {
     assert_eq!(json(&["depot", "status", &depot.admin, "--json"])["state"], "serving");
 }
 
+/// An origin of one body, which keeps the second half of it to itself.
+fn halting_origin() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let body = vec![7; 10_000_000];
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let length = 2 * body.len();
+        write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n").unwrap();
+        stream.write_all(&body).unwrap();
+        // Until the depot gives up.
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    address
+}
+
+#[test]
+fn a_transfer_over_several_connections_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("depot.toml");
+    let text = "allow = { clients = [\"127.0.0.0/8\"], upstreams = [\"127.0.0.0/8:*\"], local = true }\n\
+                [[hop]]\npeer = \"127.0.0.0/8\"\ncongestion = \"reno\"\nstreams = 3";
+    std::fs::write(&file, text).unwrap();
+    let file = file.to_str().unwrap();
+    let near = Depot::start(&["--config", file]);
+    let far = Depot::named("d2", &["--config", file]);
+    let route = format!("/lh1/fetch/{}/http:{}/", far.listen, halting_origin());
+    let mut client = TcpStream::connect(&near.listen).unwrap();
+    write!(client, "GET {route} HTTP/1.1\r\nHost: d\r\n\r\n").unwrap();
+    let reader = client.try_clone().unwrap();
+    std::thread::spawn(move || std::io::copy(&mut &reader, &mut std::io::sink()));
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let both = |near: &str, far: &str| {
+        let has = |table: &str, side: &str| {
+            let transfer = table.lines().any(|line| line.ends_with(&format!(" {side} 3")));
+            transfer && table.contains(" 1 reno, 3 streams\n")
+        };
+        has(near, "next") && has(far, "client")
+    };
+    loop {
+        let tables = [&near, &far].map(|depot| depot.status(&["--once"]));
+        if both(&tables[0], &tables[1]) {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{}", tables.join("\n"));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    client.shutdown(Shutdown::Both).unwrap();
+}
+
 #[test]
 fn without_once_the_table_comes_again() {
     let depot = Depot::start(&[]);
@@ -106,7 +165,7 @@ fn what_is_no_depot_is_named() {
         assert!(code == 2 && said.contains("http://127.0.0.1:3881"), "{code}: {said}");
     }
     // A port on which nobody listens any more.
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let (code, said) = refused(&["depot", "status", &free.to_string(), "--once"]);
     assert!(code == 1 && said.contains("admin.listen"), "{code}: {said}");
     let both = call(&["depot", "status", &free.to_string(), "--once", "--json"]);

@@ -111,12 +111,20 @@ function showTiles(status) {
   );
 }
 
+/** Over how many connections a transfer goes, where it is, or should have been, more than one. */
+function streams({ streams: have, streams_asked: asked }) {
+  if (asked > 1 && asked !== have) return `${have} of ${asked} streams`;
+  return have > 1 ? `${have} streams` : null;
+}
+
 function tcpCell(tcp) {
   if (!tcp) return make("td", "n", "–");
+  const several = streams(tcp);
   const cell = make("td", "n", time(tcp.rtt_us), make("small", "", tcp.congestion));
   const rest = [`shortest ${time(tcp.min_rtt_us)}`, `congestion window ${size(tcp.cwnd_bytes)}`];
+  if (several) cell.append(make("small", "", several));
   if (tcp.delivery_rate_bps) rest.push(`delivery rate ${rate(tcp.delivery_rate_bps)}`);
-  cell.title = rest.join(", ");
+  cell.title = `${several ? "first connection: " : ""}${rest.join(", ")}`;
   return cell;
 }
 
@@ -217,7 +225,11 @@ function showHop(hop, key) {
   const { element, speed, rtt, state, facts } = cards.get(key);
   const history = histories.get(key);
   const open = Object.entries(hop.connections);
-  say(state, open.length ? `· ${open.map(([name, n]) => `${n} × ${name}`).join(", ")}` : "");
+  const transfers = open.reduce((sum, [, n]) => sum + n, 0);
+  const joined = hop.streams > transfers ? [`${hop.streams} streams`] : [];
+  const told = [...open.map(([name, n]) => `${n} × ${name}`), ...joined];
+  say(state, told.length ? `· ${told.join(", ")}` : "");
+  state.title = joined.length ? "what is said of sockets is said of each transfer's first connection" : "";
   const speeds = hop.up_bps > 0 ? `${rate(hop.down_bps)}, ${rate(hop.up_bps)} up` : rate(hop.down_bps);
   chart(speed, [
     { values: history.map((point) => point.down), kind: "down" },
