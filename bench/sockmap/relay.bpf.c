@@ -7,15 +7,7 @@
  * outside, and count against the window until it has read them. As bytes must stay in order,
  * nothing is redirected while passed bytes are not yet in the other socket.
  */
-typedef __UINT8_TYPE__ __u8;
-typedef __UINT16_TYPE__ __u16;
-typedef __UINT32_TYPE__ __u32;
-typedef __INT32_TYPE__ __s32;
-typedef __UINT64_TYPE__ __u64;
-typedef __INT64_TYPE__ __s64;
-typedef __u16 __be16;
-typedef __u32 __be32;
-typedef __u32 __wsum;
+#include "../../crates/kernel/src/bpf/types.h"
 
 #include <bpf/bpf_helpers.h>
 #include "relay.h"

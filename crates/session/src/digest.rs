@@ -16,7 +16,8 @@ use std::fmt;
 pub static CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
 /// Of the whole representation.
 pub static REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
-static LONGHAUL_DIGEST: HeaderName = HeaderName::from_static("longhaul-digest");
+/// Between two depots: how the digest is made that follows a body, so that the next one can hash what passes.
+pub(crate) static LONGHAUL_DIGEST: HeaderName = HeaderName::from_static("longhaul-digest");
 static WANT_REPR_DIGEST: HeaderName = HeaderName::from_static("want-repr-digest");
 static DIGEST: HeaderName = HeaderName::from_static("digest");
 static CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
@@ -107,11 +108,8 @@ pub fn announced(headers: &Fields) -> Option<Algorithm> {
 
 /// Whether a digest is announced as a trailer.
 pub(crate) fn follows(headers: &Fields) -> bool {
-    let values = headers.get_all(&header::TRAILER).filter_map(|value| value.to_str().ok());
-    let mut names = values.flat_map(|value| value.split(',')).map(str::trim);
-    names.any(|name| {
-        [&CONTENT_DIGEST, &REPR_DIGEST].iter().any(|d| name.eq_ignore_ascii_case(d.as_str()))
-    })
+    let digests = [&CONTENT_DIGEST, &REPR_DIGEST];
+    digests.iter().any(|digest| headers.lists(&header::TRAILER, digest.as_str()))
 }
 
 /// The strongest digest in `fields` that is of the bytes of this answer's body.
@@ -180,23 +178,22 @@ fn dictionary(fields: &Fields, name: &HeaderName) -> Vec<Digest> {
 /// A field that is a structured dictionary (RFC 9651, section 3.2). As section 4.2 says, its lines
 /// are one value, and one that does not parse is as if it were not there.
 fn structured(fields: &Fields, name: &HeaderName) -> Dictionary {
-    let lines: Vec<&[u8]> = fields.get_all(name).map(HeaderValue::as_bytes).collect();
-    if lines.is_empty() {
+    let value = fields.joined(name);
+    if value.is_empty() {
         return Dictionary::default();
     }
-    Parser::new(&lines.join(&b", "[..])).parse().unwrap_or_default()
+    Parser::new(&value).parse().unwrap_or_default()
 }
 
 /// The digests of `Digest` (RFC 3230): `algorithm=base64`, names in any case.
 fn legacy(fields: &Fields) -> Vec<Digest> {
-    let values = fields.get_all(&DIGEST).filter_map(|value| value.to_str().ok());
     let read = |member: &str| {
-        let (name, value) = member.trim_matches([' ', '\t']).split_once('=')?;
+        let (name, value) = member.split_once('=')?;
         let mut known = Algorithm::ALL.into_iter();
         let algorithm = known.find(|algorithm| algorithm.key().eq_ignore_ascii_case(name))?;
         Digest::new(algorithm, &STANDARD.decode(value).ok()?)
     };
-    values.flat_map(|value| value.split(',')).filter_map(read).collect()
+    fields.members(&DIGEST).filter_map(read).collect()
 }
 
 fn content_md5(fields: &Fields) -> Option<Digest> {

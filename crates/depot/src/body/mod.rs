@@ -41,7 +41,6 @@ use session::{
         reported, trailers_for,
     },
 };
-use splicing::Lane;
 use std::{
     io,
     sync::{
@@ -221,7 +220,8 @@ impl Pump<'_, '_, '_> {
             pending: head,
             held: None,
             unread: None,
-            lane: Lane::Kernel(Batch::new()),
+            may_splice: true,
+            batch: Batch::new(),
             since_yield: 0,
             pump: self,
         };
@@ -234,7 +234,7 @@ impl Pump<'_, '_, '_> {
                 result = run.flush().await.and(result);
             }
         }
-        run.lane.end(run.pump.source.tcp());
+        run.batch.end(run.pump.source.tcp());
         result
     }
 }
@@ -249,7 +249,10 @@ struct Run<'p, 's, 'k> {
     held: Option<BytesMut>,
     /// How much of the data under way the source's socket still has to give, where that is known.
     unread: Option<u64>,
-    lane: Lane,
+    /// Whether bytes may still move in the kernel.
+    may_splice: bool,
+    /// For how many it waits then.
+    batch: Batch,
     /// How much the kernel has moved since others had their turn.
     since_yield: u64,
 }

@@ -106,18 +106,16 @@ impl Pipes {
 
     /// Closes the pipes that have lain unused for long. To be called every second or so.
     pub(crate) fn tidy(&self) {
-        let closed: Vec<_> = {
-            let mut state = self.state();
-            if state.swept.elapsed() < SWEEP {
-                return;
-            }
-            let spare = state.spare;
-            let closed: Vec<_> = state.idle.drain(..spare).collect();
-            state.reserved -= closed.iter().map(|ends| ends.capacity).sum::<usize>();
-            (state.spare, state.swept) = (state.idle.len(), Instant::now());
-            closed
-        };
-        drop(closed);
+        let mut state = self.state();
+        if state.swept.elapsed() < SWEEP {
+            return;
+        }
+        let spare = state.spare;
+        let closed: Vec<_> = state.idle.drain(..spare).collect();
+        state.reserved -= closed.iter().map(|ends| ends.capacity).sum::<usize>();
+        (state.spare, state.swept) = (state.idle.len(), Instant::now());
+        // Nobody waits while they are closed.
+        drop(state);
     }
 
     /// How many bytes of the ceiling nobody has.

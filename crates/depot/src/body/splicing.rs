@@ -28,12 +28,6 @@ const LONG: u64 = 4 << 20;
 /// What part of what has passed is then spliced at a time.
 const PART: u64 = 16;
 
-/// Whether bytes move in the kernel.
-pub(super) enum Lane {
-    Kernel(Batch),
-    Buffer,
-}
-
 /// What came of filling a pipe.
 enum Filled {
     /// It holds what there was; nothing at the source's end.
@@ -46,33 +40,11 @@ enum Filled {
     Failed(io::Error),
 }
 
-impl Lane {
-    /// Counts bytes that came, of which `capacity` can be taken at a time and `left` are still to come,
-    /// if that is known; says how many are worth waiting for.
-    fn count(
-        &mut self,
-        source: &TcpStream,
-        bytes: usize,
-        capacity: usize,
-        left: Option<u64>,
-    ) -> usize {
-        let Self::Kernel(batch) = self else { return 1 };
-        batch.count(source, bytes, capacity, left.unwrap_or(u64::MAX));
-        batch.least()
-    }
-
-    pub(super) fn end(&mut self, source: &TcpStream) {
-        if let Self::Kernel(batch) = self {
-            batch.end(source);
-        }
-    }
-}
-
 impl Run<'_, '_, '_> {
     /// Whether what is left, behind what was read ahead, can and should move in the kernel.
     pub(super) fn in_kernel(&mut self, left: Option<u64>, most: usize) -> bool {
         let Pump { source, ahead, sink, means, witness, .. } = &self.pump;
-        matches!(self.lane, Lane::Kernel(_))
+        self.may_splice
             && witness.is_none()
             && self.emit == Emit::Raw
             && means.mode == RelayMode::Splice
@@ -118,9 +90,8 @@ impl Run<'_, '_, '_> {
                     if moved > 0 {
                         return Ok(moved);
                     }
-                    let Lane::Kernel(batch) = &mut self.lane else { return Ok(0) };
                     let idle = self.pump.patience.source_idle;
-                    until_readable(self.pump.source.tcp(), batch, idle).await?;
+                    until_readable(self.pump.source.tcp(), &mut self.batch, idle).await?;
                 }
                 Filled::Never => return self.instead(left, most).await,
                 Filled::Failed(error) => {
@@ -140,9 +111,9 @@ impl Run<'_, '_, '_> {
         }
         let source = self.pump.source.tcp();
         let capacity = pipe.capacity().min(at_a_time);
-        let least = self.lane.count(source, filled, capacity, self.unread);
+        self.batch.count(source, filled, capacity, self.unread.unwrap_or(u64::MAX));
         self.drain(pipe).await?;
-        if filled < least {
+        if filled < self.batch.least() {
             // There was less than is worth a system call; what has come since can wait for more.
             let nothing = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
             let _ = source.try_io(Interest::READABLE, nothing);
@@ -167,15 +138,15 @@ impl Run<'_, '_, '_> {
         let source = self.pump.source.tcp();
         let Some(mut pipe) = self.pump.means.pipes.take() else {
             // To its end: asking for one each time costs more than it may bring.
-            self.lane.end(source);
-            self.lane = Lane::Buffer;
+            self.batch.end(source);
+            self.may_splice = false;
             return Filled::Never;
         };
         match pipe.fill(source, at_most) {
             Ok(_) => Filled::With(pipe),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Filled::NotYet,
             Err(error) if pipe::no_splice(&error) => {
-                self.lane = Lane::Buffer;
+                self.may_splice = false;
                 Filled::Never
             }
             Err(error) => Filled::Failed(error),

@@ -37,7 +37,10 @@ pub fn body(url: &str) -> Vec<u8> {
 
 /// A connection on which a test writes and reads what it likes.
 pub fn connect(to: SocketAddr) -> TcpStream {
-    let stream = TcpStream::connect(to).unwrap();
+    patient(TcpStream::connect(to).unwrap())
+}
+
+fn patient(stream: TcpStream) -> TcpStream {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.set_write_timeout(Some(PATIENCE)).unwrap();
     stream
@@ -49,10 +52,7 @@ pub fn connect_from(from: &str, to: SocketAddr) -> TcpStream {
     let from: SocketAddr = format!("{from}:0").parse().unwrap();
     socket.bind(&from.into()).unwrap();
     socket.connect(&to.into()).unwrap();
-    let stream = TcpStream::from(socket);
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.set_write_timeout(Some(PATIENCE)).unwrap();
-    stream
+    patient(socket.into())
 }
 
 /// Sends bytes and reads to the end: the head, and the body with how it ended.

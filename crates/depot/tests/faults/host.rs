@@ -87,19 +87,27 @@ fn without_descriptors_new_clients_wait_or_are_told_and_transfers_go_on() {
 #[test]
 fn without_descriptors_no_address_passes_unjudged() {
     // Whether an address is this host's own is a question that takes a descriptor.
-    let line = "ulimit -n 40; exec \"$0\" \"$@\"";
-    let rules = "[allow]\nclients = [\"127.0.0.0/8\"]\nupstreams = [\"192.0.2.0/24:*\"]";
-    let depot = Daemon::depot_by(line, &format!("id = \"d1\"\n{rules}"));
+    let depot = with_few_descriptors("upstreams = [\"192.0.2.0/24:*\"]");
     let idle = Idle::now([&depot]);
+    let (head, text) = asked_without_descriptors(&depot, "/lh1/fetch/-/http:192.0.2.1/");
+    assert!(status(&head) == 503 && text.contains("cannot be judged"), "{head}{text}");
+    idle.again();
+}
+
+/// A depot that may have few, with rules for upstreams.
+fn with_few_descriptors(rules: &str) -> Daemon {
+    let rules = format!("[allow]\nclients = [\"127.0.0.0/8\"]\n{rules}");
+    Daemon::depot_by("ulimit -n 40; exec \"$0\" \"$@\"", &format!("id = \"d1\"\n{rules}"))
+}
+
+/// What it answers to the first of so many clients that it has no descriptor left: head and text.
+fn asked_without_descriptors(depot: &Daemon, route: &str) -> (String, String) {
     let waiting = [(); 64].map(|()| connect(depot.address));
     depot.await_log(&["WARN", "cannot accept a connection"]);
     let mut first = &waiting[0];
-    write!(first, "GET /lh1/fetch/-/http:192.0.2.1/ HTTP/1.1\r\nHost: d\r\n\r\n").unwrap();
+    write!(first, "GET {route} HTTP/1.1\r\nHost: d\r\nConnection: close\r\n\r\n").unwrap();
     let (head, body, _) = read_answer(waiting[0].try_clone().unwrap());
-    let text = String::from_utf8_lossy(&body).into_owned();
-    assert!(status(&head) == 503 && text.contains("cannot be judged"), "{head}{text}");
-    drop(waiting);
-    idle.again();
+    (head, String::from_utf8_lossy(&body).into_owned())
 }
 
 #[test]
@@ -108,29 +116,20 @@ fn without_descriptors_no_name_is_said_not_to_exist() {
     let route = format!("/lh1/fetch/-/http:localhost:{}/", origin.address.port());
     // The resolver says what it lacks only when it has opened its files before.
     for looked_up_before in [false, true] {
-        let line = "ulimit -n 40; exec \"$0\" \"$@\"";
-        let rules =
-            "[allow]\nclients = [\"127.0.0.0/8\"]\nupstreams = [\"localhost:*\"]\nlocal = true";
-        let depot = Daemon::depot_by(line, &format!("id = \"d1\"\n{rules}"));
+        let depot = with_few_descriptors("upstreams = [\"localhost:*\"]\nlocal = true");
         let idle = Idle::now([&depot]);
         if looked_up_before {
             let (head, ..) = get(depot.address, &route);
             assert_eq!(status(&head), 200, "{head}");
             idle.again();
         }
-        let waiting = [(); 64].map(|()| connect(depot.address));
-        depot.await_log(&["WARN", "cannot accept a connection"]);
-        let mut first = &waiting[0];
-        write!(first, "GET {route} HTTP/1.1\r\nHost: d\r\nConnection: close\r\n\r\n").unwrap();
-        let (head, body, _) = read_answer(waiting[0].try_clone().unwrap());
-        let text = String::from_utf8_lossy(&body).into_owned();
+        let (head, text) = asked_without_descriptors(&depot, &route);
         assert_eq!(status(&head), 503, "{looked_up_before}: {head}{text}");
         assert!(head.contains("error=proxy_internal_error"), "{head}");
         assert!(
             head.contains("Retry-After: ") && text.contains("cannot look up the name"),
             "{head}{text}"
         );
-        drop(waiting);
         idle.again();
         let (head, ..) = get(depot.address, &route);
         assert_eq!(status(&head), 200, "it recovers: {head}");

@@ -2,20 +2,11 @@
 /*
  * The little that the adapters know of the kernel. Only names and types matter: offsets, and the
  * places of bit fields, are those of the running kernel, put in when the program is loaded (CO-RE).
- * The names of the fixed-size types are the kernel's too; libbpf's headers need them.
  */
 #ifndef KERNEL_H
 #define KERNEL_H
 
-typedef __UINT8_TYPE__ __u8;
-typedef __UINT16_TYPE__ __u16;
-typedef __UINT32_TYPE__ __u32;
-typedef __INT32_TYPE__ __s32;
-typedef __UINT64_TYPE__ __u64;
-typedef __INT64_TYPE__ __s64;
-typedef __u16 __be16;
-typedef __u32 __be32;
-typedef __u32 __wsum;
+#include "types.h"
 
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Whether a connection outlives a message (RFC 9112, section 9.3).
 
-use super::{Framing, RequestHead, ResponseHead, framing, print::Printed};
+use super::{Framing, RequestHead, ResponseHead, print::Printed};
 use http::{Version, header};
 
 /// What becomes of a connection after a message has been sent on it.
@@ -17,14 +17,14 @@ impl RequestHead {
     /// Whether the client may send another request on this connection. HTTP/1.0 clients may not:
     /// the `Keep-Alive` they know goes wrong behind proxies (RFC 9112, appendix C.2.2).
     pub fn keeps_alive(&self) -> bool {
-        self.version != Version::HTTP_10 && !framing::lists(&self.headers, &CONNECTION, "close")
+        self.version != Version::HTTP_10 && !self.headers.lists(&CONNECTION, "close")
     }
 }
 
 impl ResponseHead {
     /// Whether the connection may be used again when the body has been read to its end.
     pub fn keeps_alive(&self, framing: Framing) -> bool {
-        let says = |option| framing::lists(&self.headers, &CONNECTION, option);
+        let says = |option| self.headers.lists(&CONNECTION, option);
         framing != Framing::UntilClose
             && !says("close")
             && (self.version != Version::HTTP_10 || says("keep-alive"))

@@ -136,9 +136,7 @@ impl Fault {
 /// What somebody before says went wrong with a body that seems to end well: the first error in the
 /// `Proxy-Status` of its trailers (RFC 9209, section 2).
 pub fn reported(trailers: &Fields) -> Option<Fault> {
-    let lines = trailers.get_all(&PROXY_STATUS).map(HeaderValue::as_bytes);
-    let lines: Vec<_> = lines.collect();
-    let list: List = Parser::new(&lines.join(&b", "[..])).parse().ok()?;
+    let list: List = Parser::new(&trailers.joined(&PROXY_STATUS)).parse().ok()?;
     list.iter().find_map(|entry| {
         let ListEntry::Item(Item { bare_item, params }) = entry else { return None };
         let text = |item: &BareItem| match item {

@@ -53,6 +53,24 @@ impl Fields {
         self.0.iter().filter(move |(its, _)| its == name).map(|(_, value)| value)
     }
 
+    /// The members of a list field (RFC 9110, section 5.6.1), of all its lines. A line that is no text has
+    /// none.
+    pub(crate) fn members(&self, name: &HeaderName) -> impl Iterator<Item = &str> {
+        let lines = self.get_all(name).filter_map(|value| value.to_str().ok());
+        lines.flat_map(|line| line.split(',')).map(trim)
+    }
+
+    /// Whether a list field has this token as a member, in any case.
+    pub(crate) fn lists(&self, name: &HeaderName, token: &str) -> bool {
+        self.members(name).any(|member| member.eq_ignore_ascii_case(token))
+    }
+
+    /// The lines of a field as one value (RFC 9110, section 5.3).
+    pub(crate) fn joined(&self, name: &HeaderName) -> Vec<u8> {
+        let lines: Vec<&[u8]> = self.get_all(name).map(HeaderValue::as_bytes).collect();
+        lines.join(&b", "[..])
+    }
+
     /// Whether there is a field of this name.
     pub fn contains(&self, name: &HeaderName) -> bool {
         self.get(name).is_some()
@@ -68,6 +86,11 @@ impl FromIterator<(HeaderName, HeaderValue)> for Fields {
     fn from_iter<T: IntoIterator<Item = (HeaderName, HeaderValue)>>(fields: T) -> Self {
         Self(fields.into_iter().collect())
     }
+}
+
+/// Takes off the white space that RFC 9110 allows around values, and no other.
+pub(super) fn trim(text: &str) -> &str {
+    text.trim_matches([' ', '\t'])
 }
 
 #[cfg(test)]

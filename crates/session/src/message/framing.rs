@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! How long a body is (RFC 9112, section 6).
 
-use super::Fields;
+use super::fields::{Fields, trim};
 use http::header;
 
 /// How the end of a body is known.
@@ -76,25 +76,6 @@ pub(super) fn codings(headers: &Fields) -> Codings {
         (true, false) => Codings::OthersThenChunked,
         (false, _) => Codings::Others,
     }
-}
-
-/// Whether a list field has this token as a member, in any case.
-pub(super) fn lists(headers: &Fields, name: &header::HeaderName, token: &str) -> bool {
-    members(headers, name).any(|member| member.eq_ignore_ascii_case(token))
-}
-
-/// The members of a list field.
-pub(super) fn members<'h>(
-    headers: &'h Fields,
-    name: &header::HeaderName,
-) -> impl Iterator<Item = &'h str> {
-    let values = headers.get_all(name).filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split(',')).map(trim)
-}
-
-/// Takes off the white space that RFC 9110 allows around values, and no other.
-pub(super) fn trim(text: &str) -> &str {
-    text.trim_matches([' ', '\t'])
 }
 
 /// A token (RFC 9110, section 5.6.2).

@@ -79,7 +79,7 @@ impl RequestHead {
 
     /// Whether whoever asks takes trailers (RFC 9110, section 10.1.4).
     pub fn takes_trailers(&self) -> bool {
-        self.version != Version::HTTP_10 && framing::lists(&self.headers, &header::TE, "trailers")
+        self.version != Version::HTTP_10 && self.headers.lists(&header::TE, "trailers")
     }
 
     /// Whether it came through a depot.

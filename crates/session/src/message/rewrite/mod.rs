@@ -13,7 +13,7 @@ pub use response::{ResponseOut, interim_for, own_answer, redirect, response_for}
 pub use trailers::trailers_for;
 pub use way::Way;
 
-use super::{Fields, framing};
+use super::Fields;
 use http::{HeaderName, header};
 
 /// Fields that concern one connection only (RFC 9110, section 7.6.1), besides those that
@@ -40,7 +40,7 @@ static STAYS: [HeaderName; 4] =
 
 /// Which of the fields that came go beyond the connection on which they did.
 fn beyond(came: &Fields) -> impl Fn(&HeaderName) -> bool {
-    let named: Vec<&str> = framing::members(came, &header::CONNECTION).collect();
+    let named: Vec<&str> = came.members(&header::CONNECTION).collect();
     move |name| {
         let taken_away = named.iter().any(|named| named.eq_ignore_ascii_case(name.as_str()));
         !HOP_BY_HOP.contains(name)

@@ -11,8 +11,6 @@ use http::HeaderName;
 
 /// Beside a chunked body between two depots: how long its data is.
 pub(super) static LENGTH: HeaderName = HeaderName::from_static("longhaul-length");
-/// Beside it: how the digest is made that follows, so that the next depot can hash what passes.
-pub(super) static DIGEST: HeaderName = HeaderName::from_static("longhaul-digest");
 
 /// Who answered a depot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -131,7 +131,7 @@ fn say_framing(
                 going.number(&outward::LENGTH, length);
             }
             if let Some(algorithm) = body.digest {
-                going.field(&outward::DIGEST, algorithm.key());
+                going.field(&digest::LONGHAUL_DIGEST, algorithm.key());
                 // What else is to follow was announced by whoever sends it.
                 if !(goes_on(&header::TRAILER) && digest::follows(came)) {
                     going.field(&header::TRAILER, "Content-Digest");
