@@ -16,6 +16,7 @@
 mod link;
 mod loss;
 mod monitor;
+pub mod pacing;
 
 pub use link::{Counters, Fate, Link, LinkConfig, QueueLimit, QueueState};
 pub use loss::{Loss, LossModel};

@@ -86,6 +86,12 @@ pub struct Counters {
     pub queue_max_bytes: u64,
     /// The sum of all times in the queue, for the mean over `offered` less drops.
     pub queueing: Duration,
+    /// Gap frames that were serialised. They are in none of the counts above but the queue's largest.
+    pub gaps: u64,
+    /// Their bytes on the link.
+    pub gap_bytes: u64,
+    /// Gap frames dropped at the full queue.
+    pub gap_drops: u64,
 }
 
 /// What waits at a moment.
@@ -179,6 +185,24 @@ impl Link {
         self.counters.delivered += 1;
         self.counters.delivered_bytes += bytes;
         Fate::Arrives { starts, at: ends + self.config.delay, marked }
+    }
+
+    /// Offers a gap frame that takes so many bytes of the link, overhead included: it is serialised like a
+    /// packet and arrives nowhere, since the port at the other end drops it. Whether the queue had room.
+    #[inline]
+    pub fn offer_gap(&mut self, now: Timestamp, bytes: Bytes) -> bool {
+        self.advance(now);
+        let bytes = bytes.get();
+        let queueing = self.counters.queueing;
+        if self.must_wait() && !self.has_room(self.config.queue, bytes) {
+            self.counters.gap_drops += 1;
+            return false;
+        }
+        self.serialise(bytes);
+        self.counters.queueing = queueing;
+        self.counters.gaps += 1;
+        self.counters.gap_bytes += bytes;
+        true
     }
 
     #[inline]

@@ -26,6 +26,26 @@ fn micros(us: u64) -> Timestamp {
 }
 
 #[test]
+fn a_gap_frame_takes_the_link_and_arrives_nowhere() {
+    let mut link = Link::new(config());
+    let starts = |fate| match fate {
+        Fate::Arrives { starts, .. } => Some(starts),
+        _ => None,
+    };
+    // 1250 bytes take 1 ms, and the gap of 2500 bytes 2 ms.
+    assert_eq!(starts(link.offer(micros(0), Bytes::new(1236))), Some(micros(0)));
+    assert!(link.offer_gap(micros(0), Bytes::new(2500)));
+    assert_eq!(starts(link.offer(micros(0), Bytes::new(1236))), Some(micros(3000)));
+    // Two wait: there is no room for a third.
+    assert!(!link.offer_gap(micros(0), Bytes::new(100)));
+    let counters = *link.counters();
+    assert_eq!((counters.gaps, counters.gap_bytes, counters.gap_drops), (1, 2500, 1));
+    assert_eq!((counters.offered, counters.delivered, counters.carried_bytes), (2, 2, 2500));
+    assert_eq!(counters.queueing, Duration::from_millis(3), "of packets");
+    assert_eq!(link.monitor().bins().iter().sum::<u64>(), 2500, "of packets");
+}
+
+#[test]
 fn packets_that_meet_a_long_queue_are_marked() {
     let mark = Some(QueueLimit::Packets(1));
     let queue = QueueLimit::Packets(3);
