@@ -84,6 +84,7 @@ pub fn watch(
         views.insert(&hop.node, view);
     }
     let lanes: Vec<Entity> = wan.lanes().iter().map(|name| lane_entity(name)).collect();
+    let mut before = vec![(0, 0); lanes.len()];
     let mut seen = Seen { series: Series::default(), hops: vec![HopSeen::default(); hops.len()] };
     let mut linger = None;
     loop {
@@ -104,8 +105,16 @@ pub fn watch(
             }
         }
         let time_s = wan.started().elapsed().as_secs_f64();
-        for (entity, lane) in lanes.iter().zip(wan.status()?.lanes) {
-            seen.series.push(entity, Quantity::QueueBytes, time_s, lane.queue_bytes as f64);
+        for ((entity, before), lane) in lanes.iter().zip(&mut before).zip(wan.status()?.lanes) {
+            let counted = (lane.counters.queue_drops, lane.counters.losses);
+            for (quantity, value) in [
+                (Quantity::QueueBytes, lane.queue_bytes),
+                (Quantity::Drops, counted.0 - before.0),
+                (Quantity::Losses, counted.1 - before.1),
+            ] {
+                seen.series.push(entity, quantity, time_s, value as f64);
+            }
+            *before = counted;
         }
         for file in files {
             if let Ok(metadata) = std::fs::metadata(&file.path) {

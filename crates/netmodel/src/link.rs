@@ -97,10 +97,14 @@ pub struct Counters {
 /// What waits at a moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct QueueState {
-    /// Packets that wait.
+    /// Packets and gap frames that wait.
     pub packets: u64,
     /// Their bytes on the link.
     pub bytes: u64,
+    /// Of those, gap frames.
+    pub gaps: u64,
+    /// And their bytes.
+    pub gap_bytes: u64,
 }
 
 /// One direction of a link at work.
@@ -111,9 +115,10 @@ pub struct Link {
     monitor: Monitor,
     counters: Counters,
     /// Accepted packets whose serialisation had not begun when last looked: when it begins, and
-    /// the bytes. In order of time.
+    /// the bytes, with [`GAP`] of a gap frame. In order of time.
     waiting: VecDeque<(Timestamp, u64)>,
     waiting_bytes: u64,
+    waiting_gaps: QueueState,
     /// When the wire is free again: whole nanoseconds, and the rest in units of 1/rate ns, so that
     /// no rounding accumulates over a busy period.
     free_at: Timestamp,
@@ -122,6 +127,9 @@ pub struct Link {
     last: Transmission,
     now: Timestamp,
 }
+
+/// Marks the bytes of a gap frame among those that wait.
+const GAP: u64 = 1 << 63;
 
 /// How long so many bytes take on the wire: whole nanoseconds, and the rest in units of 1/rate ns.
 #[derive(Debug, Clone, Copy, Default)]
@@ -150,6 +158,7 @@ impl Link {
             counters: Counters::default(),
             waiting: VecDeque::new(),
             waiting_bytes: 0,
+            waiting_gaps: QueueState::default(),
             free_at: Timestamp::ZERO,
             free_rest: 0,
             last: Transmission::default(),
@@ -198,7 +207,15 @@ impl Link {
             self.counters.gap_drops += 1;
             return false;
         }
+        let waited = self.waiting.len();
         self.serialise(bytes);
+        if self.waiting.len() > waited
+            && let Some((_, waits)) = self.waiting.back_mut()
+        {
+            *waits |= GAP;
+            self.waiting_gaps.gaps += 1;
+            self.waiting_gaps.gap_bytes += bytes;
+        }
         self.counters.queueing = queueing;
         self.counters.gaps += 1;
         self.counters.gap_bytes += bytes;
@@ -213,7 +230,11 @@ impl Link {
                 break;
             }
             self.waiting.pop_front();
-            self.waiting_bytes -= bytes;
+            self.waiting_bytes -= bytes & !GAP;
+            if bytes & GAP != 0 {
+                self.waiting_gaps.gaps -= 1;
+                self.waiting_gaps.gap_bytes -= bytes & !GAP;
+            }
         }
     }
 
@@ -261,7 +282,8 @@ impl Link {
     /// What waits at `now`.
     pub fn queue(&mut self, now: Timestamp) -> QueueState {
         self.advance(now);
-        QueueState { packets: self.waiting.len() as u64, bytes: self.waiting_bytes }
+        let packets = self.waiting.len() as u64;
+        QueueState { packets, bytes: self.waiting_bytes, ..self.waiting_gaps }
     }
 
     /// When the wire is free again: in the past where it is idle, and time zero where it has no

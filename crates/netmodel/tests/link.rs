@@ -36,6 +36,8 @@ fn a_gap_frame_takes_the_link_and_arrives_nowhere() {
     assert_eq!(starts(link.offer(micros(0), Bytes::new(1236))), Some(micros(0)));
     assert!(link.offer_gap(micros(0), Bytes::new(2500)));
     assert_eq!(starts(link.offer(micros(0), Bytes::new(1236))), Some(micros(3000)));
+    let waits = link.queue(micros(0));
+    assert_eq!((waits.packets, waits.bytes, waits.gaps, waits.gap_bytes), (2, 3750, 1, 2500));
     // Two wait: there is no room for a third.
     assert!(!link.offer_gap(micros(0), Bytes::new(100)));
     let counters = *link.counters();
@@ -43,6 +45,8 @@ fn a_gap_frame_takes_the_link_and_arrives_nowhere() {
     assert_eq!((counters.offered, counters.delivered, counters.carried_bytes), (2, 2, 2500));
     assert_eq!(counters.queueing, Duration::from_millis(3), "of packets");
     assert_eq!(link.monitor().bins().iter().sum::<u64>(), 2500, "of packets");
+    let waits = link.queue(micros(1000));
+    assert_eq!((waits.packets, waits.bytes, waits.gaps, waits.gap_bytes), (1, 1250, 0, 0));
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod convergence;
 mod fairness;
 mod reaction;
 mod robustness;
+mod start;
 
 pub use convergence::{convergence_rtts, delta_fair_convergence_bins};
 pub use fairness::{alpha_fair, jain, max_min, stream_rates_bps};
@@ -57,6 +58,12 @@ pub struct Metrics {
     pub completion_deviation_s: Option<f64>,
     /// Lost and refused segments over those offered, on the link direction where that is largest.
     pub loss_ratio: Option<f64>,
+    /// Packets dropped at full queues, all links together.
+    #[serde(default)]
+    pub drops: Option<u64>,
+    /// Of those, dropped after the slow start of every sender.
+    #[serde(default)]
+    pub drops_after_start: Option<u64>,
     /// Mean queueing delay of the link direction where it is largest, in microseconds.
     pub queueing_delay_us: Option<f64>,
     /// 99th percentile of the queueing delay over time, where it is largest, in microseconds.
@@ -147,6 +154,8 @@ impl Metrics {
             completion_deviation_s: stats::deviation(&durations),
             timeouts: total(flows, |flow| flow.timeouts),
             retransmits: total(flows, |flow| flow.retransmits),
+            drops: start::drops(series),
+            drops_after_start: start::drops_after_start(flows, series),
             jain_index: jain(&goodputs),
             jain_index_streams: streams.and_then(|streams| jain(&streams.concat())),
             max_min_fairness: max_min(&goodputs),

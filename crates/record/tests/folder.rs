@@ -232,8 +232,8 @@ fn a_summary_has_every_key_even_when_nothing_is_known() {
     assert_eq!(
         keys(&json["metrics"]),
         "goodput_bps throughput_bps efficiency utilisation goodput_cov throughput_cov \
-         completion_mean_s completion_deviation_s loss_ratio queueing_delay_us \
-         queueing_delay_p99_us timeouts retransmits jain_index jain_index_streams \
+         completion_mean_s completion_deviation_s loss_ratio drops drops_after_start \
+         queueing_delay_us queueing_delay_p99_us timeouts retransmits jain_index jain_index_streams \
          max_min_fairness proportional_fairness alpha_fairness delta_fair_convergence_s \
          responsiveness_rtts average_responsiveness_s convergence_rtts performability \
          kolmogorov_smirnov path_states flows"

@@ -78,6 +78,40 @@ fn a_run_of_two_flows_by_hand() {
     assert!(metrics.path_states.is_empty());
 }
 
+#[test]
+fn drops_count_as_slow_starts_from_two_round_trips_after_the_last_of_them_on() {
+    let hop = |index| HopSummary { index, ..HopSummary::default() };
+    let flow = FlowSummary { hops: vec![hop(0), hop(1)], ..flow("a", 0.0, 10.0, 100) };
+    let mut series = Series::default();
+    let link = |direction| Entity::Link { name: "haul".into(), direction };
+    each_second(
+        &mut series,
+        &link(Direction::Forward),
+        Quantity::Drops,
+        &[0.0, 7.0, 5.0, 3.0, 2.0, 1.0],
+    );
+    each_second(
+        &mut series,
+        &link(Direction::Backward),
+        Quantity::Drops,
+        &[0.0, 0.0, 0.0, 0.0, 0.0, 10.0],
+    );
+    for index in [0, 1] {
+        let entity = Entity::Hop { flow: "a".into(), index };
+        each_second(&mut series, &entity, Quantity::CwndSegments, &[10.0; 6]);
+        each_second(&mut series, &entity, Quantity::SrttUs, &[0.1e6, 0.2e6, 0.5e6, 1e6, 1e6, 1e6]);
+    }
+    let metrics = |series: &Series| Metrics::compute(std::slice::from_ref(&flow), &[], series);
+    assert_eq!((metrics(&series).drops, metrics(&series).drops_after_start), (Some(28), Some(0)));
+    series.push(&Entity::Hop { flow: "a".into(), index: 0 }, Quantity::SsthreshSegments, 1.0, 8.0);
+    assert_eq!(metrics(&series).drops_after_start, Some(0), "the other is in slow start");
+    series.push(&Entity::Hop { flow: "a".into(), index: 1 }, Quantity::SsthreshSegments, 2.0, 8.0);
+    // From 2 s + 2 x 0.5 s on.
+    assert_eq!(metrics(&series).drops_after_start, Some(3 + 2 + 1 + 10));
+    let unknown = metrics(&Series::default());
+    assert_eq!((unknown.drops, unknown.drops_after_start), (None, None));
+}
+
 /// One flow over two hops, a short and a long one, and the link under the long one.
 fn long_haul() -> (FlowSummary, LinkSummary, Series) {
     let hop = |index, min_rtt_us| HopSummary {

@@ -81,6 +81,8 @@ pub const METRICS: &[Metric] = &[
     run("Delay", "Queueing, 99 %, worst link", "queueing_delay_p99_us", &[Designer, Provider]),
     run("Loss", "Timeouts", "timeouts", &[User]),
     run("Loss", "Lost or refused, worst link", "loss_ratio", &[Designer, Provider]),
+    run("Loss", "Dropped at full queues", "drops", &[Provider]),
+    run("Loss", "Dropped after slow start", "drops_after_start", &[Designer]),
     flow(
         "Reactivity",
         "Aggressiveness (largest rise in a round trip)",

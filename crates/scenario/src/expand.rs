@@ -154,6 +154,8 @@ fn run(outline: &Outline, variant: &Variant<'_>, repeat: u32) -> Run {
         sample: network.sample,
         tcp: network.tcp.clone(),
         congestion: network.congestion.clone(),
+        pacing: network.pacing,
+        bottlenecks: network.bottlenecks.clone(),
         family: network.family,
         nodes: network.nodes.clone(),
         links: network.links.iter().map(|l| l.drawn(seed)).collect(),

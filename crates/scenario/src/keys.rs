@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Keys of ways, sweeps and `--set`: `vars.rtt`, `node.client.cc`, `link.a-b.forward.rate`,
-//! `flow.transfer.via`, `tcp.profile`, `timeout`.
+//! `flow.transfer.via`, `tcp.profile`, `pacing.max_rate`, `timeout`.
 
 use crate::{
     document::{Data, Table, Value},
@@ -12,7 +12,10 @@ pub(crate) const OF_A_RUN: [&str; 5] = ["duration", "family", "sample", "seed", 
 /// Top-level keys that are the same for all runs; only `--set` sets them.
 pub(crate) const OF_ALL_RUNS: [&str; 4] = ["baseline", "repeat", "source", "title"];
 /// Kinds of things that are addressed by name.
-const KINDS: [&str; 6] = ["node", "link", "flow", "traffic", "background", "congestion"];
+const KINDS: [&str; 7] =
+    ["node", "link", "flow", "traffic", "background", "congestion", "bottleneck"];
+/// Tables of which there is one.
+const SINGLE: [&str; 2] = ["tcp", "pacing"];
 
 /// A key and the value to give it.
 #[derive(Debug, Clone)]
@@ -44,7 +47,8 @@ fn collect(table: &Table, prefix: &str, found: &mut Vec<Assignment>) {
 fn is_complete(key: &str) -> bool {
     let parts = key.split('.').count();
     match key.split('.').next() {
-        Some("vars" | "tcp") => parts >= 2,
+        Some("vars") => parts >= 2,
+        Some(kind) if SINGLE.contains(&kind) => parts >= 2,
         Some(kind) if KINDS.contains(&kind) => parts >= 3,
         _ => true,
     }
@@ -84,7 +88,7 @@ pub(crate) fn assign(root: &mut Table, key: &str, value: &Value) -> Result<(), S
     let (first, rest) = key.split_once('.').map_or((key, None), |(f, r)| (f, Some(r)));
     match rest {
         Some(name) if first == "vars" => assign_var(root, key, name, value),
-        Some(_) if first == "tcp" => descend(root, key, key, value),
+        Some(_) if SINGLE.contains(&first) => descend(root, key, key, value),
         Some(rest) if KINDS.contains(&first) => {
             let (name, inner) = rest.split_once('.').ok_or_else(|| {
                 format!("\"{key}\" names a {first} but none of its keys, as in {first}.NAME.KEY")
@@ -99,8 +103,8 @@ pub(crate) fn assign(root: &mut Table, key: &str, value: &Value) -> Result<(), S
         }
         _ => {
             let named: Vec<String> = KINDS.iter().map(|kind| format!("{kind}.NAME.KEY")).collect();
-            let known =
-                ["vars.NAME", "tcp.KEY"].into_iter().chain(named.iter().map(String::as_str));
+            let known = ["vars.NAME", "tcp.KEY", "pacing.KEY"].into_iter();
+            let known = known.chain(named.iter().map(String::as_str));
             let hint = hint(key, known.chain(OF_A_RUN).chain(OF_ALL_RUNS));
             Err(format!("\"{key}\" is not a key that can be set{hint}"))
         }

@@ -6,7 +6,7 @@ use crate::{
     diagnostics::{Place, Problems},
     document::{Data, Table},
     fields::{Fields, Pattern, Placed, Whole},
-    run::{Client, Congestion, Family, Loss, Signalling, Tcp},
+    run::{Client, Congestion, Family, Loss, PacingSettings, Signalling, Tcp},
 };
 use count::{Copies, Numbered};
 use std::collections::BTreeMap;
@@ -14,10 +14,12 @@ use units::{Bytes, Duration, Probability, Rate};
 use values::{CcName, Pair, Span, Sysctls};
 
 mod count;
+mod pacing;
 mod tcp;
 mod traffic;
 mod values;
 
+pub(crate) use pacing::{BottleneckSpec, HopPacing};
 pub(crate) use traffic::{BackgroundSpec, SourceSpec, TrafficSpec, arrivals};
 pub(crate) use values::{HopCc, QueueSize, Size};
 
@@ -37,6 +39,8 @@ pub(crate) struct NetworkSpec {
     pub seed: u64,
     pub tcp: Tcp,
     pub congestion: Vec<(Place, Congestion)>,
+    pub pacing: PacingSettings,
+    pub bottlenecks: Vec<BottleneckSpec>,
     pub nodes: Vec<NodeSpec>,
     pub links: Vec<LinkSpec>,
     pub flows: Vec<FlowSpec>,
@@ -85,6 +89,7 @@ pub(crate) struct FlowSpec {
     pub to: Placed<Pattern>,
     pub via: Vec<Placed<Pattern>>,
     pub cc: Option<Placed<HopCc>>,
+    pub pacing: Option<Placed<HopPacing>>,
     pub bytes: Option<Bytes>,
     pub streams: u32,
     pub start: Duration,
@@ -148,6 +153,9 @@ pub(crate) fn read(root: &Table, file: &Place, problems: &Problems) -> Option<Ne
     let backgrounds: Vec<_> = backgrounds.collect();
     let congestion: Vec<_> = top.sections("congestion").into_iter().map(tcp::congestion).collect();
     let tcp = tcp::tcp(top.section("tcp"), family);
+    let pacing = pacing::settings(top.section("pacing"));
+    let bottlenecks: Vec<_> =
+        top.sections("bottleneck").into_iter().map(pacing::bottleneck).collect();
     if !ends && root.sections("flow").next().is_none() {
         for kind in ["traffic", "background"] {
             for fields in top.sections(kind) {
@@ -165,6 +173,8 @@ pub(crate) fn read(root: &Table, file: &Place, problems: &Problems) -> Option<Ne
         seed: top.or("seed", Whole::<0, { u64::MAX }>(1)).0,
         tcp,
         congestion: congestion.into_iter().collect::<Option<_>>()?,
+        pacing,
+        bottlenecks: bottlenecks.into_iter().collect::<Option<_>>()?,
         nodes: nodes?,
         links: links?,
         flows: flows?,
@@ -243,8 +253,8 @@ fn link(mut fields: Fields<'_>) -> Option<Vec<LinkSpec>> {
 }
 
 /// The top-level tables that [`read`] reads, next to the keys of a run.
-pub(crate) const SECTIONS: [&str; 7] =
-    ["node", "link", "flow", "traffic", "background", "congestion", "tcp"];
+pub(crate) const SECTIONS: [&str; 9] =
+    ["node", "link", "flow", "traffic", "background", "congestion", "tcp", "pacing", "bottleneck"];
 
 /// What `forward` and `backward` may override.
 const DIRECTION_KEYS: [&str; 9] =
@@ -318,6 +328,7 @@ fn flow(mut fields: Fields<'_>, run_ends: bool) -> Option<Vec<FlowSpec>> {
     let streams = fields.or("streams", Whole::<1, 256>(1)).0 as u32;
     let via = fields.or("via", Vec::new());
     let cc = fields.optional("cc");
+    let pacing = fields.optional("pacing");
     let start = fields.or("start", Duration::ZERO);
     let jitter = fields.or("jitter", Duration::ZERO);
     let client = fields.optional("client");
@@ -333,6 +344,7 @@ fn flow(mut fields: Fields<'_>, run_ends: bool) -> Option<Vec<FlowSpec>> {
         to: to?,
         via,
         cc,
+        pacing,
         bytes,
         streams,
         start,

@@ -14,13 +14,17 @@ use crate::{
         Size,
     },
     routes::Routes,
-    run::{Congestion, Direction, Family, Flow, Link, Node, Queue, Tcp, Traffic},
+    run::{
+        Bottleneck, Congestion, Direction, Family, Flow, Link, Node, Pacing, PacingSettings, Queue,
+        Tcp, Traffic,
+    },
 };
 use names::first_faults;
 use units::{Bytes, Duration};
 
 mod jittered;
 mod names;
+mod pacing;
 mod traffic;
 
 pub(crate) use jittered::Jittered;
@@ -43,6 +47,8 @@ pub(crate) struct Network {
     pub seed: u64,
     pub tcp: Tcp,
     pub congestion: Vec<Congestion>,
+    pub pacing: PacingSettings,
+    pub bottlenecks: Vec<Bottleneck>,
     pub nodes: Vec<Node>,
     pub links: Vec<Jittered<Link>>,
     pub flows: Vec<Jittered<Flow>>,
@@ -69,9 +75,14 @@ pub(crate) fn resolve(spec: NetworkSpec, file: &Place, problems: &Problems) -> O
         nodes.push(node(spec, bdp, problems));
     });
     let mut flows = Vec::new();
+    let pacing = if spec.tcp.pacing { Pacing::Tcp } else { Pacing::None };
     first_faults(&spec.flows, problems, |spec| {
-        flows.push(Jittered { thing: flow(spec, &nodes, &routes, problems), jitter: spec.jitter });
+        let mut thing = flow(spec, &nodes, &routes, problems);
+        let (name, hops) = (&thing.name, thing.cc.len());
+        thing.pacing = pacing::of_hops(name, hops, spec.pacing.as_ref(), pacing, problems);
+        flows.push(Jittered { thing, jitter: spec.jitter });
     });
+    let bottlenecks = pacing::bottlenecks(&spec.bottlenecks, &links, &routes, problems);
     let family = spec.family;
     let ground =
         traffic::Ground { family, nodes: &nodes, links: &links, routes: &routes, problems };
@@ -86,6 +97,8 @@ pub(crate) fn resolve(spec: NetworkSpec, file: &Place, problems: &Problems) -> O
         seed: spec.seed,
         tcp: spec.tcp,
         congestion: spec.congestion.into_iter().map(|(_, c)| c).collect(),
+        pacing: spec.pacing,
+        bottlenecks,
         nodes,
         links: links.map(|(thing, jitter)| Jittered { thing, jitter }).collect(),
         flows,
@@ -247,6 +260,7 @@ fn flow(spec: &FlowSpec, nodes: &[Node], routes: &Routes, problems: &Problems) -
         to: spec.to.value.as_str().to_owned(),
         via: spec.via.iter().map(|n| n.value.as_str().to_owned()).collect(),
         cc,
+        pacing: Vec::new(),
         bytes: spec.bytes,
         streams: spec.streams,
         start: spec.start,

@@ -6,9 +6,11 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use units::{Bytes, Duration, Probability, Rate};
 
+mod pacing;
 mod tcp;
 mod traffic;
 
+pub use pacing::{Bottleneck, Pacing, PacingRtt, PacingSettings};
 pub use tcp::{Congestion, LossDetection, Profile, Recovery, Tcp};
 pub use traffic::{Burst, FileSize, Source, Traffic};
 
@@ -45,6 +47,9 @@ pub struct Run {
     pub tcp: Tcp,
     /// Congestion controls that run with other parameters than their default ones.
     pub congestion: Vec<Congestion>,
+    /// How paced senders estimate their rates, and their gap frames.
+    #[serde(default)]
+    pub pacing: PacingSettings,
     /// Which of a node's addresses its name stands for.
     pub family: Family,
     /// Hosts, in the order of the file.
@@ -56,6 +61,9 @@ pub struct Run {
     /// Traffic beside the transfers, in the order of the file; what `[[background]]` stands for
     /// after what `[[traffic]]` names.
     pub traffic: Vec<Traffic>,
+    /// Bottlenecks that hosts schedule their packets for, in the order of the file.
+    #[serde(default)]
+    pub bottlenecks: Vec<Bottleneck>,
     /// What a paper measured for this way at this point.
     pub references: Vec<Reference>,
 }
@@ -253,6 +261,9 @@ pub struct Flow {
     pub via: Vec<String>,
     /// Congestion control of each hop's sender: one more than there are depots.
     pub cc: Vec<String>,
+    /// How each hop's sender spaces its packets.
+    #[serde(default)]
+    pub pacing: Vec<Pacing>,
     /// Size of the file; as much as goes until the run ends where it is none.
     #[serde(with = "json::some_bytes")]
     pub bytes: Option<Bytes>,
@@ -278,7 +289,10 @@ impl Flow {
     pub fn hops(&self) -> impl Iterator<Item = Hop<'_>> {
         let senders = std::iter::once(&self.from).chain(&self.via);
         let receivers = self.via.iter().chain(std::iter::once(&self.to));
-        senders.zip(receivers).zip(&self.cc).map(|((from, to), cc)| Hop { from, to, cc })
+        // Records made before there was pacing say nothing of it.
+        let pacing = self.pacing.iter().copied().chain(std::iter::repeat(Pacing::None));
+        let hops = senders.zip(receivers).zip(&self.cc).zip(pacing);
+        hops.map(|(((from, to), cc), pacing)| Hop { from, to, cc, pacing })
     }
 }
 
@@ -291,6 +305,8 @@ pub struct Hop<'f> {
     pub to: &'f str,
     /// The sender's congestion control.
     pub cc: &'f str,
+    /// How the sender spaces its packets.
+    pub pacing: Pacing,
 }
 
 /// A program that downloads.

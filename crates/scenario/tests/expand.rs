@@ -220,7 +220,7 @@ fn json_keys_carry_units() {
         json["flows"][0],
         serde_json::json!({
             "name": "transfer", "from": "server", "to": "client", "via": ["depot"],
-            "cc": ["reno", "reno"], "bytes": 1_048_576, "streams": 1, "start_us": 0, "client": null, "signalling": "fetch",
+            "cc": ["reno", "reno"], "pacing": ["none", "none"], "bytes": 1_048_576, "streams": 1, "start_us": 0, "client": null, "signalling": "fetch",
             "sndbuf_bytes": null, "rcvbuf_bytes": null
         })
     );

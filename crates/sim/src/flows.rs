@@ -109,6 +109,7 @@ impl World {
             sndbuf: hop.sndbuf,
             rcvbuf: hop.rcvbuf,
             content: NOTHING,
+            pace: hop.pace,
         };
         let connection = Connection::new(&setup, &self.tcp, self.now);
         self.slots.put(number, connection);

@@ -11,9 +11,12 @@ use crate::{
     packet::{Packet, Sacks, flag},
     tournament::NEVER,
 };
-use netmodel::{Fate, Link};
-use std::collections::VecDeque;
-use units::{Bytes, Timestamp};
+use netmodel::{
+    Fate, Link,
+    pacing::{GapFrames, Injector},
+};
+use std::{collections::VecDeque, num::NonZeroU64};
+use units::{Bytes, Duration, Timestamp};
 
 /// Behind the last lane of a path, where lanes of paths stand.
 const END: u32 = u32::MAX;
@@ -24,6 +27,19 @@ pub(crate) struct Lane {
     pub(crate) link: Link,
     arriving: VecDeque<Arriving>,
     leads: Leads,
+    /// What gap frames are like on it, and who puts them behind packets once somebody does.
+    frames: Option<GapFrames>,
+    injector: Option<Box<Injector>>,
+}
+
+/// How a packet's sender is paced.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Paced {
+    /// The flow that it counts as.
+    pub(crate) flow: NonZeroU64,
+    /// Bytes a second of the link; 0: not known yet.
+    pub(crate) target: u64,
+    pub(crate) rtt: Duration,
 }
 
 /// A packet on its way, and when it arrives at the lane's end.
@@ -102,8 +118,15 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    pub(crate) fn new(links: impl Iterator<Item = Link>) -> Self {
-        let lane = |link| Lane { link, arriving: VecDeque::new(), leads: Leads::On(0) };
+    /// Of links, each with what gap frames are like on it where it has a rate.
+    pub(crate) fn new(links: impl Iterator<Item = (Link, Option<GapFrames>)>) -> Self {
+        let lane = |(link, frames)| Lane {
+            link,
+            arriving: VecDeque::new(),
+            leads: Leads::On(0),
+            frames,
+            injector: None,
+        };
         Self { lanes: links.map(lane).collect(), ..Self::default() }
     }
 
@@ -156,6 +179,31 @@ impl Network {
         }
         self.on_their_way[owner] += 1;
         self.offer(agenda, now, packet);
+    }
+
+    /// The link that packets of that path are sent on.
+    pub(crate) fn first_link(&self, path: u32) -> &Link {
+        &self.lanes[self.paths[path as usize] as usize].link
+    }
+
+    /// Sends a packet and the gap frames that follow it.
+    pub(crate) fn send_paced(
+        &mut self,
+        agenda: &mut Agenda,
+        now: Timestamp,
+        packet: Packet,
+        paced: Paced,
+    ) {
+        let lane = self.paths[packet.path as usize];
+        self.send(agenda, now, packet);
+        let Lane { link, frames, injector, .. } = &mut self.lanes[lane as usize];
+        let frames = frames.expect("planned for a link with a rate");
+        let injector = injector.get_or_insert_with(|| Box::new(Injector::new(frames)));
+        let bytes = Bytes::new(packet.length.into()) + link.config().overhead;
+        let Paced { flow, target, rtt } = paced;
+        for gap in injector.packet(now, flow, target, rtt, bytes) {
+            link.offer_gap(now, gap);
+        }
     }
 
     /// A turn on the agenda: a lane's first packet, or what has come to a junction, is offered to the next
@@ -303,7 +351,7 @@ mod tests {
             })
         };
         let delays = [100, 100, 130, 900, 700, 90, 80, 70, 100];
-        let mut network = Network::new((0..).zip(delays).map(link));
+        let mut network = Network::new((0..).zip(delays).map(link).map(|link| (link, None)));
         for n in 0..3 {
             network.add_path(&[n, 3, 4, 5 + n]);
         }

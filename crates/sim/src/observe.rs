@@ -80,8 +80,9 @@ impl Observer {
                     push(Quantity::SsthreshSegments, decision.ssthresh.into());
                 }
                 push(Quantity::Retransmits, counts.retransmits as f64);
-                if decision.pacing_rate > 0 {
-                    push(Quantity::PacingRateBps, decision.pacing_rate as f64 * 8.0);
+                let paced = connection.pacing_rate();
+                if paced > 0 {
+                    push(Quantity::PacingRateBps, paced as f64 * 8.0);
                 }
                 let (smoothed, min) = connection.rtt();
                 for (quantity, rtt) in [(Quantity::SrttUs, smoothed), (Quantity::MinRttUs, min)] {
@@ -201,7 +202,7 @@ fn link_summaries(run: &Run, world: &mut World) -> Vec<LinkSummary> {
             let waits = lane.link.queue(now);
             let counters = lane.link.counters();
             let accepted = counters.offered - counters.queue_drops - counters.too_long;
-            let bytes = counters.carried_bytes - waits.bytes;
+            let bytes = counters.carried_bytes - (waits.bytes - waits.gap_bytes);
             let rate_bps = direction.rate.map(units::Rate::bps);
             let mean_us = counters.queueing.as_nanos() as f64 / 1e3 / accepted.max(1) as f64;
             let seconds = now.as_secs_f64();
@@ -210,13 +211,14 @@ fn link_summaries(run: &Run, world: &mut World) -> Vec<LinkSummary> {
                 direction: name.to_owned(),
                 rate_bps,
                 bytes,
-                segments: accepted - waits.packets,
+                segments: accepted - (waits.packets - waits.gaps),
                 queue_drops: counters.queue_drops,
                 losses: counters.losses,
                 utilisation: rate_bps.filter(|_| seconds > 0.0).map(|rate| {
-                    // All that was accepted, less the time that its rest will still take.
+                    // All that was accepted, gap frames too, less the time that its rest will still take.
                     let ahead = lane.link.free_at().since(now).as_secs_f64();
-                    counters.carried_bytes as f64 * 8.0 / (rate as f64 * seconds) - ahead / seconds
+                    let taken = (counters.carried_bytes + counters.gap_bytes) as f64;
+                    taken * 8.0 / (rate as f64 * seconds) - ahead / seconds
                 }),
                 queue_max_bytes: Some(counters.queue_max_bytes),
                 queue_mean_delay_us: Some(mean_us),

@@ -4,10 +4,10 @@
 
 use crate::network::Network;
 use congestion::{Algorithm, Params};
-use netmodel::Link;
-use scenario::{Flow, Limits, Routes, Run, Traffic};
-use std::collections::BTreeMap;
-use units::Bytes;
+use netmodel::{Link, LinkConfig, pacing};
+use scenario::{Flow, Limits, Pacing, Routes, Run, Traffic};
+use std::{collections::BTreeMap, num::NonZeroU64};
+use units::{Bytes, Rate};
 
 /// Why a scenario can't be simulated. The text names what, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -33,6 +33,20 @@ pub(crate) struct Hop {
     pub(crate) rcvbuf: Bytes,
     /// What the path gives at best.
     pub(crate) limits: Limits,
+    pub(crate) pace: Pace,
+}
+
+/// What spaces a sender's packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// Nothing but its congestion control.
+    None,
+    /// TCP itself.
+    Tcp,
+    /// Gap frames at an estimated rate; and what a packet takes on the link beyond its IP length.
+    Gap(pacing::Params, u32),
+    /// Gap frames at this many bytes a second, which it shares with others of that number.
+    Fixed(u64, NonZeroU64),
 }
 
 /// Makes lanes and paths.
@@ -46,7 +60,11 @@ pub(crate) struct Planner<'r> {
 impl<'r> Planner<'r> {
     pub(crate) fn new(run: &'r Run) -> Result<Self, Unsupported> {
         check(run)?;
-        let network = Network::new(run.lanes().map(|lane| Link::new(lane.config)));
+        let network = Network::new(run.lanes().map(|lane| {
+            let LinkConfig { rate, overhead, .. } = lane.config;
+            let frames = rate.map(|rate| run.pacing.frames(rate, overhead));
+            (Link::new(lane.config), frames)
+        }));
         Ok(Self { run, routes: run.routes(), network, paths: BTreeMap::new() })
     }
 
@@ -56,6 +74,7 @@ impl<'r> Planner<'r> {
         let hops = flow.hops().enumerate();
         hops.map(|(n, hop)| {
             let mut plan = self.hop(hop.from, hop.to, hop.cc)?;
+            plan.pace = self.pace(flow, &hop, plan.forward)?;
             // The kernel doubles what a program asks for, to allow for its own overhead.
             if let (1.., Some(size)) = (n, flow.sndbuf) {
                 plan.sndbuf = size.scale(2.0);
@@ -68,6 +87,38 @@ impl<'r> Planner<'r> {
             Ok(plan)
         })
         .collect()
+    }
+
+    /// What spaces the packets of a flow's hop.
+    fn pace(&self, flow: &Flow, hop: &scenario::Hop<'_>, path: u32) -> Result<Pace, Unsupported> {
+        let refuse = |what: &str| {
+            Err(Unsupported(format!("flow \"{}\", from {}: pacing {what}", flow.name, hop.from)))
+        };
+        let fixed = |rate: Rate| Pace::Fixed(rate.bps() / 8, self.number(flow));
+        let link = self.network.first_link(path);
+        match (hop.pacing, link.config().rate) {
+            (Pacing::None, _) => Ok(Pace::None),
+            (Pacing::Tcp, _) => Ok(Pace::Tcp),
+            (Pacing::Edt, _) => refuse("edt is not simulated yet; gap gives the same times"),
+            (Pacing::Gap | Pacing::Rate(_), None) => {
+                refuse("by gap frames takes a first link with a rate, which they fill")
+            }
+            (Pacing::Gap, Some(_)) => {
+                let overhead = link.config().overhead.get() as u32;
+                Ok(Pace::Gap(self.run.pacing.estimator().params(), overhead))
+            }
+            (Pacing::Rate(rate), Some(line)) if rate > line => {
+                refuse(&format!("at {rate} is more than the first link carries ({line})"))
+            }
+            (Pacing::Rate(rate), Some(_)) => Ok(fixed(rate)),
+        }
+    }
+
+    /// What the gaps of a flow's streams are told from others' by: connections have smaller numbers.
+    fn number(&self, flow: &Flow) -> NonZeroU64 {
+        let at = self.run.flows.iter().position(|other| other.name == flow.name);
+        let number = (1 << 32) + at.expect("it is one of the run's") as u64;
+        NonZeroU64::new(number).expect("above 2^32")
     }
 
     /// The connection of a traffic source.
@@ -98,6 +149,7 @@ impl<'r> Planner<'r> {
             sndbuf: node(from).tcp_wmem_max.unwrap_or(tcp.sndbuf),
             rcvbuf: node(to).tcp_rmem_max.unwrap_or(tcp.rcvbuf),
             limits,
+            pace: if tcp.pacing { Pace::Tcp } else { Pace::None },
         })
     }
 

@@ -21,6 +21,8 @@ pub(super) fn check(spec: &NetworkSpec, file: &Place, problems: &Problems) {
     unique("background", backgrounds.map(|b| (&b.place, b.name.as_str())), problems);
     let congestion = spec.congestion.iter();
     unique("congestion", congestion.map(|(place, c)| (place, c.name.as_str())), problems);
+    let bottlenecks = spec.bottlenecks.iter();
+    unique("bottleneck", bottlenecks.map(|b| (&b.place, b.name.0.as_str())), problems);
 
     let nodes = Known { kind: "node", names: spec.nodes.iter().map(|n| n.name.as_str()).collect() };
     let links = Known { kind: "link", names: spec.links.iter().map(|l| l.name.as_str()).collect() };
@@ -44,6 +46,16 @@ pub(super) fn check(spec: &NetworkSpec, file: &Place, problems: &Problems) {
         let what = format!("background \"{}\"", background.name);
         links.check(&what, &background.link, problems);
         background.from.iter().chain(&background.to).for_each(|n| nodes.check(&what, n, problems));
+    }
+    for bottleneck in &spec.bottlenecks {
+        let what = format!("bottleneck \"{}\"", bottleneck.name.0);
+        [&bottleneck.from].into_iter().chain(&bottleneck.to).for_each(|node| {
+            nodes.check(&what, node, problems);
+        });
+        for to in bottleneck.to.iter().filter(|to| to.value == bottleneck.from.value) {
+            let message = format!("{what}: \"{}\" can't be behind itself", to.value.0);
+            problems.report(&to.place, message);
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use super::{
 use crate::{
     agenda::What,
     packet::{Kind, Packet, flag},
+    plan::Pace,
 };
 use congestion::{Decision, Params};
 use scenario::{Profile, Tcp};
@@ -56,6 +57,7 @@ pub(crate) struct Setup<'a> {
     pub(crate) sndbuf: Bytes,
     pub(crate) rcvbuf: Bytes,
     pub(crate) content: Content,
+    pub(crate) pace: Pace,
 }
 
 #[derive(Debug)]
@@ -79,7 +81,7 @@ impl Connection {
         let allowed = receiver.window().into();
         Self {
             line: setup.line,
-            sender: Sender::new(tcp, setup.mss, setup.sndbuf, allowed, setup.content),
+            sender: Sender::new(tcp, setup, allowed),
             receiver,
             opening: Opening::Over,
             opening_timer: super::Timer::OFF,
@@ -320,6 +322,12 @@ impl Connection {
     /// Window and rate in force.
     pub(crate) fn decision(&self) -> Decision {
         self.sender.decision
+    }
+
+    /// Bytes a second that its packets are spaced at: of the link with gap frames, of payload where TCP
+    /// spaces them; 0 where nobody does.
+    pub(crate) fn pacing_rate(&self) -> u64 {
+        self.sender.pacing_rate()
     }
 
     pub(crate) fn counts(&self) -> Counts {

@@ -17,6 +17,7 @@ mod timer;
 mod transmission;
 
 use self::timer::{Probe, Wait};
+use super::Setup;
 use super::{
     Context, Timer,
     buffer::Buffer,
@@ -26,10 +27,10 @@ use super::{
     sample::Sampler,
     scoreboard::{Delivered, Scoreboard},
 };
-use crate::packet::Blocks;
+use crate::{packet::Blocks, plan::Pace};
 use congestion::{Ack, Attach, Control, Decision, Event, Params};
 use scenario::{LossDetection, Profile, Tcp};
-use units::{Bytes, Duration, Timestamp};
+use units::{Duration, Timestamp};
 
 /// What a connection carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,6 +88,9 @@ pub(crate) struct Sender {
     /// What was the next new segment when a probe was sent; none where none is under way.
     probe: Option<Probe>,
 
+    pace: Pace,
+    /// Bytes a second of the link that gap frames space the last packet by.
+    target: u64,
     pub(super) pacing: Timer,
     /// From when on the next burst may go.
     paced: Timestamp,
@@ -103,7 +107,9 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    pub(super) fn new(tcp: &Tcp, mss: u32, most: Bytes, allowed: u64, content: Content) -> Self {
+    /// `allowed`: the first segment that the receiver has no room for.
+    pub(super) fn new(tcp: &Tcp, setup: &Setup<'_>, allowed: u64) -> Self {
+        let &Setup { mss, sndbuf, content, pace, .. } = setup;
         Self {
             control: None,
             window_algorithm: true,
@@ -124,11 +130,13 @@ impl Sender {
             reduction: None,
             content,
             allowed,
-            buffer: Buffer::new(tcp, mss, most),
+            buffer: Buffer::new(tcp, mss, sndbuf),
             counts: Counts::default(),
             timer: Timer::OFF,
             wait: Wait::Timeout,
             probe: None,
+            pace,
+            target: 0,
             pacing: Timer::OFF,
             paced: Timestamp::ZERO,
             burst_left: 0,
@@ -290,7 +298,7 @@ impl Sender {
             None => {}
         }
         self.decision.cwnd = self.decision.cwnd.max(1);
-        if tcp.pacing && self.window_algorithm {
+        if self.pace == Pace::Tcp && self.window_algorithm {
             self.decision.pacing_rate = self.own_pacing_rate();
         }
     }

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What may be sent and when: windows, pacing, the window after an idle time.
 
-use super::{Sender, timer::Wait};
+use super::{Phase, Sender, micros_of, timer::Wait};
 use crate::{
     agenda::What,
+    network::Paced,
     packet::{Kind, Packet, flag},
-    tcp::{Context, detection::Resent},
+    plan::Pace,
+    tcp::{Context, Line, detection::Resent},
 };
 use congestion::Event;
+use netmodel::pacing::Known;
 use scenario::Profile;
+use std::num::NonZeroU64;
 use units::Duration;
 
 /// A burst that pacing lets out is a millisecond long at most (Linux's `sk_pacing_shift`).
@@ -159,6 +163,37 @@ impl Sender {
             kind: Kind::Data,
             flags,
         };
-        cx.network.send(cx.agenda, cx.now, packet);
+        match self.paced(cx.line) {
+            None => cx.network.send(cx.agenda, cx.now, packet),
+            Some(paced) => cx.network.send_paced(cx.agenda, cx.now, packet, paced),
+        }
+    }
+
+    /// What gap frames follow a packet that leaves now, where any shall.
+    fn paced(&mut self, line: Line) -> Option<Paced> {
+        let smoothed = self.rtt.smoothed().unwrap_or_default();
+        let (flow, target) = match self.pace {
+            Pace::None | Pace::Tcp => return None,
+            Pace::Fixed(rate, flow) => (flow, rate),
+            Pace::Gap(params, overhead) => {
+                let known = Known {
+                    cwnd: self.decision.cwnd,
+                    ssthresh: self.decision.ssthresh,
+                    mss: self.mss,
+                    packet: self.mss + line.header + overhead,
+                    srtt_us: self.rtt.smoothed().map_or(0, micros_of),
+                    min_rtt_us: self.rtt.min().map_or(0, micros_of),
+                    recovering: u32::from(self.phase != Phase::Open),
+                };
+                (NonZeroU64::MIN.saturating_add(line.owner.into()), params.target(&known))
+            }
+        };
+        self.target = target;
+        Some(Paced { flow, target, rtt: smoothed })
+    }
+
+    /// See [`crate::tcp::Connection::pacing_rate`].
+    pub(in crate::tcp) fn pacing_rate(&self) -> u64 {
+        if self.target > 0 { self.target } else { self.decision.pacing_rate }
     }
 }

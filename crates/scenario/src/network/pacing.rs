@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `[pacing]`, `[[bottleneck]]`, and the `pacing` of a flow.
+
+use super::values::{Names, Volume};
+use crate::{
+    diagnostics::Place,
+    document::{Data, Value},
+    fields::{Field, Fields, Mismatch, Name, Placed, from_text},
+    run::{Pacing, PacingRtt, PacingSettings},
+};
+use netmodel::pacing::Estimator;
+use units::Rate;
+
+/// How a flow's hops are paced.
+#[derive(Debug, Clone)]
+pub(crate) enum HopPacing {
+    EveryHop(Pacing),
+    EachHop(Vec<Pacing>),
+}
+
+impl Field for Pacing {
+    const EXPECTED: &'static str = "none, gap, edt, tcp or a rate with its unit, as in 500mbit";
+    fn read(value: &Value) -> Result<Self, Mismatch> {
+        from_text(value, Self::EXPECTED, |text| match text {
+            "none" => Some(Self::None),
+            "gap" => Some(Self::Gap),
+            "edt" => Some(Self::Edt),
+            "tcp" => Some(Self::Tcp),
+            _ => text.parse().ok().map(Self::Rate),
+        })
+    }
+}
+
+impl Field for HopPacing {
+    const EXPECTED: &'static str = Pacing::EXPECTED;
+    fn read(value: &Value) -> Result<Self, Mismatch> {
+        match &value.data {
+            Data::List(_) => Vec::read(value).map(Self::EachHop),
+            _ => Pacing::read(value).map(Self::EveryHop),
+        }
+    }
+}
+
+impl Field for PacingRtt {
+    const EXPECTED: &'static str = "smallest or smoothed";
+    fn read(value: &Value) -> Result<Self, Mismatch> {
+        from_text(value, Self::EXPECTED, |text| match text {
+            "smallest" => Some(Self::Smallest),
+            "smoothed" => Some(Self::Smoothed),
+            _ => None,
+        })
+    }
+}
+
+/// A named estimator.
+struct Named(Estimator);
+
+impl Field for Named {
+    const EXPECTED: &'static str = "link or paper";
+    fn read(value: &Value) -> Result<Self, Mismatch> {
+        from_text(value, Self::EXPECTED, |text| match text {
+            "link" => Some(Self(Estimator::LINK)),
+            "paper" => Some(Self(Estimator::PAPER)),
+            _ => None,
+        })
+    }
+}
+
+/// The estimator's settings but for the keys that are given.
+pub(super) fn settings(fields: Option<Fields<'_>>) -> PacingSettings {
+    let Some(mut fields) = fields else { return PacingSettings::default() };
+    let own = PacingSettings::of(fields.or("estimator", Named(Estimator::LINK)).0);
+    let settings = PacingSettings {
+        rtt: fields.or("rtt", own.rtt),
+        headers: fields.or("headers", own.headers),
+        recovery: fields.or("recovery", own.recovery),
+        max_rate: fields.optional("max_rate"),
+        max_gap: fields.or("max_gap", Volume(own.max_gap)).0,
+        max_frame: fields.or("max_frame", Volume(own.max_frame)).0,
+    };
+    fields.finish();
+    settings
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct BottleneckSpec {
+    pub place: Place,
+    pub name: Name,
+    pub from: Placed<Name>,
+    pub to: Vec<Placed<Name>>,
+    pub rate: Rate,
+}
+
+pub(super) fn bottleneck(mut fields: Fields<'_>) -> Option<BottleneckSpec> {
+    let name = fields.required("name");
+    let from = fields.required("from");
+    let to = fields.required("to").map(|Names(names)| names);
+    let rate = fields.required("rate");
+    let place = fields.place().clone();
+    fields.finish();
+    Some(BottleneckSpec { place, name: name?, from: from?, to: to?, rate: rate? })
+}
