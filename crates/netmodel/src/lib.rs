@@ -7,17 +7,24 @@
 //! ```text
 //! offer ─▶ queue (taildrop) ─▶ serialisation at `rate` ─▶ loss ─▶ propagation `delay` ─▶ arrival
 //!                                        └─▶ monitor: bytes in bins of time
+//!                                        └─▶ spacing: gaps and bursts
 //! ```
+//!
+//! [`pacing`] is what a host does before that: when its packets leave.
 //!
 //! Packets keep their order. The unit of account is one packet on the wire: who has super-packets
 //! (TSO, GRO) offers each of their segments. Lengths are those of the IP packet, of either version;
 //! the link adds what its layer 2 costs.
 
+mod histogram;
 mod link;
 mod loss;
 mod monitor;
 pub mod pacing;
+mod spacing;
 
+pub use histogram::Histogram;
 pub use link::{Counters, Fate, Link, LinkConfig, QueueLimit, QueueState};
 pub use loss::{Loss, LossModel};
 pub use monitor::Monitor;
+pub use spacing::{Spacing, Spread};

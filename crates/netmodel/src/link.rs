@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! One direction of a link.
 
-use crate::{Loss, LossModel, Monitor};
+use crate::{Loss, LossModel, Monitor, Spacing};
 use std::collections::VecDeque;
 use units::{Bytes, Duration, Rate, Timestamp};
 
@@ -113,6 +113,7 @@ pub struct Link {
     config: LinkConfig,
     loss: Loss,
     monitor: Monitor,
+    spacing: Spacing,
     counters: Counters,
     /// Accepted packets whose serialisation had not begun when last looked: when it begins, and
     /// the bytes, with [`GAP`] of a gap frame. In order of time.
@@ -155,6 +156,7 @@ impl Link {
         Self {
             loss: Loss::new(config.loss, config.seed),
             monitor: Monitor::new(config.monitor),
+            spacing: Spacing::new(),
             counters: Counters::default(),
             waiting: VecDeque::new(),
             waiting_bytes: 0,
@@ -187,6 +189,7 @@ impl Link {
         let (starts, ends) = self.serialise(bytes);
         self.counters.carried_bytes += bytes;
         self.monitor.add(ends, bytes);
+        self.spacing.add(starts, ends);
         if self.loss.next_is_lost() {
             self.counters.losses += 1;
             return Fate::Lost;
@@ -300,11 +303,17 @@ impl Link {
     /// For a thread that must not be held up: makes room for all that the link may come to count.
     pub fn reserve(&mut self) {
         self.monitor.reserve();
+        self.spacing.reserve();
     }
 
     /// Bytes over time, each packet counted whole when its last bit leaves onto the wire.
     pub fn monitor(&self) -> &Monitor {
         &self.monitor
+    }
+
+    /// Gaps and bursts of what went onto the wire, lost packets included, and what waits for it.
+    pub fn spacing(&self) -> &Spacing {
+        &self.spacing
     }
 
     /// What the link is like.
