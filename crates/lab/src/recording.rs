@@ -9,7 +9,9 @@ use crate::{
     sampler::{HopSeen, Seen, lane_entity},
     servers::FlowPlan,
 };
-use record::{FlowSummary, HopSummary, LinkSummary, Manifest, Metrics, Record, Summary, manifest};
+use record::{
+    Direction, FlowSummary, HopSummary, LinkSummary, Manifest, Metrics, Record, Summary, manifest,
+};
 use scenario::{Limits, Routes, Run};
 use std::{
     collections::BTreeMap,
@@ -174,29 +176,22 @@ fn outcome(observed: &Observed<'_>, ended: &Ended, sha256_ok: Option<bool>) -> S
 }
 
 fn link_summaries(observed: &Observed<'_>, active_s: f64) -> Vec<LinkSummary> {
-    let directions =
-        observed.run.links.iter().flat_map(|link| {
-            [(link, "forward", &link.forward), (link, "backward", &link.backward)]
-        });
+    let directions = observed.run.links.iter().flat_map(|link| {
+        [(link, Direction::Forward, &link.forward), (link, Direction::Backward, &link.backward)]
+    });
     directions
         .zip(&observed.links.lanes)
-        .map(|((link, name, direction), lane)| {
-            let counters = &lane.counters;
-            let carried = counters.offered - counters.queue_drops - counters.too_long;
-            let rate_bps = direction.rate.map(units::Rate::bps);
-            let mean_us = counters.queueing.as_nanos() as f64 / 1e3 / carried.max(1) as f64;
+        .map(|((link, direction, settings), lane)| {
+            let (counters, spacing) = (&lane.counters, lane.spacing.as_ref());
+            let counted = LinkSummary::counted(&link.name, direction, counters, spacing);
+            let rate_bps = settings.rate.map(units::Rate::bps);
             LinkSummary {
-                name: link.name.clone(),
-                direction: name.to_owned(),
                 rate_bps,
-                bytes: counters.carried_bytes,
-                segments: carried,
-                queue_drops: counters.queue_drops,
-                losses: counters.losses,
-                utilisation: rate_bps
-                    .map(|rate| counters.carried_bytes as f64 * 8.0 / (rate as f64 * active_s)),
-                queue_max_bytes: Some(counters.queue_max_bytes),
-                queue_mean_delay_us: Some(mean_us),
+                utilisation: rate_bps.map(|rate| {
+                    let taken = counted.bytes + counted.gap_bytes;
+                    taken as f64 * 8.0 / (rate as f64 * active_s)
+                }),
+                ..counted
             }
         })
         .collect()

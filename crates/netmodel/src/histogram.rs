@@ -44,8 +44,10 @@ impl Histogram {
 
     #[inline]
     fn bin(value: u64) -> usize {
-        // Where the leading bits begin: values of the lowest two octaves are their own bins.
-        let shift = (u64::BITS - 1 - Self::FINENESS).saturating_sub(value.leading_zeros());
+        // How far below the leading bit a bin's width begins: values of the lowest two octaves, taken
+        // for the second of them, are their own bins.
+        let leading = (value | Self::PER_OCTAVE as u64).leading_zeros();
+        let shift = u64::BITS - 1 - Self::FINENESS - leading;
         (shift as usize) * Self::PER_OCTAVE + (value >> shift) as usize
     }
 

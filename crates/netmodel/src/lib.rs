@@ -27,4 +27,4 @@ pub use histogram::Histogram;
 pub use link::{Counters, Fate, Link, LinkConfig, QueueLimit, QueueState};
 pub use loss::{Loss, LossModel};
 pub use monitor::Monitor;
-pub use spacing::{Spacing, Spread};
+pub use spacing::{Spacing, SpacingMeter, Spread};

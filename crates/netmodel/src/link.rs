@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! One direction of a link.
 
-use crate::{Loss, LossModel, Monitor, Spacing};
+use crate::{Loss, LossModel, Monitor, Spacing, SpacingMeter};
 use std::collections::VecDeque;
 use units::{Bytes, Duration, Rate, Timestamp};
 
@@ -26,6 +26,8 @@ pub struct LinkConfig {
     pub overhead: Bytes,
     /// The width of the monitor's bins.
     pub monitor: Duration,
+    /// Whether gaps and bursts are counted, at some nanoseconds a packet.
+    pub spacing: bool,
     /// The seed of the losses.
     pub seed: u64,
 }
@@ -113,7 +115,7 @@ pub struct Link {
     config: LinkConfig,
     loss: Loss,
     monitor: Monitor,
-    spacing: Spacing,
+    spacing: Option<SpacingMeter>,
     counters: Counters,
     /// Accepted packets whose serialisation had not begun when last looked: when it begins, and
     /// the bytes, with [`GAP`] of a gap frame. In order of time.
@@ -156,7 +158,7 @@ impl Link {
         Self {
             loss: Loss::new(config.loss, config.seed),
             monitor: Monitor::new(config.monitor),
-            spacing: Spacing::new(),
+            spacing: config.spacing.then(SpacingMeter::new),
             counters: Counters::default(),
             waiting: VecDeque::new(),
             waiting_bytes: 0,
@@ -189,7 +191,9 @@ impl Link {
         let (starts, ends) = self.serialise(bytes);
         self.counters.carried_bytes += bytes;
         self.monitor.add(ends, bytes);
-        self.spacing.add(starts, ends);
+        if let Some(spacing) = &mut self.spacing {
+            spacing.add(starts, ends);
+        }
         if self.loss.next_is_lost() {
             self.counters.losses += 1;
             return Fate::Lost;
@@ -303,7 +307,9 @@ impl Link {
     /// For a thread that must not be held up: makes room for all that the link may come to count.
     pub fn reserve(&mut self) {
         self.monitor.reserve();
-        self.spacing.reserve();
+        if let Some(spacing) = &mut self.spacing {
+            spacing.reserve();
+        }
     }
 
     /// Bytes over time, each packet counted whole when its last bit leaves onto the wire.
@@ -311,9 +317,10 @@ impl Link {
         &self.monitor
     }
 
-    /// Gaps and bursts of what went onto the wire, lost packets included, and what waits for it.
-    pub fn spacing(&self) -> &Spacing {
-        &self.spacing
+    /// Gaps and bursts of what went onto the wire, lost packets included, and of what waits for it;
+    /// none where they are not counted.
+    pub fn spacing(&mut self) -> Option<&Spacing> {
+        self.spacing.as_mut().map(SpacingMeter::counted)
     }
 
     /// What the link is like.

@@ -8,12 +8,65 @@
 //! slower behind it has to queue them.
 //!
 //! Sums are integers of 128 bits, so that means and deviations are exact over any time; quantiles are
-//! those of a [`Histogram`]. A packet costs some nanoseconds, so links always count.
+//! those of a [`Histogram`]. Packets are noted and counted many at a time: with many links, one's
+//! counts are then fetched into the cache once for all of them.
 
 use crate::Histogram;
 use units::{Duration, Timestamp};
 
-/// Counts of the gaps and bursts of a link, in order of time.
+/// Gaps and bursts of a link at work: notes packets, in order of time, until they are counted.
+#[derive(Debug, Clone)]
+pub struct SpacingMeter {
+    noted: [(Timestamp, Timestamp); Self::NOTES],
+    notes: usize,
+    counted: Spacing,
+}
+
+impl Default for SpacingMeter {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl SpacingMeter {
+    const NOTES: usize = 16;
+
+    /// Nothing seen.
+    pub fn new() -> Self {
+        let noted = [(Timestamp::ZERO, Timestamp::ZERO); Self::NOTES];
+        Self { noted, notes: 0, counted: Spacing::default() }
+    }
+
+    /// Makes room for all that there may be to count.
+    pub fn reserve(&mut self) {
+        self.counted.gaps.reserve();
+        self.counted.bursts.reserve();
+    }
+
+    /// Notes a packet whose transmission starts and ends so, after that of the one before.
+    #[inline]
+    pub fn add(&mut self, starts: Timestamp, ends: Timestamp) {
+        self.noted[self.notes % Self::NOTES] = (starts, ends);
+        self.notes += 1;
+        if self.notes == Self::NOTES {
+            self.count();
+        }
+    }
+
+    /// Everything so far.
+    pub fn counted(&mut self) -> &Spacing {
+        self.count();
+        &self.counted
+    }
+
+    #[inline(never)]
+    fn count(&mut self) {
+        self.counted.add(&self.noted[..self.notes]);
+        self.notes = 0;
+    }
+}
+
+/// Counts of the gaps and bursts of a link.
 #[derive(Debug, Clone, Default)]
 pub struct Spacing {
     packets: u64,
@@ -57,37 +110,39 @@ impl Spacing {
     /// So many times as long as a gap must a packet be that follows without one.
     const BURST: u64 = 8;
 
-    /// Nothing seen.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Makes room for all that there may be to count.
-    pub fn reserve(&mut self) {
-        self.gaps.reserve();
-        self.bursts.reserve();
-    }
-
-    /// Counts a packet whose transmission starts and ends so. None starts before the last one ended.
-    #[inline]
-    pub fn add(&mut self, starts: Timestamp, ends: Timestamp) {
-        if self.packets == 0 {
-            self.first_starts = starts;
-        } else {
-            let gap = starts.since(self.last_ends).as_nanos();
-            let departure = starts.since(self.last_starts).as_nanos();
-            self.gap_sum += gap;
-            self.gap_squares += u128::from(gap) * u128::from(gap);
-            self.departure_squares += u128::from(departure) * u128::from(departure);
-            self.gaps.add(gap);
-            if gap.saturating_mul(Self::BURST) > ends.since(starts).as_nanos() {
-                self.bursts.add(self.burst);
-                self.burst = 0;
+    /// Counts packets whose transmission starts and ends so.
+    fn add(&mut self, packets: &[(Timestamp, Timestamp)]) {
+        let packets = match packets {
+            [(starts, ends), others @ ..] if self.packets == 0 => {
+                (self.first_starts, self.packets, self.burst) = (*starts, 1, 1);
+                (self.last_starts, self.last_ends) = (*starts, *ends);
+                others
             }
+            all => all,
+        };
+        // What is added to is kept out of memory.
+        let (mut last_starts, mut last_ends) = (self.last_starts, self.last_ends);
+        let (mut sum, mut gap_squares, mut departure_squares) = (0, 0, 0);
+        let mut burst = self.burst;
+        for (starts, ends) in packets {
+            let gap = starts.since(last_ends).as_nanos();
+            let departure = starts.since(last_starts).as_nanos();
+            sum += gap;
+            gap_squares += u128::from(gap) * u128::from(gap);
+            departure_squares += u128::from(departure) * u128::from(departure);
+            self.gaps.add(gap);
+            if gap > ends.since(*starts).as_nanos() / Self::BURST {
+                self.bursts.add(burst);
+                burst = 0;
+            }
+            burst += 1;
+            (last_starts, last_ends) = (*starts, *ends);
         }
-        self.burst += 1;
-        self.packets += 1;
-        (self.last_starts, self.last_ends) = (starts, ends);
+        self.packets += packets.len() as u64;
+        (self.last_starts, self.last_ends, self.burst) = (last_starts, last_ends, burst);
+        self.gap_sum += sum;
+        self.gap_squares += gap_squares;
+        self.departure_squares += departure_squares;
     }
 
     /// How many packets were seen.
@@ -132,11 +187,11 @@ mod tests {
     use super::*;
 
     fn spacing(packets: impl IntoIterator<Item = (u64, u64)>) -> Spacing {
-        let mut spacing = Spacing::new();
+        let mut spacing = SpacingMeter::new();
         for (starts, takes) in packets {
             spacing.add(Timestamp::from_nanos(starts), Timestamp::from_nanos(starts + takes));
         }
-        spacing
+        spacing.counted().clone()
     }
 
     #[test]

@@ -17,6 +17,7 @@ fn config() -> LinkConfig {
         mtu: Bytes::new(1500),
         overhead: Bytes::new(14),
         monitor: Duration::from_micros(500),
+        spacing: true,
         seed: 1,
     }
 }
@@ -129,6 +130,25 @@ fn lost_packets_use_the_link_and_long_ones_do_not() {
 }
 
 #[test]
+fn gaps_and_bursts_are_those_on_the_wire() {
+    // Losses use the wire, drops don't: three packets of 1 ms back to back, and one after 2 ms.
+    let loss = LossModel::Periodic(2);
+    let mut link = Link::new(LinkConfig { loss, ..config() });
+    for at in [0, 0, 0, 0, 5000] {
+        link.offer(micros(at), Bytes::new(1236));
+    }
+    assert_eq!((link.counters().queue_drops, link.counters().losses), (1, 2));
+    let spacing = link.spacing().unwrap();
+    assert_eq!((spacing.packets(), spacing.burst_max()), (4, Some(3)));
+    assert_eq!(spacing.gap_quantile(1.0), Some(Duration::from_millis(2)));
+    let mean = spacing.gap().unwrap().mean_ns;
+    assert!((mean - 2e6 / 3.0).abs() < 1e-6, "{mean}");
+    let mut link = Link::new(LinkConfig { spacing: false, ..config() });
+    link.offer(micros(0), Bytes::new(1236));
+    assert!(link.spacing().is_none(), "not asked for");
+}
+
+#[test]
 fn without_a_rate_nothing_waits() {
     let mut link = Link::new(LinkConfig { rate: None, queue: QueueLimit::Packets(0), ..config() });
     for _ in 0..1000 {
@@ -204,8 +224,9 @@ proptest! {
             })
             .collect();
         prop_assert_eq!(ends, reference(rate, limit, &arrivals));
-        let counters = link.counters();
+        let counters = *link.counters();
         prop_assert_eq!(counters.offered, counters.delivered + counters.queue_drops);
+        prop_assert_eq!(link.spacing().unwrap().packets(), counters.delivered);
         prop_assert_eq!(link.monitor().bins().iter().sum::<u64>(), counters.carried_bytes);
     }
 }

@@ -168,7 +168,7 @@ fn unknown_keys_are_skipped_and_a_newer_schema_is_refused() {
     assert!(newer.to_string().contains("newer longhaul"), "{newer}");
 }
 
-/// A summary as it was written before hops had streams and metrics had states.
+/// A summary as it was written before hops had streams, metrics had states and links had gaps.
 #[test]
 fn a_summary_without_the_later_keys_is_read() {
     let flow = serde_json::json!({
@@ -177,10 +177,16 @@ fn a_summary_without_the_later_keys_is_read() {
         "hops": [{"index": 0, "from": "server", "to": "client"}],
     });
     let metrics = serde_json::json!({"goodput_bps": 8.0, "flows": [{"name": "a"}]});
-    let json = serde_json::json!({"flows": [flow], "links": [], "metrics": metrics});
+    let link = serde_json::json!({
+        "name": "haul", "direction": "forward", "rate_bps": null, "bytes": 5, "segments": 1,
+        "queue_drops": 0, "losses": 0, "utilisation": null, "queue_max_bytes": 0,
+        "queue_mean_delay_us": 0.0,
+    });
+    let json = serde_json::json!({"flows": [flow], "links": [link], "metrics": metrics});
     let summary: Summary = serde_json::from_value(json).unwrap();
     assert_eq!(summary.flows[0].hops[0].stream, 0);
     assert_eq!(summary.metrics.flows[0].name, "a");
+    assert_eq!((summary.links[0].bytes, summary.links[0].gap_mean_us), (5, None));
 }
 
 #[test]
@@ -227,7 +233,8 @@ fn a_summary_has_every_key_even_when_nothing_is_known() {
     assert_eq!(
         keys(&json["links"][0]),
         "name direction rate_bps bytes segments queue_drops losses utilisation queue_max_bytes \
-         queue_mean_delay_us"
+         queue_mean_delay_us gap_mean_us gap_deviation_us gap_p1_us gap_p50_us gap_p99_us \
+         burst_mean_segments burst_max_segments gap_frames gap_bytes"
     );
     assert_eq!(
         keys(&json["metrics"]),

@@ -7,6 +7,11 @@ use crate::run::Queue;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use units::{Bytes, Duration, Probability, Rate};
 
+/// What a switch was before records had it.
+pub(crate) fn yes() -> bool {
+    true
+}
+
 fn time<S: Serializer>(d: Duration, unit_nanos: u64, s: S) -> Result<S::Ok, S::Error> {
     let nanos = d.as_nanos();
     if nanos.is_multiple_of(unit_nanos) {

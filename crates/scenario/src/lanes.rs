@@ -49,6 +49,7 @@ fn config(direction: &Direction, seed: u64) -> LinkConfig {
         mtu: Bytes::new(direction.mtu.into()),
         overhead: Bytes::new(direction.overhead.into()),
         monitor: direction.monitor,
+        spacing: direction.spacing,
         seed,
     }
 }

@@ -78,6 +78,7 @@ pub(crate) struct DirectionSpec {
     pub mtu: Placed<u32>,
     pub max_burst: Duration,
     pub monitor: Duration,
+    pub spacing: bool,
     pub overhead: u32,
 }
 
@@ -257,8 +258,18 @@ pub(crate) const SECTIONS: [&str; 9] =
     ["node", "link", "flow", "traffic", "background", "congestion", "tcp", "pacing", "bottleneck"];
 
 /// What `forward` and `backward` may override.
-const DIRECTION_KEYS: [&str; 9] =
-    ["rate", "delay", "loss", "queue", "mark", "mtu", "max_burst", "monitor", "overhead"];
+const DIRECTION_KEYS: [&str; 10] = [
+    "rate",
+    "delay",
+    "loss",
+    "queue",
+    "mark",
+    "mtu",
+    "max_burst",
+    "monitor",
+    "spacing",
+    "overhead",
+];
 
 /// Bytes of an IP packet: the least that IPv4 hosts must take, and the most that a TAP device
 /// does (65535 less an Ethernet header).
@@ -278,6 +289,7 @@ fn direction(fields: &mut Fields<'_>) -> DirectionSpec {
         ),
         max_burst: fields.or("max_burst", Duration::from_micros(250)),
         monitor: fields.or("monitor", Span(Duration::from_micros(500))).0,
+        spacing: fields.or("spacing", true),
         overhead: fields.or("overhead", Whole::<0, 1000>(14)).0 as u32,
     }
 }

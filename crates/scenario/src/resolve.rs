@@ -157,6 +157,7 @@ fn link(spec: &LinkSpec) -> Link {
         mtu: spec.mtu.value,
         max_burst: spec.max_burst,
         monitor: spec.monitor,
+        spacing: spec.spacing,
         overhead: spec.overhead,
     };
     let [a, b] = &spec.ends;

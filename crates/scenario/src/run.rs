@@ -198,6 +198,9 @@ pub struct Direction {
     /// Width of the monitor's bins.
     #[serde(rename = "monitor_us", with = "json::micros")]
     pub monitor: Duration,
+    /// Whether gaps and bursts are counted.
+    #[serde(default = "json::yes")]
+    pub spacing: bool,
     /// What a packet takes on the link beyond its IP length, in bytes.
     #[serde(rename = "overhead_bytes")]
     pub overhead: u32,

@@ -207,12 +207,14 @@ fn json_keys_carry_units() {
                 // 1 Gb/s x 21 ms
                 "rate_bps": 1_000_000_000, "delay_us": 5250, "loss": { "kind": "none" },
                 "queue_bytes": 2_625_000, "mtu_bytes": 1500, "max_burst_us": 250,
-                "monitor_us": 500, "overhead_bytes": 14
+                "monitor_us": 500, "spacing": true,
+                "overhead_bytes": 14
             },
             "backward": {
                 "rate_bps": 1_000_000_000, "delay_us": 5250, "loss": { "kind": "none" },
                 "queue_bytes": 2_625_000, "mtu_bytes": 1500, "max_burst_us": 250,
-                "monitor_us": 500, "overhead_bytes": 14
+                "monitor_us": 500, "spacing": true,
+                "overhead_bytes": 14
             }
         })
     );

@@ -347,6 +347,7 @@ mod tests {
                 mtu: Bytes::new(1500),
                 overhead: Bytes::ZERO,
                 monitor: Duration::from_millis(1),
+                spacing: true,
                 seed: n,
             })
         };

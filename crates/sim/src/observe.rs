@@ -190,38 +190,33 @@ fn hop_summaries(state: &FlowState, world: &World) -> Vec<HopSummary> {
 }
 
 fn link_summaries(run: &Run, world: &mut World) -> Vec<LinkSummary> {
-    let directions = run
-        .links
-        .iter()
-        .flat_map(|link| [(link, "forward", &link.forward), (link, "backward", &link.backward)]);
+    let directions = run.links.iter().flat_map(|link| {
+        [(link, Direction::Forward, &link.forward), (link, Direction::Backward, &link.backward)]
+    });
     let (now, lanes) = (world.now, &mut world.network.lanes);
     directions
         .zip(lanes)
-        .map(|((link, name, direction), lane)| {
+        .map(|((link, direction, settings), lane)| {
             // What waits has been accounted for already, but not yet gone onto the link.
             let waits = lane.link.queue(now);
-            let counters = lane.link.counters();
-            let accepted = counters.offered - counters.queue_drops - counters.too_long;
-            let bytes = counters.carried_bytes - (waits.bytes - waits.gap_bytes);
-            let rate_bps = direction.rate.map(units::Rate::bps);
-            let mean_us = counters.queueing.as_nanos() as f64 / 1e3 / accepted.max(1) as f64;
+            let counters = *lane.link.counters();
+            let counted =
+                LinkSummary::counted(&link.name, direction, &counters, lane.link.spacing());
+            let rate_bps = settings.rate.map(units::Rate::bps);
             let seconds = now.as_secs_f64();
             LinkSummary {
-                name: link.name.clone(),
-                direction: name.to_owned(),
                 rate_bps,
-                bytes,
-                segments: accepted - (waits.packets - waits.gaps),
-                queue_drops: counters.queue_drops,
-                losses: counters.losses,
+                gap_frames: counted.gap_frames - waits.gaps,
+                gap_bytes: counted.gap_bytes - waits.gap_bytes,
+                bytes: counted.bytes - (waits.bytes - waits.gap_bytes),
+                segments: counted.segments - (waits.packets - waits.gaps),
                 utilisation: rate_bps.filter(|_| seconds > 0.0).map(|rate| {
                     // All that was accepted, gap frames too, less the time that its rest will still take.
                     let ahead = lane.link.free_at().since(now).as_secs_f64();
                     let taken = (counters.carried_bytes + counters.gap_bytes) as f64;
                     taken * 8.0 / (rate as f64 * seconds) - ahead / seconds
                 }),
-                queue_max_bytes: Some(counters.queue_max_bytes),
-                queue_mean_delay_us: Some(mean_us),
+                ..counted
             }
         })
         .collect()

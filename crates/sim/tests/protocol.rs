@@ -353,6 +353,18 @@ fn constant_rate_loses_what_exceeds_the_link() {
     assert_close("loss", link.loss_ratio().unwrap(), 1.0 / 3.0, 0.01);
 }
 
+/// At 8 Mb/s a datagram of 1000 bytes comes every millisecond, and takes 80 us at 100 Mb/s.
+#[test]
+fn a_constant_rate_has_equal_gaps() {
+    let link = "rate = \"100mbit\"\ndelay = \"10ms\"\nqueue = \"50p\"";
+    let rest = cbr(8);
+    let outcome = Path { top: "duration = \"20s\"", link, rest: &rest, ..Path::default() }.run();
+    let link = forward_link(&outcome, "link");
+    assert_close("mean gap", link.gap_mean_us.unwrap(), 920.0, 1e-9);
+    assert_eq!((link.gap_deviation_us, link.gap_p99_us), (Some(0.0), Some(920.0)));
+    assert_eq!((link.burst_mean_segments, link.burst_max_segments), (Some(1.0), Some(1)));
+}
+
 /// What 6 Mb/s of datagrams leave of 10 is TCP's.
 #[test]
 fn tcp_takes_what_a_constant_rate_leaves() {

@@ -16,7 +16,7 @@ use crate::{
     superpacket::{Frame, MAX_FRAME},
     sys,
 };
-use netmodel::Counters;
+use netmodel::{Counters, Spacing};
 use rustix::{
     event::{EventfdFlags, Timespec, epoll},
     io::Errno,
@@ -41,6 +41,8 @@ pub struct LaneState {
     pub monitor_width: Duration,
     /// Bytes on the link in each bin since the emulator's start; empty while it runs.
     pub monitor: Vec<u64>,
+    /// Gaps and bursts on the link; none while the emulator runs.
+    pub spacing: Option<Spacing>,
     /// Bytes that wait in the queue.
     pub queue_bytes: u64,
 }
@@ -314,6 +316,7 @@ impl Loop {
             counters: *lane.link.counters(),
             monitor_width: lane.link.monitor().width(),
             monitor: if with_bins { lane.link.monitor().bins().to_vec() } else { Vec::new() },
+            spacing: lane.link.spacing().filter(|_| with_bins).cloned(),
         });
         Snapshot { at, lanes: lanes.collect(), health }
     }

@@ -71,6 +71,8 @@ fn assert_conserved(lanes: &[LaneState]) {
         let c = &lane.counters;
         assert_eq!(c.offered, c.delivered + c.queue_drops + c.losses + c.too_long, "{c:?}");
         assert_eq!(lane.monitor.iter().sum::<u64>(), c.carried_bytes, "{c:?}");
+        let spacing = lane.spacing.as_ref().expect("the emulator has finished");
+        assert_eq!(spacing.packets(), c.delivered + c.losses, "{c:?}");
     }
 }
 

@@ -138,6 +138,8 @@ fn links(group: &Group) -> Markup {
                 "Rate", "Used", "Carried", "Segments", "Refused by queue", "Lost", "Longest queue",
                 "Mean queueing delay",
             ] { th.number scope="col" { (column) } }
+            th.number scope="col" { "Gap" small { "mean ± deviation" } }
+            th.number scope="col" { "Burst" small { "mean – longest" } }
         } }
         tbody { @for (cell, run) in representatives(group) { @for link in &run.summary.links {
             tr {
@@ -153,9 +155,19 @@ fn links(group: &Group) -> Markup {
                 td.number { (link.losses) }
                 td.number { (known(link.queue_max_bytes, |bytes| format::size(bytes as f64))) }
                 td.number { (known(link.queue_mean_delay_us, milliseconds)) }
+                td.number { (known(link.gap_mean_us.zip(link.gap_deviation_us), gap)) }
+                td.number { (known(link.burst_mean_segments.zip(link.burst_max_segments), burst)) }
             }
         } } } }
     }
+}
+
+fn gap((mean, deviation): (f64, f64)) -> String {
+    format!("{} ± {} µs", format::digits(mean), format::digits(deviation))
+}
+
+fn burst((mean, longest): (f64, u64)) -> String {
+    format!("{} – {longest}", format::digits(mean))
 }
 
 fn known<T>(value: Option<T>, text: impl Fn(T) -> String) -> String {

@@ -166,6 +166,15 @@ fn link(name: &str, direction: &str, bytes: u64, end_s: f64) -> LinkSummary {
         utilisation: Some(bytes as f64 * 8.0 / end_s / 1e9),
         queue_max_bytes: Some(1_200_000),
         queue_mean_delay_us: Some(850.0),
+        gap_mean_us: Some(31.5),
+        gap_deviation_us: Some(120.0),
+        gap_p1_us: Some(0.0),
+        gap_p50_us: Some(12.0),
+        gap_p99_us: Some(410.0),
+        burst_mean_segments: Some(3.4),
+        burst_max_segments: Some(87),
+        gap_frames: 0,
+        gap_bytes: 0,
     }
 }
 
