@@ -85,6 +85,7 @@ fn achieved(frames: GapFrames, target: u64, packet: u32) -> f64 {
         mtu: Bytes::new(9000),
         overhead: Bytes::new(38),
         monitor: Duration::from_millis(1),
+        spacing: false,
         seed: 1,
     });
     let mut injector = Injector::new(frames);

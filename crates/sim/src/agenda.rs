@@ -26,6 +26,8 @@ pub(crate) enum What {
     Acknowledgement,
     /// The client's handshake or request was not answered.
     Opening,
+    /// A host lets packets go onto a lane.
+    Departure,
     /// A flow starts.
     Flow,
     /// A traffic source acts.
@@ -35,12 +37,13 @@ pub(crate) enum What {
 }
 
 impl What {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Arrival,
         Self::Retransmission,
         Self::Pacing,
         Self::Acknowledgement,
         Self::Opening,
+        Self::Departure,
         Self::Flow,
         Self::Traffic,
         Self::Sample,
@@ -172,7 +175,7 @@ mod tests {
                 expected.retain(|entry| entry.id != id);
                 expected.extend(at.map(|at| Entry { at, id }));
             } else {
-                let what = What::ALL[1 + n % 7];
+                let what = What::ALL[1 + n % 8];
                 let id = Id::new(what, (random.next_u64() % 100) as u32, n as u32);
                 agenda.plan(at, id);
                 expected.push(Entry { at, id });

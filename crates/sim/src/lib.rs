@@ -7,6 +7,7 @@
 //!    │
 //!    ├─ flows, traffic   who opens connections, and what they carry
 //!    ├─ tcp              both ends of a connection
+//!    ├─ host             pacing between a sender and its first lane
 //!    ├─ network          lanes, and packets on their way over paths, many at a time at junctions
 //!    └─ observe          samples and the summary
 //! ```
@@ -22,6 +23,7 @@
 
 mod agenda;
 mod flows;
+mod host;
 mod junction;
 mod network;
 mod observe;

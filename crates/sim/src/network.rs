@@ -6,17 +6,15 @@
 //! the lane leads into a junction (`crate::junction`).
 
 use crate::{
-    agenda::Agenda,
+    agenda::{Agenda, Id, What},
+    host::{Host, Paced},
     junction::Junction,
     packet::{Packet, Sacks, flag},
     tournament::NEVER,
 };
-use netmodel::{
-    Fate, Link,
-    pacing::{GapFrames, Injector},
-};
-use std::{collections::VecDeque, num::NonZeroU64};
-use units::{Bytes, Duration, Timestamp};
+use netmodel::{Fate, Link, pacing::GapFrames};
+use std::collections::VecDeque;
+use units::{Bytes, Rate, Timestamp};
 
 /// Behind the last lane of a path, where lanes of paths stand.
 const END: u32 = u32::MAX;
@@ -27,19 +25,10 @@ pub(crate) struct Lane {
     pub(crate) link: Link,
     arriving: VecDeque<Arriving>,
     leads: Leads,
-    /// What gap frames are like on it, and who puts them behind packets once somebody does.
+    /// What gap frames are like on it, where it has a rate.
     frames: Option<GapFrames>,
-    injector: Option<Box<Injector>>,
-}
-
-/// How a packet's sender is paced.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Paced {
-    /// The flow that it counts as.
-    pub(crate) flow: NonZeroU64,
-    /// Bytes a second of the link; 0: not known yet.
-    pub(crate) target: u64,
-    pub(crate) rtt: Duration,
+    /// What is between it and those who send onto it, once somebody is paced.
+    host: Option<Box<Host>>,
 }
 
 /// A packet on its way, and when it arrives at the lane's end.
@@ -50,6 +39,17 @@ struct Arriving {
 }
 
 impl Lane {
+    fn new_host(&self) -> Box<Host> {
+        Box::new(Host::new(self.frames.expect("pacing is planned for links with a rate only")))
+    }
+
+    fn host(&mut self) -> &mut Host {
+        if self.host.is_none() {
+            self.host = Some(self.new_host());
+        }
+        self.host.as_mut().expect("made above")
+    }
+
     /// Takes the first packet away, which there is; and when the next one arrives.
     #[inline]
     fn take(&mut self) -> (Arriving, Timestamp) {
@@ -84,7 +84,12 @@ pub(crate) struct Count {
 }
 
 impl Count {
-    fn add(&mut self, packet: &Packet) {
+    pub(crate) fn take(&mut self, packet: &Packet) {
+        self.packets -= 1;
+        self.bytes -= u64::from(packet.length);
+    }
+
+    pub(crate) fn add(&mut self, packet: &Packet) {
         self.packets += 1;
         self.bytes += u64::from(packet.length);
     }
@@ -106,6 +111,8 @@ pub(crate) struct Network {
     pub(crate) lanes: Vec<Lane>,
     /// The lanes of all paths by number, one path after the other, each with an [`END`].
     paths: Vec<u32>,
+    /// The class of each path's packets at its host, by the same numbers.
+    classes: Vec<u16>,
     junctions: Vec<Junction>,
     /// By their numbers. Lanes come in order, so that at one time the lower one comes first.
     turns: Vec<Turn>,
@@ -125,7 +132,7 @@ impl Network {
             arriving: VecDeque::new(),
             leads: Leads::On(0),
             frames,
-            injector: None,
+            host: None,
         };
         Self { lanes: links.map(lane).collect(), ..Self::default() }
     }
@@ -135,6 +142,7 @@ impl Network {
         let path = self.paths.len() as u32;
         self.paths.extend(lanes);
         self.paths.push(END);
+        self.classes.resize(self.paths.len(), Host::OTHERS);
         path
     }
 
@@ -171,14 +179,25 @@ impl Network {
         self.on_their_way.get(owner as usize).is_some_and(|packets| *packets > 0)
     }
 
-    pub(crate) fn send(&mut self, agenda: &mut Agenda, now: Timestamp, packet: Packet) {
+    pub(crate) fn send(
+        &mut self,
+        agenda: &mut Agenda,
+        now: Timestamp,
+        packet: Packet,
+        paced: Option<Paced>,
+    ) {
         self.account.sent.add(&packet);
         let owner = packet.owner as usize;
         if owner >= self.on_their_way.len() {
             self.on_their_way.resize(owner + 1, 0);
         }
         self.on_their_way[owner] += 1;
-        self.offer(agenda, now, packet);
+        let number = self.paths[packet.path as usize];
+        if paced.is_none() && self.lanes[number as usize].host.is_none() {
+            self.offer(agenda, now, packet);
+        } else {
+            self.pass_host(agenda, now, packet, paced);
+        }
     }
 
     /// The link that packets of that path are sent on.
@@ -186,23 +205,82 @@ impl Network {
         &self.lanes[self.paths[path as usize] as usize].link
     }
 
-    /// Sends a packet and the gap frames that follow it.
-    pub(crate) fn send_paced(
+    /// Gives the host of a lane classes of these rates; packets of each of these paths, which begin with
+    /// that lane, are of the class beside it.
+    pub(crate) fn set_classes(&mut self, lane: u32, rates: &[Rate], paths: &[(u32, u16)]) {
+        let lane = &mut self.lanes[lane as usize];
+        let wire = lane.link.config().rate.expect("a checked bottleneck's first link has one");
+        lane.host().set_classes(wire, rates);
+        for (path, class) in paths {
+            self.classes[*path as usize] = *class;
+        }
+    }
+
+    /// The lane that a path begins with.
+    pub(crate) fn first_lane(&self, path: u32) -> u32 {
+        self.paths[path as usize]
+    }
+
+    /// A packet that a sender's pacing or its host's classes may hold back.
+    fn pass_host(
         &mut self,
         agenda: &mut Agenda,
         now: Timestamp,
         packet: Packet,
-        paced: Paced,
+        paced: Option<Paced>,
     ) {
-        let lane = self.paths[packet.path as usize];
-        self.send(agenda, now, packet);
-        let Lane { link, frames, injector, .. } = &mut self.lanes[lane as usize];
-        let frames = frames.expect("planned for a link with a rate");
-        let injector = injector.get_or_insert_with(|| Box::new(Injector::new(frames)));
-        let bytes = Bytes::new(packet.length.into()) + link.config().overhead;
-        let Paced { flow, target, rtt } = paced;
-        for gap in injector.packet(now, flow, target, rtt, bytes) {
-            link.offer_gap(now, gap);
+        let number = self.paths[packet.path as usize];
+        match paced {
+            // Also what may leave at once: behind what is due now and has not left.
+            Some(Paced::At(at)) => self.lanes[number as usize].host().hold(at, packet),
+            Some(Paced::Gap { flow, target, rtt }) => {
+                self.enter(agenda, now, packet);
+                let lane = &mut self.lanes[number as usize];
+                let bytes = Bytes::new(packet.length.into()) + lane.link.config().overhead;
+                let mut host = lane.host.take().unwrap_or_else(|| lane.new_host());
+                for gap in host.injector.packet(now, flow, target, rtt, bytes) {
+                    lane.link.offer_gap(now, gap);
+                }
+                lane.host = Some(host);
+            }
+            None => self.enter(agenda, now, packet),
+        }
+        self.depart(agenda, now, number);
+    }
+
+    /// A packet whose time has come enters its class, or leaves where its host has none.
+    fn enter(&mut self, agenda: &mut Agenda, now: Timestamp, packet: Packet) {
+        let class = self.classes[packet.path as usize];
+        let lane = &mut self.lanes[self.paths[packet.path as usize] as usize];
+        let length = Bytes::new(packet.length.into()) + lane.link.config().overhead;
+        if let Some(packet) = lane.host().schedule(now, class, packet, length) {
+            self.offer(agenda, now, packet);
+        }
+    }
+
+    /// What a lane's host lets go now goes; the rest has its turn when the first of it may.
+    fn depart(&mut self, agenda: &mut Agenda, now: Timestamp, number: u32) {
+        while let Some(packet) = self.lanes[number as usize].host().due(now) {
+            self.enter(agenda, now, packet);
+        }
+        let waits = loop {
+            match self.lanes[number as usize].host().scheduled(now) {
+                Ok(packet) => self.offer(agenda, now, packet),
+                Err(until) => break until,
+            }
+        };
+        let host = self.lanes[number as usize].host();
+        if let Some(next) = [waits, host.next_due()].into_iter().flatten().min() {
+            let id = Id::new(What::Departure, number, 0);
+            host.timer.set(next, |at| agenda.plan(at, id));
+        }
+    }
+
+    /// The agenda's entry for a lane's host.
+    pub(crate) fn departure(&mut self, agenda: &mut Agenda, now: Timestamp, number: u32) {
+        let id = Id::new(What::Departure, number, 0);
+        if self.lanes[number as usize].host().timer.fires(now, |at| agenda.plan(at, id)) {
+            self.depart(agenda, now, number);
         }
     }
 
@@ -309,6 +387,10 @@ impl Network {
         let mut found = Count::default();
         for lane in &self.lanes {
             lane.arriving.iter().for_each(|arriving| found.add(&arriving.packet));
+            if let Some(host) = &lane.host {
+                found.packets += host.waits.packets;
+                found.bytes += host.waits.bytes;
+            }
         }
         let Account { sent, delivered, dropped, lost, too_long } = self.account;
         for count in [delivered, dropped, lost, too_long] {
@@ -393,7 +475,7 @@ mod tests {
             let (owner, window, flags) = (path, 0, 0);
             let kind = Kind::Datagram;
             let packet = Packet { number, owner, window, path, length, kind, flags };
-            network.send(&mut agenda, sent, packet);
+            network.send(&mut agenda, sent, packet, None);
         }
         network.assert_conservation();
         seen

@@ -45,6 +45,8 @@ pub(crate) enum Pace {
     Tcp,
     /// Gap frames at an estimated rate; and what a packet takes on the link beyond its IP length.
     Gap(pacing::Params, u32),
+    /// Times of departure at an estimated rate; and the same.
+    Edt(pacing::Params, u32),
     /// Gap frames at this many bytes a second, which it shares with others of that number.
     Fixed(u64, NonZeroU64),
 }
@@ -96,21 +98,37 @@ impl<'r> Planner<'r> {
         };
         let fixed = |rate: Rate| Pace::Fixed(rate.bps() / 8, self.number(flow));
         let link = self.network.first_link(path);
+        let params = self.run.pacing.estimator().params();
+        let overhead = link.config().overhead.get() as u32;
         match (hop.pacing, link.config().rate) {
             (Pacing::None, _) => Ok(Pace::None),
             (Pacing::Tcp, _) => Ok(Pace::Tcp),
-            (Pacing::Edt, _) => refuse("edt is not simulated yet; gap gives the same times"),
-            (Pacing::Gap | Pacing::Rate(_), None) => {
-                refuse("by gap frames takes a first link with a rate, which they fill")
+            (Pacing::Gap | Pacing::Edt | Pacing::Rate(_), None) => {
+                refuse("takes a first link with a rate")
             }
-            (Pacing::Gap, Some(_)) => {
-                let overhead = link.config().overhead.get() as u32;
-                Ok(Pace::Gap(self.run.pacing.estimator().params(), overhead))
-            }
+            (Pacing::Gap, Some(_)) => Ok(Pace::Gap(params, overhead)),
+            (Pacing::Edt, Some(_)) => Ok(Pace::Edt(params, overhead)),
             (Pacing::Rate(rate), Some(line)) if rate > line => {
                 refuse(&format!("at {rate} is more than the first link carries ({line})"))
             }
             (Pacing::Rate(rate), Some(_)) => Ok(fixed(rate)),
+        }
+    }
+
+    /// Once all paths are known: gives hosts their classes.
+    pub(crate) fn set_classes(&mut self) {
+        let mut hosts = BTreeMap::<u32, (Vec<Rate>, Vec<(u32, u16)>)>::new();
+        for bottleneck in self.run.bottlenecks.iter().filter(|_| self.run.pacing.classes) {
+            let of = |to: &String| self.paths.get(&(bottleneck.from.clone(), to.clone()));
+            let paths: Vec<u32> = bottleneck.to.iter().filter_map(of).copied().collect();
+            // Nobody sends to it where there is none.
+            let Some(first) = paths.first() else { continue };
+            let (rates, classes) = hosts.entry(self.network.first_lane(*first)).or_default();
+            classes.extend(paths.iter().map(|path| (*path, rates.len() as u16)));
+            rates.push(bottleneck.rate);
+        }
+        for (lane, (rates, paths)) in hosts {
+            self.network.set_classes(lane, &rates, &paths);
         }
     }
 

@@ -72,6 +72,7 @@ impl Simulation {
             .iter()
             .map(|traffic| Ok(TrafficState::new(traffic, planner.traffic(traffic)?, run.seed)))
             .collect::<Result<_, Unsupported>>()?;
+        planner.set_classes();
         let mut network = planner.network;
         let mut agenda = Agenda::new(network.give_turns(network.junctions()));
         for (n, flow) in (0..).zip(&run.flows) {
@@ -143,6 +144,10 @@ impl Simulation {
                 FlowOf { number: index, state }.start(&mut self.world);
             }
             What::Traffic => self.act(index),
+            What::Departure => {
+                let World { network, agenda, now, .. } = &mut self.world;
+                network.departure(agenda, *now, index);
+            }
             What::Sample => self.sample(),
             _ => self.timer(entry.id, what),
         }

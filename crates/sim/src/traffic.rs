@@ -110,7 +110,7 @@ impl TrafficOf<'_> {
             flags: 0,
         };
         *sent += 1;
-        world.network.send(&mut world.agenda, world.now, packet);
+        world.network.send(&mut world.agenda, world.now, packet, None);
     }
 
     /// A datagram has arrived.

@@ -234,6 +234,11 @@ impl<T> Scheduler<T> {
         Ok(())
     }
 
+    /// How many classes there are.
+    pub fn classes(&self) -> usize {
+        self.classes.len()
+    }
+
     /// What waits of a class.
     pub fn waiting(&self, class: usize) -> Bytes {
         Bytes::new(self.classes[class].flows.bytes())

@@ -77,6 +77,7 @@ pub(super) fn settings(fields: Option<Fields<'_>>) -> PacingSettings {
         max_rate: fields.optional("max_rate"),
         max_gap: fields.or("max_gap", Volume(own.max_gap)).0,
         max_frame: fields.or("max_frame", Volume(own.max_frame)).0,
+        classes: fields.or("classes", own.classes),
     };
     fields.finish();
     settings

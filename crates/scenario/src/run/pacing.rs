@@ -42,6 +42,8 @@ pub struct PacingSettings {
     /// What the longest gap frame takes on the link.
     #[serde(rename = "max_frame_bytes", with = "json::bytes")]
     pub max_frame: Bytes,
+    /// Whether hosts have classes for their bottlenecks, or one queue.
+    pub classes: bool,
 }
 
 /// Which round trip a window is sent in.
@@ -68,6 +70,7 @@ impl PacingSettings {
             max_rate: estimator.max_rate,
             max_gap: frames.max_gap,
             max_frame: frames.max_frame,
+            classes: true,
         }
     }
 

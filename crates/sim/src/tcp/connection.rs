@@ -125,7 +125,7 @@ impl Connection {
             kind,
             flags: 0,
         };
-        cx.network.send(cx.agenda, cx.now, packet);
+        cx.network.send(cx.agenda, cx.now, packet, None);
     }
 
     /// A packet has arrived at one of the ends.
@@ -215,7 +215,7 @@ impl Connection {
             kind: Kind::Ack,
             flags: flags.iter().filter(|(is, _)| *is).fold(0, |all, (_, flag)| all | flag),
         };
-        cx.network.send(cx.agenda, cx.now, packet);
+        cx.network.send(cx.agenda, cx.now, packet, None);
     }
 
     fn acknowledgement(&mut self, cx: &mut Context<'_>, packet: &Packet) -> News {
@@ -265,7 +265,7 @@ impl Connection {
                     self.ask(cx);
                 }
             }
-            What::Arrival | What::Flow | What::Traffic | What::Sample => {
+            What::Arrival | What::Departure | What::Flow | What::Traffic | What::Sample => {
                 unreachable!("not a connection's")
             }
         }

@@ -91,6 +91,8 @@ pub(crate) struct Sender {
     pace: Pace,
     /// Bytes a second of the link that gap frames space the last packet by.
     target: u64,
+    /// With times of departure: when the next packet may leave at the earliest.
+    departs: Timestamp,
     pub(super) pacing: Timer,
     /// From when on the next burst may go.
     paced: Timestamp,
@@ -137,6 +139,7 @@ impl Sender {
             probe: None,
             pace,
             target: 0,
+            departs: Timestamp::ZERO,
             pacing: Timer::OFF,
             paced: Timestamp::ZERO,
             burst_left: 0,

@@ -4,10 +4,10 @@
 use super::{Phase, Sender, micros_of, timer::Wait};
 use crate::{
     agenda::What,
-    network::Paced,
+    host::Paced,
     packet::{Kind, Packet, flag},
     plan::Pace,
-    tcp::{Context, Line, detection::Resent},
+    tcp::{Context, detection::Resent},
 };
 use congestion::Event;
 use netmodel::pacing::Known;
@@ -163,33 +163,46 @@ impl Sender {
             kind: Kind::Data,
             flags,
         };
-        match self.paced(cx.line) {
-            None => cx.network.send(cx.agenda, cx.now, packet),
-            Some(paced) => cx.network.send_paced(cx.agenda, cx.now, packet, paced),
+        let paced = self.paced(cx, packet.length.into());
+        cx.network.send(cx.agenda, cx.now, packet, paced);
+    }
+
+    /// What spaces a packet of so many bytes that leaves now, besides TCP.
+    fn paced(&mut self, cx: &Context<'_>, length: u32) -> Option<Paced> {
+        let rtt = self.rtt.smoothed().unwrap_or_default();
+        match self.pace {
+            Pace::None | Pace::Tcp => None,
+            Pace::Fixed(target, flow) => {
+                self.target = target;
+                Some(Paced::Gap { flow, target, rtt })
+            }
+            Pace::Gap(params, overhead) => {
+                self.target = params.target(&self.known(cx.line.header + overhead));
+                let flow = NonZeroU64::MIN.saturating_add(cx.line.owner.into());
+                Some(Paced::Gap { flow, target: self.target, rtt })
+            }
+            Pace::Edt(params, overhead) => {
+                self.target = params.target(&self.known(cx.line.header + overhead));
+                let at = self.departs.max(cx.now);
+                let nanos = u64::from(length + overhead) * 1_000_000_000;
+                let took = nanos.checked_div(self.target).unwrap_or(0);
+                self.departs = at + Duration::from_nanos(took);
+                Some(Paced::At(at))
+            }
         }
     }
 
-    /// What gap frames follow a packet that leaves now, where any shall.
-    fn paced(&mut self, line: Line) -> Option<Paced> {
-        let smoothed = self.rtt.smoothed().unwrap_or_default();
-        let (flow, target) = match self.pace {
-            Pace::None | Pace::Tcp => return None,
-            Pace::Fixed(rate, flow) => (flow, rate),
-            Pace::Gap(params, overhead) => {
-                let known = Known {
-                    cwnd: self.decision.cwnd,
-                    ssthresh: self.decision.ssthresh,
-                    mss: self.mss,
-                    packet: self.mss + line.header + overhead,
-                    srtt_us: self.rtt.smoothed().map_or(0, micros_of),
-                    min_rtt_us: self.rtt.min().map_or(0, micros_of),
-                    recovering: u32::from(self.phase != Phase::Open),
-                };
-                (NonZeroU64::MIN.saturating_add(line.owner.into()), params.target(&known))
-            }
-        };
-        self.target = target;
-        Some(Paced { flow, target, rtt: smoothed })
+    /// What an estimator of rates is told; `more`: what a segment takes of the link beside its payload.
+    fn known(&self, more: u32) -> Known {
+        Known {
+            cwnd: self.decision.cwnd,
+            ssthresh: self.decision.ssthresh,
+            mss: self.mss,
+            packet: self.mss + more,
+            srtt_us: self.rtt.smoothed().map_or(0, micros_of),
+            min_rtt_us: self.rtt.min().map_or(0, micros_of),
+            recovering: u32::from(self.phase != Phase::Open),
+        }
     }
 
     /// See [`crate::tcp::Connection::pacing_rate`].

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a host does to its packets before they go onto its first lane: gap frames behind them, times of
+//! departure, classes for bottlenecks.
+//!
+//! ```text
+//! sender ─▶ departures (edt) ─▶ scheduler (classes of `[[bottleneck]]`) ─▶ lane, gap frames behind
+//! ```
+//!
+//! Gap frames and classes are `netmodel`'s; here is only in which order a packet meets them. Where the wire
+//! idles between times of departure or classes, a real host may send gap frames: what leaves when is the
+//! same.
+
+use crate::{network::Count, packet::Packet, tcp::Timer};
+use netmodel::pacing::{self, Class, GapFrames, Injector, Next, Scheduler};
+use std::{cmp::Reverse, collections::BinaryHeap, num::NonZeroU64};
+use units::{Bytes, Duration, Rate, Timestamp};
+
+/// How a packet's sender is paced.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Paced {
+    /// By gap frames behind its packets.
+    Gap {
+        /// The flow that it counts as.
+        flow: NonZeroU64,
+        /// Bytes a second of the link; 0: not known yet.
+        target: u64,
+        /// The sender's round trip.
+        rtt: Duration,
+    },
+    /// By a time before which the packet does not leave.
+    At(Timestamp),
+}
+
+/// A packet that waits for its time.
+#[derive(Debug)]
+struct Later {
+    at: Timestamp,
+    /// Of packets of one time, the one that came first leaves first.
+    number: u64,
+    packet: Packet,
+}
+
+impl Later {
+    fn order(&self) -> (Timestamp, u64) {
+        (self.at, self.number)
+    }
+}
+
+impl PartialEq for Later {
+    fn eq(&self, other: &Self) -> bool {
+        self.order() == other.order()
+    }
+}
+
+impl Eq for Later {}
+
+impl PartialOrd for Later {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Later {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.order().cmp(&other.order())
+    }
+}
+
+/// A host's side of a lane.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) injector: Injector,
+    later: BinaryHeap<Reverse<Later>>,
+    held: u64,
+    scheduler: Option<Scheduler<Packet>>,
+    pub(crate) timer: Timer,
+    /// What waits here, for the account of all packets.
+    pub(crate) waits: Count,
+}
+
+impl Host {
+    /// The class of packets that go to no bottleneck.
+    pub(crate) const OTHERS: u16 = u16::MAX;
+
+    pub(crate) fn new(frames: GapFrames) -> Self {
+        Self {
+            injector: Injector::new(frames),
+            later: BinaryHeap::new(),
+            held: 0,
+            scheduler: None,
+            timer: Timer::OFF,
+            waits: Count::default(),
+        }
+    }
+
+    /// Gives it classes of these rates, numbered from 0, and one behind them for all else. What waits in
+    /// them is bounded by the senders' windows.
+    pub(crate) fn set_classes(&mut self, wire: Rate, rates: &[Rate]) {
+        let class = |rate| Class { rate, queue: Bytes::new(u64::MAX) };
+        let paced = rates.iter().map(|rate| class(Some(*rate)));
+        let classes: Vec<_> = paced.chain([class(None)]).collect();
+        let scheduler = Scheduler::new(wire, &classes);
+        self.scheduler = Some(scheduler.expect("a checked scenario's bottlenecks fit the wire"));
+    }
+
+    /// Holds a packet until its time.
+    pub(crate) fn hold(&mut self, at: Timestamp, packet: Packet) {
+        self.waits.add(&packet);
+        self.held += 1;
+        self.later.push(Reverse(Later { at, number: self.held, packet }));
+    }
+
+    /// A packet whose time has come.
+    pub(crate) fn due(&mut self, now: Timestamp) -> Option<Packet> {
+        self.later.peek().filter(|later| later.0.at <= now)?;
+        let packet = self.later.pop()?.0.packet;
+        self.waits.take(&packet);
+        Some(packet)
+    }
+
+    /// Has a packet, which takes so much of the lane, wait in its class; gives it back where there are none.
+    pub(crate) fn schedule(
+        &mut self,
+        now: Timestamp,
+        class: u16,
+        packet: Packet,
+        length: Bytes,
+    ) -> Option<Packet> {
+        let Some(scheduler) = &mut self.scheduler else { return Some(packet) };
+        let class = usize::from(class).min(scheduler.classes() - 1);
+        self.waits.add(&packet);
+        let flow = packet.owner.into();
+        let dropped = scheduler.enqueue(now, class, pacing::Packet { flow, length, item: packet });
+        assert!(dropped.is_empty(), "classes are not bounded");
+        None
+    }
+
+    /// A packet that its class lets go now.
+    pub(crate) fn scheduled(&mut self, now: Timestamp) -> Result<Packet, Option<Timestamp>> {
+        let Some(scheduler) = &mut self.scheduler else { return Err(None) };
+        match scheduler.next(now) {
+            Next::Departure(departure) => {
+                self.waits.take(&departure.item);
+                Ok(departure.item)
+            }
+            Next::Wait(until) => Err(Some(until)),
+            Next::Idle => Err(None),
+        }
+    }
+
+    /// When the first packet's time comes.
+    pub(crate) fn next_due(&self) -> Option<Timestamp> {
+        self.later.peek().map(|later| later.0.at)
+    }
+}
