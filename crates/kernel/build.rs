@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Compiles the adapters of `src/bpf`, once for each algorithm of `cc/`, for the kernel's virtual
-//! machine, and embeds the objects. It takes clang; libbpf's headers are those of libbpf-sys.
+//! Compiles the programs of `src/bpf`, the adapters once for each algorithm of `cc/`, for the kernel's
+//! virtual machine, and embeds the objects. It takes clang; libbpf's headers are those of libbpf-sys.
 
 use std::{
     env, fs,
@@ -25,8 +25,10 @@ fn main() {
         compile(&house, &format!("{adapter}.bpf.c"), &["-include", &header, &define], name, &out);
         table += &embedded(name);
     }
-    compile(&house, "empty.bpf.c", &[], "empty", &out);
-    table += &embedded("empty");
+    for name in ["empty", "monitor"] {
+        compile(&house, &format!("{name}.bpf.c"), &[], name, &out);
+        table += &embedded(name);
+    }
     fs::write(out.join("objects.rs"), table + "];\n").expect("OUT_DIR is writable");
 }
 

@@ -2,14 +2,13 @@
 //! What can go wrong, and what to do about it.
 
 use std::{io, path::PathBuf};
+use units::Duration;
 
-/// Why a congestion control could not be brought into the kernel, or out of it.
+/// Why a program could not be brought into the kernel, or out of it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The process may not load BPF programs.
-    #[error(
-        "the kernel's congestion controls take root (CAP_SYS_ADMIN and CAP_NET_ADMIN): use sudo"
-    )]
+    #[error("longhaul's kernel programs take root (CAP_SYS_ADMIN and CAP_NET_ADMIN): use sudo")]
     NotRoot,
     /// The kernel takes no BPF programs even from root.
     #[error(
@@ -36,13 +35,42 @@ pub enum Error {
          CONFIG_BPF_SYSCALL=y, CONFIG_BPF_JIT=y and CONFIG_DEBUG_INFO_BTF=y"
     )]
     NoStructOps,
+    /// The kernel has no such tracepoint, or lets no program watch at it.
+    #[error(
+        "this kernel lets no program watch at the tracepoint {tracepoint}; it needs Linux 5.5 or \
+         newer, 6.1 to be supported, built with CONFIG_BPF_EVENTS=y and CONFIG_DEBUG_INFO_BTF=y"
+    )]
+    NoTracepoint {
+        /// Which.
+        tracepoint: &'static str,
+    },
+    /// There is no such device where this runs.
+    #[error(
+        "there is no device {device} in this network namespace; there are: {}", .there.join(", ")
+    )]
+    NoDevice {
+        /// The name that was given.
+        device: String,
+        /// The names of those that there are.
+        there: Vec<String>,
+    },
+    /// The monitor can't make bins of that width.
+    #[error("bins of {bin} can't be had: from {least} to {most}")]
+    BinWidth {
+        /// What was asked for.
+        bin: Duration,
+        /// The narrowest.
+        least: Duration,
+        /// The widest.
+        most: Duration,
+    },
     /// The kernel's just-in-time compiler is off.
     #[error(
         "this kernel runs no struct_ops program, because its BPF compiler is off: \
          sysctl net.core.bpf_jit_enable=1, or a kernel built with CONFIG_BPF_JIT=y"
     )]
     NoJit,
-    /// The kernel refused a program; a mistake of longhaul's or of the algorithm's.
+    /// The kernel refused a program; a mistake of longhaul's or of an algorithm's.
     #[error("the kernel refused {name}: {source}\n{log}")]
     Refused {
         /// The algorithm.
@@ -108,8 +136,18 @@ impl Error {
     pub fn is_lack(&self) -> bool {
         matches!(
             self,
-            Self::NotRoot | Self::Forbidden | Self::NoBtf { .. } | Self::NoStructOps | Self::NoJit
+            Self::NotRoot
+                | Self::Forbidden
+                | Self::NoBtf { .. }
+                | Self::NoStructOps
+                | Self::NoTracepoint { .. }
+                | Self::NoJit
         )
+    }
+
+    /// Whether it was asked for in the wrong way.
+    pub fn is_usage(&self) -> bool {
+        matches!(self, Self::NoDevice { .. } | Self::BinWidth { .. })
     }
 
     pub(crate) fn system(doing: impl Into<String>, source: impl Into<io::Error>) -> Self {

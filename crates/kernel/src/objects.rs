@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The compiled adapters, and opening one for the kernel that runs.
+//! The compiled programs, and opening one for the kernel that runs.
 
 use crate::{CongControl, Error, Support, cc::Options};
 use congestion::Attach;
@@ -15,7 +15,10 @@ include!(concat!(env!("OUT_DIR"), "/objects.rs"));
 /// Name of the object with the adapters that do nothing.
 pub const EMPTY: &str = "empty";
 
-/// Names in the objects, see `src/bpf/adapter.h`.
+/// Name of the object that times packets.
+pub const MONITOR: &str = "monitor";
+
+/// Names in the objects, see `src/bpf/adapter.h` and `src/bpf/monitor.bpf.c`.
 pub const PARAMS: &str = ".rodata.params";
 pub const OPTIONS: &str = ".rodata.options";
 pub const TRACE: &str = "trace";
@@ -44,9 +47,18 @@ pub struct Setup<'a> {
 
 /// Loads the programs of an object; nothing is registered yet.
 pub fn load(object: &str, name: &str, setup: &Setup<'_>) -> Result<Object, Error> {
+    load_with(object, name, |open| set_up(open, setup))
+}
+
+/// The same for an object that is no congestion control.
+pub fn load_with(
+    object: &str,
+    name: &str,
+    set_up: impl FnOnce(&mut OpenObject) -> libbpf_rs::Result<()>,
+) -> Result<Object, Error> {
     let (loaded, log) = listening(|| {
         let mut open = ObjectBuilder::default().open_memory(bytes(object))?;
-        set_up(&mut open, setup)?;
+        set_up(&mut open)?;
         open.load()
     });
     loaded.map_err(|source| refusal(name, source, log))
@@ -57,7 +69,8 @@ pub fn registered<'a>(object: &'a mut Object, ops: &str) -> MapMut<'a> {
     object.maps_mut().find(|map| map.name() == ops).expect("every adapter has its struct_ops")
 }
 
-fn bytes(object: &str) -> &'static [u8] {
+/// An object as it was compiled.
+pub fn bytes(object: &str) -> &'static [u8] {
     let found = OBJECTS.iter().find(|(name, _)| *name == object);
     found.expect("both crates are built from the same cc/algorithms.h").1
 }

@@ -54,8 +54,22 @@ impl Support {
     }
 }
 
+/// Whether programs can watch at these tracepoints, by the kernel's description in that file.
+pub(crate) fn require_tracepoints(path: &Path, names: &[&'static str]) -> Result<(), Error> {
+    File::open(path).map_err(|source| Error::NoBtf { path: path.to_owned(), source })?;
+    let btf = Btf::from_path(path).map_err(Error::bpf(format!("read {}", path.display())))?;
+    let lacks = |name: &&&str| {
+        let handler = format!("btf_trace_{name}");
+        btf.type_by_name::<types::Typedef<'_>>(handler.as_str()).is_none()
+    };
+    match names.iter().find(lacks) {
+        Some(tracepoint) => Err(Error::NoTracepoint { tracepoint }),
+        None => Ok(()),
+    }
+}
+
 /// Whether the calling thread may do what this room does.
-fn require_root() -> Result<(), Error> {
+pub(crate) fn require_root() -> Result<(), Error> {
     let held = capabilities(None).map_err(|e| Error::system("read capabilities", e))?;
     let needed = CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN;
     if held.effective.contains(needed) { Ok(()) } else { Err(Error::NotRoot) }
@@ -72,5 +86,29 @@ fn cong_control(btf: &Btf<'_>) -> Option<CongControl> {
         2 => Some(CongControl::Two),
         4 => Some(CongControl::Four),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objects;
+
+    #[test]
+    fn a_kernel_without_a_tracepoint_is_told_so() {
+        let real = require_tracepoints(Path::new(Support::BTF), &["net_dev_start_xmit"]);
+        real.expect("this kernel has it");
+        let error = require_tracepoints(Path::new(Support::BTF), &["no_such_event"]);
+        let error = error.expect_err("no kernel has it");
+        assert!(matches!(error, Error::NoTracepoint { .. }) && error.is_lack(), "{error}");
+        assert!(error.to_string().contains("no_such_event"), "{error}");
+        // A file with types, but no kernel's.
+        let folder = tempfile::tempdir().expect("a writable folder");
+        let path = folder.path().join("types");
+        std::fs::write(&path, objects::bytes(objects::MONITOR)).expect("a writable folder");
+        let error = require_tracepoints(&path, &["net_dev_start_xmit"]).expect_err("no kernel");
+        assert!(matches!(error, Error::NoTracepoint { .. }), "{error}");
+        let error = require_tracepoints(Path::new("/nowhere/vmlinux"), &[]).expect_err("nothing");
+        assert!(matches!(error, Error::NoBtf { .. }) && error.is_lack(), "{error}");
     }
 }

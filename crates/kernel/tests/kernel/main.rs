@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The congestion controls in the running kernel. Needs root, as the program does.
+//! The congestion controls in the running kernel, and the monitor. Needs root, as the program does.
 
 mod changing;
 mod common;
 mod compiling;
 mod lacking;
 mod loading;
+mod monitor;
 mod pinning;
 mod replaying;
