@@ -9,6 +9,8 @@ mod chart;
 mod table;
 mod unit;
 
+pub(crate) use unit::Unit;
+
 use crate::{
     Error,
     capacity::Paths,

@@ -16,6 +16,14 @@ pub fn seconds(seconds: f64) -> String {
     format!("{} s", digits(seconds))
 }
 
+/// A length of time in the unit that suits it: `12.3 us`.
+pub fn duration(seconds: f64) -> String {
+    let units = [(1.0, "s"), (1e-3, "ms"), (1e-6, "us")];
+    let found = units.into_iter().find(|(size, _)| seconds >= size * 0.9995);
+    let (size, unit) = found.unwrap_or((1e-9, "ns"));
+    format!("{} {unit}", digits(seconds / size))
+}
+
 /// Microseconds as milliseconds: `21.1 ms`.
 pub fn milliseconds(us: f64) -> String {
     format!("{} ms", digits(us / 1000.0))
@@ -94,6 +102,10 @@ mod tests {
         assert_eq!(range("12 ms", "13 ms"), "12 – 13 ms");
         assert_eq!(range("200 kb/s", "1 Mb/s"), "200 kb/s – 1 Mb/s");
         assert_eq!(range("0.1", "0.25"), "0.1 – 0.25");
+        assert_eq!(
+            [0.0, 7e-9, 1e-6, 12.34e-6, 0.9999, 61.0].map(duration),
+            ["0 ns", "7 ns", "1 us", "12.3 us", "1 s", "61 s"]
+        );
         assert_eq!([4.307, 39.0, 0.05].map(seconds), ["4.31 s", "39 s", "0.05 s"]);
     }
 }

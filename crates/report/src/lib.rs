@@ -5,6 +5,7 @@
 //! records ─ run ─► group (scenario title) ─► cells (point x way x client) ─► page
 //!            └─ traces (downsampled) ──────► JSON in the page ─► assets/report.js draws with uPlot
 //! records ─ figure (one metric over a swept key) ─► SVG, or a table
+//! a link's bins, gaps and bursts ─ link_picture ──► SVG
 //! ```
 //! Text, tables and dot strips are made here and need no script; the charts are drawn in the
 //! browser. The rules:
@@ -16,10 +17,12 @@
 //! - The same records give the same page: no clock, no randomness.
 
 mod capacity;
+mod drawing;
 mod figure;
-mod format;
+pub mod format;
 mod group;
 mod headline;
+mod link_picture;
 mod metric;
 mod page;
 mod run;
@@ -29,6 +32,7 @@ mod testing;
 mod traces;
 
 pub use figure::{Figure, Panel as FigurePanel, Point as FigurePoint};
+pub use link_picture::{LinkPicture, Spread};
 
 use record::Record;
 use std::{

@@ -3,16 +3,13 @@
 //! the same records give the same bytes.
 
 use super::{Figure, Panel, Point, unit::Unit};
-use crate::format;
+use crate::drawing::{LETTER, Page, ROW, SOFT, Scale, moved, px, upright};
 use maud::{Markup, html};
 
 /// The light colours of `assets/report.css`; the first is the baseline's there, and a figure without
 /// baseline does without it.
 const COLOURS: [&str; 8] =
     ["#626d7a", "#0072b2", "#d55e00", "#008f69", "#b8558f", "#b07a00", "#2d9bd6", "#7a5c3e"];
-const INK: &str = "#1b1f24";
-const SOFT: &str = "#4c5561";
-const RULE: &str = "#dde1e6";
 
 /// A panel's size and what stands around it, in CSS pixels.
 const WIDTH: f64 = 290.0;
@@ -23,19 +20,9 @@ const ABOVE: f64 = 30.0;
 const BELOW: f64 = 56.0;
 const HEAD: f64 = 58.0;
 const MOST_ABREAST: usize = 3;
-/// A letter of a label, on average, and a line of them.
-const LETTER: f64 = 6.3;
-const ROW: f64 = 14.0;
 /// An entry of the legend: its mark, and the least width of all.
 const MARK: f64 = 34.0;
 const LEGEND_ROW: f64 = 20.0;
-
-/// The scale of all panels.
-struct Scale {
-    step: f64,
-    top: f64,
-    unit: Unit,
-}
 
 impl Figure {
     /// The figure as an SVG document of its own.
@@ -55,31 +42,24 @@ impl Figure {
             let (row, column) = (n / abreast, n % abreast);
             moved(column as f64 * panel_width + LEFT, HEAD + row as f64 * panel_height + ABOVE)
         };
-        let document = html! {
-            svg xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {width:.0} {height:.0}"))
-                width=(px(width)) height=(px(height)) role="img"
-                font-family="system-ui, sans-serif" font-size="12" fill=(INK) {
-                title { (self.title) ": " (scale.unit.axis) " over " (self.x) }
-                rect width=(px(width)) height=(px(height)) fill="#fff" {}
-                text x="16" y="24" font-size="16" font-weight="600" { (self.title) }
-                text x="16" y="43" fill=(SOFT) { (self.about()) }
-                @for (n, panel) in self.panels.iter().enumerate() {
-                    g transform=(at(n)) { (self.panel(panel, &scale)) }
-                }
-                g transform=(moved(0.0, panels_end)) { (legend) }
+        let body = html! {
+            @for (n, panel) in self.panels.iter().enumerate() {
+                g transform=(at(n)) { (self.panel(panel, &scale)) }
             }
+            g transform=(moved(0.0, panels_end)) { (legend) }
         };
-        document.into_string() + "\n"
+        let description = format!("{}: {} over {}", self.title, scale.unit.axis, self.x);
+        let (heading, about) = (self.title.as_str(), self.about());
+        Page { description, heading, about, width, height }.svg(&body)
     }
 
     fn panel(&self, panel: &Panel, scale: &Scale) -> Markup {
         let xs = panel.places();
-        let (middle_x, middle_y) = (WIDTH / 2.0, HEIGHT / 2.0);
+        let middle_x = WIDTH / 2.0;
         html! {
             text x=(px(middle_x)) y="-10" text-anchor="middle" font-weight="600" { (panel.fixed) }
-            (scale.draw())
-            text transform=(format!("translate({:.1} {middle_y:.1}) rotate(-90)", 14.0 - LEFT))
-                text-anchor="middle" fill=(SOFT) { (scale.unit.axis) }
+            (scale.draw(WIDTH, HEIGHT))
+            (upright(&scale.unit.axis, 14.0 - LEFT, HEIGHT))
             (panel.axis(&xs))
             text x=(px(middle_x)) y=(px(HEIGHT + 4.0 + 3.0 * ROW)) text-anchor="middle" fill=(SOFT) {
                 (self.x) @if panel.positions().1 { " (logarithmic)" }
@@ -91,7 +71,7 @@ impl Figure {
     }
 
     fn line(&self, n: usize, points: &[Option<Point>], xs: &[f64], scale: &Scale) -> Markup {
-        let y = |value: f64| HEIGHT * (1.0 - value / scale.unit.divisor / scale.top);
+        let y = |value: f64| scale.y(value, HEIGHT);
         let known: Vec<(f64, Point)> =
             xs.iter().zip(points).filter_map(|(x, point)| Some((*x, (*point)?))).collect();
         let path = known.iter().enumerate().map(|(at, (x, point))| {
@@ -172,29 +152,6 @@ impl Panel {
     }
 }
 
-impl Scale {
-    /// From zero to the next step above the largest value; steps are 1, 2 or 5 of a power of ten.
-    fn up_to(largest: f64, unit: Unit) -> Self {
-        let rough = if largest > 0.0 { largest / 5.0 } else { 0.2 };
-        let power = 10_f64.powf(rough.log10().floor());
-        let step = [1.0, 2.0, 5.0, 10.0].map(|n| n * power).into_iter().find(|step| *step >= rough);
-        let step = step.unwrap_or(rough);
-        Self { step, top: step * (largest / step - 1e-9).ceil().max(1.0), unit }
-    }
-
-    fn draw(&self) -> Markup {
-        let steps = (self.top / self.step).round() as u32;
-        html! {
-            @for n in 0..=steps {
-                @let value = f64::from(n) * self.step;
-                @let y = HEIGHT * (1.0 - value / self.top);
-                path d=(format!("M0 {y:.1}H{WIDTH:.1}")) stroke=(RULE) {}
-                text x="-8" y=(px(y + 4.0)) text-anchor="end" { (format::digits(value)) }
-            }
-        }
-    }
-}
-
 /// A point's mark: five shapes, so that lines can be told apart without colours.
 fn mark(n: usize, x: f64, y: f64, colour: &str) -> Markup {
     let shape = match n % 5 {
@@ -205,12 +162,4 @@ fn mark(n: usize, x: f64, y: f64, colour: &str) -> Markup {
         _ => "m0 4l4 -7h-8z",
     };
     html! { path d=(format!("M{x:.1} {y:.1}{shape}")) fill=(colour) {} }
-}
-
-fn moved(x: f64, y: f64) -> String {
-    format!("translate({x:.1} {y:.1})")
-}
-
-fn px(value: f64) -> String {
-    format!("{value:.1}")
 }

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What pictures have in common: the page, its colours, and a scale of values. Coordinates have one
+//! decimal, so the same data give the same bytes.
+
+use crate::{figure::Unit, format};
+use maud::{Markup, html};
+
+/// The light colours of `assets/report.css`.
+pub const INK: &str = "#1b1f24";
+pub const SOFT: &str = "#4c5561";
+pub const RULE: &str = "#dde1e6";
+
+/// A letter of a label, on average, and a line of them, in CSS pixels.
+pub const LETTER: f64 = 6.3;
+pub const ROW: f64 = 14.0;
+
+/// What stands on a page.
+pub struct Page<'a> {
+    /// For those who can't see it.
+    pub description: String,
+    pub heading: &'a str,
+    pub about: String,
+    pub width: f64,
+    pub height: f64,
+}
+
+impl Page<'_> {
+    /// An SVG document of its own.
+    pub fn svg(&self, body: &Markup) -> String {
+        let (width, height) = (self.width, self.height);
+        let document = html! {
+            svg xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {width:.0} {height:.0}"))
+                width=(px(width)) height=(px(height)) role="img"
+                font-family="system-ui, sans-serif" font-size="12" fill=(INK) {
+                title { (self.description) }
+                rect width=(px(width)) height=(px(height)) fill="#fff" {}
+                text x="16" y="24" font-size="16" font-weight="600" { (self.heading) }
+                text x="16" y="43" fill=(SOFT) { (self.about) }
+                (body)
+            }
+        };
+        document.into_string() + "\n"
+    }
+}
+
+/// A scale of values from zero upwards.
+pub struct Scale {
+    step: f64,
+    pub top: f64,
+    pub unit: Unit,
+}
+
+impl Scale {
+    /// From zero to the next step above the largest value; steps are 1, 2 or 5 of a power of ten.
+    pub fn up_to(largest: f64, unit: Unit) -> Self {
+        let step = step(largest);
+        Self { step, top: step * (largest / step - 1e-9).ceil().max(1.0), unit }
+    }
+
+    /// How far below a panel's upper edge a value stands, in its own unit.
+    pub fn y(&self, value: f64, height: f64) -> f64 {
+        height * (1.0 - value / self.unit.divisor / self.top)
+    }
+
+    /// The steps as lines across a panel of that width and height, and their values beside it.
+    pub fn draw(&self, width: f64, height: f64) -> Markup {
+        let steps = (self.top / self.step).round() as u32;
+        html! {
+            @for n in 0..=steps {
+                @let value = f64::from(n) * self.step;
+                @let y = height * (1.0 - value / self.top);
+                path d=(format!("M0 {y:.1}H{width:.1}")) stroke=(RULE) {}
+                text x="-8" y=(px(y + 4.0)) text-anchor="end" { (format::digits(value)) }
+            }
+        }
+    }
+}
+
+/// About a fifth of the largest value: 1, 2 or 5 of a power of ten.
+pub fn step(largest: f64) -> f64 {
+    let rough = if largest > 0.0 { largest / 5.0 } else { 0.2 };
+    let power = 10_f64.powf(rough.log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0].map(|n| n * power).into_iter().find(|step| *step >= rough);
+    step.unwrap_or(rough)
+}
+
+/// What the values beside a panel of that height are, along it, so far left of it.
+pub fn upright(text: &str, left: f64, height: f64) -> Markup {
+    let turned = format!("translate({left:.1} {:.1}) rotate(-90)", height / 2.0);
+    html! { text transform=(turned) text-anchor="middle" fill=(SOFT) { (text) } }
+}
+
+pub fn moved(x: f64, y: f64) -> String {
+    format!("translate({x:.1} {y:.1})")
+}
+
+pub fn px(value: f64) -> String {
+    format!("{value:.1}")
+}

@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What went over a link as one SVG picture: its rate in bins of time, the gaps between packets, the
+//! lengths of bursts.
+//!
+//! There may be a thousand bins to a pixel. Each column shows the least and the largest rate of its bins
+//! as a band and their mean as a line, so that no peak is hidden. Gaps and bursts have scales in powers
+//! both ways: what is rare stands beside what is common.
+
+use crate::{
+    drawing::{LETTER, Page, ROW, RULE, SOFT, Scale, moved, px, step, upright},
+    figure::Unit,
+    format,
+};
+use maud::{Markup, html};
+use std::ops::Range;
+
+const DATA: &str = "#0072b2";
+const GAP_FRAMES: &str = "#b07a00";
+
+const LEFT: f64 = 66.0;
+const WIDTH: f64 = 880.0;
+const RATE_TOP: f64 = 84.0;
+const RATE_HEIGHT: f64 = 240.0;
+const LOWER_TOP: f64 = 414.0;
+const LOWER_HEIGHT: f64 = 180.0;
+const LOWER_WIDTH: f64 = 400.0;
+const PAGE: (f64, f64) = (LEFT + WIDTH + 24.0, LOWER_TOP + LOWER_HEIGHT + 58.0);
+
+/// Columns of gaps to a power of ten.
+const GAPS_IN_DECADE: f64 = 16.0;
+
+/// Values that were counted together: how many from `values.start` up to below `values.end`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spread {
+    /// Which.
+    pub values: Range<u64>,
+    /// How many.
+    pub count: u64,
+}
+
+/// What is to be drawn.
+#[derive(Debug, Clone)]
+pub struct LinkPicture<'a> {
+    /// Which link.
+    pub title: &'a str,
+    /// How it was watched, in a line.
+    pub about: &'a str,
+    /// The width of a bin in seconds.
+    pub bin_s: f64,
+    /// Bytes of data in each bin.
+    pub data_bytes: &'a [u64],
+    /// Bytes of gap frames in each bin; empty without any.
+    pub gap_frame_bytes: &'a [u64],
+    /// Gaps between packets in nanoseconds.
+    pub gaps_ns: Vec<Spread>,
+    /// Lengths of bursts in packets.
+    pub burst_packets: Vec<Spread>,
+}
+
+/// Bars over a scale of powers, by their shares.
+struct Bars {
+    /// From where to where along the panel, as shares of its width, and their shares of all.
+    bars: Vec<(Range<f64>, f64)>,
+    ticks: Vec<(f64, String)>,
+    all: u64,
+}
+
+impl LinkPicture<'_> {
+    /// The picture as an SVG document of its own.
+    pub fn svg(&self) -> String {
+        let lower = |column: f64, bars: &Bars, heading: &str, axis: &str| {
+            let left = LEFT + column * (WIDTH - LOWER_WIDTH);
+            html! { g transform=(moved(left, LOWER_TOP)) { (bars.draw(heading, axis)) } }
+        };
+        let body = html! {
+            g transform=(moved(LEFT, RATE_TOP)) { (self.rate()) }
+            (lower(0.0, &gap_bars(&self.gaps_ns), "Gaps between packets", "gap, start to start"))
+            (lower(1.0, &burst_bars(&self.burst_packets), "Bursts", "packets in a burst"))
+        };
+        let (width, height) = PAGE;
+        let description = format!("{}: rate over time, gaps, bursts", self.title);
+        Page { description, heading: self.title, about: self.about.to_owned(), width, height }
+            .svg(&body)
+    }
+
+    fn rate(&self) -> Markup {
+        let data = columns(self.data_bytes, self.bin_s);
+        let most = data.iter().map(|column| column.most).fold(0.0, f64::max);
+        let gaps = columns(self.gap_frame_bytes, self.bin_s);
+        let most = gaps.iter().map(|column| column.mean).fold(most, f64::max);
+        let unit = Unit::of("rate_bps", most);
+        let scale = Scale::up_to(most / unit.divisor, unit);
+        let end_s = self.data_bytes.len() as f64 * self.bin_s;
+        let y = |value: f64| scale.y(value, RATE_HEIGHT);
+        html! {
+            (self.legend(self.data_bytes.len() > data.len(), !gaps.is_empty()))
+            (scale.draw(WIDTH, RATE_HEIGHT))
+            (upright(&scale.unit.axis, 16.0 - LEFT, RATE_HEIGHT))
+            (time_axis(end_s))
+            path d=(band(&data, y)) fill=(DATA) fill-opacity="0.28" {}
+            @if !gaps.is_empty() {
+                path d=(steps(&gaps, y)) fill="none" stroke=(GAP_FRAMES) stroke-width="1.2" {}
+            }
+            path d=(steps(&data, y)) fill="none" stroke=(DATA) stroke-width="1.2" {}
+        }
+    }
+
+    fn legend(&self, many: bool, gap_frames: bool) -> Markup {
+        let bin = format::duration(self.bin_s);
+        let band = format!("least to most of the bins of {bin} in a column");
+        let line = if many { "mean of a column".to_owned() } else { format!("each bin of {bin}") };
+        let mut entries = vec![(DATA, false, line)];
+        if many {
+            entries.insert(0, (DATA, true, band));
+        }
+        if gap_frames {
+            entries.push((GAP_FRAMES, false, "gap frames, mean".to_owned()));
+        }
+        let mut x = 0.0;
+        let placed: Vec<_> = entries
+            .into_iter()
+            .map(|(colour, is_band, text)| {
+                let at = x;
+                x += 32.0 + text.chars().count() as f64 * LETTER + 18.0;
+                (at, colour, is_band, text)
+            })
+            .collect();
+        html! {
+            @for (x, colour, is_band, text) in placed {
+                @if is_band {
+                    rect x=(px(x)) y="-22" width="24" height="11" fill=(colour) fill-opacity="0.28" {}
+                } @else {
+                    path d=(format!("M{x:.1} -16.5h24")) stroke=(colour) stroke-width="1.6" {}
+                }
+                text x=(px(x + 30.0)) y="-12.5" { (text) }
+            }
+        }
+    }
+}
+
+/// The bins of one column of the picture, in bits a second.
+struct Column {
+    x: Range<f64>,
+    least: f64,
+    mean: f64,
+    most: f64,
+}
+
+/// A column for each pixel, or each bin where there are fewer.
+fn columns(bytes: &[u64], bin_s: f64) -> Vec<Column> {
+    let count = bytes.len().min(WIDTH as usize);
+    let edge = |n: usize| n * bytes.len() / count;
+    let column = |n: usize| {
+        let bins = &bytes[edge(n)..edge(n + 1)];
+        let rate = |bytes: f64| bytes * 8.0 / bin_s;
+        let place = |bin: usize| WIDTH * bin as f64 / bytes.len() as f64;
+        let bound = |bin: Option<&u64>| rate(bin.map_or(0.0, |bytes| *bytes as f64));
+        Column {
+            x: place(edge(n))..place(edge(n + 1)),
+            least: bound(bins.iter().min()),
+            mean: rate(bins.iter().sum::<u64>() as f64 / bins.len() as f64),
+            most: bound(bins.iter().max()),
+        }
+    };
+    (0..count).map(column).collect()
+}
+
+/// From the least to the most of each column. A band that is thinner than a line shows as the line.
+fn band(columns: &[Column], y: impl Fn(f64) -> f64) -> String {
+    let rect = |column: &Column| {
+        let (from, to) = (y(column.most), y(column.least));
+        format!(
+            "M{:.1} {from:.1}H{:.1}V{to:.1}H{:.1}z",
+            column.x.start, column.x.end, column.x.start
+        )
+    };
+    columns.iter().filter(|column| column.most > column.least).map(rect).collect()
+}
+
+/// The mean of each column.
+fn steps(columns: &[Column], y: impl Fn(f64) -> f64) -> String {
+    let step = |(n, column): (usize, &Column)| {
+        let level = y(column.mean);
+        if n == 0 {
+            format!("M{:.1} {level:.1}H{:.1}", column.x.start, column.x.end)
+        } else {
+            format!("V{level:.1}H{:.1}", column.x.end)
+        }
+    };
+    columns.iter().enumerate().map(step).collect()
+}
+
+fn time_axis(end_s: f64) -> Markup {
+    // Twice as many steps as beside the panel: it is wider than high.
+    let every = step(end_s / 2.0).max(f64::MIN_POSITIVE);
+    let count = (end_s / every + 1e-9) as u32;
+    html! {
+        path d=(format!("M0 {RATE_HEIGHT:.1}H{WIDTH:.1}")) stroke=(SOFT) {}
+        @for n in 0..=count {
+            @let x = WIDTH * f64::from(n) * every / end_s.max(every);
+            path d=(format!("M{x:.1} {RATE_HEIGHT:.1}v4")) stroke=(SOFT) {}
+            text x=(px(x)) y=(px(RATE_HEIGHT + 18.0)) text-anchor="middle" {
+                (format::digits(f64::from(n) * every))
+            }
+        }
+        text x=(px(WIDTH / 2.0)) y=(px(RATE_HEIGHT + 20.0 + ROW)) text-anchor="middle" fill=(SOFT) {
+            "time, s"
+        }
+    }
+}
+
+/// Gaps in columns of equal ratio.
+fn gap_bars(gaps: &[Spread]) -> Bars {
+    let all = gaps.iter().map(|gap| gap.count).sum();
+    let (Some(first), Some(last)) = (gaps.first(), gaps.last()) else {
+        return Bars { bars: Vec::new(), ticks: Vec::new(), all };
+    };
+    let power = |value: u64| (value.max(1) as f64).log10();
+    let from = power(first.values.start).floor();
+    let to = power(last.values.end).ceil().max(from + 1.0);
+    let mut columns = vec![0.0; ((to - from) * GAPS_IN_DECADE) as usize];
+    for gap in gaps {
+        // A slot that is wider than a column is spread evenly over those that it reaches into.
+        let place = |value: u64| (power(value) - from) * GAPS_IN_DECADE;
+        let (start, end) = (place(gap.values.start), place(gap.values.end));
+        for (n, column) in columns.iter_mut().enumerate() {
+            let inside = (end.min(n as f64 + 1.0) - start.max(n as f64)).max(0.0);
+            if end > start {
+                *column += gap.count as f64 * inside / (end - start);
+            }
+        }
+        if start >= end {
+            // 0 and 1 ns stand in the same place.
+            columns[start as usize] += gap.count as f64;
+        }
+    }
+    let width = columns.len() as f64;
+    let bars = columns.iter().enumerate().filter(|(_, count)| **count > 0.0);
+    let bars = bars
+        .map(|(n, count)| (n as f64 / width..(n as f64 + 1.0) / width, count / all as f64))
+        .collect();
+    let decades = (to - from) as u32;
+    let ticks = (0..=decades).map(|n| {
+        let at = f64::from(n) / f64::from(decades);
+        (at, format::duration(10_f64.powf(from + f64::from(n)) / 1e9))
+    });
+    Bars { bars, ticks: ticks.collect(), all }
+}
+
+/// Bursts of one packet, of two, of up to four, eight, and so on.
+fn burst_bars(bursts: &[Spread]) -> Bars {
+    let all: u64 = bursts.iter().map(|burst| burst.count).sum();
+    // The place of 2^n holds what is above 2^(n-1).
+    let place = |packets: u64| packets.max(1).next_power_of_two().ilog2() as usize;
+    let mut counts = vec![0_u64; bursts.last().map_or(0, |last| place(last.values.end - 1) + 1)];
+    for burst in bursts {
+        counts[place(burst.values.end - 1)] += burst.count;
+    }
+    let slots = counts.len().max(6) as f64;
+    let bar = |(n, count): (usize, &u64)| {
+        let at = n as f64;
+        ((at + 0.12) / slots..(at + 0.88) / slots, *count as f64 / all as f64)
+    };
+    let label = |n: usize| match n {
+        0..=1 => format!("{}", n + 1),
+        2 => "3–4".to_owned(),
+        _ => format!("≤{}", 1_u64 << n),
+    };
+    let bars = counts.iter().enumerate().filter(|(_, count)| **count > 0).map(bar).collect();
+    let ticks = (0..slots as usize).map(|n| ((n as f64 + 0.5) / slots, label(n)));
+    Bars { bars, ticks: ticks.collect(), all }
+}
+
+impl Bars {
+    fn draw(&self, heading: &str, axis: &str) -> Markup {
+        // From the whole down to one of all, in powers of ten.
+        let decades = (self.all.max(10) as f64).log10().ceil();
+        let y = |share: f64| LOWER_HEIGHT * (-share.log10() / decades).clamp(0.0, 1.0);
+        // One of all stands a little above the ground where the powers would have it on the ground.
+        let bar = |(x, share): &(Range<f64>, f64)| {
+            let (left, right) = (x.start * LOWER_WIDTH, x.end * LOWER_WIDTH);
+            let top = y(*share).min(LOWER_HEIGHT - 2.0);
+            format!("M{left:.1} {LOWER_HEIGHT:.1}V{top:.1}H{right:.1}V{LOWER_HEIGHT:.1}z")
+        };
+        let (every, labels) = self.labels();
+        html! {
+            text x="0" y="-14" font-weight="600" { (heading) " (" (self.all) ")" }
+            @for n in 0..=decades as i32 {
+                @let share = 10_f64.powi(-n);
+                path d=(format!("M0 {:.1}H{LOWER_WIDTH:.1}", y(share))) stroke=(RULE) {}
+                @if decades <= 7.0 || n % 2 == 0 {
+                    text x="-8" y=(px(y(share) + 4.0)) text-anchor="end" { (percent(n)) }
+                }
+            }
+            path d=(self.bars.iter().map(bar).collect::<String>()) fill=(DATA) {}
+            path d=(format!("M0 {LOWER_HEIGHT:.1}H{LOWER_WIDTH:.1}")) stroke=(SOFT) {}
+            @for (at, label) in labels.iter().step_by(every) {
+                @let x = at * LOWER_WIDTH;
+                path d=(format!("M{x:.1} {LOWER_HEIGHT:.1}v4")) stroke=(SOFT) {}
+                text x=(px(x)) y=(px(LOWER_HEIGHT + 18.0)) text-anchor="middle" { (label) }
+            }
+            text x=(px(LOWER_WIDTH / 2.0)) y=(px(LOWER_HEIGHT + 20.0 + ROW)) text-anchor="middle"
+                fill=(SOFT) { (axis) }
+            (upright("share of all", 10.0 - LEFT, LOWER_HEIGHT))
+        }
+    }
+
+    /// The labels, and of how many one is written so that they don't run into each other.
+    fn labels(&self) -> (usize, &[(f64, String)]) {
+        let widest = self.ticks.iter().map(|(_, label)| label.chars().count()).max().unwrap_or(1);
+        let room = LOWER_WIDTH / self.ticks.len().max(1) as f64;
+        let every = ((widest as f64 + 1.5) * LETTER / room).ceil().max(1.0);
+        (every as usize, &self.ticks)
+    }
+}
+
+/// A negative power of ten: 100 %, 10 %, 1 %, 0.1 %.
+fn percent(power: i32) -> String {
+    let decimals = usize::try_from(power - 2).unwrap_or(0);
+    format!("{:.decimals$} %", 100.0 * 10_f64.powi(-power))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn picture(bins: &[u64]) -> LinkPicture<'_> {
+        LinkPicture {
+            title: "eth0 <out>",
+            about: "",
+            bin_s: 500e-6,
+            data_bytes: bins,
+            gap_frame_bytes: &[],
+            gaps_ns: Vec::new(),
+            burst_packets: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_single_peak_among_a_million_bins_is_drawn_to_its_height() {
+        let mut bins = vec![1000; 1 << 20];
+        bins[777_777] = 62_500;
+        let columns = columns(&bins, 500e-6);
+        assert_eq!(columns.len(), WIDTH as usize);
+        let highest = columns.iter().map(|column| column.most).fold(0.0, f64::max);
+        assert!((highest - 1e9).abs() < 1.0, "62 500 bytes in 500 us are 1 Gb/s: {highest}");
+        let sum: f64 = columns.iter().map(|c| c.mean * (c.x.end - c.x.start)).sum();
+        let mean = bins.iter().sum::<u64>() as f64 * 8.0 / 500e-6 / bins.len() as f64;
+        assert!((sum / WIDTH / mean - 1.0).abs() < 1e-9, "the area is that of the bins");
+        let svg = picture(&bins).svg();
+        assert!(svg.contains("eth0 &lt;out&gt;") && svg.contains("Gb/s"), "{svg}");
+    }
+
+    #[test]
+    fn few_bins_and_none_are_drawn_too() {
+        for bins in [&[][..], &[5], &[0, 0], &[1, 2, 3]] {
+            let svg = picture(bins).svg();
+            assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+        }
+    }
+
+    #[test]
+    fn shares_of_gaps_and_bursts_are_those_of_their_counts() {
+        let spread = |values: Range<u64>, count| Spread { values, count };
+        let gaps = [spread(0..1, 1), spread(1..2, 2), spread(20..21, 3), spread(11_776..12_032, 4)];
+        let bars = gap_bars(&gaps);
+        assert_eq!(bars.all, 10);
+        assert!((bars.bars.iter().map(|(_, share)| share).sum::<f64>() - 1.0).abs() < 1e-9);
+        assert_eq!(bars.ticks.first().map(|tick| tick.1.as_str()), Some("1 ns"));
+        assert_eq!(bars.ticks.last().map(|tick| tick.1.as_str()), Some("100 us"));
+        let bars =
+            burst_bars(&[spread(1..2, 5), spread(3..4, 2), spread(4..5, 1), spread(5..6, 2)]);
+        let shares: Vec<f64> = bars.bars.iter().map(|(_, share)| *share).collect();
+        assert_eq!(shares, [0.5, 0.3, 0.2]);
+        assert_eq!(bars.ticks[3].1, "≤8");
+    }
+}
