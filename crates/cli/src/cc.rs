@@ -83,7 +83,11 @@ impl From<Unknown> for Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        if error.is_lack() { Self::Lacks(error.to_string()) } else { Self::failed(error) }
+        match error {
+            error if error.is_lack() => Self::Lacks(error.to_string()),
+            error if error.is_usage() => Self::usage(error),
+            error => Self::failed(error),
+        }
     }
 }
 

@@ -10,6 +10,7 @@ mod depot;
 mod failure;
 mod figure;
 mod lab;
+mod monitor;
 mod origin;
 mod progress;
 mod report;
@@ -44,6 +45,7 @@ enum Command {
     /// Run scenarios and archive what was measured.
     #[command(subcommand)]
     Lab(lab::Command),
+    Monitor(monitor::MonitorArgs),
     Report(report::ReportArgs),
     /// Simulate a scenario in virtual time: short for `lab run --method sim`.
     Sim(lab::RunArgs),
@@ -74,6 +76,7 @@ fn main() -> ExitCode {
         }
         Command::Figure(args) => figure::run(&args),
         Command::Lab(command) => lab::run(command),
+        Command::Monitor(args) => monitor::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Sim(args) => lab::run_scenario(args, lab::Method::Sim),
         Command::Ticket(command) => ticket::run(command),

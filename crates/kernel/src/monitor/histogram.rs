@@ -33,6 +33,13 @@ impl Histogram {
         self.counts[slot_of(value).min(last)] += 1;
     }
 
+    /// What came since an earlier look at the same.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let earlier = earlier.counts.iter().chain(std::iter::repeat(&0));
+        Self { counts: self.counts.iter().zip(earlier).map(|(now, then)| now - then).collect() }
+    }
+
     /// How many there are in all.
     pub fn total(&self) -> u64 {
         self.counts.iter().sum()
@@ -108,7 +115,10 @@ mod tests {
             let slot = histogram.quantile(share).unwrap();
             assert_eq!((slot.from, slot.middle()), (value, value as f64), "{share}");
         }
+        let earlier = histogram.clone();
         histogram.add(u64::MAX >> 1);
         assert_eq!(histogram.total(), 21, "what is too large counts in the last slot");
+        assert_eq!(histogram.since(&earlier).total(), 1);
+        assert_eq!(histogram.since(&Histogram::default()), histogram);
     }
 }

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `longhaul monitor`: every packet of a device, timed in the kernel.
+
+mod document;
+mod folder;
+mod live;
+mod text;
+
+use crate::{
+    failure::Failure,
+    results::{print_json, print_text},
+};
+use ::kernel::monitor::{Direction, Monitor, Options, Snapshot};
+use live::Live;
+use signal_hook::{consts, flag};
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Instant,
+};
+use units::Duration;
+
+/// Time every packet of a network device: its rate in bins, gaps between packets, bursts. Ends by
+/// Ctrl-C, after `--duration`, or when the device goes, and then prints what it saw.
+#[derive(clap::Args)]
+pub struct MonitorArgs {
+    /// The device, as `ip link` calls it; that of a node: `longhaul wan exec NODE -- longhaul
+    /// monitor wan0`.
+    device: String,
+    /// Width of the bins of time.
+    #[arg(long, value_name = "TIME", default_value = "500us")]
+    bin: Duration,
+    /// Packets that follow each other within this time are a burst.
+    #[arg(long, value_name = "TIME", default_value = "10us")]
+    burst_gap: Duration,
+    /// Which packets.
+    #[arg(long, value_name = "DIRECTION", value_enum, default_value = "out")]
+    direction: Which,
+    /// Count each flow (protocol, addresses, ports), too.
+    #[arg(long)]
+    per_flow: bool,
+    /// End after this time.
+    #[arg(long, value_name = "TIME")]
+    duration: Option<Duration>,
+    /// Write figures, bins and a picture into a new folder.
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+    /// Print one JSON document instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Which {
+    /// What this host sends.
+    Out,
+    /// What it receives.
+    In,
+    /// Both, apart from each other.
+    Both,
+}
+
+impl Which {
+    fn directions(self) -> Vec<Direction> {
+        match self {
+            Self::Out => vec![Direction::Out],
+            Self::In => vec![Direction::In],
+            Self::Both => vec![Direction::Out, Direction::In],
+        }
+    }
+}
+
+/// Why the watching ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    Duration,
+    Interrupted,
+    DeviceGone,
+}
+
+impl Ended {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Duration => "duration",
+            Self::Interrupted => "interrupted",
+            Self::DeviceGone => "device_gone",
+        }
+    }
+}
+
+/// What was watched, how, and what was seen.
+struct Watched<'a> {
+    options: &'a Options,
+    monitor: &'a Monitor,
+    snapshot: &'a Snapshot,
+    ended: Ended,
+}
+
+/// Between two looks at whether it is to end.
+const NAP: Duration = Duration::from_millis(50);
+/// Between two pictures of the state of affairs.
+const LOOK: Duration = Duration::from_secs(1);
+
+pub fn run(args: &MonitorArgs) -> Result<(), Failure> {
+    if let Some(folder) = &args.out {
+        folder::require_new(folder)?;
+    }
+    let options = Options {
+        bin: args.bin,
+        burst_gap: args.burst_gap,
+        directions: args.direction.directions(),
+        per_flow: args.per_flow,
+        ..Options::of(&args.device)
+    };
+    let interrupted = on_signals()?;
+    let mut monitor = Monitor::attach(&options)?;
+    eprintln!("watching {}; Ctrl-C ends it", args.device);
+    let ended = watch(&mut monitor, &options, args.duration, &interrupted)?;
+    let snapshot = monitor.stop()?;
+    if ended == Ended::DeviceGone {
+        eprintln!("{} is gone", args.device);
+    }
+    let watched = Watched { options: &options, monitor: &monitor, snapshot: &snapshot, ended };
+    if let Some(folder) = &args.out {
+        folder::write(folder, &watched)?;
+    }
+    if args.json {
+        print_json(&document::of(&watched));
+    } else {
+        print_text(&text::of(&watched));
+    }
+    Ok(())
+}
+
+/// Set by the first signal that asks for an end; the second ends at once.
+fn on_signals() -> Result<Arc<AtomicBool>, Failure> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [consts::SIGINT, consts::SIGTERM, consts::SIGHUP] {
+        flag::register_conditional_default(signal, Arc::clone(&interrupted))
+            .and_then(|_| flag::register(signal, Arc::clone(&interrupted)))
+            .map_err(|e| Failure::failed(format!("can't watch for signals: {e}")))?;
+    }
+    Ok(interrupted)
+}
+
+fn watch(
+    monitor: &mut Monitor,
+    options: &Options,
+    duration: Option<Duration>,
+    interrupted: &AtomicBool,
+) -> Result<Ended, Failure> {
+    let started = Instant::now();
+    let (mut live, mut shown) = (Live::new(&options.device), Duration::ZERO);
+    let mut read = Duration::ZERO;
+    loop {
+        let now = Duration::from(started.elapsed());
+        if interrupted.load(Ordering::Relaxed) {
+            return Ok(Ended::Interrupted);
+        }
+        if duration.is_some_and(|duration| now >= duration) {
+            return Ok(Ended::Duration);
+        }
+        if now.saturating_sub(shown) >= LOOK {
+            let snapshot = monitor.read()?;
+            live.show(monitor, options, snapshot);
+            (shown, read) = (now, now);
+            if !monitor.is_device_there() {
+                return Ok(Ended::DeviceGone);
+            }
+        } else if now.saturating_sub(read) + NAP >= monitor.read_within() {
+            live.peaks(&monitor.read()?);
+            read = now;
+        }
+        let left = duration.map_or(NAP, |duration| duration.saturating_sub(now));
+        thread::sleep(NAP.min(left).into());
+    }
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What the monitor saw, for people.
+
+use super::Watched;
+use ::kernel::monitor::{Direction, Figures};
+use ::report::format;
+
+/// More flows than these are only counted.
+const FLOWS: usize = 20;
+
+pub fn direction_name(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Out => "out",
+        Direction::In => "in",
+    }
+}
+
+/// Where packets of a direction are timed.
+pub fn timed_at(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Out => "at the hand-over to the driver",
+        Direction::In => "at the hand-over to the network stack",
+    }
+}
+
+/// The table.
+pub fn of(watched: &Watched<'_>) -> String {
+    let parts = watched.options.directions.iter().filter_map(|&direction| {
+        let figures = watched.snapshot.figures(direction)?;
+        Some(one(watched, direction, figures))
+    });
+    parts.collect::<Vec<_>>().join("\n")
+}
+
+/// How it was watched, in a line.
+pub fn about(watched: &Watched<'_>, direction: Direction) -> String {
+    format!(
+        "{}, timed {}, bins of {}",
+        format::seconds(watched.snapshot.elapsed.as_secs_f64()),
+        timed_at(direction),
+        watched.options.bin
+    )
+}
+
+fn one(watched: &Watched<'_>, direction: Direction, figures: &Figures) -> String {
+    let seconds = watched.snapshot.elapsed.as_secs_f64();
+    let device = &watched.options.device;
+    let name = direction_name(direction);
+    let mut text = format!("{device} {name}: {}\n", about(watched, direction));
+    let mut line = |name: &str, what: &str| text += &format!("  {name:<13} {what}\n");
+    if figures.packets + figures.gap_frames == 0 {
+        line("no packets", "");
+        return text;
+    }
+    line("data", &volume(figures.packets, figures.bytes, seconds));
+    if let Some(peak) = figures.peak {
+        let rate = format::rate(peak.bytes as f64 * 8.0 / watched.options.bin.as_secs_f64());
+        line("peak bin", &format!("{rate} at {:.4} s", peak.at.as_secs_f64()));
+    }
+    if figures.gap_frames > 0 {
+        line("gap frames", &volume(figures.gap_frames, figures.gap_bytes, seconds));
+        line("", &format!("{} packets right behind another, without one", figures.unspaced));
+    }
+    if let Some(gaps) = gaps(figures) {
+        line("gaps", &gaps.0);
+        line("", &gaps.1);
+    }
+    line("bursts", &bursts(watched, figures));
+    if figures.super_handovers > 0 {
+        line(
+            "super-packets",
+            &format!(
+                "{} of {} hand-overs, {} of the packets: gaps inside them can't be seen{}",
+                figures.super_handovers,
+                figures.handovers,
+                format::percent(figures.super_packets as f64 / figures.packets as f64),
+                if direction == Direction::Out {
+                    format!("\n{:16}(ip link set {device} gso_max_segs 1 sends single packets)", "")
+                } else {
+                    String::new()
+                }
+            ),
+        );
+    }
+    if figures.missed_bytes > 0 {
+        let missed = format::size(figures.missed_bytes as f64);
+        line("missed", &format!("{missed} are in no bin: this machine was too busy to read them"));
+    }
+    if watched.options.per_flow {
+        text += &flows(figures, seconds);
+    }
+    text
+}
+
+fn volume(packets: u64, bytes: u64, seconds: f64) -> String {
+    let rate = format::rate(bytes as f64 * 8.0 / seconds);
+    format!("{packets} packets, {}, {rate} on average", format::size(bytes as f64))
+}
+
+/// Mean and deviation; the quantiles.
+fn gaps(figures: &Figures) -> Option<(String, String)> {
+    let time = |ns: f64| format::duration(ns / 1e9);
+    let gaps = &figures.gaps;
+    let quantile = |share| Some(time(gaps.histogram.quantile(share)?.middle()));
+    let bound = |bound: Option<units::Duration>| Some(time(bound?.as_nanos() as f64));
+    let (mean, deviation) = (time(gaps.mean_ns()?), time(gaps.deviation_ns()?));
+    Some((
+        format!("mean {mean}, standard deviation {deviation}"),
+        format!(
+            "least {}, 1 % {}, median {}, 99 % {}, most {}",
+            bound(gaps.least)?,
+            quantile(0.01)?,
+            quantile(0.5)?,
+            quantile(0.99)?,
+            bound(gaps.most)?
+        ),
+    ))
+}
+
+fn bursts(watched: &Watched<'_>, figures: &Figures) -> String {
+    let bursts = &figures.bursts;
+    let mean = figures.packets as f64 / bursts.count.max(1) as f64;
+    format!(
+        "{} of {} packets on average, longest {}, largest {} (gaps up to {})",
+        bursts.count,
+        format::digits(mean),
+        bursts.most_packets,
+        format::size(bursts.most_bytes as f64),
+        watched.options.burst_gap
+    )
+}
+
+fn flows(figures: &Figures, seconds: f64) -> String {
+    let mut text = format!("  {:<64} {:>10} {:>10} {:>11}\n", "flow", "packets", "data", "rate");
+    for flow in figures.flows.iter().take(FLOWS) {
+        text += &format!(
+            "  {:<64} {:>10} {:>10} {:>11}\n",
+            flow.flow.to_string(),
+            flow.packets,
+            format::size(flow.bytes as f64),
+            format::rate(flow.bytes as f64 * 8.0 / seconds)
+        );
+    }
+    let listed: u64 = figures.flows.iter().take(FLOWS).map(|flow| flow.bytes).sum();
+    if figures.flows.len() > FLOWS || listed < figures.bytes {
+        let rest = format::size(figures.bytes.saturating_sub(listed) as f64);
+        text += &format!("  and others: {rest}\n");
+    }
+    text
+}
+
+/// A number with three digits and a power of 1000.
+pub fn scaled_count(value: f64) -> String {
+    match value {
+        v if v >= 1e6 => format!("{} M", format::digits(v / 1e6)),
+        v if v >= 1e4 => format!("{} k", format::digits(v / 1e3)),
+        v => format!("{v:.0}"),
+    }
+}
