@@ -97,7 +97,7 @@ impl LinkPicture<'_> {
             (scale.draw(WIDTH, RATE_HEIGHT))
             (upright(&scale.unit.axis, 16.0 - LEFT, RATE_HEIGHT))
             (time_axis(end_s))
-            path d=(band(&data, y)) fill=(DATA) fill-opacity="0.28" {}
+            path d=(band(&data, y)) fill=(DATA) fill-opacity="0.4" {}
             @if !gaps.is_empty() {
                 path d=(steps(&gaps, y)) fill="none" stroke=(GAP_FRAMES) stroke-width="1.2" {}
             }
@@ -128,7 +128,7 @@ impl LinkPicture<'_> {
         html! {
             @for (x, colour, is_band, text) in placed {
                 @if is_band {
-                    rect x=(px(x)) y="-22" width="24" height="11" fill=(colour) fill-opacity="0.28" {}
+                    rect x=(px(x)) y="-22" width="24" height="11" fill=(colour) fill-opacity="0.4" {}
                 } @else {
                     path d=(format!("M{x:.1} -16.5h24")) stroke=(colour) stroke-width="1.6" {}
                 }
@@ -284,7 +284,10 @@ impl Bars {
         };
         let (every, labels) = self.labels();
         html! {
-            text x="0" y="-14" font-weight="600" { (heading) " (" (self.all) ")" }
+            text x="0" y="-14" font-weight="600" { (heading) }
+            text x=(px(LOWER_WIDTH)) y="-14" text-anchor="end" fill=(SOFT) {
+                "share of all " (self.all)
+            }
             @for n in 0..=decades as i32 {
                 @let share = 10_f64.powi(-n);
                 path d=(format!("M0 {:.1}H{LOWER_WIDTH:.1}", y(share))) stroke=(RULE) {}
@@ -301,7 +304,6 @@ impl Bars {
             }
             text x=(px(LOWER_WIDTH / 2.0)) y=(px(LOWER_HEIGHT + 20.0 + ROW)) text-anchor="middle"
                 fill=(SOFT) { (axis) }
-            (upright("share of all", 10.0 - LEFT, LOWER_HEIGHT))
         }
     }
 

@@ -38,7 +38,7 @@ pub fn about(watched: &Watched<'_>, direction: Direction) -> String {
         "{}, timed {}, bins of {}",
         format::seconds(watched.snapshot.elapsed.as_secs_f64()),
         timed_at(direction),
-        watched.options.bin
+        format::duration(watched.options.bin.as_secs_f64())
     )
 }
 
@@ -47,11 +47,10 @@ fn one(watched: &Watched<'_>, direction: Direction, figures: &Figures) -> String
     let device = &watched.options.device;
     let name = direction_name(direction);
     let mut text = format!("{device} {name}: {}\n", about(watched, direction));
-    let mut line = |name: &str, what: &str| text += &format!("  {name:<13} {what}\n");
     if figures.packets + figures.gap_frames == 0 {
-        line("no packets", "");
-        return text;
+        return text + "  no packets\n";
     }
+    let mut line = |name: &str, what: &str| text += &format!("  {name:<13} {what}\n");
     line("data", &volume(figures.packets, figures.bytes, seconds));
     if let Some(peak) = figures.peak {
         let rate = format::rate(peak.bytes as f64 * 8.0 / watched.options.bin.as_secs_f64());
@@ -126,7 +125,7 @@ fn bursts(watched: &Watched<'_>, figures: &Figures) -> String {
         format::digits(mean),
         bursts.most_packets,
         format::size(bursts.most_bytes as f64),
-        watched.options.burst_gap
+        format::duration(watched.options.burst_gap.as_secs_f64())
     )
 }
 

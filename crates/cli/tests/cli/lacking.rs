@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Congestion controls for users without rights, on kernels that don't describe their types, and
+//! Programs of the kernel's for users without rights, on kernels that don't describe their types, and
 //! built without clang: what is missing is named, and how to get it.
 
 use crate::common::{Kernel, call, longhaul, scenario, text};
@@ -48,8 +48,13 @@ fn lacks(output: &Output, expected: &str) {
     assert!(output.stdout.is_empty(), "{}", text(&output.stdout));
 }
 
-const IN_THE_KERNEL: [&[&str]; 4] =
-    [&["cc", "list"], &["cc", "list", "--json"], &["cc", "load", "bic"], &["cc", "unload", "bic"]];
+const IN_THE_KERNEL: [&[&str]; 5] = [
+    &["cc", "list"],
+    &["cc", "list", "--json"],
+    &["cc", "load", "bic"],
+    &["cc", "unload", "bic"],
+    &["monitor", "lo", "--duration", "1s"],
+];
 
 #[test]
 fn without_root_what_takes_root_says_so_and_the_rest_works() {

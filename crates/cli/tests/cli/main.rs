@@ -12,6 +12,7 @@ mod figure;
 mod figure_09;
 mod lab;
 mod lacking;
+mod monitor;
 mod sim;
 mod ticket;
 mod wan;

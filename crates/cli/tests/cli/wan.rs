@@ -5,10 +5,10 @@ use crate::common::{alone, call, json, longhaul, refused, text, two_nodes, until
 use std::process::Stdio;
 
 /// Takes the network down even where the test fails.
-struct Up(String);
+pub struct Up(pub String);
 
 impl Up {
-    fn new(name: &str, file: &str) -> Self {
+    pub fn new(name: &str, file: &str) -> Self {
         let name = format!("test-{name}-{}", std::process::id());
         let output = call(&["wan", "up", file, "--name", &name]);
         assert!(output.status.success(), "{}", text(&output.stderr));
@@ -16,7 +16,7 @@ impl Up {
         Self(name)
     }
 
-    fn exec(&self, node: &str, command: &[&str]) -> String {
+    pub fn exec(&self, node: &str, command: &[&str]) -> String {
         let output = call(&[&["wan", "exec", "--name", &self.0, node, "--"], command].concat());
         assert!(output.status.success(), "{command:?}: {}", text(&output.stderr));
         text(&output.stdout)
