@@ -57,8 +57,8 @@ pub struct LinkPicture<'a> {
     pub burst_packets: Vec<Spread>,
 }
 
-/// Bars over a scale of powers, by their shares.
-struct Bars {
+/// Distribution over a scale of powers, by their shares.
+struct Distribution {
     /// From where to where along the panel, as shares of its width, and their shares of all.
     bars: Vec<(Range<f64>, f64)>,
     ticks: Vec<(f64, String)>,
@@ -68,7 +68,7 @@ struct Bars {
 impl LinkPicture<'_> {
     /// The picture as an SVG document of its own.
     pub fn svg(&self) -> String {
-        let lower = |column: f64, bars: &Bars, heading: &str, axis: &str| {
+        let lower = |column: f64, bars: &Distribution, heading: &str, axis: &str| {
             let left = LEFT + column * (WIDTH - LOWER_WIDTH);
             html! { g transform=(moved(left, LOWER_TOP)) { (bars.draw(heading, axis)) } }
         };
@@ -210,10 +210,10 @@ fn time_axis(end_s: f64) -> Markup {
 }
 
 /// Gaps in columns of equal ratio.
-fn gap_bars(gaps: &[Spread]) -> Bars {
+fn gap_bars(gaps: &[Spread]) -> Distribution {
     let all = gaps.iter().map(|gap| gap.count).sum();
     let (Some(first), Some(last)) = (gaps.first(), gaps.last()) else {
-        return Bars { bars: Vec::new(), ticks: Vec::new(), all };
+        return Distribution { bars: Vec::new(), ticks: Vec::new(), all };
     };
     let power = |value: u64| (value.max(1) as f64).log10();
     let from = power(first.values.start).floor();
@@ -244,11 +244,11 @@ fn gap_bars(gaps: &[Spread]) -> Bars {
         let at = f64::from(n) / f64::from(decades);
         (at, format::duration(10_f64.powf(from + f64::from(n)) / 1e9))
     });
-    Bars { bars, ticks: ticks.collect(), all }
+    Distribution { bars, ticks: ticks.collect(), all }
 }
 
 /// Bursts of one packet, of two, of up to four, eight, and so on.
-fn burst_bars(bursts: &[Spread]) -> Bars {
+fn burst_bars(bursts: &[Spread]) -> Distribution {
     let all: u64 = bursts.iter().map(|burst| burst.count).sum();
     // The place of 2^n holds what is above 2^(n-1).
     let place = |packets: u64| packets.max(1).next_power_of_two().ilog2() as usize;
@@ -268,10 +268,10 @@ fn burst_bars(bursts: &[Spread]) -> Bars {
     };
     let bars = counts.iter().enumerate().filter(|(_, count)| **count > 0).map(bar).collect();
     let ticks = (0..slots as usize).map(|n| ((n as f64 + 0.5) / slots, label(n)));
-    Bars { bars, ticks: ticks.collect(), all }
+    Distribution { bars, ticks: ticks.collect(), all }
 }
 
-impl Bars {
+impl Distribution {
     fn draw(&self, heading: &str, axis: &str) -> Markup {
         // From the whole down to one of all, in powers of ten.
         let decades = (self.all.max(10) as f64).log10().ceil();
