@@ -316,8 +316,11 @@ impl Distribution {
     }
 }
 
-/// A negative power of ten: 100 %, 10 %, 1 %, 0.1 %.
+/// A negative power of ten: 100 %, 10 %, 1 %, 0.1 %; where that gets long, 1e-4 %.
 fn percent(power: i32) -> String {
+    if power > 5 {
+        return format!("1e-{} %", power - 2);
+    }
     let decimals = usize::try_from(power - 2).unwrap_or(0);
     format!("{:.decimals$} %", 100.0 * 10_f64.powi(-power))
 }

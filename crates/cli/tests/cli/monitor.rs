@@ -112,18 +112,29 @@ fn ctrl_c_ends_it_with_what_it_saw() {
 }
 
 #[test]
-fn after_a_time_it_ends_with_a_table_and_keeps_what_it_saw() {
+fn after_a_time_it_ends() {
+    let watching = Watching::in_own_network(&["lo", "--duration", "300ms", "--json"]);
+    let document = parsed(&watching.ended().0);
+    assert_eq!(document["ended"], "duration");
+    assert!(document["seconds"].as_f64().expect("a number") >= 0.3, "{document}");
+    let watching = Watching::in_own_network(&["lo", "--duration", "0"]);
+    assert!(watching.ended().0.contains("no packets"));
+}
+
+#[test]
+fn what_it_saw_is_a_table_and_is_kept() {
     let folder = tempfile::tempdir().unwrap();
     let kept = folder.path().join("deeper/kept");
-    let options = ["lo", "--direction", "both", "--bin", "1ms", "--duration", "1500ms", "--out"];
+    let options = ["lo", "--direction", "both", "--bin", "1ms", "--out"];
     let watching = Watching::in_own_network(&[&options[..], &[kept.to_str().unwrap()]].concat());
     watching.beside(&(GROUP.to_owned() + &datagrams("239.0.0.1")));
+    watching.signal("INT");
     let (out, _) = watching.ended();
     for part in ["lo out: ", "lo in: ", "9 packets, 396 B", "standard deviation", "bins of 1 ms"] {
         assert!(out.contains(part), "{part} is missing:\n{out}");
     }
     let document = parsed(&fs::read_to_string(kept.join("monitor.json")).unwrap());
-    assert_eq!(document["ended"], "duration");
+    assert_eq!(document["ended"], "interrupted");
     for direction in ["out", "in"] {
         assert_eq!(document[direction]["packets"], 9, "{document}");
         let table = fs::read_to_string(kept.join(format!("{direction}-bins.csv"))).unwrap();
@@ -199,8 +210,8 @@ fn wrong_use_is_refused() {
 fn a_terminal_shows_the_last_second() {
     let folder = tempfile::tempdir().unwrap();
     let seen = folder.path().join("seen");
-    let script = "ip link set lo up; (for n in {1..200}; do echo $n > /dev/udp/127.0.0.1/9; \
-                  sleep 0.01; done) & exec \"$0\" monitor lo --duration 2500ms";
+    let script = "ip link set lo up; (for n in {1..400}; do echo $n > /dev/udp/127.0.0.1/9; \
+                  sleep 0.01; done) & exec \"$0\" monitor lo --duration 4s";
     let run = format!("unshare --net bash -c '{script}' {}", longhaul().get_program().display());
     let mut command = Command::new("script");
     command.args(["--quiet", "--command", &run]).arg(&seen);
