@@ -147,7 +147,7 @@ fn what_cannot_be_paced_is_refused() {
              [[link]]\nbetween = [\"a\", \"b\"]\n{link}\n[[flow]]\nfrom = \"a\"\nto = \"b\"\n\
              pacing = \"{pacing}\"\n"
         );
-        longhaul_sim::Simulation::new(&runs(&text)[0]).err().expect("refused").to_string()
+        longhaul_sim::Simulation::new(&runs(&text)[0]).expect_err("refused").to_string()
     };
     let said = refusal("delay = \"1ms\"", "gap");
     assert!(
