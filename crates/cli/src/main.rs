@@ -12,6 +12,7 @@ mod figure;
 mod lab;
 mod monitor;
 mod origin;
+mod pace;
 mod progress;
 mod report;
 mod results;
@@ -46,6 +47,9 @@ enum Command {
     #[command(subcommand)]
     Lab(lab::Command),
     Monitor(monitor::MonitorArgs),
+    /// Precise pacing by gap packets: PAUSE frames between the packets that leave a device.
+    #[command(subcommand)]
+    Pace(pace::Command),
     Report(report::ReportArgs),
     /// Simulate a scenario in virtual time: short for `lab run --method sim`.
     Sim(lab::RunArgs),
@@ -77,6 +81,7 @@ fn main() -> ExitCode {
         Command::Figure(args) => figure::run(&args),
         Command::Lab(command) => lab::run(command),
         Command::Monitor(args) => monitor::run(&args),
+        Command::Pace(command) => pace::run(command),
         Command::Report(args) => report::run(&args),
         Command::Sim(args) => lab::run_scenario(args, lab::Method::Sim),
         Command::Ticket(command) => ticket::run(command),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What can go wrong, and what to do about it.
 
+use crate::pace;
 use std::{io, path::PathBuf};
 use units::Duration;
 
@@ -112,6 +113,9 @@ pub enum Error {
         /// The algorithm.
         name: String,
     },
+    /// A device's packets can't be paced so.
+    #[error(transparent)]
+    Pacing(#[from] pace::Refusal),
     /// The operating system refused something.
     #[error("can't {doing}: {source}")]
     System {
@@ -134,20 +138,25 @@ impl Error {
     /// Whether the machine, or the user's rights on it, lack something: nothing that longhaul did
     /// or was told is wrong.
     pub fn is_lack(&self) -> bool {
-        matches!(
-            self,
+        match self {
             Self::NotRoot
-                | Self::Forbidden
-                | Self::NoBtf { .. }
-                | Self::NoStructOps
-                | Self::NoTracepoint { .. }
-                | Self::NoJit
-        )
+            | Self::Forbidden
+            | Self::NoBtf { .. }
+            | Self::NoStructOps
+            | Self::NoTracepoint { .. }
+            | Self::NoJit => true,
+            Self::Pacing(refusal) => refusal.is_lack(),
+            _ => false,
+        }
     }
 
     /// Whether it was asked for in the wrong way.
     pub fn is_usage(&self) -> bool {
-        matches!(self, Self::NoDevice { .. } | Self::BinWidth { .. })
+        match self {
+            Self::NoDevice { .. } | Self::BinWidth { .. } => true,
+            Self::Pacing(refusal) => refusal.is_usage(),
+            _ => false,
+        }
     }
 
     pub(crate) fn system(doing: impl Into<String>, source: impl Into<io::Error>) -> Self {

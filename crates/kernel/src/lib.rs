@@ -35,7 +35,9 @@
 //! Before 6.4 a congestion control that was loaded without being pinned stays in the kernel when
 //! its process is killed, and can't be left to a child ([`cc::Loaded::is_inherited`]).
 
+mod bpffs;
 mod error;
+mod lock;
 mod objects;
 mod sock_diag;
 mod statistics;
@@ -44,6 +46,7 @@ mod sys;
 
 pub mod cc;
 pub mod monitor;
+pub mod pace;
 
 pub use error::Error;
 pub use sock_diag::SockDiag;

@@ -64,6 +64,12 @@ pub fn load_with(
     loaded.map_err(|source| refusal(name, source, log))
 }
 
+/// Loads an object that needs nothing set up.
+pub fn load_plain(object: &str) -> Result<Object, Error> {
+    let (loaded, log) = listening(|| ObjectBuilder::default().open_memory(bytes(object))?.load());
+    loaded.map_err(|source| refusal(object, source, log))
+}
+
 /// The `struct_ops` of a loaded object.
 pub fn registered<'a>(object: &'a mut Object, ops: &str) -> MapMut<'a> {
     object.maps_mut().find(|map| map.name() == ops).expect("every adapter has its struct_ops")

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What libbpf-rs does not wrap: every `unsafe` of this room is here.
 
+use libbpf_rs::{AsRawLibbpf, Link, ProgramMut};
 use std::{
     io,
     os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+    ptr::{self, NonNull},
 };
 
 /// Has the kernel count and time BPF programs until the descriptor is closed.
@@ -24,4 +26,16 @@ pub fn program_runs(program: BorrowedFd<'_>) -> io::Result<(u64, u64)> {
         libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &raw mut info, &raw mut size)
     };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok((info.run_cnt, info.run_time_ns)) }
+}
+
+/// Has a program see each packet that leaves a device, after those that are there.
+pub fn attach_tcx(program: &ProgramMut<'_>, device: u32) -> io::Result<Link> {
+    let (program, device) = (program.as_libbpf_object(), device.cast_signed());
+    // SAFETY: the program is loaded; no options are given. What comes back is null, with the reason in
+    // errno, or a link that is ours alone.
+    unsafe {
+        let link = libbpf_sys::bpf_program__attach_tcx(program.as_ptr(), device, ptr::null());
+        let link = NonNull::new(link).ok_or_else(io::Error::last_os_error)?;
+        Ok(Link::from_ptr(link))
+    }
 }

@@ -48,12 +48,15 @@ fn lacks(output: &Output, expected: &str) {
     assert!(output.stdout.is_empty(), "{}", text(&output.stdout));
 }
 
-const IN_THE_KERNEL: [&[&str]; 5] = [
+const IN_THE_KERNEL: [&[&str]; 8] = [
     &["cc", "list"],
     &["cc", "list", "--json"],
     &["cc", "load", "bic"],
     &["cc", "unload", "bic"],
     &["monitor", "lo", "--duration", "1s"],
+    &["pace", "add", "lo", "--auto"],
+    &["pace", "show"],
+    &["pace", "del", "lo"],
 ];
 
 #[test]

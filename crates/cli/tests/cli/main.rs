@@ -13,6 +13,7 @@ mod figure_09;
 mod lab;
 mod lacking;
 mod monitor;
+mod pace;
 mod sim;
 mod ticket;
 mod wan;

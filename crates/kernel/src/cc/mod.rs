@@ -11,7 +11,6 @@
 //! pinned is seen, and loading works, but pinning and unloading are refused.
 
 mod list;
-mod lock;
 mod namespaces;
 #[cfg(test)]
 mod older;
@@ -25,12 +24,12 @@ pub use unload::{DefaultReset, Unloaded, unload};
 
 use crate::{
     Error, Runs, Support,
+    lock::Lock,
     objects::{self, EMPTY, Setup},
     sys,
 };
 use congestion::{Attach, Params};
 use libbpf_rs::{Link, MapCore, Object};
-use lock::Lock;
 use pin::Pin;
 use std::{os::fd::AsFd, time::Duration};
 

@@ -3,11 +3,10 @@
 
 use super::{
     list::{available, setting},
-    lock::Lock,
     namespaces::{self, Namespace},
     pin::{self, Pin},
 };
-use crate::{Error, Support};
+use crate::{Error, Support, bpffs::require_machines_mounts, lock::Lock};
 use congestion::Algorithm;
 use std::{fs, io};
 
@@ -38,7 +37,7 @@ pub fn unload(algorithm: &Algorithm) -> Result<Unloaded, Error> {
     Support::probe()?;
     let name = algorithm.kernel_name();
     let _lock = Lock::take()?;
-    pin::require_machines_mounts()?;
+    require_machines_mounts()?;
     let pin = Pin::find(&name)?;
     if pin.is_none() {
         pin::sweep(&name)?;

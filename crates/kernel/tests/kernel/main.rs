@@ -7,5 +7,6 @@ mod compiling;
 mod lacking;
 mod loading;
 mod monitor;
+mod pacing;
 mod pinning;
 mod replaying;

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `longhaul pace`: precise pacing by gap packets.
+
+use crate::{
+    failure::Failure,
+    results::{print_json, print_text},
+};
+use ::kernel::pace::{self, Aim, Attached, Frames, Match, Options, Rule, Sender};
+use netmodel::pacing::Estimator;
+use serde_json::{Value, json};
+use std::{
+    env,
+    net::IpAddr,
+    num::NonZeroU16,
+    process::{self, Stdio},
+};
+use units::{Bytes, Rate};
+
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// Pace what leaves a device, by gap packets, until it is deleted or the machine restarts.
+    Add(Box<AddArgs>),
+    /// Say what is paced in this network namespace, at what, and what has left.
+    Show {
+        /// The device [default: all]
+        device: Option<String>,
+        /// Print one JSON document.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Take a rule from a device, or all: then it is as it was before.
+    Del {
+        /// The device.
+        device: String,
+        /// The rule's number, as `pace show` has it.
+        rule: Option<u32>,
+        #[arg(long, hide = true)]
+        apart: bool,
+    },
+}
+
+#[derive(clap::Args)]
+#[command(group(clap::ArgGroup::new("aim").required(true).args(["rate", "auto"])))]
+pub struct AddArgs {
+    /// The device.
+    device: String,
+    /// Pace all that matches to this rate of the link, together.
+    #[arg(long)]
+    rate: Option<Rate>,
+    /// Pace each TCP socket to its window over its round trip.
+    #[arg(long)]
+    auto: bool,
+    /// How that is estimated: `link` (the smallest round trip, sizes as on the link) or `paper` (the
+    /// smoothed one, sizes without headers).
+    #[arg(long, value_enum, default_value = "link", conflicts_with = "rate")]
+    estimator: Choice,
+    /// Cut the estimates at this rate of the link.
+    #[arg(long, value_name = "RATE", conflicts_with = "rate")]
+    max_rate: Option<Rate>,
+    /// Only packets that match: `dst PREFIX`, `dport PORT`, `sport PORT`, or several of these.
+    #[arg(long = "match", num_args = 1.., value_names = ["WHAT", "VALUE"])]
+    matches: Vec<String>,
+    /// The rate of the link [default: what the device says]
+    #[arg(long, value_name = "RATE")]
+    line: Option<Rate>,
+    /// Bytes of the link that a frame takes beyond its length without the check sequence [default: 24]
+    #[arg(long, value_name = "BYTES")]
+    overhead: Option<u64>,
+    /// The most gap behind one packet [default: 64KB]
+    #[arg(long, value_name = "SIZE")]
+    max_gap: Option<Bytes>,
+    /// The longest gap frame [default: 4KB, or what the device's MTU allows]
+    #[arg(long, value_name = "SIZE")]
+    max_frame: Option<Bytes>,
+    #[arg(long, hide = true)]
+    apart: bool,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Choice {
+    Link,
+    Paper,
+}
+
+pub fn run(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Add(args) => add(*args),
+        Command::Show { device, json } => show(device.as_deref(), json),
+        Command::Del { device, rule, apart } => {
+            in_a_process_apart(apart)?;
+            Ok(pace::delete(&device, rule)?)
+        }
+    }
+}
+
+/// A change is made by a child in a session of its own, so that it is made whole whatever happens to
+/// the command: who ends that, ends a process that waits. Returns in the child.
+fn in_a_process_apart(apart: bool) -> Result<(), Failure> {
+    if apart {
+        let left = rustix::process::setsid();
+        return left
+            .map(drop)
+            .map_err(|e| Failure::Failed(format!("can't leave the session: {e}")));
+    }
+    let failed = |e| Failure::Failed(format!("can't start this program once more: {e}"));
+    let child = process::Command::new("/proc/self/exe")
+        .args(env::args_os().skip(1))
+        .arg("--apart")
+        .stdin(Stdio::null())
+        .status();
+    let status = child.map_err(failed)?;
+    // It has said what there is to say.
+    process::exit(status.code().unwrap_or(1));
+}
+
+fn add(args: AddArgs) -> Result<(), Failure> {
+    let matches = matches(&args.matches)?;
+    let estimator = match args.estimator {
+        Choice::Link => Estimator::LINK,
+        Choice::Paper => Estimator::PAPER,
+    };
+    let estimator = Estimator { max_rate: args.max_rate, ..estimator };
+    let aim = args.rate.map_or(Aim::Auto(estimator), Aim::Rate);
+    let frames = Frames {
+        line: args.line,
+        overhead: args.overhead.map(Bytes::new),
+        max_gap: args.max_gap,
+        max_frame: args.max_frame,
+    };
+    in_a_process_apart(args.apart)?;
+    let rules = vec![Rule { matches, aim }];
+    for number in pace::add(&Options { device: args.device, rules, frames })? {
+        print_text(&format!("{number}\n"));
+    }
+    Ok(())
+}
+
+fn matches(words: &[String]) -> Result<Match, Failure> {
+    let refuse = |what: &str| {
+        let text = format!("--match {what}: expected dst PREFIX, dport PORT or sport PORT");
+        Failure::Usage(text)
+    };
+    let port = |what: &str, value: &str| -> Result<Option<NonZeroU16>, Failure> {
+        Ok(Some(value.parse().map_err(|_| refuse(&format!("{what} {value}")))?))
+    };
+    let mut matches = Match::default();
+    // Each may come as two words or as one text.
+    let words: Vec<_> = words.iter().flat_map(|word| word.split_whitespace()).collect();
+    for pair in words.chunks(2) {
+        let &[what, value] = pair else { return Err(refuse(pair[0])) };
+        match what {
+            "dst" => {
+                let address = || value.parse::<IpAddr>().map(ipnet::IpNet::from).ok();
+                let net = value.parse().ok().or_else(address);
+                matches.destination = Some(net.ok_or_else(|| refuse(&pair.join(" ")))?);
+            }
+            "dport" => matches.to_port = port(what, value)?,
+            "sport" => matches.from_port = port(what, value)?,
+            _ => return Err(refuse(&pair.join(" "))),
+        }
+    }
+    Ok(matches)
+}
+
+fn show(device: Option<&str>, json: bool) -> Result<(), Failure> {
+    let mut attached = pace::list()?;
+    if let Some(device) = device {
+        attached.retain(|one| one.device == device);
+        if attached.is_empty() {
+            return Err(
+                ::kernel::Error::from(pace::Refusal::NotPaced { name: device.into() }).into()
+            );
+        }
+    }
+    if json {
+        let devices: Vec<_> = attached.iter().map(as_json).collect();
+        print_json(&json!({ "devices": devices }));
+    } else {
+        print_text(&attached.iter().map(as_text).collect::<String>());
+    }
+    Ok(())
+}
+
+fn as_json(attached: &Attached) -> Value {
+    let Attached { device, setup, counts, senders } = attached;
+    let rules = setup.rules.iter().map(|(number, rule)| {
+        let (rate, estimator) = match rule.aim {
+            Aim::Rate(rate) => (Some(rate.bps()), None),
+            Aim::Auto(estimator) => (None, Some(estimator)),
+        };
+        json!({
+            "rule": number,
+            "destination": rule.matches.destination.map(|net| net.to_string()),
+            "destination_port": rule.matches.to_port,
+            "source_port": rule.matches.from_port,
+            "rate_bps": rate,
+            "estimator": estimator.map(estimator_name),
+            "max_rate_bps": estimator.and_then(|estimator| estimator.max_rate).map(Rate::bps),
+        })
+    });
+    json!({
+        "device": device,
+        "line_bps": setup.line.bps(),
+        "overhead_bytes": setup.overhead.get(),
+        "max_gap_bytes": setup.max_gap.get(),
+        "max_frame_bytes": setup.max_frame.get(),
+        "rules": rules.collect::<Vec<_>>(),
+        "paced_packets": counts.packets,
+        "paced_bytes": counts.bytes,
+        "gap_frames": counts.gap_frames,
+        "gap_bytes": counts.gap_bytes,
+        "line_rate_packets": counts.at_line_rate,
+        "unpaced_no_rtt_packets": counts.no_rtt,
+        "unpaced_lock_packets": counts.lock_failures,
+        "super_packets": counts.super_packets,
+        "lost_gap_bytes": counts.lost_gap_bytes,
+        "lost_packets": counts.lost_packets,
+        "senders": senders.iter().map(sender_as_json).collect::<Vec<_>>(),
+    })
+}
+
+fn sender_as_json(sender: &Sender) -> Value {
+    json!({
+        "rule": sender.rule,
+        "protocol": protocol(sender.protocol),
+        "source": sender.source.to_string(),
+        "destination": sender.destination.to_string(),
+        "target_bps": sender.target.bps(),
+        "achieved_bps": sender.achieved().map(Rate::bps),
+        "packets": sender.packets,
+        "bytes": sender.bytes.get(),
+        "gap_bytes": sender.gap_bytes.get(),
+        "span_us": sender.span.as_nanos() / 1000,
+    })
+}
+
+fn estimator_name(estimator: Estimator) -> &'static str {
+    if estimator.headers { "link" } else { "paper" }
+}
+
+fn protocol(number: u8) -> String {
+    match number {
+        6 => "tcp".to_owned(),
+        17 => "udp".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+fn as_text(attached: &Attached) -> String {
+    let Attached { device, setup, counts, senders } = attached;
+    let mut text = format!(
+        "{device}: line {}, {} bytes beyond a frame's length, gaps to {}, gap frames to {}\n",
+        setup.line,
+        setup.overhead.get(),
+        setup.max_gap,
+        setup.max_frame
+    );
+    for (number, rule) in &setup.rules {
+        text += &format!("  rule {number}: {}{}\n", aim(&rule.aim), matched(&rule.matches));
+    }
+    text += &format!(
+        "  paced {} packets, {} bytes; gaps {} frames, {} bytes\n",
+        counts.packets, counts.bytes, counts.gap_frames, counts.gap_bytes
+    );
+    for (count, what) in [
+        (counts.at_line_rate, "packets without gap, the targets' sum being the line's rate"),
+        (counts.no_rtt, "packets not paced before the first round trip"),
+        (counts.lock_failures, "packets not paced, other processors keeping the queue"),
+        (counts.super_packets, "packets of several segments, paced as one"),
+        (counts.lost_gap_bytes, "bytes of gap lost"),
+        (counts.lost_packets, "packets lost, the device's queue being full"),
+    ] {
+        if count > 0 {
+            text += &format!("  {count} {what}\n");
+        }
+    }
+    if !senders.is_empty() {
+        let head = ["target", "achieved", "bytes", "rule  sender"];
+        text += &format!("  {:>12} {:>12} {:>15}  {}\n", head[0], head[1], head[2], head[3]);
+    }
+    for sender in senders {
+        let achieved = sender.achieved().map_or_else(|| "-".to_owned(), megabits);
+        let (target, bytes, rule) = (megabits(sender.target), sender.bytes.get(), sender.rule);
+        text += &format!(
+            "  {target:>12} {achieved:>12} {bytes:>15}  {rule:>4}  {} {} > {}\n",
+            protocol(sender.protocol),
+            sender.source,
+            sender.destination
+        );
+    }
+    text
+}
+
+fn megabits(rate: Rate) -> String {
+    format!("{:.3} Mb/s", rate.bps() as f64 / 1e6)
+}
+
+fn aim(aim: &Aim) -> String {
+    match aim {
+        Aim::Rate(rate) => rate.to_string(),
+        Aim::Auto(estimator) => {
+            let most = estimator.max_rate.map(|rate| format!(", at most {rate}"));
+            format!("each TCP socket by {}{}", estimator_name(*estimator), most.unwrap_or_default())
+        }
+    }
+}
+
+fn matched(matches: &Match) -> String {
+    let destination = matches.destination.map(|net| format!(" dst {net}"));
+    let to_port = matches.to_port.map(|port| format!(" dport {port}"));
+    let from_port = matches.from_port.map(|port| format!(" sport {port}"));
+    [destination, to_port, from_port].into_iter().flatten().collect()
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The program at a device, held by this process.
+
+use super::{
+    Counts, Options, Refusal, Sender, Setup,
+    device::{self, Device},
+    figures::{self, ONLY},
+    layout,
+};
+use crate::{Error, Support, objects, support, sys};
+use libbpf_rs::{
+    Link, MapCore, MapFlags, MapImpl, Object,
+    btf::{Btf, types},
+};
+use std::{fs::File, path::Path};
+
+/// Paces a device's packets until it is dropped, or the process ends. The device then goes on to be given
+/// single segments: this is for devices that end with it.
+#[derive(Debug)]
+pub struct Injector {
+    // Dropped in this order: detached, then taken down.
+    _link: Link,
+    object: Object,
+}
+
+impl Injector {
+    /// Begins.
+    ///
+    /// # Errors
+    /// [`Error::Pacing`], or the machine lacks something ([`Error::is_lack`]).
+    pub fn attach(options: &Options) -> Result<Self, Error> {
+        require_kernel()?;
+        let device = Device::find(&options.device)?;
+        let setup = first_setup(&device, options)?;
+        let object = load(&device, &setup)?;
+        device::set_gso_max_segs(&device.name, 1)?;
+        Ok(Self { _link: link(&object, &device)?, object })
+    }
+
+    /// What has left.
+    ///
+    /// # Errors
+    /// The kernel refused to tell.
+    pub fn counts(&self) -> Result<Counts, Error> {
+        figures::counts(&map(&self.object, WORK))
+    }
+
+    /// Who has sent.
+    ///
+    /// # Errors
+    /// The kernel refused to tell.
+    pub fn senders(&self) -> Result<Vec<Sender>, Error> {
+        figures::senders(&map(&self.object, SEEN))
+    }
+}
+
+/// Names in the object.
+pub const SETUP: &str = "setup";
+pub const WORK: &str = "work";
+pub const SEEN: &str = "seen";
+pub const BEFORE: &str = "before";
+
+/// What a device that isn't paced yet is set up with.
+pub fn first_setup(device: &Device, options: &Options) -> Result<Setup, Error> {
+    let line = match options.frames.line {
+        Some(line) => line,
+        None => device.speed()?.ok_or_else(|| Refusal::NoLine { name: device.name.clone() })?,
+    };
+    Ok(Setup::of(device, line).with(device, &options.frames, &options.rules)?)
+}
+
+/// Whether the kernel runs such programs, and we may load them.
+pub fn require_kernel() -> Result<(), Error> {
+    support::require_root()?;
+    let path = Path::new(Support::BTF);
+    File::open(path).map_err(|source| Error::NoBtf { path: path.to_owned(), source })?;
+    let btf = Btf::from_path(path).map_err(Error::bpf(format!("read {}", path.display())))?;
+    let tcx = btf.type_by_name::<types::Struct<'_>>("tcx_entry");
+    tcx.map(drop).ok_or(Refusal::NoTcx.into())
+}
+
+/// The program, with what it is to do, not yet at the device.
+pub fn load(device: &Device, setup: &Setup) -> Result<Object, Error> {
+    let object = objects::load_plain("pace")?;
+    write(&map(&object, SETUP), &layout::setup(setup))?;
+    write(&map(&object, BEFORE), &device.gso_max_segs.to_ne_bytes())?;
+    Ok(object)
+}
+
+pub fn write(map: &impl MapCore, value: &[u8]) -> Result<(), Error> {
+    let doing = format!("write {}", map.name().display());
+    map.update(&ONLY, value, MapFlags::ANY).map_err(Error::bpf(doing))
+}
+
+/// Puts the program where the device's packets leave.
+pub fn link(object: &Object, device: &Device) -> Result<Link, Error> {
+    let program = object.progs_mut().next().expect("the object has one program");
+    sys::attach_tcx(&program, device.index)
+        .map_err(|e| Error::system(format!("attach to {}", device.name), e))
+}
+
+/// One of the object's maps.
+pub fn map<'a>(object: &'a Object, name: &str) -> MapImpl<'a> {
+    object.maps().find(|map| map.name() == name).expect("it is in pace.bpf.c")
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What has left by a paced device.
+
+use super::layout;
+use crate::Error;
+use libbpf_rs::{MapCore, MapFlags};
+use std::{net::SocketAddr, ops::AddAssign};
+use units::{Bytes, Duration, Rate};
+
+/// What left since pacing began there. Bytes are of the link.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Packets that a rule paced.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Gap frames.
+    pub gap_frames: u64,
+    /// Their bytes.
+    pub gap_bytes: u64,
+    /// Packets of `packets` that no gap had to follow, because the targets' sum was the line's rate.
+    pub at_line_rate: u64,
+    /// Packets that were not paced because their socket knew no round trip yet.
+    pub no_rtt: u64,
+    /// Packets that went on unpaced because other processors kept the queue for too long.
+    pub lock_failures: u64,
+    /// Packets of `packets` that were several segments in one.
+    pub super_packets: u64,
+    /// Bytes of gaps that could not be made, or found no room in the device's queue.
+    pub lost_gap_bytes: u64,
+    /// Packets that found no room in the device's queue; their sockets were told.
+    pub lost_packets: u64,
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+        self.gap_frames += other.gap_frames;
+        self.gap_bytes += other.gap_bytes;
+        self.at_line_rate += other.at_line_rate;
+        self.no_rtt += other.no_rtt;
+        self.lock_failures += other.lock_failures;
+        self.super_packets += other.super_packets;
+        self.lost_gap_bytes += other.lost_gap_bytes;
+        self.lost_packets += other.lost_packets;
+    }
+}
+
+/// A socket, or all that a rule with a rate has paced. Bytes are of the link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sender {
+    /// Of the first packet.
+    pub source: SocketAddr,
+    /// Of the first packet.
+    pub destination: SocketAddr,
+    /// Of IP: 6 is TCP, 17 UDP.
+    pub protocol: u8,
+    /// The rule's number.
+    pub rule: u32,
+    /// At the newest packet.
+    pub target: Rate,
+    /// So many.
+    pub packets: u64,
+    /// Of packets.
+    pub bytes: Bytes,
+    /// Of gaps behind them.
+    pub gap_bytes: Bytes,
+    /// Between the first packet and the newest.
+    pub span: Duration,
+}
+
+impl Sender {
+    /// What it sent over that time, without the newest packet's share; none before the second packet.
+    pub fn achieved(&self) -> Option<Rate> {
+        let nanos = u128::from(self.span.as_nanos());
+        let bits = u128::from(self.bytes.get()) * 8;
+        let before = bits * u128::from(self.packets.checked_sub(1)?) / u128::from(self.packets);
+        (before * 1_000_000_000).checked_div(nanos).map(|bps| Rate::bits_per_second(bps as u64))
+    }
+}
+
+pub fn counts(work: &impl MapCore) -> Result<Counts, Error> {
+    let values = work.lookup_percpu(&ONLY, MapFlags::ANY);
+    let mut sum = Counts::default();
+    for value in values.map_err(Error::bpf("read what was paced"))?.unwrap_or_default() {
+        sum += layout::read_counts(&value);
+    }
+    Ok(sum)
+}
+
+/// Sockets by their cookies. Those that come and go meanwhile may be missing.
+pub fn senders(seen: &impl MapCore) -> Result<Vec<Sender>, Error> {
+    let mut senders = Vec::new();
+    for key in seen.keys() {
+        let value = seen.lookup(&key, MapFlags::ANY).map_err(Error::bpf("read who was paced"))?;
+        senders.extend(value.map(|value| layout::read_sender(&value)));
+    }
+    senders.sort_by_key(|sender| (sender.rule, sender.source, sender.destination));
+    Ok(senders)
+}
+
+/// The key of a map with one value.
+pub const ONLY: [u8; 4] = [0; 4];

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Pacing that stays without a process: files in the BPF file system, a folder for each device.
+//!
+//! A device is paced when its folder has a link that is attached. The link is pinned last and detached
+//! first, so whatever else there is without one is what is left of a change that was cut short, and is cleared
+//! away by the next that comes: with it goes the change of `gso_max_segs`.
+
+use super::{
+    Counts, Options, Refusal, Sender, Setup,
+    attach::{self, BEFORE, SEEN, SETUP, WORK},
+    device::{self, Device},
+    figures::{self, ONLY},
+    layout,
+};
+use crate::{
+    Error,
+    bpffs::{clear, exists, file_system, folders, require_machines_mounts, tidy},
+    lock::Lock,
+};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, query::LinkTypeInfo};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+const LINK: &str = "link";
+const MAPS: [&str; 4] = [SETUP, WORK, SEEN, BEFORE];
+const FILES: [&str; 5] = [LINK, SETUP, WORK, SEEN, BEFORE];
+
+/// A paced device.
+#[derive(Debug, Clone)]
+pub struct Attached {
+    /// Its name.
+    pub device: String,
+    /// What is in force.
+    pub setup: Setup,
+    /// What has left.
+    pub counts: Counts,
+    /// Who has sent.
+    pub senders: Vec<Sender>,
+}
+
+/// Adds rules to a device, which is then paced until [`delete`] or a reboot. Answers their numbers.
+///
+/// A process that dies in here may leave a part, which the next call clears away.
+///
+/// # Errors
+/// [`Error::Pacing`]; the machine lacks something ([`Error::is_lack`]); mounts of this process are not
+/// the machine's. Then all is as it was.
+pub fn add(options: &Options) -> Result<Vec<u32>, Error> {
+    attach::require_kernel()?;
+    require_machines_mounts()?;
+    let _lock = Lock::take()?;
+    sweep()?;
+    let device = Device::find(&options.device)?;
+    let added = match Folder::of(device.index)? {
+        Some(folder) => folder.change(&device, options),
+        None => begin(&device, options),
+    };
+    tidy();
+    let numbers = added?.rules.iter().map(|(number, _)| *number).collect::<Vec<_>>();
+    Ok(numbers[numbers.len() - options.rules.len()..].to_vec())
+}
+
+/// Takes a rule from a device, or all of them; with the last of them, the device is as before.
+///
+/// # Errors
+/// Nothing is paced there, or it has no such rule; as [`add`].
+pub fn delete(name: &str, rule: Option<u32>) -> Result<(), Error> {
+    attach::require_kernel()?;
+    require_machines_mounts()?;
+    let _lock = Lock::take()?;
+    sweep()?;
+    let not_paced = || Refusal::NotPaced { name: name.to_owned() };
+    let index = device::index(name)?;
+    let folder = Folder::of(index)?.ok_or_else(not_paced)?;
+    let mut setup = folder.setup()?;
+    if let Some(number) = rule {
+        let before = setup.rules.len();
+        setup.rules.retain(|(other, _)| *other != number);
+        if setup.rules.len() == before {
+            return Err(Refusal::NoRule { name: name.to_owned(), number }.into());
+        }
+    }
+    if rule.is_some() && !setup.rules.is_empty() {
+        return attach::write(&folder.map(SETUP)?, &layout::setup(&setup));
+    }
+    folder.end()?;
+    tidy();
+    Ok(())
+}
+
+/// The paced devices of the calling thread's network namespace.
+///
+/// # Errors
+/// The machine lacks something ([`Error::is_lack`]); the kernel refused to tell.
+pub fn list() -> Result<Vec<Attached>, Error> {
+    attach::require_kernel()?;
+    let _lock = Lock::take()?;
+    if require_machines_mounts().is_ok() {
+        sweep()?;
+    }
+    let mut attached = Vec::new();
+    for folder in Folder::all()? {
+        if folder.namespace != device::namespace()? || !folder.is_attached()? {
+            continue;
+        }
+        if let Some((device, _)) = Device::by_index(folder.index)? {
+            let setup = folder.setup()?;
+            let counts = figures::counts(&folder.map(WORK)?)?;
+            let senders = figures::senders(&folder.map(SEEN)?)?;
+            attached.push(Attached { device, setup, counts, senders });
+        }
+    }
+    Ok(attached)
+}
+
+/// What is pinned of one device.
+struct Folder {
+    path: PathBuf,
+    namespace: u64,
+    index: u32,
+}
+
+impl Folder {
+    fn all() -> Result<Vec<Self>, Error> {
+        let mut all = Vec::new();
+        for root in folders() {
+            let root = root.join("pace");
+            let entries = match fs::read_dir(&root) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                entries => entries.map_err(|e| failed(&root, e))?,
+            };
+            for entry in entries {
+                let path = entry.map_err(|e| failed(&root, e))?.path();
+                let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                let parts = name.split_once('-');
+                let parts = parts.and_then(|(n, i)| Some((n.parse().ok()?, i.parse().ok()?)));
+                if let Some((namespace, index)) = parts {
+                    all.push(Self { path, namespace, index });
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// That of a paced device.
+    fn of(index: u32) -> Result<Option<Self>, Error> {
+        let namespace = device::namespace()?;
+        let found = Self::all()?.into_iter();
+        let found = found.filter(|one| one.namespace == namespace && one.index == index);
+        for folder in found {
+            if folder.is_attached()? {
+                return Ok(Some(folder));
+            }
+        }
+        Ok(None)
+    }
+
+    /// A link without a device has none any more, or was detached.
+    fn is_attached(&self) -> Result<bool, Error> {
+        if !exists(&self.path.join(LINK))? {
+            return Ok(false);
+        }
+        let info = self.link()?.info().map_err(Error::bpf("look at a link"))?;
+        Ok(matches!(info.info, LinkTypeInfo::Tcx(tcx) if tcx.ifindex != 0))
+    }
+
+    fn link(&self) -> Result<Link, Error> {
+        let path = self.path.join(LINK);
+        Link::open(&path).map_err(Error::bpf(format!("open {}", path.display())))
+    }
+
+    fn map(&self, file: &str) -> Result<MapHandle, Error> {
+        let path = self.path.join(file);
+        MapHandle::from_pinned_path(&path).map_err(Error::bpf(format!("open {}", path.display())))
+    }
+
+    fn value(&self, file: &str) -> Result<Vec<u8>, Error> {
+        let value = self.map(file)?.lookup(&ONLY, MapFlags::ANY);
+        let value = value.map_err(Error::bpf(format!("read {file}")))?;
+        value.ok_or_else(|| failed(&self.path.join(file), io::ErrorKind::NotFound.into()))
+    }
+
+    fn setup(&self) -> Result<Setup, Error> {
+        Ok(layout::read_setup(&self.value(SETUP)?))
+    }
+
+    /// The kernel replaces the whole setup at once.
+    fn change(&self, device: &Device, options: &Options) -> Result<Setup, Error> {
+        let setup = self.setup()?.with(device, &options.frames, &options.rules)?;
+        attach::write(&self.map(SETUP)?, &layout::setup(&setup))?;
+        Ok(setup)
+    }
+
+    fn end(&self) -> Result<(), Error> {
+        // Closing alone leaves it to the kernel when the program goes.
+        self.link()?.detach().map_err(Error::bpf("detach the program"))?;
+        self.put_back_and_clear()
+    }
+
+    /// When nothing is attached.
+    fn put_back_and_clear(&self) -> Result<(), Error> {
+        if self.namespace == device::namespace()?
+            && exists(&self.path.join(BEFORE))?
+            && let Some((device, 1)) = Device::by_index(self.index)?
+        {
+            let before = self.value(BEFORE)?;
+            let before = before.first_chunk().map_or(0, |word| u32::from_ne_bytes(*word));
+            device::set_gso_max_segs(&device, before)?;
+        }
+        clear(&self.path, &FILES)
+    }
+}
+
+fn failed(path: &Path, error: io::Error) -> Error {
+    Error::system(format!("read {}", path.display()), error)
+}
+
+/// Clears away what is left of devices that are gone, and of changes that were cut short: those in other
+/// network namespaces only where a device had been paced.
+fn sweep() -> Result<(), Error> {
+    let here = device::namespace()?;
+    for folder in Folder::all()? {
+        let cut_short = folder.namespace == here || exists(&folder.path.join(LINK))?;
+        if cut_short && !folder.is_attached()? {
+            folder.put_back_and_clear()?;
+        }
+    }
+    tidy();
+    Ok(())
+}
+
+fn begin(device: &Device, options: &Options) -> Result<Setup, Error> {
+    let setup = attach::first_setup(device, options)?;
+    let object = attach::load(device, &setup)?;
+    let path =
+        file_system()?.join("pace").join(format!("{}-{}", device::namespace()?, device.index));
+    let folder = Folder { path, namespace: device::namespace()?, index: device.index };
+    if let Err(error) = begin_in(&folder, object, device) {
+        // What failed is what gets reported.
+        let _ = folder.put_back_and_clear();
+        return Err(error);
+    }
+    Ok(setup)
+}
+
+fn begin_in(folder: &Folder, mut object: Object, device: &Device) -> Result<(), Error> {
+    let path = &folder.path;
+    let pinning = || format!("pin into {}", path.display());
+    fs::create_dir_all(path).map_err(|e| Error::system(format!("make {}", path.display()), e))?;
+    for mut map in object.maps_mut() {
+        if let Some(file) = MAPS.iter().find(|file| map.name() == **file) {
+            map.pin(path.join(file)).map_err(Error::bpf(pinning()))?;
+        }
+    }
+    device::set_gso_max_segs(&device.name, 1)?;
+    let mut link = attach::link(&object, device)?;
+    link.pin(path.join(LINK)).map_err(Error::bpf(pinning()))
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What is paced on a device, and at what.
+
+use super::{Refusal, device::Device};
+use ipnet::IpNet;
+use netmodel::pacing::Estimator;
+use std::num::NonZeroU16;
+use units::{Bytes, Rate};
+
+/// What a rule's packets shall leave at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Aim {
+    /// Each TCP socket at its own target. What isn't TCP, or carries no payload, isn't paced.
+    Auto(Estimator),
+    /// All of them together at that rate of the link.
+    Rate(Rate),
+}
+
+/// Which packets a rule is for: those that all of it is true for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Match {
+    /// Sent to one of these addresses.
+    pub destination: Option<IpNet>,
+    /// Sent to that port.
+    pub to_port: Option<NonZeroU16>,
+    /// Sent from that port.
+    pub from_port: Option<NonZeroU16>,
+}
+
+/// Which packets leave at what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rule {
+    /// Which.
+    pub matches: Match,
+    /// At what.
+    pub aim: Aim,
+}
+
+/// What gap frames are like; what is left out is the default, or stays as it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Frames {
+    /// The rate of the link. By default what the device says.
+    pub line: Option<Rate>,
+    /// What a frame takes on the link beyond its length without the check sequence. By default 24: that,
+    /// preamble and inter-frame gap.
+    pub overhead: Option<Bytes>,
+    /// The most gap behind one packet, on the link. By default 64 KB.
+    pub max_gap: Option<Bytes>,
+    /// What the longest takes on the link. By default 4 KB, or what the device's MTU allows if that
+    /// is less: not every device sends longer frames.
+    pub max_frame: Option<Bytes>,
+}
+
+/// How a device's packets are to be paced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// The device's name, in the calling thread's network namespace.
+    pub device: String,
+    /// The first that matches a packet is its own; without any, it isn't paced.
+    pub rules: Vec<Rule>,
+    /// What gap frames are like.
+    pub frames: Frames,
+}
+
+/// What is in force at a device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setup {
+    /// The rate of the link.
+    pub line: Rate,
+    /// See [`Frames::overhead`].
+    pub overhead: Bytes,
+    /// See [`Frames::max_gap`].
+    pub max_gap: Bytes,
+    /// See [`Frames::max_frame`].
+    pub max_frame: Bytes,
+    /// The device's address, which its gap frames come from.
+    pub(super) mac: [u8; 6],
+    /// Rules, each by its number.
+    pub rules: Vec<(u32, Rule)>,
+}
+
+/// Rules that a device can have.
+pub(super) const MOST_RULES: usize = 16;
+const ETHERNET: u64 = 14;
+/// An Ethernet frame's least length, without the check sequence.
+const SHORTEST: u64 = 60;
+/// Sizes stay where their products do not overflow in the kernel.
+const MOST_BYTES: u64 = 1 << 24;
+
+impl Setup {
+    /// Nothing paced yet.
+    pub(super) fn of(device: &Device, line: Rate) -> Self {
+        let overhead = Bytes::new(24);
+        let longest = device.mtu + ETHERNET + overhead.get();
+        Self {
+            line,
+            overhead,
+            max_gap: Bytes::new(64 << 10),
+            max_frame: Bytes::new(longest.clamp(2 * (SHORTEST + overhead.get()), 4 << 10)),
+            mac: device.mac,
+            rules: Vec::new(),
+        }
+    }
+
+    /// With other frames and one more rule, if that can be.
+    pub(super) fn with(
+        mut self,
+        device: &Device,
+        frames: &Frames,
+        rules: &[Rule],
+    ) -> Result<Self, Refusal> {
+        if let (Some(overhead), None) = (frames.overhead, frames.max_frame) {
+            let longest = (device.mtu + ETHERNET + overhead.get()).min(4 << 10);
+            self.max_frame = Bytes::new(longest.max(2 * (SHORTEST + overhead.get())));
+        }
+        self.line = frames.line.unwrap_or(self.line);
+        self.overhead = frames.overhead.unwrap_or(self.overhead);
+        self.max_gap = frames.max_gap.unwrap_or(self.max_gap);
+        self.max_frame = frames.max_frame.unwrap_or(self.max_frame);
+        for rule in rules {
+            let number = self.rules.iter().map(|(number, _)| number + 1).max().unwrap_or(1);
+            self.rules.push((number, *rule));
+        }
+        if self.rules.len() > MOST_RULES {
+            return Err(Refusal::TooManyRules { most: MOST_RULES });
+        }
+        self.check_sizes()?;
+        for (_, rule) in &self.rules {
+            self.check(rule, device)?;
+        }
+        Ok(self)
+    }
+
+    fn check_sizes(&self) -> Result<(), Refusal> {
+        let refuse = |why| Err(Refusal::Sizes { why });
+        let shortest = SHORTEST + self.overhead.get();
+        if self.overhead.get() > 1000 {
+            return refuse("a frame takes at most 1000 bytes of the link beyond its length".into());
+        }
+        if self.max_frame.get() < 2 * shortest || self.max_frame.get() > 9000 {
+            return refuse(format!(
+                "the longest gap frame takes {} to 9000 bytes of the link, not {}",
+                2 * shortest,
+                self.max_frame.get()
+            ));
+        }
+        if self.max_gap.get() < shortest || self.max_gap.get() > MOST_BYTES {
+            return refuse(format!(
+                "the longest gap takes {shortest} to {MOST_BYTES} bytes of the link, not {}",
+                self.max_gap.get()
+            ));
+        }
+        if self.line.bps() < 8000 {
+            return refuse(format!("a link of {} is too slow", self.line));
+        }
+        Ok(())
+    }
+
+    fn check(&self, rule: &Rule, device: &Device) -> Result<(), Refusal> {
+        let rate = match rule.aim {
+            Aim::Rate(rate) => Some(rate),
+            Aim::Auto(estimator) => estimator.max_rate,
+        };
+        let Some(rate) = rate else { return Ok(()) };
+        if rate > self.line {
+            return Err(Refusal::AboveLine { rate, line: self.line });
+        }
+        let packet = device.mtu + ETHERNET + self.overhead.get();
+        let slowest = u128::from(self.line.bps()) * u128::from(packet)
+            / u128::from(packet + self.max_gap.get());
+        if u128::from(rate.bps()) < slowest.max(8) {
+            let slowest = Rate::bits_per_second(slowest.max(8) as u64);
+            return Err(Refusal::TooSlow { rate, slowest, max_gap: self.max_gap });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Many streams at once, from all processors: no data frame follows another without its gap.
+
+use super::{LINE, injector, mbit, options, wire};
+use crate::common::in_own_network;
+use longhaul_kernel::pace::Aim;
+use netmodel::pacing::Estimator;
+use socket2::{Domain, Socket, Type};
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream},
+    thread,
+};
+use wire::{RECEIVER_V4, RECEIVER_V6, Wire};
+
+const STREAMS: u64 = 8;
+const BYTES: usize = 4 << 20;
+const OVERHEAD: u64 = 24;
+/// What waits for the next packet's gap, since no frame is so short; and the last frame of a gap, that
+/// may come behind another processor's packet.
+const TOO_SHORT: u64 = 60 + OVERHEAD;
+
+/// Bytes that no two streams, and no neighbours, have alike.
+fn pattern(stream: u64) -> Vec<u8> {
+    let mut state = stream;
+    let mut next = || {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    };
+    (0..BYTES).map(|_| next()).collect()
+}
+
+/// Sends over all streams at once and sees that all arrive as they were.
+fn transfer(wire: &Wire, to: &str) {
+    let v6 = to.contains(':');
+    let listener = wire.there(|| {
+        let domain = if v6 { Domain::IPV6 } else { Domain::IPV4 };
+        let socket = Socket::new(domain, Type::STREAM, None).expect("a socket");
+        // So much that it flows, so little that the device's queue never is full.
+        socket.set_recv_buffer_size(256 << 10).expect("a size");
+        let address: SocketAddr =
+            (to.parse::<std::net::IpAddr>().expect("an address"), 9000).into();
+        socket.bind(&address.into()).expect("an address");
+        socket.listen(16).expect("a port");
+        std::net::TcpListener::from(socket)
+    });
+    thread::scope(|scope| {
+        for stream in 0..STREAMS {
+            let mut sender = TcpStream::connect((to, 9000)).expect("somebody listens");
+            let mut receiver = listener.accept().expect("connected").0;
+            scope.spawn(move || sender.write_all(&pattern(stream)).expect("connected"));
+            scope.spawn(move || {
+                let mut arrived = Vec::with_capacity(BYTES);
+                receiver.read_to_end(&mut arrived).expect("connected");
+                assert!(arrived == pattern(stream), "other bytes arrived");
+            });
+        }
+    });
+}
+
+/// Counts data frames that follow another before so much of a gap.
+#[derive(Default)]
+struct Watch {
+    least: u64,
+    behind: Option<u64>,
+    data: u64,
+    without: u64,
+}
+
+impl Watch {
+    fn see(&mut self, frame: &wire::Frame) {
+        if frame.is_gap() {
+            if let Some(gap) = &mut self.behind {
+                *gap += frame.on_link(OVERHEAD);
+            }
+        } else if frame.payload() > 0 {
+            self.without += u64::from(self.behind.is_some_and(|gap| gap < self.least));
+            self.data += 1;
+            // Short ones have short gaps: those are compared where sizes are.
+            self.behind = (frame.payload() > 1400).then_some(0);
+        }
+    }
+}
+
+#[test]
+fn with_a_set_rate_none_follows_without_its_gap() {
+    for to in [RECEIVER_V4, RECEIVER_V6] {
+        in_own_network(|| {
+            let wire = Wire::new();
+            let injector = injector(&options(OVERHEAD, Aim::Rate(mbit(100)), Some(9000)));
+            let gap = 1500 * (LINE / 100_000_000 - 1);
+            let mut watch = Watch { least: gap - 2 * TOO_SHORT, ..Watch::default() };
+            let (mut packets, mut gaps) = (0, 0);
+            let look = |frame: wire::Frame| {
+                watch.see(&frame);
+                let bytes = frame.on_link(OVERHEAD);
+                *(if frame.is_gap() { &mut gaps } else { &mut packets }) += bytes;
+            };
+            wire.carrying(look, || transfer(&wire, to));
+            assert_eq!(watch.without, 0, "of {}", watch.data);
+            assert!(watch.data > STREAMS * BYTES as u64 / 1460, "{}", watch.data);
+            let counts = injector.counts().expect("it tells");
+            assert_eq!((counts.lock_failures, counts.super_packets), (0, 0), "{counts:?}");
+            assert_eq!((counts.lost_gap_bytes, counts.lost_packets), (0, 0), "{counts:?}");
+            assert_eq!(counts.gap_bytes, gaps);
+            assert!(counts.bytes <= packets, "some of IPv6's own are not paced");
+            let missing = counts.bytes * 9 - gaps;
+            assert!(missing < TOO_SHORT, "{missing} bytes of gap are missing");
+        });
+    }
+}
+
+#[test]
+fn with_targets_of_their_own_none_follows_without_its_gap() {
+    in_own_network(|| {
+        let wire = Wire::new();
+        // Round trips are so short here that the cap is each stream's target.
+        let most = mbit(50);
+        let estimator = Estimator { max_rate: Some(most), ..Estimator::PAPER };
+        let injector = injector(&options(OVERHEAD, Aim::Auto(estimator), None));
+        let least = 1500 * (LINE / (STREAMS * most.bps()) - 1) - 2 * TOO_SHORT;
+        let mut watch = Watch { least, ..Watch::default() };
+        wire.carrying(|frame| watch.see(&frame), || transfer(&wire, RECEIVER_V4));
+        assert_eq!(watch.without, 0, "of {}", watch.data);
+        let counts = injector.counts().expect("it tells");
+        assert_eq!((counts.lock_failures, counts.at_line_rate), (0, 0), "{counts:?}");
+        assert_eq!((counts.packets, counts.super_packets), (watch.data, 0), "{counts:?}");
+        let senders = injector.senders().expect("it tells");
+        assert_eq!(senders.len() as u64, STREAMS);
+        assert!(senders.iter().all(|sender| sender.target <= most), "{senders:?}");
+        let sent: u64 = senders.iter().map(|sender| sender.packets).sum();
+        assert_eq!(sent, counts.packets);
+    });
+}
