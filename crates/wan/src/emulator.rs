@@ -6,6 +6,7 @@
 //!   never early: a frame is written when the last of its segments has arrived.
 //! - A frame delivered spans no more than `max_burst` of link time, so that what a receiver sees
 //!   in one piece is bounded at any rate.
+//! - Gap frames are serialised, as a wire does, and end there.
 //! - Sleeping is by `epoll_pwait2` with nanoseconds and a timer slack of one. Waking up takes some
 //!   tens of microseconds more, so the last part of a wait is spent polling ([`Naps`]).
 
@@ -260,6 +261,7 @@ impl Loop {
             };
             lane.backlog.frame_read(now, lane.link.free_at());
             match Frame::parse(&self.buffer[..length]) {
+                Ok(frame) if frame.is_gap() => lane.offer_gap(now, &frame),
                 Ok(frame) if frame.is_multicast() => {}
                 Ok(frame) => lane.offer(now, &frame),
                 Err(_) => self.malformed += 1,

@@ -76,6 +76,13 @@ impl Running {
         self.deliver(frame, run);
     }
 
+    /// Puts a gap frame onto the link, where it ends.
+    pub fn offer_gap(&mut self, now: Timestamp, frame: &Frame) {
+        // A link's sizes are those of IP packets and an overhead for what is around them.
+        let bytes = frame.ip_length(0) as u64 + self.link.config().overhead.get();
+        self.link.offer_gap(now, Bytes::new(bytes));
+    }
+
     /// Whether segments that span so much link time may be delivered in one frame.
     fn fits_one_frame(&self, span: Duration) -> bool {
         // Without a rate every span is zero, and a limit of zero still means single packets.

@@ -18,6 +18,10 @@ const MAX_HEADERS: usize = VNET_LEN + ETHERNET_LEN + 120 + 60;
 /// The longest frame a device hands over.
 pub const MAX_FRAME: usize = VNET_LEN + ETHERNET_LEN + 65_535;
 
+/// How a PAUSE frame begins (IEEE 802.3x): the group that it goes to, and its type.
+const PAUSE_TO: [u8; 6] = [0x01, 0x80, 0xc2, 0x00, 0x00, 0x01];
+const PAUSE_TYPE: [u8; 2] = [0x88, 0x08];
+
 const VNET_NEEDS_CSUM: u8 = 1;
 const VNET_GSO_TCPV4: u8 = 1;
 const VNET_GSO_TCPV6: u8 = 4;
@@ -75,6 +79,13 @@ impl Frame {
     /// would only spoil the counts.
     pub fn is_multicast(&self) -> bool {
         self.bytes[VNET_LEN] & 1 != 0
+    }
+
+    /// Whether it is a PAUSE frame, as they are sent for gaps between packets: it takes its time on the wire
+    /// and ends at the first port.
+    pub fn is_gap(&self) -> bool {
+        let ethernet = &self.bytes[VNET_LEN..VNET_LEN + ETHERNET_LEN];
+        ethernet[..6] == PAUSE_TO && ethernet[12..] == PAUSE_TYPE
     }
 
     /// How many packets this is on the wire.
@@ -299,6 +310,22 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_pause_frame_is_a_gap_and_no_other_is() {
+        let ethernet = |to: [u8; 6], kind: [u8; 2]| {
+            let frame =
+                [&[0; VNET_LEN][..], &to, &[2, 0, 0, 0, 0, 1], &kind, &[0, 1, 0, 0], &[0; 42]];
+            Frame::parse(&frame.concat()).unwrap()
+        };
+        let pause = ethernet(PAUSE_TO, PAUSE_TYPE);
+        assert!(pause.is_gap() && pause.is_multicast());
+        assert_eq!((pause.segments(), pause.ip_length(0)), (1, 46), "60 bytes without the header");
+        assert!(!ethernet(PAUSE_TO, [0x08, 0x00]).is_gap());
+        assert!(!ethernet([0x33, 0x33, 0, 0, 0, 1], PAUSE_TYPE).is_gap());
+        let packet = Frame::parse(&super_packet(true, 1448, &[7; 5000], 0x10)).unwrap();
+        assert!(!packet.is_gap());
     }
 
     #[test]
