@@ -10,15 +10,17 @@
  *	lock, packet (a clone), gap frames (clones of what the packet is turned into), unlock
  *
  * Clones enter this program again; `sending` of the processor lets them pass. Nothing else runs on the
- * processor meanwhile that could send, since bottom halves are off.
+ * processor meanwhile that could send, since bottom halves are off (not so under PREEMPT_RT: there a packet
+ * of another task may pass unpaced).
  *
- * What the kernel gave us is the socket's, which waits with more until it is sent (TCP small queues).
- * Clones are nobody's. So the packet itself becomes the last of its gap frames, the shortest there is, and
- * goes on after the unlocking: among several processors those 84 bytes may come behind the next packet,
- * never the rest. A gap too short to be divided is queued under the lock as a whole.
+ * What the kernel gave us is the socket's, which waits with more until it is sent (TCP small queues, send
+ * buffers). Clones are nobody's. So the packet itself becomes the last of its gap frames, the shortest
+ * there is, and is queued after the unlocking: among several processors those 84 bytes may come behind the
+ * next packet, never the rest. A gap too short to be divided is queued under the lock as a whole.
  *
- * Not paced, and passed as they come: what no rule matches, and what TCP sends without payload. A packet
- * that is not paced does no harm between another and its gap.
+ * Not paced, and passed as they come: what no rule matches, what TCP sends without payload, and all while the
+ * targets' sum is the line's rate. A packet without gap does no harm between another and its gap, and keeps
+ * its socket and its priority.
  */
 #include "pace_frames.h"
 
@@ -273,7 +275,8 @@ static __always_inline int send(struct __sk_buff *skb, const struct pace_setup *
 	if (!last || bpf_skb_change_tail(skb, ETHERNET_MIN, 0))
 		return bpf_redirect(NOWHERE, 0);
 	mine->counts.gap_frames++;
-	return TCX_NEXT;
+	/* As a new packet, since the old one's length has been noted for the device's queue. */
+	return bpf_redirect(skb->ifindex, 0);
 }
 
 /* At what to send it; 0: it isn't paced. */

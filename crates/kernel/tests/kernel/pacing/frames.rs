@@ -4,7 +4,7 @@
 use super::{LINE, injector, mbit, options, wire};
 use crate::common::in_own_network;
 use longhaul_kernel::pace::Aim;
-use std::net::UdpSocket;
+use std::{fs, net::UdpSocket, process::Command};
 use units::Rate;
 use wire::{Frame, RECEIVER_V4, RECEIVER_V6, SENDER_MAC, Wire};
 
@@ -99,7 +99,7 @@ fn gaps_are_as_long_as_equation_2_says() {
             in_own_network(|| {
                 let wire = Wire::new();
                 let rate = mbit(rate);
-                let injector = injector(&options(overhead, Aim::Rate(rate), None));
+                let injector = injector(&options(overhead, Aim::Rate(rate), Some(9000)));
                 let sizes: Vec<_> = (0..200).map(|n| [1472, 1472, 900, 18][n % 4]).collect();
                 let frames = frames_of(&wire, RECEIVER_V4, &sizes);
                 let (mut packets, mut gaps) = (0, 0);
@@ -158,5 +158,61 @@ fn what_no_rule_matches_goes_as_it_comes_and_the_first_that_does_counts() {
         drop(injector);
         let frames = frames_of(&wire, RECEIVER_V4, &[1000; 5]);
         assert!(frames.iter().all(|frame| !frame.is_gap()), "without it there are no gaps");
+    });
+}
+
+/// A device's queue, whose statistics `tc` shows.
+fn queue_of(kind: &[&str]) {
+    let replace = [&["qdisc", "replace", "dev", wire::DEVICE, "root"][..], kind].concat();
+    let status = Command::new("tc").args(replace).status().expect("iproute2");
+    assert!(status.success(), "{kind:?}");
+}
+
+#[test]
+fn the_devices_queue_counts_frames_at_their_length() {
+    in_own_network(|| {
+        let wire = Wire::new();
+        // IPv6 looks for others by itself: what it has sent is read before, and it sends no more.
+        fs::write("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1").expect("a setting");
+        wire.carrying(|_| (), || ());
+        queue_of(&["pfifo", "limit", "10000"]);
+        let _injector = injector(&options(24, Aim::Rate(mbit(150)), Some(9000)));
+        let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
+        let mut bytes = 0;
+        wire.carrying(
+            |frame| bytes += frame.0.len(),
+            || {
+                for _ in 0..50 {
+                    socket.send_to(&[1; 1400], (RECEIVER_V4, 9000)).expect("it is sent");
+                }
+            },
+        );
+        let show = ["-json", "-statistics", "qdisc", "show", "dev", wire::DEVICE];
+        let output = Command::new("tc").args(show).output().expect("iproute2");
+        let shown: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(shown[0]["bytes"], bytes);
+    });
+}
+
+/// So TCP's small queues stay small.
+#[test]
+fn a_socket_is_charged_for_what_waits_in_the_devices_queue() {
+    in_own_network(|| {
+        let wire = Wire::new();
+        queue_of(&["tbf", "rate", "8kbit", "burst", "5kb", "limit", "100mb"]);
+        let injector = injector(&options(24, Aim::Rate(mbit(150)), Some(9000)));
+        let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
+        socket2::SockRef::from(&socket).set_send_buffer_size(64 << 10).expect("a size");
+        socket.set_nonblocking(true).expect("a socket");
+        wire.carrying(
+            |_| (),
+            || {
+                let sent =
+                    (0..1000).find(|_| socket.send_to(&[1; 1400], (RECEIVER_V4, 9000)).is_err());
+                // The kernel doubles the size, and charges more than a packet's length.
+                assert!(sent.is_some_and(|sent| sent < 100), "{sent:?}");
+            },
+        );
+        assert!(injector.counts().expect("it tells").packets < 100);
     });
 }
