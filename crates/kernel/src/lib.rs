@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The congestion controls of `cc/` in the running kernel, and the monitor of a device's packets
-//! ([`monitor`]).
+//! The congestion controls of `cc/` in the running kernel, gap packets behind what leaves a device
+//! ([`pace`]), and the monitor of a device's packets ([`monitor`]).
 //!
 //! `src/bpf` holds two adapters, for window and for rate algorithms. `build.rs` compiles them once
 //! for each line of `cc/algorithms.h` into an eBPF program that the kernel takes as a congestion
