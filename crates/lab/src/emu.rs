@@ -6,6 +6,7 @@ use crate::{
     controls::Controls,
     counters,
     error::LabError,
+    pacing::Pacers,
     payload::{Payloads, sha256_of},
     recording::{self, Observed},
     sampler::{self, FilePlace},
@@ -50,10 +51,12 @@ pub fn run(run: &Run, bench: &mut Bench<'_>) -> Result<Record, LabError> {
             FlowPlan::new(&wan, n, flow, bench.payloads.get(bytes)?)
         })
         .collect::<Result<Vec<_>, _>>()?;
+    let pacers = Pacers::attach(&wan, run, &plans)?;
     let servers = Servers::start(&wan, run, &plans, bench.folder, bench.longhaul)?;
     let sysctls = recording::sysctls(&wan, run)?;
     let (ended, seen) = drive(&wan, run, &plans, bench)?;
     let timeouts = timeouts(&wan, &plans)?;
+    let pacing_faults = pacers.faults()?;
     drop(servers);
     if bench.interrupted.load(Ordering::Relaxed) {
         return Err(LabError::Interrupted);
@@ -78,6 +81,7 @@ pub fn run(run: &Run, bench: &mut Bench<'_>) -> Result<Record, LabError> {
         ended: &ended,
         verified: &verified,
         timeouts: &timeouts,
+        pacing_faults,
         seen,
         lanes: &lanes,
         links: &links,

@@ -25,6 +25,7 @@ mod machine;
 mod manifest;
 mod method;
 mod model;
+mod pacing;
 mod payload;
 mod recording;
 mod sampler;

@@ -31,6 +31,8 @@ pub struct Observed<'a> {
     pub verified: &'a [(u64, Option<bool>)],
     /// Retransmission timeouts of each hop's sender, where they are known.
     pub timeouts: &'a [Option<u64>],
+    /// Why what paced the senders makes the run not count.
+    pub pacing_faults: Vec<String>,
     /// What the sampler saw.
     pub seen: Seen,
     /// The names of the links' directions.
@@ -263,6 +265,7 @@ fn sockets(observed: &Observed<'_>) -> Vec<manifest::Socket> {
 /// congestion control than the scenario says.
 fn invalid_reasons(observed: &Observed<'_>, sockets: &[manifest::Socket]) -> Vec<String> {
     let mut reasons = observed.links.health.faults();
+    reasons.extend(observed.pacing_faults.iter().cloned());
     for socket in sockets {
         let asked = socket.congestion_control_asked.as_deref().unwrap_or_default();
         if asked != socket.congestion_control {

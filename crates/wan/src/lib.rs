@@ -29,4 +29,4 @@ pub use error::WanError;
 pub use health::Health;
 pub use namespace::Namespace;
 pub use network::{Counted, Wan};
-pub use node::{NodeAddress, NodeNetwork};
+pub use node::{NodeAddress, NodeNetwork, device_name};

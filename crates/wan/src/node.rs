@@ -274,7 +274,8 @@ impl<'a> End<'a> {
     }
 }
 
-fn device_name(link: usize) -> String {
+/// What the devices of a run's n-th link are called, on either node.
+pub fn device_name(link: usize) -> String {
     format!("wan{link}")
 }
 

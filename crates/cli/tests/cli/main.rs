@@ -14,6 +14,7 @@ mod lab;
 mod lacking;
 mod monitor;
 mod pace;
+mod paced;
 mod sim;
 mod ticket;
 mod wan;

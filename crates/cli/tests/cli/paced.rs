@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Paced flows, emulated and simulated from one file: the kernel's gap frames on the emulated wire.
+
+use crate::common::{alone, measured, refused};
+use record::{LinkSummary, Record};
+use std::path::Path;
+
+/// A set rate on the first hop; on the second what its window and round trip give, at most 30 Mb/s.
+const PACED: &str = r#"
+title = "paced"
+timeout = "30s"
+[pacing]
+max_rate = "30mbit"
+[[node]]
+name = "client"
+[[node]]
+name = "depot"
+[[node]]
+name = "server"
+[[link]]
+name = "near"
+between = ["client", "depot"]
+rate = "100mbit"
+delay = "5ms"
+overhead = 38
+[[link]]
+name = "far"
+between = ["depot", "server"]
+rate = "100mbit"
+delay = "10ms"
+overhead = 38
+[[flow]]
+name = "transfer"
+from = "server"
+to = "client"
+via = ["depot"]
+bytes = "8MB"
+pacing = ["20mbit", "gap"]
+"#;
+
+fn lane<'r>(record: &'r Record, link: &str) -> &'r LinkSummary {
+    let found = record.summary.links.iter().find(|l| l.name == link && l.direction == "backward");
+    found.expect("the scenario's")
+}
+
+#[test]
+fn a_flow_is_paced_hop_by_hop_by_the_kernel_and_in_the_simulator() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("paced.toml");
+    std::fs::write(&file, PACED).unwrap();
+    let (file, out) = (file.to_str().unwrap(), folder.path().join("out"));
+    for method in ["emu", "sim"] {
+        let run = measured(&[
+            "lab", "run", file, "--method", method, "--json", "--out", out.to_str().unwrap(),
+        ]);
+        assert!(run["runs"][0]["sha256_ok"] != false, "{run}");
+        let at = if method == "emu" { out.join("r01") } else { out.join("sim/r01") };
+        let record = Record::open(Path::new(&at)).unwrap();
+        let far = lane(&record, "far");
+        // Full packets of 1538 bytes at 20 Mb/s of the 100: four times as much gap.
+        let ratio = far.gap_bytes as f64 / far.bytes as f64;
+        assert!((3.8..4.05).contains(&ratio), "{method}: {far:?}");
+        let seconds = record.summary.flows[0].seconds;
+        let rate = far.bytes as f64 * 8.0 / seconds;
+        // Handshakes, and on a busy machine more, come on top.
+        assert!(rate < 20.1e6, "{method}: {rate}");
+        // The depot has but 20 Mb/s to send on, so its window is seldom full of what may leave.
+        assert!(lane(&record, "near").gap_frames > 0, "{method}");
+        let acknowledgements = record.summary.links.iter().filter(|l| l.direction == "forward");
+        assert_eq!(acknowledgements.map(|l| l.gap_frames).sum::<u64>(), 0, "{method}");
+    }
+}
+
+#[test]
+fn what_the_emulator_cannot_pace_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("paced.toml");
+    std::fs::write(&file, PACED).unwrap();
+    let file = file.to_str().unwrap();
+    for (set, expected) in [
+        ("flow.transfer.pacing=tcp", "flow transfer, from server: pacing tcp: stock servers"),
+        ("flow.transfer.pacing=edt", "pacing edt: no program sets times of departure"),
+        ("flow.transfer.pacing=200mbit", "at 200mbit is more than the first link carries (100mbit)"),
+        ("link.far.overhead=0", "takes an overhead of 14 or more on the first link"),
+    ] {
+        let (code, said) = refused(&["lab", "run", file, "--set", set]);
+        assert!(code == 2 && said.contains(expected), "{set}: {said}");
+    }
+}

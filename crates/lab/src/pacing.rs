@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Gap frames of an emulated run: the kernel's program at every device that a paced hop's packets leave by.
+
+use crate::{error::LabError, servers::FlowPlan};
+use kernel::pace::{Aim, Frames, Injector, Match, Options, Rule};
+use scenario::{Direction, Pacing, Run};
+use std::{collections::BTreeMap, io, num::NonZeroU16};
+use units::Bytes;
+use wan::Wan;
+
+/// An Ethernet header: what a frame has beyond its IP packet.
+const ETHERNET: u64 = 14;
+
+/// The programs of a run. Dropping it takes them down.
+pub struct Pacers(Vec<Pacer>);
+
+struct Pacer {
+    node: String,
+    injector: Injector,
+}
+
+impl Pacers {
+    /// Attaches what a run asks for.
+    ///
+    /// # Errors
+    /// The machine lacks something, or the kernel refused.
+    pub fn attach(wan: &Wan, run: &Run, plans: &[FlowPlan]) -> Result<Self, LabError> {
+        let routes = run.routes();
+        let mut rules: BTreeMap<(String, usize), Vec<Rule>> = BTreeMap::new();
+        for plan in plans {
+            for (hop, place) in plan.flow.hops().zip(&plan.hops) {
+                let aim = match hop.pacing {
+                    Pacing::Gap => Aim::Auto(run.pacing.estimator()),
+                    Pacing::Rate(rate) => Aim::Rate(rate),
+                    Pacing::None | Pacing::Edt | Pacing::Tcp => continue,
+                };
+                let link = routes.next_hop(hop.from, hop.to).expect("a checked flow's path");
+                let matches = Match {
+                    destination: Some(place.peer.into()),
+                    to_port: None,
+                    from_port: NonZeroU16::new(place.local.port()),
+                };
+                let device = (hop.from.to_owned(), link);
+                rules.entry(device).or_default().push(Rule { matches, aim });
+            }
+        }
+        let pacers = rules.into_iter().map(|((node, link), rules)| {
+            let frames = frames(run, first_direction(run, &node, link));
+            let options = Options { device: wan::device_name(link), rules, frames };
+            // The program may only be attached from where the device is.
+            let attached =
+                wan.node(&node)?.namespace.run(|| Ok::<_, io::Error>(Injector::attach(&options)));
+            let entered = attached.map_err(|e| LabError::system("enter a node", e))?;
+            Ok(Pacer { node, injector: entered.map_err(LabError::from)? })
+        });
+        pacers.collect::<Result<_, LabError>>().map(Self)
+    }
+
+    /// Why what they did makes the run not count; empty if it does.
+    ///
+    /// # Errors
+    /// The kernel doesn't tell.
+    pub fn faults(&self) -> Result<Vec<String>, LabError> {
+        let mut faults = Vec::new();
+        for Pacer { node, injector } in &self.0 {
+            let counts = injector.counts().map_err(LabError::from)?;
+            for (count, what) in [
+                (counts.lock_failures, "packets left without their gap"),
+                (counts.lost_gap_bytes, "bytes of gaps found no room in the device's queue"),
+                (counts.lost_packets, "paced packets found no room in the device's queue"),
+            ] {
+                if count > 0 {
+                    faults.push(format!("node {node}: {count} {what}"));
+                }
+            }
+        }
+        Ok(faults)
+    }
+}
+
+/// The direction of a link that leads away from a node.
+fn first_direction<'r>(run: &'r Run, node: &str, link: usize) -> &'r Direction {
+    let link = &run.links[link];
+    if link.a == node { &link.forward } else { &link.backward }
+}
+
+fn frames(run: &Run, direction: &Direction) -> Frames {
+    let overhead = u64::from(direction.overhead).saturating_sub(ETHERNET);
+    Frames {
+        line: direction.rate,
+        overhead: Some(Bytes::new(overhead)),
+        max_gap: Some(run.pacing.max_gap),
+        max_frame: Some(run.pacing.max_frame),
+    }
+}
+
+/// What of a run's pacing real programs and this kernel can't do.
+///
+/// # Errors
+/// A text that names it.
+pub fn check(run: &Run) -> Result<(), String> {
+    let routes = run.routes();
+    for flow in &run.flows {
+        for hop in flow.hops() {
+            let name = &flow.name;
+            let refuse = |what: &str| Err(format!("flow {name}, from {}: pacing {what}", hop.from));
+            let link = routes.next_hop(hop.from, hop.to).expect("a checked flow's path");
+            let direction = first_direction(run, hop.from, link);
+            match (hop.pacing, direction.rate) {
+                (Pacing::None, _) => {}
+                (Pacing::Tcp, _) => {
+                    return refuse(
+                        "tcp: stock servers don't ask TCP to pace; a congestion control that \
+                         sets a rate does (lh_fast, bbr)",
+                    );
+                }
+                (Pacing::Edt, _) => {
+                    return refuse(
+                        "edt: no program sets times of departure here yet; gap does as well",
+                    );
+                }
+                (Pacing::Gap | Pacing::Rate(_), None) => {
+                    return refuse("takes a first link with a rate, which gap frames fill");
+                }
+                (Pacing::Rate(rate), Some(line)) if rate > line => {
+                    return refuse(&format!(
+                        "at {rate} is more than the first link carries ({line})"
+                    ));
+                }
+                (Pacing::Gap | Pacing::Rate(_), Some(_)) => {
+                    if u64::from(direction.overhead) < ETHERNET {
+                        return refuse(
+                            "takes an overhead of 14 or more on the first link: gap frames \
+                                       have an Ethernet header",
+                        );
+                    }
+                }
+            }
+        }
+    }
+    if let Some(bottleneck) = run.bottlenecks.first().filter(|_| run.pacing.classes) {
+        return Err(format!(
+            "bottleneck {}: the kernel's queue has no classes; set pacing.classes=false for one queue",
+            bottleneck.name
+        ));
+    }
+    Ok(())
+}
