@@ -145,9 +145,40 @@ impl Backlog {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use netmodel::{LossModel, QueueLimit};
+    use units::Rate;
 
     fn at(micros: u64) -> Timestamp {
         Timestamp::from_nanos(micros * 1000)
+    }
+
+    #[test]
+    fn a_gap_frame_takes_its_time_and_arrives_nowhere() {
+        let link = LinkConfig {
+            rate: Some(Rate::bits_per_second(8_000_000)),
+            delay: Duration::ZERO,
+            queue: QueueLimit::Unlimited,
+            mark: None,
+            loss: LossModel::None,
+            mtu: Bytes::new(1500),
+            overhead: Bytes::new(38),
+            monitor: Duration::from_micros(500),
+            seed: 1,
+        };
+        let null = || File::options().read(true).write(true).open("/dev/null").unwrap();
+        let (from, to) = (null(), null());
+        let mut lane = Running::new(Lane { link, max_burst: Duration::ZERO, from, to });
+        // With the virtio-net header of 10 bytes; of the link, preamble, check sequence and inter-frame gap more.
+        for (length, bytes) in [(60, 84), (4072, 4096)] {
+            let free_at = lane.link.free_at().max(at(0));
+            let frame = Frame::parse(&[&[0; 10][..], &vec![0; length]].concat()).unwrap();
+            lane.offer_gap(at(0), &frame);
+            // A byte takes a microsecond.
+            assert_eq!(lane.link.free_at().since(free_at), Duration::from_micros(bytes));
+        }
+        assert!(lane.pending.is_empty());
+        let counters = lane.link.counters();
+        assert_eq!((counters.gaps, counters.gap_bytes, counters.offered), (2, 4180, 0));
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //! # Limits
 //! - Packets that come ready made of many segments (forwarded after GRO, or of a connection that was there
 //!   before) are paced as one; they are counted.
-//! - The gap behind a packet is at most [`Options::max_gap`]: an estimated target below what that allows is
+//! - The gap behind a packet is at most [`Frames::max_gap`]: an estimated target below what that allows is
 //!   missed. A set rate below it is refused.
 //! - One transmit queue, and in it one after the other: devices and queueing disciplines of other kinds
 //!   are refused.

@@ -216,3 +216,29 @@ fn a_socket_is_charged_for_what_waits_in_the_devices_queue() {
         assert!(injector.counts().expect("it tells").packets < 100);
     });
 }
+
+#[test]
+fn what_finds_no_room_is_counted_and_has_no_gap() {
+    in_own_network(|| {
+        let wire = Wire::new();
+        // Of a queue that hardly moves, and has room for two packets with their gaps, and some more.
+        queue_of(&["tbf", "rate", "8kbit", "burst", "5kb", "limit", "17000"]);
+        let injector = injector(&options(24, Aim::Rate(mbit(200)), Some(9000)));
+        let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
+        wire.carrying(
+            |_| (),
+            || {
+                for _ in 0..20 {
+                    // Whether the socket is told depends on its settings.
+                    let _ = socket.send_to(&[1; 1400], (RECEIVER_V4, 9000));
+                }
+            },
+        );
+        let counts = injector.counts().expect("it tells");
+        assert_eq!(counts.packets + counts.lost_packets, 20, "{counts:?}");
+        assert!(counts.lost_packets > 0 && counts.lost_gap_bytes > 0, "{counts:?}");
+        let owed = counts.packets * (1442 + 24) * 4;
+        let missing = owed - counts.gap_bytes - counts.lost_gap_bytes;
+        assert!(missing < shortest(24), "no gap for a packet that has not left: {counts:?}");
+    });
+}
