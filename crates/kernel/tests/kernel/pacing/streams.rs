@@ -2,7 +2,7 @@
 //! Many streams at once, from all processors: no data frame follows another without its gap.
 
 use super::{LINE, injector, mbit, options, wire};
-use crate::common::in_own_network;
+use crate::common::{in_own_network, ip};
 use longhaul_kernel::pace::Aim;
 use netmodel::pacing::Estimator;
 use socket2::{Domain, Socket, Type};
@@ -132,4 +132,32 @@ fn with_targets_of_their_own_none_follows_without_its_gap() {
         let sent: u64 = senders.iter().map(|sender| sender.packets).sum();
         assert_eq!(sent, counts.packets);
     });
+}
+
+/// Those that come as one, where somebody has let them: all that they take of the link is followed by its gap.
+#[test]
+fn packets_of_many_segments_are_counted_and_paced_by_all_of_them() {
+    for to in [RECEIVER_V4, RECEIVER_V6] {
+        in_own_network(|| {
+            let wire = Wire::new();
+            let rate = mbit(700);
+            let injector = injector(&options(OVERHEAD, Aim::Rate(rate), Some(9000)));
+            ip(&["link", "set", wire::DEVICE, "gso_max_segs", "30"]);
+            let (mut packets, mut gaps) = (0, 0);
+            let look = |frame: wire::Frame| {
+                let bytes = frame.on_link(OVERHEAD);
+                if frame.is_gap() {
+                    gaps += bytes;
+                } else if frame.is_tcp() {
+                    packets += bytes;
+                }
+            };
+            wire.carrying(look, || transfer(&wire, to));
+            let counts = injector.counts().expect("it tells");
+            assert!(counts.super_packets > 0, "{counts:?}");
+            assert_eq!((counts.bytes, counts.gap_bytes), (packets, gaps), "{counts:?}");
+            let missing = packets as f64 * (LINE as f64 / rate.bps() as f64 - 1.0) - gaps as f64;
+            assert!((-1e-3..TOO_SHORT as f64).contains(&missing), "{missing} of {gaps}");
+        });
+    }
 }

@@ -37,14 +37,19 @@ impl Frame {
         self.0[12..14] == [0x88, 0x08]
     }
 
+    pub fn is_tcp(&self) -> bool {
+        let protocol = if self.is_v6() { 20 } else { 23 };
+        !self.is_gap() && self.0[protocol] == 6
+    }
+
+    fn is_v6(&self) -> bool {
+        self.0[12..14] == [0x86, 0xdd]
+    }
+
     /// Bytes of TCP's payload; none of what isn't TCP.
     pub fn payload(&self) -> usize {
-        let v6 = self.0[12..14] == [0x86, 0xdd];
-        let (tcp, protocol) = if v6 { (54, 20) } else { (34, 23) };
-        if self.is_gap() || self.0[protocol] != 6 {
-            return 0;
-        }
-        self.0.len() - tcp - usize::from(self.0[tcp + 12] >> 4) * 4
+        let tcp = if self.is_v6() { 54 } else { 34 };
+        if self.is_tcp() { self.0.len() - tcp - usize::from(self.0[tcp + 12] >> 4) * 4 } else { 0 }
     }
 
     /// What it takes of a link.
