@@ -5,7 +5,7 @@ use libbpf_rs::{AsRawLibbpf, Link, ProgramMut};
 use std::{
     io,
     os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
-    ptr::{self, NonNull},
+    ptr::NonNull,
 };
 
 /// Has the kernel count and time BPF programs until the descriptor is closed.
@@ -28,13 +28,20 @@ pub fn program_runs(program: BorrowedFd<'_>) -> io::Result<(u64, u64)> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok((info.run_cnt, info.run_time_ns)) }
 }
 
-/// Has a program see each packet that leaves a device, after those that are there.
+/// Has a program see each packet that leaves a device, before those that are there: what it sends itself
+/// comes to them, and each packet once.
 pub fn attach_tcx(program: &ProgramMut<'_>, device: u32) -> io::Result<Link> {
     let (program, device) = (program.as_libbpf_object(), device.cast_signed());
-    // SAFETY: the program is loaded; no options are given. What comes back is null, with the reason in
-    // errno, or a link that is ours alone.
+    let options = libbpf_sys::bpf_tcx_opts {
+        sz: size_of::<libbpf_sys::bpf_tcx_opts>() as libbpf_sys::size_t,
+        flags: libbpf_sys::BPF_F_BEFORE,
+        ..Default::default()
+    };
+    // SAFETY: the program is loaded, and the options outlive the call. What comes back is null, with the
+    // reason in errno, or a link that is ours alone.
     unsafe {
-        let link = libbpf_sys::bpf_program__attach_tcx(program.as_ptr(), device, ptr::null());
+        let link =
+            libbpf_sys::bpf_program__attach_tcx(program.as_ptr(), device, &raw const options);
         let link = NonNull::new(link).ok_or_else(io::Error::last_os_error)?;
         Ok(Link::from_ptr(link))
     }

@@ -13,6 +13,8 @@
  * processor meanwhile that could send, since bottom halves are off (not so under PREEMPT_RT: there a packet
  * of another task may pass unpaced).
  *
+ * It comes before the device's other programs, which so see what really leaves: clones and gap frames, each once.
+ *
  * What the kernel gave us is the socket's, which waits with more until it is sent (TCP small queues, send
  * buffers). Clones are nobody's. So the packet itself becomes the last of its gap frames, the shortest
  * there is, and is queued after the unlocking: among several processors those 84 bytes may come behind the
