@@ -163,6 +163,7 @@ mod tests {
             mtu: Bytes::new(1500),
             overhead: Bytes::new(38),
             monitor: Duration::from_micros(500),
+            spacing: false,
             seed: 1,
         };
         let null = || File::options().read(true).write(true).open("/dev/null").unwrap();

@@ -52,7 +52,14 @@ fn a_flow_is_paced_hop_by_hop_by_the_kernel_and_in_the_simulator() {
     let (file, out) = (file.to_str().unwrap(), folder.path().join("out"));
     for method in ["emu", "sim"] {
         let run = measured(&[
-            "lab", "run", file, "--method", method, "--json", "--out", out.to_str().unwrap(),
+            "lab",
+            "run",
+            file,
+            "--method",
+            method,
+            "--json",
+            "--out",
+            out.to_str().unwrap(),
         ]);
         assert!(run["runs"][0]["sha256_ok"] != false, "{run}");
         let at = if method == "emu" { out.join("r01") } else { out.join("sim/r01") };
@@ -81,7 +88,10 @@ fn what_the_emulator_cannot_pace_is_refused_by_name() {
     for (set, expected) in [
         ("flow.transfer.pacing=tcp", "flow transfer, from server: pacing tcp: stock servers"),
         ("flow.transfer.pacing=edt", "pacing edt: no program sets times of departure"),
-        ("flow.transfer.pacing=200mbit", "at 200mbit is more than the first link carries (100mbit)"),
+        (
+            "flow.transfer.pacing=200mbit",
+            "at 200mbit is more than the first link carries (100mbit)",
+        ),
         ("link.far.overhead=0", "takes an overhead of 14 or more on the first link"),
     ] {
         let (code, said) = refused(&["lab", "run", file, "--set", set]);
