@@ -3,11 +3,30 @@
 //! an octave, so to within 3.2 %. That reaches over all of 64 bits in at most 1920 bins (15 KB).
 
 /// A log-linear histogram.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Histogram {
     /// As many as the largest value so far needs.
     bins: Vec<u64>,
     largest: u64,
+}
+
+/// Values that are counted together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slot {
+    /// The smallest.
+    pub from: u64,
+    /// The next above the largest.
+    pub to: u64,
+    /// How often they came.
+    pub count: u64,
+}
+
+impl Slot {
+    /// The middle of its values.
+    pub fn middle(&self) -> f64 {
+        // Both are whole: a slot of one value has that value.
+        f64::midpoint(self.from as f64, (self.to - 1) as f64)
+    }
 }
 
 impl Histogram {
@@ -19,6 +38,12 @@ impl Histogram {
     /// Nothing counted.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// What somebody else has counted in the same bins, the first of them for 0.
+    pub fn of_counts(bins: Vec<u64>) -> Self {
+        let last = bins.iter().rposition(|count| *count > 0);
+        Self { largest: last.map_or(0, Self::end), bins }
     }
 
     /// Makes room for every value, so that counting never waits for memory.
@@ -63,21 +88,36 @@ impl Histogram {
         self.bins.iter().sum()
     }
 
-    /// The largest value; 0 if there is none.
+    /// The largest value, of counts of somebody else's the largest that it may be; 0 if there is none.
     pub fn largest(&self) -> u64 {
         self.largest
     }
 
-    /// The value that a share of all does not exceed, to the width of a bin; `None` if there is none.
-    pub fn quantile(&self, share: f64) -> Option<u64> {
+    /// What came since an earlier look at the same.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let earlier = earlier.bins.iter().chain(std::iter::repeat(&0));
+        let bins = self.bins.iter().zip(earlier).map(|(now, then)| now - then).collect();
+        Self { largest: self.largest, bins }
+    }
+
+    /// The bins that anything fell into, smallest values first.
+    pub fn slots(&self) -> impl Iterator<Item = Slot> {
+        let taken = self.bins.iter().enumerate().filter(|(_, count)| **count > 0);
+        taken.map(|(n, &count)| {
+            let from = n.checked_sub(1).map_or(0, |before| Self::end(before) + 1);
+            Slot { from, to: Self::end(n).saturating_add(1), count }
+        })
+    }
+
+    /// The slot of the smallest value that a share of all does not exceed; `None` if there is none.
+    pub fn quantile(&self, share: f64) -> Option<Slot> {
         let wanted = ((self.count() as f64 * share).ceil() as u64).max(1);
         let mut seen = 0;
-        let reaches = |count: &u64| {
-            seen += count;
+        self.slots().find(|slot| {
+            seen += slot.count;
             seen >= wanted
-        };
-        let bin = self.bins.iter().position(reaches)?;
-        Some(Self::end(bin).min(self.largest))
+        })
     }
 }
 
@@ -116,8 +156,9 @@ mod tests {
         }
         assert_eq!((histogram.count(), histogram.largest()), (10_000, sorted[9999]));
         for (share, n) in [(0.0, 0), (0.01, 99), (0.5, 4999), (0.99, 9899), (1.0, 9999)] {
-            let (seen, exact) = (histogram.quantile(share).unwrap(), sorted[n]);
-            assert!(exact <= seen && seen - exact <= exact / 32, "{share}: {seen}, exact {exact}");
+            let (slot, exact) = (histogram.quantile(share).unwrap(), sorted[n]);
+            assert!(slot.from <= exact && exact < slot.to, "{share}: {slot:?}, exact {exact}");
+            assert!(slot.to - 1 - slot.from <= exact / 32, "{slot:?}");
         }
         let mut reserved = Histogram::new();
         reserved.reserve();
@@ -125,5 +166,20 @@ mod tests {
             reserved.add(*value);
         }
         assert_eq!(reserved.quantile(0.5), histogram.quantile(0.5));
+    }
+
+    #[test]
+    fn counts_of_another_are_taken_over_and_what_came_since_is_told() {
+        let mut histogram = Histogram::new();
+        (1..=20).for_each(|value| histogram.add(value));
+        let earlier = Histogram::of_counts(histogram.bins.clone());
+        assert_eq!(earlier.quantile(0.5).map(|slot| slot.middle()), Some(10.0));
+        assert_eq!((earlier.count(), earlier.largest()), (20, 20));
+        histogram.add(5);
+        histogram.add(1 << 40);
+        let since = histogram.since(&earlier);
+        let slots: Vec<_> = since.slots().map(|slot| (slot.from, slot.count)).collect();
+        assert_eq!(slots, [(5, 1), (1 << 40, 1)]);
+        assert_eq!(histogram.since(&Histogram::new()).count(), 22);
     }
 }

@@ -23,7 +23,7 @@ mod monitor;
 pub mod pacing;
 mod spacing;
 
-pub use histogram::Histogram;
+pub use histogram::{Histogram, Slot};
 pub use link::{Counters, Fate, Link, LinkConfig, QueueLimit, QueueState};
 pub use loss::{Loss, LossModel};
 pub use monitor::Monitor;

@@ -163,7 +163,8 @@ impl Spacing {
 
     /// The gap that a share of all does not exceed, to within 3.2 %.
     pub fn gap_quantile(&self, share: f64) -> Option<Duration> {
-        self.gaps.quantile(share).map(Duration::from_nanos)
+        let slot = self.gaps.quantile(share)?;
+        Some(Duration::from_nanos((slot.to - 1).min(self.gaps.largest())))
     }
 
     /// The mean length of a burst in packets; a packet between two gaps is one of 1.

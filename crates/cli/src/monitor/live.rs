@@ -129,7 +129,7 @@ impl Second<'_> {
         };
         let gaps = of_second(|figures| &figures.gaps.histogram);
         let bursts = of_second(|figures| &figures.bursts.histogram);
-        let Some(longest) = bursts.quantile(1.0).filter(|_| gaps.total() > 0) else {
+        let Some(longest) = bursts.quantile(1.0).filter(|_| gaps.count() > 0) else {
             return "no gaps".to_owned();
         };
         let gap = |share| {
@@ -141,8 +141,8 @@ impl Second<'_> {
             "gaps: median {}, 99 % {}; bursts: {}, {} packets each, longest {}",
             gap(0.5),
             gap(0.99),
-            scaled_count(bursts.total() as f64),
-            format::digits(packets / bursts.total() as f64),
+            scaled_count(bursts.count() as f64),
+            format::digits(packets / bursts.count() as f64),
             longest.to - 1,
         )
     }

@@ -169,13 +169,13 @@ impl Kernel {
                 squares_ns2: u128::from(squares_high) << 64 | u128::from(squares_low),
                 least: if_any(least),
                 most: if_any(most),
-                histogram: Histogram::new(gap_counts),
+                histogram: Histogram::of_counts(gap_counts),
             },
             bursts: Bursts {
                 count,
                 most_packets,
                 most_bytes,
-                histogram: Histogram::new(burst_counts),
+                histogram: Histogram::of_counts(burst_counts),
             },
             flows: Vec::new(),
         };

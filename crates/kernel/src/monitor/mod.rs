@@ -33,13 +33,12 @@ mod bins;
 mod device;
 mod figures;
 mod flow;
-mod histogram;
 mod trace;
 
 pub use bins::Bins;
 pub use figures::{Bin, Bursts, Figures, FlowFigures, Gaps};
 pub use flow::Flow;
-pub use histogram::{Histogram, Slot};
+pub use netmodel::{Histogram, Slot};
 pub use trace::{Entry, Trace};
 
 use crate::{

@@ -23,8 +23,8 @@ fn agree(monitor: &Monitor, direction: Direction, figures: &Figures) {
     assert_eq!(bins.data().bins().iter().max().copied(), figures.peak.map(|peak| peak.bytes));
     assert_eq!(figures.missed_bytes, 0);
     assert_eq!(figures.gaps.count, figures.handovers - 1);
-    assert_eq!(figures.gaps.histogram.total(), figures.gaps.count);
-    assert_eq!(figures.bursts.histogram.total(), figures.bursts.count);
+    assert_eq!(figures.gaps.histogram.count(), figures.gaps.count);
+    assert_eq!(figures.bursts.histogram.count(), figures.bursts.count);
     let (first, last) = figures.span.expect("there was data");
     assert_eq!(figures.gaps.sum_ns, last.since(first).as_nanos(), "gaps are all the time between");
 }
