@@ -126,13 +126,20 @@ pub struct Link {
     /// no rounding accumulates over a busy period.
     free_at: Timestamp,
     free_rest: u64,
-    /// What the last length took: most packets are as long as the one before.
-    last: Transmission,
+    /// What the last length took, of packets and of gap frames: most are as long as the one before.
+    last: [Transmission; 2],
     now: Timestamp,
 }
 
 /// Marks the bytes of a gap frame among those that wait.
 const GAP: u64 = 1 << 63;
+
+/// What is put onto the wire.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Packet,
+    Gap,
+}
 
 /// How long so many bytes take on the wire: whole nanoseconds, and the rest in units of 1/rate ns.
 #[derive(Debug, Clone, Copy, Default)]
@@ -165,7 +172,7 @@ impl Link {
             waiting_gaps: QueueState::default(),
             free_at: Timestamp::ZERO,
             free_rest: 0,
-            last: Transmission::default(),
+            last: Default::default(),
             now: Timestamp::ZERO,
             config,
         }
@@ -188,7 +195,7 @@ impl Link {
             return Fate::QueueFull;
         }
         let marked = waits && self.config.mark.is_some_and(|from| !self.has_room(from, bytes));
-        let (starts, ends) = self.serialise(bytes);
+        let (starts, ends) = self.serialise(bytes, Kind::Packet);
         self.counters.carried_bytes += bytes;
         self.monitor.add(ends, bytes);
         if let Some(spacing) = &mut self.spacing {
@@ -215,7 +222,7 @@ impl Link {
             return false;
         }
         let waited = self.waiting.len();
-        self.serialise(bytes);
+        self.serialise(bytes, Kind::Gap);
         if self.waiting.len() > waited
             && let Some((_, waits)) = self.waiting.back_mut()
         {
@@ -257,9 +264,9 @@ impl Link {
         }
     }
 
-    /// Puts an accepted packet onto the wire behind the others: when it begins and ends.
+    /// Puts what was accepted onto the wire behind the others: when it begins and ends.
     #[inline]
-    fn serialise(&mut self, bytes: u64) -> (Timestamp, Timestamp) {
+    fn serialise(&mut self, bytes: u64, kind: Kind) -> (Timestamp, Timestamp) {
         let Some(rate) = self.config.rate else { return (self.now, self.now) };
         if self.must_wait() {
             self.waiting.push_back((self.free_at, bytes));
@@ -273,11 +280,12 @@ impl Link {
             self.free_rest = 0;
         }
         let starts = self.free_at;
-        if bytes != self.last.bytes {
-            self.last = Transmission::new(bytes, rate);
+        let last = &mut self.last[kind as usize];
+        if bytes != last.bytes {
+            *last = Transmission::new(bytes, rate);
         }
-        let mut nanos = self.last.nanos;
-        self.free_rest += self.last.rest;
+        let mut nanos = last.nanos;
+        self.free_rest += last.rest;
         if self.free_rest >= rate.bps() {
             self.free_rest -= rate.bps();
             nanos += 1;
