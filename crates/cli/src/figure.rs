@@ -5,22 +5,41 @@ use crate::{
     failure::Failure,
     results::{print_json, print_text},
 };
+use ::report::{Course, Error, Figure, LinkFigure};
+use record::Entity;
+use serde::Serialize;
 use std::{fs, path::PathBuf};
 
-/// Show one metric of all records of a scenario over a swept key: a line for each way, a panel for
-/// each combination of the other keys.
+/// Show records as papers do: one metric of all records of a scenario over a swept key, a line for each
+/// way, a panel for each combination of the other keys; or, with --link, what went over a link in
+/// the course of each run.
 #[derive(clap::Args)]
 pub struct FigureArgs {
-    /// The folder, as given to `lab run --out`.
-    dir: PathBuf,
+    /// The folder, as given to `lab run --out`. With --link any folders: each record at and below them is a
+    /// panel, in this order.
+    #[arg(required = true, value_name = "DIR")]
+    dirs: Vec<PathBuf>,
     /// The metric: a key of `metrics` in a run's summary, or `goodput_share`, which is
     /// `goodput_bps` over what the flows' paths can carry together.
-    #[arg(long, value_name = "METRIC", default_value = "goodput_bps")]
+    #[arg(long, value_name = "METRIC", default_value = "goodput_bps", conflicts_with = "link")]
     y: String,
     /// The swept key along the panels, as in `vars.rtt` [default: the first that takes several
     /// values].
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", conflicts_with = "link")]
     x: Option<String>,
+    /// The rate of a link's direction in the bins of its monitor, as in `haul/forward`.
+    #[arg(long, value_name = "NAME/DIRECTION", value_parser = link)]
+    link: Option<Entity>,
+    /// The congestion window of a flow's hop over it, as in `file/0`; the rate is then compared with
+    /// the hop's bottleneck.
+    #[arg(long, value_name = "FLOW/N", value_parser = hop, requires = "link")]
+    hop: Option<Entity>,
+    /// From when in the runs, as in `500ms` [default: their start].
+    #[arg(long, value_name = "TIME", requires = "link")]
+    from: Option<units::Duration>,
+    /// Until when [default: their end].
+    #[arg(long, value_name = "TIME", requires = "link")]
+    to: Option<units::Duration>,
     /// Draw it as SVG, too.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
@@ -30,19 +49,59 @@ pub struct FigureArgs {
 }
 
 pub fn run(args: &FigureArgs) -> Result<(), Failure> {
-    let figure = ::report::Figure::read(&args.dir, &args.y, args.x.as_deref());
-    let figure = figure.map_err(|error| match error {
-        ::report::Error::Figure(text) => Failure::Usage(text),
+    if let Some(link) = &args.link {
+        let figure = LinkFigure::read(&args.dirs, &args.course(link)?).map_err(failure)?;
+        return args.show(&figure, || figure.svg(), || figure.table());
+    }
+    let [dir] = &args.dirs[..] else {
+        return Err(Failure::Usage("several folders are for --link".to_owned()));
+    };
+    let figure = Figure::read(dir, &args.y, args.x.as_deref()).map_err(failure)?;
+    args.show(&figure, || figure.svg(), || figure.table())
+}
+
+impl FigureArgs {
+    fn course(&self, link: &Entity) -> Result<Course, Failure> {
+        let seconds = |time: Option<units::Duration>| time.map(units::Duration::as_secs_f64);
+        let span_s = seconds(self.from).unwrap_or(0.0)..seconds(self.to).unwrap_or(f64::INFINITY);
+        if span_s.is_empty() {
+            return Err(Failure::Usage("--to is not after --from".to_owned()));
+        }
+        Ok(Course { link: link.clone(), hop: self.hop.clone(), span_s })
+    }
+
+    fn show(
+        &self,
+        figure: &impl Serialize,
+        svg: impl Fn() -> String,
+        table: impl Fn() -> String,
+    ) -> Result<(), Failure> {
+        if let Some(file) = &self.svg {
+            let cannot = |e| Failure::failed(format!("cannot write {}: {e}", file.display()));
+            fs::write(file, svg()).map_err(cannot)?;
+        }
+        if self.json {
+            print_json(figure);
+        } else {
+            print_text(&table());
+        }
+        Ok(())
+    }
+}
+
+fn link(text: &str) -> Result<Entity, String> {
+    let link = Entity::parse(&format!("link:{text}"));
+    link.ok_or_else(|| "a link's direction is NAME/forward or NAME/backward".to_owned())
+}
+
+fn hop(text: &str) -> Result<Entity, String> {
+    let hop = Entity::parse(&format!("hop:{text}"));
+    hop.ok_or_else(|| "a hop is FLOW/N, the first FLOW/0".to_owned())
+}
+
+fn failure(error: Error) -> Failure {
+    match error {
+        Error::Figure(text) => Failure::Usage(text),
         other => Failure::failed(other),
-    })?;
-    if let Some(file) = &args.svg {
-        let cannot = |e| Failure::failed(format!("cannot write {}: {e}", file.display()));
-        fs::write(file, figure.svg()).map_err(cannot)?;
     }
-    if args.json {
-        print_json(&figure);
-    } else {
-        print_text(&figure.table());
-    }
-    Ok(())
 }

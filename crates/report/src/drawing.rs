@@ -74,6 +74,20 @@ impl Scale {
             }
         }
     }
+
+    /// The steps as ticks on the right of such a panel: a second scale, whose lines would cross the first's.
+    pub fn draw_right(&self, width: f64, height: f64) -> Markup {
+        let steps = (self.top / self.step).round() as u32;
+        html! {
+            path d=(format!("M{width:.1} 0V{height:.1}")) stroke=(RULE) {}
+            @for n in 0..=steps {
+                @let value = f64::from(n) * self.step;
+                @let y = height * (1.0 - value / self.top);
+                path d=(format!("M{width:.1} {y:.1}h4")) stroke=(SOFT) {}
+                text x=(px(width + 8.0)) y=(px(y + 4.0)) { (format::digits(value)) }
+            }
+        }
+    }
 }
 
 /// About a fifth of the largest value: 1, 2 or 5 of a power of ten.

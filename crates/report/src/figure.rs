@@ -9,7 +9,7 @@ mod chart;
 mod table;
 mod unit;
 
-pub(crate) use unit::Unit;
+pub(crate) use {table::aligned, unit::Unit};
 
 use crate::{
     Error,
@@ -254,7 +254,7 @@ fn short(key: &str) -> &str {
     key.strip_prefix("vars.").unwrap_or(key)
 }
 
-fn distinct<'a, T: PartialEq + Clone + 'a>(all: impl Iterator<Item = &'a T>) -> Vec<T> {
+pub(crate) fn distinct<'a, T: PartialEq + Clone + 'a>(all: impl Iterator<Item = &'a T>) -> Vec<T> {
     let mut seen: Vec<T> = Vec::new();
     for one in all {
         if !seen.contains(one) {
@@ -268,7 +268,7 @@ fn value_order(a: &str, b: &str) -> Ordering {
     Value::parse(a).partial_cmp(&Value::parse(b)).unwrap_or(Ordering::Equal)
 }
 
-fn by_value(a: &[(String, String)], b: &[(String, String)]) -> Ordering {
+pub(crate) fn by_value(a: &[(String, String)], b: &[(String, String)]) -> Ordering {
     let pairs = a.iter().zip(b).map(|((_, a), (_, b))| value_order(a, b));
     pairs.fold(Ordering::Equal, Ordering::then)
 }

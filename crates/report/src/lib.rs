@@ -5,6 +5,7 @@
 //! records ─ run ─► group (scenario title) ─► cells (point x way x client) ─► page
 //!            └─ traces (downsampled) ──────► JSON in the page ─► assets/report.js draws with uPlot
 //! records ─ figure (one metric over a swept key) ─► SVG, or a table
+//! records ─ link_figure (a link's bins and a window in the course of time) ─► SVG, or a table
 //! a link's bins, gaps and bursts ─ link_picture ──► SVG
 //! ```
 //! Text, tables and dot strips are made here and need no script; the charts are drawn in the
@@ -16,12 +17,14 @@
 //! - A run that does not count is shown, in red and with its reasons, and is in no median.
 //! - The same records give the same page: no clock, no randomness.
 
+mod bins;
 mod capacity;
 mod drawing;
 mod figure;
 pub mod format;
 mod group;
 mod headline;
+mod link_figure;
 mod link_picture;
 mod metric;
 mod page;
@@ -32,6 +35,7 @@ mod testing;
 mod traces;
 
 pub use figure::{Figure, Panel as FigurePanel, Point as FigurePoint};
+pub use link_figure::{Course, LinkFigure, LinkNumbers, LinkPanel};
 pub use link_picture::{LinkPicture, Spread};
 
 use record::Record;

@@ -2,12 +2,11 @@
 //! What went over a link as one SVG picture: its rate in bins of time, the gaps between packets, the
 //! lengths of bursts.
 //!
-//! There may be a thousand bins to a pixel. Each column shows the least and the largest rate of its bins
-//! as a band and their mean as a line, so that no peak is hidden. Gaps and bursts have scales in powers
-//! both ways: what is rare stands beside what is common.
+//! Gaps and bursts have scales in powers both ways: what is rare stands beside what is common.
 
 use crate::{
-    drawing::{LETTER, Page, ROW, RULE, SOFT, Scale, moved, px, step, upright},
+    bins::{band, columns, steps, time_axis},
+    drawing::{LETTER, Page, ROW, RULE, SOFT, Scale, moved, px, upright},
     figure::Unit,
     format,
 };
@@ -84,9 +83,13 @@ impl LinkPicture<'_> {
     }
 
     fn rate(&self) -> Markup {
-        let data = columns(self.data_bytes, self.bin_s);
+        let rates = |bytes: &[u64]| {
+            let bins: Vec<f64> = bytes.iter().map(|n| *n as f64 * 8.0 / self.bin_s).collect();
+            columns(&bins, WIDTH)
+        };
+        let data = rates(self.data_bytes);
         let most = data.iter().map(|column| column.most).fold(0.0, f64::max);
-        let gaps = columns(self.gap_frame_bytes, self.bin_s);
+        let gaps = rates(self.gap_frame_bytes);
         let most = gaps.iter().map(|column| column.mean).fold(most, f64::max);
         let unit = Unit::of("rate_bps", most);
         let scale = Scale::up_to(most / unit.divisor, unit);
@@ -96,7 +99,7 @@ impl LinkPicture<'_> {
             (self.legend(self.data_bytes.len() > data.len(), !gaps.is_empty()))
             (scale.draw(WIDTH, RATE_HEIGHT))
             (upright(&scale.unit.axis, 16.0 - LEFT, RATE_HEIGHT))
-            (time_axis(end_s))
+            (time_axis(&(0.0..end_s), WIDTH, RATE_HEIGHT))
             path d=(band(&data, y)) fill=(DATA) fill-opacity="0.4" {}
             @if !gaps.is_empty() {
                 path d=(steps(&gaps, y)) fill="none" stroke=(GAP_FRAMES) stroke-width="1.2" {}
@@ -134,77 +137,6 @@ impl LinkPicture<'_> {
                 }
                 text x=(px(x + 30.0)) y="-12.5" { (text) }
             }
-        }
-    }
-}
-
-/// The bins of one column of the picture, in bits a second.
-struct Column {
-    x: Range<f64>,
-    least: f64,
-    mean: f64,
-    most: f64,
-}
-
-/// A column for each pixel, or each bin where there are fewer.
-fn columns(bytes: &[u64], bin_s: f64) -> Vec<Column> {
-    let count = bytes.len().min(WIDTH as usize);
-    let edge = |n: usize| n * bytes.len() / count;
-    let column = |n: usize| {
-        let bins = &bytes[edge(n)..edge(n + 1)];
-        let rate = |bytes: f64| bytes * 8.0 / bin_s;
-        let place = |bin: usize| WIDTH * bin as f64 / bytes.len() as f64;
-        let bound = |bin: Option<&u64>| rate(bin.map_or(0.0, |bytes| *bytes as f64));
-        Column {
-            x: place(edge(n))..place(edge(n + 1)),
-            least: bound(bins.iter().min()),
-            mean: rate(bins.iter().sum::<u64>() as f64 / bins.len() as f64),
-            most: bound(bins.iter().max()),
-        }
-    };
-    (0..count).map(column).collect()
-}
-
-/// From the least to the most of each column. A band that is thinner than a line shows as the line.
-fn band(columns: &[Column], y: impl Fn(f64) -> f64) -> String {
-    let rect = |column: &Column| {
-        let (from, to) = (y(column.most), y(column.least));
-        format!(
-            "M{:.1} {from:.1}H{:.1}V{to:.1}H{:.1}z",
-            column.x.start, column.x.end, column.x.start
-        )
-    };
-    columns.iter().filter(|column| column.most > column.least).map(rect).collect()
-}
-
-/// The mean of each column.
-fn steps(columns: &[Column], y: impl Fn(f64) -> f64) -> String {
-    let step = |(n, column): (usize, &Column)| {
-        let level = y(column.mean);
-        if n == 0 {
-            format!("M{:.1} {level:.1}H{:.1}", column.x.start, column.x.end)
-        } else {
-            format!("V{level:.1}H{:.1}", column.x.end)
-        }
-    };
-    columns.iter().enumerate().map(step).collect()
-}
-
-fn time_axis(end_s: f64) -> Markup {
-    // Twice as many steps as beside the panel: it is wider than high.
-    let every = step(end_s / 2.0).max(f64::MIN_POSITIVE);
-    let count = (end_s / every + 1e-9) as u32;
-    html! {
-        path d=(format!("M0 {RATE_HEIGHT:.1}H{WIDTH:.1}")) stroke=(SOFT) {}
-        @for n in 0..=count {
-            @let x = WIDTH * f64::from(n) * every / end_s.max(every);
-            path d=(format!("M{x:.1} {RATE_HEIGHT:.1}v4")) stroke=(SOFT) {}
-            text x=(px(x)) y=(px(RATE_HEIGHT + 18.0)) text-anchor="middle" {
-                (format::digits(f64::from(n) * every))
-            }
-        }
-        text x=(px(WIDTH / 2.0)) y=(px(RATE_HEIGHT + 20.0 + ROW)) text-anchor="middle" fill=(SOFT) {
-            "time, s"
         }
     }
 }
@@ -342,16 +274,9 @@ mod tests {
     }
 
     #[test]
-    fn a_single_peak_among_a_million_bins_is_drawn_to_its_height() {
+    fn a_single_peak_among_a_million_bins_sets_the_scale() {
         let mut bins = vec![1000; 1 << 20];
         bins[777_777] = 62_500;
-        let columns = columns(&bins, 500e-6);
-        assert_eq!(columns.len(), WIDTH as usize);
-        let highest = columns.iter().map(|column| column.most).fold(0.0, f64::max);
-        assert!((highest - 1e9).abs() < 1.0, "62 500 bytes in 500 us are 1 Gb/s: {highest}");
-        let sum: f64 = columns.iter().map(|c| c.mean * (c.x.end - c.x.start)).sum();
-        let mean = bins.iter().sum::<u64>() as f64 * 8.0 / 500e-6 / bins.len() as f64;
-        assert!((sum / WIDTH / mean - 1.0).abs() < 1e-9, "the area is that of the bins");
         let svg = picture(&bins).svg();
         assert!(svg.contains("eth0 &lt;out&gt;") && svg.contains("Gb/s"), "{svg}");
     }

@@ -138,7 +138,7 @@ impl Panel {
         let mut ends = [f64::NEG_INFINITY; 2];
         let labels = xs.iter().zip(&self.labels).filter_map(|(x, label)| {
             let half = label.chars().count() as f64 * LETTER / 2.0;
-            let row = ends.iter().position(|end| x - half > end + 3.0)?;
+            let row = ends.iter().position(|end| x - half > end + 6.0)?;
             ends[row] = x + half;
             Some((*x, HEIGHT + 18.0 + row as f64 * ROW, label))
         });
