@@ -24,6 +24,10 @@ use std::{
 /// Bins above so many times the bottleneck's rate are counted. At the rate itself a bin has a packet more
 /// or less than it should, which is 5 % of 500 Mb/s in 500 microseconds.
 const ABOVE: f64 = 1.1;
+/// Where fewer packets than these make a bin, one more is a tenth, and nothing is counted.
+const LEAST_PACKETS: f64 = 10.0;
+/// A packet where there is no hop that says how long its own are: a full one on Ethernet.
+const FULL_PACKET: f64 = 1538.0;
 
 /// What to look at.
 #[derive(Debug, Clone)]
@@ -66,6 +70,8 @@ pub struct LinkPanel {
     pub link_bps: Option<f64>,
     /// The hop's bandwidth-delay product in packets.
     pub bdp_packets: Option<f64>,
+    /// A full packet of the hop as it goes over the bottleneck; without a hop one of Ethernet.
+    pub packet_bytes: f64,
     /// The width of a bin in seconds.
     pub bin_s: f64,
     /// What the table says.
@@ -85,7 +91,8 @@ pub struct LinkNumbers {
     pub peak_bps: f64,
     /// The mean of all bins.
     pub mean_bps: f64,
-    /// The share of bins above 1.1 times the bottleneck's rate.
+    /// The share of bins above 1.1 times the bottleneck's rate; null where a bin at that rate has less
+    /// than ten packets.
     pub above_share: Option<f64>,
     /// When in the run the window was first seen above the bandwidth-delay product.
     pub filled_at_s: Option<f64>,
@@ -179,6 +186,7 @@ impl LinkPanel {
             bottleneck_bps: link_bps,
             link_bps,
             bdp_packets: None,
+            packet_bytes: FULL_PACKET,
             bin_s,
             numbers: LinkNumbers { drops: drops(series, &span_s), ..LinkNumbers::default() },
             bins_bps,
@@ -195,6 +203,8 @@ impl LinkPanel {
             });
             panel.bottleneck_bps = found.and_then(|hop| Some(hop.bottleneck_bps? as f64));
             panel.bdp_packets = found.and_then(record::HopSummary::bdp_segments);
+            let packet = found.and_then(|hop| hop.segment_bytes);
+            panel.packet_bytes = packet.map_or(FULL_PACKET, |bytes| bytes as f64);
             panel.cwnd = between(cwnd, &span_s);
             filled = panel.bdp_packets.and_then(|bdp| first_above(cwnd, bdp));
         }
@@ -209,7 +219,9 @@ impl LinkPanel {
         let bins = &self.bins_bps;
         self.numbers.peak_bps = peak(bins).unwrap_or(0.0);
         self.numbers.mean_bps = bins.iter().sum::<f64>() / bins.len().max(1) as f64;
-        self.numbers.above_share = self.bottleneck_bps.map(|rate| {
+        let least_bps = LEAST_PACKETS * self.packet_bytes * 8.0 / self.bin_s;
+        let fine = self.bottleneck_bps.filter(|rate| *rate >= least_bps);
+        self.numbers.above_share = fine.map(|rate| {
             let above = bins.iter().filter(|bin| **bin > ABOVE * rate).count();
             above as f64 / bins.len().max(1) as f64
         });

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `longhaul figure` over a small simulated sweep: the table, the drawing, JSON, and what it refuses.
+//! `longhaul figure` over a small simulated sweep: the table, the drawing, JSON, a link in the course of its
+//! runs, and what it refuses.
 //! Takes no rights.
 
 use crate::common::{call, done, json, refused, text};
@@ -145,6 +146,40 @@ fn the_drawing_is_whole_and_has_every_point() {
     assert!(said.starts_with("longhaul: cannot write ") && said.contains("missing"), "{said}");
 }
 
+#[test]
+fn a_links_course_has_a_panel_for_each_record_in_the_order_of_the_sweep() {
+    let sweep = Sweep::run();
+    let svg = sweep.folder.path().join("course.svg");
+    let link = ["--link", "source-sink/forward", "--svg", svg.to_str().unwrap()];
+    let table = sweep.figure(&link);
+    let rows: Vec<&str> = table.lines().skip(5).collect();
+    let first = [
+        "Reno, one flow, delay 2ms, queue 20p, repeat 1",
+        "Reno, one flow, delay 2ms, queue 20p, repeat 2",
+    ];
+    assert!(rows[0].starts_with(first[0]) && rows[1].starts_with(first[1]), "{table}");
+    assert!(rows[2].starts_with("CUBIC, delay 2ms, queue 20p"), "{table}");
+    assert!(rows[15].starts_with("CUBIC, delay 20ms, queue 100p"), "{table}");
+    assert_eq!(rows.len(), 16, "{table}");
+    let texts = texts_of(&fs::read_to_string(&svg).unwrap());
+    assert!(texts.iter().any(|text| text == first[0]), "{texts:?}");
+    assert!(texts.iter().any(|text| text == "the link's rate"), "{texts:?}");
+
+    // One record by itself, with its window, in a part of its time.
+    let one = sweep.folder.path().join("sim/reno,delay=20ms,queue=20p,r01");
+    let words = ["figure", one.to_str().unwrap(), "--link", "source-sink/forward"];
+    let part = ["--hop", "file/0", "--from", "100ms", "--to", "0.2s", "--json"];
+    let figure = json(&[&words[..], &part].concat());
+    assert_eq!(figure["span_s"]["start"], 0.1, "{figure}");
+    assert_eq!(figure["panels"][0]["bottleneck_bps"], 20e6, "{figure}");
+    let bytes = Record::open(&one).unwrap().series;
+    let link = record::Entity::parse("link:source-sink/forward").unwrap();
+    let rates = bytes.curve(&link, record::Quantity::ThroughputBps).unwrap();
+    let mean = rates.value[200..400].iter().sum::<f64>() / 200.0;
+    let shown = figure["panels"][0]["numbers"]["mean_bps"].as_f64().unwrap();
+    assert!((shown / mean - 1.0).abs() < 1e-9, "{shown}, {mean}");
+}
+
 /// The texts of an XML document's elements; it is well-formed, or the test fails.
 fn texts_of(document: &str) -> Vec<String> {
     let parsed = roxmltree::Document::parse(document).unwrap_or_else(|e| panic!("{e}: {document}"));
@@ -169,6 +204,23 @@ fn what_cannot_be_shown_is_refused_with_what_can() {
         said,
         "longhaul: the records have no swept key \"loss\"; swept: vars.delay, vars.queue\n"
     );
+    let said = refuse(&["--link", "source-sink/forward", "--y", "goodput_bps"]);
+    assert!(
+        said.contains("'--link <NAME/DIRECTION>' cannot be used with '--y <METRIC>'"),
+        "{said}"
+    );
+    let said = refuse(&["--link", "source-sink"]);
+    assert!(said.contains("NAME/forward or NAME/backward"), "{said}");
+    let said = refuse(&["--link", "sink-source/forward"]);
+    assert!(
+        said.contains("of \"sink-source/forward\"; there is of source-sink/forward, "),
+        "{said}"
+    );
+    let said = refuse(&["--link", "source-sink/forward", "--from", "2s", "--to", "1s"]);
+    assert_eq!(said, "longhaul: --to is not after --from\n");
+    let said = refuse(&["--hop", "file/0"]);
+    assert!(said.contains("--link"), "{said}");
+    assert_eq!(refuse(&[sweep.out()]), "longhaul: several folders are for --link\n");
     // A metric of single flows is no metric of a run.
     assert!(refuse(&["--y", "flows"]).contains("no metric \"flows\""));
 }

@@ -10,6 +10,7 @@ mod demo;
 mod depot;
 mod figure;
 mod figure_09;
+mod gap_packets;
 mod lab;
 mod lacking;
 mod monitor;

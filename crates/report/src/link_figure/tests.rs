@@ -7,7 +7,7 @@ use record::{FlowSummary, HopSummary, LinkSummary};
 const BIN_S: f64 = 500e-6;
 
 /// A record of one second below `dir`: bins of 8 Mb/s, but for those given; the window doubles every 100 ms
-/// from one packet. The bottleneck has 16 Mb/s and the path holds 100 packets of 1000 bytes.
+/// from one packet. The bottleneck has 16 Mb/s and the path holds 100 packets of 100 bytes.
 fn write(dir: &Path, way: &str, bins: &[(usize, f64)]) -> PathBuf {
     let manifest = serde_json::json!({
         "schema": 1, "id": way, "title": "A <course>", "source": "paper 9", "repeat": 1, "seed": 1,
@@ -28,8 +28,8 @@ fn write(dir: &Path, way: &str, bins: &[(usize, f64)]) -> PathBuf {
     }
     let hop = HopSummary {
         bottleneck_bps: Some(16_000_000),
-        base_rtt_us: Some(50_000.0),
-        segment_bytes: Some(1000),
+        base_rtt_us: Some(5_000.0),
+        segment_bytes: Some(100),
         ..HopSummary::default()
     };
     let flow =
@@ -37,7 +37,7 @@ fn write(dir: &Path, way: &str, bins: &[(usize, f64)]) -> PathBuf {
     let link = LinkSummary {
         name: "haul".into(),
         direction: "forward".into(),
-        rate_bps: Some(32_000_000),
+        rate_bps: Some(400_000_000),
         ..LinkSummary::default()
     };
     let summary = Summary { flows: vec![flow], links: vec![link], ..Summary::default() };
@@ -97,7 +97,7 @@ fn bins_are_parted_where_the_window_first_holds_more_than_the_path() {
 
     // Without a hop the link's own rate is what there is to compare with.
     let figure = read(course(None, 0.0..0.5));
-    assert_eq!(figure.panels[0].bottleneck_bps, Some(32e6));
+    assert_eq!(figure.panels[0].bottleneck_bps, Some(400e6));
     assert_eq!(figure.panels[0].numbers.above_share, Some(0.0));
     assert!(!figure.table().contains("cwnd"), "{}", figure.table());
 }
