@@ -39,6 +39,12 @@ study-emulated: deps-test build
 
 # The cheapest first. At 5 and 10 Gb/s 120 s instead of 600 s, or these two would take longer than all else.
 study-simulated: deps-test build
+	scripts/study 001-figure-2
+	scripts/study 001-figure-6
+	scripts/study 001-figure-7
+	scripts/study 001-figure-8
+	scripts/study 001-figure-9
+	scripts/study 001-figure-10
 	scripts/study 004-parallel-streams
 	scripts/study 004-12x1g
 	scripts/study 004-3000mb

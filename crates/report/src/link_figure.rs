@@ -140,7 +140,7 @@ impl LinkFigure {
             })
         });
         let panels = panels.collect::<Result<Vec<_>, _>>()?;
-        let end_s = panels.iter().map(|panel| panel.length_s()).fold(0.0, f64::max);
+        let end_s = panels.iter().map(LinkPanel::length_s).fold(0.0, f64::max);
         Ok(Self {
             title,
             source,

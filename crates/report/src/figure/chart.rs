@@ -23,6 +23,8 @@ const MOST_ABREAST: usize = 3;
 /// An entry of the legend: its mark, and the least width of all.
 const MARK: f64 = 34.0;
 const LEGEND_ROW: f64 = 20.0;
+/// A digit of a value along the panel, in fonts whose digits are wide.
+const DIGIT: f64 = 7.6;
 
 impl Figure {
     /// The figure as an SVG document of its own.
@@ -137,8 +139,8 @@ impl Panel {
     fn axis(&self, xs: &[f64]) -> Markup {
         let mut ends = [f64::NEG_INFINITY; 2];
         let labels = xs.iter().zip(&self.labels).filter_map(|(x, label)| {
-            let half = label.chars().count() as f64 * LETTER / 2.0;
-            let row = ends.iter().position(|end| x - half > end + 6.0)?;
+            let half = label.chars().count() as f64 * DIGIT / 2.0;
+            let row = ends.iter().position(|end| x - half > end + 3.0)?;
             ends[row] = x + half;
             Some((*x, HEIGHT + 18.0 + row as f64 * ROW, label))
         });

@@ -25,11 +25,12 @@ impl LinkFigure {
     /// The figure as an SVG document of its own.
     pub fn svg(&self) -> String {
         let rate = self.rate_scale();
+        let windows = self.largest_windows();
         let at = |n: usize| moved(LEFT, HEAD + n as f64 * (HEIGHT + BETWEEN));
         let body = html! {
             g transform=(moved(LEFT, 66.0)) { (self.legend()) }
             @for (n, panel) in self.panels.iter().enumerate() {
-                g transform=(at(n)) { (self.panel(panel, &rate)) }
+                g transform=(at(n)) { (self.panel(panel, &rate, windows[n])) }
             }
         };
         let height = HEAD + self.panels.len() as f64 * (HEIGHT + BETWEEN) - 24.0;
@@ -48,9 +49,15 @@ impl LinkFigure {
         Scale::up_to(largest / unit.divisor, unit)
     }
 
-    fn panel(&self, panel: &LinkPanel, rate: &Scale) -> Markup {
-        // Windows differ by a factor of a hundred from panel to panel: each has a scale of its own.
-        let largest = panel.cwnd.value.iter().copied().fold(0.0, f64::max);
+    /// Up to what the scale of each panel's window goes: the same in all, unless some would then be flat.
+    fn largest_windows(&self) -> Vec<f64> {
+        let largest = |panel: &LinkPanel| panel.cwnd.value.iter().copied().fold(0.0, f64::max);
+        let own: Vec<f64> = self.panels.iter().map(largest).collect();
+        let most = own.iter().copied().fold(0.0, f64::max);
+        if own.iter().any(|one| *one < most / 5.0) { own } else { vec![most; own.len()] }
+    }
+
+    fn panel(&self, panel: &LinkPanel, rate: &Scale, largest: f64) -> Markup {
         let window = Scale::up_to(largest, Unit::of("cwnd", largest));
         let span_s = self.span_s.end - self.span_s.start;
         let bins = columns(&panel.bins_bps, WIDTH * panel.length_s() / span_s);
@@ -121,9 +128,17 @@ impl LinkFigure {
         if !dashes.is_empty() {
             entries.push((Mark::Dashes, dashes.to_owned()));
         }
-        let mut x = 0.0;
+        let mut next = 0.0;
+        let placed: Vec<_> = entries
+            .into_iter()
+            .map(|(mark, text)| {
+                let x = next;
+                next += 32.0 + text.chars().count() as f64 * LETTER + 18.0;
+                (x, mark, text)
+            })
+            .collect();
         html! {
-            @for (mark, text) in entries {
+            @for (x, mark, text) in placed {
                 @match mark {
                     Mark::Band => rect x=(px(x)) y="-9.5" width="24" height="11" fill=(RATE)
                         fill-opacity="0.4" {},
@@ -132,7 +147,6 @@ impl LinkFigure {
                     Mark::Dashes => (dashed(&format!("M{x:.1} -4h24"))),
                 }
                 text x=(px(x + 30.0)) y="0" { (text) }
-                @let _ = x += 32.0 + text.chars().count() as f64 * LETTER + 18.0;
             }
         }
     }

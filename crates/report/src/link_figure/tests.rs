@@ -87,7 +87,8 @@ fn bins_are_parted_where_the_window_first_holds_more_than_the_path() {
     );
 
     // A part of the run: the moment is still the run's.
-    let part = LinkFigure::read(&[plain.clone()], &course(Some("file/0"), 0.05..0.2)).unwrap();
+    let part =
+        LinkFigure::read(std::slice::from_ref(&plain), &course(Some("file/0"), 0.05..0.2)).unwrap();
     let numbers = &part.panels[0].numbers;
     assert_eq!(part.panels[0].bins_bps.len(), 300);
     assert_eq!((numbers.filled_at_s, numbers.drops), (Some(0.7), 0));
