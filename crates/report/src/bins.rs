@@ -47,17 +47,21 @@ pub fn band(columns: &[Column], y: impl Fn(f64) -> f64) -> String {
     columns.iter().filter(|column| column.most > column.least).map(rect).collect()
 }
 
-/// The mean of each column.
+/// The mean of each column; what stays on its level is one stroke.
 pub fn steps(columns: &[Column], y: impl Fn(f64) -> f64) -> String {
-    let step = |(n, column): (usize, &Column)| {
-        let level = y(column.mean);
-        if n == 0 {
-            format!("M{:.1} {level:.1}H{:.1}", column.x.start, column.x.end)
-        } else {
-            format!("V{level:.1}H{:.1}", column.x.end)
+    let mut path = String::new();
+    let mut last = String::new();
+    for column in columns {
+        let level = px(y(column.mean));
+        if path.is_empty() {
+            path = format!("M{:.1} {level}", column.x.start);
+        } else if level != last {
+            path += &format!("H{:.1}V{level}", column.x.start);
         }
-    };
-    columns.iter().enumerate().map(step).collect()
+        last = level;
+    }
+    let end = columns.last().map(|column| format!("H{:.1}", column.x.end));
+    path + &end.unwrap_or_default()
 }
 
 /// A panel's ground, of that width and so far down, with the times in seconds that stand along it.
@@ -96,6 +100,13 @@ mod tests {
         let sum: f64 = columns.iter().map(|c| c.mean * (c.x.end - c.x.start)).sum();
         let mean = bins.iter().sum::<f64>() / bins.len() as f64;
         assert!((sum / 880.0 / mean - 1.0).abs() < 1e-9, "the area is that of the bins");
+    }
+
+    #[test]
+    fn the_mean_goes_in_steps_to_the_end() {
+        let columns = columns(&[1.0, 1.0, 3.0, 3.0], 8.0);
+        assert_eq!(steps(&columns, |bps| 10.0 - bps), "M0.0 9.0H4.0V7.0H8.0");
+        assert_eq!(steps(&[], |bps| bps), "");
     }
 
     #[test]
