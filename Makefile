@@ -45,6 +45,8 @@ study-simulated: deps-test build
 	scripts/study 001-figure-8
 	scripts/study 001-figure-9
 	scripts/study 001-figure-10
+	scripts/study 001-table-3
+	scripts/study 001-table-4
 	scripts/study 004-parallel-streams
 	scripts/study 004-12x1g
 	scripts/study 004-3000mb
