@@ -47,7 +47,7 @@ enum Command {
     #[command(subcommand)]
     Lab(lab::Command),
     Monitor(monitor::MonitorArgs),
-    /// Precise pacing by gap packets: PAUSE frames between the packets that leave a device.
+    /// Precise pacing of what leaves by a device.
     #[command(subcommand)]
     Pace(pace::Command),
     Report(report::ReportArgs),

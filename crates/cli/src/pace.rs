@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `longhaul pace`: precise pacing by gap packets.
+//! `longhaul pace`: precise pacing of what leaves by a device.
+
+mod gateway;
+mod ways;
 
 use crate::{
     failure::Failure,
@@ -37,6 +40,8 @@ pub enum Command {
         #[arg(long, hide = true)]
         apart: bool,
     },
+    Gateway(gateway::GatewayArgs),
+    Ways(ways::WaysArgs),
 }
 
 #[derive(clap::Args)]
@@ -90,6 +95,8 @@ pub fn run(command: Command) -> Result<(), Failure> {
             in_a_process_apart(apart)?;
             Ok(pace::delete(&device, rule)?)
         }
+        Command::Gateway(args) => gateway::run(&args),
+        Command::Ways(args) => ways::run(&args),
     }
 }
 

@@ -4,13 +4,15 @@
 //!
 //! [`Wan`] brings a run's network up inside the calling process; control keeps one up in the
 //! background for a person to try programs on; check measures what the emulator really gives
-//! on this machine.
+//! on this machine. [`gateway`] paces what leaves by a real device.
 
 mod check;
 pub mod control;
 mod counters;
+mod departures;
 mod emulator;
 mod error;
+pub mod gateway;
 mod health;
 mod lane;
 mod namespace;
@@ -24,6 +26,7 @@ mod traffic;
 
 pub use check::{LossRow, QueueRow, RateRow, Report, RoundTripRow, check};
 pub use counters::Counters;
+pub use departures::departures_lacking;
 pub use emulator::{LaneState, Snapshot};
 pub use error::WanError;
 pub use health::Health;

@@ -6,7 +6,7 @@ use std::{
     fs::{File, OpenOptions},
     io,
     os::{
-        fd::{AsRawFd, BorrowedFd},
+        fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
         unix::fs::OpenOptionsExt,
     },
 };
@@ -22,6 +22,22 @@ pub fn open_tap(name: &str) -> io::Result<File> {
     const TUN_F_TSO4: libc::c_uint = 0x02;
     const TUN_F_TSO6: libc::c_uint = 0x04;
     const TUN_F_TSO_ECN: libc::c_uint = 0x08;
+    let file = open_device(name, libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR)?;
+    let offloads = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN;
+    // SAFETY: TUNSETOFFLOAD takes its argument by value.
+    unsafe {
+        check(libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD, libc::c_ulong::from(offloads)))?;
+    }
+    Ok(file)
+}
+
+/// Opens a new TUN device of that name in the calling thread's network namespace, without offloads:
+/// each read is one IP packet, whole and with its checksums. It lives as long as the file.
+pub fn open_tun(name: &str) -> io::Result<File> {
+    open_device(name, libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_TUN_EXCL)
+}
+
+fn open_device(name: &str, flags: libc::c_int) -> io::Result<File> {
     let file = OpenOptions::new()
         .read(true)
         .write(true)
@@ -37,16 +53,43 @@ pub fn open_tap(name: &str) -> io::Result<File> {
     for (to, from) in request.ifr_name.iter_mut().zip(name) {
         *to = from.cast_signed();
     }
-    let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
     request.ifr_ifru.ifru_flags = flags as libc::c_short;
-    let offloads = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN;
-    // SAFETY: TUNSETIFF reads and writes an ifreq, which `request` is, and keeps no pointer to it;
-    // TUNSETOFFLOAD takes its argument by value.
+    // SAFETY: TUNSETIFF reads and writes an ifreq, which `request` is, and keeps no pointer to it.
     unsafe {
         check(libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request))?;
-        check(libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD, libc::c_ulong::from(offloads)))?;
     }
     Ok(file)
+}
+
+/// Opens a packet socket that sends whole frames by a device, and receives nothing.
+pub fn open_packet_socket(index: u32) -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: the new descriptor is nobody else's. sockaddr_ll is plain data, for which zero is valid,
+    // and outlives the call.
+    unsafe {
+        let socket = OwnedFd::from_raw_fd(check(libc::socket(libc::AF_PACKET, kind, 0))?);
+        let mut address: libc::sockaddr_ll = std::mem::zeroed();
+        address.sll_family = libc::AF_PACKET as libc::c_ushort;
+        address.sll_ifindex = index.cast_signed();
+        let length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+        check(libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length))?;
+        Ok(socket)
+    }
+}
+
+/// How many bytes may wait in a socket to be sent, as the kernel counts them.
+pub fn set_send_buffer(socket: BorrowedFd<'_>, bytes: i32) -> io::Result<()> {
+    // SAFETY: the option is an int that outlives the call.
+    check(unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_SNDBUFFORCE,
+            (&raw const bytes).cast(),
+            size_of::<i32>() as libc::socklen_t,
+        )
+    })
+    .map(drop)
 }
 
 /// Puts the calling thread into a new network namespace.

@@ -11,6 +11,7 @@ mod depot;
 mod figure;
 mod figure_09;
 mod gap_packets;
+mod gateway;
 mod lab;
 mod lacking;
 mod monitor;

@@ -69,6 +69,11 @@ pub fn first_setup(device: &Device, options: &Options) -> Result<Setup, Error> {
     Ok(Setup::of(device, line).with(device, &options.frames, &options.rules)?)
 }
 
+/// What this machine lacks for gap frames by the kernel, if anything.
+pub fn lacking() -> Option<Error> {
+    require_kernel().err()
+}
+
 /// Whether the kernel runs such programs, and we may load them.
 pub fn require_kernel() -> Result<(), Error> {
     support::require_root()?;

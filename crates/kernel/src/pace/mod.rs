@@ -23,7 +23,7 @@ mod pinned;
 mod refusal;
 mod rules;
 
-pub use attach::Injector;
+pub use attach::{Injector, lacking};
 pub use figures::{Counts, Sender};
 pub use pinned::{Attached, add, delete, list};
 pub use refusal::Refusal;
