@@ -137,7 +137,7 @@ impl Device {
 
 /// What ip answers; none where it says that there is no such thing.
 fn ip<T: DeserializeOwned>(arguments: &[&str]) -> Result<Option<T>, Error> {
-    let output = Command::new("ip").args(arguments).output().map_err(Error::no_ip)?;
+    let output = Command::new("ip").args(arguments).output().map_err(|e| Error::no_ip(&e))?;
     if !output.status.success() {
         return Ok(None);
     }
@@ -150,7 +150,7 @@ fn ip<T: DeserializeOwned>(arguments: &[&str]) -> Result<Option<T>, Error> {
 
 /// Has ip change something.
 pub fn configure(arguments: &[&str]) -> Result<(), Error> {
-    let output = Command::new("ip").args(arguments).output().map_err(Error::no_ip)?;
+    let output = Command::new("ip").args(arguments).output().map_err(|e| Error::no_ip(&e))?;
     if output.status.success() {
         return Ok(());
     }

@@ -18,7 +18,7 @@ pub enum Error {
 }
 
 impl Error {
-    pub(super) fn no_ip(error: io::Error) -> Self {
+    pub(super) fn no_ip(error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::NotFound => {
                 Self::Lacks("there is no program ip: install the package iproute2".to_owned())
@@ -27,7 +27,7 @@ impl Error {
         }
     }
 
-    pub(super) fn no_tun(name: &str, error: io::Error) -> Self {
+    pub(super) fn no_tun(name: &str, error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::NotFound => Self::Lacks(
                 "there is no /dev/net/tun: load the module tun (modprobe tun), or give the \
@@ -45,7 +45,7 @@ impl Error {
         }
     }
 
-    pub(super) fn no_socket(error: io::Error) -> Self {
+    pub(super) fn no_socket(error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::PermissionDenied => {
                 Self::Lacks("packet sockets take root: run this with sudo".to_owned())

@@ -127,8 +127,8 @@ impl Gateway {
             device.require_order()?;
         }
         let from = device.mac()?;
-        let tun = sys::open_tun(&options.tun).map_err(|e| Error::no_tun(&options.tun, e))?;
-        let socket = sys::open_packet_socket(device.index).map_err(Error::no_socket)?;
+        let tun = sys::open_tun(&options.tun).map_err(|e| Error::no_tun(&options.tun, &e))?;
+        let socket = sys::open_packet_socket(device.index).map_err(|e| Error::no_socket(&e))?;
         bound(&socket, line)?;
         let next_hop = match options.next_hop {
             NextHop::Mac(mac) => mac,
@@ -210,7 +210,7 @@ fn bound(socket: &OwnedFd, line: Rate) -> Result<(), Error> {
     const LEAST: u64 = 256 << 10;
     let bytes = line.times(IN_DEVICE).get().saturating_mul(MEMORY).max(LEAST);
     let bytes = i32::try_from(bytes).unwrap_or(i32::MAX / 2).min(i32::MAX / 2);
-    sys::set_send_buffer(socket.as_fd(), bytes).map_err(Error::no_socket)
+    sys::set_send_buffer(socket.as_fd(), bytes).map_err(|e| Error::no_socket(&e))
 }
 
 fn set_up(tun: &str, mtu: u32) -> Result<(), Error> {
@@ -243,7 +243,7 @@ pub fn look(device: &str) -> Result<Look, Error> {
 pub fn lacking() -> Option<String> {
     use rustix::thread::{CapabilitySet, capabilities};
     if !std::path::Path::new("/dev/net/tun").exists() {
-        return Some(Error::no_tun("", std::io::ErrorKind::NotFound.into()).to_string());
+        return Some(Error::no_tun("", &std::io::ErrorKind::NotFound.into()).to_string());
     }
     let needed = CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW;
     let held = capabilities(None).is_ok_and(|held| held.effective.contains(needed));

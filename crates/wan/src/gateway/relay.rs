@@ -204,7 +204,7 @@ impl<'a> Relay<'a> {
             counts.name.clone_from(&named.name);
             counts.rate_bps = Some(named.rate.bps());
         }
-        self.counts.class(options.classes.len()).name = OTHER.to_owned();
+        OTHER.clone_into(&mut self.counts.class(options.classes.len()).name);
         for class in 0..=options.classes.len() {
             let read = *self.counts.read_of(class);
             let counts = self.counts.class(class);
