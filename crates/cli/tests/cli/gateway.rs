@@ -9,7 +9,7 @@ use std::{
     process::{Child, Command, Output, Stdio},
 };
 
-const DEVICES: &str = "ip link set lo up && ip link add left type veth peer name right && \
+const DEVICES: &str = "ip link set lo up && ip link add left numtxqueues 2 type veth peer name right && \
                        ip link set right up && ip link set left up && ip addr add 10.9.0.1/24 dev left";
 
 /// Arguments of a gateway that there can be.
@@ -38,30 +38,43 @@ fn beside(child: &Child, script: &str) -> Output {
     command.output().expect("nsenter, of util-linux")
 }
 
+/// A process that does not outlive the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Starts one and waits until it is up.
-fn up(arguments: &[&str]) -> (Child, String) {
+fn up(arguments: &[&str]) -> (Running, String) {
     let mut command = gateway("exec", arguments);
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("unshare");
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut running = Running(command.spawn().expect("unshare"));
     let mut said = String::new();
-    let mut lines = BufReader::new(child.stderr.as_mut().expect("piped"));
+    let mut lines = BufReader::new(running.0.stderr.as_mut().expect("piped"));
     while !said.contains("is up") {
         assert!(lines.read_line(&mut said).expect("text") > 0, "{said}");
     }
-    (child, said)
+    (running, said)
 }
 
 #[test]
 fn a_signal_ends_it_with_what_it_did() {
     for signal in ["INT", "TERM"] {
-        let (mut child, said) = up(&GOOD);
+        let (mut running, said) = up(&GOOD);
+        let child = &mut running.0;
         assert!(said.contains("lhgw0") && said.contains("02:00:00:00:00:07"), "{said}");
         let route = "ip route add 10.0.0.0/14 dev lhgw0 src 10.9.0.1";
-        let output = beside(&child, &format!("{route} && echo x > /dev/udp/10.2.0.1/9"));
+        let output = beside(child, &format!("{route} && echo x > /dev/udp/10.2.0.1/9"));
         assert!(output.status.success(), "{}", text(&output.stderr));
         // It has left once the device has counted it; nothing else goes to that address.
         let wait = "until ip -s -j link show right | grep -q '\"rx\":{\"bytes\":[0-9]*,\"packets\":[1-9]'; \
                     do sleep 0.05; done";
-        assert!(beside(&child, wait).status.success());
+        assert!(beside(child, wait).status.success());
         let kill = ["-s", signal, &child.id().to_string()];
         assert!(Command::new("kill").args(kill).status().expect("kill").success());
         let mut out = String::new();
@@ -81,24 +94,21 @@ fn a_signal_ends_it_with_what_it_did() {
 /// The namespace is kept by a process beside it, so that what is left would be seen.
 #[test]
 fn killed_it_leaves_nothing() {
-    let (mut child, _) = up(&GOOD);
-    let pid = child.id().to_string();
+    let (running, _) = up(&GOOD);
+    let pid = running.0.id().to_string();
     let mut keeper = Command::new("nsenter");
     keeper.args(["--target", &pid, "--net", "sleep", "600"]);
-    let mut keeper = keeper.spawn().expect("nsenter, of util-linux");
-    while !beside(&keeper, "test -e /proc/self/net/dev && grep -q lhgw0 /proc/self/net/dev")
+    let mut keeper = Running(keeper.spawn().expect("nsenter, of util-linux"));
+    while !beside(&keeper.0, "test -e /proc/self/net/dev && grep -q lhgw0 /proc/self/net/dev")
         .status
         .success()
     {
-        assert!(keeper.try_wait().expect("a child").is_none());
+        assert!(keeper.0.try_wait().expect("a child").is_none());
     }
     let route = "ip route add 10.0.0.0/14 dev lhgw0 src 10.9.0.1";
-    assert!(beside(&child, route).status.success());
-    child.kill().expect("a child");
-    child.wait().expect("a child");
-    let left = beside(&keeper, "ip -o link; ip route");
-    keeper.kill().expect("a child");
-    keeper.wait().expect("a child");
+    assert!(beside(&keeper.0, route).status.success());
+    drop(running);
+    let left = beside(&keeper.0, "ip -o link; ip route");
     let left = text(&left.stdout);
     assert!(
         left.contains("left") && !left.contains("lhgw0") && !left.contains("10.0.0.0"),
@@ -140,7 +150,8 @@ fn what_the_machine_lacks_is_named() {
         assert_eq!(output.status.code(), Some(3), "{script}: {said}");
         assert!(said.contains(expected), "{script}: {said}");
     };
-    lacks("tc qdisc replace dev left root handle 1: prio && exec", "prio");
+    lacks("tc qdisc replace dev left root mq && exec", "several transmit queues");
+    lacks("tc qdisc replace dev left root tbf rate 1gbit burst 64k limit 64k && exec", "tbf");
     lacks(
         "unshare --mount sh -c 'mount -t tmpfs none /dev/net && exec \"$0\" \"$@\"'",
         "/dev/net/tun",
