@@ -12,7 +12,7 @@
 //!   one next hop. What comes back comes in by the device as ever.
 //! - The TUN device has no offloads, so the kernel hands over single packets with checksums.
 //! - Gap frames are PAUSE frames for no time, as the kernel's program sends them: the queue of the
-//!   device is full while something waits, and its own clock keeps packets apart ([`pacer`]).
+//!   device is full while something waits, and its own clock keeps packets apart (`pacer.rs`).
 //! - The TUN device, and with it the routes to it, goes with the process, however that ends.
 //!
 //! Limits: one next hop; packets to groups and link-local addresses are not carried; what other
