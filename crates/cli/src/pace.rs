@@ -95,7 +95,7 @@ pub fn run(command: Command) -> Result<(), Failure> {
             in_a_process_apart(apart)?;
             Ok(pace::delete(&device, rule)?)
         }
-        Command::Gateway(args) => gateway::run(&args),
+        Command::Gateway(args) => gateway::run(args),
         Command::Ways(args) => ways::run(&args),
     }
 }
