@@ -13,6 +13,9 @@ pub struct Unit {
     decimals: usize,
 }
 
+/// Metrics that count.
+const COUNTS: [&str; 4] = ["drops", "drops_after_start", "retransmits", "timeouts"];
+
 impl Unit {
     /// Of a metric whose largest value is `largest`.
     pub fn of(key: &str, largest: f64) -> Self {
@@ -39,7 +42,11 @@ impl Unit {
         let axis = format!("{}{comma}{unit}", name.replace('_', " "));
         // Three digits of the largest, and the same places for all, so that a column can be compared.
         let before_point = (largest / divisor).max(f64::MIN_POSITIVE).log10().floor() as i32 + 1;
-        let decimals = if is_share { 1 } else { (3 - before_point).clamp(0, 6) as usize };
+        let decimals = match key {
+            _ if is_share => 1,
+            _ if COUNTS.contains(&key) => 0,
+            _ => (3 - before_point).clamp(0, 6) as usize,
+        };
         Self { axis, divisor, decimals }
     }
 
@@ -72,8 +79,10 @@ mod tests {
         );
         assert_eq!(written("completion_mean_s", 39.5), pair("completion mean, s", "39.5"));
         assert_eq!(written("jain_index", 0.98765), pair("jain index", "0.988"));
+        assert_eq!(written("drops_after_start", 0.0), pair("drops after start", "0"));
+        assert_eq!(written("drops", 7.0), pair("drops", "7"));
         assert_eq!(Unit::of("completion_mean_s", 39.5).write(-0.001), "0.0");
         assert_eq!(Unit::of("completion_mean_s", 0.0).write(0.0), "0.000000");
-        assert_eq!(written("timeouts", 12.0), pair("timeouts", "12.0"));
+        assert_eq!(written("timeouts", 12.0), pair("timeouts", "12"));
     }
 }
