@@ -17,7 +17,7 @@ use crate::{
     superpacket::{Frame, MAX_FRAME},
     sys,
 };
-use netmodel::{Counters, Spacing};
+use netmodel::{Counters, Spacing, Spread};
 use rustix::{
     event::{EventfdFlags, Timespec, epoll},
     io::Errno,
@@ -44,6 +44,8 @@ pub struct LaneState {
     pub monitor: Vec<u64>,
     /// Gaps and bursts on the link; none while the emulator runs.
     pub spacing: Option<Spacing>,
+    /// The gaps' mean and deviation, also while it runs.
+    pub gap: Option<Spread>,
     /// Bytes that wait in the queue.
     pub queue_bytes: u64,
 }
@@ -318,6 +320,7 @@ impl Loop {
             counters: *lane.link.counters(),
             monitor_width: lane.link.monitor().width(),
             monitor: if with_bins { lane.link.monitor().bins().to_vec() } else { Vec::new() },
+            gap: lane.link.spacing().and_then(Spacing::gap),
             spacing: lane.link.spacing().filter(|_| with_bins).cloned(),
         });
         Snapshot { at, lanes: lanes.collect(), health }

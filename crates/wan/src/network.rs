@@ -177,6 +177,15 @@ pub struct Counted {
     pub queue_bytes: u64,
     /// The most packets that waited at once.
     pub queue_max_packets: u64,
+    /// Gap frames on the wire, which are in no other figure.
+    pub gap_frames: u64,
+    /// Their bytes.
+    pub gap_bytes: u64,
+    /// The mean gap between two packets, from the last bit of one to the first of the next; none before the
+    /// second, and none where the link's `spacing` is false.
+    pub gap_mean_us: Option<f64>,
+    /// The standard deviation of these gaps.
+    pub gap_deviation_us: Option<f64>,
 }
 
 impl Counted {
@@ -193,6 +202,10 @@ impl Counted {
                 carried_bytes: lane.counters.carried_bytes,
                 queue_bytes: lane.queue_bytes,
                 queue_max_packets: lane.counters.queue_max_packets,
+                gap_frames: lane.counters.gaps,
+                gap_bytes: lane.counters.gap_bytes,
+                gap_mean_us: lane.gap.map(|gap| gap.mean_ns / 1e3),
+                gap_deviation_us: lane.gap.map(|gap| gap.deviation_ns / 1e3),
             })
             .collect()
     }

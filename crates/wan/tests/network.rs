@@ -135,7 +135,10 @@ fn a_delivered_frame_spans_no_more_than_the_limit_on_the_link() {
         let segments = wan.status().unwrap().lanes[0].counters.delivered;
         thread::sleep(Duration::from_millis(100));
         let frames = frames_received(&wan, "n1", "wan0");
-        wan.down().unwrap();
+        let gap = wan.status().unwrap().lanes[0].gap;
+        let end = wan.down().unwrap();
+        let counted = end.lanes[0].spacing.as_ref().expect("links count gaps").gap();
+        assert!(gap.is_some() && gap == counted, "{gap:?} while it ran, {counted:?} at the end");
         assert!(segments >= 2_000_000 / 1448, "each segment was accounted for: {segments}");
         assert!(frames >= segments.div_ceil(fits), "{max_burst}: {frames} for {segments}");
         if fits > 1 {
