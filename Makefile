@@ -28,7 +28,8 @@ lint: deps-build
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
 	shellcheck scripts/* bench/congestion .ci/run
 	python3 -c 'import ast, sys; [ast.parse(open(f).read(), f) for f in sys.argv[1:]]' \
-	    bench/simulator bench/relay bench/sockmap/check bench/ns2/validation bench/kernel/validation
+	    bench/simulator bench/relay bench/sockmap/check bench/ns2/validation bench/kernel/validation \
+	    bench/pacing/precision bench/pacing/cost bench/pacing/testbed.py
 
 study: study-emulated study-simulated
 
