@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Machines and users that lack something.
 
-use crate::common::{as_nobody, clang, is_once_more, once_more};
+use crate::common::{alone, as_nobody, clang, is_once_more, once_more};
 use congestion::Algorithm;
 use longhaul_kernel::{
     Error, Support,
@@ -41,6 +41,8 @@ fn where_even_root_is_refused_it_says_why_that_can_be() {
         assert!(error.to_string().contains("lockdown"), "{error}");
         return;
     }
+    // What another test has loaded would be found, and nothing refused.
+    let _alone = alone();
     let test = "lacking::where_even_root_is_refused_it_says_why_that_can_be";
     let status = once_more(&["unshare", "--user", "--map-root-user"], test).status();
     assert!(status.expect("unshare, of util-linux").success());
