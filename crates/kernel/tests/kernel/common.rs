@@ -14,7 +14,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Held by every test that loads something: names of congestion controls are the machine's.
+/// Held by every test that loads something: names of congestion controls are the machine's, and whose calls
+/// are recorded needs the processors.
 pub fn alone() -> MutexGuard<'static, ()> {
     static MACHINE: Mutex<()> = Mutex::new(());
     // A test that failed has not harmed what this guards.

@@ -2,7 +2,7 @@
 //! Every packet is counted, once, with its bytes on the wire; others' are not.
 
 use super::wire::{Sender, cable, data, pause, udp};
-use crate::common::{Pair, in_own_network, ip};
+use crate::common::{Pair, alone, in_own_network, ip};
 use longhaul_kernel::monitor::{Direction, Figures, Flow, Monitor, Options};
 use std::net::UdpSocket;
 
@@ -31,6 +31,7 @@ fn agree(monitor: &Monitor, direction: Direction, figures: &Figures) {
 
 #[test]
 fn frames_of_known_sizes_are_counted_exactly_and_gap_frames_apart() {
+    let _alone = alone();
     in_own_network(|| {
         cable();
         let mut monitor = watch("left");
@@ -64,6 +65,7 @@ fn frames_of_known_sizes_are_counted_exactly_and_gap_frames_apart() {
 
 #[test]
 fn what_was_read_meanwhile_is_not_counted_twice_nor_left_out() {
+    let _alone = alone();
     in_own_network(|| {
         cable();
         let options = Options { bin: "10us".parse().expect("a time"), ..Options::of("left") };
@@ -91,6 +93,7 @@ fn what_was_read_meanwhile_is_not_counted_twice_nor_left_out() {
 
 #[test]
 fn bins_that_were_not_read_in_time_are_said_to_be_missed() {
+    let _alone = alone();
     in_own_network(|| {
         cable();
         let options = Options { bin: "10us".parse().expect("a time"), ..Options::of("left") };
@@ -113,6 +116,7 @@ fn bins_that_were_not_read_in_time_are_said_to_be_missed() {
 
 #[test]
 fn both_directions_are_told_apart() {
+    let _alone = alone();
     in_own_network(|| {
         cable();
         let directions = vec![Direction::In, Direction::Out];
@@ -140,6 +144,7 @@ fn both_directions_are_told_apart() {
 
 #[test]
 fn devices_of_one_number_in_two_namespaces_are_not_mixed_up() {
+    let _alone = alone();
     in_own_network(|| {
         cable();
         let mut ours = watch("left");
@@ -167,6 +172,7 @@ fn devices_of_one_number_in_two_namespaces_are_not_mixed_up() {
 
 #[test]
 fn segments_of_a_udp_super_packet_are_counted_with_their_headers() {
+    let _alone = alone();
     in_own_network(|| {
         cable();
         ip(&["address", "add", "10.9.0.1/24", "dev", "left"]);
@@ -203,6 +209,7 @@ fn segmented(socket: &UdpSocket, segment: i32) {
 /// Both ends on one device: what either socket says that it sent, SYN included.
 #[test]
 fn a_tcp_connections_segments_are_those_that_its_sockets_count() {
+    let _alone = alone();
     in_own_network(|| {
         // Loopback's own packets are as large as super-packets.
         ip(&["link", "set", "lo", "mtu", "1500"]);
@@ -260,6 +267,7 @@ fn sent(socket: &socket2::Socket) -> (u64, u64) {
 
 #[test]
 fn flows_are_told_apart_also_behind_a_vlan_tag() {
+    let _alone = alone();
     in_own_network(|| {
         cable();
         let options = Options { per_flow: true, ..Options::of("left") };

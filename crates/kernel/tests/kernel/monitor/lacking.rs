@@ -2,7 +2,7 @@
 //! Devices that are not there, or no longer; rights that are missing; and what stays behind: nothing.
 
 use super::wire::cable;
-use crate::common::{as_nobody, in_own_network, ip, is_once_more, once_more, until};
+use crate::common::{alone, as_nobody, in_own_network, ip, is_once_more, once_more, until};
 use longhaul_kernel::{
     Error,
     monitor::{Monitor, Options},
@@ -11,6 +11,7 @@ use std::{collections::BTreeSet, fs, process::Stdio, time::Duration};
 
 #[test]
 fn a_device_that_is_not_there_is_told_with_those_that_are() {
+    let _alone = alone();
     in_own_network(|| {
         cable();
         for name in ["middle", "", "a-name-that-no-device-can-have"] {
@@ -24,6 +25,7 @@ fn a_device_that_is_not_there_is_told_with_those_that_are() {
 
 #[test]
 fn bins_of_no_use_are_refused() {
+    let _alone = alone();
     for bin in ["0", "9us", "61s"] {
         let bin = bin.parse().expect("a time");
         let error = Monitor::attach(&Options { bin, ..Options::of("lo") }).expect_err("no use");
@@ -33,6 +35,7 @@ fn bins_of_no_use_are_refused() {
 
 #[test]
 fn without_root_it_says_so() {
+    let _alone = alone();
     let error = as_nobody(|| Monitor::attach(&Options::of("lo"))).expect_err("nobody");
     assert!(matches!(error, Error::NotRoot) && error.is_lack(), "{error}");
     assert!(error.to_string().contains("sudo"));
@@ -40,6 +43,7 @@ fn without_root_it_says_so() {
 
 #[test]
 fn without_a_trace_there_is_none() {
+    let _alone = alone();
     in_own_network(|| {
         let monitor = Monitor::attach(&Options::of("lo")).expect("it attaches");
         assert!(matches!(monitor.trace(drop), Err(Error::NotTraced { .. })));
@@ -48,6 +52,7 @@ fn without_a_trace_there_is_none() {
 
 #[test]
 fn a_device_that_goes_is_noticed_and_one_of_its_name_is_another() {
+    let _alone = alone();
     in_own_network(|| {
         cable();
         let mut monitor = Monitor::attach(&Options::of("left")).expect("it attaches");
@@ -63,6 +68,7 @@ fn a_device_that_goes_is_noticed_and_one_of_its_name_is_another() {
 /// The test starts itself once more, and kills that.
 #[test]
 fn killed_it_leaves_nothing_in_the_kernel() {
+    let _alone = alone();
     if is_once_more() {
         let directions =
             vec![longhaul_kernel::monitor::Direction::Out, longhaul_kernel::monitor::Direction::In];

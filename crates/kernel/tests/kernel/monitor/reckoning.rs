@@ -3,7 +3,7 @@
 //! from the time of every packet.
 
 use super::wire::{Sender, cable, data, pause};
-use crate::common::in_own_network;
+use crate::common::{alone, in_own_network};
 use longhaul_kernel::monitor::{Direction, Entry, Figures, Monitor, Options};
 use std::{
     thread,
@@ -63,6 +63,7 @@ fn send_by_chance(seed: u64) {
 
 #[test]
 fn gaps_bursts_and_bins_are_those_of_the_trace() {
+    let _alone = alone();
     let seed = SystemTime::UNIX_EPOCH.elapsed().expect("a clock").as_nanos() as u64 % 1_000_000 + 1;
     println!("seed {seed}");
     in_own_network(|| {
@@ -148,6 +149,7 @@ fn bursts_are_those_of(entries: &[Entry], figures: &Figures, burst_gap_ns: u64) 
 /// Squares of such gaps do not fit into 64 bits when they are summed up.
 #[test]
 fn long_pauses_are_summed_up_exactly() {
+    let _alone = alone();
     in_own_network(|| {
         cable();
         let options = Options { trace: true, ..Options::of("left") };

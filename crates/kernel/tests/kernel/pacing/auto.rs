@@ -2,7 +2,7 @@
 //! Targets of sockets, against what TCP says of them.
 
 use super::{LINE, injector, options, wire};
-use crate::common::{in_own_network, until};
+use crate::common::{alone, in_own_network, until};
 use longhaul_kernel::pace::Aim;
 use netmodel::pacing::Estimator;
 use std::{
@@ -44,6 +44,7 @@ fn min_rtt_us(socket: &TcpStream) -> u32 {
 
 #[test]
 fn targets_are_those_of_equation_1() {
+    let _alone = alone();
     for (to, headers) in [(RECEIVER_V4, 66), (RECEIVER_V6, 86)] {
         for (estimator, name) in [(Estimator::LINK, "link"), (Estimator::PAPER, "paper")] {
             in_own_network(|| compare(to, headers, estimator, name));
@@ -92,6 +93,7 @@ fn compare(to: &str, headers: u32, estimator: Estimator, name: &str) {
 
 #[test]
 fn a_slow_socket_has_gaps_by_its_target_and_datagrams_have_none() {
+    let _alone = alone();
     in_own_network(|| {
         let wire = Wire::new();
         let most = units::Rate::bits_per_second(LINE / 5);

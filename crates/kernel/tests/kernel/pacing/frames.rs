@@ -2,7 +2,7 @@
 //! What gap frames are, and how long.
 
 use super::{LINE, injector, mbit, options, wire};
-use crate::common::in_own_network;
+use crate::common::{alone, in_own_network};
 use longhaul_kernel::pace::Aim;
 use std::{fs, net::UdpSocket, process::Command};
 use units::Rate;
@@ -50,6 +50,7 @@ fn assert_pause(frame: &Frame) {
 
 #[test]
 fn gap_frames_are_pause_frames_of_zeros_and_datagrams_stay_as_they_are() {
+    let _alone = alone();
     in_own_network(|| {
         let wire = Wire::new();
         let _injector = injector(&options(24, Aim::Rate(mbit(150)), Some(9000)));
@@ -94,6 +95,7 @@ fn checksum_is_right(packet: &Frame) -> bool {
 /// Equation 2 of Takano et al.: at a rate, packets take that share of the link, gaps the rest.
 #[test]
 fn gaps_are_as_long_as_equation_2_says() {
+    let _alone = alone();
     for overhead in [24, 0] {
         for rate in [700, 501, 333, 100, 30] {
             in_own_network(|| {
@@ -135,6 +137,7 @@ fn gaps_are_as_long_as_equation_2_says() {
 
 #[test]
 fn what_no_rule_matches_goes_as_it_comes_and_the_first_that_does_counts() {
+    let _alone = alone();
     in_own_network(|| {
         let wire = Wire::new();
         let mut options = options(24, Aim::Rate(mbit(100)), Some(9001));
@@ -170,6 +173,7 @@ fn queue_of(kind: &[&str]) {
 
 #[test]
 fn the_devices_queue_counts_frames_at_their_length() {
+    let _alone = alone();
     in_own_network(|| {
         let wire = Wire::new();
         // IPv6 looks for others by itself: what it has sent is read before, and it sends no more.
@@ -197,6 +201,7 @@ fn the_devices_queue_counts_frames_at_their_length() {
 /// So TCP's small queues stay small.
 #[test]
 fn a_socket_is_charged_for_what_waits_in_the_devices_queue() {
+    let _alone = alone();
     in_own_network(|| {
         let wire = Wire::new();
         queue_of(&["tbf", "rate", "8kbit", "burst", "5kb", "limit", "100mb"]);
@@ -219,6 +224,7 @@ fn a_socket_is_charged_for_what_waits_in_the_devices_queue() {
 
 #[test]
 fn what_finds_no_room_is_counted_and_has_no_gap() {
+    let _alone = alone();
     in_own_network(|| {
         let wire = Wire::new();
         // Of a queue that hardly moves, and has room for two packets with their gaps, and some more.

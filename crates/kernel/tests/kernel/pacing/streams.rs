@@ -2,7 +2,7 @@
 //! Many streams at once, from all processors: no data frame follows another without its gap.
 
 use super::{LINE, injector, mbit, options, wire};
-use crate::common::{in_own_network, ip, until};
+use crate::common::{alone, in_own_network, ip, until};
 use longhaul_kernel::pace::{Aim, Counts, Injector};
 use netmodel::pacing::Estimator;
 use socket2::{Domain, Socket, Type};
@@ -114,6 +114,7 @@ impl Watch {
 
 #[test]
 fn with_a_set_rate_none_follows_without_its_gap() {
+    let _alone = alone();
     for to in [RECEIVER_V4, RECEIVER_V6] {
         in_own_network(|| {
             let wire = Wire::new();
@@ -139,6 +140,7 @@ fn with_a_set_rate_none_follows_without_its_gap() {
 
 #[test]
 fn with_targets_of_their_own_none_follows_without_its_gap() {
+    let _alone = alone();
     in_own_network(|| {
         let wire = Wire::new();
         // Round trips are so short here that the cap is each stream's target.
@@ -163,6 +165,7 @@ fn with_targets_of_their_own_none_follows_without_its_gap() {
 /// Those that come as one, where somebody has let them: all that they take of the link is followed by its gap.
 #[test]
 fn packets_of_many_segments_are_counted_and_paced_by_all_of_them() {
+    let _alone = alone();
     for to in [RECEIVER_V4, RECEIVER_V6] {
         in_own_network(|| {
             let wire = Wire::new();
