@@ -3,7 +3,7 @@
 
 use crate::{error::LabError, servers::FlowPlan};
 use kernel::pace::{Aim, Frames, Injector, Match, Options, Rule};
-use scenario::{Direction, Pacing, Run};
+use scenario::{Direction, Hop, Leg, Pacing, Routes, Run};
 use std::{collections::BTreeMap, io, num::NonZeroU16};
 use units::Bytes;
 use wan::Wan;
@@ -26,7 +26,7 @@ impl Pacers {
     /// The machine lacks something, or the kernel refused.
     pub fn attach(wan: &Wan, run: &Run, plans: &[FlowPlan]) -> Result<Self, LabError> {
         let routes = run.routes();
-        let mut rules: BTreeMap<(String, usize), Vec<Rule>> = BTreeMap::new();
+        let mut devices: BTreeMap<(&str, usize), Options> = BTreeMap::new();
         for plan in plans {
             for (hop, place) in plan.flow.hops().zip(&plan.hops) {
                 let aim = match hop.pacing {
@@ -34,24 +34,26 @@ impl Pacers {
                     Pacing::Rate(rate) => Aim::Rate(rate),
                     Pacing::None | Pacing::Edt | Pacing::Tcp => continue,
                 };
-                let link = routes.next_hop(hop.from, hop.to).expect("a checked flow's path");
+                let first = first_leg(&routes, &hop);
                 let matches = Match {
                     destination: Some(place.peer.into()),
                     to_port: None,
                     from_port: NonZeroU16::new(place.local.port()),
                 };
-                let device = (hop.from.to_owned(), link);
-                rules.entry(device).or_default().push(Rule { matches, aim });
+                let options = devices.entry((hop.from, first.link)).or_insert_with(|| Options {
+                    device: wan::device_name(first.link),
+                    rules: Vec::new(),
+                    frames: frames(run, direction(run, first)),
+                });
+                options.rules.push(Rule { matches, aim });
             }
         }
-        let pacers = rules.into_iter().map(|((node, link), rules)| {
-            let frames = frames(run, first_direction(run, &node, link));
-            let options = Options { device: wan::device_name(link), rules, frames };
+        let pacers = devices.into_iter().map(|((node, _), options)| {
             // The program may only be attached from where the device is.
             let attached =
-                wan.node(&node)?.namespace.run(|| Ok::<_, io::Error>(Injector::attach(&options)));
-            let entered = attached.map_err(|e| LabError::system("enter a node", e))?;
-            Ok(Pacer { node, injector: entered.map_err(LabError::from)? })
+                wan.node(node)?.namespace.run(|| Ok::<_, io::Error>(Injector::attach(&options)));
+            let injector = attached.map_err(|e| LabError::system("enter a node", e))??;
+            Ok(Pacer { node: node.to_owned(), injector })
         });
         pacers.collect::<Result<_, LabError>>().map(Self)
     }
@@ -63,7 +65,7 @@ impl Pacers {
     pub fn faults(&self) -> Result<Vec<String>, LabError> {
         let mut faults = Vec::new();
         for Pacer { node, injector } in &self.0 {
-            let counts = injector.counts().map_err(LabError::from)?;
+            let counts = injector.counts()?;
             for (count, what) in [
                 (counts.lock_failures, "packets left without their gap"),
                 (counts.lost_gap_bytes, "bytes of gaps found no room in the device's queue"),
@@ -78,10 +80,13 @@ impl Pacers {
     }
 }
 
-/// The direction of a link that leads away from a node.
-fn first_direction<'r>(run: &'r Run, node: &str, link: usize) -> &'r Direction {
-    let link = &run.links[link];
-    if link.a == node { &link.forward } else { &link.backward }
+/// Where a hop's packets leave its node.
+fn first_leg(routes: &Routes, hop: &Hop<'_>) -> Leg {
+    routes.legs(hop.from, hop.to).expect("a checked flow's path")[0]
+}
+
+fn direction(run: &Run, leg: Leg) -> &Direction {
+    run.links[leg.link].direction(leg.heading)
 }
 
 fn frames(run: &Run, direction: &Direction) -> Frames {
@@ -102,36 +107,26 @@ pub fn check(run: &Run) -> Result<(), String> {
     let routes = run.routes();
     for flow in &run.flows {
         for hop in flow.hops() {
-            let name = &flow.name;
-            let refuse = |what: &str| Err(format!("flow {name}, from {}: pacing {what}", hop.from));
-            let link = routes.next_hop(hop.from, hop.to).expect("a checked flow's path");
-            let direction = first_direction(run, hop.from, link);
-            match (hop.pacing, direction.rate) {
-                (Pacing::None, _) => {}
-                (Pacing::Tcp, _) => {
+            let refuse =
+                |what: &str| Err(format!("flow {}, from {}: pacing {what}", flow.name, hop.from));
+            match hop.pacing {
+                Pacing::None => {}
+                Pacing::Tcp => {
                     return refuse(
                         "tcp: stock servers don't ask TCP to pace; a congestion control that \
                          sets a rate does (lh_fast, bbr)",
                     );
                 }
-                (Pacing::Edt, _) => {
+                Pacing::Edt => {
                     return refuse(
                         "edt: no program sets times of departure here yet; gap does as well",
                     );
                 }
-                (Pacing::Gap | Pacing::Rate(_), None) => {
-                    return refuse("takes a first link with a rate, which gap frames fill");
-                }
-                (Pacing::Rate(rate), Some(line)) if rate > line => {
-                    return refuse(&format!(
-                        "at {rate} is more than the first link carries ({line})"
-                    ));
-                }
-                (Pacing::Gap | Pacing::Rate(_), Some(_)) => {
-                    if u64::from(direction.overhead) < ETHERNET {
+                Pacing::Gap | Pacing::Rate(_) => {
+                    if u64::from(direction(run, first_leg(&routes, &hop)).overhead) < ETHERNET {
                         return refuse(
                             "takes an overhead of 14 or more on the first link: gap frames \
-                                       have an Ethernet header",
+                             have an Ethernet header",
                         );
                     }
                 }

@@ -55,6 +55,15 @@ pub(crate) struct Network {
     pub traffic: Vec<Jittered<Traffic>>,
 }
 
+/// The network that flows and traffic cross.
+struct Ground<'s> {
+    family: Family,
+    nodes: &'s [Node],
+    links: &'s [Link],
+    routes: &'s Routes,
+    problems: &'s Problems,
+}
+
 /// Resolves what was read. None where problems were reported.
 pub(crate) fn resolve(spec: NetworkSpec, file: &Place, problems: &Problems) -> Option<Network> {
     names::check(&spec, file, problems);
@@ -74,18 +83,14 @@ pub(crate) fn resolve(spec: NetworkSpec, file: &Place, problems: &Problems) -> O
         let bdp = node_bdp(spec.name.as_str(), &links, &longest);
         nodes.push(node(spec, bdp, problems));
     });
+    let family = spec.family;
+    let ground = Ground { family, nodes: &nodes, links: &links, routes: &routes, problems };
     let mut flows = Vec::new();
     let pacing = if spec.tcp.pacing { Pacing::Tcp } else { Pacing::None };
     first_faults(&spec.flows, problems, |spec| {
-        let mut thing = flow(spec, &nodes, &routes, problems);
-        let (name, hops) = (&thing.name, thing.cc.len());
-        thing.pacing = pacing::of_hops(name, hops, spec.pacing.as_ref(), pacing, problems);
-        flows.push(Jittered { thing, jitter: spec.jitter });
+        flows.push(Jittered { thing: flow(spec, pacing, &ground), jitter: spec.jitter });
     });
-    let bottlenecks = pacing::bottlenecks(&spec.bottlenecks, &links, &routes, problems);
-    let family = spec.family;
-    let ground =
-        traffic::Ground { family, nodes: &nodes, links: &links, routes: &routes, problems };
+    let bottlenecks = pacing::bottlenecks(&spec.bottlenecks, &ground);
     let traffic = all_traffic(&spec, file, &ground);
     let jitters = spec.links.iter().map(|l| l.jitter);
     let links = links.into_iter().zip(jitters);
@@ -107,11 +112,7 @@ pub(crate) fn resolve(spec: NetworkSpec, file: &Place, problems: &Problems) -> O
 }
 
 /// What `[[traffic]]` names, then what `[[background]]` stands for.
-fn all_traffic(
-    spec: &NetworkSpec,
-    file: &Place,
-    ground: &traffic::Ground<'_>,
-) -> Vec<Jittered<Traffic>> {
+fn all_traffic(spec: &NetworkSpec, file: &Place, ground: &Ground<'_>) -> Vec<Jittered<Traffic>> {
     let mut all = Vec::new();
     let mut places = Vec::new();
     first_faults(&spec.traffic, ground.problems, |spec| {
@@ -227,7 +228,9 @@ fn node(spec: &NodeSpec, bdp: Option<Bytes>, problems: &Problems) -> Node {
     }
 }
 
-fn flow(spec: &FlowSpec, nodes: &[Node], routes: &Routes, problems: &Problems) -> Flow {
+/// A flow, with the pacing of hops of which it says nothing.
+fn flow(spec: &FlowSpec, pacing: Pacing, ground: &Ground<'_>) -> Flow {
+    let Ground { nodes, routes, problems, .. } = *ground;
     let name = spec.name.as_str();
     let stops: Vec<&Placed<Pattern>> =
         std::iter::once(&spec.from).chain(&spec.via).chain([&spec.to]).collect();
@@ -261,7 +264,7 @@ fn flow(spec: &FlowSpec, nodes: &[Node], routes: &Routes, problems: &Problems) -
         to: spec.to.value.as_str().to_owned(),
         via: spec.via.iter().map(|n| n.value.as_str().to_owned()).collect(),
         cc,
-        pacing: Vec::new(),
+        pacing: pacing::of_hops(spec, &stops, pacing, ground),
         bytes: spec.bytes,
         streams: spec.streams,
         start: spec.start,

@@ -6,8 +6,10 @@ use units::Rate;
 
 const CHAIN: &str = "title = \"t\"\n\
     [[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n[[node]]\nname = \"c\"\n\
+    [[node]]\nname = \"d\"\n\
     [[link]]\nbetween = [\"a\", \"b\"]\nrate = \"1gbit\"\ndelay = \"1ms\"\n\
-    [[link]]\nbetween = [\"b\", \"c\"]\ndelay = \"1ms\"\n\
+    [[link]]\nbetween = [\"b\", \"c\"]\nrate = \"1gbit\"\ndelay = \"1ms\"\n\
+    [[link]]\nbetween = [\"b\", \"d\"]\ndelay = \"1ms\"\n\
     [[flow]]\nname = \"f\"\nfrom = \"a\"\nto = \"c\"\nvia = [\"b\"]\nbytes = \"1MB\"\n";
 
 fn parse(more: &str, overrides: &[&str]) -> Result<Vec<Run>, String> {
@@ -95,10 +97,21 @@ fn what_makes_no_sense_is_refused_by_name() {
         let table = format!("name = \"x\"\nfrom = \"{from}\"\nto = {to}\nrate = \"{rate}\"\n");
         refusal(&format!("[[bottleneck]]\n{table}"))
     };
+    let from_d = |pacing: &str| {
+        let flow = "[[flow]]\nname = \"g\"\nfrom = \"d\"\nto = \"a\"\nbytes = \"1MB\"\n";
+        refusal(&format!("{flow}pacing = \"{pacing}\"\n"))
+    };
     for (said, expected) in [
         (refusal("pacing = \"gaps\""), "\"gaps\" is not none, gap, edt, tcp or a rate"),
         (refusal("pacing = [\"gap\"]"), "flow \"f\", pacing: 1 given for 2 hops"),
         (refusal("pacing = \"0mbit\""), "\"0mbit\" is not none"),
+        (from_d("gap"), "link \"b-d\", the first from \"d\", has no rate"),
+        (from_d("edt"), "the first from \"d\", has no rate"),
+        (from_d("1mbit"), "flow \"g\", pacing: link \"b-d\", the first from \"d\", has no rate"),
+        (
+            refusal("pacing = [\"2gbit\", \"none\"]"),
+            "flow \"f\", pacing: 2gbit is more than link \"a-b\", the first from \"a\", carries (1gbit)",
+        ),
         (refusal("[pacing]\nestimator = \"best\"\n"), "\"best\" is not link or paper"),
         (refusal("[pacing]\nrtt = \"mean\"\n"), "\"mean\" is not smallest or smoothed"),
         (refusal("[pacing]\nmax_gap = \"0\"\n"), "is not a size above zero"),
@@ -111,10 +124,10 @@ fn what_makes_no_sense_is_refused_by_name() {
             "\"b\" is behind another one of \"a\" already",
         ),
         (bottleneck("a", "\"b\"", "2gbit"), "2gbit is more than link \"a-b\""),
-        (bottleneck("c", "\"b\"", "1mbit"), "link \"b-c\", the first to \"b\", has no rate"),
+        (bottleneck("d", "\"b\"", "1mbit"), "link \"b-d\", the first to \"b\", has no rate"),
         (
-            bottleneck("b", "[\"a\", \"c\"]", "1mbit"),
-            "link \"b-c\", the first to \"c\", has no rate",
+            bottleneck("b", "[\"a\", \"d\"]", "1mbit"),
+            "link \"b-d\", the first to \"d\", has no rate",
         ),
     ] {
         assert!(said.contains(expected), "{said}\nlacks: {expected}");

@@ -76,7 +76,7 @@ impl<'r> Planner<'r> {
         let hops = flow.hops().enumerate();
         hops.map(|(n, hop)| {
             let mut plan = self.hop(hop.from, hop.to, hop.cc)?;
-            plan.pace = self.pace(flow, &hop, plan.forward)?;
+            plan.pace = self.pace(flow, &hop, plan.forward);
             // The kernel doubles what a program asks for, to allow for its own overhead.
             if let (1.., Some(size)) = (n, flow.sndbuf) {
                 plan.sndbuf = size.scale(2.0);
@@ -92,26 +92,15 @@ impl<'r> Planner<'r> {
     }
 
     /// What spaces the packets of a flow's hop.
-    fn pace(&self, flow: &Flow, hop: &scenario::Hop<'_>, path: u32) -> Result<Pace, Unsupported> {
-        let refuse = |what: &str| {
-            Err(Unsupported(format!("flow \"{}\", from {}: pacing {what}", flow.name, hop.from)))
-        };
-        let fixed = |rate: Rate| Pace::Fixed(rate.bps() / 8, self.number(flow));
-        let link = self.network.first_link(path);
+    fn pace(&self, flow: &Flow, hop: &scenario::Hop<'_>, path: u32) -> Pace {
         let params = self.run.pacing.estimator().params();
-        let overhead = link.config().overhead.get() as u32;
-        match (hop.pacing, link.config().rate) {
-            (Pacing::None, _) => Ok(Pace::None),
-            (Pacing::Tcp, _) => Ok(Pace::Tcp),
-            (Pacing::Gap | Pacing::Edt | Pacing::Rate(_), None) => {
-                refuse("takes a first link with a rate")
-            }
-            (Pacing::Gap, Some(_)) => Ok(Pace::Gap(params, overhead)),
-            (Pacing::Edt, Some(_)) => Ok(Pace::Edt(params, overhead)),
-            (Pacing::Rate(rate), Some(line)) if rate > line => {
-                refuse(&format!("at {rate} is more than the first link carries ({line})"))
-            }
-            (Pacing::Rate(rate), Some(_)) => Ok(fixed(rate)),
+        let overhead = self.network.first_link(path).config().overhead.get() as u32;
+        match hop.pacing {
+            Pacing::None => Pace::None,
+            Pacing::Tcp => Pace::Tcp,
+            Pacing::Gap => Pace::Gap(params, overhead),
+            Pacing::Edt => Pace::Edt(params, overhead),
+            Pacing::Rate(rate) => Pace::Fixed(rate.bps() / 8, self.number(flow)),
         }
     }
 

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{curve, forward, forward_link, outcome, runs};
+use common::{curve, forward, forward_link, outcome};
 use longhaul_sim::Outcome;
 use record::Quantity;
 use scenario::{Run, Scenario};
@@ -137,23 +137,4 @@ fn each_bottleneck_is_full_and_loses_nothing_and_one_queue_for_all_loses() {
             }
         }
     }
-}
-
-#[test]
-fn what_cannot_be_paced_is_refused() {
-    let refusal = |link: &str, pacing: &str| {
-        let text = format!(
-            "title = \"t\"\nduration = \"1s\"\n[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n\
-             [[link]]\nbetween = [\"a\", \"b\"]\n{link}\n[[flow]]\nfrom = \"a\"\nto = \"b\"\n\
-             pacing = \"{pacing}\"\n"
-        );
-        longhaul_sim::Simulation::new(&runs(&text)[0]).expect_err("refused").to_string()
-    };
-    let said = refusal("delay = \"1ms\"", "gap");
-    assert!(
-        said.contains("flow \"flow1\", from a: pacing takes a first link with a rate"),
-        "{said}"
-    );
-    let said = refusal("rate = \"100mbit\"", "200mbit");
-    assert!(said.contains("at 200mbit is more than the first link carries (100mbit)"), "{said}");
 }

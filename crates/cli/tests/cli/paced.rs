@@ -88,10 +88,6 @@ fn what_the_emulator_cannot_pace_is_refused_by_name() {
     for (set, expected) in [
         ("flow.transfer.pacing=tcp", "flow transfer, from server: pacing tcp: stock servers"),
         ("flow.transfer.pacing=edt", "pacing edt: no program sets times of departure"),
-        (
-            "flow.transfer.pacing=200mbit",
-            "at 200mbit is more than the first link carries (100mbit)",
-        ),
         ("link.far.overhead=0", "takes an overhead of 14 or more on the first link"),
     ] {
         let (code, said) = refused(&["lab", "run", file, "--set", set]);

@@ -1,51 +1,61 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! How hops are paced, and hosts' classes for bottlenecks.
 
+use super::Ground;
 use crate::{
-    diagnostics::Problems,
-    fields::Placed,
-    network::{BottleneckSpec, HopPacing},
-    routes::Routes,
-    run::{Bottleneck, Link, Pacing},
+    fields::{Pattern, Placed},
+    network::{BottleneckSpec, FlowSpec, HopPacing},
+    run::{Bottleneck, Pacing},
 };
 use std::collections::BTreeSet;
 use units::Rate;
 
-/// What each of a flow's `hops` has.
+/// What each of a flow's hops from stop to stop has, and whether it can be.
 pub(super) fn of_hops(
-    flow: &str,
-    hops: usize,
-    spec: Option<&Placed<HopPacing>>,
+    spec: &FlowSpec,
+    stops: &[&Placed<Pattern>],
     default: Pacing,
-    problems: &Problems,
+    ground: &Ground<'_>,
 ) -> Vec<Pacing> {
-    match spec.map(|spec| (&spec.place, &spec.value)) {
-        None => vec![default; hops],
-        Some((_, HopPacing::EveryHop(pacing))) => vec![*pacing; hops],
-        Some((place, HopPacing::EachHop(each))) => {
-            if each.len() != hops {
-                let given = each.len();
-                let message = format!("flow \"{flow}\", pacing: {given} given for {hops} hops");
-                problems.report(place, message);
+    let hops = stops.len() - 1;
+    let Some(Placed { place, value }) = &spec.pacing else { return vec![default; hops] };
+    let report = |what: String| {
+        ground.problems.report(place, format!("flow \"{}\", pacing: {what}", spec.name.as_str()));
+    };
+    let each = match value {
+        HopPacing::EveryHop(pacing) => vec![*pacing; hops],
+        HopPacing::EachHop(each) => each.clone(),
+    };
+    if each.len() != hops {
+        report(format!("{} given for {hops} hops", each.len()));
+    }
+    for (hop, pacing) in stops.windows(2).zip(&each) {
+        let [from, to] = [hop[0], hop[1]].map(|node| node.value.as_str());
+        // What no links lead to is reported with the flow.
+        let Some((link, line)) = wire(ground, from, to) else { continue };
+        match (pacing, line) {
+            (Pacing::Gap | Pacing::Edt | Pacing::Rate(_), None) => {
+                report(format!("link \"{link}\", the first from \"{from}\", has no rate"));
             }
-            each.clone()
+            (Pacing::Rate(rate), Some(line)) if *rate > line => report(format!(
+                "{rate} is more than link \"{link}\", the first from \"{from}\", carries ({line})"
+            )),
+            _ => {}
         }
     }
+    each
 }
 
-/// The rate of the first link from one node to another; none where it has none.
-fn wire(links: &[Link], routes: &Routes, from: &str, to: &str) -> Option<(usize, Option<Rate>)> {
-    let first = *routes.legs(from, to)?.first()?;
-    Some((first.link, links[first.link].direction(first.heading).rate))
+/// The first link from one node to another, and its rate if it has one.
+fn wire<'g>(ground: &Ground<'g>, from: &str, to: &str) -> Option<(&'g str, Option<Rate>)> {
+    let first = *ground.routes.legs(from, to)?.first()?;
+    let link = &ground.links[first.link];
+    Some((&link.name, link.direction(first.heading).rate))
 }
 
 /// The bottlenecks, each with a path to every node behind it.
-pub(super) fn bottlenecks(
-    specs: &[BottleneckSpec],
-    links: &[Link],
-    routes: &Routes,
-    problems: &Problems,
-) -> Vec<Bottleneck> {
+pub(super) fn bottlenecks(specs: &[BottleneckSpec], ground: &Ground<'_>) -> Vec<Bottleneck> {
+    let problems = ground.problems;
     let mut behind = BTreeSet::new();
     let mut all = Vec::new();
     for spec in specs {
@@ -58,15 +68,14 @@ pub(super) fn bottlenecks(
             if !behind.insert((from, node)) {
                 report(format!("\"{node}\" is behind another one of \"{from}\" already"));
             }
-            match wire(links, routes, from, node) {
+            match wire(ground, from, node) {
                 None => report(format!("no links lead from \"{from}\" to \"{node}\"")),
                 Some((link, None)) => report(format!(
-                    "link \"{}\", the first to \"{node}\", has no rate that could be shared",
-                    links[link].name
+                    "link \"{link}\", the first to \"{node}\", has no rate that could be shared"
                 )),
                 Some((link, Some(rate))) if rate < spec.rate => report(format!(
-                    "{} is more than link \"{}\", the first to \"{node}\", carries ({rate})",
-                    spec.rate, links[link].name
+                    "{} is more than link \"{link}\", the first to \"{node}\", carries ({rate})",
+                    spec.rate
                 )),
                 Some((link, Some(_))) => {
                     wires.insert(link);

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Traffic along its paths, and background as the traffic that it stands for.
 
-use super::{cc_of, jittered::Jittered};
+use super::{Ground, cc_of, jittered::Jittered};
 use crate::{
-    diagnostics::Problems,
     fields::Placed,
     network::{BackgroundSpec, SourceSpec, TrafficSpec, arrivals},
-    routes::{Leg, Routes},
-    run::{Family, Heading, Link, Node, Source, Traffic},
+    routes::Leg,
+    run::{Family, Heading, Source, Traffic},
 };
 use units::Rate;
 
@@ -15,15 +14,6 @@ use units::Rate;
 const PACKET: u32 = 1000;
 /// IPv6's and UDP's headers.
 const LEAST_IPV6_PACKET: u32 = 48;
-
-/// Where traffic goes.
-pub(super) struct Ground<'s> {
-    pub family: Family,
-    pub nodes: &'s [Node],
-    pub links: &'s [Link],
-    pub routes: &'s Routes,
-    pub problems: &'s Problems,
-}
 
 impl Ground<'_> {
     /// The way from one node to another; none, and reported, where there is none.
