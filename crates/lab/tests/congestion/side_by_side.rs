@@ -10,7 +10,7 @@ use congestion::Algorithm;
 use kernel::cc::{self, Options};
 use std::time::Duration;
 
-const REPEATS: usize = 10;
+const REPEATS: usize = 5;
 const BYTES: u64 = 20_000_000;
 
 #[test]

@@ -36,7 +36,7 @@ struct Case {
     path: Path,
     /// One packet of so many is lost.
     every: u32,
-    /// Loss epochs that are left out.
+    /// Loss epochs that are left out: windows have settled within eight, but for BIC's.
     left_out: usize,
     /// The average window of the response function, where it has one that applies.
     window: Option<f64>,
@@ -78,7 +78,7 @@ fn case(params: Params, rate: &str, rtt_ms: u32, every: u32) -> Case {
     let settings = format!(
         "rate = \"{rate}\"\ndelay = \"{rtt_ms}ms / 2\"\nforward.loss = {{ periodic = {every} }}"
     );
-    Case { params, path: Path { name, settings }, every, left_out: 25, window }
+    Case { params, path: Path { name, settings }, every, left_out: 10, window }
 }
 
 /// Without adaptive backoff: over an empty queue the share kept would answer to the jitter of the
