@@ -25,7 +25,7 @@ fn main() {
         compile(&house, &format!("{adapter}.bpf.c"), &["-include", &header, &define], name, &out);
         table += &embedded(name);
     }
-    for name in ["empty", "monitor", "pace"] {
+    for name in ["empty", "monitor", "pace", "sockets"] {
         compile(&house, &format!("{name}.bpf.c"), &[], name, &out);
         table += &embedded(name);
     }

@@ -39,6 +39,7 @@ mod bpffs;
 mod error;
 mod lock;
 mod objects;
+mod private_mount;
 mod sock_diag;
 mod statistics;
 mod support;

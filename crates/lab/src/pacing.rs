@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Gap frames of an emulated run: the kernel's program at every device that a paced hop's packets leave by.
+//! Pacing of an emulated run: the kernel's program for gap frames at every device that a paced hop's packets
+//! leave by, and the one that asks TCP to pace by itself, since stock servers don't.
 
 use crate::{error::LabError, servers::FlowPlan};
-use kernel::pace::{Aim, Frames, Injector, Match, Options, Rule};
+use kernel::pace::{Aim, Frames, Injector, Match, Options, Rule, Sockets};
 use scenario::{Direction, Hop, Leg, Pacing, Routes, Run};
 use std::{collections::BTreeMap, io, num::NonZeroU16};
 use units::Bytes;
@@ -11,12 +12,10 @@ use wan::Wan;
 /// An Ethernet header: what a frame has beyond its IP packet.
 const ETHERNET: u64 = 14;
 
-/// The programs of a run. Dropping it takes them down.
-pub struct Pacers(Vec<Pacer>);
-
-struct Pacer {
-    node: String,
-    injector: Injector,
+/// The programs of a run, each with its node. Dropping it takes them down.
+pub struct Pacers {
+    injectors: Vec<(String, Injector)>,
+    sockets: Vec<(String, Sockets)>,
 }
 
 impl Pacers {
@@ -27,19 +26,24 @@ impl Pacers {
     pub fn attach(wan: &Wan, run: &Run, plans: &[FlowPlan]) -> Result<Self, LabError> {
         let routes = run.routes();
         let mut devices: BTreeMap<(&str, usize), Options> = BTreeMap::new();
+        let mut senders: BTreeMap<&str, Vec<Match>> = BTreeMap::new();
         for plan in plans {
             for (hop, place) in plan.flow.hops().zip(&plan.hops) {
-                let aim = match hop.pacing {
-                    Pacing::Gap => Aim::Auto(run.pacing.estimator()),
-                    Pacing::Rate(rate) => Aim::Rate(rate),
-                    Pacing::None | Pacing::Edt | Pacing::Tcp => continue,
-                };
-                let first = first_leg(&routes, &hop);
                 let matches = Match {
                     destination: Some(place.peer.into()),
                     to_port: None,
                     from_port: NonZeroU16::new(place.local.port()),
                 };
+                let aim = match hop.pacing {
+                    Pacing::None | Pacing::Edt => continue,
+                    Pacing::Tcp => {
+                        senders.entry(hop.from).or_default().push(matches);
+                        continue;
+                    }
+                    Pacing::Gap => Aim::Auto(run.pacing.estimator()),
+                    Pacing::Rate(rate) => Aim::Rate(rate),
+                };
+                let first = first_leg(&routes, &hop);
                 let options = devices.entry((hop.from, first.link)).or_insert_with(|| Options {
                     device: wan::device_name(first.link),
                     rules: Vec::new(),
@@ -48,14 +52,14 @@ impl Pacers {
                 options.rules.push(Rule { matches, aim });
             }
         }
-        let pacers = devices.into_iter().map(|((node, _), options)| {
-            // The program may only be attached from where the device is.
-            let attached =
-                wan.node(node)?.namespace.run(|| Ok::<_, io::Error>(Injector::attach(&options)));
-            let injector = attached.map_err(|e| LabError::system("enter a node", e))??;
-            Ok(Pacer { node: node.to_owned(), injector })
-        });
-        pacers.collect::<Result<_, LabError>>().map(Self)
+        let devices = devices.into_iter();
+        let injectors = devices.map(|((node, _), o)| at(wan, node, || Injector::attach(&o)));
+        let senders = senders.into_iter();
+        let sockets = senders.map(|(node, matches)| at(wan, node, || Sockets::attach(&matches)));
+        Ok(Self {
+            injectors: injectors.collect::<Result<_, _>>()?,
+            sockets: sockets.collect::<Result<_, _>>()?,
+        })
     }
 
     /// Why what they did makes the run not count; empty if it does.
@@ -64,7 +68,7 @@ impl Pacers {
     /// The kernel doesn't tell.
     pub fn faults(&self) -> Result<Vec<String>, LabError> {
         let mut faults = Vec::new();
-        for Pacer { node, injector } in &self.0 {
+        for (node, injector) in &self.injectors {
             let counts = injector.counts()?;
             for (count, what) in [
                 (counts.lock_failures, "packets left without their gap"),
@@ -76,8 +80,23 @@ impl Pacers {
                 }
             }
         }
+        for (node, sockets) in &self.sockets {
+            if sockets.asked()? == 0 {
+                faults.push(format!("node {node}: TCP was asked to pace no socket"));
+            }
+        }
         Ok(faults)
     }
+}
+
+/// Attaches something in a node: programs are for the devices and sockets of where that is done.
+fn at<T: Send>(
+    wan: &Wan,
+    node: &str,
+    attach: impl FnOnce() -> Result<T, kernel::Error> + Send,
+) -> Result<(String, T), LabError> {
+    let attached = wan.node(node)?.namespace.run(|| Ok::<_, io::Error>(attach()));
+    Ok((node.to_owned(), attached.map_err(|e| LabError::system("enter a node", e))??))
 }
 
 /// Where a hop's packets leave its node.
@@ -110,13 +129,7 @@ pub fn check(run: &Run) -> Result<(), String> {
             let refuse =
                 |what: &str| Err(format!("flow {}, from {}: pacing {what}", flow.name, hop.from));
             match hop.pacing {
-                Pacing::None => {}
-                Pacing::Tcp => {
-                    return refuse(
-                        "tcp: stock servers don't ask TCP to pace; a congestion control that \
-                         sets a rate does (lh_fast, bbr)",
-                    );
-                }
+                Pacing::None | Pacing::Tcp => {}
                 Pacing::Edt => {
                     return refuse(
                         "edt: no program sets times of departure here yet; gap does as well",

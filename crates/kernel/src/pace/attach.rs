@@ -106,5 +106,5 @@ pub fn link(object: &Object, device: &Device) -> Result<Link, Error> {
 
 /// One of the object's maps.
 pub fn map<'a>(object: &'a Object, name: &str) -> MapImpl<'a> {
-    object.maps().find(|map| map.name() == name).expect("it is in pace.bpf.c")
+    object.maps().find(|map| map.name() == name).expect("the program has it")
 }

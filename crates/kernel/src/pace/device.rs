@@ -2,11 +2,10 @@
 //! Network devices as `ip` and sysfs tell of them.
 
 use super::Refusal;
-use crate::Error;
+use crate::{Error, private_mount};
 use rustix::{
     fd::OwnedFd,
     fs::{Dir, Mode, OFlags, openat},
-    mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen},
 };
 use serde::{Deserialize, de::DeserializeOwned};
 use std::{
@@ -159,14 +158,10 @@ fn transmit_queues(name: &str) -> Result<usize, Error> {
 }
 
 /// Opens a file of a device's in sysfs. The one that is mounted may show another network namespace's
-/// devices; so this looks at one of its own, which nobody else sees.
+/// devices; so this looks at one of its own.
 fn open(path: &str, flags: OFlags) -> Result<OwnedFd, Error> {
-    let opened = || {
-        let sysfs = fsopen("sysfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-        fsconfig_create(&sysfs)?;
-        let flags_of_mount = FsMountFlags::FSMOUNT_CLOEXEC;
-        let root = fsmount(&sysfs, flags_of_mount, MountAttrFlags::MOUNT_ATTR_RDONLY)?;
-        openat(&root, format!("class/net/{path}"), flags | OFlags::CLOEXEC, Mode::empty())
-    };
-    opened().map_err(|e: rustix::io::Errno| Error::system(format!("read {path} of sysfs"), e))
+    let opened = private_mount::root("sysfs").and_then(|sysfs| {
+        openat(&sysfs, format!("class/net/{path}"), flags | OFlags::CLOEXEC, Mode::empty())
+    });
+    opened.map_err(|e| Error::system(format!("read {path} of sysfs"), e))
 }

@@ -31,9 +31,12 @@ pub fn setup(setup: &Setup) -> Vec<u8> {
 }
 
 const RULE: usize = 72;
-const SETUP: usize = 32 + MOST_RULES * RULE;
+/// All that there can be.
+pub const RULES: usize = MOST_RULES * RULE;
+const SETUP: usize = 32 + RULES;
 
-fn rule(bytes: &mut Vec<u8>, number: u32, rule: &Rule) {
+/// `struct pace_rule`.
+pub fn rule(bytes: &mut Vec<u8>, number: u32, rule: &Rule) {
     let (rate, estimator) = match rule.aim {
         Aim::Rate(rate) => (rate.bps() / 8, Estimator::LINK),
         Aim::Auto(estimator) => (0, estimator),

@@ -6,6 +6,8 @@
 //! process; [`add`] keeps it until [`delete`], by pins in the BPF file system. Both see to it that the device
 //! is given single segments (`gso_max_segs 1`).
 //!
+//! Beside it, [`Sockets`] has TCP pace by itself what programs send that don't ask for it.
+//!
 //! # Limits
 //! - Packets that come ready made of many segments (forwarded after GRO, or of a connection that was there
 //!   before) are paced as one; they are counted.
@@ -22,9 +24,11 @@ mod layout;
 mod pinned;
 mod refusal;
 mod rules;
+mod sockets;
 
 pub use attach::{Injector, lacking};
 pub use figures::{Counts, Sender};
 pub use pinned::{Attached, add, delete, list};
 pub use refusal::Refusal;
 pub use rules::{Aim, Frames, Match, Options, Rule, Setup};
+pub use sockets::Sockets;

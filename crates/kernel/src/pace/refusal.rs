@@ -54,7 +54,7 @@ pub enum Refusal {
         why: String,
     },
     /// The kernel's program has room for no more.
-    #[error("a device can have {most} rules")]
+    #[error("there can be {most} rules at most")]
     TooManyRules {
         /// So many.
         most: usize,

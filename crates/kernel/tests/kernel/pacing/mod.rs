@@ -3,6 +3,7 @@
 
 mod auto;
 mod frames;
+mod sockets;
 mod streams;
 mod wire;
 

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! TCP's own pacing for programs that don't ask for it.
+
+use super::{
+    Refusal,
+    attach::{SETUP, map, write},
+    device,
+    figures::ONLY,
+    layout,
+    rules::{Aim, MOST_RULES, Match, Rule},
+};
+use crate::{Error, objects, private_mount, support};
+use libbpf_rs::{Link, MapCore, MapFlags, Object};
+use std::os::fd::AsRawFd;
+use units::Rate;
+
+/// Name of the object with the program.
+const OBJECT: &str = "sockets";
+/// The counter's name in it, see `src/bpf/sockets.bpf.c`.
+const ASKED: &str = ".data.asked";
+
+/// Has TCP pace the sockets of a network namespace by itself, at the rate that it finds (2 times
+/// cwnd / RTT in slow start, 1.2 times after it; `tcp_pacing_ss_ratio` and `tcp_pacing_ca_ratio`), as if
+/// their programs had set `SO_MAX_PACING_RATE`. The kernel's timers do it, or fq where that is the
+/// queueing discipline.
+///
+/// It ends with this value or with the process; who was asked until then goes on to be paced. Sockets
+/// that are connected already are left alone.
+#[derive(Debug)]
+pub struct Sockets {
+    // Dropped in this order: detached, then taken down.
+    _link: Link,
+    object: Object,
+}
+
+impl Sockets {
+    /// The most that `SO_MAX_PACING_RATE` says in 32 bits but for "no limit", which asks for nothing:
+    /// 34 Gb/s. So much a socket can send at most.
+    pub const MOST: Rate = Rate::bits_per_second((u32::MAX as u64 - 1) * 8);
+
+    /// Begins with the sockets that any of `matches` is true for, of the calling thread's network
+    /// namespace, wherever their programs run.
+    ///
+    /// # Errors
+    /// More than 16 of them; or, with [`Error::is_lack`], this isn't root, or the kernel takes no such
+    /// program.
+    pub fn attach(matches: &[Match]) -> Result<Self, Error> {
+        support::require_root()?;
+        if matches.len() > MOST_RULES {
+            return Err(Refusal::TooManyRules { most: MOST_RULES }.into());
+        }
+        let setup = setup(device::namespace()?, matches);
+        let object = objects::load_plain(OBJECT)?;
+        write(&map(&object, SETUP), &setup)?;
+        // The root's program sees the sockets of all groups.
+        let root = private_mount::root("cgroup2");
+        let root = root.map_err(|e| Error::system("open the control groups (version 2)", e))?;
+        let program = object.progs_mut().next().expect("the object has one program");
+        let link = program.attach_cgroup(root.as_raw_fd());
+        let link = link.map_err(Error::bpf("attach to the root of the control groups"))?;
+        Ok(Self { _link: link, object })
+    }
+
+    /// How many sockets it has been so far.
+    ///
+    /// # Errors
+    /// The kernel refused to tell.
+    pub fn asked(&self) -> Result<u64, Error> {
+        let value = map(&self.object, ASKED).lookup(&ONLY, MapFlags::ANY);
+        let value = value.map_err(Error::bpf("read how many sockets are paced"))?;
+        let value = value.as_deref().and_then(|bytes| bytes.first_chunk().copied());
+        Ok(u64::from_ne_bytes(value.expect("the map has one place of 8 bytes")))
+    }
+}
+
+/// `struct sockets_setup`.
+fn setup(namespace: u64, matches: &[Match]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    bytes.extend((namespace as u32).to_ne_bytes());
+    bytes.extend((matches.len() as u32).to_ne_bytes());
+    for matches in matches {
+        layout::rule(&mut bytes, 0, &Rule { matches: *matches, aim: Aim::Rate(Sockets::MOST) });
+    }
+    bytes.resize(8 + layout::RULES, 0);
+    bytes
+}
