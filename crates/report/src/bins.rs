@@ -9,6 +9,9 @@ use crate::{
 use maud::{Markup, html};
 use std::ops::Range;
 
+/// What the scale of a rate, with its unit, takes beside a picture.
+pub const LEFT: f64 = 66.0;
+
 /// The bins of one column of a picture, in bits a second.
 pub struct Column {
     pub x: Range<f64>,

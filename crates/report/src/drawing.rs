@@ -10,6 +10,14 @@ pub const INK: &str = "#1b1f24";
 pub const SOFT: &str = "#4c5561";
 pub const RULE: &str = "#dde1e6";
 
+/// The light colours of `assets/report.css`; the first is the baseline's there, and a figure without
+/// baseline does without it.
+pub const CURVES: [&str; 8] =
+    ["#626d7a", BLUE, ORANGE, "#008f69", "#b8558f", OCHRE, "#2d9bd6", "#7a5c3e"];
+pub const BLUE: &str = "#0072b2";
+pub const ORANGE: &str = "#d55e00";
+pub const OCHRE: &str = "#b07a00";
+
 /// A letter of a label, on average, and a line of them, in CSS pixels.
 pub const LETTER: f64 = 6.3;
 pub const ROW: f64 = 14.0;

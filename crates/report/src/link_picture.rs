@@ -5,18 +5,17 @@
 //! Gaps and bursts have scales in powers both ways: what is rare stands beside what is common.
 
 use crate::{
-    bins::{band, columns, steps, time_axis},
-    drawing::{LETTER, Page, ROW, RULE, SOFT, Scale, moved, px, upright},
+    bins::{LEFT, band, columns, steps, time_axis},
+    drawing::{BLUE, LETTER, OCHRE, Page, ROW, RULE, SOFT, Scale, moved, px, upright},
     figure::Unit,
     format,
 };
 use maud::{Markup, html};
 use std::ops::Range;
 
-const DATA: &str = "#0072b2";
-const GAP_FRAMES: &str = "#b07a00";
+const DATA: &str = BLUE;
+const GAP_FRAMES: &str = OCHRE;
 
-const LEFT: f64 = 66.0;
 const WIDTH: f64 = 880.0;
 const RATE_TOP: f64 = 84.0;
 const RATE_HEIGHT: f64 = 240.0;

@@ -3,13 +3,8 @@
 //! the same records give the same bytes.
 
 use super::{Figure, Panel, Point, unit::Unit};
-use crate::drawing::{LETTER, Page, ROW, SOFT, Scale, moved, px, upright};
+use crate::drawing::{CURVES, LETTER, Page, ROW, SOFT, Scale, moved, px, upright};
 use maud::{Markup, html};
-
-/// The light colours of `assets/report.css`; the first is the baseline's there, and a figure without
-/// baseline does without it.
-const COLOURS: [&str; 8] =
-    ["#626d7a", "#0072b2", "#d55e00", "#008f69", "#b8558f", "#b07a00", "#2d9bd6", "#7a5c3e"];
 
 /// A panel's size and what stands around it, in CSS pixels.
 const WIDTH: f64 = 290.0;
@@ -94,8 +89,8 @@ impl Figure {
 
     fn colour(&self, n: usize) -> &'static str {
         // Eight ways need them all.
-        let first = usize::from(self.lines.len() < COLOURS.len());
-        COLOURS[(n + first) % COLOURS.len()]
+        let first = usize::from(self.lines.len() < CURVES.len());
+        CURVES[(n + first) % CURVES.len()]
     }
 
     /// The lines' names in as many rows as they take, and the height of that.

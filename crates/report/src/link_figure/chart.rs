@@ -4,17 +4,16 @@
 
 use super::{LinkFigure, LinkPanel};
 use crate::{
-    bins::{band, columns, steps, time_axis},
-    drawing::{LETTER, Page, SOFT, Scale, moved, px, upright},
+    bins::{LEFT, band, columns, steps, time_axis},
+    drawing::{BLUE, LETTER, ORANGE, Page, SOFT, Scale, moved, px, upright},
     figure::Unit,
     format,
 };
 use maud::{Markup, html};
 
-const RATE: &str = "#0072b2";
-const WINDOW: &str = "#d55e00";
+const RATE: &str = BLUE;
+const WINDOW: &str = ORANGE;
 
-const LEFT: f64 = 66.0;
 const RIGHT: f64 = 74.0;
 const WIDTH: f64 = 860.0;
 const HEIGHT: f64 = 190.0;
