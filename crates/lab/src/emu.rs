@@ -2,6 +2,7 @@
 //! One run by the method `emu`: real kernel TCP and real programs over an emulated network.
 
 use crate::{
+    classes::{self, Gateways},
     client::{self, Ended},
     controls::Controls,
     counters,
@@ -52,11 +53,14 @@ pub fn run(run: &Run, bench: &mut Bench<'_>) -> Result<Record, LabError> {
         })
         .collect::<Result<Vec<_>, _>>()?;
     let pacers = Pacers::attach(&wan, run, &plans)?;
+    let gateways = Gateways::start(&wan, run)?;
     let servers = Servers::start(&wan, run, &plans, bench.folder, bench.longhaul)?;
     let sysctls = recording::sysctls(&wan, run)?;
     let (ended, seen) = drive(&wan, run, &plans, bench)?;
     let timeouts = timeouts(&wan, &plans)?;
-    let pacing_faults = pacers.faults()?;
+    let mut pacing_faults = pacers.faults()?;
+    let gateways = gateways.stop();
+    pacing_faults.extend(classes::faults(&gateways));
     drop(servers);
     if bench.interrupted.load(Ordering::Relaxed) {
         return Err(LabError::Interrupted);
@@ -82,6 +86,7 @@ pub fn run(run: &Run, bench: &mut Bench<'_>) -> Result<Record, LabError> {
         verified: &verified,
         timeouts: &timeouts,
         pacing_faults,
+        gateways: &gateways,
         seen,
         lanes: &lanes,
         links: &links,

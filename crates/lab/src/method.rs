@@ -2,7 +2,7 @@
 //! The methods that run a scenario, and what each can't do. A run is looked at before anything
 //! starts: what a method leaves out without a word would make a record of something else.
 
-use crate::{controls, emu, error::LabError, pacing};
+use crate::{classes, controls, emu, error::LabError, pacing};
 use congestion::Algorithm;
 use scenario::{Profile, Run, Tcp};
 use sim::Simulation;
@@ -102,6 +102,7 @@ fn check_emulated_ends(run: &Run) -> Result<(), LabError> {
         }
     }
     pacing::check(run).map_err(|what| emu_lacks(&what))?;
+    classes::check(run).map_err(|what| emu_lacks(&what))?;
     if let Some(traffic) = run.traffic.first() {
         return Err(emu_lacks(&format!("traffic {}: there is no program for it", traffic.name)));
     }

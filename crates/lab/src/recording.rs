@@ -2,6 +2,7 @@
 //! What was observed of a run, made into its record.
 
 use crate::{
+    classes,
     client::{self, Ended},
     error::LabError,
     machine,
@@ -33,6 +34,8 @@ pub struct Observed<'a> {
     pub timeouts: &'a [Option<u64>],
     /// Why what paced the senders makes the run not count.
     pub pacing_faults: Vec<String>,
+    /// The gateways of hosts with classes.
+    pub gateways: &'a [classes::Ended],
     /// What the sampler saw.
     pub seen: Seen,
     /// The names of the links' directions.
@@ -216,19 +219,20 @@ fn manifest(observed: &Observed<'_>) -> Manifest {
             .collect(),
         valid: reasons.is_empty(),
         invalid_reasons: reasons,
-        emulator: Some(emulator(&observed.links.health)),
+        emulator: Some(emulator(&observed.links.health, observed.gateways)),
         ..crate::manifest::of(run, Method::Emu, observed.command, observed.started)
     }
 }
 
-fn emulator(health: &Health) -> manifest::Emulator {
-    let more: [(&str, serde_json::Value); 6] = [
+fn emulator(health: &Health, gateways: &[classes::Ended]) -> manifest::Emulator {
+    let more: [(&str, serde_json::Value); 7] = [
         ("write_errors", health.write_errors.into()),
         ("malformed", health.malformed.into()),
         ("devices_lost", health.devices_lost.into()),
         ("starved_s", health.starved_s.into()),
         ("cpu_s", health.cpu_s.into()),
         ("real_time", health.real_time.into()),
+        ("gateways", classes::on_record(gateways)),
     ];
     manifest::Emulator {
         deliveries: health.deliveries,

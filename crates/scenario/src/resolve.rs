@@ -92,6 +92,10 @@ pub(crate) fn resolve(spec: NetworkSpec, file: &Place, problems: &Problems) -> O
     });
     let bottlenecks = pacing::bottlenecks(&spec.bottlenecks, &ground);
     let traffic = all_traffic(&spec, file, &ground);
+    let hops = flows.iter().flat_map(|flow| flow.thing.hops()).map(|hop| (hop.from, hop.to));
+    let others = traffic.iter().map(|t| (t.thing.from.as_str(), t.thing.to.as_str()));
+    let senders: Vec<_> = hops.chain(others).collect();
+    pacing::check_hosts(&spec.bottlenecks, &senders, &ground);
     let jitters = spec.links.iter().map(|l| l.jitter);
     let links = links.into_iter().zip(jitters);
     problems.is_empty().then_some(Network {

@@ -77,6 +77,9 @@ fn bottlenecks_are_classes_of_a_host() {
         rate: Rate::bits_per_second(100_000_000),
     };
     assert_eq!(run(text, &[]).bottlenecks, [expected]);
+    // A depot sends its part of a transfer itself.
+    let depots = "[[bottleneck]]\nname = \"x\"\nfrom = \"b\"\nto = \"a\"\nrate = \"1mbit\"\n";
+    assert_eq!(run(depots, &[]).bottlenecks[0].from, "b");
     let faster = run(text, &["bottleneck.slow.rate=200mbit"]).bottlenecks[0].rate;
     assert_eq!(faster, Rate::bits_per_second(200_000_000));
 }
@@ -132,6 +135,12 @@ fn what_makes_no_sense_is_refused_by_name() {
     ] {
         assert!(said.contains(expected), "{said}\nlacks: {expected}");
     }
+    let other = "[[flow]]\nname = \"g\"\nfrom = \"c\"\nto = \"a\"\nbytes = \"1MB\"\n\
+        [[bottleneck]]\nname = \"x\"\nfrom = \"b\"\nto = \"a\"\nrate = \"1mbit\"\n";
+    let said = refusal(other);
+    let expected =
+        "what \"c\" sends to \"a\" crosses \"b\", which has classes only for what it sends";
+    assert!(said.contains(expected), "{said}");
     let twice = "[[bottleneck]]\nname = \"x\"\nfrom = \"a\"\nto = \"b\"\nrate = \"1mbit\"\n";
     assert!(refusal(&twice.repeat(2)).contains("there is already a bottleneck \"x\""));
 }

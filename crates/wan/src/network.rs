@@ -112,6 +112,17 @@ impl Wan {
         Ok(command)
     }
 
+    /// Leads what a node sends over one of its links, the n-th of the run that this network was made of, into
+    /// another device in its namespace, until that device goes.
+    ///
+    /// # Errors
+    /// There is no such node or device.
+    pub fn divert(&self, run: &Run, node: &str, link: usize, device: &str) -> Result<(), WanError> {
+        let node = self.node(node)?;
+        let spec = run.node(&node.name).expect("the network was made of this run");
+        node.divert(run, spec, &self.nodes, link, device)
+    }
+
     /// The file that commands on the nodes see as `/etc/hosts`.
     pub fn hosts(&self) -> &Path {
         self.hosts.path()

@@ -129,6 +129,29 @@ impl NodeNetwork {
         self.ip(&self.ip_commands(run, spec, routes, nodes, families))
     }
 
+    /// Leads what this node sends over one of its links, to whichever node, into another device of its own,
+    /// which then holds as much as the link's. When that device goes, so do the routes.
+    pub(crate) fn divert(
+        &self,
+        run: &Run,
+        spec: &Node,
+        nodes: &[Self],
+        link: usize,
+        device: &str,
+    ) -> Result<(), WanError> {
+        let routes = run.routes();
+        let mut batch = format!("link set {device} txqueuelen {DEVICE_QUEUE}\n");
+        for other in nodes {
+            if routes.next_hop(&self.name, &other.name) != Some(link) {
+                continue;
+            }
+            for family in families_of(&run.links[link], families()) {
+                batch += &self.route(spec, other, *family, &format!("dev {device}"));
+            }
+        }
+        self.ip(&batch)
+    }
+
     fn set(&self, key: &str, value: &str) -> Result<(), WanError> {
         self.namespace.set_sysctl(key, value).map_err(|error| WanError::Sysctl {
             node: self.name.clone(),
@@ -179,17 +202,17 @@ impl NodeNetwork {
             let end = End::of(&run.links[l], &self.name).expect("the next hop is a link of ours");
             let via = node_named(nodes, end.peer);
             for family in families_of(&run.links[l], families) {
-                line(format_args!(
-                    "route add {} via {} dev {} src {} onlink congctl {}",
-                    alone(other.address(*family)),
-                    via.address(*family),
-                    device_name(l),
-                    self.address(*family),
-                    spec.cc
-                ));
+                let by = format!("via {} dev {} onlink", via.address(*family), device_name(l));
+                batch += &self.route(spec, other, *family, &by);
             }
         }
         batch
+    }
+
+    /// The line that makes the one route to a node, by whichever device.
+    fn route(&self, spec: &Node, to: &Self, family: Family, by: &str) -> String {
+        let (to, from, cc) = (alone(to.address(family)), self.address(family), &spec.cc);
+        format!("route replace {to} {by} src {from} congctl {cc}\n")
     }
 
     /// Has iproute2 do something on this node: commands, each on a line of its own.

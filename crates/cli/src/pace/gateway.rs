@@ -36,6 +36,10 @@ pub struct GatewayArgs {
     /// The rate of the device's link [default: as its driver says].
     #[arg(long, value_name = "RATE")]
     line: Option<Rate>,
+    /// Bytes of the link that a frame takes beyond its length: preamble, check sequence and inter-frame
+    /// gap.
+    #[arg(long, value_name = "SIZE", default_value = "24")]
+    overhead: Bytes,
     /// The name of the TUN device that it makes.
     #[arg(long, value_name = "NAME", default_value = "lhgw0")]
     tun: String,
@@ -60,6 +64,7 @@ impl GatewayArgs {
         Options {
             tun: self.tun,
             line: self.line,
+            overhead: self.overhead,
             classes: self.class,
             queue: self.queue,
             gap_frames: (!self.no_gap_frames).then_some(self.max_frame),

@@ -96,3 +96,26 @@ pub(super) fn bottlenecks(specs: &[BottleneckSpec], ground: &Ground<'_>) -> Vec<
     }
     all
 }
+
+/// A host has classes for what it sends itself, and all that it sends is in one of them: so packets of
+/// others, from and to these nodes or back, must not cross it.
+pub(super) fn check_hosts(specs: &[BottleneckSpec], senders: &[(&str, &str)], ground: &Ground<'_>) {
+    let Ground { links, routes, problems, .. } = ground;
+    for spec in specs {
+        let (name, host) = (&spec.name.0, &spec.from.value.0);
+        let ways = senders.iter().flat_map(|(from, to)| [(*from, *to), (*to, *from)]);
+        let other = ways.filter(|(from, to)| from != host && to != host).find(|(from, to)| {
+            let path = routes.path(from, to).unwrap_or_default();
+            path.iter().any(|link| links[*link].a == *host || links[*link].b == *host)
+        });
+        if let Some((from, to)) = other {
+            problems.report(
+                &spec.from.place,
+                format!(
+                    "bottleneck \"{name}\": what \"{from}\" sends to \"{to}\" crosses \"{host}\", which has \
+                     classes only for what it sends itself"
+                ),
+            );
+        }
+    }
+}

@@ -2,7 +2,7 @@
 //! What the gateway sends: packets behind a new Ethernet header, and gap frames.
 //!
 //! Every size with the name `link` is what something takes on the link: the frame as it is handed to
-//! the device, and preamble, check sequence and inter-frame gap.
+//! the device, and what [`Framing`] adds to it.
 
 use super::mac::Mac;
 use std::{
@@ -12,8 +12,6 @@ use std::{
 use units::Bytes;
 
 pub const ETHERNET_LEN: usize = 14;
-/// Preamble 8, check sequence 4, inter-frame gap 12.
-pub const OVERHEAD: u64 = 24;
 /// Shorter frames are padded, by device or driver.
 const SHORTEST: usize = 60;
 
@@ -21,32 +19,53 @@ const PAUSE_TO: [u8; 6] = [0x01, 0x80, 0xc2, 0, 0, 1];
 const MAC_CONTROL: u16 = 0x8808;
 const PAUSE: u16 = 1;
 
-/// What a frame takes on the link.
-pub fn link_bytes(frame: usize) -> Bytes {
-    Bytes::new(frame.max(SHORTEST) as u64 + OVERHEAD)
+/// How the link counts frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Framing {
+    /// Bytes of the link that a frame takes beyond its length.
+    pub overhead: Bytes,
 }
 
-/// The frame that takes so much of the link.
-fn frame_bytes(link: Bytes) -> usize {
-    (link.get().saturating_sub(OVERHEAD) as usize).max(SHORTEST)
+impl Framing {
+    /// Preamble 8, check sequence 4, inter-frame gap 12.
+    pub const ETHERNET: Self = Self { overhead: Bytes::new(24) };
+
+    /// What a frame takes on the link.
+    pub fn link_bytes(self, frame: usize) -> Bytes {
+        Bytes::new(frame.max(SHORTEST) as u64) + self.overhead
+    }
+
+    /// What the shortest one takes.
+    pub fn shortest(self) -> Bytes {
+        self.link_bytes(SHORTEST)
+    }
+
+    /// The frame that takes so much of the link.
+    fn frame_bytes(self, link: Bytes) -> usize {
+        (link.saturating_sub(self.overhead).get() as usize).max(SHORTEST)
+    }
 }
 
 /// The longest gap frame, of which all shorter ones are beginnings: PAUSE for no time.
-pub struct GapFrame(Vec<u8>);
+pub struct GapFrame {
+    framing: Framing,
+    bytes: Vec<u8>,
+}
 
 impl GapFrame {
-    pub fn new(from: Mac, longest: Bytes) -> Self {
-        let mut bytes = Vec::with_capacity(frame_bytes(longest));
+    pub fn new(framing: Framing, from: Mac, longest: Bytes) -> Self {
+        let length = framing.frame_bytes(longest);
+        let mut bytes = Vec::with_capacity(length);
         bytes.extend(PAUSE_TO);
         bytes.extend(from.0);
         bytes.extend(MAC_CONTROL.to_be_bytes());
         bytes.extend(PAUSE.to_be_bytes());
-        bytes.resize(frame_bytes(longest), 0);
-        Self(bytes)
+        bytes.resize(length, 0);
+        Self { framing, bytes }
     }
 
     pub fn of(&self, link: Bytes) -> &[u8] {
-        &self.0[..frame_bytes(link).min(self.0.len())]
+        &self.bytes[..self.framing.frame_bytes(link).min(self.bytes.len())]
     }
 }
 
@@ -164,13 +183,20 @@ mod tests {
 
     #[test]
     fn gap_frames_take_what_is_asked_for() {
-        let gaps = GapFrame::new(Mac([2, 0, 0, 0, 0, 1]), Bytes::new(1538));
-        for link in [84, 85, 1000, 1538] {
-            let frame = gaps.of(Bytes::new(link));
-            assert_eq!(link_bytes(frame.len()), Bytes::new(link));
-            let begins = [1, 0x80, 0xc2, 0, 0, 1, 2, 0, 0, 0, 0, 1, 0x88, 8, 0, 1, 0, 0];
-            assert_eq!(frame[..18], begins);
+        let bare = Framing { overhead: Bytes::ZERO };
+        for (framing, sizes) in
+            [(Framing::ETHERNET, [84, 85, 1000, 1538]), (bare, [60, 61, 1000, 1514])]
+        {
+            let gaps = GapFrame::new(framing, Mac([2, 0, 0, 0, 0, 1]), Bytes::new(sizes[3]));
+            for link in sizes {
+                let frame = gaps.of(Bytes::new(link));
+                assert_eq!(framing.link_bytes(frame.len()), Bytes::new(link));
+                let begins = [1, 0x80, 0xc2, 0, 0, 1, 2, 0, 0, 0, 0, 1, 0x88, 8, 0, 1, 0, 0];
+                assert_eq!(frame[..18], begins);
+            }
         }
-        assert_eq!(link_bytes(14 + 20), Bytes::new(84), "short frames are padded");
+        let padded = Framing::ETHERNET.link_bytes(14 + 20);
+        assert_eq!(padded, Framing::ETHERNET.shortest(), "short frames are padded");
+        assert_eq!(padded, Bytes::new(84));
     }
 }

@@ -36,7 +36,7 @@ pub use summary::{ClassSummary, Summary};
 use crate::sys;
 use classes::Classifier;
 use device::Device;
-use frame::{ETHERNET_LEN, GapFrame};
+use frame::{ETHERNET_LEN, Framing, GapFrame};
 use netmodel::pacing::Class;
 use pacer::{GapSizes, IN_DEVICE, Pacer};
 use relay::Relay;
@@ -65,6 +65,8 @@ pub struct Options {
     pub tun: String,
     /// The rate of the device's link; none: as the driver says.
     pub line: Option<Rate>,
+    /// Bytes of the link that a frame takes beyond its length.
+    pub overhead: Bytes,
     /// Where packets go next.
     pub next_hop: NextHop,
     /// What is paced, and at which rate.
@@ -76,12 +78,13 @@ pub struct Options {
 }
 
 impl Options {
-    /// Names of devices, a queue, gap frames of 4 KB; no classes.
+    /// Names of devices, Ethernet's overhead, a queue, gap frames of 4 KB; no classes.
     pub fn of(device: &str, next_hop: NextHop) -> Self {
         Self {
             device: device.to_owned(),
             tun: "lhgw0".to_owned(),
             line: None,
+            overhead: Framing::ETHERNET.overhead,
             next_hop,
             classes: Vec::new(),
             queue: Bytes::new(1 << 20),
@@ -119,8 +122,8 @@ impl Gateway {
             })?,
         };
         classes::check(&options.classes, line).map_err(Error::Usage)?;
-        if options.gap_frames.is_some_and(|longest| longest < Bytes::new(2 * SHORTEST_GAP.get())) {
-            let least = 2 * SHORTEST_GAP.get();
+        let least = 2 * Framing { overhead: options.overhead }.shortest().get();
+        if options.gap_frames.is_some_and(|longest| longest.get() < least) {
             return Err(Error::Usage(format!("gap frames of {least} bytes at least are needed")));
         }
         if options.gap_frames.is_some() {
@@ -175,11 +178,13 @@ impl Gateway {
     /// # Errors
     /// A device has gone, or was set down.
     pub fn run(self, stop: BorrowedFd<'_>) -> Result<Summary, Error> {
+        let framing = Framing { overhead: self.options.overhead };
+        let shortest = framing.shortest();
         let longest = self.options.gap_frames.map(|longest| {
             // The kernel refuses frames longer than the device's packets.
-            longest.min(frame::link_bytes(self.device.mtu as usize + ETHERNET_LEN))
+            longest.min(framing.link_bytes(self.device.mtu as usize + ETHERNET_LEN))
         });
-        let sizes = longest.map(|longest| GapSizes { shortest: SHORTEST_GAP, longest });
+        let sizes = longest.map(|longest| GapSizes { shortest, longest });
         let queue = self.options.queue;
         let paced =
             self.options.classes.iter().map(|class| Class { rate: Some(class.rate), queue });
@@ -192,16 +197,14 @@ impl Gateway {
             relay::Addresses { from: self.from, next_hop: self.next_hop },
             Classifier::new(&self.options.classes),
             pacer,
-            GapFrame::new(self.from, longest.unwrap_or(SHORTEST_GAP)),
+            framing,
+            GapFrame::new(framing, self.from, longest.unwrap_or(shortest)),
         );
         let ended = relay.until_stopped(stop, &self.device.name, &self.options.tun);
         let summary = relay.summary(&self.options, self.line);
         ended.map(|()| summary)
     }
 }
-
-/// What the shortest gap frame takes on the link.
-const SHORTEST_GAP: Bytes = Bytes::new(84);
 
 /// Bounds what is queued where the device is slower than its line rate is said to be.
 fn bound(socket: &OwnedFd, line: Rate) -> Result<(), Error> {

@@ -5,7 +5,7 @@ use super::{
     Error, Options,
     classes::{Classifier, OTHER},
     device,
-    frame::{ETHERNET_LEN, GapFrame, Header, link_bytes},
+    frame::{ETHERNET_LEN, Framing, GapFrame, Header},
     mac::Mac,
     pacer::{Pacer, Step},
     summary::{ClassSummary, Summary},
@@ -47,6 +47,7 @@ pub struct Relay<'a> {
     addresses: Addresses,
     classifier: Classifier,
     pacer: Pacer<Box<[u8]>>,
+    framing: Framing,
     gap_frame: GapFrame,
     started: Instant,
     /// What the device had no room for; it goes first.
@@ -85,6 +86,7 @@ impl<'a> Relay<'a> {
         addresses: Addresses,
         classifier: Classifier,
         pacer: Pacer<Box<[u8]>>,
+        framing: Framing,
         gap_frame: GapFrame,
     ) -> Self {
         Self {
@@ -93,6 +95,7 @@ impl<'a> Relay<'a> {
             addresses,
             classifier,
             pacer,
+            framing,
             gap_frame,
             started: Instant::now(),
             held: None,
@@ -166,7 +169,8 @@ impl<'a> Relay<'a> {
         header.write_ethernet(frame, self.addresses.next_hop, self.addresses.from);
         let item: Box<[u8]> = (&*frame).into();
         let class = self.classifier.class_of(header.destination);
-        let packet = Packet { flow: header.flow, length: link_bytes(item.len()), item };
+        let length = self.framing.link_bytes(item.len());
+        let packet = Packet { flow: header.flow, length, item };
         let now = self.now();
         let dropped = self.pacer.offer(now, class, packet).len() as u64;
         *self.counts.read_of(class) += 1;
@@ -190,7 +194,7 @@ impl<'a> Relay<'a> {
                     self.counts.device_full += 1;
                     return Ok(Rest::Until(now + FULL));
                 }
-                Sent::Yes => self.counts.note(&step),
+                Sent::Yes => self.counts.note(self.framing, &step),
                 Sent::Refused => self.counts.note_refused(&step),
             }
         }
@@ -241,12 +245,12 @@ impl Counts {
         &mut self.read[class]
     }
 
-    fn note(&mut self, step: &Step<Box<[u8]>>) {
+    fn note(&mut self, framing: Framing, step: &Step<Box<[u8]>>) {
         match step {
             Step::Packet(class, frame) => {
                 let counts = self.class(*class);
                 counts.packets += 1;
-                counts.link_bytes += link_bytes(frame.len()).get();
+                counts.link_bytes += framing.link_bytes(frame.len()).get();
             }
             Step::Gap(link) => {
                 self.gap_frames += 1;
