@@ -41,11 +41,12 @@ struct pace_params {
 	u32 rtt;	/* enum pace_rtt */
 	u32 payload;	/* 1: packets count as their payload */
 	u32 recovery;	/* 1: ssthresh paces while losses are repaired */
-	u32 factor;	/* 1/1024 of cwnd / RTT */
+	u32 find_cap;	/* 1: the target is cut at what the path is found to carry (pace_capped) */
 };
 
 /* What TCP knows when a packet leaves. */
 struct pace_flow {
+	u64 line;	/* bytes/s of the sender's own link; 0: not known */
 	u32 cwnd;	/* segments */
 	u32 ssthresh;	/* segments */
 	u32 mss;	/* bytes of payload in a full segment */
@@ -53,6 +54,8 @@ struct pace_flow {
 	u32 srtt_us;	/* smoothed RTT; 0: not known */
 	u32 min_rtt_us;	/* smallest RTT; 0: not known */
 	u32 recovering;	/* 1: losses are being repaired */
+	u32 in_flight;	/* segments, with this one and what waits at the sender */
+	u32 delivered;	/* segments, in all; wraps */
 };
 
 #define PACE_US_PER_S 1000000ull
@@ -77,8 +80,229 @@ CC_INLINE u64 pace_target(const struct pace_params *p, const struct pace_flow *f
 	if (p->recovery && f->recovering)
 		cwnd = cc_max(cwnd, cc_min(f->ssthresh, 1u << 22));
 	rate = cc_min64((u64)cwnd * bytes * PACE_US_PER_S / rtt_us, PACE_MAX_RATE);
-	rate = cc_max64(rate * p->factor >> 10, 1);
+	rate = cc_max64(rate, 1);
 	return p->max_rate ? cc_min64(rate, p->max_rate) : rate;
+}
+
+/*
+ * What the path carries, found by the sender itself. A window that grows exponentially is past a small
+ * buffer before the first loss tells of it; what its pacing then has to be cut at is known at that moment:
+ * what the path delivers while it is full.
+ *
+ * One packet a round trip is watched: when it left, and when it had been delivered, so that what it waited
+ * at the sender for its pacing is no part of it. Several that were acknowledged together are reckoned with,
+ * and time in which nothing was sent is never taken for a queue. It has met a queue if it took longer than the
+ * smallest RTT by PACE_QUEUE packets' time, or 1/1024 of that RTT where that is more.
+ *
+ *	a queue, twice or with losses	the path is full: full = what was delivered in that round trip,
+ *			cap = full less 1/128, and for one round trip what waits less, so that it drains
+ *	no queue	cap += 1 packet a round trip, while the cap and nothing else holds the sender;
+ *			beyond `full` more, 1/8 of what it is beyond, but at most 1/64 of the cap (or 4 packets)
+ *
+ * One packet more in each round trip makes a queue of 1, 3, 6, 10, 15, 21 packets until it is seen twice
+ * and the answer is felt, whatever the rate: so 64 KB are enough. A path that has grown is noticed 1/128 of the rate
+ * later, and from there on found by a growing share; it overflows once.
+ *
+ * - The first time, `full` is of the fastest quarter of a round trip: the rest of it was not full yet.
+ * - What is known after an answer came too early to tell of it: PACE_SETTLE packets are left out, but more
+ *   may have been delivered than was thought.
+ * - A queue that did not go, though what was sent arrived as fast: it is others', or the path has become longer.
+ *   What was taken back is given again, and waiting for it no longer counts (others_ns). A sender that
+ *   answers to delay alone would have nothing left beside one that fills every queue.
+ * - Losses alone say nothing, so random ones don't bring the cap down; nor does what the application did
+ *   not offer, see `limited`.
+ *
+ * Left as it is: a queue too short for PACE_QUEUE packets, where nothing is ever found.
+ */
+#define PACE_QUEUE 8		/* packets */
+#define PACE_QUEUE_SHIFT 10	/* of the smallest RTT */
+#define PACE_SEEN 2		/* times */
+#define PACE_SETTLE 3		/* packets watched */
+#define PACE_MARGIN_SHIFT 7	/* of `full` */
+#define PACE_BEYOND_SHIFT 3
+#define PACE_GROW_SHIFT 6	/* of the cap */
+#define PACE_GROW 4		/* packets a round trip */
+#define PACE_PART_SHIFT 2	/* of the smallest RTT */
+#define PACE_MOST_SEGMENTS (1u << 22)
+
+/* What is known of the path that a flow takes. All zero: nothing. */
+struct pace_cap {
+	u64 rate;	/* bytes/s of the link that the target is cut at; 0: nothing found */
+	u64 full;	/* bytes/s delivered when the path was last full */
+	u64 before;	/* `rate` before that, until the answer is judged; 0: none */
+	u64 drain;	/* bytes/s less, until the next packet that is watched */
+	u64 departs_ns;	/* when the next packet departs at the earliest */
+	u64 rest;	/* of the division that gave it */
+	u64 last_ns;	/* when the last packet was sent */
+	u64 others_ns;	/* what packets wait that is not for this flow's queue */
+	u64 sent_ns;	/* when the packet was sent that is watched */
+	u64 departed_ns;	/* when it departed */
+	u64 part_ns;	/* when the part of a round trip began whose rate is measured */
+	u64 peak;	/* bytes/s delivered in the fastest part since the packet was sent */
+	u32 part_delivered;	/* when the part began */
+	u32 delivered;	/* when the packet was sent */
+	u32 goal;	/* delivered when it is */
+	u16 watching;	/* 1: a packet is watched */
+	u16 busy;	/* 1: something has waited at the sender ever since */
+	u16 limited;	/* 1: it was not the application that held the sender then */
+	u16 seen;	/* packets in succession that met a queue */
+	u16 settle;	/* packets to be left out */
+	u16 padding;
+};
+
+/* Bytes/s of so many segments in that time. Below 2^58 before it is divided. */
+CC_INLINE u64 pace_delivered(const struct pace_flow *f, u32 segments, u64 us)
+{
+	u64 bytes = (u64)cc_min(segments, PACE_MOST_SEGMENTS) * cc_min(f->packet, 1u << 16);
+
+	return cc_min64(bytes * PACE_US_PER_S / cc_max64(us, 1), PACE_MAX_RATE);
+}
+
+/* What the packet that was watched has waited in queues of the path; `more_ns`: see pace_learn. */
+CC_INLINE u64 pace_waited(struct pace_cap *c, u64 more_ns, u64 rtt_ns, u64 now_ns)
+{
+	u64 base_ns = c->departed_ns + rtt_ns;
+
+	if (now_ns >= base_ns) {
+		c->others_ns = cc_min64(c->others_ns, now_ns - base_ns);
+	} else if (c->busy) {
+		/* Nothing arrives before it has left: the sender's link is ahead of this account. */
+		c->departs_ns -= cc_min64(c->departs_ns, base_ns - now_ns);
+		c->others_ns = 0;
+	}
+	/* It had not been delivered at last_ns; when it was, nobody looked. */
+	base_ns += c->others_ns + more_ns;
+	return c->last_ns > base_ns ? c->last_ns - base_ns : 0;
+}
+
+CC_INLINE void pace_set_full(struct pace_cap *c, u64 rate)
+{
+	c->full = rate;
+	c->rate = rate - (rate >> PACE_MARGIN_SHIFT);
+}
+
+/* There is room on the path; `one`: a packet a round trip. */
+CC_INLINE void pace_grow(struct pace_cap *c, u64 one)
+{
+	u64 beyond = c->rate > c->full ? (c->rate - c->full) >> PACE_BEYOND_SHIFT : 0;
+	u64 most = cc_max64(PACE_GROW * one, c->rate >> PACE_GROW_SHIFT);
+
+	c->rate = cc_min64(c->rate + cc_min64(cc_max64(beyond, one), most), PACE_MAX_RATE);
+}
+
+/* There is a queue of that length; it took the packet so long to be sent, to wait and to arrive. */
+CC_INLINE void pace_meet_queue(struct pace_cap *c, u64 rate, u64 queue_ns, u64 took_ns, u32 follows,
+			       u32 recovering)
+{
+	if (c->before && follows) {
+		c->rate = cc_max64(c->rate, c->before);
+		c->before = 0;
+		c->others_ns += queue_ns;
+		return;
+	}
+	if (++c->seen < PACE_SEEN && !recovering)
+		return;
+	c->before = c->rate;
+	pace_set_full(c, rate);
+	/* At most half. */
+	c->drain = rate * cc_min64((queue_ns << 10) / took_ns, 512) >> 10;
+	c->settle = PACE_SETTLE;
+	c->seen = 0;
+}
+
+/* The packet that was watched has been delivered; `target` is the one without a cap. */
+CC_INLINE void pace_learn(struct pace_cap *c, u64 target, const struct pace_flow *f, u64 now_ns)
+{
+	u64 took_us = cc_max64((now_ns - c->sent_ns) / PACE_NS_PER_US, 1);
+	u64 rtt_ns = f->min_rtt_us * PACE_NS_PER_US, queue_ns, enough_ns, more_ns;
+	u64 rate = cc_max64(pace_delivered(f, f->delivered - c->delivered, took_us), 1);
+	u64 packet_ns = (u64)cc_min(f->packet, 1u << 16) * PACE_NS_PER_US * PACE_US_PER_S / rate;
+	u32 follows, cut = c->rate && target >= c->rate;
+
+	/* Of those that were acknowledged together the last has waited for no other. */
+	more_ns = packet_ns * cc_min(f->delivered - c->goal, PACE_MOST_SEGMENTS);
+	queue_ns = pace_waited(c, more_ns, rtt_ns, now_ns);
+	enough_ns = cc_max64(PACE_QUEUE * packet_ns, rtt_ns >> PACE_QUEUE_SHIFT);
+	if (!c->rate || (c->settle && !c->before))
+		rate = cc_max64(rate, c->peak);
+	if (c->settle && --c->settle) {
+		if (rate > c->full)
+			pace_set_full(c, rate);
+		return;
+	}
+	follows = rate >= c->rate - (c->rate >> PACE_GROW_SHIFT);
+	if (queue_ns >= enough_ns) {
+		pace_meet_queue(c, rate, queue_ns, took_us * PACE_NS_PER_US, follows, f->recovering);
+		return;
+	}
+	c->seen = 0;
+	c->before = 0;
+	if (cut && follows)
+		pace_grow(c, pace_delivered(f, 1, took_us));
+}
+
+/* Keeps the account of what is sent at `rate`: when this packet departs, and whether it is watched. */
+CC_INLINE void pace_account(struct pace_cap *c, const struct pace_flow *f, u64 now_ns, u64 rate, u32 limited)
+{
+	u64 whole;
+
+	if (c->departs_ns < now_ns) {
+		c->departs_ns = now_ns;
+		c->rest = 0;
+		c->busy = 0;
+	}
+	if (!c->watching) {
+		c->watching = 1;
+		c->busy = 1;
+		c->limited = limited;
+		c->peak = 0;
+		c->sent_ns = now_ns;
+		c->departed_ns = c->departs_ns;
+		c->delivered = f->delivered;
+		c->goal = f->delivered + f->in_flight;
+	}
+	if (f->line)
+		rate = cc_min64(rate, f->line);
+	whole = (u64)cc_min(f->packet, 1u << 16) * PACE_NS_PER_US * PACE_US_PER_S + c->rest;
+	c->departs_ns += whole / rate;
+	c->rest = whole % rate;
+	c->last_ns = now_ns;
+}
+
+/*
+ * The target for a full segment that is sent now: that of equation 1, cut at what the path is found to
+ * carry where that is asked for.
+ */
+CC_INLINE u64 pace_capped(const struct pace_params *p, const struct pace_flow *f, struct pace_cap *c,
+			  u64 now_ns)
+{
+	u64 target = pace_target(p, f), rate = target;
+	u32 limited;
+
+	if (!p->find_cap || !target || !f->min_rtt_us)
+		return target;
+	/* A quarter of the window: what is acknowledged at once may be as much. */
+	limited = c->departs_ns > now_ns || f->in_flight + (f->cwnd >> 2) + 2 >= f->cwnd || f->recovering;
+	if (now_ns - c->part_ns >= f->min_rtt_us * PACE_NS_PER_US >> PACE_PART_SHIFT) {
+		u64 us = (now_ns - c->part_ns) / PACE_NS_PER_US;
+
+		c->peak = cc_max64(c->peak, pace_delivered(f, f->delivered - c->part_delivered, us));
+		c->part_ns = now_ns;
+		c->part_delivered = f->delivered;
+	}
+	if (c->watching && (s32)(f->delivered - c->goal) >= 0) {
+		c->watching = 0;
+		c->drain = 0;
+		if (limited && c->limited)
+			pace_learn(c, target, f, now_ns);
+		else
+			c->seen = 0;
+	}
+	if (c->rate)
+		rate = cc_min64(rate, c->rate);
+	rate = cc_max64(rate - cc_min64(c->drain, rate), 1);
+	pace_account(c, f, now_ns, rate, limited);
+	return rate;
 }
 
 /*

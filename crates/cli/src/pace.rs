@@ -62,6 +62,9 @@ pub struct AddArgs {
     /// Cut the estimates at this rate of the link.
     #[arg(long, value_name = "RATE", conflicts_with = "rate")]
     max_rate: Option<Rate>,
+    /// Cut the estimates at what each socket's path is found to carry.
+    #[arg(long, conflicts_with = "rate")]
+    find_cap: bool,
     /// Only packets that match: `dst PREFIX`, `dport PORT`, `sport PORT`, or several of these.
     #[arg(long = "match", num_args = 1.., value_names = ["WHAT", "VALUE"])]
     matches: Vec<String>,
@@ -126,7 +129,7 @@ fn add(args: AddArgs) -> Result<(), Failure> {
         Choice::Link => Estimator::LINK,
         Choice::Paper => Estimator::PAPER,
     };
-    let estimator = Estimator { max_rate: args.max_rate, ..estimator };
+    let estimator = Estimator { max_rate: args.max_rate, find_cap: args.find_cap, ..estimator };
     let aim = args.rate.map_or(Aim::Auto(estimator), Aim::Rate);
     let frames = Frames {
         line: args.line,
@@ -202,6 +205,7 @@ fn as_json(attached: &Attached) -> Value {
             "source_port": rule.matches.from_port,
             "rate_bps": rate,
             "estimator": estimator.map(estimator_name),
+            "find_cap": estimator.map(|estimator| estimator.find_cap),
             "max_rate_bps": estimator.and_then(|estimator| estimator.max_rate).map(Rate::bps),
         })
     });
@@ -307,7 +311,9 @@ fn aim(aim: &Aim) -> String {
         Aim::Rate(rate) => rate.to_string(),
         Aim::Auto(estimator) => {
             let most = estimator.max_rate.map(|rate| format!(", at most {rate}"));
-            format!("each TCP socket by {}{}", estimator_name(*estimator), most.unwrap_or_default())
+            let found = if estimator.find_cap { ", at most what its path carries" } else { "" };
+            let (name, most) = (estimator_name(*estimator), most.unwrap_or_default());
+            format!("each TCP socket by {name}{most}{found}")
         }
     }
 }

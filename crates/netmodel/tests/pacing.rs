@@ -29,7 +29,7 @@ fn known() -> Known {
         packet: PACKET,
         srtt_us: 250_000,
         min_rtt_us: 200_000,
-        recovering: 0,
+        ..Known::default()
     }
 }
 
@@ -64,7 +64,7 @@ fn the_target_is_the_formulas_over_the_whole_range() {
             packet: below(9100),
             srtt_us: below(8_000_000),
             min_rtt_us: below(8_000_000),
-            recovering: 0,
+            ..Known::default()
         };
         let expected =
             f64::from(known.cwnd) * f64::from(known.packet) * 1e6 / f64::from(known.min_rtt_us);

@@ -48,8 +48,8 @@ fn the_estimator_is_a_named_one_but_for_the_keys_that_are_given() {
     let link = PacingSettings::default();
     assert_eq!(run("", &[]).pacing, link);
     assert_eq!(
-        (link.rtt, link.headers, link.recovery, link.max_rate),
-        (PacingRtt::Smallest, true, true, None)
+        (link.rtt, link.headers, link.recovery, link.max_rate, link.find_cap),
+        (PacingRtt::Smallest, true, true, None, false)
     );
     assert_eq!((link.max_gap.get(), link.max_frame.get()), (65_536, 4096));
     let paper = PacingSettings {
@@ -59,6 +59,7 @@ fn the_estimator_is_a_named_one_but_for_the_keys_that_are_given() {
         ..PacingSettings::default()
     };
     assert_eq!(run("[pacing]\nestimator = \"paper\"\n", &[]).pacing, paper);
+    assert!(run("[pacing]\nfind_cap = true\n", &[]).pacing.estimator().find_cap);
     let keys = ["pacing.rtt=smoothed", "pacing.max_rate=500mbit", "pacing.max_gap=1MB"];
     let found = run("", &keys).pacing;
     assert_eq!((found.rtt, found.headers), (PacingRtt::Smoothed, true));

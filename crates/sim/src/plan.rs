@@ -43,10 +43,11 @@ pub(crate) enum Pace {
     None,
     /// TCP itself.
     Tcp,
-    /// Gap frames at an estimated rate; and what a packet takes on the link beyond its IP length.
-    Gap(pacing::Params, u32),
+    /// Gap frames at an estimated rate; what a packet takes on the link beyond its IP length; bytes a
+    /// second of that link.
+    Gap(pacing::Params, u32, u64),
     /// Times of departure at an estimated rate; and the same.
-    Edt(pacing::Params, u32),
+    Edt(pacing::Params, u32, u64),
     /// Gap frames at this many bytes a second, which it shares with others of that number.
     Fixed(u64, NonZeroU64),
 }
@@ -94,12 +95,14 @@ impl<'r> Planner<'r> {
     /// What spaces the packets of a flow's hop.
     fn pace(&self, flow: &Flow, hop: &scenario::Hop<'_>, path: u32) -> Pace {
         let params = self.run.pacing.estimator().params();
-        let overhead = self.network.first_link(path).config().overhead.get() as u32;
+        let link = self.network.first_link(path).config();
+        let overhead = link.overhead.get() as u32;
+        let line = link.rate.map_or(0, |rate| rate.bps() / 8);
         match hop.pacing {
             Pacing::None => Pace::None,
             Pacing::Tcp => Pace::Tcp,
-            Pacing::Gap => Pace::Gap(params, overhead),
-            Pacing::Edt => Pace::Edt(params, overhead),
+            Pacing::Gap => Pace::Gap(params, overhead, line),
+            Pacing::Edt => Pace::Edt(params, overhead, line),
             Pacing::Rate(rate) => Pace::Fixed(rate.bps() / 8, self.number(flow)),
         }
     }

@@ -41,6 +41,15 @@ fn capped_at_the_bottleneck_scalable_loses_nothing() {
 }
 
 #[test]
+fn the_cap_is_found_and_scalable_loses_nothing_after_slow_start() {
+    for buffer in ["64KB", "512KB"] {
+        let outcome = cell("001-table-3.toml", "found", buffer, "100s");
+        assert_eq!(outcome.summary.metrics.drops_after_start, Some(0), "{buffer}");
+        assert!(share(&outcome) > 0.95, "{buffer}: {}", share(&outcome));
+    }
+}
+
+#[test]
 fn scalable_paced_by_its_window_is_at_92_percent_and_without_pacing_is_not() {
     let paced = cell("001-table-3.toml", "paced", "64KB", "120s");
     let not = cell("001-table-3.toml", "not-paced", "64KB", "120s");

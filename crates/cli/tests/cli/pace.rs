@@ -113,7 +113,8 @@ fn rules_are_added_shown_and_deleted_and_the_device_is_as_before() {
         assert_eq!(done(&matched), "1\n");
         assert_eq!(gso_max_segs(), 1);
         let auto = ["pace", "add", DEVICE, "--auto", "--estimator", "paper"];
-        let auto = [&auto[..], &["--max-rate", "500mbit", "--match", "sport 80"]].concat();
+        let more = ["--max-rate", "500mbit", "--find-cap", "--match", "sport 80"];
+        let auto = [&auto[..], &more].concat();
         assert_eq!(done(&auto), "2\n");
         let document = json(&["pace", "show", "--json"]);
         let shown = &document["devices"][0];
@@ -135,6 +136,7 @@ fn rules_are_added_shown_and_deleted_and_the_device_is_as_before() {
             (&rules[1]["max_rate_bps"], &rules[1]["source_port"]),
             (&500_000_000.into(), &80.into())
         );
+        assert_eq!((&rules[0]["find_cap"], &rules[1]["find_cap"]), (&Value::Null, &true.into()));
 
         // 1066 bytes of the link, nine times that in gaps: six frames of 1538 bytes, one of 282, one of 84.
         assert_eq!(frames_for_a_datagram(), 1 + 8);

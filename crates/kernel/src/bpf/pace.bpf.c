@@ -104,6 +104,14 @@ struct {
 	__type(value, struct pace_seen);
 } seen SEC(".maps");
 
+/* What is known of sockets' paths, by cookie. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, u64);
+	__type(value, struct pace_cap);
+} caps SEC(".maps");
+
 /* What the device had before, for user space to put back. */
 struct pace_before {
 	u32 gso_max_segs;
@@ -281,6 +289,20 @@ static __always_inline int send(struct __sk_buff *skb, const struct pace_setup *
 	return bpf_redirect(skb->ifindex, 0);
 }
 
+/* What is known of a socket's path; none where no cap is to be found. */
+static __always_inline struct pace_cap *cap_of(const struct pace_rule *rule, u64 socket)
+{
+	struct pace_cap nothing = {}, *cap;
+
+	if (!rule->estimate.find_cap)
+		return 0;
+	cap = bpf_map_lookup_elem(&caps, &socket);
+	if (cap)
+		return cap;
+	bpf_map_update_elem(&caps, &socket, &nothing, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&caps, &socket);
+}
+
 /* At what to send it; 0: it isn't paced. */
 static __always_inline int aim_at(struct __sk_buff *skb, const struct pace_setup *setup,
 				  const struct pace_rule *rule, const struct packet *p,
@@ -300,8 +322,8 @@ static __always_inline int aim_at(struct __sk_buff *skb, const struct pace_setup
 	tcp = sk ? bpf_tcp_sock(sk) : 0;
 	if (!tcp)
 		return 0;
-	aim_of_socket(rule, tcp, p->headers + setup->overhead, aim);
 	aim->flow = bpf_get_socket_cookie(skb);
+	aim_of_socket(rule, tcp, p->headers + setup->overhead, setup->line, cap_of(rule, aim->flow), aim);
 	if (!aim->target)
 		mine->counts.no_rtt++;
 	return aim->target && aim->flow;

@@ -157,11 +157,16 @@ static __always_inline void aim_of_rule(const struct pace_rule *rule, u32 bytes,
 	aim->stay_ns = cc_max64(2000000000ull * bytes / rule->rate, STAY_AT_LEAST_NS);
 }
 
-/* `headers`: bytes of the link that a segment takes besides its payload. */
+/*
+ * `headers`: bytes of the link that a segment takes besides its payload. `cap`: what is known of the
+ * socket's path, if a cap is to be found. Packets of a socket are sent one after the other, so it needs no lock.
+ */
 static __always_inline void aim_of_socket(const struct pace_rule *rule, const struct bpf_tcp_sock *tcp,
-					  u32 headers, struct aim *aim)
+					  u32 headers, u64 line, struct pace_cap *cap, struct aim *aim)
 {
+	u32 out = tcp->packets_out + tcp->retrans_out, arrived_or_lost = tcp->sacked_out + tcp->lost_out;
 	struct pace_flow flow = {
+		.line = line,
 		.cwnd = tcp->snd_cwnd,
 		.ssthresh = tcp->snd_ssthresh,
 		.mss = tcp->mss_cache,
@@ -169,9 +174,13 @@ static __always_inline void aim_of_socket(const struct pace_rule *rule, const st
 		.srtt_us = tcp->srtt_us >> 3,
 		.min_rtt_us = tcp->rtt_min == ~0u ? 0 : tcp->rtt_min,
 		.recovering = (tcp->lost_out | tcp->retrans_out | tcp->sacked_out) != 0,
+		/* TCP counts the packet when it has been sent. */
+		.in_flight = out - cc_min(out, arrived_or_lost) + 1,
+		.delivered = tcp->delivered,
 	};
 
-	aim->target = pace_target(&rule->estimate, &flow);
+	aim->target = cap ? pace_capped(&rule->estimate, &flow, cap, bpf_ktime_get_ns())
+			  : pace_target(&rule->estimate, &flow);
 	aim->stay_ns = cc_max64(2ull * flow.srtt_us * PACE_NS_PER_US, STAY_AT_LEAST_NS);
 }
 

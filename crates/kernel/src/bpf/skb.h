@@ -54,6 +54,10 @@ struct bpf_tcp_sock {
 	__u32 data_segs_out;
 	__u32 lost_out;
 	__u32 sacked_out;
+	__u64 bytes_received;
+	__u64 bytes_acked;
+	__u32 dsack_dups;
+	__u32 delivered;
 };
 
 struct __sk_buff {
@@ -77,5 +81,6 @@ struct __sk_buff {
 
 _Static_assert(__builtin_offsetof(struct __sk_buff, ifindex) == 40, "linux/bpf.h");
 _Static_assert(__builtin_offsetof(struct __sk_buff, sk) == 168, "linux/bpf.h");
+_Static_assert(__builtin_offsetof(struct bpf_tcp_sock, delivered) == 100, "linux/bpf.h");
 
 #endif

@@ -44,7 +44,7 @@ pub fn rule(bytes: &mut Vec<u8>, number: u32, rule: &Rule) {
     let params = estimator.params();
     bytes.extend(rate.to_ne_bytes());
     bytes.extend(params.max_rate.to_ne_bytes());
-    for word in [params.rtt, params.payload, params.recovery, params.factor] {
+    for word in [params.rtt, params.payload, params.recovery, params.find_cap] {
         bytes.extend(word.to_ne_bytes());
     }
     let (address, bits) = match rule.matches.destination {
@@ -113,8 +113,8 @@ fn read_rule(fields: &mut Fields<'_>) -> (u32, Rule) {
     let rtt = if fields.word() == 0 { Rtt::Smoothed } else { Rtt::Smallest };
     let headers = fields.word() == 0;
     let recovery = fields.word() != 0;
-    let _factor = fields.word();
-    let estimator = Estimator { rtt, headers, recovery, max_rate };
+    let find_cap = fields.word() != 0;
+    let estimator = Estimator { rtt, headers, recovery, max_rate, find_cap };
     let aim = if rate.bps() > 0 { Aim::Rate(rate) } else { Aim::Auto(estimator) };
     let address = Ipv6Addr::from(fields.bytes::<16>());
     let bits = u128::from_be_bytes(fields.bytes()).leading_ones() as u8;
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn a_setup_is_read_as_it_was_written() {
         let rate = Rate::bits_per_second(800_000_000);
-        let estimator = Estimator { max_rate: Some(rate), ..Estimator::PAPER };
+        let estimator = Estimator { max_rate: Some(rate), find_cap: true, ..Estimator::PAPER };
         let matches = |destination: Option<&str>| Match {
             destination: destination.map(|net| net.parse().unwrap()),
             to_port: NonZeroU16::new(443),

@@ -24,16 +24,23 @@ pub struct Estimator {
     pub recovery: bool,
     /// What the target is cut at.
     pub max_rate: Option<Rate>,
+    /// Whether it is cut at what the path is found to carry, too.
+    pub find_cap: bool,
 }
 
 impl Estimator {
     /// Takano et al.: the smoothed round trip, and payload for a packet's size.
-    pub const PAPER: Self =
-        Self { rtt: Rtt::Smoothed, headers: false, recovery: false, max_rate: None };
+    pub const PAPER: Self = Self {
+        rtt: Rtt::Smoothed,
+        headers: false,
+        recovery: false,
+        max_rate: None,
+        find_cap: false,
+    };
 
     /// The smallest round trip, and what a packet takes on the link.
     pub const LINK: Self =
-        Self { rtt: Rtt::Smallest, headers: true, recovery: true, max_rate: None };
+        Self { rtt: Rtt::Smallest, headers: true, recovery: true, max_rate: None, find_cap: false };
 
     /// As `cc/pace.h` takes it.
     pub fn params(&self) -> Params {
@@ -45,7 +52,7 @@ impl Estimator {
             },
             payload: u32::from(!self.headers),
             recovery: u32::from(self.recovery),
-            factor: 1024,
+            find_cap: u32::from(self.find_cap),
         }
     }
 }

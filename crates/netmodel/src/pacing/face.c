@@ -7,6 +7,12 @@ u64 longhaul_pace_target(const struct pace_params *p, const struct pace_flow *f)
 	return pace_target(p, f);
 }
 
+u64 longhaul_pace_capped(const struct pace_params *p, const struct pace_flow *f, struct pace_cap *c,
+			 u64 now_ns)
+{
+	return pace_capped(p, f, c, now_ns);
+}
+
 void longhaul_pace_owe(struct pace_wire *w, u64 rate, u32 packet)
 {
 	pace_owe(w, rate, packet);
@@ -25,5 +31,5 @@ u64 longhaul_pace_join(struct pace_sum *s, u64 flow, u64 target, u64 now_ns, u64
 /* So that the mirrors are checked when they are used. */
 const u64 longhaul_pace_sizes[] = {
 	sizeof(struct pace_params), sizeof(struct pace_flow), sizeof(struct pace_wire),
-	sizeof(struct pace_sum),
+	sizeof(struct pace_sum), sizeof(struct pace_cap),
 };

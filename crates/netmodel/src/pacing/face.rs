@@ -13,14 +13,16 @@ pub struct Params {
     pub payload: u32,
     /// 1: `ssthresh` paces while losses are repaired.
     pub recovery: u32,
-    /// 1/1024 of cwnd / RTT.
-    pub factor: u32,
+    /// 1: the target is cut at what the path is found to carry.
+    pub find_cap: u32,
 }
 
 /// What TCP knows when a packet leaves: `struct pace_flow`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Known {
+    /// Bytes/s of the sender's own link; 0: not known.
+    pub line: u64,
     /// Segments.
     pub cwnd: u32,
     /// Segments.
@@ -35,6 +37,39 @@ pub struct Known {
     pub min_rtt_us: u32,
     /// 1: losses are being repaired.
     pub recovering: u32,
+    /// Segments, with the one that leaves and what waits at the sender.
+    pub in_flight: u32,
+    /// Segments in all; wraps.
+    pub delivered: u32,
+}
+
+/// What is known of the path that a flow takes: `struct pace_cap`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Cap {
+    /// Bytes/s of the link that the target is cut at; 0: nothing found.
+    pub rate: u64,
+    /// Bytes/s delivered when the path was last full.
+    pub full: u64,
+    before: u64,
+    drain: u64,
+    departs_ns: u64,
+    rest: u64,
+    last_ns: u64,
+    others_ns: u64,
+    sent_ns: u64,
+    departed_ns: u64,
+    part_ns: u64,
+    peak: u64,
+    part_delivered: u32,
+    delivered: u32,
+    goal: u32,
+    watching: u16,
+    busy: u16,
+    limited: u16,
+    seen: u16,
+    settle: u16,
+    padding: u16,
 }
 
 /// `struct pace_wire`.
@@ -70,8 +105,14 @@ pub(super) struct Sum {
 }
 
 unsafe extern "C" {
-    static longhaul_pace_sizes: [u64; 4];
+    static longhaul_pace_sizes: [u64; 5];
     fn longhaul_pace_target(params: *const Params, known: *const Known) -> u64;
+    fn longhaul_pace_capped(
+        params: *const Params,
+        known: *const Known,
+        cap: *mut Cap,
+        now_ns: u64,
+    ) -> u64;
     fn longhaul_pace_owe(wire: *mut Wire, rate: u64, packet: u32);
     fn longhaul_pace_frame(wire: *mut Wire) -> u32;
     fn longhaul_pace_join(sum: *mut Sum, flow: u64, target: u64, now_ns: u64, stay_ns: u64) -> u64;
@@ -82,6 +123,12 @@ impl Params {
     pub fn target(&self, known: &Known) -> u64 {
         // SAFETY: both are what the C struct is (checked by `Sum::new` and the tests), and are read only.
         unsafe { longhaul_pace_target(self, known) }
+    }
+
+    /// The same for a packet that leaves now, cut at what the path is found to carry where that is asked for.
+    pub fn capped(&self, known: &Known, cap: &mut Cap, now: units::Timestamp) -> u64 {
+        // SAFETY: all are what the C structs are (as above), and `cap` is ours alone for the call.
+        unsafe { longhaul_pace_capped(self, known, cap, now.as_nanos()) }
     }
 }
 
@@ -101,8 +148,13 @@ impl Sum {
     pub(super) fn new() -> Box<Self> {
         // SAFETY: a constant that the C file defines with four elements.
         let sizes = unsafe { longhaul_pace_sizes };
-        let mirrors =
-            [size_of::<Params>(), size_of::<Known>(), size_of::<Wire>(), size_of::<Self>()];
+        let mirrors = [
+            size_of::<Params>(),
+            size_of::<Known>(),
+            size_of::<Wire>(),
+            size_of::<Self>(),
+            size_of::<Cap>(),
+        ];
         assert_eq!(sizes, mirrors.map(|size| size as u64), "cc/pace.h and its mirrors differ");
         Box::new(Self { total: 0, hand: 0, flows: 0, places: [Place::default(); FLOWS] })
     }

@@ -17,6 +17,6 @@ mod injector;
 mod scheduler;
 
 pub use estimate::{Estimator, Rtt};
-pub use face::{Known, Params};
+pub use face::{Cap, Known, Params};
 pub use injector::{GapFrames, Injector};
 pub use scheduler::{Class, Departure, Next, Packet, Scheduler, SchedulerError};

@@ -75,6 +75,7 @@ pub(super) fn settings(fields: Option<Fields<'_>>) -> PacingSettings {
         headers: fields.or("headers", own.headers),
         recovery: fields.or("recovery", own.recovery),
         max_rate: fields.optional("max_rate"),
+        find_cap: fields.or("find_cap", own.find_cap),
         max_gap: fields.or("max_gap", Volume(own.max_gap)).0,
         max_frame: fields.or("max_frame", Volume(own.max_frame)).0,
         classes: fields.or("classes", own.classes),

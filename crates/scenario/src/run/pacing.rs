@@ -36,6 +36,9 @@ pub struct PacingSettings {
     /// What the rate is cut at.
     #[serde(rename = "max_rate_bps", with = "json::some_rate")]
     pub max_rate: Option<Rate>,
+    /// Whether it is cut at what the path is found to carry, too.
+    #[serde(default)]
+    pub find_cap: bool,
     /// The most gap behind one packet.
     #[serde(rename = "max_gap_bytes", with = "json::bytes")]
     pub max_gap: Bytes,
@@ -68,6 +71,7 @@ impl PacingSettings {
             headers: estimator.headers,
             recovery: estimator.recovery,
             max_rate: estimator.max_rate,
+            find_cap: estimator.find_cap,
             max_gap: frames.max_gap,
             max_frame: frames.max_frame,
             classes: true,
@@ -84,6 +88,7 @@ impl PacingSettings {
             headers: self.headers,
             recovery: self.recovery,
             max_rate: self.max_rate,
+            find_cap: self.find_cap,
         }
     }
 

@@ -46,7 +46,10 @@ fn min_rtt_us(socket: &TcpStream) -> u32 {
 fn targets_are_those_of_equation_1() {
     let _alone = alone();
     for (to, headers) in [(RECEIVER_V4, 66), (RECEIVER_V6, 86)] {
-        for (estimator, name) in [(Estimator::LINK, "link"), (Estimator::PAPER, "paper")] {
+        // Nothing is found of a path that one segment after the other does not fill.
+        let capped = Estimator { find_cap: true, ..Estimator::LINK };
+        let estimators = [(Estimator::LINK, "link"), (capped, "link"), (Estimator::PAPER, "paper")];
+        for (estimator, name) in estimators {
             in_own_network(|| compare(to, headers, estimator, name));
         }
     }

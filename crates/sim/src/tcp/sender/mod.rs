@@ -29,6 +29,7 @@ use super::{
 };
 use crate::{packet::Blocks, plan::Pace};
 use congestion::{Ack, Attach, Control, Decision, Event, Params};
+use netmodel::pacing::Cap;
 use scenario::{LossDetection, Profile, Tcp};
 use units::{Duration, Timestamp};
 
@@ -91,6 +92,8 @@ pub(crate) struct Sender {
     pace: Pace,
     /// Bytes a second of the link that gap frames space the last packet by.
     target: u64,
+    /// What the estimator has found of the path.
+    cap: Cap,
     /// With times of departure: when the next packet may leave at the earliest.
     departs: Timestamp,
     pub(super) pacing: Timer,
@@ -139,6 +142,7 @@ impl Sender {
             probe: None,
             pace,
             target: 0,
+            cap: Cap::default(),
             departs: Timestamp::ZERO,
             pacing: Timer::OFF,
             paced: Timestamp::ZERO,

@@ -176,13 +176,15 @@ impl Sender {
                 self.target = target;
                 Some(Paced::Gap { flow, target, rtt })
             }
-            Pace::Gap(params, overhead) => {
-                self.target = params.target(&self.known(cx.line.header + overhead));
+            Pace::Gap(params, overhead, line) => {
+                let known = self.known(cx.line.header + overhead, line);
+                self.target = params.capped(&known, &mut self.cap, cx.now);
                 let flow = NonZeroU64::MIN.saturating_add(cx.line.owner.into());
                 Some(Paced::Gap { flow, target: self.target, rtt })
             }
-            Pace::Edt(params, overhead) => {
-                self.target = params.target(&self.known(cx.line.header + overhead));
+            Pace::Edt(params, overhead, line) => {
+                let known = self.known(cx.line.header + overhead, line);
+                self.target = params.capped(&known, &mut self.cap, cx.now);
                 let at = self.departs.max(cx.now);
                 let nanos = u64::from(length + overhead) * 1_000_000_000;
                 let took = nanos.checked_div(self.target).unwrap_or(0);
@@ -192,8 +194,9 @@ impl Sender {
         }
     }
 
-    /// What an estimator of rates is told; `more`: what a segment takes of the link beside its payload.
-    fn known(&self, more: u32) -> Known {
+    /// What an estimator of rates is told. `more`: what a segment takes of the link beside its payload;
+    /// `line`: bytes a second of that link.
+    fn known(&self, more: u32, line: u64) -> Known {
         Known {
             cwnd: self.decision.cwnd,
             ssthresh: self.decision.ssthresh,
@@ -202,6 +205,9 @@ impl Sender {
             srtt_us: self.rtt.smoothed().map_or(0, micros_of),
             min_rtt_us: self.rtt.min().map_or(0, micros_of),
             recovering: u32::from(self.phase != Phase::Open),
+            in_flight: self.board.in_flight(),
+            delivered: self.sampler.delivered,
+            line,
         }
     }
 
