@@ -202,7 +202,7 @@ fn run(path: &mut Path, seconds: f64, lossy: u32, random: &mut Pcg64) -> Course 
     let params = Estimator { find_cap: true, ..Estimator::LINK }.params();
     let (mut cap, mut model, mut course) = (Cap::default(), Model::default(), Course::default());
     let (mut now, mut departs, mut window, mut slow) = (1.0, 1.0, 10.0f64, true);
-    let (mut found_at, mut drops_then, mut half) = (f64::MAX, 0, None);
+    let (mut found_at, mut drops_then, mut half) = (f64::INFINITY, 0, None);
     let mut recovering_until = 0.0;
     let end = 1.0 + seconds;
     while now < end {
@@ -257,12 +257,12 @@ fn run(path: &mut Path, seconds: f64, lossy: u32, random: &mut Pcg64) -> Course 
         // Roundings don't add up.
         (model.rate, model.full) = (cap.rate as f64 / PACKET, cap.full as f64 / PACKET);
         departs = f64::max(departs, now) + PACKET / found as f64;
-        if lossy > 0 && random.next_u32() % lossy == 0 {
+        if lossy > 0 && random.next_u32().is_multiple_of(lossy) {
             path.coming.push_back((departs + path.rtt, true));
         } else {
             path.offer(departs);
         }
-        if cap.rate > 0 && found_at == f64::MAX {
+        if cap.rate > 0 && found_at.is_infinite() {
             found_at = now + 5.0 * path.rtt + 1.0;
         }
         if now < found_at {
