@@ -60,6 +60,7 @@ struct pace_flow {
 
 #define PACE_US_PER_S 1000000ull
 #define PACE_NS_PER_US 1000ull
+#define PACE_NS_PER_S 1000000000ull
 
 /* Bytes/s. Below it packet x line stays below 2^63 for packets up to 2^22. */
 #define PACE_MAX_RATE (1ull << 40)
@@ -347,6 +348,43 @@ CC_INLINE u32 pace_frame(struct pace_wire *w)
 		w->owed = w->min_frame;
 	}
 	return frame;
+}
+
+/*
+ * Times of departure in the place of gaps: who holds packets until their time keeps the same rate, and the
+ * wire idles between. A packet may leave when those before it have had their time at the rate. What is left
+ * of a nanosecond waits for the next packet, so no rounding accumulates; an idle sender saves nothing up.
+ */
+struct pace_clock {
+	u64 next_ns;	/* when the next packet may leave */
+	u64 rest;	/* of the last division */
+};
+
+/*
+ * How far ahead a packet's time may be: below the ten seconds after which fq drops it, and ten full packets,
+ * TCP's first window, at 62 kb/s.
+ */
+#define PACE_HORIZON_NS 2000000000ull
+
+/*
+ * When a packet of so many bytes of the link may leave, at this rate in bytes/s (not 0); 0: that would be
+ * beyond the horizon, and it has taken no time. Packets are below 2^32 bytes, so times 10^9 below 2^62.
+ */
+CC_INLINE u64 pace_depart(struct pace_clock *c, u64 now_ns, u64 rate, u32 packet)
+{
+	u64 at_ns = c->next_ns, whole;
+
+	if (at_ns < now_ns) {
+		at_ns = now_ns;
+		c->rest = 0;
+	}
+	if (at_ns - now_ns > PACE_HORIZON_NS)
+		return 0;
+	/* The rest was by the rate of then, perhaps a much higher one. */
+	whole = packet * PACE_NS_PER_S + cc_min64(c->rest, rate - 1);
+	c->next_ns = at_ns + whole / rate;
+	c->rest = whole % rate;
+	return at_ns;
 }
 
 /*

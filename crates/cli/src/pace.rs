@@ -8,7 +8,7 @@ use crate::{
     failure::Failure,
     results::{print_json, print_text},
 };
-use ::kernel::pace::{self, Aim, Attached, Frames, Match, Options, Rule, Sender};
+use ::kernel::pace::{self, Aim, Attached, Frames, Match, Options, Rule, Sender, Setup, Way};
 use netmodel::pacing::Estimator;
 use serde_json::{Value, json};
 use std::{
@@ -21,7 +21,8 @@ use units::{Bytes, Rate};
 
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Pace what leaves a device, by gap packets, until it is deleted or the machine restarts.
+    /// Pace what leaves a device, by gap packets or departure times, until it is deleted or the machine
+    /// restarts.
     Add(Box<AddArgs>),
     /// Say what is paced in this network namespace, at what, and what has left.
     Show {
@@ -55,6 +56,13 @@ pub struct AddArgs {
     /// Pace each TCP socket to its window over its round trip.
     #[arg(long)]
     auto: bool,
+    /// What keeps packets apart: `gap` (gap packets) or `edt` (departure times, which the queueing discipline
+    /// fq keeps) [default: what does so already; else edt where the device has fq, gap elsewhere]
+    #[arg(long, value_enum)]
+    by: Option<By>,
+    /// Let packets of many segments be, with departure times: each leaves as one burst, and costs less work.
+    #[arg(long)]
+    super_packets: bool,
     /// How that is estimated: `link` (the smallest round trip, sizes as on the link) or `paper` (the
     /// smoothed one, sizes without headers).
     #[arg(long, value_enum, default_value = "link", conflicts_with = "rate")]
@@ -68,13 +76,13 @@ pub struct AddArgs {
     /// Only packets that match: `dst PREFIX`, `dport PORT`, `sport PORT`, or several of these.
     #[arg(long = "match", num_args = 1.., value_names = ["WHAT", "VALUE"])]
     matches: Vec<String>,
-    /// The rate of the link [default: what the device says]
+    /// The rate of the link [default: what the device says]. Departure times do without
     #[arg(long, value_name = "RATE")]
     line: Option<Rate>,
     /// Bytes of the link that a frame takes beyond its length without the check sequence [default: 24]
     #[arg(long, value_name = "BYTES")]
     overhead: Option<u64>,
-    /// The most gap behind one packet [default: 64KB]
+    /// The most gap behind one packet, of gap packets [default: 64KB]
     #[arg(long, value_name = "SIZE")]
     max_gap: Option<Bytes>,
     /// The longest gap frame [default: 4KB, or what the device's MTU allows]
@@ -82,6 +90,12 @@ pub struct AddArgs {
     max_frame: Option<Bytes>,
     #[arg(long, hide = true)]
     apart: bool,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum By {
+    Gap,
+    Edt,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -137,9 +151,14 @@ fn add(args: AddArgs) -> Result<(), Failure> {
         max_gap: args.max_gap,
         max_frame: args.max_frame,
     };
+    let way = match (args.by, args.super_packets) {
+        (by, false) => by.map(|by| if matches!(by, By::Gap) { Way::Gap } else { Way::EDT }),
+        (Some(By::Edt), true) => Some(Way::Edt { super_packets: true }),
+        (_, true) => return Err(Failure::Usage("--super-packets goes with --by edt".to_owned())),
+    };
     in_a_process_apart(args.apart)?;
     let rules = vec![Rule { matches, aim }];
-    for number in pace::add(&Options { device: args.device, rules, frames })? {
+    for number in pace::add(&Options { device: args.device, rules, frames, way })? {
         print_text(&format!("{number}\n"));
     }
     Ok(())
@@ -192,7 +211,8 @@ fn show(device: Option<&str>, json: bool) -> Result<(), Failure> {
 }
 
 fn as_json(attached: &Attached) -> Value {
-    let Attached { device, setup, counts, senders } = attached;
+    let Attached { device, setup, lack, counts, senders } = attached;
+    let gaps = setup.way == Way::Gap;
     let rules = setup.rules.iter().map(|(number, rule)| {
         let (rate, estimator) = match rule.aim {
             Aim::Rate(rate) => (Some(rate.bps()), None),
@@ -211,10 +231,13 @@ fn as_json(attached: &Attached) -> Value {
     });
     json!({
         "device": device,
-        "line_bps": setup.line.bps(),
+        "by": if gaps { "gap" } else { "edt" },
+        "single_segments": setup.way != Way::Edt { super_packets: true },
+        "line_bps": setup.line.map(Rate::bps),
         "overhead_bytes": setup.overhead.get(),
-        "max_gap_bytes": setup.max_gap.get(),
-        "max_frame_bytes": setup.max_frame.get(),
+        "max_gap_bytes": gaps.then_some(setup.max_gap.get()),
+        "max_frame_bytes": gaps.then_some(setup.max_frame.get()),
+        "lacks": lack,
         "rules": rules.collect::<Vec<_>>(),
         "paced_packets": counts.packets,
         "paced_bytes": counts.bytes,
@@ -226,6 +249,7 @@ fn as_json(attached: &Attached) -> Value {
         "super_packets": counts.super_packets,
         "lost_gap_bytes": counts.lost_gap_bytes,
         "lost_packets": counts.lost_packets,
+        "beyond_horizon_packets": counts.beyond_horizon,
         "senders": senders.iter().map(sender_as_json).collect::<Vec<_>>(),
     })
 }
@@ -258,21 +282,19 @@ fn protocol(number: u8) -> String {
 }
 
 fn as_text(attached: &Attached) -> String {
-    let Attached { device, setup, counts, senders } = attached;
-    let mut text = format!(
-        "{device}: line {}, {} bytes beyond a frame's length, gaps to {}, gap frames to {}\n",
-        setup.line,
-        setup.overhead.get(),
-        setup.max_gap,
-        setup.max_frame
-    );
+    let Attached { device, setup, lack, counts, senders } = attached;
+    let mut text = format!("{device}: {}\n", set_up(setup));
+    if let Some(lack) = lack {
+        text += &format!("  not kept at present: {lack}\n");
+    }
     for (number, rule) in &setup.rules {
         text += &format!("  rule {number}: {}{}\n", aim(&rule.aim), matched(&rule.matches));
     }
-    text += &format!(
-        "  paced {} packets, {} bytes; gaps {} frames, {} bytes\n",
-        counts.packets, counts.bytes, counts.gap_frames, counts.gap_bytes
-    );
+    text += &format!("  paced {} packets, {} bytes", counts.packets, counts.bytes);
+    if setup.way == Way::Gap {
+        text += &format!("; gaps {} frames, {} bytes", counts.gap_frames, counts.gap_bytes);
+    }
+    text += "\n";
     for (count, what) in [
         (counts.at_line_rate, "packets without gap, the targets' sum being the line's rate"),
         (counts.no_rtt, "packets not paced before the first round trip"),
@@ -280,6 +302,7 @@ fn as_text(attached: &Attached) -> String {
         (counts.super_packets, "packets of several segments, paced as one"),
         (counts.lost_gap_bytes, "bytes of gap lost"),
         (counts.lost_packets, "packets lost, the device's queue being full"),
+        (counts.beyond_horizon, "packets dropped, their time being more than 2 s ahead"),
     ] {
         if count > 0 {
             text += &format!("  {count} {what}\n");
@@ -298,6 +321,16 @@ fn as_text(attached: &Attached) -> String {
             sender.source,
             sender.destination
         );
+    }
+    text
+}
+
+fn set_up(setup: &Setup) -> String {
+    let line = setup.line.map(|line| format!(", line {line}")).unwrap_or_default();
+    let overhead = setup.overhead.get();
+    let mut text = format!("{}{line}, {overhead} bytes beyond a frame's length", setup.way);
+    if setup.way == Way::Gap {
+        text += &format!(", gaps to {}, gap frames to {}", setup.max_gap, setup.max_frame);
     }
     text
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The congestion controls of `cc/` in the running kernel, gap packets behind what leaves a device
+//! The congestion controls of `cc/` in the running kernel, precise pacing of what leaves a device
 //! ([`pace`]), and the monitor of a device's packets ([`monitor`]).
 //!
 //! `src/bpf` holds two adapters, for window and for rate algorithms. `build.rs` compiles them once

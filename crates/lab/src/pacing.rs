@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Pacing of an emulated run: the kernel's program for gap frames at every device that a paced hop's packets
-//! leave by, and the one that asks TCP to pace by itself, since stock servers don't.
+//! Pacing of an emulated run: the kernel's program for gap frames or departure times at every device that a
+//! paced hop's packets leave by, and the one that asks TCP to pace by itself, since stock servers don't.
 
 use crate::{error::LabError, servers::FlowPlan};
-use kernel::pace::{Aim, Frames, Injector, Match, Options, Rule, Sockets};
+use kernel::pace::{self, Aim, Frames, Injector, Match, Options, Rule, Sockets, Way};
 use scenario::{Direction, Hop, Leg, Pacing, Routes, Run};
 use std::{collections::BTreeMap, io, num::NonZeroU16};
 use units::Bytes;
@@ -35,25 +35,27 @@ impl Pacers {
                     from_port: NonZeroU16::new(place.local.port()),
                 };
                 let aim = match hop.pacing {
-                    Pacing::None | Pacing::Edt => continue,
+                    Pacing::None => continue,
                     Pacing::Tcp => {
                         senders.entry(hop.from).or_default().push(matches);
                         continue;
                     }
-                    Pacing::Gap => Aim::Auto(run.pacing.estimator()),
+                    Pacing::Gap | Pacing::Edt => Aim::Auto(run.pacing.estimator()),
                     Pacing::Rate(rate) => Aim::Rate(rate),
                 };
                 let first = first_leg(&routes, &hop);
+                let way = way(hop.pacing);
                 let options = devices.entry((hop.from, first.link)).or_insert_with(|| Options {
                     device: wan::device_name(first.link),
                     rules: Vec::new(),
-                    frames: frames(run, direction(run, first)),
+                    frames: frames(run, direction(run, first), way),
+                    way: Some(way),
                 });
                 options.rules.push(Rule { matches, aim });
             }
         }
         let devices = devices.into_iter();
-        let injectors = devices.map(|((node, _), o)| at(wan, node, || Injector::attach(&o)));
+        let injectors = devices.map(|((node, _), o)| at(wan, node, || inject(&o)));
         let senders = senders.into_iter();
         let sockets = senders.map(|(node, matches)| at(wan, node, || Sockets::attach(&matches)));
         Ok(Self {
@@ -74,6 +76,7 @@ impl Pacers {
                 (counts.lock_failures, "packets left without their gap"),
                 (counts.lost_gap_bytes, "bytes of gaps found no room in the device's queue"),
                 (counts.lost_packets, "paced packets found no room in the device's queue"),
+                (counts.beyond_horizon, "packets would have left too late and were dropped"),
             ] {
                 if count > 0 {
                     faults.push(format!("node {node}: {count} {what}"));
@@ -87,6 +90,14 @@ impl Pacers {
         }
         Ok(faults)
     }
+}
+
+/// The device is the run's own, so it is given what it takes.
+fn inject(options: &Options) -> Result<Injector, kernel::Error> {
+    if options.way == Some(Way::EDT) {
+        pace::install_fq(&options.device)?;
+    }
+    Injector::attach(options)
 }
 
 /// Attaches something in a node: programs are for the devices and sockets of where that is done.
@@ -109,13 +120,19 @@ pub fn direction(run: &Run, leg: Leg) -> &Direction {
     run.links[leg.link].direction(leg.heading)
 }
 
-fn frames(run: &Run, direction: &Direction) -> Frames {
+/// What keeps the packets of a hop apart that is not paced by TCP.
+fn way(pacing: Pacing) -> Way {
+    if pacing == Pacing::Edt { Way::EDT } else { Way::Gap }
+}
+
+fn frames(run: &Run, direction: &Direction, way: Way) -> Frames {
     let overhead = u64::from(direction.overhead).saturating_sub(ETHERNET);
+    let of_gaps = way == Way::Gap;
     Frames {
         line: direction.rate,
         overhead: Some(Bytes::new(overhead)),
-        max_gap: Some(run.pacing.max_gap),
-        max_frame: Some(run.pacing.max_frame),
+        max_gap: of_gaps.then_some(run.pacing.max_gap),
+        max_frame: of_gaps.then_some(run.pacing.max_frame),
     }
 }
 
@@ -125,25 +142,33 @@ fn frames(run: &Run, direction: &Direction) -> Frames {
 /// A text that names it.
 pub fn check(run: &Run) -> Result<(), String> {
     let routes = run.routes();
+    let mut ways = BTreeMap::new();
     for flow in &run.flows {
         for hop in flow.hops() {
             let refuse =
                 |what: &str| Err(format!("flow {}, from {}: pacing {what}", flow.name, hop.from));
-            match hop.pacing {
-                Pacing::None | Pacing::Tcp => {}
-                Pacing::Edt => {
-                    return refuse(
-                        "edt: no program sets times of departure here yet; gap does as well",
-                    );
+            if matches!(hop.pacing, Pacing::None | Pacing::Tcp) {
+                continue;
+            }
+            let (way, first) = (way(hop.pacing), first_leg(&routes, &hop));
+            match way {
+                Way::Edt { .. } if ways.values().all(|other| *other != way) => {
+                    if let Some(lack) = pace::lacking(way, None) {
+                        return refuse(&format!("edt: {lack}"));
+                    }
                 }
-                Pacing::Gap | Pacing::Rate(_) => {
-                    if u64::from(direction(run, first_leg(&routes, &hop)).overhead) < ETHERNET {
+                Way::Edt { .. } => {}
+                Way::Gap => {
+                    if u64::from(direction(run, first).overhead) < ETHERNET {
                         return refuse(
                             "takes an overhead of 14 or more on the first link: gap frames \
                              have an Ethernet header",
                         );
                     }
                 }
+            }
+            if *ways.entry((hop.from, first.link)).or_insert(way) != way {
+                return refuse("edt and gap frames don't go by one device");
             }
         }
     }

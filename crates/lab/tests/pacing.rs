@@ -7,7 +7,7 @@
 mod common;
 
 use common::{Measured, credible};
-use kernel::pace::{Aim, Frames, Injector, Match, Options, Rule};
+use kernel::pace::{Aim, Frames, Injector, Match, Options, Rule, Way};
 use scenario::Scenario;
 use std::{
     io::{self, Read, Write},
@@ -48,7 +48,7 @@ fn paced(wan: &Wan, rate: Rate) -> Injector {
     let destination = Some(wan.address("b").unwrap().into());
     let matches = Match { destination, ..Match::default() };
     let rules = vec![Rule { matches, aim: Aim::Rate(rate) }];
-    let options = Options { device: "wan0".to_owned(), rules, frames };
+    let options = Options { device: "wan0".to_owned(), rules, frames, way: Some(Way::Gap) };
     let attach = || Injector::attach(&options).map_err(io::Error::other);
     wan.node("a").unwrap().namespace.run(attach).unwrap_or_else(|error| panic!("{error}"))
 }

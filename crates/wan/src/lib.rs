@@ -9,7 +9,6 @@
 mod check;
 pub mod control;
 mod counters;
-mod departures;
 mod emulator;
 mod error;
 pub mod gateway;
@@ -26,7 +25,6 @@ mod traffic;
 
 pub use check::{LossRow, QueueRow, RateRow, Report, RoundTripRow, check};
 pub use counters::Counters;
-pub use departures::departures_lacking;
 pub use emulator::{LaneState, Snapshot};
 pub use error::WanError;
 pub use health::Health;

@@ -5,13 +5,14 @@ use crate::{
     failure::Failure,
     results::{print_json, print_text},
 };
+use ::kernel::pace::{Way as Kept, lacking};
 use ::wan::gateway::{self, Look};
 use serde::Serialize;
 
 /// Tell which ways of pacing this machine can do, and the best of them.
 #[derive(Debug, clap::Args)]
 pub struct WaysArgs {
-    /// A device, to tell what speaks against gap frames on it.
+    /// A device, to tell what speaks against them on it.
     device: Option<String>,
     /// Print one JSON document instead of a table.
     #[arg(long)]
@@ -56,16 +57,17 @@ pub fn run(args: &WaysArgs) -> Result<(), Failure> {
 
 fn document(device: Option<String>, look: Option<&Look>) -> Document {
     let disorder = || look.and_then(|look| look.disorder.clone());
+    let lacks = |way| lacking(way, device.as_deref()).map(|error| error.to_string());
     let ways = vec![
         Way::new(
             "gap-frames",
             "a program in the kernel sends PAUSE frames behind packets: the wire's clock",
-            ::kernel::pace::lacking().map(|error| error.to_string()).or_else(disorder),
+            lacks(Kept::Gap),
         ),
         Way::new(
             "departure-times",
-            "fq lets each packet leave at its time: the kernel's timers, no gap frames",
-            ::wan::departures_lacking(),
+            "fq lets each packet leave at its time (pace add --by edt): the kernel's timers, no gap frames",
+            lacks(Kept::EDT),
         ),
         Way::new(
             "gateway",

@@ -2,6 +2,7 @@
 //! `longhaul pace`: what a person does with it, also wrongly, and what is left when it is killed.
 
 use crate::common::{Kernel, call, done, json, longhaul, processes_with, refused, until};
+use ::kernel::pace::{self, Way};
 use serde_json::Value;
 use std::{
     fs,
@@ -125,6 +126,7 @@ fn rules_are_added_shown_and_deleted_and_the_device_is_as_before() {
         );
         assert_eq!(shown["max_frame_bytes"], 1538, "what the MTU allows");
         let rules = shown["rules"].as_array().expect("a list");
+        assert_eq!((&shown["by"], &shown["single_segments"]), (&"gap".into(), &true.into()));
         assert_eq!(rules[0]["rate_bps"], 100_000_000);
         assert_eq!(rules[0]["destination"], "10.9.0.0/16");
         assert_eq!(
@@ -153,7 +155,7 @@ fn rules_are_added_shown_and_deleted_and_the_device_is_as_before() {
         assert_eq!(sender["destination"], "10.9.0.2:9000");
         let text = done(&["pace", "show"]);
         for part in [
-            "line 1gbit",
+            "pace0: gap packets, line 1gbit",
             "rule 1: 100mbit dst 10.9.0.0/16 dport 9000",
             "by paper, at most 500mbit sport 80",
             "gaps 8 frames, 9594 bytes",
@@ -228,10 +230,89 @@ fn what_cannot_be_paced_is_refused_and_nothing_is_left() {
         assert!(code == 2 && said.contains("16 rules"), "{code} {said}");
         let (code, said) = refused(&["pace", "add", DEVICE, "--auto", "--line", "50mbit"]);
         assert!(code == 2, "{code} {said}");
+        let (code, said) = refused(&[&ADD[..], &["--by", "edt"]].concat());
+        assert!(code == 2 && said.contains("paced by gap packets already"), "{code} {said}");
         assert!(is_paced(), "a refusal changes nothing");
         done(&["pace", "del", DEVICE]);
         assert!(!is_paced());
     });
+}
+
+const BY_TIMES: [&str; 7] = ["pace", "add", DEVICE, "--rate", "100mbit", "--by", "edt"];
+
+/// Where the kernel has fq: by departure times, until that is deleted. Elsewhere it is said that it has none.
+#[test]
+fn departure_times_take_fq_and_leave_the_device_as_it_was() {
+    with_device(|| {
+        let wrong = ["pace", "add", DEVICE, "--rate", "100mbit", "--super-packets"];
+        let (code, said) = refused(&wrong);
+        assert!(code == 2 && said.contains("goes with --by edt"), "{code} {said}");
+        let has_fq = pace::lacking(Way::EDT, None).is_none();
+        let lack =
+            if has_fq { "tc qdisc replace dev pace0 root fq" } else { "this kernel has no fq" };
+        let (code, said) = refused(&BY_TIMES);
+        assert!(code == 3 && said.contains(lack), "{code} {said}");
+        assert!(!is_paced());
+        if has_fq {
+            tc(&["qdisc", "replace", "dev", DEVICE, "root", "fq"]);
+            by_departure_times();
+            tc(&["qdisc", "del", "dev", DEVICE, "root"]);
+            assert!(!is_paced());
+        }
+    });
+}
+
+fn tc(arguments: &[&str]) {
+    let status = Command::new("tc").args(arguments).status().expect("iproute2");
+    assert!(status.success(), "tc {arguments:?}: {status}");
+}
+
+fn by_departure_times() {
+    for (more, expected) in [
+        (&["--max-gap", "1MB"][..], "no gap frames"),
+        (&["--line", "99mbit"], "100mbit is more than the link has, 99mbit"),
+    ] {
+        let (code, said) = refused(&[&BY_TIMES[..], more].concat());
+        assert!(code == 2 && said.contains(expected), "{more:?}: {code} {said}");
+        assert_eq!((pins().len(), gso_max_segs()), (0, 65_535), "{more:?}");
+    }
+    assert_eq!(done(&BY_TIMES), "1\n");
+    // As the device is paced already, without saying how.
+    assert_eq!(done(&["pace", "add", DEVICE, "--auto", "--match", "dport", "80"]), "2\n");
+    assert_eq!((pins().len(), gso_max_segs(), frames_for_a_datagram()), (5, 1, 1));
+    for other in [&ADD[..], &BY_TIMES] {
+        let way = if other == BY_TIMES { &["--super-packets"][..] } else { &["--by", "gap"] };
+        let (code, said) = refused(&[other, way].concat());
+        assert!(code == 2 && said.contains("paced by departure times already"), "{code} {said}");
+    }
+    let document = json(&["pace", "show", DEVICE, "--json"]);
+    let shown = &document["devices"][0];
+    assert_eq!((&shown["by"], &shown["single_segments"]), (&"edt".into(), &true.into()));
+    assert_eq!((&shown["max_gap_bytes"], &shown["gap_frames"]), (&Value::Null, &0.into()));
+    assert_eq!((&shown["paced_packets"], &shown["paced_bytes"]), (&1.into(), &1066.into()));
+    assert_eq!(shown["beyond_horizon_packets"], 0);
+    assert_eq!(shown["senders"][0]["target_bps"], 100_000_000);
+    let text = done(&["pace", "show"]);
+    assert!(text.contains("pace0: departure times, ") && !text.contains("gap"), "{text}");
+    assert!(!text.contains("not kept") && shown["lacks"].is_null(), "{text} {shown}");
+    tc(&["qdisc", "replace", "dev", DEVICE, "root", "pfifo"]);
+    let text = done(&["pace", "show"]);
+    assert!(
+        text.contains("not kept at present: pace0 has the queueing discipline pfifo"),
+        "{text}"
+    );
+    tc(&["qdisc", "replace", "dev", DEVICE, "root", "fq"]);
+    done(&["pace", "del", DEVICE]);
+    assert_eq!((pins().len(), gso_max_segs(), frames_for_a_datagram()), (0, 65_535, 1));
+    assert_eq!(done(&[&BY_TIMES[..], &["--super-packets"]].concat()), "1\n");
+    assert_eq!((pins().len(), gso_max_segs()), (5, 65_535));
+    let shown = json(&["pace", "show", DEVICE, "--json"]);
+    assert_eq!(shown["devices"][0]["single_segments"], false);
+    // What somebody else sets meanwhile stays.
+    ip(&["link", "set", DEVICE, "gso_max_segs", "1"]);
+    done(&["pace", "del", DEVICE]);
+    assert_eq!((pins().len(), gso_max_segs()), (0, 1));
+    ip(&["link", "set", DEVICE, "gso_max_segs", "65535"]);
 }
 
 #[test]

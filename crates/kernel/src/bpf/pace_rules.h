@@ -27,14 +27,21 @@ struct pace_rule {
 	u16 to_port;
 };
 
+enum pace_way {
+	PACE_GAPS,
+	PACE_TIMES,
+	PACE_TIMES_SUPER,	/* super-packets are let be: the same here */
+};
+
 /* What user space sets, as a whole. */
 struct pace_setup {
-	u64 line;		/* bytes/s */
+	u64 line;		/* bytes/s; 0: not known, for times of departure alone */
 	u32 overhead;		/* bytes of the link that a frame takes beyond its length */
 	u32 max_gap;
 	u32 max_frame;
 	u32 rules;
-	u8 mac[8];		/* the device's, 6 of them */
+	u8 mac[6];		/* the device's */
+	u16 way;		/* enum pace_way */
 	struct pace_rule rule[PACE_RULES];
 };
 
@@ -46,7 +53,10 @@ struct packet {
 	u16 to_port;
 	u16 headers;		/* bytes before the payload of TCP, that of the link included */
 	u8 protocol;
+	u8 ends;		/* TCP's last one of that direction */
 };
+
+#define TCP_FIN 1
 
 struct ipv4 {
 	u8 version_words;
@@ -96,7 +106,7 @@ static __always_inline int read_ipv6(struct __sk_buff *skb, struct packet *p)
 static __always_inline int read_packet(struct __sk_buff *skb, struct packet *p)
 {
 	u16 ports[2];
-	u8 words;
+	u8 words[2];
 	int fragment;
 
 	if (skb->protocol == bpf_htons(ETH_P_IP))
@@ -113,8 +123,10 @@ static __always_inline int read_packet(struct __sk_buff *skb, struct packet *p)
 		return 1;
 	p->from_port = bpf_ntohs(ports[0]);
 	p->to_port = bpf_ntohs(ports[1]);
-	if (p->protocol == IPPROTO_TCP && !bpf_skb_load_bytes(skb, p->headers + 12, &words, 1))
-		p->headers += (words >> 4) * 4;
+	if (p->protocol == IPPROTO_TCP && !bpf_skb_load_bytes(skb, p->headers + 12, words, 2)) {
+		p->headers += (words[0] >> 4) * 4;
+		p->ends = words[1] & TCP_FIN;
+	}
 	return 1;
 }
 

@@ -25,6 +25,7 @@ enum tcx_action {
 
 #define BPF_ADJ_ROOM_MAC 1
 #define BPF_NOEXIST 1
+#define BPF_SKB_CLOCK_MONOTONIC 1	/* BPF_SKB_TSTAMP_DELIVERY_MONO before Linux 6.11 */
 
 struct bpf_sock {
 	__u32 bound_dev_if;

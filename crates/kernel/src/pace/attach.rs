@@ -2,10 +2,10 @@
 //! The program at a device, held by this process.
 
 use super::{
-    Counts, Options, Refusal, Sender, Setup,
+    Counts, Options, Refusal, Sender, Setup, Way,
     device::{self, Device},
     figures::{self, ONLY},
-    layout,
+    fq, layout,
 };
 use crate::{Error, Support, objects, support, sys};
 use libbpf_rs::{
@@ -15,7 +15,7 @@ use libbpf_rs::{
 use std::{fs::File, path::Path};
 
 /// Paces a device's packets until it is dropped, or the process ends. The device then goes on to be given
-/// single segments: this is for devices that end with it.
+/// single segments, if it was: this is for devices that end with it.
 #[derive(Debug)]
 pub struct Injector {
     // Dropped in this order: detached, then taken down.
@@ -33,7 +33,7 @@ impl Injector {
         let device = Device::find(&options.device)?;
         let setup = first_setup(&device, options)?;
         let object = load(&device, &setup)?;
-        device::set_gso_max_segs(&device.name, 1)?;
+        set_segments(&device, setup.way)?;
         Ok(Self { _link: link(&object, &device)?, object })
     }
 
@@ -62,16 +62,33 @@ pub const BEFORE: &str = "before";
 
 /// What a device that isn't paced yet is set up with.
 pub fn first_setup(device: &Device, options: &Options) -> Result<Setup, Error> {
+    let way = options.way.map_or_else(|| device.way(), Ok)?;
+    device.require(way)?;
     let line = match options.frames.line {
-        Some(line) => line,
-        None => device.speed()?.ok_or_else(|| Refusal::NoLine { name: device.name.clone() })?,
+        None => device.speed()?,
+        line => line,
     };
-    Ok(Setup::of(device, line).with(device, &options.frames, &options.rules)?)
+    if line.is_none() && way == Way::Gap {
+        return Err(Refusal::NoLine { name: device.name.clone() }.into());
+    }
+    Ok(Setup::of(device, way, line).with(device, &options.frames, &options.rules)?)
 }
 
-/// What this machine lacks for gap frames by the kernel, if anything.
-pub fn lacking() -> Option<Error> {
-    require_kernel().err()
+/// Gives the device single segments, if that is the way.
+pub fn set_segments(device: &Device, way: Way) -> Result<(), Error> {
+    if way.has_single_segments() { device::set_gso_max_segs(&device.name, 1) } else { Ok(()) }
+}
+
+/// What this machine lacks for a way of pacing by the kernel, or one of its devices does, if anything.
+pub fn lacking(way: Way, device: Option<&str>) -> Option<Error> {
+    let look = || {
+        require_kernel()?;
+        if way != Way::Gap {
+            fq::require_fq()?;
+        }
+        device.map_or(Ok(()), |name| Device::find(name)?.require(way))
+    };
+    look().err()
 }
 
 /// Whether the kernel runs such programs, and we may load them.
@@ -88,7 +105,8 @@ pub fn require_kernel() -> Result<(), Error> {
 pub fn load(device: &Device, setup: &Setup) -> Result<Object, Error> {
     let object = objects::load_plain("pace")?;
     write(&map(&object, SETUP), &layout::setup(setup))?;
-    write(&map(&object, BEFORE), &device.gso_max_segs.to_ne_bytes())?;
+    let before = if setup.way.has_single_segments() { device.gso_max_segs } else { 0 };
+    write(&map(&object, BEFORE), &before.to_ne_bytes())?;
     Ok(object)
 }
 

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Network devices as `ip` and sysfs tell of them.
 
-use super::Refusal;
+use super::{Refusal, Way, fq, rules::HORIZON};
 use crate::{Error, private_mount};
 use rustix::{
     fd::OwnedFd,
     fs::{Dir, Mode, OFlags, openat},
 };
 use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::Value;
 use std::{
     fs::{self, File},
     io::{self, Read},
     os::unix::fs::MetadataExt,
     process::Command,
 };
-use units::Rate;
+use units::{Duration, Rate};
 
 /// What is to be known of one.
 #[derive(Debug)]
@@ -41,6 +42,20 @@ struct Shown {
 #[derive(Deserialize)]
 struct Discipline {
     kind: String,
+    #[serde(default)]
+    options: Value,
+}
+
+impl Discipline {
+    /// Whether it lets packets wait for their time, or has others below it for that.
+    fn keeps_times(&self) -> bool {
+        matches!(self.kind.as_str(), "fq" | "mq" | "clsact" | "ingress")
+    }
+
+    /// How far ahead that time may be for fq, where it says so.
+    fn horizon(&self) -> Option<Duration> {
+        self.options["horizon"].as_u64().map(Duration::from_micros)
+    }
 }
 
 /// Disciplines that send packets in the order in which they came, of one transmit queue. `pfifo_fast` does so
@@ -49,22 +64,13 @@ const IN_ORDER: [&str; 9] =
     ["noqueue", "noop", "pfifo_fast", "pfifo", "bfifo", "tbf", "mq", "clsact", "ingress"];
 
 impl Device {
-    /// One that can be paced.
+    /// One that might be paced.
     pub fn find(name: &str) -> Result<Self, Error> {
         let absent = || Refusal::NoDevice { name: name.to_owned() };
         let shown = all()?.into_iter().find(|shown| shown.ifname == name).ok_or_else(absent)?;
         if shown.link_type != "ether" {
             let kind = shown.link_type;
             return Err(Refusal::NotEthernet { name: name.to_owned(), kind }.into());
-        }
-        let queues = transmit_queues(name)?;
-        if queues > 1 {
-            return Err(Refusal::Queues { name: name.to_owned(), queues }.into());
-        }
-        for Discipline { kind } in disciplines(name)? {
-            if !IN_ORDER.contains(&kind.as_str()) {
-                return Err(Refusal::Discipline { name: name.to_owned(), kind }.into());
-            }
         }
         Ok(Self {
             name: shown.ifname,
@@ -73,6 +79,52 @@ impl Device {
             mtu: shown.mtu,
             gso_max_segs: shown.gso_max_segs.unwrap_or(65_535),
         })
+    }
+
+    /// The way of pacing that goes with how it queues packets.
+    pub fn way(&self) -> Result<Way, Error> {
+        let has_fq = disciplines(&self.name)?.iter().any(|one| one.kind == "fq");
+        Ok(if has_fq { Way::EDT } else { Way::Gap })
+    }
+
+    /// Refuses a way of pacing that does not go with how it queues packets.
+    pub fn require(&self, way: Way) -> Result<(), Error> {
+        match way {
+            Way::Gap => self.require_order(),
+            Way::Edt { .. } => self.require_times(),
+        }
+    }
+
+    fn require_order(&self) -> Result<(), Error> {
+        let name = || self.name.clone();
+        let queues = transmit_queues(&self.name)?;
+        if queues > 1 {
+            return Err(Refusal::Queues { name: name(), queues }.into());
+        }
+        for Discipline { kind, .. } in disciplines(&self.name)? {
+            if !IN_ORDER.contains(&kind.as_str()) {
+                return Err(Refusal::Discipline { name: name(), kind }.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Several transmit queues do no harm: each flow keeps to one, and all have their times from one program.
+    fn require_times(&self) -> Result<(), Error> {
+        let name = || self.name.clone();
+        let disciplines = disciplines(&self.name)?;
+        let other = disciplines.iter().find(|one| !one.keeps_times());
+        if other.is_some() || !disciplines.iter().any(|one| one.kind == "fq") {
+            fq::require_fq()?;
+            let kind = other.map_or("none", |one| &one.kind).to_owned();
+            return Err(Refusal::NotFq { name: name(), kind }.into());
+        }
+        match disciplines.iter().filter_map(Discipline::horizon).min() {
+            Some(horizon) if horizon < HORIZON => {
+                Err(Refusal::Horizon { name: name(), horizon, least: HORIZON }.into())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The rate that it says it sends at.
@@ -126,7 +178,7 @@ fn parsed<T: DeserializeOwned>(text: &[u8]) -> Result<T, Error> {
         .map_err(|e| Error::system("understand what iproute2 says", io::Error::from(e)))
 }
 
-fn run(program: &str, arguments: &[&str]) -> Result<Vec<u8>, Error> {
+pub fn run(program: &str, arguments: &[&str]) -> Result<Vec<u8>, Error> {
     let doing = || format!("run {program} {}", arguments.join(" "));
     let output = Command::new(program).args(arguments).output();
     let output = output.map_err(|e| match e.kind() {

@@ -18,7 +18,7 @@ pub struct Counts {
     pub gap_frames: u64,
     /// Their bytes.
     pub gap_bytes: u64,
-    /// Packets of `packets` that no gap had to follow, because the targets' sum was the line's rate.
+    /// Packets of `packets` that left at the line's rate, without gap, because the targets' sum was as much.
     pub at_line_rate: u64,
     /// Packets that were not paced because their socket knew no round trip yet.
     pub no_rtt: u64,
@@ -30,6 +30,9 @@ pub struct Counts {
     pub lost_gap_bytes: u64,
     /// Packets that found no room in the device's queue; their sockets were told.
     pub lost_packets: u64,
+    /// Packets that were dropped because they would have had to wait for more than two seconds for their
+    /// time of departure; their sockets were told.
+    pub beyond_horizon: u64,
 }
 
 impl AddAssign for Counts {
@@ -44,6 +47,7 @@ impl AddAssign for Counts {
         self.super_packets += other.super_packets;
         self.lost_gap_bytes += other.lost_gap_bytes;
         self.lost_packets += other.lost_packets;
+        self.beyond_horizon += other.beyond_horizon;
     }
 }
 
@@ -66,7 +70,7 @@ pub struct Sender {
     pub bytes: Bytes,
     /// Of gaps behind them.
     pub gap_bytes: Bytes,
-    /// Between the first packet and the newest.
+    /// Between the first packet and the newest; by times of departure, where packets have them.
     pub span: Duration,
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The structs of `src/bpf/pace.bpf.c` and `pace_rules.h` as bytes.
+//! The structs of `src/bpf/pace_state.h` and `pace_rules.h` as bytes.
 
 use super::{
     figures::{Counts, Sender},
-    rules::{Aim, MOST_RULES, Match, Rule, Setup},
+    rules::{Aim, MOST_RULES, Match, Rule, Setup, Way},
 };
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use netmodel::pacing::{Estimator, Rtt};
@@ -16,13 +16,14 @@ use units::{Bytes, Duration, Rate};
 /// `struct pace_setup`.
 pub fn setup(setup: &Setup) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(SETUP);
-    bytes.extend((setup.line.bps() / 8).to_ne_bytes());
+    bytes.extend((setup.line.map_or(0, Rate::bps) / 8).to_ne_bytes());
     let sizes = [setup.overhead, setup.max_gap, setup.max_frame].map(Bytes::get);
     for word in sizes.into_iter().chain([setup.rules.len() as u64]) {
         bytes.extend((word as u32).to_ne_bytes());
     }
     bytes.extend(setup.mac);
-    bytes.extend([0; 2]);
+    let way = WAYS.iter().position(|way| *way == setup.way).expect("all are there");
+    bytes.extend((way as u16).to_ne_bytes());
     for (number, one) in &setup.rules {
         rule(&mut bytes, *number, one);
     }
@@ -30,6 +31,8 @@ pub fn setup(setup: &Setup) -> Vec<u8> {
     bytes
 }
 
+/// `enum pace_way`.
+const WAYS: [Way; 3] = [Way::Gap, Way::EDT, Way::Edt { super_packets: true }];
 const RULE: usize = 72;
 /// All that there can be.
 pub const RULES: usize = MOST_RULES * RULE;
@@ -98,13 +101,13 @@ impl Fields<'_> {
 /// What [`setup`] has made.
 pub fn read_setup(bytes: &[u8]) -> Setup {
     let mut fields = Fields(bytes);
-    let line = fields.rate();
+    let line = Some(fields.rate()).filter(|line| line.bps() > 0);
     let (overhead, max_gap, max_frame) = (fields.size(), fields.size(), fields.size());
     let rules = fields.word();
     let mac = fields.bytes();
-    let _: [u8; 2] = fields.bytes();
+    let way = WAYS[usize::from(u16::from_ne_bytes(fields.bytes()))];
     let rules = (0..rules).map(|_| read_rule(&mut fields)).collect();
-    Setup { line, overhead, max_gap, max_frame, mac, rules }
+    Setup { way, line, overhead, max_gap, max_frame, mac, rules }
 }
 
 fn read_rule(fields: &mut Fields<'_>) -> (u32, Rule) {
@@ -142,6 +145,7 @@ pub fn read_counts(bytes: &[u8]) -> Counts {
         super_packets: fields.long(),
         lost_gap_bytes: fields.long(),
         lost_packets: fields.long(),
+        beyond_horizon: fields.long(),
     }
 }
 
@@ -190,15 +194,19 @@ mod tests {
             (10, Rule { matches: matches(Some("2001:db8::1/128")), aim: Aim::Rate(rate) }),
         ];
         let whole = Setup {
-            line: Rate::bits_per_second(1_000_000_000),
+            way: Way::Gap,
+            line: Some(Rate::bits_per_second(1_000_000_000)),
             overhead: Bytes::new(24),
             max_gap: Bytes::new(65_536),
             max_frame: Bytes::new(4096),
             mac: [2, 0, 0, 0, 0, 7],
             rules,
         };
-        let bytes = setup(&whole);
-        assert_eq!(bytes.len(), SETUP);
-        assert_eq!(read_setup(&bytes), whole);
+        let of_times = |way| Setup { way, line: None, ..whole.clone() };
+        for whole in WAYS.map(of_times).into_iter().chain([whole.clone()]) {
+            let bytes = setup(&whole);
+            assert_eq!(bytes.len(), SETUP);
+            assert_eq!(read_setup(&bytes), whole);
+        }
     }
 }

@@ -6,7 +6,7 @@
 //! away by the next that comes: with it goes the change of `gso_max_segs`.
 
 use super::{
-    Counts, Options, Refusal, Sender, Setup,
+    Counts, Options, Refusal, Sender, Setup, Way,
     attach::{self, BEFORE, SEEN, SETUP, WORK},
     device::{self, Device},
     figures::{self, ONLY},
@@ -34,6 +34,8 @@ pub struct Attached {
     pub device: String,
     /// What is in force.
     pub setup: Setup,
+    /// Why its packets are not kept apart so at present, if so: the device's queues are others now.
+    pub lack: Option<String>,
     /// What has left.
     pub counts: Counts,
     /// Who has sent.
@@ -107,9 +109,11 @@ pub fn list() -> Result<Vec<Attached>, Error> {
         }
         if let Some((device, _)) = Device::by_index(folder.index)? {
             let setup = folder.setup()?;
+            let lack = Device::find(&device).and_then(|found| found.require(setup.way)).err();
+            let lack = lack.map(|error| error.to_string());
             let counts = figures::counts(&folder.map(WORK)?)?;
             let senders = figures::senders(&folder.map(SEEN)?)?;
-            attached.push(Attached { device, setup, counts, senders });
+            attached.push(Attached { device, setup, lack, counts, senders });
         }
     }
     Ok(attached)
@@ -188,7 +192,13 @@ impl Folder {
 
     /// The kernel replaces the whole setup at once.
     fn change(&self, device: &Device, options: &Options) -> Result<Setup, Error> {
-        let setup = self.setup()?.with(device, &options.frames, &options.rules)?;
+        let present = self.setup()?;
+        if options.way.is_some_and(|way| way != present.way) {
+            let (name, present) = (device.name.clone(), present.way);
+            return Err(Refusal::OtherWay { name, present }.into());
+        }
+        device.require(present.way)?;
+        let setup = present.with(device, &options.frames, &options.rules)?;
         attach::write(&self.map(SETUP)?, &layout::setup(&setup))?;
         Ok(setup)
     }
@@ -206,8 +216,10 @@ impl Folder {
             && let Some((device, 1)) = Device::by_index(self.index)?
         {
             let before = self.value(BEFORE)?;
-            let before = before.first_chunk().map_or(0, |word| u32::from_ne_bytes(*word));
-            device::set_gso_max_segs(&device, before)?;
+            match before.first_chunk().map_or(0, |word| u32::from_ne_bytes(*word)) {
+                0 => {}
+                before => device::set_gso_max_segs(&device, before)?,
+            }
         }
         clear(&self.path, &FILES)
     }
@@ -237,7 +249,7 @@ fn begin(device: &Device, options: &Options) -> Result<Setup, Error> {
     let path =
         file_system()?.join("pace").join(format!("{}-{}", device::namespace()?, device.index));
     let folder = Folder { path, namespace: device::namespace()?, index: device.index };
-    if let Err(error) = begin_in(&folder, object, device) {
+    if let Err(error) = begin_in(&folder, object, device, setup.way) {
         // What failed is what gets reported.
         let _ = folder.put_back_and_clear();
         return Err(error);
@@ -245,7 +257,7 @@ fn begin(device: &Device, options: &Options) -> Result<Setup, Error> {
     Ok(setup)
 }
 
-fn begin_in(folder: &Folder, mut object: Object, device: &Device) -> Result<(), Error> {
+fn begin_in(folder: &Folder, mut object: Object, device: &Device, way: Way) -> Result<(), Error> {
     let path = &folder.path;
     let pinning = || format!("pin into {}", path.display());
     fs::create_dir_all(path).map_err(|e| Error::system(format!("make {}", path.display()), e))?;
@@ -254,7 +266,7 @@ fn begin_in(folder: &Folder, mut object: Object, device: &Device) -> Result<(), 
             map.pin(path.join(file)).map_err(Error::bpf(pinning()))?;
         }
     }
-    device::set_gso_max_segs(&device.name, 1)?;
+    attach::set_segments(device, way)?;
     let mut link = attach::link(&object, device)?;
     link.pin(path.join(LINK)).map_err(Error::bpf(pinning()))
 }

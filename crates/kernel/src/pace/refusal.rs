@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Why a device's packets are not paced as was asked for.
 
-use units::{Bytes, Rate};
+use super::Way;
+use units::{Bytes, Duration, Rate};
 
 /// What does not go, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -12,8 +13,8 @@ pub enum Refusal {
         /// The name.
         name: String,
     },
-    /// It has no PAUSE frames.
-    #[error("{name} is no Ethernet device ({kind}): gap packets are PAUSE frames of Ethernet")]
+    /// Its packets are of another kind, and PAUSE frames are Ethernet's.
+    #[error("{name} is no Ethernet device ({kind}), and only those are paced")]
     NotEthernet {
         /// The device.
         name: String,
@@ -47,6 +48,19 @@ pub enum Refusal {
         /// The most gap behind one packet.
         max_gap: Bytes,
     },
+    /// Too many packets would have to wait for too long.
+    #[error(
+        "{rate} has ten full packets wait for more than {horizon}, after which they are dropped; \
+         {slowest} is the least"
+    )]
+    BeyondHorizon {
+        /// What was asked for.
+        rate: Rate,
+        /// The least that goes.
+        slowest: Rate,
+        /// How far ahead a time of departure may be.
+        horizon: Duration,
+    },
     /// Frames or gaps of that size can't be.
     #[error("{why}")]
     Sizes {
@@ -61,8 +75,9 @@ pub enum Refusal {
     },
     /// Packets would overtake gap frames.
     #[error(
-        "{name} has {queues} transmit queues, between which no order is kept; first: \
-         ethtool -L {name} combined 1 (or tx 1)"
+        "{name} has {queues} transmit queues, between which no order is kept for gap packets; first: \
+         ethtool -L {name} combined 1 (or tx 1). Departure times (--by edt) do with several, where \
+         the kernel has fq: tc qdisc replace dev {name} root fq flow_limit 1000"
     )]
     Queues {
         /// The device.
@@ -73,13 +88,52 @@ pub enum Refusal {
     /// The same, within one queue.
     #[error(
         "{name} has the queueing discipline {kind}, which may send packets in another order than they \
-         came in; first: tc qdisc replace dev {name} root pfifo"
+         came in; for gap packets, first: tc qdisc replace dev {name} root pfifo; for departure times \
+         (--by edt), where the kernel has fq: tc qdisc replace dev {name} root fq flow_limit 1000"
     )]
     Discipline {
         /// The device.
         name: String,
         /// The discipline's kind.
         kind: String,
+    },
+    /// Nobody would hold packets until their time.
+    #[error(
+        "{name} has the queueing discipline {kind}, and only fq lets packets wait for their time of \
+         departure; first: tc qdisc replace dev {name} root fq flow_limit 1000"
+    )]
+    NotFq {
+        /// The device.
+        name: String,
+        /// The discipline's kind.
+        kind: String,
+    },
+    /// It would drop them before, or let them go.
+    #[error(
+        "fq on {name} takes times up to {horizon} ahead, and packets may have to wait for {least}; first: \
+         tc qdisc replace dev {name} root fq horizon 10s"
+    )]
+    Horizon {
+        /// The device.
+        name: String,
+        /// What fq takes.
+        horizon: Duration,
+        /// What it has to.
+        least: Duration,
+    },
+    /// It is not in the kernel, nor among its modules.
+    #[error(
+        "this kernel has no fq, which lets packets wait for their time of departure: it needs \
+         CONFIG_NET_SCH_FQ"
+    )]
+    KernelWithoutFq,
+    /// A device is paced one way at a time.
+    #[error("{name} is paced by {present} already; longhaul pace del {name} ends that")]
+    OtherWay {
+        /// The device.
+        name: String,
+        /// What is in force.
+        present: Way,
     },
     /// The kernel can't attach it.
     #[error(
@@ -110,7 +164,13 @@ impl Refusal {
     pub fn is_lack(&self) -> bool {
         matches!(
             self,
-            Self::NoTcx | Self::NoIproute | Self::Queues { .. } | Self::Discipline { .. }
+            Self::NoTcx
+                | Self::NoIproute
+                | Self::Queues { .. }
+                | Self::Discipline { .. }
+                | Self::NotFq { .. }
+                | Self::Horizon { .. }
+                | Self::KernelWithoutFq
         )
     }
 
@@ -123,6 +183,8 @@ impl Refusal {
                 | Self::NoLine { .. }
                 | Self::AboveLine { .. }
                 | Self::TooSlow { .. }
+                | Self::BeyondHorizon { .. }
+                | Self::OtherWay { .. }
                 | Self::Sizes { .. }
                 | Self::TooManyRules { .. }
                 | Self::NoRule { .. }

@@ -4,8 +4,43 @@
 use super::{Refusal, device::Device};
 use ipnet::IpNet;
 use netmodel::pacing::Estimator;
+use std::fmt;
 use std::num::NonZeroU16;
-use units::{Bytes, Rate};
+use units::{Bytes, Duration, Rate};
+
+/// What keeps packets apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// Gap frames behind packets: the wire's clock. The device is given single segments.
+    Gap,
+    /// Earliest departure times, which the queueing discipline fq keeps: the kernel's timers. The wire
+    /// idles between.
+    Edt {
+        /// Super-packets go on to come whole, each leaving as one burst: less work, less even. Else the
+        /// device is given single segments, as with gap frames.
+        super_packets: bool,
+    },
+}
+
+impl Way {
+    /// Departure times of single segments.
+    pub const EDT: Self = Self::Edt { super_packets: false };
+
+    /// Whether devices are given single segments.
+    pub(super) fn has_single_segments(self) -> bool {
+        self != Self::Edt { super_packets: true }
+    }
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Gap => "gap packets",
+            Self::Edt { super_packets: false } => "departure times",
+            Self::Edt { super_packets: true } => "departure times of super-packets",
+        })
+    }
+}
 
 /// What a rule's packets shall leave at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,18 +71,19 @@ pub struct Rule {
     pub aim: Aim,
 }
 
-/// What gap frames are like; what is left out is the default, or stays as it is.
+/// What frames take of the link, and what gap frames are like; what is left out is the default, or stays as
+/// it is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Frames {
-    /// The rate of the link. By default what the device says.
+    /// The rate of the link. By default what the device says; times of departure do without.
     pub line: Option<Rate>,
     /// What a frame takes on the link beyond its length without the check sequence. By default 24: that,
     /// preamble and inter-frame gap.
     pub overhead: Option<Bytes>,
-    /// The most gap behind one packet, on the link. By default 64 KB.
+    /// The most gap behind one packet, on the link. By default 64 KB. Only of gap frames.
     pub max_gap: Option<Bytes>,
     /// What the longest takes on the link. By default 4 KB, or what the device's MTU allows if that
-    /// is less: not every device sends longer frames.
+    /// is less: not every device sends longer frames. Only of gap frames.
     pub max_frame: Option<Bytes>,
 }
 
@@ -58,15 +94,20 @@ pub struct Options {
     pub device: String,
     /// The first that matches a packet is its own; without any, it isn't paced.
     pub rules: Vec<Rule>,
-    /// What gap frames are like.
+    /// What frames are like.
     pub frames: Frames,
+    /// What keeps packets apart. By default what does so at the device already; else times of departure
+    /// where its queueing discipline is fq, gap frames elsewhere.
+    pub way: Option<Way>,
 }
 
 /// What is in force at a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setup {
-    /// The rate of the link.
-    pub line: Rate,
+    /// What keeps packets apart.
+    pub way: Way,
+    /// The rate of the link; with times of departure it need not be known.
+    pub line: Option<Rate>,
     /// See [`Frames::overhead`].
     pub overhead: Bytes,
     /// See [`Frames::max_gap`].
@@ -84,15 +125,20 @@ pub(super) const MOST_RULES: usize = 16;
 const ETHERNET: u64 = 14;
 /// An Ethernet frame's least length, without the check sequence.
 const SHORTEST: u64 = 60;
+/// How far ahead a packet's time of departure may be: `PACE_HORIZON_NS` of `cc/pace.h`.
+pub(super) const HORIZON: Duration = Duration::from_secs(2);
+/// Full packets that have to find room in it: TCP's first window (RFC 6928).
+const FIRST_WINDOW: u64 = 10;
 /// Sizes stay where their products do not overflow in the kernel.
 const MOST_BYTES: u64 = 1 << 24;
 
 impl Setup {
     /// Nothing paced yet.
-    pub(super) fn of(device: &Device, line: Rate) -> Self {
+    pub(super) fn of(device: &Device, way: Way, line: Option<Rate>) -> Self {
         let overhead = Bytes::new(24);
         let longest = device.mtu + ETHERNET + overhead.get();
         Self {
+            way,
             line,
             overhead,
             max_gap: Bytes::new(64 << 10),
@@ -113,7 +159,7 @@ impl Setup {
             let longest = (device.mtu + ETHERNET + overhead.get()).min(4 << 10);
             self.max_frame = Bytes::new(longest.max(2 * (SHORTEST + overhead.get())));
         }
-        self.line = frames.line.unwrap_or(self.line);
+        self.line = frames.line.or(self.line);
         self.overhead = frames.overhead.unwrap_or(self.overhead);
         self.max_gap = frames.max_gap.unwrap_or(self.max_gap);
         self.max_frame = frames.max_frame.unwrap_or(self.max_frame);
@@ -124,18 +170,27 @@ impl Setup {
         if self.rules.len() > MOST_RULES {
             return Err(Refusal::TooManyRules { most: MOST_RULES });
         }
-        self.check_sizes()?;
+        self.check_sizes(frames)?;
         for (_, rule) in &self.rules {
             self.check(rule, device)?;
         }
         Ok(self)
     }
 
-    fn check_sizes(&self) -> Result<(), Refusal> {
+    fn check_sizes(&self, frames: &Frames) -> Result<(), Refusal> {
         let refuse = |why| Err(Refusal::Sizes { why });
         let shortest = SHORTEST + self.overhead.get();
         if self.overhead.get() > 1000 {
             return refuse("a frame takes at most 1000 bytes of the link beyond its length".into());
+        }
+        if let Some(line) = self.line.filter(|line| line.bps() < 8000) {
+            return refuse(format!("a link of {line} is too slow"));
+        }
+        if self.way != Way::Gap {
+            return match (frames.max_gap, frames.max_frame) {
+                (None, None) => Ok(()),
+                _ => refuse("departure times have no gap frames that could have a size".into()),
+            };
         }
         if self.max_frame.get() < 2 * shortest || self.max_frame.get() > 9000 {
             return refuse(format!(
@@ -150,9 +205,6 @@ impl Setup {
                 self.max_gap.get()
             ));
         }
-        if self.line.bps() < 8000 {
-            return refuse(format!("a link of {} is too slow", self.line));
-        }
         Ok(())
     }
 
@@ -162,16 +214,30 @@ impl Setup {
             Aim::Auto(estimator) => estimator.max_rate,
         };
         let Some(rate) = rate else { return Ok(()) };
-        if rate > self.line {
-            return Err(Refusal::AboveLine { rate, line: self.line });
+        if let Some(line) = self.line.filter(|line| rate > *line) {
+            return Err(Refusal::AboveLine { rate, line });
         }
+        let slowest = self.slowest(device);
+        if rate >= slowest {
+            return Ok(());
+        }
+        Err(match self.way {
+            Way::Gap => Refusal::TooSlow { rate, slowest, max_gap: self.max_gap },
+            Way::Edt { .. } => Refusal::BeyondHorizon { rate, slowest, horizon: HORIZON },
+        })
+    }
+
+    /// The least rate that full packets can be paced to.
+    fn slowest(&self, device: &Device) -> Rate {
         let packet = device.mtu + ETHERNET + self.overhead.get();
-        let slowest = u128::from(self.line.bps()) * u128::from(packet)
-            / u128::from(packet + self.max_gap.get());
-        if u128::from(rate.bps()) < slowest.max(8) {
-            let slowest = Rate::bits_per_second(slowest.max(8) as u64);
-            return Err(Refusal::TooSlow { rate, slowest, max_gap: self.max_gap });
-        }
-        Ok(())
+        let bps = match (self.way, self.line) {
+            (Way::Gap, Some(line)) => {
+                let whole = u128::from(packet + self.max_gap.get());
+                (u128::from(line.bps()) * u128::from(packet) / whole) as u64
+            }
+            // In its bits and a second.
+            _ => packet * 8 * FIRST_WINDOW * 1_000_000_000 / HORIZON.as_nanos(),
+        };
+        Rate::bits_per_second(bps.max(8))
     }
 }

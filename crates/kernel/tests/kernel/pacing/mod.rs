@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Gap packets, byte by byte, where they leave.
+//! Paced packets, byte by byte, where they leave.
 
 mod auto;
+mod departures;
 mod frames;
 mod sockets;
 mod streams;
 mod wire;
 
-use longhaul_kernel::pace::{Aim, Frames, Injector, Match, Options, Rule};
+use longhaul_kernel::pace::{Aim, Frames, Injector, Match, Options, Rule, Way};
 use std::num::NonZeroU16;
 use units::{Bytes, Rate};
 use wire::DEVICE;
@@ -27,7 +28,8 @@ fn options(overhead: u64, aim: Aim, to_port: Option<u16>) -> Options {
         max_gap: None,
         max_frame: Some(Bytes::new(4 << 10)),
     };
-    Options { device: DEVICE.to_owned(), rules: vec![Rule { matches, aim }], frames }
+    let rules = vec![Rule { matches, aim }];
+    Options { device: DEVICE.to_owned(), rules, frames, way: Some(Way::Gap) }
 }
 
 fn injector(options: &Options) -> Injector {

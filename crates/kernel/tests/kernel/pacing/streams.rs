@@ -32,7 +32,7 @@ fn pattern(stream: u64) -> Vec<u8> {
 }
 
 /// Sends over all streams at once and sees that all arrive as they were.
-fn transfer(wire: &Wire, to: &str) {
+pub fn transfer(wire: &Wire, to: &str) {
     let v6 = to.contains(':');
     let listener = wire.there(|| {
         let domain = if v6 { Domain::IPV6 } else { Domain::IPV4 };
