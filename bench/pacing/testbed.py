@@ -7,6 +7,7 @@ the kernel takes them away. Senders and receivers are its children and die with 
 import contextlib
 import ctypes
 import fcntl
+import functools
 import json
 import os
 import shutil
@@ -56,6 +57,13 @@ def prepare(build):
     checked(LIBC.unshare(CLONE_NEWNS))
     subprocess.run(["mount", "--make-rprivate", "/"], check=True)
     subprocess.run(["mount", "-t", "bpf", "bpf", "/sys/fs/bpf"], check=True)
+
+
+@functools.cache
+def has_departure_times():
+    """Whether the kernel has fq."""
+    said = subprocess.run([LONGHAUL, "pace", "ways", "--json"], capture_output=True, text=True, check=True)
+    return any(way["name"] == "departure-times" and way["can"] for way in json.loads(said.stdout)["ways"])
 
 
 def enter(namespace):
@@ -141,12 +149,18 @@ class Path:
         self.run("ip", "link", "set", "dev", self.device, "gso_max_segs", most)
 
     def gaps(self, rate, line):
-        """Gap packets on the sender's device; None: no longer."""
-        if rate:
-            self.run(LONGHAUL, "pace", "add", self.device, "--rate", f"{rate}bit", "--line", f"{line}bit",
-                     "--match", "dport", PORT)
-        else:
-            self.run(LONGHAUL, "pace", "del", self.device)
+        """Gap packets on the sender's device."""
+        self.run(LONGHAUL, "pace", "add", self.device, "--rate", f"{rate}bit", "--line", f"{line}bit",
+                 "--match", "dport", PORT)
+
+    def times(self, rate, super_packets):
+        """Departure times on the sender's device, which has fq."""
+        self.run(LONGHAUL, "pace", "add", self.device, "--by", "edt", "--rate", f"{rate}bit",
+                 "--match", "dport", PORT, *["--super-packets"] * super_packets)
+
+    def unpaced(self):
+        """As it was before these."""
+        self.run(LONGHAUL, "pace", "del", self.device)
 
     def gap_counts(self):
         return json.loads(self.run(LONGHAUL, "pace", "show", self.device, "--json"))["devices"][0]
