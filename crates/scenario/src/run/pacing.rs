@@ -26,6 +26,7 @@ pub enum Pacing {
 
 /// How rates are estimated, and what gap frames are like: `[pacing]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct PacingSettings {
     /// Which round trip a window is sent in.
     pub rtt: PacingRtt,
