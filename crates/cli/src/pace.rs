@@ -47,6 +47,7 @@ pub enum Command {
 
 #[derive(clap::Args)]
 #[command(group(clap::ArgGroup::new("aim").required(true).args(["rate", "auto"])))]
+#[allow(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct AddArgs {
     /// The device.
     device: String,
