@@ -25,6 +25,7 @@ struct pace_rule {
 	u32 number;		/* from 1, of the device */
 	u16 from_port;		/* 0: any */
 	u16 to_port;
+	u64 owner;		/* who put it there, for user space; 0: a person */
 };
 
 enum pace_way {

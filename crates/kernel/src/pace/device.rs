@@ -173,7 +173,7 @@ fn disciplines(name: &str) -> Result<Vec<Discipline>, Error> {
     parsed(&run("tc", &["-json", "qdisc", "show", "dev", name])?)
 }
 
-fn parsed<T: DeserializeOwned>(text: &[u8]) -> Result<T, Error> {
+pub fn parsed<T: DeserializeOwned>(text: &[u8]) -> Result<T, Error> {
     serde_json::from_slice(text)
         .map_err(|e| Error::system("understand what iproute2 says", io::Error::from(e)))
 }

@@ -3,11 +3,12 @@
 
 use super::{
     figures::{Counts, Sender},
-    rules::{Aim, MOST_RULES, Match, Rule, Setup, Way},
+    rules::{Aim, MOST_RULES, Match, Owner, Rule, Setup, Way},
 };
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use netmodel::pacing::{Estimator, Rtt};
 use std::{
+    collections::BTreeMap,
     net::{IpAddr, Ipv6Addr},
     num::NonZeroU16,
 };
@@ -26,6 +27,7 @@ pub fn setup(setup: &Setup) -> Vec<u8> {
     bytes.extend((way as u16).to_ne_bytes());
     for (number, one) in &setup.rules {
         rule(&mut bytes, *number, one);
+        bytes.extend(setup.owners.get(number).copied().map_or(0, Owner::get).to_ne_bytes());
     }
     bytes.resize(SETUP, 0);
     bytes
@@ -33,7 +35,7 @@ pub fn setup(setup: &Setup) -> Vec<u8> {
 
 /// `enum pace_way`.
 const WAYS: [Way; 3] = [Way::Gap, Way::EDT, Way::Edt { super_packets: true }];
-const RULE: usize = 72;
+const RULE: usize = 80;
 /// All that there can be.
 pub const RULES: usize = MOST_RULES * RULE;
 const SETUP: usize = 32 + RULES;
@@ -106,8 +108,14 @@ pub fn read_setup(bytes: &[u8]) -> Setup {
     let rules = fields.word();
     let mac = fields.bytes();
     let way = WAYS[usize::from(u16::from_ne_bytes(fields.bytes()))];
-    let rules = (0..rules).map(|_| read_rule(&mut fields)).collect();
-    Setup { way, line, overhead, max_gap, max_frame, mac, rules }
+    let mut owners = BTreeMap::new();
+    let rules = (0..rules).map(|_| {
+        let (number, rule) = read_rule(&mut fields);
+        owners.extend(Owner::new(fields.long()).map(|owner| (number, owner)));
+        (number, rule)
+    });
+    let rules = rules.collect();
+    Setup { way, line, overhead, max_gap, max_frame, mac, rules, owners }
 }
 
 fn read_rule(fields: &mut Fields<'_>) -> (u32, Rule) {
@@ -201,6 +209,7 @@ mod tests {
             max_frame: Bytes::new(4096),
             mac: [2, 0, 0, 0, 0, 7],
             rules,
+            owners: BTreeMap::from([(9, Owner::MIN), (10, Owner::MAX)]),
         };
         let of_times = |way| Setup { way, line: None, ..whole.clone() };
         for whole in WAYS.map(of_times).into_iter().chain([whole.clone()]) {

@@ -7,8 +7,9 @@
 //! - departure times, which the queueing discipline fq keeps.
 //!
 //! [`Injector::attach`] holds it as long as the process; [`add`] keeps it until [`delete`], by pins in the BPF file
-//! system. Both see to it that the device is given single segments (`gso_max_segs 1`), unless super-packets
-//! are wanted.
+//! system, and [`replace`] keeps all the rules of one owner, whatever they were before. All see to it that the
+//! device is given single segments (`gso_max_segs 1`), unless super-packets are wanted. [`is_paced`] says without any
+//! rights what is kept so.
 //!
 //! Beside it, [`Sockets`] has TCP pace by itself what programs send that don't ask for it.
 //!
@@ -30,15 +31,19 @@ mod device;
 mod figures;
 mod fq;
 mod layout;
+mod notice;
 mod pinned;
 mod refusal;
+mod routes;
 mod rules;
 mod sockets;
 
 pub use attach::{Injector, lacking};
 pub use figures::{Counts, Sender};
 pub use fq::install_fq;
-pub use pinned::{Attached, add, delete, list};
+pub use notice::is_paced;
+pub use pinned::{Attached, add, delete, list, replace};
 pub use refusal::Refusal;
-pub use rules::{Aim, Frames, Match, Options, Rule, Setup, Way};
+pub use routes::devices_towards;
+pub use rules::{Aim, Frames, Match, Options, Owner, Rule, Setup, Way};
 pub use sockets::Sockets;

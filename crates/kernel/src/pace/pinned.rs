@@ -6,11 +6,11 @@
 //! away by the next that comes: with it goes the change of `gso_max_segs`.
 
 use super::{
-    Counts, Options, Refusal, Sender, Setup, Way,
+    Counts, Options, Owner, Refusal, Sender, Setup, Way,
     attach::{self, BEFORE, SEEN, SETUP, WORK},
     device::{self, Device},
     figures::{self, ONLY},
-    layout,
+    layout, notice,
 };
 use crate::{
     Error,
@@ -55,13 +55,92 @@ pub fn add(options: &Options) -> Result<Vec<u32>, Error> {
     let _lock = Lock::take()?;
     sweep()?;
     let device = Device::find(&options.device)?;
-    let added = match Folder::of(device.index)? {
-        Some(folder) => folder.change(&device, options),
-        None => begin(&device, options),
+    let folder = Folder::of(device.index)?;
+    let setup = match &folder {
+        Some(folder) => {
+            let setup = folder.setup()?;
+            require_way(&device, options.way, setup.way)?;
+            setup.with(&device, &options.frames, &options.rules)?
+        }
+        None => attach::first_setup(&device, options)?,
     };
+    let change = Change { device, folder, setup };
+    let made = change.make();
     tidy();
-    let numbers = added?.rules.iter().map(|(number, _)| *number).collect::<Vec<_>>();
+    made?;
+    let numbers = change.setup.rules.iter().map(|(number, _)| *number).collect::<Vec<_>>();
     Ok(numbers[numbers.len() - options.rules.len()..].to_vec())
+}
+
+/// Puts an owner's rules in the place of those that it has had on the devices of this network namespace, until
+/// it replaces them again, [`delete`], or a reboot. A device that has no rules left is as before.
+///
+/// Rules of others stay. A process that dies in here leaves each device as it was or as it is
+/// to be; the next call does the rest.
+///
+/// # Errors
+/// As [`add`]; what can be known to be wrong before is, and then all is as it was.
+pub fn replace(owner: Owner, wanted: &[Options]) -> Result<(), Error> {
+    attach::require_kernel()?;
+    require_machines_mounts()?;
+    let _lock = Lock::take()?;
+    sweep()?;
+    let planned = wanted.iter().map(|options| Change::of(owner, options));
+    let planned = planned.collect::<Result<Vec<_>, Error>>()?;
+    let is_wanted = |folder: &Folder| planned.iter().any(|one| one.device.index == folder.index);
+    let mut done = planned.iter().try_for_each(Change::make);
+    for folder in Folder::here()?.into_iter().filter(|folder| !is_wanted(folder)) {
+        done = done.and_then(|()| folder.disown(owner));
+    }
+    tidy();
+    done
+}
+
+/// What is to be in force at a device from now on.
+struct Change {
+    device: Device,
+    folder: Option<Folder>,
+    setup: Setup,
+}
+
+impl Change {
+    /// An owner's rules in the place of those that it has there.
+    fn of(owner: Owner, options: &Options) -> Result<Self, Error> {
+        let device = Device::find(&options.device)?;
+        let folder = Folder::of(device.index)?;
+        let present = folder.as_ref().map(Folder::setup).transpose()?;
+        let others = |setup: &Setup| setup.rules.len() > setup.count(owner);
+        let setup = match present {
+            // Nobody else cares which way it is.
+            Some(setup) if options.way.is_none_or(|way| way == setup.way) || others(&setup) => {
+                require_way(&device, options.way, setup.way)?;
+                setup
+            }
+            _ => attach::first_setup(&device, &Options { rules: Vec::new(), ..options.clone() })?,
+        };
+        let setup = setup.owned(owner, &device, &options.frames, &options.rules)?;
+        Ok(Self { device, folder, setup })
+    }
+
+    fn make(&self) -> Result<(), Error> {
+        match &self.folder {
+            Some(folder) if folder.setup()? == self.setup => Ok(()),
+            Some(folder) if folder.setup()?.way != self.setup.way => {
+                folder.end()?;
+                begin(&self.device, &self.setup)
+            }
+            Some(folder) => folder.write(&self.device.name, &self.setup),
+            None => begin(&self.device, &self.setup),
+        }
+    }
+}
+
+/// Refuses to have a device paced in two ways, or in one that its queue no longer goes with.
+fn require_way(device: &Device, asked: Option<Way>, present: Way) -> Result<(), Error> {
+    if asked.is_some_and(|way| way != present) {
+        return Err(Refusal::OtherWay { name: device.name.clone(), present }.into());
+    }
+    device.require(present)
 }
 
 /// Takes a rule from a device, or all of them; with the last of them, the device is as before.
@@ -85,7 +164,7 @@ pub fn delete(name: &str, rule: Option<u32>) -> Result<(), Error> {
         }
     }
     if rule.is_some() && !setup.rules.is_empty() {
-        return attach::write(&folder.map(SETUP)?, &layout::setup(&setup));
+        return folder.write(name, &setup);
     }
     folder.end()?;
     tidy();
@@ -103,10 +182,7 @@ pub fn list() -> Result<Vec<Attached>, Error> {
         sweep()?;
     }
     let mut attached = Vec::new();
-    for folder in Folder::all()? {
-        if folder.namespace != device::namespace()? || !folder.is_attached()? {
-            continue;
-        }
+    for folder in Folder::here()? {
         if let Some((device, _)) = Device::by_index(folder.index)? {
             let setup = folder.setup()?;
             let lack = Device::find(&device).and_then(|found| found.require(setup.way)).err();
@@ -148,17 +224,25 @@ impl Folder {
         Ok(all)
     }
 
-    /// That of a paced device.
-    fn of(index: u32) -> Result<Option<Self>, Error> {
+    /// Those of the paced devices of this network namespace.
+    fn here() -> Result<Vec<Self>, Error> {
         let namespace = device::namespace()?;
-        let found = Self::all()?.into_iter();
-        let found = found.filter(|one| one.namespace == namespace && one.index == index);
-        for folder in found {
+        let mut here = Vec::new();
+        for folder in Self::all()?.into_iter().filter(|one| one.namespace == namespace) {
             if folder.is_attached()? {
-                return Ok(Some(folder));
+                here.push(folder);
             }
         }
-        Ok(None)
+        Ok(here)
+    }
+
+    /// That of a paced device.
+    fn of(index: u32) -> Result<Option<Self>, Error> {
+        Ok(Self::here()?.into_iter().find(|one| one.index == index))
+    }
+
+    fn name(&self) -> String {
+        format!("{}-{}", self.namespace, self.index)
     }
 
     /// A link without a device has none any more, or was detached.
@@ -190,20 +274,37 @@ impl Folder {
         Ok(layout::read_setup(&self.value(SETUP)?))
     }
 
-    /// The kernel replaces the whole setup at once.
-    fn change(&self, device: &Device, options: &Options) -> Result<Setup, Error> {
-        let present = self.setup()?;
-        if options.way.is_some_and(|way| way != present.way) {
-            let (name, present) = (device.name.clone(), present.way);
-            return Err(Refusal::OtherWay { name, present }.into());
+    /// The kernel replaces the whole setup at once. There is no notice meanwhile.
+    fn write(&self, device: &str, setup: &Setup) -> Result<(), Error> {
+        notice::withdraw(&self.name())?;
+        attach::write(&self.map(SETUP)?, &layout::setup(setup))?;
+        notice::give(&self.name(), device, setup)
+    }
+
+    /// Takes away what an owner has there.
+    fn disown(&self, owner: Owner) -> Result<(), Error> {
+        let mut setup = self.setup()?;
+        if !setup.disown(owner) {
+            return Ok(());
         }
-        device.require(present.way)?;
-        let setup = present.with(device, &options.frames, &options.rules)?;
-        attach::write(&self.map(SETUP)?, &layout::setup(&setup))?;
-        Ok(setup)
+        match Device::by_index(self.index)? {
+            Some((device, _)) if !setup.rules.is_empty() => self.write(&device, &setup),
+            _ => self.end(),
+        }
+    }
+
+    /// Says what is in force there, where a change that was cut short has left that out.
+    fn mend_notice(&self) -> Result<(), Error> {
+        match Device::by_index(self.index)? {
+            Some((device, _)) if !notice::is_given(&self.name())? => {
+                notice::give(&self.name(), &device, &self.setup()?)
+            }
+            _ => Ok(()),
+        }
     }
 
     fn end(&self) -> Result<(), Error> {
+        notice::withdraw(&self.name())?;
         // Closing alone leaves it to the kernel when the program goes.
         self.link()?.detach().map_err(Error::bpf("detach the program"))?;
         self.put_back_and_clear()
@@ -211,6 +312,7 @@ impl Folder {
 
     /// When nothing is attached.
     fn put_back_and_clear(&self) -> Result<(), Error> {
+        notice::withdraw(&self.name())?;
         if self.namespace == device::namespace()?
             && exists(&self.path.join(BEFORE))?
             && let Some((device, 1)) = Device::by_index(self.index)?
@@ -233,28 +335,36 @@ fn failed(path: &Path, error: io::Error) -> Error {
 /// network namespaces only where a device had been paced.
 fn sweep() -> Result<(), Error> {
     let here = device::namespace()?;
-    for folder in Folder::all()? {
+    let folders = Folder::all()?;
+    for folder in &folders {
         let cut_short = folder.namespace == here || exists(&folder.path.join(LINK))?;
         if cut_short && !folder.is_attached()? {
             folder.put_back_and_clear()?;
+        } else if folder.namespace == here {
+            folder.mend_notice()?;
         }
     }
+    notice::withdraw_others(&folders.iter().map(Folder::name).collect())?;
     tidy();
     Ok(())
 }
 
-fn begin(device: &Device, options: &Options) -> Result<Setup, Error> {
-    let setup = attach::first_setup(device, options)?;
-    let object = attach::load(device, &setup)?;
-    let path =
-        file_system()?.join("pace").join(format!("{}-{}", device::namespace()?, device.index));
-    let folder = Folder { path, namespace: device::namespace()?, index: device.index };
-    if let Err(error) = begin_in(&folder, object, device, setup.way) {
+fn begin(device: &Device, setup: &Setup) -> Result<(), Error> {
+    let object = attach::load(device, setup)?;
+    let mut folder =
+        Folder { path: PathBuf::new(), namespace: device::namespace()?, index: device.index };
+    folder.path = file_system()?.join("pace").join(folder.name());
+    let begun = begin_in(&folder, object, device, setup.way);
+    if begun.is_err() {
         // What failed is what gets reported.
         let _ = folder.put_back_and_clear();
-        return Err(error);
+        return begun;
     }
-    Ok(setup)
+    let said = notice::give(&folder.name(), &device.name, setup);
+    if said.is_err() {
+        let _ = folder.end();
+    }
+    said
 }
 
 fn begin_in(folder: &Folder, mut object: Object, device: &Device, way: Way) -> Result<(), Error> {

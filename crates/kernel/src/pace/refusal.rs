@@ -2,6 +2,7 @@
 //! Why a device's packets are not paced as was asked for.
 
 use super::Way;
+use ipnet::IpNet;
 use units::{Bytes, Duration, Rate};
 
 /// What does not go, and what to do about it.
@@ -143,6 +144,12 @@ pub enum Refusal {
     /// iproute2 is missing.
     #[error("this takes ip, of iproute2: apt-get install iproute2, dnf install iproute")]
     NoIproute,
+    /// Packets can't be sent there.
+    #[error("this host has no route to {net}")]
+    NoRoute {
+        /// The network.
+        net: IpNet,
+    },
     /// Nothing is paced there.
     #[error("nothing is paced on {name}")]
     NotPaced {

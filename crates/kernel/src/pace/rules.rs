@@ -2,10 +2,13 @@
 //! What is paced on a device, and at what.
 
 use super::{Refusal, device::Device};
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use netmodel::pacing::Estimator;
-use std::fmt;
-use std::num::NonZeroU16;
+use std::{
+    collections::BTreeMap,
+    fmt,
+    num::{NonZeroU16, NonZeroU64},
+};
 use units::{Bytes, Duration, Rate};
 
 /// What keeps packets apart.
@@ -101,6 +104,9 @@ pub struct Options {
     pub way: Option<Way>,
 }
 
+/// Who put rules there that are replaced together, and not by hand: a number of their own.
+pub type Owner = NonZeroU64;
+
 /// What is in force at a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setup {
@@ -118,6 +124,8 @@ pub struct Setup {
     pub(super) mac: [u8; 6],
     /// Rules, each by its number.
     pub rules: Vec<(u32, Rule)>,
+    /// Whose they are, by number, where they are not a person's.
+    pub owners: BTreeMap<u32, Owner>,
 }
 
 /// Rules that a device can have.
@@ -145,7 +153,57 @@ impl Setup {
             max_frame: Bytes::new(longest.clamp(2 * (SHORTEST + overhead.get()), 4 << 10)),
             mac: device.mac,
             rules: Vec::new(),
+            owners: BTreeMap::new(),
         }
+    }
+
+    /// With these rules in the place of an owner's others, if that can be. Those that are there already stay
+    /// as they are.
+    pub(super) fn owned(
+        mut self,
+        owner: Owner,
+        device: &Device,
+        frames: &Frames,
+        rules: &[Rule],
+    ) -> Result<Self, Refusal> {
+        let is_owned =
+            |number: &u32, owners: &BTreeMap<u32, Owner>| owners.get(number) == Some(&owner);
+        let owners = std::mem::take(&mut self.owners);
+        self.rules.retain(|(number, rule)| !is_owned(number, &owners) || rules.contains(rule));
+        let there: Vec<u32> = self.rules.iter().map(|(number, _)| *number).collect();
+        self.owners = owners.into_iter().filter(|(number, _)| there.contains(number)).collect();
+        let kept = self.rules.iter().filter(|(number, _)| is_owned(number, &self.owners));
+        let kept: Vec<Rule> = kept.map(|(_, rule)| *rule).collect();
+        let new: Vec<Rule> = rules.iter().filter(|rule| !kept.contains(rule)).copied().collect();
+        let mut setup = self.with(device, frames, &new)?;
+        let added = setup.rules.iter().rev().take(new.len()).map(|(number, _)| (*number, owner));
+        let added: Vec<_> = added.collect();
+        setup.owners.extend(added);
+        Ok(setup)
+    }
+
+    /// How many rules an owner has.
+    pub(super) fn count(&self, owner: Owner) -> usize {
+        self.owners.values().filter(|other| **other == owner).count()
+    }
+
+    /// Without an owner's rules; whether there were any.
+    pub(super) fn disown(&mut self, owner: Owner) -> bool {
+        let Self { rules, owners, .. } = self;
+        let before = rules.len();
+        rules.retain(|(number, _)| owners.get(number) != Some(&owner));
+        owners.retain(|_, other| *other != owner);
+        rules.len() < before
+    }
+
+    /// The networks to which all is paced, whatever its ports.
+    pub(super) fn whole(&self) -> impl Iterator<Item = IpNet> {
+        let every_port = |matches: &Match| matches.to_port.is_none() && matches.from_port.is_none();
+        let whole = self.rules.iter().map(|(_, rule)| rule.matches).filter(every_port);
+        whole.flat_map(|matches| match matches.destination {
+            Some(net) => vec![net],
+            None => vec![Ipv4Net::default().into(), Ipv6Net::default().into()],
+        })
     }
 
     /// With other frames and one more rule, if that can be.
@@ -239,5 +297,66 @@ impl Setup {
             _ => packet * 8 * FIRST_WINDOW * 1_000_000_000 / HORIZON.as_nanos(),
         };
         Rate::bits_per_second(bps.max(8))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(destination: &str, port: u16) -> Rule {
+        let matches = Match {
+            destination: destination.parse().ok(),
+            to_port: NonZeroU16::new(port),
+            from_port: None,
+        };
+        Rule { matches, aim: Aim::Auto(Estimator::LINK) }
+    }
+
+    fn numbers(setup: &Setup) -> Vec<(u32, Option<u64>)> {
+        let owner = |number| setup.owners.get(number).map(|owner| owner.get());
+        setup.rules.iter().map(|(number, _)| (*number, owner(number))).collect()
+    }
+
+    #[test]
+    fn an_owners_rules_are_replaced_and_nobody_elses() {
+        let device =
+            Device { name: "x".to_owned(), index: 1, mac: [0; 6], mtu: 1500, gso_max_segs: 65_535 };
+        let [one, other] = [1, 2].map(|number| Owner::new(number).unwrap());
+        let [a, b, c] = ["10.0.0.0/8", "192.0.2.0/24", "2001:db8::/32"].map(|net| rule(net, 0));
+        let frames = Frames::default();
+        let owned = |setup: Setup, owner, rules: &[Rule]| {
+            setup.owned(owner, &device, &frames, rules).unwrap()
+        };
+        let setup = Setup::of(&device, Way::Gap, Some(Rate::bits_per_second(1_000_000_000)));
+        let setup = setup.with(&device, &frames, &[a]).unwrap();
+        let setup = owned(setup, one, &[a, b]);
+        let setup = owned(setup, other, &[b]);
+        let all = [(1, None), (2, Some(1)), (3, Some(1)), (4, Some(2))];
+        assert_eq!(numbers(&setup), all);
+        assert_eq!(owned(setup.clone(), one, &[b, a]), setup, "they are there");
+        // What stays has its number.
+        let setup = owned(setup, one, &[c, b]);
+        assert_eq!(numbers(&setup), [(1, None), (3, Some(1)), (4, Some(2)), (5, Some(1))]);
+        let mut setup = owned(setup, one, &[]);
+        assert_eq!(numbers(&setup), [(1, None), (4, Some(2))]);
+        assert!(!setup.disown(one) && setup.disown(other));
+        assert_eq!(numbers(&setup), [(1, None)]);
+        let many: Vec<_> = (0..16).map(|n| rule(&format!("10.{n}.0.0/16"), 0)).collect();
+        assert!(setup.owned(one, &device, &frames, &many).is_err(), "there is no room");
+    }
+
+    #[test]
+    fn a_rule_for_a_port_paces_no_whole_network() {
+        let device =
+            Device { name: "x".to_owned(), index: 1, mac: [0; 6], mtu: 1500, gso_max_segs: 1 };
+        let whole = |rules: &[Rule]| {
+            let setup = Setup::of(&device, Way::Gap, Some(Rate::bits_per_second(1_000_000_000)));
+            let setup = setup.with(&device, &Frames::default(), rules).unwrap();
+            setup.whole().map(|net| net.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(whole(&[rule("10.0.0.0/8", 443), rule("10.1.0.0/16", 0)]), ["10.1.0.0/16"]);
+        assert_eq!(whole(&[rule("", 0)]), ["0.0.0.0/0", "::/0"]);
+        assert!(whole(&[rule("", 443)]).is_empty());
     }
 }

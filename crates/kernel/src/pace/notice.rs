@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What is paced, for those who may not look into the kernel: a file for each paced device that everybody can read.
+//!
+//! A notice is given after pacing has begun and withdrawn before it ends; while rules change there is none. So
+//! what a notice says is true, as long as nobody detaches the program by other means, or takes fq from a device that
+//! is paced by departure times; and a change that was cut
+//! short leaves no notice rather than a false one, until the next call looks. A device of that number and name
+//! that is there no more makes its notice void.
+
+use super::{Setup, Way, device};
+use crate::{Error, lock::FOLDER};
+use ipnet::IpNet;
+use rustix::net::{AddressFamily, SocketType, netdevice::name_to_index, socket};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::BTreeSet,
+    fs::{self, Permissions},
+    io,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Notice {
+    device: String,
+    /// By which way: `gap` or `edt`.
+    by: String,
+    /// The networks to which all packets are paced.
+    peers: Vec<IpNet>,
+}
+
+fn folder() -> PathBuf {
+    Path::new(FOLDER).join("paced")
+}
+
+/// Whether all packets to a network are kept apart in that way where they leave by one of this network
+/// namespace's devices, by rules that stay without a process. It is all one whether super-packets are. Takes no rights. By which device they leave,
+/// [`super::devices_towards`] says.
+///
+/// # Errors
+/// What there is can't be read.
+pub fn is_paced(net: &IpNet, way: Way) -> Result<bool, Error> {
+    let here = format!("{}-", device::namespace()?);
+    for (name, path) in notices()? {
+        let Some(index) = name.strip_prefix(&here) else { continue };
+        let notice = match fs::read(&path) {
+            // Withdrawn meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            text => text.map_err(failed("read", &path))?,
+        };
+        let notice: Notice =
+            serde_json::from_slice(&notice).map_err(|e| failed("read", &path)(e.into()))?;
+        let is_there = index_of(&notice.device)?.is_some_and(|found| found.to_string() == index);
+        if is_there
+            && notice.by == word(way)
+            && notice.peers.iter().any(|peers| peers.contains(net))
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn word(way: Way) -> &'static str {
+    match way {
+        Way::Gap => "gap",
+        Way::Edt { .. } => "edt",
+    }
+}
+
+fn index_of(device: &str) -> Result<Option<u32>, Error> {
+    let any = socket(AddressFamily::UNIX, SocketType::DGRAM, None);
+    let any = any.map_err(|e| Error::system("open a socket", e))?;
+    Ok(name_to_index(any, device).ok())
+}
+
+/// All of them: their names, which are those of devices' pins, and paths.
+fn notices() -> Result<Vec<(String, PathBuf)>, Error> {
+    let folder = folder();
+    let entries = match fs::read_dir(&folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(failed("read", &folder))?,
+    };
+    let path = |entry: io::Result<fs::DirEntry>| Ok(entry.map_err(failed("read", &folder))?.path());
+    let paths = entries.map(path).collect::<Result<Vec<_>, Error>>()?;
+    let named = |path: PathBuf| Some((path.file_stem()?.to_str()?.to_owned(), path));
+    let whole = |path: &PathBuf| path.extension().is_some_and(|end| end == "json");
+    Ok(paths.into_iter().filter(whole).filter_map(named).collect())
+}
+
+fn path(name: &str) -> PathBuf {
+    folder().join(format!("{name}.json"))
+}
+
+/// Whether there is one.
+pub(super) fn is_given(name: &str) -> Result<bool, Error> {
+    let path = path(name);
+    path.try_exists().map_err(failed("look for", &path))
+}
+
+/// Gives one, whole or not at all.
+pub(super) fn give(name: &str, device: &str, setup: &Setup) -> Result<(), Error> {
+    let (device, by) = (device.to_owned(), word(setup.way).to_owned());
+    let notice = Notice { device, by, peers: setup.whole().collect() };
+    let text = serde_json::to_vec(&notice).expect("plain data");
+    let (path, beside) = (path(name), folder().join(name));
+    let write = || {
+        // Whatever the mask says, this is for everybody.
+        fs::create_dir_all(folder())?;
+        fs::set_permissions(folder(), Permissions::from_mode(0o755))?;
+        fs::write(&beside, text)?;
+        fs::set_permissions(&beside, Permissions::from_mode(0o644))?;
+        fs::rename(&beside, &path)
+    };
+    write().map_err(failed("write", &path))
+}
+
+/// Withdraws one, if there is one.
+pub(super) fn withdraw(name: &str) -> Result<(), Error> {
+    for path in [path(name), folder().join(name)] {
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            removed => removed.map_err(failed("remove", &path))?,
+        }
+    }
+    // Not while there are others.
+    let _ = fs::remove_dir(folder());
+    Ok(())
+}
+
+/// Withdraws those of no device that has pins.
+pub(super) fn withdraw_others(names: &BTreeSet<String>) -> Result<(), Error> {
+    let mut others = notices()?.into_iter().filter(|(name, _)| !names.contains(name));
+    others.try_for_each(|(name, _)| withdraw(&name))
+}
+
+fn failed(doing: &str, path: &Path) -> impl FnOnce(io::Error) -> Error + use<> {
+    let doing = format!("{doing} {}", path.display());
+    move |error| Error::system(doing, error)
+}
