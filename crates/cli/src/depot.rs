@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `longhaul depot`: runs one (arguments over a configuration file over defaults), checks a
-//! configuration, and shows what one that runs is doing.
+//! configuration, has the kernel pace what it asks for, and shows what one that runs is doing.
 
+mod pace;
 mod status;
 
 use crate::failure::Failure;
@@ -29,6 +30,7 @@ pub struct DepotArgs {
 #[derive(Debug, Subcommand)]
 enum Command {
     Check(CheckArgs),
+    Pace(pace::PaceArgs),
     Status(status::StatusArgs),
 }
 
@@ -83,14 +85,15 @@ pub fn run(args: DepotArgs, log: &StderrLog) -> Result<(), Failure> {
             let run = args.run;
             let first = config(run.clone())?;
             let reread = move || config(run.clone()).map_err(|failure| failure.to_string());
-            Ok(::depot::run(first, Box::new(reread), log)?)
+            Ok(::depot::run(first, Box::new(reread), pace::pacers(), log)?)
         }
         Some(Command::Check(CheckArgs { file, run })) => {
             let config = config(RunArgs { config: file.or(run.config), ..run })?;
-            ::depot::check(config.clone())?;
+            ::depot::check(config.clone(), &pace::pacers())?;
             print!("{}", config.to_toml());
             Ok(())
         }
+        Some(Command::Pace(args)) => pace::run(&args),
         Some(Command::Status(args)) => status::run(&args),
     }
 }
@@ -99,9 +102,8 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         match error {
             Error::Config(_) | Error::Id(_) => Self::usage(error),
-            Error::Tune(TuneError::Unknown { .. } | TuneError::Forbidden { .. }) => {
-                Self::Lacks(error.to_string())
-            }
+            Error::Tune(TuneError::Unknown { .. } | TuneError::Forbidden { .. })
+            | Error::NotPaced(_) => Self::Lacks(error.to_string()),
             other => Self::failed(other),
         }
     }

@@ -29,6 +29,16 @@ impl Failure {
         Self::Usage(error.to_string())
     }
 
+    /// The same, in other words.
+    pub fn with(self, words: impl FnOnce(String) -> String) -> Self {
+        match self {
+            Self::Failed(text) => Self::Failed(words(text)),
+            Self::Usage(text) => Self::Usage(words(text)),
+            Self::Lacks(text) => Self::Lacks(words(text)),
+            Self::Unverified(text) => Self::Unverified(words(text)),
+        }
+    }
+
     /// Says it on standard error.
     pub fn report(&self) -> ExitCode {
         let code = match self {

@@ -120,7 +120,7 @@ pub fn run(command: Command) -> Result<(), Failure> {
 
 /// A change is made by a child in a session of its own, so that it is made whole whatever happens to
 /// the command: who ends that, ends a process that waits. Returns in the child.
-fn in_a_process_apart(apart: bool) -> Result<(), Failure> {
+pub fn in_a_process_apart(apart: bool) -> Result<(), Failure> {
     if apart {
         let left = rustix::process::setsid();
         return left
@@ -227,6 +227,7 @@ fn as_json(attached: &Attached) -> Value {
             "rate_bps": rate,
             "estimator": estimator.map(estimator_name),
             "find_cap": estimator.map(|estimator| estimator.find_cap),
+            "of_depot": setup.owners.contains_key(number),
             "max_rate_bps": estimator.and_then(|estimator| estimator.max_rate).map(Rate::bps),
         })
     });
@@ -289,7 +290,9 @@ fn as_text(attached: &Attached) -> String {
         text += &format!("  not kept at present: {lack}\n");
     }
     for (number, rule) in &setup.rules {
-        text += &format!("  rule {number}: {}{}\n", aim(&rule.aim), matched(&rule.matches));
+        let whose = if setup.owners.contains_key(number) { " (of a depot)" } else { "" };
+        let (aim, matched) = (aim(&rule.aim), matched(&rule.matches));
+        text += &format!("  rule {number}: {aim}{matched}{whose}\n");
     }
     text += &format!("  paced {} packets, {} bytes", counts.packets, counts.bytes);
     if setup.way == Way::Gap {

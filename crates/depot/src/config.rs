@@ -21,6 +21,10 @@ use std::{
 };
 use units::{Bytes, Duration, ParseError, Rate};
 
+pub use pacing::{Pacing, Way};
+
+mod pacing;
+
 /// All settings. The default listens on port 3880 and relays for nobody.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -311,9 +315,9 @@ pub struct Hop {
     /// `SO_RCVBUF`; as above.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rcvbuf: Option<Bytes>,
-    /// The rate at which is sent at most; TCP spaces its segments to it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pacing: Option<Rate>,
+    /// How what is sent is spaced.
+    #[serde(default, skip_serializing_if = "Pacing::is_none")]
+    pub pacing: Pacing,
     /// How much is kept unsent; without, as much as a pipe holds, and only towards clients.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notsent_lowat: Option<Bytes>,
@@ -375,6 +379,19 @@ pub enum ConfigError {
     /// Two hops for one network.
     #[error("two [[hop]] tables have the peer {0}: join them into one")]
     HopTwice(IpNet),
+    /// A hop within one whose packets are all spaced where they leave.
+    #[error(
+        "[[hop]] peer = \"{peer}\" lies within \"{around}\", where all packets are paced by {way}: give it \
+         the same `pacing`"
+    )]
+    PacedAround {
+        /// The hop.
+        peer: IpNet,
+        /// The one around it.
+        around: IpNet,
+        /// How that one is paced.
+        way: Way,
+    },
     /// Two settings that the kernel does not have together.
     #[error(
         "[[hop]] peer = \"{peer}\": `{rate}` and `mptcp` exclude each other, Linux paces TCP alone"
@@ -449,7 +466,30 @@ impl Config {
         if let Some(hop) = paths.filter(|_| self.limits.client_rate.is_some()) {
             return Err(ConfigError::Paths { peer: hop.peer, rate: "limits.client_rate" });
         }
+        self.check_paced_below()?;
         self.hops.iter().try_for_each(Hop::check)
+    }
+
+    /// What spaces packets below TCP knows networks, and no exceptions from them.
+    fn check_paced_below(&self) -> Result<(), ConfigError> {
+        for (around, way) in self.paced_below() {
+            let within = |hop: &&Hop| around.contains(&hop.peer);
+            let mut others = self.hops.iter().filter(within);
+            if let Some(hop) = others.find(|hop| hop.pacing.below() != Some(way)) {
+                return Err(ConfigError::PacedAround { peer: hop.peer, around, way });
+            }
+        }
+        Ok(())
+    }
+
+    /// The networks to which packets are spaced below TCP, and how. None lies within another.
+    pub fn paced_below(&self) -> Vec<(IpNet, Way)> {
+        let below =
+            self.hops.iter().filter_map(|hop| Some((hop.peer.trunc(), hop.pacing.below()?)));
+        let all: Vec<_> = below.collect();
+        let lies_within =
+            |peer: &IpNet| all.iter().any(|(other, _)| other != peer && other.contains(peer));
+        all.iter().filter(|(peer, _)| !lies_within(peer)).copied().collect()
     }
 
     fn check_detours(&self) -> Result<(), ConfigError> {
@@ -576,7 +616,7 @@ impl Hop {
             buffers: Buffers::default(),
             sndbuf: None,
             rcvbuf: None,
-            pacing: None,
+            pacing: Pacing::None,
             notsent_lowat: None,
             streams: Self::one_stream(),
             mptcp: false,
@@ -607,10 +647,10 @@ impl Hop {
         if !(1..=MOST_STREAMS).contains(&self.streams) {
             return Err(ConfigError::range("hop.streams", &self.streams, "1 to 16"));
         }
-        if self.mptcp && self.pacing.is_some() {
+        if self.mptcp && self.pacing != Pacing::None {
             return Err(ConfigError::Paths { peer: self.peer, rate: "pacing" });
         }
-        check_rate("hop.pacing", self.pacing)
+        check_rate("hop.pacing", self.pacing.rate())
     }
 }
 

@@ -22,8 +22,8 @@ pub(crate) struct TcpInfo {
     pub cwnd: Bytes,
     /// How fast the peer was last seen to take bytes.
     pub delivery_rate: Option<Rate>,
-    /// The rate at which it is sent to at most.
-    pub max_pacing_rate: Option<Rate>,
+    /// How what is sent is spaced.
+    pub spacing: Spacing,
     /// How long ago the peer last acknowledged anything, while bytes are being sent again; else 0.
     pub unanswered: Duration,
     /// Bytes in the send buffer that have not been sent yet.
@@ -39,6 +39,50 @@ pub(crate) struct TcpInfo {
     /// By how many bits the receive window is shifted: 65535 bytes so shifted are the largest window
     /// that the peer can be offered.
     pub rcv_wscale: u8,
+}
+
+/// How TCP spaces what a socket sends (`SO_MAX_PACING_RATE`).
+///
+/// A rate switches pacing on, and nothing off again: a socket that was paced once is paced by TCP to its end,
+/// at least as [`Own`](Self::Own).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Spacing {
+    /// Not, unless its congestion control wants it.
+    #[default]
+    Free,
+    /// At the rate that TCP makes of window and round trip: twice cwnd / RTT in slow start, then 1.2 times.
+    Own,
+    /// The same, but at most at this rate.
+    AtMost(Rate),
+}
+
+impl Spacing {
+    /// All ones are the kernel's word for no limit. One less is a limit too, though none that is ever met.
+    const FREE: u64 = u64::MAX;
+    const OWN: u64 = u64::MAX - 1;
+
+    /// As the kernel has it, in bytes a second.
+    pub(crate) fn to_kernel(self) -> u64 {
+        match self {
+            Self::Free => Self::FREE,
+            Self::Own => Self::OWN,
+            Self::AtMost(rate) => (rate.bps() / 8).max(1),
+        }
+    }
+
+    /// What the kernel's figure means; 0 is that of a kernel which does not tell.
+    fn of_kernel(bytes_per_s: u64) -> Self {
+        match bytes_per_s {
+            0 | Self::FREE => Self::Free,
+            Self::OWN => Self::Own,
+            _ => Self::AtMost(Rate::bits_per_second(bytes_per_s.saturating_mul(8))),
+        }
+    }
+
+    /// The rate that is sent at most at.
+    pub(crate) fn rate(self) -> Option<Rate> {
+        if let Self::AtMost(rate) = self { Some(rate) } else { None }
+    }
 }
 
 /// Asks for `TCP_INFO`.
@@ -69,7 +113,7 @@ pub(crate) fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
         retransmits: info.tcpi_total_retrans,
         cwnd: Bytes::new(u64::from(info.tcpi_snd_cwnd) * u64::from(info.tcpi_snd_mss)),
         delivery_rate: rate(info.tcpi_delivery_rate),
-        max_pacing_rate: rate(info.tcpi_max_pacing_rate),
+        spacing: Spacing::of_kernel(info.tcpi_max_pacing_rate),
         unanswered: Duration::from_millis(unanswered_ms.into()),
         unsent: Bytes::new(info.tcpi_notsent_bytes.into()),
         sent: Bytes::new(info.tcpi_bytes_sent),
@@ -123,10 +167,9 @@ pub(crate) fn set_rcvlowat(socket: impl AsFd, bytes: usize) -> io::Result<()> {
     set(socket.as_fd(), libc::SO_RCVLOWAT, &bytes)
 }
 
-/// Sets the rate at which a socket sends at most (`SO_MAX_PACING_RATE`), in bytes a second: TCP
-/// spaces its segments to it. `u64::MAX` is no limit.
-pub(crate) fn set_max_pacing_rate(socket: impl AsFd, bytes_per_s: u64) -> io::Result<()> {
-    set(socket.as_fd(), libc::SO_MAX_PACING_RATE, &bytes_per_s)
+/// Sets how TCP spaces what a socket sends.
+pub(crate) fn set_spacing(socket: impl AsFd, spacing: Spacing) -> io::Result<()> {
+    set(socket.as_fd(), libc::SO_MAX_PACING_RATE, &spacing.to_kernel())
 }
 
 /// Lets the receive window of a connection grow to so many bytes (`TCP_WINDOW_CLAMP`): a larger

@@ -14,6 +14,7 @@
 //!       stream       TCP, with or without TLS
 //!       stripes      several connections of two depots for one transfer
 //!     rates        to what rate a transfer is held, and all of one client together
+//!     paced        peers to whom packets are spaced below TCP, which is watched
 //!     tune         congestion control and buffers by peer, read back
 //!     trim         memory given back after a crowd
 //!     buffers      raised where the kernel's own tuning is not enough for the path
@@ -37,6 +38,7 @@ mod limits;
 mod listeners;
 mod observe;
 pub mod origin;
+mod paced;
 mod places;
 mod plan;
 mod rates;
@@ -55,9 +57,10 @@ mod watched;
 pub use admission::{UpstreamRule, UpstreamRuleError};
 pub use config::{
     AccessTo, Admin, Allow, Buffers, Config, ConfigError, Detour, DigestMode, Hop, Limits, Log,
-    LogFormat, Pool, RelayMode, Reuse, Stall, Timeouts, TlsFiles, TrustFiles,
+    LogFormat, Pacing, Pool, RelayMode, Reuse, Stall, Timeouts, TlsFiles, TrustFiles, Way,
 };
 pub use observe::{AccessLogError, FetchError, StderrLog, fetch as fetch_status, status};
+pub use paced::{NotPaced, Pacers};
 pub use server::{Error, Reread, check, run};
 pub use tune::TuneError;
 pub use watched::FileError;

@@ -3,13 +3,14 @@
 //!
 //! The lowest of three, on each of its two sides:
 //! - the rate that its ticket grants,
-//! - the `pacing` that is set for the peer,
+//! - the rate that is set as the peer's `pacing`,
 //! - its part of what its client may have: `limits.client_rate`, divided equally among the transfers
 //!   that the client has under way.
 //!
 //! TCP spaces what it sends to that rate (`SO_MAX_PACING_RATE`): towards the client what is downloaded,
 //! towards the next hop what is uploaded, and then a full window holds the client. Several
-//! connections that share an answer divide it further.
+//! connections that share an answer divide it further. Where there is no rate, and the peer's `pacing` is
+//! TCP's own, TCP spaces at a rate that it finds itself.
 //!
 //! A part changes with the number of transfers, and all are set anew. In a crowd of n that would be n
 //! system calls for each that begins or ends; so the rate is divided among some more than there are,
@@ -17,7 +18,8 @@
 //! together is never more than the rate, and no less than 4/5 of it.
 
 use crate::{
-    config::Config,
+    config::{Config, Pacing as Setting},
+    kernel::Spacing,
     limits::counted_as,
     stream::{Stream, Wire},
     trim,
@@ -102,6 +104,8 @@ struct Held {
 struct Side {
     /// The lowest of the rates that are set for it.
     set: Option<Rate>,
+    /// How TCP spaces what it sends where there is no rate.
+    otherwise: Spacing,
     connections: Vec<Weak<Wire>>,
 }
 
@@ -134,7 +138,8 @@ impl Rates {
         config: &'r Config,
     ) -> Pacing<'r> {
         let by_client = config.limits.client_rate.is_some();
-        let paced = config.hops.iter().any(|hop| hop.pacing.is_some());
+        let by_tcp = |setting| matches!(setting, Setting::Tcp | Setting::Rate(_));
+        let paced = config.hops.iter().any(|hop| by_tcp(hop.pacing));
         if granted.is_none() && !by_client && !paced {
             return Pacing { transfer: None, config, place: None };
         }
@@ -217,12 +222,17 @@ impl Pacing<'_> {
     /// another one.
     pub(crate) fn hold(&self, client: &Stream, upstream: &Stream) -> io::Result<()> {
         let Some(transfer) = &self.transfer else {
-            client.wire().pace(None)?;
-            return upstream.wire().pace(None);
+            client.wire().pace(Spacing::Free)?;
+            return upstream.wire().pace(Spacing::Free);
         };
         let side = |stream: &Stream| {
-            let pacing = self.config.hop(stream.peer().ip()).and_then(|hop| hop.pacing);
-            Side { set: lowest(transfer.granted, pacing), connections: vec![stream.watch()] }
+            let hop = self.config.hop(stream.peer().ip());
+            let setting = hop.map_or(Setting::None, |hop| hop.pacing);
+            Side {
+                set: lowest(transfer.granted, setting.rate()),
+                otherwise: if setting == Setting::Tcp { Spacing::Own } else { Spacing::Free },
+                connections: vec![stream.watch()],
+            }
         };
         let mut held = locked(&transfer.held);
         (held.client, held.upstream) = (side(client), side(upstream));
@@ -270,7 +280,8 @@ impl Side {
     fn pace(&self, part: Option<Rate>) -> io::Result<()> {
         let open: Vec<_> = self.connections.iter().filter_map(Weak::upgrade).collect();
         let rate = lowest(self.set, part).map(|rate| divided(rate, open.len() as u64));
-        open.iter().map(|wire| wire.pace(rate)).fold(Ok(()), Result::and)
+        let spacing = rate.map_or(self.otherwise, Spacing::AtMost);
+        open.iter().map(|wire| wire.pace(spacing)).fold(Ok(()), Result::and)
     }
 }
 

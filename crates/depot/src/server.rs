@@ -11,6 +11,7 @@ use crate::{
     limits::Gate,
     listeners::{self, Listeners},
     observe::{self, AccessLogError, Observer, StderrLog, View},
+    paced::{NotPaced, Paced, Pacers},
     rates::Rates,
     settings::Settings,
     siblings::Siblings,
@@ -47,6 +48,9 @@ pub enum Error {
     /// A hop's socket settings cannot be had.
     #[error(transparent)]
     Tune(#[from] TuneError),
+    /// Packets to a hop's peers are not paced as it says.
+    #[error(transparent)]
+    NotPaced(#[from] NotPaced),
     /// A file that the configuration names cannot be used.
     #[error(transparent)]
     File(#[from] FileError),
@@ -90,6 +94,8 @@ pub(crate) struct Shared {
     pub gate: Arc<Gate>,
     /// To what rates clients are held.
     pub rates: Rates,
+    /// To whom packets are spaced below TCP.
+    pub paced: Arc<Paced>,
     /// Other depots that do the same work.
     pub siblings: Siblings,
     /// Which depots have failed lately.
@@ -145,6 +151,7 @@ impl Shared {
             let settings = self.settings();
             self.pool.tidy(&settings.config.reuse);
             settings.refresh();
+            self.paced.refresh();
             self.observer.look();
             let (begun, crest) = self.observer.crest();
             // All three are to know.
@@ -181,6 +188,7 @@ impl Shared {
         let mut current = self.settings.write().unwrap_or_else(PoisonError::into_inner);
         let waiting = current.config.fixed_differences(&settings.config);
         let client_rate = settings.config.limits.client_rate;
+        self.paced.replace(&settings.config);
         *current = settings;
         // They were admitted, and set up, by the old ones.
         self.pool.clear();
@@ -205,11 +213,12 @@ pub type Reread = Box<dyn Fn() -> Result<Config, String> + Send + Sync>;
 /// Runs a depot until SIGTERM or SIGINT, or until another one takes over: it then stops accepting and
 /// finishes what is under way, up to the drain time. A second signal ends it at once. At SIGHUP it
 /// reads its configuration again, and opens its log anew. Call it before any thread is started; it
-/// starts `log`, to which `tracing` writes, and finishes it.
+/// starts `log`, to which `tracing` writes, and finishes it. `pacers` says whether hops are paced as the
+/// configuration has it below TCP.
 ///
 /// # Errors
 /// The depot cannot start.
-pub fn run(config: Config, reread: Reread, log: &StderrLog) -> Result<(), Error> {
+pub fn run(config: Config, reread: Reread, pacers: Pacers, log: &StderrLog) -> Result<(), Error> {
     let given = listeners::from_systemd();
     log.start();
     raise_file_limit();
@@ -218,7 +227,7 @@ pub fn run(config: Config, reread: Reread, log: &StderrLog) -> Result<(), Error>
         let (mut term, mut int) =
             (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         let hangup = signal(SignalKind::hangup())?;
-        let depot = Depot::bind(config, given, log.clone())?;
+        let depot = Depot::bind(config, given, pacers, log.clone())?;
         let observer = Arc::clone(&depot.shared.observer);
         let (listeners, shared) = (depot.listeners.accepting(), Arc::clone(&depot.shared));
         tokio::spawn(reload(hangup, shared, listeners, reread));
@@ -244,8 +253,10 @@ async fn reload(
         let begun = NotifyState::monotonic_usec_now().ok();
         tell(&[&[NotifyState::Reloading], begun.as_slice()].concat());
         shared.observer.reopen();
-        let read =
-            reread().and_then(|config| Settings::new(config).map_err(|error| error.to_string()));
+        let checked = |config| {
+            Settings::new(config, shared.paced.pacers()).map_err(|error| error.to_string())
+        };
+        let read = reread().and_then(checked);
         match read {
             Ok(settings) => {
                 let waiting = shared.replace(settings).join(", ");
@@ -280,8 +291,8 @@ fn runtime(threads: usize) -> io::Result<Runtime> {
 ///
 /// # Errors
 /// The configuration is wrong, or the host cannot do as it says.
-pub fn check(config: Config) -> Result<(), Error> {
-    Settings::new(config).map(drop)
+pub fn check(config: Config, pacers: &Pacers) -> Result<(), Error> {
+    Settings::new(config, pacers).map(drop)
 }
 
 impl Depot {
@@ -293,9 +304,10 @@ impl Depot {
     pub(crate) fn bind(
         config: Config,
         mut given: Vec<OwnedFd>,
+        pacers: Pacers,
         log: StderrLog,
     ) -> Result<Self, Error> {
-        let settings = Settings::new(config)?;
+        let settings = Settings::new(config, &pacers)?;
         let config = Arc::clone(&settings.config);
         let failed = |path: &PathBuf, error| Error::Handover { path: path.clone(), error };
         let mut predecessor = match &config.handover {
@@ -309,6 +321,7 @@ impl Depot {
             None => default_id(&listeners.addresses())?,
         };
         let (phase, told) = watch::channel(Phase::Serving);
+        let paced = Paced::new(&config, pacers);
         let shared = Arc::new(Shared {
             means: Means {
                 mode: config.relay,
@@ -325,7 +338,8 @@ impl Depot {
             detours: Detours::default(),
             uses: Uses::new(&config.trust),
             stripes: Arc::default(),
-            observer: Observer::new(&config, log)?,
+            observer: Observer::new(&config, Arc::clone(&paced), log)?,
+            paced,
             settings: RwLock::new(Arc::new(settings)),
             id,
             phase: told,

@@ -4,6 +4,7 @@
 use crate::{
     config::Config,
     observe::Clients,
+    paced::{self, Pacers},
     server::Error,
     tls::Tls,
     trust::{self, Keys},
@@ -26,9 +27,10 @@ pub(crate) struct Settings {
 
 impl Settings {
     /// Checks a configuration by itself and against this host, and reads its files.
-    pub(crate) fn new(config: Config) -> Result<Self, Error> {
+    pub(crate) fn new(config: Config, pacers: &Pacers) -> Result<Self, Error> {
         config.check()?;
         tune::check(&config.hops)?;
+        paced::check(&config, pacers)?;
         Ok(Self {
             keys: trust::keys(&config.trust)?,
             tls: Tls::new(&config.tls)?,

@@ -6,7 +6,7 @@
 //! them by itself.
 
 use crate::{
-    kernel,
+    kernel::{self, Spacing},
     stripes::{Reader, Writer},
     tune::{self, InForce, Settled},
 };
@@ -33,7 +33,7 @@ use tokio::{
     net::TcpStream,
 };
 use tokio_rustls::TlsStream;
-use units::{Bytes, Rate};
+use units::Bytes;
 
 /// What is read by way of the stack at most: heads, and not bodies.
 const BRIEF: usize = 16 << 10;
@@ -41,9 +41,6 @@ const BRIEF: usize = 16 << 10;
 /// How old what the kernel said of a connection may be where a request's line quotes it. Short requests
 /// follow each other on a connection faster than its figures change.
 const RECENT: Duration = Duration::from_millis(100);
-
-/// What the kernel takes for no rate.
-const UNPACED: u64 = u64::MAX;
 
 /// Whether what is written is followed at once by something that goes out with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,8 +58,8 @@ pub(crate) struct Wire {
     /// Kept: of a connection that has broken the kernel knows it no more.
     peer: SocketAddr,
     known: Mutex<Known>,
-    /// The rate to which it is held, in bytes a second. Apart from what else is known of it: most
-    /// connections are held to none, and to see that takes no lock.
+    /// How it is spaced, as the kernel has it. Apart from what else is known of it: most connections are
+    /// not, and to see that takes no lock.
     paced: AtomicU64,
     /// The segments sent again so far, when they were last looked at.
     resent: AtomicU32,
@@ -113,7 +110,7 @@ impl Wire {
             tcp,
             peer,
             known: Mutex::default(),
-            paced: AtomicU64::new(UNPACED),
+            paced: AtomicU64::new(Spacing::Free.to_kernel()),
             resent: info.retransmits.into(),
         })
     }
@@ -141,13 +138,13 @@ impl Wire {
         seen.unwrap_or_else(|| known.look(&self.tcp, &self.resent))
     }
 
-    /// Holds what is sent to a rate, or to none.
-    pub(crate) fn pace(&self, rate: Option<Rate>) -> io::Result<()> {
-        let bytes_per_s = rate.map_or(UNPACED, |rate| (rate.bps() / 8).max(1));
-        if self.paced.load(Relaxed) != bytes_per_s {
+    /// Has TCP space what is sent so.
+    pub(crate) fn pace(&self, spacing: Spacing) -> io::Result<()> {
+        let wanted = spacing.to_kernel();
+        if self.paced.load(Relaxed) != wanted {
             let mut known = self.known();
-            kernel::set_max_pacing_rate(&self.tcp, bytes_per_s)?;
-            self.paced.store(bytes_per_s, Relaxed);
+            kernel::set_spacing(&self.tcp, spacing)?;
+            self.paced.store(wanted, Relaxed);
             known.seen = None;
         }
         Ok(())
@@ -630,6 +627,7 @@ impl AsyncWrite for Socket {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use units::Rate;
 
     #[tokio::test]
     async fn a_connection_is_held_to_a_rate_and_let_go() {
@@ -637,12 +635,15 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let tcp = TcpStream::connect(address).await.unwrap();
         let stream = Stream::new(tcp, address);
-        let held_to = |rate: Option<u64>| {
-            stream.wire().pace(rate.map(Rate::bits_per_second)).unwrap();
+        let held_to = |spacing: Spacing| {
+            stream.wire().pace(spacing).unwrap();
+            assert_eq!(stream.wire().in_force().spacing, spacing);
             kernel::max_pacing_rate(stream.tcp()).unwrap()
         };
-        assert_eq!(held_to(None), u64::MAX);
-        assert_eq!(held_to(Some(8_000_000)), 1_000_000);
-        assert_eq!(held_to(None), u64::MAX);
+        assert_eq!(held_to(Spacing::Free), u64::MAX);
+        assert_eq!(held_to(Spacing::AtMost(Rate::bits_per_second(8_000_000))), 1_000_000);
+        assert_eq!(held_to(Spacing::Free), u64::MAX);
+        // Nothing but all ones leaves a socket unpaced.
+        assert_eq!(held_to(Spacing::Own), u64::MAX - 1);
     }
 }

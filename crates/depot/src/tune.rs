@@ -11,7 +11,7 @@
 
 use crate::{
     config::{Config, Hop},
-    kernel,
+    kernel::{self, Spacing},
 };
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use rustix::{io::Errno, net::sockopt};
@@ -297,8 +297,7 @@ pub(crate) struct InForce {
     pub retransmits: u32,
     pub cwnd: Bytes,
     pub delivery_rate: Option<Rate>,
-    /// None where nothing is set.
-    pub pacing: Option<Rate>,
+    pub spacing: Spacing,
     pub notsent_lowat: Option<Bytes>,
     pub mptcp: bool,
 }
@@ -319,7 +318,7 @@ impl InForce {
             retransmits: info.retransmits,
             cwnd: info.cwnd,
             delivery_rate: info.delivery_rate,
-            pacing: info.max_pacing_rate,
+            spacing: info.spacing,
             notsent_lowat,
             mptcp,
         }

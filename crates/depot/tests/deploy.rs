@@ -169,12 +169,14 @@ fn the_examples_are_valid() {
     }
     let text = fs::read_to_string(deploy("depot.toml")).unwrap();
     longhaul_depot::Config::from_toml(&text, "depot.toml").unwrap();
-    let units = ["service", "socket"].map(|kind| deploy(&format!("systemd/longhaul-depot.{kind}")));
-    let [service, socket] = units.each_ref().map(|unit| unit.to_str().unwrap());
-    let checked = run("systemd-analyze", "systemd", &["--man=no", "verify", service, socket]);
+    let units = ["longhaul-depot.service", "longhaul-depot.socket", "longhaul-depot-pace.service"];
+    let units = units.map(|unit| deploy(&format!("systemd/{unit}")));
+    let [service, socket, pace] = units.each_ref().map(|unit| unit.to_str().unwrap());
+    let arguments = ["--man=no", "verify", service, socket, pace];
+    let checked = run("systemd-analyze", "systemd", &arguments);
     let said = String::from_utf8_lossy(&checked.stderr).into_owned();
     // The binary is not installed where the tests run; that is all it may find.
     let wrong =
-        said.lines().filter(|l| l.contains("longhaul-depot.") && !l.contains("/usr/bin/longhaul"));
+        said.lines().filter(|l| l.contains("longhaul-depot") && !l.contains("/usr/bin/longhaul"));
     assert_eq!(wrong.collect::<Vec<_>>(), Vec::<&str>::new(), "{said}");
 }

@@ -4,9 +4,9 @@
 mod common;
 
 use common::{
-    client::{body, connect_from, get, read_answer, run, status},
+    client::{body, connect_from, curl, get, read_answer, run, status},
     noise,
-    process::Daemon,
+    process::{Daemon, PACED, eventually},
     scripted::Scripted,
     sha256,
 };
@@ -60,6 +60,93 @@ fn what_is_set_is_what_the_kernel_says() {
     ] {
         assert!(line.contains(said), "{said}: {line}");
     }
+}
+
+/// The settings of a depot that is open for loopback, with these hops.
+fn open(hops: &str) -> String {
+    format!(
+        "listen = [\"127.0.0.1:0\"]\nadmin.listen = \"127.0.0.1:0\"\n[allow]\n\
+         clients = [\"127.0.0.0/8\"]\nupstreams = [\"127.0.0.0/8:*\"]\nlocal = true\n{hops}"
+    )
+}
+
+#[test]
+fn tcp_paces_by_itself_where_it_is_told_to_and_a_rate_comes_before() {
+    let body = noise(93, 100_000);
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("depot.toml");
+    let paced = |more: &str| open(&format!("{HOP}pacing = \"tcp\"\n{more}"));
+    let depot = Daemon::of_file(&file, &paced(""));
+    let route = origin(&body).route("-", "/");
+    let fetch = || {
+        let before = depot.log_text().matches("complete").count();
+        let (_, got, _) = get(depot.address, &route);
+        assert_eq!(sha256(&got), sha256(&body));
+        eventually("its line", || depot.log_text().matches("complete").count() > before);
+        depot.log_text().lines().rfind(|line| line.contains("complete")).unwrap().to_owned()
+    };
+    let line = fetch();
+    for said in ["client_pacing=\"tcp\"", "upstream_pacing=\"tcp\""] {
+        assert!(line.contains(said), "{said}: {line}");
+    }
+    assert!(!line.contains("pacing_bps"), "no rate is set: {line}");
+    depot.read_again(&file, &paced("[limits]\nclient_rate = \"80mbit\""));
+    let line = fetch();
+    let said = "client_pacing=\"tcp\" client_pacing_bps=80000000";
+    assert!(line.contains(said), "{line}");
+    // Both connections are new: nothing paces them.
+    depot.read_again(&file, &open(&format!("{HOP}pacing = \"none\"")));
+    let line = fetch();
+    assert!(!line.contains("pacing"), "{line}");
+}
+
+#[test]
+fn what_is_to_be_paced_below_tcp_is_or_the_depot_does_not_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, kernel) = (dir.path().join("depot.toml"), dir.path().join("paced"));
+    let text = open(&format!("{HOP}pacing = \"gap\""));
+    fs::write(&file, &text).unwrap();
+    let start = || {
+        let settings = format!("file:{}", file.display());
+        let mut command = Daemon::command("exec \"$0\" \"$@\"", "depot", &settings);
+        Daemon::launched(command.env(PACED, &kernel))
+    };
+    let said = start().err().expect("nothing is paced");
+    let expected = "[[hop]] peer = \"127.0.0.0/8\", pacing = \"gap\": nothing is paced by gap";
+    assert!(said.contains(expected), "{said}");
+    fs::write(&kernel, "").unwrap();
+    let depot = start().unwrap_or_else(|log| panic!("{log}"));
+    let body = noise(94, 100_000);
+    let route = origin(&body).route("-", "/");
+    assert_eq!(sha256(&get(depot.address, &route).1), sha256(&body));
+    let line = depot.await_log(&["complete"]);
+    for said in ["client_pacing=\"gap\"", "upstream_pacing=\"gap\""] {
+        assert!(line.contains(said), "{said}: {line}");
+    }
+    let paced = || {
+        let status = depot.status();
+        let [one] = &status.paced[..] else { panic!("{status:?}") };
+        assert_eq!((one.peer.as_str(), one.pacing.as_str()), ("127.0.0.0/8", "gap"));
+        one.in_force
+    };
+    assert!(paced());
+
+    // Somebody takes it away, and gives it back.
+    fs::remove_file(&kernel).unwrap();
+    depot.await_log(&["WARN", "not paced any more", "peer=\"127.0.0.0/8\"", "nothing is paced"]);
+    assert!(!paced());
+    let metrics = curl(&[&format!("http://{}/metrics", depot.admin())]);
+    let metrics = String::from_utf8(metrics.stdout).unwrap();
+    let expected = "longhaul_depot_paced{peer=\"127.0.0.0/8\",pacing=\"gap\"} 0";
+    assert!(metrics.contains(expected), "{metrics}");
+    fs::write(&file, format!("{text}\nnotsent_lowat = \"64KB\"")).unwrap();
+    depot.signal(rustix::process::Signal::HUP);
+    depot.await_log(&["the configuration stays as it was", "nothing is paced by gap"]);
+    fs::write(&kernel, "").unwrap();
+    depot.await_log(&["INFO", "paced again"]);
+    assert!(paced());
+    depot.read_again(&file, &open(&format!("{HOP}pacing = \"none\"")));
+    assert!(depot.status().paced.is_empty());
 }
 
 /// The congestion control that a depot's connection from this address has, by the line of its request.

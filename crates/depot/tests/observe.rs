@@ -7,7 +7,7 @@ mod striped;
 
 use common::{
     client::{connect, curl, exchange, get, read_answer, status},
-    process::{Daemon, eventually},
+    process::{Daemon, PACED, eventually},
     scripted::Scripted,
 };
 use longhaul_depot::{
@@ -150,7 +150,10 @@ fn families(metrics: &str) -> BTreeSet<(String, String)> {
 
 #[test]
 fn metrics_are_what_the_guide_says() {
-    let depot = Daemon::depot(ADMIN);
+    // A file that is there: for the depot, all is paced.
+    let start = format!("{PACED}=/ exec \"$0\" \"$@\"");
+    let hop = "[[hop]]\npeer = \"192.0.2.0/24\"\npacing = \"gap\"\n";
+    let depot = Daemon::depot_by(&start, &format!("{ADMIN}{hop}"));
     let valve = Valve::default();
     let origin = dripping(&valve);
     let client = ask(&depot, &origin.route("-", "/"));
@@ -163,6 +166,7 @@ fn metrics_are_what_the_guide_says() {
     for line in [
         "longhaul_depot_live_transfers 1".to_owned(),
         "longhaul_depot_draining 0".to_owned(),
+        "longhaul_depot_paced{peer=\"192.0.2.0/24\",pacing=\"gap\"} 1".to_owned(),
         "longhaul_depot_requests_total{outcome=\"refused\"} 1".to_owned(),
         "longhaul_depot_requests_total{outcome=\"complete\"} 0".to_owned(),
         "longhaul_depot_refusals_total{status=\"400\",error=\"http_request_error\"} 1".to_owned(),

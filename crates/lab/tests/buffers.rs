@@ -16,6 +16,7 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
     process::{Child, ChildStderr, Stdio},
+    sync::Arc,
     thread,
     time::Duration,
 };
@@ -37,8 +38,9 @@ fn role() {
     let Ok(settings) = std::env::var(SETTINGS) else { return };
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
     let config = depot::Config::from_toml(&settings, "settings").unwrap();
-    let error =
-        depot::run(config, Box::new(|| Err("no file".to_owned())), &depot::StderrLog::new());
+    let reread = Box::new(|| Err("no file".to_owned()));
+    let nothing_to_say = Arc::new(|_, _| Ok(()));
+    let error = depot::run(config, reread, nothing_to_say, &depot::StderrLog::new());
     std::process::exit(i32::from(error.is_err()));
 }
 

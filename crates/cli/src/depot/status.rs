@@ -105,6 +105,11 @@ fn head(status: &Status) -> String {
         let log = &status.access_log;
         text += &format!("{} lines of the log ({}) lost\n", log.dropped_lines, log.to);
     }
+    for paced in &status.paced {
+        let so = if paced.in_force { "are" } else { "should be, and are NOT," };
+        let (peer, pacing) = (cut(&paced.peer, 48), cut(&paced.pacing, 8));
+        text += &format!("packets to {peer} {so} paced by {pacing}\n");
+    }
     text
 }
 

@@ -8,6 +8,7 @@ mod common;
 mod controls;
 mod demo;
 mod depot;
+mod depot_paced;
 mod figure;
 mod figure_09;
 mod gap_packets;

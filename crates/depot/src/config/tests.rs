@@ -93,6 +93,19 @@ fn mistakes_are_named_with_their_place() {
         ("[[detour]]\naround = \"d2\"\n[[detour]]\naround = \"d2:3880\"", "two [[detour]]"),
         ("[stall]\ntime = \"0s\"", "`stall.time` is 0s"),
         ("[[hop]]\npeer = \"::/0\"\nmptcp = true\npacing = \"1gbit\"", "exclude each other"),
+        ("[[hop]]\npeer = \"::/0\"\nmptcp = true\npacing = \"gap\"", "exclude each other"),
+        ("[[hop]]\npeer = \"::/0\"\npacing = \"7kbit\"", "`hop.pacing` is 7kbit: expected 8kbit"),
+        (
+            "[[hop]]\npeer = \"::/0\"\npacing = \"tpc\"",
+            "none, gap, edt, tcp or a rate with its unit",
+        ),
+        ("[[hop]]\npeer = \"::/0\"\npacing = \"tpc\"", "; did you mean \"tcp\"?"),
+        ("[[hop]]\npeer = \"::/0\"\npacing = \"paced\"", "there is no pacing \"paced\""),
+        ("[[hop]]\npeer = \"::/0\"\npacing = \"500\"", "line 3"),
+        (
+            "[[hop]]\npeer = \"10.0.0.0/8\"\npacing = \"gap\"\n[[hop]]\npeer = \"10.1.0.0/16\"",
+            "\"10.1.0.0/16\" lies within \"10.0.0.0/8\", where all packets are paced by gap",
+        ),
         ("[[hop]]\npeer = \"::/0\"\nstreams = 17", "1 to 16"),
         ("[limits]\nclient_rate = \"0mbit\"", "must be above 0"),
         ("limits.client_rate = \"7kbit\"", "`limits.client_rate` is 7kbit: expected 8kbit or more"),
@@ -135,4 +148,36 @@ fn a_hop_in_one_word_is_a_hop() {
         let error = word.parse::<Hop>().expect_err(word);
         assert!(error.contains("expected"), "{word}: {error}");
     }
+}
+
+#[test]
+fn every_pacing_is_read_and_written_as_it_was() {
+    let hop = |peer: &str, pacing: &str| format!("[[hop]]\npeer = \"{peer}\"\n{pacing}\n");
+    for (text, pacing) in [
+        ("", Pacing::None),
+        ("pacing = \"none\"", Pacing::None),
+        ("pacing = \"gap\"", Pacing::Below(Way::Gap)),
+        ("pacing = \"edt\"", Pacing::Below(Way::Edt)),
+        ("pacing = \"tcp\"", Pacing::Tcp),
+        ("pacing = \"1gbit\"", Pacing::Rate(Rate::bits_per_second(1_000_000_000))),
+    ] {
+        let config = Config::from_toml(&hop("10.0.0.0/8", text), "x").expect(text);
+        assert_eq!(config.hops[0].pacing, pacing, "{text}");
+        let printed = config.to_toml();
+        assert_eq!(Config::from_toml(&printed, "x").unwrap(), config, "{printed}");
+        assert_eq!(printed.contains("pacing"), pacing != Pacing::None, "{printed}");
+    }
+}
+
+#[test]
+fn what_is_paced_below_tcp_is_named_once_by_its_widest_network() {
+    let text = ["10.1.2.3/8 gap", "10.1.0.0/16 gap", "192.0.2.0/24 tcp", "2001:db8::/32 edt"];
+    let hops = text.map(|hop| {
+        let (peer, pacing) = hop.split_once(' ').unwrap();
+        format!("[[hop]]\npeer = \"{peer}\"\npacing = \"{pacing}\"\n")
+    });
+    let config = Config::from_toml(&hops.concat(), "x").unwrap();
+    let below: Vec<_> =
+        config.paced_below().iter().map(|(peer, way)| format!("{peer} {way}")).collect();
+    assert_eq!(below, ["10.0.0.0/8 gap", "2001:db8::/32 edt"]);
 }

@@ -103,7 +103,7 @@ fn address(address: SocketAddr) -> String {
 impl Tcp {
     fn write(&self, side: &str, line: &mut impl Written) {
         let several = self.streams > 1 || self.streams_asked.is_some();
-        let figures: [(&str, Option<Value<'_>>); 12] = [
+        let figures: [(&str, Option<Value<'_>>); 13] = [
             ("cc", Some(self.congestion.as_str().into())),
             ("rtt_us", Some(u64::from(self.rtt_us).into())),
             ("min_rtt_us", self.min_rtt_us.map(|rtt| u64::from(rtt).into())),
@@ -111,6 +111,7 @@ impl Tcp {
             ("cwnd_bytes", Some(self.cwnd_bytes.into())),
             ("sndbuf_bytes", Some(self.sndbuf_bytes.into())),
             ("rcvbuf_bytes", Some(self.rcvbuf_bytes.into())),
+            ("pacing", self.pacing.as_deref().map(Value::Text)),
             ("pacing_bps", self.pacing_bps.map(Value::Whole)),
             ("notsent_lowat_bytes", self.notsent_lowat_bytes.map(Value::Whole)),
             ("mptcp", self.mptcp.then_some(Value::Yes)),
@@ -248,6 +249,7 @@ static EXAMPLE: std::sync::LazyLock<Tcp> = std::sync::LazyLock::new(|| Tcp {
     retransmitted_segments: 0,
     sndbuf_bytes: 1,
     rcvbuf_bytes: 2,
+    pacing: None,
     pacing_bps: None,
     notsent_lowat_bytes: None,
     mptcp: false,

@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     body::Progress,
+    paced::Paced,
     stream::{Stream, Wire},
     tune::InForce,
 };
@@ -191,8 +192,9 @@ impl Live {
 
     fn both(&self, look: fn(&Wire) -> InForce) -> (Option<Tcp>, Option<Tcp>) {
         // Asking the kernel takes little; a lock is not held meanwhile by anybody else for long.
-        let client = self.client.read(look);
-        let upstream = self.upstream().socket.as_ref().and_then(|watched| watched.read(look));
+        let read = |watched: &Watched| watched.read(look, &self.registry.paced);
+        let client = read(&self.client);
+        let upstream = self.upstream().socket.as_ref().and_then(read);
         let streams = |side, tcp: Tcp| Tcp { streams: self.streams(side), ..tcp };
         let asked = Some(self.asked_for.load(Relaxed)).filter(|streams| *streams > 1);
         (
@@ -265,8 +267,9 @@ impl Watched {
         Self { socket: stream.watch(), before: stream.resent(), during: AtomicU32::new(0) }
     }
 
-    fn read(&self, look: fn(&Wire) -> InForce) -> Option<Tcp> {
-        let in_force = look(&*self.socket.upgrade()?);
+    fn read(&self, look: fn(&Wire) -> InForce, paced: &Paced) -> Option<Tcp> {
+        let wire = self.socket.upgrade()?;
+        let in_force = look(&wire);
         let during = in_force.retransmits.saturating_sub(self.before);
         self.during.fetch_max(during, Relaxed);
         Some(Tcp {
@@ -278,7 +281,8 @@ impl Watched {
             retransmitted_segments: during,
             sndbuf_bytes: in_force.sndbuf_bytes as u64,
             rcvbuf_bytes: in_force.rcvbuf_bytes as u64,
-            pacing_bps: in_force.pacing.map(units::Rate::bps),
+            pacing: paced.how(wire.peer().ip(), in_force.spacing).map(str::to_owned),
+            pacing_bps: in_force.spacing.rate().map(units::Rate::bps),
             notsent_lowat_bytes: in_force.notsent_lowat.map(units::Bytes::get),
             mptcp: in_force.mptcp,
             streams: 1,

@@ -147,6 +147,16 @@ fn depot(out: &mut Out<'_>, status: &Status) -> fmt::Result {
     out.counter(
         &family("access_log_dropped_lines", "Lines of the log that could not be written"),
         status.access_log.dropped_lines,
+    )?;
+    out.gauges(
+        &family("paced", "1 where packets to a peer are paced below TCP as its hop says, else 0"),
+        status.paced.iter().map(|paced| {
+            let labels = vec![
+                ("peer", paced.peer.as_str().into()),
+                ("pacing", paced.pacing.as_str().into()),
+            ];
+            (labels, u32::from(paced.in_force))
+        }),
     )
 }
 

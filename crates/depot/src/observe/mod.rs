@@ -38,6 +38,7 @@ pub(crate) use registry::Ended;
 pub(crate) use view::View;
 
 use crate::config::Config;
+use crate::paced::Paced;
 use crate::stream::Wire;
 use access_log::AccessLog;
 use registry::Registry;
@@ -52,8 +53,12 @@ pub(crate) struct Observer {
 
 impl Observer {
     /// For a depot that starts.
-    pub(crate) fn new(config: &Config, stderr: StderrLog) -> Result<Arc<Self>, AccessLogError> {
-        let (registry, log) = (Registry::new(config), AccessLog::open(&config.log, stderr)?);
+    pub(crate) fn new(
+        config: &Config,
+        paced: Arc<Paced>,
+        stderr: StderrLog,
+    ) -> Result<Arc<Self>, AccessLogError> {
+        let (registry, log) = (Registry::new(config, paced), AccessLog::open(&config.log, stderr)?);
         Ok(Arc::new(Self { registry, log }))
     }
 

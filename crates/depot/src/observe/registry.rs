@@ -10,8 +10,12 @@ use super::{
     live::{Asked, Live},
     status::{self, MOST_TRANSFERS, Refusals, Side, Tcp, Totals, Transfer},
 };
-use crate::stream::Wire;
-use crate::{body::Progress, config::Config, stream::Stream};
+use crate::{
+    body::Progress,
+    config::Config,
+    paced::Paced,
+    stream::{Stream, Wire},
+};
 use session::message::Fault;
 use std::{
     cmp::Reverse,
@@ -27,6 +31,8 @@ const LEAST_LOOK: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) struct Registry {
     state: Mutex<State>,
+    /// To whom packets are spaced below TCP.
+    pub paced: Arc<Paced>,
 }
 
 #[derive(Debug)]
@@ -84,8 +90,9 @@ pub(crate) struct Reading {
 
 impl Registry {
     /// Nothing yet, but for the hops that the configuration names.
-    pub(crate) fn new(config: &Config) -> Arc<Self> {
+    pub(crate) fn new(config: &Config, paced: Arc<Paced>) -> Arc<Self> {
         Arc::new(Self {
+            paced,
             state: Mutex::new(State {
                 numbers: 0,
                 live: BTreeMap::new(),

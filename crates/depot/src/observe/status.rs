@@ -35,6 +35,9 @@ pub struct Status {
     pub refusals: Vec<Refusals>,
     /// The access log.
     pub access_log: AccessLogState,
+    /// Peers to whom packets are to be spaced below TCP.
+    #[serde(default)]
+    pub paced: Vec<PacedPeer>,
     /// Hops, by side and name.
     pub hops: Vec<Hop>,
     /// Transfers under way, oldest first; the fastest ones if there are more than
@@ -119,6 +122,17 @@ pub struct AccessLogState {
     pub to: String,
     /// Lines that could not be written, there or to standard error.
     pub dropped_lines: u64,
+}
+
+/// Peers to whom packets are to be spaced below TCP: a `[[hop]]` whose `pacing` is `gap` or `edt`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PacedPeer {
+    /// Their network.
+    pub peer: String,
+    /// By what: `gap` or `edt`.
+    pub pacing: String,
+    /// Whether they are, as of the last second.
+    pub in_force: bool,
 }
 
 /// Which side of the depot a hop is on.
@@ -225,6 +239,9 @@ pub struct Tcp {
     pub sndbuf_bytes: u64,
     /// The receive buffer, as the kernel counts it.
     pub rcvbuf_bytes: u64,
+    /// By what its packets are spaced, if by anything but its congestion control: `gap`, `edt` or `tcp`.
+    #[serde(default)]
+    pub pacing: Option<String>,
     /// The rate to which it is held, if it is to one.
     pub pacing_bps: Option<u64>,
     /// How much the kernel keeps unsent, if that is limited.

@@ -3,9 +3,9 @@
 
 use super::{
     registry::Reading,
-    status::{AccessLogState, Connections, Memory, SCHEMA, State, Status},
+    status::{AccessLogState, Connections, Memory, PacedPeer, SCHEMA, State, Status},
 };
-use crate::server::Shared;
+use crate::{paced::Peer, server::Shared};
 use std::{
     fs,
     sync::Arc,
@@ -61,9 +61,20 @@ impl View {
                 to: shared.observer.log.to(),
                 dropped_lines: shared.observer.log.dropped(),
             },
+            paced: shared.paced.peers().iter().map(PacedPeer::from).collect(),
             hops,
             transfers,
             live_transfers,
+        }
+    }
+}
+
+impl From<&Peer> for PacedPeer {
+    fn from(peer: &Peer) -> Self {
+        Self {
+            peer: peer.net.to_string(),
+            pacing: peer.way.to_string(),
+            in_force: peer.is_in_force(),
         }
     }
 }

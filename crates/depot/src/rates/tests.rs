@@ -191,3 +191,32 @@ fn a_crowd_has_the_rate_together_and_is_seldom_set_anew() {
     }
     assert!(set < 12 * changes, "{set} parts were set in {changes} changes");
 }
+
+#[tokio::test]
+async fn tcp_spaces_by_itself_where_no_rate_holds_it() {
+    let config =
+        |more: &str| config(&format!("{more}\n[[hop]]\npeer = \"192.0.2.1/32\"\npacing = \"tcp\""));
+    let (own, limited, peers) =
+        (config(""), config("limits.client_rate = \"80mbit\""), Peers::new().await);
+    let spaced = |stream: &Stream| stream.wire().in_force().spacing;
+    let [a, up] = peers.both().await;
+    let rates = Rates::new(None);
+    let pacing = rates.begin(1, A, None, &own);
+    pacing.hold(&a, &up).unwrap();
+    assert_eq!((spaced(&a), spaced(&up)), (Spacing::Own, Spacing::Free), "by peer");
+    let joined = peers.stream(A).await;
+    pacing.join()(&joined).unwrap();
+    assert_eq!((spaced(&a), spaced(&joined)), (Spacing::Own, Spacing::Own));
+    drop(pacing);
+    // A rate counts as ever, and when it is gone TCP's own does.
+    rates.begin(2, A, Some(mbit(20)), &own).hold(&a, &up).unwrap();
+    assert_eq!(all_held([&a, &up]), [Some(20), Some(20)]);
+    rates.begin(3, A, None, &own).hold(&a, &up).unwrap();
+    assert_eq!((spaced(&a), spaced(&up)), (Spacing::Own, Spacing::Free));
+    let rates = Rates::new(limited.limits.client_rate);
+    let pacing = rates.begin(4, A, None, &limited);
+    pacing.hold(&a, &up).unwrap();
+    assert_eq!(all_held([&a, &up]), [Some(80), Some(80)]);
+    rates.replace(None);
+    assert_eq!((spaced(&a), spaced(&up)), (Spacing::Own, Spacing::Free));
+}

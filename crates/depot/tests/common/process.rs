@@ -17,6 +17,8 @@ use std::{
 
 const ROLE: &str = "LONGHAUL_TEST_ROLE";
 const SETTINGS: &str = "LONGHAUL_TEST_SETTINGS";
+/// Where there is a file of this name, packets to all peers are paced below TCP, as far as a depot knows.
+pub const PACED: &str = "LONGHAUL_TEST_PACED";
 
 /// Becomes a depot or an origin when asked to by the environment.
 #[test]
@@ -44,7 +46,8 @@ fn role() {
                 longhaul_depot::Config::from_toml(&text, "settings").map_err(|e| e.to_string())
             };
             read().and_then(|config| {
-                longhaul_depot::run(config, Box::new(read), &log).map_err(|e| e.to_string())
+                let run = longhaul_depot::run(config, Box::new(read), Arc::new(paced), &log);
+                run.map_err(|e| e.to_string())
             })
         }
         "origin" => {
@@ -59,6 +62,12 @@ fn role() {
         std::process::exit(1);
     }
     std::process::exit(0);
+}
+
+/// Stands for the kernel.
+fn paced(_: ipnet::IpNet, way: longhaul_depot::Way) -> Result<(), String> {
+    let file = std::env::var_os(PACED).filter(|file| Path::new(file).exists());
+    file.map(drop).ok_or_else(|| format!("nothing is paced by {way}"))
 }
 
 /// Makes splice(2) fail with ENOSYS in this thread and those that it starts, as some sandboxes do.

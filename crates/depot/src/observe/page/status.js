@@ -123,6 +123,7 @@ function tcpCell(tcp) {
   const cell = make("td", "n", time(tcp.rtt_us), make("small", "", tcp.congestion));
   const rest = [`shortest ${time(tcp.min_rtt_us)}`, `congestion window ${size(tcp.cwnd_bytes)}`];
   if (several) cell.append(make("small", "", several));
+  if (tcp.pacing) rest.push(`paced by ${tcp.pacing}`);
   if (tcp.delivery_rate_bps) rest.push(`delivery rate ${rate(tcp.delivery_rate_bps)}`);
   cell.title = `${several ? "first connection: " : ""}${rest.join(", ")}`;
   return cell;

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! How what is sent to a peer is spaced.
+
+use serde::{Deserialize, Serialize};
+use std::{fmt, str::FromStr};
+use units::{ParseError, Rate};
+
+/// How what is sent to a hop's peers is spaced.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Pacing {
+    /// Not at all, beyond what the congestion control does.
+    #[default]
+    None,
+    /// By TCP itself, at a rate that it makes of window and round trip.
+    Tcp,
+    /// By TCP itself, at this rate at most.
+    Rate(Rate),
+    /// Below TCP, where packets leave the host. The depot sees to it that it is so, and does not do it.
+    Below(Way),
+}
+
+/// How packets are spaced below TCP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// By gap packets behind them.
+    Gap,
+    /// By times of departure.
+    Edt,
+}
+
+/// What stands for each, a rate aside.
+const WORDS: [(&str, Pacing); 4] = [
+    ("none", Pacing::None),
+    ("gap", Pacing::Below(Way::Gap)),
+    ("edt", Pacing::Below(Way::Edt)),
+    ("tcp", Pacing::Tcp),
+];
+
+impl Pacing {
+    pub(super) fn is_none(&self) -> bool {
+        *self == Self::None
+    }
+
+    /// The rate that TCP is held to.
+    pub(crate) fn rate(self) -> Option<Rate> {
+        if let Self::Rate(rate) = self { Some(rate) } else { None }
+    }
+
+    /// How it is done below TCP, if it is to be done there.
+    pub fn below(self) -> Option<Way> {
+        if let Self::Below(way) = self { Some(way) } else { None }
+    }
+}
+
+impl FromStr for Pacing {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some((_, pacing)) = WORDS.iter().find(|(word, _)| *word == text) {
+            return Ok(*pacing);
+        }
+        if text.starts_with(|first: char| first.is_ascii_digit()) {
+            return text.parse().map(Self::Rate).map_err(|error: ParseError| error.to_string());
+        }
+        let words = WORDS.map(|(word, _)| word);
+        let near = words.into_iter().find(|word| strsim::osa_distance(word, text) <= 2);
+        let near = near.map_or(String::new(), |word| format!("; did you mean \"{word}\"?"));
+        let [none, gap, edt, tcp] = words;
+        Err(format!(
+            "there is no pacing \"{text}\": expected {none}, {gap}, {edt}, {tcp} or a rate with its unit, \
+             as in 500mbit{near}"
+        ))
+    }
+}
+
+impl TryFrom<String> for Pacing {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Pacing> for String {
+    fn from(pacing: Pacing) -> Self {
+        pacing.to_string()
+    }
+}
+
+impl fmt::Display for Pacing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self, WORDS.iter().find(|(_, pacing)| pacing == self)) {
+            (_, Some((word, _))) => f.write_str(word),
+            (Self::Rate(rate), _) => rate.fmt(f),
+            (_, None) => unreachable!("what is no rate has a word"),
+        }
+    }
+}
+
+impl Way {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Gap => "gap",
+            Self::Edt => "edt",
+        }
+    }
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
