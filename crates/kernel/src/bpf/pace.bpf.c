@@ -8,6 +8,8 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
+#define VLAN_TAG 4
+
 /* What is known of a socket's path; none where no cap is to be found. */
 static __always_inline struct pace_cap *cap_of(const struct pace_rule *rule, u64 socket)
 {
@@ -20,6 +22,12 @@ static __always_inline struct pace_cap *cap_of(const struct pace_rule *rule, u64
 		return cap;
 	bpf_map_update_elem(&caps, &socket, &nothing, BPF_NOEXIST);
 	return bpf_map_lookup_elem(&caps, &socket);
+}
+
+/* Bytes of a VLAN tag that the device puts in by itself. */
+static __always_inline u32 tag_of(const struct __sk_buff *skb)
+{
+	return skb->vlan_present ? VLAN_TAG : 0;
 }
 
 /* At what to send it; 0: it isn't paced. */
@@ -45,7 +53,8 @@ static __always_inline int aim_at(struct __sk_buff *skb, const struct pace_setup
 	if (!tcp)
 		return 0;
 	aim->flow = bpf_get_socket_cookie(skb);
-	aim_of_socket(rule, tcp, p->headers + setup->overhead, setup->line, cap_of(rule, aim->flow), aim);
+	aim_of_socket(rule, tcp, p->headers + tag_of(skb) + setup->overhead, setup->line,
+		      cap_of(rule, aim->flow), aim);
 	if (!aim->target)
 		mine->counts.no_rtt++;
 	return aim->target && aim->flow;
@@ -75,7 +84,7 @@ int pace(struct __sk_buff *skb)
 	rule = rule_for(settings, &p);
 	if (!rule)
 		return TCX_NEXT;
-	bytes = cc_max(skb->wire_len, ETHERNET_MIN) + segments * settings->overhead;
+	bytes = cc_max(skb->wire_len, ETHERNET_MIN) + segments * (tag_of(skb) + settings->overhead);
 	if (!aim_at(skb, settings, rule, &p, mine, bytes, &aim))
 		return TCX_NEXT;
 	if (settings->way == PACE_GAPS)

@@ -39,8 +39,17 @@ pub fn in_own_network<T: Send>(body: impl FnOnce() -> T + Send) -> T {
 
 /// Configures the calling thread's network namespace.
 pub fn ip(arguments: &[&str]) {
-    let status = Command::new("ip").args(arguments).status().expect("iproute2");
-    assert!(status.success(), "ip {arguments:?}: {status}");
+    configure("ip", arguments);
+}
+
+/// Configures queueing disciplines of the calling thread's network namespace.
+pub fn tc(arguments: &[&str]) {
+    configure("tc", arguments);
+}
+
+fn configure(program: &str, arguments: &[&str]) {
+    let status = Command::new(program).args(arguments).status().expect("iproute2");
+    assert!(status.success(), "{program} {arguments:?}: {status}");
 }
 
 /// The names that the kernel has.

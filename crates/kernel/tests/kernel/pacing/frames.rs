@@ -2,7 +2,7 @@
 //! What gap frames are, and how long.
 
 use super::{LINE, injector, mbit, options, wire};
-use crate::common::{alone, in_own_network};
+use crate::common::{alone, in_own_network, tc};
 use longhaul_kernel::pace::Aim;
 use std::{fs, net::UdpSocket, process::Command};
 use units::Rate;
@@ -166,9 +166,7 @@ fn what_no_rule_matches_goes_as_it_comes_and_the_first_that_does_counts() {
 
 /// A device's queue, whose statistics `tc` shows.
 fn queue_of(kind: &[&str]) {
-    let replace = [&["qdisc", "replace", "dev", wire::DEVICE, "root"][..], kind].concat();
-    let status = Command::new("tc").args(replace).status().expect("iproute2");
-    assert!(status.success(), "{kind:?}");
+    tc(&[&["qdisc", "replace", "dev", wire::DEVICE, "root"][..], kind].concat());
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod auto;
 mod departures;
 mod frames;
 mod sockets;
+mod stock;
 mod streams;
 mod wire;
 

@@ -2,7 +2,7 @@
 //! Two network namespaces with a TAP device each, and a wire between them that drops gap frames. What a TAP
 //! is given is read in the order in which it was queued, whichever processor did it.
 
-use crate::common::ip;
+use crate::common::{ip, tc};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{
     ffi::CString,
@@ -131,6 +131,8 @@ fn deliver(mut to: &File, frame: &[u8]) {
 
 fn configure(mac: &str, addresses: [&str; 2], neighbours: [&str; 2], other: u8) {
     ip(&["link", "set", DEVICE, "address", mac, "txqueuelen", "30000", "up"]);
+    // Where the system's default is another, as fq_codel is with systemd.
+    tc(&["qdisc", "replace", "dev", DEVICE, "root", "pfifo_fast"]);
     ip(&["link", "set", "lo", "up"]);
     ip(&["addr", "add", addresses[0], "dev", DEVICE]);
     ip(&["addr", "add", addresses[1], "dev", DEVICE, "nodad"]);
