@@ -3,6 +3,11 @@
 
 use std::io;
 
+/// What to say where a machine lacks them, and how to get them.
+pub(crate) const NO_IP: &str = "there is no program ip: install the package iproute2";
+pub(crate) const NO_TUN: &str = "there is no /dev/net/tun: load the module tun (modprobe tun), or give the \
+                                 container that device";
+
 /// Why an emulated network could not be brought up, used or taken down.
 #[derive(Debug, thiserror::Error)]
 pub enum WanError {
@@ -78,20 +83,14 @@ impl WanError {
 
     pub(crate) fn no_ip(error: io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::NotFound => {
-                Self::Lacks("there is no program ip: install the package iproute2".to_owned())
-            }
+            io::ErrorKind::NotFound => Self::Lacks(NO_IP.to_owned()),
             _ => Self::system("run ip", error),
         }
     }
 
     pub(crate) fn no_tap(error: io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::NotFound => Self::Lacks(
-                "there is no /dev/net/tun: load the module tun (modprobe tun), or give the \
-                 container that device"
-                    .to_owned(),
-            ),
+            io::ErrorKind::NotFound => Self::Lacks(NO_TUN.to_owned()),
             io::ErrorKind::PermissionDenied => {
                 Self::Lacks("TAP devices take root here: run this with sudo".to_owned())
             }

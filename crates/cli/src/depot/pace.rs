@@ -131,9 +131,7 @@ fn destination(peer: IpNet) -> Match {
 fn owner(file: &Path) -> Result<Owner, Failure> {
     let path = std::path::absolute(file)
         .map_err(|error| Failure::usage(format!("{}: {error}", file.display())))?;
-    // FNV-1a.
-    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-    let hash = path.as_os_str().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, step);
+    let hash = scenario::fnv_1a(0, path.as_os_str().as_bytes().iter().copied());
     Ok(Owner::new(hash).unwrap_or(Owner::MIN))
 }
 

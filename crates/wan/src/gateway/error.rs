@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Why a gateway can't be, or is no more.
 
+use crate::error::{NO_IP, NO_TUN};
 use std::io;
 
 /// What went wrong, and whose fault it is.
@@ -20,20 +21,14 @@ pub enum Error {
 impl Error {
     pub(super) fn no_ip(error: &io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::NotFound => {
-                Self::Lacks("there is no program ip: install the package iproute2".to_owned())
-            }
+            io::ErrorKind::NotFound => Self::Lacks(NO_IP.to_owned()),
             _ => Self::Failed(format!("could not run ip: {error}")),
         }
     }
 
     pub(super) fn no_tun(name: &str, error: &io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::NotFound => Self::Lacks(
-                "there is no /dev/net/tun: load the module tun (modprobe tun), or give the \
-                 container that device"
-                    .to_owned(),
-            ),
+            io::ErrorKind::NotFound => Self::Lacks(NO_TUN.to_owned()),
             io::ErrorKind::PermissionDenied => {
                 Self::Lacks("TUN devices take root: run this with sudo".to_owned())
             }

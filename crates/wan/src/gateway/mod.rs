@@ -33,7 +33,7 @@ pub use error::Error;
 pub use mac::Mac;
 pub use summary::{ClassSummary, Summary};
 
-use crate::sys;
+use crate::{error::NO_TUN, sys};
 use classes::Classifier;
 use device::Device;
 use frame::{ETHERNET_LEN, Framing, GapFrame};
@@ -246,7 +246,7 @@ pub fn look(device: &str) -> Result<Look, Error> {
 pub fn lacking() -> Option<String> {
     use rustix::thread::{CapabilitySet, capabilities};
     if !std::path::Path::new("/dev/net/tun").exists() {
-        return Some(Error::no_tun("", &std::io::ErrorKind::NotFound.into()).to_string());
+        return Some(NO_TUN.to_owned());
     }
     let needed = CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW;
     let held = capabilities(None).is_ok_and(|held| held.effective.contains(needed));
