@@ -3,11 +3,14 @@
 //! serialises them and they end there, so that packets leave it at the rate of equation 2. Takes root.
 //!
 //! Rates are counted where packets go onto the emulated wire, in bins of 500 µs.
+//!
+//! And what a sender finds of its path, by the kernel's own figures of its socket.
 
 mod common;
 
 use common::{Measured, credible};
 use kernel::pace::{Aim, Frames, Injector, Match, Options, Rule, Way};
+use longhaul_lab::{Method, Recorded, run_all};
 use scenario::Scenario;
 use std::{
     io::{self, Read, Write},
@@ -143,4 +146,78 @@ fn stream(rate: Rate) -> Measured {
         wrong.push(format!("{counts:?}"));
     }
     Measured { wrong, faults: end.health.faults() }
+}
+
+/// Scalable TCP, whose window grows by more than the buffer would hold of it before losses tell.
+const GROWING: &str = r#"
+title = "a cap that is found"
+timeout = "10s"
+[[node]]
+name = "sender"
+cc = "lh_scalable"
+tcp_wmem_max = "16MB"
+[[node]]
+name = "switch"
+[[node]]
+name = "receiver"
+tcp_rmem_max = "16MB"
+[[link]]
+name = "host"
+between = ["sender", "switch"]
+rate = "80mbit"
+queue = "20000p"
+overhead = 38
+max_burst = "0"
+[[link]]
+name = "bottleneck"
+between = ["switch", "receiver"]
+rate = "40mbit"
+delay = "50ms"
+queue = "64KB"
+overhead = 38
+[[flow]]
+from = "sender"
+to = "receiver"
+bytes = "1GB"
+pacing = "gap"
+[[way]]
+name = "free"
+[[way]]
+name = "found"
+set = { "pacing.find_cap" = true }
+"#;
+
+#[test]
+fn a_cap_is_found_and_what_it_cuts_is_not_lost() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    credible(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let options = longhaul_lab::Options {
+            out: folder.path().to_owned(),
+            method: Method::Emu,
+            jobs: 1,
+            longhaul: "no depots".into(),
+            command: Vec::new(),
+        };
+        let runs = Scenario::parse(GROWING, "cap", &[] as &[&str]).expect("a sound scenario").runs;
+        let recorded = run_all(&runs, &options, |_| ()).unwrap_or_else(|error| panic!("{error}"));
+        let [free, found] = &recorded[..] else { panic!("two runs") };
+        let [lost_free, lost] = [free, found].map(lost_after_start);
+        let [bytes_free, bytes] = [free, found].map(|run| run.summary.flows[0].bytes);
+        println!("free: {lost_free} lost, {bytes_free} bytes; found: {lost}, {bytes}");
+        let mut wrong = Vec::new();
+        // A late emulator looks like a queue that comes and goes, so a few may be lost.
+        if lost_free < 200 || lost > lost_free / 10 {
+            wrong.push(format!("{lost} lost after slow start, and {lost_free} without a cap"));
+        }
+        if bytes * 100 < bytes_free * 95 {
+            wrong.push(format!("{bytes} bytes have come, and {bytes_free} without a cap"));
+        }
+        let reasons = |run: &Recorded| run.manifest.invalid_reasons.clone();
+        Measured { wrong, faults: [reasons(free), reasons(found)].concat() }
+    });
+}
+
+fn lost_after_start(run: &Recorded) -> u64 {
+    run.summary.metrics.drops_after_start.expect("windows are on record")
 }
