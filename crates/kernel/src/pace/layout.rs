@@ -26,8 +26,7 @@ pub fn setup(setup: &Setup) -> Vec<u8> {
     let way = WAYS.iter().position(|way| *way == setup.way).expect("all are there");
     bytes.extend((way as u16).to_ne_bytes());
     for (number, one) in &setup.rules {
-        rule(&mut bytes, *number, one);
-        bytes.extend(setup.owners.get(number).copied().map_or(0, Owner::get).to_ne_bytes());
+        rule(&mut bytes, *number, setup.owners.get(number).copied(), one);
     }
     bytes.resize(SETUP, 0);
     bytes
@@ -41,7 +40,7 @@ pub const RULES: usize = MOST_RULES * RULE;
 const SETUP: usize = 32 + RULES;
 
 /// `struct pace_rule`.
-pub fn rule(bytes: &mut Vec<u8>, number: u32, rule: &Rule) {
+pub fn rule(bytes: &mut Vec<u8>, number: u32, owner: Option<Owner>, rule: &Rule) {
     let (rate, estimator) = match rule.aim {
         Aim::Rate(rate) => (rate.bps() / 8, Estimator::LINK),
         Aim::Auto(estimator) => (0, estimator),
@@ -63,6 +62,7 @@ pub fn rule(bytes: &mut Vec<u8>, number: u32, rule: &Rule) {
     for port in [rule.matches.from_port, rule.matches.to_port] {
         bytes.extend(port.map_or(0, NonZeroU16::get).to_ne_bytes());
     }
+    bytes.extend(owner.map_or(0, Owner::get).to_ne_bytes());
 }
 
 /// Reads what the kernel gives, one field after the other.

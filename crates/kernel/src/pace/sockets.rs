@@ -79,7 +79,8 @@ fn setup(namespace: u64, matches: &[Match]) -> Vec<u8> {
     bytes.extend((namespace as u32).to_ne_bytes());
     bytes.extend((matches.len() as u32).to_ne_bytes());
     for matches in matches {
-        layout::rule(&mut bytes, 0, &Rule { matches: *matches, aim: Aim::Rate(Sockets::MOST) });
+        let rule = Rule { matches: *matches, aim: Aim::Rate(Sockets::MOST) };
+        layout::rule(&mut bytes, 0, None, &rule);
     }
     bytes.resize(8 + layout::RULES, 0);
     bytes
