@@ -164,7 +164,7 @@ fn rules_are_added_shown_and_deleted_and_the_device_is_as_before() {
         for part in [
             "pace0: gap packets, line 1gbit",
             "rule 1: 100mbit dst 10.9.0.0/16 dport 9000",
-            "by paper, at most 500mbit sport 80",
+            "by paper, at most 500mbit, at most what its path carries sport 80",
             "gaps 8 frames, 9594 bytes",
             "10.9.0.2:9000",
         ] {
