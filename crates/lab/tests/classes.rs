@@ -3,9 +3,12 @@
 //! bottleneck and by one queue, over buffers of 40 packets. Takes root, nginx and curl.
 
 mod common;
+#[path = "common/emulated.rs"]
+mod emulated;
 
 use common::{Measured, credible};
-use longhaul_lab::{Method, Options, Recorded, run_all};
+use emulated::emulated;
+use longhaul_lab::{Method, Recorded};
 use record::LinkSummary;
 use scenario::{Run, Scenario};
 use serde_json::Value;
@@ -85,15 +88,7 @@ fn forward<'r>(recorded: &'r Recorded, name: &str) -> &'r LinkSummary {
 #[test]
 fn with_classes_no_bottleneck_drops_and_with_one_queue_each_does() {
     credible(|| {
-        let folder = tempfile::tempdir().unwrap();
-        let options = Options {
-            out: folder.path().to_owned(),
-            method: Method::Emu,
-            jobs: 1,
-            longhaul: "no depots".into(),
-            command: Vec::new(),
-        };
-        let recorded = run_all(&runs(&[]), &options, |_| ()).unwrap_or_else(|e| panic!("{e}"));
+        let recorded = emulated(&runs(&[]));
         let [classes, queue] = &recorded[..] else { panic!("two runs") };
         let mut wrong = Vec::new();
         compare(classes, queue, &mut wrong);

@@ -7,10 +7,13 @@
 //! And what a sender finds of its path, by the kernel's own figures of its socket.
 
 mod common;
+#[path = "common/emulated.rs"]
+mod emulated;
 
 use common::{Measured, credible};
+use emulated::emulated;
 use kernel::pace::{Aim, Frames, Injector, Match, Options, Rule, Way};
-use longhaul_lab::{Method, Recorded, run_all};
+use longhaul_lab::Recorded;
 use scenario::Scenario;
 use std::{
     io::{self, Read, Write},
@@ -191,16 +194,8 @@ set = { "pacing.find_cap" = true }
 fn a_cap_is_found_and_what_it_cuts_is_not_lost() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     credible(|| {
-        let folder = tempfile::tempdir().unwrap();
-        let options = longhaul_lab::Options {
-            out: folder.path().to_owned(),
-            method: Method::Emu,
-            jobs: 1,
-            longhaul: "no depots".into(),
-            command: Vec::new(),
-        };
         let runs = Scenario::parse(GROWING, "cap", &[] as &[&str]).expect("a sound scenario").runs;
-        let recorded = run_all(&runs, &options, |_| ()).unwrap_or_else(|error| panic!("{error}"));
+        let recorded = emulated(&runs);
         let [free, found] = &recorded[..] else { panic!("two runs") };
         let [lost_free, lost] = [free, found].map(lost_after_start);
         let [bytes_free, bytes] = [free, found].map(|run| run.summary.flows[0].bytes);

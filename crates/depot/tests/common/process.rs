@@ -293,7 +293,7 @@ impl Daemon {
                 return line.clone();
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            assert!(!left.is_zero(), "the line awaited did not come");
+            assert!(!left.is_zero(), "the line awaited did not come, but:\n{}", lines.join("\n"));
             lines = self.log.more.wait_timeout(lines, left).unwrap().0;
         }
     }
