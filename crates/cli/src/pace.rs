@@ -233,7 +233,7 @@ fn as_json(attached: &Attached) -> Value {
     });
     json!({
         "device": device,
-        "by": if gaps { "gap" } else { "edt" },
+        "by": setup.way.word(),
         "single_segments": setup.way != Way::Edt { super_packets: true },
         "line_bps": setup.line.map(Rate::bps),
         "overhead_bytes": setup.overhead.get(),

@@ -470,28 +470,6 @@ impl Config {
         self.hops.iter().try_for_each(Hop::check)
     }
 
-    /// What spaces packets below TCP knows networks, and no exceptions from them.
-    fn check_paced_below(&self) -> Result<(), ConfigError> {
-        for (around, way) in self.paced_below() {
-            let within = |hop: &&Hop| around.contains(&hop.peer);
-            let mut others = self.hops.iter().filter(within);
-            if let Some(hop) = others.find(|hop| hop.pacing.below() != Some(way)) {
-                return Err(ConfigError::PacedAround { peer: hop.peer, around, way });
-            }
-        }
-        Ok(())
-    }
-
-    /// The networks to which packets are spaced below TCP, and how. None lies within another.
-    pub fn paced_below(&self) -> Vec<(IpNet, Way)> {
-        let below =
-            self.hops.iter().filter_map(|hop| Some((hop.peer.trunc(), hop.pacing.below()?)));
-        let all: Vec<_> = below.collect();
-        let lies_within =
-            |peer: &IpNet| all.iter().any(|(other, _)| other != peer && other.contains(peer));
-        all.iter().filter(|(peer, _)| !lies_within(peer)).copied().collect()
-    }
-
     fn check_detours(&self) -> Result<(), ConfigError> {
         for (n, detour) in self.detours.iter().enumerate() {
             check_time("detour.avoid", detour.avoid)?;

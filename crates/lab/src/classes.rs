@@ -16,7 +16,7 @@
 
 use crate::{
     error::LabError,
-    pacing::{ETHERNET, direction},
+    pacing::{ETHERNET, direction, first_leg},
 };
 use scenario::{Bottleneck, Leg, Pacing, Run};
 use std::{
@@ -126,8 +126,8 @@ fn hosts(run: &Run) -> Hosts<'_> {
     let routes = run.routes();
     let mut hosts = Hosts::new();
     for bottleneck in run.bottlenecks.iter().filter(|_| run.pacing.classes) {
-        let legs = bottleneck.to.first().and_then(|to| routes.legs(&bottleneck.from, to));
-        let first = legs.expect("a checked bottleneck's nodes are reached over one first link")[0];
+        // Its nodes are reached over one first link.
+        let first = first_leg(&routes, &bottleneck.from, &bottleneck.to[0]);
         let new = || Host { first, bottlenecks: Vec::new() };
         let host = hosts.entry((bottleneck.from.as_str(), first.link)).or_insert_with(new);
         host.bottlenecks.push(bottleneck);
@@ -179,7 +179,7 @@ pub fn check(run: &Run) -> Result<(), String> {
     }
     for flow in &run.flows {
         for hop in flow.hops() {
-            let link = routes.next_hop(hop.from, hop.to).expect("a checked flow's path");
+            let Leg { link, .. } = first_leg(&routes, hop.from, hop.to);
             let paced = matches!(hop.pacing, Pacing::Gap | Pacing::Edt | Pacing::Rate(_));
             if paced && hosts.contains_key(&(hop.from, link)) {
                 return Err(format!(

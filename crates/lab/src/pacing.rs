@@ -4,7 +4,7 @@
 
 use crate::{error::LabError, servers::FlowPlan};
 use kernel::pace::{self, Aim, Frames, Injector, Match, Options, Rule, Sockets, Way};
-use scenario::{Direction, Hop, Leg, Pacing, Routes, Run};
+use scenario::{Direction, Leg, Pacing, Routes, Run};
 use std::{collections::BTreeMap, io, num::NonZeroU16};
 use units::Bytes;
 use wan::Wan;
@@ -43,7 +43,7 @@ impl Pacers {
                     Pacing::Gap | Pacing::Edt => Aim::Auto(run.pacing.estimator()),
                     Pacing::Rate(rate) => Aim::Rate(rate),
                 };
-                let first = first_leg(&routes, &hop);
+                let first = first_leg(&routes, hop.from, hop.to);
                 let way = way(hop.pacing);
                 let options = devices.entry((hop.from, first.link)).or_insert_with(|| Options {
                     device: wan::device_name(first.link),
@@ -110,9 +110,9 @@ fn at<T: Send>(
     Ok((node.to_owned(), attached.map_err(|e| LabError::system("enter a node", e))??))
 }
 
-/// Where a hop's packets leave its node.
-fn first_leg(routes: &Routes, hop: &Hop<'_>) -> Leg {
-    routes.legs(hop.from, hop.to).expect("a checked flow's path")[0]
+/// Where packets for another node leave one.
+pub fn first_leg(routes: &Routes, from: &str, to: &str) -> Leg {
+    routes.legs(from, to).expect("a checked path")[0]
 }
 
 /// That leg's direction of its link.
@@ -150,7 +150,7 @@ pub fn check(run: &Run) -> Result<(), String> {
             if matches!(hop.pacing, Pacing::None | Pacing::Tcp) {
                 continue;
             }
-            let (way, first) = (way(hop.pacing), first_leg(&routes, &hop));
+            let (way, first) = (way(hop.pacing), first_leg(&routes, hop.from, hop.to));
             match way {
                 Way::Edt { .. } if ways.values().all(|other| *other != way) => {
                     if let Some(lack) = pace::lacking(way, None) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! How what is sent to a peer is spaced.
 
+use super::{Config, ConfigError, Hop};
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 use units::{ParseError, Rate};
@@ -50,6 +52,30 @@ impl Pacing {
     /// How it is done below TCP, if it is to be done there.
     pub fn below(self) -> Option<Way> {
         if let Self::Below(way) = self { Some(way) } else { None }
+    }
+}
+
+impl Config {
+    /// What spaces packets below TCP knows networks, and no exceptions from them.
+    pub(super) fn check_paced_below(&self) -> Result<(), ConfigError> {
+        for (around, way) in self.paced_below() {
+            let within = |hop: &&Hop| around.contains(&hop.peer);
+            let mut others = self.hops.iter().filter(within);
+            if let Some(hop) = others.find(|hop| hop.pacing.below() != Some(way)) {
+                return Err(ConfigError::PacedAround { peer: hop.peer, around, way });
+            }
+        }
+        Ok(())
+    }
+
+    /// The networks to which packets are spaced below TCP, and how. None lies within another.
+    pub fn paced_below(&self) -> Vec<(IpNet, Way)> {
+        let below =
+            self.hops.iter().filter_map(|hop| Some((hop.peer.trunc(), hop.pacing.below()?)));
+        let all: Vec<_> = below.collect();
+        let lies_within =
+            |peer: &IpNet| all.iter().any(|(other, _)| other != peer && other.contains(peer));
+        all.iter().filter(|(peer, _)| !lies_within(peer)).copied().collect()
     }
 }
 

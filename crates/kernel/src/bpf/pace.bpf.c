@@ -81,7 +81,7 @@ int pace(struct __sk_buff *skb)
 
 	if (!settings || !lane || !mine || mine->sending || !read_packet(skb, &p))
 		return TCX_NEXT;
-	rule = rule_for(settings, &p);
+	rule = rule_for(settings->rule, settings->rules, &p);
 	if (!rule)
 		return TCX_NEXT;
 	bytes = cc_max(skb->wire_len, ETHERNET_MIN) + segments * (tag_of(skb) + settings->overhead);

@@ -143,12 +143,12 @@ static __always_inline int matches(const struct pace_rule *rule, const struct pa
 }
 
 /* The first that matches. */
-static __always_inline const struct pace_rule *rule_for(const struct pace_setup *setup,
+static __always_inline const struct pace_rule *rule_for(const struct pace_rule *rule, u32 rules,
 							const struct packet *p)
 {
-	for (u32 n = 0; n < PACE_RULES && n < setup->rules; n++)
-		if (matches(&setup->rule[n], p))
-			return &setup->rule[n];
+	for (u32 n = 0; n < PACE_RULES && n < rules; n++)
+		if (matches(&rule[n], p))
+			return &rule[n];
 	return 0;
 }
 

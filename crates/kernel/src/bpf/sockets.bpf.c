@@ -52,6 +52,7 @@ SEC("sockops")
 int sockets(struct bpf_sock_ops *ops)
 {
 	const struct sockets_setup *set;
+	const struct pace_rule *rule;
 	struct packet p = {};
 	struct tcp_sock *tcp;
 	u32 only = 0;
@@ -77,15 +78,11 @@ int sockets(struct bpf_sock_ops *ops)
 	}
 	p.from_port = ops->local_port;
 	p.to_port = bpf_ntohl(ops->remote_port);
-	for (u32 n = 0; n < PACE_RULES && n < set->rules; n++) {
-		const struct pace_rule *rule = &set->rule[n];
-
-		if (!matches(rule, &p))
-			continue;
-		rate = cc_min64(rule->rate, ~0u - 1);
-		if (!bpf_setsockopt(ops, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate)))
-			__sync_fetch_and_add(&asked, 1);
-		break;
-	}
+	rule = rule_for(set->rule, set->rules, &p);
+	if (!rule)
+		return 1;
+	rate = cc_min64(rule->rate, ~0u - 1);
+	if (!bpf_setsockopt(ops, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate)))
+		__sync_fetch_and_add(&asked, 1);
 	return 1;
 }

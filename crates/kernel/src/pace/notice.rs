@@ -52,20 +52,13 @@ pub fn is_paced(net: &IpNet, way: Way) -> Result<bool, Error> {
             serde_json::from_slice(&notice).map_err(|e| failed("read", &path)(e.into()))?;
         let is_there = index_of(&notice.device)?.is_some_and(|found| found.to_string() == index);
         if is_there
-            && notice.by == word(way)
+            && notice.by == way.word()
             && notice.peers.iter().any(|peers| peers.contains(net))
         {
             return Ok(true);
         }
     }
     Ok(false)
-}
-
-fn word(way: Way) -> &'static str {
-    match way {
-        Way::Gap => "gap",
-        Way::Edt { .. } => "edt",
-    }
 }
 
 fn index_of(device: &str) -> Result<Option<u32>, Error> {
@@ -100,7 +93,7 @@ pub(super) fn is_given(name: &str) -> Result<bool, Error> {
 
 /// Gives one, whole or not at all.
 pub(super) fn give(name: &str, device: &str, setup: &Setup) -> Result<(), Error> {
-    let (device, by) = (device.to_owned(), word(setup.way).to_owned());
+    let (device, by) = (device.to_owned(), setup.way.word().to_owned());
     let notice = Notice { device, by, peers: setup.whole().collect() };
     let text = serde_json::to_vec(&notice).expect("plain data");
     let (path, beside) = (path(name), folder().join(name));

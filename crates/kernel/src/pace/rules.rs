@@ -29,6 +29,14 @@ impl Way {
     /// Departure times of single segments.
     pub const EDT: Self = Self::Edt { super_packets: false };
 
+    /// The word for it, in notices and documents; whether super-packets are let be is all one.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Gap => "gap",
+            Self::Edt { .. } => "edt",
+        }
+    }
+
     /// Whether devices are given single segments.
     pub(super) fn has_single_segments(self) -> bool {
         self != Self::Edt { super_packets: true }
