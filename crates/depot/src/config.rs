@@ -35,6 +35,8 @@ pub struct Config {
     pub id: Option<String>,
     /// Addresses to listen on.
     pub listen: Vec<SocketAddr>,
+    /// Where it is asked, as tickets name it, besides the addresses that it listens on.
+    pub names: Vec<DepotAddress>,
     /// Where a depot that is to take over asks for the listeners: a Unix socket's path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handover: Option<PathBuf>,
@@ -97,6 +99,8 @@ pub struct TrustFiles {
     pub keys: Option<PathBuf>,
     /// Whether a ticket is needed even by listed clients.
     pub required: bool,
+    /// Networks of depots that are believed whom they ask for, and are told it.
+    pub depots: Vec<IpNet>,
     /// How many tickets with limited uses are remembered at a time.
     pub replays: NonZeroUsize,
 }
@@ -692,6 +696,7 @@ impl Default for Config {
         Self {
             id: None,
             listen: any.map(|ip| SocketAddr::new(ip, DEPOT_PORT)).into(),
+            names: Vec::new(),
             handover: None,
             threads: 0,
             relay: RelayMode::default(),
@@ -727,7 +732,7 @@ impl Default for Allow {
 impl Default for TrustFiles {
     fn default() -> Self {
         let replays = const { NonZeroUsize::new(100_000).unwrap() };
-        Self { keys: None, required: false, replays }
+        Self { keys: None, required: false, depots: Vec::new(), replays }
     }
 }
 

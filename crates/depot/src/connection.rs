@@ -111,7 +111,7 @@ pub(crate) async fn turn_away(caller: Caller, fault: &Fault, shared: &Shared) {
     let full = fault.error == ProxyError::ConnectionLimitReached;
     if full && !shared.config().pool.members.is_empty() {
         let Some(request) = client.next_request(true, shared).await else { return };
-        entry.asked(&request);
+        entry.asked(&request, shared);
         if let Some(sibling) = shared.siblings.instead(&request, shared) {
             client.lead_away(entry, &request, &sibling, shared).await;
             return;
@@ -186,7 +186,7 @@ impl Client {
     /// Serves one request; says whether the client may send another.
     async fn serve_one(&mut self, request: &RequestHead, shared: &Shared) -> Connection {
         let mut entry = Entry::new(self.stream.peer(), shared);
-        entry.asked(request);
+        entry.asked(request, shared);
         let own = own_connection(request, shared);
         if let Some(answer) = options_for(request, &shared.id, own) {
             entry.answered();
@@ -209,6 +209,7 @@ impl Client {
                 return Connection::Close;
             }
         };
+        entry.by(plan.ticket());
         match &plan.step {
             Step::Lead(to) => {
                 entry.led(&to.depot.to_string());
@@ -247,6 +248,7 @@ impl Client {
         let config = &settings.config;
         let detours = shared.detours.routes(fetch, config, || plan.straight(fetch));
         let routes = detours.as_deref().unwrap_or(std::slice::from_ref(fetch));
+        let trace = entry.trace(request, shared);
         let live = entry.fetching(&routes[0].next, &self.stream);
         let (client, allowance) = (self.stream.peer(), plan.allowance());
         let pacing = shared.rates.begin(live.number, client.ip(), allowance.rate, config);
@@ -255,6 +257,8 @@ impl Client {
             settings: &settings,
             request,
             way: plan.way(),
+            vouched: plan.vouched(),
+            trace: &trace,
             grant: plan.grant,
             allowance,
             pacing: &pacing,

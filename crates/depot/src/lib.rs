@@ -8,6 +8,8 @@
 //! server       listeners, limits, drain
 //!   connection   one client: request after request
 //!     admission    for whom, and to where, it relays: nobody and nowhere by default
+//!     identity     by which names it is asked: a ticket opens no others
+//!     trace        by what one transfer is followed through a chain
 //!     exchange     one request up and its answer down, at the same time
 //!       upstream     a connection to the next hop: new, or one that waits for work
 //!       body         moving bytes: splice or copy, lengths and chunks
@@ -33,6 +35,7 @@ mod door;
 mod exchange;
 mod handover;
 mod head;
+mod identity;
 mod kernel;
 mod limits;
 mod listeners;
@@ -48,6 +51,7 @@ mod siblings;
 mod stream;
 mod stripes;
 mod tls;
+mod trace;
 mod trim;
 mod trust;
 mod tune;

@@ -2,7 +2,8 @@
 //! How many connections are open, in all and from each client.
 //!
 //! A client is an IPv4 address, or the /64 of an IPv6 one: every host has that many addresses of
-//! its own, so that a limit on each of them would be none.
+//! its own, so that a limit on each of them would be none. Many have more: a provider gives its customers a
+//! /56 or a /48, which is a site. One site has as much as a few clients.
 
 use crate::{config::Limits, trim};
 use std::{
@@ -10,6 +11,9 @@ use std::{
     net::{IpAddr, Ipv6Addr},
     sync::{Arc, Mutex, PoisonError},
 };
+
+/// A site has as much as so many clients.
+const CLIENTS_OF_SITE: usize = 4;
 
 /// Counts connections and refuses those over a limit.
 #[derive(Debug, Default)]
@@ -23,6 +27,7 @@ struct Open {
     /// The most since it was last asked for.
     most: usize,
     by_client: HashMap<IpAddr, usize>,
+    by_site: HashMap<IpAddr, usize>,
 }
 
 /// One connection's place; given back when dropped.
@@ -30,6 +35,7 @@ struct Open {
 pub(crate) struct Place {
     gate: Arc<Gate>,
     client: IpAddr,
+    site: IpAddr,
 }
 
 impl Gate {
@@ -39,19 +45,25 @@ impl Gate {
         client: IpAddr,
         limits: &Limits,
     ) -> Result<Place, String> {
-        let client = counted_as(client);
+        let (client, site) = (counted_as(client), site_of(client));
         let mut open = self.open();
         if open.total >= limits.connections {
             return Err(format!("{} connections are open, the most allowed", open.total));
         }
-        let own = open.by_client.entry(client).or_default();
-        if *own >= limits.per_client {
-            return Err(format!("{own} connections from {client} are open, the most allowed"));
+        let of_site = limits.per_client.saturating_mul(CLIENTS_OF_SITE);
+        for (counts, who, most) in
+            [(&open.by_client, client, limits.per_client), (&open.by_site, site, of_site)]
+        {
+            let own = counts.get(&who).copied().unwrap_or(0);
+            if own >= most {
+                return Err(format!("{own} connections from {who} are open, the most allowed"));
+            }
         }
-        *own += 1;
+        *open.by_client.entry(client).or_default() += 1;
+        *open.by_site.entry(site).or_default() += 1;
         open.total += 1;
         open.most = open.most.max(open.total);
-        Ok(Place { gate: Arc::clone(self), client })
+        Ok(Place { gate: Arc::clone(self), client, site })
     }
 
     /// How many connections are open.
@@ -74,8 +86,18 @@ impl Gate {
 
 /// The address under which a client's connections are counted, and its transfers.
 pub(crate) fn counted_as(client: IpAddr) -> IpAddr {
+    first_bits(client, 64)
+}
+
+/// The address of the site that a client belongs to, as far as addresses tell: an IPv6 /48.
+pub(crate) fn site_of(client: IpAddr) -> IpAddr {
+    first_bits(client, 48)
+}
+
+/// An IPv6 address with so many of its bits; an IPv4 one as it is.
+fn first_bits(client: IpAddr, bits: u32) -> IpAddr {
     match client.to_canonical() {
-        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
+        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & (u128::MAX << (128 - bits))).into(),
         v4 @ IpAddr::V4(_) => v4,
     }
 }
@@ -83,12 +105,15 @@ pub(crate) fn counted_as(client: IpAddr) -> IpAddr {
 impl Drop for Place {
     fn drop(&mut self) {
         let mut open = self.gate.open();
+        let open = &mut *open;
         open.total -= 1;
-        if let Some(own) = open.by_client.get_mut(&self.client) {
-            *own -= 1;
-            if *own == 0 {
-                open.by_client.remove(&self.client);
-                trim::fit(&mut open.by_client);
+        for (counts, who) in [(&mut open.by_client, self.client), (&mut open.by_site, self.site)] {
+            if let Some(own) = counts.get_mut(&who) {
+                *own -= 1;
+                if *own == 0 {
+                    counts.remove(&who);
+                    trim::fit(counts);
+                }
             }
         }
     }
@@ -122,5 +147,20 @@ mod tests {
         let _held = enter("2001:db8:0:1::1").unwrap();
         assert!(enter("2001:db8:0:1:ffff::2").is_err());
         assert!(enter("2001:db8:0:2::1").is_ok());
+    }
+    #[test]
+    fn a_site_with_many_networks_has_as_much_as_a_few_clients() {
+        let limits = Limits { per_client: 2, ..Limits::default() };
+        let gate = Arc::new(Gate::default());
+        let enter = |n: usize| {
+            let ip = format!("2001:db8:7:{n:x}::1");
+            gate.enter(ip.parse().unwrap(), &limits)
+        };
+        let held: Vec<_> = (0..1000).map_while(|n| enter(n).ok()).collect();
+        assert_eq!(held.len(), 2 * CLIENTS_OF_SITE);
+        assert!(enter(0).unwrap_err().contains("from 2001:db8:7::"));
+        assert!(gate.enter("2001:db8:8::1".parse().unwrap(), &limits).is_ok(), "another site");
+        drop(held);
+        assert!(enter(0).is_ok() && gate.open().by_site.is_empty());
     }
 }

@@ -60,6 +60,12 @@ impl Listeners {
         self.clients.iter().filter_map(|it| it.listener.local_addr().ok()).collect()
     }
 
+    /// Those addresses, with what is spoken there.
+    pub(crate) fn for_clients(&self) -> Vec<(SocketAddr, Scheme)> {
+        let known = |it: &Listener| Some((it.listener.local_addr().ok()?, it.scheme));
+        self.clients.iter().filter_map(known).collect()
+    }
+
     /// Those for clients, for as long as this depot accepts: another one may have them afterwards.
     pub(crate) fn accepting(&self) -> Vec<Weak<TcpListener>> {
         self.clients.iter().map(|it| Arc::downgrade(&it.listener)).collect()

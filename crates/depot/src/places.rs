@@ -48,6 +48,10 @@ fn of_v4(ip: Ipv4Addr) -> Place {
         (127, ..) => Place::Local("a loopback address"),
         (0, ..) => Place::Local("an unspecified address"),
         (169, 254, _) => Place::Local("a link-local address"),
+        // What Azure's hosts answer their guests on: no network leads there, and guests trust it.
+        (168, 63, 129) if ip.octets()[3] == 16 => {
+            Place::Local("an address of the cloud's own host")
+        }
         (224..=239, ..) => Place::Local("a multicast address"),
         (240.., ..) => Place::Local("a reserved address"),
         (10, ..) | (172, 16..=31, _) | (192, 168, _) => Place::Private("a private address"),
@@ -78,17 +82,20 @@ fn of_v6(ip: Ipv6Addr) -> Place {
     }
 }
 
-/// The IPv4 address that an IPv6 address carries: compatible (`::a.b.c.d`), 6to4, NAT64, Teredo.
+/// The IPv4 address that an IPv6 address carries: compatible (`::a.b.c.d`), translated
+/// (`::ffff:0:a.b.c.d`, RFC 2765), 6to4, NAT64, Teredo, ISATAP (RFC 5214).
 fn carried(ip: Ipv6Addr) -> Option<Ipv4Addr> {
     let bits = ip.to_bits();
     let v4 = |shift: u32| Ipv4Addr::from_bits((bits >> shift) as u32);
     match ip.segments() {
         // :: and ::1 are addresses of their own.
         [0, 0, 0, 0, 0, 0, high, low] if (high, low) > (0, 1) => Some(v4(0)),
+        [0, 0, 0, 0, 0xffff, 0, ..] => Some(v4(0)),
         [0x2002, ..] => Some(v4(80)),
         [0x64, 0xff9b, 0, 0, 0, 0, ..] => Some(v4(0)),
         // Teredo's client, which stands there with its bits turned round.
         [0x2001, 0, ..] => Some(Ipv4Addr::from_bits(!(bits as u32))),
+        [.., 0 | 0x200, 0x5efe, _, _] => Some(v4(0)),
         _ => None,
     }
 }
@@ -96,7 +103,7 @@ fn carried(ip: Ipv6Addr) -> Option<Ipv4Addr> {
 /// Whether an address belongs to this host: then the kernel would also send *from* it. The
 /// question costs a route look-up and sends nothing; a list of addresses would go stale. It takes a
 /// socket: where there is none the address is not taken for another's.
-fn is_own(ip: IpAddr) -> Result<bool, Errno> {
+pub(crate) fn is_own(ip: IpAddr) -> Result<bool, Errno> {
     let any = match ip {
         IpAddr::V4(_) => SocketAddr::from(([0; 4], 0)),
         IpAddr::V6(_) => SocketAddr::from(([0; 16], 0)),
@@ -139,6 +146,12 @@ mod tests {
             "64:ff9b::127.0.0.1",
             "64:ff9b::169.254.169.254",
             "2001:0:1:2:3:4:80ff:fffe",
+            "168.63.129.16",
+            "::ffff:168.63.129.16",
+            "::ffff:0:127.0.0.1",
+            "::ffff:0:169.254.169.254",
+            "2001:db8::5efe:127.0.0.1",
+            "2001:db8::200:5efe:169.254.169.254",
         ] {
             let place = Place::of(ip.parse().unwrap()).unwrap();
             assert!(matches!(place, Place::Local(_)), "{ip}: {place:?}");
@@ -157,6 +170,8 @@ mod tests {
             "2002:0a01:203::1",
             "64:ff9b::192.168.1.1",
             "64:ff9b:1::1",
+            "::ffff:0:10.1.2.3",
+            "2001:db8::5efe:192.168.0.1",
         ] {
             let place = Place::of(ip.parse().unwrap()).unwrap();
             assert!(matches!(place, Place::Private(_)), "{ip}: {place:?}");
@@ -171,6 +186,9 @@ mod tests {
             "2001:db8::1",
             "2002:c000:201::1",
             "64:ff9b::8.8.8.8",
+            "168.63.129.17",
+            "::ffff:0:8.8.8.8",
+            "2001:db8::5efe:8.8.8.8",
         ] {
             assert_eq!(Place::of(ip.parse().unwrap()), Ok(Place::Public), "{ip}");
         }

@@ -3,14 +3,17 @@
 
 use crate::{
     admission::{Grant, Verdict},
+    identity,
     server::Shared,
-    trust, upstream,
+    settings::Settings,
+    trust,
+    upstream::Resolver,
 };
 use http::StatusCode;
 use session::{
-    Authority, Fetch, Redirect, Route, Step,
-    message::{Fault, Framing, ProxyError, RequestHead, Way},
-    ticket::{Asker, Ticket, TicketRoute, Verified},
+    Fetch, Redirect, Route, Step,
+    message::{Fault, Framing, ProxyError, RequestHead, Way, forwarded_client},
+    ticket::{Asker, Ticket, TicketError, TicketRoute, Verified},
 };
 use std::net::{IpAddr, SocketAddr};
 use units::{Bytes, Rate};
@@ -23,6 +26,8 @@ pub(crate) struct Plan {
     pub step: Step,
     /// By whose leave.
     pub grant: Grant,
+    /// Whom the ticket was held against, by this depot or by those before it.
+    client: IpAddr,
 }
 
 /// How much of a transfer is granted.
@@ -60,6 +65,19 @@ impl Plan {
             Asked::Route(route) => Way::Route(route),
             Asked::Ticket(route, verified) => Way::Ticket(route, verified),
         }
+    }
+
+    /// The ticket that opens the depot, where it is one that does.
+    pub(crate) fn ticket(&self) -> Option<&Ticket> {
+        match &self.asked {
+            Asked::Route(_) => None,
+            Asked::Ticket(_, verified) => Some(&verified.ticket),
+        }
+    }
+
+    /// The client whom the next depot of the ticket is to hold against it; none where it is for all.
+    pub(crate) fn vouched(&self) -> Option<IpAddr> {
+        self.ticket().filter(|ticket| !ticket.clients.is_empty()).map(|_| self.client)
     }
 
     /// What the ticket holds a transfer to.
@@ -132,22 +150,23 @@ fn by_rules(request: &RequestHead, client: IpAddr, shared: &Shared) -> Result<Pl
             "this depot does not lead clients to {depot}: it is not listed"
         )));
     }
-    Ok(Plan { asked: Asked::Route(route), step, grant: Grant::Rules })
+    Ok(Plan { asked: Asked::Route(route), step, grant: Grant::Rules, client })
 }
 
-async fn by_ticket(request: &RequestHead, client: IpAddr, shared: &Shared) -> Result<Plan, Fault> {
+async fn by_ticket(request: &RequestHead, peer: IpAddr, shared: &Shared) -> Result<Plan, Fault> {
+    let (settings, resolver) = (shared.settings(), shared.resolver(peer));
     let route: TicketRoute = request.target.parse()?;
-    let verified = trust::verify(&shared.settings().keys, route.token())?;
-    verified.ticket.check_method(request.method)?;
-    if let Asker::MustBe(depot) = verified.ticket.check_client(route.hop(), client)?
-        && !is_at(&depot.authority, client).await
-    {
-        return Err(denied(format!(
-            "the ticket has {depot} ask this depot, and {client} is none of its addresses"
-        )));
+    let verified = trust::verify(&settings.keys, route.token())?;
+    let ticket = &verified.ticket;
+    ticket.check_method(request.method)?;
+    let depot = ticket.depot(route.hop())?;
+    if !shared.identity.is(depot, &settings.config, resolver).await? {
+        return Err(TicketError::Elsewhere { depot: depot.clone() }.into());
     }
-    let step = Step::Fetch(verified.ticket.step(&route)?);
-    let plan = Plan { asked: Asked::Ticket(route, Box::new(verified)), step, grant: Grant::Ticket };
+    let client = client_of(request, peer, (ticket, route.hop()), &settings, resolver).await?;
+    let step = Step::Fetch(ticket.step(&route)?);
+    let asked = Asked::Ticket(route, Box::new(verified));
+    let plan = Plan { asked, step, grant: Grant::Ticket, client };
     plan.allowance().check(request.framing())?;
     // Last, so that what is refused is no use.
     if let Asked::Ticket(_, verified) = &plan.asked {
@@ -156,10 +175,34 @@ async fn by_ticket(request: &RequestHead, client: IpAddr, shared: &Shared) -> Re
     Ok(plan)
 }
 
-/// Whether a depot has this address.
-async fn is_at(depot: &Authority, ip: IpAddr) -> bool {
-    let found = upstream::resolve(depot).await;
-    found.is_ok_and(|all| all.iter().any(|address| address.ip().to_canonical() == ip))
+/// The client whom a ticket is held against: whoever asks, or whom the depot before vouches for.
+///
+/// What comes through a depot comes from that one's address, whoever asked it, and whatever for: a plain route
+/// may lead to a ticket's as to any other. But `Forwarded` is sent to the next depot of a ticket alone, by
+/// one that has held the client against the ticket itself, and every depot takes it out of what came.
+async fn client_of(
+    request: &RequestHead,
+    peer: IpAddr,
+    (ticket, hop): (&Ticket, usize),
+    settings: &Settings,
+    resolver: Resolver<'_>,
+) -> Result<IpAddr, Fault> {
+    let asker = if request.came_through_depot() {
+        ticket.check_relayed(hop, peer)?
+    } else {
+        ticket.check_client(hop, peer)?
+    };
+    let Asker::MustBe(depot) = asker else { return Ok(peer) };
+    if !identity::has_address(depot, peer, &settings.config, resolver).await {
+        return Err(denied(format!(
+            "the ticket has {depot} ask this depot, and {peer} is none of its addresses"
+        )));
+    }
+    match forwarded_client(&request.headers) {
+        Some(client) if ticket.admits(client) => Ok(client),
+        Some(client) => Err(TicketError::Client(client).into()),
+        None => Err(TicketError::Relayed(peer).into()),
+    }
 }
 
 fn denied(reason: String) -> Fault {

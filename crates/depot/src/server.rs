@@ -8,6 +8,7 @@ use crate::{
     detours::Detours,
     door::Door,
     handover::{self, Offer},
+    identity::Identity,
     limits::Gate,
     listeners::{self, Listeners},
     observe::{self, AccessLogError, Observer, StderrLog, View},
@@ -16,17 +17,18 @@ use crate::{
     settings::Settings,
     siblings::Siblings,
     stripes::Offers,
+    trace::Requests,
     trim::{self, Tide, Work},
     trust::Uses,
     tune::{self, TuneError},
-    upstream::Pool,
+    upstream::{Names, Pool, Resolver},
     watched::FileError,
 };
 use sd_notify::NotifyState;
 use session::{DepotId, DepotIdError};
 use std::{
     io,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     os::fd::OwnedFd,
     path::PathBuf,
     sync::{Arc, PoisonError, RwLock, Weak},
@@ -86,6 +88,12 @@ pub enum Error {
 pub(crate) struct Shared {
     settings: RwLock<Arc<Settings>>,
     pub id: DepotId,
+    /// By which names it is asked.
+    pub identity: Identity,
+    /// Names of requests.
+    pub requests: Requests,
+    /// Looks names up.
+    pub names: Names,
     /// What bodies move through.
     pub means: Means,
     /// Connections to next hops that wait for work.
@@ -129,6 +137,11 @@ impl Shared {
     /// Those of the configuration.
     pub(crate) fn config(&self) -> Arc<Config> {
         Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner).config)
+    }
+
+    /// Looks names up for this client.
+    pub(crate) fn resolver(&self, client: IpAddr) -> Resolver<'_> {
+        Resolver { names: &self.names, client }
     }
 
     /// What the depot is about.
@@ -342,6 +355,9 @@ impl Depot {
             paced,
             settings: RwLock::new(Arc::new(settings)),
             id,
+            identity: Identity::new(listeners.for_clients()),
+            requests: Requests::default(),
+            names: Names::default(),
             phase: told,
         });
         let offer = config

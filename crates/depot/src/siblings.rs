@@ -22,6 +22,7 @@ use session::{
 use std::{
     collections::HashMap,
     io,
+    net::{IpAddr, Ipv4Addr},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -32,6 +33,8 @@ pub(crate) const LOAD: &str = "/lh1/load";
 const CLEARLY: f64 = 0.1;
 /// After so many rounds without an answer nobody knows how full a sibling is.
 const FORGOTTEN: u32 = 3;
+/// The client for which names of siblings are looked up: this depot itself.
+const OWN: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 /// No answer about the load is longer.
 const LONGEST: usize = 4 << 10;
 
@@ -137,7 +140,7 @@ async fn ask(depot: &DepotAddress, shared: &Shared) -> Result<Load, String> {
     let settings = shared.settings();
     let mut hop = match upstream::waiting(&fetch, Grant::Rules, &shared.pool, &settings.config) {
         Some(hop) => hop,
-        None => upstream::connected(&fetch, Grant::Rules, &settings)
+        None => upstream::connected(&fetch, Grant::Rules, &settings, shared.resolver(OWN))
             .await
             .map_err(|fault| fault.to_string())?,
     };

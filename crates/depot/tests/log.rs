@@ -2,6 +2,8 @@
 //! The log: where it goes, what stands in it, and that it keeps nobody waiting.
 
 mod common;
+#[path = "log/followed.rs"]
+mod followed;
 
 use common::{
     client::{body, get, status},

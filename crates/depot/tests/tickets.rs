@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What a ticket opens at a real depot, and what does not pass for one.
 
+#[path = "tickets/chain.rs"]
+mod chain;
 mod common;
 #[path = "tickets/keys.rs"]
 mod keys;
@@ -222,8 +224,10 @@ fn the_log_holds_no_ticket_that_can_be_used() {
     let token = keys.signer.sign(&ticket).unwrap();
     let good = keys.route(&ticket, "f");
     opens(&near, &good);
-    // Behind another depot's route, at a depot that is not its own, and in all the wrong places.
-    let behind = format!("/lh1/fetch/-/http:{}{good}", far.address);
+    // Behind another depot's route, and in all the wrong places.
+    let behind = keys.route(&self::ticket(origin.address, "/data/", &[&far]), "f");
+    let other = behind.rsplit('.').next().unwrap().trim_end_matches("/f").to_owned();
+    let behind = format!("/lh1/fetch/-/http:{}{behind}", far.address);
     let (head, ..) = get(near.address, &behind);
     assert_eq!(status(&head), 200, "{head}");
     for wrong in [
@@ -254,7 +258,7 @@ fn the_log_holds_no_ticket_that_can_be_used() {
         let log = depot.log_text();
         assert!(log.contains("/lh2/"), "{log}");
         for line in log.lines() {
-            assert!(!line.contains(&signature), "{line}");
+            assert!(!line.contains(&signature) && !line.contains(&other), "{line}");
         }
     }
 }

@@ -17,14 +17,30 @@ mod turn;
 mod watch;
 
 use crate::{
-    admission::Grant, body::Broken, config::Config, connection::Client, observe::Live,
-    plan::Allowance, rates::Pacing, server::Shared, settings::Settings, upstream,
+    admission::Grant,
+    body::Broken,
+    config::Config,
+    connection::Client,
+    observe::Live,
+    plan::Allowance,
+    rates::Pacing,
+    server::Shared,
+    settings::Settings,
+    trace::{self, Trace},
+    upstream,
 };
 use session::{
     Fetch,
-    message::{Connection, Fault, Framing, RequestHead, RequestOut, Way, request_for, stripes},
+    message::{
+        Connection, Fault, Framing, RequestHead, RequestOut, Way, forwarded_for, request_for,
+        stripes,
+    },
 };
-use std::{io, net::SocketAddr, sync::Arc};
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
 use turn::{Tried, Turn};
 pub(crate) use watch::reset_on_close;
 
@@ -62,6 +78,10 @@ pub(crate) struct Exchange<'x> {
     pub request: &'x RequestHead,
     /// How the request got here.
     pub way: Way<'x>,
+    /// The client for which a ticket's next depot is asked, where the ticket is for certain ones.
+    pub vouched: Option<IpAddr>,
+    /// By what it is followed.
+    pub trace: &'x Trace,
     /// By whose leave.
     pub grant: Grant,
     /// How much of it is granted.
@@ -116,7 +136,7 @@ impl Exchange<'_> {
     /// Asks one next hop.
     async fn by(&self, fetch: &Fetch, client: &mut Client) -> Outcome {
         // Before anybody is connected to: a request that goes in a circle ends here.
-        let mut plain = match self.text(fetch, 1) {
+        let mut plain = match self.text(fetch, 1, None) {
             Ok(text) => Some(text),
             Err(fault) => return Outcome::without(End::Unanswered(fault)),
         };
@@ -127,8 +147,10 @@ impl Exchange<'_> {
             };
             self.live.reached(&fetch.next, &hop.stream);
             let streams = self.streams(fetch, &hop);
-            let plain = plain.take().filter(|_| streams == 1);
-            let text = match plain.map_or_else(|| self.text(fetch, streams), Ok) {
+            let peer = hop.stream.peer().ip();
+            let plain =
+                plain.take().filter(|_| streams == 1 && !trace::trusts(self.config(), peer));
+            let text = match plain.map_or_else(|| self.text(fetch, streams, Some(peer)), Ok) {
                 Ok(text) => text,
                 Err(fault) => return Outcome::without(End::Unanswered(fault)),
             };
@@ -144,10 +166,19 @@ impl Exchange<'_> {
         }
     }
 
-    /// The request's head, which asks for the answer over so many connections.
-    fn text(&self, fetch: &Fetch, streams: u8) -> Result<Vec<u8>, Fault> {
-        let ask = (streams > 1).then(|| stripes::ask(streams));
-        let (id, extra) = (&self.shared.id, ask.as_slice());
+    /// The request's head for the depot or origin at `peer`, which asks for the answer over so many
+    /// connections.
+    fn text(&self, fetch: &Fetch, streams: u8, peer: Option<IpAddr>) -> Result<Vec<u8>, Fault> {
+        let mut extra = Vec::new();
+        if streams > 1 {
+            extra.push(stripes::ask(streams));
+        }
+        if peer.is_some_and(|peer| trace::trusts(self.config(), peer)) {
+            extra.extend(self.trace.fields(self.vouched.unwrap_or(self.client.ip())));
+        } else {
+            extra.extend(self.vouched.map(forwarded_for));
+        }
+        let (id, extra) = (&self.shared.id, extra.as_slice());
         request_for(self.request, fetch, &RequestOut { id, connection: Connection::Keep, extra })
     }
 
@@ -168,9 +199,10 @@ impl Exchange<'_> {
 
     /// A new connection to the next hop, unless the client goes away first.
     async fn connected(&self, fetch: &Fetch, client: &mut Client) -> Result<upstream::Hop, End> {
+        let resolver = self.shared.resolver(client.stream.peer().ip());
         let (mut source, _) = client.stream.split();
         tokio::select! {
-            hop = upstream::connected(fetch, self.grant, self.settings) => hop.map_err(End::Unanswered),
+            hop = upstream::connected(fetch, self.grant, self.settings, resolver) => hop.map_err(End::Unanswered),
             error = self.gone(&mut source, &mut client.ahead) => Err(End::Abandoned(error)),
         }
     }

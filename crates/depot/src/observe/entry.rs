@@ -12,12 +12,13 @@ use crate::{
     exchange::{Answer, End},
     server::Shared,
     stream::Stream,
+    trace::Trace,
 };
 use http::StatusCode;
 use session::{
     Authority,
     message::{Fault, Framing, RequestHead},
-    ticket::TicketRoute,
+    ticket::{Ticket, TicketRoute},
 };
 use std::{
     borrow::Cow,
@@ -37,6 +38,8 @@ pub(crate) struct Entry {
     start: Instant,
     method: Option<&'static str>,
     target: Option<Arc<str>>,
+    trace: Option<Trace>,
+    ticket: Option<String>,
     /// Once it is a transfer.
     live: Option<Arc<Live>>,
     request_framing: Framing,
@@ -64,6 +67,8 @@ impl Entry {
             start: Instant::now(),
             method: None,
             target: None,
+            trace: None,
+            ticket: None,
             live: None,
             request_framing: Framing::Empty,
             answer: None,
@@ -72,10 +77,21 @@ impl Entry {
     }
 
     /// What was asked for.
-    pub(crate) fn asked(&mut self, request: &RequestHead) {
+    pub(crate) fn asked(&mut self, request: &RequestHead, shared: &Shared) {
+        self.trace(request, shared);
         self.method = Some(request.method.as_str());
         self.target = Some(TicketRoute::redacted(&request.target).into());
         self.request_framing = request.framing();
+    }
+
+    /// By what the request is followed.
+    pub(crate) fn trace(&mut self, request: &RequestHead, shared: &Shared) -> Trace {
+        self.trace.get_or_insert_with(|| Trace::of(request, self.client.ip(), shared)).clone()
+    }
+
+    /// By this ticket it is done, if by one.
+    pub(crate) fn by(&mut self, ticket: Option<&Ticket>) {
+        self.ticket = ticket.map(|ticket| ticket.id.clone());
     }
 
     /// The request is to be passed on: from here on it is a transfer.
@@ -179,6 +195,9 @@ impl Entry {
             words: &ending.words,
             fields: Fields {
                 client: self.client,
+                asked_for: self.trace.as_ref().and_then(|trace| trace.asked_for),
+                request: self.trace.as_ref().map(|trace| &*trace.request),
+                ticket: self.ticket.as_deref(),
                 upstream,
                 to: ending.led_to,
                 method: self.method,

@@ -3,7 +3,11 @@
 
 use super::{Outcome, status::Tcp};
 use session::Authority;
-use std::{fmt::Write, net::SocketAddr, time::SystemTime};
+use std::{
+    fmt::Write,
+    net::{IpAddr, SocketAddr},
+    time::SystemTime,
+};
 use tracing::Level;
 
 /// Room for most lines.
@@ -28,6 +32,12 @@ pub(crate) struct Line<'a> {
 #[derive(Debug)]
 pub(crate) struct Fields<'a> {
     pub client: SocketAddr,
+    /// The client that asked the first depot of a chain.
+    pub asked_for: Option<IpAddr>,
+    /// The request's name, the same at all depots of a chain that trust each other.
+    pub request: Option<&'a str>,
+    /// The ticket's `jti`.
+    pub ticket: Option<&'a str>,
     pub upstream: Option<&'a str>,
     pub to: Option<&'a str>,
     pub method: Option<&'a str>,
@@ -70,6 +80,9 @@ trait Written {
 impl Fields<'_> {
     fn write(&self, line: &mut impl Written) {
         line.field("", "client", Value::Text(&address(self.client)));
+        line.known("for", self.asked_for.map(|ip| ip.to_string()).as_deref());
+        line.known("request", self.request);
+        line.known("ticket", self.ticket);
         line.known("upstream", self.upstream);
         line.known("to", self.to);
         line.known("method", self.method);
@@ -268,6 +281,9 @@ impl Line<'_> {
             words: "complete",
             fields: Fields {
                 client: "192.0.2.1:5".parse().unwrap(),
+                asked_for: None,
+                request: None,
+                ticket: Some("t1"),
                 upstream: Some("o:80"),
                 to: None,
                 method: Some("GET"),
@@ -296,7 +312,7 @@ mod tests {
         let line = Line::example();
         assert_eq!(
             line.text(),
-            "1970-01-01T00:00:00.000000Z  INFO complete client=\"192.0.2.1:5\" upstream=\"o:80\" \
+            "1970-01-01T00:00:00.000000Z  INFO complete client=\"192.0.2.1:5\" ticket=\"t1\" upstream=\"o:80\" \
              method=\"GET\" target=\"/a\\\"\\u{9b}\" status=200 bytes=10 sent_bytes=0 seconds=0.5 \
              rate_bps=160 relay=\"splice\" upstream_cc=\"bbr\" upstream_rtt_us=7 \
              upstream_retransmits=0 upstream_cwnd_bytes=14480 upstream_sndbuf_bytes=1 \

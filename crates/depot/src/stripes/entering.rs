@@ -16,7 +16,7 @@ pub(crate) async fn enter(client: Client, mut request: RequestHead, shared: &Sha
     let token = token(&request);
     // What opens a transfer is not for the log.
     JOIN.clone_into(&mut request.target);
-    entry.asked(&request);
+    entry.asked(&request, shared);
     let (over, is_over) = oneshot::channel();
     match shared.stripes.join(token, stream.peer().ip(), Joined { stream, over }) {
         Ok(()) => {

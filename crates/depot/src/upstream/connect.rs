@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Connecting to the next hop: admit it, find it, try its addresses.
 
+use super::Resolver;
 use crate::{
     admission::{Grant, Objection, Verdict},
     config::Config,
@@ -12,14 +13,14 @@ use crate::{
 use http::StatusCode;
 use rustix::io::Errno;
 use session::{
-    Authority, Fetch, Host, Scheme,
+    Authority, Fetch, Scheme,
     message::{Fault, ProxyError},
 };
 use socket2::{Domain, Protocol, Socket, Type};
 use std::{io, net::SocketAddr, time::Duration};
 use tokio::{
-    net::{TcpSocket, lookup_host},
-    time::{Instant, timeout, timeout_at},
+    net::TcpSocket,
+    time::{Instant, timeout},
 };
 
 /// Connects to the next hop within the time for it.
@@ -30,6 +31,7 @@ pub(crate) async fn connect(
     fetch: &Fetch,
     grant: Grant,
     settings: &Settings,
+    resolver: Resolver<'_>,
 ) -> Result<Stream, Fault> {
     let (next, config) = (&fetch.next, &settings.config);
     let verdict = config.allow.upstream(next, grant);
@@ -37,10 +39,7 @@ pub(crate) async fn connect(
         return Err(not_open(next, "it is not listed"));
     }
     let deadline = Instant::now() + Duration::from(config.timeouts.connect);
-    let resolved = timeout_at(deadline, resolve(next)).await.map_err(|_| {
-        let reason = format!("the name of {next} could not be resolved in time");
-        Fault::new(StatusCode::BAD_GATEWAY, ProxyError::DnsTimeout, reason)
-    })??;
+    let resolved = resolver.addresses(next, deadline).await?;
     let addresses =
         config.allow.addresses(verdict, resolved.into_iter()).map_err(
             |objection| match objection {
@@ -76,25 +75,15 @@ fn not_open(next: &Authority, why: &str) -> Fault {
     )
 }
 
-/// All addresses of a host.
-pub(crate) async fn resolve(next: &Authority) -> Result<Vec<SocketAddr>, Fault> {
-    match &next.host {
-        Host::Ip(ip) => Ok(vec![SocketAddr::new(*ip, next.port)]),
-        Host::Name(name) => {
-            let found = lookup_host((name.as_str(), next.port)).await;
-            found.map(Iterator::collect).map_err(|error| unresolved(next, error))
-        }
-    }
-}
-
 /// Why a name has no address: no fault of the name's where this host cannot look it up.
-fn unresolved(next: &Authority, error: io::Error) -> Fault {
+pub(super) fn unresolved(next: &Authority, error: &io::Error) -> Fault {
     // A resolver that cannot open its files may only say that there is no such name. Without a
     // descriptor there was nothing to be found, or to be connected with.
     let scarcity = || Socket::new(Domain::IPV4, Type::DGRAM, None).err().filter(is_scarcity);
-    let why = if is_scarcity(&error) { error } else { scarcity().unwrap_or(error) };
-    if is_scarcity(&why) {
-        return own_fault(&format!("cannot look up the name of upstream {next}: {why}"), &why);
+    let scarce = if is_scarcity(error) { None } else { scarcity() };
+    let why = scarce.as_ref().unwrap_or(error);
+    if is_scarcity(why) {
+        return own_fault(&format!("cannot look up the name of upstream {next}: {why}"), why);
     }
     let reason = format!("the name of upstream {next} does not resolve: {why}");
     Fault::new(StatusCode::BAD_GATEWAY, ProxyError::DnsError, reason)
@@ -125,7 +114,7 @@ pub(crate) async fn connect_to(
 }
 
 /// What this host is at fault for: 503 where it has run out of something and may have it again, else 500.
-fn own_fault(reason: &str, error: &io::Error) -> Fault {
+pub(super) fn own_fault(reason: &str, error: &io::Error) -> Fault {
     if is_scarcity(error) {
         return Fault::new(StatusCode::SERVICE_UNAVAILABLE, ProxyError::ProxyInternalError, reason);
     }
@@ -134,6 +123,9 @@ fn own_fault(reason: &str, error: &io::Error) -> Fault {
 
 /// Whether this host has run out of something.
 fn is_scarcity(error: &io::Error) -> bool {
+    if error.kind() == io::ErrorKind::QuotaExceeded {
+        return true;
+    }
     let scarce = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
     scarce.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
@@ -167,7 +159,7 @@ fn unreachable(next: &Authority, address: SocketAddr, error: &io::Error) -> Faul
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{observe::Clients, tls::Tls};
+    use crate::{observe::Clients, tls::Tls, upstream::Names};
     use session::{Route, Step};
     use std::sync::Arc;
 
@@ -182,7 +174,9 @@ mod tests {
         let settings = Settings { config: Arc::new(config), keys: None, tls, client_hops };
         let route: Route = "/lh1/fetch/-/http:127.0.0.1:1/".parse().unwrap();
         let Step::Fetch(fetch) = route.step() else { panic!("a fetch leads nobody") };
-        let fault = connect(&fetch, Grant::Rules, &settings).await.unwrap_err();
+        let names = Names::default();
+        let resolver = Resolver { names: &names, client: "127.0.0.1".parse().unwrap() };
+        let fault = connect(&fetch, Grant::Rules, &settings, resolver).await.unwrap_err();
         assert_eq!(fault.status, StatusCode::INTERNAL_SERVER_ERROR);
         assert_eq!(fault.error, ProxyError::ProxyInternalError);
     }

@@ -2,9 +2,11 @@
 //! The next hop: a connection to it, new or used before, and what is said when it does not answer.
 
 mod connect;
+mod names;
 mod pool;
 
-pub(crate) use connect::{connect_to, resolve};
+pub(crate) use connect::connect_to;
+pub(crate) use names::{Names, Resolver};
 pub(crate) use pool::Pool;
 
 use crate::{
@@ -52,8 +54,9 @@ pub(crate) async fn connected(
     fetch: &Fetch,
     grant: Grant,
     settings: &Settings,
+    resolver: Resolver<'_>,
 ) -> Result<Hop, Fault> {
-    let stream = connect::connect(fetch, grant, settings).await?;
+    let stream = connect::connect(fetch, grant, settings, resolver).await?;
     Ok(Hop { stream, ahead: BytesMut::new(), reused: false, key: Key::of(fetch, grant) })
 }
 

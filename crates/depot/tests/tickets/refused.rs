@@ -244,8 +244,8 @@ fn nothing_leads_out_of_a_prefix() {
 fn inner_addresses_are_reached_only_where_the_depot_allows_it() {
     let (keys, origin) = (Keys::new(), Scripted::answering(SERVED));
     let depot = keys.depot("", "");
-    let to = |url: &str| {
-        let ticket = ticket(origin.address, "/f", &[&depot]);
+    let at = |depot: &Daemon, url: &str| {
+        let ticket = ticket(origin.address, "/f", &[depot]);
         keys.route(&Ticket { url: url.parse().unwrap(), ..ticket }, "f")
     };
     let port = origin.address.port();
@@ -261,7 +261,7 @@ fn inner_addresses_are_reached_only_where_the_depot_allows_it() {
         ("[::ffff:192.168.255.1]", "a private address"),
         ("[fd00::1]", "a private address"),
     ] {
-        refused(&depot, &to(&format!("http://{host}:{port}/f")), 403, what);
+        refused(&depot, &at(&depot, &format!("http://{host}:{port}/f")), 403, what);
     }
     // The next depot's address counts as an origin's does.
     let onward = ticket(origin.address, "/f", &[&depot, &keys.open()]);
@@ -269,10 +269,12 @@ fn inner_addresses_are_reached_only_where_the_depot_allows_it() {
 
     let settings = "private = true\n[timeouts]\nconnect = \"200ms\"";
     let private = keys.depot("", settings);
-    let (head, ..) = get(private.address, &to("http://10.255.255.1:9/f"));
+    let (head, ..) = get(private.address, &at(&private, "http://10.255.255.1:9/f"));
     // It was tried: whatever is there, or not.
     assert_ne!(status(&head), 403, "{head}");
-    refused(&private, &to(&format!("http://127.0.0.1:{port}/f")), 403, "a loopback address");
+    let loopback = at(&private, &format!("http://127.0.0.1:{port}/f"));
+    refused(&private, &loopback, 403, "a loopback address");
     let local = keys.open();
-    next_to_arrive(&origin, &local, &to(&format!("http://localhost:{port}/last")), "/last");
+    let last = at(&local, &format!("http://localhost:{port}/last"));
+    next_to_arrive(&origin, &local, &last, "/last");
 }

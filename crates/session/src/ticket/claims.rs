@@ -86,8 +86,9 @@ struct Scope {
 pub enum Asker<'a> {
     /// Somebody whom the ticket allows.
     Allowed,
-    /// It must be this depot, the one before, and the caller must see whether the address is one of
-    /// its. Otherwise a client from elsewhere could pass for a depot by asking for a later hop.
+    /// It must be this depot, the one before, asking for a client whom the ticket [admits](Ticket::admits).
+    /// The caller must see whether the address is one of that depot's, and for whom it asks. Otherwise a
+    /// client from elsewhere could pass for a depot by asking for a later hop, or have a depot ask.
     MustBe(&'a DepotAddress),
 }
 
@@ -110,13 +111,43 @@ impl Ticket {
     /// # Errors
     /// It is not, or there is no such hop.
     pub fn check_client(&self, hop: usize, address: IpAddr) -> Result<Asker<'_>, TicketError> {
-        let ip = address.to_canonical();
         self.check_hop(hop)?;
-        if self.clients.is_empty() || self.clients.iter().any(|net| net.contains(&ip)) {
+        if self.admits(address) {
             return Ok(Asker::Allowed);
         }
-        let before = hop.checked_sub(1).and_then(|before| self.via.get(before));
-        before.map(Asker::MustBe).ok_or(TicketError::Client(address))
+        self.depot_before(hop).map(Asker::MustBe).ok_or(TicketError::Client(address))
+    }
+
+    /// The same for a request that came through a depot: then the address says nothing about the client.
+    ///
+    /// # Errors
+    /// There is no such hop, or no depot that could have been asked before it.
+    pub fn check_relayed(&self, hop: usize, address: IpAddr) -> Result<Asker<'_>, TicketError> {
+        self.check_hop(hop)?;
+        if self.clients.is_empty() {
+            return Ok(Asker::Allowed);
+        }
+        self.depot_before(hop).map(Asker::MustBe).ok_or(TicketError::Relayed(address))
+    }
+
+    /// Whether the ticket is for a client at this address.
+    pub fn admits(&self, client: IpAddr) -> bool {
+        let ip = client.to_canonical();
+        self.clients.is_empty() || self.clients.iter().any(|net| net.contains(&ip))
+    }
+
+    /// The depot that is asked for this hop.
+    ///
+    /// # Errors
+    /// There is no such hop.
+    pub fn depot(&self, hop: usize) -> Result<&DepotAddress, TicketError> {
+        self.check_hop(hop)?;
+        Ok(&self.via[hop])
+    }
+
+    /// The depot that asks for this hop, by the ticket; none for the first.
+    fn depot_before(&self, hop: usize) -> Option<&DepotAddress> {
+        hop.checked_sub(1).and_then(|before| self.via.get(before))
     }
 
     /// The step of the depot that was asked by this route, with this ticket in it: it asks the next

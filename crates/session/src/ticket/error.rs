@@ -2,7 +2,10 @@
 //! Why a ticket does not open a depot.
 
 use super::UnixTime;
-use crate::message::{Fault, Method, ProxyError};
+use crate::{
+    DepotAddress,
+    message::{Fault, Method, ProxyError},
+};
 use http::StatusCode;
 use std::net::IpAddr;
 
@@ -79,6 +82,21 @@ pub enum TicketError {
     /// The ticket is for other clients.
     #[error("the ticket is not for clients at {0}")]
     Client(IpAddr),
+    /// A depot brings the request, and the ticket has none ask for this hop.
+    #[error(
+        "the ticket is for certain clients, and the depot at {0} asks for one whom nobody vouches for: \
+         its client has to ask here itself"
+    )]
+    Relayed(IpAddr),
+    /// The depot that was asked is not the one that the ticket names.
+    #[error(
+        "the ticket has {depot} do this, and that is no name of this depot: ask there (the operator: \
+         `names` lists by which names a depot is asked)"
+    )]
+    Elsewhere {
+        /// The one that it names.
+        depot: DepotAddress,
+    },
     /// It has been used as often as it may.
     #[error("the ticket {id} has been used {uses} times, as often as it may")]
     UsedUp {

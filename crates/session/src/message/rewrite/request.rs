@@ -71,8 +71,14 @@ pub fn request_for(
 }
 
 /// What a depot says itself of every request, and what it passes on of none.
-static SAID_ANEW: [HeaderName; 5] =
-    [header::HOST, header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::VIA, header::COOKIE];
+static SAID_ANEW: [HeaderName; 6] = [
+    header::HOST,
+    header::CONTENT_LENGTH,
+    header::TRANSFER_ENCODING,
+    header::VIA,
+    header::COOKIE,
+    header::FORWARDED,
+];
 
 /// How many more hops an OPTIONS request may take (RFC 9110, section 7.6.2).
 fn max_forwards(head: &RequestHead) -> Option<u64> {

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! By what one transfer is followed through the logs of a chain of depots.
+//!
+//! ```text
+//! Longhaul-Request: 5f0c7d2e-2a     the name that the first depot gave the request
+//! Forwarded: for=192.0.2.7          the client that asked that one
+//! ```
+//! A depot sends these to a depot of `trust.depots` and believes them of one, by its address. It sends
+//! `Forwarded` also to the next depot of a ticket for certain clients: see [`crate::plan`].
+
+use crate::{config::Config, server::Shared};
+use http::{HeaderName, HeaderValue};
+use rustix::rand::{GetRandomFlags, getrandom};
+use session::message::{Fields, RequestHead, forwarded_client, forwarded_for};
+use std::{
+    fmt::Write,
+    net::IpAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
+
+/// The name of a request.
+static REQUEST: HeaderName = HeaderName::from_static("longhaul-request");
+/// The longest one that is taken from others.
+const LONGEST: usize = 64;
+
+/// Gives requests names that no other depot gives.
+#[derive(Debug)]
+pub(crate) struct Requests {
+    /// Unlike that of any other depot, and of this one before it was started.
+    own: u32,
+    count: AtomicU64,
+}
+
+impl Default for Requests {
+    fn default() -> Self {
+        let mut own = [0; 4];
+        // Without random bytes names may meet those of other depots; nothing depends on them.
+        let _ = getrandom(&mut own, GetRandomFlags::NONBLOCK);
+        Self { own: u32::from_ne_bytes(own), count: AtomicU64::new(0) }
+    }
+}
+
+impl Requests {
+    fn next(&self) -> String {
+        let mut name = String::with_capacity(24);
+        let count = self.count.fetch_add(1, Relaxed);
+        write!(name, "{:08x}-{count:x}", self.own).expect("a string takes everything");
+        name
+    }
+}
+
+/// By what a request is followed.
+#[derive(Debug, Clone)]
+pub(crate) struct Trace {
+    /// Its name: the same at all depots of a chain that trust each other.
+    pub request: Arc<str>,
+    /// The client that asked the first of them, where this is not that one.
+    pub asked_for: Option<IpAddr>,
+}
+
+impl Trace {
+    /// That of a request from `peer`.
+    pub(crate) fn of(request: &RequestHead, peer: IpAddr, shared: &Shared) -> Self {
+        let trusted = trusts(&shared.config(), peer);
+        let told = Some(&request.headers).filter(|_| trusted);
+        let name = told.and_then(name_in).map(Arc::from);
+        Self {
+            request: name.unwrap_or_else(|| shared.requests.next().into()),
+            asked_for: told.and_then(forwarded_client),
+        }
+    }
+
+    /// What the next depot is told of a request from `peer`.
+    pub(crate) fn fields(&self, peer: IpAddr) -> [(HeaderName, HeaderValue); 2] {
+        let name = HeaderValue::from_str(&self.request).expect("letters, digits and hyphens");
+        [(REQUEST.clone(), name), forwarded_for(self.asked_for.unwrap_or(peer))]
+    }
+}
+
+/// Whether a depot at this address is trusted to say who its clients are, and told who this one's are.
+pub(crate) fn trusts(config: &Config, depot: IpAddr) -> bool {
+    let depot = depot.to_canonical();
+    config.trust.depots.iter().any(|net| net.contains(&depot))
+}
+
+/// The request's name in what a depot sent.
+fn name_in(fields: &Fields) -> Option<&str> {
+    let name = fields.get(&REQUEST)?.to_str().ok()?;
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
+    ((1..=LONGEST).contains(&name.len()) && name.bytes().all(plain)).then_some(name)
+}
