@@ -88,14 +88,15 @@ fn carried(ip: Ipv6Addr) -> Option<Ipv4Addr> {
     let bits = ip.to_bits();
     let v4 = |shift: u32| Ipv4Addr::from_bits((bits >> shift) as u32);
     match ip.segments() {
-        // :: and ::1 are addresses of their own.
-        [0, 0, 0, 0, 0, 0, high, low] if (high, low) > (0, 1) => Some(v4(0)),
-        [0, 0, 0, 0, 0xffff, 0, ..] => Some(v4(0)),
         [0x2002, ..] => Some(v4(80)),
-        [0x64, 0xff9b, 0, 0, 0, 0, ..] => Some(v4(0)),
         // Teredo's client, which stands there with its bits turned round.
         [0x2001, 0, ..] => Some(Ipv4Addr::from_bits(!(bits as u32))),
-        [.., 0 | 0x200, 0x5efe, _, _] => Some(v4(0)),
+        // :: and ::1 are addresses of their own.
+        [0, 0, 0, 0, 0, 0, 0, 0 | 1] => None,
+        [0, 0, 0, 0, 0, 0, ..]
+        | [0, 0, 0, 0, 0xffff, 0, ..]
+        | [0x64, 0xff9b, 0, 0, 0, 0, ..]
+        | [.., 0 | 0x200, 0x5efe, _, _] => Some(v4(0)),
         _ => None,
     }
 }

@@ -12,7 +12,7 @@
 
 use super::ask;
 use crate::common::{
-    client::{get, read_answer, run, status},
+    client::{connect_from, get, read_answer, run, status},
     idle::Idle,
     process::Daemon,
     scripted::Scripted,
@@ -87,6 +87,10 @@ impl Names {
         std::thread::spawn(move || {
             let mut question = [0; 512];
             while let Ok((length, from)) = socket.recv_from(&mut question) {
+                // Names under this one are never answered.
+                if question[..length].windows(4).any(|part| part == b"hang") {
+                    continue;
+                }
                 let _ = socket.send_to(&names.answer(&question[..length]), from);
             }
         });
@@ -208,6 +212,39 @@ fn the_address_that_was_judged_is_the_one_connected_to() {
             assert_eq!(names.questions(), 1);
         }
         assert!(inner.try_next_head().is_none(), "something reached the inner network");
+        outer.next_head();
+    });
+}
+
+#[test]
+fn names_that_hang_hold_up_their_own_client_alone() {
+    with_networks(|_inner, outer| {
+        let names = Names::default();
+        names.set(&[&[OUTER]]);
+        let (depot, _etc) = depot(
+            &names,
+            "upstreams = [\"203.0.113.0/24:80\"]\n\
+                                           [timeouts]\nconnect = \"300ms\"",
+        );
+        let threads = || fs::read_dir(format!("/proc/{}/task", depot.pid())).unwrap().count();
+        let before = threads();
+        let get_from = |client: &str, name: &str| {
+            let mut stream = connect_from(client, depot.address);
+            let route = format!("/lh1/fetch/-/http:{name}/f");
+            write!(stream, "GET {route} HTTP/1.1\r\nHost: d\r\nConnection: close\r\n\r\n").unwrap();
+            stream
+        };
+        // Each is answered in the time for it, though nobody can call the look-up off.
+        let hanging: Vec<_> =
+            (0..100).map(|n| get_from("127.0.0.9", &format!("n{n}.hang.example"))).collect();
+        let mut codes: Vec<_> = hanging.into_iter().map(|s| status(&read_answer(s).0)).collect();
+        codes.sort_unstable();
+        assert_eq!((codes[0], codes[7], codes[8], codes[99]), (502, 502, 503, 503), "{codes:?}");
+        assert!(threads() - before < 20, "{} threads more", threads() - before);
+        let (head, ..) = read_answer(get_from("127.0.0.9", "o.example"));
+        assert_eq!(status(&head), 503, "its look-ups still hang: {head}");
+        let (head, body, _) = read_answer(get_from("127.0.0.10", "o.example"));
+        assert_eq!((status(&head), &body[..]), (200, &b"outer"[..]), "another client: {head}");
         outer.next_head();
     });
 }
