@@ -93,8 +93,7 @@ fn carried(ip: Ipv6Addr) -> Option<Ipv4Addr> {
         [0x2001, 0, ..] => Some(Ipv4Addr::from_bits(!(bits as u32))),
         // :: and ::1 are addresses of their own.
         [0, 0, 0, 0, 0, 0, 0, 0 | 1] => None,
-        [0, 0, 0, 0, 0, 0, ..]
-        | [0, 0, 0, 0, 0xffff, 0, ..]
+        [0, 0, 0, 0, 0 | 0xffff, 0, ..]
         | [0x64, 0xff9b, 0, 0, 0, 0, ..]
         | [.., 0 | 0x200, 0x5efe, _, _] => Some(v4(0)),
         _ => None,
