@@ -3,7 +3,7 @@
 
 use crate::{
     body::{Broken, Taking},
-    exchange::{Answer, End, Exchange, Outcome, reset_on_close},
+    exchange::{Answer, End, Exchange, Interims, Outcome, reset_on_close},
     head::{self, HeadError},
     observe::Entry,
     plan::Plan,
@@ -40,6 +40,8 @@ pub(crate) struct Client {
     pub stream: Stream,
     /// What it has sent beyond what was read so far.
     pub ahead: BytesMut,
+    /// What it has had of interim answers to its request.
+    pub interims: Interims,
 }
 
 /// A connection as it was accepted.
@@ -77,7 +79,7 @@ impl Caller {
                 }
             }
         };
-        Some(Client { stream, ahead: BytesMut::new() })
+        Some(Client::new(stream, BytesMut::new()))
     }
 }
 
@@ -127,6 +129,11 @@ pub(crate) fn stopping() -> Fault {
 }
 
 impl Client {
+    /// A client that has sent `ahead` so far.
+    pub(crate) fn new(stream: Stream, ahead: BytesMut) -> Self {
+        Self { stream, ahead, interims: Interims::default() }
+    }
+
     /// The next request; none where there is no more, or none that can be read, and the client has
     /// been told so.
     async fn next_request(&mut self, first: bool, shared: &Shared) -> Option<RequestHead> {
@@ -267,6 +274,10 @@ impl Client {
             client,
         };
         let Outcome { mut end, answer, upstream, mut keep } = exchange.run(self).await;
+        let cut = self.interims.is_cut();
+        if cut {
+            reset_on_close(self.stream.tcp(), true);
+        }
         entry.answer(answer.as_ref());
         if matches!(end, End::Complete) {
             let settled = if keep { self.settled(shared).await } else { self.close(shared).await };
@@ -281,7 +292,7 @@ impl Client {
                 self.refuse(entry, fault, with_body, shared).await;
             }
             End::Abandoned(error) => entry.abandoned(error),
-            End::RequestBroken(broken) => match request_fault(broken, shared) {
+            End::RequestBroken(broken) => match request_fault(broken, shared).filter(|_| !cut) {
                 Some(fault) => self.refuse(entry, &fault, with_body, shared).await,
                 None => entry.request_broken(broken),
             },
@@ -325,6 +336,9 @@ impl Client {
 
     /// Sends an answer of the depot's own. How that goes is the client's affair.
     async fn answer(&mut self, bytes: &[u8], then: Connection, shared: &Shared) -> Connection {
+        if self.interims.is_cut() {
+            return Connection::Close;
+        }
         let sent = async {
             let (_, mut sink) = self.stream.split();
             let mut left = bytes;

@@ -22,6 +22,7 @@
 //! and those of bodies too short to be worth a pipe, through a buffer.
 
 mod batch;
+mod handing;
 pub(crate) mod pipe;
 mod splicing;
 mod taking;
@@ -148,21 +149,6 @@ impl Progress {
             (_, 0) => "copy",
             _ => "splice",
         }
-    }
-}
-
-impl Progress {
-    /// Resolves once the sink has taken nothing for too long.
-    async fn blocked(&self, sink: &TcpStream, patience: Patience) -> Broken {
-        struct Blocked<'p>(&'p AtomicBool);
-        impl Drop for Blocked<'_> {
-            fn drop(&mut self) {
-                self.0.store(false, Relaxed);
-            }
-        }
-        let _until_then = Blocked(&self.blocked);
-        self.blocked.store(true, Relaxed);
-        Taking::stalls(sink, patience).await
     }
 }
 
@@ -399,7 +385,7 @@ impl Run<'_, '_, '_> {
         if !head.is_empty() && data.len() <= SMALL && self.pump.sink.plain().is_none() {
             head.extend_from_slice(data);
             self.send(&head, &[], More::No).await?;
-            self.pump.sink.flush().await.map_err(Broken::SinkGone)?;
+            self.flushed().await?;
         } else {
             self.send(&head, data, more).await?;
         }
@@ -415,7 +401,13 @@ impl Run<'_, '_, '_> {
         if !pending.is_empty() {
             self.send(&pending, &[], More::No).await?;
         }
-        self.pump.sink.flush().await.map_err(Broken::SinkGone)
+        self.flushed().await
+    }
+
+    /// Has TLS send what it holds, for which the sink may have no room.
+    async fn flushed(&mut self) -> Result<(), Broken> {
+        let Pump { sink, progress, patience, .. } = &mut self.pump;
+        progress.unless_blocked(sink.tcp(), *patience, sink.flush()).await
     }
 
     /// Hands over a head, and the data that follows it.

@@ -11,6 +11,7 @@
 //! A next hop that fails before its answer begins is gone around, where there is another route and the
 //! request can be sent again ([`crate::detours`]).
 
+mod interims;
 mod stalls;
 mod striping;
 mod turn;
@@ -42,6 +43,7 @@ use std::{
     sync::Arc,
 };
 use turn::{Tried, Turn};
+pub(crate) use interims::Interims;
 pub(crate) use watch::reset_on_close;
 
 /// How an exchange ended.
@@ -115,6 +117,7 @@ impl Exchange<'_> {
 
     /// Asks the next hop, or those there are in its place, and passes the answer on.
     pub(crate) async fn run(&self, client: &mut Client) -> Outcome {
+        client.interims = Interims::default();
         let mut routes = self.routes.iter();
         let mut fetch = routes.next().expect("there is a next hop");
         loop {

@@ -106,19 +106,9 @@ impl Turn<'_> {
         head: &[u8],
     ) -> Result<(), Broken> {
         let patience = self.exchange.config().timeouts.towards_client();
-        let said = async {
-            let mut left = head;
-            while !left.is_empty() {
-                let written = client.write(left).await?;
-                left = &left[written..];
-            }
-            client.flush().await?;
-            self.unsent().map_or(Ok(()), |unsent| client.wire().keep_unsent(unsent))
-        };
-        match timeout(patience.sink_idle, said).await {
-            Ok(said) => said.map_err(Broken::SinkGone)?,
-            Err(_) => return Err(Broken::SinkStalled),
-        }
+        self.exchange.live.received.hand_over(client, head, patience, |_| ()).await?;
+        let unsent = self.unsent().map_or(Ok(()), |unsent| client.wire().keep_unsent(unsent));
+        unsent.map_err(Broken::SinkGone)?;
         client.stripe(granted.writer);
         Ok(())
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! An exchange with one connection to one next hop.
 
-use super::{Answer, End, Exchange, Outcome, reset_on_close, striping::Granted};
+use super::{Answer, End, Exchange, Interims, Outcome, reset_on_close, striping::Granted};
 use crate::{
     body::{Broken, Emit, Pump, Witness},
     check::{Body, Check},
@@ -27,7 +27,10 @@ use std::{
         atomic::{AtomicBool, Ordering::Relaxed},
     },
 };
-use tokio::sync::Notify;
+use tokio::{
+    sync::Notify,
+    time::{Duration, Instant},
+};
 use units::Bytes;
 
 /// One try.
@@ -40,6 +43,8 @@ pub(super) struct Turn<'x> {
     uploaded: AtomicBool,
     /// Told when that is so, or never will be.
     sent: Notify,
+    /// Since when the next hop has had what it gets of the request.
+    asked: OnceLock<Instant>,
     answer: OnceLock<Begun>,
 }
 
@@ -94,7 +99,8 @@ enum Down {
 impl<'x> Turn<'x> {
     pub(super) fn new(exchange: &'x Exchange<'x>, fetch: &'x Fetch, streams: u8) -> Self {
         let (uploaded, sent) = (AtomicBool::new(false), Notify::new());
-        Self { exchange, fetch, streams, uploaded, sent, answer: OnceLock::new() }
+        let (asked, answer) = (OnceLock::new(), OnceLock::new());
+        Self { exchange, fetch, streams, uploaded, sent, asked, answer }
     }
 
     /// Sends the request, which begins with `text`, and passes the answer on.
@@ -104,11 +110,12 @@ impl<'x> Turn<'x> {
         hop: &mut upstream::Hop,
         text: Vec<u8>,
     ) -> Tried {
+        let interims = client.interims.came();
         let (mut client_source, mut client_sink) = client.stream.split();
         let (mut source, mut sink) = hop.stream.split();
         let end = {
             let up = self.up(&mut client_source, &mut client.ahead, &mut sink, text);
-            let down = self.down(&mut source, &mut hop.ahead, &mut client_sink);
+            let down = self.down(&mut source, &mut hop.ahead, &mut client_sink, &mut client.interims);
             let (mut up, mut down) = (pin!(up), pin!(down));
             let mut up_over = false;
             loop {
@@ -128,6 +135,7 @@ impl<'x> Turn<'x> {
         };
         if let Ok(Down::None(HeadError::Closed | HeadError::Io(_))) = end
             && hop.reused
+            && client.interims.came() == interims
         {
             return Tried::WasClosed;
         }
@@ -197,15 +205,11 @@ impl<'x> Turn<'x> {
         source: &mut Source<'_>,
         ahead: &mut BytesMut,
         client: &mut Sink<'_>,
+        interims: &mut Interims,
     ) -> Down {
-        let head = tokio::select! {
-            biased;
-            head = self.head(source, ahead, client) => head,
-            () = self.late() => return Down::Late,
-        };
-        let head = match head {
+        let head = match self.head(source, ahead, client, interims).await {
             Ok(head) => head,
-            Err(error) => return Down::None(error),
+            Err(down) => return down,
         };
         let (framing, mut check, outward) = match self.framing(&head) {
             Ok(framing) => framing,
@@ -259,13 +263,20 @@ impl<'x> Turn<'x> {
         }
     }
 
-    /// Resolves once the answer's head has taken too long, counted from the request's end.
-    async fn late(&self) {
-        if !self.uploaded.load(Relaxed) {
-            self.sent.notified().await;
-        }
-        let time = self.exchange.config().timeouts.response_head;
-        tokio::time::sleep(time.into()).await;
+    /// Resolves once the answer's head has taken too long, counted from the request's end, without what
+    /// the client took for the interim answers.
+    async fn late(&self, for_client: Duration) {
+        let asked = match self.asked.get() {
+            Some(asked) => *asked,
+            None => {
+                if !self.uploaded.load(Relaxed) {
+                    self.sent.notified().await;
+                }
+                *self.asked.get_or_init(Instant::now)
+            }
+        };
+        let time = Duration::from(self.exchange.config().timeouts.response_head);
+        tokio::time::sleep_until(asked + time + for_client).await;
     }
 
     /// The answer begins: what is said of it to all who want to know, and its head for the client.
@@ -319,20 +330,28 @@ impl<'x> Turn<'x> {
         source: &mut Source<'_>,
         ahead: &mut BytesMut,
         client: &mut Sink<'_>,
-    ) -> Result<ResponseHead, HeadError> {
-        let limit = self.exchange.config().limits.head.get() as usize;
+        interims: &mut Interims,
+    ) -> Result<ResponseHead, Down> {
+        let Exchange { request, shared, live, .. } = self.exchange;
+        let config = self.exchange.config();
+        let (limit, patience) = (config.limits.head.get() as usize, config.timeouts.towards_client());
+        let mut for_client = Duration::ZERO;
         loop {
-            let head = head::read(source, ahead, limit, ResponseHead::parse).await?;
+            let head = tokio::select! {
+                biased;
+                head = head::read(source, ahead, limit, ResponseHead::parse) => head,
+                () = self.late(for_client) => return Err(Down::Late),
+            };
+            let head = head.map_err(Down::None)?;
             if !head.is_interim() {
                 return Ok(head);
             }
-            if let Some(interim) =
-                interim_for(&head, self.exchange.request, &self.exchange.shared.id)
-            {
-                // So few bytes fit into any connection that has none under way. Whether the
-                // client is still there shows later.
-                let _ = client.write(&interim).await;
-                let _ = client.flush().await;
+            interims.count().map_err(Down::Bad)?;
+            if let Some(interim) = interim_for(&head, request, &shared.id) {
+                let begun = Instant::now();
+                let passed = interims.pass(&interim, client, patience, &live.received).await;
+                passed.map_err(Down::Broken)?;
+                for_client += begun.elapsed();
             }
         }
     }

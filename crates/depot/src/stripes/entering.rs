@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 /// Takes the connection into the transfer that its request names, and waits until that is over.
 pub(crate) async fn enter(client: Client, mut request: RequestHead, shared: &Shared) {
-    let Client { stream, ahead } = client;
+    let Client { stream, ahead, .. } = client;
     let mut entry = Entry::new(stream.peer(), shared);
     let token = token(&request);
     // What opens a transfer is not for the log.
@@ -25,7 +25,7 @@ pub(crate) async fn enter(client: Client, mut request: RequestHead, shared: &Sha
             entry.answered();
         }
         Err(Joined { stream, .. }) => {
-            let mut client = Client { stream, ahead };
+            let mut client = Client::new(stream, ahead);
             client.refuse(entry, &refused(), true, shared).await;
         }
     }
