@@ -18,6 +18,7 @@ use std::{
     num::NonZeroUsize,
     path::PathBuf,
     str::FromStr,
+    time::Duration as StdDuration,
 };
 use units::{Bytes, Duration, ParseError, Rate};
 
@@ -496,6 +497,8 @@ impl Config {
             ("id", self.id != new.id),
             ("listen", self.listen != new.listen),
             ("tls.listen", self.tls.listen != new.tls.listen),
+            // Its listeners cannot be without.
+            ("tls.certificate", !self.tls.listen.is_empty() && new.tls.certificate.is_none()),
             ("handover", self.handover != new.handover),
             ("threads", self.threads != new.threads),
             ("relay", self.relay != new.relay),
@@ -527,8 +530,14 @@ impl Config {
     }
 }
 
+/// How much later than the depot behind it a depot gives up a body that has stalled, so that the one next
+/// to where it stalls is the one that says so.
+const LATER: StdDuration = StdDuration::from_secs(3);
+/// The same of an answer's head, beside the time in which that depot may connect.
+const LATER_HEAD: StdDuration = StdDuration::from_secs(1);
+
 impl Timeouts {
-    /// For bodies of answers.
+    /// For what goes to the client.
     pub(crate) fn towards_client(&self) -> Patience {
         Patience {
             source_idle: self.idle.into(),
@@ -537,9 +546,24 @@ impl Timeouts {
         }
     }
 
-    /// For bodies of requests.
-    pub(crate) fn towards_upstream(&self) -> Patience {
-        Patience { source_idle: self.idle.into(), ..self.towards_client() }
+    /// For bodies of answers that come through so many depots.
+    pub(crate) fn of_answers(&self, depots: usize) -> Patience {
+        let patience = self.towards_client();
+        let source_idle = patience.source_idle + LATER.saturating_mul(number(depots));
+        Patience { source_idle, ..patience }
+    }
+
+    /// For bodies of requests that go through so many depots.
+    pub(crate) fn of_requests(&self, depots: usize) -> Patience {
+        let patience = self.towards_client();
+        let sink_idle = patience.sink_idle + LATER.saturating_mul(number(depots));
+        Patience { sink_idle, ..patience }
+    }
+
+    /// For the head of an answer that comes through so many depots.
+    pub(crate) fn of_head(&self, depots: usize) -> StdDuration {
+        let later = StdDuration::from(self.connect) + LATER_HEAD;
+        StdDuration::from(self.response_head) + later.saturating_mul(number(depots))
     }
 
     fn check(&self) -> Result<(), ConfigError> {
@@ -558,6 +582,11 @@ impl Timeouts {
         }
         Ok(())
     }
+}
+
+/// A number of depots, of which no route has many.
+fn number(depots: usize) -> u32 {
+    u32::try_from(depots).unwrap_or(u32::MAX)
 }
 
 /// Holds a time to what timers take.

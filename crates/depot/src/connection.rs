@@ -88,7 +88,12 @@ pub(crate) async fn serve(caller: Caller, shared: &Shared) {
     let peer = caller.peer;
     // Boxed, so that a handshake takes up nothing once it is made.
     let Some(mut client) = Box::pin(caller.client(shared)).await else { return };
-    if let Err(error) = tune::accepted(client.stream.tcp(), peer.ip(), &shared.config()) {
+    let settings = shared.settings();
+    let (tcp, config) = (client.stream.tcp(), &settings.config);
+    let tuned = tune::accepted(tcp, peer.ip(), config, &settings.overruled);
+    // Not held while the client is served: they may be read again.
+    drop(settings);
+    if let Err(error) = tuned {
         let fault = Fault::internal(format!("cannot set up the client's connection: {error}"));
         return client.refuse(Entry::new(peer, shared), &fault, true, shared).await;
     }
@@ -195,10 +200,6 @@ impl Client {
         let mut entry = Entry::new(self.stream.peer(), shared);
         entry.asked(request, shared);
         let own = own_connection(request, shared);
-        if let Some(answer) = options_for(request, &shared.id, own) {
-            entry.answered();
-            return self.answer(&answer, own, shared).await;
-        }
         if request.target == siblings::LOAD && shared.config().allow.client(self.stream.peer().ip())
         {
             entry.answered();
@@ -217,6 +218,11 @@ impl Client {
             }
         };
         entry.by(plan.ticket());
+        // Not before the request is admitted: a stranger's connection is not kept.
+        if let Some(answer) = options_for(request, &shared.id, own) {
+            entry.answered();
+            return self.answer(&answer, own, shared).await;
+        }
         match &plan.step {
             Step::Lead(to) => {
                 entry.led(&to.depot.to_string());

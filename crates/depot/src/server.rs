@@ -87,6 +87,8 @@ pub enum Error {
 #[derive(Debug)]
 pub(crate) struct Shared {
     settings: RwLock<Arc<Settings>>,
+    /// The configuration that it was started with: some of it counts until it ends.
+    started: Arc<Config>,
     pub id: DepotId,
     /// By which names it is asked.
     pub identity: Identity,
@@ -196,14 +198,21 @@ impl Shared {
     }
 
     /// Replaces the settings, and says which of them wait for the next start.
-    fn replace(&self, settings: Settings) -> Vec<&'static str> {
-        let settings = Arc::new(settings);
+    fn replace(&self, mut settings: Settings) -> Vec<&'static str> {
         let mut current = self.settings.write().unwrap_or_else(PoisonError::into_inner);
-        let waiting = current.config.fixed_differences(&settings.config);
+        if !self.started.tls.listen.is_empty() && settings.tls.keep_certificate(&current.tls) {
+            tracing::warn!(
+                "the configuration has no certificate any more: TLS listeners keep the one that was \
+                 read last until the next start"
+            );
+        }
+        let settings = Arc::new(settings);
+        let waiting = self.started.fixed_differences(&settings.config);
         let client_rate = settings.config.limits.client_rate;
         self.paced.replace(&settings.config);
+        // Idle connections were admitted, and set up, by the old ones.
+        current.supersede();
         *current = settings;
-        // They were admitted, and set up, by the old ones.
         self.pool.clear();
         drop(current);
         self.rates.replace(client_rate);
@@ -353,6 +362,7 @@ impl Depot {
             stripes: Arc::default(),
             observer: Observer::new(&config, Arc::clone(&paced), log)?,
             paced,
+            started: Arc::clone(&config),
             settings: RwLock::new(Arc::new(settings)),
             id,
             identity: Identity::new(listeners.for_clients()),

@@ -8,9 +8,12 @@ use crate::{
     server::Error,
     tls::Tls,
     trust::{self, Keys},
-    tune,
+    tune::{self, Overruled},
 };
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::Relaxed},
+};
 
 /// How the depot is to work now.
 #[derive(Debug)]
@@ -23,6 +26,10 @@ pub(crate) struct Settings {
     pub tls: Tls,
     /// The hops that clients belong to, for what is counted of them.
     pub client_hops: Clients,
+    /// Hops whose congestion control is not the one that was asked for.
+    pub overruled: Overruled,
+    /// Whether others have taken their place.
+    superseded: AtomicBool,
 }
 
 impl Settings {
@@ -31,12 +38,25 @@ impl Settings {
         config.check()?;
         tune::check(&config.hops)?;
         paced::check(&config, pacers)?;
-        Ok(Self {
-            keys: trust::keys(&config.trust)?,
-            tls: Tls::new(&config.tls)?,
-            client_hops: Clients::of(&config),
-            config: Arc::new(config),
-        })
+        let (keys, tls) = (trust::keys(&config.trust)?, Tls::new(&config.tls)?);
+        Ok(Self::of(config, keys, tls))
+    }
+
+    /// Those of a configuration whose files have been read.
+    pub(crate) fn of(config: Config, keys: Keys, tls: Tls) -> Self {
+        let (client_hops, superseded) = (Clients::of(&config), AtomicBool::new(false));
+        let (config, overruled) = (Arc::new(config), Overruled::default());
+        Self { config, keys, tls, client_hops, overruled, superseded }
+    }
+
+    /// From now on others count. Call it before connections that these opened are looked for.
+    pub(crate) fn supersede(&self) {
+        self.superseded.store(true, Relaxed);
+    }
+
+    /// Whether the depot still works by them: else nothing may be opened or kept by their leave.
+    pub(crate) fn are_current(&self) -> bool {
+        !self.superseded.load(Relaxed)
     }
 
     /// Reads again the files that have changed.

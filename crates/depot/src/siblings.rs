@@ -136,13 +136,15 @@ impl Siblings {
 
 /// Asks a sibling how full it is.
 async fn ask(depot: &DepotAddress, shared: &Shared) -> Result<Load, String> {
-    let fetch = Fetch::from_depot(depot.clone(), LOAD.to_owned());
+    let fetch = Fetch::from_depot(depot.clone(), LOAD.to_owned(), 1);
     let settings = shared.settings();
     let mut hop = match upstream::waiting(&fetch, Grant::Rules, &shared.pool, &settings.config) {
         Some(hop) => hop,
-        None => upstream::connected(&fetch, Grant::Rules, &settings, shared.resolver(OWN))
-            .await
-            .map_err(|fault| fault.to_string())?,
+        None => {
+            upstream::connected(&fetch, Grant::Rules, Arc::clone(&settings), shared.resolver(OWN))
+                .await
+                .map_err(|fault| fault.to_string())?
+        }
     };
     let text = format!("GET {LOAD} HTTP/1.1\r\nHost: {}\r\n\r\n", fetch.host);
     let load = load(&mut hop, &text).await.map_err(|error| error.to_string())?;

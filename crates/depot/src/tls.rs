@@ -11,6 +11,7 @@ use std::{
     io,
     net::SocketAddr,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 use tokio::net::TcpStream;
 use tokio_rustls::{
@@ -31,7 +32,7 @@ const ALPN: &[u8] = b"http/1.1";
 #[derive(Debug)]
 pub(crate) struct Tls {
     /// Towards clients: the depot's own certificate, if it has one.
-    server: Option<Watched<ServerConfig>>,
+    server: Option<Arc<Watched<ServerConfig>>>,
     /// Towards next hops: whom to trust.
     client: Watched<ClientConfig>,
 }
@@ -45,20 +46,31 @@ impl Tls {
         });
         let roots = files.roots.iter().cloned().collect();
         Ok(Self {
-            server: server.transpose()?,
+            server: server.transpose()?.map(Arc::new),
             client: Watched::new("roots", roots, client_config, |_| String::new())?,
         })
     }
 
     /// Reads again what has changed.
     pub(crate) fn refresh(&self) {
-        self.server.iter().for_each(Watched::refresh);
+        self.server.iter().for_each(|server| server.refresh());
         self.client.refresh();
+    }
+
+    /// Where this has no certificate, it has that of `before` from now on; says whether that is so.
+    pub(crate) fn keep_certificate(&mut self, before: &Self) -> bool {
+        let kept = self.server.is_none() && before.server.is_some();
+        if kept {
+            self.server.clone_from(&before.server);
+        }
+        kept
     }
 
     /// A client's connection, once the handshake is made.
     pub(crate) async fn accept(&self, client: TcpStream, peer: SocketAddr) -> io::Result<Stream> {
-        let server = self.server.as_ref().expect("a checked configuration has a certificate");
+        let Some(server) = &self.server else {
+            return Err(io::Error::other("this depot has no certificate"));
+        };
         let acceptor = TlsAcceptor::from(server.get());
         let shake = async |socket| acceptor.accept(socket).await.map(TlsStream::from);
         Stream::secured(client, peer, shake).await

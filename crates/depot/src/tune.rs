@@ -8,6 +8,9 @@
 //! The congestion control of accepted connections is that of their listener, as far as one will do.
 //! A connection that began with one that paces (BBR, often the system's) is paced by the kernel's
 //! timers to its end, whatever is set on it later, and that costs it speed where paths are short.
+//!
+//! A route's `congctl` comes before what a socket was told, so that is told again once the connection
+//! is open; with `lock` the route has the last word ([`congestion`]).
 
 use crate::{
     config::{Config, Hop},
@@ -24,6 +27,9 @@ use std::{
 };
 use tokio::net::TcpListener;
 use units::{Bytes, Duration, Rate};
+
+mod congestion;
+pub(crate) use congestion::Overruled;
 
 /// Why a hop's settings cannot be had on this host.
 #[derive(Debug, thiserror::Error)]
@@ -149,11 +155,18 @@ fn common_congestion(config: &Config, takes: impl Fn(&IpNet) -> bool) -> Option<
 }
 
 /// Applies the settings for `client`, on the side where bodies are sent.
-pub(crate) fn accepted(socket: impl AsFd, client: IpAddr, config: &Config) -> io::Result<()> {
+pub(crate) fn accepted(
+    socket: impl AsFd,
+    client: IpAddr,
+    config: &Config,
+    overruled: &Overruled,
+) -> io::Result<()> {
     let socket = socket.as_fd();
     // Linux counts a closed window as unacknowledged bytes, so that this would also end a slow
     // reader. `relay` tells these apart, and the kernel only stands by in case it cannot.
     apply(socket, client, config, config.timeouts.client_idle.saturating_mul(2))?;
+    // Where the socket has it from its listener, the kernel leaves everything as it is.
+    settle_congestion(socket, client, config, overruled)?;
     // Room shows, and the next hop is read from, whenever half of this has been sent, not only
     // when a third of a large send buffer is free. A depot before this one would see a closed
     // window for as long as that takes, and take its own client, which is this depot, for stalled.
@@ -165,7 +178,23 @@ pub(crate) fn accepted(socket: impl AsFd, client: IpAddr, config: &Config) -> io
 
 /// Applies the settings for `upstream`, to a socket that is not yet connected.
 pub(crate) fn connecting(socket: impl AsFd, upstream: IpAddr, config: &Config) -> io::Result<()> {
-    apply(socket.as_fd(), upstream, config, config.timeouts.tcp_user)
+    let socket = socket.as_fd();
+    apply(socket, upstream, config, config.timeouts.tcp_user)?;
+    let congestion = config.hop(upstream).and_then(|hop| hop.congestion.as_deref());
+    congestion.map_or(Ok(()), |name| Ok(sockopt::set_tcp_congestion(socket, name)?))
+}
+
+/// Gives a connection that is open the congestion control that its hop is to have.
+pub(crate) fn settle_congestion(
+    socket: impl AsFd,
+    peer: IpAddr,
+    config: &Config,
+    overruled: &Overruled,
+) -> io::Result<()> {
+    let Some(hop) = config.hop(peer) else { return Ok(()) };
+    hop.congestion
+        .as_deref()
+        .map_or(Ok(()), |name| overruled.settle(socket.as_fd(), hop.peer, name))
 }
 
 fn apply(
@@ -182,10 +211,6 @@ fn apply(
         result => result?,
     }
     let Some(hop) = config.hop(peer) else { return Ok(()) };
-    if let Some(name) = &hop.congestion {
-        // Where the socket has it from its listener, the kernel leaves everything as it is.
-        sockopt::set_tcp_congestion(socket, name)?;
-    }
     // The forced variants go beyond net.core.[rw]mem_max and need CAP_NET_ADMIN; without it the
     // kernel cuts the size to that limit, which shows in what is read back.
     if let Some(size) = hop.sndbuf.map(bytes) {
@@ -403,7 +428,7 @@ mod tests {
         let socket = TcpListener::bind("127.0.0.1:0").unwrap();
         let read = || InForce::read(&socket, &Settled::read(&socket));
         let before = read();
-        accepted(&socket, "192.0.2.1".parse().unwrap(), &config).unwrap();
+        accepted(&socket, "192.0.2.1".parse().unwrap(), &config, &Overruled::default()).unwrap();
         let other = read();
         assert_eq!(other.sndbuf_bytes, before.sndbuf_bytes);
         connecting(&socket, "10.1.1.1".parse().unwrap(), &config).unwrap();

@@ -30,6 +30,8 @@ pub struct Fetch {
     pub host: String,
     /// The origin, where it is the next hop: this depot is the last before it.
     pub origin: Option<OriginUrl>,
+    /// How many depots it passes before the origin: the next hop, if it is one, and those behind it.
+    pub depots: usize,
 }
 
 impl Route {
@@ -57,7 +59,8 @@ fn fetch(mut chain: Vec<DepotAddress>, origin: OriginUrl) -> Fetch {
         return Fetch::from_origin(origin);
     }
     let next = chain.remove(0);
-    Fetch::from_depot(next, Route::Fetch { chain, origin }.to_string())
+    let depots = 1 + chain.len();
+    Fetch::from_depot(next, Route::Fetch { chain, origin }.to_string(), depots)
 }
 
 impl Fetch {
@@ -69,19 +72,23 @@ impl Fetch {
             target: origin.target().to_owned(),
             host: origin.host_field(),
             origin: Some(origin),
+            depots: 0,
         }
     }
 
     /// The same request to another depot, which stands in the place of the one that it is for.
     #[must_use]
     pub fn at(&self, depot: DepotAddress) -> Self {
-        Self { origin: self.origin.clone(), ..Self::from_depot(depot, self.target.clone()) }
+        Self {
+            origin: self.origin.clone(),
+            ..Self::from_depot(depot, self.target.clone(), self.depots)
+        }
     }
 
-    /// The request to another depot.
-    pub fn from_depot(next: DepotAddress, target: String) -> Self {
+    /// The request to another depot, which is the first of so many that it passes.
+    pub fn from_depot(next: DepotAddress, target: String, depots: usize) -> Self {
         let DepotAddress { scheme, authority: next } = next;
         let host = next.without_port(scheme.default_port());
-        Self { scheme, next, target, host, origin: None }
+        Self { scheme, next, target, host, origin: None, depots }
     }
 }

@@ -30,6 +30,7 @@ use crate::{
     trace::{self, Trace},
     upstream,
 };
+pub(crate) use interims::Interims;
 use session::{
     Fetch,
     message::{
@@ -43,7 +44,6 @@ use std::{
     sync::Arc,
 };
 use turn::{Tried, Turn};
-pub(crate) use interims::Interims;
 pub(crate) use watch::reset_on_close;
 
 /// How an exchange ended.
@@ -200,12 +200,22 @@ impl Exchange<'_> {
         Ok(hop)
     }
 
-    /// A new connection to the next hop, unless the client goes away first.
+    /// A new connection to the next hop, unless the client goes away first. What the settings said
+    /// when the request came does not count: meanwhile they may have been read again.
     async fn connected(&self, fetch: &Fetch, client: &mut Client) -> Result<upstream::Hop, End> {
         let resolver = self.shared.resolver(client.stream.peer().ip());
         let (mut source, _) = client.stream.split();
+        let connected = async {
+            loop {
+                let hop = upstream::connected(fetch, self.grant, self.shared.settings(), resolver)
+                    .await?;
+                if hop.is_current() {
+                    return Ok(hop);
+                }
+            }
+        };
         tokio::select! {
-            hop = upstream::connected(fetch, self.grant, self.settings, resolver) => hop.map_err(End::Unanswered),
+            hop = connected => hop.map_err(End::Unanswered),
             error = self.gone(&mut source, &mut client.ahead) => Err(End::Abandoned(error)),
         }
     }

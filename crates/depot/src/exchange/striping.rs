@@ -128,7 +128,7 @@ impl Turn<'_> {
         ahead: &mut BytesMut,
         client: &mut Sink<'_>,
     ) -> Result<(), Broken> {
-        let patience = self.exchange.config().timeouts.towards_client();
+        let patience = self.exchange.config().timeouts.of_answers(self.fetch.depots);
         match timeout(patience.source_idle, source.unstripe()).await {
             Ok(rest) => ahead.unsplit(rest.map_err(Broken::SourceFailed)?),
             Err(_) => return Err(Broken::SourceStalled),

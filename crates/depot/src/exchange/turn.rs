@@ -115,7 +115,8 @@ impl<'x> Turn<'x> {
         let (mut source, mut sink) = hop.stream.split();
         let end = {
             let up = self.up(&mut client_source, &mut client.ahead, &mut sink, text);
-            let down = self.down(&mut source, &mut hop.ahead, &mut client_sink, &mut client.interims);
+            let down =
+                self.down(&mut source, &mut hop.ahead, &mut client_sink, &mut client.interims);
             let (mut up, mut down) = (pin!(up), pin!(down));
             let mut up_over = false;
             loop {
@@ -159,7 +160,9 @@ impl<'x> Turn<'x> {
             Ok(Down::Broken(broken)) => End::Broken(broken),
             Ok(Down::Bad(fault)) => End::Unanswered(fault),
             Ok(Down::None(error)) => End::Unanswered(upstream::no_answer(next, error)),
-            Ok(Down::Late) => End::Unanswered(upstream::late(next, config)),
+            Ok(Down::Late) => {
+                End::Unanswered(upstream::late(next, config.timeouts.of_head(self.fetch.depots)))
+            }
             Err(Up::Broken(broken)) if answered => End::Broken(broken),
             Err(Up::Broken(broken)) => End::RequestBroken(broken),
             Err(Up::Gone(error)) if answered => End::Broken(Broken::SinkGone(error)),
@@ -184,7 +187,7 @@ impl<'x> Turn<'x> {
             ahead,
             sink,
             means: &shared.means,
-            patience: config.timeouts.towards_upstream(),
+            patience: config.timeouts.of_requests(self.fetch.depots),
             progress: &self.exchange.live.sent,
             length: None,
             most: self.exchange.allowance.bytes.map(Bytes::get),
@@ -239,7 +242,7 @@ impl<'x> Turn<'x> {
                 ahead,
                 sink: client,
                 means: &shared.means,
-                patience: self.exchange.config().timeouts.towards_client(),
+                patience: self.exchange.config().timeouts.of_answers(self.fetch.depots),
                 progress: &live.received,
                 length: outward.length.filter(|_| framing == Framing::Chunked),
                 most: self.exchange.allowance.bytes.map(Bytes::get),
@@ -275,7 +278,7 @@ impl<'x> Turn<'x> {
                 *self.asked.get_or_init(Instant::now)
             }
         };
-        let time = Duration::from(self.exchange.config().timeouts.response_head);
+        let time = self.exchange.config().timeouts.of_head(self.fetch.depots);
         tokio::time::sleep_until(asked + time + for_client).await;
     }
 
@@ -334,7 +337,8 @@ impl<'x> Turn<'x> {
     ) -> Result<ResponseHead, Down> {
         let Exchange { request, shared, live, .. } = self.exchange;
         let config = self.exchange.config();
-        let (limit, patience) = (config.limits.head.get() as usize, config.timeouts.towards_client());
+        let (limit, patience) =
+            (config.limits.head.get() as usize, config.timeouts.towards_client());
         let mut for_client = Duration::ZERO;
         loop {
             let head = tokio::select! {

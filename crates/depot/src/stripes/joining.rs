@@ -98,8 +98,12 @@ async fn one(
     settings: &Settings,
     agreed: Agreed,
 ) -> Result<(Stream, BytesMut), String> {
-    let mut stream =
-        upstream::connect_to(fetch, address, settings).await.map_err(|fault| fault.to_string())?;
+    let connected = upstream::connect_to(fetch, address, settings).await;
+    let mut stream = connected.map_err(|fault| fault.to_string())?;
+    // The transfer under way goes on with what it has.
+    if !settings.are_current() {
+        return Err("the settings were read again meanwhile".to_owned());
+    }
     let (host, token) = (&fetch.host, agreed.token);
     let text = format!("GET {JOIN}{token} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
     let (mut source, mut sink) = stream.split();

@@ -96,14 +96,17 @@ pub(crate) async fn connect_to(
     settings: &Settings,
 ) -> Result<Stream, Fault> {
     let (next, config) = (&fetch.next, &settings.config);
-    let socket = socket_for(address, config).map_err(|error| {
+    let not_set_up = |error: io::Error| {
         own_fault(&format!("cannot set up a connection to {next} ({address}): {error}"), &error)
-    })?;
+    };
+    let socket = socket_for(address, config).map_err(not_set_up)?;
     let connected = socket.connect(address).await;
     let stream = connected.map_err(|error| unreachable(next, address, &error))?;
     // Given up on the way, it is to be reset: a depot that is asked can tell a reset from a
     // client that has only shut its sending side, and frees its part of the chain at once.
     reset_on_close(&stream, true);
+    let settled = tune::settle_congestion(&stream, address.ip(), config, &settings.overruled);
+    settled.map_err(not_set_up)?;
     if fetch.scheme == Scheme::Http {
         return Ok(Stream::new(stream, address));
     }
@@ -159,9 +162,8 @@ fn unreachable(next: &Authority, address: SocketAddr, error: &io::Error) -> Faul
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{observe::Clients, tls::Tls, upstream::Names};
+    use crate::{tls::Tls, upstream::Names};
     use session::{Route, Step};
-    use std::sync::Arc;
 
     #[tokio::test]
     async fn socket_settings_that_fail_are_the_depots_own_fault() {
@@ -170,8 +172,7 @@ mod tests {
         let config = Config::from_toml(text, "test").unwrap();
         // Unchecked: what was there at the start may be gone later.
         let tls = Tls::new(&config.tls).unwrap();
-        let client_hops = Clients::of(&config);
-        let settings = Settings { config: Arc::new(config), keys: None, tls, client_hops };
+        let settings = Settings::of(config, None, tls);
         let route: Route = "/lh1/fetch/-/http:127.0.0.1:1/".parse().unwrap();
         let Step::Fetch(fetch) = route.step() else { panic!("a fetch leads nobody") };
         let names = Names::default();

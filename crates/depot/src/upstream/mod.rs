@@ -15,12 +15,12 @@ use crate::{
 };
 use bytes::BytesMut;
 use http::StatusCode;
-use pool::Key;
+use pool::{Idle, Key};
 use session::{
     Authority, Fetch,
     message::{Fault, ProxyError},
 };
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// A connection to the next hop.
 pub(crate) struct Hop {
@@ -31,6 +31,8 @@ pub(crate) struct Hop {
     /// Whether it was used before. Then it may be closed already.
     pub reused: bool,
     key: Key,
+    /// By whose rules it was opened.
+    settings: Arc<Settings>,
 }
 
 /// A connection whose exchange is over.
@@ -45,19 +47,27 @@ pub(crate) struct Used {
 /// it serves only what can be asked again.
 pub(crate) fn waiting(fetch: &Fetch, grant: Grant, pool: &Pool, config: &Config) -> Option<Hop> {
     let key = Key::of(fetch, grant);
-    let (stream, ahead) = pool.take(&key, &config.reuse)?;
-    Some(Hop { stream, ahead, reused: true, key })
+    let (stream, ahead, settings) = pool.take(&key, &config.reuse)?;
+    Some(Hop { stream, ahead, reused: true, key, settings })
 }
 
 /// A new connection to the next hop.
 pub(crate) async fn connected(
     fetch: &Fetch,
     grant: Grant,
-    settings: &Settings,
+    settings: Arc<Settings>,
     resolver: Resolver<'_>,
 ) -> Result<Hop, Fault> {
-    let stream = connect::connect(fetch, grant, settings, resolver).await?;
-    Ok(Hop { stream, ahead: BytesMut::new(), reused: false, key: Key::of(fetch, grant) })
+    let stream = connect::connect(fetch, grant, &settings, resolver).await?;
+    let key = Key::of(fetch, grant);
+    Ok(Hop { stream, ahead: BytesMut::new(), reused: false, key, settings })
+}
+
+impl Hop {
+    /// Whether the rules by which it was opened still count.
+    pub(crate) fn is_current(&self) -> bool {
+        self.settings.are_current()
+    }
 }
 
 impl Used {
@@ -73,15 +83,14 @@ impl Used {
     /// Keeps the connection for the next exchange, if it is fit.
     pub(crate) fn keep(self, pool: &Pool, config: &Config) {
         if self.fit {
-            let Hop { stream, ahead, key, .. } = self.hop;
-            pool.put(key, stream, ahead, &config.reuse);
+            let Hop { stream, ahead, key, settings, .. } = self.hop;
+            pool.put(key, Idle::new(stream, ahead, settings), &config.reuse);
         }
     }
 }
 
 /// The next hop took the request and does not answer.
-pub(crate) fn late(next: &Authority, config: &Config) -> Fault {
-    let time = Duration::from(config.timeouts.response_head);
+pub(crate) fn late(next: &Authority, time: Duration) -> Fault {
     Fault::new(
         StatusCode::GATEWAY_TIMEOUT,
         ProxyError::HttpResponseTimeout,

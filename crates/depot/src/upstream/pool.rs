@@ -3,27 +3,30 @@
 //!
 //! A connection that is used again needs no handshake and begins with the window that the last
 //! transfer left it. Which ones there are follows from use; how many, and for how long, is bounded.
+//! One that was opened before the settings were read again is not kept, nor used: they may forbid it.
 
-use crate::{admission::Grant, config::Reuse, exchange::reset_on_close, stream::Stream};
+use crate::{
+    admission::Grant, config::Reuse, exchange::reset_on_close, settings::Settings, stream::Stream,
+};
 use bytes::BytesMut;
 use session::{Authority, Fetch, Scheme};
 use std::{
     collections::HashMap,
     io,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 use tokio::time::Instant;
 
 /// Whose connections are alike.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Key {
+pub(super) struct Key {
     /// Host and port, as the route names them.
-    pub next: Authority,
+    next: Authority,
     /// With TLS or without.
-    pub scheme: Scheme,
+    scheme: Scheme,
     /// By whose leave it was opened: what a ticket has opened is not open to all.
-    pub grant: Grant,
+    grant: Grant,
 }
 
 impl Key {
@@ -43,16 +46,24 @@ pub(crate) struct Pool {
 /// stays so set, because it is soon in one again; what is closed here ended in good order, and so does
 /// its connection.
 #[derive(Debug)]
-struct Idle {
+pub(super) struct Idle {
     stream: Option<Stream>,
     /// What is read into, with the room that it has.
     ahead: BytesMut,
+    /// By whose rules it was opened.
+    settings: Arc<Settings>,
     since: Instant,
 }
 
 impl Idle {
-    fn wake(mut self) -> Option<(Stream, BytesMut)> {
-        Some((self.stream.take()?, std::mem::take(&mut self.ahead)))
+    /// A connection on which an exchange has ended in good order.
+    pub(super) fn new(stream: Stream, ahead: BytesMut, settings: Arc<Settings>) -> Self {
+        Self { stream: Some(stream), ahead, settings, since: Instant::now() }
+    }
+
+    fn wake(mut self) -> Option<(Stream, BytesMut, Arc<Settings>)> {
+        let stream = self.stream.take()?;
+        Some((stream, std::mem::take(&mut self.ahead), Arc::clone(&self.settings)))
     }
 }
 
@@ -66,7 +77,11 @@ impl Drop for Idle {
 
 impl Pool {
     /// The connection used last, if it still stands.
-    pub(crate) fn take(&self, key: &Key, limits: &Reuse) -> Option<(Stream, BytesMut)> {
+    pub(super) fn take(
+        &self,
+        key: &Key,
+        limits: &Reuse,
+    ) -> Option<(Stream, BytesMut, Arc<Settings>)> {
         loop {
             let idle = {
                 let mut all = self.idle();
@@ -74,6 +89,7 @@ impl Pool {
                 of_key.pop()?
             };
             if idle.since.elapsed() < Duration::from(limits.idle)
+                && idle.settings.are_current()
                 && let Some(woken) = idle.wake()
                 && stands(&woken.0)
             {
@@ -82,10 +98,13 @@ impl Pool {
         }
     }
 
-    /// Keeps a connection on which an exchange has ended in good order.
-    pub(crate) fn put(&self, key: Key, stream: Stream, ahead: BytesMut, limits: &Reuse) {
-        let idle = Idle { stream: Some(stream), ahead, since: Instant::now() };
+    /// Keeps a connection.
+    pub(super) fn put(&self, key: Key, idle: Idle, limits: &Reuse) {
         let mut all = self.idle();
+        // Under the lock: else all could be closed in between, and this one be kept.
+        if !idle.settings.are_current() {
+            return;
+        }
         let of_key = all.entry(key).or_default();
         if of_key.len() < limits.per_hop {
             of_key.push(idle);

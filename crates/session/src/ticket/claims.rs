@@ -161,7 +161,10 @@ impl Ticket {
         let origin = self.origin(route.tail())?;
         match self.via.get(route.hop() + 1) {
             None => Ok(Fetch::from_origin(origin)),
-            Some(next) => Ok(Fetch::from_depot(next.clone(), route.next()?.to_string())),
+            Some(next) => {
+                let depots = self.via.len() - route.hop() - 1;
+                Ok(Fetch::from_depot(next.clone(), route.next()?.to_string(), depots))
+            }
         }
     }
 

@@ -50,6 +50,7 @@ pub fn request(input: &[u8]) -> bool {
         target: "/f".to_owned(),
         host: "d2:1".to_owned(),
         origin: None,
+        depots: 1,
     };
     let _ = options_for(&head, &id, Connection::Keep);
     let out = RequestOut { id: &id, connection: Connection::Keep, extra: &[] };
