@@ -197,6 +197,11 @@ pub struct Limits {
     /// To which rate all transfers of one address together are held, in each direction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_rate: Option<Rate>,
+    /// Less than this, while it alone is waited for, has a client broken off; without, idle times alone do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub least_rate: Option<Rate>,
+    /// Over how long that is measured.
+    pub least_time: Duration,
     /// The size of a request's or response's head.
     pub head: Bytes,
     /// The pipe that a transfer moves through.
@@ -543,6 +548,7 @@ impl Timeouts {
             source_idle: self.idle.into(),
             sink_idle: self.client_idle.into(),
             tcp_user: self.tcp_user.into(),
+            least: None,
         }
     }
 
@@ -613,6 +619,11 @@ impl Limits {
             if !range.contains(&value) {
                 return Err(ConfigError::range(key, &value, expected));
             }
+        }
+        check_time("limits.least_time", self.least_time)?;
+        let too_low = self.least_rate.filter(|rate| rate.bps() == 0);
+        if let Some(rate) = too_low {
+            return Err(ConfigError::range("limits.least_rate", &rate, "more than 0"));
         }
         check_rate("limits.client_rate", self.client_rate)
     }
@@ -787,6 +798,8 @@ impl Default for Limits {
             connections: 1024,
             per_client: 256,
             client_rate: None,
+            least_rate: None,
+            least_time: Duration::from_secs(60),
             head: Bytes::new(64 << 10),
             pipe: Bytes::new(1 << 20),
             memory: Bytes::new(1 << 30),

@@ -2,9 +2,11 @@
 //! One client's connection: one request after another, until one of both ends it.
 
 use crate::{
-    body::{Broken, Taking},
+    body::{Broken, Patience, Taking},
     exchange::{Answer, End, Exchange, Interims, Outcome, reset_on_close},
     head::{self, HeadError},
+    kernel,
+    least_rate::LeastRate,
     observe::Entry,
     plan::Plan,
     server::Shared,
@@ -32,6 +34,9 @@ const ANSWER_TIME: Duration = Duration::from_secs(5);
 const GRACE: Duration = Duration::from_secs(1);
 /// How often to look whether a client has everything: at first, and at last.
 const LOOK: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(100)];
+
+/// The longest mark of a close that TLS sends (of 1.2; that of 1.3 has 24 bytes).
+const CLOSE_NOTIFY: usize = 31;
 
 /// A client.
 #[derive(Debug)]
@@ -320,7 +325,7 @@ impl Client {
     fn break_off(&self, broken: &Broken, answer: Option<&Answer>) {
         let until_close = answer.is_some_and(|answer| answer.framing == Framing::UntilClose);
         let reset = match broken {
-            Broken::SinkGone(_) | Broken::SinkStalled => true,
+            Broken::SinkGone(_) | Broken::SinkStalled | Broken::SinkSlow => true,
             // With a length or chunks an early close shows, and leaves the client what it has.
             _ => until_close,
         };
@@ -364,22 +369,32 @@ impl Client {
         }
     }
 
+    /// How long the client may take for what waits in the kernel.
+    fn patience(&self, shared: &Shared) -> Patience {
+        let config = shared.config();
+        let towards = |least: LeastRate| {
+            least.towards(&kernel::tcp_info(self.stream.tcp()).unwrap_or_default())
+        };
+        let least = LeastRate::of(&config.limits).map(towards);
+        Patience { least, ..config.timeouts.towards_client() }
+    }
+
     /// Waits until the client's kernel has everything, or the client speaks again, which it does not
     /// before; so that "complete" in the log is true. Says whether the client is still there.
     async fn settled(&mut self, shared: &Shared) -> Result<bool, Broken> {
-        let patience = shared.config().timeouts.towards_client();
+        let patience = self.patience(shared);
         let (mut source, _) = self.stream.split();
         let (mut taking, mut pause) = (Taking::new(source.tcp(), patience), LOOK[0]);
         let mut closed = false;
         while self.ahead.is_empty() && taking.queued() > 0 {
             if closed && let Some(error) = failure(source.tcp()) {
-                return Err(Broken::SinkGone(error));
+                return failed_with(source.tcp(), 0, error);
             }
             tokio::select! {
                 read = source.read(&mut self.ahead, 4 << 10), if !closed => match or_end(read) {
                     Ok(0) => closed = true,
                     Ok(_) => {}
-                    Err(error) => return Err(Broken::SinkGone(error)),
+                    Err(error) => return failed_with(source.tcp(), 0, error),
                 },
                 () = sleep(pause) => {
                     pause = (pause * 2).min(LOOK[1]);
@@ -393,11 +408,18 @@ impl Client {
     /// Closes the connection in good order and waits until the client's kernel has everything, so
     /// that "complete" in the log is true and nothing left unread resets the answer's last bytes.
     async fn close(&mut self, shared: &Shared) -> Result<bool, Broken> {
-        let patience = shared.config().timeouts.towards_client();
+        let patience = self.patience(shared);
         reset_on_close(self.stream.tcp(), false);
         let (mut source, mut sink) = self.stream.split();
-        sink.shut().await.map_err(Broken::SinkGone)?;
-        let mut taking = Taking::new(sink.tcp(), patience);
+        let tcp = sink.tcp();
+        let marks = if sink.plain().is_some() { 1 } else { 1 + CLOSE_NOTIFY };
+        // TLS has a mark to send, for which there may be no room.
+        tokio::select! {
+            biased;
+            shut = sink.shut() => shut.or_else(|error| failed_with(tcp, marks, error).map(drop))?,
+            stalled = Taking::stalls(tcp, patience) => return Err(stalled),
+        }
+        let mut taking = Taking::new(tcp, patience);
         let (mut pause, mut closed) = (LOOK[0], false);
         loop {
             let left = taking.look()?;
@@ -405,7 +427,7 @@ impl Client {
                 return Ok(false);
             }
             if closed && let Some(error) = failure(source.tcp()) {
-                return failed_with(left, error);
+                return failed_with(tcp, marks, error);
             }
             // What nobody asked for is thrown away: left unread, it would turn the close into a reset
             // that may overtake the answer's last bytes.
@@ -415,7 +437,7 @@ impl Client {
                     Ok(0) => closed = true,
                     // A sender of endless scrap must not keep its thread to itself.
                     Ok(_) => tokio::task::consume_budget().await,
-                    Err(error) => return failed_with(taking.look().unwrap_or(usize::MAX), error),
+                    Err(error) => return failed_with(tcp, marks, error),
                 },
                 () = sleep(pause) => pause = (pause * 2).min(LOOK[1]),
             }
@@ -429,10 +451,15 @@ fn failure(socket: &TcpStream) -> Option<io::Error> {
     socket.take_error().ok().flatten()
 }
 
-/// What a failure means to a client of which so many bytes are not acknowledged: nothing where only the
-/// mark of the close itself is not.
-fn failed_with(left: usize, error: io::Error) -> Result<bool, Broken> {
-    if left <= 1 { Ok(false) } else { Err(Broken::SinkGone(error)) }
+/// What a failure means to a client that was handed everything: nothing where it has acknowledged all but
+/// the `marks` of the close itself.
+fn failed_with(client: &TcpStream, marks: usize, error: io::Error) -> Result<bool, Broken> {
+    let left = kernel::unacknowledged(client).unwrap_or(usize::MAX);
+    if left <= marks {
+        return Ok(false);
+    }
+    let reason = format!("{error}, and it has not acknowledged the last {} bytes", left - marks);
+    Err(Broken::SinkGone(io::Error::new(error.kind(), reason)))
 }
 
 /// What was read of a client that has its whole answer. Many then close the connection beneath TLS

@@ -30,6 +30,8 @@ pub(crate) struct TcpInfo {
     pub unsent: Bytes,
     /// Bytes sent since the connection began, and sent again.
     pub sent: Bytes,
+    /// Bytes that the peer has acknowledged since the connection began.
+    pub acked: Bytes,
     /// Bytes that have come since the connection began, in order.
     pub received: Bytes,
     /// For how long sending has waited for room in the send buffer since the connection began.
@@ -117,6 +119,7 @@ pub(crate) fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
         unanswered: Duration::from_millis(unanswered_ms.into()),
         unsent: Bytes::new(info.tcpi_notsent_bytes.into()),
         sent: Bytes::new(info.tcpi_bytes_sent),
+        acked: Bytes::new(info.tcpi_bytes_acked),
         received: Bytes::new(info.tcpi_bytes_received),
         sndbuf_limited: Duration::from_micros(info.tcpi_sndbuf_limited),
         window: Bytes::new(info.tcpi_rcv_ssthresh.into()),

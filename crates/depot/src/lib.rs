@@ -37,6 +37,7 @@ mod handover;
 mod head;
 mod identity;
 mod kernel;
+mod least_rate;
 mod limits;
 mod listeners;
 mod observe;

@@ -29,6 +29,7 @@ mod taking;
 
 use crate::{
     config::RelayMode,
+    least_rate::LeastRate,
     stream::{More, Sink, Source},
 };
 use batch::Batch;
@@ -76,6 +77,10 @@ pub(crate) enum Broken {
     SinkGone(io::Error),
     /// The sink took nothing for its idle time.
     SinkStalled,
+    /// The source, a client, sent less than the least rate.
+    SourceSlow,
+    /// The sink, a client, took less than the least rate.
+    SinkSlow,
     /// The source's chunks make no sense.
     Malformed(ChunkError),
     /// The source sent more than was announced, or than is granted.
@@ -102,6 +107,8 @@ pub(crate) struct Patience {
     pub sink_idle: Duration,
     /// For the sink's system to acknowledge anything, once bytes were sent again.
     pub tcp_user: Duration,
+    /// How fast a client is to take what waits in the kernel alone.
+    pub least: Option<LeastRate>,
 }
 
 /// What bodies move through.

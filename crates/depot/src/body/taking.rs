@@ -7,7 +7,7 @@
 //! gone after `tcp_user`.
 
 use super::{Broken, Patience};
-use crate::kernel;
+use crate::{kernel, least_rate::Rest};
 use std::{io, time::Duration};
 use tokio::{net::TcpStream, time::Instant};
 
@@ -18,16 +18,17 @@ pub(crate) struct Taking<'a> {
     patience: Patience,
     queued: usize,
     since: Instant,
+    rest: Rest,
 }
 
 impl<'a> Taking<'a> {
     pub(crate) fn new(sink: &'a TcpStream, patience: Patience) -> Self {
         let queued = kernel::unacknowledged(sink).unwrap_or_default();
-        Self { sink, patience, queued, since: Instant::now() }
+        Self { sink, patience, queued, since: Instant::now(), rest: Rest::new(queued) }
     }
 
     /// Resolves once the receiver has taken nothing for too long.
-    pub(super) async fn stalls(sink: &'a TcpStream, patience: Patience) -> Broken {
+    pub(crate) async fn stalls(sink: &'a TcpStream, patience: Patience) -> Broken {
         let mut taking = Self::new(sink, patience);
         loop {
             tokio::time::sleep(patience.sink_idle.min(patience.tcp_user)).await;
@@ -50,6 +51,9 @@ impl<'a> Taking<'a> {
             if waited >= self.patience.sink_idle {
                 return Err(Broken::SinkStalled);
             }
+        }
+        if self.patience.least.is_some_and(|least| self.rest.look(least, queued)) {
+            return Err(Broken::SinkSlow);
         }
         Ok(queued)
     }

@@ -12,6 +12,7 @@
 //! request can be sent again ([`crate::detours`]).
 
 mod interims;
+mod slow;
 mod stalls;
 mod striping;
 mod turn;

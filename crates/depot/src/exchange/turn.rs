@@ -40,7 +40,9 @@ pub(super) struct Turn<'x> {
     /// Over how many connections the answer was asked for.
     pub(super) streams: u8,
     /// Whether the whole request has been passed on.
-    uploaded: AtomicBool,
+    pub(super) uploaded: AtomicBool,
+    /// Why the next hop takes no more of it, where it does not.
+    pub(super) given_up: OnceLock<Broken>,
     /// Told when that is so, or never will be.
     sent: Notify,
     /// Since when the next hop has had what it gets of the request.
@@ -75,7 +77,7 @@ pub(super) struct Over {
 }
 
 /// How the client's side ended while the answer was awaited or under way.
-enum Up {
+pub(super) enum Up {
     /// The client is gone.
     Gone(io::Error),
     /// The request's body broke off.
@@ -83,7 +85,7 @@ enum Up {
 }
 
 /// How the next hop's side ended.
-enum Down {
+pub(super) enum Down {
     /// The answer was passed on.
     Whole,
     /// It broke off.
@@ -99,8 +101,8 @@ enum Down {
 impl<'x> Turn<'x> {
     pub(super) fn new(exchange: &'x Exchange<'x>, fetch: &'x Fetch, streams: u8) -> Self {
         let (uploaded, sent) = (AtomicBool::new(false), Notify::new());
-        let (asked, answer) = (OnceLock::new(), OnceLock::new());
-        Self { exchange, fetch, streams, uploaded, sent, asked, answer }
+        let (given_up, asked, answer) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Self { exchange, fetch, streams, uploaded, given_up, sent, asked, answer }
     }
 
     /// Sends the request, which begins with `text`, and passes the answer on.
@@ -115,22 +117,23 @@ impl<'x> Turn<'x> {
         let (mut source, mut sink) = hop.stream.split();
         let end = {
             let up = self.up(&mut client_source, &mut client.ahead, &mut sink, text);
-            let down =
-                self.down(&mut source, &mut hop.ahead, &mut client_sink, &mut client.interims);
-            let (mut up, mut down) = (pin!(up), pin!(down));
-            let mut up_over = false;
+            let slow = self.too_slow(client_sink.tcp());
+            let down = self.down(&mut source, &mut hop.ahead, &mut client_sink, &mut client.interims);
+            let (mut up, mut down, mut slow) = (pin!(up), pin!(down), pin!(slow));
+            let is_measured = self.exchange.config().limits.least_rate.is_some();
             loop {
                 tokio::select! {
                     biased;
                     end = &mut down => break Ok(end),
-                    end = &mut up, if !up_over => match end {
+                    end = &mut up, if self.given_up.get().is_none() => match end {
                         // It takes no more of the request; its answer may say why.
-                        Up::Broken(Broken::SinkGone(_) | Broken::SinkStalled) => {
-                            up_over = true;
+                        Up::Broken(why @ (Broken::SinkGone(_) | Broken::SinkStalled)) => {
+                            let _ = self.given_up.set(why);
                             self.sent.notify_one();
                         }
                         end => break Err(end),
-                    }
+                    },
+                    end = &mut slow, if is_measured => break end,
                 }
             }
         };

@@ -131,7 +131,13 @@ impl Entry {
         // It may quote what was asked for.
         let reason = fault.to_string();
         let reason = TicketRoute::redacted(&reason);
-        let ending = Ending::of(Outcome::Refused, format!("refused: {reason}"));
+        let sent_bytes = self.live.as_ref().map_or(0, |live| live.sent.moved());
+        let ending = match Outcome::of_upload(fault, sent_bytes) {
+            Some(outcome) => {
+                Ending::of(outcome, format!("failed after {sent_bytes} bytes were sent: {reason}"))
+            }
+            None => Ending::of(Outcome::Refused, format!("refused: {reason}")),
+        };
         self.end(&Ending { level, fault: Some(fault), ..ending });
     }
 

@@ -2,7 +2,8 @@
 //! How a request ended: a word for counters and logs, and a sentence for people.
 
 use crate::body::Broken;
-use session::message::Framing;
+use http::StatusCode;
+use session::message::{Fault, Framing, ProxyError};
 use tracing::Level;
 
 /// How a request ended.
@@ -103,18 +104,37 @@ impl Outcome {
     pub(crate) fn of(broken: &Broken, direction: Direction) -> Self {
         let fate = match broken {
             Broken::SinkGone(_) => Fate::Gone,
-            Broken::SinkStalled | Broken::SourceStalled => Fate::Stalled,
+            Broken::SinkStalled
+            | Broken::SourceStalled
+            | Broken::SinkSlow
+            | Broken::SourceSlow => Fate::Stalled,
             Broken::CutOff => Fate::CutOff,
             Broken::SourceFailed(_) => Fate::Failed,
             Broken::Malformed(_) | Broken::TooLong => Fate::Malformed,
             Broken::Differs(_) => Fate::Differs,
         };
-        let at_sink = matches!(broken, Broken::SinkGone(_) | Broken::SinkStalled);
+        let at_sink =
+            matches!(broken, Broken::SinkGone(_) | Broken::SinkStalled | Broken::SinkSlow);
         if at_sink == (direction == Direction::Down) {
             Self::Client(fate)
         } else {
             Self::Upstream(fate)
         }
+    }
+
+    /// What became of a next hop that had so many bytes of a request's body and gave no answer to it;
+    /// nothing where the fault is another's.
+    pub(crate) fn of_upload(fault: &Fault, sent_bytes: u64) -> Option<Self> {
+        let at_fault = [StatusCode::BAD_GATEWAY, StatusCode::GATEWAY_TIMEOUT];
+        if sent_bytes == 0 || !at_fault.contains(&fault.status) {
+            return None;
+        }
+        Some(Self::Upstream(match fault.error {
+            ProxyError::HttpResponseTimeout => Fate::Stalled,
+            ProxyError::ConnectionTerminated => Fate::Gone,
+            ProxyError::HttpResponseIncomplete => Fate::CutOff,
+            _ => Fate::Malformed,
+        }))
     }
 
     /// How loudly the log says it.
@@ -148,6 +168,12 @@ pub(crate) fn in_words(
         Broken::SourceFailed(error) => format!("{source} failed {so_far}: {error}"),
         Broken::SourceStalled => format!("{source} stalled {so_far}"),
         Broken::Malformed(error) => format!("{source} failed {so_far}: {error}"),
+        Broken::SinkSlow => {
+            format!("{sink} stalled {so_far}: it took less than `limits.least_rate`")
+        }
+        Broken::SourceSlow => {
+            format!("{source} stalled {so_far}: it sent less than `limits.least_rate`")
+        }
         Broken::TooLong => format!("{source} sent more than announced, or granted, {so_far}"),
         Broken::Differs(fault) => format!("differs {so_far}: {fault}"),
     }
