@@ -118,7 +118,8 @@ impl<'x> Turn<'x> {
         let end = {
             let up = self.up(&mut client_source, &mut client.ahead, &mut sink, text);
             let slow = self.too_slow(client_sink.tcp());
-            let down = self.down(&mut source, &mut hop.ahead, &mut client_sink, &mut client.interims);
+            let down =
+                self.down(&mut source, &mut hop.ahead, &mut client_sink, &mut client.interims);
             let (mut up, mut down, mut slow) = (pin!(up), pin!(down), pin!(slow));
             let is_measured = self.exchange.config().limits.least_rate.is_some();
             loop {

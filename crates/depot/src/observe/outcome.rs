@@ -104,10 +104,9 @@ impl Outcome {
     pub(crate) fn of(broken: &Broken, direction: Direction) -> Self {
         let fate = match broken {
             Broken::SinkGone(_) => Fate::Gone,
-            Broken::SinkStalled
-            | Broken::SourceStalled
-            | Broken::SinkSlow
-            | Broken::SourceSlow => Fate::Stalled,
+            Broken::SinkStalled | Broken::SourceStalled | Broken::SinkSlow | Broken::SourceSlow => {
+                Fate::Stalled
+            }
             Broken::CutOff => Fate::CutOff,
             Broken::SourceFailed(_) => Fate::Failed,
             Broken::Malformed(_) | Broken::TooLong => Fate::Malformed,
