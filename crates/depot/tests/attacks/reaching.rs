@@ -206,6 +206,42 @@ fn an_origin_makes_no_routes_at_the_depot() {
 }
 
 #[test]
+fn no_via_hides_that_a_request_runs_in_a_circle() {
+    let (depot, origin) = (open_depot(""), echo());
+    // Through this depot again and again, and at last to an origin.
+    let circle = format!("/lh1/fetch/-/http:{}", depot.address).repeat(20);
+    let circle = circle + &origin.route("-", "/x");
+    for via in [
+        "",
+        "Via: 1.1 x (\r\n",
+        "Via: 1.1 x (a\\\r\n",
+        "Via: 1.1 x ((a)\r\n",
+        "Via: 1.1 x\r\nVia: 1.1 y (\r\n",
+        "Via: 1.1 x \"\r\n",
+        "Via: (\r\n",
+        "Via: 1.1 x (\u{e9}\r\n",
+        "Via: ,\r\n",
+        "Via:\r\n",
+        "Via: 1.1 x (a)\r\n",
+        "Connection: via\r\n",
+        "Connection: close, Via\r\nVia: 1.1 x\r\n",
+    ] {
+        let request = format!("GET {circle} HTTP/1.1\r\nHost: d\r\n{via}Connection: close\r\n\r\n");
+        let (code, text) = ask(&depot, &request);
+        assert!([400, 508].contains(&code), "{via}: {text}");
+    }
+    assert!(origin.try_next_head().is_none(), "a request has run in a circle");
+    // Nor are others counted less for what stands before them.
+    let hops: Vec<_> = (0..16).map(|n| format!("1.1 h{n} (x, \\( y)")).collect();
+    let (route, via) = (origin.route("-", "/x"), hops.join(", "));
+    let request = |via: &str| {
+        format!("GET {route} HTTP/1.1\r\nHost: d\r\nVia: {via}\r\nConnection: close\r\n\r\n")
+    };
+    assert_eq!(ask(&depot, &request(&via)).0, 508);
+    assert_eq!(ask(&depot, &request(&hops[1..].join(", "))).0, 200);
+}
+
+#[test]
 fn interim_and_switching_answers_open_no_tunnel() {
     let depot = open_depot("");
     let origin = Scripted::answering(format!(

@@ -93,6 +93,11 @@ pub(super) fn trim(text: &str) -> &str {
     text.trim_matches([' ', '\t'])
 }
 
+/// A character of a token (RFC 9110, section 5.6.2).
+pub(super) fn is_tchar(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! How long a body is (RFC 9112, section 6).
 
-use super::fields::{Fields, trim};
+use super::fields::{Fields, is_tchar, trim};
 use http::header;
 
 /// How the end of a body is known.
@@ -80,6 +80,5 @@ pub(super) fn codings(headers: &Fields) -> Codings {
 
 /// A token (RFC 9110, section 5.6.2).
 fn is_token(text: &str) -> bool {
-    !text.is_empty()
-        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
+    !text.is_empty() && text.bytes().all(is_tchar)
 }

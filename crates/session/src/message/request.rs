@@ -22,6 +22,7 @@ pub struct RequestHead {
     pub headers: Fields,
     framing: Framing,
     expects_continue: bool,
+    through_depot: bool,
 }
 
 impl RequestHead {
@@ -58,9 +59,11 @@ impl RequestHead {
             headers: Fields::parsed(request.headers).map_err(Fault::bad_request)?,
             framing: Framing::Empty,
             expects_continue: false,
+            through_depot: false,
         };
         head.check_target()?;
         head.check_host()?;
+        head.through_depot = via::read(&head.headers)?;
         head.framing = head.read_framing()?;
         head.expects_continue = head.read_expectation()?;
         Ok(Some((head, end)))
@@ -84,7 +87,7 @@ impl RequestHead {
 
     /// Whether it came through a depot.
     pub fn came_through_depot(&self) -> bool {
-        via::came_through_depot(self.headers.get_all(&header::VIA))
+        self.through_depot
     }
 
     /// OPTIONS of a server as a whole is not relayed: which server?

@@ -1,28 +1,70 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `Via` (RFC 9110, section 7.6.3): who passed a message on; and so, loops.
+//!
+//! ```text
+//! Via         = #( protocol received-by [ comment ] )
+//! protocol    = [ name "/" ] version
+//! received-by = host [ ":" port ], or a name instead
+//! ```
+//! A field is read whole or not at all: whoever could hide an entry behind one that is malformed could send
+//! a request in circles. So requests with a malformed one are refused; of answers, for which nobody looks, the
+//! line is left out. Empty members of the list, and no space before a comment, are borne.
 
-use super::{Fault, Fields, MAX_VIA, ProxyError};
+use super::{Fault, Fields, MAX_VIA, ProxyError, fields::is_tchar};
 use crate::depot_id::DepotId;
 use http::{HeaderValue, StatusCode, Version, header};
 
 /// The comment by which an origin tells a depot's request from a client's.
 const COMMENT: &str = "(longhaul)";
 
-/// Refuses a request that this depot has passed on before, or that too many have.
+/// One of those who passed a message on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Entry<'v> {
+    received_by: &'v [u8],
+    /// With its brackets; empty where there is none.
+    comment: &'v [u8],
+}
+
+/// A field that is no list of entries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Malformed;
+
+/// Sees whether a request's field can be read, and whether a depot is in it.
+pub(super) fn read(headers: &Fields) -> Result<bool, Fault> {
+    let mut by_depot = false;
+    for value in headers.get_all(&header::VIA) {
+        let read = entries(value.as_bytes(), |entry| by_depot |= entry.is_depot());
+        read.map_err(|Malformed| {
+            Fault::bad_request(
+                "the Via field is malformed, so that it cannot be seen who has passed the request on",
+            )
+        })?;
+    }
+    Ok(by_depot)
+}
+
+/// Refuses a request that this depot has passed on before, or that too many have. Its field
+/// [can be read](read).
 pub(super) fn check_loop(headers: &Fields, id: &DepotId) -> Result<(), Fault> {
-    let hops: Vec<String> = headers
-        .get_all(&header::VIA)
-        .flat_map(|value| received_by(&String::from_utf8_lossy(value.as_bytes())))
-        .collect();
+    let (mut hops, mut is_own) = (0, false);
+    for value in headers.get_all(&header::VIA) {
+        let read = entries(value.as_bytes(), |entry| {
+            hops += 1;
+            is_own |= entry.received_by.eq_ignore_ascii_case(id.as_str().as_bytes());
+        });
+        if read.is_err() {
+            hops = MAX_VIA;
+        }
+    }
     let fault =
         |reason| Fault::new(StatusCode::LOOP_DETECTED, ProxyError::ProxyLoopDetected, reason);
-    if hops.iter().any(|hop| hop.eq_ignore_ascii_case(id.as_str())) {
+    if is_own {
         return Err(fault(format!(
             "the route comes back to {id}: it runs in a circle, or two depots share this id"
         )));
     }
-    if hops.len() >= MAX_VIA {
-        return Err(fault(format!("the request has passed {} proxies already", hops.len())));
+    if hops >= MAX_VIA {
+        return Err(fault(format!("the request has passed {hops} proxies already")));
     }
     Ok(())
 }
@@ -32,8 +74,11 @@ pub(super) fn check_loop(headers: &Fields, id: &DepotId) -> Result<(), Fault> {
 pub(super) fn signed(came: &Fields, version: Version, id: &DepotId) -> Vec<u8> {
     let mut value = Vec::with_capacity(64);
     for earlier in came.get_all(&header::VIA) {
-        value.extend_from_slice(earlier.as_bytes());
-        value.extend_from_slice(b", ");
+        // Behind a comment without an end this depot's own entry would not be seen.
+        if entries(earlier.as_bytes(), |_| ()).is_ok() {
+            value.extend_from_slice(earlier.as_bytes());
+            value.extend_from_slice(b", ");
+        }
     }
     let minor = if version == Version::HTTP_10 { "1.0" } else { "1.1" };
     // Each request has two of these: no formatting.
@@ -46,27 +91,73 @@ pub(super) fn signed(came: &Fields, version: Version, id: &DepotId) -> Vec<u8> {
 /// Whether a request with these fields `Via` came through a depot, and so is to be answered with the file
 /// itself. Who forges this gets the file directly, which is no loss.
 pub fn came_through_depot<'v>(via: impl IntoIterator<Item = &'v HeaderValue>) -> bool {
-    via.into_iter().any(|v| v.to_str().is_ok_and(|v| v.contains(COMMENT)))
+    via.into_iter().any(|value| {
+        let mut by_depot = false;
+        entries(value.as_bytes(), |entry| by_depot |= entry.is_depot()).is_ok() && by_depot
+    })
 }
 
-/// The `received-by` of each entry. Comments may hold commas, so they are taken out first.
-fn received_by(value: &str) -> Vec<String> {
+impl Entry<'_> {
+    fn is_depot(&self) -> bool {
+        self.comment == COMMENT.as_bytes()
+    }
+}
+
+/// Reads the entries of one line.
+fn entries<'v>(mut rest: &'v [u8], mut visit: impl FnMut(Entry<'v>)) -> Result<(), Malformed> {
+    loop {
+        rest = rest.trim_ascii_start();
+        match rest {
+            [] => return Ok(()),
+            [b',', after @ ..] => rest = after,
+            _ => {
+                let (protocol, after) = cut(rest, |b| is_tchar(b) || b == b'/');
+                let mut parts = protocol.split(|b| *b == b'/');
+                if parts.clone().count() > 2 || parts.any(<[u8]>::is_empty) {
+                    return Err(Malformed);
+                }
+                let (space, after) = cut(after, is_space);
+                let (received_by, after) = cut(after, |b| is_tchar(b) || b":[]".contains(&b));
+                if space.is_empty() || received_by.is_empty() {
+                    return Err(Malformed);
+                }
+                let (_, after) = cut(after, is_space);
+                let comment;
+                (comment, rest) = after.split_at(comment_length(after)?);
+                visit(Entry { received_by, comment });
+                rest = cut(rest, is_space).1;
+                if !matches!(rest, [] | [b',', ..]) {
+                    return Err(Malformed);
+                }
+            }
+        }
+    }
+}
+
+/// How long the comment is with which `text` begins; 0 where it begins with none.
+fn comment_length(text: &[u8]) -> Result<usize, Malformed> {
     let (mut depth, mut escaped) = (0_usize, false);
-    let mut plain = String::with_capacity(value.len());
-    for c in value.chars() {
-        match c {
+    for (at, byte) in text.iter().enumerate() {
+        match byte {
             _ if escaped => escaped = false,
-            '\\' if depth > 0 => escaped = true,
-            '(' => depth += 1,
-            ')' => depth = depth.saturating_sub(1),
-            _ if depth == 0 => plain.push(c),
+            b'\\' if depth > 0 => escaped = true,
+            b'(' => depth += 1,
+            b')' if depth == 1 => return Ok(at + 1),
+            b')' if depth > 1 => depth -= 1,
+            _ if depth == 0 => return Ok(0),
             _ => {}
         }
     }
-    plain
-        .split(',')
-        .filter_map(|entry| entry.split_ascii_whitespace().nth(1).map(str::to_owned))
-        .collect()
+    if depth == 0 { Ok(0) } else { Err(Malformed) }
+}
+
+/// Splits off what is at the start.
+fn cut(text: &[u8], is: impl Fn(u8) -> bool) -> (&[u8], &[u8]) {
+    text.split_at(text.iter().take_while(|b| is(**b)).count())
+}
+
+fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t')
 }
 
 #[cfg(test)]
@@ -78,14 +169,112 @@ mod tests {
         *headers = Fields::from_iter([(header::VIA, value.try_into().unwrap())]);
     }
 
-    #[test]
-    fn hops_are_found_among_comments() {
-        assert_eq!(
-            received_by(r"1.1 a (x, 1.1 no, \) (deep, er)), HTTP/1.0 b:80 ,1.1 c(y),, bad"),
-            ["a", "b:80", "c"]
-        );
+    fn fields(values: &[&[u8]]) -> Fields {
+        let field = |value: &&[u8]| (header::VIA, HeaderValue::from_bytes(value).unwrap());
+        values.iter().map(field).collect()
     }
 
+    fn hops(value: &[u8]) -> Result<Vec<String>, Malformed> {
+        let mut hops = Vec::new();
+        let name = |entry: Entry<'_>| hops.push(String::from_utf8_lossy(entry.received_by).into());
+        entries(value, name)?;
+        Ok(hops)
+    }
+
+    #[test]
+    fn hops_are_found_among_comments() {
+        for (value, expected) in [
+            (
+                &br"1.1 a (x, 1.1 no, \) (deep, er)), HTTP/1.0 b:80 ,1.1 c(y),,"[..],
+                &["a", "b:80", "c"][..],
+            ),
+            (b"", &[]),
+            (b" , ,", &[]),
+            (b"1.1 vegur", &["vegur"]),
+            (b"1.0 fred, 1.1 p.example.net", &["fred", "p.example.net"]),
+            (b"1.1\t[::1]:80\t(nginx)", &["[::1]:80"]),
+            (b"1.1 x (\xff\xfe)", &["x"]),
+            (b"2 x (()())", &["x"]),
+        ] {
+            let expected = expected.iter().map(|hop| (*hop).to_owned()).collect();
+            assert_eq!(hops(value), Ok(expected), "{}", value.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn what_hides_an_entry_is_refused() {
+        let id = "d1".parse().unwrap();
+        for value in [
+            &b"1.1 x ("[..],
+            b"1.1 x (()",
+            b"1.1 x (\\)",
+            b"1.1 x (\\",
+            b"1.1 x )",
+            b"1.1 x (a))",
+            b"1.1 x (a) (b)",
+            b"1.1 x (a) b",
+            b"1.1 x y",
+            b"1.1",
+            b"bad",
+            b"1.1 ",
+            b"1.1 \"d1\"",
+            b"\"1.1 d1",
+            b"1.1 (d1)",
+            b"(1.1 d1",
+            b"/1.1 x",
+            b"HTTP/ x",
+            b"HTTP/1/1 x",
+            b"1.1 x; y",
+            b"1.1 x=y",
+            b"1.1 d\xe9",
+            b"1.1 x <y>",
+        ] {
+            for (before, behind) in
+                [(&b""[..], &b""[..]), (b"1.1 a, ", b""), (b"", b", 1.1 d1 (longhaul)")]
+            {
+                let value = [before, value, behind].concat();
+                let shown = value.escape_ascii().to_string();
+                // An entry behind it may be part of a comment then: that is what is to be prevented.
+                assert_eq!(hops(&value), Err(Malformed), "{shown}");
+                for all in [&[&value[..]][..], &[b"1.1 a", &value], &[&value, b"1.1 d1"]] {
+                    assert_eq!(read(&fields(all)).unwrap_err().status, 400, "{shown}");
+                    assert!(
+                        all.len() > 1 || !came_through_depot(fields(all).get_all(&header::VIA))
+                    );
+                }
+                // Where it goes on all the same, it hides nothing of what follows.
+                let mut out = fields(&[&value]);
+                sign(&mut out, Version::HTTP_11, "d1");
+                assert_eq!(check_loop(&out, &id).unwrap_err().status, StatusCode::LOOP_DETECTED);
+            }
+        }
+    }
+
+    #[test]
+    fn a_depot_is_known_by_its_comment_alone() {
+        for (value, is) in [
+            ("1.1 d1 (longhaul)", true),
+            ("1.1 x, 1.0 d1\t(longhaul), 1.1 y", true),
+            ("1.1 d1 (Longhaul)", false),
+            ("1.1 d1 (longhaul 2)", false),
+            ("1.1 d1 ((longhaul))", false),
+            ("1.1 x (\\(longhaul\\))", false),
+            ("1.1 longhaul", false),
+        ] {
+            let fields = fields(&[value.as_bytes()]);
+            assert_eq!(read(&fields), Ok(is), "{value}");
+            assert_eq!(came_through_depot(fields.get_all(&header::VIA)), is, "{value}");
+        }
+    }
+
+    #[test]
+    fn own_entries_count_in_every_line() {
+        let id = "d1".parse().unwrap();
+        for values in [&[&b"1.1 D1"[..]][..], &[b"1.1 x (a)", b"HTTP/1.1 d1 (b), 1.1 y"]] {
+            assert_eq!(check_loop(&fields(values), &id).unwrap_err().status, 508);
+        }
+        assert_eq!(check_loop(&fields(&[b"1.1 d1:80, 1.1 d11 (d1)"]), &id), Ok(()));
+    }
     #[test]
     fn a_loop_is_one_visit_too_many() {
         let id: DepotId = "d1".parse().unwrap();
