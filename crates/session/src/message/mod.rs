@@ -5,6 +5,7 @@
 //! again, so that what one party reads in it is what the next reads (no smuggling through
 //! line ends, folding or spaces). Rules: RFC 9110 sections 7.6 and 10.2.2, RFC 9112 section 6.
 
+mod authentication;
 pub mod chunked;
 mod connection;
 mod fault;
