@@ -11,8 +11,8 @@ use crate::{
 };
 use http::StatusCode;
 use session::{
-    Fetch, Redirect, Route, Step,
-    message::{Fault, Framing, ProxyError, RequestHead, Way, forwarded_client},
+    Fetch, Redirect, Route, RouteError, Step,
+    message::{Fault, Framing, Method, ProxyError, RequestHead, Way, forwarded_client},
     ticket::{Asker, Ticket, TicketError, TicketRoute, Verified},
 };
 use std::net::{IpAddr, SocketAddr};
@@ -130,17 +130,11 @@ fn by_rules(request: &RequestHead, client: IpAddr, shared: &Shared) -> Result<Pl
         return Err(denied("this depot wants a ticket: ask the origin for one".to_owned()));
     }
     if !config.allow.methods.contains(&request.method) {
-        let listed: Vec<_> = config.allow.methods.iter().map(|method| method.as_str()).collect();
-        return Err(Fault::new(
-            StatusCode::METHOD_NOT_ALLOWED,
-            ProxyError::HttpRequestDenied,
-            format!("this depot relays {} without a ticket", listed.join(", ")),
-        ));
+        let allowed = &config.allow.methods;
+        let reason = format!("this depot relays {} without a ticket", Method::list(allowed));
+        return Err(Fault::method_not_allowed(allowed, reason));
     }
-    let route: Route = request
-        .target
-        .parse()
-        .map_err(|error| Fault::bad_request(format!("malformed route: {error}")))?;
+    let route: Route = request.target.parse().map_err(|error| no_route(request, &error))?;
     let step = route.clone().step();
     // Leading clients anywhere would let others borrow this depot's name for their links.
     if let Step::Lead(Redirect { depot, .. }) = &step
@@ -151,6 +145,19 @@ fn by_rules(request: &RequestHead, client: IpAddr, shared: &Shared) -> Result<Pl
         )));
     }
     Ok(Plan { asked: Asked::Route(route), step, grant: Grant::Rules, client })
+}
+
+/// What to tell whoever asks for something else than a route; it may take the depot for a forward proxy.
+fn no_route(request: &RequestHead, error: &RouteError) -> Fault {
+    let asked = request.url.as_deref().and_then(|url| url.parse().ok());
+    let route = asked.map(|origin| Route::Fetch { chain: Vec::new(), origin });
+    Fault::bad_request(match route.filter(|_| *error == RouteError::Prefix) {
+        Some(route) => format!(
+            "this is a depot and no forward proxy (curl -x): ask it for {route}, as in \
+             http://DEPOT:3880{route}"
+        ),
+        None => format!("malformed route: {error}"),
+    })
 }
 
 async fn by_ticket(request: &RequestHead, peer: IpAddr, shared: &Shared) -> Result<Plan, Fault> {

@@ -55,7 +55,7 @@ fn chunked(body: &[u8]) -> Vec<u8> {
         out.extend_from_slice(chunk);
         out.extend_from_slice(b"\r\n");
     }
-    out.extend_from_slice(b"0\r\nTrailer-Field: x\r\n\r\n");
+    out.extend_from_slice(b"0\r\nX-Trailer: x\r\n\r\n");
     out
 }
 

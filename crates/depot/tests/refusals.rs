@@ -102,6 +102,17 @@ fn malformed_requests() {
 }
 
 #[test]
+fn allow_lists_what_may_be_asked() {
+    let depot = Daemon::depot("");
+    let put =
+        "PUT /lh1/fetch/-/http:127.0.0.1:1/x HTTP/1.1\r\nHost: d\r\nContent-Length: 0\r\n\r\n";
+    let (head, body, _) = exchange(depot.address, put.as_bytes());
+    assert_eq!(status(&head), 405, "{head}");
+    assert!(head.contains("\r\nAllow: GET, HEAD\r\n"), "{head}");
+    assert!(String::from_utf8_lossy(&body).contains("relays GET, HEAD without a ticket"));
+}
+
+#[test]
 fn a_refused_body_does_not_reset_the_answer() {
     let depot = Daemon::depot(OPEN);
     let mut request = b"TRACE / HTTP/1.1\r\nHost: d\r\nContent-Length: 500000\r\n\r\n".to_vec();

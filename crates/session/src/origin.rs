@@ -92,9 +92,17 @@ impl OriginUrl {
     /// against this URL. What is no usable reference is handed back as it is.
     pub fn absolute(&self, reference: &str) -> String {
         let path = self.target.split('?').next().unwrap_or_default();
-        let resolved = if reference.split_once(':').is_some_and(|(s, _)| is_scheme(s)) {
-            return reference.to_owned();
-        } else if let Some(rest) = reference.strip_prefix("//") {
+        if let Some((scheme, rest)) = reference.split_once(':').filter(|(s, _)| is_scheme(s)) {
+            return match split_scheme(reference) {
+                // Browsers take what has no host for a path at the host that they ask: a depot.
+                Ok((own, _)) if !rest.starts_with("//") && own == self.scheme => {
+                    self.absolute(rest)
+                }
+                Ok(_) => format!("{scheme}://{}", rest.trim_start_matches(['/', '\\'])),
+                Err(_) => reference.to_owned(),
+            };
+        }
+        let resolved = if let Some(rest) = reference.strip_prefix("//") {
             return format!("{}://{rest}", self.scheme);
         } else if reference.starts_with('/') {
             reference.to_owned()

@@ -128,6 +128,7 @@ fn a_response_loses_what_concerns_the_connection_and_is_signed() {
             "Etag: \"e\"",
             // Not this depot's to judge: it is not the one that talks to the origin.
             "Location: /else",
+            "Referrer-Policy: no-referrer",
             "Via: 1.1 d2 (longhaul), 1.0 d1 (longhaul)",
         ]
     );
@@ -386,4 +387,205 @@ fn trailers_that_a_reader_might_obey_go_no_further() {
     let mut kept: Vec<_> = going.iter().map(|(name, _)| name.to_string()).collect();
     kept.sort_unstable();
     assert_eq!(kept, ["content-digest", "proxy-status", "server-timing", "x-own"]);
+}
+
+/// The names of the fields of a head that are among these.
+fn names_in(head: &str, of: &[&str]) -> Vec<String> {
+    let names = head.lines().filter_map(|line| line.split_once(": "));
+    let names = names.map(|(name, _)| name.to_ascii_lowercase());
+    names.filter(|name| of.contains(&name.as_str())).collect()
+}
+
+/// By which an origin would speak for the whole name of a depot, or have others act.
+const FOR_THE_WHOLE_NAME: [&str; 50] = [
+    "accept-ch",
+    "accept-ch-lifetime",
+    "access-control-allow-credentials",
+    "access-control-allow-private-network",
+    "activate-storage-access",
+    "alt-svc",
+    "authentication-info",
+    "clear-site-data",
+    "connection-allowlist",
+    "content-location",
+    "content-security-policy-report-only",
+    "critical-ch",
+    "cross-origin-embedder-policy",
+    "cross-origin-opener-policy",
+    "document-policy",
+    "expect-ct",
+    "feature-policy",
+    "integrity-policy",
+    "longhaul-request",
+    "nel",
+    "no-vary-search",
+    "observe-browsing-topics",
+    "origin-agent-cluster",
+    "origin-trial",
+    "p3p",
+    "permissions-policy",
+    "proxy-authenticate",
+    "proxy-authentication-info",
+    "public-key-pins",
+    "refresh",
+    "report-to",
+    "reporting-endpoints",
+    "service-worker-allowed",
+    "set-cookie",
+    "set-cookie2",
+    "set-login",
+    "sourcemap",
+    "speculation-rules",
+    "strict-transport-security",
+    "supports-loading-mode",
+    "timing-allow-origin",
+    "tk",
+    "use-as-dictionary",
+    "upgrade",
+    "www-authenticate",
+    "x-accel-redirect",
+    "x-dns-prefetch-control",
+    "x-permitted-cross-domain-policies",
+    "x-sendfile",
+    "some-field-of-the-year-2030",
+];
+
+#[test]
+fn no_origin_speaks_for_the_whole_name_of_a_depot() {
+    let get = "GET /lh1/fetch/-/http:o/f HTTP/1.1\r\nHost: d\r\n\r\n";
+    let fields: String = FOR_THE_WHOLE_NAME.map(|name| format!("{name}: x\r\n")).concat();
+    let head = answered(get, &format!("HTTP/1.1 200 OK\r\n{fields}\r\n"));
+    assert_eq!(names_in(&head, &FOR_THE_WHOLE_NAME), Vec::<String>::new(), "{head}");
+    let early = response(&format!("HTTP/1.1 103 Early Hints\r\n{fields}\r\n"));
+    let head = interim_for(&early, &request(get), &id()).unwrap();
+    let head = String::from_utf8(head).unwrap();
+    assert_eq!(names_in(&head, &FOR_THE_WHOLE_NAME), Vec::<String>::new(), "{head}");
+    let field = |name: &str| (name.parse().unwrap(), HeaderValue::from_static("x"));
+    let trailers = trailers_for(&FOR_THE_WHOLE_NAME.iter().map(|name| field(name)).collect());
+    assert_eq!(trailers, Fields::new());
+    // Nor does a policy have a browser send the address of a page, and its ticket, to others.
+    let policy = "Content-Security-Policy: default-src 'none'; REPORT-URI https://x/";
+    let head = answered(get, &format!("HTTP/1.1 200 OK\r\n{policy}\r\n\r\n"));
+    assert!(!head.contains("https://x/"), "{head}");
+}
+
+#[test]
+fn what_says_something_of_the_content_goes_on() {
+    let of_content = [
+        "accept-ranges",
+        "access-control-allow-origin",
+        "age",
+        "allow",
+        "cache-control",
+        "content-digest",
+        "content-disposition",
+        "content-encoding",
+        "content-language",
+        "content-md5",
+        "content-range",
+        "content-type",
+        "date",
+        "dav",
+        "digest",
+        "etag",
+        "expires",
+        "last-modified",
+        "link",
+        "proxy-status",
+        "repr-digest",
+        "retry-after",
+        "server",
+        "upload-offset",
+        "vary",
+        "x-amz-meta-name",
+        "x-content-type-options",
+        "x-goog-hash",
+        "x-own",
+    ];
+    let get = "GET /lh1/fetch/-/http:o/f HTTP/1.1\r\nHost: d\r\n\r\n";
+    let fields: String = of_content.map(|name| format!("{name}: x\r\n")).concat();
+    let head = answered(get, &format!("HTTP/1.1 200 OK\r\n{fields}\r\n"));
+    assert_eq!(names_in(&head, &of_content), of_content, "{head}");
+}
+
+#[test]
+fn nobody_beyond_a_depot_is_told_of_a_ticket_or_of_clients() {
+    let get = |fields: &str| {
+        passed_on(&format!("GET /lh1/fetch/-/http:o/f HTTP/1.1\r\nHost: d\r\n{fields}\r\n"))
+    };
+    for referer in [
+        "http://d1:3880/lh2/0/a.b.c/page.html",
+        "https://d1/lh1/fetch/-/http:o/",
+        "/lh2/0/a.b.c/",
+        "http://d1/%6ch2/0/a.b.c/",
+        "http://d1/lh%32/0/a.b.c/",
+        "http://x/?u=http%3A%2F%2Fd1%2Flh2%2F0%2Fa.b.c%2F",
+    ] {
+        let head = get(&format!("Referer: {referer}\r\n"));
+        assert!(!head.to_lowercase().contains("referer"), "{head}");
+    }
+    assert!(get("Referer: https://site.example/page\r\n").contains("Referer: https://site"));
+    let said = [
+        "Forwarded: for=192.0.2.1",
+        "X-Forwarded-For: 192.0.2.1",
+        "X-FORWARDED-HOST: 192.0.2.1",
+        "x-forwarded-proto: 192.0.2.1",
+        "X-Real-IP: 192.0.2.1",
+        "True-Client-IP: 192.0.2.1",
+        "CF-Connecting-IP: 192.0.2.1",
+        "X-Client-IP: 192.0.2.1",
+        "Remote-User: 192.0.2.1",
+    ];
+    let head = get(&said.map(|field| format!("{field}\r\n")).concat());
+    assert!(!head.contains("192.0.2.1"), "{head}");
+}
+
+#[test]
+fn no_location_leads_to_a_path_of_the_depots_own() {
+    let own = "/lh1/fetch/-/http:o.example";
+    let get = format!("GET {own}/dir/f HTTP/1.1\r\nHost: d\r\n\r\n");
+    for (given, sent) in [
+        // What is no URL is made one first, and then stays at the origin.
+        ("/caf\u{e9}", format!("{own}/caf%C3%A9")),
+        ("/lh1/fetch/-/http:x/\u{e9}", format!("{own}/lh1/fetch/-/http:x/%C3%A9")),
+        ("/a b", format!("{own}/a%20b")),
+        ("/\tx", format!("{own}/%09x")),
+        // Without a host a browser would take it for a path at the depot.
+        ("http:/lh1/fetch/-/http:x/", format!("{own}/lh1/fetch/-/http:x/")),
+        ("HTTP:lh1/x", format!("{own}/dir/lh1/x")),
+        ("https:/lh1/fetch/-/http:x/", "https://lh1/fetch/-/http:x/".to_owned()),
+        ("http:", format!("{own}/dir/f")),
+        ("http:///lh1/x", "http://lh1/x".to_owned()),
+        ("/\\evil/x", format!("{own}/\\evil/x")),
+    ] {
+        let response = format!("HTTP/1.1 302 Found\r\nLocation: {given}\r\n\r\n");
+        let head = answered(&get, &response);
+        let there = head.lines().find_map(|line| line.strip_prefix("Location: "));
+        assert_eq!(there, Some(&*sent), "{given:?}");
+        assert_eq!(head.matches("Location: ").count(), 1, "{head}");
+    }
+    // Two of them are one.
+    let two = "HTTP/1.1 302 Found\r\nLocation: /x\r\nLocation: /lh1/fetch/-/http:y/\r\n\r\n";
+    assert_eq!(answered(&get, two).matches("Location: ").count(), 1);
+    // A next hop that the route calls a depot may be none.
+    let chain = "GET /lh1/fetch/evil:1/http:o/f HTTP/1.1\r\nHost: d\r\n\r\n";
+    for given in
+        ["/lh1/fetch/-/http:x/", "../../../lh1/fetch/-/http:x/", "/%6ch2/0/a.b.c/", "//\\lh1/x"]
+    {
+        let head = answered(chain, &format!("HTTP/1.1 302 Found\r\nLocation: {given}\r\n\r\n"));
+        assert!(!head.contains("Location: "), "{given}: {head}");
+    }
+}
+
+#[test]
+fn numbers_of_bytes_are_below_the_sign_bit() {
+    let most = i64::MAX as u64;
+    for (length, fits) in [(most, true), (most + 1, false), (u64::MAX, false)] {
+        let put = format!("PUT /x HTTP/1.1\r\nHost: d\r\nContent-Length: {length}\r\n\r\n");
+        let read = RequestHead::parse(put.as_bytes());
+        assert_eq!(read.map_err(|fault| fault.status.as_u16()).is_ok(), fits, "{length}");
+        let head = response(&format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n"));
+        let get = request("GET /x HTTP/1.1\r\nHost: d\r\n\r\n");
+        assert_eq!(head.framing(&get).is_ok(), fits, "{length}");
+    }
 }

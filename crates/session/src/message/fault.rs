@@ -72,6 +72,8 @@ pub struct Fault {
     pub error: ProxyError,
     /// What happened and what to do, one line, for the body and the log.
     pub reason: String,
+    /// What may be asked, where it is the method that is at fault; all, if nothing is said.
+    allow: Vec<Method>,
 }
 
 impl Fault {
@@ -82,7 +84,7 @@ impl Fault {
         for c in reason.as_ref().chars() {
             if c.is_control() { line.extend(c.escape_default()) } else { line.push(c) }
         }
-        Self { status, error, reason: line }
+        Self { status, error, reason: line, allow: Vec::new() }
     }
 
     /// The depot itself, or its host, is at fault (500).
@@ -93,6 +95,12 @@ impl Fault {
     /// The request breaks the rules of HTTP or of routes (400).
     pub fn bad_request(reason: impl AsRef<str>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, ProxyError::HttpRequestError, reason)
+    }
+
+    /// Whoever asks may not do so by this method, but by these (405).
+    pub fn method_not_allowed(allow: &[Method], reason: impl AsRef<str>) -> Self {
+        let (status, error) = (StatusCode::METHOD_NOT_ALLOWED, ProxyError::HttpRequestDenied);
+        Self { allow: allow.to_vec(), ..Self::new(status, error, reason) }
     }
 
     /// The next hop's answer breaks the rules of HTTP (502).
@@ -116,9 +124,11 @@ impl Fault {
         head.field(&header::CONTENT_TYPE, "text/plain; charset=utf-8");
         head.number(&header::CONTENT_LENGTH, text.len() as u64);
         head.field(&header::CACHE_CONTROL, "no-store");
+        head.field(&header::REFERRER_POLICY, "no-referrer");
         match self.status {
             StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {
-                head.field(&header::ALLOW, Method::allow());
+                let some = Some(self.allow.as_slice()).filter(|some| !some.is_empty());
+                head.field(&header::ALLOW, Method::list(some.unwrap_or(&Method::ALL)));
             }
             StatusCode::SERVICE_UNAVAILABLE => head.field(&header::RETRY_AFTER, "5"),
             _ => {}

@@ -41,7 +41,7 @@ pub(super) fn content_length(headers: &Fields) -> Result<Option<u64>, String> {
         let text = value.to_str().map_err(|_| "Content-Length is no number".to_owned())?;
         for part in text.split(',') {
             let part = trim(part);
-            let Some(number) = decimal(part) else {
+            let Some(number) = bytes(part) else {
                 return Err(format!("Content-Length \"{part}\" is no number of bytes"));
             };
             if length.is_some_and(|l| l != number) {
@@ -51,6 +51,11 @@ pub(super) fn content_length(headers: &Fields) -> Result<Option<u64>, String> {
         }
     }
     Ok(length)
+}
+
+/// A number of bytes: below 2^63, so that no reader's integer turns negative.
+pub(super) fn bytes(text: &str) -> Option<u64> {
+    decimal(text).filter(|number| i64::try_from(*number).is_ok())
 }
 
 /// A number of digits alone: the standard parser would take "+5" too.

@@ -39,9 +39,9 @@ impl Method {
         }
     }
 
-    /// The value of `Allow`.
-    pub(super) fn allow() -> String {
-        Self::ALL.map(Self::as_str).join(", ")
+    /// A list of methods, as the value of `Allow`.
+    pub fn list(methods: &[Self]) -> String {
+        methods.iter().map(|method| method.as_str()).collect::<Vec<_>>().join(", ")
     }
 
     /// Whether a request may carry a body. Those that need none are relayed without: a body that

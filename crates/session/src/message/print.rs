@@ -2,7 +2,7 @@
 //! Heads, written anew.
 
 use super::Fields;
-use http::HeaderName;
+use http::{HeaderName, HeaderValue};
 
 /// Room for most heads.
 const CAPACITY: usize = 768;
@@ -38,8 +38,12 @@ impl Printed {
     }
 
     /// The fields of another head that go on.
-    pub(super) fn pass(&mut self, headers: &Fields, goes_on: impl Fn(&HeaderName) -> bool) {
-        for (name, value) in headers.iter().filter(|(name, _)| goes_on(name)) {
+    pub(super) fn pass(
+        &mut self,
+        headers: &Fields,
+        goes_on: impl Fn(&HeaderName, &HeaderValue) -> bool,
+    ) {
+        for (name, value) in headers.iter().filter(|(name, value)| goes_on(name, value)) {
             self.field(name, value);
         }
     }

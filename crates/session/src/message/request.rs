@@ -16,6 +16,8 @@ pub struct RequestHead {
     pub method: Method,
     /// Path and query. Where the client sent a whole URL, its scheme and host are gone.
     pub target: String,
+    /// The whole URL, where the client sent that, as to a forward proxy.
+    pub url: Option<String>,
     /// HTTP/1.0 or HTTP/1.1.
     pub version: Version,
     /// All fields.
@@ -52,9 +54,14 @@ impl RequestHead {
         let (Some(method), Some(target)) = (request.method, request.path) else {
             return Err(Fault::bad_request("the request line is not complete"));
         };
+        if method == "CONNECT" {
+            return Err(no_tunnels(target));
+        }
+        let path = origin_form(target);
         let mut head = Self {
             method: method.parse()?,
-            target: origin_form(target),
+            target: path.unwrap_or(target).to_owned(),
+            url: path.map(|_| target.to_owned()),
             version: version(request.version),
             headers: Fields::parsed(request.headers).map_err(Fault::bad_request)?,
             framing: Framing::Empty,
@@ -196,12 +203,19 @@ fn unreadable(error: httparse::Error) -> Fault {
 }
 
 /// A server must take `http://host/path` on the request line too (RFC 9112, section 3.2.2).
-fn origin_form(target: &str) -> String {
-    let after_host = target
-        .get(..7)
-        .filter(|scheme| scheme.eq_ignore_ascii_case("http://"))
-        .and_then(|_| target[7..].find('/').map(|slash| &target[7 + slash..]));
-    after_host.unwrap_or(target).to_owned()
+fn origin_form(target: &str) -> Option<&str> {
+    target.get(..7).filter(|scheme| scheme.eq_ignore_ascii_case("http://"))?;
+    target[7..].find('/').map(|slash| &target[7 + slash..])
+}
+
+/// The fault for a client that takes the depot for a forward proxy and wants to speak TLS through it.
+fn no_tunnels(target: &str) -> Fault {
+    let host = target.strip_suffix(":443").unwrap_or(target);
+    let reason = format!(
+        "this is a depot and no forward proxy (curl -x): it makes no tunnels; ask it for \
+         /lh1/fetch/-/https:{host}/PATH"
+    );
+    Fault::method_not_allowed(&Method::ALL, reason)
 }
 
 #[cfg(test)]

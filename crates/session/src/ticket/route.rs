@@ -128,9 +128,12 @@ fn is_base64url(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')
 }
 
+/// How often a path may be decoded before a server looks at it: by itself, and by one that stands before it.
+const DECODED: usize = 2;
+
 /// Holds a tail to what two servers read alike. It completes a path that somebody signed, so nothing
-/// in it may lead out of there: no dot segments, also not encoded or with parameters behind them
-/// (some servers cut those off first), no encoded slashes or backslashes, no broken encoding.
+/// in it may lead out of there: no segment that some server takes for `.` or `..`, no slash or backslash
+/// but those that divide it, no broken encoding, and nothing that comes of it when it is decoded once more.
 pub(super) fn check_tail(tail: &str) -> Result<(), &'static str> {
     let allowed = |b: u8| b.is_ascii_graphic() && !matches!(b, b'#' | b'\\');
     if !tail.bytes().all(allowed) {
@@ -141,16 +144,49 @@ pub(super) fn check_tail(tail: &str) -> Result<(), &'static str> {
         if !is_encoded_well(segment) {
             return Err("the path has a '%' that is not followed by two hexadecimal digits");
         }
-        let decoded: Vec<u8> = percent_decode_str(segment).collect();
-        if decoded.iter().any(|b| matches!(b, b'/' | b'\\') || b.is_ascii_control()) {
-            return Err("the path has an encoded slash, backslash or control character");
-        }
-        let name = decoded.split(|b| *b == b';').next().unwrap_or_default();
-        if is_dot_segment(&String::from_utf8_lossy(name)) {
-            return Err("the path has a segment \".\" or \"..\"");
+        let mut segment = segment.to_owned();
+        for _ in 0..DECODED {
+            // A form of `.` with more bytes than it needs (`%c0%ae`) is not UTF-8, and some read it.
+            let Ok(decoded) = percent_decode_str(&segment).decode_utf8() else {
+                return Err("the path has an encoded name that is not UTF-8");
+            };
+            check_name(&decoded)?;
+            segment = decoded.into_owned();
         }
     }
     Ok(())
+}
+
+/// Holds a decoded segment to what every server takes for a name.
+fn check_name(name: &str) -> Result<(), &'static str> {
+    let divides = |c: char| matches!(as_ascii(c), '/' | '\\') || c.is_control();
+    if name.contains(divides) {
+        return Err("the path has an encoded slash, backslash or control character");
+    }
+    // Some servers cut parameters off first, and some systems spaces and dots at a name's ends.
+    let name = name.split(';').next().unwrap_or_default();
+    let of_dots = name.chars().all(|c| c == '\u{2025}' || matches!(as_ascii(c), '.' | ' '));
+    let dots: String = name.chars().map(as_ascii).filter(|c| *c != ' ').collect();
+    let has_spaces = dots.chars().count() < name.chars().count();
+    if of_dots
+        && (has_spaces && !dots.is_empty() || is_dot_segment(&dots) || dots.contains('\u{2025}'))
+    {
+        return Err("the path has a segment \".\" or \"..\"");
+    }
+    Ok(())
+}
+
+/// The character that some servers make of one: those that look like dots and slashes become that, and those
+/// that nobody sees a space.
+fn as_ascii(c: char) -> char {
+    match c {
+        '\u{2024}' | '\u{fe52}' | '\u{ff0e}' => '.',
+        '\u{2044}' | '\u{2215}' | '\u{29f8}' | '\u{ff0f}' => '/',
+        '\u{2216}' | '\u{29f5}' | '\u{fe68}' | '\u{ff3c}' => '\\',
+        '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}' | '\u{feff}' => ' ',
+        c if c.is_whitespace() => ' ',
+        c => c,
+    }
 }
 
 /// Each `%` stands before two hexadecimal digits.

@@ -69,7 +69,8 @@ pub fn request(input: &[u8]) -> bool {
 /// Fields that a depot does not set are those that came.
 fn others_are_the_same(printed: &Fields, came: &Fields) {
     for (name, _) in printed.iter().filter(|(name, _)| !OWN.contains(&name.as_str())) {
-        if ["location", "content-security-policy", "max-forwards"].contains(&name.as_str()) {
+        let set_anew = ["location", "content-security-policy", "max-forwards", "referrer-policy"];
+        if set_anew.contains(&name.as_str()) {
             continue;
         }
         let values = |map: &Fields| map.get_all(name).cloned().collect::<Vec<_>>();

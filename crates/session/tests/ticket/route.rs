@@ -57,6 +57,26 @@ fn a_tail_never_leads_out_of_the_ticket() {
         ("%2e%2e%3Bx/y", "segment"),
         ("a%2f..%2fb", "encoded slash"),
         ("a%2Fb", "encoded slash"),
+        ("%c0%ae%c0%ae/x", "not UTF-8"),
+        ("%e0%80%ae./x", "not UTF-8"),
+        ("..%c0%afx", "not UTF-8"),
+        ("..%20/x", "segment"),
+        ("%20../x", "segment"),
+        (".%20./x", "segment"),
+        ("..%20.%20/x", "segment"),
+        ("...%20/x", "segment"),
+        ("..%c2%a0/x", "segment"),
+        ("..%e2%80%8b/x", "segment"),
+        ("..%20;x/y", "segment"),
+        ("%ef%bc%8e%ef%bc%8e/x", "segment"),
+        ("%e2%80%a5/x", "segment"),
+        ("%e2%80%a4./x", "segment"),
+        ("%252e%252e/x", "segment"),
+        ("..%252fx", "encoded slash"),
+        ("..%ef%bc%8fx", "encoded slash"),
+        ("..%e2%88%95x", "encoded slash"),
+        ("..%ef%bc%bcx", "encoded slash"),
+        ("..%c2%85x", "encoded slash"),
         ("a%5c..", "encoded slash"),
         ("a%00b", "control"),
         ("a%0d%0ab", "control"),
@@ -74,8 +94,21 @@ fn a_tail_never_leads_out_of_the_ticket() {
         assert!(error.contains(reason), "{tail}: {error}");
         assert_eq!(Fault::from(route(tail).unwrap_err()).status, 400);
     }
-    for tail in ["...", "a..b", "..a", "%2e%2e%2e", "a;b", "a?..%2f\\".split('\\').next().unwrap()]
-    {
+    for tail in [
+        "caf%C3%A9",
+        "a%20b",
+        "%20",
+        "100%25",
+        "a..%20b",
+        "..%20a",
+        "..a%2eb",
+        "...",
+        "a..b",
+        "..a",
+        "%2e%2e%2e",
+        "a;b",
+        "a?..%2f\\".split('\\').next().unwrap(),
+    ] {
         assert!(prefix.step(&route(tail).unwrap()).is_ok(), "{tail}");
     }
     let exact = ticket("http://o/dir/f");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What a depot changes in a head that it passes on.
 
+mod allowed;
 mod outward;
 mod request;
 mod response;
@@ -15,6 +16,7 @@ pub use way::Way;
 
 use super::Fields;
 use http::{HeaderName, header};
+use percent_encoding::percent_decode_str;
 
 /// Fields that concern one connection only (RFC 9110, section 7.6.1), besides those that
 /// `Connection` names. `Transfer-Encoding` is not among them: it is set as the body goes out.
@@ -37,6 +39,12 @@ const OURS: &str = "longhaul-";
 /// body length, or a loop would go unseen.
 static STAYS: [HeaderName; 4] =
     [header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::VIA, header::LOCATION];
+
+/// Whether a URL, or a part of one, has a depot's route in it, however it is written.
+fn names_route(url: &str) -> bool {
+    let decoded = percent_decode_str(url).decode_utf8_lossy();
+    [url, &decoded].iter().any(|text| text.contains("lh1/") || text.contains("lh2/"))
+}
 
 /// Which of the fields that came go beyond the connection on which they did.
 fn beyond(came: &Fields) -> impl Fn(&HeaderName) -> bool {

@@ -69,7 +69,7 @@ fn announced(head: &ResponseHead) -> Result<Option<u64>, Fault> {
     match (values.next(), values.next()) {
         (None, _) => Ok(None),
         (Some(value), None) => {
-            let number = value.to_str().ok().filter(|v| !v.is_empty()).and_then(framing::decimal);
+            let number = value.to_str().ok().filter(|v| !v.is_empty()).and_then(framing::bytes);
             number.map(Some).ok_or_else(|| {
                 Fault::bad_response("the next depot's Longhaul-Length is no number of bytes")
             })

@@ -3,7 +3,7 @@
 
 use super::{
     super::{Connection, Fault, Fields, Framing, Method, RequestHead, print::Printed, via},
-    beyond,
+    beyond, names_route,
 };
 use crate::{depot_id::DepotId, step::Fetch};
 use http::{HeaderName, HeaderValue, Version, header};
@@ -38,8 +38,9 @@ pub fn request_for(
     let mut going = Printed::beginning(&[head.method.as_str(), " ", &fetch.target, version]);
     going.text(&header::HOST, &fetch.host);
     let (goes_on, left) = (beyond(came), max_forwards(head));
-    going.pass(came, |name| {
+    going.pass(came, |name, value| {
         !SAID_ANEW.contains(name)
+            && is_clients(name, value)
             && (*name != header::TRAILER || head.framing() == Framing::Chunked)
             && (*name != header::MAX_FORWARDS || left.is_none())
             && goes_on(name)
@@ -71,14 +72,39 @@ pub fn request_for(
 }
 
 /// What a depot says itself of every request, and what it passes on of none.
-static SAID_ANEW: [HeaderName; 6] = [
-    header::HOST,
-    header::CONTENT_LENGTH,
-    header::TRANSFER_ENCODING,
-    header::VIA,
-    header::COOKIE,
-    header::FORWARDED,
+static SAID_ANEW: [HeaderName; 5] =
+    [header::HOST, header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::VIA, header::COOKIE];
+
+/// By what others are told whom a request is from, or for which name: they would believe a depot, and the client
+/// has written it.
+static WHO_ASKS: [&str; 16] = [
+    "cf-connecting-ip",
+    "cf-connecting-ipv6",
+    "client-ip",
+    "fastly-client-ip",
+    "fly-client-ip",
+    "forwarded",
+    "remote-addr",
+    "remote-user",
+    "true-client-ip",
+    "x-client-ip",
+    "x-cluster-client-ip",
+    "x-original-forwarded-for",
+    "x-originating-ip",
+    "x-real-ip",
+    "x-remote-addr",
+    "x-remote-ip",
 ];
+const FORWARDED: &str = "x-forwarded";
+
+/// Whether a client's field is for a depot to pass on.
+fn is_clients(name: &HeaderName, value: &HeaderValue) -> bool {
+    // A page that came through a depot names its address, and so its ticket.
+    let tells_ticket =
+        *name == header::REFERER && names_route(&String::from_utf8_lossy(value.as_bytes()));
+    let name = name.as_str();
+    !tells_ticket && !name.starts_with(FORWARDED) && WHO_ASKS.binary_search(&name).is_err()
+}
 
 /// How many more hops an OPTIONS request may take (RFC 9110, section 7.6.2).
 fn max_forwards(head: &RequestHead) -> Option<u64> {
@@ -94,7 +120,7 @@ pub fn options_for(head: &RequestHead, id: &DepotId, connection: Connection) -> 
         return None;
     }
     let mut answer = Printed::beginning(&["HTTP/1.1 204 No Content"]);
-    answer.field(&header::ALLOW, Method::allow());
+    answer.field(&header::ALLOW, Method::list(&Method::ALL));
     answer.field(&header::VIA, via::signed(&Fields::new(), head.version, id));
     connection.say(&mut answer, head.version);
     Some(answer.end())

@@ -3,26 +3,21 @@
 
 use super::{
     super::{Connection, Framing, Method, RequestHead, ResponseHead, framing, print::Printed, via},
-    Outward, Way, beyond, outward,
+    Outward, Way,
+    allowed::{self, Part},
+    beyond, names_route, outward,
 };
 use crate::{depot_id::DepotId, digest, origin::OriginUrl};
 use http::{HeaderName, HeaderValue, StatusCode, Version, header};
+use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
 
 /// Pages of many origins reach a browser under the one name of a depot. They must not read each
 /// other's answers, so each is shut in by itself. Every depot sees to it: none can know whether
 /// the next hop, whatever the route calls it, is a depot that has.
 const SANDBOX: HeaderValue = HeaderValue::from_static("sandbox allow-downloads allow-popups");
 
-/// What a depot says itself of every answer; and fields that a browser would keep, or act upon, for the
-/// depot's name, whichever origin they came from: with `WWW-Authenticate` it would give one origin's
-/// password to the next.
-static NOT_PASSED: [HeaderName; 5] = [
-    header::CONTENT_LENGTH,
-    header::TRANSFER_ENCODING,
-    header::VIA,
-    header::SET_COOKIE,
-    header::WWW_AUTHENTICATE,
-];
+/// A page that came by a ticket has it in its address. Nobody beyond the depot is told of that.
+const NO_REFERRER: HeaderValue = HeaderValue::from_static("no-referrer");
 
 /// What a depot itself says in an answer.
 #[derive(Debug, Clone, Copy)]
@@ -46,22 +41,26 @@ pub struct ResponseOut<'a> {
 /// The head to send to the client (or to the depot before this one).
 pub fn response_for(head: &ResponseHead, request: &RequestHead, out: &ResponseOut<'_>) -> Vec<u8> {
     let came = &head.headers;
-    let given = came.get(&header::LOCATION).and_then(|l| l.to_str().ok());
-    let (mut going, goes_on) = (status_line(head), beyond(came));
-    going.pass(came, |name| {
-        !NOT_PASSED.contains(name)
-            && (*name != header::TRAILER || trailers_go(out.body))
-            && (*name != header::LOCATION || given.is_none())
-            && goes_on(name)
+    let (mut going, beyond) = (status_line(head), beyond(came));
+    going.pass(came, |name, value| {
+        let listed = match *name {
+            header::LOCATION => false,
+            header::TRAILER => trailers_go(out.body),
+            _ => allowed::goes_on(Part::Head, name, value),
+        };
+        listed && beyond(name)
     });
-    say_framing(&mut going, head, request, out.body, &goes_on);
-    if let Some(given) = given {
-        going.text(&header::LOCATION, &location(given, request, out));
+    say_framing(&mut going, head, request, out.body, &beyond);
+    if let Some(given) = came.get(&header::LOCATION)
+        && let Some(location) = location(given, request, out)
+    {
+        going.text(&header::LOCATION, &location);
     }
     let policy = header::CONTENT_SECURITY_POLICY;
-    if !goes_on(&policy) || !came.get_all(&policy).any(|policy| policy == SANDBOX) {
+    if !beyond(&policy) || !came.get_all(&policy).any(|policy| policy == SANDBOX) {
         going.field(&policy, SANDBOX);
     }
+    going.field(&header::REFERRER_POLICY, NO_REFERRER);
     going.field(&header::VIA, via::signed(came, head.version, out.id));
     let connection = match out.body.framing {
         Framing::UntilClose => Connection::Close,
@@ -83,11 +82,9 @@ pub fn interim_for(head: &ResponseHead, request: &RequestHead, id: &DepotId) -> 
         return None;
     }
     let came = &head.headers;
-    let (mut going, goes_on) = (status_line(head), beyond(came));
-    going.pass(came, |name| {
-        ![header::SET_COOKIE, header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::VIA]
-            .contains(name)
-            && goes_on(name)
+    let (mut going, beyond) = (status_line(head), beyond(came));
+    going.pass(came, |name, value| {
+        *name != header::LOCATION && allowed::goes_on(Part::Head, name, value) && beyond(name)
     });
     going.field(&header::VIA, via::signed(came, head.version, id));
     Some(going.end())
@@ -109,7 +106,7 @@ fn say_framing(
     head: &ResponseHead,
     request: &RequestHead,
     body: Outward,
-    goes_on: &impl Fn(&HeaderName) -> bool,
+    beyond: &impl Fn(&HeaderName) -> bool,
 ) {
     let came = &head.headers;
     match body.framing {
@@ -121,7 +118,7 @@ fn say_framing(
                 going.number(&header::CONTENT_LENGTH, length);
             }
             if request.version != Version::HTTP_10 {
-                going.pass(came, |name| *name == header::TRANSFER_ENCODING);
+                going.pass(came, |name, _| *name == header::TRANSFER_ENCODING);
             }
         }
         Framing::Length(length) => going.number(&header::CONTENT_LENGTH, length),
@@ -133,7 +130,7 @@ fn say_framing(
             if let Some(algorithm) = body.digest {
                 going.field(&digest::LONGHAUL_DIGEST, algorithm.key());
                 // What else is to follow was announced by whoever sends it.
-                if !(goes_on(&header::TRAILER) && digest::follows(came)) {
+                if !(beyond(&header::TRAILER) && digest::follows(came)) {
                     going.field(&header::TRAILER, "Content-Digest");
                 }
             }
@@ -142,17 +139,32 @@ fn say_framing(
     }
 }
 
-/// A `Location` as the next reader is to see it. The depot next to the origin makes it absolute;
-/// the one that the client asked leads back into the chain where it stays at the origin, which the
-/// client may be unable to reach itself.
-fn location(given: &str, request: &RequestHead, out: &ResponseOut<'_>) -> String {
-    let absolute = out.origin.map_or_else(|| given.to_owned(), |origin| origin.absolute(given));
+/// Characters that a URL does not have as themselves, and readers take for others or leave out.
+const NOT_IN_URLS: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>');
+
+/// A `Location` as the next reader is to see it; nothing where it would lead that one to a path of this depot's
+/// own. The depot next to the origin makes it absolute; the one that the client asked leads back into the
+/// chain where it stays at the origin, which the client may be unable to reach itself.
+fn location(given: &HeaderValue, request: &RequestHead, out: &ResponseOut<'_>) -> Option<String> {
+    let given = percent_encode(given.as_bytes(), NOT_IN_URLS).to_string();
+    let absolute = out.origin.map_or_else(|| given.clone(), |origin| origin.absolute(&given));
     if request.came_through_depot() {
-        return absolute;
+        return Some(absolute);
+    }
+    // A next hop that the route calls a depot, and that is none, may leave it relative.
+    if !is_absolute(&absolute) && names_route(&absolute) {
+        return None;
     }
     let (url, fragment) = absolute.split_at(absolute.find('#').unwrap_or(absolute.len()));
     let back = url.parse().ok().and_then(|url| out.way.to(url));
-    back.map_or(absolute.clone(), |target| format!("{target}{fragment}"))
+    Some(back.map_or(absolute.clone(), |target| format!("{target}{fragment}")))
+}
+
+/// Whether a reference names its host, or is none that leads anywhere.
+fn is_absolute(reference: &str) -> bool {
+    reference.split_once("://").is_some_and(|(scheme, host)| {
+        scheme.bytes().all(|b| b.is_ascii_alphanumeric()) && !host.starts_with(['/', '\\'])
+    })
 }
 
 /// The whole answer that leads a client on. With 302 it would ask the next depot by GET whatever
@@ -163,6 +175,7 @@ pub fn redirect(to: &str, method: Method, connection: Connection) -> Vec<u8> {
         _ => "HTTP/1.1 307 Temporary Redirect",
     }]);
     head.text(&header::LOCATION, to);
+    head.field(&header::REFERRER_POLICY, NO_REFERRER);
     let kind = "text/plain; charset=utf-8";
     own(head, kind, &format!("longhaul: {to}\n"), method, connection)
 }

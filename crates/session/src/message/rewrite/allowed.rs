@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Which fields of an answer go on.
+//!
+//! Answers of all origins reach a browser under the one name of a depot. A field by which an origin speaks for
+//! more than its own answer (`Strict-Transport-Security`, `Alt-Svc`, `Clear-Site-Data`, `NEL`) would speak for
+//! all of them, and new ones come with each year. So this is a list of what may pass: what says something of the
+//! content, of this one answer, or to programs that are no browsers. What is not listed ends at the depot.
+
+use http::{HeaderName, HeaderValue, header};
+
+/// Which part of an answer a field stands in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    Head,
+    Trailers,
+}
+
+/// Fields of heads, in alphabetical order.
+static IN_HEADS: [&str; 63] = [
+    "accept-patch",
+    "accept-post",
+    "accept-ranges",
+    "access-control-allow-headers",
+    "access-control-allow-methods",
+    "access-control-allow-origin",
+    "access-control-expose-headers",
+    "access-control-max-age",
+    "age",
+    "allow",
+    "cache-control",
+    "cache-status",
+    "content-digest",
+    "content-disposition",
+    "content-encoding",
+    "content-language",
+    "content-md5",
+    "content-range",
+    "content-security-policy",
+    "content-type",
+    "cross-origin-resource-policy",
+    "date",
+    "dav",
+    "deprecation",
+    "digest",
+    "etag",
+    "expires",
+    "if-schedule-tag-match",
+    "last-modified",
+    "link",
+    "location",
+    "lock-token",
+    "memento-datetime",
+    "ms-author-via",
+    "pragma",
+    "preference-applied",
+    "proxy-status",
+    "ratelimit",
+    "ratelimit-policy",
+    "repr-digest",
+    "retry-after",
+    "schedule-tag",
+    "server",
+    "server-timing",
+    "signature",
+    "signature-input",
+    "sunset",
+    "tus-checksum-algorithm",
+    "tus-extension",
+    "tus-max-size",
+    "tus-resumable",
+    "tus-version",
+    "upload-checksum",
+    "upload-complete",
+    "upload-draft-interop-version",
+    "upload-expires",
+    "upload-length",
+    "upload-limit",
+    "upload-metadata",
+    "upload-offset",
+    "vary",
+    "want-digest",
+    "want-repr-digest",
+];
+
+/// Fields of trailers: what is known of a body only when it has passed.
+static IN_TRAILERS: [&str; 8] = [
+    "content-digest",
+    "content-md5",
+    "digest",
+    "proxy-status",
+    "repr-digest",
+    "server-timing",
+    "signature",
+    "signature-input",
+];
+
+/// What names of fields begin with that say something to one program, and nothing to browsers: those of object
+/// stores, of `WebDAV` servers, and all that people make up.
+static PREFIXES: [&str; 4] = ["ceph-", "icy-", "oc-", "x-"];
+
+/// What people have made up and readers obey, for more than this answer: browsers, and web servers that stand
+/// before a depot.
+static OBEYED: [&str; 16] = [
+    "x-accel-",
+    "x-content-security-policy",
+    "x-dns-prefetch-control",
+    "x-lighttpd-",
+    "x-litespeed-",
+    "x-permitted-cross-domain-policies",
+    "x-pingback",
+    "x-proxy",
+    "x-purge",
+    "x-reproxy-",
+    "x-sendfile",
+    "x-send-file",
+    "x-sourcemap",
+    "x-ua-compatible",
+    "x-varnish-",
+    "x-webkit-",
+];
+
+/// Whether a field of an answer goes on.
+pub(super) fn goes_on(part: Part, name: &HeaderName, value: &HeaderValue) -> bool {
+    let name = name.as_str();
+    let listed = match part {
+        Part::Head => IN_HEADS.binary_search(&name).is_ok(),
+        Part::Trailers => IN_TRAILERS.binary_search(&name).is_ok(),
+    };
+    let begins = |all: &[&str]| all.iter().any(|prefix| name.starts_with(prefix));
+    if !listed && (!begins(&PREFIXES) || begins(&OBEYED)) {
+        return false;
+    }
+    name != header::CONTENT_SECURITY_POLICY.as_str() || !tells_others(value)
+}
+
+/// Whether a policy has a browser tell others where it was broken: with the page's URL, and so its ticket.
+fn tells_others(policy: &HeaderValue) -> bool {
+    let policy = policy.as_bytes().to_ascii_lowercase();
+    policy.windows(7).any(|part| part == b"report-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_in_order() {
+        assert!(IN_HEADS.is_sorted() && IN_TRAILERS.is_sorted());
+    }
+}
