@@ -220,3 +220,71 @@ fn clients_have_the_congestion_control_of_their_hop_whatever_the_listener_has() 
         assert_eq!(got, *wanted, "{hops}");
     }
 }
+
+/// Has this thread, and whatever it starts, see a network of its own, of which the route to all peers
+/// carries this.
+fn network_with(route: &str) {
+    // SAFETY: gives this thread another view of the network, and touches no memory.
+    let result = unsafe { libc::unshare(libc::CLONE_NEWNET) };
+    assert_eq!(result, 0, "no network of its own: {}", std::io::Error::last_os_error());
+    ip("link set lo up");
+    set_route(route);
+}
+
+fn set_route(route: &str) {
+    let local = "route replace table local local 127.0.0.1 dev lo proto kernel scope host";
+    ip(&format!("{local} src 127.0.0.1 {route}"));
+}
+
+fn ip(line: &str) {
+    let output = run("ip", "iproute2", &line.split(' ').collect::<Vec<_>>());
+    assert!(output.status.success(), "ip {line}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_hops_congestion_control_comes_before_that_of_a_route() {
+    let system = TcpListener::bind("127.0.0.1:0").unwrap();
+    let all = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
+    let system = sockopt::tcp_congestion(&system).unwrap();
+    // The routes' is neither the hop's nor what connections have by themselves.
+    let mut others = all.split_whitespace().filter(|name| *name != system);
+    let routes = others.next().unwrap_or_else(|| panic!("one besides {system}: {all}"));
+    let wanted = others.next().unwrap_or(&system);
+    network_with(&format!("congctl {routes}"));
+    let hop = format!("{HOP}congestion = \"{wanted}\"");
+    let (near, far) = (
+        Daemon::depot(&format!("id = \"near\"\nreuse.per_hop = 0\n{hop}")),
+        Daemon::depot(&format!("id = \"far\"\n{hop}")),
+    );
+    let origin = origin(b"served");
+    let route = origin.route(&far.authority(), "/");
+    assert_eq!(status(&get(near.address, &route).0), 200);
+    for depot in [&near, &far] {
+        let line = depot.await_log(&["complete"]);
+        for said in [format!("upstream_cc=\"{wanted}\""), format!("client_cc=\"{wanted}\"")] {
+            assert!(line.contains(&said), "{said}: {line}");
+        }
+        assert!(!depot.log_text().contains("another congestion control"), "{}", depot.log_text());
+    }
+
+    // Where the route has the last word, requests are served, and that is said once.
+    let warnings = || near.log_text().matches("another congestion control than").count();
+    for round in 1..=2 {
+        set_route(&format!("congctl lock {routes}"));
+        for _ in 0..3 {
+            assert_eq!(status(&get(near.address, &route).0), 200);
+        }
+        near.await_log(&[
+            "WARN",
+            "another congestion control than [[hop]] asks for",
+            "peer=127.0.0.0/8",
+            &format!("wanted=\"{wanted}\" in_force=\"{routes}\""),
+        ]);
+        eventually("it is said", || warnings() == round);
+        set_route(&format!("congctl {routes}"));
+        assert_eq!(status(&get(near.address, &route).0), 200);
+        let again = || near.log_text().matches("congestion control as asked again").count();
+        eventually("it is right again", || again() == round);
+        assert_eq!(warnings(), round);
+    }
+}

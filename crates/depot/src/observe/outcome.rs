@@ -103,7 +103,7 @@ impl Outcome {
     /// What of a body moving this way broke off, and at which side.
     pub(crate) fn of(broken: &Broken, direction: Direction) -> Self {
         let fate = match broken {
-            Broken::SinkGone(_) => Fate::Gone,
+            Broken::SinkGone(_) | Broken::SinkLeft { .. } => Fate::Gone,
             Broken::SinkStalled | Broken::SourceStalled | Broken::SinkSlow | Broken::SourceSlow => {
                 Fate::Stalled
             }
@@ -112,8 +112,10 @@ impl Outcome {
             Broken::Malformed(_) | Broken::TooLong => Fate::Malformed,
             Broken::Differs(_) => Fate::Differs,
         };
-        let at_sink =
-            matches!(broken, Broken::SinkGone(_) | Broken::SinkStalled | Broken::SinkSlow);
+        let at_sink = matches!(
+            broken,
+            Broken::SinkGone(_) | Broken::SinkLeft { .. } | Broken::SinkStalled | Broken::SinkSlow
+        );
         if at_sink == (direction == Direction::Down) {
             Self::Client(fate)
         } else {
@@ -156,12 +158,19 @@ pub(crate) fn in_words(
         Direction::Down => ("upstream", "client"),
         Direction::Up => ("client", "upstream"),
     };
+    // What its system has not acknowledged it does not have.
+    let moved_bytes = match broken {
+        Broken::SinkLeft { bytes, .. } => moved_bytes.saturating_sub(*bytes as u64),
+        _ => moved_bytes,
+    };
     let so_far = match framing {
         Framing::Length(length) => format!("at {moved_bytes} of {length} bytes"),
         _ => format!("after {moved_bytes} bytes"),
     };
     match broken {
-        Broken::SinkGone(error) => format!("{sink} gone {so_far}: {error}"),
+        Broken::SinkGone(error) | Broken::SinkLeft { error, .. } => {
+            format!("{sink} gone {so_far}: {error}")
+        }
         Broken::SinkStalled => format!("{sink} stalled {so_far}"),
         Broken::CutOff => format!("{source} cut off {so_far}"),
         Broken::SourceFailed(error) => format!("{source} failed {so_far}: {error}"),

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Whose fault it was: in a chain whose depots have equal time-outs, and where an exchange ends at its
+//! last byte.
+
+mod common;
+
+use common::{
+    client::{connect, get, read_answer, status},
+    noise,
+    process::Daemon,
+    scripted::{Scripted, read_head},
+};
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+    time::Duration,
+};
+
+/// So many depots in a row with these settings, the one nearest to the client first, and the others as a
+/// route names them.
+fn chain(ids: &[&str], settings: &str) -> (Vec<Daemon>, String) {
+    let methods = "[allow]\nclients = [\"127.0.0.0/8\"]\nupstreams = [\"127.0.0.0/8:*\"]\n\
+                   local = true\nmethods = [\"GET\", \"PUT\"]\n";
+    let depot = |id: &&str| Daemon::depot(&format!("id = \"{id}\"\n{settings}\n{methods}"));
+    let depots: Vec<Daemon> = ids.iter().map(depot).collect();
+    let through: Vec<String> = depots[1..].iter().map(Daemon::authority).collect();
+    (depots, through.join(","))
+}
+
+/// An origin that sends this, and nothing more.
+fn freezing(part: &'static str) -> Scripted {
+    Scripted::new(move |mut stream, _| {
+        stream.write_all(part.as_bytes()).unwrap();
+        let _ = stream.read_to_end(&mut Vec::new());
+    })
+}
+
+const IMPATIENT: &str = "[timeouts]\nconnect = \"300ms\"\nresponse_head = \"400ms\"\n\
+                         idle = \"400ms\"\nclient_idle = \"500ms\"";
+
+#[test]
+fn an_origin_that_does_not_answer_is_found_by_the_depot_that_asked_it() {
+    for ids in [&["near", "far"][..], &["near", "middle", "far"]] {
+        let (depots, through) = chain(ids, IMPATIENT);
+        let (head, ..) = get(depots[0].address, &freezing("").route(&through, "/"));
+        assert_eq!(status(&head), 504, "{head}");
+        let said = head.lines().find(|line| line.starts_with("Proxy-Status: ")).unwrap();
+        assert!(said.starts_with("Proxy-Status: far; error=http_response_timeout"), "{head}");
+        let (last, others) = depots.split_last().unwrap();
+        last.await_log(&["refused", "status=504", "did not answer within 0.4 s"]);
+        for depot in others {
+            depot.await_log(&["complete", "status=504"]);
+        }
+    }
+}
+
+#[test]
+fn an_origin_that_freezes_in_a_body_is_found_by_the_depot_that_asked_it() {
+    for part in [
+        "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n",
+    ] {
+        let (depots, through) = chain(&["near", "middle", "far"], IMPATIENT);
+        let (head, body, _) = get(depots[0].address, &freezing(part).route(&through, "/"));
+        assert_eq!(status(&head), 200, "{head}");
+        assert!(!body.ends_with(b"0\r\n\r\n"), "a part is not the whole");
+        depots[2].await_log(&["WARN", "upstream stalled"]);
+        for depot in &depots[..2] {
+            depot.await_log(&["WARN", "upstream cut off"]);
+        }
+    }
+}
+
+#[test]
+fn an_upload_that_the_origin_does_not_take_is_its_failure() {
+    let (depots, through) =
+        chain(&["near", "far"], &format!("{IMPATIENT}\n[log]\nformat = \"json\""));
+    let origin = Scripted::new(|stream, _| {
+        // It takes nothing until the depot gives it up.
+        let _ = stream.set_read_timeout(Some(Duration::from_secs(3)));
+        let mut head = [0; 1];
+        while stream.peek(&mut head).is_ok_and(|length| length > 0) {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    });
+    let mut client = connect(depots[0].address);
+    let route = origin.route(&through, "/");
+    write!(client, "PUT {route} HTTP/1.1\r\nHost: d\r\nContent-Length: 100000000\r\n\r\n").unwrap();
+    let mut sender = client.try_clone().unwrap();
+    std::thread::spawn(move || {
+        let piece = noise(7, 1 << 20);
+        while sender.write_all(&piece).is_ok() {}
+    });
+    let head = read_head(&client).unwrap();
+    assert_eq!(status(&head), 504, "{head}");
+    assert!(head.contains("Proxy-Status: far; error=http_response_timeout"), "{head}");
+    let line = depots[1].await_log(&["\"outcome\":\"upstream_stalled\"", "\"status\":504"]);
+    assert!(line.contains("bytes were sent: "), "{line}");
+    drop(client);
+}
+
+#[test]
+fn an_upload_that_the_origin_ends_without_an_answer_is_its_failure() {
+    let (depots, _) = chain(&["near"], "log.format = \"json\"");
+    let depot = &depots[0];
+    let origin = Scripted::new(|mut stream, _| {
+        // Then it closes, in good order or by a reset.
+        let mut some = vec![0; 1 << 20];
+        let _ = stream.read_exact(&mut some);
+    });
+    let body = noise(8, 32 << 20);
+    for framing in ["Content-Length: 33554432", "Transfer-Encoding: chunked"] {
+        let mut client = connect(depot.address);
+        let route = origin.route("-", "/");
+        write!(client, "PUT {route} HTTP/1.1\r\nHost: d\r\n{framing}\r\n\r\n").unwrap();
+        let (mut sender, body) = (client.try_clone().unwrap(), body.clone());
+        std::thread::spawn(move || {
+            let _ = write!(sender, "2000000\r\n").and_then(|()| sender.write_all(&body));
+        });
+        let head = read_head(&client).unwrap();
+        assert_eq!(status(&head), 502, "{head}");
+        depot.await_log(&["\"outcome\":\"upstream_gone\"", "\"status\":502", "bytes were sent"]);
+    }
+    // What never reached anybody is refused as ever.
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut client = connect(depot.address);
+    let head = format!("PUT /lh1/fetch/-/http:{nobody}/ HTTP/1.1\r\nHost: d\r\nContent-Length: 1");
+    write!(client, "{head}\r\n\r\nx").unwrap();
+    assert_eq!(status(&read_answer(client).0), 502);
+    depot.await_log(&["\"outcome\":\"refused\"", "\"status\":502"]);
+}
+
+/// Has what is read acknowledged at once, which the kernel would put off.
+fn acknowledge(client: &TcpStream) {
+    rustix::net::sockopt::set_tcp_quickack(client, true).unwrap();
+}
+
+/// Closes a connection by a reset.
+fn reset(client: TcpStream) {
+    socket2::SockRef::from(&client).set_linger(Some(Duration::ZERO)).unwrap();
+    drop(client);
+}
+
+#[test]
+fn a_client_that_closes_once_it_has_everything_is_served() {
+    const LENGTH: usize = 1 << 20;
+    let depot = Daemon::depot("");
+    let body = noise(9, LENGTH);
+    let mut answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {LENGTH}\r\n\r\n").into_bytes();
+    answer.extend_from_slice(&body);
+    let origin = Scripted::answering(answer);
+    for then in ["", "Connection: close\r\n"] {
+        for n in 0..5 {
+            let mut client = connect(depot.address);
+            acknowledge(&client);
+            let route = origin.route("-", &format!("/{n}"));
+            write!(client, "GET {route} HTTP/1.1\r\nHost: d\r\n{then}\r\n").unwrap();
+            read_head(&client).unwrap();
+            let mut left = LENGTH;
+            let mut piece = vec![0; 1 << 20];
+            while left > 0 {
+                acknowledge(&client);
+                left -= client.read(&mut piece[..left.min(1 << 16)]).unwrap();
+            }
+            acknowledge(&client);
+            reset(client);
+        }
+        common::process::eventually("all are complete", || {
+            let log = depot.log_text();
+            log.matches("complete").count() >= if then.is_empty() { 5 } else { 10 }
+        });
+    }
+    assert!(!depot.log_text().contains("WARN"), "{}", depot.log_text());
+}
+
+#[test]
+fn a_client_that_goes_before_it_has_everything_is_said_to_lack_it() {
+    const LENGTH: usize = 100_000;
+    // Little enough for the depot to hand all of it to its kernel, and too much for the client's.
+    let depot = Daemon::depot("");
+    let mut answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {LENGTH}\r\n\r\n").into_bytes();
+    answer.extend_from_slice(&noise(10, LENGTH));
+    let origin = Scripted::answering(answer);
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    socket.connect(&depot.address.into()).unwrap();
+    let mut client: TcpStream = socket.into();
+    write!(client, "GET {} HTTP/1.1\r\nHost: d\r\n\r\n", origin.route("-", "/")).unwrap();
+    client.peek(&mut [0; 1]).unwrap();
+    reset(client);
+    let line = depot.await_log(&["WARN", "client gone at "]);
+    assert!(line.contains(&format!(" of {LENGTH} bytes")), "{line}");
+    assert!(!line.contains(&format!("at {LENGTH} of")), "{line}");
+}
