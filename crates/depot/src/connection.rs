@@ -205,8 +205,7 @@ impl Client {
         let mut entry = Entry::new(self.stream.peer(), shared);
         entry.asked(request, shared);
         let own = own_connection(request, shared);
-        if request.target == siblings::LOAD && shared.config().allow.client(self.stream.peer().ip())
-        {
+        if siblings::asks_load(request) && shared.config().allow.client(self.stream.peer().ip()) {
             entry.answered();
             let answer = Load::of(shared).answer(request.method, own);
             return self.answer(&answer, own, shared).await;

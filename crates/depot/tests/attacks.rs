@@ -6,6 +6,8 @@
 //! its answer comes instead of the refusal, or it sees the request that was hidden.
 
 mod common;
+#[path = "attacks/least_rate.rs"]
+mod least_rate;
 #[path = "attacks/reaching.rs"]
 mod reaching;
 #[path = "attacks/slow.rs"]

@@ -7,9 +7,10 @@
 use super::{answer, echo, open_depot};
 use crate::common::{
     client::{connect, exchange, get, read_answer, status},
-    process::eventually,
+    process::{Daemon, eventually},
     scripted::{Scripted, read_head},
 };
+use session::ticket::Signer;
 use std::{
     io::{ErrorKind, Read, Write},
     net::TcpStream,
@@ -165,4 +166,49 @@ fn what_is_sent_while_an_answer_is_awaited_is_not_taken_without_end() {
     client.set_nonblocking(false).unwrap();
     let head = read_head(&client).unwrap();
     assert_eq!(status(&head), 200, "{head}");
+}
+
+/// All that a connection brings until it ends, of which there must be one answer.
+fn only_answer(to: std::net::SocketAddr, requests: &str) -> u16 {
+    let mut stream = connect(to);
+    stream.write_all(requests.as_bytes()).unwrap();
+    let (head, body, end) = read_answer(stream);
+    assert!(end.is_ok(), "{end:?} after {head}");
+    let again = body.windows(9).any(|bytes| bytes == b"HTTP/1.1 ");
+    assert!(!again, "{head}{}", String::from_utf8_lossy(&body));
+    status(&head)
+}
+
+#[test]
+fn no_answer_of_the_depots_own_keeps_a_strangers_connection() {
+    let dir = tempfile::tempdir().unwrap();
+    let keys = dir.path().join("keys.json");
+    std::fs::write(&keys, Signer::from_seed([1; 32]).unwrap().public_set()).unwrap();
+    // Whoever comes may have a ticket, so that what he asks is read.
+    let stranger_to = Daemon::depot(&format!(
+        "id = \"d1\"\n[trust]\nkeys = {keys:?}\n[allow]\nclients = [\"192.0.2.0/24\"]\n\
+         upstreams = [\"127.0.0.0/8:*\"]\nlocal = true\nmethods = [\"GET\", \"OPTIONS\"]"
+    ));
+    // Listed clients, who may not ask this.
+    let depot = Daemon::depot("id = \"d2\"");
+    let origin = echo();
+    let (route, lead) = (origin.route("-", "/x"), "/lh1/lead/127.0.0.1:1/-/http:o/");
+    for target in [route.as_str(), lead, "*", "/", "/lh1/load", "/favicon.ico", "/lh2/x/0/y"] {
+        let options = format!("OPTIONS {target} HTTP/1.1\r\nHost: d\r\nMax-Forwards: 0\r\n\r\n");
+        let code = only_answer(stranger_to.address, &options.repeat(3));
+        assert!((400..500).contains(&code), "{target}: {code}");
+        let listed = only_answer(depot.address, &options.repeat(3));
+        assert!((400..500).contains(&listed), "{target}: {listed}");
+        let get = format!("GET {target} HTTP/1.1\r\nHost: d\r\n\r\n");
+        let code = only_answer(stranger_to.address, &get.repeat(3));
+        assert!((400..500).contains(&code), "{target}: {code}");
+    }
+    assert_eq!(origin.try_next_head(), None);
+    // Who may ask is answered by the depot itself, and may go on.
+    let options = format!("OPTIONS {route} HTTP/1.1\r\nHost: d\r\nMax-Forwards: 0\r\n");
+    let two = format!("{options}\r\n{options}Connection: close\r\n\r\n");
+    let (head, rest, end) = exchange(open_depot("").address, two.as_bytes());
+    assert!(status(&head) == 204 && head.contains("\r\nAllow: ") && end.is_ok(), "{head}");
+    assert_eq!(status(&String::from_utf8_lossy(&rest)), 204);
+    assert_eq!(origin.try_next_head(), None);
 }
