@@ -29,7 +29,11 @@ const FINAL: &str = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nthe final";
 
 /// An interim answer that fills every buffer on its way.
 fn hints() -> String {
-    format!("HTTP/1.1 103 Early Hints\r\nLink: </{}>\r\n\r\n", "x".repeat(60_000))
+    long_hints(60_000)
+}
+
+fn long_hints(length: usize) -> String {
+    format!("HTTP/1.1 103 Early Hints\r\nLink: <{}/>\r\n\r\n", "x".repeat(length))
 }
 
 /// What a client reads: each message's status and body, of which all are whole.
@@ -43,7 +47,7 @@ fn messages(mut bytes: &[u8]) -> Vec<(u16, Vec<u8>)> {
             let (name, value) = line.split_once(": ").unwrap_or_else(|| panic!("{line}"));
             assert!(!value.contains("HTTP/1.1 2"), "{name} holds an answer: {value}");
             if name == "link" || name == "Link" {
-                assert_eq!(value.len(), 60_003, "a part of an interim answer");
+                assert!(value.ends_with("x/>"), "a part of an interim answer");
             }
         }
         let field = |line: &str| {
@@ -134,8 +138,10 @@ fn secured(pki: &Pki, to: SocketAddr) -> StreamOwned<ClientConnection, TcpStream
 #[test]
 fn interim_answers_reach_a_slow_client_whole_over_tls() {
     let pki = Pki::new();
-    let depots = ["near", "far"].map(|id| pki.depot(&format!("id = \"{id}\"\n{NARROW}")));
-    let (origin, _) = hinting(8, FINAL);
+    let depots = ["near", "far"]
+        .map(|id| pki.depot(&format!("id = \"{id}\"\nlimits.head = \"1MB\"\n{NARROW}")));
+    // More than TLS keeps beside the kernel.
+    let origin = Scripted::answering(format!("{}{FINAL}", long_hints(400_000).repeat(8)));
     for through in ["-".to_owned(), format!("https:{}", depots[1].address)] {
         let mut client = secured(&pki, depots[0].address);
         ask(&mut client, &origin.route(&through, "/"));
