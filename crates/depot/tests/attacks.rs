@@ -5,6 +5,8 @@
 //! Behind each depot here stands an origin that answers whatever reaches it. Where a guard is missing,
 //! its answer comes instead of the refusal, or it sees the request that was hidden.
 
+#[path = "attacks/borrowing.rs"]
+mod borrowing;
 mod common;
 #[path = "attacks/least_rate.rs"]
 mod least_rate;

@@ -137,6 +137,12 @@ impl Exchange<'_> {
         self.request.framing() == Framing::Empty && self.request.method.is_idempotent()
     }
 
+    /// Whether a connection that was used before will do. One that the client is to be known by must be
+    /// nobody else's.
+    fn may_share(&self) -> bool {
+        self.repeatable() && !self.request.authenticates_connection()
+    }
+
     /// Asks one next hop.
     async fn by(&self, fetch: &Fetch, client: &mut Client) -> Outcome {
         // Before anybody is connected to: a request that goes in a circle ends here.
@@ -189,7 +195,7 @@ impl Exchange<'_> {
     /// A connection to the next hop, held to its rate; or how the exchange ended.
     async fn hop(&self, fetch: &Fetch, client: &mut Client) -> Result<upstream::Hop, End> {
         let waiting = || upstream::waiting(fetch, self.grant, &self.shared.pool, self.config());
-        let hop = match self.repeatable().then(waiting).flatten() {
+        let hop = match self.may_share().then(waiting).flatten() {
             Some(hop) => hop,
             // Boxed: most requests need no new connection, and making one takes much room.
             None => Box::pin(self.connected(fetch, client)).await?,

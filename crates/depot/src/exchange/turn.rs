@@ -302,7 +302,10 @@ impl<'x> Turn<'x> {
         let status = head.status.as_u16();
         live.answered(status, outward.framing);
         let answer = Answer { status, framing: outward.framing };
-        let _ = self.answer.set(Begun { answer, keep, fit: head.keeps_alive(framing) });
+        // A connection that has become one user's is nobody else's.
+        let shared_by_all = !request.authenticates_connection() && !head.authenticates_connection();
+        let fit = head.keeps_alive(framing) && shared_by_all;
+        let _ = self.answer.set(Begun { answer, keep, fit });
         let out = ResponseOut {
             id: &shared.id,
             connection: if keep { Connection::Keep } else { Connection::Close },

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Connections to origins that know who speaks by the connection (Negotiate, NTLM): whoever comes next
+//! must not get one that another user has logged in on.
+
+use super::open_depot;
+use crate::common::{
+    client::{get, status},
+    process::Daemon,
+    scripted::{Scripted, read_head},
+};
+use std::io::Write;
+
+/// An origin that keeps its connections, and takes who has logged in on one for whoever asks there. What
+/// it says first is the challenge of `/challenge`.
+fn by_connection(challenge: &'static str) -> Scripted {
+    Scripted::new(move |mut stream, head| {
+        let mut head = head.to_owned();
+        let mut user = "nobody";
+        loop {
+            let authorization =
+                |line: &str| line.to_ascii_lowercase().starts_with("authorization:");
+            if head.lines().any(authorization) {
+                user = "alice";
+            }
+            let answer = if head.contains(" /challenge ") {
+                user = "half way";
+                format!("401 Unauthorized\r\n{challenge}")
+            } else {
+                "200 OK\r\n".to_owned()
+            };
+            let text = format!("HTTP/1.1 {answer}Content-Length: {}\r\n\r\n{user}", user.len());
+            if stream.write_all(text.as_bytes()).is_err() {
+                return;
+            }
+            match read_head(&stream) {
+                Some(next) => head = next,
+                None => return,
+            }
+        }
+    })
+}
+
+fn ask(depot: &Daemon, route: &str, fields: &str) -> String {
+    let text = format!("GET {route} HTTP/1.1\r\nHost: d\r\nConnection: close\r\n{fields}\r\n");
+    let (head, body, _) = crate::common::client::exchange(depot.address, text.as_bytes());
+    assert!([200, 401].contains(&status(&head)), "{head}");
+    String::from_utf8(body).unwrap()
+}
+
+/// The user whom the origin takes a stranger for, after `fields` were sent by another, and whether that
+/// one came by a connection which somebody had used.
+fn stranger_after(fields: &str) {
+    let (far, near) = (open_depot(""), Daemon::depot("id = \"near\""));
+    for (depot, chain) in [(&far, "-".to_owned()), (&near, far.authority())] {
+        let origin = by_connection("WWW-Authenticate: Negotiate\r\n");
+        let route = origin.route(&chain, "/");
+        // There is one to be borrowed.
+        assert_eq!(ask(depot, &route, ""), "nobody");
+        assert_eq!(ask(depot, &route, fields), "alice", "{fields}");
+        for _ in 0..3 {
+            assert_eq!(ask(depot, &route, ""), "nobody", "{fields}");
+        }
+    }
+}
+
+#[test]
+fn a_connection_that_somebody_has_logged_in_on_serves_nobody_else() {
+    for fields in [
+        "Authorization: Negotiate YIIJvwYG\r\n",
+        "authorization: NEGOTIATE YIIJvwYG\r\n",
+        "Authorization: NTLM TlRMTVNTUAADAAAA\r\n",
+        "Authorization:   ntlm\tTlRMTVNTUAADAAAA\r\n",
+    ] {
+        stranger_after(fields);
+    }
+}
+
+#[test]
+fn a_connection_on_which_somebody_is_logging_in_serves_nobody_else() {
+    for challenge in [
+        "WWW-Authenticate: NTLM TlRMTVNTUAACAAAA\r\n",
+        "WWW-Authenticate: Basic realm=\"a, b\", Negotiate oRQwEqADCgEB\r\n",
+        "WWW-Authenticate: Basic realm=\"x\"\r\nwww-authenticate: negotiate\r\n",
+    ] {
+        let (depot, origin) = (open_depot(""), by_connection(challenge));
+        assert_eq!(ask(&depot, &origin.route("-", "/challenge"), ""), "half way");
+        assert_eq!(ask(&depot, &origin.route("-", "/"), ""), "nobody", "{challenge}");
+    }
+}
+
+#[test]
+fn other_credentials_are_those_of_a_request_and_connections_are_shared() {
+    let (depot, origin) = (open_depot(""), by_connection(""));
+    for fields in ["", "Authorization: Basic YTpi\r\n", "Authorization: Bearer Negotiate\r\n"] {
+        ask(&depot, &origin.route("-", "/"), fields);
+    }
+    // The origin that goes by connections would take it for alice: it is one and the same.
+    let (_, body, _) = get(depot.address, &origin.route("-", "/"));
+    assert_eq!(body, b"alice");
+}
