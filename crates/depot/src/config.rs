@@ -98,6 +98,9 @@ pub struct TrustFiles {
     /// The public keys: a JWK Set, one JWK, or a PEM file. Read again when it changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keys: Option<PathBuf>,
+    /// Tickets that count no more, one `jti` a line. Read again when it changes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revoked: Option<PathBuf>,
     /// Whether a ticket is needed even by listed clients.
     pub required: bool,
     /// Networks of depots that are believed whom they ask for, and are told it.
@@ -772,7 +775,7 @@ impl Default for Allow {
 impl Default for TrustFiles {
     fn default() -> Self {
         let replays = const { NonZeroUsize::new(100_000).unwrap() };
-        Self { keys: None, required: false, depots: Vec::new(), replays }
+        Self { keys: None, revoked: None, required: false, depots: Vec::new(), replays }
     }
 }
 

@@ -79,7 +79,8 @@ impl Caller {
             match shaken.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
                 Ok(stream) => stream,
                 Err(error) => {
-                    tracing::warn!(client = %peer, %error, "TLS with the client failed");
+                    let error = error.to_string();
+                    tracing::warn!(client = %peer, error, "TLS with the client failed");
                     return None;
                 }
             }

@@ -6,7 +6,6 @@ use crate::{
     identity,
     server::Shared,
     settings::Settings,
-    trust,
     upstream::Resolver,
 };
 use http::StatusCode;
@@ -163,7 +162,7 @@ fn no_route(request: &RequestHead, error: &RouteError) -> Fault {
 async fn by_ticket(request: &RequestHead, peer: IpAddr, shared: &Shared) -> Result<Plan, Fault> {
     let (settings, resolver) = (shared.settings(), shared.resolver(peer));
     let route: TicketRoute = request.target.parse()?;
-    let verified = trust::verify(&settings.keys, route.token())?;
+    let verified = settings.trust.verify(route.token())?;
     let ticket = &verified.ticket;
     ticket.check_method(request.method)?;
     let depot = ticket.depot(route.hop())?;

@@ -7,7 +7,7 @@ use crate::{
     paced::{self, Pacers},
     server::Error,
     tls::Tls,
-    trust::{self, Keys},
+    trust::Trust,
     tune::{self, Overruled},
 };
 use std::sync::{
@@ -21,7 +21,7 @@ pub(crate) struct Settings {
     /// What the configuration says.
     pub config: Arc<Config>,
     /// Whose tickets count.
-    pub keys: Keys,
+    pub trust: Trust,
     /// Certificates.
     pub tls: Tls,
     /// The hops that clients belong to, for what is counted of them.
@@ -38,15 +38,15 @@ impl Settings {
         config.check()?;
         tune::check(&config.hops)?;
         paced::check(&config, pacers)?;
-        let (keys, tls) = (trust::keys(&config.trust)?, Tls::new(&config.tls)?);
-        Ok(Self::of(config, keys, tls))
+        let (trust, tls) = (Trust::new(&config.trust)?, Tls::new(&config.tls)?);
+        Ok(Self::of(config, trust, tls))
     }
 
     /// Those of a configuration whose files have been read.
-    pub(crate) fn of(config: Config, keys: Keys, tls: Tls) -> Self {
+    pub(crate) fn of(config: Config, trust: Trust, tls: Tls) -> Self {
         let (client_hops, superseded) = (Clients::of(&config), AtomicBool::new(false));
         let (config, overruled) = (Arc::new(config), Overruled::default());
-        Self { config, keys, tls, client_hops, overruled, superseded }
+        Self { config, trust, tls, client_hops, overruled, superseded }
     }
 
     /// From now on others count. Call it before connections that these opened are looked for.
@@ -61,9 +61,7 @@ impl Settings {
 
     /// Reads again the files that have changed.
     pub(crate) fn refresh(&self) {
-        if let Some(keys) = &self.keys {
-            keys.refresh();
-        }
+        self.trust.refresh();
         self.tls.refresh();
     }
 }

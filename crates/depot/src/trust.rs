@@ -5,26 +5,79 @@ use crate::{
     config::TrustFiles,
     watched::{FileError, Watched},
 };
-use session::ticket::{KeySet, Replays, TicketError, UnixTime, Verified};
+use session::ticket::{KeySet, Replays, Revoked, TicketError, UnixTime, Verified};
 use std::{
     fs,
+    io::Read,
     path::PathBuf,
     sync::{Mutex, PoisonError},
     time::SystemTime,
 };
 
-/// The keys, if there are any.
-pub(crate) type Keys = Option<Watched<KeySet>>;
+/// Whose tickets count, and which do not.
+#[derive(Debug, Default)]
+pub(crate) struct Trust {
+    /// The keys, if there are any.
+    keys: Option<Watched<KeySet>>,
+    /// Tickets that were taken back.
+    revoked: Option<Watched<Revoked>>,
+}
 
-/// Reads the keys whose tickets count.
-pub(crate) fn keys(files: &TrustFiles) -> Result<Keys, FileError> {
-    let read = |files: &[PathBuf]| {
-        let [file] = files else { unreachable!("keys stand in one file") };
-        let text = fs::read_to_string(file).map_err(|error| FileError::new(file, &error))?;
-        KeySet::parse(&text).map_err(|error| FileError::new(file, &error))
-    };
-    let watch = |file: &PathBuf| Watched::new("keys", vec![file.clone()], read, names);
-    files.keys.as_ref().map(watch).transpose()
+/// A longer list of revoked tickets, or set of keys, than this is no such file.
+const LONGEST: u64 = 256 << 20;
+
+impl Trust {
+    /// Reads the files.
+    pub(crate) fn new(files: &TrustFiles) -> Result<Self, FileError> {
+        let keys = |file: &PathBuf| {
+            let made =
+                Watched::new("keys", vec![file.clone()], |files| read(files, KeySet::parse), names);
+            // Whoever has taken the file away wants nobody to be trusted.
+            made.map(|made| made.or_else_gone(KeySet::default))
+        };
+        let revoked = |file: &PathBuf| {
+            let make = |files: &[PathBuf]| read(files, Revoked::parse);
+            Watched::new("revoked tickets", vec![file.clone()], make, |all| all.len().to_string())
+        };
+        Ok(Self {
+            keys: files.keys.as_ref().map(keys).transpose()?,
+            revoked: files.revoked.as_ref().map(revoked).transpose()?,
+        })
+    }
+
+    /// Whether there are keys, be it none of them: then a stranger may bring a ticket.
+    pub(crate) fn takes_tickets(&self) -> bool {
+        self.keys.is_some()
+    }
+
+    /// Reads again what has changed.
+    pub(crate) fn refresh(&self) {
+        self.keys.iter().for_each(Watched::refresh);
+        self.revoked.iter().for_each(Watched::refresh);
+    }
+
+    /// What a token grants, if one of the keys signed it, it holds now and was not taken back.
+    pub(crate) fn verify(&self, token: &str) -> Result<Verified, TicketError> {
+        let keys = self.keys.as_ref().ok_or(TicketError::NoKeys)?.get();
+        let verified = keys.verify(token, now())?;
+        if let Some(revoked) = &self.revoked {
+            revoked.get().check(&verified)?;
+        }
+        Ok(verified)
+    }
+}
+
+/// Reads the one file of those.
+fn read<T, E: ToString>(
+    files: &[PathBuf],
+    parse: impl FnOnce(&str) -> Result<T, E>,
+) -> Result<T, FileError> {
+    let [file] = files else { unreachable!("one file") };
+    let mut text = String::new();
+    let opened = fs::File::open(file).map(|opened| opened.take(LONGEST));
+    let read = opened.and_then(|mut opened| opened.read_to_string(&mut text));
+    read.map_err(|error| FileError::io(file, &error))?;
+    parse(&text).map_err(|error| FileError::new(file, &error))
 }
 
 /// The names of keys, for the log.
@@ -46,11 +99,6 @@ impl Uses {
     pub(crate) fn count(&self, verified: &Verified) -> Result<(), TicketError> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).count(verified, now())
     }
-}
-
-/// What a token grants, if one of the keys signed it and it holds now.
-pub(crate) fn verify(keys: &Keys, token: &str) -> Result<Verified, TicketError> {
-    keys.as_ref().ok_or(TicketError::NoKeys)?.get().verify(token, now())
 }
 
 fn now() -> UnixTime {

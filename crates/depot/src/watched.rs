@@ -3,7 +3,7 @@
 //! a depot runs.
 
 use std::{
-    fs,
+    fs, io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{Arc, PoisonError, RwLock},
@@ -18,12 +18,19 @@ pub struct FileError {
     pub file: PathBuf,
     /// What is wrong with it.
     pub reason: String,
+    /// Whether it is not there.
+    gone: bool,
 }
 
 impl FileError {
     /// What is wrong with a file.
     pub(crate) fn new(file: &Path, reason: &impl ToString) -> Self {
-        Self { file: file.to_owned(), reason: reason.to_string() }
+        Self { file: file.to_owned(), reason: reason.to_string(), gone: false }
+    }
+
+    /// A file cannot be read.
+    pub(crate) fn io(file: &Path, error: &io::Error) -> Self {
+        Self { gone: error.kind() == io::ErrorKind::NotFound, ..Self::new(file, error) }
     }
 }
 
@@ -37,6 +44,8 @@ pub(crate) struct Watched<T> {
     what: &'static str,
     files: Vec<PathBuf>,
     make: Make<T>,
+    /// What it is once its file is there no more; what it was, if nothing is said.
+    gone: Option<fn() -> T>,
     /// What the log says of it.
     show: fn(&T) -> String,
     made: RwLock<Made<T>>,
@@ -60,7 +69,13 @@ impl<T> Watched<T> {
         // Before they are read: a write in between is seen the next time.
         let stamps = stamps(&files);
         let value = Arc::new(make(&files)?);
-        Ok(Self { what, files, make, show, made: RwLock::new(Made { value, stamps }) })
+        let made = RwLock::new(Made { value, stamps });
+        Ok(Self { what, files, make, gone: None, show, made })
+    }
+
+    /// Says what it is once its file is there no more.
+    pub(crate) fn or_else_gone(self, gone: fn() -> T) -> Self {
+        Self { gone: Some(gone), ..self }
     }
 
     /// As it is now.
@@ -84,7 +99,17 @@ impl<T> Watched<T> {
                 tracing::info!(%file, now, "{} read again", self.what);
                 made.value = Arc::new(value);
             }
-            Err(error) => tracing::warn!(%error, "the {} stay as they were", self.what),
+            Err(error) => {
+                let (what, gone) = (self.what, self.gone.filter(|_| error.gone));
+                let error = error.to_string();
+                match gone {
+                    Some(gone) => {
+                        tracing::warn!(error, "there are no {what} until their file is back");
+                        made.value = Arc::new(gone());
+                    }
+                    None => tracing::warn!(error, "the {what} stay as they were"),
+                }
+            }
         }
     }
 }

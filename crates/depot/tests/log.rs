@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The log: where it goes, what stands in it, and that it keeps nobody waiting.
 
+#[path = "log/attacked.rs"]
+mod attacked;
 mod common;
 #[path = "log/followed.rs"]
 mod followed;

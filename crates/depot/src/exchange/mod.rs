@@ -127,7 +127,8 @@ impl Exchange<'_> {
             let next = routes.next().filter(|_| self.repeatable() && may_differ(fault));
             let Some(next) = next else { return outcome };
             self.shared.detours.failed(&fetch.next);
-            tracing::warn!(upstream = %fetch.next, instead = %next.next, "another route: {fault}");
+            let reason = fault.to_string();
+            tracing::warn!(upstream = %fetch.next, instead = %next.next, reason, "another route");
             fetch = next;
         }
     }

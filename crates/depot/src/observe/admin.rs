@@ -78,7 +78,7 @@ async fn serve_one(socket: TcpStream, by_address: bool, view: Arc<View>) {
         .header_read_timeout(HEAD_TIME)
         .serve_connection(TokioIo::new(socket), service);
     if let Ok(Err(error)) = timeout(LIFE, serving).await {
-        tracing::debug!(%error, "connection of an operator ended");
+        tracing::debug!(error = error.to_string(), "connection of an operator ended");
     }
 }
 

@@ -51,6 +51,8 @@ pub(crate) struct Entry {
 struct Ending<'a> {
     outcome: Outcome,
     words: Cow<'static, str>,
+    /// Why, of which others may have written a part.
+    reason: Option<String>,
     level: Level,
     fault: Option<&'a Fault>,
     led_to: Option<&'a str>,
@@ -129,22 +131,22 @@ impl Entry {
         // What browsers ask for unasked is nobody's mistake.
         let level = if fault.status == StatusCode::NOT_FOUND { Level::DEBUG } else { Level::WARN };
         // It may quote what was asked for.
-        let reason = fault.to_string();
-        let reason = TicketRoute::redacted(&reason);
+        let reason = TicketRoute::redacted(&fault.to_string()).into_owned();
         let sent_bytes = self.live.as_ref().map_or(0, |live| live.sent.moved());
         let ending = match Outcome::of_upload(fault, sent_bytes) {
             Some(outcome) => {
-                Ending::of(outcome, format!("failed after {sent_bytes} bytes were sent: {reason}"))
+                Ending::of(outcome, format!("failed after {sent_bytes} bytes were sent"))
             }
-            None => Ending::of(Outcome::Refused, format!("refused: {reason}")),
+            None => Ending::of(Outcome::Refused, "refused"),
         };
-        self.end(&Ending { level, fault: Some(fault), ..ending });
+        self.end(&Ending { level, fault: Some(fault), reason: Some(reason), ..ending });
     }
 
     /// The client went away before it was answered.
     pub(crate) fn abandoned(mut self, reason: &dyn std::fmt::Display) {
         let outcome = Outcome::Client(super::Fate::Gone);
-        self.end(&Ending::of(outcome, format!("client gone: {reason}")));
+        let reason = Some(reason.to_string());
+        self.end(&Ending { reason, ..Ending::of(outcome, "client gone") });
     }
 
     /// The request's body did not come whole, and the client does not wait to be told.
@@ -172,8 +174,8 @@ impl Entry {
             Direction::Up => moved.up_bytes,
             Direction::Down => moved.down_bytes,
         };
-        let words = in_words(broken, direction, moved_bytes, framing);
-        Ending::of(Outcome::of(broken, direction), words)
+        let (words, reason) = in_words(broken, direction, moved_bytes, framing);
+        Ending { reason, ..Ending::of(Outcome::of(broken, direction), words) }
     }
 
     /// Counts it and writes its line.
@@ -199,6 +201,7 @@ impl Entry {
             level: ending.level,
             outcome: ending.outcome,
             words: &ending.words,
+            reason: ending.reason.as_deref(),
             fields: Fields {
                 client: self.client,
                 asked_for: self.trace.as_ref().and_then(|trace| trace.asked_for),
@@ -233,7 +236,14 @@ fn means(sent: &Progress, received: &Progress) -> &'static str {
 
 impl Ending<'_> {
     fn of(outcome: Outcome, words: impl Into<Cow<'static, str>>) -> Self {
-        Self { outcome, words: words.into(), level: outcome.level(), fault: None, led_to: None }
+        Self {
+            outcome,
+            words: words.into(),
+            reason: None,
+            level: outcome.level(),
+            fault: None,
+            led_to: None,
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 use super::{Outcome, status::Tcp};
 use session::Authority;
 use std::{
+    borrow::Cow,
     fmt::Write,
     net::{IpAddr, SocketAddr},
     time::SystemTime,
@@ -22,8 +23,10 @@ pub(crate) struct Line<'a> {
     pub level: Level,
     /// How it ended.
     pub outcome: Outcome,
-    /// The same in words.
+    /// The same in words of the depot's own.
     pub words: &'a str,
+    /// Why, in words of which others have written a part: in a line of text they must not look like fields.
+    pub reason: Option<&'a str>,
     /// The rest.
     pub fields: Fields<'a>,
 }
@@ -220,6 +223,7 @@ impl Line<'_> {
         for part in [&self.time(), padded(self.level), self.words] {
             text.0.push_str(part);
         }
+        text.known("reason", self.reason);
         self.fields.write(&mut text);
         text.0
     }
@@ -230,10 +234,18 @@ impl Line<'_> {
         json.field("", "time", Value::Text(&self.time()));
         json.field("", "level", Value::Text(&self.level.as_str().to_ascii_lowercase()));
         json.field("", "outcome", Value::Text(self.outcome.token()));
-        json.field("", "message", Value::Text(self.words));
+        json.field("", "message", Value::Text(&self.message()));
         self.fields.write(&mut json);
         json.0.push(b'}');
         String::from_utf8(json.0).expect("JSON is UTF-8")
+    }
+
+    /// The words, and why.
+    fn message(&self) -> Cow<'_, str> {
+        match self.reason {
+            Some(reason) => format!("{}: {reason}", self.words).into(),
+            None => self.words.into(),
+        }
     }
 
     fn time(&self) -> String {
@@ -279,6 +291,7 @@ impl Line<'_> {
             level: Level::INFO,
             outcome: Outcome::Complete,
             words: "complete",
+            reason: Some("x\" status=1 client=\"y"),
             fields: Fields {
                 client: "192.0.2.1:5".parse().unwrap(),
                 asked_for: None,
@@ -312,7 +325,7 @@ mod tests {
         let line = Line::example();
         assert_eq!(
             line.text(),
-            "1970-01-01T00:00:00.000000Z  INFO complete client=\"192.0.2.1:5\" ticket=\"t1\" upstream=\"o:80\" \
+            "1970-01-01T00:00:00.000000Z  INFO complete reason=\"x\\\" status=1 client=\\\"y\" client=\"192.0.2.1:5\" ticket=\"t1\" upstream=\"o:80\" \
              method=\"GET\" target=\"/a\\\"\\u{9b}\" status=200 bytes=10 sent_bytes=0 seconds=0.5 \
              rate_bps=160 relay=\"splice\" upstream_cc=\"bbr\" upstream_rtt_us=7 \
              upstream_retransmits=0 upstream_cwnd_bytes=14480 upstream_sndbuf_bytes=1 \

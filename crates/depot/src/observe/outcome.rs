@@ -147,13 +147,14 @@ impl Outcome {
     }
 }
 
-/// How a body of which so many bytes have moved broke off, in words.
+/// How a body of which so many bytes have moved broke off, in words of the depot's own; and why, which others
+/// may have written.
 pub(crate) fn in_words(
     broken: &Broken,
     direction: Direction,
     moved_bytes: u64,
     framing: Framing,
-) -> String {
+) -> (String, Option<String>) {
     let (source, sink) = match direction {
         Direction::Down => ("upstream", "client"),
         Direction::Up => ("client", "upstream"),
@@ -169,21 +170,25 @@ pub(crate) fn in_words(
     };
     match broken {
         Broken::SinkGone(error) | Broken::SinkLeft { error, .. } => {
-            format!("{sink} gone {so_far}: {error}")
+            (format!("{sink} gone {so_far}"), Some(error.to_string()))
         }
-        Broken::SinkStalled => format!("{sink} stalled {so_far}"),
-        Broken::CutOff => format!("{source} cut off {so_far}"),
-        Broken::SourceFailed(error) => format!("{source} failed {so_far}: {error}"),
-        Broken::SourceStalled => format!("{source} stalled {so_far}"),
-        Broken::Malformed(error) => format!("{source} failed {so_far}: {error}"),
+        Broken::SinkStalled => (format!("{sink} stalled {so_far}"), None),
+        Broken::CutOff => (format!("{source} cut off {so_far}"), None),
+        Broken::SourceFailed(error) => {
+            (format!("{source} failed {so_far}"), Some(error.to_string()))
+        }
+        Broken::SourceStalled => (format!("{source} stalled {so_far}"), None),
+        Broken::Malformed(error) => (format!("{source} failed {so_far}"), Some(error.to_string())),
         Broken::SinkSlow => {
-            format!("{sink} stalled {so_far}: it took less than `limits.least_rate`")
+            (format!("{sink} stalled {so_far}: it took less than `limits.least_rate`"), None)
         }
         Broken::SourceSlow => {
-            format!("{source} stalled {so_far}: it sent less than `limits.least_rate`")
+            (format!("{source} stalled {so_far}: it sent less than `limits.least_rate`"), None)
         }
-        Broken::TooLong => format!("{source} sent more than announced, or granted, {so_far}"),
-        Broken::Differs(fault) => format!("differs {so_far}: {fault}"),
+        Broken::TooLong => {
+            (format!("{source} sent more than announced, or granted, {so_far}"), None)
+        }
+        Broken::Differs(fault) => (format!("differs {so_far}"), Some(fault.to_string())),
     }
 }
 
@@ -205,7 +210,7 @@ mod tests {
         assert_eq!(Outcome::of(&gone, Direction::Up), Outcome::Upstream(Fate::Gone));
         assert_eq!(Outcome::of(&Broken::CutOff, Direction::Down), Outcome::Upstream(Fate::CutOff));
         assert_eq!(Outcome::of(&Broken::CutOff, Direction::Up), Outcome::Client(Fate::CutOff));
-        let words = in_words(&Broken::CutOff, Direction::Up, 5, Framing::Length(9));
-        assert_eq!(words, "client cut off at 5 of 9 bytes");
+        let (words, reason) = in_words(&Broken::CutOff, Direction::Up, 5, Framing::Length(9));
+        assert_eq!((words.as_str(), reason), ("client cut off at 5 of 9 bytes", None));
     }
 }

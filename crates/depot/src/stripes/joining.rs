@@ -83,7 +83,7 @@ pub(crate) fn join(
                 // Where nobody wants it any more, the transfer is over.
                 Ok(joined) => drop(sender.send(joined).await),
                 Err(why) => {
-                    tracing::warn!(upstream = %fetch.next, "a connection could not join: {why}");
+                    tracing::warn!(upstream = %fetch.next, why, "a connection could not join");
                 }
             }
         });

@@ -162,7 +162,7 @@ fn unreachable(next: &Authority, address: SocketAddr, error: &io::Error) -> Faul
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{tls::Tls, upstream::Names};
+    use crate::{tls::Tls, trust::Trust, upstream::Names};
     use session::{Route, Step};
 
     #[tokio::test]
@@ -172,7 +172,7 @@ mod tests {
         let config = Config::from_toml(text, "test").unwrap();
         // Unchecked: what was there at the start may be gone later.
         let tls = Tls::new(&config.tls).unwrap();
-        let settings = Settings::of(config, None, tls);
+        let settings = Settings::of(config, Trust::default(), tls);
         let route: Route = "/lh1/fetch/-/http:127.0.0.1:1/".parse().unwrap();
         let Step::Fetch(fetch) = route.step() else { panic!("a fetch leads nobody") };
         let names = Names::default();

@@ -3,6 +3,7 @@
 
 use super::{Keys, SERVED, opens, refused, route, signer, ticket};
 use crate::common::{process::Daemon, scripted::Scripted};
+use session::ticket::Ticket;
 
 #[test]
 fn keys_are_rotated_without_a_restart() {
@@ -47,23 +48,40 @@ fn a_broken_file_of_keys_leaves_the_old_ones() {
     let good = keys.route(&ticket, "f");
     for (text, reason) in [
         ("{\"keys\": [", "no public key"),
-        ("{\"keys\": []}", "no key for tickets"),
+        ("{\"keys\": [{\"kty\": \"RSA\"}]}", "no key for tickets"),
+        ("", "no public key"),
         (keys.signer.to_pem().as_str(), "a private key stands among"),
     ] {
         keys.write(text);
         depot.await_log(&["WARN", "the keys stay as they were", reason]);
         opens(&depot, &good);
     }
-    std::fs::remove_file(keys.file()).unwrap();
-    let gone = ["the keys stay as they were", "No such file"];
-    depot.await_log(&gone);
-    opens(&depot, &good);
     // The depot looks once a second, and says it once. A slow machine looks less often, and says it
     // once all the same.
+    let last = ["the keys stay as they were", "a private key stands among"];
     std::thread::sleep(std::time::Duration::from_millis(2500));
     let log = depot.log_text();
-    let said = log.lines().filter(|line| gone.iter().all(|part| line.contains(part))).count();
+    let said = log.lines().filter(|line| last.iter().all(|part| line.contains(part))).count();
     assert_eq!(said, 1, "{log}");
+}
+
+#[test]
+fn whoever_takes_the_last_key_away_closes_the_depot() {
+    let (keys, origin) = (Keys::new(), Scripted::answering(SERVED));
+    let depot = keys.open();
+    let good = keys.route(&ticket(origin.address, "/f", &[&depot]), "f");
+    opens(&depot, &good);
+    // A set of none is one.
+    keys.write("{\"keys\": []}");
+    depot.await_log(&["INFO", "keys read again", "now=\"\""]);
+    refused(&depot, &good, 403, "does not trust");
+    keys.write(&keys.signer.public_set());
+    depot.await_log(&["keys read again", keys.signer.kid()]);
+    opens(&depot, &good);
+    // So is a file that is gone.
+    std::fs::remove_file(keys.file()).unwrap();
+    depot.await_log(&["WARN", "there are no keys until their file is back", "No such file"]);
+    refused(&depot, &good, 403, "does not trust");
 
     // A file that comes back counts again.
     keys.write(&signer(2).public_set());
@@ -107,4 +125,37 @@ fn a_depot_whose_keys_cannot_be_had_does_not_start() {
     assert!(start().contains("a private key stands among the public keys"), "{}", start());
     std::fs::remove_file(keys.file()).unwrap();
     assert!(start().contains("keys.json: No such file"), "{}", start());
+}
+
+#[test]
+fn a_single_ticket_is_taken_back() {
+    let (keys, origin) = (Keys::new(), Scripted::answering(SERVED));
+    let list = keys.dir.path().join("revoked");
+    let write = |text: &str| {
+        let new = keys.dir.path().join("new-list");
+        std::fs::write(&new, text).unwrap();
+        std::fs::rename(new, &list).unwrap();
+    };
+    write("# nobody yet\n");
+    let depot = keys.depot(&format!("revoked = {list:?}"), "local = true");
+    let of = |id: &str| {
+        let ticket = ticket(origin.address, "/f", &[&depot]);
+        keys.route(&Ticket { id: id.to_owned(), ..ticket }, "f")
+    };
+    opens(&depot, &of("a"));
+    write("# cancelled\na\nsomebody-elses\n");
+    depot.await_log(&["revoked tickets read again", "now=\"2\""]);
+    refused(&depot, &of("a"), 403, "the ticket a has been revoked");
+    opens(&depot, &of("aa"));
+    // What cannot be read, or is gone, takes nothing back and gives nothing back.
+    write("a b\n");
+    depot.await_log(&[
+        "WARN",
+        "the revoked tickets stay as they were",
+        "line 1 is no ticket's jti",
+    ]);
+    refused(&depot, &of("a"), 403, "has been revoked");
+    std::fs::remove_file(&list).unwrap();
+    depot.await_log(&["WARN", "the revoked tickets stay as they were", "No such file"]);
+    refused(&depot, &of("a"), 403, "has been revoked");
 }

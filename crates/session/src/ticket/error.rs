@@ -82,6 +82,9 @@ pub enum TicketError {
     /// The ticket is for other clients.
     #[error("the ticket is not for clients at {0}")]
     Client(IpAddr),
+    /// Somebody has taken it back.
+    #[error("the ticket {0} has been revoked: get a new one")]
+    Revoked(String),
     /// A depot brings the request, and the ticket has none ask for this hop.
     #[error(
         "the ticket is for certain clients, and the depot at {0} asks for one whom nobody vouches for: \

@@ -41,7 +41,7 @@ pub enum KeyError {
         /// What is wrong.
         reason: &'static str,
     },
-    /// There is none that could have signed a ticket.
+    /// There are some, and none that could have signed a ticket.
     #[error("no key for tickets among the {0} in the set: expected kty OKP, crv Ed25519")]
     None(usize),
 }
@@ -185,7 +185,7 @@ struct TokenHeader {
 
 impl KeySet {
     /// Reads a JWK Set, one JWK, or one public key in PEM. Keys of other kinds are passed over; one
-    /// without a `kid` is known by its thumbprint.
+    /// without a `kid` is known by its thumbprint. An empty set is one, which trusts nobody.
     ///
     /// # Errors
     /// The text is none of these, has no key for tickets, or holds a private key.
@@ -206,7 +206,11 @@ impl KeySet {
                 return Err(KeyError::Key { kid, reason: "its kid stands there twice" });
             }
         }
-        if keys.is_empty() { Err(KeyError::None(list.len())) } else { Ok(Self { keys }) }
+        // A set of none is a way to say that nobody is trusted; one of others is a mistake.
+        if keys.is_empty() && !list.is_empty() {
+            return Err(KeyError::None(list.len()));
+        }
+        Ok(Self { keys })
     }
 
     /// The names of the keys, in order.

@@ -22,6 +22,7 @@ mod error;
 mod keys;
 mod pem;
 mod replays;
+mod revoked;
 mod route;
 mod time;
 
@@ -29,6 +30,7 @@ pub use claims::{Asker, MAX_ID_LEN, Ticket, ticket_id};
 pub use error::TicketError;
 pub use keys::{KeyError, KeySet, Signer, Unverified, Verified};
 pub use replays::Replays;
+pub use revoked::{Revoked, RevokedError};
 pub use route::{PREFIX, TicketRoute};
 pub use time::{UnixTime, UnixTimeError, UnixTimeTextError};
 

@@ -101,7 +101,8 @@ fn a_set_may_hold_many_keys_and_some_of_other_kinds() {
     ]);
     assert_eq!(kids(&text), ["a", "b", "c", THUMBPRINT]);
     assert_eq!(KeySet::parse(&set(&[rsa])).unwrap_err(), KeyError::None(1));
-    assert_eq!(KeySet::parse(&set(&[])).unwrap_err(), KeyError::None(0));
+    // An empty set says that nobody is trusted.
+    assert_eq!(KeySet::parse(&set(&[])), Ok(KeySet::default()));
 }
 
 #[test]

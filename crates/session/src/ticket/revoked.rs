@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Tickets that were taken back before they expire.
+//!
+//! ```text
+//! # an order that was cancelled; its ticket expires on 2030-01-31
+//! 5f0c7d2e9b3a41c68e1d0a7b4c2f9e83
+//! ```
+
+use super::{MAX_ID_LEN, TicketError, Verified};
+use std::collections::HashSet;
+
+/// The most of them: whoever has more to take back changes the key.
+const MOST: usize = 1_000_000;
+
+/// Tickets that count no more, by their `jti`, whichever key has signed them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Revoked(HashSet<String>);
+
+/// Why a text is no list of tickets. The fault is with who wrote the file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RevokedError {
+    /// A line is no name of a ticket.
+    #[error(
+        "line {0} is no ticket's jti: expected 1 to 128 visible ASCII characters, or a comment after #"
+    )]
+    Line(usize),
+    /// There are too many.
+    #[error("more than {MOST} tickets: change the key that signed them instead")]
+    TooMany,
+}
+
+impl Revoked {
+    /// Reads a list: one `jti` a line; empty lines, and lines that begin with `#`, say nothing.
+    ///
+    /// # Errors
+    /// A line is no `jti`, or there are too many.
+    pub fn parse(text: &str) -> Result<Self, RevokedError> {
+        let mut all = HashSet::new();
+        for (at, line) in text.lines().enumerate() {
+            let id = line.trim();
+            if id.is_empty() || id.starts_with('#') {
+                continue;
+            }
+            if id.len() > MAX_ID_LEN || !id.bytes().all(|b| b.is_ascii_graphic()) {
+                return Err(RevokedError::Line(at + 1));
+            }
+            all.insert(id.to_owned());
+            if all.len() > MOST {
+                return Err(RevokedError::TooMany);
+            }
+        }
+        Ok(Self(all))
+    }
+
+    /// Sees whether a ticket still counts.
+    ///
+    /// # Errors
+    /// It was taken back.
+    pub fn check(&self, verified: &Verified) -> Result<(), TicketError> {
+        let id = &verified.ticket.id;
+        if self.0.contains(id) { Err(TicketError::Revoked(id.clone())) } else { Ok(()) }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_read_line_by_line() {
+        let list = Revoked::parse("# two\n\n a1 \r\nb-2\na1\n").unwrap();
+        assert_eq!(list.len(), 2);
+        assert!(Revoked::parse("").unwrap().is_empty());
+        assert_eq!(Revoked::parse("a\nb c\n"), Err(RevokedError::Line(2)));
+        assert_eq!(Revoked::parse("caf\u{e9}"), Err(RevokedError::Line(1)));
+        assert_eq!(Revoked::parse(&"x".repeat(MAX_ID_LEN + 1)), Err(RevokedError::Line(1)));
+    }
+}
