@@ -624,10 +624,6 @@ impl Limits {
             }
         }
         check_time("limits.least_time", self.least_time)?;
-        let too_low = self.least_rate.filter(|rate| rate.bps() == 0);
-        if let Some(rate) = too_low {
-            return Err(ConfigError::range("limits.least_rate", &rate, "more than 0"));
-        }
         check_rate("limits.client_rate", self.client_rate)
     }
 }

@@ -9,7 +9,7 @@ use common::{
     client::{connect, exchange, status},
     pki::Pki,
     process::Daemon,
-    scripted::{Gate, Scripted},
+    scripted::{Gate, Scripted, read_head},
 };
 use socket2::{Domain, Socket, Type};
 use std::{
@@ -290,4 +290,25 @@ fn interim_answers_come_to_an_end() {
         let last = others.last().unwrap_or(&depot);
         last.await_log(&["status=502", "more than 16 interim answers"]);
     }
+}
+
+#[test]
+fn a_connection_that_brought_an_interim_answer_was_not_closed_before() {
+    // It serves one request, and of the next it says so much and closes.
+    let origin = Scripted::new(|mut stream, _| {
+        stream.write_all(FINAL.as_bytes()).unwrap();
+        if read_head(&stream).is_some() {
+            let _ = stream.write_all(b"HTTP/1.1 103 Early Hints\r\nLink: <x/>\r\n\r\n");
+        }
+    });
+    let depot = Daemon::depot("");
+    let fetch = || {
+        let mut client = connect(depot.address);
+        ask(&mut client, &origin.route("-", "/"));
+        statuses(&slowly(client))
+    };
+    assert_eq!(fetch(), [200]);
+    // Asked again, it would announce twice what it announced once.
+    assert_eq!(fetch(), [103, 502]);
+    assert_eq!(fetch(), [200]);
 }

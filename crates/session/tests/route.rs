@@ -32,8 +32,10 @@ fn follow(mut redirect: Redirect) -> (Vec<String>, Vec<String>, String) {
                     let Step::Fetch(next) = fetch.target.parse::<Route>().unwrap().step() else {
                         panic!("a fetch never turns into a lead");
                     };
+                    assert_eq!(next.depots + 1, fetch.depots);
                     fetch = next;
                 }
+                assert_eq!(fetch.depots, 0);
                 return (led, fetching, format!("{} {} {}", fetch.next, fetch.host, fetch.target));
             }
         }

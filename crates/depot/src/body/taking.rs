@@ -7,7 +7,10 @@
 //! gone after `tcp_user`.
 
 use super::{Broken, Patience};
-use crate::{kernel, least_rate::Rest};
+use crate::{
+    kernel,
+    least_rate::{LeastRate, Rest},
+};
 use std::{io, time::Duration};
 use tokio::{net::TcpStream, time::Instant};
 
@@ -18,13 +21,15 @@ pub(crate) struct Taking<'a> {
     patience: Patience,
     queued: usize,
     since: Instant,
-    rest: Rest,
+    /// Where it is to be taken at a rate.
+    rest: Option<(LeastRate, Rest)>,
 }
 
 impl<'a> Taking<'a> {
     pub(crate) fn new(sink: &'a TcpStream, patience: Patience) -> Self {
         let queued = kernel::unacknowledged(sink).unwrap_or_default();
-        Self { sink, patience, queued, since: Instant::now(), rest: Rest::new(queued) }
+        let rest = patience.least.map(|least| (least, Rest::new(queued)));
+        Self { sink, patience, queued, since: Instant::now(), rest }
     }
 
     /// Resolves once the receiver has taken nothing for too long.
@@ -52,7 +57,9 @@ impl<'a> Taking<'a> {
                 return Err(Broken::SinkStalled);
             }
         }
-        if self.patience.least.is_some_and(|least| self.rest.look(least, queued)) {
+        if let Some((least, rest)) = &mut self.rest
+            && rest.look(*least, queued)
+        {
             return Err(Broken::SinkSlow);
         }
         Ok(queued)

@@ -44,6 +44,7 @@ fn a_full_file_is_read() {
             [limits]
             head = "16KB"
             client_rate = "100mbit"
+            least_rate = "64kbit"
             [admin]
             listen = "127.0.0.1:3881"
             [log]
@@ -59,6 +60,7 @@ fn a_full_file_is_read() {
     let config = Config::from_toml(text, "depot.toml").unwrap();
     assert_eq!(config.timeouts.idle, Duration::from_secs(5));
     assert_eq!(config.limits.client_rate, Some(Rate::bits_per_second(100_000_000)));
+    assert_eq!(config.limits.least_rate, Some(Rate::bits_per_second(64_000)));
     assert_eq!(config.admin.listen, Some(([127, 0, 0, 1], 3881).into()));
     assert_eq!(config.log.access, AccessTo::File("/var/log/longhaul/access.log".into()));
     assert_eq!(config.hop("10.1.2.3".parse().unwrap()).unwrap().sndbuf, Some(Bytes::new(16 << 20)));
@@ -108,6 +110,8 @@ fn mistakes_are_named_with_their_place() {
         ),
         ("[[hop]]\npeer = \"::/0\"\nstreams = 17", "1 to 16"),
         ("[limits]\nclient_rate = \"0mbit\"", "must be above 0"),
+        ("limits.least_rate = \"0kbit\"", "must be above 0"),
+        ("limits.least_time = \"0s\"", "`limits.least_time` is 0s: expected 1ms to 24h"),
         ("limits.client_rate = \"7kbit\"", "`limits.client_rate` is 7kbit: expected 8kbit or more"),
         (
             "limits.client_rate = \"1gbit\"\n[[hop]]\npeer = \"::/0\"\nmptcp = true",

@@ -30,9 +30,10 @@ fn a_ticket_leads_through_its_depots_to_its_url() {
         let fetch = verified.ticket.step(&first).unwrap();
         assert_eq!((fetch.next.to_string(), fetch.host.as_str()), ("d2:3880".into(), "d2:3880"));
         assert_eq!(fetch.target, format!("/lh2/1/{token}/{tail}"));
-        assert_eq!(fetch.origin, None);
+        assert_eq!((fetch.origin, fetch.depots), (None, 1));
         let second: TicketRoute = fetch.target.parse().unwrap();
         let fetch = verified.ticket.step(&second).unwrap();
+        assert_eq!(fetch.depots, 0);
         assert_eq!(fetch.origin.unwrap().to_string(), asked);
         let third = format!("/lh2/2/{token}/{tail}").parse().unwrap();
         let error = verified.ticket.step(&third).unwrap_err();
