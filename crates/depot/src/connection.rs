@@ -325,10 +325,7 @@ impl Client {
     fn break_off(&self, broken: &Broken, answer: Option<&Answer>) {
         let until_close = answer.is_some_and(|answer| answer.framing == Framing::UntilClose);
         let reset = match broken {
-            Broken::SinkGone(_)
-            | Broken::SinkLeft { .. }
-            | Broken::SinkStalled
-            | Broken::SinkSlow => true,
+            Broken::SinkGone(_) | Broken::SinkStalled | Broken::SinkSlow => true,
             // With a length or chunks an early close shows, and leaves the client what it has.
             _ => until_close,
         };
@@ -461,7 +458,8 @@ fn failed_with(client: &TcpStream, marks: usize, error: io::Error) -> Result<boo
     if left <= marks {
         return Ok(false);
     }
-    Err(Broken::SinkLeft { bytes: left - marks, error })
+    let reason = format!("{error}, and it has not acknowledged the last {} bytes", left - marks);
+    Err(Broken::SinkGone(io::Error::new(error.kind(), reason)))
 }
 
 /// What was read of a client that has its whole answer. Many then close the connection beneath TLS

@@ -95,7 +95,7 @@ fn an_upload_that_the_origin_does_not_take_is_its_failure() {
     assert_eq!(status(&head), 504, "{head}");
     assert!(head.contains("Proxy-Status: far; error=http_response_timeout"), "{head}");
     let line = depots[1].await_log(&["\"outcome\":\"upstream_stalled\"", "\"status\":504"]);
-    assert!(line.contains("bytes were sent: "), "{line}");
+    assert!(line.contains("upstream stalled after ") && line.contains("refused: "), "{line}");
     drop(client);
 }
 
@@ -119,7 +119,11 @@ fn an_upload_that_the_origin_ends_without_an_answer_is_its_failure() {
         });
         let head = read_head(&client).unwrap();
         assert_eq!(status(&head), 502, "{head}");
-        depot.await_log(&["\"outcome\":\"upstream_gone\"", "\"status\":502", "bytes were sent"]);
+        depot.await_log(&[
+            "\"outcome\":\"upstream_gone\"",
+            "\"status\":502",
+            "upstream gone after ",
+        ]);
     }
     // What never reached anybody is refused as ever.
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -189,6 +193,5 @@ fn a_client_that_goes_before_it_has_everything_is_said_to_lack_it() {
     client.peek(&mut [0; 1]).unwrap();
     reset(client);
     let line = depot.await_log(&["WARN", "client gone at "]);
-    assert!(line.contains(&format!(" of {LENGTH} bytes")), "{line}");
-    assert!(!line.contains(&format!("at {LENGTH} of")), "{line}");
+    assert!(line.contains("it has not acknowledged the last "), "{line}");
 }

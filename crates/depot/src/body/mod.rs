@@ -75,13 +75,6 @@ pub(crate) enum Broken {
     SourceStalled,
     /// The sink closed or reset its connection.
     SinkGone(io::Error),
-    /// The same, when all had been handed to its connection, and so many bytes were not acknowledged.
-    SinkLeft {
-        /// How many.
-        bytes: usize,
-        /// Why it is gone.
-        error: io::Error,
-    },
     /// The sink took nothing for its idle time.
     SinkStalled,
     /// The source, a client, sent less than the least rate.

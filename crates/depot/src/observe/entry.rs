@@ -133,9 +133,11 @@ impl Entry {
         // It may quote what was asked for.
         let reason = TicketRoute::redacted(&fault.to_string()).into_owned();
         let sent_bytes = self.live.as_ref().map_or(0, |live| live.sent.moved());
-        let ending = match Outcome::of_upload(fault, sent_bytes) {
-            Some(outcome) => {
-                Ending::of(outcome, format!("failed after {sent_bytes} bytes were sent"))
+        let upload = Outcome::of_upload(fault).filter(|_| sent_bytes > 0);
+        let ending = match upload {
+            Some((outcome, word)) => {
+                let words = format!("upstream {word} after {sent_bytes} bytes, refused");
+                Ending::of(outcome, words)
             }
             None => Ending::of(Outcome::Refused, "refused"),
         };

@@ -103,7 +103,7 @@ impl Outcome {
     /// What of a body moving this way broke off, and at which side.
     pub(crate) fn of(broken: &Broken, direction: Direction) -> Self {
         let fate = match broken {
-            Broken::SinkGone(_) | Broken::SinkLeft { .. } => Fate::Gone,
+            Broken::SinkGone(_) => Fate::Gone,
             Broken::SinkStalled | Broken::SourceStalled | Broken::SinkSlow | Broken::SourceSlow => {
                 Fate::Stalled
             }
@@ -112,10 +112,8 @@ impl Outcome {
             Broken::Malformed(_) | Broken::TooLong => Fate::Malformed,
             Broken::Differs(_) => Fate::Differs,
         };
-        let at_sink = matches!(
-            broken,
-            Broken::SinkGone(_) | Broken::SinkLeft { .. } | Broken::SinkStalled | Broken::SinkSlow
-        );
+        let at_sink =
+            matches!(broken, Broken::SinkGone(_) | Broken::SinkStalled | Broken::SinkSlow);
         if at_sink == (direction == Direction::Down) {
             Self::Client(fate)
         } else {
@@ -123,19 +121,19 @@ impl Outcome {
         }
     }
 
-    /// What became of a next hop that had so many bytes of a request's body and gave no answer to it;
-    /// nothing where the fault is another's.
-    pub(crate) fn of_upload(fault: &Fault, sent_bytes: u64) -> Option<Self> {
-        let at_fault = [StatusCode::BAD_GATEWAY, StatusCode::GATEWAY_TIMEOUT];
-        if sent_bytes == 0 || !at_fault.contains(&fault.status) {
+    /// What became of a next hop that had some of a request's body and gave no answer to it, with a word
+    /// for it; nothing where the fault is another's.
+    pub(crate) fn of_upload(fault: &Fault) -> Option<(Self, &'static str)> {
+        if ![StatusCode::BAD_GATEWAY, StatusCode::GATEWAY_TIMEOUT].contains(&fault.status) {
             return None;
         }
-        Some(Self::Upstream(match fault.error {
-            ProxyError::HttpResponseTimeout => Fate::Stalled,
-            ProxyError::ConnectionTerminated => Fate::Gone,
-            ProxyError::HttpResponseIncomplete => Fate::CutOff,
-            _ => Fate::Malformed,
-        }))
+        let (fate, word) = match fault.error {
+            ProxyError::HttpResponseTimeout => (Fate::Stalled, "stalled"),
+            ProxyError::ConnectionTerminated => (Fate::Gone, "gone"),
+            ProxyError::HttpResponseIncomplete => (Fate::CutOff, "cut off"),
+            _ => (Fate::Malformed, "failed"),
+        };
+        Some((Self::Upstream(fate), word))
     }
 
     /// How loudly the log says it.
@@ -159,19 +157,12 @@ pub(crate) fn in_words(
         Direction::Down => ("upstream", "client"),
         Direction::Up => ("client", "upstream"),
     };
-    // What its system has not acknowledged it does not have.
-    let moved_bytes = match broken {
-        Broken::SinkLeft { bytes, .. } => moved_bytes.saturating_sub(*bytes as u64),
-        _ => moved_bytes,
-    };
     let so_far = match framing {
         Framing::Length(length) => format!("at {moved_bytes} of {length} bytes"),
         _ => format!("after {moved_bytes} bytes"),
     };
     match broken {
-        Broken::SinkGone(error) | Broken::SinkLeft { error, .. } => {
-            (format!("{sink} gone {so_far}"), Some(error.to_string()))
-        }
+        Broken::SinkGone(error) => (format!("{sink} gone {so_far}"), Some(error.to_string())),
         Broken::SinkStalled => (format!("{sink} stalled {so_far}"), None),
         Broken::CutOff => (format!("{source} cut off {so_far}"), None),
         Broken::SourceFailed(error) => {
