@@ -388,13 +388,13 @@ impl Client {
         let mut closed = false;
         while self.ahead.is_empty() && taking.queued() > 0 {
             if closed && let Some(error) = failure(source.tcp()) {
-                return failed_with(source.tcp(), 0, error);
+                return failed_with(source.tcp(), 0, &error);
             }
             tokio::select! {
                 read = source.read(&mut self.ahead, 4 << 10), if !closed => match or_end(read) {
                     Ok(0) => closed = true,
                     Ok(_) => {}
-                    Err(error) => return failed_with(source.tcp(), 0, error),
+                    Err(error) => return failed_with(source.tcp(), 0, &error),
                 },
                 () = sleep(pause) => {
                     pause = (pause * 2).min(LOOK[1]);
@@ -416,7 +416,7 @@ impl Client {
         // TLS has a mark to send, for which there may be no room.
         tokio::select! {
             biased;
-            shut = sink.shut() => shut.or_else(|error| failed_with(tcp, marks, error).map(drop))?,
+            shut = sink.shut() => shut.or_else(|error| failed_with(tcp, marks, &error).map(drop))?,
             stalled = Taking::stalls(tcp, patience) => return Err(stalled),
         }
         let mut taking = Taking::new(tcp, patience);
@@ -427,7 +427,7 @@ impl Client {
                 return Ok(false);
             }
             if closed && let Some(error) = failure(source.tcp()) {
-                return failed_with(tcp, marks, error);
+                return failed_with(tcp, marks, &error);
             }
             // What nobody asked for is thrown away: left unread, it would turn the close into a reset
             // that may overtake the answer's last bytes.
@@ -437,7 +437,7 @@ impl Client {
                     Ok(0) => closed = true,
                     // A sender of endless scrap must not keep its thread to itself.
                     Ok(_) => tokio::task::consume_budget().await,
-                    Err(error) => return failed_with(tcp, marks, error),
+                    Err(error) => return failed_with(tcp, marks, &error),
                 },
                 () = sleep(pause) => pause = (pause * 2).min(LOOK[1]),
             }
@@ -453,7 +453,7 @@ fn failure(socket: &TcpStream) -> Option<io::Error> {
 
 /// What a failure means to a client that was handed everything: nothing where it has acknowledged all but
 /// the `marks` of the close itself.
-fn failed_with(client: &TcpStream, marks: usize, error: io::Error) -> Result<bool, Broken> {
+fn failed_with(client: &TcpStream, marks: usize, error: &io::Error) -> Result<bool, Broken> {
     let left = kernel::unacknowledged(client).unwrap_or(usize::MAX);
     if left <= marks {
         return Ok(false);

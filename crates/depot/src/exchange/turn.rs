@@ -273,15 +273,10 @@ impl<'x> Turn<'x> {
     /// Resolves once the answer's head has taken too long, counted from the request's end, without what
     /// the client took for the interim answers.
     async fn late(&self, for_client: Duration) {
-        let asked = match self.asked.get() {
-            Some(asked) => *asked,
-            None => {
-                if !self.uploaded.load(Relaxed) {
-                    self.sent.notified().await;
-                }
-                *self.asked.get_or_init(Instant::now)
-            }
-        };
+        if self.asked.get().is_none() && !self.uploaded.load(Relaxed) {
+            self.sent.notified().await;
+        }
+        let asked = *self.asked.get_or_init(Instant::now);
         let time = self.exchange.config().timeouts.of_head(self.fetch.depots);
         tokio::time::sleep_until(asked + time + for_client).await;
     }
