@@ -68,6 +68,6 @@ deps-run:
 deps-test: deps-build deps-run
 	scripts/install-missing apache2:apache2-bin chromium:chromium certutil:libnss3-tools \
 	    aria2c:aria2 rclone:rclone faketime:faketime unshare:util-linux python3:python3 \
-	    /usr/lib/python3/dist-packages/requests/__init__.py:python3-requests \
+	    /usr/lib/python3/dist-packages/requests/__init__.py:python3-requests promtool:prometheus \
 	    mmdebstrap:mmdebstrap 'podman:podman buildah' crun:crun systemd-analyze:systemd \
 	    qemu-system-x86_64:qemu-system-x86 busybox:busybox-static depmod:kmod xz:xz-utils

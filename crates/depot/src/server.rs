@@ -192,6 +192,14 @@ impl Shared {
         self.phase_is(|phase| phase == Phase::Stopping).await;
     }
 
+    /// Resolves once another depot has the listeners; never, if the depot stops without.
+    pub(crate) async fn succeeded(&self) {
+        self.phase_is(|phase| phase != Phase::Serving).await;
+        if self.phase() != Phase::Succeeded {
+            std::future::pending().await
+        }
+    }
+
     async fn phase_is(&self, wanted: impl Fn(Phase) -> bool) {
         // An error means that nobody is left who could tell: then it stops for certain.
         let _ = self.phase.clone().wait_for(|phase| wanted(*phase)).await;

@@ -102,12 +102,11 @@ impl<T> Watched<T> {
             Err(error) => {
                 let (what, gone) = (self.what, self.gone.filter(|_| error.gone));
                 let error = error.to_string();
-                match gone {
-                    Some(gone) => {
-                        tracing::warn!(error, "there are no {what} until their file is back");
-                        made.value = Arc::new(gone());
-                    }
-                    None => tracing::warn!(error, "the {what} stay as they were"),
+                if let Some(gone) = gone {
+                    tracing::warn!(error, "there are no {what} until their file is back");
+                    made.value = Arc::new(gone());
+                } else {
+                    tracing::warn!(error, "the {what} stay as they were");
                 }
             }
         }

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{
-    client::{connect, get, read_answer, status},
+    client::{connect, exchange, get, read_answer, status},
     noise,
     process::{Daemon, eventually},
     scripted::Scripted,
@@ -80,6 +80,25 @@ fn keep_asking(
     })
 }
 
+/// Asks again and again how the depot is; it is well each time.
+fn keep_looking(admin: SocketAddr, stop: &Arc<AtomicBool>) -> std::thread::JoinHandle<usize> {
+    let stop = Arc::clone(stop);
+    std::thread::spawn(move || {
+        let mut looks = 0;
+        while !stop.load(Relaxed) {
+            let (head, body, _) = get_from(admin, "/healthz");
+            assert_eq!((status(&head), body.as_slice()), (200, &b"serving\n"[..]), "{head}");
+            looks += 1;
+        }
+        looks
+    })
+}
+
+/// What the listener for operators answers.
+fn get_from(admin: SocketAddr, path: &str) -> (String, Vec<u8>, std::io::Result<()>) {
+    exchange(admin, format!("GET {path} HTTP/1.1\r\nHost: {admin}\r\n\r\n").as_bytes())
+}
+
 /// An origin whose body comes in two halves, the second once the gate is open.
 fn halting(body: &[u8], open: &Arc<AtomicBool>) -> Scripted {
     let (body, open) = (body.to_vec(), Arc::clone(open));
@@ -126,9 +145,14 @@ fn another_depot_takes_over_and_nobody_is_refused() {
     first.await_log(&["WARN", "has taken the listeners and does not serve"]);
     drop(other);
 
+    let health = keep_looking(first.admin(), &stop);
     let second = Daemon::depot_with(&settings("second", port, &admin));
     assert_eq!((second.address, second.admin()), (first.address, first.admin()));
     first.await_log(&["another depot has taken over"]);
+    // The first one drains, and what is asked at the address of both is the second's to answer.
+    for _ in 0..50 {
+        assert_eq!(second.status().id, "second");
+    }
     // Whoever came before is served.
     write!(early, "GET {} HTTP/1.1\r\nHost: d\r\n\r\n", origin.route("-", "/")).unwrap();
     let (head, ..) = read_answer(early);
@@ -145,6 +169,7 @@ fn another_depot_takes_over_and_nobody_is_refused() {
     for asker in askers {
         assert!(asker.join().expect("each request is answered") > 0);
     }
+    assert!(health.join().expect("each look says that there is a depot that serves") > 0);
     assert!(socket.exists(), "the socket is the successor's");
     drop(second);
 }

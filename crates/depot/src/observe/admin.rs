@@ -6,12 +6,12 @@
 //! loopback address it is asked for by address: a name that leads there may be that of a stranger's
 //! page, whose script then reads what it may not (DNS rebinding).
 
-use super::{View, metrics, page, status::State};
+use super::{View, metrics, page};
 use http::{
     HeaderValue, Method, Request, Response, StatusCode,
     header::{
-        ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderName, LOCATION,
-        REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+        ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderName,
+        LOCATION, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
     },
     uri::Authority,
 };
@@ -40,13 +40,19 @@ const TEXT: &str = "text/plain; charset=utf-8";
 const HTML: &str = "text/html; charset=utf-8";
 const JSON: &str = "application/json";
 
-/// Serves for as long as the depot runs, also while it drains.
+/// Serves for as long as the depot runs, also while it drains; but not once another one has the listener,
+/// which then answers there for itself.
 pub(crate) async fn serve(listener: TcpListener, view: Arc<View>) {
     let by_address = listener.local_addr().is_ok_and(|address| address.ip().is_loopback());
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-        match listener.accept().await {
+        let accepted = tokio::select! {
+            biased;
+            () = view.succeeded() => return,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
             Ok((socket, _)) => {
                 let view = Arc::clone(&view);
                 tokio::spawn(async move {
@@ -76,6 +82,8 @@ async fn serve_one(socket: TcpStream, by_address: bool, view: Arc<View>) {
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIME)
+        // Whoever asks again asks the depot that listens by then.
+        .keep_alive(false)
         .serve_connection(TokioIo::new(socket), service);
     if let Ok(Err(error)) = timeout(LIFE, serving).await {
         tracing::debug!(error = error.to_string(), "connection of an operator ended");
@@ -101,13 +109,13 @@ async fn answer(request: &Request<Incoming>, view: Arc<View>) -> Response<Full<B
         return response;
     }
     match request.uri().path() {
-        "/healthz" => match view.state() {
-            State::Serving => text(StatusCode::OK, TEXT, "serving\n".to_owned()),
-            State::Draining => text(StatusCode::SERVICE_UNAVAILABLE, TEXT, "draining\n".to_owned()),
-        },
+        "/healthz" if view.is_served() => text(StatusCode::OK, TEXT, "serving\n".to_owned()),
+        "/healthz" => text(StatusCode::SERVICE_UNAVAILABLE, TEXT, "draining\n".to_owned()),
         "/metrics" => {
-            let text = move |view: &View| metrics::text(view.status()).map_err(|e| e.to_string());
-            computed(view, metrics::CONTENT_TYPE, text).await
+            let format = metrics::Format::wanted(request.headers().get_all(ACCEPT));
+            let text =
+                move |view: &View| metrics::text(view.status(), format).map_err(|e| e.to_string());
+            computed(view, format.content_type(), text).await
         }
         "/status.json" => {
             let text =

@@ -2,6 +2,7 @@
 //! `/metrics`: a depot's status as `OpenMetrics` text, in base units. `docs/depot.md` has the table.
 
 use super::status::{Hop, State, Status};
+use http::HeaderValue;
 use prometheus_client::{
     collector::Collector,
     encoding::{
@@ -10,20 +11,79 @@ use prometheus_client::{
     metrics::{counter::ConstCounter, gauge::ConstGauge, info::Info},
     registry::{Registry, Unit},
 };
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, collections::HashMap, fmt};
 
-/// The type of the text.
-pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// How the text is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// As `OpenMetrics` 1.0 has it.
+    OpenMetrics,
+    /// As Prometheus had it before, 0.0.4.
+    Text,
+}
+
+impl Format {
+    /// What whoever asks takes: `OpenMetrics` where it says so, or says nothing.
+    pub(crate) fn wanted<'v>(accept: impl IntoIterator<Item = &'v HeaderValue>) -> Self {
+        let mut accept = accept.into_iter().peekable();
+        let open = |value: &HeaderValue| {
+            value.to_str().is_ok_and(|value| value.contains("application/openmetrics-text"))
+        };
+        if accept.peek().is_none() || accept.any(open) { Self::OpenMetrics } else { Self::Text }
+    }
+
+    /// The type of the text.
+    pub(crate) const fn content_type(self) -> &'static str {
+        match self {
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            Self::Text => "text/plain; version=0.0.4; charset=utf-8",
+        }
+    }
+}
 
 /// The text for a status.
-pub(crate) fn text(status: Status) -> Result<String, fmt::Error> {
+pub(crate) fn text(status: Status, format: Format) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix("longhaul_depot");
     let labels = [("id", status.id.clone()), ("version", status.version.clone())];
     registry.register("build", "The depot", Info::new(labels));
     registry.register_collector(Box::new(Exposed(status)));
     let mut text = String::new();
     encode(&mut text, &registry)?;
-    Ok(text)
+    Ok(match format {
+        Format::OpenMetrics => text,
+        Format::Text => older(&text),
+    })
+}
+
+/// The same as Prometheus had it before: a counter is called as its samples are, there are no units and no end,
+/// and what is no number of anything is a gauge.
+fn older(open: &str) -> String {
+    let mut suffixes = HashMap::new();
+    for line in open.lines() {
+        let kind = line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' '));
+        match kind {
+            Some((name, "counter")) => suffixes.insert(name, "_total"),
+            Some((name, "info")) => suffixes.insert(name, "_info"),
+            _ => None,
+        };
+    }
+    let mut text = String::with_capacity(open.len());
+    for line in open.lines() {
+        let Some(rest) = line.strip_prefix("# ") else {
+            text.extend([line, "\n"]);
+            continue;
+        };
+        let mut words = rest.splitn(3, ' ');
+        let (Some(what @ ("HELP" | "TYPE")), Some(name), Some(rest)) =
+            (words.next(), words.next(), words.next())
+        else {
+            continue;
+        };
+        let suffix = suffixes.get(name).copied().unwrap_or_default();
+        let rest = if (what, rest) == ("TYPE", "info") { "gauge" } else { rest };
+        text.extend(["# ", what, " ", name, suffix, " ", rest, "\n"]);
+    }
+    text
 }
 
 #[derive(Debug)]

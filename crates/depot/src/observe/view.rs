@@ -5,7 +5,10 @@ use super::{
     registry::Reading,
     status::{AccessLogState, Connections, Memory, PacedPeer, SCHEMA, State, Status},
 };
-use crate::{paced::Peer, server::Shared};
+use crate::{
+    paced::Peer,
+    server::{Phase, Shared},
+};
 use std::{
     fs,
     sync::Arc,
@@ -28,6 +31,16 @@ impl View {
     /// Whether requests are taken.
     pub(crate) fn state(&self) -> State {
         if self.shared.is_leaving() { State::Draining } else { State::Serving }
+    }
+
+    /// Whether requests are taken at the addresses of this depot: by it, or by the one that has its listeners.
+    pub(crate) fn is_served(&self) -> bool {
+        self.shared.phase() != Phase::Stopping
+    }
+
+    /// Resolves once another depot has this one's listeners.
+    pub(crate) async fn succeeded(&self) {
+        self.shared.succeeded().await;
     }
 
     /// All of it. Asks the kernel about each socket with a transfer: a few microseconds each.
