@@ -62,6 +62,14 @@ pub struct Name {
     name: NetworkName,
 }
 
+impl std::fmt::Display for Name {
+    /// As an argument, where it has to be given.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let is_default = self.name.to_string() == "default";
+        if is_default { Ok(()) } else { write!(f, " --name {}", self.name) }
+    }
+}
+
 pub fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Up { file, way, set, name } => up(&file, way.as_deref(), &set, &name.name),
@@ -113,7 +121,8 @@ fn up(
     for node in &run.nodes {
         println!("{}", node.name);
     }
-    eprintln!("up; try: longhaul wan exec {} -- ip address", run.nodes[0].name);
+    let named = Name { name: name.clone() };
+    eprintln!("up; try: longhaul wan exec{named} {} -- ip address", run.nodes[0].name);
     Ok(())
 }
 

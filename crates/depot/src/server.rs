@@ -196,7 +196,7 @@ impl Shared {
     pub(crate) async fn succeeded(&self) {
         self.phase_is(|phase| phase != Phase::Serving).await;
         if self.phase() != Phase::Succeeded {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 

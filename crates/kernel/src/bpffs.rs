@@ -7,7 +7,8 @@
 //! A process may have mounts of its own, without either. Then pins are looked for with the eyes of
 //! process 1, but none is made: that would go with those mounts.
 
-use crate::{Error, lock::FOLDER};
+use crate::Error;
+use host::{RUN_FOLDER, RunFolder};
 use rustix::{
     fs::statfs,
     mount::{MountFlags, UnmountFlags, mount, unmount},
@@ -21,7 +22,7 @@ const MACHINES: &str = "/sys/fs/bpf";
 const OURS: &str = "longhaul";
 
 fn own() -> PathBuf {
-    Path::new(FOLDER).join("bpf")
+    Path::new(RUN_FOLDER).join("bpf")
 }
 
 /// Where pins may be: longhaul's folders, which need not be there.
@@ -56,7 +57,7 @@ pub fn file_system() -> Result<PathBuf, Error> {
     let own = own();
     if !mounted(&own) {
         let failed = |e| Error::system(format!("mount a BPF file system at {}", own.display()), e);
-        fs::create_dir_all(&own).map_err(failed)?;
+        RunFolder::open().and_then(|folder| folder.inner("bpf")).map_err(failed)?;
         mount("bpf", &own, "bpf", MountFlags::empty(), c"mode=0700")
             .map_err(|e| failed(e.into()))?;
     }

@@ -3,34 +3,24 @@
 //! which name. Each file goes with its owner; what a killed one leaves behind is recognised and
 //! removed by the next.
 
+use host::{RUN_FOLDER, RunFolder};
 use rustix::{
     fs::{FlockOperation, flock},
     io::Errno,
 };
 use std::{
-    fs::{DirBuilder, File, OpenOptions, Permissions},
-    io::{self, Write as _},
-    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt},
+    fs::File,
+    io,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::atomic::{AtomicU32, Ordering},
 };
 
-const FOLDER: &str = "/run/longhaul";
 const HOSTS: &str = "hosts-";
 
 /// A file's path in the folder.
 pub fn path(name: &str) -> PathBuf {
-    Path::new(FOLDER).join(name)
-}
-
-/// Makes the folder if there is none.
-fn make() -> io::Result<()> {
-    match DirBuilder::new().mode(0o755).create(FOLDER) {
-        // The mode again, for what the caller's umask took from it.
-        Ok(()) => std::fs::set_permissions(FOLDER, Permissions::from_mode(0o755)),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(error),
-    }
+    Path::new(RUN_FOLDER).join(name)
 }
 
 /// A file that commands on the nodes of one network see as `/etc/hosts`.
@@ -42,12 +32,8 @@ impl HostsFile {
     pub fn write(text: &str) -> io::Result<Self> {
         static WRITTEN: AtomicU32 = AtomicU32::new(0);
         let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
-        make()?;
-        let file = Self(path(&format!("{HOSTS}{}-{number}", std::process::id())));
-        let mut handle = File::create(file.path())?;
-        handle.set_permissions(Permissions::from_mode(0o644))?;
-        handle.write_all(text.as_bytes())?;
-        Ok(file)
+        let name = format!("{HOSTS}{}-{number}", std::process::id());
+        Ok(Self(RunFolder::open()?.write(&name, text.as_bytes(), 0o644)?))
     }
 
     /// Where it is.
@@ -57,7 +43,7 @@ impl HostsFile {
 
     /// Removes those whose process is gone. What can't be removed hurts nobody.
     pub fn remove_abandoned() {
-        for entry in std::fs::read_dir(FOLDER).into_iter().flatten().flatten() {
+        for entry in std::fs::read_dir(RUN_FOLDER).into_iter().flatten().flatten() {
             let name = entry.file_name();
             if owner(&name.to_string_lossy()).is_some_and(|pid| !is_alive(pid)) {
                 let _ = std::fs::remove_file(entry.path());
@@ -92,11 +78,10 @@ pub struct NameLock {
 impl NameLock {
     /// Takes it; `None` where another holds it.
     pub fn take(name: &str) -> io::Result<Option<Self>> {
-        make()?;
-        let path = path(&format!("wan-{name}.lock"));
+        let (folder, name) = (RunFolder::open()?, format!("wan-{name}.lock"));
+        let path = folder.path(&name);
         loop {
-            let mut options = OpenOptions::new();
-            let file = options.write(true).create(true).truncate(false).mode(0o600).open(&path)?;
+            let file = folder.lock_file(&name)?;
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {}
                 Err(Errno::WOULDBLOCK) => return Ok(None),
@@ -139,7 +124,7 @@ mod tests {
         // A process that has just ended; its number is not given again at once.
         let mut child = std::process::Command::new("true").spawn().unwrap();
         child.wait().unwrap();
-        make().unwrap();
+        RunFolder::open().unwrap();
         let abandoned = path(&format!("{HOSTS}{}-0", child.id()));
         std::fs::write(&abandoned, "").unwrap();
         let kept = HostsFile::write("127.0.0.1 localhost\n").unwrap();

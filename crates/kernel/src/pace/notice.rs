@@ -8,15 +8,14 @@
 //! that is there no more makes its notice void.
 
 use super::{Setup, Way, device};
-use crate::{Error, lock::FOLDER};
+use crate::Error;
+use host::{RUN_FOLDER, RunFolder};
 use ipnet::IpNet;
 use rustix::net::{AddressFamily, SocketType, netdevice::name_to_index, socket};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeSet,
-    fs::{self, Permissions},
-    io,
-    os::unix::fs::PermissionsExt,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -30,7 +29,7 @@ struct Notice {
 }
 
 fn folder() -> PathBuf {
-    Path::new(FOLDER).join("paced")
+    Path::new(RUN_FOLDER).join("paced")
 }
 
 /// Whether all packets to a network are kept apart in that way where they leave by one of this network
@@ -96,21 +95,15 @@ pub(super) fn give(name: &str, device: &str, setup: &Setup) -> Result<(), Error>
     let (device, by) = (device.to_owned(), setup.way.word().to_owned());
     let notice = Notice { device, by, peers: setup.whole().collect() };
     let text = serde_json::to_vec(&notice).expect("plain data");
-    let (path, beside) = (path(name), folder().join(name));
-    let write = || {
-        // Whatever the mask says, this is for everybody.
-        fs::create_dir_all(folder())?;
-        fs::set_permissions(folder(), Permissions::from_mode(0o755))?;
-        fs::write(&beside, text)?;
-        fs::set_permissions(&beside, Permissions::from_mode(0o644))?;
-        fs::rename(&beside, &path)
-    };
-    write().map_err(failed("write", &path))
+    // For everybody to read.
+    let folder = RunFolder::open().and_then(|folder| folder.inner("paced"));
+    let written = folder.and_then(|folder| folder.write(&format!("{name}.json"), &text, 0o644));
+    written.map(drop).map_err(failed("write", &path(name)))
 }
 
 /// Withdraws one, if there is one.
 pub(super) fn withdraw(name: &str) -> Result<(), Error> {
-    for path in [path(name), folder().join(name)] {
+    for path in [path(name), path(name).with_extension("json.new")] {
         match fs::remove_file(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             removed => removed.map_err(failed("remove", &path))?,
