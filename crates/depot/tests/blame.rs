@@ -180,8 +180,10 @@ fn a_client_that_closes_once_it_has_everything_is_served() {
 #[test]
 fn a_client_that_goes_before_it_has_everything_is_said_to_lack_it() {
     const LENGTH: usize = 100_000;
-    // Little enough for the depot to hand all of it to its kernel, and too much for the client's.
-    let depot = Daemon::depot("");
+    // Its kernel takes all of it, and the client's does not.
+    let depot = Daemon::depot(
+        "admin.listen = \"127.0.0.1:0\"\n[[hop]]\npeer = \"127.0.0.0/8\"\nsndbuf = \"2MB\"",
+    );
     let mut answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {LENGTH}\r\n\r\n").into_bytes();
     answer.extend_from_slice(&noise(10, LENGTH));
     let origin = Scripted::answering(answer);
@@ -190,7 +192,9 @@ fn a_client_that_goes_before_it_has_everything_is_said_to_lack_it() {
     socket.connect(&depot.address.into()).unwrap();
     let mut client: TcpStream = socket.into();
     write!(client, "GET {} HTTP/1.1\r\nHost: d\r\n\r\n", origin.route("-", "/")).unwrap();
-    client.peek(&mut [0; 1]).unwrap();
+    common::process::eventually("all is handed over", || {
+        depot.status().transfers.iter().any(|transfer| transfer.down_bytes == LENGTH as u64)
+    });
     reset(client);
     let line = depot.await_log(&["WARN", "client gone at "]);
     assert!(line.contains("it has not acknowledged the last "), "{line}");
