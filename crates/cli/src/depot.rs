@@ -42,6 +42,9 @@ struct CheckArgs {
     /// Configuration file, as with --config
     #[arg(conflicts_with = "config")]
     file: Option<PathBuf>,
+    /// Print nothing where all is well
+    #[arg(long)]
+    quiet: bool,
     #[command(flatten)]
     run: RunArgs,
 }
@@ -87,10 +90,12 @@ pub fn run(args: DepotArgs, log: &StderrLog) -> Result<(), Failure> {
             let reread = move || config(run.clone()).map_err(|failure| failure.to_string());
             Ok(::depot::run(first, Box::new(reread), pace::pacers(), log)?)
         }
-        Some(Command::Check(CheckArgs { file, run })) => {
+        Some(Command::Check(CheckArgs { file, quiet, run })) => {
             let config = config(RunArgs { config: file.or(run.config), ..run })?;
             ::depot::check(config.clone(), &pace::pacers())?;
-            print!("{}", config.to_toml());
+            if !quiet {
+                print!("{}", config.to_toml());
+            }
             Ok(())
         }
         Some(Command::Pace(args)) => pace::run(&args),

@@ -47,6 +47,9 @@ pub struct KeygenArgs {
 pub struct MakeArgs {
     /// What it opens: the URL of a file at its origin, or of a folder (ends in /) and all below
     url: OriginUrl,
+    /// Let the URL be that of a whole server (http://host/), and so open all that it has
+    #[arg(long)]
+    whole_origin: bool,
     /// The private key, as `longhaul ticket keygen` or openssl wrote it
     #[arg(long, value_name = "FILE")]
     key: PathBuf,
@@ -234,6 +237,12 @@ fn ticket(args: MakeArgs, now: UnixTime) -> Result<Ticket, Failure> {
     let not_before = args.not_before.map(|when| when.from(now));
     if let Some(from) = not_before.filter(|from| *from >= expires) {
         return Err(Failure::Usage(format!("--not-before: {from} is not before {expires}")));
+    }
+    if args.url.target() == "/" && !args.whole_origin {
+        return Err(Failure::Usage(format!(
+            "{} is all of that server: name a file, or a folder (ends in /); or say --whole-origin",
+            args.url
+        )));
     }
     if args.bytes == Some(Bytes::ZERO) || args.rate.is_some_and(|rate| rate.bps() == 0) {
         return Err(Failure::usage("--bytes and --rate: 0 would let nothing through"));

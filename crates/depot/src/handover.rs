@@ -53,6 +53,8 @@ pub(crate) fn take(path: &Path) -> io::Result<Taken> {
         Err(error) if is_absent(&error) => return Ok(Taken::default()),
         connected => connected?,
     };
+    // Somebody else's listeners would have clients come to whom that one likes.
+    check_peer(&stream)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let mut space = [MaybeUninit::uninit(); SPACE];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -139,16 +141,23 @@ impl Drop for Offer {
 /// Hands over, and says whether the successor serves.
 async fn serve(stream: tokio::net::UnixStream, listeners: &[OwnedFd]) -> io::Result<bool> {
     let stream = stream.into_std()?;
-    let who = socket_peercred(&stream)?.uid;
-    if who != rustix::process::geteuid() && !who.is_root() {
-        return Err(io::ErrorKind::PermissionDenied.into());
-    }
+    check_peer(&stream)?;
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     send(&stream, listeners)?;
     let mut answer = [0];
     let read = tokio::task::spawn_blocking(move || (&stream).read(&mut answer)).await?;
     Ok(matches!(read, Ok(1)))
+}
+
+/// Sees that whoever is at the other end is this user, or root.
+fn check_peer(stream: &UnixStream) -> io::Result<()> {
+    let who = socket_peercred(stream)?.uid;
+    if who == rustix::process::geteuid() || who.is_root() {
+        return Ok(());
+    }
+    let text = format!("the user {} is at the other end", who.as_raw());
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
 }
 
 fn send(stream: &UnixStream, listeners: &[OwnedFd]) -> io::Result<()> {

@@ -10,6 +10,8 @@ mod borrowing;
 mod common;
 #[path = "attacks/least_rate.rs"]
 mod least_rate;
+#[path = "attacks/origin.rs"]
+mod origin;
 #[path = "attacks/reaching.rs"]
 mod reaching;
 #[path = "attacks/slow.rs"]

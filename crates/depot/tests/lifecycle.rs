@@ -18,7 +18,14 @@ use std::{
     fs,
     io::{Read, Write},
     net::{SocketAddr, TcpListener},
-    os::{fd::AsRawFd, unix::net::UnixDatagram},
+    os::{
+        fd::AsRawFd,
+        unix::{
+            fs::PermissionsExt,
+            net::{UnixDatagram, UnixListener, UnixStream},
+        },
+    },
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -172,6 +179,47 @@ fn another_depot_takes_over_and_nobody_is_refused() {
     assert!(health.join().expect("each look says that there is a depot that serves") > 0);
     assert!(socket.exists(), "the socket is the successor's");
     drop(second);
+}
+
+/// Does something as a user whom nobody else here is; of this process, that thread alone.
+fn as_stranger<T: Send>(task: impl FnOnce() -> T + Send) -> T {
+    let in_thread = || {
+        // SAFETY: changes this thread's own rights. The C library would change those of all.
+        let changed = unsafe { libc::syscall(libc::SYS_setresuid, 54_321, 54_321, 54_321) };
+        assert_eq!(changed, 0, "only root can become somebody else");
+        task()
+    };
+    std::thread::scope(|scope| scope.spawn(in_thread).join().unwrap())
+}
+
+#[test]
+fn strangers_neither_take_listeners_nor_give_any() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    open(dir.path(), 0o777);
+    let socket = dir.path().join("handover");
+    let settings = |id: &str| {
+        format!("id = \"{id}\"\nlisten = [\"127.0.0.1:0\"]\nhandover = {socket:?}\n{OPEN}")
+    };
+    let depot = Daemon::depot_with(&settings("first"));
+    let mode = fs::metadata(&socket).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode & 0o022, 0, "others may connect: {mode:o}");
+    // Even where they may.
+    open(&socket, 0o777);
+    let mut asked = as_stranger(|| UnixStream::connect(&socket).unwrap());
+    assert_eq!(asked.read(&mut [0; 64]).unwrap(), 0, "a stranger is answered");
+    depot.await_log(&["WARN", "cannot hand the listeners over", "the user 54321"]);
+    let origin = Scripted::answering(SERVED);
+    assert_eq!(status(&get(depot.address, &origin.route("-", "/")).0), 200);
+    drop(depot);
+
+    // One that waits there for a depot to come.
+    fs::remove_file(&socket).unwrap();
+    let _trap = as_stranger(|| UnixListener::bind(&socket).unwrap());
+    let said = Daemon::launch("depot", &settings("second")).err().expect("it must not start");
+    assert!(said.contains("the user 54321 is at the other end"), "{said}");
 }
 
 /// A depot that is handed a listener as systemd does it.

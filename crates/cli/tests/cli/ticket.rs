@@ -126,6 +126,19 @@ fn a_second_key_joins_the_first() {
 }
 
 #[test]
+fn a_whole_server_is_opened_on_purpose_alone() {
+    let folder = Folder::with_key();
+    let key = folder.path("key.pem");
+    for url in ["http://server", "http://server/", "https://server:8443"] {
+        let words = ["ticket", "make", "--key", &key, "--via", "d1", url];
+        let (code, said) = refused(&words);
+        assert!(code == 2 && said.contains("is all of that server"), "{code}: {said}");
+        let url = done(&[&words[..], &["--whole-origin", "--tail", "a/b"]].concat());
+        assert!(url.trim().ends_with("/a/b"), "{url}");
+    }
+}
+
+#[test]
 fn a_ticket_says_what_it_was_told_to() {
     let folder = Folder::with_key();
     let url = folder.make(&[

@@ -1,27 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The files of a directory over HTTP.
 
-use super::{Body, text};
+use super::{Body, beneath::Beneath, text};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Empty};
 use hyper::body::{Bytes, Incoming};
-use std::{io::ErrorKind, path::Path};
-use tower_http::services::ServeDir;
+use std::{
+    io::{self, ErrorKind},
+    path::Path,
+};
+use tower_http::services::{ServeDir, fs::DefaultServeDirFallback};
 
 /// How much of a file is read at a time.
 const CHUNK: usize = 256 << 10;
 
 /// A directory to serve.
 #[derive(Debug, Clone)]
-pub(super) struct Files(ServeDir);
+pub(super) struct Files(ServeDir<DefaultServeDirFallback, Beneath>);
 
 impl Files {
-    pub(super) fn new(dir: &Path) -> Self {
-        let files = ServeDir::new(dir)
+    pub(super) fn new(dir: &Path) -> io::Result<Self> {
+        let files = ServeDir::with_backend("", Beneath::new(dir)?)
             .with_buf_chunk_size(CHUNK)
             // Several ranges in one answer are not made: the whole file is, as RFC 9110 allows.
             .ignore_multi_range_requests(true);
-        Self(files)
+        Ok(Self(files))
     }
 
     /// Answers GET and HEAD with ranges and conditions.

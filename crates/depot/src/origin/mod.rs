@@ -6,6 +6,7 @@
 //! the route. Without depots every request is answered with the file. The files are served by
 //! `tower-http`; what is added here is `If-Range`, which it does not know.
 
+mod beneath;
 mod files;
 
 use files::Files;
@@ -93,7 +94,7 @@ async fn serve(config: Config) -> Result<(), Error> {
     let listener = listening.map_err(|error| Error::Listen { address: config.listen, error })?;
     let listen = listener.local_addr()?;
     tracing::info!(%listen, dir = %config.dir.display(), depots = config.through.len(), "ready");
-    let origin = Arc::new(Origin { files: Files::new(&config.dir), listen, config });
+    let origin = Arc::new(Origin { files: Files::new(&config.dir)?, listen, config });
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Files of one directory, and of nothing beyond it, whatever links stand there.
+//!
+//! The kernel resolves each path below the directory (`openat2(2)`, `RESOLVE_BENEATH`), so that a link that is
+//! changed between a look and an opening gains nothing. Links that stay inside are followed. Only regular
+//! files are read: a FIFO would hold its reader up, and a device may do anything.
+
+use rustix::{
+    fd::{AsRawFd, OwnedFd},
+    fs::{CWD, Mode, OFlags, ResolveFlags, open, openat2},
+};
+use std::{
+    fs::Metadata,
+    io,
+    path::{Path, PathBuf},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+use tokio::{
+    io::{AsyncRead, AsyncSeek, ReadBuf},
+    task::spawn_blocking,
+};
+use tower_http::services::fs::{Backend, File};
+
+/// A directory.
+#[derive(Debug, Clone)]
+pub(super) struct Beneath(Arc<OwnedFd>);
+
+impl Beneath {
+    /// The directory at a path, as it is now.
+    pub(super) fn new(dir: &Path) -> io::Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Self(Arc::new(open(dir, flags, Mode::empty())?)))
+    }
+
+    /// What stands at a path, without opening it.
+    fn look(&self, path: &Path) -> io::Result<std::fs::File> {
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        // An empty path is the directory itself.
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        let found = openat2(&*self.0, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve);
+        match found {
+            // It leads out of the directory.
+            Err(rustix::io::Errno::XDEV | rustix::io::Errno::LOOP) => {
+                Err(io::ErrorKind::PermissionDenied.into())
+            }
+            found => Ok(found?.into()),
+        }
+    }
+
+    fn read(&self, path: &Path) -> io::Result<std::fs::File> {
+        let found = self.look(path)?;
+        if !found.metadata()?.is_file() {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        // The same file, opened to be read.
+        let same = format!("/proc/self/fd/{}", found.as_raw_fd());
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        Ok(rustix::fs::openat(CWD, same, flags, Mode::empty())?.into())
+    }
+}
+
+type Task<T> = Pin<Box<dyn Future<Output = io::Result<T>> + Send>>;
+
+/// Does what may wait for a disk where nobody else waits for it.
+fn task<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> Task<T> {
+    Box::pin(async { spawn_blocking(work).await? })
+}
+
+impl Backend for Beneath {
+    type File = Opened;
+    type Metadata = Metadata;
+    type OpenFuture = Task<Opened>;
+    type MetadataFuture = Task<Metadata>;
+
+    fn open(&self, path: PathBuf) -> Self::OpenFuture {
+        let dir = self.clone();
+        task(move || Ok(Opened(tokio::fs::File::from_std(dir.read(&path)?))))
+    }
+
+    fn metadata(&self, path: PathBuf) -> Self::MetadataFuture {
+        let dir = self.clone();
+        task(move || dir.look(&path)?.metadata())
+    }
+}
+
+/// A file that is read.
+#[derive(Debug)]
+pub(super) struct Opened(tokio::fs::File);
+
+impl AsyncRead for Opened {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(context, buffer)
+    }
+}
+
+impl AsyncSeek for Opened {
+    fn start_seek(mut self: Pin<&mut Self>, position: io::SeekFrom) -> io::Result<()> {
+        Pin::new(&mut self.0).start_seek(position)
+    }
+
+    fn poll_complete(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<u64>> {
+        Pin::new(&mut self.0).poll_complete(context)
+    }
+}
+
+impl File for Opened {
+    type Metadata = Metadata;
+    type MetadataFuture<'a> = Pin<Box<dyn Future<Output = io::Result<Metadata>> + Send + 'a>>;
+
+    fn metadata(&self) -> Self::MetadataFuture<'_> {
+        Box::pin(self.0.metadata())
+    }
+}
