@@ -10,6 +10,7 @@ mod depot;
 mod failure;
 mod figure;
 mod lab;
+mod lead;
 mod monitor;
 mod origin;
 mod pace;
@@ -46,6 +47,7 @@ enum Command {
     /// Run scenarios and archive what was measured.
     #[command(subcommand)]
     Lab(lab::Command),
+    Lead(lead::LeadArgs),
     Monitor(monitor::MonitorArgs),
     /// Precise pacing of what leaves by a device.
     #[command(subcommand)]
@@ -80,6 +82,12 @@ fn main() -> ExitCode {
         }
         Command::Figure(args) => figure::run(&args),
         Command::Lab(command) => lab::run(command),
+        Command::Lead(args) => {
+            let log = log_to_stderr();
+            let result = lead::run(args, &log);
+            log.finish();
+            result
+        }
         Command::Monitor(args) => monitor::run(&args),
         Command::Pace(command) => pace::run(command),
         Command::Report(args) => report::run(&args),

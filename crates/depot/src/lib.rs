@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The relay daemon: listeners, admission, relay engine; and a small origin server.
+//! The relay daemon: listeners, admission, relay engine; and what stands beside it: a small origin server,
+//! and what has a site lead its clients to the depots that are up.
 //!
 //! A depot takes a request whose path holds a route (`session`), leads the client on or connects
 //! to the next hop, and passes the answer from one socket to the other with bounded memory:
@@ -37,6 +38,7 @@ mod handover;
 mod head;
 mod identity;
 mod kernel;
+pub mod lead;
 mod least_rate;
 mod limits;
 mod listeners;

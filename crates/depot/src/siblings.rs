@@ -28,7 +28,7 @@ use std::{
 };
 
 /// What depots ask each other.
-const LOAD: &str = "/lh1/load";
+pub(crate) const LOAD: &str = "/lh1/load";
 /// How much less full a sibling must be to get another's clients.
 const CLEARLY: f64 = 0.1;
 /// After so many rounds without an answer nobody knows how full a sibling is.
@@ -36,7 +36,7 @@ const FORGOTTEN: u32 = 3;
 /// The client for which names of siblings are looked up: this depot itself.
 const OWN: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 /// No answer about the load is longer.
-const LONGEST: usize = 4 << 10;
+pub(crate) const LONGEST: usize = 4 << 10;
 
 /// Whether a request asks how full this depot is.
 pub(crate) fn asks_load(request: &RequestHead) -> bool {

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Which clients are led which ways.
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+use session::{DepotAddress, OriginUrl, Route, Scheme};
+use std::{fmt, path::PathBuf, str::FromStr};
+use units::Duration;
+
+/// All settings.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// For which web server the include is written.
+    pub server: Server,
+    /// The file, which the web server's configuration includes.
+    pub include: PathBuf,
+    /// What makes the web server read it again: a program and its arguments. Nothing, if that is empty.
+    #[serde(default)]
+    pub reload: Vec<String>,
+    /// The authorities whose certificates depots may have; without, those this system trusts.
+    #[serde(default)]
+    pub roots: Option<PathBuf>,
+    /// How often depots are asked.
+    #[serde(default = "every")]
+    pub every: Duration,
+    /// How long one may take to answer.
+    #[serde(default = "every")]
+    pub timeout: Duration,
+    /// After how many failures in a row a depot is down.
+    #[serde(default = "fall")]
+    pub fall: u32,
+    /// After how many answers in a row it is up again.
+    #[serde(default = "rise")]
+    pub rise: u32,
+    /// Groups of clients.
+    pub clients: Vec<Clients>,
+}
+
+fn every() -> Duration {
+    Duration::from_secs(1)
+}
+
+fn fall() -> u32 {
+    2
+}
+
+fn rise() -> u32 {
+    3
+}
+
+/// A kind of web server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Server {
+    /// nginx: lines for `geo`.
+    Nginx,
+    /// Apache: lines for `mod_setenvif`.
+    Apache,
+}
+
+/// Clients that are led alike.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Clients {
+    /// Their networks.
+    pub networks: Vec<IpNet>,
+    /// The ways to lead them, the best one first.
+    pub ways: Vec<Way>,
+}
+
+/// A way through depots: the depot that a client asks, and the rest of the route.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Way {
+    text: String,
+    depots: Vec<DepotAddress>,
+}
+
+/// What is wrong with a configuration. The fault is with who wrote it.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// Not TOML, an unknown key, or a value that does not parse; the text points at the line.
+    #[error("{file}: {error}")]
+    Toml {
+        /// The file's name.
+        file: String,
+        /// What and where.
+        error: Box<toml::de::Error>,
+    },
+    /// A number or time is outside its range.
+    #[error("`{key}` is {value}: expected {expected}")]
+    Range {
+        /// The key.
+        key: &'static str,
+        /// What it is.
+        value: String,
+        /// What it may be.
+        expected: &'static str,
+    },
+    /// Nothing to do.
+    #[error("[[clients]]: each needs a network and a way, and there has to be one")]
+    Nobody,
+}
+
+impl Config {
+    /// Reads a configuration file's text; `file` is its name, for the message.
+    ///
+    /// # Errors
+    /// The first thing found wrong.
+    pub fn from_toml(text: &str, file: &str) -> Result<Self, ConfigError> {
+        let config: Self = toml::from_str(text)
+            .map_err(|error| ConfigError::Toml { file: file.to_owned(), error: Box::new(error) })?;
+        let times = Duration::from_millis(100)..=Duration::from_secs(3600);
+        for (key, time) in [("every", config.every), ("timeout", config.timeout)] {
+            if !times.contains(&time) {
+                let (value, expected) = (time.to_string(), "100ms to 1h");
+                return Err(ConfigError::Range { key, value, expected });
+            }
+        }
+        for (key, number) in [("fall", config.fall), ("rise", config.rise)] {
+            if !(1..=1000).contains(&number) {
+                let (value, expected) = (number.to_string(), "1 to 1000");
+                return Err(ConfigError::Range { key, value, expected });
+            }
+        }
+        let empty = |clients: &Clients| clients.networks.is_empty() || clients.ways.is_empty();
+        if config.clients.is_empty() || config.clients.iter().any(empty) {
+            return Err(ConfigError::Nobody);
+        }
+        Ok(config)
+    }
+
+    /// All depots of all ways; some more than once.
+    pub(super) fn depots(&self) -> impl Iterator<Item = &DepotAddress> {
+        self.clients.iter().flat_map(|clients| &clients.ways).flat_map(Way::depots)
+    }
+}
+
+impl Way {
+    /// All depots on it.
+    pub fn depots(&self) -> &[DepotAddress] {
+        &self.depots
+    }
+}
+
+impl FromStr for Way {
+    type Err = String;
+    /// Reads `http[s]://depot[:port]/lh1/fetch/...` or `.../lead/...`, as far as the depots go.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bad = |why: &dyn fmt::Display| {
+            format!(
+                "\"{text}\" is no way through depots: {why}; expected the depot that clients ask and \
+                 the rest of the route, as in http://depot1:3880/lh1/fetch/depot2:3880"
+            )
+        };
+        let url: OriginUrl = text.parse().map_err(|error| bad(&error))?;
+        let route: Route = format!("{}/http:o/", url.target()).parse().map_err(|e| bad(&e))?;
+        let first = match url.scheme() {
+            Scheme::Http => url.authority().to_string(),
+            Scheme::Https => format!("https:{}", url.authority()),
+        };
+        let first: DepotAddress = first.parse().map_err(|error| bad(&error))?;
+        let route_goes_on = route.origin().to_string() != "http://o/";
+        let rest = match route {
+            Route::Fetch { chain, .. } => chain,
+            Route::Lead { mut ahead, chain, .. } => {
+                ahead.extend(chain);
+                ahead
+            }
+        };
+        let mut depots = vec![first];
+        for depot in rest {
+            if !depots.contains(&depot) {
+                depots.push(depot);
+            }
+        }
+        if route_goes_on {
+            return Err(bad(&"it goes on behind the depots"));
+        }
+        // What a web server's file could take for more than a word.
+        if !text.bytes().all(|b| b.is_ascii_alphanumeric() || b":/.,-_[]%".contains(&b)) {
+            return Err(bad(&"it holds other characters than names and addresses have"));
+        }
+        Ok(Self { text: text.to_owned(), depots })
+    }
+}
+
+impl TryFrom<String> for Way {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Way> for String {
+    fn from(way: Way) -> Self {
+        way.text
+    }
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ways_are_read_with_all_their_depots() {
+        for (text, depots) in [
+            ("http://d1:3880/lh1/fetch/-", "d1:3880"),
+            ("http://d1/lh1/fetch/d2,https:d3", "d1:80 d2:3880 https:d3:443"),
+            ("https://d1/lh1/lead/d2:3880/https:d1", "https:d1:443 d2:3880"),
+            ("http://[2001:db8::1]:3880/lh1/fetch/-", "[2001:db8::1]:3880"),
+        ] {
+            let way: Way = text.parse().unwrap();
+            let all: Vec<_> = way.depots().iter().map(ToString::to_string).collect();
+            assert_eq!(all.join(" "), depots, "{text}");
+        }
+        for text in [
+            "",
+            "d1:3880/lh1/fetch/-",
+            "http://d1/",
+            "http://d1/lh1/fetch",
+            "http://d1/lh2/0/x",
+            "http://d1/lh1/fetch/-/http:o/",
+            "http://d1/lh1/fetch/-\";}",
+            "http://d1/lh1/fetch/d2 d3",
+            "http://d1/lh1/fetch/d2\n",
+            "ftp://d1/lh1/fetch/-",
+        ] {
+            assert!(text.parse::<Way>().is_err(), "{text}");
+        }
+    }
+}

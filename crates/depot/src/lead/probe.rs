@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Asking a depot whether it is alive.
+//!
+//! It is asked how full it is, which depots tell their clients alone: to a stranger they say 403, by a head with
+//! their own `Proxy-Status`. Either is a sign of life. One that is full, or is being stopped, says 503.
+
+use crate::{
+    head,
+    siblings::{LOAD, LONGEST, Load},
+    stream::Stream,
+    tls::Tls,
+    upstream::{Names, Resolver},
+};
+use bytes::BytesMut;
+use http::{StatusCode, header};
+use session::{
+    DepotAddress, Scheme,
+    message::{PROXY_STATUS, ResponseHead},
+};
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    time::Duration,
+};
+use tokio::{net::TcpStream, time::Instant};
+
+/// The client for which names are looked up: this host.
+const OWN: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+
+/// Whether a depot takes requests; the text says why not.
+pub(super) async fn ask(
+    depot: &DepotAddress,
+    tls: &Tls,
+    names: &Names,
+    time: Duration,
+) -> Result<(), String> {
+    let resolver = Resolver { names, client: OWN };
+    let addresses = resolver.addresses(&depot.authority, Instant::now() + time).await;
+    let addresses = addresses.map_err(|fault| fault.to_string())?;
+    let mut why = "its name has no address".to_owned();
+    for address in addresses {
+        let tcp = match TcpStream::connect(address).await {
+            Ok(tcp) => tcp,
+            Err(error) => {
+                why = error.to_string();
+                continue;
+            }
+        };
+        let stream = match depot.scheme {
+            Scheme::Http => Ok(Stream::new(tcp, address)),
+            Scheme::Https => tls.connect(tcp, address, &depot.authority.host).await,
+        };
+        match stream {
+            Ok(mut stream) => return answer(&mut stream, depot).await,
+            Err(error) => why = format!("TLS failed: {error}"),
+        }
+    }
+    Err(why)
+}
+
+async fn answer(stream: &mut Stream, depot: &DepotAddress) -> Result<(), String> {
+    let in_words = |error: std::io::Error| error.to_string();
+    let host = depot.authority.without_port(depot.scheme.default_port());
+    let question = format!("GET {LOAD} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    let (mut source, mut sink) = stream.split();
+    let mut left = question.as_bytes();
+    while !left.is_empty() {
+        left = &left[sink.write(left).await.map_err(in_words)?..];
+    }
+    sink.flush().await.map_err(in_words)?;
+    let mut buffer = BytesMut::new();
+    let head = head::read(&mut source, &mut buffer, LONGEST, ResponseHead::parse).await;
+    let head = head.map_err(|_| "it does not answer as a depot does".to_owned())?;
+    let is_own = head.headers.contains(&PROXY_STATUS);
+    match head.status {
+        StatusCode::OK => {}
+        StatusCode::SERVICE_UNAVAILABLE => return Err("it is full, or being stopped".to_owned()),
+        status if is_own && status.is_client_error() => return Ok(()),
+        status => return Err(format!("it says {status}, and not as a depot does")),
+    }
+    let length = head.headers.get(&header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+    let length = length.and_then(|text| text.parse().ok()).filter(|length| *length <= LONGEST);
+    let length = length.ok_or("it does not answer as a depot does")?;
+    while buffer.len() < length {
+        let missing = length - buffer.len();
+        if source.read(&mut buffer, missing).await.map_err(in_words)? == 0 {
+            return Err("its answer is cut off".to_owned());
+        }
+    }
+    let load: Load = serde_json::from_slice(&buffer[..length])
+        .map_err(|_| "it does not answer as a depot does".to_owned())?;
+    match load {
+        Load { leaving: true, .. } => Err("it is being stopped".to_owned()),
+        Load { connections, connections_limit, .. } if connections >= connections_limit => {
+            Err("it is full".to_owned())
+        }
+        _ => Ok(()),
+    }
+}
