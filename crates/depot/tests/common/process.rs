@@ -54,6 +54,13 @@ fn role() {
             log.start();
             longhaul_depot::origin::run(origin(&settings)).map_err(|e| e.to_string())
         }
+        "lead" => {
+            log.start();
+            let config = longhaul_depot::lead::Config::from_toml(&settings, "settings");
+            config.map_err(|e| e.to_string()).and_then(|config| {
+                longhaul_depot::lead::run(config, false).map_err(|e| e.to_string())
+            })
+        }
         other => Err(format!("no role {other}")),
     };
     log.finish();
