@@ -152,7 +152,10 @@ impl Client {
             Ok(request) => Some(request),
             Err(None) => None,
             Err(Some(fault)) => {
-                self.refuse(Entry::new(self.stream.peer(), shared), &fault, true, shared).await;
+                // What cannot be read says that much all the same.
+                let with_body = !self.ahead.trim_ascii_start().starts_with(b"HEAD ");
+                self.refuse(Entry::new(self.stream.peer(), shared), &fault, with_body, shared)
+                    .await;
                 None
             }
         }

@@ -46,7 +46,7 @@ use session::{
 use std::{
     io,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
@@ -188,6 +188,8 @@ pub(crate) struct Pump<'p, 's, 'k> {
     pub most: Option<u64>,
     /// Who looks at the bytes.
     pub witness: Option<&'p mut dyn Witness>,
+    /// Why the source takes nothing more of what is written to it meanwhile, once it does not.
+    pub given_up: Option<&'p OnceLock<Broken>>,
     /// In whose name the receiver is told of a failure behind chunks; none where it cannot be told.
     pub report: Option<&'p DepotId>,
 }
@@ -263,6 +265,7 @@ impl Run<'_, '_, '_> {
             }
             Framing::UntilClose => {
                 self.data(None).await?;
+                self.ended_in_order()?;
                 Fields::new()
             }
             Framing::Chunked => self.chunks().await?,
@@ -277,6 +280,17 @@ impl Run<'_, '_, '_> {
             chunked::put_last(&trailers, &mut self.pending);
         }
         self.flush().await
+    }
+
+    /// Whether the end that was read is one. The kernel tells of a reset once: where a write has met it,
+    /// whoever reads next finds an end in good order. A broken pipe follows an end that came before.
+    fn ended_in_order(&self) -> Result<(), Broken> {
+        match self.pump.given_up.and_then(OnceLock::get) {
+            Some(Broken::SinkGone(error)) if error.kind() != io::ErrorKind::BrokenPipe => {
+                Err(Broken::SourceFailed(error.kind().into()))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The data of all chunks, and what trailers came with the last.

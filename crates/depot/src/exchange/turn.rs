@@ -196,6 +196,7 @@ impl<'x> Turn<'x> {
             length: None,
             most: self.exchange.allowance.bytes.map(Bytes::get),
             witness: check.as_mut().map(|check| check as &mut dyn Witness),
+            given_up: None,
             report: None,
         };
         if let Err(broken) = body.run(text, framing, Emit::of(framing)).await {
@@ -251,6 +252,7 @@ impl<'x> Turn<'x> {
                 length: outward.length.filter(|_| framing == Framing::Chunked),
                 most: self.exchange.allowance.bytes.map(Bytes::get),
                 witness: check.as_mut().map(|check| check as &mut dyn Witness),
+                given_up: Some(&self.given_up),
                 report: outward.digest.map(|_| &shared.id),
             };
             let body = pin!(body.run(text, framing, Emit::of(outward.framing)));
