@@ -102,6 +102,26 @@ fn malformed_requests() {
 }
 
 #[test]
+fn a_head_request_is_refused_without_a_body() {
+    let depot = Daemon::depot(OPEN);
+    let long = format!("X: {}\r\n", "x".repeat(70_000));
+    for (line, code) in [
+        ("X : a\r\n", 400),
+        ("Content-Length: 1\r\nContent-Length: 2\r\n", 400),
+        ("Transfer-Encoding: chunked, identity\r\n", 400),
+        ("Host: o\r\n", 400),
+        (&long, 431),
+    ] {
+        for before in ["", "\r\n"] {
+            let request = format!("{before}HEAD / HTTP/1.1\r\nHost: o\r\n{line}\r\n");
+            let (head, body, end) = exchange(depot.address, request.as_bytes());
+            assert_eq!(status(&head), code, "{head}");
+            assert!(head.contains("Proxy-Status") && body.is_empty() && end.is_ok(), "{head}");
+        }
+    }
+}
+
+#[test]
 fn allow_lists_what_may_be_asked() {
     let depot = Daemon::depot("");
     let put =

@@ -51,14 +51,7 @@ impl Plan {
         let token = conversation.token(request);
         let key = mix(&[conversation.number, id]);
         let content = if dice.often(250) { Content::Answers(key) } else { Content::Noise(key) };
-        let status = match dice.below(100) {
-            0..6 => 204,
-            6..12 => 304,
-            12..18 => 206,
-            18..22 => 404,
-            22..24 => 500,
-            _ => 200,
-        };
+        let status = status(&mut dice);
         let length = dice.length();
         let mut answer =
             Answer { id, request, status, content, length, readable: true, whole: true };
@@ -103,25 +96,7 @@ impl Plan {
         }
         let head_end = head_at + find(&bytes[head_at..], b"\r\n\r\n") + 4;
         if dice.often(80) {
-            let at = match dice.below(4) {
-                0 => dice.below(head_end),
-                1 => head_end.min(bytes.len() - 1),
-                2 => bytes.len() - 1 - dice.below(bytes.len().min(8)),
-                _ => dice.below(bytes.len()),
-            };
-            end = match dice.below(20) {
-                0 => End::Stalled,
-                1..11 => End::Reset,
-                _ => End::Closed,
-            };
-            bytes.truncate(at);
-            answer.readable &= at >= head_end;
-            if until_close && end == End::Closed {
-                // Where it is closed in good order, that is the end.
-                answer.length = answer.length.min(at.saturating_sub(head_end));
-            } else {
-                answer.whole = false;
-            }
+            end = cut(&mut dice, &mut answer, &mut bytes, head_end, until_close);
         }
         if until_close && end == End::Reset {
             answer.whole = false;
@@ -139,6 +114,47 @@ impl Plan {
         conversation.note(format!("origin draws {}", shown(head)));
         Self { answer, bytes, pieces, end, surplus, reads }
     }
+}
+
+fn status(dice: &mut Dice) -> u16 {
+    match dice.below(100) {
+        0..6 => 204,
+        6..12 => 304,
+        12..18 => 206,
+        18..22 => 404,
+        22..24 => 500,
+        _ => 200,
+    }
+}
+
+/// Cuts what is sent off, anywhere; says how it ends then.
+fn cut(
+    dice: &mut Dice,
+    answer: &mut Answer,
+    bytes: &mut Vec<u8>,
+    head_end: usize,
+    until_close: bool,
+) -> End {
+    let at = match dice.below(4) {
+        0 => dice.below(head_end),
+        1 => head_end.min(bytes.len() - 1),
+        2 => bytes.len() - 1 - dice.below(bytes.len().min(8)),
+        _ => dice.below(bytes.len()),
+    };
+    let end = match dice.below(20) {
+        0 => End::Stalled,
+        1..11 => End::Reset,
+        _ => End::Closed,
+    };
+    bytes.truncate(at);
+    answer.readable &= at >= head_end;
+    if until_close && end == End::Closed {
+        // Where it is closed in good order, that is the end.
+        answer.length = answer.length.min(at.saturating_sub(head_end));
+    } else {
+        answer.whole = false;
+    }
+    end
 }
 
 fn find(bytes: &[u8], what: &[u8]) -> usize {

@@ -13,7 +13,7 @@ use std::{
     fmt::Write,
     net::SocketAddr,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
     },
     time::{Duration, Instant},
@@ -324,6 +324,19 @@ fn joined(dice: &mut Dice, acts: &mut Vec<Act>) {
     *acts = all;
 }
 
+/// Lines that make a request one that must not reach an origin.
+const BAD: [&str; 9] = [
+    "Host: other\r\n",
+    "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+    "Transfer-Encoding: chunked, identity\r\n",
+    "X: a\r\n b\r\n",
+    "X : a\r\n",
+    "X: a\nY: b\r\n",
+    "Content-Length: 1\r\nContent-Length: 2\r\n",
+    "Content-Length: -1\r\n",
+    "Via: 1.1 x (\r\n",
+];
+
 /// Adds one request; says whether none can follow it.
 fn request(
     dice: &mut Dice,
@@ -342,8 +355,8 @@ fn request(
         legal: true,
         upload,
         whole: true,
-        started: Default::default(),
-        excused: Default::default(),
+        started: OnceLock::default(),
+        excused: AtomicBool::default(),
     };
     let version = if http10 { "HTTP/1.0" } else { "HTTP/1.1" };
     let mut head = format!("{method} {route}/c{number}-{n}/file {version}\r\nHost: depot\r\n");
@@ -359,19 +372,9 @@ fn request(
     if dice.often(30) {
         head.push_str("Via: 1.1 somebody, HTTP/1.1 other:80 (a comment)\r\n");
     }
-    let bad = [
-        "Host: other\r\n",
-        "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
-        "Transfer-Encoding: chunked, identity\r\n",
-        "X: a\r\n b\r\n",
-        "X : a\r\n",
-        "X: a\nY: b\r\n",
-        "Content-Length: 1\r\nContent-Length: 2\r\n",
-        "Content-Length: -1\r\n",
-    ];
     if dice.often(25) {
         asked.legal = false;
-        head.push_str(dice.pick::<&str>(&bad));
+        head.push_str(dice.pick::<&str>(&BAD));
     }
     let body = upload
         .map(|length| super::content::Content::Noise(mix(&[number, n as u64, 7])).bytes(0, length));
@@ -383,22 +386,7 @@ fn request(
     let mut last = !asked.legal || close || http10;
     let mut bytes = Vec::new();
     if let Some(body) = body {
-        if chunked {
-            head.push_str("Transfer-Encoding: chunked\r\n");
-            let mut left = &body[..];
-            while !left.is_empty() {
-                let (chunk, rest) = left.split_at(1 + dice.below(left.len()));
-                let extension = if dice.often(100) { ";a=b" } else { "" };
-                bytes.extend(format!("{:x}{extension}\r\n", chunk.len()).bytes());
-                bytes.extend(chunk);
-                bytes.extend(b"\r\n");
-                left = rest;
-            }
-            bytes.extend(b"0\r\n\r\n");
-        } else {
-            let _ = write!(head, "Content-Length: {}\r\n", body.len());
-            bytes = body;
-        }
+        bytes = framed(dice, &mut head, body, chunked);
         if dice.often(100) && !bytes.is_empty() {
             // Broken off: nothing more is sent, or the client goes away.
             bytes.truncate(dice.below(bytes.len()));
@@ -431,4 +419,24 @@ fn request(
         acts.push(Act::Send(b"GARBAGE \r\n\r\n".to_vec()));
     }
     last
+}
+
+/// Says in a head how a body is framed, and frames it.
+fn framed(dice: &mut Dice, head: &mut String, body: Vec<u8>, chunked: bool) -> Vec<u8> {
+    if !chunked {
+        let _ = write!(head, "Content-Length: {}\r\n", body.len());
+        return body;
+    }
+    head.push_str("Transfer-Encoding: chunked\r\n");
+    let (mut left, mut bytes) = (&body[..], Vec::new());
+    while !left.is_empty() {
+        let (chunk, rest) = left.split_at(1 + dice.below(left.len()));
+        let extension = if dice.often(100) { ";a=b" } else { "" };
+        bytes.extend(format!("{:x}{extension}\r\n", chunk.len()).bytes());
+        bytes.extend(chunk);
+        bytes.extend(b"\r\n");
+        left = rest;
+    }
+    bytes.extend(b"0\r\n\r\n");
+    bytes
 }

@@ -35,7 +35,7 @@ pub async fn start(at: &str, ledger: Arc<Ledger>) -> SocketAddr {
                 stream,
                 bytes: Vec::new(),
                 ledger: Arc::clone(&ledger),
-                unasked: None,
+                unasked: Unasked::No,
             };
             tokio::spawn(connection.serve());
         }
@@ -43,12 +43,21 @@ pub async fn start(at: &str, ledger: Arc<Ledger>) -> SocketAddr {
     address
 }
 
+/// Whether bytes that nobody asked for were sent.
+#[derive(Debug, Clone, Copy)]
+enum Unasked {
+    No,
+    /// The depot's kernel has had them since then.
+    Since(Instant),
+    /// It may not have them yet.
+    UnderWay,
+}
+
 struct Connection {
     stream: TcpStream,
     bytes: Vec<u8>,
     ledger: Arc<Ledger>,
-    /// When the depot's kernel had bytes that nobody asked for; none inside where it never said so.
-    unasked: Option<Option<Instant>>,
+    unasked: Unasked,
 }
 
 /// A request's head.
@@ -124,10 +133,11 @@ impl Connection {
             let what = format!("request {number} is none, and reached an origin: {text:?}");
             ledger.violated(&what, Some(&conversation));
         }
-        if let Some(since) = self.unasked {
-            let started = asked.started.get().copied();
+        if !matches!(self.unasked, Unasked::No) {
             asked.excused.store(true, SeqCst);
-            if since.zip(started).is_some_and(|(since, started)| since < started) {
+            if let (Unasked::Since(since), Some(started)) = (self.unasked, asked.started.get())
+                && since < *started
+            {
                 let what = "a connection was used on which there were bytes that nobody asked for";
                 ledger.violated(&format!("request {number}: {what}"), Some(&conversation));
             }
@@ -178,7 +188,7 @@ impl Connection {
             if after && self.stream.write_all(&bytes).await.is_err() {
                 return false;
             }
-            self.unasked = Some(self.taken().await);
+            self.unasked = self.taken().await;
             conversation.note(format!("the depot's kernel has the surplus: {:?}", self.unasked));
         }
         !unread
@@ -207,18 +217,18 @@ impl Connection {
     }
 
     /// When the depot's kernel has had all that was sent.
-    async fn taken(&self) -> Option<Instant> {
+    async fn taken(&self) -> Unasked {
         for _ in 0..200 {
             let mut queued: libc::c_int = 0;
             // SAFETY: asks a number of a socket that lives.
             let asked =
                 unsafe { libc::ioctl(self.stream.as_raw_fd(), libc::TIOCOUTQ, &raw mut queued) };
             if asked == 0 && queued == 0 {
-                return Some(Instant::now());
+                return Unasked::Since(Instant::now());
             }
             sleep(Duration::from_millis(5)).await;
         }
-        None
+        Unasked::UnderWay
     }
 
     /// Reads a request's body to its end and holds it against what the client meant.
