@@ -52,12 +52,13 @@ mod reader;
 mod wires;
 
 use chain::Chain;
+use content::Content;
 use dice::{Dice, mix};
-use ledger::Ledger;
+use ledger::{Answer, Asked, Conversation, Ledger};
 use std::{
     sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::SeqCst},
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
     },
     time::Instant,
 };
@@ -157,4 +158,74 @@ fn more_open_files() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     setrlimit(Resource::Nofile, limit).unwrap();
+}
+
+/// What the reader says of bytes that answer one GET, and then end, in good order or not.
+fn judged(bytes: &[u8], orderly: bool) -> Result<(), String> {
+    let asked = Asked {
+        method: "GET",
+        http10: false,
+        legal: true,
+        upload: None,
+        whole: true,
+        started: OnceLock::default(),
+        excused: AtomicBool::default(),
+    };
+    let conversation = Arc::new(Conversation::new(1, 1, 1, vec![asked]));
+    conversation.begun.store(1, SeqCst);
+    let (content, status) = (Content::Noise(5), 200);
+    let intended =
+        Answer { id: 3, request: 0, status, content, length: 4, readable: true, whole: true };
+    conversation.intend(intended);
+    let mut reader = reader::Reader::new(conversation);
+    // However it is divided.
+    bytes.iter().try_for_each(|byte| reader.take(&[*byte]))?;
+    reader.end(orderly)
+}
+
+#[test]
+fn the_reader_tells_parts_and_what_is_somebody_elses() {
+    let body = Content::Noise(5).bytes(0, 4);
+    let answer = |head: &str, body: &[u8]| [head.as_bytes(), body].concat();
+    let with_length = "HTTP/1.1 200 OK\r\nETag: \"a3\"\r\nContent-Length: 4\r\n\r\n";
+    let until_close = "HTTP/1.1 200 OK\r\nETag: \"a3\"\r\n\r\n";
+    let chunked = "HTTP/1.1 200 OK\r\nETag: \"a3\"\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n";
+    let hint = format!("HTTP/1.1 103 E\r\nLink: {}\r\n\r\n", content::link("c1-0", 9));
+    let own = "HTTP/1.1 502 Bad\r\nProxy-Status: d\r\nContent-Length: 3\r\n\r\nno\n";
+    for (bytes, orderly) in [
+        (answer(with_length, &body), true),
+        (answer(with_length, &body[..2]), true),
+        (answer(until_close, &body), true),
+        (answer(until_close, &body[..2]), false),
+        (
+            answer(
+                &(hint.clone() + chunked),
+                &[&body[..], b"\r\n0\r\nX-Trailer: a3\r\n\r\n"].concat(),
+            ),
+            true,
+        ),
+        (answer(own, b""), true),
+        (answer("HTTP/1.1 200 O", b""), true),
+    ] {
+        assert_eq!(judged(&bytes, orderly), Ok(()), "{}", bytes.escape_ascii());
+    }
+    for bytes in [
+        answer(with_length, b"else"),
+        answer(with_length, &[&body[..], b"x"].concat()),
+        answer(&with_length.replace("a3", "a4"), &body),
+        answer(&with_length.replace("200", "404"), &body),
+        answer(&with_length.replace('4', "2"), &body[..2]),
+        answer(&with_length.replace("ETag: \"a3\"\r\n", ""), &body),
+        answer(&with_length.replace("\r\n\r\n", "\r\nContent-Length: 4\r\n\r\n"), &body),
+        answer(until_close, &body[..2]),
+        answer(until_close, &[&body[..], &body].concat()),
+        answer(chunked, &[&body[..], b"\r\n0\r\nX-Trailer: a4\r\n\r\n"].concat()),
+        answer(chunked, &[&body[..], b"0\r\n\r\n"].concat()),
+        answer(&chunked.replace("\n4", "\n2"), &[&body[..2], b"\r\n0\r\n\r\n"].concat()),
+        answer(&(hint.replace("c1-0", "c1-1") + with_length), &body),
+        answer(&(hint[..40].to_owned() + with_length), &body),
+        answer(&own.replace("no\n", "\0o\n"), b""),
+    ] {
+        assert!(judged(&bytes, true).is_err(), "{}", bytes.escape_ascii());
+    }
 }
