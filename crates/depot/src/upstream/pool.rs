@@ -12,7 +12,6 @@ use bytes::BytesMut;
 use session::{Authority, Fetch, Scheme};
 use std::{
     collections::HashMap,
-    io,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -134,11 +133,29 @@ impl Pool {
     }
 }
 
-/// Whether nothing has come on an idle connection: an end, an error, or bytes that nobody asked for.
+/// Whether nothing has come on an idle connection: an end, an error, or bytes that nobody asked for. The
+/// kernel is asked, and not the runtime, which may not have been told yet of what has come.
 fn stands(stream: &Stream) -> bool {
-    let peeked = stream.tcp().try_io(tokio::io::Interest::READABLE, || {
-        let flags = rustix::net::RecvFlags::PEEK | rustix::net::RecvFlags::DONTWAIT;
-        Ok(rustix::net::recv(stream.tcp(), &mut [0; 1], flags)?)
-    });
-    matches!(peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    let flags = rustix::net::RecvFlags::PEEK | rustix::net::RecvFlags::DONTWAIT;
+    let peeked = rustix::net::recv(stream.tcp(), &mut [0; 1], flags);
+    matches!(peeked, Err(error) if error == rustix::io::Errno::WOULDBLOCK)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use tokio::net::TcpStream;
+
+    #[tokio::test]
+    async fn what_has_just_come_is_seen() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let stream = Stream::new(TcpStream::connect(address).await.unwrap(), address);
+        let (mut peer, _) = listener.accept().unwrap();
+        assert!(stands(&stream));
+        // The runtime, which has this one thread, hears of it later.
+        peer.write_all(b"x").unwrap();
+        assert!(!stands(&stream));
+    }
 }
