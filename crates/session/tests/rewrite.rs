@@ -397,7 +397,7 @@ fn names_in(head: &str, of: &[&str]) -> Vec<String> {
 }
 
 /// By which an origin would speak for the whole name of a depot, or have others act.
-const FOR_THE_WHOLE_NAME: [&str; 50] = [
+const FOR_THE_WHOLE_NAME: [&str; 52] = [
     "accept-ch",
     "accept-ch-lifetime",
     "access-control-allow-credentials",
@@ -444,9 +444,11 @@ const FOR_THE_WHOLE_NAME: [&str; 50] = [
     "upgrade",
     "www-authenticate",
     "x-accel-redirect",
+    "x-archive-files",
     "x-dns-prefetch-control",
     "x-permitted-cross-domain-policies",
     "x-sendfile",
+    "x-xss-protection",
     "some-field-of-the-year-2030",
 ];
 
@@ -520,9 +522,18 @@ fn nobody_beyond_a_depot_is_told_of_a_ticket_or_of_clients() {
         "http://d1/%6ch2/0/a.b.c/",
         "http://d1/lh%32/0/a.b.c/",
         "http://x/?u=http%3A%2F%2Fd1%2Flh2%2F0%2Fa.b.c%2F",
+        "http://x/?u=http%253A%252F%252Fd1%252Flh2%252F0%252Fa.b.c%252F",
+        "http://x/?u=http%25253A%25252F%25252Fd1%25252Flh2%25252F0%25252Fa.b.c%25252F",
+        "http://d1\\lh2\\0\\a.b.c\\",
+        "http://d1/LH2/0/a.b.c/",
+        &format!("http://portal/?ticket=a.b.{}", "s".repeat(86)),
+        &format!("http://portal/?ticket=a%2eb%2e{}", "s".repeat(86)),
     ] {
-        let head = get(&format!("Referer: {referer}\r\n"));
-        assert!(!head.to_lowercase().contains("referer"), "{head}");
+        for name in ["Referer", "referer", "Ping-From"] {
+            let head = get(&format!("{name}: {referer}\r\n"));
+            assert!(!head.contains("a.b.c") && !head.contains("ssss"), "{head}");
+            assert!(!head.to_lowercase().contains(&format!("\r\n{}:", name.to_lowercase())));
+        }
     }
     assert!(get("Referer: https://site.example/page\r\n").contains("Referer: https://site"));
     let said = [
@@ -535,9 +546,45 @@ fn nobody_beyond_a_depot_is_told_of_a_ticket_or_of_clients() {
         "CF-Connecting-IP: 192.0.2.1",
         "X-Client-IP: 192.0.2.1",
         "Remote-User: 192.0.2.1",
+        "X_Forwarded_For: 192.0.2.1",
+        "X.Forwarded.For: 192.0.2.1",
+        "X-Forwarded: 192.0.2.1",
+        "X-Forwarder-For: 192.0.2.1",
+        "X-Original-Forwarded-For: 192.0.2.1",
+        "X-Original-URL: 192.0.2.1",
+        "X-Rewrite-URL: 192.0.2.1",
+        "X-HTTP-Host-Override: 192.0.2.1",
+        "X-Remote-User: 192.0.2.1",
+        "X_Remote_User: 192.0.2.1",
+        "X-ProxyUser-IP: 192.0.2.1",
+        "WL-Proxy-Client-IP: 192.0.2.1",
+        "Ali-CDN-Real-IP: 192.0.2.1",
+        "CDN-Src-IP: 192.0.2.1",
+        "X-Azure-ClientIP: 192.0.2.1",
+        "X-Envoy-External-Address: 192.0.2.1",
+        "X-Goog-Authenticated-User-Email: 192.0.2.1",
+        "X-Goog-IAP-JWT-Assertion: 192.0.2.1",
+        "X-MS-Client-Principal: 192.0.2.1",
+        "X-ARR-ClientCert: 192.0.2.1",
+        "X-SSL-Client-Cert: 192.0.2.1",
+        "SSL-Client-Verify: 192.0.2.1",
+        "X-Auth-Request-User: 192.0.2.1",
     ];
-    let head = get(&said.map(|field| format!("{field}\r\n")).concat());
-    assert!(!head.contains("192.0.2.1"), "{head}");
+    for field in said {
+        let head = get(&format!("{field}\r\n"));
+        assert!(!head.contains("192.0.2.1"), "{head}");
+    }
+    // What a user says of a file, or a client of its request, is nobody's to believe more than that.
+    for field in [
+        "X-Amz-Meta-Remote-Path: 192.0.2.1",
+        "X-Goog-Meta-Client-Ip: 192.0.2.1",
+        "X-Amz-Date: 192.0.2.1",
+        "X-Requested-With: 192.0.2.1",
+        "Authorization: Bearer 192.0.2.1",
+        "Origin: http://192.0.2.1",
+    ] {
+        assert!(get(&format!("{field}\r\n")).contains("192.0.2.1"), "{field}");
+    }
 }
 
 #[test]
@@ -556,7 +603,10 @@ fn no_location_leads_to_a_path_of_the_depots_own() {
         ("https:/lh1/fetch/-/http:x/", "https://lh1/fetch/-/http:x/".to_owned()),
         ("http:", format!("{own}/dir/f")),
         ("http:///lh1/x", "http://lh1/x".to_owned()),
-        ("/\\evil/x", format!("{own}/\\evil/x")),
+        // Browsers take a backslash for a slash, and the dots out.
+        ("/\\evil/x", format!("{own}/%5Cevil/x")),
+        ("\\\\evil\\x", format!("{own}/dir/%5C%5Cevil%5Cx")),
+        ("..\\..\\..\\..\\lh1/x", format!("{own}/dir/..%5C..%5C..%5C..%5Clh1/x")),
     ] {
         let response = format!("HTTP/1.1 302 Found\r\nLocation: {given}\r\n\r\n");
         let head = answered(&get, &response);
@@ -569,9 +619,14 @@ fn no_location_leads_to_a_path_of_the_depots_own() {
     assert_eq!(answered(&get, two).matches("Location: ").count(), 1);
     // A next hop that the route calls a depot may be none.
     let chain = "GET /lh1/fetch/evil:1/http:o/f HTTP/1.1\r\nHost: d\r\n\r\n";
-    for given in
-        ["/lh1/fetch/-/http:x/", "../../../lh1/fetch/-/http:x/", "/%6ch2/0/a.b.c/", "//\\lh1/x"]
-    {
+    for given in [
+        "/lh1/fetch/-/http:x/",
+        "../../../lh1/fetch/-/http:x/",
+        "/%6ch2/0/a.b.c/",
+        "//\\lh1/x",
+        "/lh1\\fetch\\-\\http:x\\",
+        "..\\..\\..\\lh1\\fetch\\-\\http:x\\",
+    ] {
         let head = answered(chain, &format!("HTTP/1.1 302 Found\r\nLocation: {given}\r\n\r\n"));
         assert!(!head.contains("Location: "), "{given}: {head}");
     }

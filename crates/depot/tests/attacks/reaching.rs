@@ -36,12 +36,18 @@ fn a_depot_is_no_proxy_for_whoever_asks_as_of_one() {
         assert!(text.contains("longhaul depot d1: "), "{request}{text}");
     }
     // Whoever takes it for a proxy is told what works.
-    let (_, text) =
-        ask(&depot, &format!("GET http://{there}/a?b HTTP/1.1\r\nHost: {there}\r\n\r\n"));
-    let route = inner.route("-", "/a?b");
-    let expected =
-        format!("no forward proxy (curl -x): ask it for {route}, as in http://DEPOT:3880{route}\n");
-    assert!(text.ends_with(&expected), "{text}");
+    for (url, route) in [
+        (format!("http://{there}/a?b"), inner.route("-", "/a?b")),
+        (format!("HTTP://{there}"), inner.route("-", "/")),
+        (format!("https://{there}/a"), inner.route("-", "/a").replace("/http:", "/https:")),
+    ] {
+        let request = format!("GET {url} HTTP/1.1\r\nHost: {there}\r\nConnection: close\r\n\r\n");
+        let (code, text) = ask(&depot, &request);
+        let expected = format!(
+            "no forward proxy (curl -x): ask it for {route}, as in http://DEPOT:3880{route}\n"
+        );
+        assert!(code == 400 && text.ends_with(&expected), "{text}");
+    }
     let (_, text) = ask(&depot, "CONNECT o.example:443 HTTP/1.1\r\nHost: o.example\r\n\r\n");
     assert!(text.ends_with("ask it for /lh1/fetch/-/https:o.example/PATH\n"), "{text}");
     // The first request to arrive there is one that came by a route.

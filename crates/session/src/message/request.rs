@@ -7,6 +7,7 @@ use super::{
     lines::{self, LineError},
     version, via,
 };
+use crate::origin::OriginUrl;
 use http::{StatusCode, Version, header};
 
 /// A request that may be passed on: its method is relayed, its framing beyond doubt.
@@ -14,7 +15,7 @@ use http::{StatusCode, Version, header};
 pub struct RequestHead {
     /// What is to be done.
     pub method: Method,
-    /// Path and query. Where the client sent a whole URL, its scheme and host are gone.
+    /// Path and query. Where the client sent a whole URL of http, its scheme and host are gone.
     pub target: String,
     /// The whole URL, where the client sent that, as to a forward proxy.
     pub url: Option<String>,
@@ -61,7 +62,7 @@ impl RequestHead {
         let mut head = Self {
             method: method.parse()?,
             target: path.unwrap_or(target).to_owned(),
-            url: path.map(|_| target.to_owned()),
+            url: is_url(target).then(|| target.to_owned()),
             version: version(request.version),
             headers: Fields::parsed(request.headers).map_err(Fault::bad_request)?,
             framing: Framing::Empty,
@@ -100,9 +101,10 @@ impl RequestHead {
     /// OPTIONS of a server as a whole is not relayed: which server?
     fn check_target(&self) -> Result<(), Fault> {
         if self.method == Method::Options && !self.target.starts_with('/') {
+            let others: Vec<_> =
+                Method::ALL.into_iter().filter(|method| *method != Method::Options).collect();
             let reason = "OPTIONS is relayed for a route, not for the depot";
-            let (status, error) = (StatusCode::METHOD_NOT_ALLOWED, ProxyError::HttpRequestError);
-            return Err(Fault::new(status, error, reason));
+            return Err(Fault::method_not_allowed(&others, reason));
         }
         Ok(())
     }
@@ -206,6 +208,11 @@ fn unreadable(error: httparse::Error) -> Fault {
 fn origin_form(target: &str) -> Option<&str> {
     target.get(..7).filter(|scheme| scheme.eq_ignore_ascii_case("http://"))?;
     target[7..].find('/').map(|slash| &target[7 + slash..])
+}
+
+/// Most targets are paths, and are not looked at further.
+fn is_url(target: &str) -> bool {
+    !target.starts_with('/') && target.parse::<OriginUrl>().is_ok()
 }
 
 /// The fault for a client that takes the depot for a forward proxy and wants to speak TLS through it.

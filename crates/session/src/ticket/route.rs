@@ -163,18 +163,26 @@ fn check_name(name: &str) -> Result<(), &'static str> {
     if name.contains(divides) {
         return Err("the path has an encoded slash, backslash or control character");
     }
-    // Some servers cut parameters off first, and some systems spaces and dots at a name's ends.
-    let name = name.split(';').next().unwrap_or_default();
-    let of_dots = name.chars().all(|c| c == '\u{2025}' || matches!(as_ascii(c), '.' | ' '));
-    let dots: String = name.chars().map(as_ascii).filter(|c| *c != ' ').collect();
-    let has_spaces = dots.chars().count() < name.chars().count();
-    if of_dots
-        && (has_spaces && !dots.is_empty() || is_dot_segment(&dots) || dots.contains('\u{2025}'))
-    {
+    // Some systems have a backslash where these are.
+    if name.split(['\u{a5}', '\u{20a9}']).any(is_for_dots) {
         return Err("the path has a segment \".\" or \"..\"");
     }
     Ok(())
 }
+
+/// Whether some server takes a name for `.` or `..`: some cut off parameters first, or what follows a mark that
+/// divides URLs or names of files, and some systems spaces and dots at a name's ends.
+fn is_for_dots(name: &str) -> bool {
+    let name = name.split([';', '?', '#', ':', ',', '&', '*', '|', '<', '>', '"']).next();
+    let name: Vec<char> = name.unwrap_or_default().chars().collect();
+    let ascii: String = name.iter().map(|c| as_ascii(*c)).collect();
+    let (dots, several) = (ascii.replace([' ', SEVERAL_DOTS], ""), ascii.contains(SEVERAL_DOTS));
+    dots.bytes().all(|b| b == b'.')
+        && (several || is_dot_segment(&dots) || ascii.contains(' ') && !dots.is_empty())
+}
+
+/// Stands for a character that is more than one dot.
+const SEVERAL_DOTS: char = '\u{2025}';
 
 /// The character that some servers make of one: those that look like dots and slashes become that, and those
 /// that nobody sees a space.
@@ -183,7 +191,10 @@ fn as_ascii(c: char) -> char {
         '\u{2024}' | '\u{fe52}' | '\u{ff0e}' => '.',
         '\u{2044}' | '\u{2215}' | '\u{29f8}' | '\u{ff0f}' => '/',
         '\u{2216}' | '\u{29f5}' | '\u{fe68}' | '\u{ff3c}' => '\\',
-        '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}' | '\u{feff}' => ' ',
+        '\u{2025}' | '\u{2026}' | '\u{fe19}' | '\u{fe30}' => SEVERAL_DOTS,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' => ' ',
+        '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' => ' ',
+        '\u{fe00}'..='\u{fe0f}' | '\u{feff}' => ' ',
         c if c.is_whitespace() => ' ',
         c => c,
     }

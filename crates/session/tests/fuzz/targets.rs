@@ -288,7 +288,6 @@ pub fn keys(input: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(input) else { return false };
     let Ok(keys) = KeySet::parse(text) else { return false };
     let kids: Vec<_> = keys.kids().collect();
-    assert!(!kids.is_empty(), "a set that opens nothing is an error");
     // A key is taken under the name that tickets use, and no ticket of another's opens by it.
     let token = include_str!("../corpus/token/prefix");
     if let Ok(verified) = keys.verify(token, now()) {

@@ -100,12 +100,14 @@ static PREFIXES: [&str; 4] = ["ceph-", "icy-", "oc-", "x-"];
 
 /// What people have made up and readers obey, for more than this answer: browsers, and web servers that stand
 /// before a depot.
-static OBEYED: [&str; 16] = [
+static OBEYED: [&str; 19] = [
     "x-accel-",
+    "x-archive-",
     "x-content-security-policy",
     "x-dns-prefetch-control",
     "x-lighttpd-",
     "x-litespeed-",
+    "x-lscache",
     "x-permitted-cross-domain-policies",
     "x-pingback",
     "x-proxy",
@@ -117,6 +119,7 @@ static OBEYED: [&str; 16] = [
     "x-ua-compatible",
     "x-varnish-",
     "x-webkit-",
+    "x-xss-protection",
 ];
 
 /// Whether a field of an answer goes on.

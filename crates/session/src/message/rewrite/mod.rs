@@ -15,8 +15,10 @@ pub use trailers::trailers_for;
 pub use way::Way;
 
 use super::Fields;
+use crate::ticket::TicketRoute;
 use http::{HeaderName, header};
 use percent_encoding::percent_decode_str;
+use std::borrow::Cow;
 
 /// Fields that concern one connection only (RFC 9110, section 7.6.1), besides those that
 /// `Connection` names. `Transfer-Encoding` is not among them: it is set as the body goes out.
@@ -40,10 +42,27 @@ const OURS: &str = "longhaul-";
 static STAYS: [HeaderName; 4] =
     [header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::VIA, header::LOCATION];
 
-/// Whether a URL, or a part of one, has a depot's route in it, however it is written.
+/// How often a URL is decoded in search of a route: in a query of a query's query it is encoded three times.
+const DECODED: usize = 8;
+
+/// Whether a URL, or a part of one, has a depot's route in it or a ticket, however it is written.
 fn names_route(url: &str) -> bool {
-    let decoded = percent_decode_str(url).decode_utf8_lossy();
-    [url, &decoded].iter().any(|text| text.contains("lh1/") || text.contains("lh2/"))
+    let mut text = url.to_owned();
+    for _ in 0..DECODED {
+        // Browsers take a backslash for a slash.
+        let plain = text.to_ascii_lowercase().replace('\\', "/");
+        let is_ticket = || matches!(TicketRoute::redacted(&text), Cow::Owned(_));
+        if plain.contains("lh1/") || plain.contains("lh2/") || is_ticket() {
+            return true;
+        }
+        let decoded = percent_decode_str(&text).decode_utf8_lossy().into_owned();
+        if decoded == text {
+            return false;
+        }
+        text = decoded;
+    }
+    // Nobody encodes an honest URL that often.
+    true
 }
 
 /// Which of the fields that came go beyond the connection on which they did.

@@ -75,35 +75,50 @@ pub fn request_for(
 static SAID_ANEW: [HeaderName; 5] =
     [header::HOST, header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::VIA, header::COOKIE];
 
-/// By what others are told whom a request is from, or for which name: they would believe a depot, and the client
-/// has written it.
-static WHO_ASKS: [&str; 16] = [
-    "cf-connecting-ip",
-    "cf-connecting-ipv6",
+/// What stands in the names of fields by which others are told who asks, or for which name or path: they would
+/// believe a depot, and the client has written it. Each proxy and each host of services has its own.
+static WHO_ASKS: [&str; 25] = [
+    "auth-request-",
+    "authenticated-user",
+    "client-cert",
+    "client-dn",
     "client-ip",
-    "fastly-client-ip",
-    "fly-client-ip",
+    "client-principal",
+    "client-verify",
+    "clientcert",
+    "clientip",
+    "cluster-ip",
+    "connecting-ip",
+    "envoy-external-address",
     "forwarded",
-    "remote-addr",
-    "remote-user",
-    "true-client-ip",
-    "x-client-ip",
-    "x-cluster-client-ip",
-    "x-original-forwarded-for",
-    "x-originating-ip",
-    "x-real-ip",
-    "x-remote-addr",
-    "x-remote-ip",
+    "forwarder-for",
+    "http-host-override",
+    "iap-jwt",
+    "original-host",
+    "original-url",
+    "originating-ip",
+    "peer-ip",
+    "real-ip",
+    "remote-",
+    "rewrite-url",
+    "src-ip",
+    "user-ip",
 ];
-const FORWARDED: &str = "x-forwarded";
+
+/// Names of what users say of their files have this in them (`X-Amz-Meta-...`); signatures cover them.
+const META: &str = "-meta-";
 
 /// Whether a client's field is for a depot to pass on.
 fn is_clients(name: &HeaderName, value: &HeaderValue) -> bool {
+    let text = name.as_str();
     // A page that came through a depot names its address, and so its ticket.
-    let tells_ticket =
-        *name == header::REFERER && names_route(&String::from_utf8_lossy(value.as_bytes()));
-    let name = name.as_str();
-    !tells_ticket && !name.starts_with(FORWARDED) && WHO_ASKS.binary_search(&name).is_err()
+    if matches!(text, "referer" | "ping-from") {
+        return !names_route(&String::from_utf8_lossy(value.as_bytes()));
+    }
+    let says = |text: &str| WHO_ASKS.iter().any(|part| text.contains(part));
+    // Programs behind a server's gateway interface see no difference between these.
+    let plain = text.contains(['_', '.']).then(|| text.replace(['_', '.'], "-"));
+    text.contains(META) || !says(plain.as_deref().unwrap_or(text))
 }
 
 /// How many more hops an OPTIONS request may take (RFC 9110, section 7.6.2).

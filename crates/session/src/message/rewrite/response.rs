@@ -139,8 +139,9 @@ fn say_framing(
     }
 }
 
-/// Characters that a URL does not have as themselves, and readers take for others or leave out.
-const NOT_IN_URLS: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>');
+/// Characters that a URL does not have as themselves, and readers take for others (a backslash for a slash) or
+/// leave out.
+const NOT_IN_URLS: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>').add(b'\\');
 
 /// A `Location` as the next reader is to see it; nothing where it would lead that one to a path of this depot's
 /// own. The depot next to the origin makes it absolute; the one that the client asked leads back into the
