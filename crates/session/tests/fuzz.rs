@@ -2,12 +2,14 @@
 //! Everything that reads from the network, on inputs that nobody would write: a bounded number of
 //! mutations of the inputs kept in `corpus/`, the same for the same seed.
 //!
-//! The targets (`fuzz/targets.rs`) are plain functions of bytes, which `libfuzzer_sys::fuzz_target!`
+//! The targets (`fuzz/targets.rs`, `fuzz/fields.rs`) are plain functions of bytes, which `libfuzzer_sys::fuzz_target!`
 //! takes as they are. `LONGHAUL_SEED` replays a run, `LONGHAUL_FUZZ_INPUTS` makes it longer. An input
 //! that fails is printed; kept in the corpus, it is tried first from then on.
 
 #[path = "fuzz/delimit.rs"]
 mod delimit;
+#[path = "fuzz/fields.rs"]
+mod fields;
 #[path = "fuzz/mutate.rs"]
 mod mutate;
 #[path = "fuzz/run.rs"]
@@ -19,12 +21,13 @@ mod targets;
 const INPUTS: u64 = 200_000;
 
 macro_rules! fuzz {
-    ($($name:ident),*) => { $(
+    ($module:ident: $($name:ident),*) => { $(
         #[test]
         fn $name() {
-            run::run(stringify!($name), INPUTS, targets::$name);
+            run::run(stringify!($name), INPUTS, $module::$name);
         }
     )* };
 }
 
-fuzz!(request, response, chunked, blocks, route, ticket_route, token, digest, keys, proxy_status);
+fuzz!(fields: via, fields);
+fuzz!(targets: request, response, chunked, blocks, route, ticket_route, token, digest, keys, proxy_status);

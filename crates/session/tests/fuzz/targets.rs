@@ -78,7 +78,8 @@ fn others_are_the_same(printed: &Fields, came: &Fields) {
     }
 }
 
-static GET: LazyLock<RequestHead> = LazyLock::new(|| {
+/// A client's request of a depot next to the origin.
+pub static GET: LazyLock<RequestHead> = LazyLock::new(|| {
     let text = "GET /lh1/fetch/-/http:o/d/f HTTP/1.1\r\nHost: d\r\n\r\n";
     RequestHead::parse(text.as_bytes()).unwrap().unwrap().0
 });
