@@ -27,7 +27,9 @@ fn refused(depot: &Daemon, route: &str, code: u16, error: &str, reason: &str) {
     assert!(end.is_ok());
     assert!(body.starts_with("longhaul depot d1: ") && body.contains(reason), "{route}: {body}");
     assert!(head.contains(&format!("Proxy-Status: d1; error={error}; details=\"")), "{head}");
-    depot.await_log(&["WARN", &format!("status={code}"), &format!("error=\"{error}\""), reason]);
+    let quoted = format!("{reason:?}");
+    let logged = &quoted[1..quoted.len() - 1];
+    depot.await_log(&["WARN", &format!("status={code}"), &format!("error=\"{error}\""), logged]);
 }
 
 const OPEN: &str = "id = \"d1\"";
