@@ -151,8 +151,9 @@ pub(crate) enum Verdict {
 /// Why there is no address to connect to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Objection {
-    /// The rules are against it, and why.
-    Rules(String),
+    /// The rules are against it, and why; and the address that they are against. Clients are not told to
+    /// which inner address a name leads.
+    Rules(String, Option<IpAddr>),
     /// This host cannot tell where an address is, because it lacks a socket.
     Unjudged(Errno),
 }
@@ -184,32 +185,41 @@ impl Allow {
         verdict: Verdict,
         resolved: impl Iterator<Item = SocketAddr>,
     ) -> Result<Vec<SocketAddr>, Objection> {
-        let mut refusal = "the name has no address".to_owned();
+        let mut refusal = ("the name has no address".to_owned(), None);
         let mut addresses = Vec::new();
         for address in resolved {
             let ip = address.ip();
             let listed = self.upstreams.iter().any(|r| r.admits_ip(ip, address.port()));
             let named = self.upstreams.iter().any(|r| r.names_private(ip, address.port()));
             match (verdict, self.objection(ip, named).map_err(Objection::Unjudged)?) {
-                (Verdict::Refused, _) => refusal = String::from("it is not listed"),
+                (Verdict::Refused, _) => refusal = (String::from("it is not listed"), None),
                 (Verdict::ByAddress, _) if !listed => {
-                    refusal = format!("its address {ip} is in no listed network");
+                    refusal = ("its address is in no listed network".to_owned(), Some(ip));
                 }
-                (_, Some(what)) => refusal = format!("its address {ip} is {what}"),
+                (_, Some((what, remedy))) => {
+                    refusal = (format!("its address is {what}: {remedy}"), Some(ip));
+                }
                 _ => addresses.push(address),
             }
         }
-        if addresses.is_empty() { Err(Objection::Rules(refusal)) } else { Ok(addresses) }
+        let (reason, ip) = refusal;
+        if addresses.is_empty() { Err(Objection::Rules(reason, ip)) } else { Ok(addresses) }
     }
 
-    /// What speaks against an address, whoever asks for it.
-    fn objection(&self, ip: IpAddr, named: bool) -> Result<Option<&'static str>, Errno> {
+    /// What speaks against an address, whoever asks for it, and what an operator can do about it.
+    fn objection(
+        &self,
+        ip: IpAddr,
+        named: bool,
+    ) -> Result<Option<(&'static str, &'static str)>, Errno> {
         if self.local {
             return Ok(None);
         }
         Ok(match Place::of(ip)? {
-            Place::Local(what) => Some(what),
-            Place::Private(what) if !(self.private || named) => Some(what),
+            Place::Local(what) => Some((what, "allow.local opens these")),
+            Place::Private(what) if !(self.private || named) => {
+                Some((what, "set allow.private, or list the network in allow.upstreams"))
+            }
             _ => None,
         })
     }

@@ -77,12 +77,17 @@ impl<'x> Check<'x> {
         }
         let promised = body.digest_in(body.headers());
         let announced = Some(body.headers()).filter(|_| framing == Framing::Chunked);
+        let candidates = announced.map(digest::candidates).unwrap_or_default();
         let announced = announced.and_then(digest::announced);
         let known = promised.is_some() || announced.is_some();
         let made = mode.makes().filter(|_| !known && body.is_worth_one());
         let follows = announced.or(made);
         let mut algorithms = Vec::from_iter(promised.as_ref().map(Digest::algorithm));
-        algorithms.extend(follows.filter(|follows| !algorithms.contains(follows)));
+        for algorithm in candidates.into_iter().chain(follows) {
+            if !algorithms.contains(&algorithm) {
+                algorithms.push(algorithm);
+            }
+        }
         if algorithms.is_empty() {
             return None;
         }
@@ -110,6 +115,8 @@ impl Witness for Check<'_> {
 
     fn conclude(&mut self, trailers: &mut Fields) -> Result<(), Fault> {
         let expected = [self.promised.take(), self.body.digest_in(trailers)];
+        let computed: Vec<_> = self.hashes.iter().map(|(algorithm, _)| *algorithm).collect();
+        let mut checks = 0;
         for (algorithm, hash) in self.hashes.drain(..) {
             let Some(is) = Digest::new(algorithm, &hash.finalize()) else { continue };
             let mut expected = expected.iter().flatten().filter(|e| e.algorithm() == algorithm);
@@ -120,11 +127,21 @@ impl Witness for Check<'_> {
                 );
                 return Err(self.body.fault(reason));
             }
-            let checked = if expected.next().is_some() { "checked" } else { "made" };
-            self.found = Some(format!("{is} {checked}"));
+            if expected.next().is_some() {
+                checks += 1;
+                self.found = Some(format!("{is} checked"));
+            } else if self.found.is_none() {
+                self.found = Some(format!("{is} made"));
+            }
             if self.follows == Some(algorithm) && !trailers.contains(&CONTENT_DIGEST) {
                 trailers.append(CONTENT_DIGEST.clone(), is.to_value());
             }
+        }
+        // Said of what came by another algorithm than anybody could know of.
+        let unknown = expected.iter().flatten().map(Digest::algorithm);
+        let unknown = unknown.filter(|algorithm| !computed.contains(algorithm)).last();
+        if let (Some(unknown), Some(found), 0) = (unknown, &mut self.found, checks) {
+            *found += &format!(", {} that came not checked", unknown.key());
         }
         Ok(())
     }

@@ -28,6 +28,7 @@
 mod admission;
 mod body;
 mod buffers;
+mod certificate;
 mod check;
 mod config;
 mod connection;

@@ -78,6 +78,11 @@ impl<T> Watched<T> {
         Self { gone: Some(gone), ..self }
     }
 
+    /// The file that it is called by.
+    pub(crate) fn file(&self) -> &Path {
+        self.files.first().map_or(Path::new("-"), PathBuf::as_path)
+    }
+
     /// As it is now.
     pub(crate) fn get(&self) -> Arc<T> {
         Arc::clone(&self.made.read().unwrap_or_else(PoisonError::into_inner).value)

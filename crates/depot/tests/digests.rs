@@ -161,3 +161,39 @@ fn an_upload_that_is_not_what_its_client_says_goes_no_further() {
     assert!(got.len() < body.len(), "the origin has the whole of it");
     depot.await_log(&["WARN", "status=400", "the bytes from the client"]);
 }
+
+#[test]
+fn a_digest_in_the_trailers_is_called_checked_only_where_it_was() {
+    let (body, other) = (noise(57, 100_003), noise(58, 100_003));
+    let answering = |announced: &str, trailer: &str| {
+        let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n";
+        let mut answer = format!("{head}{announced}\r\n{:x}\r\n", body.len()).into_bytes();
+        answer.extend_from_slice(&body);
+        answer.extend(format!("\r\n0\r\n{trailer}\r\n").into_bytes());
+        Scripted::answering(answer)
+    };
+    let field = |algorithm, of: &[u8], name: &str| {
+        format!("{name}: {}\r\n", digest(algorithm, of).to_value().to_str().unwrap())
+    };
+    for name in ["Content-Digest", "Repr-Digest"] {
+        let announced = format!("Trailer: {name}\r\n");
+        for algorithm in [Algorithm::Sha256, Algorithm::Sha512] {
+            let depot = Daemon::depot("");
+            let good = answering(&announced, &field(algorithm, &body, name));
+            let (_, got, end) = get(depot.address, &good.route("-", "/"));
+            assert!(end.is_ok() && got.ends_with(b"\r\n\r\n"), "{name}");
+            let is = digest(algorithm, &body);
+            depot.await_log(&["complete", &format!("digest=\"{is} checked\"")]);
+            let bad = answering(&announced, &field(algorithm, &other, name));
+            let (_, got, _) = get(depot.address, &bad.route("-", "/"));
+            assert!(!got.ends_with(b"\r\n\r\n"), "{name}: it seems whole");
+            depot.await_log(&["WARN", "differs", "are not those that were sent"]);
+        }
+        // By an algorithm that nobody could know of.
+        let depot = Daemon::depot("");
+        let odd = answering(&announced, &field(Algorithm::Md5, &body, name));
+        let (_, got, _) = get(depot.address, &odd.route("-", "/"));
+        assert!(got.ends_with(b"\r\n\r\n"), "{name}");
+        depot.await_log(&["complete", " made, md5 that came not checked\""]);
+    }
+}

@@ -190,7 +190,8 @@ fn files_that_do_not_fit_stop_the_start() {
     fs::write(pki.file("none.pem"), "").unwrap();
     fs::write(pki.file("none.key"), "").unwrap();
     for (own, reason) in [
-        ("other", "other.pem: "),
+        ("other", "other.pem: this certificate and the key in"),
+        ("other", "other.key do not belong together: name the key that"),
         ("none", "none.pem: it holds no certificate"),
         ("missing", "missing.pem: No such file"),
     ] {
@@ -217,4 +218,26 @@ fn one_transfer_over_several_connections_with_tls() {
     assert!(line.contains("upstream_streams_asked=4"), "{line}");
     // How many come in time is not certain; that they come by TLS is.
     depots[1].await_log(&["answered", "/lh1/join/"]);
+}
+
+#[test]
+fn a_certificate_that_is_not_good_now_is_spoken_of() {
+    let pki = Pki::new();
+    let now = std::time::SystemTime::now();
+    let day = std::time::Duration::from_secs(86_400);
+    pki.issue_for("own", "127.0.0.1", now - day * 9, now - day * 2);
+    let depot = pki.depot("admin.listen = \"127.0.0.1:0\"");
+    depot.await_log(&["WARN", "own.pem has expired at", "renew it"]);
+    let expiry = || depot.status().certificate.expect("there is one").not_after_unix_s;
+    let then = (now - day * 2).duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64();
+    assert!((expiry() - then).abs() < 1.0, "{}", expiry());
+    // Renewed, and each time not well enough.
+    pki.issue_for("own", "127.0.0.1", now + day, now + day * 90);
+    depot.await_log(&["WARN", "own.pem is valid from", "clients refuse it until then"]);
+    pki.issue_for("own", "127.0.0.1", now - day, now + day * 13);
+    depot.await_log(&["WARN", "own.pem expires at", "renew it"]);
+    let said = depot.log_text().matches("the certificate ").count();
+    pki.issue_for("own", "127.0.0.1", now - day, now + day * 90);
+    eventually("the new one is read", || expiry() > then + 60.0 * 86_400.0);
+    assert_eq!(depot.log_text().matches("the certificate ").count(), said);
 }

@@ -106,6 +106,17 @@ pub fn announced(headers: &Fields) -> Option<Algorithm> {
     known.or_else(|| follows(headers).then_some(Algorithm::Sha256))
 }
 
+/// By which algorithms to hash a body of which a digest is announced, so that it can be checked: where nobody
+/// says by which that is made, by those that are in use.
+pub fn candidates(headers: &Fields) -> Vec<Algorithm> {
+    match announced(headers) {
+        Some(_) if headers.get(&LONGHAUL_DIGEST).is_none() => {
+            vec![Algorithm::Sha256, Algorithm::Sha512]
+        }
+        said => Vec::from_iter(said),
+    }
+}
+
 /// Whether a digest is announced as a trailer.
 pub(crate) fn follows(headers: &Fields) -> bool {
     let digests = [&CONTENT_DIGEST, &REPR_DIGEST];

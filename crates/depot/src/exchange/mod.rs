@@ -127,7 +127,7 @@ impl Exchange<'_> {
             let next = routes.next().filter(|_| self.repeatable() && may_differ(fault));
             let Some(next) = next else { return outcome };
             self.shared.detours.failed(&fetch.next);
-            let reason = fault.to_string();
+            let reason = fault.in_full();
             tracing::warn!(upstream = %fetch.next, instead = %next.next, reason, "another route");
             fetch = next;
         }

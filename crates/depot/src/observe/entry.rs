@@ -131,7 +131,7 @@ impl Entry {
         // What browsers ask for unasked is nobody's mistake.
         let level = if fault.status == StatusCode::NOT_FOUND { Level::DEBUG } else { Level::WARN };
         // It may quote what was asked for.
-        let reason = TicketRoute::redacted(&fault.to_string()).into_owned();
+        let reason = TicketRoute::redacted(&fault.in_full()).into_owned();
         let sent_bytes = self.live.as_ref().map_or(0, |live| live.sent.moved());
         let upload = Outcome::of_upload(fault).filter(|_| sent_bytes > 0);
         let ending = match upload {

@@ -208,6 +208,12 @@ fn depot(out: &mut Out<'_>, status: &Status) -> fmt::Result {
         &family("access_log_dropped_lines", "Lines of the log that could not be written"),
         status.access_log.dropped_lines,
     )?;
+    if let Some(certificate) = &status.certificate {
+        out.gauge(
+            &seconds("certificate_expiry_timestamp", "Until when the depot's certificate is good"),
+            certificate.not_after_unix_s,
+        )?;
+    }
     out.gauges(
         &family("paced", "1 where packets to a peer are paced below TCP as its hop says, else 0"),
         status.paced.iter().map(|paced| {

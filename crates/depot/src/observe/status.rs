@@ -38,6 +38,9 @@ pub struct Status {
     /// Peers to whom packets are to be spaced below TCP.
     #[serde(default)]
     pub paced: Vec<PacedPeer>,
+    /// The depot's own certificate, if it has one.
+    #[serde(default)]
+    pub certificate: Option<Certificate>,
     /// Hops, by side and name.
     pub hops: Vec<Hop>,
     /// Transfers under way, oldest first; the fastest ones if there are more than
@@ -51,6 +54,13 @@ pub struct Status {
 pub const MOST_TRANSFERS: usize = 256;
 /// The most characters of a target that a document has.
 pub const MOST_TARGET: usize = 512;
+
+/// The depot's own certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Certificate {
+    /// Until when it is good: seconds since 1970. Of a chain, the first that ends.
+    pub not_after_unix_s: f64,
+}
 
 /// Whether a depot takes requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 
 use super::{
     registry::Reading,
-    status::{AccessLogState, Connections, Memory, PacedPeer, SCHEMA, State, Status},
+    status::{AccessLogState, Certificate, Connections, Memory, PacedPeer, SCHEMA, State, Status},
 };
 use crate::{
     paced::Peer,
@@ -75,6 +75,11 @@ impl View {
                 dropped_lines: shared.observer.log.dropped(),
             },
             paced: shared.paced.peers().iter().map(PacedPeer::from).collect(),
+            certificate: shared
+                .settings()
+                .tls
+                .validity()
+                .map(|validity| Certificate { not_after_unix_s: validity.until_unix_s() }),
             hops,
             transfers,
             live_transfers,

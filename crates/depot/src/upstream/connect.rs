@@ -13,11 +13,15 @@ use crate::{
 use http::StatusCode;
 use rustix::io::Errno;
 use session::{
-    Authority, Fetch, Scheme,
+    Authority, Fetch, Host, Scheme,
     message::{Fault, ProxyError},
 };
 use socket2::{Domain, Protocol, Socket, Type};
-use std::{io, net::SocketAddr, time::Duration};
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
 use tokio::{
     net::TcpSocket,
     time::{Instant, timeout},
@@ -36,14 +40,14 @@ pub(crate) async fn connect(
     let (next, config) = (&fetch.next, &settings.config);
     let verdict = config.allow.upstream(next, grant);
     if verdict == Verdict::Refused {
-        return Err(not_open(next, "it is not listed"));
+        return Err(not_open(next, "it is not listed", None));
     }
     let deadline = Instant::now() + Duration::from(config.timeouts.connect);
     let resolved = resolver.addresses(next, deadline).await?;
     let addresses =
         config.allow.addresses(verdict, resolved.into_iter()).map_err(
             |objection| match objection {
-                Objection::Rules(reason) => not_open(next, &reason),
+                Objection::Rules(reason, ip) => not_open(next, &reason, ip),
                 Objection::Unjudged(errno) => {
                     let reason =
                         format!("the addresses of upstream {next} cannot be judged: {errno}");
@@ -63,16 +67,17 @@ pub(crate) async fn connect(
             Err(why) => fault = Some(why),
         }
     }
-    Err(fault.unwrap_or_else(|| not_open(next, "it has no address")))
+    Err(fault.unwrap_or_else(|| not_open(next, "it has no address", None)))
 }
 
 /// The rules do not let this depot connect there.
-fn not_open(next: &Authority, why: &str) -> Fault {
-    Fault::new(
+fn not_open(next: &Authority, why: &str, ip: Option<IpAddr>) -> Fault {
+    let fault = Fault::new(
         StatusCode::FORBIDDEN,
         ProxyError::DestinationIpProhibited,
         format!("this depot is not open for upstream {next}: {why}"),
-    )
+    );
+    fault.with_detail(ip)
 }
 
 /// Why a name has no address: no fault of the name's where this host cannot look it up.
@@ -97,7 +102,8 @@ pub(crate) async fn connect_to(
 ) -> Result<Stream, Fault> {
     let (next, config) = (&fetch.next, &settings.config);
     let not_set_up = |error: io::Error| {
-        own_fault(&format!("cannot set up a connection to {next} ({address}): {error}"), &error)
+        own_fault(&format!("cannot set up a connection to {next}: {error}"), &error)
+            .with_detail(address_of(next, address))
     };
     let socket = socket_for(address, config).map_err(not_set_up)?;
     let connected = socket.connect(address).await;
@@ -111,8 +117,9 @@ pub(crate) async fn connect_to(
         return Ok(Stream::new(stream, address));
     }
     settings.tls.connect(stream, address, &next.host).await.map_err(|error| {
-        let reason = format!("TLS with upstream {next} ({address}) failed: {error}");
-        Fault::new(StatusCode::BAD_GATEWAY, tls::error_type(&error), reason)
+        let reason = format!("TLS with upstream {next} failed: {error}");
+        let fault = Fault::new(StatusCode::BAD_GATEWAY, tls::error_type(&error), reason);
+        fault.with_detail(address_of(next, address))
     })
 }
 
@@ -155,8 +162,13 @@ fn unreachable(next: &Authority, address: SocketAddr, error: &io::Error) -> Faul
         }
         _ => (ProxyError::ConnectionTerminated, format!("failed: {error}")),
     };
-    let reason = format!("upstream {next} ({address}) {what}");
-    Fault::new(StatusCode::BAD_GATEWAY, kind, reason)
+    let reason = format!("upstream {next} {what}");
+    Fault::new(StatusCode::BAD_GATEWAY, kind, reason).with_detail(address_of(next, address))
+}
+
+/// The address that a name led to: for the log, clients need not know how the network inside is laid out.
+fn address_of(next: &Authority, address: SocketAddr) -> Option<SocketAddr> {
+    matches!(next.host, Host::Name(_)).then_some(address)
 }
 
 #[cfg(test)]

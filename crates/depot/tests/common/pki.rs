@@ -7,7 +7,7 @@ use super::{
     web::{NGINX, Server, nginx_conf},
 };
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
-use std::{fs, net::SocketAddr, path::PathBuf};
+use std::{fs, net::SocketAddr, path::PathBuf, time::SystemTime};
 use tempfile::TempDir;
 
 /// An authority, and what it has signed, as files.
@@ -34,6 +34,17 @@ impl Pki {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new([host.to_owned()]).unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        fs::write(self.file(&format!("{name}.key")), key.serialize_pem()).unwrap();
+        fs::write(self.file(&format!("{name}.pem")), certificate.pem()).unwrap();
+    }
+
+    /// The same, good for a time of choice.
+    pub fn issue_for(&self, name: &str, host: &str, from: SystemTime, until: SystemTime) {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new([host.to_owned()]).unwrap();
+        (params.not_before, params.not_after) = (from.into(), until.into());
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        // The one that is looked at first is written last, so that both are seen together in the end.
         fs::write(self.file(&format!("{name}.key")), key.serialize_pem()).unwrap();
         fs::write(self.file(&format!("{name}.pem")), certificate.pem()).unwrap();
     }

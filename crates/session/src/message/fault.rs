@@ -72,6 +72,8 @@ pub struct Fault {
     pub error: ProxyError,
     /// What happened and what to do, one line, for the body and the log.
     pub reason: String,
+    /// What only the operator may know of it, for the log: an address that a name leads to.
+    pub detail: Option<String>,
     /// What may be asked, where it is the method that is at fault; all, if nothing is said.
     allow: Vec<Method>,
 }
@@ -84,7 +86,7 @@ impl Fault {
         for c in reason.as_ref().chars() {
             if c.is_control() { line.extend(c.escape_default()) } else { line.push(c) }
         }
-        Self { status, error, reason: line, allow: Vec::new() }
+        Self { status, error, reason: line, detail: None, allow: Vec::new() }
     }
 
     /// The depot itself, or its host, is at fault (500).
@@ -106,6 +108,20 @@ impl Fault {
     /// The next hop's answer breaks the rules of HTTP (502).
     pub fn bad_response(reason: impl AsRef<str>) -> Self {
         Self::new(StatusCode::BAD_GATEWAY, ProxyError::HttpProtocolError, reason)
+    }
+
+    /// The same with what only the operator may know.
+    #[must_use]
+    pub fn with_detail(self, detail: Option<impl ToString>) -> Self {
+        Self { detail: detail.map(|detail| detail.to_string()), ..self }
+    }
+
+    /// All that is known of it, for the log.
+    pub fn in_full(&self) -> String {
+        match &self.detail {
+            Some(detail) => format!("{} ({detail})", self.reason),
+            None => self.reason.clone(),
+        }
     }
 
     /// The value of `Proxy-Status` (RFC 9209), in an answer's head or, where a body that is under
@@ -195,6 +211,13 @@ mod tests {
         assert!(head.contains(&format!("Content-Length: {}", body.len())), "{head}");
         assert!(!head.contains("\nSet-Cookie"), "{head}");
         assert_eq!(fault.to_string(), "a \"bad\"\\r\\nSet-Cookie: x\u{e9}");
+        let hidden = fault.clone().with_detail(Some("10.0.0.1"));
+        assert_eq!(hidden.in_full(), format!("{fault} (10.0.0.1)"));
+        assert!(
+            !String::from_utf8(hidden.answer(&id, true, Connection::Close))
+                .unwrap()
+                .contains("10.0.")
+        );
         assert!(fault.answer(&id, false, Connection::Keep).ends_with(b"\r\n\r\n"));
     }
 }
