@@ -80,6 +80,7 @@ impl Caller {
                 Ok(stream) => stream,
                 Err(error) => {
                     let error = error.to_string();
+                    shared.observer.counts.client_tls_failed();
                     tracing::warn!(client = %peer, error, "TLS with the client failed");
                     return None;
                 }

@@ -5,22 +5,27 @@
 use crate::{
     connection::{self, Caller},
     listeners::{BACKLOG, Listener},
+    observe::Entry,
     server::{Phase, Shared},
 };
 use http::StatusCode;
 use session::{
     Scheme,
-    message::{Fault, ProxyError},
+    message::{Connection, Fault, ProxyError},
 };
 use socket2::SockRef;
-use std::{sync::Arc, time::Duration};
+use std::{io, net::Shutdown, sync::Arc, time::Duration};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{Semaphore, mpsc},
+    time::timeout,
 };
 
 /// How many that are not let in are told why at a time; further ones are just closed.
 const TURNED_AWAY: usize = 64;
+
+/// How long a client that there is no descriptor for may take to read that.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// The way in.
 #[derive(Debug, Clone)]
@@ -49,16 +54,48 @@ impl Door {
             match accepted {
                 Ok((client, peer)) => self.admit(Caller::new(client, peer, scheme)),
                 Err(error) => {
+                    tracing::warn!(%error, "cannot accept a connection");
+                    self.shared.observer.counts.not_accepted();
                     // Out of files or memory: the connection stays queued, so asking again at once
                     // would only spin.
-                    tracing::warn!(%error, "cannot accept a connection");
-                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    if !self.tell_one(&listener, scheme).await {
+                        tokio::time::sleep(Duration::from_millis(100)).await;
+                    }
                 }
             }
         }
         if self.shared.phase() == Phase::Stopping {
             self.shut(&listener, scheme);
         }
+    }
+
+    /// Accepts one connection by a descriptor that was kept for this, and tells the client that there are no
+    /// more. One who speaks TLS is just closed. Says whether there was such a descriptor.
+    async fn tell_one(&self, listener: &TcpListener, scheme: Scheme) -> bool {
+        if !self.shared.spare.clients.release() {
+            return false;
+        }
+        // By now somebody else may have the descriptor, or the connection may be gone.
+        let accepted = timeout(Duration::from_millis(10), listener.accept()).await;
+        let Ok(Ok((client, peer))) = accepted else {
+            self.shared.spare.clients.refill();
+            return false;
+        };
+        let (shared, alive) = (Arc::clone(&self.shared), self.alive.clone());
+        tokio::spawn(async move {
+            if scheme == Scheme::Http {
+                let reason = "this depot has no descriptors left for another connection: try later";
+                let status = StatusCode::SERVICE_UNAVAILABLE;
+                let fault = Fault::new(status, ProxyError::ConnectionLimitReached, reason);
+                Entry::new(peer, &shared).refused(&fault);
+                say(&client, &fault.answer(&shared.id, true, Connection::Close)).await;
+            }
+            if let Ok(client) = client.into_std() {
+                shared.spare.clients.put_back(client.into());
+            }
+            drop(alive);
+        });
+        true
     }
 
     /// Serves a connection, or turns it away: strangers before they take up a place.
@@ -107,4 +144,24 @@ impl Door {
             }
         }
     }
+}
+
+/// Sends a short answer and awaits that the client closes, but not for long: what it asks for and nobody reads
+/// would turn the close into a reset that may overtake the answer.
+async fn say(client: &TcpStream, answer: &[u8]) {
+    // It fits into any connection that is new.
+    let _ = timeout(GRACE, client.writable()).await;
+    let _ = client.try_write(answer);
+    let _ = SockRef::from(client).shutdown(Shutdown::Write);
+    let read = async {
+        let mut scrap = [0; 1024];
+        while client.readable().await.is_ok() {
+            match client.try_read(&mut scrap) {
+                Ok(0) => return,
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return,
+                _ => tokio::task::consume_budget().await,
+            }
+        }
+    };
+    let _ = timeout(GRACE, read).await;
 }

@@ -49,6 +49,7 @@ mod paced;
 mod places;
 mod plan;
 mod rates;
+mod reserve;
 mod server;
 mod settings;
 mod siblings;

@@ -113,7 +113,8 @@ impl Plan {
             return Err(Fault::new(status, error, "not a route: a depot has no icon"));
         }
         if request.target.starts_with(session::ticket::PREFIX) {
-            by_ticket(request, client.ip(), shared).await
+            let planned = by_ticket(request, client.ip(), shared).await;
+            planned.inspect_err(|_| shared.observer.counts.ticket_refused())
         } else {
             by_rules(request, client.ip(), shared)
         }
@@ -177,6 +178,7 @@ async fn by_ticket(request: &RequestHead, peer: IpAddr, shared: &Shared) -> Resu
     // Last, so that what is refused is no use.
     if let Asked::Ticket(_, verified) = &plan.asked {
         shared.uses.count(verified)?;
+        shared.observer.counts.ticket_taken(verified.ticket.issuer.as_deref());
     }
     Ok(plan)
 }

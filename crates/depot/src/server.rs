@@ -14,6 +14,7 @@ use crate::{
     observe::{self, AccessLogError, Observer, StderrLog, View},
     paced::{NotPaced, Paced, Pacers},
     rates::Rates,
+    reserve::Spare,
     settings::Settings,
     siblings::Siblings,
     stripes::Offers,
@@ -116,6 +117,8 @@ pub(crate) struct Shared {
     pub stripes: Arc<Offers>,
     /// What is told of all requests.
     pub observer: Arc<Observer>,
+    /// Descriptors kept to tell clients that there are no others, and to answer operators.
+    pub spare: Spare,
     phase: watch::Receiver<Phase>,
 }
 
@@ -168,6 +171,7 @@ impl Shared {
             settings.refresh();
             self.paced.refresh();
             self.observer.look();
+            self.spare.refill();
             let (begun, crest) = self.observer.crest();
             // All three are to know.
             let fewer = [
@@ -291,9 +295,13 @@ async fn reload(
             Ok(settings) => {
                 let waiting = shared.replace(settings).join(", ");
                 tune::listeners(&listeners, &shared.config());
+                shared.observer.counts.reloaded(true);
                 tracing::info!(waiting, "configuration read again");
             }
-            Err(error) => tracing::warn!(error, "the configuration stays as it was"),
+            Err(error) => {
+                shared.observer.counts.reloaded(false);
+                tracing::warn!(error, "the configuration stays as it was");
+            }
         }
         tell(&[NotifyState::Ready]);
     }
@@ -369,6 +377,7 @@ impl Depot {
             uses: Uses::new(&config.trust),
             stripes: Arc::default(),
             observer: Observer::new(&config, Arc::clone(&paced), log)?,
+            spare: Spare::new(),
             paced,
             started: Arc::clone(&config),
             settings: RwLock::new(Arc::new(settings)),

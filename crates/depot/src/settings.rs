@@ -5,6 +5,7 @@ use crate::{
     config::Config,
     observe::Clients,
     paced::{self, Pacers},
+    reserve,
     server::Error,
     tls::Tls,
     trust::Trust,
@@ -38,6 +39,7 @@ impl Settings {
         config.check()?;
         tune::check(&config.hops)?;
         paced::check(&config, pacers)?;
+        reserve::check(&config);
         let (trust, tls) = (Trust::new(&config.trust)?, Tls::new(&config.tls)?);
         Ok(Self::of(config, trust, tls))
     }

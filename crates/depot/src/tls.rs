@@ -4,6 +4,7 @@
 use crate::{
     certificate::{Trouble, Validity},
     config::TlsFiles,
+    observe::status::Reload,
     stream::Stream,
     watched::{FileError, Watched},
 };
@@ -66,6 +67,12 @@ impl Tls {
         };
         tls.judge();
         Ok(tls)
+    }
+
+    /// How it went when the files were read last.
+    pub(crate) fn reloads(&self) -> impl Iterator<Item = Reload> {
+        let own = self.server.iter().map(|server| server.reload());
+        own.chain([self.client.reload()])
     }
 
     /// When the certificate is good, if there is one and it says so.

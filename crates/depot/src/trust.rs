@@ -3,6 +3,7 @@
 
 use crate::{
     config::TrustFiles,
+    observe::status::Reload,
     watched::{FileError, Watched},
 };
 use session::ticket::{KeySet, Replays, Revoked, TicketError, UnixTime, Verified};
@@ -54,6 +55,12 @@ impl Trust {
     pub(crate) fn refresh(&self) {
         self.keys.iter().for_each(Watched::refresh);
         self.revoked.iter().for_each(Watched::refresh);
+    }
+
+    /// How it went when they were read last.
+    pub(crate) fn reloads(&self) -> impl Iterator<Item = Reload> {
+        let keys = self.keys.iter().map(Watched::reload);
+        keys.chain(self.revoked.iter().map(Watched::reload))
     }
 
     /// What a token grants, if one of the keys signed it, it holds now and was not taken back.

@@ -2,12 +2,13 @@
 //! What is made of files, and made again when they change: keys and certificates are renewed while
 //! a depot runs.
 
+use crate::observe::status::Reload;
 use std::{
     fs, io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{Arc, PoisonError, RwLock},
-    time::SystemTime,
+    time::{Duration, Instant, SystemTime},
 };
 
 /// A file that cannot be used. The fault is with the file, or with who named it.
@@ -56,7 +57,14 @@ struct Made<T> {
     value: Arc<T>,
     /// The state of each file then; none where there was no such file.
     stamps: Vec<Option<Stamp>>,
+    /// When it was made.
+    when: SystemTime,
+    /// Why it could not be made the last time, and when that was said.
+    failed: Option<(String, Instant)>,
 }
+
+/// How often a file that cannot be used is spoken of: it may have been to say that somebody is trusted no more.
+const AGAIN: Duration = Duration::from_secs(60);
 
 impl<T> Watched<T> {
     /// Makes it for the first time.
@@ -69,7 +77,7 @@ impl<T> Watched<T> {
         // Before they are read: a write in between is seen the next time.
         let stamps = stamps(&files);
         let value = Arc::new(make(&files)?);
-        let made = RwLock::new(Made { value, stamps });
+        let made = RwLock::new(Made { value, stamps, when: SystemTime::now(), failed: None });
         Ok(Self { what, files, make, gone: None, show, made })
     }
 
@@ -92,17 +100,16 @@ impl<T> Watched<T> {
     pub(crate) fn refresh(&self) {
         let stamps = stamps(&self.files);
         if self.made.read().unwrap_or_else(PoisonError::into_inner).stamps == stamps {
-            return;
+            return self.remind();
         }
         let result = (self.make)(&self.files);
         let mut made = self.made.write().unwrap_or_else(PoisonError::into_inner);
-        // Said once, until a file changes again.
         made.stamps = stamps;
         match result {
             Ok(value) => {
                 let (file, now) = (self.files[0].display(), (self.show)(&value));
                 tracing::info!(%file, now, "{} read again", self.what);
-                made.value = Arc::new(value);
+                (made.value, made.when, made.failed) = (Arc::new(value), SystemTime::now(), None);
             }
             Err(error) => {
                 let (what, gone) = (self.what, self.gone.filter(|_| error.gone));
@@ -113,8 +120,28 @@ impl<T> Watched<T> {
                 } else {
                     tracing::warn!(error, "the {what} stay as they were");
                 }
+                made.failed = Some((error, Instant::now()));
             }
         }
+    }
+
+    /// Says again that a file cannot be used.
+    fn remind(&self) {
+        let due = |made: &Made<T>| made.failed.as_ref().is_some_and(|it| it.1.elapsed() >= AGAIN);
+        if !due(&self.made.read().unwrap_or_else(PoisonError::into_inner)) {
+            return;
+        }
+        let mut made = self.made.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some((error, said)) = &mut made.failed {
+            *said = Instant::now();
+            tracing::warn!(error = &**error, "the {} cannot be read again", self.what);
+        }
+    }
+
+    /// How it went when it was made last.
+    pub(crate) fn reload(&self) -> Reload {
+        let made = self.made.read().unwrap_or_else(PoisonError::into_inner);
+        Reload::of(self.what, made.failed.is_none(), made.when)
     }
 }
 

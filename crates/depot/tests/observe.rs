@@ -7,6 +7,7 @@ mod striped;
 
 use common::{
     client::{connect, curl, exchange, get, read_answer, run, status},
+    pki::Pki,
     process::{Daemon, PACED, eventually},
     scripted::Scripted,
 };
@@ -153,7 +154,17 @@ fn metrics_are_what_the_guide_says() {
     // A file that is there: for the depot, all is paced.
     let start = format!("{PACED}=/ exec \"$0\" \"$@\"");
     let hop = "[[hop]]\npeer = \"192.0.2.0/24\"\npacing = \"gap\"\n";
-    let depot = Daemon::depot_by(&start, &format!("{ADMIN}{hop}"));
+    let pki = Pki::new();
+    let file = |name: &str| pki.file(name).display().to_string();
+    let tls = format!(
+        "[tls]\nlisten = [\"127.0.0.1:0\"]\ncertificate = {:?}\nkey = {:?}\n",
+        file("own.pem"),
+        file("own.key")
+    );
+    let depot = Daemon::depot_by(&start, &format!("{ADMIN}{hop}{tls}"));
+    let missing = Scripted::answering("HTTP/1.1 404 Not Found\r\nConnection: close\r\n\r\n");
+    assert_eq!(status(&get(depot.address, &missing.route("-", "/")).0), 404);
+    depot.await_log(&["INFO", " ended "]);
     let valve = Valve::default();
     let origin = dripping(&valve);
     let client = ask(&depot, &origin.route("-", "/"));
@@ -175,6 +186,15 @@ fn metrics_are_what_the_guide_says() {
             "longhaul_depot_hop_relayed_bytes_total{{side=\"upstream\",hop=\"{address}\",direction=\"down\"}} 100000"
         ),
         "longhaul_depot_access_log_dropped_lines_total 0".to_owned(),
+        format!(
+            "longhaul_depot_hop_answers_total{{side=\"upstream\",hop=\"{}\",status=\"404\"}} 1",
+            missing.address
+        ),
+        "longhaul_depot_first_byte_seconds_count 1".to_owned(),
+        "longhaul_depot_transfer_duration_seconds_bucket{le=\"+Inf\"} 1".to_owned(),
+        "longhaul_depot_connect_seconds_count 2".to_owned(),
+        "longhaul_depot_last_reload_successful{of=\"configuration\"} 1".to_owned(),
+        "longhaul_depot_last_reload_successful{of=\"certificates\"} 1".to_owned(),
         "# EOF".to_owned(),
     ] {
         assert!(metrics.lines().any(|l| l == line), "{line} is missing in\n{metrics}");
@@ -197,6 +217,16 @@ fn metrics_are_what_the_guide_says() {
     };
     let exposed: BTreeSet<_> = families(&metrics).into_iter().map(suffixed).collect();
     assert_eq!(told, exposed);
+    // And so does every one that the alerts are about.
+    let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/prometheus");
+    let rules = fs::read_to_string(rules.join("longhaul.rules.yml")).unwrap();
+    let no_word = |c: char| !c.is_ascii_alphanumeric() && c != '_';
+    let named: BTreeSet<_> =
+        rules.split(no_word).filter(|word| word.starts_with("longhaul_depot_")).collect();
+    assert!(named.len() > 8, "{named:?}");
+    for name in named {
+        assert!(told.iter().any(|(told, _)| told == name), "{name} is no metric");
+    }
     drop(client);
 }
 
@@ -231,6 +261,57 @@ fn prometheus_takes_the_metrics_in_both_forms() {
     let said = String::from_utf8_lossy(&checked.stderr).into_owned()
         + &String::from_utf8_lossy(&checked.stdout);
     assert!(checked.status.success() && said.is_empty(), "{said}");
+}
+
+#[test]
+fn the_alerts_are_good_rules_and_go_off_when_they_should() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/prometheus");
+    for (what, file) in [("check", "longhaul.rules.yml"), ("test", "longhaul.test.yml")] {
+        let file = folder.join(file).display().to_string();
+        let done = run("promtool", "prometheus", &[what, "rules", &file]);
+        let said = String::from_utf8_lossy(&done.stdout).into_owned()
+            + &String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success() && said.contains("SUCCESS"), "{said}");
+    }
+}
+
+#[test]
+fn what_fails_before_there_is_a_transfer_is_counted() {
+    let pki = Pki::new();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("depot.toml");
+    let tls = pki.settings("own", "id = \"d1\"\nadmin.listen = \"127.0.0.1:0\"");
+    let settings = format!(
+        "{tls}[allow]\nclients = [\"127.0.0.0/8\"]\nupstreams = [\"127.0.0.0/8:*\"]\nlocal = true\n"
+    );
+    let depot = Daemon::of_file(&file, &settings);
+    // A client without TLS, and next hops that refuse, or speak no TLS.
+    let _ = exchange(depot.address, b"GET / HTTP/1.1\r\nHost: d\r\n\r\n");
+    let plain = Scripted::answering("HTTP/1.1 400 Bad Request\r\n\r\n");
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for to in [format!("http:{closed}"), format!("https:{}", plain.address)] {
+        let url = format!("https://{}/lh1/fetch/-/{to}/", depot.address);
+        let got = pki.curl(&["-i", &url]);
+        assert!(String::from_utf8_lossy(&got.stdout).starts_with("HTTP/1.1 502"), "{got:?}");
+    }
+    let now = depot.status();
+    assert_eq!((now.tls_failures["client"], now.tls_failures["upstream"]), (1, 1));
+    assert_eq!(now.connect_failures["connection_refused"], 1);
+    assert_eq!(now.connect_failures.values().sum::<u64>(), 2);
+    assert_eq!(now.times.connect.counts.iter().sum::<u64>(), 0);
+    // Files that cannot be used, and then can.
+    let good = |of: &str| depot.status().reloads.iter().find(|it| it.of == of).unwrap().good;
+    fs::write(&file, "colour = 1").unwrap();
+    depot.signal(Signal::HUP);
+    depot.await_log(&["WARN", "the configuration stays as it was"]);
+    assert!(!good("configuration") && good("certificates"));
+    depot.read_again(&file, &settings);
+    assert!(good("configuration"));
+    fs::write(pki.file("own.pem"), "no certificate").unwrap();
+    depot.await_log(&["WARN", "certificates stay as they were"]);
+    eventually("that is seen", || !good("certificates"));
+    pki.issue("own", "127.0.0.1");
+    eventually("the new one counts", || good("certificates"));
 }
 
 #[test]

@@ -43,6 +43,7 @@ use std::{
     io,
     net::{IpAddr, SocketAddr},
     sync::Arc,
+    time::Instant,
 };
 use turn::{Tried, Turn};
 pub(crate) use watch::reset_on_close;
@@ -213,6 +214,7 @@ impl Exchange<'_> {
     async fn connected(&self, fetch: &Fetch, client: &mut Client) -> Result<upstream::Hop, End> {
         let resolver = self.shared.resolver(client.stream.peer().ip());
         let (mut source, _) = client.stream.split();
+        let begun = Instant::now();
         let connected = async {
             loop {
                 let hop = upstream::connected(fetch, self.grant, self.shared.settings(), resolver)
@@ -223,7 +225,10 @@ impl Exchange<'_> {
             }
         };
         tokio::select! {
-            hop = connected => hop.map_err(End::Unanswered),
+            hop = connected => {
+                self.shared.observer.counts.connected(begun.elapsed(), hop.as_ref().err());
+                hop.map_err(End::Unanswered)
+            }
             error = self.gone(&mut source, &mut client.ahead) => Err(End::Abandoned(error)),
         }
     }

@@ -62,7 +62,10 @@ pub(crate) async fn serve(listener: TcpListener, view: Arc<View>) {
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection of an operator");
-                tokio::time::sleep(Duration::from_millis(100)).await;
+                // What is kept for operators: one for the connection, one to look around with.
+                if !view.make_room() {
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
             }
         }
     }

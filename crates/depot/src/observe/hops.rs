@@ -29,6 +29,8 @@ pub(crate) struct Hops(BTreeMap<Label, Tally>);
 pub(crate) struct Tally {
     /// Requests that have ended, by how.
     pub outcomes: BTreeMap<Outcome, u64>,
+    /// Answers of a next hop, by status.
+    pub answers: BTreeMap<u16, u64>,
     /// What their bodies moved.
     pub moved: Moved,
     /// Segments that were sent to it again meanwhile.

@@ -19,7 +19,7 @@ use std::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
         atomic::{AtomicU8, AtomicU32, Ordering::Relaxed},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 /// What is asked for, and by whom.
@@ -53,6 +53,8 @@ pub(crate) struct Live {
     /// How far the answer's body is.
     pub received: Arc<Progress>,
     answer: OnceLock<(u16, Framing)>,
+    /// How long it took until that began.
+    first_byte: OnceLock<Duration>,
     digest: OnceLock<String>,
     client: Watched,
     upstream: Mutex<Upstream>,
@@ -97,6 +99,7 @@ impl Live {
             sent: Arc::default(),
             received: Arc::default(),
             answer: OnceLock::new(),
+            first_byte: OnceLock::new(),
             digest: OnceLock::new(),
             client: Watched::new(client),
             upstream: Mutex::new(Upstream {
@@ -152,6 +155,17 @@ impl Live {
     /// The next hop has answered.
     pub(crate) fn answered(&self, status: u16, framing: Framing) {
         let _ = self.answer.set((status, framing));
+        let _ = self.first_byte.set(self.since.elapsed());
+    }
+
+    /// The status of the next hop's answer, if there is one.
+    pub(crate) fn status(&self) -> Option<u16> {
+        self.answer.get().map(|(status, _)| *status)
+    }
+
+    /// How long the answer took to begin.
+    pub(crate) fn first_byte(&self) -> Option<Duration> {
+        self.first_byte.get().copied()
     }
 
     /// The answer's digest is known: what it is, and how.

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `/metrics`: a depot's status as `OpenMetrics` text, in base units. `docs/depot.md` has the table.
 
-use super::status::{Hop, State, Status};
+use super::status::{Histogram, Hop, State, Status};
 use http::HeaderValue;
 use prometheus_client::{
     collector::Collector,
     encoding::{
-        DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, EncodeMetric, text::encode,
+        DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, EncodeMetric, MetricEncoder,
+        text::encode,
     },
-    metrics::{counter::ConstCounter, gauge::ConstGauge, info::Info},
+    metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge, info::Info},
     registry::{Registry, Unit},
 };
-use std::{borrow::Cow, collections::HashMap, fmt};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashMap},
+    fmt,
+};
 
 /// How the text is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,6 +119,23 @@ fn bytes_per_second(name: &'static str, help: &'static str) -> Family {
     Family { name, help, unit: Some(Unit::Other("bytes_per_second".to_owned())) }
 }
 
+/// A histogram as it is written.
+struct Buckets<'h>(&'h Histogram);
+
+impl EncodeMetric for Buckets<'_> {
+    fn encode(&self, mut encoder: MetricEncoder) -> fmt::Result {
+        let Self(Histogram { bounds_s, counts, sum_s }) = self;
+        // The last one is +Inf then.
+        let bounds = bounds_s.iter().copied().chain([f64::MAX]);
+        let buckets: Vec<_> = bounds.zip(counts.iter().copied()).collect();
+        encoder.encode_histogram::<[(&str, &str); 0]>(*sum_s, counts.iter().sum(), &buckets, None)
+    }
+
+    fn metric_type(&self) -> MetricType {
+        MetricType::Histogram
+    }
+}
+
 /// Writes families one after another.
 struct Out<'a>(DescriptorEncoder<'a>);
 
@@ -140,6 +162,10 @@ impl Out<'_> {
         values: impl Iterator<Item = (Labels<'l>, u64)>,
     ) -> fmt::Result {
         self.all(family, values.map(|(labels, value)| (labels, ConstCounter::new(value))))
+    }
+
+    fn histogram(&mut self, family: &Family, histogram: &Histogram) -> fmt::Result {
+        self.one(family, &Buckets(histogram))
     }
 
     fn one(&mut self, family: &Family, metric: &impl EncodeMetric) -> fmt::Result {
@@ -170,6 +196,8 @@ impl Collector for Exposed {
     fn encode(&self, encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
         let (mut out, status) = (Out(encoder), &self.0);
         depot(&mut out, status)?;
+        files(&mut out, status)?;
+        connections(&mut out, status)?;
         requests(&mut out, status)?;
         hops_counted(&mut out, &status.hops)?;
         hops_measured(&mut out, &status.hops)
@@ -204,16 +232,11 @@ fn depot(out: &mut Out<'_>, status: &Status) -> fmt::Result {
         memory.resident_bytes,
     )?;
     out.gauge(&family("open_files", "Open files of the process"), memory.open_files)?;
+    out.gauge(&family("open_files_limit", "The most of them"), memory.open_files_limit)?;
     out.counter(
         &family("access_log_dropped_lines", "Lines of the log that could not be written"),
         status.access_log.dropped_lines,
     )?;
-    if let Some(certificate) = &status.certificate {
-        out.gauge(
-            &seconds("certificate_expiry_timestamp", "Until when the depot's certificate is good"),
-            certificate.not_after_unix_s,
-        )?;
-    }
     out.gauges(
         &family("paced", "1 where packets to a peer are paced below TCP as its hop says, else 0"),
         status.paced.iter().map(|paced| {
@@ -223,6 +246,56 @@ fn depot(out: &mut Out<'_>, status: &Status) -> fmt::Result {
             ];
             (labels, u32::from(paced.in_force))
         }),
+    )
+}
+
+fn files(out: &mut Out<'_>, status: &Status) -> fmt::Result {
+    if let Some(certificate) = &status.certificate {
+        out.gauge(
+            &seconds("certificate_expiry_timestamp", "Until when the depot's certificate is good"),
+            certificate.not_after_unix_s,
+        )?;
+    }
+    let reloads = || status.reloads.iter().map(|it| (vec![("of", it.of.as_str().into())], it));
+    out.gauges(
+        &family("last_reload_successful", "1 where it could be used when it was read last, else 0"),
+        reloads().map(|(labels, it)| (labels, u32::from(it.good))),
+    )?;
+    out.gauges(
+        &seconds("last_reload_success_timestamp", "When it was last read and could be used"),
+        reloads().map(|(labels, it)| (labels, it.good_unix_s)),
+    )
+}
+
+/// One label and a number.
+fn by<'l>(
+    label: &'static str,
+    counts: &'l BTreeMap<String, u64>,
+) -> impl Iterator<Item = (Labels<'l>, u64)> {
+    counts.iter().map(move |(value, n)| (vec![(label, value.as_str().into())], *n))
+}
+
+fn connections(out: &mut Out<'_>, status: &Status) -> fmt::Result {
+    out.counter(
+        &family("accept_failures", "Tries to accept a connection that failed"),
+        status.accept_failures,
+    )?;
+    out.counters(
+        &family("tls_handshake_failures", "TLS handshakes that failed, by side"),
+        by("side", &status.tls_failures),
+    )?;
+    out.histogram(
+        &seconds("connect", "To a connection with a next hop: name, TCP and TLS"),
+        &status.times.connect,
+    )?;
+    out.counters(
+        &family("connect_failures", "Connections to next hops that failed"),
+        by("error", &status.connect_failures),
+    )?;
+    out.counters(&family("tickets", "Tickets that were taken"), by("issuer", &status.tickets))?;
+    out.counter(
+        &family("ticket_refusals", "Requests with a ticket that were refused"),
+        status.ticket_refusals,
     )
 }
 
@@ -239,6 +312,17 @@ fn requests(out: &mut Out<'_>, status: &Status) -> fmt::Result {
             let error = refusals.error.as_str().into();
             (vec![("status", status), ("error", error)], refusals.requests)
         }),
+    )?;
+    out.histogram(
+        &seconds("first_byte", "From a request that is passed on to the head of its answer"),
+        &status.times.first_byte,
+    )?;
+    out.histogram(
+        &seconds(
+            "transfer_duration",
+            "From a request that is passed on to the end of the transfer",
+        ),
+        &status.times.duration,
     )?;
     let totals = &status.totals;
     let directions = |up, down| {
@@ -275,6 +359,12 @@ fn both_ways(
 }
 
 fn hops_counted(out: &mut Out<'_>, hops: &[Hop]) -> fmt::Result {
+    out.counters(
+        &family("hop_answers", "Answers of a next hop that have ended, by status"),
+        hops.iter().flat_map(|hop| {
+            hop.answers.iter().map(|(status, n)| (of(hop, [("status", status.as_str())]), *n))
+        }),
+    )?;
     out.counters(
         &family("hop_requests", "Requests that have ended, by hop and how"),
         hops.iter().flat_map(|hop| {

@@ -14,6 +14,7 @@
 mod access_log;
 mod admin;
 mod client;
+mod counts;
 mod entry;
 mod hops;
 mod line;
@@ -41,6 +42,7 @@ use crate::config::Config;
 use crate::paced::Paced;
 use crate::stream::Wire;
 use access_log::AccessLog;
+use counts::Counts;
 use registry::Registry;
 use std::sync::{Arc, Weak};
 
@@ -49,6 +51,8 @@ use std::sync::{Arc, Weak};
 pub(crate) struct Observer {
     registry: Arc<Registry>,
     log: AccessLog,
+    /// Of what is no request.
+    pub counts: Counts,
 }
 
 impl Observer {
@@ -59,7 +63,7 @@ impl Observer {
         stderr: StderrLog,
     ) -> Result<Arc<Self>, AccessLogError> {
         let (registry, log) = (Registry::new(config, paced), AccessLog::open(&config.log, stderr)?);
-        Ok(Arc::new(Self { registry, log }))
+        Ok(Arc::new(Self { registry, log, counts: Counts::new() }))
     }
 
     /// Measures the rates. To be called every second or so.

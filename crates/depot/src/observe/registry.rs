@@ -8,7 +8,7 @@ use super::{
     Outcome,
     hops::{Hops, Label, Moved, Tally},
     live::{Asked, Live},
-    status::{self, MOST_TRANSFERS, Refusals, Side, Tcp, Totals, Transfer},
+    status::{self, Histogram, MOST_TRANSFERS, Refusals, Side, Tcp, Totals, Transfer},
 };
 use crate::{
     body::Progress,
@@ -16,6 +16,7 @@ use crate::{
     paced::Paced,
     stream::{Stream, Wire},
 };
+use http::StatusCode;
 use session::message::Fault;
 use std::{
     cmp::Reverse,
@@ -47,6 +48,8 @@ struct State {
     outcomes: BTreeMap<Outcome, u64>,
     refusals: BTreeMap<(u16, &'static str), u64>,
     means: Means,
+    first_byte: Histogram,
+    duration: Histogram,
     looked: Instant,
 }
 
@@ -86,6 +89,8 @@ pub(crate) struct Reading {
     pub hops: Vec<status::Hop>,
     pub transfers: Vec<Transfer>,
     pub live_transfers: usize,
+    pub first_byte: Histogram,
+    pub duration: Histogram,
 }
 
 impl Registry {
@@ -102,6 +107,8 @@ impl Registry {
                 outcomes: Outcome::ALL.map(|outcome| (outcome, 0)).into(),
                 refusals: BTreeMap::new(),
                 means: Means::default(),
+                first_byte: Histogram::default(),
+                duration: Histogram::default(),
                 looked: Instant::now(),
             }),
         })
@@ -149,11 +156,17 @@ impl Registry {
             state.live.remove(&live.number);
             state.means.up.add(&live.sent);
             state.means.down.add(&live.received);
+            state.duration.add(live.since.elapsed());
+            live.first_byte().into_iter().for_each(|took| state.first_byte.add(took));
             (live.moved(), live.retransmits())
         });
         state.clients.tally(&client).count(outcome, moved, retransmits.0);
         if let Some(upstream) = upstream {
-            state.upstreams.tally(&upstream).count(outcome, moved, retransmits.1);
+            let tally = state.upstreams.tally(&upstream);
+            tally.count(outcome, moved, retransmits.1);
+            if let Some(status) = ended.live.and_then(Live::status) {
+                *tally.answers.entry(status).or_default() += 1;
+            }
         }
     }
 
@@ -225,6 +238,8 @@ impl Registry {
             hops: all.hops.into_values().map(SummedHop::hop).collect(),
             transfers: listed.into_iter().map(|(live, sockets)| live.transfer(sockets)).collect(),
             live_transfers,
+            first_byte: all.first_byte,
+            duration: all.duration,
         }
     }
 
@@ -245,6 +260,17 @@ fn words(outcomes: &BTreeMap<Outcome, u64>) -> BTreeMap<String, u64> {
     outcomes.iter().map(|(outcome, n)| (outcome.token().to_owned(), *n)).collect()
 }
 
+/// By names that nobody can make more of: of statuses that have none the class.
+fn answers(by_status: &BTreeMap<u16, u64>) -> BTreeMap<String, u64> {
+    let mut answers = BTreeMap::new();
+    for (status, n) in by_status {
+        let known = StatusCode::from_u16(*status).ok().and_then(|it| it.canonical_reason());
+        let name = known.map_or_else(|| format!("{}xx", status / 100), |_| status.to_string());
+        *answers.entry(name).or_default() += n;
+    }
+    answers
+}
+
 impl Tally {
     fn count(&mut self, outcome: Outcome, moved: Moved, retransmits: u32) {
         *self.outcomes.entry(outcome).or_default() += 1;
@@ -258,6 +284,8 @@ struct Summing {
     totals: Totals,
     refusals: Vec<Refusals>,
     hops: BTreeMap<(Side, Label), SummedHop>,
+    first_byte: Histogram,
+    duration: Histogram,
 }
 
 /// A hop, and the sum of its connections' round trips.
@@ -291,6 +319,8 @@ impl Summing {
             },
             refusals: refusals.collect(),
             hops,
+            first_byte: state.first_byte.clone(),
+            duration: state.duration.clone(),
         }
     }
 
@@ -323,6 +353,7 @@ impl SummedHop {
             side,
             hop: label.to_string(),
             requests: words(&tally.outcomes),
+            answers: answers(&tally.answers),
             connections: BTreeMap::new(),
             streams: 0,
             up_bytes: tally.moved.up_bytes,

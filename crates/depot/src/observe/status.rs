@@ -5,7 +5,7 @@
 //! answers). Keys carry their units.
 
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 /// The version of this document. Keys may be added without a new one.
 pub const SCHEMA: u32 = 1;
@@ -38,6 +38,27 @@ pub struct Status {
     /// Peers to whom packets are to be spaced below TCP.
     #[serde(default)]
     pub paced: Vec<PacedPeer>,
+    /// How long things took.
+    #[serde(default)]
+    pub times: Times,
+    /// Connections to next hops that failed, by an error of RFC 9209.
+    #[serde(default)]
+    pub connect_failures: BTreeMap<String, u64>,
+    /// TLS handshakes that failed, by side.
+    #[serde(default)]
+    pub tls_failures: BTreeMap<String, u64>,
+    /// Tries to accept a connection that failed.
+    #[serde(default)]
+    pub accept_failures: u64,
+    /// Tickets that were taken, by issuer.
+    #[serde(default)]
+    pub tickets: BTreeMap<String, u64>,
+    /// Requests with a ticket that were refused.
+    #[serde(default)]
+    pub ticket_refusals: u64,
+    /// The configuration and the files that it names, and how it went when they were read.
+    #[serde(default)]
+    pub reloads: Vec<Reload>,
     /// The depot's own certificate, if it has one.
     #[serde(default)]
     pub certificate: Option<Certificate>,
@@ -54,6 +75,56 @@ pub struct Status {
 pub const MOST_TRANSFERS: usize = 256;
 /// The most characters of a target that a document has.
 pub const MOST_TARGET: usize = 512;
+
+/// How long things took.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Times {
+    /// From a request that is passed on to the head of its answer.
+    pub first_byte: Histogram,
+    /// From a request that is passed on to the end of the transfer.
+    pub duration: Histogram,
+    /// To a connection with a next hop, its name's look-up and TLS counted in.
+    pub connect: Histogram,
+}
+
+/// How often something took how long.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Histogram {
+    /// The upper bounds of all parts but the last, which has none.
+    pub bounds_s: Vec<f64>,
+    /// How often, in each part.
+    pub counts: Vec<u64>,
+    /// All of it together.
+    pub sum_s: f64,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        let bounds_s =
+            vec![0.005, 0.02, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0, 600.0, 3600.0];
+        Self { counts: vec![0; bounds_s.len() + 1], bounds_s, sum_s: 0.0 }
+    }
+}
+
+impl Histogram {
+    /// Once more.
+    pub(crate) fn add(&mut self, took: Duration) {
+        let seconds = took.as_secs_f64();
+        self.counts[self.bounds_s.partition_point(|bound| *bound < seconds)] += 1;
+        self.sum_s += seconds;
+    }
+}
+
+/// What is read again, and how that went.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Reload {
+    /// `configuration`, or what the files hold.
+    pub of: String,
+    /// Whether it could be used the last time.
+    pub good: bool,
+    /// When it last could: seconds since 1970.
+    pub good_unix_s: f64,
+}
 
 /// The depot's own certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -97,6 +168,9 @@ pub struct Memory {
     pub resident_bytes: u64,
     /// Open files: sockets and ends of pipes.
     pub open_files: usize,
+    /// The most of them.
+    #[serde(default)]
+    pub open_files_limit: u64,
 }
 
 /// All requests since the start.
@@ -164,6 +238,9 @@ pub struct Hop {
     pub hop: String,
     /// Requests that have ended, by how.
     pub requests: BTreeMap<String, u64>,
+    /// Answers of a next hop, by status; of those that have no name, by class, as in `4xx`.
+    #[serde(default)]
+    pub answers: BTreeMap<String, u64>,
     /// Connections with a transfer, by congestion control in force.
     pub connections: BTreeMap<String, usize>,
     /// The same, those counted that have joined them.

@@ -3,10 +3,13 @@
 
 use super::{
     registry::Reading,
-    status::{AccessLogState, Certificate, Connections, Memory, PacedPeer, SCHEMA, State, Status},
+    status::{
+        AccessLogState, Certificate, Connections, Memory, PacedPeer, SCHEMA, State, Status, Times,
+    },
 };
 use crate::{
     paced::Peer,
+    reserve,
     server::{Phase, Shared},
 };
 use std::{
@@ -43,11 +46,23 @@ impl View {
         self.shared.succeeded().await;
     }
 
+    /// A connection of an operator could not be accepted: gives descriptors back that are kept for
+    /// operators, if there are any.
+    pub(crate) fn make_room(&self) -> bool {
+        self.shared.observer.counts.not_accepted();
+        let spare = &self.shared.spare.operators;
+        [spare.release(), spare.release()].contains(&true)
+    }
+
     /// All of it. Asks the kernel about each socket with a transfer: a few microseconds each.
     pub(crate) fn status(&self) -> Status {
         let (shared, config) = (&self.shared, self.shared.config());
-        let Reading { totals, refusals, hops, transfers, live_transfers } =
+        let Reading { totals, refusals, hops, transfers, live_transfers, first_byte, duration } =
             shared.observer.registry.read();
+        let (settings, counted) = (shared.settings(), shared.observer.counts.read());
+        let mut reloads = vec![counted.configuration];
+        reloads.extend(settings.trust.reloads().chain(settings.tls.reloads()));
+        let limit = reserve::limit();
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Status {
             schema: SCHEMA,
@@ -66,7 +81,10 @@ impl View {
                 raised_buffers_bytes: shared.means.pipes.shared() as u64,
                 pipes_limit_bytes: config.limits.memory.get(),
                 resident_bytes: resident_bytes(),
-                open_files: fs::read_dir("/proc/self/fd").map_or(0, Iterator::count),
+                // Without a descriptor to look with there are as many as there may be.
+                open_files: fs::read_dir("/proc/self/fd")
+                    .map_or(usize::try_from(limit).unwrap_or(0), Iterator::count),
+                open_files_limit: limit,
             },
             totals,
             refusals,
@@ -75,8 +93,14 @@ impl View {
                 dropped_lines: shared.observer.log.dropped(),
             },
             paced: shared.paced.peers().iter().map(PacedPeer::from).collect(),
-            certificate: shared
-                .settings()
+            times: Times { first_byte, duration, connect: counted.connect },
+            connect_failures: counted.connect_failures,
+            tls_failures: counted.tls_failures,
+            accept_failures: counted.accept_failures,
+            tickets: counted.tickets,
+            ticket_refusals: counted.ticket_refusals,
+            reloads,
+            certificate: settings
                 .tls
                 .validity()
                 .map(|validity| Certificate { not_after_unix_s: validity.until_unix_s() }),

@@ -228,3 +228,33 @@ fn a_disk_that_fills_up_and_has_room_again_loses_lines_and_counts_them() {
     assert!(whole > 0 && dropped() > 0);
     idle.again();
 }
+
+#[test]
+fn without_descriptors_clients_are_told_and_operators_answered() {
+    for limit in [24, 40, 64] {
+        let settings = "id = \"d1\"\nadmin.listen = \"127.0.0.1:0\"";
+        let depot = Daemon::depot_by(&format!("ulimit -n {limit}; exec \"$0\" \"$@\""), settings);
+        // It says at the start what it would need.
+        depot.await_log(&["WARN", "too low for limits.connections = 1024", "ulimit -n 4162"]);
+        let idle = Idle::now([&depot]);
+        let held = [(); 64].map(|()| connect(depot.address));
+        depot.await_log(&["WARN", "cannot accept a connection"]);
+        // Those that are let in ask for nothing, and hold what there is; one that is not is told so.
+        let told = held.iter().filter(|client| {
+            client.set_read_timeout(Some(std::time::Duration::from_millis(100))).unwrap();
+            let mut text = [0; 12];
+            (&**client).read_exact(&mut text).is_ok() && &text == b"HTTP/1.1 503"
+        });
+        assert!(told.count() > 0, "ulimit -n {limit}: nobody is told");
+        for _ in 0..10 {
+            let status = depot.status();
+            assert!(status.accept_failures > 0, "{status:?}");
+            assert_eq!(status.memory.open_files_limit, limit);
+            assert!(status.memory.open_files as u64 <= limit);
+        }
+        drop(held);
+        let origin = Scripted::answering(SERVED);
+        eventually("it recovers", || status(&get(depot.address, &origin.route("-", "/")).0) == 200);
+        idle.again();
+    }
+}
