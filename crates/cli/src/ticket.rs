@@ -47,7 +47,7 @@ pub struct KeygenArgs {
 pub struct MakeArgs {
     /// What it opens: the URL of a file at its origin, or of a folder (ends in /) and all below
     url: OriginUrl,
-    /// Let the URL be that of a whole server (http://host/), and so open all that it has
+    /// Let the URL be that of a whole server (`http://host/`), and so open all that it has
     #[arg(long)]
     whole_origin: bool,
     /// The private key, as `longhaul ticket keygen` or openssl wrote it

@@ -138,8 +138,8 @@ impl Witness for Check<'_> {
             }
         }
         // Said of what came by another algorithm than anybody could know of.
-        let unknown = expected.iter().flatten().map(Digest::algorithm);
-        let unknown = unknown.filter(|algorithm| !computed.contains(algorithm)).last();
+        let mut came = expected.iter().flatten().map(Digest::algorithm);
+        let unknown = came.rfind(|algorithm| !computed.contains(algorithm));
         if let (Some(unknown), Some(found), 0) = (unknown, &mut self.found, checks) {
             *found += &format!(", {} that came not checked", unknown.key());
         }

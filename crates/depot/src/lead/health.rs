@@ -48,7 +48,9 @@ mod tests {
     fn a_state_changes_after_so_many_in_a_row() {
         let mut health = Health::new(2, 3);
         let mut after = |looks: &[bool]| {
-            looks.iter().for_each(|look| health.saw(*look));
+            for look in looks {
+                health.saw(*look);
+            }
             health.is_up()
         };
         assert_eq!(after(&[]), None);

@@ -192,12 +192,16 @@ fn as_ascii(c: char) -> char {
         '\u{2044}' | '\u{2215}' | '\u{29f8}' | '\u{ff0f}' => '/',
         '\u{2216}' | '\u{29f5}' | '\u{fe68}' | '\u{ff3c}' => '\\',
         '\u{2025}' | '\u{2026}' | '\u{fe19}' | '\u{fe30}' => SEVERAL_DOTS,
-        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' => ' ',
-        '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' => ' ',
-        '\u{fe00}'..='\u{fe0f}' | '\u{feff}' => ' ',
-        c if c.is_whitespace() => ' ',
+        c if c.is_whitespace() || is_invisible(c) => ' ',
         c => c,
     }
+}
+
+/// Takes no room where it is shown, and is left out by some servers.
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}')
+        || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
+        || matches!(c, '\u{fe00}'..='\u{fe0f}' | '\u{feff}')
 }
 
 /// Each `%` stands before two hexadecimal digits.
