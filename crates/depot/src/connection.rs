@@ -268,7 +268,8 @@ impl Client {
     ) -> Connection {
         let settings = shared.settings();
         let config = &settings.config;
-        let detours = shared.detours.routes(fetch, config, || plan.straight(fetch));
+        let detours =
+            shared.detours.routes(fetch, config, plan.ticket().is_none(), || plan.straight(fetch));
         let routes = detours.as_deref().unwrap_or(std::slice::from_ref(fetch));
         let trace = entry.trace(request, shared);
         let live = entry.fetching(&routes[0].next, &self.stream);

@@ -26,18 +26,21 @@ impl Detours {
     }
 
     /// All routes for a request, the most promising first: the one that it asks for, and those
-    /// that the configuration has in its place; nothing where there are none of those. `straight` is
-    /// the one without the next depot.
+    /// that the configuration has in its place; nothing where there are none of those. `through` says whether
+    /// other depots may be in its place, `straight` is the one without the next depot.
     pub(crate) fn routes(
         &self,
         fetch: &Fetch,
         config: &Config,
+        through: bool,
         straight: impl FnOnce() -> Option<Fetch>,
     ) -> Option<Vec<Fetch>> {
         let asked = |around: &Authority| fetch.origin.is_none() && *around == fetch.next;
         let detour = config.detours.iter().find(|d| asked(&d.around.authority))?;
         let mut routes = vec![fetch.clone()];
-        routes.extend(detour.through.iter().map(|depot| fetch.at(depot.clone())));
+        if through {
+            routes.extend(detour.through.iter().map(|depot| fetch.at(depot.clone())));
+        }
         if detour.straight {
             routes.extend(straight());
         }

@@ -20,12 +20,16 @@ use rustix::{
     },
 };
 use std::{
-    fs, io,
+    fs::{self, Permissions},
+    io,
     io::{IoSlice, IoSliceMut, Read, Write},
     mem::MaybeUninit,
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
-        unix::{fs::MetadataExt, net::UnixStream},
+        unix::{
+            fs::{MetadataExt, PermissionsExt},
+            net::UnixStream,
+        },
     },
     path::{Path, PathBuf},
     time::Duration,
@@ -104,6 +108,7 @@ impl Offer {
         let new = PathBuf::from(new);
         let _ = fs::remove_file(&new);
         let socket = UnixListener::bind(&new)?;
+        fs::set_permissions(&new, Permissions::from_mode(0o600))?;
         let inode = fs::metadata(&new)?.ino();
         fs::rename(&new, path)?;
         Ok(Self { socket, path: path.to_owned(), inode })

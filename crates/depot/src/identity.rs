@@ -14,6 +14,7 @@ use session::{
 };
 use std::{
     collections::HashMap,
+    fmt::Display,
     net::{IpAddr, SocketAddr},
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -53,10 +54,8 @@ impl Identity {
         if let Some(known) = self.known(depot) {
             return Ok(known);
         }
-        let cannot_tell = |why: &dyn std::fmt::Display| {
-            let (status, error) = (StatusCode::SERVICE_UNAVAILABLE, ProxyError::ProxyInternalError);
-            let reason = format!("cannot tell whether {depot} is a name of this depot: {why}");
-            Fault::new(status, error, reason)
+        let cannot_tell = |why: &dyn Display| {
+            cannot_tell(&format_args!("whether {depot} is a name of this depot: {why}"))
         };
         let deadline = Instant::now() + Duration::from(config.timeouts.connect);
         let looked_up = resolver.addresses(&depot.authority, deadline).await;
@@ -105,16 +104,24 @@ impl Identity {
     }
 }
 
+fn cannot_tell(what: &dyn Display) -> Fault {
+    let (status, error) = (StatusCode::SERVICE_UNAVAILABLE, ProxyError::ProxyInternalError);
+    Fault::new(status, error, format!("cannot tell {what}"))
+}
+
 /// Whether a depot that is asked for by this address, or name, has this IP address.
+///
+/// The fault (503) says why that cannot be told.
 pub(crate) async fn has_address(
     depot: &DepotAddress,
     ip: IpAddr,
     config: &Config,
     resolver: Resolver<'_>,
-) -> bool {
+) -> Result<bool, Fault> {
     let deadline = Instant::now() + Duration::from(config.timeouts.connect);
     let found = resolver.addresses(&depot.authority, deadline).await;
-    found.is_ok_and(|all| all.iter().any(|address| address.ip().to_canonical() == ip))
+    let all = found.map_err(|why| cannot_tell(&format_args!("the addresses of {depot}: {why}")))?;
+    Ok(all.iter().any(|address| address.ip().to_canonical() == ip))
 }
 
 #[cfg(test)]

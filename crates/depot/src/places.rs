@@ -41,6 +41,18 @@ impl Place {
     }
 }
 
+/// Where clouds answer their guests, who trust it, beside 169.254.169.254: Azure, Alibaba, Oracle.
+const CLOUD_HOSTS_V4: [Ipv4Addr; 3] = [
+    Ipv4Addr::new(168, 63, 129, 16),
+    Ipv4Addr::new(100, 100, 100, 200),
+    Ipv4Addr::new(192, 0, 0, 192),
+];
+/// The same: Amazon, Google.
+const CLOUD_HOSTS_V6: [Ipv6Addr; 2] = [
+    Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254),
+    Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254),
+];
+
 /// The special blocks of IPv4 (RFC 6890 and its registry).
 fn of_v4(ip: Ipv4Addr) -> Place {
     let [a, b, c, _] = ip.octets();
@@ -48,10 +60,7 @@ fn of_v4(ip: Ipv4Addr) -> Place {
         (127, ..) => Place::Local("a loopback address"),
         (0, ..) => Place::Local("an unspecified address"),
         (169, 254, _) => Place::Local("a link-local address"),
-        // What Azure's hosts answer their guests on: no network leads there, and guests trust it.
-        (168, 63, 129) if ip.octets()[3] == 16 => {
-            Place::Local("an address of the cloud's own host")
-        }
+        _ if CLOUD_HOSTS_V4.contains(&ip) => Place::Local("an address of the cloud's own host"),
         (224..=239, ..) => Place::Local("a multicast address"),
         (240.., ..) => Place::Local("a reserved address"),
         (10, ..) | (172, 16..=31, _) | (192, 168, _) => Place::Private("a private address"),
@@ -73,6 +82,8 @@ fn of_v6(ip: Ipv6Addr) -> Place {
         Place::Local("a link-local address")
     } else if ip.is_multicast() {
         Place::Local("a multicast address")
+    } else if CLOUD_HOSTS_V6.contains(&ip) {
+        Place::Local("an address of the cloud's own host")
     } else if ip.is_unique_local() || first & 0xffc0 == 0xfec0 {
         Place::Private("a private address")
     } else if ip.segments()[..3] == [0x64, 0xff9b, 1] {
@@ -148,6 +159,11 @@ mod tests {
             "2001:0:1:2:3:4:80ff:fffe",
             "168.63.129.16",
             "::ffff:168.63.129.16",
+            "100.100.100.200",
+            "192.0.0.192",
+            "fd00:ec2::254",
+            "fd20:ce::254",
+            "2002:6464:64c8::1",
             "::ffff:0:127.0.0.1",
             "::ffff:0:169.254.169.254",
             "2001:db8::5efe:127.0.0.1",

@@ -90,13 +90,15 @@ impl Plan {
         }
     }
 
-    /// The request as the next depot would pass it on: straight to what is behind it.
+    /// The request as the next depot would pass it on: straight to what is behind it. Not where that depot
+    /// would have to vouch for the client.
     pub(crate) fn straight(&self, fetch: &Fetch) -> Option<Fetch> {
         match &self.asked {
             Asked::Route(_) => match fetch.target.parse::<Route>().ok()?.step() {
                 Step::Fetch(fetch) => Some(fetch),
                 Step::Lead(_) => None,
             },
+            Asked::Ticket(_, verified) if !verified.ticket.clients.is_empty() => None,
             Asked::Ticket(_, verified) => verified.ticket.step(&fetch.target.parse().ok()?).ok(),
         }
     }
@@ -201,7 +203,7 @@ async fn client_of(
         ticket.check_client(hop, peer)?
     };
     let Asker::MustBe(depot) = asker else { return Ok(peer) };
-    if !identity::has_address(depot, peer, &settings.config, resolver).await {
+    if !identity::has_address(depot, peer, &settings.config, resolver).await? {
         return Err(denied(format!(
             "the ticket has {depot} ask this depot, and {peer} is none of its addresses"
         )));

@@ -113,7 +113,8 @@ impl Siblings {
         let share = Load::of(shared).share();
         let may = !request.came_through_depot()
             && request.method.is_idempotent()
-            && request.framing() == Framing::Empty;
+            && request.framing() == Framing::Empty
+            && request.target.starts_with('/');
         if !may || share < config.pool.above {
             return None;
         }
@@ -152,14 +153,16 @@ async fn ask(depot: &DepotAddress, shared: &Shared) -> Result<Load, String> {
         }
     };
     let text = format!("GET {LOAD} HTTP/1.1\r\nHost: {}\r\n\r\n", fetch.host);
-    let load = load(&mut hop, &text).await.map_err(|error| error.to_string())?;
-    let used = upstream::Used { hop, fit: true };
+    let (load, fit) = load(&mut hop, &text).await.map_err(|error| error.to_string())?;
+    let used = upstream::Used { hop, fit };
     used.settle().keep(&shared.pool, &settings.config);
     Ok(load)
 }
 
-/// Sends the question and reads the answer.
-async fn load(hop: &mut upstream::Hop, question: &str) -> io::Result<Load> {
+/// Sends the question and reads the answer; also says whether the connection is fit for another one.
+async fn load(hop: &mut upstream::Hop, question: &str) -> io::Result<(Load, bool)> {
+    let parsed = RequestHead::parse(question.as_bytes()).ok().flatten();
+    let (request, _) = parsed.ok_or(io::ErrorKind::InvalidInput)?;
     let (mut source, mut sink) = hop.stream.split();
     let mut left = question.as_bytes();
     while !left.is_empty() {
@@ -169,15 +172,20 @@ async fn load(hop: &mut upstream::Hop, question: &str) -> io::Result<Load> {
     let mut buffer = BytesMut::new();
     let head = head::read(&mut source, &mut buffer, LONGEST, ResponseHead::parse).await;
     let head = head.map_err(|error| io::Error::other(format!("{error:?}")))?;
-    let length = head.headers.get(&http::header::CONTENT_LENGTH);
-    let length = length.and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
-    let length = length.filter(|length| head.status == 200 && *length <= LONGEST);
-    let length = length.ok_or_else(|| io::Error::other(format!("it says {}", head.status)))?;
+    let framing = head.framing(&request).map_err(|fault| io::Error::other(fault.to_string()))?;
+    let length = match framing {
+        Framing::Length(length) if head.status == 200 && length <= LONGEST as u64 => {
+            length as usize
+        }
+        _ => return Err(io::Error::other(format!("it says {} without a length", head.status))),
+    };
     while buffer.len() < length {
         let missing = length - buffer.len();
         if source.read(&mut buffer, missing).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
     }
-    Ok(serde_json::from_slice(&buffer[..length])?)
+    // What nobody asked for would pass for the answer to whatever is asked next.
+    let fit = buffer.len() == length && head.keeps_alive(framing);
+    Ok((serde_json::from_slice(&buffer[..length])?, fit))
 }

@@ -19,8 +19,8 @@ use rustix::process::Signal;
 use std::{
     collections::BTreeSet,
     fs,
-    io::Write,
-    net::{SocketAddr, TcpStream},
+    io::{Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
     path::Path,
     process::Command,
     sync::{Arc, Condvar, Mutex},
@@ -287,9 +287,17 @@ fn what_fails_before_there_is_a_transfer_is_counted() {
     let depot = Daemon::of_file(&file, &settings);
     // A client without TLS, and next hops that refuse, or speak no TLS.
     let _ = exchange(depot.address, b"GET / HTTP/1.1\r\nHost: d\r\n\r\n");
-    let plain = Scripted::answering("HTTP/1.1 400 Bad Request\r\n\r\n");
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    for to in [format!("http:{closed}"), format!("https:{}", plain.address)] {
+    let plain = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (closed, plain_address) = (
+        TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap(),
+        plain.local_addr().unwrap(),
+    );
+    std::thread::spawn(move || {
+        let (mut stream, _) = plain.accept().unwrap();
+        let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+        let _ = stream.read(&mut [0; 1000]);
+    });
+    for to in [format!("http:{closed}"), format!("https:{plain_address}")] {
         let url = format!("https://{}/lh1/fetch/-/{to}/", depot.address);
         let got = pki.curl(&["-i", &url]);
         assert!(String::from_utf8_lossy(&got.stdout).starts_with("HTTP/1.1 502"), "{got:?}");

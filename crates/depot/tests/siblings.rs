@@ -6,7 +6,7 @@ mod common;
 use common::{
     client::{body, connect, exchange, get, read_answer, status},
     process::{Daemon, eventually},
-    scripted::Scripted,
+    scripted::{Scripted, read_head},
 };
 use std::{io::Write, net::TcpStream};
 
@@ -73,6 +73,39 @@ fn clients_of_a_full_depot_go_where_there_is_room() {
     eventually("what a client asks is led on", || via("GET", "") == 302);
     assert_eq!(via("GET", "Via: 1.1 other (longhaul)\r\n"), 503);
     assert_eq!(via("PUT", "Content-Length: 0\r\n"), 503);
+    // Nor what would name another host behind the sibling's address.
+    let (head, ..) = exchange(first.address, b"GET @evil/ HTTP/1.1\r\nHost: d\r\n\r\n");
+    assert!(status(&head) == 503 && !head.contains("@evil"), "{head}");
+}
+
+#[test]
+fn a_sibling_that_says_more_than_it_was_asked_is_asked_on_another_connection() {
+    let load = r#"{"connections":0,"connections_limit":9,"leaving":false}"#;
+    for (more, fields) in [("", "Connection: close\r\n"), ("HTTP/1.1 200 OK\r\n", ""), ("", "")] {
+        let answer = format!(
+            "HTTP/1.1 200 OK\r\n{fields}Content-Length: {}\r\n\r\n{load}{more}",
+            load.len()
+        );
+        // It keeps its connections, whatever it says.
+        let member = Scripted::new(move |mut stream, _| {
+            while stream.write_all(answer.as_bytes()).is_ok() && read_head(&stream).is_some() {}
+        });
+        let _depot = Daemon::depot(&format!(
+            "id = \"d1\"\n[pool]\nmembers = [\"{}\"]\nevery = \"20ms\"",
+            member.address
+        ));
+        member.next_head();
+        if more.len() + fields.len() > 0 {
+            (0..3).for_each(|_| drop(member.next_head()));
+        } else {
+            std::thread::sleep(std::time::Duration::from_millis(300));
+            assert_eq!(
+                member.try_next_head(),
+                None,
+                "it says what it was asked, and is asked again"
+            );
+        }
+    }
 }
 
 #[test]

@@ -13,15 +13,15 @@ mod refused;
 
 use common::{
     client::{body, exchange, get, status},
-    process::Daemon,
-    scripted::Scripted,
+    process::{Daemon, eventually},
+    scripted::{Scripted, read_head},
 };
 use session::{
     Authority,
     message::Method,
     ticket::{Signer, Ticket, TicketRoute, UnixTime},
 };
-use std::{net::SocketAddr, path::PathBuf, time::SystemTime};
+use std::{io::Write, net::SocketAddr, path::PathBuf, time::SystemTime};
 use tempfile::TempDir;
 
 /// What the origin here answers to all.
@@ -144,13 +144,25 @@ fn a_ticket_opens_a_depot_for_a_stranger_to_an_unlisted_origin() {
     // The name is the client's.
     opens(&depot, &keys.route(&ticket, "another.name"));
     opens(&depot, &keys.route(&ticket, ""));
-    // A connection that a ticket opened is not there for plain routes.
-    let lists = "local = true\nclients = [\"127.0.0.0/8\"]";
-    let half = keys.depot("", lists);
-    opens(&half, &keys.route(&self::ticket(origin.address, "/f", &[&half]), "f"));
-    refused(&half, &origin.route("-", "/f"), 403, "it is not listed");
     // The real client.
     assert_eq!(body(&depot.url(&keys.route(&ticket, "f"))), b"served");
+}
+
+#[test]
+fn a_connection_that_a_ticket_opened_is_there_for_tickets_alone() {
+    let origin = Scripted::new(|mut stream, _| {
+        while stream.write_all(SERVED.as_bytes()).is_ok() && read_head(&stream).is_some() {}
+    });
+    let keys = Keys::new();
+    let depot = keys.depot("", "local = true\nclients = [\"127.0.0.0/8\"]");
+    let route = keys.route(&ticket(origin.address, "/f", &[&depot]), "f");
+    // The first request on each connection is told of.
+    eventually("a connection is kept", || {
+        opens(&depot, &route);
+        origin.try_next_head().is_none()
+    });
+    refused(&depot, &origin.route("-", "/f"), 403, "it is not listed");
+    assert_eq!(origin.try_next_head(), None);
 }
 
 #[test]

@@ -66,6 +66,8 @@ pub fn run(config: Config, once: bool) -> Result<(), Error> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let result = runtime.block_on(async {
         let mut lead = Lead::new(config)?;
+        // What looks every now and then reloads for a change alone; what stays, also for one before it.
+        lead.is_reloaded = once;
         if once { lead.round().await } else { lead.run().await }
     });
     runtime.shutdown_background();
@@ -87,7 +89,7 @@ impl Lead {
         let health = Health::new(config.fall, config.rise);
         let depots = config.depots().map(|depot| (depot.clone(), health)).collect();
         let tls = Arc::new(Tls::new(&files)?);
-        Ok(Self { config, tls, names: Names::default(), depots, is_reloaded: true })
+        Ok(Self { config, tls, names: Names::default(), depots, is_reloaded: false })
     }
 
     async fn run(mut self) -> Result<(), Error> {

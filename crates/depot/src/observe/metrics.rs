@@ -125,8 +125,7 @@ struct Buckets<'h>(&'h Histogram);
 impl EncodeMetric for Buckets<'_> {
     fn encode(&self, mut encoder: MetricEncoder) -> fmt::Result {
         let Self(Histogram { bounds_s, counts, sum_s }) = self;
-        // The last one is +Inf then.
-        let bounds = bounds_s.iter().copied().chain([f64::MAX]);
+        let bounds = bounds_s.iter().copied().chain([f64::INFINITY]);
         let buckets: Vec<_> = bounds.zip(counts.iter().copied()).collect();
         encoder.encode_histogram::<[(&str, &str); 0]>(*sum_s, counts.iter().sum(), &buckets, None)
     }

@@ -90,6 +90,11 @@ impl Server {
         panic!("{} does not start: {}{}", program.name, log("stderr"), log("error.log"));
     }
 
+    /// The process that was started: the server, or what runs it.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }

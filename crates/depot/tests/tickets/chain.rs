@@ -8,7 +8,7 @@ use crate::common::{
     scripted::Scripted,
 };
 use session::ticket::Ticket;
-use std::{io::Write, num::NonZeroU32};
+use std::{io::Write, net::TcpListener, num::NonZeroU32};
 
 /// What a depot answers to a request with these fields, from an address.
 fn from(client: &str, depot: &Daemon, route: &str, fields: &str) -> (u16, String) {
@@ -46,6 +46,32 @@ fn a_ticket_opens_the_depots_that_it_names_and_no_others() {
     let mut over_tls = ticket(origin.address, "/f", &[&named]);
     over_tls.via = vec![format!("https:{}", named.address).parse().unwrap()];
     refused(&named, &keys.route(&over_tls, "f"), 403, "that is no name of this depot");
+}
+
+#[test]
+fn around_a_depot_that_fails_a_ticket_goes_straight_or_not_at_all() {
+    let (keys, origin) = (Keys::new(), Scripted::answering(SERVED));
+    let (far, other) = (keys.depot_named("far", "", "local = true"), keys.open());
+    let dead = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let file = keys.file();
+    let near = Daemon::depot(&format!(
+        "id = \"d1\"\n[trust]\nkeys = {file:?}\n[allow]\nlocal = true\n\
+         upstreams = [\"{}\", \"{dead}\", \"{}\"]\n\
+         [[detour]]\naround = \"{dead}\"\nthrough = [\"{}\"]\nstraight = true",
+        other.address, far.address, other.address
+    ));
+    let mut through = ticket(origin.address, "/f", &[&near, &far, &far]);
+    through.via[1] = dead.to_string().parse().unwrap();
+    // The second time it is known which one fails. The other depot, which the ticket does not name, is not asked.
+    for _ in 0..2 {
+        opens(&near, &keys.route(&through, "f"));
+    }
+    assert!(!other.log_text().contains("refused"), "{}", other.log_text());
+    // Nobody else could say to the far one for whom it is.
+    through.clients = vec!["127.0.0.0/8".parse().unwrap()];
+    for _ in 0..2 {
+        refused(&near, &keys.route(&through, "f"), 502, "refused the connection");
+    }
 }
 
 #[test]
