@@ -11,18 +11,18 @@ use std::{
 };
 
 /// A depot that runs; killed when dropped.
-struct Depot {
+pub struct Depot {
     child: Child,
-    listen: String,
+    pub listen: String,
     admin: String,
 }
 
 impl Depot {
-    fn start(arguments: &[&str]) -> Self {
+    pub fn start(arguments: &[&str]) -> Self {
         Self::named("d1", arguments)
     }
 
-    fn named(id: &str, arguments: &[&str]) -> Self {
+    pub fn named(id: &str, arguments: &[&str]) -> Self {
         let mut child = longhaul()
             .args(["depot", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--id", id])
             .args(arguments)
@@ -75,6 +75,8 @@ fn a_configuration_is_checked_and_printed_in_full() {
         }
     }
     assert!(done(&["depot", "check", "--relay", "copy"]).contains("relay = \"copy\""));
+    // For units, which want to know alone whether it is good.
+    assert_eq!(done(&["depot", "check", "--quiet", path]), "");
     assert_eq!(refused(&["depot", "check", path, "--config", path]).0, 2);
     std::fs::write(&file, "colour = 1").unwrap();
     let (code, said) = refused(&["depot", "check", file.to_str().unwrap()]);

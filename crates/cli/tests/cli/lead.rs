@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `longhaul lead`: its configuration, and looking once; beside web servers it is tried in `depot/tests/deploy`.
+
+use crate::{
+    common::{done, refused},
+    depot::Depot,
+};
+use std::{fs, net::TcpListener, path::Path};
+
+#[test]
+fn a_configuration_is_checked() {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/lead/lead.toml");
+    assert_eq!(done(&["lead", "check", example.to_str().unwrap()]), "");
+    let example = fs::read_to_string(example).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("lead.toml");
+    let path = file.to_str().unwrap();
+    for (good, bad, why) in [
+        ("server = \"nginx\"", "server = \"iis\"", "unknown variant `iis`"),
+        ("include", "includes", "unknown field `includes`"),
+        ("198.51.100.0/24", "198.51.100.0/33", "198.51.100.0/33"),
+        ("/lh1/fetch/-\"", "/lh1/fetch/-/http:o/\"", "is no way through depots"),
+        ("http://depot1", "ftp://depot1", "is no way through depots"),
+        ("[[clients]]", "every = \"0s\"\n[[clients]]", "expected 100ms to 1h"),
+        ("[[clients]]", "fall = 0\n[[clients]]", "expected 1 to 1000"),
+    ] {
+        assert!(example.contains(good), "{good}");
+        fs::write(&file, example.replacen(good, bad, 1)).unwrap();
+        let (code, said) = refused(&["lead", "check", path]);
+        assert!(code == 2 && said.contains(why), "{bad}: {code} {said}");
+        assert_eq!(refused(&["lead", path]).0, 2, "{bad}");
+    }
+    fs::remove_file(&file).unwrap();
+    let (code, said) = refused(&["lead", path]);
+    assert!(code == 2 && said.contains("cannot read"), "{said}");
+    assert_eq!(refused(&["lead"]).0, 2);
+}
+
+#[test]
+fn looking_once_writes_the_include_and_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let [file, include] = ["lead.toml", "depots.conf"].map(|name| folder.path().join(name));
+    let path = file.to_str().unwrap();
+    let (up, silent) = (Depot::start(&[]), TcpListener::bind("127.0.0.1:0").unwrap());
+    let down = silent.local_addr().unwrap();
+    let write = |reload: &str| {
+        let up = &up.listen;
+        let text = format!(
+            "server = \"nginx\"\ninclude = {include:?}\nreload = {reload}\nfall = 1\ntimeout = \"300ms\"\n\
+             [[clients]]\nnetworks = [\"192.0.2.0/24\"]\n\
+             ways = [\"http://{up}/lh1/fetch/{down}\", \"http://{up}/lh1/fetch/-\"]\n\
+             [[clients]]\nnetworks = [\"198.51.100.0/24\"]\nways = [\"http://{down}/lh1/fetch/-\"]\n"
+        );
+        fs::write(&file, text).unwrap();
+    };
+    write("[]");
+    done(&["lead", path, "--once"]);
+    let written = fs::read_to_string(&include).unwrap();
+    let expected =
+        format!("192.0.2.0/24 \"http://{}/lh1/fetch/-\";\n198.51.100.0/24 \"\";\n", up.listen);
+    assert!(written.ends_with(&expected), "{written}");
+    // Nothing has changed, so nobody need know.
+    write("[\"false\"]");
+    done(&["lead", path, "--once"]);
+    fs::remove_file(&include).unwrap();
+    let (code, said) = refused(&["lead", path, "--once"]);
+    assert!(code == 1 && said.contains("the web server does not reload: false"), "{code} {said}");
+}
