@@ -10,7 +10,7 @@
 //! counts whose depots are all up; without one, clients are served directly.
 //!
 //! Threats. Depots answer probes: their bytes are hostile, so a probe reads one head, and a short body, within a
-//! time. Names may hang: look-ups are bounded ([`crate::upstream`]). Nothing that anybody answers gets into
+//! time. Names may hang: look-ups are bounded. Nothing that anybody answers gets into
 //! the file, which is printed from the configuration's own routes and networks; those cannot hold what a web
 //! server would read as more (quotes, spaces, line ends). The file is replaced, never written through a link.
 
