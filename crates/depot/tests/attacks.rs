@@ -18,6 +18,8 @@ mod reaching;
 mod slow;
 #[path = "attacks/smuggling.rs"]
 mod smuggling;
+#[path = "attacks/speaking.rs"]
+mod speaking;
 
 use common::{process::Daemon, scripted::Scripted};
 
