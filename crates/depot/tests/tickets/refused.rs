@@ -226,6 +226,24 @@ fn nothing_leads_out_of_a_prefix() {
         "a%",
         "a%zz",
         "a#b",
+        "%c0%ae%c0%ae/secret",
+        "%e0%80%ae%e0%80%ae/secret",
+        "..%c0%afsecret",
+        "..%20/secret",
+        "%20../secret",
+        "..%09/secret",
+        "..%00/secret",
+        "%252e%252e/secret",
+        "..%252fsecret",
+        "%u002e%u002e/secret",
+        "%ef%bc%8e%ef%bc%8e/secret",
+        "%e2%80%a5/secret",
+        "..%ef%bc%8fsecret",
+        "..%e2%80%8b/secret",
+        "..%3fx/secret",
+        "..%3a%3a$DATA/secret",
+        "..%c2%a5secret",
+        "caf%e9",
     ] {
         refused(&depot, &format!("{route}{tail}"), 400, "not a ticket's route");
     }
@@ -235,7 +253,18 @@ fn nothing_leads_out_of_a_prefix() {
     for tail in ["a/b", "?q", "f?q"] {
         refused(&depot, &format!("{exact}{tail}"), 403, "it is for one URL");
     }
-    for fine in ["...", "a..b", "..a/x", "%2e%2e%2e", "?../..", "//x"] {
+    for fine in [
+        "caf%C3%A9",
+        "a%20b",
+        "100%25",
+        "a:b",
+        "...",
+        "a..b",
+        "..a/x",
+        "%2e%2e%2e",
+        "?../..",
+        "//x",
+    ] {
         next_to_arrive(&origin, &depot, &format!("{route}{fine}"), &format!("/data/public/{fine}"));
     }
 }

@@ -176,7 +176,6 @@ pub fn redirect(to: &str, method: Method, connection: Connection) -> Vec<u8> {
         _ => "HTTP/1.1 307 Temporary Redirect",
     }]);
     head.text(&header::LOCATION, to);
-    head.field(&header::REFERRER_POLICY, NO_REFERRER);
     let kind = "text/plain; charset=utf-8";
     own(head, kind, &format!("longhaul: {to}\n"), method, connection)
 }
@@ -195,6 +194,7 @@ fn own(
     method: Method,
     connection: Connection,
 ) -> Vec<u8> {
+    head.field(&header::REFERRER_POLICY, NO_REFERRER);
     head.field(&header::CONTENT_TYPE, kind);
     head.number(&header::CONTENT_LENGTH, body.len() as u64);
     connection.say(&mut head, Version::HTTP_11);
