@@ -10,6 +10,8 @@ mod borrowing;
 mod common;
 #[path = "attacks/least_rate.rs"]
 mod least_rate;
+#[path = "attacks/many_networks.rs"]
+mod many_networks;
 #[path = "attacks/origin.rs"]
 mod origin;
 #[path = "attacks/reaching.rs"]

@@ -5,6 +5,7 @@ mod common;
 
 use common::{
     client::{body, connect_from, curl, get, read_answer, run, status},
+    network::{ip, own_network},
     noise,
     process::{Daemon, PACED, eventually},
     scripted::Scripted,
@@ -224,21 +225,13 @@ fn clients_have_the_congestion_control_of_their_hop_whatever_the_listener_has() 
 /// Has this thread, and whatever it starts, see a network of its own, of which the route to all peers
 /// carries this.
 fn network_with(route: &str) {
-    // SAFETY: gives this thread another view of the network, and touches no memory.
-    let result = unsafe { libc::unshare(libc::CLONE_NEWNET) };
-    assert_eq!(result, 0, "no network of its own: {}", std::io::Error::last_os_error());
-    ip("link set lo up");
+    own_network();
     set_route(route);
 }
 
 fn set_route(route: &str) {
     let local = "route replace table local local 127.0.0.1 dev lo proto kernel scope host";
     ip(&format!("{local} src 127.0.0.1 {route}"));
-}
-
-fn ip(line: &str) {
-    let output = run("ip", "iproute2", &line.split(' ').collect::<Vec<_>>());
-    assert!(output.status.success(), "ip {line}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]

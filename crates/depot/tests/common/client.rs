@@ -48,8 +48,8 @@ fn patient(stream: TcpStream) -> TcpStream {
 
 /// The same from an address of choice.
 pub fn connect_from(from: &str, to: SocketAddr) -> TcpStream {
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-    let from: SocketAddr = format!("{from}:0").parse().unwrap();
+    let from = SocketAddr::new(from.parse().unwrap(), 0);
+    let socket = Socket::new(Domain::for_address(from), Type::STREAM, None).unwrap();
     socket.bind(&from.into()).unwrap();
     socket.connect(&to.into()).unwrap();
     patient(socket.into())

@@ -8,6 +8,7 @@
 pub mod client;
 pub mod held;
 pub mod idle;
+pub mod network;
 pub mod pki;
 pub mod process;
 pub mod scripted;

@@ -12,8 +12,9 @@
 
 use super::ask;
 use crate::common::{
-    client::{connect_from, get, read_answer, run, status},
+    client::{connect_from, get, read_answer, status},
     idle::Idle,
+    network::{ip, own_network},
     process::Daemon,
     scripted::Scripted,
 };
@@ -26,20 +27,6 @@ use std::{
 
 const OUTER: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 2);
 const INNER: Ipv4Addr = Ipv4Addr::new(10, 9, 9, 2);
-
-/// Puts this thread, and what it starts, into a network of its own.
-fn own_network() {
-    // SAFETY: changes what this thread sees of the network, and nothing else.
-    let result = unsafe { libc::unshare(libc::CLONE_NEWNET) };
-    assert_eq!(result, 0, "only root has its own networks: {}", std::io::Error::last_os_error());
-    ip("link set lo up");
-}
-
-fn ip(command: &str) {
-    let words: Vec<_> = command.split(' ').collect();
-    let output = run("ip", "iproute2", &words);
-    assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
-}
 
 /// Runs a test in namespace A, with the origins of namespace B: the inner and the outer one.
 fn with_networks(test: impl FnOnce(&Scripted, &Scripted) + Send) {
