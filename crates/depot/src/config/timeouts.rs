@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! When a depot gives up.
+
+use super::{ConfigError, check_time};
+use crate::body::Patience;
+use serde::{Deserialize, Serialize};
+use std::time::Duration as StdDuration;
+use units::Duration;
+
+/// When the depot gives up.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Timeouts {
+    /// To resolve the next hop's name and connect to it, all its addresses together.
+    pub connect: Duration,
+    /// For the client to send its whole request head.
+    pub request_head: Duration,
+    /// For a client that has had an answer to begin another request.
+    pub keep_alive: Duration,
+    /// For the next hop to send its whole response head.
+    pub response_head: Duration,
+    /// For the next hop to send a byte.
+    pub idle: Duration,
+    /// For the client to take a byte. Longer than `idle`: it may be a depot whose own reader is
+    /// slow, and which takes nothing until that one has taken a pipe's worth.
+    pub client_idle: Duration,
+    /// As `idle`, once the client has closed its sending side: it may be gone.
+    pub half_closed: Duration,
+    /// For the peer's system to acknowledge what was sent to it.
+    pub tcp_user: Duration,
+    /// For transfers to finish once the depot is told to stop.
+    pub drain: Duration,
+}
+
+/// How much later than the depot behind it a depot gives up a body that has stalled, so that the one next
+/// to where it stalls is the one that says so.
+const LATER: StdDuration = StdDuration::from_secs(3);
+/// The same of an answer's head, beside the time in which that depot may connect.
+const LATER_HEAD: StdDuration = StdDuration::from_secs(1);
+
+impl Timeouts {
+    /// For what goes to the client.
+    pub(crate) fn towards_client(&self) -> Patience {
+        Patience {
+            source_idle: self.idle.into(),
+            sink_idle: self.client_idle.into(),
+            tcp_user: self.tcp_user.into(),
+            least: None,
+        }
+    }
+
+    /// For bodies of answers that come through so many depots.
+    pub(crate) fn of_answers(&self, depots: usize) -> Patience {
+        let patience = self.towards_client();
+        let source_idle = patience.source_idle + LATER.saturating_mul(number(depots));
+        Patience { source_idle, ..patience }
+    }
+
+    /// For bodies of requests that go through so many depots.
+    pub(crate) fn of_requests(&self, depots: usize) -> Patience {
+        let patience = self.towards_client();
+        let sink_idle = patience.sink_idle + LATER.saturating_mul(number(depots));
+        Patience { sink_idle, ..patience }
+    }
+
+    /// For the head of an answer that comes through so many depots.
+    pub(crate) fn of_head(&self, depots: usize) -> StdDuration {
+        let later = StdDuration::from(self.connect) + LATER_HEAD;
+        StdDuration::from(self.response_head) + later.saturating_mul(number(depots))
+    }
+
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        for (key, time) in [
+            ("timeouts.connect", self.connect),
+            ("timeouts.request_head", self.request_head),
+            ("timeouts.keep_alive", self.keep_alive),
+            ("timeouts.response_head", self.response_head),
+            ("timeouts.idle", self.idle),
+            ("timeouts.client_idle", self.client_idle),
+            ("timeouts.half_closed", self.half_closed),
+            ("timeouts.tcp_user", self.tcp_user),
+            ("timeouts.drain", self.drain),
+        ] {
+            check_time(key, time)?;
+        }
+        Ok(())
+    }
+}
+
+/// A number of depots, of which no route has many.
+fn number(depots: usize) -> u32 {
+    u32::try_from(depots).unwrap_or(u32::MAX)
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(10),
+            request_head: Duration::from_secs(10),
+            keep_alive: Duration::from_secs(60),
+            response_head: Duration::from_secs(30),
+            idle: Duration::from_secs(60),
+            client_idle: Duration::from_secs(600),
+            half_closed: Duration::from_secs(10),
+            tcp_user: Duration::from_secs(60),
+            drain: Duration::from_secs(30),
+        }
+    }
+}
