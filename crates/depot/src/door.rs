@@ -14,15 +14,23 @@ use session::{
     message::{Connection, Fault, ProxyError},
 };
 use socket2::SockRef;
-use std::{io, net::Shutdown, sync::Arc, time::Duration};
+use std::{
+    io,
+    net::{Shutdown, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{Semaphore, mpsc},
-    time::timeout,
+    time::{Instant, timeout},
 };
 
 /// How many that are not let in are told why at a time; further ones are just closed.
 const TURNED_AWAY: usize = 64;
+
+/// How often the log has it that no connection can be accepted; the counter has each time.
+const SAID_AGAIN: Duration = Duration::from_secs(1);
 
 /// How long a client that there is no descriptor for may take to read that.
 const GRACE: Duration = Duration::from_secs(1);
@@ -46,15 +54,22 @@ impl Door {
 
     /// Accepts connections until the depot stops.
     pub(crate) async fn keep(self, Listener { listener, scheme }: Listener) {
+        let mut said: Option<Instant> = None;
         loop {
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
                 () = self.shared.leaving() => break,
             };
             match accepted {
+                Ok((client, peer)) if self.shared.spare.is_owed() => {
+                    self.tell(client, peer, scheme);
+                }
                 Ok((client, peer)) => self.admit(Caller::new(client, peer, scheme)),
                 Err(error) => {
-                    tracing::warn!(%error, "cannot accept a connection");
+                    if said.is_none_or(|then| then.elapsed() >= SAID_AGAIN) {
+                        tracing::warn!(%error, "cannot accept a connection");
+                        said = Some(Instant::now());
+                    }
                     self.shared.observer.counts.not_accepted();
                     // Out of files or memory: the connection stays queued, so asking again at once
                     // would only spin.
@@ -70,7 +85,7 @@ impl Door {
     }
 
     /// Accepts one connection by a descriptor that was kept for this, and tells the client that there are no
-    /// more. One who speaks TLS is just closed. Says whether there was such a descriptor.
+    /// more. Says whether there was such a descriptor.
     async fn tell_one(&self, listener: &TcpListener, scheme: Scheme) -> bool {
         if !self.shared.spare.clients.release() {
             return false;
@@ -81,6 +96,13 @@ impl Door {
             self.shared.spare.clients.refill();
             return false;
         };
+        self.tell(client, peer, scheme);
+        true
+    }
+
+    /// Tells a client that there are no descriptors, and keeps that of its connection. One who speaks TLS is just
+    /// closed.
+    fn tell(&self, client: TcpStream, peer: SocketAddr, scheme: Scheme) {
         let (shared, alive) = (Arc::clone(&self.shared), self.alive.clone());
         tokio::spawn(async move {
             if scheme == Scheme::Http {
@@ -91,11 +113,10 @@ impl Door {
                 say(&client, &fault.answer(&shared.id, true, Connection::Close)).await;
             }
             if let Ok(client) = client.into_std() {
-                shared.spare.clients.put_back(client.into());
+                shared.spare.put_back(client.into());
             }
             drop(alive);
         });
-        true
     }
 
     /// Serves a connection, or turns it away: strangers before they take up a place.

@@ -64,8 +64,13 @@ impl Reserve {
         }
     }
 
+    /// Whether there are fewer than are to be kept.
+    fn is_short(&self) -> bool {
+        self.spare().len() < self.size
+    }
+
     /// Closes what was accepted by the leave of this reserve; nobody else gets its descriptor.
-    pub(crate) fn put_back(&self, mut used: OwnedFd) {
+    fn put_back(&self, mut used: OwnedFd) {
         let mut spare = self.spare();
         if spare.len() < self.size
             && let Some(other) = spare.first()
@@ -100,10 +105,25 @@ impl Spare {
         Self { clients: Reserve::new((most / 16).clamp(1, 8)), operators: Reserve::new(2) }
     }
 
+    /// Whether a descriptor that somebody has just got is one of those that are kept for operators: these are
+    /// given back to the system for a moment, in which others ask it for some, too.
+    pub(crate) fn is_owed(&self) -> bool {
+        self.operators.is_short() && {
+            self.operators.refill();
+            self.operators.is_short()
+        }
+    }
+
+    /// Closes the connection of a client that there is no descriptor for; nobody else gets it.
+    pub(crate) fn put_back(&self, used: OwnedFd) {
+        let reserve = if self.operators.is_short() { &self.operators } else { &self.clients };
+        reserve.put_back(used);
+    }
+
     /// Keeps as many as before again.
     pub(crate) fn refill(&self) {
-        self.clients.refill();
         self.operators.refill();
+        self.clients.refill();
     }
 }
 

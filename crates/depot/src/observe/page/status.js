@@ -107,7 +107,7 @@ function showTiles(status) {
     tile("Client connections", count(connections.open), `of ${count(connections.limit)} at most`, connections.open / connections.limit),
     tile("Pipes reserved", size(memory.pipes_reserved_bytes), `of ${size(memory.pipes_limit_bytes)} at most`, memory.pipes_reserved_bytes / memory.pipes_limit_bytes),
     tile("Idle to next hops", count(connections.idle_upstream), "waiting for work"),
-    tile("Process", size(memory.resident_bytes), `${count(memory.open_files)} of ${count(memory.open_files_limit)} open files${status.accept_failures ? `, ${count(status.accept_failures)} not accepted` : ""}`),
+    tile("Process", size(memory.resident_bytes), `${count(memory.open_files)} of ${count(memory.open_files_limit)} open files${status.accept_failures ? `, accepting failed ${count(status.accept_failures)} times` : ""}`),
   );
 }
 
