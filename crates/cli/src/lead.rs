@@ -37,7 +37,9 @@ enum Command {
 
 pub fn run(args: LeadArgs, log: &StderrLog) -> Result<(), Failure> {
     match (args.command, args.config) {
-        (Some(Command::Check { config }), _) => read(&config).map(drop),
+        (Some(Command::Check { config }), _) => {
+            lead::check(&read(&config)?).map_err(Failure::usage)
+        }
         (None, Some(config)) => {
             let config = read(&config)?;
             log.start();

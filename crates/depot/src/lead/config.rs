@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Which clients are led which ways.
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net};
 use serde::{Deserialize, Serialize};
 use session::{DepotAddress, OriginUrl, Route, Scheme};
-use std::{fmt, path::PathBuf, str::FromStr};
+use std::{collections::HashSet, fmt, path::PathBuf, str::FromStr};
 use units::Duration;
 
 /// All settings.
@@ -98,9 +98,24 @@ pub enum ConfigError {
         /// What it may be.
         expected: &'static str,
     },
+    /// A network stands there more than once.
+    #[error("clients.networks: {0} is named twice, and only one way would count")]
+    Twice(IpNet),
     /// Nothing to do.
     #[error("[[clients]]: each needs a network and a way, and there has to be one")]
     Nobody,
+}
+
+/// A network as both servers read it: IPv4 in its own form, nothing set behind the prefix.
+fn plain(net: IpNet) -> IpNet {
+    match net {
+        IpNet::V6(v6) if v6.prefix_len() >= 96 => v6
+            .addr()
+            .to_ipv4_mapped()
+            .map_or(net, |v4| Ipv4Net::new(v4, v6.prefix_len() - 96).map_or(net, IpNet::V4)),
+        _ => net,
+    }
+    .trunc()
 }
 
 impl Config {
@@ -109,7 +124,7 @@ impl Config {
     /// # Errors
     /// The first thing found wrong.
     pub fn from_toml(text: &str, file: &str) -> Result<Self, ConfigError> {
-        let config: Self = toml::from_str(text)
+        let mut config: Self = toml::from_str(text)
             .map_err(|error| ConfigError::Toml { file: file.to_owned(), error: Box::new(error) })?;
         let times = Duration::from_millis(100)..=Duration::from_secs(3600);
         for (key, time) in [("every", config.every), ("timeout", config.timeout)] {
@@ -127,6 +142,13 @@ impl Config {
         let empty = |clients: &Clients| clients.networks.is_empty() || clients.ways.is_empty();
         if config.clients.is_empty() || config.clients.iter().any(empty) {
             return Err(ConfigError::Nobody);
+        }
+        let mut known = HashSet::new();
+        for net in config.clients.iter_mut().flat_map(|clients| &mut clients.networks) {
+            *net = plain(*net);
+            if !known.insert(*net) {
+                return Err(ConfigError::Twice(*net));
+            }
         }
         Ok(config)
     }

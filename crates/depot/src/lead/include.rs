@@ -2,6 +2,7 @@
 //! The file that a web server includes: which networks are sent which way.
 
 use super::config::{Clients, Config, Server, Way};
+use ipnet::IpNet;
 use session::DepotAddress;
 use std::{
     fmt::Write as _,
@@ -19,7 +20,7 @@ pub(super) fn text(config: &Config, is_up: impl Fn(&DepotAddress) -> bool) -> St
     let mut text = HEADER.to_owned();
     for clients in &config.clients {
         let way = way(clients, &is_up);
-        for net in &clients.networks {
+        for net in clients.networks.iter().flat_map(in_parts) {
             // A network without a way is named, too: a wider one around it may have one.
             let written = match (config.server, way) {
                 (Server::Nginx, Some(way)) => writeln!(text, "{net} \"{way}\";"),
@@ -37,14 +38,43 @@ pub(super) fn text(config: &Config, is_up: impl Fn(&DepotAddress) -> bool) -> St
     text
 }
 
+/// A network as both servers take it: all addresses of a family in two halves, since Apache knows no /0, and nginx
+/// has one already, its default.
+fn in_parts(net: &IpNet) -> Vec<IpNet> {
+    match net.prefix_len() {
+        0 => net.subnets(1).map_or_else(|_| vec![*net], Iterator::collect),
+        _ => vec![*net],
+    }
+}
+
 /// The best way whose depots are all up.
 fn way<'c>(clients: &'c Clients, is_up: &impl Fn(&DepotAddress) -> bool) -> Option<&'c Way> {
     clients.ways.iter().find(|way| way.depots().iter().all(is_up))
 }
 
+/// Whether a file can be there: by an absolute path, in a folder that is there, in the place of a file, a link or
+/// nothing.
+pub(super) fn check(path: &Path) -> io::Result<()> {
+    if !path.is_absolute() {
+        return Err(io::Error::other("expected a path that begins with /"));
+    }
+    let folder = path.parent().ok_or_else(|| io::Error::other("expected a file's path"))?;
+    if !fs::metadata(folder)?.is_dir() {
+        return Err(io::Error::other(format!("{} is no folder", folder.display())));
+    }
+    match fs::symlink_metadata(path) {
+        Ok(there) if !there.is_file() && !there.is_symlink() => {
+            Err(io::Error::other("something that is no file is in its place"))
+        }
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// Sees to it that a file has this text, whole or not at all; says whether it had another. A link is
 /// replaced, and not followed.
 pub(super) fn replace(path: &Path, text: &str) -> io::Result<bool> {
+    check(path)?;
     let is_file = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file());
     if is_file && fs::read(path)? == text.as_bytes() {
         return Ok(false);
@@ -103,6 +133,21 @@ mod tests {
         }
     }
 
+    /// Both servers' programs take every kind of network: see `tests/deploy/lead.rs`.
+    #[test]
+    fn all_addresses_are_written_in_halves() {
+        let all = "server = \"apache\"\ninclude = \"/x\"\n[[clients]]\n\
+                   networks = [\"0.0.0.0/0\", \"::/0\", \"::ffff:192.0.2.9/120\"]\nways = [\"http://d/lh1/fetch/-\"]";
+        let text = text(&Config::from_toml(all, "x").unwrap(), |_| true);
+        for net in ["0.0.0.0/1", "128.0.0.0/1", "::/1", "8000::/1", "192.0.2.0/24"] {
+            let line = format!("SetEnvIfExpr \"-R '{net}'\" LONGHAUL_DEPOTS=http://d/lh1/fetch/-");
+            assert!(text.lines().any(|l| l == line), "{net}: {text}");
+        }
+        assert_eq!(text.lines().count(), 1 + 5, "{text}");
+        let twice = all.replace("::/0", "192.0.2.0/24");
+        assert!(Config::from_toml(&twice, "x").unwrap_err().to_string().contains("twice"));
+    }
+
     #[test]
     fn a_file_is_replaced_whole_and_only_where_it_differs() {
         let dir = tempfile::tempdir().unwrap();
@@ -116,5 +161,11 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), "more");
         assert_eq!(fs::read_to_string(&other).unwrap(), "precious");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "nothing else is left");
+        // Nothing but files is replaced.
+        for bad in ["/dev/null", "relative", "", "/", "/no/such/folder/x", "/proc/self/status/x"] {
+            assert!(check(Path::new(bad)).is_err(), "{bad}");
+            assert!(replace(Path::new(bad), "text").is_err(), "{bad}");
+        }
+        assert!(replace(dir.path(), "text").is_err());
     }
 }

@@ -18,23 +18,30 @@ mod config;
 mod health;
 mod include;
 mod probe;
+mod reload;
 
 pub use config::{Clients, Config, ConfigError, Server, Way};
 
 use crate::{config::TlsFiles, tls::Tls, upstream::Names, watched::FileError};
 use health::Health;
+use reload::Reload;
 use sd_notify::NotifyState;
 use session::DepotAddress;
-use std::{collections::HashMap, io, path::PathBuf, process::Stdio, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    env, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 use tokio::{
-    process::Command,
     signal::unix::{SignalKind, signal},
     task::JoinSet,
-    time::{MissedTickBehavior, interval, timeout},
+    time::{Instant, MissedTickBehavior, interval, timeout},
 };
 
-/// How long the web server may take to reload.
-const RELOAD_TIME: Duration = Duration::from_secs(10);
+/// How often a failure that stays is spoken of.
+const SAID_AGAIN: Duration = Duration::from_secs(60);
 
 /// Why clients cannot be led. The fault is with the configuration or the host.
 #[derive(Debug, thiserror::Error)]
@@ -58,17 +65,45 @@ pub enum Error {
     System(#[from] io::Error),
 }
 
+/// Whether this host has what a configuration asks for. Nothing is changed, and nobody is asked.
+///
+/// # Errors
+/// The include's folder is not there, or something that is no file is in its place; the program that reloads is not
+/// there; certificates cannot be used.
+pub fn check(config: &Config) -> Result<(), Error> {
+    tls(config)?;
+    include::check(&config.include)
+        .map_err(|error| Error::Include { path: config.include.clone(), error })?;
+    match config.reload.first() {
+        Some(program) if !is_there(program) => {
+            Err(Error::Reload(format!("{program} is not there")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A program, by its path or as the shell would find it.
+fn is_there(program: &str) -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    Path::new(program).is_file()
+        || !program.contains('/') && env::split_paths(&path).any(|at| at.join(program).is_file())
+}
+
+fn tls(config: &Config) -> Result<Tls, FileError> {
+    Tls::new(&TlsFiles { roots: config.roots.clone(), ..TlsFiles::default() })
+}
+
 /// Leads until SIGTERM or SIGINT, which leave the include as it is; or looks once, and ends.
 ///
 /// # Errors
-/// It cannot begin; looking once, also where the include cannot be written or the web server does not reload.
+/// It cannot begin: also where the include cannot be written. Looking once, also where the web server does not reload.
 pub fn run(config: Config, once: bool) -> Result<(), Error> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let result = runtime.block_on(async {
-        let mut lead = Lead::new(config)?;
         // What looks every now and then reloads for a change alone; what stays, also for one before it.
-        lead.is_reloaded = once;
-        if once { lead.round().await } else { lead.run().await }
+        let mut lead = Lead::new(config, !once)?;
+        lead.look().await?;
+        if once { lead.reload.now().await.map_err(Error::Reload) } else { lead.stay().await }
     });
     runtime.shutdown_background();
     result
@@ -79,51 +114,58 @@ struct Lead {
     tls: Arc<Tls>,
     names: Names,
     depots: HashMap<DepotAddress, Health>,
-    /// Whether the web server knows what the file says.
-    is_reloaded: bool,
+    reload: Reload,
+    /// What was written last.
+    written: Option<String>,
+    /// The failure that was spoken of last, and when.
+    said: Option<(String, Instant)>,
 }
 
 impl Lead {
-    fn new(config: Config) -> Result<Self, Error> {
-        let files = TlsFiles { roots: config.roots.clone(), ..TlsFiles::default() };
+    fn new(config: Config, is_due: bool) -> Result<Self, Error> {
         let health = Health::new(config.fall, config.rise);
         let depots = config.depots().map(|depot| (depot.clone(), health)).collect();
-        let tls = Arc::new(Tls::new(&files)?);
-        Ok(Self { config, tls, names: Names::default(), depots, is_reloaded: false })
+        let (tls, reload) = (Arc::new(tls(&config)?), Reload::new(&config.reload, is_due));
+        let names = Names::default();
+        Ok(Self { config, tls, names, depots, reload, written: None, said: None })
     }
 
-    async fn run(mut self) -> Result<(), Error> {
+    async fn stay(mut self) -> Result<(), Error> {
         let (mut term, mut int) =
             (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         let mut ticks = interval(self.config.every.into());
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut is_ready = false;
+        self.tend().await;
+        tracing::info!(depots = self.depots.len(), "ready");
+        // Without systemd nobody waits to be told.
+        let _ = sd_notify::notify(false, &[NotifyState::Ready]);
         loop {
             tokio::select! {
-                _ = ticks.tick() => {}
                 _ = term.recv() => return Ok(()),
                 _ = int.recv() => return Ok(()),
-            }
-            if let Err(error) = self.round().await {
-                tracing::warn!(error = error.to_string(), "clients are led as before");
-            }
-            if !is_ready {
-                is_ready = true;
-                tracing::info!(depots = self.depots.len(), "ready");
-                // Without systemd nobody waits to be told.
-                let _ = sd_notify::notify(false, &[NotifyState::Ready]);
+                () = async {
+                    ticks.tick().await;
+                    if let Err(error) = self.look().await {
+                        self.say(error.to_string());
+                    }
+                    self.tend().await;
+                } => {}
             }
         }
     }
 
-    /// Looks at all depots once, and sees to it that clients are led accordingly.
-    async fn round(&mut self) -> Result<(), Error> {
+    /// Looks at all depots once, and sees to it that the include says so.
+    async fn look(&mut self) -> Result<(), Error> {
         self.tls.refresh();
         for (depot, found) in self.probe().await {
             let Some(health) = self.depots.get_mut(&depot) else { continue };
             let was_up = health.is_up();
             health.saw(found.is_ok());
             match (was_up, health.is_up(), found) {
+                (None | Some(false), Some(true), Ok(false)) => tracing::warn!(
+                    %depot,
+                    "up, but tells its clients alone how full it is: list this host in its allow.clients"
+                ),
                 (None | Some(false), Some(true), _) => tracing::info!(%depot, "up"),
                 (None | Some(true), Some(false), Err(why)) => tracing::warn!(%depot, why, "down"),
                 _ => {}
@@ -133,20 +175,44 @@ impl Lead {
             self.depots.get(depot).and_then(Health::is_up).unwrap_or(false)
         });
         let path = &self.config.include;
-        let written = include::replace(path, &text);
-        if written.map_err(|error| Error::Include { path: path.clone(), error })? {
-            tracing::info!(include = %path.display(), "clients are led another way");
-            self.is_reloaded = false;
+        let replaced = include::replace(path, &text)
+            .map_err(|error| Error::Include { path: path.clone(), error })?;
+        if replaced {
+            if self.written.as_ref() == Some(&text) {
+                self.say("somebody else writes the include, too".to_owned());
+            }
+            tracing::info!(include = %self.config.include.display(), "the include is renewed");
+            self.reload.is_due();
         }
-        if !self.is_reloaded {
-            self.reload().await?;
-            self.is_reloaded = true;
-        }
+        self.written = Some(text);
         Ok(())
     }
 
+    async fn tend(&mut self) {
+        match self.reload.tend().await {
+            Some(Ok(())) => {
+                tracing::info!("clients are led as the include says");
+                self.said = None;
+            }
+            Some(Err(why)) => self.say(Error::Reload(why).to_string()),
+            None => {}
+        }
+    }
+
+    /// Warns of a failure: once, and again every now and then while it stays.
+    fn say(&mut self, error: String) {
+        let is_new = self
+            .said
+            .as_ref()
+            .is_none_or(|(said, when)| *said != error || when.elapsed() >= SAID_AGAIN);
+        if is_new {
+            tracing::warn!(error, "clients are led as before");
+            self.said = Some((error, Instant::now()));
+        }
+    }
+
     /// What each depot says, or why not.
-    async fn probe(&self) -> Vec<(DepotAddress, Result<(), String>)> {
+    async fn probe(&self) -> Vec<(DepotAddress, Result<bool, String>)> {
         let mut probes = JoinSet::new();
         for depot in self.depots.keys() {
             let (tls, names, depot) = (Arc::clone(&self.tls), self.names.clone(), depot.clone());
@@ -158,21 +224,5 @@ impl Lead {
             });
         }
         probes.join_all().await
-    }
-
-    async fn reload(&self) -> Result<(), Error> {
-        let Some((program, arguments)) = self.config.reload.split_first() else { return Ok(()) };
-        let failed = |why: String| Error::Reload(format!("{program}: {why}"));
-        let mut command = Command::new(program);
-        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).kill_on_drop(true);
-        let ended = timeout(RELOAD_TIME, command.output()).await;
-        let output = ended
-            .map_err(|_| failed(format!("it does not end within {} s", RELOAD_TIME.as_secs())))?
-            .map_err(|error| failed(error.to_string()))?;
-        if output.status.success() {
-            return Ok(());
-        }
-        let said = String::from_utf8_lossy(&output.stderr);
-        Err(failed(format!("{}: {}", output.status, said.trim())))
     }
 }

@@ -18,27 +18,34 @@ use session::{
     message::{PROXY_STATUS, ResponseHead},
 };
 use std::{
+    io,
     net::{IpAddr, Ipv4Addr},
     time::Duration,
 };
-use tokio::{net::TcpStream, time::Instant};
+use tokio::{
+    net::TcpStream,
+    time::{Instant, timeout},
+};
 
 /// The client for which names are looked up: this host.
 const OWN: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
-/// Whether a depot takes requests; the text says why not.
+/// Whether a depot that takes requests tells this host how full it is; the text says why it takes none.
 pub(super) async fn ask(
     depot: &DepotAddress,
     tls: &Tls,
     names: &Names,
     time: Duration,
-) -> Result<(), String> {
+) -> Result<bool, String> {
     let resolver = Resolver { names, client: OWN };
     let addresses = resolver.addresses(&depot.authority, Instant::now() + time).await;
     let addresses = addresses.map_err(|fault| fault.to_string())?;
     let mut why = "its name has no address".to_owned();
+    // One that leads nowhere, as IPv6 may, leaves time for the others.
+    let share = time / addresses.len().max(1) as u32;
     for address in addresses {
-        let tcp = match TcpStream::connect(address).await {
+        let connected = timeout(share, TcpStream::connect(address)).await;
+        let tcp = match connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
             Ok(tcp) => tcp,
             Err(error) => {
                 why = error.to_string();
@@ -57,8 +64,8 @@ pub(super) async fn ask(
     Err(why)
 }
 
-async fn answer(stream: &mut Stream, depot: &DepotAddress) -> Result<(), String> {
-    let in_words = |error: std::io::Error| error.to_string();
+async fn answer(stream: &mut Stream, depot: &DepotAddress) -> Result<bool, String> {
+    let in_words = |error: io::Error| error.to_string();
     let host = depot.authority.without_port(depot.scheme.default_port());
     let question = format!("GET {LOAD} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
     let (mut source, mut sink) = stream.split();
@@ -74,7 +81,7 @@ async fn answer(stream: &mut Stream, depot: &DepotAddress) -> Result<(), String>
     match head.status {
         StatusCode::OK => {}
         StatusCode::SERVICE_UNAVAILABLE => return Err("it is full, or being stopped".to_owned()),
-        status if is_own && status.is_client_error() => return Ok(()),
+        status if is_own && status.is_client_error() => return Ok(false),
         status => return Err(format!("it says {status}, and not as a depot does")),
     }
     let length = head.headers.get(&header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
@@ -93,6 +100,6 @@ async fn answer(stream: &mut Stream, depot: &DepotAddress) -> Result<(), String>
         Load { connections, connections_limit, .. } if connections >= connections_limit => {
             Err("it is full".to_owned())
         }
-        _ => Ok(()),
+        _ => Ok(true),
     }
 }

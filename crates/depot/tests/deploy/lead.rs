@@ -21,6 +21,18 @@ use std::{
 /// From a depot's death to the first client that is led past it.
 const BOUND: Duration = Duration::from_secs(5);
 
+/// Networks of each kind, none of which holds the tests' clients.
+const OTHERS: [&str; 8] = [
+    "::/0",
+    "2001:db8::/32",
+    "2001:db8::1/128",
+    "fe80::1:2/10",
+    "::ffff:192.0.2.9/120",
+    "128.0.0.0/1",
+    "192.0.2.77/25",
+    "198.51.100.1/32",
+];
+
 /// The servers as they run outside of tests, with processes of their own. Those end with them.
 const NGINX: Recipe = Recipe {
     program: Program { name: "unshare", package: "nginx-light and util-linux", args: nginx },
@@ -65,7 +77,8 @@ impl Site {
             format!("[\"sh\", \"-c\", \"kill -{signal} $(cat /proc/{pid}/task/{pid}/children)\"]");
         let settings = format!(
             "server = \"{}\"\ninclude = \"{}/longhaul-depots.conf\"\nreload = {reload}\n\
-             [[clients]]\nnetworks = [\"127.0.0.0/8\"]\nways = {ways:?}\n",
+             [[clients]]\nnetworks = [\"127.0.0.0/8\"]\nways = {ways:?}\n\
+             [[clients]]\nnetworks = {OTHERS:?}\nways = [\"http://depot:3880/lh1/fetch/-\"]\n",
             recipe.folder,
             dir.display(),
         );
