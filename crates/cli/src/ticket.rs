@@ -238,7 +238,7 @@ fn ticket(args: MakeArgs, now: UnixTime) -> Result<Ticket, Failure> {
     if let Some(from) = not_before.filter(|from| *from >= expires) {
         return Err(Failure::Usage(format!("--not-before: {from} is not before {expires}")));
     }
-    if args.url.target() == "/" && !args.whole_origin {
+    if args.url.target().bytes().all(|b| b == b'/') && !args.whole_origin {
         return Err(Failure::Usage(format!(
             "{} is all of that server: name a file, or a folder (ends in /); or say --whole-origin",
             args.url

@@ -207,14 +207,14 @@ impl Client {
 
     /// Serves one request; says whether the client may send another.
     async fn serve_one(&mut self, request: &RequestHead, shared: &Shared) -> Connection {
-        let mut entry = Entry::new(self.stream.peer(), shared);
-        entry.asked(request, shared);
         let own = own_connection(request, shared);
+        // Asked every second or so, by each of those who want to know: that is no line of the log.
         if siblings::asks_load(request) && shared.config().allow.client(self.stream.peer().ip()) {
-            entry.answered();
             let answer = Load::of(shared).answer(request.method, own);
             return self.answer(&answer, own, shared).await;
         }
+        let mut entry = Entry::new(self.stream.peer(), shared);
+        entry.asked(request, shared);
         if let Some(sibling) = shared.siblings.instead(request, shared) {
             return self.lead_away(entry, request, &sibling, shared).await;
         }

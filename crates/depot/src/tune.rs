@@ -15,6 +15,7 @@
 use crate::{
     config::{Config, Hop},
     kernel::{self, Spacing},
+    observe::status::Side,
 };
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use rustix::{io::Errno, net::sockopt};
@@ -166,7 +167,7 @@ pub(crate) fn accepted(
     // reader. `relay` tells these apart, and the kernel only stands by in case it cannot.
     apply(socket, client, config, config.timeouts.client_idle.saturating_mul(2))?;
     // Where the socket has it from its listener, the kernel leaves everything as it is.
-    settle_congestion(socket, client, config, overruled)?;
+    settle_congestion(socket, (client, Side::Client), config, overruled)?;
     // Room shows, and the next hop is read from, whenever half of this has been sent, not only
     // when a third of a large send buffer is free. A depot before this one would see a closed
     // window for as long as that takes, and take its own client, which is this depot, for stalled.
@@ -187,14 +188,14 @@ pub(crate) fn connecting(socket: impl AsFd, upstream: IpAddr, config: &Config) -
 /// Gives a connection that is open the congestion control that its hop is to have.
 pub(crate) fn settle_congestion(
     socket: impl AsFd,
-    peer: IpAddr,
+    (peer, side): (IpAddr, Side),
     config: &Config,
     overruled: &Overruled,
 ) -> io::Result<()> {
     let Some(hop) = config.hop(peer) else { return Ok(()) };
     hop.congestion
         .as_deref()
-        .map_or(Ok(()), |name| overruled.settle(socket.as_fd(), hop.peer, name))
+        .map_or(Ok(()), |name| overruled.settle(socket.as_fd(), (hop.peer, side), name))
 }
 
 fn apply(

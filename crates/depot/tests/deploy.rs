@@ -213,6 +213,9 @@ fn what_depots_cannot_do_is_answered_here(recipe: &Recipe) {
         assert_eq!(route.origin().target(), target);
     }
     assert_ne!(asked(&format!("/{}", "x".repeat(7100)), "").0, 302);
+    // A target with a host may lack a path.
+    let (code, head, _) = asked("http://any?x/y", "");
+    assert!(code != 302 || head.contains(&format!(":{}/?x/y\r\n", server.address)), "{head}");
 }
 
 #[test]

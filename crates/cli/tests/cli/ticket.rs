@@ -129,7 +129,7 @@ fn a_second_key_joins_the_first() {
 fn a_whole_server_is_opened_on_purpose_alone() {
     let folder = Folder::with_key();
     let key = folder.path("key.pem");
-    for url in ["http://server", "http://server/", "https://server:8443"] {
+    for url in ["http://server", "http://server/", "https://server:8443", "http://server//"] {
         let words = ["ticket", "make", "--key", &key, "--via", "d1", url];
         let (code, said) = refused(&words);
         assert!(code == 2 && said.contains("is all of that server"), "{code}: {said}");

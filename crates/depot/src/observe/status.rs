@@ -220,7 +220,7 @@ pub struct PacedPeer {
 }
 
 /// Which side of the depot a hop is on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Hash)]
 #[serde(rename_all = "lowercase")]
 pub enum Side {
     /// Towards clients.

@@ -4,6 +4,7 @@
 //! `ip route ... congctl NAME` replaces a socket's choice when its connection opens; it can then be set
 //! again. `congctl lock NAME` forbids that with EPERM: the connection works, and the log says what it has.
 
+use crate::observe::status::Side;
 use ipnet::IpNet;
 use rustix::{io::Errno, net::sockopt};
 use std::{
@@ -11,19 +12,31 @@ use std::{
     io,
     os::fd::BorrowedFd,
     sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
 };
 
-/// Hops whose connections have another congestion control than they are to have, and which: each is said
-/// once, until it is right again.
+/// For how long all connections with a hop have to be right until it is said to be: some peers of a hop may have
+/// other routes than others.
+const RIGHT_FOR: Duration = Duration::from_secs(5);
+
+/// Hops whose connections have another congestion control than they are to have: each is said once, until it
+/// is right again. Connections that clients open and those to next hops are told apart.
 #[derive(Debug, Default)]
-pub(crate) struct Overruled(Mutex<HashMap<IpNet, String>>);
+pub(crate) struct Overruled(Mutex<HashMap<(IpNet, Side), Wrong>>);
+
+/// What such connections have, and when that was seen last.
+#[derive(Debug)]
+struct Wrong {
+    in_force: String,
+    seen: Instant,
+}
 
 impl Overruled {
     /// Gives an open connection with a peer of `hop` the congestion control `wanted`.
     pub(super) fn settle(
         &self,
         socket: BorrowedFd<'_>,
-        hop: IpNet,
+        (hop, side): (IpNet, Side),
         wanted: &str,
     ) -> io::Result<()> {
         let in_force = match sockopt::set_tcp_congestion(socket, wanted) {
@@ -31,23 +44,28 @@ impl Overruled {
             Err(error) => return Err(error.into()),
         };
         let mut overruled = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let right = in_force == wanted;
-        let before =
-            if right { overruled.remove(&hop) } else { overruled.insert(hop, in_force.clone()) };
-        drop(overruled);
-        match before {
-            None if right => {}
-            Some(before) if before == in_force => {}
-            Some(_) if right => {
-                tracing::info!(peer = %hop, in_force, "congestion control as asked again");
+        let known = overruled.get(&(hop, side));
+        if in_force == wanted {
+            if known.is_some_and(|wrong| wrong.seen.elapsed() >= RIGHT_FOR) {
+                overruled.remove(&(hop, side));
+                let side = side.as_str();
+                tracing::info!(peer = %hop, side, in_force, "congestion control as asked again");
             }
-            _ => tracing::warn!(
+            return Ok(());
+        }
+        let is_new = known.is_none_or(|wrong| wrong.in_force != in_force);
+        let wrong = Wrong { in_force: in_force.clone(), seen: Instant::now() };
+        overruled.insert((hop, side), wrong);
+        drop(overruled);
+        if is_new {
+            tracing::warn!(
                 peer = %hop,
+                side = side.as_str(),
                 wanted,
                 in_force,
                 "another congestion control than [[hop]] asks for: a route to the peer may set it \
                  (`ip route get`: congctl lock), or this user may not have it"
-            ),
+            );
         }
         Ok(())
     }

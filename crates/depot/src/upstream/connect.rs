@@ -6,6 +6,7 @@ use crate::{
     admission::{Grant, Objection, Verdict},
     config::Config,
     exchange::reset_on_close,
+    observe::status::Side,
     settings::Settings,
     stream::Stream,
     tls, tune,
@@ -111,7 +112,12 @@ pub(crate) async fn connect_to(
     // Given up on the way, it is to be reset: a depot that is asked can tell a reset from a
     // client that has only shut its sending side, and frees its part of the chain at once.
     reset_on_close(&stream, true);
-    let settled = tune::settle_congestion(&stream, address.ip(), config, &settings.overruled);
+    let settled = tune::settle_congestion(
+        &stream,
+        (address.ip(), Side::Upstream),
+        config,
+        &settings.overruled,
+    );
     settled.map_err(not_set_up)?;
     if fetch.scheme == Scheme::Http {
         return Ok(Stream::new(stream, address));

@@ -21,7 +21,7 @@ pub struct Revoked(HashSet<String>);
 pub enum RevokedError {
     /// A line is no name of a ticket.
     #[error(
-        "line {0} is no ticket's jti: expected 1 to 128 visible ASCII characters, or a comment after #"
+        "line {0} begins with no ticket's jti: expected 1 to 128 visible ASCII characters, or a comment after #"
     )]
     Line(usize),
     /// There are too many.
@@ -30,17 +30,19 @@ pub enum RevokedError {
 }
 
 impl Revoked {
-    /// Reads a list: one `jti` a line; empty lines, and lines that begin with `#`, say nothing.
+    /// Reads a list: each line's first word is a `jti`, and what follows a comment; empty lines, and lines that begin
+    /// with `#`, say nothing. A `jti` may hold a `#` itself.
     ///
     /// # Errors
     /// A line is no `jti`, or there are too many.
     pub fn parse(text: &str) -> Result<Self, RevokedError> {
         let mut all = HashSet::new();
+        // What some editors put before a text.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         for (at, line) in text.lines().enumerate() {
-            let id = line.trim();
-            if id.is_empty() || id.starts_with('#') {
+            let Some(id) = line.split_whitespace().next().filter(|id| !id.starts_with('#')) else {
                 continue;
-            }
+            };
             if id.len() > MAX_ID_LEN || !id.bytes().all(|b| b.is_ascii_graphic()) {
                 return Err(RevokedError::Line(at + 1));
             }
@@ -81,7 +83,10 @@ mod tests {
         let list = Revoked::parse("# two\n\n a1 \r\nb-2\na1\n").unwrap();
         assert_eq!(list.len(), 2);
         assert!(Revoked::parse("").unwrap().is_empty());
-        assert_eq!(Revoked::parse("a\nb c\n"), Err(RevokedError::Line(2)));
+        // With words behind it, as people write them.
+        let noted = Revoked::parse("\u{feff}a1 # bob\n\tb-2\tbob's\nc#3\n #d\n").unwrap();
+        assert_eq!(noted, Revoked(["a1", "b-2", "c#3"].map(str::to_owned).into()));
+        assert_eq!(Revoked::parse("a\n\u{fc}b\n"), Err(RevokedError::Line(2)));
         assert_eq!(Revoked::parse("caf\u{e9}"), Err(RevokedError::Line(1)));
         assert_eq!(Revoked::parse(&"x".repeat(MAX_ID_LEN + 1)), Err(RevokedError::Line(1)));
     }
