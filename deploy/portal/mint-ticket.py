@@ -12,6 +12,29 @@ import os
 import socketserver
 import subprocess
 import sys
+import threading
+import urllib.parse
+
+# So many tickets are made at a time; others wait for their turn.
+AT_A_TIME = threading.BoundedSemaphore(8)
+
+
+def ticket_for(options, target, client):
+    """The URL by which whoever has it gets this target. ValueError says why there is none."""
+    # Of a folder, a ticket would open all that is in it.
+    if not target.startswith("/") or target.split("?")[0].endswith("/"):
+        raise ValueError("it is no file")
+    # Bytes that ought to be encoded and are not, as nginx passes them on.
+    target = urllib.parse.quote(target.encode("latin-1"), safe="".join(map(chr, range(0x21, 0x7f))))
+    command = [options.longhaul, "ticket", "make", "--key", options.key, "--via", options.via]
+    command += ["--expires", options.expires, "--issuer", "portal"]
+    if options.bind_client:
+        command += ["--client", client]
+    with AT_A_TIME:
+        made = subprocess.run(command + ["--", options.origin + target], capture_output=True, text=True, timeout=5)
+    if made.returncode != 0:
+        raise ValueError(made.stderr.strip())
+    return made.stdout.strip()
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -19,20 +42,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         target, client = self.headers.get("X-Target", ""), self.headers.get("X-Client", "")
-        # Of a folder, a ticket would open all that is in it.
-        if not target.startswith("/") or target.split("?")[0].endswith("/"):
+        try:
+            url = ticket_for(self.server.options, target, client)
+        except (ValueError, OSError, subprocess.SubprocessError) as why:
+            self.log_error("no ticket for %s: %s", ascii(target), why)
             return self.answer(403)
-        url = self.server.options.origin + target
-        command = [self.server.options.longhaul, "ticket", "make", "--key", self.server.options.key]
-        command += ["--via", self.server.options.via, "--expires", self.server.options.expires]
-        command += ["--issuer", "portal"]
-        if self.server.options.bind_client:
-            command += ["--client", client]
-        made = subprocess.run(command + ["--", url], capture_output=True, text=True, timeout=5)
-        if made.returncode != 0:
-            self.log_error("%s: %s", target, made.stderr.strip())
-            return self.answer(403)
-        self.answer(204, made.stdout.strip())
+        self.answer(204, url)
 
     def answer(self, status, url=None):
         self.send_response(status)
@@ -41,11 +56,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
 
     def address_string(self):
-        return self.headers.get("X-Client", "-")
+        headers = getattr(self, "headers", None)
+        return headers.get("X-Client", "-") if headers else "-"
 
 
 class Server(socketserver.ThreadingUnixStreamServer):
     daemon_threads = True
+    # A Unix socket refuses at once whoever finds no room.
+    request_queue_size = 1024
 
 
 def main():
@@ -58,6 +76,11 @@ def main():
     parser.add_argument("--bind-client", action="store_true", help="tickets only for the address that asked")
     parser.add_argument("--longhaul", default="longhaul", help="the program")
     options = parser.parse_args()
+    # Before anybody asks: whether it can be done at all.
+    try:
+        ticket_for(options, "/a-file", "192.0.2.1")
+    except (ValueError, OSError, subprocess.SubprocessError) as why:
+        parser.error(f"no ticket can be made: {why}")
     # Left by a run that was killed.
     if os.path.exists(options.socket):
         os.unlink(options.socket)

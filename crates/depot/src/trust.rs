@@ -89,7 +89,8 @@ fn read<T, E: ToString>(
 
 /// The names of keys, for the log.
 fn names(keys: &KeySet) -> String {
-    keys.kids().collect::<Vec<_>>().join(",")
+    let names = keys.kids().collect::<Vec<_>>().join(",");
+    if names.is_empty() { "none: no ticket opens the depot".to_owned() } else { names }
 }
 
 /// How often tickets were used. Stays when the settings are read again.

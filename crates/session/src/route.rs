@@ -16,7 +16,7 @@
 use crate::{
     authority::{Authority, AuthorityError},
     depot_address::DepotAddress,
-    origin::{OriginError, OriginUrl, split_scheme},
+    origin::{OriginError, OriginUrl, Scheme, split_scheme},
 };
 use percent_encoding::{percent_decode_str, utf8_percent_encode};
 use std::{fmt, str::FromStr};
@@ -81,6 +81,11 @@ pub enum RouteError {
     /// The origin's part is wrong.
     #[error(transparent)]
     Origin(#[from] OriginError),
+    /// The origin stands there as in a browser's address bar.
+    #[error(
+        "the origin is written without slashes before its name: {0}:HOST/..., not {0}://HOST/..."
+    )]
+    Slashes(Scheme),
     /// A percent-encoded part does not decode to text.
     #[error("the route holds percent-encoded bytes that are no text")]
     Encoding,
@@ -248,6 +253,9 @@ fn origin(rest: &str) -> Result<OriginUrl, RouteError> {
     let (segment, target) = rest.split_at(at);
     let segment = decoded(segment)?;
     let (scheme, authority) = split_scheme(&segment)?;
+    if authority.is_empty() && target.starts_with("//") {
+        return Err(RouteError::Slashes(scheme));
+    }
     let authority =
         Authority::parse(authority, Some(scheme.default_port())).map_err(OriginError::Authority)?;
     Ok(OriginUrl::new(scheme, authority, target)?)

@@ -62,7 +62,10 @@ fn a_portal_gives_tickets_to_those_who_have_logged_in() {
     fs::create_dir_all(path("www/files/sub")).unwrap();
     fs::write(path("www/files/a b.bin"), &body).unwrap();
 
-    let depot = format!("[trust]\nkeys = {:?}\n[allow]\nlocal = true\n", path("keys.json"));
+    let depot = format!(
+        "[trust]\nkeys = {:?}\nrequired = true\n[allow]\nlocal = true\n",
+        path("keys.json")
+    );
     fs::write(path("depot.toml"), depot).unwrap();
     let depots = ["near", "far"].map(|id| Depot::named(id, &["--config", &at(path("depot.toml"))]));
 
@@ -97,6 +100,12 @@ fn a_portal_gives_tickets_to_those_who_have_logged_in() {
         .args(["--socket", &at(path("socket")), "--origin", &format!("http://{origin}")])
         .args(["--key", &at(path("key.pem")), "--via", &via])
         .args(["--longhaul", env!("CARGO_BIN_EXE_longhaul")]);
+    // It says at once what it lacks.
+    let mut wrong = Command::new(deploy.join("mint-ticket.py"));
+    wrong.args(script.get_args()).args(["--key", "/no/such/key"]);
+    let wrong = wrong.output().unwrap();
+    let said = text(&wrong.stderr);
+    assert!(wrong.status.code() == Some(2) && said.contains("no ticket can be made"), "{said}");
     let script = Running::start(&mut script, &path("script.log"), || path("socket").exists());
     let nginx_log = path("nginx.log");
     let mut nginx = Command::new("nginx");
@@ -141,6 +150,13 @@ fn a_portal_gives_tickets_to_those_who_have_logged_in() {
     assert_eq!(status(&["--interface", "127.0.0.2", &behind]), "403");
     assert_eq!(status(&[&behind]), "200");
 
+    // Many at once, and addresses as long as tickets go.
+    let many = format!("{url}&n=[1-80]");
+    let parallel = ["-Z", "--parallel-max", "80", "-o", "/dev/null", "-w", "%{http_code} "];
+    let all = text(&curl(&[&log_in[..], &parallel, &[&many]].concat()).stdout);
+    assert_eq!(all, "302 ".repeat(80), "{:?}", said());
+    let long = format!("{url}&{}", "x".repeat(1900));
+    assert_eq!(status(&[&log_in[..], &[&long]].concat()), "302", "{:?}", said());
     // Without the script nobody gets anything.
     drop(script);
     assert_eq!(status(&[&log_in[..], &[&url]].concat()), "500");

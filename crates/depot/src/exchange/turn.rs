@@ -165,7 +165,8 @@ impl<'x> Turn<'x> {
             Ok(Down::Bad(fault)) => End::Unanswered(fault),
             Ok(Down::None(error)) => End::Unanswered(upstream::no_answer(next, error)),
             Ok(Down::Late) => {
-                End::Unanswered(upstream::late(next, config.timeouts.of_head(self.fetch.depots)))
+                let time = config.timeouts.of_head(self.fetch.depots);
+                End::Unanswered(upstream::late(next, time, self.uploaded.load(Relaxed)))
             }
             Err(Up::Broken(broken)) if answered => End::Broken(broken),
             Err(Up::Broken(broken)) => End::RequestBroken(broken),

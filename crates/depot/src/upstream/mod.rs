@@ -89,13 +89,11 @@ impl Used {
     }
 }
 
-/// The next hop took the request and does not answer.
-pub(crate) fn late(next: &Authority, time: Duration) -> Fault {
-    Fault::new(
-        StatusCode::GATEWAY_TIMEOUT,
-        ProxyError::HttpResponseTimeout,
-        format!("upstream {next} did not answer within {} s", time.as_secs_f64()),
-    )
+/// The next hop does not answer: having taken the request, or having stopped taking its body.
+pub(crate) fn late(next: &Authority, time: Duration, uploaded: bool) -> Fault {
+    let stopped = if uploaded { "" } else { "took no more of the request's body and " };
+    let reason = format!("upstream {next} {stopped}did not answer within {} s", time.as_secs_f64());
+    Fault::new(StatusCode::GATEWAY_TIMEOUT, ProxyError::HttpResponseTimeout, reason)
 }
 
 /// The next hop took the request and gave no usable answer.

@@ -73,7 +73,7 @@ fn whoever_takes_the_last_key_away_closes_the_depot() {
     opens(&depot, &good);
     // A set of none is one.
     keys.write("{\"keys\": []}");
-    depot.await_log(&["INFO", "keys read again", "now=\"\""]);
+    depot.await_log(&["INFO", "keys read again", "now=\"none: no ticket opens the depot\""]);
     refused(&depot, &good, 403, "does not trust");
     keys.write(&keys.signer.public_set());
     depot.await_log(&["keys read again", keys.signer.kid()]);
@@ -143,16 +143,16 @@ fn a_single_ticket_is_taken_back() {
         keys.route(&Ticket { id: id.to_owned(), ..ticket }, "f")
     };
     opens(&depot, &of("a"));
-    write("# cancelled\na\nsomebody-elses\n");
+    write("# cancelled\na # by its owner\nsomebody-elses\n");
     depot.await_log(&["revoked tickets read again", "now=\"2\""]);
     refused(&depot, &of("a"), 403, "the ticket a has been revoked");
     opens(&depot, &of("aa"));
     // What cannot be read, or is gone, takes nothing back and gives nothing back.
-    write("a b\n");
+    write("aa\na\u{fc}\n");
     depot.await_log(&[
         "WARN",
         "the revoked tickets stay as they were",
-        "line 1 is no ticket's jti",
+        "line 2 begins with no ticket's jti",
     ]);
     refused(&depot, &of("a"), 403, "has been revoked");
     std::fs::remove_file(&list).unwrap();
