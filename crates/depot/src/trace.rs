@@ -73,10 +73,15 @@ impl Trace {
         }
     }
 
-    /// What the next depot is told of a request from `peer`.
-    pub(crate) fn fields(&self, peer: IpAddr) -> [(HeaderName, HeaderValue); 2] {
+    /// What the next depot is told of a request from `peer`: for the log, unless there is a client whom it is to hold a
+    /// ticket against.
+    pub(crate) fn fields(
+        &self,
+        vouched: Option<IpAddr>,
+        peer: IpAddr,
+    ) -> [(HeaderName, HeaderValue); 2] {
         let name = HeaderValue::from_str(&self.request).expect("letters, digits and hyphens");
-        [(REQUEST.clone(), name), forwarded_for(self.asked_for.unwrap_or(peer))]
+        [(REQUEST.clone(), name), forwarded_for(vouched.or(self.asked_for).unwrap_or(peer))]
     }
 }
 

@@ -186,7 +186,7 @@ impl Exchange<'_> {
             extra.push(stripes::ask(streams));
         }
         if peer.is_some_and(|peer| trace::trusts(self.config(), peer)) {
-            extra.extend(self.trace.fields(self.vouched.unwrap_or(self.client.ip())));
+            extra.extend(self.trace.fields(self.vouched, self.client.ip()));
         } else {
             extra.extend(self.vouched.map(forwarded_for));
         }
