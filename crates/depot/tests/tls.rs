@@ -13,7 +13,7 @@ use common::{
 use std::{
     fs,
     io::{Read, Write},
-    net::{SocketAddr, TcpListener},
+    net::{SocketAddr, TcpListener, TcpStream},
     sync::Arc,
 };
 use tokio_rustls::rustls::{
@@ -118,8 +118,11 @@ fn certificates_are_renewed_in_place() {
     assert_eq!(sha256(&slow.join().unwrap().stdout), sha256(&body));
 }
 
-/// An origin with TLS that answers with bytes and then closes the connection, in good order or not.
-fn abrupt(pki: &Pki, answer: &'static [u8], orderly: bool) -> SocketAddr {
+/// What an origin with TLS does once it has a request.
+type Answering = fn(&mut Stream<'_, ServerConnection, TcpStream>);
+
+/// An origin with TLS; it closes its connections when it has answered one request, or looks for others.
+fn origin(pki: &Pki, answer: Answering) -> SocketAddr {
     let chain = vec![CertificateDer::from_pem_file(pki.file("own.pem")).unwrap()];
     let key = PrivateKeyDer::from_pem_file(pki.file("own.key")).unwrap();
     let config = ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key);
@@ -130,13 +133,8 @@ fn abrupt(pki: &Pki, answer: &'static [u8], orderly: bool) -> SocketAddr {
         for mut socket in listener.incoming().map_while(Result::ok) {
             let mut tls = ServerConnection::new(Arc::clone(&config)).unwrap();
             let mut stream = Stream::new(&mut tls, &mut socket);
-            let (mut head, mut byte) = (Vec::new(), [0]);
-            while !head.ends_with(b"\r\n\r\n") && stream.read_exact(&mut byte).is_ok() {
-                head.push(byte[0]);
-            }
-            let _ = stream.write_all(answer);
-            if orderly {
-                stream.conn.send_close_notify();
+            if has_asked(&mut stream) {
+                answer(&mut stream);
             }
             let _ = stream.flush();
         }
@@ -144,18 +142,53 @@ fn abrupt(pki: &Pki, answer: &'static [u8], orderly: bool) -> SocketAddr {
     address
 }
 
+/// Reads a request's head.
+fn has_asked(stream: &mut Stream<'_, ServerConnection, TcpStream>) -> bool {
+    let (mut head, mut byte) = (Vec::new(), [0]);
+    while !head.ends_with(b"\r\n\r\n") && stream.read_exact(&mut byte).is_ok() {
+        head.push(byte[0]);
+    }
+    head.ends_with(b"\r\n\r\n")
+}
+
+/// A body that ends with its connection.
+const UNTIL_CLOSE: &[u8] = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nall there is";
+
 #[test]
 fn a_body_cut_off_beneath_tls_is_not_whole() {
     let pki = Pki::new();
     let depot = [pki.depot("")];
-    let answer = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nall there is";
-    let whole = pki.curl(&["-f", &url(&depot, abrupt(&pki, answer, true), "/")]);
+    let orderly = origin(&pki, |stream| {
+        let _ = stream.write_all(UNTIL_CLOSE);
+        stream.conn.send_close_notify();
+    });
+    let whole = pki.curl(&["-f", &url(&depot, orderly, "/")]);
     assert!(whole.status.success(), "{}", text(&whole.stderr));
     assert_eq!(whole.stdout, b"all there is");
     // Anybody on the path can end a TCP connection; only the end that TLS vouches for is one.
-    let cut = pki.curl(&["-f", &url(&depot, abrupt(&pki, answer, false), "/")]);
+    let abrupt = origin(&pki, |stream| drop(stream.write_all(UNTIL_CLOSE)));
+    let cut = pki.curl(&["-f", &url(&depot, abrupt, "/")]);
     assert!(!cut.status.success(), "{}", text(&cut.stdout));
     depot[0].await_log(&["WARN", "upstream failed after 12 bytes"]);
+}
+
+/// What TLS has taken from the kernel, and nobody has read, is seen when the connection is to be used again.
+#[test]
+fn what_nobody_asked_for_goes_to_nobody_over_tls() {
+    let pki = Pki::new();
+    let depot = [pki.depot("")];
+    let talkative = origin(&pki, |stream| {
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nri");
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        // In one record: the depot's TLS has all of it at once.
+        let _ = stream.write_all(b"ghtHTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nPOISONED");
+        // It keeps the connection, and says nothing more on it.
+        while has_asked(stream) {}
+    });
+    for n in 0..3 {
+        let got = pki.curl(&["-f", "--max-time", "10", &url(&depot, talkative, &format!("/{n}"))]);
+        assert_eq!(text(&got.stdout), "right", "{n}: {}", text(&got.stderr));
+    }
 }
 
 #[test]

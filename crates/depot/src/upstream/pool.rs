@@ -13,6 +13,7 @@ use session::{Authority, Fetch, Scheme};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Waker},
     time::Duration,
 };
 use tokio::time::Instant;
@@ -89,8 +90,8 @@ impl Pool {
             };
             if idle.since.elapsed() < Duration::from(limits.idle)
                 && idle.settings.are_current()
-                && let Some(woken) = idle.wake()
-                && stands(&woken.0)
+                && let Some(mut woken) = idle.wake()
+                && stands(&mut woken.0)
             {
                 return Some(woken);
             }
@@ -134,11 +135,14 @@ impl Pool {
 }
 
 /// Whether nothing has come on an idle connection: an end, an error, or bytes that nobody asked for. The
-/// kernel is asked, and not the runtime, which may not have been told yet of what has come.
-fn stands(stream: &Stream) -> bool {
+/// kernel is asked, and not the runtime, which may not have been told yet of what has come; and TLS, which may
+/// have taken more from the kernel than was read.
+fn stands(stream: &mut Stream) -> bool {
     let flags = rustix::net::RecvFlags::PEEK | rustix::net::RecvFlags::DONTWAIT;
     let peeked = rustix::net::recv(stream.tcp(), &mut [0; 1], flags);
-    matches!(peeked, Err(error) if error == rustix::io::Errno::WOULDBLOCK)
+    let empty = matches!(peeked, Err(error) if error == rustix::io::Errno::WOULDBLOCK);
+    let mut context = Context::from_waker(Waker::noop());
+    empty && stream.poll_read(&mut context, &mut BytesMut::new(), 1).is_pending()
 }
 
 #[cfg(test)]
@@ -151,11 +155,11 @@ mod tests {
     async fn what_has_just_come_is_seen() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let stream = Stream::new(TcpStream::connect(address).await.unwrap(), address);
+        let mut stream = Stream::new(TcpStream::connect(address).await.unwrap(), address);
         let (mut peer, _) = listener.accept().unwrap();
-        assert!(stands(&stream));
+        assert!(stands(&mut stream));
         // The runtime, which has this one thread, hears of it later.
         peer.write_all(b"x").unwrap();
-        assert!(!stands(&stream));
+        assert!(!stands(&mut stream));
     }
 }
