@@ -219,7 +219,8 @@ impl Client {
             return self.lead_away(entry, request, &sibling, shared).await;
         }
         let with_body = request.method.is_answered_with_body();
-        let plan = match Plan::of(request, self.stream.peer(), shared).await {
+        let from = (self.stream.peer(), self.stream.scheme());
+        let plan = match Plan::of(request, from, shared).await {
             Ok(plan) => plan,
             Err(fault) => {
                 self.refuse(entry, &fault, with_body, shared).await;

@@ -39,17 +39,22 @@ impl Identity {
         Self { listeners, known: Mutex::default() }
     }
 
-    /// Whether whoever asks at `depot` asks this one.
+    /// Whether whoever asks at `depot` asks this one, having come by `scheme`. A name that stands in the
+    /// configuration may be that of somebody before this one, where TLS ends.
     ///
     /// The fault (503) says why that cannot be told.
     pub(crate) async fn is(
         &self,
         depot: &DepotAddress,
+        scheme: Scheme,
         config: &Config,
         resolver: Resolver<'_>,
     ) -> Result<bool, Fault> {
         if config.names.contains(depot) {
             return Ok(true);
+        }
+        if depot.scheme != scheme {
+            return Ok(false);
         }
         if let Some(known) = self.known(depot) {
             return Ok(known);
@@ -60,11 +65,19 @@ impl Identity {
         let deadline = Instant::now() + Duration::from(config.timeouts.connect);
         let looked_up = resolver.addresses(&depot.authority, deadline).await;
         let addresses = looked_up.map_err(|fault| cannot_tell(&fault))?;
-        let mut is = false;
+        let (mut is, mut of_one_host) = (false, false);
         for address in addresses {
+            // Every host calls itself so.
+            let loopback = address.ip().to_canonical().is_loopback();
+            of_one_host |= loopback;
+            if loopback && !resolver.client.is_loopback() {
+                continue;
+            }
             is |= self.listens_at(depot.scheme, address).map_err(|errno| cannot_tell(&errno))?;
         }
-        self.learn(depot, is);
+        if !of_one_host {
+            self.learn(depot, is);
+        }
         Ok(is)
     }
 
@@ -159,8 +172,17 @@ mod tests {
             ("Depot1.Example.Net:3880", true),
             ("https:d1:443", true),
         ] {
-            let is = identity.is(&depot.parse().unwrap(), &config, resolver).await;
+            let depot: DepotAddress = depot.parse().unwrap();
+            let is = identity.is(&depot, depot.scheme, &config, resolver).await;
             assert_eq!(is, Ok(expected), "{depot}");
+            // What was asked without TLS is no depot over TLS, unless the configuration says so.
+            let other = if depot.scheme == Scheme::Http { Scheme::Https } else { Scheme::Http };
+            let is = identity.is(&depot, other, &config, resolver).await;
+            assert_eq!(is, Ok(config.names.contains(&depot)), "{depot} by {other}");
+            // To others, what leads to this host's loopback is another one.
+            let far = Resolver { client: "192.0.2.9".parse().unwrap(), ..resolver };
+            let is = identity.is(&depot, depot.scheme, &config, far).await;
+            assert_eq!(is, Ok(config.names.contains(&depot)), "{depot} from afar");
         }
     }
 }

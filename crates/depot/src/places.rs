@@ -33,9 +33,11 @@ impl Place {
     pub(crate) fn by_block(ip: IpAddr) -> Self {
         match ip.to_canonical() {
             IpAddr::V4(v4) => of_v4(v4),
-            IpAddr::V6(v6) => match carried(v6) {
-                Some(v4) => of_v4(v4),
-                None => of_v6(v6),
+            IpAddr::V6(v6) => match (of_v6(v6), carried(v6).map(of_v4)) {
+                // Whichever is nearer: an inner network may carry an outer address as well.
+                (Self::Local(what), _) | (_, Some(Self::Local(what))) => Self::Local(what),
+                (Self::Private(what), _) | (_, Some(Self::Private(what))) => Self::Private(what),
+                _ => Self::Public,
             },
         }
     }
@@ -168,6 +170,8 @@ mod tests {
             "::ffff:0:169.254.169.254",
             "2001:db8::5efe:127.0.0.1",
             "2001:db8::200:5efe:169.254.169.254",
+            "fe80::5efe:8.8.8.8",
+            "ff02::200:5efe:8.8.8.8",
         ] {
             let place = Place::of(ip.parse().unwrap()).unwrap();
             assert!(matches!(place, Place::Local(_)), "{ip}: {place:?}");
@@ -188,6 +192,9 @@ mod tests {
             "64:ff9b:1::1",
             "::ffff:0:10.1.2.3",
             "2001:db8::5efe:192.168.0.1",
+            "fd00::5efe:8.8.8.8",
+            "fec0::200:5efe:8.8.8.8",
+            "64:ff9b:1::5efe:8.8.8.8",
         ] {
             let place = Place::of(ip.parse().unwrap()).unwrap();
             assert!(matches!(place, Place::Private(_)), "{ip}: {place:?}");

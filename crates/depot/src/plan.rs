@@ -10,7 +10,7 @@ use crate::{
 };
 use http::StatusCode;
 use session::{
-    Fetch, Redirect, Route, RouteError, Step,
+    Fetch, Redirect, Route, RouteError, Scheme, Step,
     message::{Fault, Framing, Method, ProxyError, RequestHead, Way, forwarded_client},
     ticket::{Asker, Ticket, TicketError, TicketRoute, Verified},
 };
@@ -106,7 +106,7 @@ impl Plan {
     /// The plan for a request of a client.
     pub(crate) async fn of(
         request: &RequestHead,
-        client: SocketAddr,
+        (client, scheme): (SocketAddr, Scheme),
         shared: &Shared,
     ) -> Result<Self, Fault> {
         // Browsers ask this of every host whose pages they show.
@@ -115,7 +115,7 @@ impl Plan {
             return Err(Fault::new(status, error, "not a route: a depot has no icon"));
         }
         if request.target.starts_with(session::ticket::PREFIX) {
-            let planned = by_ticket(request, client.ip(), shared).await;
+            let planned = by_ticket(request, (client.ip(), scheme), shared).await;
             planned.inspect_err(|_| shared.observer.counts.ticket_refused())
         } else {
             by_rules(request, client.ip(), shared)
@@ -162,14 +162,18 @@ fn no_route(request: &RequestHead, error: &RouteError) -> Fault {
     })
 }
 
-async fn by_ticket(request: &RequestHead, peer: IpAddr, shared: &Shared) -> Result<Plan, Fault> {
+async fn by_ticket(
+    request: &RequestHead,
+    (peer, scheme): (IpAddr, Scheme),
+    shared: &Shared,
+) -> Result<Plan, Fault> {
     let (settings, resolver) = (shared.settings(), shared.resolver(peer));
     let route: TicketRoute = request.target.parse()?;
     let verified = settings.trust.verify(route.token())?;
     let ticket = &verified.ticket;
     ticket.check_method(request.method)?;
     let depot = ticket.depot(route.hop())?;
-    if !shared.identity.is(depot, &settings.config, resolver).await? {
+    if !shared.identity.is(depot, scheme, &settings.config, resolver).await? {
         return Err(TicketError::Elsewhere { depot: depot.clone() }.into());
     }
     let client = client_of(request, peer, (ticket, route.hop()), &settings, resolver).await?;

@@ -12,6 +12,7 @@ use crate::{
 };
 use bytes::{BufMut, BytesMut};
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+use session::Scheme;
 use std::{
     future::{pending, poll_fn},
     io::{self, IoSlice},
@@ -242,6 +243,11 @@ impl Stream {
                 Sink { tcp, tls: Some(write), stripes: None },
             ),
         }
+    }
+
+    /// With TLS or without.
+    pub(crate) fn scheme(&self) -> Scheme {
+        if self.tls.is_some() { Scheme::Https } else { Scheme::Http }
     }
 
     /// As [`Source::read`].

@@ -7,7 +7,7 @@ use longhaul_session::{
     message::{
         Connection, Fields, Framing, Method, NextHop, Outward, RequestHead, RequestOut,
         ResponseHead, ResponseOut, Way, interim_for, options_for, redirect, request_for,
-        response_for, trailers_for,
+        response_for, trailers_for_client, trailers_for_origin,
     },
 };
 
@@ -307,7 +307,8 @@ fn a_length_beside_chunks_that_is_none_is_refused() {
 #[test]
 fn interim_answers_go_to_those_who_know_them() {
     let early = response(
-        "HTTP/1.1 103 Early Hints\r\nLink: </x>\r\nSet-Cookie: a=b\r\nConnection: x\r\nX: y\r\n\r\n",
+        "HTTP/1.1 103 Early Hints\r\nLink: </x>\r\nSet-Cookie: a=b\r\nConnection: x\r\nX: y\r\n\
+         Link: <https://x/>; rel=preload; ReferrerPolicy=unsafe-url\r\nContent-Security-Policy: x\r\n\r\n",
     );
     let put = |version| {
         let fields = "Host: d\r\nContent-Length: 5\r\n\r\n";
@@ -316,7 +317,12 @@ fn interim_answers_go_to_those_who_know_them() {
     let sent = interim_for(&early, &put("1.1"), &id()).unwrap();
     assert_eq!(
         sorted(&String::from_utf8(sent).unwrap()),
-        ["HTTP/1.1 103 Early Hints", "Link: </x>", "Via: 1.1 d1 (longhaul)"]
+        [
+            "HTTP/1.1 103 Early Hints",
+            "Link: </x>",
+            "Referrer-Policy: no-referrer",
+            "Via: 1.1 d1 (longhaul)"
+        ]
     );
     assert_eq!(interim_for(&early, &put("1.0"), &id()), None);
     for head in ["HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.1 101 Switch\r\n\r\n"] {
@@ -383,10 +389,16 @@ fn trailers_that_a_reader_might_obey_go_no_further() {
     ] {
         came.append(name.parse::<HeaderName>().unwrap(), HeaderValue::from_static("1"));
     }
-    let going = trailers_for(&came);
+    let going = trailers_for_client(&came);
     let mut kept: Vec<_> = going.iter().map(|(name, _)| name.to_string()).collect();
     kept.sort_unstable();
     assert_eq!(kept, ["content-digest", "proxy-status", "server-timing", "x-own"]);
+    // Of a request's nothing that people make up, by which an origin might be told who asks.
+    came.append("x-real-ip".parse::<HeaderName>().unwrap(), HeaderValue::from_static("1"));
+    let going = trailers_for_origin(&came);
+    let mut kept: Vec<_> = going.iter().map(|(name, _)| name.to_string()).collect();
+    kept.sort_unstable();
+    assert_eq!(kept, ["content-digest", "proxy-status", "server-timing"]);
 }
 
 /// The names of the fields of a head that are among these.
@@ -463,7 +475,8 @@ fn no_origin_speaks_for_the_whole_name_of_a_depot() {
     let head = String::from_utf8(head).unwrap();
     assert_eq!(names_in(&head, &FOR_THE_WHOLE_NAME), Vec::<String>::new(), "{head}");
     let field = |name: &str| (name.parse().unwrap(), HeaderValue::from_static("x"));
-    let trailers = trailers_for(&FOR_THE_WHOLE_NAME.iter().map(|name| field(name)).collect());
+    let trailers =
+        trailers_for_client(&FOR_THE_WHOLE_NAME.iter().map(|name| field(name)).collect());
     assert_eq!(trailers, Fields::new());
     // Nor does a policy have a browser send the address of a page, and its ticket, to others.
     let policy = "Content-Security-Policy: default-src 'none'; REPORT-URI https://x/";
@@ -549,6 +562,32 @@ fn nobody_beyond_a_depot_is_told_of_a_ticket_or_of_clients() {
         "X_Forwarded_For: 192.0.2.1",
         "X.Forwarded.For: 192.0.2.1",
         "X-Forwarded: 192.0.2.1",
+        // As servers that tell no mark from another see them.
+        "X-Real*IP: 192.0.2.1",
+        "X-Real~IP: 192.0.2.1",
+        "X!Forwarded!For: 192.0.2.1",
+        "X-Real--IP: 192.0.2.1",
+        "X-Client'IP: 192.0.2.1",
+        "X-Webauth-User: 192.0.2.1",
+        "X-Auth-User: 192.0.2.1",
+        "X-Authentik-Username: 192.0.2.1",
+        "X-Consumer-Username: 192.0.2.1",
+        "X-Amzn-Oidc-Identity: 192.0.2.1",
+        "Tailscale-User-Login: 192.0.2.1",
+        "Cf-Access-Jwt-Assertion: 192.0.2.1",
+        "Impersonate-User: 192.0.2.1",
+        "X-SSL-Client-S-DN: 192.0.2.1",
+        "X-Forward-For: 192.0.2.1",
+        "X-Host: 192.0.2.1",
+        "X-Original-URI: 192.0.2.1",
+        "X-Envoy-Original-Path: 192.0.2.1",
+        "X-Script-Name: 192.0.2.1",
+        "Proxy: 192.0.2.1",
+        "X-Accel-Redirect: 192.0.2.1",
+        "X-HTTP-Method-Override: 192.0.2.1",
+        "X-Method-Override: 192.0.2.1",
+        "Front-End-Https: 192.0.2.1",
+        "X-Appengine-Cron: 192.0.2.1",
         "X-Forwarder-For: 192.0.2.1",
         "X-Original-Forwarded-For: 192.0.2.1",
         "X-Original-URL: 192.0.2.1",
@@ -626,6 +665,11 @@ fn no_location_leads_to_a_path_of_the_depots_own() {
         "//\\lh1/x",
         "/lh1\\fetch\\-\\http:x\\",
         "..\\..\\..\\lh1\\fetch\\-\\http:x\\",
+        // Absolute, and yet here.
+        "http://d/lh1/fetch/-/http:x/",
+        "HTTP://D:80/lh1/fetch/-/http:x/",
+        "https://d:443/%6ch2/0/a.b.c/",
+        "http://a:b@d./lh1/fetch/-/http:x/",
     ] {
         let head = answered(chain, &format!("HTTP/1.1 302 Found\r\nLocation: {given}\r\n\r\n"));
         assert!(!head.contains("Location: "), "{given}: {head}");
@@ -643,4 +687,44 @@ fn numbers_of_bytes_are_below_the_sign_bit() {
         let get = request("GET /x HTTP/1.1\r\nHost: d\r\n\r\n");
         assert_eq!(head.framing(&get).is_ok(), fits, "{length}");
     }
+}
+
+#[test]
+fn no_body_has_heads_that_browsers_obey() {
+    let ask = |range: &str, status: &str, kind: &str| {
+        let request = format!("GET /lh1/fetch/-/http:o/f HTTP/1.1\r\nHost: d\r\n{range}\r\n");
+        let head = answered(
+            &request,
+            &format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nContent-Type: {kind}\r\n\r\n"),
+        );
+        let kinds: Vec<_> = head.lines().filter_map(|l| l.strip_prefix("Content-Type: ")).collect();
+        kinds.join(" and ")
+    };
+    let range = "Range: bytes=0-1,4-5\r\n";
+    let plain = "application/octet-stream";
+    for kind in
+        ["multipart/x-mixed-replace; boundary=x", " Multipart/Mixed;boundary=x", "multipart/x"]
+    {
+        assert_eq!(ask("", "200 OK", kind), plain, "{kind}");
+        assert_eq!(ask(range, "206 Partial Content", kind), plain, "{kind}");
+    }
+    let ranges = "multipart/byteranges; boundary=x";
+    assert_eq!(ask(range, "206 Partial Content", ranges), ranges);
+    assert_eq!(ask(range, "200 OK", ranges), plain);
+    assert_eq!(ask("", "206 Partial Content", ranges), plain, "nobody asked for ranges");
+    assert_eq!(ask("", "200 OK", "text/html"), "text/html");
+    let two = ask("", "200 OK", "text/plain\r\nContent-Type: multipart/x-mixed-replace");
+    assert_eq!(two, "text/plain and application/octet-stream");
+}
+
+#[test]
+fn what_a_connection_names_is_known_beside_what_is_no_text() {
+    let request = b"GET /lh1/fetch/-/http:o/f HTTP/1.1\r\nHost: d\r\nX-A: b\r\nConnection: x-a, \xe9, close\r\n\r\n";
+    let (head, _) = RequestHead::parse(request).unwrap().unwrap();
+    assert!(!head.keeps_alive());
+    let fetch = "/lh1/fetch/-/http:o/f".parse::<Route>().unwrap().step();
+    let Step::Fetch(fetch) = fetch else { panic!("it is the last depot") };
+    let out = RequestOut { id: &id(), connection: Connection::Close, extra: &[] };
+    let going = String::from_utf8(request_for(&head, &fetch, &out).unwrap()).unwrap();
+    assert!(!going.contains("X-A") && !going.contains("x-a"), "{going}");
 }

@@ -40,7 +40,7 @@ use session::{
     message::{
         Fault, Fields, Framing, PROXY_STATUS,
         chunked::{self, ChunkError, Decoder, Next},
-        reported, trailers_for,
+        reported,
     },
 };
 use std::{
@@ -186,6 +186,8 @@ pub(crate) struct Pump<'p, 's, 'k> {
     pub length: Option<u64>,
     /// How long it may be at most.
     pub most: Option<u64>,
+    /// Which of the trailers that come go on.
+    pub trailers: fn(&Fields) -> Fields,
     /// Who looks at the bytes.
     pub witness: Option<&'p mut dyn Witness>,
     /// Why the source takes nothing more of what is written to it meanwhile, once it does not.
@@ -317,7 +319,7 @@ impl Run<'_, '_, '_> {
                     return match reported(&trailers) {
                         Some(fault) => Err(Broken::Differs(fault)),
                         None if missing => Err(Broken::CutOff),
-                        None => Ok(trailers_for(&trailers)),
+                        None => Ok((self.pump.trailers)(&trailers)),
                     };
                 }
             }

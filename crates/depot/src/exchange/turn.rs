@@ -16,7 +16,7 @@ use session::{
     Fetch,
     message::{
         Connection, Fault, Framing, NextHop, Outward, ResponseHead, ResponseOut, interim_for,
-        response_for,
+        response_for, trailers_for_client, trailers_for_origin,
     },
 };
 use std::{
@@ -197,6 +197,7 @@ impl<'x> Turn<'x> {
             length: None,
             most: self.exchange.allowance.bytes.map(Bytes::get),
             witness: check.as_mut().map(|check| check as &mut dyn Witness),
+            trailers: trailers_for_origin,
             given_up: None,
             report: None,
         };
@@ -253,6 +254,7 @@ impl<'x> Turn<'x> {
                 length: outward.length.filter(|_| framing == Framing::Chunked),
                 most: self.exchange.allowance.bytes.map(Bytes::get),
                 witness: check.as_mut().map(|check| check as &mut dyn Witness),
+                trailers: trailers_for_client,
                 given_up: Some(&self.given_up),
                 report: outward.digest.map(|_| &shared.id),
             };

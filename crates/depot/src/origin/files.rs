@@ -46,6 +46,10 @@ impl Files {
     }
 
     async fn ask(&self, method: &Method, uri: &Uri, headers: HeaderMap) -> Response<Body> {
+        // A redirect to such a path, for a folder's slash, would lead to a host of that name.
+        if uri.path().starts_with("//") {
+            return text(StatusCode::NOT_FOUND, format!("{}\n", StatusCode::NOT_FOUND));
+        }
         let mut request = Request::new(Empty::<Bytes>::new());
         *request.method_mut() = method.clone();
         *request.uri_mut() = uri.clone();

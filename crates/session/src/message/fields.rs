@@ -53,11 +53,12 @@ impl Fields {
         self.0.iter().filter(move |(its, _)| its == name).map(|(_, value)| value)
     }
 
-    /// The members of a list field (RFC 9110, section 5.6.1), of all its lines. A line that is no text has
-    /// none.
+    /// The members of a list field (RFC 9110, section 5.6.1), of all its lines, but for members that
+    /// are no text.
     pub(crate) fn members(&self, name: &HeaderName) -> impl Iterator<Item = &str> {
-        let lines = self.get_all(name).filter_map(|value| value.to_str().ok());
-        lines.flat_map(|line| line.split(',')).map(trim)
+        let lines = self.get_all(name).map(HeaderValue::as_bytes);
+        let members = lines.flat_map(|line| line.split(|b| *b == b','));
+        members.filter_map(|member| std::str::from_utf8(member).ok()).map(trim)
     }
 
     /// Whether a list field has this token as a member, in any case.

@@ -80,9 +80,20 @@ impl TicketRoute {
                 Cow::Owned(format!("{PREFIX}{hop}/{claims}.../{tail}"))
             }
         };
-        let shown = without_signatures(&shown).map_or(shown, Cow::Owned);
-        let decoded = percent_decode_str(&shown).decode_utf8_lossy();
-        without_signatures(&decoded).map_or(shown, Cow::Owned)
+        let mut shown = without_signatures(&shown).map_or(shown, Cow::Owned);
+        let mut decoded = shown.clone().into_owned();
+        for _ in 0..ENCODED {
+            let once = percent_decode_str(&decoded).decode_utf8_lossy().into_owned();
+            if once == decoded {
+                break;
+            }
+            decoded = once;
+            if let Some(without) = without_signatures(&decoded) {
+                decoded.clone_from(&without);
+                shown = Cow::Owned(without);
+            }
+        }
+        shown
     }
 
     fn check(&self) -> Result<(), TicketError> {
@@ -98,6 +109,9 @@ impl TicketRoute {
         if length > MAX_ROUTE_LEN { Err(TicketError::TooLong(length)) } else { Ok(()) }
     }
 }
+
+/// How often a ticket in a target may be encoded before it is not looked for any more: nobody decodes it that often.
+const ENCODED: usize = 8;
 
 /// The length of an Ed25519 signature in base64url: 64 bytes.
 const SIGNATURE_LEN: usize = 86;
@@ -128,8 +142,8 @@ fn is_base64url(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')
 }
 
-/// How often a path may be decoded before a server looks at it: by itself, and by one that stands before it.
-const DECODED: usize = 2;
+/// How often a path may be decoded before a server looks at it: by itself, and by those that stand before it.
+const DECODED: usize = 4;
 
 /// Holds a tail to what two servers read alike. It completes a path that somebody signed, so nothing
 /// in it may lead out of there: no segment that some server takes for `.` or `..`, no slash or backslash
@@ -173,9 +187,10 @@ fn check_name(name: &str) -> Result<(), &'static str> {
 /// Whether some server takes a name for `.` or `..`: some cut off parameters first, or what follows a mark that
 /// divides URLs or names of files, and some systems spaces and dots at a name's ends.
 fn is_for_dots(name: &str) -> bool {
-    let name = name.split([';', '?', '#', ':', ',', '&', '*', '|', '<', '>', '"']).next();
-    let name: Vec<char> = name.unwrap_or_default().chars().collect();
-    let ascii: String = name.iter().map(|c| as_ascii(*c)).collect();
+    let ascii: String = name.chars().map(as_ascii).collect();
+    let ascii = ascii.split([';', '?', '#', ':', ',', '&', '*', '|', '<', '>', '"', '%']).next();
+    // Where a form is read, a plus is a space.
+    let ascii = ascii.unwrap_or_default().replace('+', " ");
     let (dots, several) = (ascii.replace([' ', SEVERAL_DOTS], ""), ascii.contains(SEVERAL_DOTS));
     dots.bytes().all(|b| b == b'.')
         && (several || is_dot_segment(&dots) || ascii.contains(' ') && !dots.is_empty())
@@ -188,9 +203,19 @@ const SEVERAL_DOTS: char = '\u{2025}';
 /// that nobody sees a space.
 fn as_ascii(c: char) -> char {
     match c {
-        '\u{2024}' | '\u{fe52}' | '\u{ff0e}' => '.',
-        '\u{2044}' | '\u{2215}' | '\u{29f8}' | '\u{ff0f}' => '/',
-        '\u{2216}' | '\u{29f5}' | '\u{fe68}' | '\u{ff3c}' => '\\',
+        '\u{2024}' | '\u{3002}' | '\u{fe52}' | '\u{ff61}' => '.',
+        '\u{2044}' | '\u{2215}' | '\u{29f8}' => '/',
+        '\u{2216}' | '\u{29f5}' | '\u{fe68}' => '\\',
+        '\u{37e}' | '\u{fe54}' => ';',
+        '\u{fe50}' => ',',
+        '\u{fe55}' => ':',
+        '\u{fe56}' => '?',
+        '\u{fe5f}' => '#',
+        '\u{fe60}' => '&',
+        '\u{fe61}' => '*',
+        '\u{fe6a}' => '%',
+        // All of ASCII, as wide as other characters.
+        '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(c) - 0xff01 + 0x21).unwrap_or(c),
         '\u{2025}' | '\u{2026}' | '\u{fe19}' | '\u{fe30}' => SEVERAL_DOTS,
         c if c.is_whitespace() || is_invisible(c) => ' ',
         c => c,
@@ -199,9 +224,14 @@ fn as_ascii(c: char) -> char {
 
 /// Takes no room where it is shown, and is left out by some servers.
 fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}')
-        || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
-        || matches!(c, '\u{fe00}'..='\u{fe0f}' | '\u{feff}')
+    // Default_Ignorable_Code_Point of Unicode, a blank of Braille, and marks for annotations.
+    matches!(
+        c,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+    ) || matches!(c, '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}')
+        || matches!(c, '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}')
+        || matches!(c, '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}')
+        || matches!(c, '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// Each `%` stands before two hexadecimal digits.

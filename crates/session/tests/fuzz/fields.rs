@@ -8,7 +8,7 @@ use longhaul_session::{
     Authority, DepotId, Fetch, Route, Scheme,
     message::{
         Connection, Fields, NextHop, Outward, RequestHead, RequestOut, ResponseHead, ResponseOut,
-        Way, came_through_depot, interim_for, request_for, response_for, trailers_for,
+        Way, came_through_depot, interim_for, request_for, response_for, trailers_for_client,
     },
 };
 
@@ -171,7 +171,7 @@ pub fn fields(input: &[u8]) -> bool {
     let id: DepotId = "d1".parse().unwrap();
     let answer = [b"HTTP/1.1 200 OK\r\n", input, b"\r\n\r\n"].concat();
     let Ok(Some((head, _))) = ResponseHead::parse(&answer) else { return false };
-    let trailers = trailers_for(&head.headers);
+    let trailers = trailers_for_client(&head.headers);
     for (name, _) in trailers.iter() {
         assert!(is_inert(name) && !OF_HEADS.contains(&name.as_str()), "{name} goes on");
     }

@@ -10,7 +10,7 @@ use longhaul_session::{
     message::{
         Connection, Fields, Framing, NextHop, Outward, PROXY_STATUS, RequestHead, RequestOut,
         ResponseHead, ResponseOut, Way, chunked as coding, interim_for, options_for, reported,
-        request_for, response_for, stripes, trailers_for,
+        request_for, response_for, stripes, trailers_for_client,
     },
     ticket::{KeySet, Signer, TicketError, TicketRoute, UnixTime},
 };
@@ -214,7 +214,7 @@ pub fn chunked(input: &[u8]) -> bool {
     coding::put_last(&trailers, &mut again);
     let length = again.len();
     assert_eq!(decode(&again, usize::MAX / 2), Some((data, trailers.clone(), length)));
-    let _ = trailers_for(&trailers);
+    let _ = trailers_for_client(&trailers);
     true
 }
 

@@ -13,6 +13,8 @@ use http::{HeaderName, HeaderValue, header};
 pub(super) enum Part {
     Head,
     Trailers,
+    /// Trailers of a request.
+    RequestTrailers,
 }
 
 /// Fields of heads, in alphabetical order.
@@ -100,14 +102,17 @@ static PREFIXES: [&str; 4] = ["ceph-", "icy-", "oc-", "x-"];
 
 /// What people have made up and readers obey, for more than this answer: browsers, and web servers that stand
 /// before a depot.
-static OBEYED: [&str; 19] = [
+static OBEYED: [&str; 22] = [
     "x-accel-",
     "x-archive-",
     "x-content-security-policy",
     "x-dns-prefetch-control",
+    "x-envoy-",
+    "x-esi",
     "x-lighttpd-",
     "x-litespeed-",
     "x-lscache",
+    "x-middleware-",
     "x-permitted-cross-domain-policies",
     "x-pingback",
     "x-proxy",
@@ -125,21 +130,34 @@ static OBEYED: [&str; 19] = [
 /// Whether a field of an answer goes on.
 pub(super) fn goes_on(part: Part, name: &HeaderName, value: &HeaderValue) -> bool {
     let name = name.as_str();
-    let listed = match part {
-        Part::Head => IN_HEADS.binary_search(&name).is_ok(),
-        Part::Trailers => IN_TRAILERS.binary_search(&name).is_ok(),
-    };
     let begins = |all: &[&str]| all.iter().any(|prefix| name.starts_with(prefix));
-    if !listed && (!begins(&PREFIXES) || begins(&OBEYED)) {
-        return false;
-    }
-    name != header::CONTENT_SECURITY_POLICY.as_str() || !tells_others(value)
+    let made_up = begins(&PREFIXES) && !begins(&OBEYED);
+    let in_trailers = || IN_TRAILERS.binary_search(&name).is_ok();
+    let listed = match part {
+        Part::Head => IN_HEADS.binary_search(&name).is_ok() || made_up,
+        Part::Trailers => in_trailers() || made_up,
+        // Origins that merge them into the head believe what stands there of who asks.
+        Part::RequestTrailers => in_trailers(),
+    };
+    let tells = if name == header::CONTENT_SECURITY_POLICY {
+        says(value, b"report-")
+    } else {
+        // What is loaded early is not asked for by the page, whose policy says that nobody is told of it.
+        name == header::LINK && says(value, b"referrerpolicy")
+    };
+    listed && !tells
 }
 
-/// Whether a policy has a browser tell others where it was broken: with the page's URL, and so its ticket.
-fn tells_others(policy: &HeaderValue) -> bool {
-    let policy = policy.as_bytes().to_ascii_lowercase();
-    policy.windows(7).any(|part| part == b"report-")
+/// Whether a body of this type is one that browsers take apart, and whose parts set cookies: they take the heads of
+/// parts for the answer's own. Ranges are, for whoever has asked for some.
+pub(super) fn has_heads_of_its_own(kind: &HeaderValue, ranges_wanted: bool) -> bool {
+    let kind = kind.as_bytes().trim_ascii().to_ascii_lowercase();
+    kind.starts_with(b"multipart/") && !(ranges_wanted && kind.starts_with(b"multipart/byteranges"))
+}
+
+/// Whether a value has a browser tell others of the page's URL, and so of its ticket, by this word.
+fn says(value: &HeaderValue, word: &[u8]) -> bool {
+    value.as_bytes().to_ascii_lowercase().windows(word.len()).any(|part| part == word)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ mod way;
 pub use outward::{NextHop, Outward};
 pub use request::{RequestOut, options_for, request_for};
 pub use response::{ResponseOut, interim_for, own_answer, redirect, response_for};
-pub use trailers::trailers_for;
+pub use trailers::{trailers_for_client, trailers_for_origin};
 pub use way::Way;
 
 use super::Fields;

@@ -75,35 +75,83 @@ pub fn request_for(
 static SAID_ANEW: [HeaderName; 5] =
     [header::HOST, header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::VIA, header::COOKIE];
 
-/// What stands in the names of fields by which others are told who asks, or for which name or path: they would
-/// believe a depot, and the client has written it. Each proxy and each host of services has its own.
-static WHO_ASKS: [&str; 25] = [
-    "auth-request-",
-    "authenticated-user",
-    "client-cert",
-    "client-dn",
-    "client-ip",
-    "client-principal",
-    "client-verify",
+/// What stands in the names of fields by which others are told who asks, or for which name, path or method: they
+/// would believe a depot, and the client has written it. Each proxy and each host of services has its own, so this
+/// is what names have in common. Letters and digits alone are compared.
+static WHO_ASKS: [&str; 69] = [
+    "appengine",
+    "authelia",
+    "authenticated",
+    "authentik",
+    "authrequest",
+    "authuser",
+    "cfaccess",
     "clientcert",
+    "clientcn",
+    "clientdn",
     "clientip",
-    "cluster-ip",
-    "connecting-ip",
-    "envoy-external-address",
+    "clientprincipal",
+    "clientverify",
+    "clusterip",
+    "connectingip",
+    "consumercustomid",
+    "consumergroups",
+    "consumerid",
+    "consumerusername",
+    "envoyexternaladdress",
+    "envoyinternal",
+    "envoyoriginal",
+    "eppn",
     "forwarded",
-    "forwarder-for",
-    "http-host-override",
-    "iap-jwt",
-    "original-host",
-    "original-url",
-    "originating-ip",
-    "peer-ip",
-    "real-ip",
-    "remote-",
-    "rewrite-url",
-    "src-ip",
-    "user-ip",
+    "forwarder",
+    "forwardfor",
+    "frontendhttps",
+    "hostoverride",
+    "httpmethod",
+    "iapjwt",
+    "impersonate",
+    "ivgroups",
+    "ivuser",
+    "jwtassertion",
+    "methodoverride",
+    "oidc",
+    "originalhost",
+    "originalmethod",
+    "originalpath",
+    "originaluri",
+    "originalurl",
+    "originatingip",
+    "peerip",
+    "realip",
+    "remote",
+    "rewriteuri",
+    "rewriteurl",
+    "scriptname",
+    "shib",
+    "smuser",
+    "socketip",
+    "sourceip",
+    "srcip",
+    "sslclient",
+    "sslsubject",
+    "sslverify",
+    "tailscaleuser",
+    "unencodedurl",
+    "useremail",
+    "userinfo",
+    "userip",
+    "username",
+    "vouch",
+    "webauth",
+    "xaccel",
+    "xemail",
+    "xhost",
+    "xmethod",
+    "xuser",
 ];
+
+/// What says which program asks, and not who.
+const PROGRAM: &str = "useragent";
 
 /// Names of what users say of their files have this in them (`X-Amz-Meta-...`); signatures cover them.
 const META: &str = "-meta-";
@@ -115,10 +163,10 @@ fn is_clients(name: &HeaderName, value: &HeaderValue) -> bool {
     if matches!(text, "referer" | "ping-from") {
         return !names_route(&String::from_utf8_lossy(value.as_bytes()));
     }
-    let says = |text: &str| WHO_ASKS.iter().any(|part| text.contains(part));
-    // Programs behind a server's gateway interface see no difference between these.
-    let plain = text.contains(['_', '.']).then(|| text.replace(['_', '.'], "-"));
-    text.contains(META) || !says(plain.as_deref().unwrap_or(text))
+    // Programs behind a server's gateway interface see no difference between all other characters.
+    let plain: String = text.chars().filter(char::is_ascii_alphanumeric).collect();
+    let says_who = WHO_ASKS.iter().any(|part| plain.contains(part)) || plain == "proxy";
+    text.contains(META) || plain.contains(PROGRAM) || !says_who
 }
 
 /// How many more hops an OPTIONS request may take (RFC 9110, section 7.6.2).

@@ -42,14 +42,21 @@ pub struct ResponseOut<'a> {
 pub fn response_for(head: &ResponseHead, request: &RequestHead, out: &ResponseOut<'_>) -> Vec<u8> {
     let came = &head.headers;
     let (mut going, beyond) = (status_line(head), beyond(came));
+    let ranges_wanted =
+        head.status == StatusCode::PARTIAL_CONTENT && request.headers.contains(&header::RANGE);
+    let is_apart = |kind: &HeaderValue| allowed::has_heads_of_its_own(kind, ranges_wanted);
     going.pass(came, |name, value| {
         let listed = match *name {
             header::LOCATION => false,
+            header::CONTENT_TYPE => !is_apart(value),
             header::TRAILER => trailers_go(out.body),
             _ => allowed::goes_on(Part::Head, name, value),
         };
         listed && beyond(name)
     });
+    if came.get_all(&header::CONTENT_TYPE).any(is_apart) {
+        going.field(&header::CONTENT_TYPE, "application/octet-stream");
+    }
     say_framing(&mut going, head, request, out.body, &beyond);
     if let Some(given) = came.get(&header::LOCATION)
         && let Some(location) = location(given, request, out)
@@ -84,8 +91,10 @@ pub fn interim_for(head: &ResponseHead, request: &RequestHead, id: &DepotId) -> 
     let came = &head.headers;
     let (mut going, beyond) = (status_line(head), beyond(came));
     going.pass(came, |name, value| {
-        *name != header::LOCATION && allowed::goes_on(Part::Head, name, value) && beyond(name)
+        let of_the_answer = [header::LOCATION, header::CONTENT_SECURITY_POLICY].contains(name);
+        !of_the_answer && allowed::goes_on(Part::Head, name, value) && beyond(name)
     });
+    going.field(&header::REFERRER_POLICY, NO_REFERRER);
     going.field(&header::VIA, via::signed(came, head.version, id));
     Some(going.end())
 }
@@ -153,12 +162,28 @@ fn location(given: &HeaderValue, request: &RequestHead, out: &ResponseOut<'_>) -
         return Some(absolute);
     }
     // A next hop that the route calls a depot, and that is none, may leave it relative.
-    if !is_absolute(&absolute) && names_route(&absolute) {
+    let here = !is_absolute(&absolute) || names_host(&absolute, request);
+    if here && names_route(&absolute) {
         return None;
     }
     let (url, fragment) = absolute.split_at(absolute.find('#').unwrap_or(absolute.len()));
     let back = url.parse().ok().and_then(|url| out.way.to(url));
     Some(back.map_or(absolute.clone(), |target| format!("{target}{fragment}")))
+}
+
+/// Whether an absolute reference leads to where the request was sent: to this depot, by the name that its client
+/// knows.
+fn names_host(absolute: &str, request: &RequestHead) -> bool {
+    let rest = absolute.split_once("://").map_or("", |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let plain = |host: &str| {
+        let host = host.to_ascii_lowercase();
+        let host = host.strip_suffix(":80").or(host.strip_suffix(":443")).unwrap_or(&host);
+        host.trim_end_matches('.').to_owned()
+    };
+    let asked = request.headers.get(&header::HOST).and_then(|host| host.to_str().ok());
+    asked.is_some_and(|asked| plain(asked) == plain(host))
 }
 
 /// Whether a reference names its host, or is none that leads anywhere.
