@@ -78,7 +78,7 @@ static SAID_ANEW: [HeaderName; 5] =
 /// What stands in the names of fields by which others are told who asks, or for which name, path or method: they
 /// would believe a depot, and the client has written it. Each proxy and each host of services has its own, so this
 /// is what names have in common. Letters and digits alone are compared.
-static WHO_ASKS: [&str; 69] = [
+static WHO_ASKS: [&str; 71] = [
     "appengine",
     "authelia",
     "authenticated",
@@ -141,7 +141,9 @@ static WHO_ASKS: [&str; 69] = [
     "userinfo",
     "userip",
     "username",
-    "vouch",
+    "vouchidp",
+    "vouchsuccess",
+    "vouchuser",
     "webauth",
     "xaccel",
     "xemail",
