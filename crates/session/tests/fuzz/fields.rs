@@ -2,10 +2,10 @@
 //! Fields by which one party speaks for more than its own message: `Via`, which keeps requests from
 //! running in circles, and what an origin says to a browser under the name of a depot.
 
-use super::targets::GET;
+use super::targets::{GET, to_a_depot};
 use http::{HeaderName, HeaderValue, header};
 use longhaul_session::{
-    Authority, DepotId, Fetch, Route, Scheme,
+    DepotId, Route,
     message::{
         Connection, Fields, NextHop, Outward, RequestHead, RequestOut, ResponseHead, ResponseOut,
         Way, came_through_depot, interim_for, request_for, response_for, trailers_for_client,
@@ -44,16 +44,8 @@ fn with_via(value: &HeaderValue) -> Vec<u8> {
 
 /// The head of a request as depot d1 passes it on; nothing where it has come round.
 fn passed_on(head: &RequestHead, id: &DepotId) -> Option<Vec<u8>> {
-    let fetch = Fetch {
-        scheme: Scheme::Http,
-        next: Authority::parse("d2:1", None).unwrap(),
-        target: "/f".to_owned(),
-        host: "d2:1".to_owned(),
-        origin: None,
-        depots: 1,
-    };
     let out = RequestOut { id, connection: Connection::Keep, extra: &[] };
-    request_for(head, &fetch, &out).map_err(|fault| assert_eq!(fault.status, 508)).ok()
+    request_for(head, &to_a_depot(), &out).map_err(|fault| assert_eq!(fault.status, 508)).ok()
 }
 
 /// The input is a field's value, of a request and of an answer.

@@ -21,6 +21,18 @@ use units::Bytes;
 const OWN: [&str; 8] =
     ["host", "via", "connection", "te", "expect", "content-length", "transfer-encoding", "trailer"];
 
+/// What is asked of another depot.
+pub fn to_a_depot() -> Fetch {
+    Fetch {
+        scheme: Scheme::Http,
+        next: Authority::parse("d2:1", None).unwrap(),
+        target: "/f".to_owned(),
+        host: "d2:1".to_owned(),
+        origin: None,
+        depots: 1,
+    }
+}
+
 fn body(framing: Framing) -> Body {
     match framing {
         Framing::Length(length) if length > 0 => Body::Length(length),
@@ -44,14 +56,7 @@ pub fn request(input: &[u8]) -> bool {
     no_prefix_is_taken(input, length, |part| RequestHead::parse(part).ok().flatten());
     // ... and in what is passed on.
     let id = "d1".parse().unwrap();
-    let fetch = Fetch {
-        scheme: Scheme::Http,
-        next: Authority::parse("d2:1", None).unwrap(),
-        target: "/f".to_owned(),
-        host: "d2:1".to_owned(),
-        origin: None,
-        depots: 1,
-    };
+    let fetch = to_a_depot();
     let _ = options_for(&head, &id, Connection::Keep);
     let out = RequestOut { id: &id, connection: Connection::Keep, extra: &[] };
     let Ok(text) = request_for(&head, &fetch, &out) else { return true };
