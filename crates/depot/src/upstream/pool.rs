@@ -138,11 +138,15 @@ impl Pool {
 /// kernel is asked, and not the runtime, which may not have been told yet of what has come; and TLS, which may
 /// have taken more from the kernel than was read.
 fn stands(stream: &mut Stream) -> bool {
+    let scheme = stream.scheme();
     let flags = rustix::net::RecvFlags::PEEK | rustix::net::RecvFlags::DONTWAIT;
     let peeked = rustix::net::recv(stream.tcp(), &mut [0; 1], flags);
     let empty = matches!(peeked, Err(error) if error == rustix::io::Errno::WOULDBLOCK);
-    let mut context = Context::from_waker(Waker::noop());
-    empty && stream.poll_read(&mut context, &mut BytesMut::new(), 1).is_pending()
+    let mut nothing_left = || {
+        let mut context = Context::from_waker(Waker::noop());
+        stream.poll_read(&mut context, &mut BytesMut::new(), 1).is_pending()
+    };
+    empty && (scheme == Scheme::Http || nothing_left())
 }
 
 #[cfg(test)]
