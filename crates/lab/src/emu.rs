@@ -114,9 +114,14 @@ fn timeouts(wan: &Wan, plans: &[FlowPlan]) -> Result<Vec<Option<u64>>, LabError>
 
 /// The run as it will take place, which is what goes on record: a flow's first hop is sent by an
 /// end, whose program knows nothing of congestion controls, so the flow's is made the node's; and
-/// some program downloads it.
+/// some program downloads it. What `[tcp]` may say, the nodes' kernels are told.
 pub fn as_run(run: &Run) -> Result<Run, LabError> {
     let mut run = run.clone();
+    if run.tcp.ecn {
+        for node in &mut run.nodes {
+            node.sysctl.entry("net.ipv4.tcp_ecn".to_owned()).or_insert_with(|| "1".to_owned());
+        }
+    }
     for flow in &mut run.flows {
         flow.client = Some(flow.client.unwrap_or_default());
     }

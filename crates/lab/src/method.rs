@@ -68,14 +68,6 @@ impl Method {
 /// # Errors
 /// They can't; the text names what.
 pub fn check_emulated_network(run: &Run) -> Result<(), LabError> {
-    for link in &run.links {
-        if [&link.forward, &link.backward].iter().any(|direction| direction.mark.is_some()) {
-            return Err(emu_lacks(&format!(
-                "link {}: mark: the emulator's queues drop packets and mark none",
-                link.name
-            )));
-        }
-    }
     for entry in &run.congestion {
         if !entry.name.starts_with(Algorithm::PREFIX) {
             return Err(emu_lacks(&format!(
@@ -109,9 +101,9 @@ fn check_emulated_ends(run: &Run) -> Result<(), LabError> {
     if run.duration.is_some() {
         return Err(emu_lacks("duration: a run ends with its downloads; timeout cuts them off"));
     }
-    if run.tcp != Tcp::of(Profile::Linux, run.family) {
+    if run.tcp != (Tcp { ecn: run.tcp.ecn, ..Tcp::of(Profile::Linux, run.family) }) {
         return Err(emu_lacks(
-            "[tcp]: the ends are the kernel's own; set them by the nodes' sysctl and buffers",
+            "[tcp] but for ecn: the ends are the kernel's own; set them by the nodes' sysctl and buffers",
         ));
     }
     Ok(())

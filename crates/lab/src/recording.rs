@@ -225,11 +225,12 @@ fn manifest(observed: &Observed<'_>) -> Manifest {
 }
 
 fn emulator(health: &Health, gateways: &[classes::Ended]) -> manifest::Emulator {
-    let more: [(&str, serde_json::Value); 7] = [
+    let more: [(&str, serde_json::Value); 8] = [
         ("write_errors", health.write_errors.into()),
         ("malformed", health.malformed.into()),
         ("devices_lost", health.devices_lost.into()),
         ("starved_s", health.starved_s.into()),
+        ("stood_still_s", health.stood_still_s.into()),
         ("cpu_s", health.cpu_s.into()),
         ("real_time", health.real_time.into()),
         ("gateways", classes::on_record(gateways)),

@@ -24,7 +24,7 @@ pub mod pacing;
 mod spacing;
 
 pub use histogram::{Histogram, Slot};
-pub use link::{Counters, Fate, Link, LinkConfig, QueueLimit, QueueState};
+pub use link::{Counters, Fate, Link, LinkConfig, Packet, QueueLimit, QueueState};
 pub use loss::{Loss, LossModel};
 pub use monitor::Monitor;
 pub use spacing::{Spacing, SpacingMeter, Spread};

@@ -44,6 +44,22 @@ pub enum QueueLimit {
     Bytes(Bytes),
 }
 
+/// A packet, as far as a link looks at it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Packet {
+    /// Of the IP packet.
+    pub length: Bytes,
+    /// Whether its sender can be told of congestion by a mark (ECT, RFC 3168).
+    pub ect: bool,
+}
+
+impl From<Bytes> for Packet {
+    /// One that is not marked.
+    fn from(length: Bytes) -> Self {
+        Self { length, ect: false }
+    }
+}
+
 /// What became of an offered packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
@@ -53,8 +69,7 @@ pub enum Fate {
         starts: Timestamp,
         /// When its last bit reaches the other end.
         at: Timestamp,
-        /// Whether it met a queue from which on packets are marked. Of a sender that can't be told,
-        /// who has the packet leaves it as it is.
+        /// Whether it is marked (CE): it met a queue that marks, and its sender can be told.
         marked: bool,
     },
     /// The queue was full.
@@ -78,6 +93,8 @@ pub struct Counters {
     pub losses: u64,
     /// Packets longer than the MTU.
     pub too_long: u64,
+    /// Packets marked by the queue, lost ones included. They are in one of the counts above, too.
+    pub marks: u64,
     /// Bytes on the link (with overhead) of packets that were serialised, lost ones included.
     pub carried_bytes: u64,
     /// Bytes on the link of packets that arrive.
@@ -178,10 +195,11 @@ impl Link {
         }
     }
 
-    /// Offers an IP packet of `length` at `now`. Time never runs backwards: an earlier `now` is
-    /// taken as the latest one seen.
+    /// Offers a packet at `now`. Time never runs backwards: an earlier `now` is taken as the latest one
+    /// seen.
     #[inline]
-    pub fn offer(&mut self, now: Timestamp, length: Bytes) -> Fate {
+    pub fn offer(&mut self, now: Timestamp, packet: impl Into<Packet>) -> Fate {
+        let Packet { length, ect } = packet.into();
         self.advance(now);
         self.counters.offered += 1;
         if length > self.config.mtu {
@@ -194,7 +212,9 @@ impl Link {
             self.counters.queue_drops += 1;
             return Fate::QueueFull;
         }
-        let marked = waits && self.config.mark.is_some_and(|from| !self.has_room(from, bytes));
+        let marked =
+            ect && waits && self.config.mark.is_some_and(|from| !self.has_room(from, bytes));
+        self.counters.marks += u64::from(marked);
         let (starts, ends) = self.serialise(bytes, Kind::Packet);
         self.counters.carried_bytes += bytes;
         self.monitor.add(ends, bytes);

@@ -2,7 +2,7 @@
 //! A link against hand computation, and against a second model that is written as an event
 //! simulation packet by packet, with exact rational time.
 
-use longhaul_netmodel::{Fate, Link, LinkConfig, LossModel, QueueLimit};
+use longhaul_netmodel::{Fate, Link, LinkConfig, LossModel, Packet, QueueLimit};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use units::{Bytes, Duration, Rate, Timestamp};
@@ -55,12 +55,15 @@ fn packets_that_meet_a_long_queue_are_marked() {
     let mark = Some(QueueLimit::Packets(1));
     let queue = QueueLimit::Packets(3);
     let mut link = Link::new(LinkConfig { queue, mark, ..config() });
-    let marked = [(); 5].map(|()| match link.offer(micros(0), Bytes::new(1236)) {
+    let packet = Packet { length: Bytes::new(1236), ect: true };
+    let mut offer = |ect| match link.offer(micros(0), Packet { ect, ..packet }) {
         Fate::Arrives { marked, .. } => Some(marked),
         _ => None,
-    });
-    // The first is on the wire, the second alone in the queue.
-    assert_eq!(marked, [Some(false), Some(false), Some(true), Some(true), None]);
+    };
+    // The first is on the wire, the second alone in the queue; the third can't be told.
+    let marked = [true, true, false, true, true].map(&mut offer);
+    assert_eq!(marked, [Some(false), Some(false), Some(false), Some(true), None]);
+    assert_eq!(link.counters().marks, 1);
 }
 
 #[test]

@@ -115,6 +115,9 @@ pub struct LinkSummary {
     pub queue_drops: u64,
     /// Segments that were lost on the link.
     pub losses: u64,
+    /// Segments that the queue marked (ECN); 0 in records made before there was this key.
+    #[serde(default)]
+    pub marks: u64,
     /// Share of the rate that was used over the run, between 0 and 1.
     pub utilisation: Option<f64>,
     /// The longest queue, in bytes.
@@ -165,6 +168,7 @@ impl LinkSummary {
             bytes: counters.carried_bytes,
             segments: accepted,
             queue_drops: counters.queue_drops,
+            marks: counters.marks,
             losses: counters.losses,
             queue_max_bytes: Some(counters.queue_max_bytes),
             queue_mean_delay_us: Some(mean_us),

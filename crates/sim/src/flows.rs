@@ -110,6 +110,7 @@ impl World {
             rcvbuf: hop.rcvbuf,
             content: NOTHING,
             pace: hop.pace,
+            frame: hop.frame,
         };
         let connection = Connection::new(&setup, &self.tcp, self.now);
         self.slots.put(number, connection);

@@ -216,6 +216,13 @@ impl Network {
         }
     }
 
+    /// The lanes of a path, in order.
+    pub(crate) fn lanes_of(&self, path: u32) -> &[u32] {
+        let lanes = &self.paths[path as usize..];
+        let end = lanes.iter().position(|lane| *lane == END);
+        &lanes[..end.unwrap_or(lanes.len())]
+    }
+
     /// The lane that a path begins with.
     pub(crate) fn first_lane(&self, path: u32) -> u32 {
         self.paths[path as usize]
@@ -346,7 +353,9 @@ impl Network {
     fn offer(&mut self, agenda: &mut Agenda, now: Timestamp, packet: Packet) {
         let number = self.paths[packet.path as usize];
         let lane = &mut self.lanes[number as usize];
-        let fate = lane.link.offer(now, Bytes::new(packet.length.into()));
+        let ect = packet.flags & flag::CAPABLE != 0;
+        let length = Bytes::new(packet.length.into());
+        let fate = lane.link.offer(now, netmodel::Packet { length, ect });
         let Fate::Arrives { at, marked, .. } = fate else {
             self.gone(fate, &packet);
             return;
@@ -354,7 +363,7 @@ impl Network {
         lane.arriving.push_back(Arriving { at, packet });
         if let Some(Arriving { packet, .. }) = lane.arriving.back_mut() {
             packet.path += 1;
-            if marked && packet.flags & flag::CAPABLE != 0 {
+            if marked {
                 packet.flags |= flag::MARKED;
             }
         }

@@ -34,6 +34,8 @@ pub(crate) mod flag {
     pub const DUPLICATE: u8 = 16;
     /// Of an acknowledgement: it has selective blocks.
     pub const BLOCKS: u8 = 32;
+    /// Of data: the next segment comes in the same frame, if it is not lost.
+    pub const MORE: u8 = 64;
 }
 
 /// A packet. Kept small: at 10 Gb/s and 100 ms, 80 000 of them are on their way. With a time, two of

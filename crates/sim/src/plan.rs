@@ -5,9 +5,9 @@
 use crate::network::Network;
 use congestion::{Algorithm, Params};
 use netmodel::{Link, LinkConfig, pacing};
-use scenario::{Flow, Limits, Pacing, Routes, Run, Traffic};
+use scenario::{Flow, Limits, Pacing, Profile, Routes, Run, Traffic};
 use std::{collections::BTreeMap, num::NonZeroU64};
-use units::{Bytes, Rate};
+use units::{Bytes, Duration, Rate};
 
 /// Why a scenario can't be simulated. The text names what, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -33,6 +33,8 @@ pub(crate) struct Hop {
     pub(crate) rcvbuf: Bytes,
     /// What the path gives at best.
     pub(crate) limits: Limits,
+    /// Segments of one piece that its receiver gets in one frame.
+    pub(crate) frame: u32,
     pub(crate) pace: Pace,
 }
 
@@ -159,8 +161,32 @@ impl<'r> Planner<'r> {
             sndbuf: node(from).tcp_wmem_max.unwrap_or(tcp.sndbuf),
             rcvbuf: node(to).tcp_rmem_max.unwrap_or(tcp.rcvbuf),
             limits,
+            frame: self.frame(forward),
             pace: if tcp.pacing { Pace::Tcp } else { Pace::None },
         })
+    }
+
+    /// How many segments of a piece arrive in one frame at the end of a path, as by the emulator: those that
+    /// each link serialises within its `max_burst`.
+    fn frame(&self, path: u32) -> u32 {
+        if self.run.tcp.profile == Profile::Ns2 {
+            return 1;
+        }
+        let of_lane = |&lane: &u32| {
+            let link = &self.run.links[(lane / 2) as usize];
+            let direction = if lane.is_multiple_of(2) { &link.forward } else { &link.backward };
+            let segment = u64::from(direction.mtu + direction.overhead) * 8;
+            match (direction.max_burst, direction.rate) {
+                (Duration::ZERO, _) => 1,
+                (_, None) => u32::MAX,
+                (burst, Some(rate)) => {
+                    let bits =
+                        u128::from(burst.as_nanos()) * u128::from(rate.bps()) / 1_000_000_000;
+                    u32::try_from(bits / u128::from(segment)).unwrap_or(u32::MAX).max(1)
+                }
+            }
+        };
+        self.network.lanes_of(path).iter().map(of_lane).min().unwrap_or(1)
     }
 
     /// The path from one node to another.

@@ -43,7 +43,7 @@ fn capped_at_the_bottleneck_scalable_loses_nothing() {
 #[test]
 fn the_cap_is_found_and_scalable_loses_nothing_after_slow_start() {
     for buffer in ["64KB", "512KB"] {
-        let outcome = cell("001-table-3.toml", "found", buffer, "100s");
+        let outcome = cell("001-table-3.toml", "found", buffer, "300s");
         assert_eq!(outcome.summary.metrics.drops_after_start, Some(0), "{buffer}");
         assert!(share(&outcome) > 0.95, "{buffer}: {}", share(&outcome));
     }
@@ -51,8 +51,8 @@ fn the_cap_is_found_and_scalable_loses_nothing_after_slow_start() {
 
 #[test]
 fn scalable_paced_by_its_window_is_at_92_percent_and_without_pacing_is_not() {
-    let paced = cell("001-table-3.toml", "paced", "64KB", "120s");
-    let not = cell("001-table-3.toml", "not-paced", "64KB", "120s");
+    let paced = cell("001-table-3.toml", "paced", "64KB", "300s");
+    let not = cell("001-table-3.toml", "not-paced", "64KB", "300s");
     assert!(share(&paced) > 0.92, "{}", share(&paced));
     assert!(share(&not) < 0.6, "{}", share(&not));
     // It grows by 1 % a round trip, 52 segments, where 64 KB hold 42: some drops are certain.
@@ -63,7 +63,10 @@ fn scalable_paced_by_its_window_is_at_92_percent_and_without_pacing_is_not() {
 fn fast_paced_with_half_of_the_buffer_loses_nothing_after_slow_start() {
     let outcome = cell("001-table-4.toml", "paced", "64KB", "300s");
     assert_eq!(outcome.summary.metrics.drops_after_start, Some(0));
-    assert!(share(&outcome) > 0.95, "{}", share(&outcome));
+    // Slow start costs it a window or less; it needs minutes to make up for that.
+    let throughput = curve(&outcome, &forward("bottleneck"), Quantity::ThroughputBps);
+    let late = common::mean_between(throughput, 250.0, 300.0) / 500e6;
+    assert!(late > 0.99, "{late}");
 }
 
 /// The smoothed round trip has the sender's own queue in it: what waits there says nothing of the path, and

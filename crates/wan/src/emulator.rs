@@ -7,6 +7,9 @@
 //! - A frame delivered spans no more than `max_burst` of link time, so that what a receiver sees
 //!   in one piece is bounded at any rate.
 //! - Gap frames are serialised, as a wire does, and end there.
+//! - **The links' time stands still while the thread does** ([`LinkClock`]). A machine that stops for some
+//!   milliseconds would else deliver what came due meanwhile in one burst, which no link does, and a short queue
+//!   behind it would overflow. So the rest comes as much later, and in its order of time.
 //! - Sleeping is by `epoll_pwait2` with nanoseconds and a timer slack of one. Waking up takes some
 //!   tens of microseconds more, so the last part of a wait is spent polling ([`Naps`]).
 
@@ -59,6 +62,30 @@ pub struct Snapshot {
     pub lanes: Vec<LaneState>,
     /// How it kept up.
     pub health: Health,
+}
+
+/// The links' time: the machine's since the start, less the times in which the emulator's thread did not run
+/// when it should have.
+#[derive(Debug, Clone, Copy)]
+struct LinkClock {
+    started: std::time::Instant,
+    stood_still: Duration,
+}
+
+impl LinkClock {
+    /// A delivery that is no later than this stays late: most are, by the time that waking up takes.
+    const TOLERATED: Duration = Duration::from_micros(500);
+
+    fn now(&self) -> Timestamp {
+        Timestamp::ZERO + Duration::from(self.started.elapsed()).saturating_sub(self.stood_still)
+    }
+
+    /// A delivery was so late. Where that is more than is tolerated, its time is now.
+    fn was_late(&mut self, late: Duration) {
+        if late > Self::TOLERATED {
+            self.stood_still = self.stood_still + late;
+        }
+    }
 }
 
 enum Request {
@@ -136,7 +163,7 @@ struct Loop {
     inbox: mpsc::Receiver<Request>,
     wake: Arc<OwnedFd>,
     epoll: OwnedFd,
-    started: std::time::Instant,
+    clock: LinkClock,
     lateness: Lateness,
     write_errors: u64,
     malformed: u64,
@@ -174,7 +201,7 @@ impl Loop {
             inbox,
             wake,
             epoll,
-            started,
+            clock: LinkClock { started, stood_still: Duration::ZERO },
             lateness: Lateness::new(),
             write_errors: 0,
             malformed: 0,
@@ -186,7 +213,7 @@ impl Loop {
     }
 
     fn now(&self) -> Timestamp {
-        Timestamp::ZERO + self.started.elapsed().into()
+        self.clock.now()
     }
 
     fn until_stopped(&mut self) {
@@ -237,7 +264,9 @@ impl Loop {
             let [headers, payload] = due.frame.parts();
             let written = lane.to.write_vectored(&[IoSlice::new(headers), IoSlice::new(payload)]);
             self.write_errors += u64::from(written.is_err());
-            self.lateness.add(now.since(release));
+            let late = now.since(release);
+            self.lateness.add(late);
+            self.clock.was_late(late);
         }
     }
 
@@ -310,6 +339,7 @@ impl Loop {
             malformed: self.malformed,
             devices_lost: self.devices_lost,
             starved_s: starved.map_or(0.0, Duration::as_secs_f64),
+            stood_still_s: self.clock.stood_still.as_secs_f64(),
             elapsed_s: at.as_secs_f64(),
             cpu_s: cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9,
             real_time: self.real_time,
@@ -324,5 +354,22 @@ impl Loop {
             spacing: lane.link.spacing().filter(|_| with_bins).cloned(),
         });
         Snapshot { at, lanes: lanes.collect(), health }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_links_time_stands_still_while_the_thread_is_too_late() {
+        let started = std::time::Instant::now();
+        let mut clock = LinkClock { started, stood_still: Duration::ZERO };
+        clock.was_late(LinkClock::TOLERATED);
+        assert_eq!(clock.stood_still, Duration::ZERO, "waking up takes some time");
+        let before = clock.now();
+        clock.was_late(Duration::from_millis(20));
+        assert_eq!(clock.stood_still, Duration::from_millis(20));
+        assert!(clock.now() < before + Duration::from_secs(1));
     }
 }

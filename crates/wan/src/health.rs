@@ -61,6 +61,8 @@ pub struct Health {
     pub devices_lost: u64,
     /// How long a link idled while frames for it waited unread; of the links, the longest time.
     pub starved_s: f64,
+    /// How long the links' time stood still because the emulator's thread did not run.
+    pub stood_still_s: f64,
     /// How long the emulator has run.
     pub elapsed_s: f64,
     /// Processor time of the emulator's thread.
@@ -74,6 +76,8 @@ impl Health {
     pub const MAX_LATE_SHARE: f64 = 0.01;
     /// The largest share of its time that a link may idle in want of frames that were there.
     pub const MAX_STARVED_SHARE: f64 = 0.01;
+    /// The largest share of its time that the links may stand still.
+    pub const MAX_STILL_SHARE: f64 = 0.01;
 
     pub(crate) fn new(lateness: &Lateness) -> Self {
         let micros = |d: Duration| d.as_nanos() as f64 / 1e3;
@@ -107,6 +111,16 @@ impl Health {
                 self.starved_s / self.elapsed_s * 100.0,
                 self.elapsed_s,
                 Self::MAX_STARVED_SHARE * 100.0,
+            ));
+        }
+        if self.stood_still_s > self.elapsed_s * Self::MAX_STILL_SHARE {
+            faults.push(format!(
+                "the emulator's links stood still for {:.1} % of {:.1} s because it was too late (limit {} %, \
+                 worst {:.1} ms)",
+                self.stood_still_s / self.elapsed_s * 100.0,
+                self.elapsed_s,
+                Self::MAX_STILL_SHARE * 100.0,
+                self.lateness_max_us / 1e3,
             ));
         }
         for (count, what) in [
@@ -153,6 +167,7 @@ mod tests {
             Health { device_drops: 1, ..Health::default() },
             Health { devices_lost: 1, ..Health::default() },
             Health { starved_s: 0.011, elapsed_s: 1.0, ..Health::default() },
+            Health { stood_still_s: 0.011, elapsed_s: 1.0, ..Health::default() },
         ] {
             assert_eq!(fault.faults().len(), 1, "{fault:?}");
         }

@@ -3,7 +3,7 @@
 //! link, and what survives waits here for its time.
 
 use crate::superpacket::{Cut, Frame};
-use netmodel::{Fate, Link, LinkConfig};
+use netmodel::{Fate, Link, LinkConfig, Packet};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{collections::VecDeque, fs::File, ops::Range};
 use units::{Bytes, Duration, Timestamp};
@@ -41,6 +41,8 @@ struct Run {
     starts: Timestamp,
     segments: Range<usize>,
     release: Timestamp,
+    /// Whether they carry the mark of congestion (CE).
+    marked: bool,
 }
 
 impl Running {
@@ -55,21 +57,25 @@ impl Running {
     pub fn offer(&mut self, now: Timestamp, frame: &Frame) {
         let mut run: Option<Run> = None;
         for n in 0..frame.segments() {
-            let fate = self.link.offer(now, Bytes::new(frame.ip_length(n) as u64));
-            let Fate::Arrives { starts, at, .. } = fate else {
+            let length = Bytes::new(frame.ip_length(n) as u64);
+            let fate = self.link.offer(now, Packet { length, ect: frame.is_ect() });
+            let Fate::Arrives { starts, at, marked } = fate else {
                 self.deliver(frame, run.take());
                 continue;
             };
             // Serialisation of this run up to and with this segment; propagation cancels out.
             let ends = at - self.link.config().delay;
             match &mut run {
-                Some(run) if self.fits_one_frame(ends.since(run.starts)) => {
+                // A receiver's stack merges no marked segments with others either.
+                Some(run)
+                    if run.marked == marked && self.fits_one_frame(ends.since(run.starts)) =>
+                {
                     run.segments.end = n + 1;
                     run.release = at;
                 }
                 _ => {
                     self.deliver(frame, run.take());
-                    run = Some(Run { starts, segments: n..n + 1, release: at });
+                    run = Some(Run { starts, segments: n..n + 1, release: at, marked });
                 }
             }
         }
@@ -91,8 +97,11 @@ impl Running {
 
     fn deliver(&mut self, frame: &Frame, run: Option<Run>) {
         if let Some(run) = run {
-            self.pending
-                .push_back(Pending { release: run.release, frame: frame.cut(run.segments) });
+            let mut cut = frame.cut(run.segments);
+            if run.marked {
+                cut.mark();
+            }
+            self.pending.push_back(Pending { release: run.release, frame: cut });
         }
     }
 

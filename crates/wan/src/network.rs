@@ -182,6 +182,8 @@ pub struct Counted {
     pub losses: u64,
     /// Packets longer than the MTU.
     pub too_long: u64,
+    /// Packets marked by the queue (ECN).
+    pub marks: u64,
     /// Bytes on the wire, with layer 2 and lost ones.
     pub carried_bytes: u64,
     /// Bytes that wait now.
@@ -210,6 +212,7 @@ impl Counted {
                 queue_drops: lane.counters.queue_drops,
                 losses: lane.counters.losses,
                 too_long: lane.counters.too_long,
+                marks: lane.counters.marks,
                 carried_bytes: lane.counters.carried_bytes,
                 queue_bytes: lane.queue_bytes,
                 queue_max_packets: lane.counters.queue_max_packets,

@@ -88,6 +88,14 @@ impl Frame {
         ethernet[..6] == PAUSE_TO && ethernet[12..] == PAUSE_TYPE
     }
 
+    /// Whether its sender can be told of congestion by a mark (ECT, RFC 3168).
+    pub fn is_ect(&self) -> bool {
+        ecn_at(&self.bytes).is_some_and(|(at, shift)| {
+            let ecn = self.bytes[at] >> shift & ECN_CE;
+            ecn != 0 && ecn != ECN_CE
+        })
+    }
+
     /// How many packets this is on the wire.
     pub fn segments(&self) -> usize {
         self.train.map_or(1, |train| train.segments)
@@ -106,16 +114,14 @@ impl Frame {
 
     /// Neighbouring segments as a frame of their own, ready to write to the other device.
     pub fn cut(&self, segments: Range<usize>) -> Cut {
+        let mut headers = [0; MAX_HEADERS];
         let Some(train) = self.train else {
-            return Cut {
-                headers: [0; MAX_HEADERS],
-                headers_len: 0,
-                payload: 0..self.bytes.len(),
-                frame: Rc::clone(&self.bytes),
-            };
+            let headers_len = MAX_HEADERS.min(self.bytes.len());
+            headers[..headers_len].copy_from_slice(&self.bytes[..headers_len]);
+            let payload = headers_len..self.bytes.len();
+            return Cut { headers, headers_len, payload, frame: Rc::clone(&self.bytes) };
         };
         let payload = train.range(segments.clone(), &self.bytes);
-        let mut headers = [0; MAX_HEADERS];
         headers[..train.payload].copy_from_slice(&self.bytes[..train.payload]);
         train.rewrite(&mut headers[..train.payload], &segments, payload.len());
         Cut { headers, headers_len: train.payload, payload, frame: Rc::clone(&self.bytes) }
@@ -136,6 +142,40 @@ impl Cut {
     pub fn parts(&self) -> [&[u8]; 2] {
         [&self.headers[..self.headers_len], &self.frame[self.payload.clone()]]
     }
+
+    /// Marks it with congestion experienced (CE). Who calls has seen that it is of a sender that can be told.
+    pub fn mark(&mut self) {
+        let headers = &mut self.headers[..self.headers_len];
+        let Some((at, shift)) = ecn_at(headers) else { return };
+        headers[at] |= ECN_CE << shift;
+        let ip = VNET_LEN + ETHERNET_LEN;
+        let header = usize::from(headers[ip] & 0x0f) * 4;
+        if headers[ip] >> 4 == 4 && headers.len() >= ip + header {
+            set_ipv4_checksum(&mut headers[ip..ip + header]);
+        }
+    }
+}
+
+/// The two bits of ECN, both set: congestion experienced (RFC 3168 section 5).
+const ECN_CE: u8 = 0b11;
+
+/// Where a frame has its two bits of ECN, and how far they are from the byte's end; none where it is no
+/// whole IP packet.
+fn ecn_at(frame: &[u8]) -> Option<(usize, u32)> {
+    let ip = VNET_LEN + ETHERNET_LEN;
+    let kind = [*frame.get(ip - 2)?, frame[ip - 1]];
+    match (kind, frame.len() - ip) {
+        ([0x08, 0x00], 20..) => Some((ip + 1, 0)),
+        // The traffic class spans two bytes.
+        ([0x86, 0xdd], 40..) => Some((ip + 1, 4)),
+        _ => None,
+    }
+}
+
+fn set_ipv4_checksum(header: &mut [u8]) {
+    header[10..12].fill(0);
+    let checksum = !fold(sum(header));
+    header[10..12].copy_from_slice(&checksum.to_be_bytes());
 }
 
 impl Train {
@@ -187,9 +227,7 @@ impl Train {
             let id = u16::from_be_bytes([headers[ip + 4], headers[ip + 5]]);
             let id = id.wrapping_add(segments.start as u16);
             headers[ip + 4..ip + 6].copy_from_slice(&id.to_be_bytes());
-            headers[ip + 10..ip + 12].fill(0);
-            let checksum = !fold(sum(&headers[addresses.clone()]));
-            headers[ip + 10..ip + 12].copy_from_slice(&checksum.to_be_bytes());
+            set_ipv4_checksum(&mut headers[addresses.clone()]);
         }
         let sequence = u32::from_be_bytes(headers[tcp + 4..tcp + 8].try_into().expect("four"));
         let sequence = sequence.wrapping_add((segments.start * self.gso_size) as u32);
@@ -326,6 +364,39 @@ mod tests {
         assert!(!ethernet([0x33, 0x33, 0, 0, 0, 1], PAUSE_TYPE).is_gap());
         let packet = Frame::parse(&super_packet(true, 1448, &[7; 5000], 0x10)).unwrap();
         assert!(!packet.is_gap());
+    }
+
+    /// Marked segments of either version differ from others in two bits and the header's checksum.
+    #[test]
+    fn what_can_be_told_of_congestion_is_marked() {
+        for (v6, gso_type) in
+            [(false, 0), (false, VNET_GSO_TCPV4), (true, 0), (true, VNET_GSO_TCPV6)]
+        {
+            for (ecn, is_ect) in [(0, false), (1, true), (2, true), (3, false)] {
+                let mut bytes = super_packet(v6, 1448, &[7; 4000], 0x10);
+                bytes[1] = gso_type;
+                let ip = VNET_LEN + ETHERNET_LEN;
+                bytes[ip + 1] |= if v6 { ecn << 4 } else { ecn };
+                let frame = Frame::parse(&bytes).unwrap();
+                assert_eq!(frame.is_ect(), is_ect, "{ecn:b}, v6: {v6}");
+                let all = 0..frame.segments();
+                let plain = bytes_of(&frame.cut(all.clone()));
+                let mut marked = frame.cut(all);
+                marked.mark();
+                let marked = bytes_of(&marked);
+                let tos = if v6 { marked[ip + 1] >> 4 } else { marked[ip + 1] };
+                assert_eq!(tos & ECN_CE, ECN_CE);
+                if !v6 {
+                    assert_eq!(fold(sum(&marked[ip..ip + 20])), 0xffff, "IPv4 header checksum");
+                }
+                let differ = (0..plain.len()).filter(|n| plain[*n] != marked[*n]);
+                assert!(
+                    differ.clone().all(|n| n == ip + 1 || !v6 && (n == ip + 10 || n == ip + 11))
+                );
+            }
+        }
+        let arp = [&[0; VNET_LEN][..], &[2; 12], &[0x08, 0x06], &[0; 46]].concat();
+        assert!(!Frame::parse(&arp).unwrap().is_ect());
     }
 
     #[test]

@@ -232,7 +232,7 @@ fn an_emulator_that_cannot_keep_up_says_so() {
     }
     let end = wan.down().unwrap();
     assert_conserved(&end.lanes);
-    assert!(end.health.late >= SENT, "{:?}", end.health);
+    assert!(end.health.late > 0 && end.health.stood_still_s > 0.05, "{:?}", end.health);
     let faults = end.health.faults();
     assert!(faults.iter().any(|fault| fault.contains("late")), "{faults:?} {:?}", end.health);
 }

@@ -163,6 +163,7 @@ fn link(name: &str, direction: &str, bytes: u64, end_s: f64) -> LinkSummary {
         segments: bytes / 1448,
         queue_drops: 12,
         losses: bytes / 1448 / 5000,
+        marks: 0,
         utilisation: Some(bytes as f64 * 8.0 / end_s / 1e9),
         queue_max_bytes: Some(1_200_000),
         queue_mean_delay_us: Some(850.0),

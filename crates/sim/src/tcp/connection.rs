@@ -19,6 +19,9 @@ use units::{Bytes, Duration, Timestamp};
 const REQUEST: u32 = 150;
 /// What a client waits for an answer before it asks again (RFC 6298 section 2), then twice as long.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
+/// How long a receiver waits for the rest of a frame that was lost on the way: no link's `max_burst` should be
+/// longer, and no result depends on it.
+const PART_OF_A_FRAME: Duration = Duration::from_micros(500);
 /// Bytes of an acknowledgement of ns-2's `TCPSink`, whatever the header of data, and of each block in it:
 /// with taildrop a microsecond more or less can decide which packet is dropped.
 const NS2_ACKNOWLEDGEMENT: u32 = 40;
@@ -58,6 +61,8 @@ pub(crate) struct Setup<'a> {
     pub(crate) rcvbuf: Bytes,
     pub(crate) content: Content,
     pub(crate) pace: Pace,
+    /// Segments of one piece that its receiver gets in one frame.
+    pub(crate) frame: u32,
 }
 
 #[derive(Debug)]
@@ -78,7 +83,7 @@ impl Connection {
     pub(crate) fn new(setup: &Setup<'_>, tcp: &Tcp, now: Timestamp) -> Self {
         let mss = Bytes::new(setup.mss.into());
         let receiver = Receiver::new(tcp, setup.rcvbuf, mss, now);
-        let allowed = receiver.window().into();
+        let allowed = receiver.told();
         Self {
             line: setup.line,
             sender: Sender::new(tcp, setup, allowed),
@@ -165,7 +170,11 @@ impl Connection {
             let is = |flag| packet.flags & flag != 0;
             self.receiver.congestion(is(flag::MARKED), is(flag::REDUCED));
         }
-        let reply = self.receiver.arrives(packet.number, cx.tcp);
+        if self.receiver.would_forget(packet.number) {
+            self.acknowledge(cx);
+        }
+        let more = packet.flags & flag::MORE != 0;
+        let reply = self.receiver.arrives(packet.number, more, cx.tcp);
         let next = self.receiver.next();
         if self.reads && next > before {
             self.receiver.read(next);
@@ -179,6 +188,10 @@ impl Connection {
             Reply::Now => Duration::ZERO,
             Reply::Due => cx.tcp.ack_stretch,
             Reply::Later => cx.tcp.ack_delay,
+            Reply::Part => PART_OF_A_FRAME,
+            Reply::Compressed => {
+                Receiver::compression(self.sender.rtt.smoothed().unwrap_or_default())
+            }
         };
         if wait == Duration::ZERO {
             self.acknowledge(cx);
@@ -273,7 +286,7 @@ impl Connection {
 
     /// The application hands over more, or says that this is all; what may be sent is.
     pub(crate) fn offer(&mut self, cx: &mut Context<'_>, content: Content) {
-        self.sender.content = content;
+        self.sender.carry(content);
         self.sender.send(cx);
     }
 

@@ -16,7 +16,8 @@
 //! | round trips and the timeout | 6298 | `rtt` |
 //! | delivery rate | draft-cheng-iccrg-delivery-rate-estimation | `sample` |
 //! | sending: windows, pacing, probes, timeouts | 5681, 8985 | `sender` |
-//! | receiving: delayed acknowledgement, window | 1122, 2018, 7323 | `receiver` |
+//! | receiving: delayed acknowledgement | 1122, 2018 | `receiver` |
+//! | the receiver's window | 7323 | `room` |
 //!
 //! The work for an acknowledgement does not grow with the window: every segment is sent, marked and
 //! forgotten once, and sets of segments are ranges (`crate::ranges`).
@@ -29,6 +30,7 @@ mod connection;
 mod detection;
 mod receiver;
 mod recovery;
+mod room;
 mod rtt;
 mod sample;
 mod scoreboard;

@@ -6,27 +6,33 @@
 //! connection (Linux's quick acknowledgements). With `ack_stretch`, what arrives within that time is one
 //! arrival, as after receive offload: it is acknowledged once.
 //!
-//! The window is the buffer's limit less what the application has not read. With autotuning it begins
-//! at 64 KB and follows what was read in a round trip, doubled, as Linux does it: buffers of a fast
-//! connection grow ahead of its congestion window. Linux counts its own overhead too, and since 6.6
-//! measures how much of the buffer is payload: with the emulator's bursts of a few segments two thirds
-//! (a buffer of 4 MB gave a window of 2.76 MB), which is taken here for all.
+//! Segments of one frame are one arrival, as after segmentation offload.
+//!
+//! Beyond a hole Linux acknowledges three segments at once and then no more than one in a millisecond, or in
+//! 5 % of a shorter round trip (`tcp_comp_sack_delay_ns`): what the sender hears of at once, it answers at
+//! once, in a burst. It keeps four ranges to tell of: before it forgets one, it acknowledges.
+//!
+//! What may be sent is [`room`](super::room)'s affair.
 
-use super::Timer;
-use crate::{
-    packet::{Blocks, SACK_BLOCKS},
-    ranges::Ranges,
-};
-use scenario::Tcp;
+use super::{Timer, room::Room};
+use crate::{packet::Blocks, ranges::Ranges};
+use scenario::{Profile, Tcp};
 use std::ops::Range;
 use units::{Bytes, Duration, Timestamp};
 
 /// Segments at the start that are acknowledged at once: Linux's `TCP_MAX_QUICKACKS`.
 const QUICK: u32 = 16;
-/// Segments that a first round trip is taken to bring.
-const FIRST_ROUND: u64 = 10;
-/// The window before any tuning.
-const FIRST_WINDOW: Bytes = Bytes::new(65_535);
+/// Segments beyond a hole that are acknowledged at once, and so many then by one acknowledgement (Linux's
+/// `TCP_FASTRETRANS_THRESH`, `tcp_comp_sack_nr`).
+const BEYOND_AT_ONCE: u32 = 3;
+const MOST_COMPRESSED: u32 = 44;
+/// The longest wait of that acknowledgement, and how late its timer may be (`tcp_comp_sack_slack_ns`).
+const COMPRESSED: Duration = Duration::from_millis(1);
+const COMPRESSED_SLACK: Duration = Duration::from_micros(100);
+/// The ranges beyond a hole that it can tell of (`TCP_NUM_SACKS`).
+const REMEMBERED: usize = 4;
+/// After the first mark, the sender should know soon: its window may be small.
+const QUICK_MARKED: u32 = 2;
 
 #[derive(Debug)]
 pub(super) struct Receiver {
@@ -35,17 +41,18 @@ pub(super) struct Receiver {
     /// What the application has read.
     read: u64,
     beyond: Ranges,
+    /// Segments in it.
+    held_beyond: u64,
     /// A number in each of the ranges that were added to last, the newest first.
-    recent: [u64; SACK_BLOCKS],
+    recent: [u64; REMEMBERED],
     /// Arrived and not acknowledged.
     unacknowledged: u32,
     quick: u32,
+    /// Of segments beyond a hole: those acknowledged at once since `next` moved, and those that wait.
+    beyond_at_once: u32,
+    compressed: u32,
     pub(super) timer: Timer,
-    window: u32,
-    most: u32,
-    /// What had been read when the round trip began, what was read in the one before, and when it
-    /// began.
-    tuning: (u64, u64, Timestamp),
+    room: Room,
     /// The window's end as last told.
     told: u64,
     /// A mark has arrived that the sender has not answered.
@@ -62,6 +69,10 @@ pub(super) enum Reply {
     Due,
     /// No sooner than needs be.
     Later,
+    /// With the rest of its frame.
+    Part,
+    /// More than one segment beyond a hole may be acknowledged by one.
+    Compressed,
 }
 
 /// What an acknowledgement says.
@@ -77,22 +88,21 @@ pub(super) struct Acknowledgement {
 impl Receiver {
     /// With a buffer of so many bytes, of segments of so many.
     pub(super) fn new(tcp: &Tcp, buffer: Bytes, mss: Bytes, now: Timestamp) -> Self {
-        let segments =
-            |bytes: u64| u32::try_from(bytes / mss.get().max(1)).unwrap_or(u32::MAX).max(2);
-        let most = segments(if tcp.autotuning { buffer.get() / 3 * 2 } else { buffer.get() });
-        let window = if tcp.autotuning { segments(FIRST_WINDOW.get()).min(most) } else { most };
+        let room = Room::new(tcp, buffer, mss, now);
+        let window = room.first_window();
         Self {
             next: 0,
             read: 0,
             beyond: Ranges::default(),
-            recent: [u64::MAX; SACK_BLOCKS],
+            held_beyond: 0,
+            recent: [u64::MAX; REMEMBERED],
             unacknowledged: 0,
             quick: if tcp.ack_every > 1 { QUICK } else { 0 },
+            beyond_at_once: 0,
+            compressed: 0,
             timer: Timer::OFF,
-            window,
-            most,
-            tuning: (0, FIRST_ROUND, now),
-            told: window.into(),
+            room,
+            told: window,
             echo: false,
             duplicate: false,
         }
@@ -103,29 +113,38 @@ impl Receiver {
         self.next
     }
 
-    /// What it has told the sender that it may send, for the start.
-    pub(super) fn window(&self) -> u32 {
-        self.window
+    /// The first segment that it has not told the sender to have room for.
+    pub(super) fn told(&self) -> u64 {
+        self.told
     }
 
-    /// A segment has arrived.
-    pub(super) fn arrives(&mut self, number: u64, tcp: &Tcp) -> Reply {
+    /// A segment has arrived; more of its frame comes, unless it was lost.
+    pub(super) fn arrives(&mut self, number: u64, more: bool, tcp: &Tcp) -> Reply {
         if number < self.next || (!self.beyond.is_empty() && self.beyond.around(number).is_some()) {
             self.duplicate = true;
             return Reply::Now;
         }
         if number > self.next {
             self.beyond.insert(number..number + 1, |_| ());
+            self.held_beyond += 1;
             self.remember(number);
-            return Reply::Now;
+            let beyond = self.beyond.end() - self.next;
+            self.make_room(beyond, tcp);
+            return if more { Reply::Part } else { self.reply_beyond(tcp) };
         }
         self.next += 1;
         let had_hole = !self.beyond.is_empty();
         if had_hole && let Some(first) = self.beyond.first().filter(|r| r.start == self.next) {
             self.next = first.end;
+            self.held_beyond -= first.end - first.start;
             self.beyond.cut_below(first.end);
         }
+        self.make_room(0, tcp);
         self.unacknowledged += 1;
+        self.beyond_at_once = u32::from(!self.beyond.is_empty());
+        if more {
+            return Reply::Part;
+        }
         if had_hole {
             return Reply::Now;
         }
@@ -134,11 +153,54 @@ impl Receiver {
         if quick || self.unacknowledged >= tcp.ack_every { Reply::Due } else { Reply::Later }
     }
 
+    /// A segment has arrived, the last that is there so far beyond the first missing one. While the
+    /// window opens, the sender should know of it: then each segment is acknowledged at once
+    /// (`tcp_grow_window`).
+    fn make_room(&mut self, beyond: u64, tcp: &Tcp) {
+        if self.room.arrived(beyond, self.held()) && tcp.ack_every > 1 {
+            self.quick |= 1;
+        }
+    }
+
+    /// What is done about a segment beyond a hole.
+    fn reply_beyond(&mut self, tcp: &Tcp) -> Reply {
+        let quick = self.quick > 0;
+        self.quick = self.quick.saturating_sub(1);
+        if quick || tcp.profile == Profile::Ns2 || self.compressed >= MOST_COMPRESSED {
+            return Reply::Now;
+        }
+        if self.beyond_at_once < BEYOND_AT_ONCE {
+            self.beyond_at_once += 1;
+            return Reply::Now;
+        }
+        self.compressed += 1;
+        Reply::Compressed
+    }
+
+    /// How long an acknowledgement of segments beyond a hole waits for more of them.
+    pub(super) fn compression(rtt: Duration) -> Duration {
+        Duration::from_nanos(rtt.as_nanos() / 20).min(COMPRESSED) + COMPRESSED_SLACK
+    }
+
+    /// Whether that segment, which has arrived, begins a range for which another is forgotten that the
+    /// sender may not know of: then it is told first (`tcp_sack_compress_send_ack`).
+    pub(super) fn would_forget(&self, number: u64) -> bool {
+        self.compressed > 0
+            && number > self.next
+            && self.told_of().count() == REMEMBERED
+            && self.told_of().all(|range| number + 1 < range.start || range.end < number)
+    }
+
+    /// The ranges that it remembers, the newest first.
+    fn told_of(&self) -> impl Iterator<Item = Range<u64>> {
+        self.recent.into_iter().filter_map(|number| self.beyond.around(number))
+    }
+
     /// The range of that number is the newest.
     fn remember(&mut self, number: u64) {
         let Some(newest) = self.beyond.around(number) else { return };
         let older = self.recent.into_iter().filter(|n| !newest.contains(n));
-        let mut recent = [u64::MAX; SACK_BLOCKS];
+        let mut recent = [u64::MAX; REMEMBERED];
         for (place, n) in recent.iter_mut().zip(std::iter::once(number).chain(older)) {
             *place = n;
         }
@@ -149,44 +211,39 @@ impl Receiver {
     pub(super) fn congestion(&mut self, marked: bool, answered: bool) {
         if answered {
             self.echo = false;
+            self.quick = self.quick.max(1);
         }
-        self.echo |= marked;
+        if marked && !self.echo {
+            self.echo = true;
+            self.quick = self.quick.max(QUICK_MARKED);
+        }
+    }
+
+    /// Segments that it holds: beyond a hole, or not read yet.
+    fn held(&self) -> u64 {
+        self.held_beyond + (self.next - self.read)
     }
 
     /// The application has read all below `number`. Whether the window opens so far that the sender
     /// should be told.
     pub(super) fn read(&mut self, number: u64) -> bool {
         self.read = number;
-        let end = self.read + u64::from(self.window);
-        // RFC 9293 section 3.8.6.2.2: a segment or half of the window.
-        let shut = self.told.saturating_sub(self.next) < 2;
-        shut && end >= self.told + u64::from(self.window / 2).clamp(1, 2)
+        let window = self.told.saturating_sub(self.next);
+        self.room.is_much_more(window, self.held())
     }
 
-    /// Once a round trip, the window follows what was read.
+    /// The application has read.
     pub(super) fn tune(&mut self, now: Timestamp, rtt: Duration) {
-        let (from, before, since) = self.tuning;
-        if now.since(since) < rtt {
-            return;
-        }
-        let read = self.read - from;
-        if read > before {
-            // Twice what was read, and more by twice the share by which reading grew: slow start
-            // doubles before the new window is in use.
-            let wanted = 2 * read + 16;
-            let wanted = wanted + 2 * wanted * (read - before) / before;
-            let wanted = u32::try_from(wanted).unwrap_or(u32::MAX);
-            self.window = self.window.max(wanted.min(self.most));
-        }
-        self.tuning = (self.read, read.max(before), now);
+        let beyond = if self.beyond.is_empty() { 0 } else { self.beyond.end() - self.next };
+        self.room.tune(now, rtt, self.read, beyond);
     }
 
     /// The acknowledgement that is sent now.
     pub(super) fn acknowledge(&mut self) -> Acknowledgement {
-        self.unacknowledged = 0;
+        (self.unacknowledged, self.compressed) = (0, 0);
         self.timer.clear();
         // What was promised is never taken back.
-        self.told = self.told.max(self.read + u64::from(self.window)).max(self.next);
+        self.told = self.told.max(self.next + self.room.window(self.held()));
         Acknowledgement {
             next: self.next,
             window: u32::try_from(self.told - self.next).unwrap_or(u32::MAX),
@@ -198,14 +255,8 @@ impl Receiver {
 
     fn blocks(&self) -> Blocks {
         let mut blocks: Blocks = [0..0, 0..0, 0..0];
-        let mut count = 0;
-        for number in self.recent {
-            let Some(range) = self.beyond.around(number) else { continue };
-            let known = |block: &Range<u64>| *block == range;
-            if !blocks[..count].iter().any(known) {
-                blocks[count] = range;
-                count += 1;
-            }
+        for (block, range) in blocks.iter_mut().zip(self.told_of()) {
+            *block = range;
         }
         blocks
     }

@@ -15,11 +15,11 @@ const MAX_BURST: u32 = 3;
 #[derive(Debug)]
 pub(super) enum Reduction {
     /// Proportional rate reduction: RFC 6937 with its slow-start reduction bound. Between the loss and
-    /// the end of recovery, ssthresh / flight segments go out for each that is delivered; once less than
+    /// the end of recovery, ssthresh / window segments go out for each that is delivered; once less than
     /// ssthresh is in flight, the flight grows back to it.
     Proportional {
-        /// In flight when it began.
-        flight: u32,
+        /// When it began. The RFC has what was in flight then, Linux the window.
+        window: u32,
         delivered: u32,
         sent: u32,
     },
@@ -37,14 +37,11 @@ pub(super) enum Reduction {
 
 impl Reduction {
     /// `algorithm`: its name in `cc/`.
-    pub(super) fn begin(
-        kind: Recovery,
-        algorithm: &str,
-        flight: u32,
-        decision: &mut Decision,
-    ) -> Self {
+    pub(super) fn begin(kind: Recovery, algorithm: &str, decision: &mut Decision) -> Self {
         match kind {
-            Recovery::Prr => Self::Proportional { flight: flight.max(1), delivered: 0, sent: 0 },
+            Recovery::Prr => {
+                Self::Proportional { window: decision.cwnd.max(1), delivered: 0, sent: 0 }
+            }
             Recovery::Pipe => {
                 decision.cwnd = decision.ssthresh;
                 Self::AtOnce
@@ -83,11 +80,11 @@ impl Reduction {
         let ssthresh = decision.ssthresh;
         let (due, sent) = match self {
             Self::AtOnce => return,
-            Self::Proportional { flight, delivered, sent } => {
+            Self::Proportional { window, delivered, sent } => {
                 *delivered += ack.acked;
                 let due = if ack.in_flight > ssthresh {
                     let share = u64::from(*delivered) * u64::from(ssthresh);
-                    (share.div_ceil(u64::from(*flight)) as u32).saturating_sub(*sent)
+                    (share.div_ceil(u64::from(*window)) as u32).saturating_sub(*sent)
                 } else {
                     let bound =
                         delivered.saturating_sub(*sent).max(ack.acked) + u32::from(progress);
@@ -115,7 +112,7 @@ mod tests {
     fn halve(algorithm: &str, ssthresh: u32, acknowledgements: u32) -> (u32, u32) {
         let mut decision = Decision { cwnd: 100, ssthresh, ..Decision::default() };
         let mut in_flight = 100;
-        let mut halving = Reduction::begin(Recovery::Halving, algorithm, in_flight, &mut decision);
+        let mut halving = Reduction::begin(Recovery::Halving, algorithm, &mut decision);
         for _ in 0..acknowledgements {
             in_flight -= 1;
             let ack = Ack { in_flight, acked: 1, ..Ack::default() };

@@ -6,7 +6,7 @@
 //! microseconds and wrapping counters of 32 bits, as Linux has it.
 
 use super::scoreboard::{Delivered, Segment};
-use units::Timestamp;
+use units::{Duration, Timestamp};
 
 /// The state of delivery when a segment was sent.
 #[derive(Debug, Clone, Copy, Default)]
@@ -67,7 +67,15 @@ impl Sampler {
     }
 
     /// Takes note of what was delivered.
-    pub(super) fn sample(&mut self, now: Timestamp, delivered: &Delivered, mss: u32) -> Rate {
+    /// Over less than the smallest RTT there is no sample: what was delivered in that time was not sent in
+    /// it.
+    pub(super) fn sample(
+        &mut self,
+        now: Timestamp,
+        delivered: &Delivered,
+        mss: u32,
+        min_rtt: Option<Duration>,
+    ) -> Rate {
         if delivered.segments > 0 {
             self.delivered = self.delivered.wrapping_add(delivered.segments);
             self.delivered_us = micros(now);
@@ -76,21 +84,30 @@ impl Sampler {
             self.app_limited_until = None;
         }
         match delivered.newest {
-            Some((_, segment)) => self.of(now, segment, mss),
+            Some((_, segment)) => self.of(now, segment, mss, min_rtt),
             None => Rate { prior_delivered: self.delivered, ..Rate::default() },
         }
     }
 
-    fn of(&mut self, now: Timestamp, segment: Segment, mss: u32) -> Rate {
+    fn of(
+        &mut self,
+        now: Timestamp,
+        segment: Segment,
+        mss: u32,
+        min_rtt: Option<Duration>,
+    ) -> Rate {
         let stamp = segment.stamp;
         let sent_us = micros(segment.sent);
         self.first_sent_us = sent_us;
         let sending = sent_us.wrapping_sub(stamp.first_sent_us);
         let acknowledging = micros(now).wrapping_sub(stamp.delivered_us);
         let bytes = u64::from(self.delivered.wrapping_sub(stamp.delivered)) * u64::from(mss);
+        let took = u64::from(sending.max(acknowledging));
+        let is_sound = min_rtt.is_none_or(|min| took >= min.as_nanos() / 1000);
         Rate {
             bytes_per_second: (bytes * 1_000_000)
-                .checked_div(sending.max(acknowledging).into())
+                .checked_div(took)
+                .filter(|_| is_sound)
                 .unwrap_or_default(),
             prior_delivered: stamp.delivered,
             app_limited: segment.is_app_limited(),

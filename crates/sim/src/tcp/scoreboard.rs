@@ -161,16 +161,20 @@ impl Scoreboard {
     /// The lowest lost segment that was not sent again yet.
     pub(super) fn next_lost(&mut self) -> Option<u64> {
         while let Some(&Reverse(number)) = self.lost.peek() {
-            let waits = number >= self.una && {
-                let flags = self.get(number).flags;
-                flags & LOST != 0 && flags & (SACKED | RESENT) == 0
-            };
-            if waits {
+            if self.waits(number) {
                 return Some(number);
             }
             self.lost.pop();
         }
         None
+    }
+
+    /// Whether a segment is lost and was not sent again yet.
+    pub(super) fn waits(&self, number: u64) -> bool {
+        (self.una..self.next()).contains(&number) && {
+            let flags = self.get(number).flags;
+            flags & LOST != 0 && flags & (SACKED | RESENT) == 0
+        }
     }
 
     /// A segment was sent again. One that was not lost stays in flight as it is, once.

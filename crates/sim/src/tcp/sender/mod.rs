@@ -2,19 +2,22 @@
 //! The sending end: what may be sent and when, what acknowledgements and the timer mean.
 //!
 //! ```text
-//!            loss found                       timeout
-//!   Open ───────────────▶ Reducing ──────────────────────▶ Timeout
-//!    ▲    (or ECN echo)      │   ▲                            │
-//!    └───── all acknowledged that was sent before the loss ───┘
+//!         echo of a mark         loss found          timeout
+//!   Open ────────────────▶ Cwr ─────────────▶ Recovery ─────▶ Timeout
+//!    ▲ └──────────────────────────────────────▶ │               │
+//!    └──── all acknowledged that was sent before mark or loss ──┘
 //! ```
 //!
-//! Of a window algorithm the sender brings the window down while reducing ([`Reduction`]); at all other
-//! times, and always where an algorithm sets a rate, the algorithm is asked at every acknowledgement.
+//! Of a window algorithm the sender brings the window down in `Cwr` and `Recovery` ([`Reduction`]), once for
+//! both; at all other times, and always where an algorithm sets a rate, the algorithm is asked at every
+//! acknowledgement.
 //!
-//! Here is what an acknowledgement means; `timer` has what the time means, `transmission` what is sent.
+//! Here is what an acknowledgement means; `timer` has what the time means, `write_queue` what leaves in one
+//! piece, `transmission` what is sent.
 
 mod timer;
 mod transmission;
+mod write_queue;
 
 use self::timer::{Probe, Wait};
 use super::Setup;
@@ -47,8 +50,10 @@ pub(crate) struct Content {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Open,
-    /// The window comes down, until this segment is acknowledged.
-    Reducing(u64),
+    /// A mark was heard of: the window comes down, until this segment is acknowledged.
+    Cwr(u64),
+    /// Losses are repaired, and the window comes down, until this segment is acknowledged.
+    Recovery(u64),
     /// After a timeout, until this segment is acknowledged.
     Timeout(u64),
 }
@@ -63,6 +68,19 @@ pub(crate) struct Counts {
     pub(crate) timeouts: u64,
     /// Segments acknowledged, also selectively.
     pub(crate) delivered: u64,
+}
+
+/// How much of the window is used (Linux's `tcp_cwnd_validate`; RFC 2861, RFC 7661).
+#[derive(Debug, Default)]
+struct WindowUse {
+    /// Whether the window was the limit when most of it was used in the last round trip, and how much
+    /// was used.
+    limited: bool,
+    most_out: u64,
+    round_end: u64,
+    /// The most that was in use since the window was last the limit, and when that was noted.
+    peak: u64,
+    since: Timestamp,
 }
 
 #[derive(Debug)]
@@ -82,6 +100,10 @@ pub(crate) struct Sender {
     allowed: u64,
     /// The send buffer: its limit now, and the most that it grows to.
     buffer: Buffer,
+    /// Segments that the application has handed over to the buffer so far.
+    written: u64,
+    /// The application has found the buffer full (Linux's `SOCK_NOSPACE`).
+    buffer_full: bool,
     pub(super) counts: Counts,
 
     pub(super) timer: Timer,
@@ -90,6 +112,8 @@ pub(crate) struct Sender {
     probe: Option<Probe>,
 
     pace: Pace,
+    /// Segments of one piece that the receiver gets in one frame.
+    frame: u32,
     /// Bytes a second of the link that gap frames space the last packet by.
     target: u64,
     /// What the estimator has found of the path.
@@ -97,16 +121,11 @@ pub(crate) struct Sender {
     /// With times of departure: when the next packet may leave at the earliest.
     departs: Timestamp,
     pub(super) pacing: Timer,
-    /// From when on the next burst may go.
-    paced: Timestamp,
-    burst_left: u32,
+    /// When the last piece left; of a paced sender, when the next one may (Linux's `tcp_wstamp_ns`).
+    write_time: Timestamp,
     last_sent: Timestamp,
 
-    /// Whether the window was the limit when most of it was used in the last round trip, and how much
-    /// was used: RFC 7661's concern, Linux's `tcp_cwnd_validate`.
-    limited: bool,
-    most_out: u64,
-    round_end: u64,
+    used: WindowUse,
     /// The next new segment tells that the window was reduced.
     tell_reduced: bool,
 }
@@ -114,7 +133,7 @@ pub(crate) struct Sender {
 impl Sender {
     /// `allowed`: the first segment that the receiver has no room for.
     pub(super) fn new(tcp: &Tcp, setup: &Setup<'_>, allowed: u64) -> Self {
-        let &Setup { mss, sndbuf, content, pace, .. } = setup;
+        let &Setup { mss, sndbuf, content, pace, frame, .. } = setup;
         Self {
             control: None,
             window_algorithm: true,
@@ -136,21 +155,21 @@ impl Sender {
             content,
             allowed,
             buffer: Buffer::new(tcp, mss, sndbuf),
+            written: 0,
+            buffer_full: false,
             counts: Counts::default(),
             timer: Timer::OFF,
             wait: Wait::Timeout,
             probe: None,
             pace,
+            frame,
             target: 0,
             cap: Cap::default(),
             departs: Timestamp::ZERO,
             pacing: Timer::OFF,
-            paced: Timestamp::ZERO,
-            burst_left: 0,
+            write_time: Timestamp::ZERO,
             last_sent: Timestamp::ZERO,
-            limited: false,
-            most_out: 0,
-            round_end: 0,
+            used: WindowUse::default(),
             tell_reduced: false,
         }
     }
@@ -164,7 +183,7 @@ impl Sender {
         self.window_algorithm = params.algorithm().attach == Attach::Window;
         let ack = Ack { rtt_us: rtt.map_or(0, micros_of), ..self.event(now) };
         self.control = Some(Control::new(params, &ack, &mut self.decision));
-        self.paced = now;
+        (self.write_time, self.used.since) = (now, now);
     }
 
     pub(super) fn is_established(&self) -> bool {
@@ -203,7 +222,7 @@ impl Sender {
         self.allowed = self.allowed.max(heard.next + u64::from(heard.window));
         self.counts.delivered += u64::from(delivered.segments);
         let rtt = self.measure(now, &delivered, cx.tcp.profile);
-        let rate = self.sampler.sample(now, &delivered, self.mss);
+        let rate = self.sampler.sample(now, &delivered, self.mss, self.rtt.min());
         let lost = self.board.lost_ever();
         let clues = self.clues(now);
         let reordering = self.detection.detect(&mut self.board, &delivered, clues);
@@ -265,7 +284,7 @@ impl Sender {
         if ack.rtt_us > 0 {
             control.rtt(&ack, &mut self.decision);
         }
-        if let Phase::Reducing(end) | Phase::Timeout(end) = self.phase
+        if let Phase::Cwr(end) | Phase::Recovery(end) | Phase::Timeout(end) = self.phase
             && self.board.una() >= end
         {
             if let Some(reduction) = self.reduction.take() {
@@ -275,16 +294,22 @@ impl Sender {
             ack.flags &= !Ack::RECOVERY;
             control.event(&ack, &mut self.decision, Event::Recovered);
         }
-        if self.phase == Phase::Open && (self.board.lost() > 0 || echo) {
-            self.tell_reduced |= echo;
+        let (has_lost, next) = (self.board.lost() > 0, self.board.next());
+        if let Phase::Cwr(_) = self.phase
+            && has_lost
+        {
+            self.phase = Phase::Recovery(next);
+        }
+        if self.phase == Phase::Open && (has_lost || echo) {
+            self.tell_reduced |= tcp.ecn;
             // After a mark, until the segment that tells of the answer has arrived: until then the
             // receiver goes on to echo the same mark (RFC 3168 section 6.1.2).
-            self.phase = Phase::Reducing(self.board.next() + u64::from(echo));
+            self.phase = if has_lost { Phase::Recovery(next) } else { Phase::Cwr(next + 1) };
             ack.flags |= Ack::RECOVERY;
             control.loss(&ack, &mut self.decision);
             self.reduction = self.window_algorithm.then(|| {
                 let name = control.params().algorithm().name;
-                Reduction::begin(tcp.recovery, name, ack.prior_in_flight, &mut self.decision)
+                Reduction::begin(tcp.recovery, name, &mut self.decision)
             });
         }
         match &mut self.reduction {
@@ -305,18 +330,14 @@ impl Sender {
             None => {}
         }
         self.decision.cwnd = self.decision.cwnd.max(1);
-        if self.pace == Pace::Tcp && self.window_algorithm {
-            self.decision.pacing_rate = self.own_pacing_rate();
-        }
+        self.set_own_pacing_rate();
     }
 
     /// What every event says.
     fn event(&self, now: Timestamp) -> Ack {
         let decision = &self.decision;
-        let in_slow_start = decision.cwnd < decision.ssthresh;
-        let limited = self.limited || in_slow_start && u64::from(decision.cwnd) < 2 * self.most_out;
         let flags = [
-            (limited, Ack::CWND_LIMITED),
+            (self.is_cwnd_limited(), Ack::CWND_LIMITED),
             (self.phase != Phase::Open, Ack::RECOVERY),
             (decision.pacing_rate != 0, Ack::PACED),
         ];

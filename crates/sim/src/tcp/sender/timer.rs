@@ -81,15 +81,16 @@ impl Sender {
     /// RFC 8985 section 7.3: a new segment if there may be one, else the last one again.
     fn send_probe(&mut self, cx: &mut Context<'_>) {
         let again = !self.has_new();
-        if again {
+        let bytes = if again {
             let mut last = self.board.next() - 1;
             while last > self.board.una() && self.board.is_sacked(last) {
                 last -= 1;
             }
-            self.transmit(cx, last);
+            self.transmit(cx, last, false)
         } else {
-            self.transmit(cx, self.board.next());
-        }
+            self.transmit(cx, self.board.next(), false)
+        };
+        self.wrote(cx.now, bytes);
         self.probe = Some(Probe { next: self.board.next(), again });
         self.restart_timer(cx);
     }

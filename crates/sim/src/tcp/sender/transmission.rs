@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What may be sent and when: windows, pacing, the window after an idle time.
 
-use super::{Phase, Sender, micros_of, timer::Wait};
+use super::{Phase, Sender, micros_of, timer::Wait, write_queue::Piece};
 use crate::{
     agenda::What,
     host::Paced,
@@ -9,101 +9,133 @@ use crate::{
     plan::Pace,
     tcp::{Context, detection::Resent},
 };
-use congestion::Event;
+use congestion::{Decision, Event};
 use netmodel::pacing::Known;
 use scenario::Profile;
 use std::num::NonZeroU64;
 use units::Duration;
 
-/// A burst that pacing lets out is a millisecond long at most (Linux's `sk_pacing_shift`).
-const BURSTS_PER_SECOND: u64 = 1024;
-/// And not longer than an offloaded one.
-const MOST_BURST_BYTES: u64 = 65_536;
-
 impl Sender {
-    /// Whether a new segment may be sent as far as content, receiver and buffer go.
-    pub(super) fn has_new(&self) -> bool {
-        self.board.next() < self.allowed && !self.has_sent_all()
-    }
-
-    /// Whether all was sent that the application has handed over and the buffer taken. What the
-    /// receiver has no room for is unsent: then it is not the application that is slow.
-    fn has_sent_all(&self) -> bool {
-        let next = self.board.next();
-        next >= self.content.available || next - self.board.una() >= self.buffer.segments
-    }
-
     /// Sends what may be sent now.
     pub(in crate::tcp) fn send(&mut self, cx: &mut Context<'_>) {
         if !self.is_established() {
             return;
         }
-        let limited = loop {
-            let lost = self.board.next_lost();
-            if lost.is_none() && !self.has_new() {
-                if self.board.in_flight() < self.decision.cwnd && self.has_sent_all() {
-                    self.sampler.app_limited(self.board.in_flight());
-                }
-                break false;
-            }
-            if self.board.in_flight() >= self.decision.cwnd {
-                break true;
-            }
-            if !self.may_pace(cx) {
-                break false;
-            }
-            self.restart_after_idle(cx);
-            self.transmit(cx, lost.unwrap_or(self.board.next()));
-        };
-        self.burst_left = 0;
-        self.note_use(limited);
-        if self.board.in_flight() < self.decision.cwnd {
+        self.send_written(cx);
+        // The application hears of room in the buffer after the acknowledgement has had its effect. The
+        // buffer grows only where it, and not the window, holds the sender back (`tcp_check_space`).
+        if self.buffer_full && self.board.in_flight() < self.decision.cwnd {
             self.buffer.expand(self.decision.cwnd);
+        }
+        if self.fill() {
+            self.send_written(cx);
         }
         if self.wait == Wait::Probe || !self.timer.is_set() {
             self.restart_timer(cx);
         }
     }
 
-    /// How much of the window was used, for `CWND_LIMITED`.
-    fn note_use(&mut self, limited: bool) {
-        let out = self.board.next() - self.board.una();
-        if self.board.una() >= self.round_end || limited || (!self.limited && out > self.most_out) {
-            (self.limited, self.most_out, self.round_end) = (limited, out, self.board.next());
-        }
-    }
-
-    /// Linux's rate of a sender that is told to pace: the window in a round trip, times 2 in slow start
-    /// and 1.2 after.
-    pub(super) fn own_pacing_rate(&self) -> u64 {
-        let Some(rtt) = self.rtt.smoothed() else { return 0 };
-        let window = u64::from(self.decision.cwnd) * u64::from(self.mss);
-        let rate = u128::from(window) * 1_000_000_000 / u128::from(rtt.as_nanos().max(1));
-        let percent = if self.decision.cwnd < self.decision.ssthresh / 2 { 200 } else { 120 };
-        u64::try_from(rate * percent / 100).unwrap_or(u64::MAX)
-    }
-
-    /// Whether the pace allows another segment now; sets the timer where not.
-    fn may_pace(&mut self, cx: &mut Context<'_>) -> bool {
-        let rate = self.decision.pacing_rate;
-        if rate == 0 {
-            return true;
-        }
-        if self.burst_left == 0 {
-            if cx.now < self.paced {
-                let id = cx.line.id(What::Pacing);
-                self.pacing.set(self.paced, |at| cx.agenda.plan(at, id));
-                return false;
+    /// Sends lost segments, then new ones of the write queue.
+    fn send_written(&mut self, cx: &mut Context<'_>) {
+        let first = self.board.next();
+        let mut limited = false;
+        while self.board.in_flight() < self.decision.cwnd {
+            let lost = self.board.next_lost();
+            if lost.is_none() && !self.has_new() {
+                break;
             }
-            let mss = u64::from(self.mss);
-            let most = (MOST_BURST_BYTES / mss).max(1);
-            self.burst_left = (rate / BURSTS_PER_SECOND / mss).min(most).max(2) as u32;
+            if self.is_paced_out(cx.now) {
+                let id = cx.line.id(What::Pacing);
+                self.pacing.set(self.write_time, |at| cx.agenda.plan(at, id));
+                break;
+            }
+            self.restart_after_idle(cx);
+            let bytes = if let Some(number) = lost {
+                self.send_again(cx, number)
+            } else {
+                match self.piece(cx) {
+                    Piece::Send(segments) => {
+                        let frame = self.frame;
+                        let more = |n: u32| n < segments && !n.is_multiple_of(frame);
+                        (1..=segments).map(|n| self.transmit(cx, self.board.next(), more(n))).sum()
+                    }
+                    Piece::Wait { cwnd_limited } => {
+                        limited = cwnd_limited;
+                        break;
+                    }
+                }
+            };
+            self.wrote(cx.now, bytes);
         }
-        self.burst_left -= 1;
-        let bytes = u128::from(self.mss + cx.line.header) * 1_000_000_000;
-        let gap = u64::try_from(bytes / u128::from(rate)).unwrap_or(u64::MAX);
-        self.paced = self.paced.max(cx.now) + Duration::from_nanos(gap);
-        true
+        limited |= self.board.in_flight() >= self.decision.cwnd;
+        if limited || self.board.next() > first {
+            self.note_use(cx, limited);
+        }
+    }
+
+    /// Sends a lost segment again, and in one piece with it those behind it that were sent with it and
+    /// are lost, too. How many bytes.
+    fn send_again(&mut self, cx: &mut Context<'_>, mut number: u64) -> u64 {
+        let sent = self.board.get(number).sent;
+        let mut left = match cx.tcp.profile {
+            Profile::Ns2 => 1,
+            Profile::Linux => {
+                self.most_of_a_piece().min(self.decision.cwnd - self.board.in_flight())
+            }
+        };
+        let (mut bytes, mut count) = (0, 0_u32);
+        loop {
+            let next = number + 1;
+            left -= 1;
+            count += 1;
+            let goes_on = left > 0 && self.board.waits(next) && self.board.get(next).sent == sent;
+            bytes += self.transmit(cx, number, goes_on && !count.is_multiple_of(self.frame));
+            if !goes_on {
+                return bytes;
+            }
+            number = next;
+        }
+    }
+
+    /// How much of the window was used, for `CWND_LIMITED`; a window that was not for a timeout's time
+    /// comes down half of the way to what was (`tcp_cwnd_validate`, RFC 2861).
+    fn note_use(&mut self, cx: &Context<'_>, limited: bool) {
+        let out = self.board.next() - self.board.una();
+        if self.board.una() >= self.used.round_end
+            || limited
+            || (!self.used.limited && out > self.used.most_out)
+        {
+            (self.used.limited, self.used.most_out, self.used.round_end) =
+                (limited, out, self.board.next());
+        }
+        if self.is_cwnd_limited() {
+            (self.used.peak, self.used.since) = (0, cx.now);
+            return;
+        }
+        self.used.peak = self.used.peak.max(out);
+        let unused = cx.now.since(self.used.since);
+        if cx.tcp.profile != Profile::Linux
+            || !self.window_algorithm
+            || unused < self.rtt.timeout(cx.tcp)
+        {
+            return;
+        }
+        if self.phase == Phase::Open && !self.buffer_full {
+            let used = (self.used.peak as u32).max(cx.tcp.initial_window);
+            let decision = &mut self.decision;
+            if used < decision.cwnd {
+                decision.ssthresh = decision.ssthresh.max(decision.cwnd / 4 * 3);
+                decision.cwnd = u32::midpoint(decision.cwnd, used);
+            }
+            self.used.peak = 0;
+        }
+        self.used.since = cx.now;
+    }
+
+    /// Linux's `tcp_is_cwnd_limited`.
+    pub(super) fn is_cwnd_limited(&self) -> bool {
+        let Decision { cwnd, ssthresh, .. } = self.decision;
+        self.used.limited || cwnd < ssthresh && u64::from(cwnd) < 2 * self.used.most_out
     }
 
     /// After an idle time of a timeout and more the window says nothing about the path: it is halved
@@ -132,7 +164,8 @@ impl Sender {
         }
     }
 
-    pub(super) fn transmit(&mut self, cx: &mut Context<'_>, number: u64) {
+    /// Sends a segment, with the next one in the same frame or not; how many bytes of payload.
+    pub(super) fn transmit(&mut self, cx: &mut Context<'_>, number: u64, more: bool) -> u64 {
         let stamp = self.sampler.stamp(cx.now, self.board.is_empty());
         let app_limited = self.sampler.is_app_limited();
         let is_new = number == self.board.next();
@@ -154,6 +187,9 @@ impl Sender {
         if is_new && std::mem::take(&mut self.tell_reduced) {
             flags |= flag::REDUCED;
         }
+        if more {
+            flags |= flag::MORE;
+        }
         let packet = Packet {
             number,
             owner: cx.line.owner,
@@ -165,6 +201,7 @@ impl Sender {
         };
         let paced = self.paced(cx, packet.length.into());
         cx.network.send(cx.agenda, cx.now, packet, paced);
+        payload.into()
     }
 
     /// What spaces a packet of so many bytes that leaves now, besides TCP.

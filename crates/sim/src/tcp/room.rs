@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The receive buffer: how much the receiver has room for, as Linux tells its sender.
+//!
+//! Three things bound the window (`__tcp_select_window`), counted from the first segment that is missing:
+//!
+//! - what is free of the buffer. What lies beyond a hole takes room of it, and sequence numbers of the window as
+//!   well, so that the window's end stands still while there is a hole;
+//! - `rcv_ssthresh`: it grows by two segments for each that arrives, so that a sender in slow start is not
+//!   held up, and a small buffer is not overrun by headers;
+//! - the buffer's limit, which follows what the application reads in a round trip: twice that, and more
+//!   where reading grows (`tcp_rcv_space_adjust`, `tcp_rcvbuf_grow`).
+//!
+//! Linux counts its own overhead too, and since 6.6 measures how much of the buffer is payload: with the
+//! emulator's frames two thirds (a buffer of 4 MB gave a window of 2.76 MB), which is taken here for all.
+
+use scenario::{Profile, Tcp};
+use units::{Bytes, Duration, Timestamp};
+
+/// The window before any tuning, and the buffer that it comes from (the second value of `tcp_rmem`).
+const FIRST_WINDOW: u64 = 65_535;
+const FIRST_BUFFER: u64 = 131_072;
+/// Segments that a first round trip is taken to bring.
+const FIRST_ROUND: u64 = 10;
+/// Segments by which `rcv_ssthresh` grows for each that arrives.
+const GROWTH: u64 = 2;
+
+/// In segments.
+#[derive(Debug)]
+pub(super) struct Room {
+    /// Payload that the buffer holds, and the most that it comes to.
+    limit: u64,
+    most: u64,
+    /// Linux's `rcv_ssthresh`.
+    ssthresh: u64,
+    /// Whether what is held takes room of the buffer: not with ns-2, which has none.
+    is_bounded: bool,
+    autotuning: bool,
+    /// What was read in the round trip before, what had been read when this one began, and when that was.
+    space: u64,
+    read: u64,
+    since: Timestamp,
+}
+
+impl Room {
+    /// A buffer that comes to so many bytes, of segments of so many.
+    pub(super) fn new(tcp: &Tcp, buffer: Bytes, mss: Bytes, now: Timestamp) -> Self {
+        let segments = |bytes: u64| (bytes / mss.get().max(1)).max(2);
+        let payload = |bytes: u64| segments(bytes / 3 * 2);
+        let most = if tcp.autotuning { payload(buffer.get()) } else { segments(buffer.get()) };
+        let (limit, ssthresh) = if tcp.autotuning {
+            (payload(FIRST_BUFFER).min(most), segments(FIRST_WINDOW).min(most))
+        } else {
+            (most, most)
+        };
+        let is_bounded = tcp.profile == Profile::Linux;
+        let (autotuning, space) = (tcp.autotuning, FIRST_ROUND.min(ssthresh));
+        Self { limit, most, ssthresh, is_bounded, autotuning, space, read: 0, since: now }
+    }
+
+    /// What the sender may send at the start.
+    pub(super) fn first_window(&self) -> u64 {
+        self.ssthresh
+    }
+
+    fn free(&self, held: u64) -> u64 {
+        if self.is_bounded { self.limit.saturating_sub(held) } else { self.limit }
+    }
+
+    /// The window from the first missing segment on, with so many segments held.
+    pub(super) fn window(&self, held: u64) -> u64 {
+        self.free(held).min(self.ssthresh)
+    }
+
+    /// A segment has arrived. `beyond`: how far from the first missing segment to the last that is there;
+    /// 0 where nothing is missing. Whether the window has grown.
+    pub(super) fn arrived(&mut self, beyond: u64, held: u64) -> bool {
+        if beyond > 0 && self.autotuning {
+            self.grow(self.space, beyond);
+        }
+        let free = self.free(held);
+        let grows = self.ssthresh < free;
+        if grows {
+            self.ssthresh = free.min(self.ssthresh + GROWTH);
+        }
+        grows
+    }
+
+    /// The application has read all below `read`.
+    pub(super) fn tune(&mut self, now: Timestamp, rtt: Duration, read: u64, beyond: u64) {
+        if now.since(self.since) < rtt {
+            return;
+        }
+        let copied = read - self.read;
+        if copied > self.space {
+            self.grow(copied, beyond);
+        }
+        (self.read, self.since) = (read, now);
+    }
+
+    fn grow(&mut self, copied: u64, beyond: u64) {
+        // Twice what was read, and more by twice the share by which reading grew: slow start doubles
+        // before the new window is in use.
+        let wanted = 2 * copied;
+        let more = 2 * wanted.saturating_mul(copied - self.space) / self.space;
+        self.space = copied;
+        self.limit = self.limit.max((wanted + more + beyond).min(self.most));
+    }
+
+    /// Whether a window that was told as so many segments has become so much larger that the sender should
+    /// hear of it (`tcp_cleanup_rbuf`).
+    pub(super) fn is_much_more(&self, told: u64, held: u64) -> bool {
+        2 * told <= self.limit && self.window(held) >= (2 * told).max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scenario::Family;
+
+    fn room(buffer: u64) -> Room {
+        let tcp = Tcp::of(Profile::Linux, Family::Ipv4);
+        Room::new(&tcp, Bytes::new(buffer), Bytes::new(1448), Timestamp::ZERO)
+    }
+
+    /// 65 535 bytes at first; two segments more for each that arrives, up to two thirds of 128 KiB.
+    #[test]
+    fn the_window_opens_by_two_segments_for_each_that_arrives() {
+        let mut room = room(6 << 20);
+        assert_eq!((room.first_window(), room.window(0)), (45, 45));
+        assert!(room.arrived(0, 0));
+        assert_eq!(room.window(0), 47);
+        for _ in 0..20 {
+            room.arrived(0, 0);
+        }
+        assert_eq!(room.window(0), 60);
+        assert!(!room.arrived(0, 0), "it grows no more");
+    }
+
+    /// Twice what was read in a round trip, and more by twice the share by which reading grew.
+    #[test]
+    fn the_limit_follows_what_is_read_in_a_round_trip() {
+        let mut room = room(6 << 20);
+        let (at, rtt) =
+            (|ms| Timestamp::ZERO + Duration::from_millis(ms), Duration::from_millis(50));
+        room.tune(at(40), rtt, 40, 0);
+        assert_eq!(room.limit, 60, "less than a round trip has passed");
+        room.tune(at(50), rtt, 40, 0);
+        assert_eq!(room.limit, 2 * 40 + 2 * (2 * 40) * (40 - 10) / 10);
+        room.tune(at(100), rtt, 70, 0);
+        assert_eq!(room.limit, 560, "less was read");
+        assert!(room.limit < room.most);
+    }
+
+    /// What lies beyond a hole takes room, so the window's end does not move on.
+    #[test]
+    fn what_is_held_takes_room() {
+        let mut room = room(6 << 20);
+        room.limit = 500;
+        room.ssthresh = 500;
+        assert_eq!((room.window(0), room.window(200)), (500, 300));
+        assert_eq!(room.window(600), 0);
+    }
+
+    #[test]
+    fn the_limit_is_two_thirds_of_the_buffer_at_most() {
+        let mut room = room(300 * 1448);
+        let rtt = Duration::from_millis(50);
+        room.tune(Timestamp::ZERO + rtt, rtt, 10_000, 0);
+        assert_eq!(room.limit, 200);
+    }
+}
