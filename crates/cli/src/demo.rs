@@ -6,7 +6,7 @@ use crate::{
     results::{self, RunResult},
     table::{self, Cell},
 };
-use lab::Method;
+use lab::{Known, Method};
 use scenario::Scenario;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -76,7 +76,7 @@ pub fn run(args: &DemoArgs) -> Result<(), Failure> {
     change("flow.transfer.client", args.client.clone());
     let scenario = Scenario::parse(SCENARIO, "demo", &set).map_err(Failure::usage)?;
     let out = args.out.clone().unwrap_or_else(default_out);
-    let records = results::run_all(&scenario.runs, &out, Method::Emu, 1)?;
+    let records = results::run_all(&scenario.runs, &out, Method::Emu, 1, Known::SameProgram)?;
     let runs = RunResult::of_all(&records);
     let medians = table::cells(&runs, scenario.baseline.as_deref());
     let report = results::write_report(&out)?;

@@ -6,6 +6,7 @@ use crate::{
     results::{self, RunResult},
     table,
 };
+use ::lab::Known;
 use scenario::Scenario;
 use serde::Serialize;
 use std::{
@@ -16,7 +17,8 @@ use std::{
 
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Run a scenario and write a record of each run. What is on record already is not run again.
+    /// Run a scenario and write a record of each run. What is on record already, by this program, is
+    /// not run again.
     Run {
         #[command(flatten)]
         args: RunArgs,
@@ -61,9 +63,25 @@ pub struct RunArgs {
     /// `sim` in it.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Run again what is on record, too.
+    #[arg(long)]
+    again: bool,
+    /// Don't run again what another version or build of longhaul has put on record.
+    #[arg(long, conflicts_with = "again")]
+    any_program: bool,
     /// Print one JSON document.
     #[arg(long)]
     json: bool,
+}
+
+impl RunArgs {
+    fn known(&self) -> Known {
+        match (self.again, self.any_program) {
+            (true, _) => Known::Nothing,
+            (false, true) => Known::AnyProgram,
+            (false, false) => Known::SameProgram,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -104,13 +122,14 @@ pub fn run(command: Command) -> Result<(), Failure> {
 
 /// `longhaul lab run`, and `longhaul sim`.
 pub fn run_scenario(args: RunArgs, method: Method) -> Result<(), Failure> {
-    let RunArgs { file, way, mut set, repeat, jobs, out, json } = args;
+    let known = args.known();
+    let RunArgs { file, way, mut set, repeat, jobs, out, json, .. } = args;
     let jobs = jobs_of(method, jobs)?;
     set.extend(repeat.map(|n| format!("repeat={n}")));
     let mut scenario = scenario::load(&file, &set).map_err(Failure::usage)?;
     keep_ways(&mut scenario, &way)?;
     let out = out.unwrap_or_else(|| default_out(&file));
-    let records = results::run_all(&scenario.runs, &out, method.into(), jobs)?;
+    let records = results::run_all(&scenario.runs, &out, method.into(), jobs, known)?;
     let runs = RunResult::of_all(&records);
     let medians = table::cells(&runs, scenario.baseline.as_deref());
     let totals = table::totals(&records, scenario.baseline.as_deref());

@@ -56,6 +56,9 @@ impl Watcher {
                 self.known += 1;
                 self.say(&format!("{place} {id:<50} on record already"));
             }
+            What::Outdated => {
+                self.say(&format!("{place} {id:<50} on record of another longhaul: runs again"));
+            }
             What::Begins => {
                 self.ended.remove(&event.index);
                 self.started.get_or_insert_with(Instant::now);

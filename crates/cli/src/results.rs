@@ -2,7 +2,7 @@
 //! Runs and their results as `lab run`, `sim` and `demo` tell them.
 
 use crate::{failure::Failure, progress::Watcher, table::Cell};
-use ::lab::{LabError, Method, Options, Recorded};
+use ::lab::{Known, LabError, Method, Options, Recorded};
 use record::Standing;
 use serde::Serialize;
 use std::{
@@ -100,11 +100,13 @@ pub fn run_all(
     out: &Path,
     method: Method,
     jobs: usize,
+    known: Known,
 ) -> Result<Vec<Recorded>, Failure> {
     let options = Options {
         out: out.to_owned(),
         method,
         jobs,
+        known,
         longhaul: std::env::current_exe().map_err(Failure::failed)?,
         command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
     };

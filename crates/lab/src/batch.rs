@@ -9,7 +9,7 @@
 use crate::{
     emu::{self, Bench},
     error::LabError,
-    folders::{WorkFolder, keep_logs, on_record},
+    folders::{Found, WorkFolder, keep_logs, on_record},
     method::Method,
     payload::Payloads,
     simulate::{self, Desk, Progress},
@@ -40,10 +40,24 @@ pub struct Options {
     pub method: Method,
     /// Runs at the same time; at least 1, and with [`Method::Emu`] no more.
     pub jobs: usize,
+    /// What is on record and need not be run.
+    pub known: Known,
     /// The program that is a depot.
     pub longhaul: PathBuf,
     /// The command line to put on record.
     pub command: Vec<String>,
+}
+
+/// Which records spare a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Known {
+    /// Those that this program has made, or one of the same sources.
+    #[default]
+    SameProgram,
+    /// Those of any longhaul.
+    AnyProgram,
+    /// None: all is run again.
+    Nothing,
 }
 
 /// A run that is on record, without its series: those of a sweep would not fit into memory.
@@ -77,6 +91,8 @@ pub struct Event<'a> {
 pub enum What<'a> {
     /// It was on record already. All that were come before the first that begins.
     Known(&'a Recorded),
+    /// Another longhaul has put it on record: it is run again.
+    Outdated,
     /// It begins; again, when it did not count.
     Begins,
     /// It goes on. Not every method tells.
@@ -99,11 +115,22 @@ pub fn run_all(
     let runs = runs.iter().map(|run| method.prepare(run)).collect::<Result<Vec<_>, _>>()?;
     let mut recorded = Vec::with_capacity(runs.len());
     for (index, run) in runs.iter().enumerate() {
-        let known = on_record(&method.folder(&options.out, run), run, method)?.map(Recorded::from);
-        if let Some(known) = &known {
-            watch(Event { index, run, what: What::Known(known) });
-        }
-        recorded.push(known);
+        let found = on_record(&method.folder(&options.out, run), run, method)?;
+        recorded.push(match found {
+            Found::Record { of_run, same_program }
+                if options.known == Known::AnyProgram
+                    || options.known == Known::SameProgram && same_program =>
+            {
+                let known = Recorded::from(*of_run);
+                watch(Event { index, run, what: What::Known(&known) });
+                Some(known)
+            }
+            Found::Record { .. } if options.known == Known::SameProgram => {
+                watch(Event { index, run, what: What::Outdated });
+                None
+            }
+            Found::Record { .. } | Found::Nothing => None,
+        });
     }
     let interrupted = on_signals()?;
     let work = WorkFolder::new(&options.out)?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Where records and the files of a run in progress lie.
 
-use crate::{error::LabError, method::Method};
+use crate::{error::LabError, method::Method, program};
 use record::Record;
 use scenario::Run;
 use std::{
@@ -9,10 +9,18 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The record of the same run by the same method, if there is one that counts. One that does not
-/// count, or that can't be read, will be replaced; one of another scenario is somebody's measurement.
-pub fn on_record(folder: &Path, run: &Run, method: Method) -> Result<Option<Record>, LabError> {
-    let Ok(record) = Record::open(folder) else { return Ok(None) };
+/// What lies in a run's folder.
+pub enum Found {
+    /// Nothing, or a record that does not count or can't be read: it will be replaced.
+    Nothing,
+    /// The record of the run, by this program's sources or by others.
+    Record { of_run: Box<Record>, same_program: bool },
+}
+
+/// What is on record of the same run by the same method. A record of another scenario is somebody's
+/// measurement, and refused.
+pub fn on_record(folder: &Path, run: &Run, method: Method) -> Result<Found, LabError> {
+    let Ok(record) = Record::open(folder) else { return Ok(Found::Nothing) };
     let same = serde_json::to_value(run).is_ok_and(|run| run == record.manifest.scenario);
     if !same || record.manifest.method != method.name() {
         let other = if same { "by another method" } else { "of a scenario with other settings" };
@@ -21,7 +29,12 @@ pub fn on_record(folder: &Path, run: &Run, method: Method) -> Result<Option<Reco
             folder.display()
         )));
     }
-    Ok(record.manifest.valid.then_some(record))
+    let same_program = record.manifest.sources.as_deref() == Some(program::sources(method));
+    Ok(if record.manifest.valid {
+        Found::Record { of_run: Box::new(record), same_program }
+    } else {
+        Found::Nothing
+    })
 }
 
 /// A folder for files that no record needs; removed in the end. It lies beside the folder of the

@@ -29,13 +29,14 @@ mod method;
 mod model;
 mod pacing;
 mod payload;
+mod program;
 mod recording;
 mod sampler;
 mod servers;
 mod simulate;
 mod sockets;
 
-pub use batch::{Event, Options, Recorded, What, run_all};
+pub use batch::{Event, Known, Options, Recorded, What, run_all};
 pub use controls::Controls;
 pub use error::LabError;
 pub use method::{Method, check_emulated_network};

@@ -44,6 +44,10 @@ pub struct Manifest {
     /// Programs that took part, and their versions: `longhaul`, `curl`, `nginx`, …
     #[serde(default)]
     pub versions: BTreeMap<String, String>,
+    /// SHA-256 over the sources of longhaul that bear on a run by this method, `cc/` among them: records
+    /// with the same one are of the same program. Older records have none.
+    #[serde(default)]
+    pub sources: Option<String>,
     /// The machine it ran on.
     #[serde(default)]
     pub machine: Option<Machine>,

@@ -46,6 +46,7 @@ fn manifest() -> Manifest {
         method: "emu".into(),
         command: vec!["longhaul".into(), "demo".into()],
         started: "2026-01-02T03:04:05Z".into(),
+        sources: Some("5a".repeat(32)),
         versions: [("curl".into(), "7.88.1".into())].into(),
         machine: Some(Machine {
             kernel: "6.18".into(),

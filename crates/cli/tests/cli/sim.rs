@@ -181,6 +181,36 @@ fn a_record_that_does_not_count_is_replaced() {
     assert!(lab.record("direct,r01").manifest.valid);
 }
 
+/// What another longhaul has computed may be wrong or out of date.
+#[test]
+fn a_record_of_another_program_is_run_again_unless_it_shall_be_kept() {
+    let lab = Lab::new(SMALL);
+    lab.sim(&["--way", "direct"]);
+    let manifest = lab.out().join("sim/direct,r01/manifest.json");
+    let mine = lab.record("direct,r01").manifest.sources.unwrap();
+    assert!(mine.len() == 64 && mine.chars().all(|c| c.is_ascii_hexdigit()), "{mine}");
+    let foreign = "0".repeat(64);
+    let make_foreign = || {
+        let whole = fs::read_to_string(&manifest).unwrap();
+        fs::write(&manifest, whole.replace(&mine, &foreign)).unwrap();
+    };
+    let sources = |more: &[&str]| {
+        lab.sim(&[&["--way", "direct"], more].concat());
+        lab.record("direct,r01").manifest.sources.unwrap()
+    };
+    make_foreign();
+    assert_eq!(sources(&["--any-program"]), foreign);
+    assert_eq!(sources(&[]), mine);
+    make_foreign();
+    assert_eq!(sources(&["--again"]), mine);
+
+    let before = lab.written("direct,r01");
+    sources(&["--any-program"]);
+    assert_eq!(lab.written("direct,r01"), before);
+    sources(&["--again"]);
+    assert_ne!(lab.written("direct,r01"), before, "on record by this program, and run again");
+}
+
 #[test]
 fn what_came_out_does_not_depend_on_the_number_of_jobs() {
     let lab = Lab::new(SMALL);
@@ -316,7 +346,6 @@ fn what_a_method_cant_do_is_refused_by_name_before_anything_starts() {
     for (key, expected) in [
         ("flow.transfer.streams=2", "flow transfer: streams"),
         ("duration=5s", "duration"),
-        ("link.depot-server.mark=10p", "link depot-server: mark"),
         ("tcp.initial_window=2", "[tcp]"),
         ("flow.transfer.cc=lh_warp", "there are: "),
     ] {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Runs by emulation, as tests of records need them.
 
-use longhaul_lab::{Method, Options, Recorded, run_all};
+use longhaul_lab::{Known, Method, Options, Recorded, run_all};
 use scenario::Run;
 
 /// Runs them one after the other; none may have a depot. Records on disk are gone afterwards.
@@ -11,6 +11,7 @@ pub fn emulated(runs: &[Run]) -> Vec<Recorded> {
         out: folder.path().to_owned(),
         method: Method::Emu,
         jobs: 1,
+        known: Known::default(),
         longhaul: "no depots".into(),
         command: Vec::new(),
     };
