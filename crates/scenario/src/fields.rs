@@ -6,7 +6,8 @@ use crate::{
     document::{Data, Table, Value},
     suggest::hint,
 };
-use units::{Bytes, Duration, Probability, Rate};
+use std::str::FromStr;
+use units::{Bytes, Duration, ParseError, Probability, Rate};
 
 /// The keys of one table.
 ///
@@ -149,13 +150,25 @@ pub(crate) fn from_text<T>(
     value.as_text().and_then(read).ok_or_else(|| mismatch(value, expected))
 }
 
+/// Reads a value that is a quantity `Q`, or may be: of one that is not clear it says what to write.
+pub(crate) fn from_quantity<Q: FromStr<Err = ParseError>, T>(
+    value: &Value,
+    expected: &str,
+    read: impl FnOnce(&str) -> Option<T>,
+) -> Result<T, Mismatch> {
+    from_text(value, expected, read).map_err(|other| {
+        let error = value.as_text().and_then(|text| text.parse::<Q>().err());
+        error.filter(ParseError::is_unclear).map_or(other, |e| mismatch(value, &e.expected))
+    })
+}
+
 /// Quantities, which know themselves what they expect.
 macro_rules! quantity {
     ($($type:ty),+) => {$(
         impl Field for $type {
             const EXPECTED: &'static str = <$type>::EXPECTED;
             fn read(value: &Value) -> Result<Self, Mismatch> {
-                from_text(value, Self::EXPECTED, |text| text.parse().ok())
+                from_quantity::<Self, _>(value, Self::EXPECTED, |text| text.parse().ok())
             }
         }
     )+};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Sizes.
 
-use crate::parse::{ParseError, print_exact, scaled, serde_as_text};
+use crate::parse::{ParseError, capital, find_unit, print_exact, scaled, serde_as_text};
 use std::{fmt, iter::Sum, ops::Add, str::FromStr};
 
 /// A number of bytes. As in tc(8), `k`, `m` and `g` are powers of 1024 and a bare number is bytes.
@@ -53,19 +53,35 @@ impl Sum for Bytes {
 impl FromStr for Bytes {
     type Err = ParseError;
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        scaled(text, |unit| {
-            Some(match unit {
-                "" | "b" => 1.0,
-                "k" | "kb" | "kib" => 1024.0,
-                "m" | "mb" | "mib" => 1_048_576.0,
-                "g" | "gb" | "gib" => 1_073_741_824.0,
-                "t" | "tb" | "tib" => 1_099_511_627_776.0,
-                _ => return None,
+        scaled(text, |unit| if is_unclear(unit) { None } else { size_of(unit) })
+            .map(Self)
+            .ok_or_else(|| match find_unit(text, is_unclear) {
+                Some((number, unit)) => {
+                    let lower = unit.to_ascii_lowercase();
+                    let prefix = capital(lower.trim_end_matches('b'));
+                    let bytes = format!("sizes are in bytes; write {number}{prefix}B");
+                    ParseError::unclear(text, &bytes)
+                }
+                None => ParseError::new(text, Self::EXPECTED),
             })
-        })
-        .map(Self)
-        .ok_or_else(|| ParseError::new(text, Self::EXPECTED))
     }
+}
+
+fn size_of(unit: &str) -> Option<f64> {
+    Some(match unit.to_ascii_lowercase().as_str() {
+        "" | "b" => 1.0,
+        "k" | "kb" | "kib" => 1024.0,
+        "m" | "mb" | "mib" => 1_048_576.0,
+        "g" | "gb" | "gib" => 1_073_741_824.0,
+        "t" | "tb" | "tib" => 1_099_511_627_776.0,
+        _ => return None,
+    })
+}
+
+/// Whether a unit's `b` is elsewhere a bit: `Mb`. All in small letters it is tc's, a byte.
+fn is_unclear(unit: &str) -> bool {
+    let capitals = unit.contains(|c: char| c.is_ascii_uppercase());
+    capitals && unit.ends_with('b') && size_of(unit).is_some()
 }
 
 impl fmt::Display for Bytes {
@@ -95,11 +111,40 @@ mod tests {
             ("3 * 5", 15),
             ("4KB - 96", 4000),
             ("1e6", 1_000_000),
+            ("10K", 10_240),
+            ("10kB", 10_240),
+            ("10kib", 10_240),
+            ("10KiB", 10_240),
+            ("10KIB", 10_240),
+            ("10b", 10),
+            ("10B", 10),
         ] {
             assert_eq!(text.parse(), Ok(Bytes::new(bytes)), "{text}");
         }
         for text in ["", "-1", "1 furlong", "KB", "1MB / 0", "1e30", "NaN", "1mbit"] {
             assert!(text.parse::<Bytes>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_may_be_bits_is_refused_with_what_to_write() {
+        for (text, bytes) in [
+            ("10Mb", "10MB"),
+            ("10 Mb", "10MB"),
+            ("1.5Kb", "1.5KB"),
+            ("1Gb", "1GB"),
+            ("1Tb", "1TB"),
+            ("1Mib", "1MiB"),
+            ("1mIb", "1MiB"),
+            ("2 * 10Mb + 1KB", "10MB"),
+        ] {
+            let error = text.parse::<Bytes>().expect_err(text);
+            assert!(error.is_unclear(), "{text}");
+            let said = format!("\"{text}\" is not clear: sizes are in bytes; write {bytes}");
+            assert_eq!(error.to_string(), said);
+        }
+        for text in ["10Xb", "10Mbit", "-1"] {
+            assert!(!text.parse::<Bytes>().expect_err(text).is_unclear(), "{text}");
         }
     }
 }

@@ -2,7 +2,8 @@
 //! Quantities as types: [`Bytes`], [`Rate`], [`Duration`], [`Timestamp`], [`Probability`].
 //!
 //! Text is read as tc(8) writes it: `10gbit`, `90ms`, `128KB` (a `k` of bytes is 1024, a `k` of
-//! bits is 1000, `bps` is bytes a second), `0.02%`. Two things are added for scenario files:
+//! bits is 1000, `bps` is bytes a second), `0.02%`. Units may have capital letters, but not where that
+//! makes a byte look like a bit: `50Mbps` and `10Mb` are refused, `50MBps` and `10MB` are not. Two things are added for scenario files:
 //! quantities may be scaled and added, `"90ms / 2 - 2 * 3ms"`, and a loss may be spread over
 //! segments in series, `"0.1% over 3"` (equation 4 of Augusto et al.). A rate or a time without a unit is
 //! refused: tc reads a bare time as microseconds and a bare rate as bits, which nobody remembers.

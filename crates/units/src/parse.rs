@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What the quantities share: a number and a unit, and the arithmetic between them.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 /// Text that is not the quantity that was expected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -10,19 +10,44 @@ pub struct ParseError {
     /// The text as it was given.
     pub text: String,
     /// What would have been right, with an example.
-    pub expected: &'static str,
+    pub expected: Cow<'static, str>,
+    unclear: bool,
 }
 
 impl ParseError {
     pub(crate) fn new(text: &str, expected: &'static str) -> Self {
-        Self { text: text.to_owned(), expected }
+        Self { text: text.to_owned(), expected: expected.into(), unclear: false }
     }
+
+    pub(crate) fn unclear(text: &str, what_to_write: &str) -> Self {
+        let expected = format!("clear: {what_to_write}").into();
+        Self { text: text.to_owned(), expected, unclear: true }
+    }
+
+    /// Whether the text may be read as bits or as bytes. What is expected then names what to write.
+    pub fn is_unclear(&self) -> bool {
+        self.unclear
+    }
+}
+
+/// The first quantity in a sum whose unit is of this kind: its number and its unit.
+pub(crate) fn find_unit(text: &str, is: impl Fn(&str) -> bool) -> Option<(f64, &str)> {
+    operands(text, [" + ", " - "])
+        .flat_map(|(_, term)| operands(term, ["*", "/"]))
+        .filter_map(|(_, text)| split_unit(text))
+        .find(|(_, unit)| is(unit))
+}
+
+/// `mi` as in `MiB`.
+pub(crate) fn capital(prefix: &str) -> String {
+    let (letter, rest) = prefix.split_at(prefix.len().min(1));
+    letter.to_ascii_uppercase() + rest
 }
 
 /// Reads a sum of quantities as a count of base units: `90ms`, `90ms / 2 - 2 * 3ms`.
 ///
-/// `unit` gives the size of a unit in base units; an empty unit is passed on as `""`, but a bare
-/// zero is zero in every unit. The plus and the minus stand between spaces, which tells them from
+/// `unit` gives the size of a unit, as it is written, in base units; an empty unit is passed on as
+/// `""`, but a bare zero is zero in every unit. The plus and the minus stand between spaces, which tells them from
 /// signs and exponents. The result is rounded to the nearest whole base unit; what is negative or
 /// too large for 64 bits is `None`.
 pub(crate) fn scaled(text: &str, unit: impl Fn(&str) -> Option<f64>) -> Option<u64> {
@@ -47,7 +72,7 @@ fn product(text: &str, unit: impl Fn(&str) -> Option<f64>) -> Option<f64> {
             (true, _) => return None,
         }
         // A second unit would make it a square.
-        if !suffix.is_empty() && size.replace(unit(&suffix.to_ascii_lowercase())?).is_some() {
+        if !suffix.is_empty() && size.replace(unit(suffix)?).is_some() {
             return None;
         }
     }

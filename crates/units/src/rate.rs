@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Rates.
 
-use crate::parse::{ParseError, print_exact, scaled, serde_as_text};
+use crate::parse::{ParseError, capital, find_unit, print_exact, scaled, serde_as_text};
 use crate::{Bytes, Duration};
 use std::{fmt, str::FromStr};
 
@@ -42,25 +42,52 @@ impl Rate {
 impl FromStr for Rate {
     type Err = ParseError;
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        scaled(text, |unit| {
-            // "…bit" counts bits, "…bps" bytes; "ki", "mi", … are powers of 1024.
-            let (prefix, bits) = match unit.strip_suffix("bps") {
-                Some(prefix) => (prefix, 8.0),
-                None => (unit.strip_suffix("bit")?, 1.0),
-            };
-            let (letter, base) = match prefix.strip_suffix('i') {
-                Some(letter) if !letter.is_empty() => (letter, 1024.0_f64),
-                _ => (prefix, 1000.0),
-            };
-            let power = ["", "k", "m", "g", "t"].iter().position(|p| *p == letter)?;
-            Some(bits * base.powi(i32::try_from(power).ok()?))
-        })
-        .ok_or_else(|| ParseError::new(text, Self::EXPECTED))
-        .and_then(|bits| match bits {
-            0 => Err(ParseError::new(text, "a rate at which anything moves: it must be above 0")),
-            bits => Ok(Self(bits)),
-        })
+        scaled(text, |unit| if is_unclear(unit) { None } else { size_of(unit) })
+            .ok_or_else(|| match find_unit(text, is_unclear) {
+                Some((number, unit)) => {
+                    let lower = unit.to_ascii_lowercase();
+                    let prefix = lower.trim_end_matches("bps");
+                    let capital = capital(prefix);
+                    ParseError::unclear(
+                        text,
+                        &format!(
+                            "write {number}{prefix}bit for bits a second, {number}{capital}Bps for \
+                             bytes a second"
+                        ),
+                    )
+                }
+                None => ParseError::new(text, Self::EXPECTED),
+            })
+            .and_then(|bits| match bits {
+                0 => {
+                    Err(ParseError::new(text, "a rate at which anything moves: it must be above 0"))
+                }
+                bits => Ok(Self(bits)),
+            })
     }
+}
+
+/// "…bit" counts bits, "…bps" bytes; "ki", "mi", … are powers of 1024.
+fn size_of(unit: &str) -> Option<f64> {
+    let unit = unit.to_ascii_lowercase();
+    let (prefix, bits) = match unit.strip_suffix("bps") {
+        Some(prefix) => (prefix, 8.0),
+        None => (unit.strip_suffix("bit")?, 1.0),
+    };
+    let (letter, base) = match prefix.strip_suffix('i') {
+        Some(letter) if !letter.is_empty() => (letter, 1024.0_f64),
+        _ => (prefix, 1000.0),
+    };
+    let power = ["", "k", "m", "g", "t"].iter().position(|p| *p == letter)?;
+    Some(bits * base.powi(i32::try_from(power).ok()?))
+}
+
+/// Whether a unit's `b` is elsewhere a bit: `Mbps`, `MBPS`. All in small letters it is tc's, a byte,
+/// and so is the `B` of `MBps`.
+fn is_unclear(unit: &str) -> bool {
+    let per_second = unit.to_ascii_lowercase().ends_with("bps");
+    let capitals = unit.contains(|c: char| c.is_ascii_uppercase());
+    per_second && capitals && !unit.ends_with("Bps") && size_of(unit).is_some()
 }
 
 impl fmt::Display for Rate {
@@ -89,6 +116,11 @@ mod tests {
             ("1Gbit", 1_000_000_000),
             ("1kibit", 1024),
             ("62.5mbps", 500_000_000),
+            ("62.5MBps", 500_000_000),
+            ("50mBps", 400_000_000),
+            ("50Bps", 400),
+            ("1MiBps", 8_388_608),
+            ("50MBIT", 50_000_000),
             ("1gbit / 4", 250_000_000),
         ] {
             assert_eq!(text.parse(), Ok(Rate(bps)), "{text}");
@@ -98,6 +130,35 @@ mod tests {
         }
         let zero = "0mbit".parse::<Rate>().unwrap_err().to_string();
         assert_eq!(zero, "\"0mbit\" is not a rate at which anything moves: it must be above 0");
+    }
+
+    #[test]
+    fn what_may_be_bits_or_bytes_a_second_is_refused_with_what_to_write() {
+        for (text, bits, bytes) in [
+            ("50Mbps", "50mbit", "50MBps"),
+            ("50 Mbps", "50mbit", "50MBps"),
+            ("50MBPS", "50mbit", "50MBps"),
+            ("50mbPs", "50mbit", "50MBps"),
+            ("62.5Kbps", "62.5kbit", "62.5KBps"),
+            ("1Gbps", "1gbit", "1GBps"),
+            ("1Tbps", "1tbit", "1TBps"),
+            ("1Mibps", "1mibit", "1MiBps"),
+            ("9BPS", "9bit", "9Bps"),
+            ("2 * 50Mbps - 1mbit", "50mbit", "50MBps"),
+        ] {
+            let error = text.parse::<Rate>().expect_err(text);
+            assert!(error.is_unclear(), "{text}");
+            assert_eq!(
+                error.to_string(),
+                format!(
+                    "\"{text}\" is not clear: write {bits} for bits a second, {bytes} for bytes a \
+                     second"
+                )
+            );
+        }
+        for text in ["50Mb", "1Xbps", "50"] {
+            assert!(!text.parse::<Rate>().expect_err(text).is_unclear(), "{text}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::values::{Names, Volume};
 use crate::{
     diagnostics::Place,
     document::{Data, Value},
-    fields::{Field, Fields, Mismatch, Name, Placed, from_text},
+    fields::{Field, Fields, Mismatch, Name, Placed, from_quantity, from_text},
     run::{Pacing, PacingRtt, PacingSettings},
 };
 use netmodel::pacing::Estimator;
@@ -21,7 +21,7 @@ pub(crate) enum HopPacing {
 impl Field for Pacing {
     const EXPECTED: &'static str = "none, gap, edt, tcp or a rate with its unit, as in 500mbit";
     fn read(value: &Value) -> Result<Self, Mismatch> {
-        from_text(value, Self::EXPECTED, |text| match text {
+        from_quantity::<Rate, _>(value, Self::EXPECTED, |text| match text {
             "none" => Some(Self::None),
             "gap" => Some(Self::Gap),
             "edt" => Some(Self::Edt),

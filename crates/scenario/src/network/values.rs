@@ -3,7 +3,7 @@
 
 use crate::{
     document::{Data, Entry, Value},
-    fields::{Field, Mismatch, Name, Pattern, Placed, Whole, from_text, mismatch},
+    fields::{Field, Mismatch, Name, Pattern, Placed, Whole, from_quantity, from_text, mismatch},
     run::{Burst, Client, Family, Heading, LossDetection, Profile, Queue, Recovery, Signalling},
 };
 use std::collections::BTreeMap;
@@ -63,7 +63,7 @@ pub(super) struct Volume(pub Bytes);
 impl Field for Volume {
     const EXPECTED: &'static str = "a size above zero, as in 1500, 128KB or 100MB (k = 1024)";
     fn read(value: &Value) -> Result<Self, Mismatch> {
-        from_text(value, Self::EXPECTED, |text| {
+        from_quantity::<Bytes, _>(value, Self::EXPECTED, |text| {
             text.parse().ok().filter(|b| *b > Bytes::ZERO).map(Self)
         })
     }
@@ -227,7 +227,7 @@ impl Field for Size {
     const EXPECTED: &'static str =
         "a size, as in 4MB, or a multiple of the bandwidth-delay product, as in 4bdp";
     fn read(value: &Value) -> Result<Self, Mismatch> {
-        from_text(value, Self::EXPECTED, |text| match bdp(text) {
+        from_quantity::<Bytes, _>(value, Self::EXPECTED, |text| match bdp(text) {
             Some(factor) => Some(Self::Bdp(factor)),
             None => text.parse().ok().filter(|b| *b > Bytes::ZERO).map(Self::Bytes),
         })
@@ -242,7 +242,7 @@ impl Field for QueueSize {
             Some(packets) => packets.trim().parse().ok().filter(|n| *n > 0).map(Queue::Packets),
             None => text.parse().ok().filter(|b| *b > Bytes::ZERO).map(Queue::Bytes),
         };
-        from_text(value, Self::EXPECTED, |text| match bdp(text) {
+        from_quantity::<Bytes, _>(value, Self::EXPECTED, |text| match bdp(text) {
             Some(factor) => Some(Self::Bdp(factor)),
             None => given(text).map(Self::Given),
         })
@@ -269,9 +269,10 @@ impl Headings {
 impl Field for Burst {
     const EXPECTED: &'static str = "a time or a size above zero, as in 10s or 10MB";
     fn read(value: &Value) -> Result<Self, Mismatch> {
-        let time = Span::read(value).map(|Span(time)| Self::Time(time));
-        time.or_else(|_| Volume::read(value).map(|Volume(bytes)| Self::Bytes(bytes)))
-            .map_err(|_| mismatch(value, Self::EXPECTED))
+        from_quantity::<Bytes, _>(value, Self::EXPECTED, |_| {
+            let time = Span::read(value).map(|Span(time)| Self::Time(time));
+            time.or_else(|_| Volume::read(value).map(|Volume(bytes)| Self::Bytes(bytes))).ok()
+        })
     }
 }
 
