@@ -129,6 +129,7 @@ pub fn run_scenario(args: RunArgs, method: Method) -> Result<(), Failure> {
     let mut scenario = scenario::load(&file, &set).map_err(Failure::usage)?;
     keep_ways(&mut scenario, &way)?;
     let out = out.unwrap_or_else(|| default_out(&file));
+    say_ignored(method.into(), &scenario);
     let records = results::run_all(&scenario.runs, &out, method.into(), jobs, known)?;
     let runs = RunResult::of_all(&records);
     let medians = table::cells(&runs, scenario.baseline.as_deref());
@@ -164,8 +165,9 @@ fn jobs_of(method: Method, asked: Option<NonZeroUsize>) -> Result<usize, Failure
 
 fn check(scenario: &Scenario, method: Option<Method>, json: bool) -> Result<(), Failure> {
     if let Some(method) = method {
-        let prepared = scenario.runs.iter().map(|run| ::lab::Method::from(method).prepare(run));
-        prepared.collect::<Result<Vec<_>, _>>()?;
+        let method = ::lab::Method::from(method);
+        method.prepare_all(&scenario.runs)?;
+        say_ignored(method, scenario);
     }
     if json {
         results::print_json(&scenario.runs);
@@ -177,16 +179,30 @@ fn check(scenario: &Scenario, method: Option<Method>, json: bool) -> Result<(), 
     Ok(())
 }
 
+fn say_ignored(method: ::lab::Method, scenario: &Scenario) {
+    for ignored in method.ignored(&scenario.runs) {
+        eprintln!("method {}: {ignored}", method.name());
+    }
+}
+
+/// That a scenario has no way of this name, and which it has.
+pub fn no_way(scenario: &Scenario, unknown: &str) -> Failure {
+    let ways: Vec<&str> = scenario.ways.iter().map(|way| way.name.as_str()).collect();
+    let ways = if ways.is_empty() {
+        "it has no ways".to_owned()
+    } else {
+        format!("it has: {}", ways.join(", "))
+    };
+    Failure::Usage(format!("the scenario has no way \"{unknown}\"; {ways}"))
+}
+
 fn keep_ways(scenario: &mut Scenario, wanted: &[String]) -> Result<(), Failure> {
     if wanted.is_empty() {
         return Ok(());
     }
-    let known: Vec<&str> = scenario.ways.iter().map(|way| way.name.as_str()).collect();
-    if let Some(unknown) = wanted.iter().find(|way| !known.contains(&way.as_str())) {
-        return Err(Failure::Usage(format!(
-            "the scenario has no way \"{unknown}\"; it has: {}",
-            known.join(", ")
-        )));
+    let known = |wanted: &String| scenario.ways.iter().any(|way| way.name == *wanted);
+    if let Some(unknown) = wanted.iter().find(|way| !known(way)) {
+        return Err(no_way(scenario, unknown));
     }
     scenario.runs.retain(|run| run.way.as_ref().is_some_and(|way| wanted.contains(&way.name)));
     Ok(())

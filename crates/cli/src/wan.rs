@@ -105,10 +105,8 @@ fn up(
     let wanted = |run: &&scenario::Run| {
         way.is_none_or(|way| run.way.as_ref().is_some_and(|of_run| of_run.name == way))
     };
-    let run = runs.find(wanted).ok_or_else(|| {
-        let ways: Vec<&str> = scenario.ways.iter().map(|way| way.name.as_str()).collect();
-        Failure::Usage(format!("the scenario has no such way; it has: {}", ways.join(", ")))
-    })?;
+    let run =
+        runs.find(wanted).ok_or_else(|| crate::lab::no_way(&scenario, way.unwrap_or_default()))?;
     if scenario.runs.len() > 1 {
         eprintln!("taking the first of {} runs: {}", scenario.runs.len(), run.id);
     }

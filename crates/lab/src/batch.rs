@@ -112,7 +112,7 @@ pub fn run_all(
     mut watch: impl FnMut(Event<'_>),
 ) -> Result<Vec<Recorded>, LabError> {
     let method = options.method;
-    let runs = runs.iter().map(|run| method.prepare(run)).collect::<Result<Vec<_>, _>>()?;
+    let runs = method.prepare_all(runs)?;
     let mut recorded = Vec::with_capacity(runs.len());
     for (index, run) in runs.iter().enumerate() {
         let found = on_record(&method.folder(&options.out, run), run, method)?;

@@ -162,15 +162,13 @@ fn options(wan: &Wan, run: &Run, node: &str, host: &Host<'_>) -> Result<Options,
 }
 
 /// What of a run's classes a gateway can't do.
-///
-/// # Errors
-/// A text that names it.
-pub fn check(run: &Run) -> Result<(), String> {
+pub fn lacking(run: &Run) -> Vec<String> {
     let (routes, hosts) = (run.routes(), hosts(run));
+    let mut lacking = Vec::new();
     for Host { first, bottlenecks } in hosts.values() {
         let name = &bottlenecks[0].name;
         if u64::from(direction(run, *first).overhead) < ETHERNET {
-            return Err(format!(
+            lacking.push(format!(
                 "bottleneck {name}: classes take an overhead of 14 or more on link \"{}\": gap frames \
                  have an Ethernet header",
                 run.links[first.link].name
@@ -182,7 +180,7 @@ pub fn check(run: &Run) -> Result<(), String> {
             let Leg { link, .. } = first_leg(&routes, hop.from, hop.to);
             let paced = matches!(hop.pacing, Pacing::Gap | Pacing::Edt | Pacing::Rate(_));
             if paced && hosts.contains_key(&(hop.from, link)) {
-                return Err(format!(
+                lacking.push(format!(
                     "flow {}, from {}: pacing beside classes: a packet that a gateway sends has no \
                      socket to be paced by; let its bottleneck's class pace it, or set \
                      pacing.classes=false",
@@ -191,7 +189,7 @@ pub fn check(run: &Run) -> Result<(), String> {
             }
         }
     }
-    Ok(())
+    lacking
 }
 
 /// Why what they did makes the run not count; empty if it does.

@@ -15,8 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// # Errors
 /// There is no such algorithm, parameter set or parameter; the text names those there are.
 pub fn params(run: &Run, name: &str) -> Result<Params, LabError> {
-    let unknown = |e| LabError::Unsupported(format!("congestion control {e}"));
-    sim::params(run, name).map_err(unknown)
+    sim::params(run, name).map_err(|unknown| LabError::Unsupported(unknown.to_string()))
 }
 
 /// What a run's nodes and flows ask for by names with longhaul's prefix, each once.
@@ -26,16 +25,25 @@ pub fn ours(run: &Run) -> BTreeSet<&str> {
     all.filter(|name| name.starts_with(Algorithm::PREFIX)).collect()
 }
 
+/// Those that take part in a simulated run but can't, each with what there is.
+pub fn unknown_in_simulation(run: &Run) -> Vec<String> {
+    let unknown = |name: &String| params(run, name).err().map(|error| error.to_string());
+    in_simulation(run).into_iter().filter_map(unknown).collect()
+}
+
 /// Every congestion control that takes part in a simulated run, each with its parameters.
 ///
 /// # Errors
 /// As [`params`].
 pub fn simulated(run: &Run) -> Result<BTreeMap<String, CongestionControl>, LabError> {
+    let on_record = |name: &String| Ok((name.clone(), recorded(&InForce::of(&params(run, name)?))));
+    in_simulation(run).into_iter().map(on_record).collect()
+}
+
+fn in_simulation(run: &Run) -> BTreeSet<&String> {
     let of_flows = run.flows.iter().flat_map(|flow| &flow.cc);
     let with_tcp = run.traffic.iter().filter(|t| !matches!(t.source, Source::Cbr { .. }));
-    let names: BTreeSet<&String> = of_flows.chain(with_tcp.map(|traffic| &traffic.cc)).collect();
-    let on_record = |name: &String| Ok((name.clone(), recorded(&InForce::of(&params(run, name)?))));
-    names.into_iter().map(on_record).collect()
+    of_flows.chain(with_tcp.map(|traffic| &traffic.cc)).collect()
 }
 
 /// What a run's nodes and flows ask for by names that begin with `lh_`. Those that were not in the

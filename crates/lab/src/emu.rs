@@ -14,7 +14,7 @@ use crate::{
     servers::{FlowPlan, Servers},
 };
 use record::Record;
-use scenario::Run;
+use scenario::{Flow, Run};
 use std::{
     path::{Path, PathBuf},
     sync::{
@@ -114,8 +114,9 @@ fn timeouts(wan: &Wan, plans: &[FlowPlan]) -> Result<Vec<Option<u64>>, LabError>
 
 /// The run as it will take place, which is what goes on record: a flow's first hop is sent by an
 /// end, whose program knows nothing of congestion controls, so the flow's is made the node's; and
-/// some program downloads it. What `[tcp]` may say, the nodes' kernels are told.
-pub fn as_run(run: &Run) -> Result<Run, LabError> {
+/// some program downloads it. What `[tcp]` may say, the nodes' kernels are told. With it, each flow
+/// whose congestion control its node can't have.
+pub fn as_run(run: &Run) -> (Run, Vec<String>) {
     let mut run = run.clone();
     if run.tcp.ecn {
         for node in &mut run.nodes {
@@ -129,18 +130,16 @@ pub fn as_run(run: &Run) -> Result<Run, LabError> {
         let node = run.nodes.iter_mut().find(|node| node.name == flow.from);
         node.expect("a checked scenario's flows begin at its nodes").cc.clone_from(&flow.cc[0]);
     }
-    let differs = run
-        .flows
-        .iter()
-        .find(|flow| run.node(&flow.from).is_some_and(|node| node.cc != flow.cc[0]));
-    match differs {
-        None => Ok(run),
-        Some(flow) => Err(LabError::Unsupported(format!(
+    let differs = |flow: &&Flow| run.node(&flow.from).is_some_and(|node| node.cc != flow.cc[0]);
+    let differing = run.flows.iter().filter(differs).map(|flow| {
+        format!(
             "flow {}: two flows leave {} with different congestion controls, but a stock server \
              has one for all; let them leave from two nodes",
             flow.name, flow.from
-        ))),
-    }
+        )
+    });
+    let differing = differing.collect();
+    (run, differing)
 }
 
 /// Runs the clients, each at its time, and watches until the last has ended.

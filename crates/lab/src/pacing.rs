@@ -137,16 +137,15 @@ fn frames(run: &Run, direction: &Direction, way: Way) -> Frames {
 }
 
 /// What of a run's pacing real programs and this kernel can't do.
-///
-/// # Errors
-/// A text that names it.
-pub fn check(run: &Run) -> Result<(), String> {
+pub fn lacking(run: &Run) -> Vec<String> {
     let routes = run.routes();
+    let mut lacking = Vec::new();
     let mut ways = BTreeMap::new();
     for flow in &run.flows {
         for hop in flow.hops() {
-            let refuse =
-                |what: &str| Err(format!("flow {}, from {}: pacing {what}", flow.name, hop.from));
+            let mut refuse = |what: &str| {
+                lacking.push(format!("flow {}, from {}: pacing {what}", flow.name, hop.from));
+            };
             if matches!(hop.pacing, Pacing::None | Pacing::Tcp) {
                 continue;
             }
@@ -154,13 +153,13 @@ pub fn check(run: &Run) -> Result<(), String> {
             match way {
                 Way::Edt { .. } if ways.values().all(|other| *other != way) => {
                     if let Some(lack) = pace::lacking(way, None) {
-                        return refuse(&format!("edt: {lack}"));
+                        refuse(&format!("edt: {lack}"));
                     }
                 }
                 Way::Edt { .. } => {}
                 Way::Gap => {
                     if u64::from(direction(run, first).overhead) < ETHERNET {
-                        return refuse(
+                        refuse(
                             "takes an overhead of 14 or more on the first link: gap frames \
                              have an Ethernet header",
                         );
@@ -168,9 +167,9 @@ pub fn check(run: &Run) -> Result<(), String> {
                 }
             }
             if *ways.entry((hop.from, first.link)).or_insert(way) != way {
-                return refuse("edt and gap frames don't go by one device");
+                refuse("edt and gap frames don't go by one device");
             }
         }
     }
-    Ok(())
+    lacking
 }

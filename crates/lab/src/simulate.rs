@@ -71,7 +71,7 @@ pub struct Desk<'a> {
 
 /// Takes one run from its start to a record.
 pub fn run(run: &Run, desk: &mut Desk<'_>) -> Result<Record, LabError> {
-    let unsupported = |e: sim::Unsupported| LabError::Unsupported(format!("{}: {e}", run.id));
+    let unsupported = |e: sim::Unsupported| LabError::Unsupported(e.to_string());
     let mut going = Going {
         manifest: Manifest {
             congestion_controls: controls::simulated(run)?,

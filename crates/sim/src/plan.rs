@@ -9,10 +9,35 @@ use scenario::{Flow, Limits, Pacing, Profile, Routes, Run, Traffic};
 use std::{collections::BTreeMap, num::NonZeroU64};
 use units::{Bytes, Duration, Rate};
 
-/// Why a scenario can't be simulated. The text names what, and where.
+/// Why a scenario can't be simulated: everything that is in the way, each named with its place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Unsupported(String);
+#[error("{}", .0.join("\n"))]
+pub struct Unsupported(Vec<String>);
+
+impl Unsupported {
+    fn one(problem: String) -> Self {
+        Self(vec![problem])
+    }
+
+    /// Each by itself.
+    pub fn problems(&self) -> &[String] {
+        &self.0
+    }
+
+    /// All results, or all that is in the way of any of them.
+    pub(crate) fn gather<T>(
+        results: impl IntoIterator<Item = Result<T, Self>>,
+    ) -> Result<Vec<T>, Self> {
+        let (mut all, mut problems) = (Vec::new(), Vec::new());
+        for result in results {
+            match result {
+                Ok(one) => all.push(one),
+                Err(Self(more)) => problems.extend(more),
+            }
+        }
+        if problems.is_empty() { Ok(all) } else { Err(Self(problems)) }
+    }
+}
 
 /// Settings that change nothing for one connection on its own.
 const SYSCTLS_WITHOUT_EFFECT: [&str; 1] = ["net.ipv4.tcp_no_metrics_save"];
@@ -63,21 +88,20 @@ pub(crate) struct Planner<'r> {
 }
 
 impl<'r> Planner<'r> {
-    pub(crate) fn new(run: &'r Run) -> Result<Self, Unsupported> {
-        check(run)?;
+    pub(crate) fn new(run: &'r Run) -> Self {
         let network = Network::new(run.lanes().map(|lane| {
             let LinkConfig { rate, overhead, .. } = lane.config;
             let frames = rate.map(|rate| run.pacing.frames(rate, overhead));
             (Link::new(lane.config), frames)
         }));
-        Ok(Self { run, routes: run.routes(), network, paths: BTreeMap::new() })
+        Self { run, routes: run.routes(), network, paths: BTreeMap::new() }
     }
 
     /// The hops of a flow in the direction of the data, each with what its connections are like.
     pub(crate) fn hops(&mut self, flow: &Flow) -> Result<Vec<Hop>, Unsupported> {
         let last = flow.via.len();
         let hops = flow.hops().enumerate();
-        hops.map(|(n, hop)| {
+        Unsupported::gather(hops.map(|(n, hop)| {
             let mut plan = self.hop(hop.from, hop.to, hop.cc)?;
             plan.pace = self.pace(flow, &hop, plan.forward);
             // The kernel doubles what a program asks for, to allow for its own overhead.
@@ -90,8 +114,7 @@ impl<'r> Planner<'r> {
                 plan.rcvbuf = size.scale(2.0);
             }
             Ok(plan)
-        })
-        .collect()
+        }))
     }
 
     /// What spaces the packets of a flow's hop.
@@ -144,7 +167,7 @@ impl<'r> Planner<'r> {
         let limits = self.run.limits(&self.routes, from, to).expect("there are paths both ways");
         let (mtu, header) = (limits.mtu.get() as u32, self.run.tcp.header);
         if mtu <= header {
-            return Err(Unsupported(format!(
+            return Err(Unsupported::one(format!(
                 "from {from} to {to}: a segment with headers of {header} bytes does not fit an MTU of {mtu}"
             )));
         }
@@ -196,7 +219,7 @@ impl<'r> Planner<'r> {
             return Ok(*path);
         }
         let links = self.routes.path(from, to).ok_or_else(|| {
-            Unsupported(format!(
+            Unsupported::one(format!(
                 "no links lead from {from} to {to}, but connections need both ways"
             ))
         })?;
@@ -214,28 +237,19 @@ impl<'r> Planner<'r> {
     }
 }
 
-/// What a run asks for that is not simulated.
-fn check(run: &Run) -> Result<(), Unsupported> {
-    for flow in &run.flows {
-        if let Some(client) = flow.client {
-            return Err(Unsupported(format!(
-                "flow \"{}\": a client program ({client:?}) can't be simulated; leave `client` out, or \
-                 use --method emu",
-                flow.name
-            )));
-        }
-    }
-    for node in &run.nodes {
-        let known = |name: &str| SYSCTLS_WITHOUT_EFFECT.contains(&name);
-        if let Some((name, _)) = node.sysctl.iter().find(|(name, _)| !known(name)) {
-            return Err(Unsupported(format!(
-                "node \"{}\": the kernel setting {name} is not simulated; [tcp] has what is, or use \
-                 --method emu",
-                node.name
-            )));
-        }
-    }
-    Ok(())
+/// What a run's nodes ask for that is not simulated.
+pub(crate) fn check(run: &Run) -> Result<(), Unsupported> {
+    let settings =
+        run.nodes.iter().flat_map(|node| node.sysctl.keys().map(move |name| (node, name)));
+    let unknown = settings.filter(|(_, name)| !SYSCTLS_WITHOUT_EFFECT.contains(&name.as_str()));
+    Unsupported::gather(unknown.map(|(node, name)| {
+        Err(Unsupported::one(format!(
+            "node \"{}\": the kernel setting {name} is not simulated; [tcp] has what is, or use \
+             --method emu",
+            node.name
+        )))
+    }))
+    .map(|_: Vec<()>| ())
 }
 
 /// The parameters of a congestion control as a scenario names it: the kernel's (`cubic`) and
@@ -244,7 +258,9 @@ fn check(run: &Run) -> Result<(), Unsupported> {
 /// # Errors
 /// There is no such algorithm, parameter set or parameter; the text names those there are.
 pub fn params(run: &Run, name: &str) -> Result<Params, Unsupported> {
-    let refuse = |error: congestion::Unknown| Unsupported(format!("{name}: {error}"));
+    let refuse = |error: congestion::Unknown| {
+        Unsupported::one(format!("congestion control {name}: {error}"))
+    };
     let algorithm = Algorithm::find(name).map_err(refuse)?;
     let chosen = run.congestion.iter().find(|chosen| chosen.name == name);
     let mut params = match chosen.and_then(|chosen| chosen.set.as_deref()) {

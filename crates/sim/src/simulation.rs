@@ -6,7 +6,7 @@ use crate::{
     flows::{FlowOf, FlowState},
     observe::Observer,
     packet::{Kind, Packet},
-    plan::{Planner, Unsupported},
+    plan::{self, Planner, Unsupported},
     slots::{Slots, User},
     tcp::News,
     traffic::{TrafficOf, TrafficState},
@@ -54,24 +54,28 @@ impl Simulation {
     /// A run at its start.
     ///
     /// # Errors
-    /// The scenario asks for what can't be simulated; the text names it.
+    /// The scenario asks for what can't be simulated; the text names all of it.
     pub fn new(run: &Run) -> Result<Self, Unsupported> {
-        let mut planner = Planner::new(run)?;
-        let mut flows = Vec::with_capacity(run.flows.len());
-        for flow in &run.flows {
+        let mut planner = Planner::new(run);
+        let of_nodes = plan::check(run);
+        let flows = Unsupported::gather(run.flows.iter().map(|flow| {
             let hops = planner.hops(flow)?;
-            let redirecting = FlowState::redirecting(flow);
-            let redirects = redirecting
-                .into_iter()
-                .map(|node| planner.hop(node, &flow.to, &hops[0].cc))
-                .collect::<Result<_, _>>()?;
-            flows.push(FlowState::new(flow, hops, redirects));
-        }
-        let traffic = run
-            .traffic
-            .iter()
-            .map(|traffic| Ok(TrafficState::new(traffic, planner.traffic(traffic)?, run.seed)))
-            .collect::<Result<_, Unsupported>>()?;
+            let redirecting = FlowState::redirecting(flow).into_iter();
+            let redirects = redirecting.map(|node| planner.hop(node, &flow.to, &hops[0].cc));
+            let redirects = Unsupported::gather(redirects)?;
+            Ok(FlowState::new(flow, hops, redirects))
+        }));
+        let traffic =
+            Unsupported::gather(run.traffic.iter().map(|traffic| {
+                Ok(TrafficState::new(traffic, planner.traffic(traffic)?, run.seed))
+            }));
+        let (flows, traffic) = match (of_nodes, flows, traffic) {
+            (Ok(()), Ok(flows), Ok(traffic)) => (flows, traffic),
+            (of_nodes, flows, traffic) => {
+                let all = [of_nodes, flows.map(drop), traffic.map(drop)];
+                return Err(Unsupported::gather(all).expect_err("one of them is"));
+            }
+        };
         planner.set_classes();
         let mut network = planner.network;
         let mut agenda = Agenda::new(network.give_turns(network.junctions()));

@@ -29,5 +29,5 @@ pub use emulator::{LaneState, Snapshot};
 pub use error::WanError;
 pub use health::Health;
 pub use namespace::Namespace;
-pub use network::{Counted, Wan};
+pub use network::{Counted, Wan, lacking};
 pub use node::{NodeAddress, NodeNetwork, device_name};

@@ -16,7 +16,10 @@ use crate::{
 };
 use scenario::{Family, Run};
 use serde::{Deserialize, Serialize};
-use std::{fs::File, io, net::IpAddr, os::unix::process::CommandExt, path::Path, process::Command};
+use std::{
+    collections::BTreeSet, fs::File, io, net::IpAddr, os::unix::process::CommandExt, path::Path,
+    process::Command,
+};
 
 /// An emulated network that is up. Dropping it takes it down.
 pub struct Wan {
@@ -35,8 +38,10 @@ impl Wan {
     /// # Errors
     /// What this machine lacks ([`WanError::Lacks`]), or what the kernel refused.
     pub fn up(run: &Run) -> Result<Self, WanError> {
-        check_congestion_controls(run)?;
-        check_families(run)?;
+        let lacking = lacking(run, |_| false)?;
+        if !lacking.is_empty() {
+            return Err(WanError::Lacks(lacking.join("\n")));
+        }
         HostsFile::remove_abandoned();
         let nodes = (0u16..)
             .zip(&run.nodes)
@@ -229,31 +234,38 @@ fn clone(device: &File) -> Result<File, WanError> {
     device.try_clone().map_err(|e| WanError::system("duplicate a device's descriptor", e))
 }
 
-fn check_congestion_controls(run: &Run) -> Result<(), WanError> {
+/// What a run's nodes ask for that this kernel has not, each with what to do about it.
+///
+/// Modules count once they are loaded: nothing loads them on demand. Nor does this ask for the congestion
+/// controls whose names pass `brought`.
+///
+/// # Errors
+/// The kernel doesn't tell what it has.
+pub fn lacking(run: &Run, brought: impl Fn(&str) -> bool) -> Result<Vec<String>, WanError> {
     let available = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control")
         .map_err(|e| WanError::system("read which congestion controls there are", e))?;
-    let lacks = |name: &str| !available.split_whitespace().any(|known| known == name);
-    let wanted = run.nodes.iter().map(|node| &node.cc).chain(run.flows.iter().flat_map(|f| &f.cc));
-    match wanted.into_iter().find(|name| lacks(name)) {
-        None => Ok(()),
-        Some(name) => Err(WanError::Lacks(format!(
-            "this kernel has no congestion control \"{name}\"; it has: {}. Others may be loadable: \
-             `longhaul cc list` says which longhaul brings, others come as modules (modprobe \
-             tcp_bic)",
-            available.trim()
-        ))),
+    let there = |name: &str| available.split_whitespace().any(|known| known == name);
+    let of_flows = run.flows.iter().flat_map(|flow| &flow.cc);
+    let wanted: BTreeSet<&String> = run.nodes.iter().map(|node| &node.cc).chain(of_flows).collect();
+    let missing = wanted.into_iter().filter(|name| !there(name) && !brought(name));
+    let mut lacking: Vec<String> = missing
+        .map(|name| {
+            format!(
+                "this kernel has no congestion control \"{name}\"; it has: {}. Others may be \
+                 loadable: `longhaul cc list` says which longhaul brings, others come as modules \
+                 (modprobe tcp_bic)",
+                available.trim()
+            )
+        })
+        .collect();
+    if !families().contains(&run.family) {
+        lacking.push(
+            "the scenario's family is ipv6, and this kernel runs without: start it without \
+             ipv6.disable=1, or run with --set family=ipv4"
+                .to_owned(),
+        );
     }
-}
-
-fn check_families(run: &Run) -> Result<(), WanError> {
-    if families().contains(&run.family) {
-        return Ok(());
-    }
-    Err(WanError::Lacks(
-        "the scenario's family is ipv6, and this kernel runs without: start it without \
-         ipv6.disable=1, or run with --set family=ipv4"
-            .to_owned(),
-    ))
+    Ok(lacking)
 }
 
 fn hosts_file(nodes: &[NodeNetwork], family: Family) -> io::Result<HostsFile> {

@@ -81,6 +81,14 @@ fn check(copy: &Copy, line: &str, output: &Output) {
     if line.contains("cargo test") {
         let picture = fs::read_to_string(copy.file("docs/congestion/mine.svg")).unwrap();
         assert!(picture.starts_with("<svg") && picture.contains("Mine"), "{picture}");
+    } else if line.contains("longhaul sim") {
+        let records: Vec<_> = fs::read_dir(copy.file("out/demo/sim")).unwrap().flatten().collect();
+        assert!(!records.is_empty(), "{}", text(&output.stderr));
+        for folder in records {
+            let record = Record::open(&folder.path()).unwrap();
+            let control = &record.manifest.congestion_controls["lh_mine"];
+            assert_eq!(control.parameter_set.as_deref(), Some("first"));
+        }
     } else if line.contains("cc load") {
         assert_eq!((out.as_str(), ours()), ("lh_mine\n", vec!["lh_mine".to_owned()]));
     } else if line.contains("cc list") {
@@ -89,7 +97,9 @@ fn check(copy: &Copy, line: &str, output: &Output) {
     } else if line.contains("lab run") {
         let records: Vec<_> = fs::read_dir(copy.file("out/demo")).unwrap().flatten().collect();
         assert!(!records.is_empty(), "{}", text(&output.stderr));
-        for folder in records {
+        // The simulated ones lie beside them.
+        let emulated = records.iter().filter(|folder| folder.file_name() != "sim");
+        for folder in emulated {
             assert_used(&Record::open(&folder.path()).unwrap());
         }
     } else if line.contains("cc unload") {
@@ -135,7 +145,9 @@ fn the_page_leads_to_a_run_with_an_algorithm_of_ones_own() {
             followed.push(line.to_owned());
         }
     }
-    for step in ["cargo test", "cargo build", "cc load", "cc list", "lab run", "cc unload"] {
+    for step in
+        ["cargo test", "cargo build", "longhaul sim", "cc load", "cc list", "lab run", "cc unload"]
+    {
         assert!(followed.iter().any(|line| line.contains(step)), "the page has no {step}");
     }
 }

@@ -2,7 +2,8 @@
 //! `longhaul lab` and `longhaul report`: resuming, interruption, and what is refused.
 
 use crate::common::{
-    alone, call, longhaul, measured, namespaces, processes_with, refused, scenario, text, until,
+    alone, call, done, longhaul, measured, namespaces, processes_with, refused, scenario, text,
+    until,
 };
 use std::{
     path::{Path, PathBuf},
@@ -206,6 +207,102 @@ fn a_congestion_control_that_the_kernel_lacks_is_named() {
         refused(&["lab", "run", &file, "--out", &out, "--set", "flow.transfer.cc=quibic"]);
     assert_eq!(code, 3, "{said}");
     assert!(said.contains("quibic") && said.contains("cubic"), "{said}");
+}
+
+/// A check takes neither rights nor a network, and refuses what a run would.
+#[test]
+fn a_check_names_the_congestion_controls_that_neither_the_kernel_nor_longhaul_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, _) = small(folder.path());
+    for (set, expected) in [
+        ("flow.transfer.cc=cubik", ["congestion control \"cubik\"; it has: ", "modprobe"]),
+        ("node.client.cc=cubik", ["congestion control \"cubik\"; it has: ", "modprobe"]),
+    ] {
+        let (code, said) = refused(&["lab", "check", &file, "--method", "emu", "--set", set]);
+        assert_eq!(code, 3, "{set}: {said}");
+        assert!(expected.iter().all(|part| said.contains(part)), "{set}: {said}");
+    }
+    let set = "flow.transfer.cc=lh_cubik";
+    let (code, said) = refused(&["lab", "check", &file, "--method", "emu", "--set", set]);
+    assert!(code == 2 && said.contains("did you mean \"cubic\"?"), "{said}");
+    let there = ["--set", "flow.transfer.cc=lh_cubic", "--set", "family=ipv4"];
+    done(&[["lab", "check", &file, "--method", "emu"].as_slice(), &there].concat());
+}
+
+#[test]
+fn all_that_a_method_cannot_do_is_said_at_once_a_line_each() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("bad.toml");
+    let bad = format!(
+        "duration = \"5s\"\n{SMALL}\n[[traffic]]\nfrom = \"server\"\nto = \"client\"\nkind = \"cbr\"\n\
+         rate = \"1mbit\"\n[tcp]\nhystart = false\n"
+    );
+    std::fs::write(&file, bad).unwrap();
+    let out = folder.path().join("out");
+    let (file, out) = (file.to_str().unwrap(), out.to_str().unwrap());
+    let emu: &[&str] = &[
+        "flow transfer: streams: ",
+        "traffic traffic1: there is no program for it",
+        "duration: a run ends with its downloads",
+        "[tcp] but for ecn: ",
+        "this kernel has no congestion control \"cubik\"",
+    ];
+    let sim: &[&str] = &[
+        "congestion control cubik: ",
+        "the kernel setting net.core.somaxconn is not simulated",
+        "the kernel setting net.ipv4.tcp_sack is not simulated",
+    ];
+    let settings = [
+        "family=ipv4",
+        "flow.transfer.streams=2",
+        "flow.transfer.cc=cubik",
+        "node.client.sysctl.net.core.somaxconn=1",
+        "node.server.sysctl.net.ipv4.tcp_sack=0",
+    ];
+    let settings = settings.map(|set| ["--set", set]).concat();
+    let settings = settings.as_slice();
+    for (command, expected) in [
+        (["lab", "check", file, "--method", "emu"].as_slice(), emu),
+        (&["lab", "run", file, "--method", "emu", "--out", out], emu),
+        (&["lab", "check", file, "--method", "sim"], sim),
+        (&["sim", file, "--out", out], sim),
+    ] {
+        let (code, said) = refused(&[command, settings].concat());
+        assert_eq!(code, 2, "{said}");
+        for part in expected {
+            let lines = said.lines().filter(|line| line.contains(part)).count();
+            assert_eq!(lines, 1, "{command:?}: {part}: {said}");
+        }
+        assert_eq!(said.lines().count(), expected.len(), "{command:?}: {said}");
+    }
+}
+
+#[test]
+fn a_problem_of_some_runs_names_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, _) = small(folder.path());
+    let sweep = r#"sweep.flow.transfer.streams=[1, 2, 3]"#;
+    let (_, said) =
+        refused(&["lab", "check", &file, "--method", "emu", "--set", sweep, "--set", "repeat=1"]);
+    assert!(
+        said.contains("streams=2") && said.contains(" more: method emu can't do flow"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_scenario_without_ways_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("plain.toml");
+    let plain = SMALL.split("[[way]]").next().unwrap().replace("baseline = \"fetch\"\n", "");
+    std::fs::write(&file, plain).unwrap();
+    let file = file.to_str().unwrap();
+    for command in [["sim", file, "--way", "foo"].as_slice(), &["wan", "up", file, "--way", "foo"]]
+    {
+        let (code, said) = refused(command);
+        assert_eq!(code, 2, "{said}");
+        assert!(said.contains("has no way \"foo\"; it has no ways"), "{said}");
+    }
 }
 
 #[test]

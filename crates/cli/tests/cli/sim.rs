@@ -135,6 +135,27 @@ impl Lab {
     }
 }
 
+/// A client is a program, and a simulation has none: the transfer is the same.
+#[test]
+fn the_client_of_a_flow_is_said_to_be_ignored_once() {
+    let lab = Lab::new(SMALL);
+    let plain = lab.sim_into(&lab.folder.path().join("plain"), &[]);
+    let out = lab.out();
+    let set = ["--set", r#"sweep.flow.transfer.client=["curl", "wget"]"#, "--json"];
+    let words = lab.words(&["sim"], &out, &set);
+    let output = call(&words.iter().map(String::as_str).collect::<Vec<_>>());
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert_eq!(said.matches("client: no program takes part in a simulation").count(), 1, "{said}");
+    let with: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let (plain, with) = (plain["runs"].as_array().unwrap(), with["runs"].as_array().unwrap());
+    assert_eq!((plain.len(), with.len()), (2, 4));
+    for run in with {
+        let same = plain.iter().find(|other| other["way"] == run["way"]).unwrap();
+        assert_eq!((&run["client"], &run["seconds"]), (&serde_json::Value::Null, &same["seconds"]));
+    }
+}
+
 #[test]
 fn runs_are_recorded_reported_and_not_run_again() {
     let lab = Lab::new(SMALL);
