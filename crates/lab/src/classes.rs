@@ -161,18 +161,19 @@ fn options(wan: &Wan, run: &Run, node: &str, host: &Host<'_>) -> Result<Options,
     })
 }
 
-/// What of a run's classes a gateway can't do.
-pub fn lacking(run: &Run) -> Vec<String> {
+/// What of a run's classes a gateway can't do: whose, and why.
+pub fn lacking(run: &Run) -> Vec<(String, String)> {
     let (routes, hosts) = (run.routes(), hosts(run));
     let mut lacking = Vec::new();
     for Host { first, bottlenecks } in hosts.values() {
         let name = &bottlenecks[0].name;
         if u64::from(direction(run, *first).overhead) < ETHERNET {
-            lacking.push(format!(
-                "bottleneck {name}: classes take an overhead of 14 or more on link \"{}\": gap frames \
-                 have an Ethernet header",
+            let what = format!(
+                "classes take an overhead of 14 or more on link \"{}\": gap frames have an Ethernet \
+                 header",
                 run.links[first.link].name
-            ));
+            );
+            lacking.push((format!("bottleneck {name}"), what));
         }
     }
     for flow in &run.flows {
@@ -180,12 +181,10 @@ pub fn lacking(run: &Run) -> Vec<String> {
             let Leg { link, .. } = first_leg(&routes, hop.from, hop.to);
             let paced = matches!(hop.pacing, Pacing::Gap | Pacing::Edt | Pacing::Rate(_));
             if paced && hosts.contains_key(&(hop.from, link)) {
-                lacking.push(format!(
-                    "flow {}, from {}: pacing beside classes: a packet that a gateway sends has no \
-                     socket to be paced by; let its bottleneck's class pace it, or set \
-                     pacing.classes=false",
-                    flow.name, hop.from
-                ));
+                let what = "pacing beside classes: a packet that a gateway sends has no socket to be \
+                            paced by; let its bottleneck's class pace it, or set \
+                            pacing.classes=false";
+                lacking.push((format!("flow {}, from {}", flow.name, hop.from), what.to_owned()));
             }
         }
     }

@@ -78,24 +78,28 @@ impl Method {
     }
 
     fn look_at(self, run: &Run, problems: &mut Problems) -> Run {
-        let mut unsupported = unknown_names(run);
+        let mut unsupported: Vec<Problem> =
+            unknown_names(run).into_iter().map(Problem::from).collect();
         let prepared = match self {
             Self::Emu => {
                 let (prepared, differing) = emu::as_run(run);
-                unsupported.extend(kernels_parameters(run).iter().map(|what| emu_lacks(what)));
-                unsupported.extend(without_program(run).iter().map(|what| emu_lacks(what)));
-                unsupported.extend(differing);
+                unsupported.extend(kernels_parameters(run));
+                unsupported.extend(without_program(run));
+                unsupported.extend(differing.into_iter().map(Problem::from));
                 // Longhaul's own are loaded for the run.
                 match wan::lacking(&prepared, |name| name.starts_with(Algorithm::PREFIX)) {
-                    Ok(lacking) => problems.lacks.add(&run.id, lacking),
-                    Err(error) => problems.lacks.add(&run.id, [error.to_string()]),
+                    Ok(lacking) => {
+                        problems.lacks.add(&run.id, lacking.into_iter().map(Problem::from))
+                    }
+                    Err(error) => problems.lacks.add(&run.id, [error.to_string().into()]),
                 }
                 prepared
             }
             Self::Sim => {
-                unsupported.extend(controls::unknown_in_simulation(run));
+                unsupported
+                    .extend(controls::unknown_in_simulation(run).into_iter().map(Problem::from));
                 if let Err(error) = Simulation::new(run) {
-                    unsupported.extend_from_slice(error.problems());
+                    unsupported.extend(error.problems().iter().cloned().map(Problem::from));
                 }
                 run.clone()
             }
@@ -126,35 +130,70 @@ impl Problems {
     }
 }
 
-/// Lines in the order in which they were first said, each with the runs that it is about.
+/// One thing that is in the way. Of those that differ in their subject alone, one line is said.
+struct Problem {
+    before: &'static str,
+    /// What it is about, as "flow transfer"; empty where the rest says it.
+    subject: String,
+    after: String,
+}
+
+impl From<String> for Problem {
+    fn from(text: String) -> Self {
+        Self { before: "", subject: String::new(), after: text }
+    }
+}
+
+/// Problems in the order in which they were first said.
 #[derive(Default)]
-struct Lines(Vec<(String, Vec<String>)>);
+struct Lines(Vec<Line>);
+
+/// A problem, with all that it is about and the runs that have it.
+struct Line {
+    before: &'static str,
+    after: String,
+    subjects: Vec<String>,
+    runs: Vec<String>,
+}
 
 impl Lines {
-    fn add(&mut self, run: &str, lines: impl IntoIterator<Item = String>) {
-        for line in lines {
-            let of_line = match self.0.iter().position(|(known, _)| *known == line) {
-                Some(at) => &mut self.0[at].1,
-                None => {
-                    self.0.push((line, Vec::new()));
-                    &mut self.0.last_mut().expect("it was just added").1
-                }
-            };
-            if of_line.last().is_none_or(|last| last != run) {
-                of_line.push(run.to_owned());
+    fn add(&mut self, run: &str, problems: impl IntoIterator<Item = Problem>) {
+        for Problem { before, subject, after } in problems {
+            let known =
+                self.0.iter().position(|line| (line.before, &line.after) == (before, &after));
+            let at = known.unwrap_or_else(|| {
+                self.0.push(Line { before, after, subjects: Vec::new(), runs: Vec::new() });
+                self.0.len() - 1
+            });
+            let line = &mut self.0[at];
+            if !line.subjects.contains(&subject) {
+                line.subjects.push(subject);
+            }
+            if line.runs.last().is_none_or(|last| last != run) {
+                line.runs.push(run.to_owned());
             }
         }
     }
 
     /// Names a run where it is not all of them.
     fn text(&self, runs: usize) -> String {
-        let lines = self.0.iter().map(|(line, of_line)| match of_line.as_slice() {
-            some if some.len() == runs => line.clone(),
-            [only] => format!("{only}: {line}"),
-            [first, more @ ..] => format!("{first} and {} more: {line}", more.len()),
-            [] => unreachable!("a line is about a run"),
+        let lines = self.0.iter().map(|line| {
+            let of_run = match first_of(&line.runs) {
+                _ if line.runs.len() == runs => String::new(),
+                some => format!("{some}: "),
+            };
+            format!("{of_run}{}{}{}", line.before, first_of(&line.subjects), line.after)
         });
         lines.collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// The first, and how many more there are.
+fn first_of(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [only] => only.clone(),
+        [first, more @ ..] => format!("{first} and {} more", more.len()),
     }
 }
 
@@ -164,54 +203,54 @@ impl Lines {
 /// They can't; each line of the text names one thing.
 pub fn check_emulated_network(run: &Run) -> Result<(), LabError> {
     let mut problems = Problems::default();
-    problems.unsupported.add(&run.id, kernels_parameters(run).iter().map(|what| emu_lacks(what)));
+    problems.unsupported.add(&run.id, kernels_parameters(run));
     problems.of_all([&run.id])
 }
 
 /// Parameters of congestion controls that take none.
-fn kernels_parameters(run: &Run) -> Vec<String> {
+fn kernels_parameters(run: &Run) -> Vec<Problem> {
     let kernels = run.congestion.iter().filter(|entry| !entry.name.starts_with(Algorithm::PREFIX));
     let lacking = kernels.map(|entry| {
-        format!(
-            "congestion {0}: the kernel's own takes no parameters; name longhaul's, {1}{0}",
-            entry.name,
-            Algorithm::PREFIX
-        )
+        let (name, prefix) = (&entry.name, Algorithm::PREFIX);
+        let what = format!("the kernel's own takes no parameters; name longhaul's, {prefix}{name}");
+        emu_lacks(format!("congestion {name}"), &what)
     });
     lacking.collect()
 }
 
 /// What a run's flows and traffic ask for that real programs over the kernel's TCP can't move.
-fn without_program(run: &Run) -> Vec<String> {
+fn without_program(run: &Run) -> Vec<Problem> {
     let mut lacking = Vec::new();
     for flow in &run.flows {
-        let name = &flow.name;
+        let name = || format!("flow {}", flow.name);
         if flow.bytes.is_none() {
-            lacking.push(format!("flow {name}: a download needs an end; give it bytes"));
+            lacking.push(emu_lacks(name(), "a download needs an end; give it bytes"));
         }
         if flow.streams != 1 {
-            lacking.push(format!("flow {name}: streams: curl and wget open one connection"));
+            lacking.push(emu_lacks(name(), "streams: curl and wget open one connection"));
         }
     }
-    lacking.extend(pacing::lacking(run));
-    lacking.extend(classes::lacking(run));
+    for (subject, what) in pacing::lacking(run).into_iter().chain(classes::lacking(run)) {
+        lacking.push(emu_lacks(subject, &what));
+    }
     for traffic in &run.traffic {
-        lacking.push(format!("traffic {}: there is no program for it", traffic.name));
+        let name = format!("traffic {}", traffic.name);
+        lacking.push(emu_lacks(name, "there is no program for it"));
     }
     if run.duration.is_some() {
-        lacking.push("duration: a run ends with its downloads; timeout cuts them off".to_owned());
+        let what = "a run ends with its downloads; timeout cuts them off";
+        lacking.push(emu_lacks("duration".to_owned(), what));
     }
     if run.tcp != (Tcp { ecn: run.tcp.ecn, ..Tcp::of(Profile::Linux, run.family) }) {
-        lacking.push(
-            "[tcp] but for ecn: the ends are the kernel's own; set them by the nodes' sysctl and buffers"
-                .to_owned(),
-        );
+        let what = "the ends are the kernel's own; set them by the nodes' sysctl and buffers";
+        lacking.push(emu_lacks("[tcp] but for ecn".to_owned(), what));
     }
     lacking
 }
 
-fn emu_lacks(what: &str) -> String {
-    format!("method emu can't do {what}. Method sim may: longhaul sim FILE")
+fn emu_lacks(subject: String, what: &str) -> Problem {
+    let after = format!(": {what}. Method sim may: longhaul sim FILE");
+    Problem { before: "method emu can't do ", subject, after }
 }
 
 /// The parameter sets, parameters and algorithms with longhaul's prefix that there are not.

@@ -136,15 +136,16 @@ fn frames(run: &Run, direction: &Direction, way: Way) -> Frames {
     }
 }
 
-/// What of a run's pacing real programs and this kernel can't do.
-pub fn lacking(run: &Run) -> Vec<String> {
+/// What of a run's pacing real programs and this kernel can't do: whose, and why.
+pub fn lacking(run: &Run) -> Vec<(String, String)> {
     let routes = run.routes();
     let mut lacking = Vec::new();
     let mut ways = BTreeMap::new();
     for flow in &run.flows {
         for hop in flow.hops() {
             let mut refuse = |what: &str| {
-                lacking.push(format!("flow {}, from {}: pacing {what}", flow.name, hop.from));
+                let subject = format!("flow {}, from {}", flow.name, hop.from);
+                lacking.push((subject, format!("pacing {what}")));
             };
             if matches!(hop.pacing, Pacing::None | Pacing::Tcp) {
                 continue;

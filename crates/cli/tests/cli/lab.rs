@@ -291,6 +291,19 @@ fn a_problem_of_some_runs_names_them() {
 }
 
 #[test]
+fn many_flows_with_the_same_problem_are_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("many.toml");
+    let many =
+        SMALL.replace("name = \"transfer\"\n", "name = \"transfer#\"\ncount = 5\nstreams = 2\n");
+    std::fs::write(&file, many.split("[[way]]").next().unwrap()).unwrap();
+    let file = file.to_str().unwrap();
+    let (_, said) = refused(&["lab", "check", file, "--method", "emu", "--set", "family=ipv4"]);
+    assert!(said.contains("can't do flow transfer1 and 4 more: streams"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+}
+
+#[test]
 fn a_scenario_without_ways_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("plain.toml");
