@@ -89,7 +89,7 @@ impl Method {
                 // Longhaul's own are loaded for the run.
                 match wan::lacking(&prepared, |name| name.starts_with(Algorithm::PREFIX)) {
                     Ok(lacking) => {
-                        problems.lacks.add(&run.id, lacking.into_iter().map(Problem::from))
+                        problems.lacks.add(&run.id, lacking.into_iter().map(Problem::from));
                     }
                     Err(error) => problems.lacks.add(&run.id, [error.to_string().into()]),
                 }

@@ -281,7 +281,7 @@ fn all_that_a_method_cannot_do_is_said_at_once_a_line_each() {
 fn a_problem_of_some_runs_names_them() {
     let folder = tempfile::tempdir().unwrap();
     let (file, _) = small(folder.path());
-    let sweep = r#"sweep.flow.transfer.streams=[1, 2, 3]"#;
+    let sweep = "sweep.flow.transfer.streams=[1, 2, 3]";
     let (_, said) =
         refused(&["lab", "check", &file, "--method", "emu", "--set", sweep, "--set", "repeat=1"]);
     assert!(
