@@ -2,7 +2,7 @@
 # make demo    the main job on this machine: installs what is missing, builds, runs
 # make test    all tests
 # make lint    formatting, clippy, shell scripts
-# make study   the papers' figures in full: an hour and a half of emulation, some hours of simulation;
+# make study   the papers' figures in full: some eight hours of emulation, and of simulation;
 #              resumable, records in out/. study-emulated and study-simulated do one of the two
 
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo -E env "PATH=$$PATH:/usr/sbin:/sbin")
@@ -40,9 +40,11 @@ study-emulated: deps-test build
 	$(SUDO) scripts/study 000-figure-10
 	$(SUDO) scripts/study 001-table-3-emulated
 	$(SUDO) scripts/study 001-table-4-emulated
+	$(SUDO) bench/kernel/flows --emu
 
 # The cheapest first. At 5 and 10 Gb/s 120 s instead of 600 s, or these two would take longer than all else.
 study-simulated: deps-test build
+	bench/kernel/flows --sim --repeat 5
 	scripts/study 001-figure-2
 	scripts/study 001-figure-6
 	scripts/study 001-figure-7
