@@ -98,9 +98,10 @@ pub fn watch(
             for (place, hop) in places {
                 let found =
                     sockets.iter().filter(|s| s.local == place.local && s.peer.ip() == place.peer);
-                for socket in found {
+                let found: Vec<&TcpSocket> = found.collect();
+                if !found.is_empty() {
                     open = true;
-                    hop.look(place, socket, time_s, &mut seen.series);
+                    hop.look(place, &found, time_s, &mut seen.series);
                 }
             }
         }
@@ -139,12 +140,18 @@ pub fn lane_entity(lane: &str) -> Entity {
 }
 
 impl HopSeen {
-    fn look(&mut self, place: &HopPlace, socket: &TcpSocket, time_s: f64, series: &mut Series) {
-        match self.connections.iter_mut().find(|known| known.cookie == socket.cookie) {
-            Some(known) => *known = socket.clone(),
-            None => self.connections.push(socket.clone()),
+    /// One sample of all connections that the hop has now: totals are over all that it ever had, the
+    /// rest is the newest's.
+    fn look(&mut self, place: &HopPlace, found: &[&TcpSocket], time_s: f64, series: &mut Series) {
+        for &socket in found {
+            match self.connections.iter_mut().find(|known| known.cookie == socket.cookie) {
+                Some(known) => *known = socket.clone(),
+                None => self.connections.push(socket.clone()),
+            }
         }
-        let info = &socket.info;
+        let is_open = |known: &&TcpSocket| found.iter().any(|s| s.cookie == known.cookie);
+        let Some(newest) = self.connections.iter().rev().find(is_open) else { return };
+        let info = &newest.info;
         let entity = Entity::Hop { flow: place.flow.clone(), index: place.index };
         let mut push = |quantity, value| series.push(&entity, quantity, time_s, value);
         push(Quantity::AckedBytes, self.total(|s| s.info.bytes_acked) as f64);

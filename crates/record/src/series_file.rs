@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `series.parquet`: a table of `time_s`, `entity`, `quantity`, `value`, `unit`.
 //!
-//! Rows are sorted by entity, quantity and time, so the text columns are long runs of the same
+//! Rows are sorted by entity, quantity (as texts, byte by byte) and time, so the text columns are long runs of the same
 //! dictionary entry, and the times, which the curves share, fit into a dictionary too.
 
 use crate::{Entity, Error, Quantity, Series};
@@ -50,9 +50,15 @@ fn write_rows(file: File, series: &Series) -> Result<(), ParquetError> {
     let schema = Arc::new(parse_message_type(SCHEMA)?);
     let mut writer = SerializedFileWriter::new(file, schema, Arc::new(properties))?;
     let mut columns = Columns::default();
-    for (entity, quantity, curve) in series.curves() {
-        let entity = ByteArray::from(entity.to_string().into_bytes());
-        let name = ByteArray::from(quantity.name().as_bytes().to_vec());
+    // By the texts, as readers of the file see them: `hop:file/10` comes before `hop:file/2`.
+    let mut curves: Vec<_> = series
+        .curves()
+        .map(|(entity, quantity, curve)| (entity.to_string(), quantity.name(), quantity, curve))
+        .collect();
+    curves.sort_unstable_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
+    for (entity, name, quantity, curve) in curves {
+        let entity = ByteArray::from(entity.into_bytes());
+        let name = ByteArray::from(name.as_bytes().to_vec());
         let unit = ByteArray::from(quantity.unit().as_bytes().to_vec());
         for (time_s, value) in curve.time_s.iter().zip(&curve.value) {
             columns.time_s.push(*time_s);

@@ -123,6 +123,38 @@ fn many_samples_keep_their_order_over_row_groups() {
 }
 
 #[test]
+fn rows_are_sorted_by_the_texts_of_entity_and_quantity_and_by_time() {
+    use parquet::{
+        file::reader::{FileReader, SerializedFileReader},
+        record::RowAccessor,
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let mut all = series(3);
+    all.push(&Entity::Flow("file".into()), Quantity::ReceivedBytes, 0.5, 1.0);
+    for index in [2, 10] {
+        let hop = Entity::Hop { flow: "file".into(), index };
+        all.push(&hop, Quantity::CwndSegments, 0.5, 1.0);
+        all.push(&hop, Quantity::AckedBytes, 0.5, 1.0);
+    }
+    let record = Record { series: all, ..record() };
+    record.write(&dir.path().join("run")).unwrap();
+    let file = fs::File::open(dir.path().join("run/series.parquet")).unwrap();
+    let reader = SerializedFileReader::new(file).unwrap();
+    let rows: Vec<(String, String, f64)> = reader
+        .get_row_iter(None)
+        .unwrap()
+        .map(|row| {
+            let row = row.unwrap();
+            let place = |name| row.get_column_iter().position(|(found, _)| found == name).unwrap();
+            let text = |name| row.get_string(place(name)).unwrap().clone();
+            (text("entity"), text("quantity"), row.get_double(place("time_s")).unwrap())
+        })
+        .collect();
+    assert_eq!(rows.len(), record.series.len());
+    assert!(rows.is_sorted_by(|a, b| a < b), "sorted, none twice: {rows:?}");
+}
+
+#[test]
 fn a_record_is_never_overwritten_and_a_failure_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path().join("run");

@@ -169,7 +169,10 @@ impl Simulation {
         self.world.settle();
         self.observer.sample(&mut self.world, &self.flows);
         let next = self.world.now + self.run.sample;
-        self.world.agenda.plan(next, Id::new(What::Sample, 0, 0));
+        // The end takes a sample of its own.
+        if next < self.ends {
+            self.world.agenda.plan(next, Id::new(What::Sample, 0, 0));
+        }
     }
 
     /// A connection's entry on the agenda, unless the connection has gone.

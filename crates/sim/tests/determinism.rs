@@ -141,3 +141,12 @@ fn another_seed_is_another_run() {
     let outcomes = [1, 2].map(|seed| outcome(&busy(seed, "linux")));
     assert!(outcomes[0].summary != outcomes[1].summary);
 }
+
+#[test]
+fn no_curve_has_two_samples_at_one_time() {
+    // The run ends where a sample is due.
+    let outcome = outcome(&busy(1, "linux"));
+    for (entity, quantity, curve) in outcome.series.curves() {
+        assert!(curve.time_s.is_sorted_by(|a, b| a < b), "{} of {entity}", quantity.name());
+    }
+}
