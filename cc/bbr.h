@@ -68,22 +68,29 @@
 	P(min_rtt_window, "ms", "age at which the smallest RTT is measured anew") \
 	P(probe_rtt, "ms", "time at the smallest window for that") \
 	P(min_cwnd, "segments", "the smallest window, and that of ProbeRTT") \
-	P(margin, "1/100", "how much slower than the bandwidth it paces, so that queues drain")
+	P(margin, "1/100", "how much slower than the bandwidth it paces, so that queues drain") \
+	P(aggregation, "1/1024", "of what acknowledgements bring beyond the bandwidth at once, the window's share") \
+	P(whole_pieces, "0 or 1", "room for bursts as Linux counts it: whole segments, an even number") \
+	P(departures, "0 or 1", "what is in flight is counted for when the next segment may leave")
 /* 2955 is 2/ln 2, for which the draft writes 2.89, and 355 is its inverse. */
 #define cc_bbr_set_list(S) \
 	S(paper, "draft-cardwell-iccrg-bbr-congestion-control-00", \
 	  .high_gain = 2955, .drain_gain = 355, .probe_gain = 1280, .yield_gain = 768, \
 	  .cwnd_gain = 2048, .full_gain = 1280, .full_rounds = 3, .bandwidth_rounds = 10, \
-	  .min_rtt_window = 10000, .probe_rtt = 200, .min_cwnd = 4, .margin = 0) \
+	  .min_rtt_window = 10000, .probe_rtt = 200, .min_cwnd = 4, .margin = 0, .aggregation = 0, \
+	  .whole_pieces = 0, .departures = 0) \
 	S(linux, "Linux tcp_bbr.c: gains in 1/256, a margin of 1 %", \
 	  .high_gain = 2956, .drain_gain = 352, .probe_gain = 1280, .yield_gain = 768, \
 	  .cwnd_gain = 2048, .full_gain = 1280, .full_rounds = 3, .bandwidth_rounds = 10, \
-	  .min_rtt_window = 10000, .probe_rtt = 200, .min_cwnd = 4, .margin = 1)
+	  .min_rtt_window = 10000, .probe_rtt = 200, .min_cwnd = 4, .margin = 1, .aggregation = 1024, \
+	  .whole_pieces = 1, .departures = 1)
 CC_PARAMS(bbr);
 
 enum cc_bbr_mode { CC_BBR_STARTUP, CC_BBR_DRAIN, CC_BBR_PROBE_BW, CC_BBR_PROBE_RTT };
 
 #define CC_BBR_PHASES 8			/* of ProbeBW: probe, yield, six of cruising */
+#define CC_BBR_AGGREGATED_ROUNDS 5	/* in which the most is remembered, and then so many more */
+#define CC_BBR_MOST_ACKED (1 << 20)	/* segments of one epoch of aggregation */
 #define CC_BBR_UNKNOWN_RTT 0xffffffffu
 
 /* A delivery rate in bytes/s, at most CC_MAX_RATE, and the round that saw it, which wraps. */
@@ -93,22 +100,41 @@ struct cc_bbr_peak {
 
 struct cc_bbr {
 	struct cc_bbr_peak best, second, third;	/* see cc_bbr_filter */
-	u64 full_bandwidth;		/* bytes/s, the last that counted as growth */
-	u64 phase_start_us;
-	u64 min_rtt_at_us;		/* when min_rtt_us was seen */
-	u64 probe_rtt_end_us;		/* 0: the window is not yet down */
+	/* Times in us wrap after 12 days. What was sent between the deliveries held_from and held_until, modulo
+	 * 2^24, is ProbeRTT's own. */
+	u64 full_bandwidth : 40;	/* bytes/s, the last that counted as growth */
+	u64 epoch_acked : 20;		/* segments that were acknowledged since epoch_us */
+	u64 phase_start_us : 40, held_from : 24;
+	u64 min_rtt_at_us : 40, held_until : 24;	/* when min_rtt_us was seen */
+	u64 probe_rtt_end_us : 40;	/* once the window is down */
+	u64 aggregated_rounds : 5, newest : 1;	/* rounds that aggregated[newest] is over so far */
+	u64 epoch_us;
+	u32 aggregated[2];		/* segments beyond the bandwidth, the most of some rounds */
 	u32 round, round_end;		/* rounds so far; deliveries that end this one */
 	u32 min_rtt_us;
 	u32 prior_cwnd;			/* before recovery or ProbeRTT */
-	u32 initial_cwnd;
-	u32 held_from, held_until;	/* what was sent between these deliveries is ProbeRTT's own */
-	u8 mode, phase, full_count;
+	u16 initial_cwnd;
+	u8 full_count;
+	u8 mode : 2, phase : 3, probe_rtt_down : 1;
 	u8 round_start : 1, full : 1, conserving : 1, recovering : 1;
 	u8 idle_restart : 1, probe_rtt_round : 1, held : 1, paced_by_rtt : 1;
 };
 
 #define cc_bbr_uses_rtt 0
 #define cc_bbr_uses_event 1
+
+/* Since a time that is kept in 40 bits. */
+CC_INLINE u64 cc_bbr_since(u64 then_us, u64 now_us)
+{
+	return (now_us - then_us) & ((1ull << 40) - 1);
+}
+
+CC_INLINE int cc_bbr_is_past(u64 then_us, u64 now_us)
+{
+	u64 since = cc_bbr_since(then_us, now_us);
+
+	return since && since < 1ull << 39;
+}
 
 /* As a u64: without that, the compiler may compute in the field's 40 bits. */
 CC_INLINE u64 cc_bbr_bandwidth(const struct cc_bbr *s)
@@ -182,21 +208,109 @@ CC_INLINE u32 cc_bbr_burst(u64 pacing_rate, u32 mss)
 	return cc_min64(pacing_rate / 1000, 65536);
 }
 
+/* Linux's count of the same, in segments: 1024 pieces a second, less than 64 KB with their headers. */
+CC_INLINE u32 cc_bbr_piece(u64 pacing_rate, u32 mss)
+{
+	u64 segments = cc_min64(pacing_rate >> 10, 65535 - 320) / mss;
+
+	return cc_min64(cc_max64(segments, pacing_rate < 150000 ? 1 : 2), 127);
+}
+
 /*
- * 4.2.3.2: segments in flight that fill the path `gain` / 1024 times. Rate below 2^40 times RTT below
+ * 4.2.3.2: segments in flight that fill the path `gain` / 1024 times, and `more`. Rate below 2^40 times RTT below
  * 2^23 us (8 s) is below 2^63, in bytes below 2^44, times gain below 2^60.
  */
-CC_INLINE u32 cc_bbr_inflight(const struct cc_bbr *s, const struct cc_ack *ack,
-			      const struct cc_decision *d, u32 gain)
+CC_INLINE u32 cc_bbr_inflight_and(const struct cc_bbr *s, const struct cc_bbr_params *p,
+				  const struct cc_ack *ack, const struct cc_decision *d, u32 gain,
+				  u32 more)
 {
 	u32 mss = cc_max(ack->mss, 1);
-	u64 bytes;
+	u64 bytes, segments;
 
 	if (s->min_rtt_us == CC_BBR_UNKNOWN_RTT)
 		return s->initial_cwnd;
 	bytes = cc_bbr_bandwidth(s) * cc_min(s->min_rtt_us, (1 << 23) - 1) / CC_US_PER_S;
-	bytes = (bytes * gain >> 10) + 3 * cc_bbr_burst(d->pacing_rate, mss);
-	return cc_min64((bytes + mss - 1) / mss, CC_INFINITE_SSTHRESH);
+	bytes = bytes * gain >> 10;
+	if (!p->whole_pieces) {
+		bytes += more * mss + 3 * cc_bbr_burst(d->pacing_rate, mss);
+		return cc_min64((bytes + mss - 1) / mss, CC_INFINITE_SSTHRESH);
+	}
+	segments = (bytes + mss - 1) / mss + more + 3 * cc_bbr_piece(d->pacing_rate, mss);
+	segments = (segments + 1) & ~1ull;
+	if (s->mode == CC_BBR_PROBE_BW && s->phase == 0)
+		segments += 2;
+	return cc_min64(segments, CC_INFINITE_SSTHRESH);
+}
+
+CC_INLINE u32 cc_bbr_inflight(const struct cc_bbr *s, const struct cc_bbr_params *p,
+			      const struct cc_ack *ack, const struct cc_decision *d, u32 gain)
+{
+	return cc_bbr_inflight_and(s, p, ack, d, gain, 0);
+}
+
+/*
+ * Of so many segments in flight, those that are when the next one may leave. Where the rate is to
+ * grow, that piece is one of them.
+ */
+CC_INLINE u32 cc_bbr_at_departure(const struct cc_bbr *s, const struct cc_bbr_params *p,
+				  const struct cc_ack *ack, const struct cc_decision *d, u32 in_flight)
+{
+	u32 mss = cc_max(ack->mss, 1);
+	u64 delivered;
+
+	if (!p->departures)
+		return in_flight;
+	delivered = cc_bbr_bandwidth(s) * cc_min(ack->paced_us, (1 << 23) - 1) / CC_US_PER_S / mss;
+	if (cc_bbr_pacing_gain(s, p) > 1024)
+		in_flight += cc_bbr_piece(d->pacing_rate, mss);
+	return in_flight > delivered ? in_flight - delivered : 0;
+}
+
+/*
+ * What acknowledgements bring at once beyond what the bandwidth explains, the most of some 5 to 10
+ * rounds: Wi-Fi, cable modems and receivers that compress acknowledgements hold them back and let them
+ * go together, and the window has to bridge that.
+ */
+CC_INLINE void cc_bbr_aggregate(struct cc_bbr *s, const struct cc_bbr_params *p,
+				const struct cc_ack *ack, const struct cc_decision *d)
+{
+	u32 mss = cc_max(ack->mss, 1);
+	u64 since_us = ack->now_us - s->epoch_us, expected, extra;
+
+	if (!p->aggregation || !ack->acked || !ack->delivery_rate)
+		return;
+	if (s->round_start && s->aggregated_rounds == CC_BBR_AGGREGATED_ROUNDS - 1) {
+		s->aggregated_rounds = 0;
+		s->newest = !s->newest;
+		if (s->newest)
+			s->aggregated[1] = 0;
+		else
+			s->aggregated[0] = 0;
+	} else if (s->round_start) {
+		s->aggregated_rounds++;
+	}
+	expected = cc_bbr_bandwidth(s) * cc_min64(since_us, (1 << 23) - 1) / CC_US_PER_S / mss;
+	if (s->epoch_acked <= expected || s->epoch_acked + ack->acked >= CC_BBR_MOST_ACKED) {
+		s->epoch_acked = 0;
+		s->epoch_us = ack->now_us;
+		expected = 0;
+	}
+	s->epoch_acked = cc_min(s->epoch_acked + ack->acked, CC_BBR_MOST_ACKED - 1);
+	extra = cc_min64(s->epoch_acked - expected, d->cwnd);
+	if (s->newest)
+		s->aggregated[1] = cc_max64(s->aggregated[1], extra);
+	else
+		s->aggregated[0] = cc_max64(s->aggregated[0], extra);
+}
+
+/* Segments that the window has for that: no more than the bandwidth brings in 100 ms. */
+CC_INLINE u32 cc_bbr_aggregation(const struct cc_bbr *s, const struct cc_bbr_params *p,
+				 const struct cc_ack *ack)
+{
+	u64 most = cc_bbr_bandwidth(s) / 10 / cc_max(ack->mss, 1);
+	u64 extra = cc_max(s->aggregated[0], s->aggregated[1]);
+
+	return s->full ? cc_min64(extra * p->aggregation >> 10, most) : 0;
 }
 
 CC_INLINE void cc_bbr_save_cwnd(struct cc_bbr *s, const struct cc_decision *d)
@@ -210,7 +324,7 @@ CC_INLINE void cc_bbr_save_cwnd(struct cc_bbr *s, const struct cc_decision *d)
 /* Whether the sample shows what the application or ProbeRTT let through, not what the path carries. */
 CC_INLINE int cc_bbr_limited(const struct cc_bbr *s, const struct cc_ack *ack)
 {
-	return (s->held && !cc_before(ack->prior_delivered, s->held_from)) ||
+	return (s->held && !cc_before(ack->prior_delivered << 8, (u32)s->held_from << 8)) ||
 	       (ack->flags & CC_APP_LIMITED);
 }
 
@@ -226,7 +340,7 @@ CC_INLINE void cc_bbr_update_bandwidth(struct cc_bbr *s, const struct cc_bbr_par
 		s->conserving = 0;
 	}
 	if (s->held && s->mode != CC_BBR_PROBE_RTT)
-		s->held = !cc_before(s->held_until, ack->prior_delivered);
+		s->held = !cc_before((u32)s->held_until << 8, ack->prior_delivered << 8);
 	if (rate && (rate >= s->best.rate || !cc_bbr_limited(s, ack)))
 		cc_bbr_filter(s, rate, p->bandwidth_rounds);
 }
@@ -242,15 +356,16 @@ CC_INLINE void cc_bbr_next_phase(struct cc_bbr *s, const struct cc_ack *ack)
 CC_INLINE void cc_bbr_check_phase(struct cc_bbr *s, const struct cc_bbr_params *p,
 				  const struct cc_ack *ack, const struct cc_decision *d)
 {
-	int over = ack->now_us - s->phase_start_us > s->min_rtt_us;
+	int over = cc_bbr_since(s->phase_start_us, ack->now_us) > s->min_rtt_us;
+	u32 in_flight = cc_bbr_at_departure(s, p, ack, d, ack->prior_in_flight);
 
 	if (s->mode != CC_BBR_PROBE_BW)
 		return;
 	if (s->phase == 0)
-		over = over && (ack->lost || ack->prior_in_flight >=
-				cc_bbr_inflight(s, ack, d, p->probe_gain));
+		over = over && (ack->lost || in_flight >=
+				cc_bbr_inflight(s, p, ack, d, p->probe_gain));
 	else if (s->phase == 1)
-		over = over || ack->prior_in_flight <= cc_bbr_inflight(s, ack, d, 1024);
+		over = over || in_flight <= cc_bbr_inflight(s, p, ack, d, 1024);
 	if (over)
 		cc_bbr_next_phase(s, ack);
 }
@@ -281,12 +396,12 @@ CC_INLINE void cc_bbr_check_full(struct cc_bbr *s, const struct cc_bbr_params *p
 }
 
 /* 4.3.3 */
-CC_INLINE void cc_bbr_check_drain(struct cc_bbr *s, const struct cc_ack *ack,
-				  const struct cc_decision *d)
+CC_INLINE void cc_bbr_check_drain(struct cc_bbr *s, const struct cc_bbr_params *p,
+				  const struct cc_ack *ack, const struct cc_decision *d)
 {
 	if (s->mode == CC_BBR_STARTUP && s->full)
 		s->mode = CC_BBR_DRAIN;
-	if (s->mode == CC_BBR_DRAIN && ack->in_flight <= cc_bbr_inflight(s, ack, d, 1024))
+	if (s->mode == CC_BBR_DRAIN && cc_bbr_at_departure(s, p, ack, d, ack->in_flight) <= cc_bbr_inflight(s, p, ack, d, 1024))
 		cc_bbr_enter_probe_bw(s, ack);
 }
 
@@ -309,9 +424,10 @@ CC_INLINE void cc_bbr_probe_rtt(struct cc_bbr *s, const struct cc_bbr_params *p,
 		s->held_from = ack->delivered;
 	s->held = 1;
 	s->held_until = ack->delivered + ack->in_flight;
-	if (!s->probe_rtt_end_us) {
+	if (!s->probe_rtt_down) {
 		if (ack->in_flight > p->min_cwnd)
 			return;
+		s->probe_rtt_down = 1;
 		s->probe_rtt_end_us = ack->now_us + p->probe_rtt * CC_US_PER_MS;
 		s->probe_rtt_round = 0;
 		s->round_end = ack->delivered;
@@ -319,7 +435,7 @@ CC_INLINE void cc_bbr_probe_rtt(struct cc_bbr *s, const struct cc_bbr_params *p,
 	}
 	if (s->round_start)
 		s->probe_rtt_round = 1;
-	if (s->probe_rtt_round && ack->now_us > s->probe_rtt_end_us)
+	if (s->probe_rtt_round && cc_bbr_is_past(s->probe_rtt_end_us, ack->now_us))
 		cc_bbr_end_probe_rtt(s, ack, d);
 }
 
@@ -327,7 +443,7 @@ CC_INLINE void cc_bbr_probe_rtt(struct cc_bbr *s, const struct cc_bbr_params *p,
 CC_INLINE void cc_bbr_update_min_rtt(struct cc_bbr *s, const struct cc_bbr_params *p,
 				     const struct cc_ack *ack, struct cc_decision *d)
 {
-	int expired = ack->now_us > s->min_rtt_at_us + p->min_rtt_window * CC_US_PER_MS;
+	int expired = cc_bbr_since(s->min_rtt_at_us, ack->now_us) > p->min_rtt_window * CC_US_PER_MS;
 
 	if (ack->rtt_us && (ack->rtt_us <= s->min_rtt_us || expired)) {
 		s->min_rtt_us = ack->rtt_us;
@@ -336,7 +452,7 @@ CC_INLINE void cc_bbr_update_min_rtt(struct cc_bbr *s, const struct cc_bbr_param
 	if (expired && s->mode != CC_BBR_PROBE_RTT && !s->idle_restart) {
 		s->mode = CC_BBR_PROBE_RTT;
 		cc_bbr_save_cwnd(s, d);
-		s->probe_rtt_end_us = 0;
+		s->probe_rtt_down = 0;
 	}
 	if (s->mode == CC_BBR_PROBE_RTT)
 		cc_bbr_probe_rtt(s, p, ack, d);
@@ -390,7 +506,7 @@ CC_INLINE void cc_bbr_set_cwnd(struct cc_bbr *s, const struct cc_bbr_params *p,
 {
 	u32 gain = s->mode == CC_BBR_PROBE_BW ? p->cwnd_gain :
 		   s->mode == CC_BBR_PROBE_RTT ? 1024 : p->high_gain;
-	u32 target = cc_bbr_inflight(s, ack, d, gain);
+	u32 target = cc_bbr_inflight_and(s, p, ack, d, gain, cc_bbr_aggregation(s, p, ack));
 
 	cc_bbr_recovery(s, ack, d);
 	if (s->conserving)
@@ -409,10 +525,10 @@ CC_INLINE void cc_bbr_init(struct cc_bbr *s, const struct cc_bbr_params *p,
 			   const struct cc_ack *ack, struct cc_decision *d)
 {
 	s->mode = CC_BBR_STARTUP;
-	s->initial_cwnd = d->cwnd;
+	s->initial_cwnd = cc_min(d->cwnd, 0xffff);
 	s->round_end = ack->delivered;
 	s->min_rtt_us = ack->min_rtt_us ? ack->min_rtt_us : CC_BBR_UNKNOWN_RTT;
-	s->min_rtt_at_us = ack->now_us;
+	s->min_rtt_at_us = s->epoch_us = ack->now_us;
 	s->paced_by_rtt = ack->min_rtt_us != 0;
 	d->pacing_rate = cc_bbr_first_rate(p, ack, d, ack->min_rtt_us);
 }
@@ -423,9 +539,10 @@ CC_INLINE void cc_bbr_ack(struct cc_bbr *s, const struct cc_bbr_params *p,
 			  const struct cc_ack *ack, struct cc_decision *d)
 {
 	cc_bbr_update_bandwidth(s, p, ack);
+	cc_bbr_aggregate(s, p, ack, d);
 	cc_bbr_check_phase(s, p, ack, d);
 	cc_bbr_check_full(s, p, ack);
-	cc_bbr_check_drain(s, ack, d);
+	cc_bbr_check_drain(s, p, ack, d);
 	cc_bbr_update_min_rtt(s, p, ack, d);
 	cc_bbr_set_pacing(s, p, ack, d);
 	cc_bbr_set_cwnd(s, p, ack, d);
@@ -453,8 +570,8 @@ CC_INLINE void cc_bbr_event(struct cc_bbr *s, const struct cc_bbr_params *p,
 	s->idle_restart = 1;
 	if (s->mode == CC_BBR_PROBE_BW)
 		d->pacing_rate = cc_bbr_rate(s, p, 1024);
-	else if (s->mode == CC_BBR_PROBE_RTT && s->probe_rtt_end_us &&
-		 ack->now_us > s->probe_rtt_end_us)
+	else if (s->mode == CC_BBR_PROBE_RTT && s->probe_rtt_down &&
+		 cc_bbr_is_past(s->probe_rtt_end_us, ack->now_us))
 		cc_bbr_end_probe_rtt(s, ack, d);
 }
 

@@ -67,6 +67,7 @@ struct cc_ack {
 	u32 delivered;		/* acknowledged in all, wraps */
 	u32 prior_delivered;	/* `delivered` when the newest of `acked` was sent, wraps */
 	u32 mss;		/* bytes of payload in a full segment */
+	u32 paced_us;		/* until pacing lets the next segment out; 0: at once */
 	u32 flags;		/* CC_APP_LIMITED ... */
 };
 

@@ -33,6 +33,8 @@ pub struct Ack {
     pub prior_delivered: u32,
     /// Bytes of payload in a full segment.
     pub mss: u32,
+    /// Until pacing lets the next segment out; 0: at once.
+    pub paced_us: u32,
     /// [`Ack::CWND_LIMITED`] and the others, or'ed.
     pub flags: u32,
 }

@@ -149,6 +149,8 @@ static __always_inline void observe(struct sock *sk, const struct told *told, st
 		.prior_delivered = told->prior_delivered,
 		.mss = tp->mss_cache,
 	};
+	if (tp->tcp_wstamp_ns > tp->tcp_clock_cache)
+		ack->paced_us = (tp->tcp_wstamp_ns - tp->tcp_clock_cache) / 1000;
 	if (told->interval_us)
 		ack->delivery_rate = told->delivered * ack->mss * 1000000 / told->interval_us;
 	if (told->app_limited)

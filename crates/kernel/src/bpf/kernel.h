@@ -81,6 +81,8 @@ struct minmax {
 };
 
 struct tcp_sock {
+	__u64 tcp_wstamp_ns;
+	__u64 tcp_clock_cache;
 	__u64 tcp_mstamp;
 	__u32 snd_cwnd;
 	__u32 snd_cwnd_clamp;

@@ -127,7 +127,7 @@ impl Reader<'_> {
     }
 
     fn ack(&mut self) -> Ack {
-        Ack {
+        let ack = Ack {
             now_us: self.u64(),
             delivery_rate: self.u64(),
             acked: self.u32(),
@@ -139,8 +139,11 @@ impl Reader<'_> {
             delivered: self.u32(),
             prior_delivered: self.u32(),
             mss: self.u32(),
+            paced_us: self.u32(),
             flags: self.u32(),
-        }
+        };
+        let _padding = self.u32();
+        ack
     }
 
     fn decision(&mut self) -> Decision {
