@@ -98,18 +98,24 @@ struct cc_bbr_peak {
 	u64 rate : 40, round : 24;
 };
 
+/* The time since acknowledgements last brought no more than the bandwidth explains. */
+struct cc_bbr_epoch {
+	u64 start_us;
+	u32 acked;			/* segments in it, at most CC_BBR_MOST_ACKED */
+};
+
 struct cc_bbr {
 	struct cc_bbr_peak best, second, third;	/* see cc_bbr_filter */
 	/* Times in us wrap after 12 days. What was sent between the deliveries held_from and held_until, modulo
 	 * 2^24, is ProbeRTT's own. */
 	u64 full_bandwidth : 40;	/* bytes/s, the last that counted as growth */
-	u64 epoch_acked : 20;		/* segments that were acknowledged since epoch_us */
 	u64 phase_start_us : 40, held_from : 24;
 	u64 min_rtt_at_us : 40, held_until : 24;	/* when min_rtt_us was seen */
 	u64 probe_rtt_end_us : 40;	/* once the window is down */
-	u64 aggregated_rounds : 5, newest : 1;	/* rounds that aggregated[newest] is over so far */
-	u64 epoch_us;
-	u32 aggregated[2];		/* segments beyond the bandwidth, the most of some rounds */
+	u64 aggregated_rounds : 5;	/* that `aggregated` is the most of */
+	struct cc_bbr_epoch epoch;
+	u32 aggregated;			/* segments beyond the bandwidth, the most of the rounds since ... */
+	u32 aggregated_before;		/* ... the same of the rounds before */
 	u32 round, round_end;		/* rounds so far; deliveries that end this one */
 	u32 min_rtt_us;
 	u32 prior_cwnd;			/* before recovery or ProbeRTT */
@@ -271,36 +277,38 @@ CC_INLINE u32 cc_bbr_at_departure(const struct cc_bbr *s, const struct cc_bbr_pa
  * rounds: Wi-Fi, cable modems and receivers that compress acknowledgements hold them back and let them
  * go together, and the window has to bridge that.
  */
+CC_APART u32 cc_bbr_beyond(struct cc_bbr_epoch *epoch, u64 bandwidth, u64 now_us, u32 acked, u32 mss)
+{
+	u64 expected;
+
+	if (!epoch)
+		return 0;
+	expected = bandwidth * cc_min64(now_us - epoch->start_us, (1 << 23) - 1) / CC_US_PER_S / cc_max(mss, 1);
+	if (epoch->acked <= expected || epoch->acked + acked >= CC_BBR_MOST_ACKED) {
+		epoch->acked = 0;
+		epoch->start_us = now_us;
+		expected = 0;
+	}
+	epoch->acked = cc_min(epoch->acked + acked, CC_BBR_MOST_ACKED - 1);
+	return epoch->acked > expected ? epoch->acked - expected : 0;
+}
+
 CC_INLINE void cc_bbr_aggregate(struct cc_bbr *s, const struct cc_bbr_params *p,
 				const struct cc_ack *ack, const struct cc_decision *d)
 {
-	u32 mss = cc_max(ack->mss, 1);
-	u64 since_us = ack->now_us - s->epoch_us, expected, extra;
+	struct cc_bbr_epoch epoch = s->epoch;
+	u32 beyond;
 
 	if (!p->aggregation || !ack->acked || !ack->delivery_rate)
 		return;
-	if (s->round_start && s->aggregated_rounds == CC_BBR_AGGREGATED_ROUNDS - 1) {
+	beyond = cc_bbr_beyond(&epoch, cc_bbr_bandwidth(s), ack->now_us, ack->acked, ack->mss);
+	s->epoch = epoch;
+	if (s->round_start && ++s->aggregated_rounds == CC_BBR_AGGREGATED_ROUNDS) {
 		s->aggregated_rounds = 0;
-		s->newest = !s->newest;
-		if (s->newest)
-			s->aggregated[1] = 0;
-		else
-			s->aggregated[0] = 0;
-	} else if (s->round_start) {
-		s->aggregated_rounds++;
+		s->aggregated_before = s->aggregated;
+		s->aggregated = 0;
 	}
-	expected = cc_bbr_bandwidth(s) * cc_min64(since_us, (1 << 23) - 1) / CC_US_PER_S / mss;
-	if (s->epoch_acked <= expected || s->epoch_acked + ack->acked >= CC_BBR_MOST_ACKED) {
-		s->epoch_acked = 0;
-		s->epoch_us = ack->now_us;
-		expected = 0;
-	}
-	s->epoch_acked = cc_min(s->epoch_acked + ack->acked, CC_BBR_MOST_ACKED - 1);
-	extra = cc_min64(s->epoch_acked - expected, d->cwnd);
-	if (s->newest)
-		s->aggregated[1] = cc_max64(s->aggregated[1], extra);
-	else
-		s->aggregated[0] = cc_max64(s->aggregated[0], extra);
+	s->aggregated = cc_max(s->aggregated, cc_min(beyond, d->cwnd));
 }
 
 /* Segments that the window has for that: no more than the bandwidth brings in 100 ms. */
@@ -308,7 +316,7 @@ CC_INLINE u32 cc_bbr_aggregation(const struct cc_bbr *s, const struct cc_bbr_par
 				 const struct cc_ack *ack)
 {
 	u64 most = cc_bbr_bandwidth(s) / 10 / cc_max(ack->mss, 1);
-	u64 extra = cc_max(s->aggregated[0], s->aggregated[1]);
+	u64 extra = cc_max(s->aggregated, s->aggregated_before);
 
 	return s->full ? cc_min64(extra * p->aggregation >> 10, most) : 0;
 }
@@ -528,7 +536,7 @@ CC_INLINE void cc_bbr_init(struct cc_bbr *s, const struct cc_bbr_params *p,
 	s->initial_cwnd = cc_min(d->cwnd, 0xffff);
 	s->round_end = ack->delivered;
 	s->min_rtt_us = ack->min_rtt_us ? ack->min_rtt_us : CC_BBR_UNKNOWN_RTT;
-	s->min_rtt_at_us = s->epoch_us = ack->now_us;
+	s->min_rtt_at_us = s->epoch.start_us = ack->now_us;
 	s->paced_by_rtt = ack->min_rtt_us != 0;
 	d->pacing_rate = cc_bbr_first_rate(p, ack, d, ack->min_rtt_us);
 }

@@ -38,6 +38,16 @@ typedef __UINT64_TYPE__ u64;
 typedef __INT64_TYPE__ s64;
 
 #define CC_INLINE static inline __attribute__((always_inline, unused))
+/*
+ * A function of its own to the verifier, which takes its paths once and not with all that come after. It may
+ * be given numbers and the address of a copy of the state, not of the state itself, returns a number, and
+ * has to see that the address is not null.
+ */
+#ifdef __bpf__
+#define CC_APART __attribute__((noinline))
+#else
+#define CC_APART CC_INLINE
+#endif
 
 /* Bytes of state a connection has: the kernel's ICSK_CA_PRIV_SIZE, 13 words of 64 bits. */
 #define CC_STATE_MAX 104

@@ -252,8 +252,14 @@ pub(crate) fn check(run: &Run) -> Result<(), Unsupported> {
     .map(|_: Vec<()>| ())
 }
 
-/// The parameters of a congestion control as a scenario names it: the kernel's (`cubic`) and
-/// longhaul's (`lh_cubic`) are the same algorithm here.
+fn default_set<'a>(run: &Run, name: &str, algorithm: &'a Algorithm) -> &'a Params {
+    let kernels = run.tcp.profile == Profile::Linux && !name.starts_with("lh_");
+    let linux = algorithm.set("linux").ok().filter(|_| kernels);
+    linux.map_or(algorithm.default_set(), |set| &set.params)
+}
+
+/// The parameters of a congestion control as a scenario names it: `bbr` has what the kernel's has, with
+/// profile `linux`, and `lh_bbr` what longhaul's is loaded with. Often they are the same.
 ///
 /// # Errors
 /// There is no such algorithm, parameter set or parameter; the text names those there are.
@@ -265,7 +271,7 @@ pub fn params(run: &Run, name: &str) -> Result<Params, Unsupported> {
     let chosen = run.congestion.iter().find(|chosen| chosen.name == name);
     let mut params = match chosen.and_then(|chosen| chosen.set.as_deref()) {
         Some(set) => algorithm.set(set).map_err(refuse)?.params.clone(),
-        None => algorithm.default_set().clone(),
+        None => default_set(run, name, algorithm).clone(),
     };
     if !run.tcp.hystart && algorithm.params.iter().any(|param| param.name == "hystart") {
         params = params.with("hystart", 0).map_err(refuse)?;
