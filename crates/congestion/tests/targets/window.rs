@@ -68,6 +68,7 @@ impl Path {
             delivered: self.delivered,
             prior_delivered: self.delivered.wrapping_sub(flight),
             mss: 1448,
+            paced_us: 0,
             flags: Ack::CWND_LIMITED,
         }
     }

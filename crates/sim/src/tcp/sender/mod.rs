@@ -348,7 +348,8 @@ impl Sender {
             delivered: self.sampler.delivered,
             prior_delivered: self.sampler.delivered,
             mss: self.mss,
-            paced_us: u32::try_from(self.write_time.since(now).as_nanos() / 1000).unwrap_or(u32::MAX),
+            paced_us: u32::try_from(self.write_time.since(now).as_nanos() / 1000)
+                .unwrap_or(u32::MAX),
             flags: flags.iter().filter(|(is, _)| *is).fold(0, |all, (_, flag)| all | flag),
             ..Ack::default()
         }
