@@ -41,10 +41,13 @@
  * - A restart from idle ends a ProbeRTT whose time is over, as in Linux; the draft waits for an
  *   acknowledgement.
  *
- * Left out, all of them Linux's and not the draft's: the policer detection (lt_bw), the window's
- * allowance for aggregated acknowledgements, the estimate of what is in flight at the earliest
- * departure time, a send buffer of three windows (the kernel's usual two apply), and that a delayed
- * acknowledgement doesn't renew an expired min_rtt (the sample doesn't tell).
+ * Linux's set has, beyond the draft: room in the window for aggregated acknowledgements (as in
+ * draft-cardwell-iccrg-bbr-congestion-control-01), room for bursts in whole segments, and what is in flight
+ * counted for the time at which the next segment may leave.
+ *
+ * Left out, all of them Linux's and not the draft's: the policer detection (lt_bw), a send buffer of three
+ * windows (the kernel's usual two apply), and that a delayed acknowledgement doesn't renew an expired
+ * min_rtt (the sample doesn't tell).
  *
  * ssthresh is left alone: BBR has none.
  */
@@ -112,10 +115,10 @@ struct cc_bbr {
 	u64 phase_start_us : 40, held_from : 24;
 	u64 min_rtt_at_us : 40, held_until : 24;	/* when min_rtt_us was seen */
 	u64 probe_rtt_end_us : 40;	/* once the window is down */
-	u64 aggregated_rounds : 5;	/* that `aggregated` is the most of */
+	u64 aggregated_rounds : 5;	/* rounds that `aggregated` is the most of */
 	struct cc_bbr_epoch epoch;
-	u32 aggregated;			/* segments beyond the bandwidth, the most of the rounds since ... */
-	u32 aggregated_before;		/* ... the same of the rounds before */
+	u32 aggregated;			/* segments beyond the bandwidth: the most of up to 5 rounds */
+	u32 aggregated_before;		/* the same of the 5 rounds before */
 	u32 round, round_end;		/* rounds so far; deliveries that end this one */
 	u32 min_rtt_us;
 	u32 prior_cwnd;			/* before recovery or ProbeRTT */
@@ -409,7 +412,8 @@ CC_INLINE void cc_bbr_check_drain(struct cc_bbr *s, const struct cc_bbr_params *
 {
 	if (s->mode == CC_BBR_STARTUP && s->full)
 		s->mode = CC_BBR_DRAIN;
-	if (s->mode == CC_BBR_DRAIN && cc_bbr_at_departure(s, p, ack, d, ack->in_flight) <= cc_bbr_inflight(s, p, ack, d, 1024))
+	if (s->mode == CC_BBR_DRAIN && cc_bbr_at_departure(s, p, ack, d, ack->in_flight) <=
+					cc_bbr_inflight(s, p, ack, d, 1024))
 		cc_bbr_enter_probe_bw(s, ack);
 }
 

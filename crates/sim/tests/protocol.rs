@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{curve, forward, forward_link, hop, only, onsets};
+use common::{curve, forward, forward_link, hop, only, onsets, runs};
 use longhaul_sim::Outcome;
 use record::{FlowSummary, Quantity};
 
@@ -441,4 +441,36 @@ fn segments_leave_in_pieces_of_a_millisecond() {
     let (linux, ns2) = (mean("linux"), mean("ns2"));
     println!("{linux} segments without a gap, {ns2} with ns-2");
     assert!(linux > 1.3 * ns2, "{linux} {ns2}");
+}
+
+#[test]
+fn a_congestion_control_of_the_kernels_name_has_the_kernels_parameters() {
+    let run = |profile: &str| {
+        runs(&format!(
+            r#"
+            title = "Parameters"
+            [tcp]
+            profile = "{profile}"
+            [[node]]
+            name = "server"
+            [[node]]
+            name = "client"
+            [[link]]
+            name = "link"
+            between = ["server", "client"]
+            [[flow]]
+            name = "file"
+            from = "server"
+            to = "client"
+            bytes = "1MB"
+            "#
+        ))
+    };
+    let bbr = congestion::Algorithm::find("bbr").unwrap();
+    let params = |profile, name| longhaul_sim::params(&run(profile)[0], name).unwrap();
+    let linux = &bbr.set("linux").unwrap().params;
+    assert_ne!(linux.values(), bbr.default_set().values());
+    assert_eq!(params("linux", "bbr").values(), linux.values());
+    assert_eq!(params("linux", "lh_bbr").values(), bbr.default_set().values());
+    assert_eq!(params("ns2", "bbr").values(), bbr.default_set().values());
 }
