@@ -225,6 +225,26 @@ CC_INLINE u32 cc_bbr_piece(u64 pacing_rate, u32 mss)
 	return cc_min64(cc_max64(segments, pacing_rate < 150000 ? 1 : 2), 127);
 }
 
+enum cc_bbr_pieces { CC_BBR_AS_DRAFTED, CC_BBR_WHOLE, CC_BBR_WHOLE_AND_TWO };
+
+/* Segments that hold so many bytes, `more` segments and three bursts. */
+CC_APART u32 cc_bbr_with_bursts(u64 bytes, u32 more, u64 pacing_rate, u32 mss, u32 pieces)
+{
+	u64 segments;
+
+	if (!mss)
+		return 0;
+	if (pieces == CC_BBR_AS_DRAFTED) {
+		bytes += (u64)more * mss + 3 * cc_bbr_burst(pacing_rate, mss);
+		return cc_min64((bytes + mss - 1) / mss, CC_INFINITE_SSTHRESH);
+	}
+	segments = (bytes + mss - 1) / mss + more + 3 * cc_bbr_piece(pacing_rate, mss);
+	segments = (segments + 1) & ~1ull;
+	if (pieces == CC_BBR_WHOLE_AND_TWO)
+		segments += 2;
+	return cc_min64(segments, CC_INFINITE_SSTHRESH);
+}
+
 /*
  * 4.2.3.2: segments in flight that fill the path `gain` / 1024 times, and `more`. Rate below 2^40 times RTT below
  * 2^23 us (8 s) is below 2^63, in bytes below 2^44, times gain below 2^60.
@@ -233,22 +253,15 @@ CC_INLINE u32 cc_bbr_inflight_and(const struct cc_bbr *s, const struct cc_bbr_pa
 				  const struct cc_ack *ack, const struct cc_decision *d, u32 gain,
 				  u32 more)
 {
-	u32 mss = cc_max(ack->mss, 1);
-	u64 bytes, segments;
+	int probes = s->mode == CC_BBR_PROBE_BW && s->phase == 0;
+	enum cc_bbr_pieces pieces = !p->whole_pieces ? CC_BBR_AS_DRAFTED :
+				    probes ? CC_BBR_WHOLE_AND_TWO : CC_BBR_WHOLE;
+	u64 bytes;
 
 	if (s->min_rtt_us == CC_BBR_UNKNOWN_RTT)
 		return s->initial_cwnd;
 	bytes = cc_bbr_bandwidth(s) * cc_min(s->min_rtt_us, (1 << 23) - 1) / CC_US_PER_S;
-	bytes = bytes * gain >> 10;
-	if (!p->whole_pieces) {
-		bytes += more * mss + 3 * cc_bbr_burst(d->pacing_rate, mss);
-		return cc_min64((bytes + mss - 1) / mss, CC_INFINITE_SSTHRESH);
-	}
-	segments = (bytes + mss - 1) / mss + more + 3 * cc_bbr_piece(d->pacing_rate, mss);
-	segments = (segments + 1) & ~1ull;
-	if (s->mode == CC_BBR_PROBE_BW && s->phase == 0)
-		segments += 2;
-	return cc_min64(segments, CC_INFINITE_SSTHRESH);
+	return cc_bbr_with_bursts(bytes * gain >> 10, more, d->pacing_rate, cc_max(ack->mss, 1), pieces);
 }
 
 CC_INLINE u32 cc_bbr_inflight(const struct cc_bbr *s, const struct cc_bbr_params *p,
