@@ -3,6 +3,7 @@
 
 use crate::{
     failure::Failure,
+    repeats,
     results::{self, RunResult},
     table,
 };
@@ -130,7 +131,9 @@ pub fn run_scenario(args: RunArgs, method: Method) -> Result<(), Failure> {
     keep_ways(&mut scenario, &way)?;
     let out = out.unwrap_or_else(|| default_out(&file));
     say_ignored(method.into(), &scenario);
+    say_variation(&scenario);
     let records = results::run_all(&scenario.runs, &out, method.into(), jobs, known)?;
+    repeats::warn_of_the_same(&records);
     let runs = RunResult::of_all(&records);
     let medians = table::cells(&runs, scenario.baseline.as_deref());
     let totals = table::totals(&records, scenario.baseline.as_deref());
@@ -182,6 +185,15 @@ fn check(scenario: &Scenario, method: Option<Method>, json: bool) -> Result<(), 
 fn say_ignored(method: ::lab::Method, scenario: &Scenario) {
     for ignored in method.ignored(&scenario.runs) {
         eprintln!("method {}: {ignored}", method.name());
+    }
+}
+
+fn say_variation(scenario: &Scenario) {
+    if scenario.repeat > 1 && scenario.vary {
+        eprintln!(
+            "repeats after the first vary: starts within a round trip, links of hosts by up to 10 us \
+             (vary = false: they don't)"
+        );
     }
 }
 

@@ -15,6 +15,7 @@ mod monitor;
 mod origin;
 mod pace;
 mod progress;
+mod repeats;
 mod report;
 mod results;
 mod table;

@@ -141,6 +141,8 @@ fn run(outline: &Outline, variant: &Variant<'_>, repeat: u32) -> Run {
     let applies = |at: &[Setting]| at.iter().all(|s| point.contains(s));
     let references = outline.references.iter();
     let seed = chance::seed(network.seed, repeat);
+    // The first is the scenario as written: so it stays the same when repeats are added.
+    let varies = outline.vary && repeat > 1;
     Run {
         id: [id.as_slice(), &[format!("r{repeat:02}")]].concat().join(","),
         title: outline.title.clone(),
@@ -158,9 +160,9 @@ fn run(outline: &Outline, variant: &Variant<'_>, repeat: u32) -> Run {
         bottlenecks: network.bottlenecks.clone(),
         family: network.family,
         nodes: network.nodes.clone(),
-        links: network.links.iter().map(|l| l.drawn(seed)).collect(),
-        flows: network.flows.iter().map(|f| f.drawn(seed)).collect(),
-        traffic: network.traffic.iter().map(|t| t.drawn(seed)).collect(),
+        links: network.links.iter().map(|l| l.drawn(seed, varies)).collect(),
+        flows: network.flows.iter().map(|f| f.drawn(seed, varies)).collect(),
+        traffic: network.traffic.iter().map(|t| t.drawn(seed, varies)).collect(),
         references: references
             .filter(|r| way.as_ref().is_some_and(|w| w.name == r.way) && applies(&r.at))
             .cloned()

@@ -10,7 +10,7 @@ use crate::{
 /// Top-level keys that a way or a sweep may set.
 pub(crate) const OF_A_RUN: [&str; 5] = ["duration", "family", "sample", "seed", "timeout"];
 /// Top-level keys that are the same for all runs; only `--set` sets them.
-pub(crate) const OF_ALL_RUNS: [&str; 4] = ["baseline", "repeat", "source", "title"];
+pub(crate) const OF_ALL_RUNS: [&str; 5] = ["baseline", "repeat", "source", "title", "vary"];
 /// Kinds of things that are addressed by name.
 const KINDS: [&str; 7] =
     ["node", "link", "flow", "traffic", "background", "congestion", "bottleneck"];

@@ -20,6 +20,7 @@ pub(crate) struct Outline {
     pub source: Option<String>,
     pub baseline: Option<String>,
     pub repeat: u32,
+    pub vary: bool,
     pub ways: Vec<WaySpec>,
     pub axes: Vec<AxisSpec>,
     pub references: Vec<Reference>,
@@ -72,6 +73,7 @@ pub(crate) fn read(
     let source = top.optional("source");
     let baseline: Option<Placed<Name>> = top.optional("baseline");
     let repeat = top.or("repeat", Whole::<1, 1000>(1)).0 as u32;
+    let vary = top.or("vary", true);
     let ways = ways(&mut top, problems);
     let references =
         references(&mut top, &ways, sweep_is_sound.then_some(axes.as_slice()), problems);
@@ -92,7 +94,7 @@ pub(crate) fn read(
     }
     let baseline = baseline.map(|b| b.value.0);
     Some((
-        Outline { title: title?, source, baseline, repeat, ways, axes, references },
+        Outline { title: title?, source, baseline, repeat, vary, ways, axes, references },
         Overrides(overrides),
     ))
 }

@@ -26,6 +26,7 @@ mod jittered;
 mod names;
 mod pacing;
 mod traffic;
+mod variation;
 
 pub(crate) use jittered::Jittered;
 pub(crate) use names::unique;
@@ -88,7 +89,9 @@ pub(crate) fn resolve(spec: NetworkSpec, file: &Place, problems: &Problems) -> O
     let mut flows = Vec::new();
     let pacing = if spec.tcp.pacing { Pacing::Tcp } else { Pacing::None };
     first_faults(&spec.flows, problems, |spec| {
-        flows.push(Jittered { thing: flow(spec, pacing, &ground), jitter: spec.jitter });
+        let flow = flow(spec, pacing, &ground);
+        let variation = ground.round_trip(&flow.from, &flow.to);
+        flows.push(Jittered { thing: flow, jitter: spec.jitter, variation });
     });
     let bottlenecks = pacing::bottlenecks(&spec.bottlenecks, &ground);
     let traffic = all_traffic(&spec, file, &ground);
@@ -96,8 +99,8 @@ pub(crate) fn resolve(spec: NetworkSpec, file: &Place, problems: &Problems) -> O
     let others = traffic.iter().map(|t| (t.thing.from.as_str(), t.thing.to.as_str()));
     let senders: Vec<_> = hops.chain(others).collect();
     pacing::check_hosts(&spec.bottlenecks, &senders, &ground);
-    let jitters = spec.links.iter().map(|l| l.jitter);
-    let links = links.into_iter().zip(jitters);
+    let variations = variation::of_links(&links, &longest);
+    let links = links.into_iter().zip(&spec.links).zip(variations);
     problems.is_empty().then_some(Network {
         timeout: spec.timeout,
         duration: spec.duration,
@@ -109,7 +112,9 @@ pub(crate) fn resolve(spec: NetworkSpec, file: &Place, problems: &Problems) -> O
         pacing: spec.pacing,
         bottlenecks,
         nodes,
-        links: links.map(|(thing, jitter)| Jittered { thing, jitter }).collect(),
+        links: links
+            .map(|((thing, spec), variation)| Jittered { thing, jitter: spec.jitter, variation })
+            .collect(),
         flows,
         traffic,
     })

@@ -19,6 +19,8 @@ pub struct Scenario {
     pub baseline: Option<String>,
     /// How often each way is run at each point.
     pub repeat: u32,
+    /// Whether repeats after the first vary: starts within a round trip, hosts' links by microseconds.
+    pub vary: bool,
     /// In the order of the file; empty where the scenario has no ways.
     pub ways: Vec<Way>,
     /// The swept keys, in the order of the file.
@@ -66,6 +68,7 @@ impl Scenario {
                 source: outline.source,
                 baseline: outline.baseline,
                 repeat: outline.repeat,
+                vary: outline.vary,
                 ways: outline.ways.into_iter().map(|w| w.way).collect(),
                 axes: outline.axes.into_iter().map(axis).collect(),
                 references: outline.references,

@@ -8,6 +8,7 @@ use units::{Bytes, Duration, Rate};
 const DUMBBELL: &str = r#"
 title = "dumbbell"
 repeat = 2
+vary = false
 
 [vars]
 pairs = 3

@@ -35,7 +35,7 @@ fn repeats_are_outermost_and_ways_innermost() {
     assert_eq!(scenario.runs[6].repeat, 2);
     assert_eq!(scenario.runs[6].point[0].key, "vars.rtt");
     assert_eq!(scenario.runs[6].point[0].value, "20ms");
-    assert_eq!(scenario.runs[6].links[0].forward.delay, Duration::from_millis(5));
+    assert_eq!(scenario.runs[2].links[0].forward.delay, Duration::from_millis(5));
     assert_eq!(scenario.runs[7].flows[0].via, ["depot"]);
 }
 
@@ -281,4 +281,92 @@ fn queues_have_a_floor_and_no_rate_means_no_queue() {
     assert_eq!(run.links[0].forward.queue, Some(Queue::Bytes(Bytes::new(151_400))));
     assert_eq!(run.links[1].forward.queue, None);
     assert_eq!(run.links[2].backward.queue, Some(Queue::Packets(3)));
+}
+
+/// A host at each end of two routers, between which a queue is.
+fn varied(top: &str) -> Scenario {
+    let text = format!(
+        r#"
+        title = "Repeats"
+        repeat = 50
+        {top}
+        [[node]]
+        name = "server"
+        [[node]]
+        name = "left"
+        [[node]]
+        name = "right"
+        [[node]]
+        name = "client"
+        [[link]]
+        between = ["server", "left"]
+        [[link]]
+        between = ["left", "right"]
+        delay = "20ms"
+        rate = "10mbit"
+        [[link]]
+        name = "short"
+        between = ["right", "client"]
+        delay = "1us"
+        jitter = "0"
+        [[flow]]
+        name = "plain"
+        from = "server"
+        to = "client"
+        bytes = "1MB"
+        start = "1s"
+        [[flow]]
+        name = "with-jitter"
+        from = "server"
+        to = "client"
+        bytes = "1MB"
+        jitter = "1s"
+        "#
+    );
+    Scenario::parse(&text, "varied.toml", &[""; 0]).unwrap_or_else(|e| panic!("{e}"))
+}
+
+#[test]
+fn repeats_after_the_first_vary_by_starts_and_hosts() {
+    let scenario = varied("");
+    assert!(scenario.vary);
+    let written = Duration::from_secs(1);
+    let round_trip = Duration::from_nanos(40_002_000);
+    let host_time = Duration::from_micros(10);
+    let mut starts = BTreeSet::new();
+    let mut delays = BTreeSet::new();
+    for run in &scenario.runs {
+        let start = run.flows[0].start;
+        let [to_left, between, to_client] = [0, 1, 2].map(|link| run.links[link].forward.delay);
+        starts.insert(start);
+        delays.insert(to_left);
+        assert!((written..written + round_trip).contains(&start), "{start}");
+        assert!(to_left < host_time, "{to_left}");
+        assert_eq!(run.links[0].backward.delay, to_left, "both directions");
+        assert_eq!(between, Duration::from_millis(20), "no host has this link alone");
+        assert!((Duration::from_micros(1)..Duration::from_micros(11)).contains(&to_client));
+    }
+    assert_eq!(
+        (scenario.runs[0].flows[0].start, scenario.runs[0].links[0].forward.delay),
+        (written, Duration::ZERO)
+    );
+    assert!(starts.len() > 45 && delays.len() > 45, "each is drawn anew");
+    assert!(*starts.last().unwrap() > written + Duration::from_millis(35), "up to a round trip");
+}
+
+#[test]
+fn what_has_a_jitter_has_no_other_variation() {
+    let (varied, same) = (varied(""), varied("vary = false"));
+    assert!(!same.vary);
+    for (one, other) in varied.runs.iter().zip(&same.runs) {
+        assert_eq!(one.flows[1].start, other.flows[1].start);
+        assert_eq!(other.flows[0].start, Duration::from_secs(1));
+        assert_eq!(other.links, same.runs[0].links);
+    }
+}
+
+#[test]
+fn a_first_repeat_is_as_written_however_many_follow() {
+    let written = varied("vary = false").runs;
+    assert_eq!(varied("").runs[0], written[0]);
 }

@@ -11,8 +11,10 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios")
 }
 
+/// With every repeat as written.
 fn read(name: &str, overrides: &[&str]) -> Scenario {
-    load(&folder().join(name), overrides).unwrap_or_else(|e| panic!("{e}"))
+    let overrides = [overrides, &["vary=false"]].concat();
+    load(&folder().join(name), &overrides).unwrap_or_else(|e| panic!("{e}"))
 }
 
 fn run<'s>(scenario: &'s Scenario, id: &str) -> &'s Run {

@@ -413,3 +413,45 @@ fn parameters_of_congestion_controls_are_checked_and_recorded() {
     assert_eq!(set, Some("paper"));
     assert_eq!(manifest.predicted, None, "closed forms are for default parameters");
 }
+
+#[test]
+fn repeats_vary_and_those_that_are_the_same_run_are_told_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("two.toml");
+    fs::write(
+        &file,
+        r#"
+        title = "two"
+        repeat = 3
+        timeout = "5s"
+        [[node]]
+        name = "a"
+        [[node]]
+        name = "b"
+        [[link]]
+        between = ["a", "b"]
+        rate = "20mbit"
+        delay = "10ms"
+        [[flow]]
+        name = "x#"
+        count = 2
+        from = "a"
+        to = "b"
+        bytes = "100MB"
+        "#,
+    )
+    .unwrap();
+    let sim = |out: &str, vary: &str| {
+        let out = folder.path().join(out);
+        let words = ["sim", file.to_str().unwrap(), "--set", vary, "--out", out.to_str().unwrap()];
+        let output = call(&words);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stderr)
+    };
+    let varied = sim("varied", "vary=true");
+    assert!(varied.contains("repeats after the first vary"), "{varied}");
+    assert!(!varied.contains("one and the same run"), "{varied}");
+    let same = sim("same", "vary=false");
+    assert!(!same.contains("repeats after the first vary"), "{same}");
+    assert!(same.contains("warning: the 3 repeats are one and the same run"), "{same}");
+}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Things that begin, or take, a random time more in each run.
+//! Things that begin, or take, a random time more in each run: by the jitter that they were given, or
+//! because repeats vary.
 
 use crate::{
     chance,
@@ -12,6 +13,8 @@ pub(crate) struct Jittered<T> {
     pub thing: T,
     /// What is drawn is below this.
     pub jitter: Duration,
+    /// The same in a run that varies, where there is no jitter.
+    pub variation: Duration,
 }
 
 /// What a drawn time is added to.
@@ -23,9 +26,11 @@ pub(crate) trait Jitter: Clone {
 
 impl<T: Jitter> Jittered<T> {
     /// The thing as the run with that seed has it.
-    pub fn drawn(&self, run_seed: u64) -> T {
+    pub fn drawn(&self, run_seed: u64, varies: bool) -> T {
         let mut thing = self.thing.clone();
-        let drawn = chance::jitter(run_seed, T::KIND, thing.name(), self.jitter);
+        let limit =
+            if varies && self.jitter == Duration::ZERO { self.variation } else { self.jitter };
+        let drawn = chance::jitter(run_seed, T::KIND, thing.name(), limit);
         thing.add(drawn);
         thing
     }

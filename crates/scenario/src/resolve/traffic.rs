@@ -64,7 +64,8 @@ pub(super) fn traffic(spec: &TrafficSpec, ground: &Ground<'_>) -> Option<Jittere
         start: spec.start,
         source,
     };
-    Some(Jittered { thing: traffic, jitter: spec.jitter })
+    let variation = ground.round_trip(&traffic.from, &traffic.to);
+    Some(Jittered { thing: traffic, jitter: spec.jitter, variation })
 }
 
 /// All traffic that a `[[background]]` stands for.
@@ -123,7 +124,9 @@ fn one_of_each(
         source,
     };
     let present = kinds.into_iter().filter(|(_, part, _)| load(*part) > 0.0);
-    present.map(|kind| Jittered { thing: traffic(kind), jitter: spec.jitter }).collect()
+    let variation = ground.round_trip(&from.value.0, &to.value.0);
+    let source = |kind| Jittered { thing: traffic(kind), jitter: spec.jitter, variation };
+    present.map(source).collect()
 }
 
 /// The rate of the link's direction that the path crosses.
