@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The tables of results that `lab run`, `sim` and `demo` print: medians over the repeats.
+//! The tables of results that `lab run`, `sim` and `demo` print: medians over the repeats, with the least
+//! and the most of them.
 
 use crate::results::{RunResult, print_text};
+use ::report::format;
 use lab::Recorded;
-use record::{Metrics, Standing, stats};
+use record::{Metrics, Standing, stats::MedianRange};
 use serde::Serialize;
 use std::{collections::HashMap, hash::Hash};
 
@@ -28,10 +30,12 @@ pub struct Cell {
     /// Of those that count, the ones that the time limit cut off; they take part with what they
     /// moved.
     pub timed_out: usize,
-    /// Median over the runs that count.
-    pub median_goodput_bps: Option<f64>,
-    /// Median over the runs that count.
-    pub median_seconds: Option<f64>,
+    /// Over the runs that count.
+    #[serde(flatten, serialize_with = "range::goodput_bps")]
+    pub goodput_bps: Option<MedianRange>,
+    /// Over the runs that count.
+    #[serde(flatten, serialize_with = "range::seconds")]
+    pub seconds: Option<MedianRange>,
     /// The median over that of the baseline way at the same point.
     pub ratio_to_baseline: Option<f64>,
 }
@@ -49,12 +53,15 @@ pub struct Total {
     pub runs: usize,
     /// Runs that do not: invalid, or failed.
     pub left_out: usize,
-    /// Median over the runs that count, of all flows' goodput together.
-    pub median_goodput_bps: Option<f64>,
-    /// Median of Jain's index of the flows' goodputs.
-    pub median_jain_index: Option<f64>,
-    /// Median of the used share of the most used link.
-    pub median_utilisation: Option<f64>,
+    /// Over the runs that count, of all flows' goodput together.
+    #[serde(flatten, serialize_with = "range::goodput_bps")]
+    pub goodput_bps: Option<MedianRange>,
+    /// Of Jain's index of the flows' goodputs.
+    #[serde(flatten, serialize_with = "range::jain_index")]
+    pub jain_index: Option<MedianRange>,
+    /// Of the used share of the most used link.
+    #[serde(flatten, serialize_with = "range::utilisation")]
+    pub utilisation: Option<MedianRange>,
     /// The median goodput over that of the baseline way at the same point.
     pub ratio_to_baseline: Option<f64>,
 }
@@ -87,8 +94,8 @@ pub fn cells(results: &[RunResult], baseline: Option<&str>) -> Vec<Cell> {
                 runs: counted().count(),
                 left_out: all.len() - counted().count(),
                 timed_out: counted().filter(|r| r.timed_out).count(),
-                median_goodput_bps: median(counted().map(|r| r.goodput_bps)),
-                median_seconds: median(counted().map(|r| r.seconds)),
+                goodput_bps: range_of(counted().map(|r| r.goodput_bps)),
+                seconds: range_of(counted().map(|r| r.seconds)),
                 ratio_to_baseline: None,
             }
         })
@@ -97,12 +104,12 @@ pub fn cells(results: &[RunResult], baseline: Option<&str>) -> Vec<Cell> {
         .iter()
         .filter(|cell| cell.way.as_deref() == baseline)
         .filter_map(|cell| {
-            Some(((cell.point.clone(), cell.flow.clone()), cell.median_goodput_bps?))
+            Some(((cell.point.clone(), cell.flow.clone()), cell.goodput_bps?.median))
         })
         .collect();
     for cell in cells.iter_mut().filter(|_| baseline.is_some()) {
         let base = of_baseline.get(&(cell.point.clone(), cell.flow.clone()));
-        cell.ratio_to_baseline = cell.median_goodput_bps.zip(base).map(|(own, base)| own / base);
+        cell.ratio_to_baseline = ratio(cell.goodput_bps, base);
     }
     cells
 }
@@ -119,8 +126,8 @@ pub fn totals(records: &[Recorded], baseline: Option<&str>) -> Vec<Total> {
                 .filter(|r| Standing::of(r.manifest.valid, &r.summary.flows).counts())
                 .map(|record| &record.summary.metrics)
                 .collect();
-            let median_of = |of: fn(&Metrics) -> Option<f64>| {
-                median(counted.iter().filter_map(|metrics| of(metrics)))
+            let range = |of: fn(&Metrics) -> Option<f64>| {
+                range_of(counted.iter().filter_map(|metrics| of(metrics)))
             };
             Total {
                 way,
@@ -128,9 +135,9 @@ pub fn totals(records: &[Recorded], baseline: Option<&str>) -> Vec<Total> {
                 flows: all[0].summary.flows.len(),
                 runs: counted.len(),
                 left_out: all.len() - counted.len(),
-                median_goodput_bps: median_of(|metrics| metrics.goodput_bps),
-                median_jain_index: median_of(|metrics| metrics.jain_index),
-                median_utilisation: median_of(|metrics| metrics.utilisation),
+                goodput_bps: range(|metrics| metrics.goodput_bps),
+                jain_index: range(|metrics| metrics.jain_index),
+                utilisation: range(|metrics| metrics.utilisation),
                 ratio_to_baseline: None,
             }
         })
@@ -138,76 +145,175 @@ pub fn totals(records: &[Recorded], baseline: Option<&str>) -> Vec<Total> {
     let of_baseline: HashMap<_, _> = totals
         .iter()
         .filter(|total| total.way.as_deref() == baseline)
-        .filter_map(|total| Some((total.point.clone(), total.median_goodput_bps?)))
+        .filter_map(|total| Some((total.point.clone(), total.goodput_bps?.median)))
         .collect();
     for total in totals.iter_mut().filter(|_| baseline.is_some()) {
         let base = of_baseline.get(&total.point);
-        total.ratio_to_baseline = total.median_goodput_bps.zip(base).map(|(own, base)| own / base);
+        total.ratio_to_baseline = ratio(total.goodput_bps, base);
     }
     totals
 }
 
-fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
-    stats::median(&values.collect::<Vec<_>>())
+fn range_of(values: impl Iterator<Item = f64>) -> Option<MedianRange> {
+    MedianRange::of(&values.collect::<Vec<_>>())
+}
+
+fn ratio(own: Option<MedianRange>, base: Option<&f64>) -> Option<f64> {
+    own.zip(base).map(|(own, base)| own.median / base)
+}
+
+/// How a range stands in the JSON document: as `median_X`, `least_X` and `most_X`.
+mod range {
+    use record::stats::MedianRange;
+    use serde::{Serializer, ser::SerializeMap};
+
+    macro_rules! ranges {
+        ($($name:ident $median:literal $least:literal $most:literal;)*) => {
+            $(pub fn $name<S: Serializer>(
+                range: &Option<MedianRange>,
+                serializer: S,
+            ) -> Result<S::Ok, S::Error> {
+                let mut map = serializer.serialize_map(Some(3))?;
+                map.serialize_entry($median, &range.map(|range| range.median))?;
+                map.serialize_entry($least, &range.map(|range| range.least))?;
+                map.serialize_entry($most, &range.map(|range| range.most))?;
+                map.end()
+            })*
+        };
+    }
+
+    ranges! {
+        goodput_bps "median_goodput_bps" "least_goodput_bps" "most_goodput_bps";
+        seconds "median_seconds" "least_seconds" "most_seconds";
+        jain_index "median_jain_index" "least_jain_index" "most_jain_index";
+        utilisation "median_utilisation" "least_utilisation" "most_utilisation";
+    }
 }
 
 /// Prints what each flow did.
 pub fn print_cells(cells: &[Cell]) {
     let several = cells.iter().any(|cell| cell.flow != cells[0].flow);
-    let flow = |name: &str| if several { format!("{name:<12} ") } else { String::new() };
-    let mut text = format!(
-        "{:<14} {}{:<6} {:<34} {:>4}  {:>12} {:>9} {:>8}\n",
-        "way",
-        flow("flow"),
-        "client",
-        "point",
-        "runs",
-        "goodput",
-        "seconds",
-        "ratio"
-    );
+    let mut table = TextTable::default();
+    table.left("way", 14);
+    if several {
+        table.left("flow", 12);
+    }
+    table.left("client", 6);
+    table.left("point", 34);
+    table.right("runs", 4);
+    table.right("goodput", 13);
+    table.right("seconds", 9);
+    table.right("ratio", 8);
     for cell in cells {
         let mut remark = String::new();
         if cell.timed_out > 0 {
             remark += &format!("  {} cut off at the time limit", cell.timed_out);
         }
-        text += &format!(
-            "{:<14} {}{:<6} {:<34} {:>4}  {:>7} Mb/s {:>9} {:>8}{remark}{}\n",
-            cell.way.as_deref().unwrap_or("-"),
-            flow(&cell.flow),
-            cell.client.as_deref().unwrap_or("-"),
+        let mut row = vec![cell.way.as_deref().unwrap_or("-").to_owned()];
+        row.extend(several.then(|| cell.flow.clone()));
+        row.extend([
+            cell.client.as_deref().unwrap_or("-").to_owned(),
             point_text(&cell.point),
-            cell.runs,
-            number(cell.median_goodput_bps, 1e6, 1),
-            number(cell.median_seconds, 1.0, 2),
+            cell.runs.to_string(),
+            spread(cell.goodput_bps, 1e6, 1, " Mb/s"),
+            spread(cell.seconds, 1.0, 2, ""),
             number(cell.ratio_to_baseline, 1.0, 2),
-            left_out_text(cell.left_out),
-        );
+        ]);
+        table.row(row, remark + &left_out_text(cell.left_out));
     }
-    print_text(&text);
+    print_text(&table.text());
 }
 
 /// Prints what all flows did together.
 pub fn print_totals(totals: &[Total]) {
-    let mut text = format!(
-        "{:<14} {:<34} {:>4} {:>6}  {:>12} {:>8} {:>12} {:>8}\n",
-        "way", "point", "runs", "flows", "goodput", "Jain", "utilisation", "ratio"
-    );
+    let mut table = TextTable::default();
+    table.left("way", 14);
+    table.left("point", 34);
+    table.right("runs", 4);
+    table.right("flows", 6);
+    table.right("goodput", 13);
+    table.right("Jain", 8);
+    table.right("utilisation", 12);
+    table.right("ratio", 8);
     for total in totals {
-        text += &format!(
-            "{:<14} {:<34} {:>4} {:>6}  {:>7} Mb/s {:>8} {:>10} % {:>8}{}\n",
-            total.way.as_deref().unwrap_or("-"),
+        let row = vec![
+            total.way.as_deref().unwrap_or("-").to_owned(),
             point_text(&total.point),
-            total.runs,
-            total.flows,
-            number(total.median_goodput_bps, 1e6, 1),
-            number(total.median_jain_index, 1.0, 3),
-            number(total.median_utilisation, 0.01, 1),
+            total.runs.to_string(),
+            total.flows.to_string(),
+            spread(total.goodput_bps, 1e6, 1, " Mb/s"),
+            spread(total.jain_index, 1.0, 3, ""),
+            spread(total.utilisation, 0.01, 1, " %"),
             number(total.ratio_to_baseline, 1.0, 2),
-            left_out_text(total.left_out),
-        );
+        ];
+        table.row(row, left_out_text(total.left_out));
     }
-    print_text(&text);
+    print_text(&table.text());
+}
+
+/// Columns that are as wide as what stands in them, and no narrower than is usual.
+#[derive(Default)]
+struct TextTable {
+    columns: Vec<Column>,
+    /// Each with what is said behind it.
+    rows: Vec<(Vec<String>, String)>,
+}
+
+struct Column {
+    head: &'static str,
+    width: usize,
+    to_the_left: bool,
+}
+
+impl TextTable {
+    fn left(&mut self, head: &'static str, width: usize) {
+        self.columns.push(Column { head, width, to_the_left: true });
+    }
+
+    fn right(&mut self, head: &'static str, width: usize) {
+        self.columns.push(Column { head, width, to_the_left: false });
+    }
+
+    fn row(&mut self, cells: Vec<String>, remark: String) {
+        self.rows.push((cells, remark));
+    }
+
+    fn text(mut self) -> String {
+        for (n, column) in self.columns.iter_mut().enumerate() {
+            if !column.to_the_left {
+                format::line_up(self.rows.iter_mut().map(|(cells, _)| &mut cells[n]));
+            }
+            // Numbers stay two blanks apart.
+            let apart = usize::from(!column.to_the_left);
+            let widths = self.rows.iter().map(|(cells, _)| cells[n].chars().count() + apart);
+            column.width = column.width.max(widths.max().unwrap_or(0));
+        }
+        let heads: Vec<String> = self.columns.iter().map(|column| column.head.to_owned()).collect();
+        let mut text = self.line(&heads, "");
+        for (cells, remark) in &self.rows {
+            text += &self.line(cells, remark);
+        }
+        text
+    }
+
+    fn line(&self, cells: &[String], remark: &str) -> String {
+        let cells = self.columns.iter().zip(cells).map(|(column, cell)| {
+            let width = column.width;
+            if column.to_the_left { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+        });
+        let text = cells.collect::<Vec<_>>().join(" ") + remark;
+        text.trim_end().to_owned() + "\n"
+    }
+}
+
+/// The median with its unit, and the least and the most.
+fn spread(range: Option<MedianRange>, scale: f64, digits: usize, unit: &str) -> String {
+    let write = |value: f64| number(Some(value), scale, digits);
+    let Some(range) = range else { return format!("-{unit}") };
+    match format::spread(&range, write).split_once(' ') {
+        Some((median, range)) => format!("{median}{unit} {range}"),
+        None => write(range.median) + unit,
+    }
 }
 
 fn number(value: Option<f64>, scale: f64, digits: usize) -> String {

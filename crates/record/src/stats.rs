@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Statistics of samples: mean, deviation, median, quantiles, and the mean's confidence interval.
+//! Statistics of samples: mean, deviation, median and range, quantiles, and the mean's confidence interval.
 
 /// The mean of a sample, and how far the true mean may be from it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -31,6 +31,28 @@ pub fn median(sample: &[f64]) -> Option<f64> {
     } else {
         f64::midpoint(sorted[sorted.len() / 2 - 1], upper)
     })
+}
+
+/// The median of a sample and how far its values spread.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MedianRange {
+    /// As [`median`] has it.
+    pub median: f64,
+    /// The smallest value.
+    pub least: f64,
+    /// The largest value.
+    pub most: f64,
+}
+
+impl MedianRange {
+    /// Of these values; `None` without values.
+    pub fn of(sample: &[f64]) -> Option<Self> {
+        Some(Self {
+            median: median(sample)?,
+            least: sample.iter().copied().fold(f64::INFINITY, f64::min),
+            most: sample.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        })
+    }
 }
 
 /// The smallest value that at least the `share` (0 to 1) of the values do not exceed: the nearest
@@ -110,6 +132,13 @@ mod tests {
         assert_eq!(quantile(&[3.0, 1.0, 2.0], 0.5), Some(2.0));
         assert_eq!(quantile(&[7.0], 0.99), Some(7.0));
         assert_eq!(quantile(&[], 0.5), None);
+    }
+
+    #[test]
+    fn a_median_with_its_range() {
+        let range = MedianRange::of(&[5.0, 1.0, 4.0]).unwrap();
+        assert_eq!((range.median, range.least, range.most), (4.0, 1.0, 5.0));
+        assert_eq!(MedianRange::of(&[]), None);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::{
     capacity::Paths,
     sweep::{self, Value},
 };
-use record::{Manifest, Metrics, Record, Standing, Summary, stats};
+use record::{Manifest, Metrics, Record, Standing, Summary, stats::MedianRange};
 use serde::Serialize;
 use std::{cmp::Ordering, path::Path};
 
@@ -151,7 +151,11 @@ impl Figure {
         };
         let counted = self.panels.iter().flat_map(|panel| panel.points.iter().flatten().flatten());
         let most = counted.map(|point| point.runs).max().unwrap_or(0);
-        let medians = if most > 1 { format!(", medians of up to {most}") } else { String::new() };
+        let medians = if most > 1 {
+            format!(", medians of up to {most} (least–most)")
+        } else {
+            String::new()
+        };
         format!("{source}{} runs{left_out}{medians}", self.runs)
     }
 }
@@ -194,12 +198,13 @@ impl Panel {
 
 impl Point {
     fn of(values: &[f64]) -> Option<Self> {
-        Some(Self {
-            median: stats::median(values)?,
-            least: values.iter().copied().fold(f64::INFINITY, f64::min),
-            most: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-            runs: values.len(),
-        })
+        let MedianRange { median, least, most } = MedianRange::of(values)?;
+        Some(Self { median, least, most, runs: values.len() })
+    }
+
+    fn range(&self) -> MedianRange {
+        let Self { median, least, most, .. } = *self;
+        MedianRange { median, least, most }
     }
 }
 

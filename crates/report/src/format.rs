@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Numbers for people: three digits and a unit. Multiples of bytes are powers of 1000 here.
 
+use record::stats::MedianRange;
+
 /// A rate: `612 Mb/s`.
 pub fn rate(bps: f64) -> String {
     scaled(bps, "b/s")
@@ -53,6 +55,26 @@ pub fn range(least: &str, most: &str) -> String {
     format!("{} – {most}", number.unwrap_or(least))
 }
 
+/// A median with the least and the most beside it: `4.5 (3.9–5.1)`. The median alone where these two
+/// are written alike, as those of one value are.
+pub fn spread(range: &MedianRange, write: impl Fn(f64) -> String) -> String {
+    let (least, most) = (write(range.least), write(range.most));
+    let median = write(range.median);
+    if least == most { median } else { format!("{median} ({least}–{most})") }
+}
+
+/// Pads the cells of a column so that medians stand below one another where only some have a range.
+pub fn line_up<'a>(column: impl Iterator<Item = &'a mut String>) {
+    let mut cells: Vec<_> = column.collect();
+    let range_at = |cell: &String| cell.find(" (");
+    let of = |cell: &String| range_at(cell).map_or(0, |at| cell[at..].chars().count());
+    let widest = cells.iter().map(|cell| of(cell)).max().unwrap_or(0);
+    for cell in &mut cells {
+        let blanks = widest - of(cell);
+        cell.push_str(&" ".repeat(blanks));
+    }
+}
+
 /// Three digits, without an exponent.
 pub fn digits(value: f64) -> String {
     significant(value, 3)
@@ -99,6 +121,12 @@ mod tests {
             ["0 %", "0.02 %", "5.6 %", "61 %", "100 %"]
         );
         assert_eq!([0.874, 1.0, 5.42, 11.6].map(times), ["0.87", "1.0", "5.4", "12"]);
+        let of = |sample: &[f64]| spread(&MedianRange::of(sample).unwrap(), digits);
+        assert_eq!(of(&[4.0, 5.0, 3.5]), "4 (3.5–5)");
+        assert_eq!([of(&[4.0]), of(&[4.0, 4.0]), of(&[4.0001, 4.0])], ["4", "4", "4"]);
+        let mut column = ["4".to_owned(), "12 (3–20)".to_owned(), "4 (3–5)".to_owned()];
+        line_up(column.iter_mut());
+        assert_eq!(column, ["4       ", "12 (3–20)", "4 (3–5) "]);
         assert_eq!(range("12 ms", "13 ms"), "12 – 13 ms");
         assert_eq!(range("200 kb/s", "1 Mb/s"), "200 kb/s – 1 Mb/s");
         assert_eq!(range("0.1", "0.25"), "0.1 – 0.25");

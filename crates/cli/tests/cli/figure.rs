@@ -70,11 +70,16 @@ impl Sweep {
 
     /// The mean of the two repeats, which is their median, of the runs of that way and point.
     fn mean(&self, way: &str, delay: &str, queue: &str, of: impl Fn(&Record) -> f64) -> f64 {
-        let values = [1, 2].map(|repeat| {
+        let [one, other] = self.both(way, delay, queue, of);
+        f64::midpoint(one, other)
+    }
+
+    /// Of each of the two repeats.
+    fn both(&self, way: &str, delay: &str, queue: &str, of: impl Fn(&Record) -> f64) -> [f64; 2] {
+        [1, 2].map(|repeat| {
             let id = format!("{way},delay={delay},queue={queue},r{repeat:02}");
             of(&Record::open(&self.folder.path().join("sim").join(id)).unwrap())
-        });
-        f64::midpoint(values[0], values[1])
+        })
     }
 }
 
@@ -84,7 +89,7 @@ fn the_table_has_every_median_in_its_place() {
     let table = sweep.figure(&["--y", "goodput_bps", "--x", "vars.delay"]);
     let lines: Vec<&str> = table.lines().collect();
     assert_eq!(lines[0], "Delay & <queue>: goodput, Mb/s");
-    assert_eq!(lines[1], "a test; 16 runs, medians of up to 2");
+    assert_eq!(lines[1], "a test; 16 runs, medians of up to 2 (least–most)");
     // By size, not by spelling or as written.
     for (first, queue) in [(3, "20p"), (9, "100p")] {
         assert_eq!(lines[first], format!("queue {queue}"), "{table}");
@@ -92,18 +97,24 @@ fn the_table_has_every_median_in_its_place() {
         assert!(lines[first + 1].ends_with("Reno, one flow  CUBIC"), "{table}");
         let mut rows = Vec::new();
         for (line, delay) in [(first + 2, "2ms"), (first + 3, "20ms")] {
+            let goodput = |r: &Record| r.summary.flows[0].goodput_bps / 1e6;
+            let medians = ["reno", "cubic"].map(|way| sweep.mean(way, delay, queue, goodput));
+            // Each with the range of the two repeats, where they differ as written.
+            let cells = ["reno", "cubic"].map(|way| {
+                let mut two = sweep.both(way, delay, queue, goodput);
+                two.sort_by(f64::total_cmp);
+                let [least, most] = two.map(|mbps| format!("{mbps:.1}"));
+                let median = format!("{:.1}", sweep.mean(way, delay, queue, goodput));
+                if least == most { median } else { format!("{median} ({least}–{most})") }
+            });
             let words: Vec<&str> = lines[line].split_whitespace().collect();
-            assert_eq!((words[0], words.len()), (delay, 3), "{table}");
-            let shown = [1, 2].map(|column| words[column].parse::<f64>().unwrap());
-            for (shown, way) in shown.iter().zip(["reno", "cubic"]) {
-                let bps = sweep.mean(way, delay, queue, |r| r.summary.flows[0].goodput_bps);
-                assert!((shown - bps / 1e6).abs() <= 0.05 + 1e-9, "{way}, {bps}: {table}");
-            }
-            rows.push(shown);
+            assert_eq!(words.join(" "), format!("{delay} {}", cells.join(" ")), "{table}");
+            rows.push(medians);
         }
         assert!(rows[0][0] > rows[1][0], "Reno is slower over a longer path: {table}");
         assert!(lines[first + 4].starts_with("first - last"), "{table}");
     }
+    assert!(lines[6].contains('('), "loss by chance differs from repeat to repeat: {table}");
     assert_eq!(lines.len(), 14, "{table}");
 
     // Of the one link's 20 Mb/s, and in JSON.

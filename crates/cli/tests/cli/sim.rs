@@ -269,6 +269,26 @@ fn another_methods_record_is_not_taken_for_this_ones() {
 }
 
 #[test]
+fn a_table_shows_how_far_repeats_spread() {
+    let lab = Lab::new(&SMALL.replace("delay = \"5ms\"", "delay = \"5ms\"\nloss = \"1%\""));
+    let words = lab.words(&["sim"], &lab.out(), &["--way", "direct", "--repeat", "3"]);
+    let output = call(&words.iter().map(String::as_str).collect::<Vec<_>>());
+    let out = text(&output.stdout);
+    let goodputs =
+        (1..=3).map(|n| lab.record(&format!("direct,r{n:02}")).summary.flows[0].goodput_bps);
+    let mut goodputs: Vec<f64> = goodputs.map(|bps| bps / 1e6).collect();
+    goodputs.sort_by(f64::total_cmp);
+    let [least, median, most] = goodputs[..] else { panic!("three runs: {goodputs:?}") };
+    let shown = format!("{median:.1} Mb/s ({least:.1}–{most:.1})");
+    assert!(least < most && out.contains(&shown), "{shown}: {out}");
+    let cell = &lab.sim(&["--way", "direct", "--repeat", "3"])["medians"][0];
+    for (key, mbps) in [("least", least), ("median", median), ("most", most)] {
+        let bps = cell[format!("{key}_goodput_bps")].as_f64().unwrap();
+        assert!((bps / 1e6 - mbps).abs() < 1e-9, "{key}: {cell}");
+    }
+}
+
+#[test]
 fn many_flows_are_told_of_together() {
     let lab = Lab::new(MANY);
     let words = lab.words(&["sim"], &lab.out(), &[]);

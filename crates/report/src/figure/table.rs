@@ -2,12 +2,14 @@
 //! A figure as a table: a block for each panel, a row for each value, a column for each line.
 
 use super::{Figure, Panel, Point, unit::Unit};
+use crate::format;
 
 /// The row below the others: how far the swept key moves the metric.
 const DIFFERENCE: &str = "first - last";
 
 impl Figure {
-    /// The medians as text. The last row of each panel is the first value's less the last one's.
+    /// The medians as text, with the least and the most of several runs. The last row of each panel is
+    /// the first value's median less the last one's.
     pub fn table(&self) -> String {
         let unit = Unit::of(&self.y, self.largest());
         let mut text = format!("{}: {}\n{}\n", self.title, unit.axis, self.about());
@@ -26,8 +28,10 @@ impl Figure {
         let head = std::iter::once(&self.x).chain(&self.lines).cloned().collect();
         let mut rows: Vec<Vec<String>> = vec![head];
         for (at, label) in panel.labels.iter().enumerate() {
-            let medians = panel.points.iter().map(|line| number(line[at].map(|p| p.median)));
-            rows.push(std::iter::once(label.clone()).chain(medians).collect());
+            let text = |point: Point| format::spread(&point.range(), |value| unit.write(value));
+            let points =
+                panel.points.iter().map(|line| line[at].map_or_else(|| "-".to_owned(), text));
+            rows.push(std::iter::once(label.clone()).chain(points).collect());
         }
         if panel.labels.len() > 1 {
             let moved = |line: &Vec<Option<Point>>| {
@@ -36,6 +40,9 @@ impl Figure {
             };
             let moved = panel.points.iter().map(moved);
             rows.push(std::iter::once(DIFFERENCE.to_owned()).chain(moved).collect());
+        }
+        for column in 1..=panel.points.len() {
+            format::line_up(rows.iter_mut().skip(1).map(|row| &mut row[column]));
         }
         rows
     }
@@ -53,6 +60,7 @@ pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
         for (cell, width) in rest.iter().zip(&widths[1..]) {
             text += &format!("  {cell:>width$}");
         }
+        text.truncate(text.trim_end().len());
         text.push('\n');
     }
     text

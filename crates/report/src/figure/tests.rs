@@ -86,7 +86,16 @@ fn repeats_give_medians_and_what_does_not_count_gives_nothing() {
     assert_eq!(figure.panels[0].points[0][0], Some(expected));
     assert_eq!(figure.panels[0].points[2], [None; 3]);
     assert_eq!((figure.runs, figure.left_out), (16, 2));
-    assert!(figure.table().contains("2 of them left out"), "{}", figure.table());
+    let table = figure.table();
+    assert!(table.contains("2 of them left out"), "{table}");
+    assert!(table.contains("medians of up to 3 (least–most)"), "{table}");
+    // A range where several runs stand behind a median, and nowhere else.
+    let row = table.lines().find(|line| line.starts_with("3ms")).unwrap();
+    assert_eq!(
+        row.split_whitespace().collect::<Vec<_>>()[1..4],
+        ["0.200", "(0.100–0.950)", "0.475"]
+    );
+    assert_eq!(table.matches('(').count(), 3, "{table}");
 }
 
 #[test]

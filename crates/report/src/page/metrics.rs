@@ -1,33 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The metrics of each cell's median run, by the readers whom they tell something.
+//! The metrics of each cell's runs, by the readers whom they tell something.
 
-use super::{point_label, settings::representatives, way_label};
+use super::{point_label, way_label};
 use crate::{
     format,
     group::{Cell, Group},
     metric::{METRICS, Metric, Reader},
 };
 use maud::{Markup, html};
-use record::stats;
+use record::stats::MedianRange;
 use serde_json::Value;
 
-/// A column: a cell, and its median run's `metrics`.
-type Column<'g> = (&'g Cell, Value);
+/// A column: a cell, and the `metrics` of its runs.
+type Column<'g> = (&'g Cell, Vec<Value>);
 
 /// A table for each point of the sweep.
 pub fn details(group: &Group) -> Markup {
-    let columns: Vec<Column<'_>> = representatives(group)
-        .map(|(cell, run)| {
-            let metrics = serde_json::to_value(&run.summary.metrics).expect("plain data");
-            (cell, metrics)
-        })
-        .collect();
+    let columns: Vec<Column<'_>> =
+        group.cells.iter().map(|cell| (cell, metrics_of(group, cell))).collect();
     let points: Vec<&[Column<'_>]> =
         columns.chunk_by(|(a, _), (b, _)| a.point == b.point).collect();
     html! {
         p.note {
-            "Definitions and sources: docs/metrics.md. Of metrics that each flow has, the median over \
-             the run’s flows, and below it the smallest and the largest."
+            "Definitions and sources: docs/metrics.md. Medians over the runs that count, and below them \
+             the smallest and the largest; of metrics that each flow has, over the flows of all these \
+             runs. Where no run counts, the first."
         }
         @if let [point] = points.as_slice() { (table(group, point)) }
         @else { @for point in points {
@@ -36,8 +33,18 @@ pub fn details(group: &Group) -> Markup {
     }
 }
 
+/// Of the runs that count, or else of the first.
+fn metrics_of(group: &Group, cell: &Cell) -> Vec<Value> {
+    let counted = cell.counted().map(|repeat| repeat.run);
+    let first = cell.repeats.first().filter(|_| cell.n() == 0).map(|repeat| repeat.run);
+    let metrics = |run: usize| serde_json::to_value(&group.runs[run].summary.metrics);
+    counted.chain(first).map(|run| metrics(run).expect("plain data")).collect()
+}
+
 fn table(group: &Group, columns: &[Column<'_>]) -> Markup {
-    let known = |metric: &Metric| columns.iter().any(|(_, run)| !metric.values(run).is_empty());
+    let known = |metric: &Metric| {
+        columns.iter().any(|(_, runs)| runs.iter().any(|run| !metric.values(run).is_empty()))
+    };
     let path =
         |metric: &Metric| format!("{}{}", if metric.of_flow { "flows." } else { "" }, metric.key);
     let unknown: Vec<String> = METRICS.iter().filter(|m| !known(m)).map(path).collect();
@@ -59,7 +66,7 @@ fn table(group: &Group, columns: &[Column<'_>]) -> Markup {
                             @if new_kind { small { (metric.kind) } }
                             (metric.name)
                         }
-                        @for (_, run) in columns { td.number { (value(metric, run)) } }
+                        @for (_, runs) in columns { td.number { (value(metric, runs)) } }
                     }
                 }
             } }
@@ -78,13 +85,12 @@ fn made_by(cell: &Cell) -> String {
     [Some(cell.method.as_str()), client].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-fn value(metric: &Metric, run: &Value) -> Markup {
-    let values = metric.values(run);
-    let Some(median) = stats::median(&values) else { return html! { "–" } };
-    let least = metric.write(values.iter().copied().fold(median, f64::min));
-    let most = metric.write(values.iter().copied().fold(median, f64::max));
+fn value(metric: &Metric, runs: &[Value]) -> Markup {
+    let values: Vec<f64> = runs.iter().flat_map(|run| metric.values(run)).collect();
+    let Some(range) = MedianRange::of(&values) else { return html! { "–" } };
+    let (least, most) = (metric.write(range.least), metric.write(range.most));
     html! {
-        (metric.write(median))
+        (metric.write(range.median))
         @if least != most { small { (format::range(&least, &most)) } }
     }
 }
@@ -99,13 +105,18 @@ mod tests {
             "jain_index": 0.5,
             "flows": [{"rtt_mean_us": 1000.0}, {"rtt_mean_us": 4000.0}, {"rtt_mean_us": 2000.0}],
         });
-        let shown = |key: &str| {
+        let again = serde_json::json!({ "jain_index": 0.7, "flows": [{"rtt_mean_us": 8000.0}] });
+        let of = |key: &str, runs: &[Value]| {
             let metric = METRICS.iter().find(|metric| metric.key == key).unwrap();
-            value(metric, &run).into_string()
+            value(metric, runs).into_string()
         };
+        let shown = |key: &str| of(key, std::slice::from_ref(&run));
         assert_eq!(shown("jain_index"), "0.5");
         assert_eq!(shown("rtt_mean_us"), "2 ms<small>1 – 4 ms</small>");
         assert_eq!(shown("rtt_min_us"), "–");
         assert_eq!(shown("goodput_bps"), "–");
+        let both = [run.clone(), again];
+        assert_eq!(of("jain_index", &both), "0.6<small>0.5 – 0.7</small>");
+        assert_eq!(of("rtt_mean_us", &both), "3 ms<small>1 – 8 ms</small>");
     }
 }

@@ -8,7 +8,10 @@ use crate::{
     run::{NO_CLIENT, Transfer},
 };
 use maud::{Markup, html};
-use record::{Standing, stats};
+use record::{
+    Standing,
+    stats::{self, MedianRange},
+};
 
 /// The size of a dot strip, in CSS pixels.
 const STRIP: (f64, f64) = (150.0, 18.0);
@@ -125,8 +128,17 @@ fn median_seconds(cell: &Cell) -> Markup {
         // A cut transfer lasts as long as the limit, so cut ones are the longest.
         @if cell.cut() * 2 >= cell.n() && cell.cut() > 0 { "> " }
         (format::seconds(median))
+        @if let Some(range) = seconds_range(cell) { small { (range) } }
         @if cell.cut() > 0 { " " small.cut { (cell.cut()) " cut" } }
     }
+}
+
+/// The shortest and the longest time, where they differ as written; the longest is a bound where a
+/// transfer was cut.
+fn seconds_range(cell: &Cell) -> Option<String> {
+    let range = MedianRange::of(&cell.seconds())?;
+    let (least, most) = (format::seconds(range.least), format::seconds(range.most));
+    (least != most).then(|| format::range(&least, &most))
 }
 
 fn gain(group: &Group, cell: &Cell) -> Markup {
