@@ -109,6 +109,7 @@ struct Document<'a> {
     runs: &'a [RunResult],
     medians: &'a [table::Cell],
     totals: &'a [table::Total],
+    traffic: &'a [table::TrafficCell],
 }
 
 pub fn run(command: Command) -> Result<(), Failure> {
@@ -137,19 +138,24 @@ pub fn run_scenario(args: RunArgs, method: Method) -> Result<(), Failure> {
     let runs = RunResult::of_all(&records);
     let medians = table::cells(&runs, scenario.baseline.as_deref());
     let totals = table::totals(&records, scenario.baseline.as_deref());
+    let traffic = table::traffic(&records);
     if json {
         let title = &scenario.title;
-        let (runs, medians, totals) = (&runs, &medians, &totals);
-        results::print_json(&Document { title, out: &out, runs, medians, totals });
+        let (runs, medians, totals, traffic) = (&runs, &medians, &totals, &traffic);
+        results::print_json(&Document { title, out: &out, runs, medians, totals, traffic });
     } else {
-        if records.iter().any(|record| record.summary.flows.len() > results::MANY) {
+        if runs.is_empty() {
+            table::print_traffic(&traffic);
+        } else if records.iter().any(|record| record.summary.flows.len() > results::MANY) {
             table::print_totals(&totals);
         } else {
             table::print_cells(&medians);
         }
         eprintln!("records in {}; a page of them: longhaul report {0}", out.display());
     }
-    results::verdict(&runs, &medians)
+    let of_flows = medians.iter().map(|cell| (cell.way.as_deref(), cell.runs));
+    let of_traffic = traffic.iter().map(|cell| (cell.way.as_deref(), cell.runs));
+    results::verdict(&runs, of_flows.chain(of_traffic))
 }
 
 fn jobs_of(method: Method, asked: Option<NonZeroUsize>) -> Result<usize, Failure> {

@@ -5,7 +5,7 @@
 use crate::results::MANY;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use lab::{Event, Progress, Recorded, What};
-use record::{FlowSummary, manifest::Simulator};
+use record::{FlowSummary, TrafficSummary, manifest::Simulator};
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::{Duration, Instant},
@@ -128,10 +128,14 @@ fn progress_text(progress: &Progress) -> String {
     )
 }
 
-/// A line for each flow, or one for many; reasons why the run does not count; how fast it was.
+/// A line for each flow, or for each traffic source where there is no flow, or one for many; reasons why the run does not count; how fast it was.
 fn ended_text(record: &Recorded) -> String {
-    let flows = &record.summary.flows;
-    let mut lines: Vec<String> = if flows.len() > MANY {
+    let (flows, traffic) = (&record.summary.flows, &record.summary.traffic);
+    let mut lines: Vec<String> = if flows.is_empty() && traffic.len() > MANY {
+        vec![traffic_together_text(record)]
+    } else if flows.is_empty() {
+        traffic.iter().map(traffic_text).collect()
+    } else if flows.len() > MANY {
         vec![together_text(record)]
     } else {
         flows.iter().map(flow_text).collect()
@@ -162,6 +166,28 @@ fn together_text(record: &Recorded) -> String {
         known(metrics.jain_index, |index| format!("{index:.3}")),
         known(metrics.utilisation, |share| format!("{:.1} %", share * 100.0)),
     )
+}
+
+fn traffic_text(traffic: &TrafficSummary) -> String {
+    let rate = format!("{:>7.1} Mb/s", traffic.goodput_bps / 1e6);
+    match traffic.files_completed.zip(traffic.files_offered) {
+        Some((completed, offered)) => {
+            format!("{rate}  {completed} of {offered} files  {}", traffic.name)
+        }
+        None => format!("{rate}  {}", traffic.name),
+    }
+}
+
+fn traffic_together_text(record: &Recorded) -> String {
+    let metrics = &record.summary.metrics;
+    let together = TrafficSummary {
+        name: format!("by {} sources", record.summary.traffic.len()),
+        goodput_bps: metrics.traffic_goodput_bps.unwrap_or(0.0),
+        files_offered: metrics.files_offered,
+        files_completed: metrics.files_completed,
+        ..TrafficSummary::default()
+    };
+    traffic_text(&together)
 }
 
 fn simulator_text(simulator: &Simulator) -> String {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Runs and their results as `lab run`, `sim` and `demo` tell them.
 
-use crate::{failure::Failure, progress::Watcher, table::Cell};
+use crate::{failure::Failure, progress::Watcher};
 use ::lab::{Known, LabError, Method, Options, Recorded};
 use record::Standing;
 use serde::Serialize;
@@ -116,17 +116,21 @@ pub fn run_all(
 
 /// Whether everything arrived as it was sent, and every way has a run that counts. Transfers cut
 /// off at the time limit are results.
-pub fn verdict(results: &[RunResult], cells: &[Cell]) -> Result<(), Failure> {
+/// `counted` has each way, or part of one, with its number of runs that count.
+pub fn verdict<'a>(
+    results: &[RunResult],
+    mut counted: impl Iterator<Item = (Option<&'a str>, usize)>,
+) -> Result<(), Failure> {
     if let Some(bad) = results.iter().find(|r| r.sha256_ok == Some(false)) {
         return Err(Failure::Unverified(format!("{}: {}", bad.id, bad.outcome)));
     }
     if let Some(failed) = results.iter().find(|r| r.failed) {
         return Err(Failure::Failed(format!("{}: {}", failed.id, failed.outcome)));
     }
-    match cells.iter().find(|cell| cell.runs == 0) {
-        Some(cell) => Err(Failure::Failed(format!(
+    match counted.find(|(_, runs)| *runs == 0) {
+        Some((way, _)) => Err(Failure::Failed(format!(
             "no run of {} counts on this machine, now: see the reasons above",
-            cell.way.as_deref().unwrap_or("the scenario")
+            way.unwrap_or("the scenario")
         ))),
         None => Ok(()),
     }

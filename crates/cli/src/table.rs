@@ -2,10 +2,10 @@
 //! The tables of results that `lab run`, `sim` and `demo` print: medians over the repeats, with the least
 //! and the most of them.
 
-use crate::results::{RunResult, print_text};
+use crate::results::{MANY, RunResult, print_text};
 use ::report::format;
 use lab::Recorded;
-use record::{Metrics, Standing, stats::MedianRange};
+use record::{Metrics, Standing, TrafficSummary, stats::MedianRange};
 use serde::Serialize;
 use std::{collections::HashMap, hash::Hash};
 
@@ -66,6 +66,41 @@ pub struct Total {
     pub ratio_to_baseline: Option<f64>,
 }
 
+/// The runs that differ only in their repeat, and one traffic source of theirs, or all together.
+#[derive(Debug, Serialize)]
+pub struct TrafficCell {
+    /// The way.
+    pub way: Option<String>,
+    /// The point of the sweep.
+    pub point: Point,
+    /// The source; null for all together.
+    pub source: Option<String>,
+    /// How many sources are told of here.
+    pub sources: usize,
+    /// Runs that count.
+    pub runs: usize,
+    /// Runs that do not: invalid, or failed.
+    pub left_out: usize,
+    /// Files whose clients started, over the runs that count.
+    #[serde(flatten, serialize_with = "range::files_offered")]
+    pub files_offered: Option<MedianRange>,
+    /// Those that arrived whole.
+    #[serde(flatten, serialize_with = "range::files_completed")]
+    pub files_completed: Option<MedianRange>,
+    /// What arrived.
+    #[serde(flatten, serialize_with = "range::bytes")]
+    pub bytes: Option<MedianRange>,
+    /// That over the time in which the source could send.
+    #[serde(flatten, serialize_with = "range::goodput_bps")]
+    pub goodput_bps: Option<MedianRange>,
+    /// Of each run's median completion time.
+    #[serde(flatten, serialize_with = "range::completion_p50_s")]
+    pub completion_p50_s: Option<MedianRange>,
+    /// Of each run's 99th percentile of completion times.
+    #[serde(flatten, serialize_with = "range::completion_p99_s")]
+    pub completion_p99_s: Option<MedianRange>,
+}
+
 /// Things of the same key put together, in the order in which the keys come.
 fn grouped<T, K: Hash + Eq + Clone>(all: &[T], key: impl Fn(&T) -> K) -> Vec<(K, Vec<&T>)> {
     let (mut groups, mut places) = (Vec::<(K, Vec<&T>)>::new(), HashMap::new());
@@ -112,6 +147,64 @@ pub fn cells(results: &[RunResult], baseline: Option<&str>) -> Vec<Cell> {
         cell.ratio_to_baseline = ratio(cell.goodput_bps, base);
     }
     cells
+}
+
+/// What a run's traffic did: source by source, or of more than [`MANY`] together.
+fn sources(record: &Recorded) -> Vec<(Option<String>, TrafficSummary)> {
+    let traffic = &record.summary.traffic;
+    if traffic.len() <= MANY {
+        return traffic.iter().map(|source| (Some(source.name.clone()), source.clone())).collect();
+    }
+    let metrics = &record.summary.metrics;
+    let together = TrafficSummary {
+        bytes: traffic.iter().map(|source| source.bytes).sum(),
+        goodput_bps: metrics.traffic_goodput_bps.unwrap_or(0.0),
+        files_offered: metrics.files_offered,
+        files_completed: metrics.files_completed,
+        completion_p50_s: metrics.file_completion_p50_s,
+        completion_p99_s: metrics.file_completion_p99_s,
+        ..TrafficSummary::default()
+    };
+    vec![(None, together)]
+}
+
+/// Medians of the repeats of what traffic did.
+pub fn traffic(records: &[Recorded]) -> Vec<TrafficCell> {
+    let all: Vec<_> = records
+        .iter()
+        .flat_map(|record| sources(record).into_iter().map(move |source| (record, source)))
+        .collect();
+    let groups = grouped(&all, |(record, (source, _))| {
+        let way = record.manifest.way.as_ref().map(|way| way.name.clone());
+        (way, record.manifest.point.clone(), source.clone())
+    });
+    let cell = |((way, point, source), all): ((_, _, Option<String>), Vec<&(&Recorded, _)>)| {
+        let counted: Vec<&TrafficSummary> = all
+            .iter()
+            .filter(|(record, _)| {
+                Standing::of(record.manifest.valid, &record.summary.flows).counts()
+            })
+            .map(|(_, (_, summary))| summary)
+            .collect();
+        let range = |of: fn(&TrafficSummary) -> Option<f64>| {
+            range_of(counted.iter().filter_map(|summary| of(summary)))
+        };
+        TrafficCell {
+            way,
+            point,
+            sources: if source.is_some() { 1 } else { all[0].0.summary.traffic.len() },
+            source,
+            runs: counted.len(),
+            left_out: all.len() - counted.len(),
+            files_offered: range(|of| of.files_offered.map(|files| files as f64)),
+            files_completed: range(|of| of.files_completed.map(|files| files as f64)),
+            bytes: range(|of| Some(of.bytes as f64)),
+            goodput_bps: range(|of| Some(of.goodput_bps)),
+            completion_p50_s: range(|of| of.completion_p50_s),
+            completion_p99_s: range(|of| of.completion_p99_s),
+        }
+    };
+    groups.into_iter().map(cell).collect()
 }
 
 /// Medians of the repeats of what all flows did together, and ratios to the baseline.
@@ -184,6 +277,11 @@ mod range {
 
     ranges! {
         goodput_bps "median_goodput_bps" "least_goodput_bps" "most_goodput_bps";
+        bytes "median_bytes" "least_bytes" "most_bytes";
+        completion_p50_s "median_completion_p50_s" "least_completion_p50_s" "most_completion_p50_s";
+        completion_p99_s "median_completion_p99_s" "least_completion_p99_s" "most_completion_p99_s";
+        files_completed "median_files_completed" "least_files_completed" "most_files_completed";
+        files_offered "median_files_offered" "least_files_offered" "most_files_offered";
         seconds "median_seconds" "least_seconds" "most_seconds";
         jain_index "median_jain_index" "least_jain_index" "most_jain_index";
         utilisation "median_utilisation" "least_utilisation" "most_utilisation";
@@ -251,6 +349,38 @@ pub fn print_totals(totals: &[Total]) {
     print_text(&table.text());
 }
 
+/// Prints what traffic did.
+pub fn print_traffic(cells: &[TrafficCell]) {
+    let mut table = TextTable::default();
+    table.left("way", 14);
+    table.left("point", 34);
+    table.left("traffic", 12);
+    table.right("runs", 4);
+    table.right("files", 7);
+    table.right("complete", 9);
+    table.right("moved", 12);
+    table.right("goodput", 13);
+    table.right("median", 10);
+    table.right("99 %", 10);
+    for cell in cells {
+        let together = format!("{} sources", cell.sources);
+        let row = vec![
+            cell.way.as_deref().unwrap_or("-").to_owned(),
+            point_text(&cell.point),
+            cell.source.clone().unwrap_or(together),
+            cell.runs.to_string(),
+            spread(cell.files_offered, 1.0, 0, ""),
+            spread(cell.files_completed, 1.0, 0, ""),
+            spread(cell.bytes, 1e6, 1, " MB"),
+            spread(cell.goodput_bps, 1e6, 1, " Mb/s"),
+            spread(cell.completion_p50_s, 1.0, 3, " s"),
+            spread(cell.completion_p99_s, 1.0, 3, " s"),
+        ];
+        table.row(row, left_out_text(cell.left_out));
+    }
+    print_text(&table.text());
+}
+
 /// Columns that are as wide as what stands in them, and no narrower than is usual.
 #[derive(Default)]
 struct TextTable {
@@ -309,7 +439,7 @@ impl TextTable {
 /// The median with its unit, and the least and the most.
 fn spread(range: Option<MedianRange>, scale: f64, digits: usize, unit: &str) -> String {
     let write = |value: f64| number(Some(value), scale, digits);
-    let Some(range) = range else { return format!("-{unit}") };
+    let Some(range) = range else { return "-".to_owned() };
     match format::spread(&range, write).split_once(' ') {
         Some((median, range)) => format!("{median}{unit} {range}"),
         None => write(range.median) + unit,

@@ -11,7 +11,8 @@ use crate::{
     servers::FlowPlan,
 };
 use record::{
-    Direction, FlowSummary, HopSummary, LinkSummary, Manifest, Metrics, Record, Summary, manifest,
+    Direction, Files, FlowSummary, HopSummary, LinkSummary, Manifest, Metrics, Record, Summary,
+    manifest,
 };
 use scenario::{Limits, Routes, Run};
 use std::{
@@ -93,7 +94,9 @@ pub fn record(mut observed: Observed<'_>) -> Record {
     let links = link_summaries(&observed, active_s(&flows));
     let metrics = Metrics::compute(&flows, &links, &series);
     let manifest = manifest(&observed);
-    Record { manifest, series, summary: Summary { flows, links, metrics } }
+    // What traffic does is for simulations: an emulation refuses it.
+    let summary = Summary { flows, links, metrics, ..Summary::default() };
+    Record { manifest, series, summary, files: Files::default() }
 }
 
 /// From the first client's start to the last one's end.

@@ -128,7 +128,7 @@ impl Going {
 
     fn record(&mut self, invalid_reasons: Vec<String>) -> Record {
         let progress = self.progress();
-        let sim::Outcome { summary, series } = self.simulation.outcome();
+        let sim::Outcome { summary, series, files } = self.simulation.outcome();
         let manifest = Manifest {
             valid: invalid_reasons.is_empty(),
             invalid_reasons,
@@ -140,6 +140,6 @@ impl Going {
             }),
             ..self.manifest.clone()
         };
-        Record { manifest, series, summary }
+        Record { manifest, series, files, summary }
     }
 }

@@ -46,6 +46,14 @@ pub enum Error {
         /// The highest schema understood here.
         known: u32,
     },
+    /// The table of traffic's files is damaged or not one of longhaul's.
+    #[error("{} is not a record's table of files: {reason}", path.display())]
+    Files {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The series' file is damaged or not one of longhaul's.
     #[error("{} is not a record's series: {reason}", path.display())]
     Series {

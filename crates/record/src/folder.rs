@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The folder of a record: written whole or not at all, read back, found.
 
-use crate::{Error, Manifest, SCHEMA, Series, Summary, series_file};
+use crate::{Error, Files, Manifest, SCHEMA, Series, Summary, series_file};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{
     fs, io,
@@ -10,6 +10,7 @@ use std::{
 
 const MANIFEST: &str = "manifest.json";
 const SERIES: &str = "series.parquet";
+const FILES: &str = "files.parquet";
 const SUMMARY: &str = "summary.json";
 
 /// A run's record.
@@ -19,6 +20,8 @@ pub struct Record {
     pub manifest: Manifest,
     /// What was sampled over time.
     pub series: Series,
+    /// The files that traffic offered; there is a file of them only where there are any.
+    pub files: Files,
     /// What came out.
     pub summary: Summary,
 }
@@ -30,7 +33,7 @@ impl Record {
     /// A file is missing or damaged, or the record comes from a newer longhaul.
     pub fn open(dir: &Path) -> Result<Self, Error> {
         let (manifest, summary) = Self::results(dir)?;
-        Ok(Self { manifest, series: Self::series(dir)?, summary })
+        Ok(Self { manifest, series: Self::series(dir)?, files: Self::files(dir)?, summary })
     }
 
     /// Reads the series of a record's folder alone.
@@ -39,6 +42,14 @@ impl Record {
     /// The file is missing or damaged.
     pub fn series(dir: &Path) -> Result<Series, Error> {
         series_file::read(&dir.join(SERIES))
+    }
+
+    /// Reads the files that traffic offered; none in records from before they were kept.
+    ///
+    /// # Errors
+    /// The file is damaged.
+    pub fn files(dir: &Path) -> Result<Files, Error> {
+        Files::read(&dir.join(FILES))
     }
 
     /// Reads what a record's folder says without its series, which are most of it.
@@ -84,7 +95,10 @@ impl Record {
 
     fn write_files(&self, dir: &Path) -> Result<(), Error> {
         write_json(&dir.join(MANIFEST), &self.manifest)?;
-        series_file::write(&dir.join(SERIES), &self.series)?;
+        series_file::write(&dir.join(SERIES), &self.manifest, &self.series)?;
+        if !self.files.rows.is_empty() {
+            self.files.write(&dir.join(FILES), &self.manifest)?;
+        }
         write_json(&dir.join(SUMMARY), &self.summary)
     }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A run's record: one folder with `manifest.json`, `series.parquet` and `summary.json`.
+//! A run's record: one folder with `manifest.json`, `series.parquet` and `summary.json`, and
+//! `files.parquet` where traffic offered files.
 //!
 //! The format is the contract between whatever runs a scenario and whatever looks at the result,
 //! now or years later, here or in Python; `docs/record.md` describes it for readers without this
@@ -13,7 +14,9 @@
 //!
 //! Nothing here runs anything, and no clock is read: the only I/O is the folder itself.
 
+pub mod columns;
 mod error;
+mod files;
 mod folder;
 pub mod manifest;
 pub mod metrics;
@@ -23,8 +26,9 @@ pub mod stats;
 pub mod summary;
 
 pub use error::Error;
+pub use files::{Files, OfferedFile};
 pub use folder::{Record, find_records};
 pub use manifest::{Manifest, SCHEMA};
 pub use metrics::Metrics;
 pub use series::{Curve, Direction, Entity, Quantity, Series};
-pub use summary::{FlowSummary, HopSummary, LinkSummary, Standing, Summary};
+pub use summary::{FlowSummary, HopSummary, LinkSummary, Standing, Summary, TrafficSummary};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `manifest.json`: what was run, where, with which settings, and whether the result counts.
 
+use crate::columns::Values;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -85,6 +86,23 @@ pub struct Manifest {
     /// The scenario as run: expanded, with every default filled in.
     #[serde(default)]
     pub scenario: serde_json::Value,
+}
+
+impl Manifest {
+    /// The point of the sweep as one text, `rtt=90ms,loss=0.1%`; empty without a sweep. That a key is a
+    /// variable of the scenario's is left out.
+    pub fn point_text(&self) -> String {
+        let short = |key: &str| key.strip_prefix("vars.").unwrap_or(key).to_owned();
+        let settings = self.point.iter().map(|(key, value)| format!("{}={value}", short(key)));
+        settings.collect::<Vec<_>>().join(",")
+    }
+
+    /// The columns that tell a run's rows from those of others: `run`, `way`, `point`.
+    pub(crate) fn columns(&self, rows: usize) -> Vec<Values> {
+        let way = self.way.as_ref().map_or("", |way| &way.name);
+        let texts = [self.id.clone(), way.to_owned(), self.point_text()];
+        texts.map(|text| Values::Texts(vec![(text, rows)])).into()
+    }
 }
 
 /// One of the ways of moving the data that a scenario compares.

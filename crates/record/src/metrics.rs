@@ -25,7 +25,8 @@ pub use robustness::{
 };
 
 use crate::{
-    Curve, Direction, Entity, FlowSummary, HopSummary, LinkSummary, Quantity, Series, stats,
+    Curve, Direction, Entity, Files, FlowSummary, HopSummary, LinkSummary, Quantity, Series,
+    TrafficSummary, stats,
 };
 use bins::{BIN_S, Bins, hop_curve};
 use connection::RoundTrips;
@@ -94,6 +95,24 @@ pub struct Metrics {
     pub performability: Option<f64>,
     /// Kolmogorov-Smirnov statistic between goodput when undisturbed and when disturbed.
     pub kolmogorov_smirnov: Option<f64>,
+    /// Files that traffic offered; null without such traffic.
+    #[serde(default)]
+    pub files_offered: Option<u64>,
+    /// Of those, the ones that arrived whole.
+    #[serde(default)]
+    pub files_completed: Option<u64>,
+    /// Mean time from a client's start until it had traffic's file, over all that arrived whole.
+    #[serde(default)]
+    pub file_completion_mean_s: Option<f64>,
+    /// The median of these times.
+    #[serde(default)]
+    pub file_completion_p50_s: Option<f64>,
+    /// The time that 99 in a hundred of them do not exceed.
+    #[serde(default)]
+    pub file_completion_p99_s: Option<f64>,
+    /// What arrived of all traffic over the time in which any could send, in bits a second; null without traffic.
+    #[serde(default)]
+    pub traffic_goodput_bps: Option<f64>,
     /// The states of the path that these two go by.
     #[serde(default)]
     pub path_states: Vec<PathState>,
@@ -170,6 +189,32 @@ impl Metrics {
         }
         .of_links(links, series, active_s(flows))
         .over_time(flows, links, series)
+    }
+
+    /// Adds what traffic did.
+    #[must_use]
+    pub fn with_traffic(self, traffic: &[TrafficSummary], files: &Files) -> Self {
+        let of_files = || traffic.iter().filter(|source| source.files_offered.is_some());
+        let sum = |of: fn(&TrafficSummary) -> Option<u64>| of_files().map(of).sum::<Option<u64>>();
+        let any = of_files().next().is_some();
+        let files_completed = sum(|source| source.files_completed).filter(|_| any);
+        let times_s: f64 = of_files()
+            .filter_map(|source| Some(source.completion_mean_s? * source.files_completed? as f64))
+            .sum();
+        let completed = files_completed.filter(|files| *files > 0);
+        let times = Files::completions_s(&files.rows);
+        let start_s = traffic.iter().map(|source| source.start_s).fold(f64::INFINITY, f64::min);
+        let seconds = traffic.iter().map(|source| source.end_s).fold(0.0, f64::max) - start_s;
+        let bits = traffic.iter().map(|source| source.bytes).sum::<u64>() as f64 * 8.0;
+        Self {
+            files_offered: sum(|source| source.files_offered).filter(|_| any),
+            files_completed,
+            file_completion_mean_s: completed.map(|files| times_s / files as f64),
+            file_completion_p50_s: stats::quantile(&times, 0.5),
+            file_completion_p99_s: stats::quantile(&times, 0.99),
+            traffic_goodput_bps: (seconds > 0.0).then(|| bits / seconds),
+            ..self
+        }
     }
 
     /// Adds what belongs to the network.

@@ -1,55 +1,41 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `series.parquet`: a table of `time_s`, `entity`, `quantity`, `value`, `unit`.
+//! `series.parquet`: a table of `run`, `way`, `point`, `time_s`, `entity`, `quantity`, `value`, `unit`.
 //!
 //! Rows are sorted by entity, quantity (as texts, byte by byte) and time, so the text columns are long runs of the same
-//! dictionary entry, and the times, which the curves share, fit into a dictionary too.
+//! dictionary entry, and the times, which the curves share, fit into a dictionary too. The first three columns are the
+//! same in every row: they tell runs apart whose files are read together.
 
-use crate::{Entity, Error, Quantity, Series};
-use parquet::{
-    basic::{Compression, Encoding, ZstdLevel},
-    column::writer::ColumnWriter,
-    data_type::{ByteArray, ByteArrayType, DataType, DoubleType},
-    errors::ParquetError,
-    file::{
-        properties::WriterProperties,
-        reader::{FileReader, RowGroupReader, SerializedFileReader},
-        writer::SerializedFileWriter,
-    },
-    schema::parser::parse_message_type,
+use crate::{
+    Entity, Error, Manifest, Quantity, Series,
+    columns::{self, Kind, ROWS_IN_GROUP, TableWriter, Values},
 };
-use std::{fs::File, io::Write, path::Path, sync::Arc};
+use parquet::{
+    data_type::{ByteArray, ByteArrayType, DoubleType},
+    errors::ParquetError,
+    file::reader::{FileReader, RowGroupReader, SerializedFileReader},
+};
+use std::{fs::File, io, path::Path};
 
-const SCHEMA: &str = "message series {
-    required double time_s;
-    required binary entity (utf8);
-    required binary quantity (utf8);
-    required double value;
-    required binary unit (utf8);
-}";
-
-/// Rows held as columns at a time, in writing and in reading.
-const ROWS_IN_GROUP: usize = 1 << 18;
+const COLUMNS: [(&str, Kind); 8] = [
+    ("run", Kind::Texts),
+    ("way", Kind::Texts),
+    ("point", Kind::Texts),
+    ("time_s", Kind::AllDoubles),
+    ("entity", Kind::Texts),
+    ("quantity", Kind::Texts),
+    ("value", Kind::AllDoubles),
+    ("unit", Kind::Texts),
+];
 
 /// Writes all samples into a new file.
-pub(crate) fn write(path: &Path, series: &Series) -> Result<(), Error> {
-    let file =
-        File::create(path).map_err(|source| Error::Write { path: path.to_owned(), source })?;
-    write_rows(file, series).map_err(|e| Error::Write {
-        path: path.to_owned(),
-        source: std::io::Error::other(e.to_string()),
-    })
+pub(crate) fn write(path: &Path, manifest: &Manifest, series: &Series) -> Result<(), Error> {
+    let written = File::create(path).and_then(|file| write_rows(file, manifest, series));
+    written.map_err(|source| Error::Write { path: path.to_owned(), source })
 }
 
-fn write_rows(file: File, series: &Series) -> Result<(), ParquetError> {
-    let properties = WriterProperties::builder()
-        .set_compression(Compression::ZSTD(ZstdLevel::try_new(3)?))
-        // For columns whose dictionary grows too large: the bytes of like magnitude together.
-        .set_column_encoding("time_s".into(), Encoding::BYTE_STREAM_SPLIT)
-        .set_column_encoding("value".into(), Encoding::BYTE_STREAM_SPLIT)
-        .build();
-    let schema = Arc::new(parse_message_type(SCHEMA)?);
-    let mut writer = SerializedFileWriter::new(file, schema, Arc::new(properties))?;
-    let mut columns = Columns::default();
+fn write_rows(file: File, manifest: &Manifest, series: &Series) -> io::Result<()> {
+    let mut table = TableWriter::new(file, "series", &COLUMNS)?;
+    let mut rows = Rows::default();
     // By the texts, as readers of the file see them: `hop:file/10` comes before `hop:file/2`.
     let mut curves: Vec<_> = series
         .curves()
@@ -57,29 +43,51 @@ fn write_rows(file: File, series: &Series) -> Result<(), ParquetError> {
         .collect();
     curves.sort_unstable_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
     for (entity, name, quantity, curve) in curves {
-        let entity = ByteArray::from(entity.into_bytes());
-        let name = ByteArray::from(name.as_bytes().to_vec());
-        let unit = ByteArray::from(quantity.unit().as_bytes().to_vec());
-        for (time_s, value) in curve.time_s.iter().zip(&curve.value) {
-            columns.time_s.push(*time_s);
-            columns.entity.push(entity.clone());
-            columns.quantity.push(name.clone());
-            columns.value.push(*value);
-            columns.unit.push(unit.clone());
-            if columns.time_s.len() == ROWS_IN_GROUP {
-                columns.write(&mut writer)?;
+        let mut done = 0;
+        while done < curve.time_s.len() {
+            let now = (curve.time_s.len() - done).min(ROWS_IN_GROUP - rows.time_s.len());
+            rows.time_s.extend_from_slice(&curve.time_s[done..done + now]);
+            rows.value.extend_from_slice(&curve.value[done..done + now]);
+            rows.entity.push((entity.clone(), now));
+            rows.quantity.push((name.to_owned(), now));
+            rows.unit.push((quantity.unit().to_owned(), now));
+            done += now;
+            if rows.time_s.len() == ROWS_IN_GROUP {
+                table.write(std::mem::take(&mut rows).columns(manifest))?;
             }
         }
     }
-    if !columns.time_s.is_empty() {
-        columns.write(&mut writer)?;
+    if !rows.time_s.is_empty() {
+        table.write(rows.columns(manifest))?;
     }
-    writer.close()?;
-    Ok(())
+    table.close()
 }
 
-/// Rows of the table, column by column.
+/// Rows to be written; each text with the number of rows that have it.
 #[derive(Default)]
+struct Rows {
+    time_s: Vec<f64>,
+    entity: Vec<(String, usize)>,
+    quantity: Vec<(String, usize)>,
+    value: Vec<f64>,
+    unit: Vec<(String, usize)>,
+}
+
+impl Rows {
+    fn columns(self, manifest: &Manifest) -> Vec<Values> {
+        let mut columns = manifest.columns(self.time_s.len());
+        columns.extend([
+            Values::AllDoubles(self.time_s),
+            Values::Texts(self.entity),
+            Values::Texts(self.quantity),
+            Values::AllDoubles(self.value),
+            Values::Texts(self.unit),
+        ]);
+        columns
+    }
+}
+
+/// Rows of the table as read, column by column.
 struct Columns {
     time_s: Vec<f64>,
     entity: Vec<ByteArray>,
@@ -89,45 +97,13 @@ struct Columns {
 }
 
 impl Columns {
-    /// Writes the rows as one group and forgets them.
-    fn write<W: Write + Send>(
-        &mut self,
-        writer: &mut SerializedFileWriter<W>,
-    ) -> Result<(), ParquetError> {
-        let mut doubles =
-            [std::mem::take(&mut self.time_s), std::mem::take(&mut self.value)].into_iter();
-        let mut texts = [
-            std::mem::take(&mut self.entity),
-            std::mem::take(&mut self.quantity),
-            std::mem::take(&mut self.unit),
-        ]
-        .into_iter();
-        let mut group = writer.next_row_group()?;
-        // The schema's order: each kind's columns come in the order of the lists above.
-        while let Some(mut column) = group.next_column()? {
-            match column.untyped() {
-                ColumnWriter::DoubleColumnWriter(c) => {
-                    c.write_batch(&doubles.next().unwrap_or_default(), None, None)?
-                }
-                ColumnWriter::ByteArrayColumnWriter(c) => {
-                    c.write_batch(&texts.next().unwrap_or_default(), None, None)?
-                }
-                _ => unreachable!("the schema has no other type"),
-            };
-            column.close()?;
-        }
-        group.close()?;
-        Ok(())
-    }
-
     fn read(group: &dyn RowGroupReader) -> Result<Self, ParquetError> {
-        // By name, so that a later column in between does no harm.
         Ok(Self {
-            time_s: read_column::<DoubleType>(group, "time_s")?,
-            entity: read_column::<ByteArrayType>(group, "entity")?,
-            quantity: read_column::<ByteArrayType>(group, "quantity")?,
-            value: read_column::<DoubleType>(group, "value")?,
-            unit: read_column::<ByteArrayType>(group, "unit")?,
+            time_s: columns::read_all::<DoubleType>(group, "time_s")?,
+            entity: columns::read_all::<ByteArrayType>(group, "entity")?,
+            quantity: columns::read_all::<ByteArrayType>(group, "quantity")?,
+            value: columns::read_all::<DoubleType>(group, "value")?,
+            unit: columns::read_all::<ByteArrayType>(group, "unit")?,
         })
     }
 }
@@ -170,27 +146,4 @@ fn add_rows(series: &mut Series, rows: &Columns) -> Result<(), ParquetError> {
         at = end;
     }
     Ok(())
-}
-
-fn read_column<T: DataType>(
-    group: &dyn RowGroupReader,
-    name: &str,
-) -> Result<Vec<T::T>, ParquetError> {
-    let rows = group.metadata().num_rows() as usize;
-    let index = group
-        .metadata()
-        .columns()
-        .iter()
-        .position(|column| column.column_descr().name() == name)
-        .ok_or_else(|| ParquetError::General(format!("there is no column \"{name}\"")))?;
-    let mut reader = T::get_column_reader(group.get_column_reader(index)?)
-        .ok_or_else(|| ParquetError::General(format!("column \"{name}\" has another type")))?;
-    let mut values = Vec::with_capacity(rows);
-    while values.len() < rows {
-        let (read, ..) = reader.read_records(rows - values.len(), None, None, &mut values)?;
-        if read == 0 {
-            return Err(ParquetError::General(format!("column \"{name}\" ends early")));
-        }
-    }
-    Ok(values)
 }

@@ -27,9 +27,29 @@ fn record() -> Record {
             metrics: Metrics::compute(std::slice::from_ref(&flow), &[], &series),
             flows: vec![flow],
             links: vec![LinkSummary { name: "haul".into(), ..Default::default() }],
+            traffic: vec![TrafficSummary { name: "web".into(), ..Default::default() }],
         },
         series,
+        files: files(),
     }
+}
+
+/// Two sources; a file that did not end, and one that was not even asked for.
+fn files() -> Files {
+    let file = |source: &str, number, size_bytes, completion_s| OfferedFile {
+        source: source.into(),
+        number,
+        start_s: number as f64 / 4.0,
+        size_bytes,
+        completion_s,
+    };
+    let rows = vec![
+        file("large", 1, Some(1 << 40), Some(0.5)),
+        file("web", 1, Some(100), Some(0.25)),
+        file("web", 2, Some(200), None),
+        file("web", 3, None, None),
+    ];
+    Files { rows }
 }
 
 fn manifest() -> Manifest {
@@ -106,7 +126,7 @@ fn what_is_written_is_read_back() {
     let at = dir.path().join("deep/down/run-1");
     let record = record();
     record.write(&at).unwrap();
-    assert_eq!(names(&at), ["manifest.json", "series.parquet", "summary.json"]);
+    assert_eq!(names(&at), ["files.parquet", "manifest.json", "series.parquet", "summary.json"]);
     assert_eq!(Record::open(&at).unwrap(), record);
     assert_eq!(find_records(dir.path()).unwrap(), [at]);
 }
@@ -120,6 +140,89 @@ fn many_samples_keep_their_order_over_row_groups() {
     // 600 000 rows; unpacked they would be 16 bytes each without their names.
     assert!(fs::metadata(file).unwrap().len() < 4_000_000);
     assert_eq!(Record::open(&dir.path().join("run")).unwrap().series, record.series);
+}
+
+#[test]
+fn without_files_of_traffic_there_is_no_table_of_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let record = Record { files: Files::default(), ..record() };
+    record.write(&dir.path().join("run")).unwrap();
+    assert!(!dir.path().join("run/files.parquet").exists());
+    assert_eq!(Record::open(&dir.path().join("run")).unwrap(), record);
+    fs::write(dir.path().join("run/files.parquet"), "no table").unwrap();
+    let error = Record::open(&dir.path().join("run")).unwrap_err().to_string();
+    assert!(error.contains("files.parquet is not a record's table of files"), "{error}");
+}
+
+#[test]
+fn files_are_found_by_source() {
+    let files = files();
+    assert_eq!(files.of("web").len(), 3);
+    assert_eq!(Files::completions_s(files.of("web")), [0.25]);
+    assert_eq!((files.of("large").len(), files.of("x").len()), (1, 0));
+}
+
+/// The columns of a Parquet file, by an independent reader's rows: each row's texts by name.
+fn texts(file: &Path, columns: &[&str]) -> Vec<Vec<String>> {
+    use parquet::{
+        file::reader::{FileReader, SerializedFileReader},
+        record::RowAccessor,
+    };
+    let reader = SerializedFileReader::new(fs::File::open(file).unwrap()).unwrap();
+    let rows = reader.get_row_iter(None).unwrap().map(|row| {
+        let row = row.unwrap();
+        let place = |name| row.get_column_iter().position(|(found, _)| found == name).unwrap();
+        columns.iter().map(|name| row.get_string(place(name)).unwrap().clone()).collect()
+    });
+    rows.collect()
+}
+
+#[test]
+fn every_row_says_which_run_it_is_of() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut record = record();
+    record.write(&dir.path().join("run")).unwrap();
+    record.manifest.way = None;
+    record.manifest.point.clear();
+    record.write(&dir.path().join("plain")).unwrap();
+    for (run, way, point) in [("run", "direct", "rtt=90ms,loss=0.1%"), ("plain", "", "")] {
+        for (file, rows) in [("series.parquet", record.series.len()), ("files.parquet", 4)] {
+            let found = texts(&dir.path().join(run).join(file), &["run", "way", "point"]);
+            assert_eq!(found.len(), rows, "{file}");
+            assert!(found.iter().all(|row| *row == ["demo-direct-1", way, point]), "{file}");
+        }
+    }
+}
+
+#[test]
+fn a_series_from_before_rows_named_their_run_is_read() {
+    use longhaul_record::columns::{Kind, TableWriter, Values};
+    let dir = tempfile::tempdir().unwrap();
+    let record = Record { series: Series::default(), ..record() };
+    record.write(&dir.path().join("run")).unwrap();
+    let columns = [
+        ("time_s", Kind::AllDoubles),
+        ("entity", Kind::Texts),
+        ("quantity", Kind::Texts),
+        ("value", Kind::AllDoubles),
+        ("unit", Kind::Texts),
+    ];
+    let file = fs::File::create(dir.path().join("run/series.parquet")).unwrap();
+    let mut table = TableWriter::new(file, "series", &columns).unwrap();
+    let text = |text: &str| Values::Texts(vec![(text.to_owned(), 2)]);
+    table
+        .write(vec![
+            Values::AllDoubles(vec![0.0, 1.0]),
+            text("flow:file"),
+            text("received_bytes"),
+            Values::AllDoubles(vec![0.0, 1000.0]),
+            text("byte"),
+        ])
+        .unwrap();
+    table.close().unwrap();
+    let series = Record::open(&dir.path().join("run")).unwrap().series;
+    let flow = Entity::Flow("file".into());
+    assert_eq!(series.curve(&flow, Quantity::ReceivedBytes).unwrap().value, [0.0, 1000.0]);
 }
 
 #[test]
@@ -239,6 +342,7 @@ fn damage_is_told_with_the_file() {
 #[test]
 fn a_summary_has_every_key_even_when_nothing_is_known() {
     let summary = Summary {
+        traffic: vec![TrafficSummary::default()],
         flows: vec![FlowSummary { hops: vec![HopSummary::default()], ..Default::default() }],
         links: vec![LinkSummary::default()],
         metrics: Metrics { flows: vec![metrics::FlowMetrics::default()], ..Default::default() },
@@ -276,7 +380,13 @@ fn a_summary_has_every_key_even_when_nothing_is_known() {
          queueing_delay_us queueing_delay_p99_us timeouts retransmits jain_index jain_index_streams \
          max_min_fairness proportional_fairness alpha_fairness delta_fair_convergence_s \
          responsiveness_rtts average_responsiveness_s convergence_rtts performability \
-         kolmogorov_smirnov path_states flows"
+         kolmogorov_smirnov files_offered files_completed file_completion_mean_s \
+         file_completion_p50_s file_completion_p99_s traffic_goodput_bps path_states flows"
+    );
+    assert_eq!(
+        keys(&json["traffic"][0]),
+        "name from to kind start_s end_s bytes goodput_bps files_offered files_completed \
+         files_recorded completion_mean_s completion_p50_s completion_p99_s"
     );
     assert!(json["metrics"]["performability"].is_null());
 }

@@ -90,7 +90,7 @@ pub fn write(dir: &Path, out: &Path) -> Result<Written, Error> {
     for (folder, (manifest, summary)) in folders.iter().zip(results) {
         // One record's series at a time: together they may not fit into memory.
         let series = Record::series(folder)?;
-        runs.push(run::Run::new(Record { manifest, series, summary }, most_bins));
+        runs.push(run::Run::new(manifest, summary, &series, most_bins));
     }
     if runs.is_empty() {
         return Err(Error::Empty(dir.to_owned()));

@@ -68,6 +68,12 @@ pub const METRICS: &[Metric] = &[
     run("Throughput", "Goodput, all flows together", "goodput_bps", &[User]),
     run("Throughput", "Completion time, mean", "completion_mean_s", &[User]),
     run("Throughput", "Completion time, deviation", "completion_deviation_s", &[User]),
+    run("Throughput", "Goodput of all traffic together", "traffic_goodput_bps", &[User, Provider]),
+    run("Throughput", "Traffic’s files, offered", "files_offered", &[Provider]),
+    run("Throughput", "Traffic’s files, arrived whole", "files_completed", &[User, Provider]),
+    run("Throughput", "Traffic’s files, completion time, mean", "file_completion_mean_s", &[User]),
+    run("Throughput", "Traffic’s files, completion time, median", "file_completion_p50_s", &[User]),
+    run("Throughput", "Traffic’s files, completion time, 99 %", "file_completion_p99_s", &[User]),
     flow("Throughput", "Congestion window, mean", "cwnd_mean_segments", &[Designer]),
     flow("Throughput", "Congestion window, deviation", "cwnd_deviation_segments", &[Designer]),
     run("Throughput", "Carried by the busiest link", "throughput_bps", &[Designer, Provider]),
@@ -202,10 +208,23 @@ impl Metric {
             "s" => format::seconds(value),
             "rtts" => format!("{} RTT", format::digits(value)),
             "segments" => format!("{} segments", format::digits(value)),
-            _ if key == "timeouts" || key == "retransmits" => format!("{value:.0}"),
+            _ if is_count(key) => format!("{value:.0}"),
             _ => format::digits(value),
         }
     }
+}
+
+/// Whether a metric counts something, so that it is written with all its digits.
+pub fn is_count(key: &str) -> bool {
+    const COUNTS: [&str; 6] = [
+        "drops",
+        "drops_after_start",
+        "files_completed",
+        "files_offered",
+        "retransmits",
+        "timeouts",
+    ];
+    COUNTS.contains(&key)
 }
 
 /// Whether a metric is a share of something, read in percent.

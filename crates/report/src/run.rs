@@ -5,7 +5,7 @@ use crate::{
     capacity::{Capacity, Paths},
     traces::Traces,
 };
-use record::{FlowSummary, Manifest, Record, Standing, Summary};
+use record::{FlowSummary, Manifest, Series, Standing, Summary};
 use std::collections::BTreeMap;
 
 /// What stands where no program downloaded: a simulated flow has none.
@@ -45,15 +45,19 @@ pub struct Transfer {
 
 impl Run {
     /// With at most so many bins of its series.
-    pub fn new(record: Record, most_bins: usize) -> Self {
-        let Record { mut manifest, series, summary } = record;
+    pub fn new(
+        mut manifest: Manifest,
+        summary: Summary,
+        series: &Series,
+        most_bins: usize,
+    ) -> Self {
         // The client has a column of its own, whether it was swept over or not; and that a value is
         // a variable of the scenario's is no news to a reader.
         manifest.point.retain(|(key, _)| !(key.starts_with("flow.") && key.ends_with(".client")));
         for (key, _) in &mut manifest.point {
             *key = key.strip_prefix("vars.").unwrap_or(key).to_owned();
         }
-        let (traces, paths) = (Traces::new(&summary, &series, most_bins), Paths::of(&manifest));
+        let (traces, paths) = (Traces::new(&summary, series, most_bins), Paths::of(&manifest));
         Self { manifest, summary, traces, paths }
     }
 

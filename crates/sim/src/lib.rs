@@ -6,6 +6,7 @@
 //! Simulation ── agenda   what happens next: first packets of lanes, timers
 //!    │
 //!    ├─ flows, traffic   who opens connections, and what they carry
+//!    ├─ file_log         traffic's files for the record
 //!    ├─ tcp              both ends of a connection
 //!    ├─ host             pacing between a sender and its first lane
 //!    ├─ network          lanes, and packets on their way over paths, many at a time at junctions
@@ -22,6 +23,7 @@
 //! byte that was sent was delivered, dropped or lost, or is on its way.
 
 mod agenda;
+mod file_log;
 mod flows;
 mod host;
 mod junction;

@@ -122,7 +122,7 @@ impl Observer {
             .collect();
         let links = link_summaries(run, world);
         let metrics = Metrics::compute(&flow_summaries, &links, series);
-        Summary { flows: flow_summaries, links, metrics }
+        Summary { flows: flow_summaries, links, metrics, ..Summary::default() }
     }
 }
 

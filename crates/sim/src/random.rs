@@ -22,6 +22,12 @@ impl Random {
         ((self.0.next_u64() >> 11) + 1) as f64 / 9_007_199_254_740_992.0
     }
 
+    /// A whole number below `end`.
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        // The upper half of a product: its bias is `end` in 2^64.
+        ((u128::from(self.0.next_u64()) * u128::from(end)) >> 64) as u64
+    }
+
     fn exponential(&mut self) -> f64 {
         -libm::log(self.unit())
     }

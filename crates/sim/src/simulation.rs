@@ -3,6 +3,7 @@
 
 use crate::{
     agenda::{Agenda, Id, What},
+    file_log::FileLog,
     flows::{FlowOf, FlowState},
     observe::Observer,
     packet::{Kind, Packet},
@@ -12,7 +13,7 @@ use crate::{
     traffic::{TrafficOf, TrafficState},
     world::World,
 };
-use record::{Series, Summary};
+use record::{Files, Series, Summary};
 use scenario::Run;
 use units::{Bytes, Timestamp};
 
@@ -48,6 +49,8 @@ pub struct Outcome {
     pub summary: Summary,
     /// Samples over time.
     pub series: Series,
+    /// The files that traffic offered, or a sample of them.
+    pub files: Files,
 }
 
 impl Simulation {
@@ -93,6 +96,7 @@ impl Simulation {
             network,
             turn: World::NO_LANE,
             slots: Slots::default(),
+            files: FileLog::new(run.seed, Files::MOST),
             flows_left: run.flows.iter().filter(|flow| flow.bytes.is_some()).count(),
         };
         Ok(Self {
@@ -268,7 +272,21 @@ impl Simulation {
         self.world.settle();
         self.world.network.assert_conservation();
         let series = self.observer.series(&self.world);
+        let files = self.world.files.files(&self.run);
         let summary = Observer::summary(&self.run, &mut self.world, &self.flows, &series);
-        Outcome { summary, series }
+        let summary = self.with_traffic(summary, &files);
+        Outcome { summary, series, files }
+    }
+
+    fn with_traffic(&self, summary: Summary, files: &Files) -> Summary {
+        let under_way = self.world.files.arrived(&self.world, self.traffic.len());
+        let sources = self.run.traffic.iter().zip(&self.traffic).zip(under_way);
+        let traffic: Vec<_> = sources
+            .map(|((traffic, state), bytes)| {
+                state.summary(traffic, bytes, &self.world).with_files(files)
+            })
+            .collect();
+        let metrics = summary.metrics.with_traffic(&traffic, files);
+        Summary { traffic, metrics, ..summary }
     }
 }

@@ -11,6 +11,7 @@ use crate::{
     tcp::{Connection, Content, News},
     world::World,
 };
+use record::TrafficSummary;
 use scenario::{Burst, Source, Traffic};
 use units::{Bytes, Duration, Timestamp};
 
@@ -24,11 +25,13 @@ pub(crate) struct TrafficState {
     state: State,
     start: Timestamp,
     /// Connections that were opened.
-    pub(crate) opened: u64,
-    /// Files that were delivered.
-    pub(crate) completed: u64,
-    /// Content bytes delivered over connections that are over, and datagrams.
-    pub(crate) delivered: Bytes,
+    opened: u64,
+    /// Files that arrived whole.
+    completed: u64,
+    /// The time that they took together, from their clients' starts.
+    took: Duration,
+    /// Content bytes of files that arrived whole, and datagrams.
+    delivered: Bytes,
 }
 
 #[derive(Debug)]
@@ -56,7 +59,44 @@ impl TrafficState {
             start: Timestamp::ZERO + traffic.start,
             opened: 0,
             completed: 0,
+            took: Duration::ZERO,
             delivered: Bytes::ZERO,
+        }
+    }
+
+    /// What has come of it so far. `under_way` has arrived of files that are not whole.
+    pub(crate) fn summary(
+        &self,
+        traffic: &Traffic,
+        under_way: u64,
+        world: &World,
+    ) -> TrafficSummary {
+        let on_off = match self.state {
+            State::OnOff { connection, .. } => world.slots.get(connection),
+            State::Files | State::Cbr { .. } => None,
+        };
+        let bytes = self.delivered.get() + under_way + on_off.map_or(0, Connection::arrived_bytes);
+        let seconds = world.now.since(self.start).as_secs_f64();
+        let sends_files = matches!(self.source, Source::Files { .. });
+        let mean_s = self.took.as_secs_f64() / self.completed as f64;
+        TrafficSummary {
+            name: traffic.name.clone(),
+            from: traffic.from.clone(),
+            to: traffic.to.clone(),
+            kind: match self.source {
+                Source::Files { .. } => "files",
+                Source::Cbr { .. } => "cbr",
+                Source::OnOff { .. } => "on_off",
+            }
+            .to_owned(),
+            start_s: self.start.as_secs_f64(),
+            end_s: world.now.max(self.start).as_secs_f64(),
+            bytes,
+            goodput_bps: if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 },
+            files_offered: sends_files.then_some(self.opened),
+            files_completed: sends_files.then_some(self.completed),
+            completion_mean_s: (self.completed > 0).then_some(mean_s),
+            ..TrafficSummary::default()
         }
     }
 }
@@ -121,6 +161,7 @@ impl TrafficOf<'_> {
     fn file(&mut self, world: &mut World) {
         self.state.opened += 1;
         let (connection, news) = world.open(self.user(), &self.state.hop);
+        world.files.offered(self.number, self.state.opened, connection, world.now);
         self.news(world, connection, news);
     }
 
@@ -169,10 +210,12 @@ impl TrafficOf<'_> {
                 let sizes = self.state.sizes.expect("a source of files has sizes");
                 let size = self.state.random.file(&sizes);
                 let all = content(size.get(), self.state.hop.mss);
+                world.files.sized(connection, size);
                 world.with(connection, |c, cx| c.offer(cx, all));
             }
             (News::Requested, Source::OnOff { .. }) => self.plan(world, world.now),
-            (News::Acknowledged, Source::Files { .. }) => self.close_if_done(world, connection),
+            (News::Arrived, Source::Files { .. }) => self.count_if_whole(world, connection),
+            (News::Acknowledged, Source::Files { .. }) => Self::close_if_done(world, connection),
             (News::Acknowledged, Source::OnOff { on: Burst::Bytes(_), .. }) => {
                 let is_over =
                     world.slots.get(connection).is_some_and(|c| c.una() == c.content().available);
@@ -184,14 +227,22 @@ impl TrafficOf<'_> {
         }
     }
 
-    fn close_if_done(&mut self, world: &mut World, connection: u32) {
-        let Some(done) = world.slots.get(connection).filter(|c| c.is_done()) else { return };
-        let content = done.content();
-        let full = content.available.saturating_sub(1) * u64::from(self.state.hop.mss);
-        let bytes = Bytes::new(full + u64::from(content.last));
-        self.state.delivered = self.state.delivered + bytes;
-        self.state.completed += 1;
-        world.slots.close(connection);
+    /// A file is complete when its client has all of it, as a flow is.
+    fn count_if_whole(&mut self, world: &mut World, connection: u32) {
+        let whole = world.slots.get(connection).filter(|c| c.is_whole());
+        let Some(bytes) = whole.map(Connection::arrived_bytes) else { return };
+        if let Some(took) = world.files.completed(connection, world.now) {
+            self.state.delivered = self.state.delivered + Bytes::new(bytes);
+            self.state.completed += 1;
+            self.state.took = self.state.took + took;
+        }
+    }
+
+    /// Its last acknowledgement has come.
+    fn close_if_done(world: &mut World, connection: u32) {
+        if world.slots.get(connection).is_some_and(Connection::is_done) {
+            world.slots.close(connection);
+        }
     }
 
     /// Puts its next act on the agenda.

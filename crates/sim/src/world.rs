@@ -3,6 +3,7 @@
 
 use crate::{
     agenda::Agenda,
+    file_log::FileLog,
     network::Network,
     plan::Hop,
     slots::{Slots, User},
@@ -20,6 +21,8 @@ pub(crate) struct World {
     pub(crate) agenda: Agenda,
     pub(crate) network: Network,
     pub(crate) slots: Slots,
+    /// Files of traffic.
+    pub(crate) files: FileLog,
     /// Flows of a file that have not ended.
     pub(crate) flows_left: usize,
 }

@@ -66,7 +66,7 @@ fn poisson(rho: f64, seconds: u32, sample: &str) {
         per_second = {arrivals}
         "#
     ));
-    let mut found = [const { Vec::new() }; 3];
+    let mut found = [const { Vec::new() }; 4];
     for outcome in runs.iter().map(outcome) {
         let link = forward_link(&outcome, "link");
         assert_eq!(link.queue_drops, 0);
@@ -74,9 +74,12 @@ fn poisson(rho: f64, seconds: u32, sample: &str) {
         found[0].push(link.utilisation.unwrap());
         found[1].push(link.queue_mean_delay_us.unwrap() / 1e6);
         found[2].push(mean_between(queue, 0.0, each.into()) / 1500.0);
+        found[3].push(outcome.summary.metrics.file_completion_mean_s.unwrap());
     }
-    let theory = [rho, rho / (2.0 * 1000.0 * (1.0 - rho)), rho * rho / (2.0 * (1.0 - rho))];
-    for (what, found, theory) in [("utilisation", 0), ("wait", 1), ("queue", 2)]
+    let wait = rho / (2.0 * 1000.0 * (1.0 - rho));
+    // A file waits, takes its millisecond, and then the link's.
+    let theory = [rho, wait, rho * rho / (2.0 * (1.0 - rho)), wait + 0.001 + 0.001];
+    for (what, found, theory) in [("utilisation", 0), ("wait", 1), ("queue", 2), ("file", 3)]
         .map(|(what, n)| (what, &found[n], theory[n]))
     {
         let (mean, error) = estimate(found);

@@ -304,6 +304,70 @@ fn many_flows_are_told_of_together() {
     assert!((5e6..10e6).contains(&goodput_bps), "of 10 Mb/s: {total}");
 }
 
+/// Files over a link, and no flow.
+const TRAFFIC: &str = r#"
+title = "traffic alone"
+duration = "5s"
+repeat = 2
+[[node]]
+name = "source"
+[[node]]
+name = "sink"
+[[link]]
+between = ["source", "sink"]
+rate = "10mbit"
+delay = "5ms"
+[[traffic]]
+name = "web#"
+count = 1
+from = "source"
+to = "sink"
+kind = "web"
+load = "3mbit"
+[[traffic]]
+name = "voice"
+from = "source"
+to = "sink"
+kind = "cbr"
+rate = "1mbit"
+"#;
+
+#[test]
+fn a_run_of_traffic_alone_has_a_row_for_each_source() {
+    let lab = Lab::new(TRAFFIC);
+    let words = lab.words(&["sim"], &lab.out(), &[]);
+    let output = call(&words.iter().map(String::as_str).collect::<Vec<_>>());
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{err}");
+    let lines: Vec<Vec<&str>> = out.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines.len(), 3, "a heading and two sources: {out}");
+    assert_eq!(lines[0][2..6], ["traffic", "runs", "files", "complete"], "{out}");
+    assert_eq!((lines[1][1], lines[1][2], lines[2][1]), ("web1", "2", "voice"), "{out}");
+    assert!(err.contains(" files  web1"), "{err}");
+    let traffic = &lab.sim(&[])["traffic"];
+    let [one, other] = ["r01", "r02"].map(|id| lab.record(id).summary.traffic.remove(0));
+    let (web, voice) = (&traffic[0], &traffic[1]);
+    assert_eq!((&web["source"], &web["runs"]), (&"web1".into(), &2.into()), "{web}");
+    let offered = [one.files_offered.unwrap(), other.files_offered.unwrap()];
+    assert_eq!(web["least_files_offered"], *offered.iter().min().unwrap() as f64, "{web}");
+    let p99 = f64::midpoint(one.completion_p99_s.unwrap(), other.completion_p99_s.unwrap());
+    assert!((web["median_completion_p99_s"].as_f64().unwrap() - p99).abs() < 1e-9, "{web}");
+    assert!(voice["median_files_offered"].is_null(), "{voice}");
+    assert!((voice["median_goodput_bps"].as_f64().unwrap() - 1e6).abs() < 5e4, "{voice}");
+
+    // Files are in a table of their own, and those of the two repeats differ.
+    let [files, others] = ["r01", "r02"].map(|id| lab.record(id).files);
+    assert_eq!(files.rows.len() as u64, one.files_offered.unwrap());
+    assert_ne!(files, others);
+    // Of many sources, what they did together.
+    let lab = Lab::new(&TRAFFIC.replace("count = 1", "count = 20"));
+    let many = lab.words(&["sim"], &lab.out(), &[]);
+    let output = call(&many.iter().map(String::as_str).collect::<Vec<_>>());
+    let out = text(&output.stdout);
+    assert_eq!(out.lines().count(), 2, "{out}");
+    assert!(out.contains("21 sources"), "{out}");
+}
+
 /// A simulation under way, killed with the test.
 struct LongRun {
     lab: Lab,

@@ -2,7 +2,7 @@
 //! What stands where in a figure, and what it refuses.
 
 use super::*;
-use record::{FlowSummary, Series};
+use record::{Files, FlowSummary, Series};
 use std::path::PathBuf;
 
 /// A record of one flow at a link of 1000 bit/s, below `dir`.
@@ -24,7 +24,9 @@ fn write(dir: &Path, way: &str, point: &[(&str, &str)], repeat: u32, bps: f64, v
         ..Summary::default()
     };
     let manifest = serde_json::from_value(manifest).unwrap();
-    Record { manifest, series: Series::default(), summary }.write(&dir.join(id)).unwrap();
+    Record { manifest, series: Series::default(), files: Files::default(), summary }
+        .write(&dir.join(id))
+        .unwrap();
 }
 
 /// Two ways, two backgrounds and three delays, whose order by spelling is not that by size.

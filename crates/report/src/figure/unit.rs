@@ -13,9 +13,6 @@ pub struct Unit {
     decimals: usize,
 }
 
-/// Metrics that count.
-const COUNTS: [&str; 4] = ["drops", "drops_after_start", "retransmits", "timeouts"];
-
 impl Unit {
     /// Of a metric whose largest value is `largest`.
     pub fn of(key: &str, largest: f64) -> Self {
@@ -44,7 +41,7 @@ impl Unit {
         let before_point = (largest / divisor).max(f64::MIN_POSITIVE).log10().floor() as i32 + 1;
         let decimals = match key {
             _ if is_share => 1,
-            _ if COUNTS.contains(&key) => 0,
+            _ if metric::is_count(key) => 0,
             _ => (3 - before_point).clamp(0, 6) as usize,
         };
         Self { axis, divisor, decimals }

@@ -2,7 +2,7 @@
 //! What is counted where, and what is refused.
 
 use super::*;
-use record::{FlowSummary, HopSummary, LinkSummary};
+use record::{Files, FlowSummary, HopSummary, LinkSummary};
 
 const BIN_S: f64 = 500e-6;
 
@@ -43,7 +43,7 @@ fn write(dir: &Path, way: &str, bins: &[(usize, f64)]) -> PathBuf {
     let summary = Summary { flows: vec![flow], links: vec![link], ..Summary::default() };
     let manifest = serde_json::from_value(manifest).unwrap();
     let folder = dir.join(way);
-    Record { manifest, series, summary }.write(&folder).unwrap();
+    Record { manifest, series, files: Files::default(), summary }.write(&folder).unwrap();
     folder
 }
 

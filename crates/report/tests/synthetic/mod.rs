@@ -4,8 +4,8 @@
 //! The figures are arithmetic, not measurements; nothing here is random.
 
 use record::{
-    Entity, FlowSummary, HopSummary, LinkSummary, Manifest, Metrics, Quantity, Record, Series,
-    Summary, manifest::Prediction, manifest::Reference,
+    Entity, Files, FlowSummary, HopSummary, LinkSummary, Manifest, Metrics, Quantity, Record,
+    Series, Summary, manifest::Prediction, manifest::Reference,
 };
 use serde_json::{Value, json};
 use std::path::Path;
@@ -150,7 +150,8 @@ pub fn record(shape: &Shape) -> Record {
     Record {
         manifest: manifest(shape),
         series,
-        summary: Summary { flows: vec![flow], links, metrics },
+        files: Files::default(),
+        summary: Summary { flows: vec![flow], links, metrics, ..Summary::default() },
     }
 }
 

@@ -307,6 +307,22 @@ impl Connection {
         self.receiver.next()
     }
 
+    /// Content bytes in order at the receiver.
+    pub(crate) fn arrived_bytes(&self) -> u64 {
+        let (arrived, content, mss) = (self.arrived(), self.content(), u64::from(self.sender.mss));
+        if self.is_whole() {
+            content.available.saturating_sub(1) * mss + u64::from(content.last)
+        } else {
+            arrived * mss
+        }
+    }
+
+    /// Whether all that it carries is in order at the receiver.
+    pub(crate) fn is_whole(&self) -> bool {
+        let content = self.content();
+        content.complete && self.arrived() == content.available
+    }
+
     /// The first segment that is not acknowledged.
     pub(crate) fn una(&self) -> u64 {
         self.sender.una()

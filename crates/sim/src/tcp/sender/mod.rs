@@ -88,7 +88,7 @@ pub(crate) struct Sender {
     control: Option<Control>,
     window_algorithm: bool,
     pub(super) decision: Decision,
-    mss: u32,
+    pub(super) mss: u32,
     board: Scoreboard,
     detection: Detection,
     sampler: Sampler,
