@@ -2,6 +2,7 @@
 //! `longhaul lab`.
 
 use crate::{
+    export::{self, ExportArgs},
     failure::Failure,
     repeats,
     results::{self, RunResult},
@@ -41,6 +42,7 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    Export(ExportArgs),
 }
 
 #[derive(clap::Args)]
@@ -115,6 +117,7 @@ struct Document<'a> {
 pub fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Run { args, method } => run_scenario(args, method),
+        Command::Export(args) => export::run(&args),
         Command::Check { file, method, set, json } => {
             let scenario = scenario::load(&file, &set).map_err(Failure::usage)?;
             check(&scenario, method, json)

@@ -7,6 +7,7 @@
 mod cc;
 mod demo;
 mod depot;
+mod export;
 mod failure;
 mod figure;
 mod lab;

@@ -256,6 +256,7 @@ fn ratio(own: Option<MedianRange>, base: Option<&f64>) -> Option<f64> {
 }
 
 /// How a range stands in the JSON document: as `median_X`, `least_X` and `most_X`.
+#[allow(clippy::ref_option, reason = "serde gives a reference to the field")]
 mod range {
     use record::stats::MedianRange;
     use serde::{Serializer, ser::SerializeMap};

@@ -276,6 +276,16 @@ impl Standing {
         standing
     }
 
+    /// As it stands in documents and tables for programs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Cut => "cut",
+            Self::Failed => "failed",
+            Self::Invalid => "invalid",
+        }
+    }
+
     /// Whether the transfer goes into the medians.
     pub fn counts(self) -> bool {
         matches!(self, Self::Complete | Self::Cut)

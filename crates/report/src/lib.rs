@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Records to one self-contained HTML page, and to figures.
+//! Records to one self-contained HTML page, to figures, and to one long table.
 //!
 //! ```text
 //! records ─ run ─► group (scenario title) ─► cells (point x way x client) ─► page
 //!            └─ traces (downsampled) ──────► JSON in the page ─► assets/report.js draws with uPlot
 //! records ─ figure (one metric over a swept key) ─► SVG, or a table
 //! records ─ link_figure (a link's bins and a window in the course of time) ─► SVG, or a table
+//! records ─ export (every metric of every run) ─► CSV, or Parquet
 //! a link's bins, gaps and bursts ─ link_picture ──► SVG
 //! ```
 //! Text, tables and dot strips are made here and need no script; the charts are drawn in the
@@ -20,6 +21,7 @@
 mod bins;
 mod capacity;
 mod drawing;
+mod export;
 mod figure;
 pub mod format;
 mod group;
@@ -34,6 +36,7 @@ mod sweep;
 mod testing;
 mod traces;
 
+pub use export::Export;
 pub use figure::{Figure, Panel as FigurePanel, Point as FigurePoint};
 pub use link_figure::{Course, LinkFigure, LinkNumbers, LinkPanel};
 pub use link_picture::{LinkPicture, Spread};

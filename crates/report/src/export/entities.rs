@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a run has metrics of, and these metrics with their units: every number of its summary, so that a new
+//! key is exported without being named here.
+
+use super::Row;
+use crate::capacity::Paths;
+use record::{Manifest, Standing, Summary};
+use serde::Serialize;
+use serde_json::Value;
+
+/// A metric's value.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Metric {
+    pub name: String,
+    pub value: f64,
+    pub unit: &'static str,
+}
+
+/// Numbers that name something instead of measuring it.
+const NAMES: [&str; 3] = ["index", "stream", "exit_code"];
+
+/// All metrics of a run: its own, then those of flows and their hops, of links, and of traffic.
+pub fn rows(manifest: &Manifest, summary: &Summary) -> Vec<Row> {
+    let of_run = Standing::of(manifest.valid, &summary.flows);
+    let mut rows = Vec::new();
+    let mut add = |entity: String, standing, metrics: Vec<Metric>| {
+        rows.extend(metrics.into_iter().map(|metric| Row {
+            entity: entity.clone(),
+            standing,
+            metric,
+        }));
+    };
+
+    let mut own = numbers(&summary.metrics);
+    let names = summary.flows.iter().map(|flow| flow.name.as_str());
+    let capacity = Paths::of(manifest).capacity(names).map(|capacity| capacity.bps);
+    if let Some((goodput, capacity)) = summary.metrics.goodput_bps.zip(capacity) {
+        own.push(Metric::new("goodput_share", goodput / capacity));
+    }
+    for state in &summary.metrics.path_states {
+        for metric in numbers(state) {
+            own.push(Metric::new(&format!("{}_{}", state.name, metric.name), metric.value));
+        }
+    }
+    add("run".to_owned(), of_run, own);
+
+    let of_flows = &summary.metrics.flows;
+    for flow in &summary.flows {
+        let standing = Standing::of(manifest.valid, [flow]);
+        let mut metrics = numbers(flow);
+        let more = of_flows.iter().find(|metrics| metrics.name == flow.name);
+        metrics.extend(more.map(numbers).unwrap_or_default());
+        add(format!("flow:{}", flow.name), standing, metrics);
+        for hop in &flow.hops {
+            add(format!("hop:{}/{}", flow.name, hop.index), standing, numbers(hop));
+        }
+    }
+    for link in &summary.links {
+        let mut metrics = numbers(link);
+        metrics.extend(link.loss_ratio().map(|ratio| Metric::new("loss_ratio", ratio)));
+        add(format!("link:{}/{}", link.name, link.direction), of_run, metrics);
+    }
+    for traffic in &summary.traffic {
+        add(format!("traffic:{}", traffic.name), of_run, numbers(traffic));
+    }
+    rows
+}
+
+impl Metric {
+    fn new(name: &str, value: f64) -> Self {
+        Self { name: name.to_owned(), value, unit: unit(name) }
+    }
+}
+
+/// The numbers among the keys of a part of a summary, in its order.
+fn numbers(part: &impl Serialize) -> Vec<Metric> {
+    let value = serde_json::to_value(part).expect("plain data");
+    let Value::Object(keys) = value else { return Vec::new() };
+    let measured = keys.iter().filter(|(key, _)| !NAMES.contains(&key.as_str()));
+    measured.filter_map(|(key, value)| Some(Metric::new(key, value.as_f64()?))).collect()
+}
+
+/// The unit of a metric, by its name as records have it; 1 for shares, indices and counts of events.
+fn unit(name: &str) -> &'static str {
+    let last = name.rsplit('_').next().unwrap_or(name);
+    match last {
+        "bps" => "bit/s",
+        "bytes" => "byte",
+        "us" => "us",
+        "s" | "seconds" => "s",
+        "segments" | "drops" | "losses" | "marks" | "retransmits" => "segment",
+        "rtts" => "RTT",
+        "frames" => "frame",
+        _ if name == "bytes_expected" => "byte",
+        _ if name == "drops_after_start" => "segment",
+        _ if name.starts_with("files_") => "file",
+        _ => "1",
+    }
+}
