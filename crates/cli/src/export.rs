@@ -24,6 +24,9 @@ pub struct ExportArgs {
     /// Write Parquet into a new file.
     #[arg(long, value_name = "FILE", group = "format")]
     parquet: Option<PathBuf>,
+    /// Leave out so much of each run's beginning, as in `10s`: what the series tell of the rest, which is less.
+    #[arg(long, value_name = "TIME")]
+    warm_up: Option<units::Duration>,
 }
 
 pub fn run(args: &ExportArgs) -> Result<(), Failure> {
@@ -36,7 +39,8 @@ pub fn run(args: &ExportArgs) -> Result<(), Failure> {
     if !to_output && fs::symlink_metadata(file).is_ok() {
         return Err(exists(file));
     }
-    let export = Export::read(&args.dirs).map_err(Failure::failed)?;
+    let warm_up_s = args.warm_up.map_or(0.0, units::Duration::as_secs_f64);
+    let export = Export::read(&args.dirs, warm_up_s).map_err(Failure::failed)?;
     if to_output {
         let written = export.csv(BufWriter::new(io::stdout().lock()));
         // Who reads only a part of it, as `head` does, has what it wanted.

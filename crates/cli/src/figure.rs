@@ -5,7 +5,7 @@ use crate::{
     failure::Failure,
     results::{print_json, print_text},
 };
-use ::report::{Course, Error, Figure, LinkFigure};
+use ::report::{Asked, Course, Error, Figure, LinkFigure};
 use record::Entity;
 use serde::Serialize;
 use std::{fs, path::PathBuf};
@@ -20,13 +20,21 @@ pub struct FigureArgs {
     #[arg(required = true, value_name = "DIR")]
     dirs: Vec<PathBuf>,
     /// The metric: a key of `metrics` in a run's summary, or `goodput_share`, which is
-    /// `goodput_bps` over what the flows' paths can carry together.
+    /// `goodput_bps` over what the flows' paths can carry together. With `--by flow` a key of
+    /// `metrics.flows`, or `goodput_bps`, `seconds`, `retransmits` or `timeouts` of a flow.
     #[arg(long, value_name = "METRIC", default_value = "goodput_bps", conflicts_with = "link")]
     y: String,
     /// The swept key along the panels, as in `vars.rtt` [default: the first that takes several
     /// values].
     #[arg(long, value_name = "KEY", conflicts_with = "link")]
     x: Option<String>,
+    /// What a line is of.
+    #[arg(long, value_enum, default_value = "way", conflicts_with = "link")]
+    by: By,
+    /// Leave out so much of each run's beginning, as in `10s`: metrics are computed from the series after
+    /// that, as if the run had begun then.
+    #[arg(long, value_name = "TIME", conflicts_with = "link")]
+    warm_up: Option<units::Duration>,
     /// The rate of a link's direction in the bins of its monitor, as in `haul/forward`.
     #[arg(long, value_name = "NAME/DIRECTION", value_parser = link)]
     link: Option<Entity>,
@@ -48,6 +56,14 @@ pub struct FigureArgs {
     json: bool,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum By {
+    /// All flows of a way together.
+    Way,
+    /// Each flow of each way.
+    Flow,
+}
+
 pub fn run(args: &FigureArgs) -> Result<(), Failure> {
     if let Some(link) = &args.link {
         let figure = LinkFigure::read(&args.dirs, &args.course(link)?).map_err(failure)?;
@@ -56,7 +72,13 @@ pub fn run(args: &FigureArgs) -> Result<(), Failure> {
     let [dir] = &args.dirs[..] else {
         return Err(Failure::Usage("several folders are for --link".to_owned()));
     };
-    let figure = Figure::read(dir, &args.y, args.x.as_deref()).map_err(failure)?;
+    let asked = Asked {
+        y: &args.y,
+        x: args.x.as_deref(),
+        by_flow: args.by == By::Flow,
+        warm_up_s: args.warm_up.map_or(0.0, units::Duration::as_secs_f64),
+    };
+    let figure = Figure::read(dir, &asked).map_err(failure)?;
     args.show(&figure, || figure.svg(), || figure.table())
 }
 

@@ -24,6 +24,7 @@ mod series;
 mod series_file;
 pub mod stats;
 pub mod summary;
+pub mod warm_up;
 
 pub use error::Error;
 pub use files::{Files, OfferedFile};

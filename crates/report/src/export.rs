@@ -57,11 +57,12 @@ struct Row {
 }
 
 impl Export {
-    /// Reads the records at and below these folders; each once, however often it is named.
+    /// Reads the records at and below these folders; each once, however often it is named. Of each run the
+    /// first `warm_up_s` seconds are left out.
     ///
     /// # Errors
     /// There is no record at or below one of them, or one cannot be read.
-    pub fn read(dirs: &[PathBuf]) -> Result<Self, Error> {
+    pub fn read(dirs: &[PathBuf], warm_up_s: f64) -> Result<Self, Error> {
         let (mut seen, mut runs) = (BTreeSet::new(), Vec::new());
         for dir in dirs {
             let folders = record::find_records(dir)?;
@@ -70,7 +71,7 @@ impl Export {
             }
             for folder in folders {
                 if seen.insert(folder.canonicalize().unwrap_or_else(|_| folder.clone())) {
-                    runs.push(Run::read(folder)?);
+                    runs.push(Run::read(folder, warm_up_s)?);
                 }
             }
         }
@@ -190,9 +191,14 @@ impl Export {
 }
 
 impl Run {
-    fn read(folder: PathBuf) -> Result<Self, Error> {
+    fn read(folder: PathBuf, warm_up_s: f64) -> Result<Self, Error> {
         let (manifest, summary) = Record::results(&folder)?;
-        let rows = entities::rows(&manifest, &summary);
+        let rows = if warm_up_s > 0.0 {
+            let (series, files) = (Record::series(&folder)?, Record::files(&folder)?);
+            entities::rows_after(&manifest, &summary, warm_up_s, &series, &files)
+        } else {
+            entities::rows(&manifest, &summary)
+        };
         Ok(Self { manifest, folder, rows })
     }
 

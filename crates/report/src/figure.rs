@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Records to one figure as papers have them: a metric over a swept key, a line for each way, a panel
-//! for each combination of the other keys. As SVG ([`Figure::svg`]) and as a table ([`Figure::table`]).
+//! for each combination of the other keys; or a line for each flow. As SVG ([`Figure::svg`]) and as a table ([`Figure::table`]).
 //!
-//! Reads no series, so hundreds of records take a moment. Values are medians over the repeats that
+//! Reads no series where there is no warm-up to be cut off, so hundreds of records take a moment. Values are medians over the repeats that
 //! count; the picture shows the range from the least to the most beside them.
 
 mod chart;
@@ -14,14 +14,34 @@ pub(crate) use {table::aligned, unit::Unit};
 use crate::{
     Error,
     capacity::Paths,
+    format,
     sweep::{self, Value},
 };
-use record::{Manifest, Metrics, Record, Standing, Summary, stats::MedianRange};
+use record::{
+    FlowSummary, Manifest, Metrics, Record, Standing, Summary, metrics::FlowMetrics,
+    stats::MedianRange, warm_up,
+};
 use serde::Serialize;
 use std::{cmp::Ordering, path::Path};
 
 /// The y that is not a key of `metrics`: `goodput_bps` over what the flows' paths carry together.
 const GOODPUT_SHARE: &str = "goodput_share";
+
+/// More lines than this can't be told apart: eight colours with five marks each.
+const MOST_LINES: usize = 40;
+
+/// What a figure shall show.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    /// A key of `metrics` that is a number, or `goodput_share`; by flow, a key of a flow's.
+    pub y: &'a str,
+    /// A swept key, with or without its `vars.`; the first that takes several values if none is given.
+    pub x: Option<&'a str>,
+    /// Whether there is a line for each flow, or one for all flows of a way.
+    pub by_flow: bool,
+    /// How much of each run's beginning is left out, in seconds.
+    pub warm_up_s: f64,
+}
 
 /// A metric over a swept key.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -34,7 +54,9 @@ pub struct Figure {
     pub x: String,
     /// The metric, as in `metrics` of a summary, or `goodput_share`.
     pub y: String,
-    /// What the lines are of: a way, and its method where there are several.
+    /// How much of each run's beginning is left out, in seconds.
+    pub warm_up_s: f64,
+    /// What the lines are of: a way, its method where there are several, and a flow where asked for.
     pub lines: Vec<String>,
     /// One for each combination of the other swept keys.
     pub panels: Vec<Panel>,
@@ -80,13 +102,13 @@ struct Run {
 }
 
 impl Figure {
-    /// Reads the records at and below `dir`. `y` is a key of `metrics` that is a number, or
-    /// `goodput_share`; `x` a swept key, the first that takes several values if none is given.
+    /// Reads the records at and below `dir`.
     ///
     /// # Errors
-    /// There is no record, one cannot be read, they are of several scenarios, or there is no such key.
-    pub fn read(dir: &Path, y: &str, x: Option<&str>) -> Result<Self, Error> {
-        check_metric(y)?;
+    /// There is no record, one cannot be read, they are of several scenarios, there is no such key, or too many
+    /// flows.
+    pub fn read(dir: &Path, asked: &Asked<'_>) -> Result<Self, Error> {
+        check_metric(asked)?;
         let folders = record::find_records(dir)?;
         let all = folders.iter().map(|folder| Record::results(folder));
         let all = all.collect::<Result<Vec<_>, _>>()?;
@@ -99,19 +121,35 @@ impl Figure {
                 titles.join(" and ")
             )));
         }
-        let x = swept_key(&all, x)?;
-        let several_methods = all.iter().any(|(other, _)| other.method != first.method);
-        let runs = all.iter().map(|(manifest, summary)| {
-            let value = of_run(manifest, summary, y);
-            Run::new(manifest, value, &x, several_methods)
-        });
-        Ok(Self {
+        let x = swept_key(&all, asked.x)?;
+        let naming = Naming {
+            methods: all.iter().any(|(other, _)| other.method != first.method),
+            ways: all.iter().any(|(other, _)| other.way != first.way),
+        };
+        let mut runs = Vec::new();
+        for (folder, (manifest, summary)) in folders.iter().zip(&all) {
+            let cut = warmed_up(folder, summary, asked.warm_up_s)?;
+            for (flow, value) in values(manifest, summary, cut.as_ref(), asked) {
+                runs.push(Run::new(manifest, flow, value, &x, naming));
+            }
+        }
+        let left_out = all.iter().filter(|(manifest, summary)| !counts(manifest, summary)).count();
+        let figure = Self {
             title: first.title.clone(),
             source: first.source.clone(),
             runs: all.len(),
-            left_out: all.iter().filter(|(manifest, summary)| !counts(manifest, summary)).count(),
-            ..Self::of(runs.collect(), &x, y)
-        })
+            left_out,
+            warm_up_s: asked.warm_up_s,
+            ..Self::of(runs, &x, asked.y)
+        };
+        if figure.lines.len() > MOST_LINES {
+            return Err(Error::Figure(format!(
+                "{} lines, one for each way and flow, cannot be told apart; {MOST_LINES} can. \
+                 longhaul lab export has the values of every flow",
+                figure.lines.len()
+            )));
+        }
+        Ok(figure)
     }
 
     fn of(mut runs: Vec<Run>, x: &str, y: &str) -> Self {
@@ -129,6 +167,7 @@ impl Figure {
             source: None,
             x: short(x).to_owned(),
             y: y.to_owned(),
+            warm_up_s: 0.0,
             panels: panels.collect(),
             lines,
             runs: runs.len(),
@@ -156,14 +195,29 @@ impl Figure {
         } else {
             String::new()
         };
-        format!("{source}{} runs{left_out}{medians}", self.runs)
+        let after = match self.warm_up_s {
+            seconds if seconds > 0.0 => format!("; without the first {}", format::seconds(seconds)),
+            _ => String::new(),
+        };
+        format!("{source}{} runs{left_out}{medians}{after}", self.runs)
     }
 }
 
 impl Run {
-    fn new(manifest: &Manifest, value: Option<f64>, x: &str, with_method: bool) -> Self {
-        let label = manifest.way.as_ref().map_or("all runs", |way| &way.label);
-        let method = if with_method { format!(" ({})", manifest.method) } else { String::new() };
+    fn new(
+        manifest: &Manifest,
+        flow: Option<&str>,
+        value: Option<f64>,
+        x: &str,
+        naming: Naming,
+    ) -> Self {
+        let way = manifest.way.as_ref().map_or("all runs", |way| &way.label);
+        let label = match flow {
+            Some(flow) if naming.ways => format!("{way}: {flow}"),
+            Some(flow) => flow.to_owned(),
+            None => way.to_owned(),
+        };
+        let method = if naming.methods { format!(" ({})", manifest.method) } else { String::new() };
         let is_x = |pair: &&(String, String)| pair.0 == x;
         let others = manifest.point.iter().filter(|pair| !is_x(pair));
         Self {
@@ -212,10 +266,42 @@ fn counts(manifest: &Manifest, summary: &Summary) -> bool {
     Standing::of(manifest.valid, &summary.flows).counts()
 }
 
-fn of_run(manifest: &Manifest, summary: &Summary, y: &str) -> Option<f64> {
-    if !counts(manifest, summary) {
-        return None;
+/// What tells lines apart.
+#[derive(Clone, Copy)]
+struct Naming {
+    methods: bool,
+    ways: bool,
+}
+
+/// The summary without the warm-up; none where that cannot be told from the series.
+fn warmed_up(folder: &Path, summary: &Summary, warm_up_s: f64) -> Result<Option<Summary>, Error> {
+    if warm_up_s <= 0.0 {
+        return Ok(Some(summary.clone()));
     }
+    let (series, files) = (Record::series(folder)?, Record::files(folder)?);
+    Ok(summary.after(warm_up_s, &series, &files))
+}
+
+/// A run's value, or that of each of its flows with its name. `cut` is the summary without the warm-up; whether
+/// something counts is seen from the whole one.
+fn values<'a>(
+    manifest: &Manifest,
+    whole: &'a Summary,
+    cut: Option<&Summary>,
+    asked: &Asked<'_>,
+) -> Vec<(Option<&'a str>, Option<f64>)> {
+    if !asked.by_flow {
+        let counted = cut.filter(|_| counts(manifest, whole));
+        return vec![(None, counted.and_then(|summary| of_run(manifest, summary, asked.y)))];
+    }
+    let value = |flow: &FlowSummary| {
+        let counted = cut.filter(|_| Standing::of(manifest.valid, [flow]).counts())?;
+        of_flow(counted, &flow.name, asked.y)
+    };
+    whole.flows.iter().map(|flow| (Some(flow.name.as_str()), value(flow))).collect()
+}
+
+fn of_run(manifest: &Manifest, summary: &Summary, y: &str) -> Option<f64> {
     if y == GOODPUT_SHARE {
         let flows = summary.flows.iter().map(|flow| flow.name.as_str());
         return Some(summary.metrics.goodput_bps? / Paths::of(manifest).capacity(flows)?.bps);
@@ -223,17 +309,47 @@ fn of_run(manifest: &Manifest, summary: &Summary, y: &str) -> Option<f64> {
     serde_json::to_value(&summary.metrics).ok()?.get(y)?.as_f64()
 }
 
-/// Whether there is such a metric: those that one number can be of.
-fn check_metric(y: &str) -> Result<(), Error> {
-    let all = serde_json::to_value(Metrics::default()).expect("plain data");
-    let all = all.as_object().expect("a table");
-    let mut known: Vec<&str> =
-        all.iter().filter(|(_, value)| !value.is_array()).map(|(key, _)| key.as_str()).collect();
-    known.push(GOODPUT_SHARE);
-    if known.contains(&y) {
-        return Ok(());
+fn of_flow(summary: &Summary, name: &str, y: &str) -> Option<f64> {
+    let flow = summary.flows.iter().find(|flow| flow.name == name)?;
+    if OF_FLOWS.contains(&y) {
+        return serde_json::to_value(flow).ok()?.get(y)?.as_f64();
     }
-    Err(Error::Figure(format!("there is no metric \"{y}\"; there are {}", known.join(", "))))
+    let metrics = summary.metrics.flows.iter().find(|metrics| metrics.name == name)?;
+    serde_json::to_value(metrics).ok()?.get(y)?.as_f64()
+}
+
+/// The keys of a flow's summary that a figure can have; those of its metrics come on top.
+const OF_FLOWS: [&str; 4] = ["goodput_bps", "seconds", "retransmits", "timeouts"];
+
+/// Whether there is such a metric: those that one number can be of.
+fn check_metric(asked: &Asked<'_>) -> Result<(), Error> {
+    let y = asked.y;
+    let keys = |all: serde_json::Value| {
+        let all = all.as_object().expect("a table").clone().into_iter();
+        all.filter(|(_, value)| value.is_null()).map(|(key, _)| key).collect::<Vec<_>>()
+    };
+    let mut known = if asked.by_flow {
+        keys(serde_json::to_value(FlowMetrics::default()).expect("plain data"))
+    } else {
+        keys(serde_json::to_value(Metrics::default()).expect("plain data"))
+    };
+    let more: &[&str] = if asked.by_flow { &OF_FLOWS } else { &[GOODPUT_SHARE] };
+    known.extend(more.iter().map(|key| (*key).to_owned()));
+    if !known.iter().any(|key| key == y) {
+        let known = known.join(", ");
+        let of = if asked.by_flow { " of a flow" } else { "" };
+        return Err(Error::Figure(format!("there is no metric \"{y}\"{of}; there are {known}")));
+    }
+    let after: &[&str] = if asked.by_flow { &warm_up::FLOW_METRICS } else { &warm_up::RUN_METRICS };
+    if asked.warm_up_s > 0.0 && y != GOODPUT_SHARE && !after.contains(&y) {
+        let can: Vec<&str> =
+            known.iter().map(String::as_str).filter(|key| after.contains(key)).collect();
+        return Err(Error::Figure(format!(
+            "{y} is of a whole run; without a warm-up there are {}",
+            can.join(", ")
+        )));
+    }
+    Ok(())
 }
 
 /// The key along the panels: the one asked for, with or without `vars.`, or the first that varies.

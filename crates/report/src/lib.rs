@@ -37,7 +37,7 @@ mod testing;
 mod traces;
 
 pub use export::Export;
-pub use figure::{Figure, Panel as FigurePanel, Point as FigurePoint};
+pub use figure::{Asked, Figure, Panel as FigurePanel, Point as FigurePoint};
 pub use link_figure::{Course, LinkFigure, LinkNumbers, LinkPanel};
 pub use link_picture::{LinkPicture, Spread};
 

@@ -4,7 +4,7 @@
 
 use super::Row;
 use crate::capacity::Paths;
-use record::{Manifest, Standing, Summary};
+use record::{Files, Manifest, Series, Standing, Summary, warm_up};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -18,6 +18,38 @@ pub struct Metric {
 
 /// Numbers that name something instead of measuring it.
 const NAMES: [&str; 3] = ["index", "stream", "exit_code"];
+
+/// Those that can be had without a warm-up; none of a run whose flows were not sampled.
+pub fn rows_after(
+    manifest: &Manifest,
+    whole: &Summary,
+    warm_up_s: f64,
+    series: &Series,
+    files: &Files,
+) -> Vec<Row> {
+    let Some(after) = whole.after(warm_up_s, series, files) else { return Vec::new() };
+    let mut rows = rows(manifest, &after);
+    rows.retain(|row| {
+        let metric = row.metric.name.as_str();
+        match row.entity.split(':').next() {
+            Some("flow") => warm_up::FLOW_METRICS.contains(&metric),
+            Some("hop") => warm_up::HOP_METRICS.contains(&metric),
+            Some("link") => warm_up::LINK_METRICS.contains(&metric),
+            _ => true,
+        }
+    });
+    // Whether something counts is seen from the whole of it.
+    let of_run = Standing::of(manifest.valid, &whole.flows);
+    for row in &mut rows {
+        let own = row.entity.strip_prefix("flow:").or_else(|| {
+            let hop = row.entity.strip_prefix("hop:")?;
+            Some(hop.rsplit_once('/')?.0)
+        });
+        let flow = own.and_then(|name| whole.flows.iter().find(|flow| flow.name == name));
+        row.standing = flow.map_or(of_run, |flow| Standing::of(manifest.valid, [flow]));
+    }
+    rows
+}
 
 /// All metrics of a run: its own, then those of flows and their hops, of links, and of traffic.
 pub fn rows(manifest: &Manifest, summary: &Summary) -> Vec<Row> {

@@ -2,8 +2,12 @@
 //! What stands where in a figure, and what it refuses.
 
 use super::*;
-use record::{Files, FlowSummary, Series};
+use record::{Entity, Files, Quantity, Series};
 use std::path::PathBuf;
+
+fn read(dir: &Path, y: &str, x: Option<&str>) -> Result<Figure, Error> {
+    Figure::read(dir, &Asked { y, x, by_flow: false, warm_up_s: 0.0 })
+}
 
 /// A record of one flow at a link of 1000 bit/s, below `dir`.
 fn write(dir: &Path, way: &str, point: &[(&str, &str)], repeat: u32, bps: f64, valid: bool) {
@@ -29,6 +33,83 @@ fn write(dir: &Path, way: &str, point: &[(&str, &str)], repeat: u32, bps: f64, v
         .unwrap();
 }
 
+/// Two flows, of which the second has its bytes in the second half of 20 s.
+fn write_two_flows(dir: &Path, way: &str, delay: &str, bytes: u64) {
+    let id = format!("{way}-{delay}");
+    let manifest = serde_json::json!({
+        "schema": 1, "id": id, "title": "Two flows", "repeat": 1,
+        "seed": 1, "method": "sim", "started": "2026-01-01T00:00:00Z", "valid": true,
+        "way": {"name": way, "label": way}, "point": [("vars.delay", delay)],
+        "scenario": crate::testing::one_link(&["even", "late"]),
+    });
+    let mut series = Series::default();
+    for t in 0..=20_u64 {
+        let even = (bytes * t / 20) as f64;
+        let late = (bytes * t.saturating_sub(10) / 10) as f64;
+        for (name, value) in [("even", even), ("late", late)] {
+            series.push(&Entity::Flow(name.into()), Quantity::ReceivedBytes, t as f64, value);
+        }
+    }
+    let flow = |name: &str| FlowSummary {
+        name: name.into(),
+        bytes,
+        end_s: 20.0,
+        seconds: 20.0,
+        goodput_bps: bytes as f64 * 8.0 / 20.0,
+        ..FlowSummary::default()
+    };
+    let flows = vec![flow("even"), flow("late")];
+    let metrics = Metrics::compute(&flows, &[], &series);
+    let summary = Summary { flows, metrics, ..Summary::default() };
+    let manifest = serde_json::from_value(manifest).unwrap();
+    Record { manifest, series, files: Files::default(), summary }.write(&dir.join(id)).unwrap();
+}
+
+#[test]
+fn a_line_for_each_flow_and_without_a_warm_up() {
+    let dir = tempfile::tempdir().unwrap();
+    for (way, delay, bytes) in [("a", "1ms", 1000), ("a", "9ms", 500), ("b", "1ms", 2000)] {
+        write_two_flows(dir.path(), way, delay, bytes);
+    }
+    let read =
+        |y, by_flow, warm_up_s| Figure::read(dir.path(), &Asked { y, x: None, by_flow, warm_up_s });
+    let first = |figure: &Figure| {
+        let points = figure.panels[0].points.iter().map(|line| line[0].map(|point| point.median));
+        points.collect::<Vec<_>>()
+    };
+    let whole = read("goodput_bps", true, 0.0).unwrap();
+    assert_eq!(whole.lines, ["a: even", "a: late", "b: even", "b: late"]);
+    assert_eq!(first(&whole), [400.0, 400.0, 800.0, 800.0].map(Some));
+    let cut = read("goodput_bps", true, 10.0).unwrap();
+    assert_eq!(first(&cut), [400.0, 800.0, 800.0, 1600.0].map(Some));
+    assert!(cut.table().contains("3 runs; without the first 10 s"), "{}", cut.table());
+    let share = read("jain_index", false, 10.0).unwrap();
+    assert_eq!(first(&share), [0.9, 0.9].map(Some));
+    assert_eq!(first(&read("jain_index", false, 0.0).unwrap()), [1.0, 1.0].map(Some));
+    // After the end of all there is nothing.
+    assert_eq!(first(&read("goodput_bps", true, 30.0).unwrap()), [None; 4]);
+
+    let said = |y, by_flow, warm_up_s| read(y, by_flow, warm_up_s).unwrap_err().to_string();
+    let text = said("jain_index", true, 0.0);
+    assert!(text.starts_with("there is no metric \"jain_index\" of a flow; there are "), "{text}");
+    let text = said("completion_mean_s", false, 5.0);
+    assert!(text.starts_with("completion_mean_s is of a whole run; "), "{text}");
+    assert!(text.contains("jain_index") && !text.contains("timeouts"), "{text}");
+}
+
+#[test]
+fn one_way_needs_no_name_and_too_many_flows_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    write_two_flows(dir.path(), "a", "1ms", 1000);
+    let asked = Asked { y: "goodput_bps", x: None, by_flow: true, warm_up_s: 0.0 };
+    assert_eq!(Figure::read(dir.path(), &asked).unwrap().lines, ["even", "late"]);
+    for n in 0..20 {
+        write_two_flows(dir.path(), &format!("way{n}"), "1ms", 1000);
+    }
+    let text = Figure::read(dir.path(), &asked).unwrap_err().to_string();
+    assert!(text.starts_with("42 lines, one for each way and flow"), "{text}");
+}
+
 /// Two ways, two backgrounds and three delays, whose order by spelling is not that by size.
 fn sweep() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
@@ -47,7 +128,7 @@ fn sweep() -> (tempfile::TempDir, PathBuf) {
 #[test]
 fn panels_values_and_lines_stand_in_order() {
     let (_dir, path) = sweep();
-    let figure = Figure::read(&path, "goodput_share", Some("delay")).unwrap();
+    let figure = read(&path, "goodput_share", Some("delay")).unwrap();
     assert_eq!((figure.x.as_str(), figure.runs, figure.left_out), ("delay", 12, 0));
     assert_eq!(figure.lines, ["a", "b"]);
     let fixed: Vec<&str> = figure.panels.iter().map(|panel| panel.fixed.as_str()).collect();
@@ -72,7 +153,7 @@ fn panels_values_and_lines_stand_in_order() {
          first - last  25.0  12.5\n"
     );
     // The first key that varies, if none is asked for.
-    assert_eq!(Figure::read(&path, "goodput_bps", None).unwrap().x, "background");
+    assert_eq!(read(&path, "goodput_bps", None).unwrap().x, "background");
 }
 
 #[test]
@@ -83,7 +164,7 @@ fn repeats_give_medians_and_what_does_not_count_gives_nothing() {
     write(&path, "a", &point, 3, 200.0, true);
     write(&path, "a", &point, 4, 9000.0, false);
     write(&path, "c", &point, 1, 9000.0, false);
-    let figure = Figure::read(&path, "goodput_bps", Some("vars.delay")).unwrap();
+    let figure = read(&path, "goodput_bps", Some("vars.delay")).unwrap();
     let expected = Point { median: 200.0, least: 100.0, most: 950.0, runs: 3 };
     assert_eq!(figure.panels[0].points[0][0], Some(expected));
     assert_eq!(figure.panels[0].points[2], [None; 3]);
@@ -103,7 +184,7 @@ fn repeats_give_medians_and_what_does_not_count_gives_nothing() {
 #[test]
 fn the_drawing_has_every_point_and_escapes_what_records_say() {
     let (_dir, path) = sweep();
-    let svg = Figure::read(&path, "goodput_share", Some("delay")).unwrap().svg();
+    let svg = read(&path, "goodput_share", Some("delay")).unwrap().svg();
     assert!(svg.contains("A &lt;sweep&gt;") && !svg.contains("<sweep>"), "{svg}");
     // Two panels of two lines with three points each; two marks in the legend.
     assert_eq!(svg.matches("z\" fill=\"").count(), 2 * 2 * 3 + 2, "{svg}");
@@ -117,7 +198,7 @@ fn the_drawing_has_every_point_and_escapes_what_records_say() {
 #[test]
 fn what_cannot_be_drawn_is_refused_with_what_can() {
     let (_dir, path) = sweep();
-    let error = |y, x| Figure::read(&path, y, x).unwrap_err().to_string();
+    let error = |y, x| read(&path, y, x).unwrap_err().to_string();
     let text = error("goodputs", None);
     assert!(text.starts_with("there is no metric \"goodputs\"; there are "), "{text}");
     assert!(text.contains("jain_index") && !text.contains("path_states"), "{text}");
@@ -132,5 +213,5 @@ fn what_cannot_be_drawn_is_refused_with_what_can() {
     std::fs::write(&manifest, renamed).unwrap();
     let text = error("goodput_bps", None);
     assert!(text.contains("\"A <sweep>\" and \"B\"; name the folder of one"), "{text}");
-    assert!(Figure::read(&other, "goodput_bps", None).is_err(), "nothing was swept");
+    assert!(read(&other, "goodput_bps", None).is_err(), "nothing was swept");
 }

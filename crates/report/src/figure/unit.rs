@@ -28,6 +28,7 @@ impl Unit {
             ("_rtts", ("round trips", 1.0)),
         ];
         let is_share = key == super::GOODPUT_SHARE || metric::is_share(key);
+        let key = if key == "seconds" { "time_s" } else { key };
         let found =
             by_suffix.iter().find_map(|(suffix, unit)| Some((key.strip_suffix(suffix)?, *unit)));
         let (name, (unit, divisor)) = match found {

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What came out after a warm-up: the summary as if the run had begun later, from its series.
+//!
+//! A flow that began before the cut counts from the cut on, with the bytes that it received from then on; one
+//! that had ended by then is left out. What the series do not tell of the time after the cut is null:
+//! timeouts, completion times of flows, how long something took from a start. Samples are interpolated at
+//! the cut, so figures are off by a part of what came between two samples at most.
+
+use crate::{
+    Curve, Direction, Entity, Files, FlowSummary, HopSummary, LinkSummary, Metrics, Quantity,
+    Series, Summary, metrics::FlowMetrics, stats,
+};
+use std::ops::Range;
+
+/// The keys of a run's metrics that can be had after a warm-up.
+pub const RUN_METRICS: [&str; 20] = [
+    "goodput_bps",
+    "throughput_bps",
+    "efficiency",
+    "utilisation",
+    "goodput_cov",
+    "throughput_cov",
+    "drops",
+    "queueing_delay_p99_us",
+    "retransmits",
+    "jain_index",
+    "jain_index_streams",
+    "max_min_fairness",
+    "proportional_fairness",
+    "alpha_fairness",
+    "performability",
+    "kolmogorov_smirnov",
+    "path_states",
+    "file_completion_mean_s",
+    "file_completion_p50_s",
+    "file_completion_p99_s",
+];
+
+/// The keys of a flow's summary and metrics that can be had after a warm-up.
+pub const FLOW_METRICS: [&str; 15] = [
+    "bytes",
+    "start_s",
+    "end_s",
+    "seconds",
+    "goodput_bps",
+    "retransmits",
+    "rtt_mean_us",
+    "rtt_median_us",
+    "rtt_p99_us",
+    "cwnd_mean_segments",
+    "cwnd_deviation_segments",
+    "goodput_deviation_bps",
+    "goodput_cov",
+    "aggressiveness_bps",
+    "smoothness_bps",
+];
+
+/// The keys of a link's summary that can be had after a warm-up.
+pub const LINK_METRICS: [&str; 6] =
+    ["rate_bps", "bytes", "queue_drops", "losses", "utilisation", "queue_max_bytes"];
+
+/// The keys of a hop's summary that can be had after a warm-up.
+pub const HOP_METRICS: [&str; 5] =
+    ["bytes", "retransmits", "bottleneck_bps", "base_rtt_us", "segment_bytes"];
+
+impl Summary {
+    /// What came out after the first `cut_s` seconds; `None` where a flow that was under way then was not
+    /// sampled. Of traffic, only the metrics of files whose clients started after the cut are there.
+    #[must_use]
+    pub fn after(&self, cut_s: f64, series: &Series, files: &Files) -> Option<Self> {
+        let going = self.flows.iter().filter(|flow| flow.end_s > cut_s);
+        let flows: Vec<FlowSummary> =
+            going.map(|flow| flow.after(cut_s, series)).collect::<Option<_>>()?;
+        let last = series.curves().filter_map(|(_, _, curve)| Some(curve.span_s()?.1));
+        let end_s = match flows.iter().map(|flow| flow.end_s).reduce(f64::max) {
+            Some(end) => end,
+            None => last.fold(cut_s, f64::max),
+        };
+        let links: Vec<LinkSummary> =
+            self.links.iter().map(|link| link.within(&(cut_s..end_s), series)).collect();
+        let metrics = Metrics::compute(&flows, &links, &series.after(cut_s));
+        let metrics = after_cut(metrics, &links, cut_s, files);
+        Some(Self { flows, links, traffic: Vec::new(), metrics })
+    }
+}
+
+/// The metrics that mean something after a cut: see [`RUN_METRICS`] and [`FLOW_METRICS`].
+fn after_cut(all: Metrics, links: &[LinkSummary], cut_s: f64, files: &Files) -> Metrics {
+    let later = || files.rows.iter().filter(|file| file.start_s >= cut_s);
+    let times: Vec<f64> = later().filter_map(|file| file.completion_s).collect();
+    let flows = all.flows.into_iter().map(|flow| FlowMetrics {
+        rtt_min_us: None,
+        responsiveness_rtts: None,
+        convergence_rtts: None,
+        delta_fair_convergence_s: None,
+        ..flow
+    });
+    Metrics {
+        goodput_bps: all.goodput_bps,
+        throughput_bps: all.throughput_bps,
+        efficiency: all.efficiency,
+        utilisation: links.iter().filter_map(|link| link.utilisation).reduce(f64::max),
+        goodput_cov: all.goodput_cov,
+        throughput_cov: all.throughput_cov,
+        drops: all.drops,
+        queueing_delay_p99_us: all.queueing_delay_p99_us,
+        retransmits: all.retransmits,
+        jain_index: all.jain_index,
+        jain_index_streams: all.jain_index_streams,
+        max_min_fairness: all.max_min_fairness,
+        proportional_fairness: all.proportional_fairness,
+        alpha_fairness: all.alpha_fairness,
+        performability: all.performability,
+        kolmogorov_smirnov: all.kolmogorov_smirnov,
+        path_states: all.path_states,
+        file_completion_mean_s: stats::mean(&times),
+        file_completion_p50_s: stats::quantile(&times, 0.5),
+        file_completion_p99_s: stats::quantile(&times, 0.99),
+        flows: flows.collect(),
+        ..Metrics::default()
+    }
+}
+
+impl FlowSummary {
+    fn after(&self, cut_s: f64, series: &Series) -> Option<Self> {
+        if self.start_s >= cut_s {
+            return Some(Self { timeouts: None, ..self.clone() });
+        }
+        let received = series.curve(&Entity::Flow(self.name.clone()), Quantity::ReceivedBytes)?;
+        let bytes = less(self.bytes, received, cut_s);
+        let seconds = self.end_s - cut_s;
+        let hops: Vec<HopSummary> =
+            self.hops.iter().map(|hop| hop.after(&self.name, cut_s, series)).collect();
+        Some(Self {
+            bytes,
+            bytes_expected: None,
+            start_s: cut_s,
+            seconds,
+            goodput_bps: bytes as f64 * 8.0 / seconds,
+            retransmits: hops.iter().map(|hop| hop.retransmits).sum(),
+            timeouts: None,
+            hops,
+            ..self.clone()
+        })
+    }
+}
+
+impl HopSummary {
+    fn after(&self, flow: &str, cut_s: f64, series: &Series) -> Self {
+        let entity = Entity::Hop { flow: flow.to_owned(), index: self.index };
+        let rest =
+            |all: Option<u64>, quantity| Some(less(all?, series.curve(&entity, quantity)?, cut_s));
+        Self {
+            bytes: rest(self.bytes, Quantity::AckedBytes),
+            retransmits: rest(self.retransmits, Quantity::Retransmits),
+            timeouts: None,
+            ..self.clone()
+        }
+    }
+}
+
+/// What of a running total came after the cut.
+fn less(all: u64, total: &Curve, cut_s: f64) -> u64 {
+    // Before the first sample there was nothing.
+    let early = total.span_s().is_none_or(|(first, _)| cut_s < first);
+    let before = if early { 0.0 } else { total.at(cut_s) };
+    (all as f64 - before).max(0.0).round() as u64
+}
+
+impl LinkSummary {
+    fn within(&self, span_s: &Range<f64>, series: &Series) -> Self {
+        let direction = match self.direction.as_str() {
+            "backward" => Direction::Backward,
+            _ => Direction::Forward,
+        };
+        let entity = Entity::Link { name: self.name.clone(), direction };
+        let sum = |quantity| {
+            let curve = series.curve(&entity, quantity);
+            curve.map_or(0.0, |curve| curve.since(span_s.start).value.iter().sum()) as u64
+        };
+        let queue = series.curve(&entity, Quantity::QueueBytes);
+        let carried = series
+            .curve(&entity, Quantity::ThroughputBps)
+            .and_then(|bins| carried_bytes(bins, span_s));
+        let seconds = span_s.end - span_s.start;
+        let share = |rate: u64| Some(carried? * 8.0 / (rate as f64 * seconds));
+        Self {
+            name: self.name.clone(),
+            direction: self.direction.clone(),
+            rate_bps: self.rate_bps,
+            bytes: carried.unwrap_or(0.0).round() as u64,
+            queue_drops: sum(Quantity::Drops),
+            losses: sum(Quantity::Losses),
+            utilisation: self.rate_bps.filter(|_| seconds > 0.0).and_then(share),
+            queue_max_bytes: queue.map(|queue| {
+                queue.since(span_s.start).value.iter().copied().fold(0.0, f64::max) as u64
+            }),
+            ..Self::default()
+        }
+    }
+}
+
+/// What the bins of a monitor carried within a span; bins at its ends count by their part in it.
+fn carried_bytes(bins: &Curve, span_s: &Range<f64>) -> Option<f64> {
+    let width_s = bins.time_s.get(1)? - bins.time_s[0];
+    let part = |(from, bps): (&f64, &f64)| {
+        let inside = span_s.end.min(from + width_s) - span_s.start.max(*from);
+        bps / 8.0 * inside.max(0.0)
+    };
+    Some(bins.time_s.iter().zip(&bins.value).map(part).sum())
+}
+
+impl Series {
+    /// The samples from a time on. Running totals have one at that time, interpolated.
+    fn after(&self, cut_s: f64) -> Self {
+        let mut after = Self::default();
+        for (entity, quantity, curve) in self.curves() {
+            let mut rest = curve.since(cut_s);
+            let first_s = rest.time_s.first().copied();
+            let began = curve.span_s().is_some_and(|(first, _)| first < cut_s);
+            if quantity.is_total() && began && first_s.is_some_and(|first| first > cut_s) {
+                rest.time_s.insert(0, cut_s);
+                rest.value.insert(0, curve.at(cut_s));
+            }
+            *after.curve_mut(entity, quantity) = rest;
+        }
+        after
+    }
+}
+
+impl Curve {
+    fn since(&self, time_s: f64) -> Self {
+        let from = self.time_s.partition_point(|t| *t < time_s);
+        Self { time_s: self.time_s[from..].to_vec(), value: self.value[from..].to_vec() }
+    }
+}
+
+impl Quantity {
+    /// Whether it counts from the run's start.
+    fn is_total(self) -> bool {
+        matches!(
+            self,
+            Self::AckedBytes | Self::DeliveredBytes | Self::Retransmits | Self::ReceivedBytes
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::OfferedFile;
+
+    /// A flow that receives 100 bytes a second for 10 s, and then 300; with a sample each second.
+    fn series(name: &str, seconds: u32) -> Series {
+        let mut series = Series::default();
+        let received = series.curve_mut(&Entity::Flow(name.into()), Quantity::ReceivedBytes);
+        for t in 0..=seconds {
+            let bytes = if t <= 10 { 100 * t } else { 1000 + 300 * (t - 10) };
+            received.push(t.into(), bytes.into());
+        }
+        let hop = Entity::Hop { flow: name.into(), index: 0 };
+        for t in 0..=seconds {
+            series.push(&hop, Quantity::Retransmits, t.into(), f64::from(t / 2));
+            series.push(&hop, Quantity::SrttUs, t.into(), if t < 10 { 9000.0 } else { 1000.0 });
+        }
+        let link = Entity::Link { name: "haul".into(), direction: Direction::Forward };
+        for t in 0..seconds {
+            let bps = if t < 10 { 800.0 } else { 2400.0 };
+            series.push(&link, Quantity::ThroughputBps, t.into(), bps);
+            series.push(&link, Quantity::Drops, t.into(), 1.0);
+        }
+        series
+    }
+
+    fn summary() -> Summary {
+        let flow = |name: &str, start_s: f64, end_s: f64, bytes: u64| FlowSummary {
+            name: name.into(),
+            bytes,
+            start_s,
+            end_s,
+            seconds: end_s - start_s,
+            goodput_bps: bytes as f64 * 8.0 / (end_s - start_s),
+            retransmits: Some(10),
+            timeouts: Some(1),
+            hops: vec![HopSummary { retransmits: Some(10), ..HopSummary::default() }],
+            ..FlowSummary::default()
+        };
+        let link = LinkSummary {
+            name: "haul".into(),
+            direction: "forward".into(),
+            rate_bps: Some(4800),
+            bytes: 4000,
+            segments: 40,
+            utilisation: Some(0.3),
+            ..LinkSummary::default()
+        };
+        Summary {
+            flows: vec![
+                flow("file", 0.0, 20.0, 4000),
+                flow("early", 0.0, 5.0, 100),
+                flow("late", 12.0, 20.0, 2400),
+            ],
+            links: vec![link],
+            ..Summary::default()
+        }
+    }
+
+    #[test]
+    fn figures_are_those_of_the_time_after_the_cut() {
+        let file = |number, start_s, completion_s| OfferedFile {
+            source: "web".into(),
+            number,
+            start_s,
+            size_bytes: Some(1),
+            completion_s: Some(completion_s),
+        };
+        let files = Files { rows: vec![file(1, 9.0, 100.0), file(2, 10.0, 0.5)] };
+        let after = summary().after(10.0, &series("file", 20), &files).unwrap();
+        let names: Vec<&str> = after.flows.iter().map(|flow| flow.name.as_str()).collect();
+        assert_eq!(names, ["file", "late"], "one had ended");
+        let (cut, late) = (&after.flows[0], &after.flows[1]);
+        assert_eq!((cut.start_s, cut.bytes, cut.goodput_bps), (10.0, 3000, 2400.0));
+        assert_eq!((cut.retransmits, cut.timeouts), (Some(5), None));
+        assert_eq!((late.start_s, late.bytes, late.goodput_bps), (12.0, 2400, 2400.0));
+        let metrics = &after.metrics;
+        // 5400 bytes in 10 s; both flows alike.
+        assert_eq!((metrics.goodput_bps, metrics.jain_index), (Some(4320.0), Some(1.0)));
+        assert_eq!(metrics.flows[0].rtt_mean_us, Some(1000.0));
+        assert_eq!((metrics.drops, metrics.timeouts), (Some(10), None));
+        assert_eq!(metrics.completion_mean_s, None);
+        assert_eq!(metrics.file_completion_p99_s, Some(0.5));
+        let link = &after.links[0];
+        assert_eq!((link.bytes, link.utilisation, link.queue_drops), (3000, Some(0.5), 10));
+    }
+
+    #[test]
+    fn a_cut_between_samples_is_interpolated() {
+        let after = summary().after(10.5, &series("file", 20), &Files::default()).unwrap();
+        assert_eq!((after.flows[0].bytes, after.flows[0].goodput_bps), (2850, 2400.0));
+        assert_eq!(after.links[0].bytes, 2850);
+    }
+
+    #[test]
+    fn a_flow_that_was_not_sampled_cannot_be_cut() {
+        assert_eq!(summary().after(10.0, &series("other", 20), &Files::default()), None);
+        // With nothing to cut, all stays.
+        let after = summary().after(0.0, &series("other", 20), &Files::default()).unwrap();
+        assert_eq!(after.flows.len(), 3);
+        assert_eq!(after.flows[0].goodput_bps, summary().flows[0].goodput_bps);
+    }
+
+    #[test]
+    fn what_is_listed_is_what_there_is() {
+        let after = summary().after(10.0, &series("file", 20), &Files::default()).unwrap();
+        let value = serde_json::to_value(&after.metrics).unwrap();
+        for (key, value) in value.as_object().unwrap().iter().filter(|(key, _)| *key != "flows") {
+            let known = !value.is_null() && !value.as_array().is_some_and(Vec::is_empty);
+            assert!(!known || RUN_METRICS.contains(&key.as_str()), "{key} is not listed");
+        }
+        for key in RUN_METRICS {
+            assert!(value.get(key).is_some(), "{key} is no metric");
+        }
+    }
+}
