@@ -132,7 +132,7 @@ fn progress_text(progress: &Progress) -> String {
 fn ended_text(record: &Recorded) -> String {
     let (flows, traffic) = (&record.summary.flows, &record.summary.traffic);
     let mut lines: Vec<String> = if flows.is_empty() && traffic.len() > MANY {
-        vec![traffic_together_text(record)]
+        vec![traffic_text(&record.summary.traffic_together())]
     } else if flows.is_empty() {
         traffic.iter().map(traffic_text).collect()
     } else if flows.len() > MANY {
@@ -176,18 +176,6 @@ fn traffic_text(traffic: &TrafficSummary) -> String {
         }
         None => format!("{rate}  {}", traffic.name),
     }
-}
-
-fn traffic_together_text(record: &Recorded) -> String {
-    let metrics = &record.summary.metrics;
-    let together = TrafficSummary {
-        name: format!("by {} sources", record.summary.traffic.len()),
-        goodput_bps: metrics.traffic_goodput_bps.unwrap_or(0.0),
-        files_offered: metrics.files_offered,
-        files_completed: metrics.files_completed,
-        ..TrafficSummary::default()
-    };
-    traffic_text(&together)
 }
 
 fn simulator_text(simulator: &Simulator) -> String {

@@ -155,17 +155,7 @@ fn sources(record: &Recorded) -> Vec<(Option<String>, TrafficSummary)> {
     if traffic.len() <= MANY {
         return traffic.iter().map(|source| (Some(source.name.clone()), source.clone())).collect();
     }
-    let metrics = &record.summary.metrics;
-    let together = TrafficSummary {
-        bytes: traffic.iter().map(|source| source.bytes).sum(),
-        goodput_bps: metrics.traffic_goodput_bps.unwrap_or(0.0),
-        files_offered: metrics.files_offered,
-        files_completed: metrics.files_completed,
-        completion_p50_s: metrics.file_completion_p50_s,
-        completion_p99_s: metrics.file_completion_p99_s,
-        ..TrafficSummary::default()
-    };
-    vec![(None, together)]
+    vec![(None, record.summary.traffic_together())]
 }
 
 /// Medians of the repeats of what traffic did.

@@ -22,6 +22,23 @@ pub struct Summary {
     pub metrics: Metrics,
 }
 
+impl Summary {
+    /// What all traffic sources did together, under a name that says how many they are.
+    pub fn traffic_together(&self) -> TrafficSummary {
+        TrafficSummary {
+            name: format!("{} sources", self.traffic.len()),
+            bytes: self.traffic.iter().map(|source| source.bytes).sum(),
+            goodput_bps: self.metrics.traffic_goodput_bps.unwrap_or(0.0),
+            files_offered: self.metrics.files_offered,
+            files_completed: self.metrics.files_completed,
+            completion_mean_s: self.metrics.file_completion_mean_s,
+            completion_p50_s: self.metrics.file_completion_p50_s,
+            completion_p99_s: self.metrics.file_completion_p99_s,
+            ..TrafficSummary::default()
+        }
+    }
+}
+
 /// One flow: data on its way from a source to a client.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowSummary {

@@ -5,6 +5,7 @@ mod data;
 mod metrics;
 mod results;
 mod settings;
+mod traffic;
 
 use crate::{
     format,
@@ -112,9 +113,18 @@ fn section(index: usize, group: &Group, panels: &[sweep::Panel]) -> Markup {
             }
             @for caveat in &headline.caveats { p.caveat { (caveat) } }
             (left_out(group))
-            (results::table(group))
-            (charts(index, group, panels))
-            (results::comparison(group))
+            // Traffic alone has no transfers to tell of, nor windows to draw.
+            @if !group.cells.is_empty() {
+                (results::table(group))
+                (charts(index, group, panels))
+                (results::comparison(group))
+            }
+            @if traffic::any(group) {
+                @if !group.cells.is_empty() { h2 { "Traffic beside the flows" } }
+                p.note { "Medians over the runs that count, and below them the least and the most. \
+                          Completion times are of files that arrived whole." }
+                (traffic::table(group))
+            }
             (settings::details(group))
         }
     }

@@ -275,3 +275,33 @@ fn an_empty_folder_is_an_error_that_says_so() {
     assert!(error.to_string().contains("no record"), "{error}");
     assert!(!dir.path().join("report.html").exists());
 }
+
+#[test]
+fn traffic_alone_has_a_table_and_no_charts() {
+    let dir = tempfile::tempdir().unwrap();
+    synthetic::demo(&dir.path().join("demo"), "A demo");
+    for (n, folder) in (1..).zip(record::find_records(&dir.path().join("demo")).unwrap()) {
+        let mut record = record::Record::open(&folder).unwrap();
+        let web = record::TrafficSummary {
+            name: EVIL.to_owned(),
+            goodput_bps: f64::from(n) * 1e6,
+            files_offered: Some(10),
+            files_completed: Some(10),
+            completion_p99_s: Some(0.25),
+            ..record::TrafficSummary::default()
+        };
+        (record.summary.flows, record.summary.traffic) = (Vec::new(), vec![web]);
+        record.summary.metrics = record::Metrics::default();
+        record.series = record::Series::default();
+        record.write(&dir.path().join("traffic").join(n.to_string())).unwrap();
+    }
+    let page = Path::new(env!("CARGO_TARGET_TMPDIR")).join("traffic.html");
+    longhaul_report::write(&dir.path().join("traffic"), &page).unwrap();
+    let (dom, requests) = open(&page);
+    assert_eq!(root_attribute(&dom, "data-errors"), None, "{}", errors(&dom));
+    assert_eq!((dom.matches("<canvas").count(), requests), (0, 0));
+    assert!(!dom.contains("Congestion windows") && !dom.contains("<img"), "{dom}");
+    // Four ways with a row each, the times of all repeats alike.
+    assert_eq!(dom.matches("250 ms</td>").count(), 4, "{dom}");
+    assert!(dom.contains("Mb/s<small>"), "the goodputs differ: {dom}");
+}

@@ -134,6 +134,27 @@ fn the_table_has_every_median_in_its_place() {
 }
 
 #[test]
+fn a_figure_by_flow_and_without_a_warm_up() {
+    let sweep = Sweep::run();
+    // One flow a run: the same values as by way, under other names.
+    let by_way = json(&["figure", sweep.out(), "--x", "delay", "--json"]);
+    let by_flow = json(&["figure", sweep.out(), "--x", "delay", "--by", "flow", "--json"]);
+    assert_eq!(by_flow["lines"], serde_json::json!(["Reno, one flow: file", "CUBIC: file"]));
+    let one = |figure: &serde_json::Value| figure["panels"][1]["points"][0][1]["most"].as_f64();
+    let (whole, of_flow) = (one(&by_way).unwrap(), one(&by_flow).unwrap());
+    assert!((whole - of_flow).abs() < 1.0, "{whole}, {of_flow}");
+    // Without its slow start a flow is faster.
+    let late = ["figure", sweep.out(), "--x", "delay", "--warm-up", "300ms"];
+    let cut = one(&json(&[&late[..], &["--json"]].concat())).unwrap();
+    assert!(cut > whole, "{cut}, {whole}");
+    assert!(done(&late).contains("; without the first 0.3 s"));
+    let (code, said) = refused(&["figure", sweep.out(), "--y", "timeouts", "--warm-up", "1s"]);
+    assert!(code == 2 && said.contains("timeouts is of a whole run"), "{said}");
+    let (code, said) = refused(&["figure", sweep.out(), "--y", "jain_index", "--by", "flow"]);
+    assert!(code == 2 && said.contains("no metric \"jain_index\" of a flow"), "{said}");
+}
+
+#[test]
 fn the_drawing_is_whole_and_has_every_point() {
     let sweep = Sweep::run();
     let svg = sweep.folder.path().join("figure.svg");

@@ -9,6 +9,7 @@ mod controls;
 mod demo;
 mod depot;
 mod depot_paced;
+mod export;
 mod figure;
 mod figure_09;
 mod gap_packets;

@@ -23,8 +23,10 @@ pub fn details(group: &Group) -> Markup {
                 div.scroll { (sockets(group)) }
             }
         }
-        details { summary { "Links (median runs)" } div.scroll { (links(group)) } }
-        details { summary { "Metrics (median runs)" } (metrics::details(group)) }
+        @if !group.cells.is_empty() {
+            details { summary { "Links (median runs)" } div.scroll { (links(group)) } }
+            details { summary { "Metrics" } (metrics::details(group)) }
+        }
         @if manifests().any(|m| m.emulator.is_some()) {
             details { summary { "Emulator’s health" } div.scroll { (emulator(group)) } }
         }

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What traffic did: a row for each point, way, method and source.
+
+use crate::{format, group::Group, run::Run};
+use maud::{Markup, html};
+use record::{Standing, TrafficSummary, stats::MedianRange};
+
+/// Of more sources than this, what they did together.
+const MANY: usize = 8;
+
+/// The repeats of one way by one method at one point, of one source or of all together.
+struct Row<'g> {
+    first: &'g Run,
+    source: String,
+    repeats: Vec<TrafficSummary>,
+    /// Runs that do not count.
+    left_out: usize,
+}
+
+/// Whether there is anything to tell.
+pub fn any(group: &Group) -> bool {
+    group.runs.iter().any(|run| !run.summary.traffic.is_empty())
+}
+
+/// Medians, with the least and the most of several runs.
+pub fn table(group: &Group) -> Markup {
+    let rows = rows(group);
+    let sweep = group.points.len() > 1;
+    let ways = group.ways.len() > 1;
+    let methods = rows.iter().any(|row| row.first.manifest.method != rows[0].first.manifest.method);
+    html! {
+        div.scroll { table.results {
+            thead { tr {
+                @if sweep { th scope="col" { "Point" } }
+                @if ways { th scope="col" { "Way" } }
+                @if methods { th scope="col" { "Method" } }
+                th scope="col" { "Traffic" }
+                th.number scope="col" { "Runs" }
+                th.number scope="col" { "Files" small { "offered" } }
+                th.number scope="col" { "Complete" }
+                th.number scope="col" { "Moved" }
+                th.number scope="col" { "Goodput" }
+                th.number scope="col" { "Completion time" small { "median" } }
+                th.number scope="col" { "Completion time" small { "99 %" } }
+            } }
+            tbody { @for row in &rows { tr {
+                @if sweep { td.point { (point(row.first)) } }
+                @if ways { td { (row.first.way_label()) } }
+                @if methods { td { (row.first.manifest.method) } }
+                th scope="row" { (row.source) }
+                td.number {
+                    (row.repeats.len())
+                    @if row.left_out > 0 { " " span.bad { "(" (row.left_out) " left out)" } }
+                }
+                td.number { (row.value(|of| Some(of.files_offered? as f64), format::digits)) }
+                td.number { (row.value(|of| Some(of.files_completed? as f64), format::digits)) }
+                td.number { (row.value(|of| Some(of.bytes as f64), format::size)) }
+                td.number { (row.value(|of| Some(of.goodput_bps), format::rate)) }
+                td.number { (row.value(|of| of.completion_p50_s, format::duration)) }
+                td.number { (row.value(|of| of.completion_p99_s, format::duration)) }
+            } } }
+        } }
+    }
+}
+
+impl Row<'_> {
+    fn value(&self, of: fn(&TrafficSummary) -> Option<f64>, write: fn(f64) -> String) -> Markup {
+        let values: Vec<f64> = self.repeats.iter().filter_map(of).collect();
+        let Some(range) = MedianRange::of(&values) else { return html! { "–" } };
+        let (least, most) = (write(range.least), write(range.most));
+        html! {
+            (write(range.median))
+            @if least != most { small { (format::range(&least, &most)) } }
+        }
+    }
+}
+
+fn point(run: &Run) -> String {
+    let settings = run.manifest.point.iter().map(|(key, value)| format!("{key} {value}"));
+    settings.collect::<Vec<_>>().join(", ")
+}
+
+fn rows(group: &Group) -> Vec<Row<'_>> {
+    let mut rows: Vec<Row<'_>> = Vec::new();
+    for at in &group.points {
+        for way in &group.ways {
+            let here = |run: &&Run| run.manifest.point == *at && run.way() == way.name;
+            let first = rows.len();
+            for run in group.runs.iter().filter(here) {
+                for source in sources(run) {
+                    add(&mut rows, first, run, source);
+                }
+            }
+        }
+    }
+    rows
+}
+
+fn add<'g>(rows: &mut Vec<Row<'g>>, from: usize, run: &'g Run, source: TrafficSummary) {
+    let same = |row: &Row<'_>| {
+        row.source == source.name && row.first.manifest.method == run.manifest.method
+    };
+    let at = rows[from..].iter().position(same).map_or(rows.len(), |at| from + at);
+    if at == rows.len() {
+        let (name, repeats) = (source.name.clone(), Vec::new());
+        rows.push(Row { first: run, source: name, repeats, left_out: 0 });
+    }
+    if Standing::of(run.manifest.valid, &run.summary.flows).counts() {
+        rows[at].repeats.push(source);
+    } else {
+        rows[at].left_out += 1;
+    }
+}
+
+fn sources(run: &Run) -> Vec<TrafficSummary> {
+    if run.summary.traffic.len() > MANY {
+        vec![run.summary.traffic_together()]
+    } else {
+        run.summary.traffic.clone()
+    }
+}
