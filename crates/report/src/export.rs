@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Records to one long table, as pandas, R and DuckDB take it ("tidy data", Wickham 2014): a row for each
+//! Records to one long table, as pandas, R and SQL engines take it ("tidy data", Wickham 2014): a row for each
 //! run, entity and metric. As CSV ([`Export::csv`]) and as Parquet ([`Export::parquet`]).
 //!
 //! What a run does not know has no row. A swept key is a column of its own with the texts of the scenario,

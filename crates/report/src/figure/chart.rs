@@ -15,6 +15,7 @@ const ABOVE: f64 = 30.0;
 const BELOW: f64 = 56.0;
 const HEAD: f64 = 58.0;
 const MOST_ABREAST: usize = 3;
+const WIDEST_ABOUT: f64 = 1000.0;
 /// An entry of the legend: its mark, and the least width of all.
 const MARK: f64 = 34.0;
 const LEGEND_ROW: f64 = 20.0;
@@ -31,7 +32,9 @@ impl Figure {
         let (panel_width, panel_height) = (LEFT + WIDTH + RIGHT, ABOVE + HEIGHT + BELOW);
         // At least as wide as the title, in letters half as large again.
         let title = 32.0 + 1.5 * LETTER * self.title.chars().count() as f64;
-        let width = (abreast as f64 * panel_width).max(title);
+        // A source may be a sentence, which no figure is as wide as.
+        let about = (32.0 + LETTER * self.about().chars().count() as f64).min(WIDEST_ABOUT);
+        let width = (abreast as f64 * panel_width).max(title).max(about);
         let (legend, legend_height) = self.legend(width);
         let panels_end = HEAD + rows as f64 * panel_height;
         let height = panels_end + legend_height + 8.0;
@@ -69,8 +72,9 @@ impl Figure {
 
     fn line(&self, n: usize, points: &[Option<Point>], xs: &[f64], scale: &Scale) -> Markup {
         let y = |value: f64| scale.y(value, HEIGHT);
+        let aside = self.aside(n);
         let known: Vec<(f64, Point)> =
-            xs.iter().zip(points).filter_map(|(x, point)| Some((*x, (*point)?))).collect();
+            xs.iter().zip(points).filter_map(|(x, point)| Some((x + aside, (*point)?))).collect();
         let path = known.iter().enumerate().map(|(at, (x, point))| {
             format!("{}{x:.1} {:.1}", if at == 0 { 'M' } else { 'L' }, y(point.median))
         });
@@ -79,12 +83,24 @@ impl Figure {
             path d=(path.collect::<String>()) fill="none" stroke=(colour) stroke-width="1.6" {}
             @for (x, point) in &known {
                 @if point.runs > 1 {
-                    path d=(format!("M{x:.1} {:.1}V{:.1}", y(point.least), y(point.most)))
-                        stroke=(colour) {}
+                    path d=(range(*x, y(point.least), y(point.most))) fill="none" stroke=(colour) {}
                 }
                 (mark(n, *x, y(point.median), colour))
             }
         }
+    }
+
+    /// How far a line stands aside, so that the ranges of several do not cover one another.
+    fn aside(&self, n: usize) -> f64 {
+        const APART: f64 = 5.0;
+        const MOST: f64 = 20.0;
+        let mut points =
+            self.panels.iter().flat_map(|panel| panel.points.iter().flatten().flatten());
+        if !points.any(|point| point.runs > 1) {
+            return 0.0;
+        }
+        let others = self.lines.len().saturating_sub(1) as f64;
+        (n as f64 - others / 2.0) * APART.min(MOST / others.max(1.0))
     }
 
     fn colour(&self, n: usize) -> &'static str {
@@ -147,6 +163,12 @@ impl Panel {
             }
         }
     }
+}
+
+/// From the least to the most, with an end each.
+fn range(x: f64, least: f64, most: f64) -> String {
+    let left = x - 2.5;
+    format!("M{left:.1} {least:.1}h5M{x:.1} {least:.1}V{most:.1}M{left:.1} {most:.1}h5")
 }
 
 /// A point's mark: five shapes, so that lines can be told apart without colours.

@@ -2,6 +2,7 @@
 //! What stands where in a figure, and what it refuses.
 
 use super::*;
+use crate::drawing::LETTER;
 use record::{Entity, Files, Quantity, Series};
 use std::path::PathBuf;
 
@@ -193,6 +194,26 @@ fn the_drawing_has_every_point_and_escapes_what_records_say() {
     assert!(svg.contains(" 11.5L"), "{svg}");
     let (open, closed) = (svg.matches("<path").count(), svg.matches("</path>").count());
     assert_eq!(open, closed, "XML closes what it opens");
+}
+
+#[test]
+fn ranges_stand_beside_one_another_and_nothing_is_cut_off() {
+    let (_dir, path) = sweep();
+    let single = read(&path, "goodput_share", Some("delay")).unwrap().svg();
+    let whiskers = |svg: &str| svg.matches("h5\" fill=\"none\"").count();
+    assert_eq!(whiskers(&single), 0);
+    for way in ["a", "b"] {
+        let point = [("vars.background", "5%"), ("vars.delay", "3ms")];
+        write(&path, way, &point, 2, 100.0, true);
+    }
+    let figure = read(&path, "goodput_share", Some("delay")).unwrap();
+    let svg = figure.svg();
+    assert_eq!(whiskers(&svg), 2, "{svg}");
+    // The first value's place is 14; two lines stand 5 apart around it.
+    assert!(svg.contains("M9.0 ") && svg.contains("M14.0 "), "{svg}");
+    let width = svg.split("width=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
+    let needed = figure.about().chars().count() as f64 * LETTER;
+    assert!(width.parse::<f64>().unwrap() > needed, "{width}, {needed}");
 }
 
 #[test]
