@@ -5,14 +5,15 @@
 //! A [`Link`] is one direction of a wire with a queue in front of it:
 //!
 //! ```text
-//! offer ─▶ queue (taildrop) ─▶ serialisation at `rate` ─▶ loss ─▶ propagation `delay` ─▶ arrival
+//! offer ─▶ queue (discipline) ─▶ serialisation at `rate` ─▶ loss ─▶ propagation `delay` ─▶ arrival
 //!                                        └─▶ monitor: bytes in bins of time
 //!                                        └─▶ spacing: gaps and bursts
 //! ```
 //!
 //! [`pacing`] is what a host does before that: when its packets leave.
 //!
-//! Packets keep their order. The unit of account is one packet on the wire: who has super-packets
+//! Packets keep their order, but for those of different flows under a [discipline](queue) that has a queue for
+//! each. The unit of account is one packet on the wire: who has super-packets
 //! (TSO, GRO) offers each of their segments. Lengths are those of the IP packet, of either version;
 //! the link adds what its layer 2 costs.
 
@@ -21,10 +22,12 @@ mod link;
 mod loss;
 mod monitor;
 pub mod pacing;
+pub mod queue;
 mod spacing;
 
 pub use histogram::{Histogram, Slot};
-pub use link::{Counters, Fate, Link, LinkConfig, Packet, QueueLimit, QueueState};
+pub use link::{Counters, Fate, Link, LinkConfig, Packet, QueueState};
 pub use loss::{Loss, LossModel};
 pub use monitor::Monitor;
+pub use queue::{Discipline, QueueLimit};
 pub use spacing::{Spacing, SpacingMeter, Spread};

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! One direction of a link.
 
-use crate::{Loss, LossModel, Monitor, Spacing, SpacingMeter};
+use crate::{
+    Discipline, Loss, LossModel, Monitor, QueueLimit, Spacing, SpacingMeter,
+    queue::{Found, Queue, Verdict, scheduled::Taken},
+};
 use std::collections::VecDeque;
 use units::{Bytes, Duration, Rate, Timestamp};
 
@@ -14,9 +17,8 @@ pub struct LinkConfig {
     pub delay: Duration,
     /// Where the queue ends.
     pub queue: QueueLimit,
-    /// From which queue on packets are marked, for who can be told of congestion (ECN, RFC 3168);
-    /// none are where it is none.
-    pub mark: Option<QueueLimit>,
+    /// What decides about the packets in it.
+    pub discipline: Discipline,
     /// Loss on the wire, after serialisation: a lost packet has used the link.
     pub loss: LossModel,
     /// The longest IP packet that it carries.
@@ -28,20 +30,8 @@ pub struct LinkConfig {
     pub monitor: Duration,
     /// Whether gaps and bursts are counted, at some nanoseconds a packet.
     pub spacing: bool,
-    /// The seed of the losses.
+    /// The seed of the losses and of the discipline's chance.
     pub seed: u64,
-}
-
-/// Where a taildrop queue ends. Counted are the packets that wait; the one being serialised has
-/// left the queue, as in Linux's pfifo and ns-2's `DropTail`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum QueueLimit {
-    /// Nowhere.
-    Unlimited,
-    /// At so many packets.
-    Packets(u64),
-    /// At so many bytes on the link, [`LinkConfig::overhead`] included.
-    Bytes(Bytes),
 }
 
 /// A packet, as far as a link looks at it.
@@ -51,12 +41,14 @@ pub struct Packet {
     pub length: Bytes,
     /// Whether its sender can be told of congestion by a mark (ECT, RFC 3168).
     pub ect: bool,
+    /// Tells its flow from others, for a discipline that has a queue for each.
+    pub flow: u64,
 }
 
 impl From<Bytes> for Packet {
-    /// One that is not marked.
+    /// One that is not marked, of some flow.
     fn from(length: Bytes) -> Self {
-        Self { length, ect: false }
+        Self { length, ect: false, flow: 0 }
     }
 }
 
@@ -72,23 +64,33 @@ pub enum Fate {
         /// Whether it is marked (CE): it met a queue that marks, and its sender can be told.
         marked: bool,
     },
+    /// It waits, and the discipline decides later: [`Link::decided`] tells of it by its ticket.
+    Queued {
+        /// No other packet that waits has it.
+        ticket: u32,
+    },
     /// The queue was full.
     QueueFull,
+    /// The discipline dropped it, at a queue that was not full.
+    EarlyDrop,
     /// Lost on the wire.
     Lost,
     /// Longer than the MTU.
     TooLong,
 }
 
-/// Counts since the start. `offered` is the sum of all other packet counts.
+/// Counts since the start. `offered` is the sum of `delivered`, `queue_drops`, `losses`, `too_long` and what
+/// is still to be decided ([`Link::undecided`]).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Packets offered.
     pub offered: u64,
     /// Packets that arrive.
     pub delivered: u64,
-    /// Packets dropped at the full queue.
+    /// Packets dropped by the queue: at its limit, or by the discipline before.
     pub queue_drops: u64,
+    /// Of those, packets that the discipline dropped.
+    pub early_drops: u64,
     /// Packets lost on the wire.
     pub losses: u64,
     /// Packets longer than the MTU.
@@ -130,12 +132,14 @@ pub struct QueueState {
 #[derive(Debug, Clone)]
 pub struct Link {
     config: LinkConfig,
+    queue: Queue,
     loss: Loss,
     monitor: Monitor,
     spacing: Option<SpacingMeter>,
     counters: Counters,
     /// Accepted packets whose serialisation had not begun when last looked: when it begins, and
-    /// the bytes, with [`GAP`] of a gap frame. In order of time.
+    /// the bytes, with [`GAP`] of a gap frame. In order of time. Empty where the discipline decides at
+    /// departure.
     waiting: VecDeque<(Timestamp, u64)>,
     waiting_bytes: u64,
     waiting_gaps: QueueState,
@@ -179,7 +183,9 @@ impl Transmission {
 impl Link {
     /// An idle link at time zero.
     pub fn new(config: LinkConfig) -> Self {
+        let largest = (config.mtu + config.overhead).get();
         Self {
+            queue: Queue::new(config.discipline, config.seed, largest),
             loss: Loss::new(config.loss, config.seed),
             monitor: Monitor::new(config.monitor),
             spacing: config.spacing.then(SpacingMeter::new),
@@ -199,7 +205,7 @@ impl Link {
     /// seen.
     #[inline]
     pub fn offer(&mut self, now: Timestamp, packet: impl Into<Packet>) -> Fate {
-        let Packet { length, ect } = packet.into();
+        let Packet { length, ect, flow } = packet.into();
         self.advance(now);
         self.counters.offered += 1;
         if length > self.config.mtu {
@@ -207,15 +213,53 @@ impl Link {
             return Fate::TooLong;
         }
         let bytes = (length + self.config.overhead).get();
-        let waits = self.must_wait();
-        if waits && !self.has_room(self.config.queue, bytes) {
-            self.counters.queue_drops += 1;
-            return Fate::QueueFull;
-        }
-        let marked =
-            ect && waits && self.config.mark.is_some_and(|from| !self.has_room(from, bytes));
+        let marked = match &self.queue {
+            Queue::TailDrop { mark } => {
+                let waits = self.must_wait();
+                if waits && !self.has_room(self.config.queue, bytes) {
+                    self.counters.queue_drops += 1;
+                    return Fate::QueueFull;
+                }
+                ect && waits && mark.is_some_and(|from| !self.has_room(from, bytes))
+            }
+            Queue::Red(_) | Queue::Pie(_) => match self.judge(bytes, ect) {
+                Ok(marked) => marked,
+                Err(dropped) => return dropped,
+            },
+            Queue::Scheduled(_) => return self.schedule(bytes, ect, flow),
+        };
         self.counters.marks += u64::from(marked);
         let (starts, ends) = self.serialise(bytes, Kind::Packet);
+        self.cross(bytes, (starts, ends), marked)
+    }
+
+    /// What a discipline says that decides at once: whether the packet is marked, or else how it is dropped.
+    fn judge(&mut self, bytes: u64, ect: bool) -> Result<bool, Fate> {
+        let found = Found {
+            packets: self.waiting.len() as u64,
+            bytes: self.waiting_bytes,
+            free_at: self.free_at,
+        };
+        let verdict = match &mut self.queue {
+            Queue::Red(red) => red.judge(self.now, ect, self.config.rate, found),
+            Queue::Pie(pie) => pie.judge(self.now, ect, found),
+            Queue::TailDrop { .. } | Queue::Scheduled(_) => Verdict::Pass,
+        };
+        if verdict == Verdict::Drop {
+            self.counters.queue_drops += 1;
+            self.counters.early_drops += 1;
+            return Err(Fate::EarlyDrop);
+        }
+        if self.must_wait() && !self.has_room(self.config.queue, bytes) {
+            self.counters.queue_drops += 1;
+            return Err(Fate::QueueFull);
+        }
+        Ok(verdict == Verdict::Mark)
+    }
+
+    /// What becomes of a packet on the wire.
+    #[inline]
+    fn cross(&mut self, bytes: u64, (starts, ends): (Timestamp, Timestamp), marked: bool) -> Fate {
         self.counters.carried_bytes += bytes;
         self.monitor.add(ends, bytes);
         if let Some(spacing) = &mut self.spacing {
@@ -230,14 +274,87 @@ impl Link {
         Fate::Arrives { starts, at: ends + self.config.delay, marked }
     }
 
+    /// A packet for a discipline that decides at departure.
+    fn schedule(&mut self, bytes: u64, ect: bool, flow: u64) -> Fate {
+        let waits = self.must_wait();
+        let Queue::Scheduled(queue) = &mut self.queue else { unreachable!("asked before") };
+        if waits && queue.refuses(self.config.queue, bytes) {
+            self.counters.queue_drops += 1;
+            return Fate::QueueFull;
+        }
+        let ticket = queue.push(self.now, flow, bytes, ect);
+        if waits {
+            self.counters.queue_drops += queue.overflow(self.config.queue);
+            let (waits, counters) = (queue.waits(), &mut self.counters);
+            counters.queue_max_packets = counters.queue_max_packets.max(waits.packets);
+            counters.queue_max_bytes = counters.queue_max_bytes.max(waits.bytes);
+        } else {
+            self.take(self.now);
+        }
+        Fate::Queued { ticket }
+    }
+
+    /// The wire, which is free, takes what the discipline gives it at that time.
+    fn take(&mut self, now: Timestamp) {
+        let Queue::Scheduled(queue) = &mut self.queue else { return };
+        let (taken, dropped) = queue.take(now);
+        self.counters.queue_drops += dropped;
+        self.counters.early_drops += dropped;
+        let Some(Taken { ticket, marked, came, bytes }) = taken else { return };
+        self.counters.marks += u64::from(marked);
+        self.counters.queueing = self.counters.queueing + now.since(came);
+        let span = match self.config.rate {
+            None => (now, now),
+            Some(rate) => {
+                if self.free_at < now {
+                    self.free_at = now;
+                    self.free_rest = 0;
+                }
+                self.occupy(bytes, rate, Kind::Packet)
+            }
+        };
+        let fate = self.cross(bytes, span, marked);
+        if let Queue::Scheduled(queue) = &mut self.queue {
+            queue.decide(ticket, fate);
+        }
+    }
+
+    /// What became of the packets that were [queued](Fate::Queued), one after the other, as far as it is
+    /// decided by `now`; each with its ticket, which is free then. In the order in which it was decided.
+    pub fn decided(&mut self, now: Timestamp) -> Option<(u32, Fate)> {
+        self.advance(now);
+        let Queue::Scheduled(queue) = &mut self.queue else { return None };
+        queue.next_decided()
+    }
+
+    /// When [`Link::decided`] next has something to tell, if nothing comes before; none where nothing waits.
+    pub fn decides_at(&self) -> Option<Timestamp> {
+        let Queue::Scheduled(queue) = &self.queue else { return None };
+        if queue.has_decided() {
+            return Some(self.now);
+        }
+        (queue.waits().packets > 0).then_some(self.free_at)
+    }
+
+    /// Packets that wait and of which it is not decided what becomes of them: none but where the discipline
+    /// decides at departure.
+    pub fn undecided(&self) -> QueueState {
+        match &self.queue {
+            Queue::Scheduled(queue) => queue.waits(),
+            _ => QueueState::default(),
+        }
+    }
+
     /// Offers a gap frame that takes so many bytes of the link, overhead included: it is serialised like a
-    /// packet and arrives nowhere, since the port at the other end drops it. Whether the queue had room.
+    /// packet and arrives nowhere, since the port at the other end drops it. Whether the queue took it: it had
+    /// room, and keeps the order of what comes, without which a gap means nothing.
     #[inline]
     pub fn offer_gap(&mut self, now: Timestamp, bytes: Bytes) -> bool {
         self.advance(now);
         let bytes = bytes.get();
         let queueing = self.counters.queueing;
-        if self.must_wait() && !self.has_room(self.config.queue, bytes) {
+        let in_order = !matches!(self.queue, Queue::Scheduled(_));
+        if !in_order || self.must_wait() && !self.has_room(self.config.queue, bytes) {
             self.counters.gap_drops += 1;
             return false;
         }
@@ -270,18 +387,25 @@ impl Link {
                 self.waiting_gaps.gap_bytes -= bytes & !GAP;
             }
         }
+        if matches!(self.queue, Queue::Scheduled(_)) {
+            self.serve();
+        }
+    }
+
+    /// The wire takes packets whenever it was free.
+    fn serve(&mut self) {
+        while self.undecided().packets > 0 && self.free_at <= self.now {
+            self.take(self.free_at);
+        }
     }
 
     fn must_wait(&self) -> bool {
         self.free_at > self.now
     }
 
+    #[inline]
     fn has_room(&self, limit: QueueLimit, bytes: u64) -> bool {
-        match limit {
-            QueueLimit::Unlimited => true,
-            QueueLimit::Packets(limit) => (self.waiting.len() as u64) < limit,
-            QueueLimit::Bytes(limit) => self.waiting_bytes + bytes <= limit.get(),
-        }
+        limit.holds(self.waiting.len() as u64 + 1, self.waiting_bytes + bytes)
     }
 
     /// Puts what was accepted onto the wire behind the others: when it begins and ends.
@@ -299,6 +423,12 @@ impl Link {
             self.free_at = self.now;
             self.free_rest = 0;
         }
+        self.occupy(bytes, rate, kind)
+    }
+
+    /// The wire takes so many bytes once it is free: when they begin and end.
+    #[inline]
+    fn occupy(&mut self, bytes: u64, rate: Rate, kind: Kind) -> (Timestamp, Timestamp) {
         let starts = self.free_at;
         let last = &mut self.last[kind as usize];
         if bytes != last.bytes {
@@ -317,6 +447,9 @@ impl Link {
     /// What waits at `now`.
     pub fn queue(&mut self, now: Timestamp) -> QueueState {
         self.advance(now);
+        if let Queue::Scheduled(queue) = &self.queue {
+            return queue.waits();
+        }
         let packets = self.waiting.len() as u64;
         QueueState { packets, bytes: self.waiting_bytes, ..self.waiting_gaps }
     }

@@ -2,7 +2,7 @@
 //! A link against hand computation, and against a second model that is written as an event
 //! simulation packet by packet, with exact rational time.
 
-use longhaul_netmodel::{Fate, Link, LinkConfig, LossModel, Packet, QueueLimit};
+use longhaul_netmodel::{Discipline, Fate, Link, LinkConfig, LossModel, Packet, QueueLimit};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use units::{Bytes, Duration, Rate, Timestamp};
@@ -12,7 +12,7 @@ fn config() -> LinkConfig {
         rate: Some("10mbit".parse().unwrap()),
         delay: Duration::from_millis(5),
         queue: QueueLimit::Packets(2),
-        mark: None,
+        discipline: Discipline::TailDrop { mark: None },
         loss: LossModel::None,
         mtu: Bytes::new(1500),
         overhead: Bytes::new(14),
@@ -54,8 +54,9 @@ fn a_gap_frame_takes_the_link_and_arrives_nowhere() {
 fn packets_that_meet_a_long_queue_are_marked() {
     let mark = Some(QueueLimit::Packets(1));
     let queue = QueueLimit::Packets(3);
-    let mut link = Link::new(LinkConfig { queue, mark, ..config() });
-    let packet = Packet { length: Bytes::new(1236), ect: true };
+    let discipline = Discipline::TailDrop { mark };
+    let mut link = Link::new(LinkConfig { queue, discipline, ..config() });
+    let packet = Packet { length: Bytes::new(1236), ect: true, flow: 0 };
     let mut offer = |ect| match link.offer(micros(0), Packet { ect, ..packet }) {
         Fate::Arrives { marked, .. } => Some(marked),
         _ => None,

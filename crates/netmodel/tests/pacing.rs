@@ -2,7 +2,7 @@
 //! Target rates and gap frames against the paper's equations in floating point, and on a link.
 
 use longhaul_netmodel::{
-    Link, LinkConfig, LossModel, QueueLimit,
+    Discipline, Link, LinkConfig, LossModel, QueueLimit,
     pacing::{Estimator, GapFrames, Injector, Known},
 };
 use rand_core::Rng;
@@ -80,7 +80,7 @@ fn achieved(frames: GapFrames, target: u64, packet: u32) -> f64 {
         rate: Some(frames.line),
         delay: Duration::ZERO,
         queue: QueueLimit::Unlimited,
-        mark: None,
+        discipline: Discipline::TailDrop { mark: None },
         loss: LossModel::None,
         mtu: Bytes::new(9000),
         overhead: Bytes::new(38),

@@ -420,7 +420,7 @@ impl Network {
 mod tests {
     use super::*;
     use crate::packet::Kind;
-    use netmodel::{LinkConfig, LossModel, QueueLimit};
+    use netmodel::{Discipline, LinkConfig, LossModel, QueueLimit};
     use rand_core::Rng;
     use rand_pcg::Pcg64;
     use units::{Duration, Rate};
@@ -433,7 +433,7 @@ mod tests {
                 rate: (n != 4).then(|| Rate::bits_per_second(100_000_000 + n * 1_000_000)),
                 delay: Duration::from_micros(micros),
                 queue: QueueLimit::Packets(5),
-                mark: None,
+                discipline: Discipline::TailDrop { mark: None },
                 loss: if n == 3 { LossModel::Periodic(7) } else { LossModel::None },
                 mtu: Bytes::new(1500),
                 overhead: Bytes::ZERO,

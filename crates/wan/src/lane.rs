@@ -154,7 +154,7 @@ impl Backlog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use netmodel::{LossModel, QueueLimit};
+    use netmodel::{Discipline, LossModel, QueueLimit};
     use units::Rate;
 
     fn at(micros: u64) -> Timestamp {
@@ -167,7 +167,7 @@ mod tests {
             rate: Some(Rate::bits_per_second(8_000_000)),
             delay: Duration::ZERO,
             queue: QueueLimit::Unlimited,
-            mark: None,
+            discipline: Discipline::TailDrop { mark: None },
             loss: LossModel::None,
             mtu: Bytes::new(1500),
             overhead: Bytes::new(38),
