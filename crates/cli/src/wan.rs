@@ -130,16 +130,18 @@ fn print_status(status: &control::Status) {
         println!("  {:<12} {:<12} {}", node.name, node.ipv4, node.ipv6);
     }
     println!(
-        "  {:<28} {:>12} {:>12} {:>8} {:>8} {:>12}",
-        "link", "offered", "delivered", "drops", "losses", "waiting B"
+        "  {:<28} {:>12} {:>12} {:>8} {:>8} {:>8} {:>8} {:>12}",
+        "link", "offered", "delivered", "drops", "early", "marks", "losses", "waiting B"
     );
     for link in &status.links {
         println!(
-            "  {:<28} {:>12} {:>12} {:>8} {:>8} {:>12}",
+            "  {:<28} {:>12} {:>12} {:>8} {:>8} {:>8} {:>8} {:>12}",
             link.name,
             link.offered,
             link.delivered,
             link.queue_drops,
+            link.early_drops,
+            link.marks,
             link.losses,
             link.queue_bytes
         );

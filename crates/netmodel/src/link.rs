@@ -319,6 +319,11 @@ impl Link {
         }
     }
 
+    /// Whether it is known when a packet is offered what becomes of it, or only when it leaves the queue.
+    pub fn decides_at_once(&self) -> bool {
+        !matches!(self.queue, Queue::Scheduled(_))
+    }
+
     /// What became of the packets that were [queued](Fate::Queued), one after the other, as far as it is
     /// decided by `now`; each with its ticket, which is free then. In the order in which it was decided.
     pub fn decided(&mut self, now: Timestamp) -> Option<(u32, Fate)> {

@@ -129,10 +129,13 @@ pub struct LinkSummary {
     pub rate_bps: Option<u64>,
     /// Bytes that went onto the link, headers included.
     pub bytes: u64,
-    /// Segments that went onto the link; those that the queue refused are not among them.
+    /// Segments that went onto the link; those that the queue dropped are not among them.
     pub segments: u64,
-    /// Segments that the queue refused.
+    /// Segments that the queue dropped: at its limit, or by its discipline before.
     pub queue_drops: u64,
+    /// Of those, segments that the queue's discipline dropped; 0 in records made before there was this key.
+    #[serde(default)]
+    pub early_drops: u64,
     /// Segments that were lost on the link.
     pub losses: u64,
     /// Segments that the queue marked (ECN); 0 in records made before there was this key.
@@ -188,6 +191,7 @@ impl LinkSummary {
             bytes: counters.carried_bytes,
             segments: accepted,
             queue_drops: counters.queue_drops,
+            early_drops: counters.early_drops,
             marks: counters.marks,
             losses: counters.losses,
             queue_max_bytes: Some(counters.queue_max_bytes),

@@ -2,8 +2,11 @@
 //! A run's links as `netmodel` has them: two lanes each, one for each direction. Every method that
 //! moves packets takes them from here, so all lose the same packets of the same seed.
 
-use crate::{Direction, Loss, Queue, Run, chance::fnv_1a};
-use netmodel::{LinkConfig, LossModel, QueueLimit};
+use crate::{Direction, Discipline, Loss, Queue, Run, Thresholds, chance::fnv_1a};
+use netmodel::{
+    LinkConfig, LossModel, QueueLimit,
+    queue::{codel, fq_codel, pie, red},
+};
 use units::Bytes;
 
 /// One direction of one link.
@@ -44,7 +47,7 @@ fn config(direction: &Direction, seed: u64) -> LinkConfig {
         rate: direction.rate,
         delay: direction.delay,
         queue: direction.queue.map_or(QueueLimit::Unlimited, limit),
-        mark: direction.mark.map(limit),
+        discipline: discipline(direction),
         loss: direction.loss.model(),
         mtu: Bytes::new(direction.mtu.into()),
         overhead: Bytes::new(direction.overhead.into()),
@@ -58,6 +61,31 @@ fn limit(queue: Queue) -> QueueLimit {
     match queue {
         Queue::Packets(packets) => QueueLimit::Packets(packets),
         Queue::Bytes(bytes) => QueueLimit::Bytes(bytes),
+    }
+}
+
+fn discipline(direction: &Direction) -> netmodel::Discipline {
+    match direction.discipline {
+        Discipline::Taildrop => netmodel::Discipline::TailDrop { mark: direction.mark.map(limit) },
+        Discipline::Red { thresholds, probability, weight, avpkt, gentle, ecn } => {
+            let thresholds = match thresholds {
+                Thresholds::Packets { min, max } => red::Thresholds::Packets { min, max },
+                Thresholds::Bytes { min, max } => red::Thresholds::Bytes { min, max },
+            };
+            let params = red::Params { thresholds, probability, weight, avpkt, gentle, ecn };
+            netmodel::Discipline::Red(params)
+        }
+        Discipline::Pie { target, tupdate, alpha, beta, burst, ecn, ecn_limit } => {
+            let params = pie::Params { target, tupdate, alpha, beta, burst, ecn, ecn_limit };
+            netmodel::Discipline::Pie(params)
+        }
+        Discipline::Codel { target, interval, ecn } => {
+            netmodel::Discipline::Codel(codel::Params { target, interval, ecn })
+        }
+        Discipline::FqCodel { target, interval, flows, quantum, ecn } => {
+            let codel = codel::Params { target, interval, ecn };
+            netmodel::Discipline::FqCodel(fq_codel::Params { codel, flows, quantum })
+        }
     }
 }
 

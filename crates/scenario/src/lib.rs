@@ -41,8 +41,8 @@ pub use lanes::Lane;
 pub use limits::Limits;
 pub use routes::{Leg, Routes};
 pub use run::{
-    Bottleneck, Burst, Client, Congestion, Direction, Family, FileSize, Flow, Heading, Hop, Link,
-    Loss, LossDetection, Node, Pacing, PacingRtt, PacingSettings, Profile, Queue, Recovery,
-    Reference, Run, Setting, Signalling, Source, Tcp, Traffic, Way,
+    Bottleneck, Burst, Client, Congestion, Direction, Discipline, Family, FileSize, Flow, Heading,
+    Hop, Link, Loss, LossDetection, Node, Pacing, PacingRtt, PacingSettings, Profile, Queue,
+    Recovery, Reference, Run, Setting, Signalling, Source, Tcp, Thresholds, Traffic, Way,
 };
 pub use scenario::{Axis, Scenario, load};

@@ -6,7 +6,7 @@ use crate::{
     diagnostics::{Place, Problems},
     document::{Data, Table},
     fields::{Fields, Pattern, Placed, Whole},
-    run::{Client, Congestion, Family, Loss, PacingSettings, Signalling, Tcp},
+    run::{Client, Congestion, Family, Loss, PacingSettings, Queue, Signalling, Tcp},
 };
 use count::{Copies, Numbered};
 use std::collections::BTreeMap;
@@ -14,11 +14,13 @@ use units::{Bytes, Duration, Probability, Rate};
 use values::{CcName, Pair, Span, Sysctls};
 
 mod count;
+mod discipline;
 mod pacing;
 mod tcp;
 mod traffic;
 mod values;
 
+pub(crate) use discipline::{DisciplineSpec, RedSpec};
 pub(crate) use pacing::{BottleneckSpec, HopPacing};
 pub(crate) use traffic::{BackgroundSpec, SourceSpec, TrafficSpec, arrivals};
 pub(crate) use values::{HopCc, QueueSize, Size};
@@ -74,7 +76,8 @@ pub(crate) struct DirectionSpec {
     pub delay: Duration,
     pub loss: Loss,
     pub queue: QueueSize,
-    pub mark: Option<QueueSize>,
+    pub discipline: Placed<DisciplineSpec>,
+    pub mark: Option<Placed<QueueSize>>,
     pub mtu: Placed<u32>,
     pub max_burst: Duration,
     pub monitor: Duration,
@@ -258,11 +261,12 @@ pub(crate) const SECTIONS: [&str; 9] =
     ["node", "link", "flow", "traffic", "background", "congestion", "tcp", "pacing", "bottleneck"];
 
 /// What `forward` and `backward` may override.
-const DIRECTION_KEYS: [&str; 10] = [
+const DIRECTION_KEYS: [&str; 11] = [
     "rate",
     "delay",
     "loss",
     "queue",
+    "discipline",
     "mark",
     "mtu",
     "max_burst",
@@ -277,20 +281,31 @@ type Mtu = Whole<576, 65_521>;
 
 fn direction(fields: &mut Fields<'_>) -> DirectionSpec {
     let mtu = fields.optional::<Placed<Mtu>>("mtu");
+    let mtu = mtu.map_or_else(
+        || Placed { place: fields.place().clone(), value: 1500 },
+        |mtu| Placed { place: mtu.place, value: mtu.value.0 as u32 },
+    );
+    let overhead = fields.or("overhead", Whole::<0, 1000>(14)).0 as u32;
+    let place =
+        fields.raw("discipline").map_or_else(|| fields.place().clone(), |v| v.place.clone());
+    let discipline = discipline::discipline(fields, u64::from(mtu.value + overhead));
+    let queue = match discipline.is_fq_codel() {
+        // RFC 8290 section 5.2.3.
+        true => QueueSize::Given(Queue::Packets(10_240)),
+        false => QueueSize::Bdp(1.0),
+    };
     DirectionSpec {
         rate: fields.optional("rate"),
         delay: fields.or("delay", Duration::ZERO),
         loss: loss(fields),
-        queue: fields.or("queue", QueueSize::Bdp(1.0)),
+        queue: fields.or("queue", queue),
+        discipline: Placed { place, value: discipline },
         mark: fields.optional("mark"),
-        mtu: mtu.map_or_else(
-            || Placed { place: fields.place().clone(), value: 1500 },
-            |mtu| Placed { place: mtu.place, value: mtu.value.0 as u32 },
-        ),
+        mtu,
         max_burst: fields.or("max_burst", Duration::from_micros(250)),
         monitor: fields.or("monitor", Span(Duration::from_micros(500))).0,
         spacing: fields.or("spacing", true),
-        overhead: fields.or("overhead", Whole::<0, 1000>(14)).0 as u32,
+        overhead,
     }
 }
 

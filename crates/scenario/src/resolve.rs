@@ -15,13 +15,14 @@ use crate::{
     },
     routes::Routes,
     run::{
-        Bottleneck, Congestion, Direction, Family, Flow, Link, Node, Pacing, PacingSettings, Queue,
-        Tcp, Traffic,
+        Bottleneck, Congestion, Direction, Discipline, Family, Flow, Link, Node, Pacing,
+        PacingSettings, Queue, Tcp, Traffic,
     },
 };
 use names::first_faults;
 use units::{Bytes, Duration};
 
+mod discipline;
 mod jittered;
 mod names;
 mod pacing;
@@ -69,6 +70,7 @@ struct Ground<'s> {
 pub(crate) fn resolve(spec: NetworkSpec, file: &Place, problems: &Problems) -> Option<Network> {
     names::check(&spec, file, problems);
     check_mtus(&spec, problems);
+    first_faults(&spec.links, problems, |link| discipline::check(link, problems));
     if !problems.is_empty() {
         return None;
     }
@@ -76,8 +78,11 @@ pub(crate) fn resolve(spec: NetworkSpec, file: &Place, problems: &Problems) -> O
     let routes = Routes::new(spec.nodes.iter().map(|n| n.name.as_str()), &links);
     let longest = routes.longest_round_trips(links.len());
     for ((link, spec), rtt) in links.iter_mut().zip(&spec.links).zip(&longest) {
-        size_queues(&mut link.forward, &spec.forward, *rtt);
-        size_queues(&mut link.backward, &spec.backward, *rtt);
+        let Link { name, forward, backward, .. } = link;
+        for (direction, spec) in [(forward, &spec.forward), (backward, &spec.backward)] {
+            size_queues(direction, spec, *rtt);
+            direction.discipline = discipline::of_direction(name, direction, spec, *rtt, problems);
+        }
     }
     let mut nodes = Vec::new();
     first_faults(&spec.nodes, problems, |spec| {
@@ -163,6 +168,7 @@ fn link(spec: &LinkSpec) -> Link {
         delay: spec.delay,
         loss: spec.loss,
         queue: None,
+        discipline: Discipline::Taildrop,
         mark: None,
         mtu: spec.mtu.value,
         max_burst: spec.max_burst,
@@ -182,7 +188,7 @@ fn link(spec: &LinkSpec) -> Link {
 
 fn size_queues(direction: &mut Direction, spec: &DirectionSpec, longest: Duration) {
     direction.queue = length(spec.queue, LEAST_PACKETS, spec, longest);
-    direction.mark = spec.mark.and_then(|mark| length(mark, 1, spec, longest));
+    direction.mark = spec.mark.as_ref().and_then(|mark| length(mark.value, 1, spec, longest));
 }
 
 /// A queue's limit or mark. A multiple of the bandwidth-delay product is at least so many full

@@ -6,10 +6,12 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use units::{Bytes, Duration, Probability, Rate};
 
+mod discipline;
 mod pacing;
 mod tcp;
 mod traffic;
 
+pub use discipline::{Discipline, Thresholds};
 pub use pacing::{Bottleneck, Pacing, PacingRtt, PacingSettings};
 pub use tcp::{Congestion, LossDetection, Profile, Recovery, Tcp};
 pub use traffic::{Burst, FileSize, Source, Traffic};
@@ -185,6 +187,9 @@ pub struct Direction {
     /// How much waits for the link before packets are dropped; unlimited where it is none.
     #[serde(flatten)]
     pub queue: Option<Queue>,
+    /// What decides about the packets that wait; a record that says nothing is of taildrop.
+    #[serde(default, skip_serializing_if = "Discipline::is_taildrop")]
+    pub discipline: Discipline,
     /// How much waits for the link when packets of ECN-capable senders begin to be marked
     /// (RFC 3168); none are where it is none.
     #[serde(flatten, with = "json::mark")]

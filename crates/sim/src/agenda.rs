@@ -18,6 +18,8 @@ pub(crate) enum What {
     /// The first packet on its way over a lane arrives at the lane's end, or those at a junction are
     /// handed on.
     Arrival,
+    /// A lane whose queue decides at departure takes its next packet.
+    Dequeue,
     /// The sender's retransmission timer: timeout, loss probe or reordering.
     Retransmission,
     /// The sender's pacing lets more out.
@@ -37,8 +39,9 @@ pub(crate) enum What {
 }
 
 impl What {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Arrival,
+        Self::Dequeue,
         Self::Retransmission,
         Self::Pacing,
         Self::Acknowledgement,
@@ -175,7 +178,7 @@ mod tests {
                 expected.retain(|entry| entry.id != id);
                 expected.extend(at.map(|at| Entry { at, id }));
             } else {
-                let what = What::ALL[1 + n % 8];
+                let what = What::ALL[1 + n % 9];
                 let id = Id::new(what, (random.next_u64() % 100) as u32, n as u32);
                 agenda.plan(at, id);
                 expected.push(Entry { at, id });

@@ -9,6 +9,9 @@
 //! - before anybody looks: a sample, the end, a sender's number that may be free
 //!   (`Network::settle`).
 //!
+//! That holds for links that decide at once when a packet comes. One that decides at departure has turns of
+//! its own, at each of which it must know of every packet that has come: where it begins is no junction.
+//!
 //! So packets cross a junction late and many at a time: it has its turn when the first packet that has come
 //! there would else be too late. Of the three lanes from a sender over a bottleneck to its receiver, only
 //! the last has a turn for every packet.
@@ -37,12 +40,17 @@ pub(crate) struct Junction {
 }
 
 impl Junction {
-    /// The junctions of these paths over lanes with these delays.
+    /// The junctions of these paths over lanes with these delays, each of which decides at once or at
+    /// departure.
     pub(crate) fn all<'a>(
         paths: impl Iterator<Item = &'a [u32]>,
         delays: &[Duration],
+        at_once: &[bool],
     ) -> Vec<Self> {
         let mut places = Places::new(delays.len());
+        for (lane, _) in (0..).zip(at_once).filter(|(_, at_once)| !**at_once) {
+            places.join(Places::begin(lane), places.endpoints());
+        }
         for path in paths {
             let (Some(first), Some(last)) = (path.first(), path.last()) else { continue };
             places.join(Places::begin(*first), places.endpoints());

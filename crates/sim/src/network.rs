@@ -4,6 +4,9 @@
 //! A link says at once when an accepted packet arrives, and its packets arrive in order. So a lane is
 //! a queue of packets with their times of arrival, of which only the first is on the agenda, or none where
 //! the lane leads into a junction (`crate::junction`).
+//!
+//! Where a link's discipline decides only when a packet leaves the queue, the packet is kept until then under
+//! the ticket that the link gave it, and the moment at which the wire takes the next one is on the agenda.
 
 use crate::{
     agenda::{Agenda, Id, What},
@@ -29,6 +32,10 @@ pub(crate) struct Lane {
     frames: Option<GapFrames>,
     /// What is between it and those who send onto it, once somebody is paced.
     host: Option<Box<Host>>,
+    /// Packets of which the link has not said what becomes of them, by their tickets.
+    queued: Vec<Option<Packet>>,
+    /// Whether the agenda has the time at which it next says something.
+    dequeue_planned: bool,
 }
 
 /// A packet on its way, and when it arrives at the lane's end.
@@ -48,6 +55,15 @@ impl Lane {
             self.host = Some(self.new_host());
         }
         self.host.as_mut().expect("made above")
+    }
+
+    /// Keeps a packet until the link says what becomes of it.
+    fn keep(&mut self, ticket: u32, packet: Packet) {
+        let at = ticket as usize;
+        if at >= self.queued.len() {
+            self.queued.resize(at + 1, None);
+        }
+        self.queued[at] = Some(packet);
     }
 
     /// Takes the first packet away, which there is; and when the next one arrives.
@@ -133,6 +149,8 @@ impl Network {
             leads: Leads::On(0),
             frames,
             host: None,
+            queued: Vec::new(),
+            dequeue_planned: false,
         };
         Self { lanes: links.map(lane).collect(), ..Self::default() }
     }
@@ -149,7 +167,8 @@ impl Network {
     /// Once all paths are known: where packets may be handed on late.
     pub(crate) fn junctions(&self) -> Vec<Junction> {
         let delays: Vec<_> = self.lanes.iter().map(|lane| lane.link.config().delay).collect();
-        Junction::all(self.paths.split(|lane| *lane == END), &delays)
+        let at_once: Vec<_> = self.lanes.iter().map(|lane| lane.link.decides_at_once()).collect();
+        Junction::all(self.paths.split(|lane| *lane == END), &delays, &at_once)
     }
 
     /// Gives turns to these junctions and to lanes that lead to none. How many there are.
@@ -355,11 +374,28 @@ impl Network {
         let lane = &mut self.lanes[number as usize];
         let ect = packet.flags & flag::CAPABLE != 0;
         let length = Bytes::new(packet.length.into());
-        let fate = lane.link.offer(now, netmodel::Packet { length, ect });
-        let Fate::Arrives { at, marked, .. } = fate else {
-            self.gone(fate, &packet);
-            return;
-        };
+        let flow = packet.owner.into();
+        match lane.link.offer(now, netmodel::Packet { length, ect, flow }) {
+            Fate::Arrives { at, marked, .. } => self.arrives(agenda, number, packet, at, marked),
+            Fate::Queued { ticket } => {
+                lane.keep(ticket, packet);
+                self.dequeue(agenda, now, number);
+            }
+            fate => self.gone(fate, &packet),
+        }
+    }
+
+    /// A packet goes onto a lane, at whose end it arrives then.
+    #[inline]
+    fn arrives(
+        &mut self,
+        agenda: &mut Agenda,
+        number: u32,
+        packet: Packet,
+        at: Timestamp,
+        marked: bool,
+    ) {
+        let lane = &mut self.lanes[number as usize];
         lane.arriving.push_back(Arriving { at, packet });
         if let Some(Arriving { packet, .. }) = lane.arriving.back_mut() {
             packet.path += 1;
@@ -377,14 +413,39 @@ impl Network {
         }
     }
 
+    /// The agenda's entry for a lane whose queue decides at departure.
+    pub(crate) fn dequeue_due(&mut self, agenda: &mut Agenda, now: Timestamp, number: u32) {
+        self.lanes[number as usize].dequeue_planned = false;
+        self.dequeue(agenda, now, number);
+    }
+
+    /// What such a queue has decided by now goes on or is gone, and its next decision onto the agenda.
+    fn dequeue(&mut self, agenda: &mut Agenda, now: Timestamp, number: u32) {
+        while let Some((ticket, fate)) = self.lanes[number as usize].link.decided(now) {
+            let packet = self.lanes[number as usize].queued[ticket as usize].take();
+            let packet = packet.expect("it was kept when the link gave the ticket");
+            match fate {
+                Fate::Arrives { at, marked, .. } => {
+                    self.arrives(agenda, number, packet, at, marked);
+                }
+                fate => self.gone(fate, &packet),
+            }
+        }
+        let lane = &mut self.lanes[number as usize];
+        if let Some(at) = lane.link.decides_at().filter(|_| !lane.dequeue_planned) {
+            lane.dequeue_planned = true;
+            agenda.plan(at, Id::new(What::Dequeue, number, 0));
+        }
+    }
+
     /// A packet that does not arrive.
     #[cold]
     fn gone(&mut self, fate: Fate, packet: &Packet) {
         let count = match fate {
-            Fate::QueueFull => &mut self.account.dropped,
+            Fate::QueueFull | Fate::EarlyDrop => &mut self.account.dropped,
             Fate::Lost => &mut self.account.lost,
             Fate::TooLong => &mut self.account.too_long,
-            Fate::Arrives { .. } => unreachable!("it arrives"),
+            Fate::Arrives { .. } | Fate::Queued { .. } => unreachable!("it is not gone"),
         };
         count.add(packet);
         self.on_their_way[packet.owner as usize] -= 1;
@@ -396,6 +457,7 @@ impl Network {
         let mut found = Count::default();
         for lane in &self.lanes {
             lane.arriving.iter().for_each(|arriving| found.add(&arriving.packet));
+            lane.queued.iter().flatten().for_each(|packet| found.add(packet));
             if let Some(host) = &lane.host {
                 found.packets += host.waits.packets;
                 found.bytes += host.waits.bytes;
@@ -409,8 +471,9 @@ impl Network {
         assert_eq!(found, sent, "packets and bytes found and sent");
         for lane in &self.lanes {
             let counters = lane.link.counters();
-            let accounted =
+            let decided =
                 counters.delivered + counters.queue_drops + counters.losses + counters.too_long;
+            let accounted = decided + lane.link.undecided().packets;
             assert_eq!(accounted, counters.offered, "a link accounts for every packet");
         }
     }

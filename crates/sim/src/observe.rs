@@ -197,8 +197,10 @@ fn link_summaries(run: &Run, world: &mut World) -> Vec<LinkSummary> {
     directions
         .zip(lanes)
         .map(|((link, direction, settings), lane)| {
-            // What waits has been accounted for already, but not yet gone onto the link.
+            // What waits has not gone onto the link. Its bytes have been counted already, but for those of
+            // which the queue decides at departure.
             let waits = lane.link.queue(now);
+            let uncounted = lane.link.undecided().bytes;
             let counters = *lane.link.counters();
             let counted =
                 LinkSummary::counted(&link.name, direction, &counters, lane.link.spacing());
@@ -208,7 +210,7 @@ fn link_summaries(run: &Run, world: &mut World) -> Vec<LinkSummary> {
                 rate_bps,
                 gap_frames: counted.gap_frames - waits.gaps,
                 gap_bytes: counted.gap_bytes - waits.gap_bytes,
-                bytes: counted.bytes - (waits.bytes - waits.gap_bytes),
+                bytes: counted.bytes + uncounted - (waits.bytes - waits.gap_bytes),
                 segments: counted.segments - (waits.packets - waits.gaps),
                 utilisation: rate_bps.filter(|_| seconds > 0.0).map(|rate| {
                     // All that was accepted, gap frames too, less the time that its rest will still take.

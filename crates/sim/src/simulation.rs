@@ -156,6 +156,10 @@ impl Simulation {
                 let World { network, agenda, now, .. } = &mut self.world;
                 network.departure(agenda, *now, index);
             }
+            What::Dequeue => {
+                let World { network, agenda, now, .. } = &mut self.world;
+                network.dequeue_due(agenda, *now, index);
+            }
             What::Sample => self.sample(),
             _ => self.timer(entry.id, what),
         }

@@ -245,22 +245,33 @@ impl Loop {
         }
     }
 
-    /// Writes every frame whose time has come, in order of time over all lanes; answers when the
-    /// next one is due.
+    /// Writes every frame whose time has come, and asks links that decide at departure what they have
+    /// decided, in order of time over all lanes; answers when the next is due.
+    ///
+    /// A link is asked for no more than is due, so that it is not ahead of the links' time where that turns
+    /// out to have stood still.
     fn release_due(&mut self) -> Option<Timestamp> {
         loop {
-            let (n, release) = self
-                .lanes
-                .iter()
-                .enumerate()
-                .filter_map(|(n, lane)| lane.pending.front().map(|frame| (n, frame.release)))
-                .min_by_key(|(_, release)| *release)?;
+            let lanes = self.lanes.iter().enumerate();
+            // At one time a decision comes first: what it sends may go with the frame that is due.
+            let next = lanes
+                .flat_map(|(n, lane)| {
+                    let decision = lane.next_decision().map(|at| (at, false, n));
+                    [decision, lane.next_release().map(|at| (at, true, n))]
+                })
+                .flatten();
+            let (release, is_release, n) = next.min()?;
             let now = self.now();
             if release > now {
                 return Some(release);
             }
             let lane = &mut self.lanes[n];
-            let due = lane.pending.pop_front().expect("the lane has a frame due");
+            if !is_release {
+                let decides_at = lane.link.decides_at().unwrap_or(release);
+                lane.decide(decides_at);
+                continue;
+            }
+            let due = lane.take_due().expect("the lane has a frame due");
             let [headers, payload] = due.frame.parts();
             let written = lane.to.write_vectored(&[IoSlice::new(headers), IoSlice::new(payload)]);
             self.write_errors += u64::from(written.is_err());
@@ -290,6 +301,7 @@ impl Loop {
                 }
                 Err(_) => return self.lose(n),
             };
+            lane.catch_up(now);
             lane.backlog.frame_read(now, lane.link.free_at());
             match Frame::parse(&self.buffer[..length]) {
                 Ok(frame) if frame.is_gap() => lane.offer_gap(now, &frame),
@@ -345,13 +357,16 @@ impl Loop {
             real_time: self.real_time,
             ..Health::new(&self.lateness)
         };
-        let lanes = self.lanes.iter_mut().map(|lane| LaneState {
-            queue_bytes: lane.link.queue(at).bytes,
-            counters: *lane.link.counters(),
-            monitor_width: lane.link.monitor().width(),
-            monitor: if with_bins { lane.link.monitor().bins().to_vec() } else { Vec::new() },
-            gap: lane.link.spacing().and_then(Spacing::gap),
-            spacing: lane.link.spacing().filter(|_| with_bins).cloned(),
+        let lanes = self.lanes.iter_mut().map(|lane| {
+            lane.catch_up(at);
+            LaneState {
+                queue_bytes: lane.link.queue(at).bytes,
+                counters: *lane.link.counters(),
+                monitor_width: lane.link.monitor().width(),
+                monitor: if with_bins { lane.link.monitor().bins().to_vec() } else { Vec::new() },
+                gap: lane.link.spacing().and_then(Spacing::gap),
+                spacing: lane.link.spacing().filter(|_| with_bins).cloned(),
+            }
         });
         Snapshot { at, lanes: lanes.collect(), health }
     }

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! One direction of a link at work between two devices: the segments of what is read go onto the
 //! link, and what survives waits here for its time.
+//!
+//! Where the link's discipline decides only when a segment leaves the queue, the segment is kept until then
+//! under the ticket that the link gave it. The link decides in its own time, so it is enough to ask it before
+//! the next segment can have arrived.
 
 use crate::superpacket::{Cut, Frame};
 use netmodel::{Fate, Link, LinkConfig, Packet};
@@ -28,6 +32,10 @@ pub struct Running {
     pub pending: VecDeque<Pending>,
     pub backlog: Backlog,
     max_burst: Duration,
+    /// Segments of which the link has not said what becomes of them, by their tickets.
+    queued: Vec<Option<(Frame, usize)>>,
+    /// What of these the last of `pending` is made of, as long as it may grow.
+    last: Option<(Frame, Run)>,
 }
 
 /// A frame on its way: written to the lane's device at `release`.
@@ -37,6 +45,7 @@ pub struct Pending {
 }
 
 /// Neighbouring segments of one frame that are delivered together.
+#[derive(Clone)]
 struct Run {
     starts: Timestamp,
     segments: Range<usize>,
@@ -50,15 +59,22 @@ impl Running {
         let Lane { link, max_burst, from, to } = lane;
         let (mut link, pending) = (Link::new(link), VecDeque::new());
         link.reserve();
-        Self { link, from, to, pending, backlog: Backlog::default(), max_burst }
+        let (backlog, queued) = (Backlog::default(), Vec::new());
+        Self { link, from, to, pending, backlog, max_burst, queued, last: None }
     }
 
     /// Offers each segment of a frame, and queues runs of neighbours that survive for delivery.
     pub fn offer(&mut self, now: Timestamp, frame: &Frame) {
         let mut run: Option<Run> = None;
+        let (ect, flow) = (frame.is_ect(), frame.flow());
         for n in 0..frame.segments() {
             let length = Bytes::new(frame.ip_length(n) as u64);
-            let fate = self.link.offer(now, Packet { length, ect: frame.is_ect() });
+            let fate = self.link.offer(now, Packet { length, ect, flow });
+            if let Fate::Queued { ticket } = fate {
+                self.keep(ticket, frame, n);
+                self.decide(now);
+                continue;
+            }
             let Fate::Arrives { starts, at, marked } = fate else {
                 self.deliver(frame, run.take());
                 continue;
@@ -80,6 +96,73 @@ impl Running {
             }
         }
         self.deliver(frame, run);
+    }
+
+    /// Keeps a segment until the link says what becomes of it.
+    fn keep(&mut self, ticket: u32, frame: &Frame, segment: usize) {
+        let at = ticket as usize;
+        if at >= self.queued.len() {
+            self.queued.resize(at + 1, None);
+        }
+        self.queued[at] = Some((frame.clone(), segment));
+    }
+
+    /// Queues for delivery what the link has decided by `now`.
+    pub fn decide(&mut self, now: Timestamp) {
+        while let Some((ticket, fate)) = self.link.decided(now) {
+            let kept = self.queued[ticket as usize].take();
+            let (frame, segment) = kept.expect("it was kept when the link gave the ticket");
+            if let Fate::Arrives { starts, at, marked } = fate {
+                self.append(frame, segment, Run { starts, segments: 0..0, release: at, marked });
+            }
+        }
+    }
+
+    /// Queues a segment for delivery: with those before it that it follows in its frame, if the span fits and
+    /// they have not been delivered.
+    fn append(&mut self, frame: Frame, segment: usize, alone: Run) {
+        let ends = alone.release - self.link.config().delay;
+        let last = self.last.take().filter(|(of, run)| {
+            of.is_same(&frame)
+                && run.segments.end == segment
+                && run.marked == alone.marked
+                && self.fits_one_frame(ends.since(run.starts))
+        });
+        let run = if let Some((_, run)) = last {
+            self.pending.pop_back();
+            Run { segments: run.segments.start..segment + 1, release: alone.release, ..run }
+        } else {
+            Run { segments: segment..segment + 1, ..alone }
+        };
+        self.deliver(&frame, Some(run.clone()));
+        self.last = Some((frame, run));
+    }
+
+    /// The link is as it is now. One that decides at departure knows before only of the packet on the wire, not
+    /// that others were behind it.
+    pub fn catch_up(&mut self, now: Timestamp) {
+        if !self.link.decides_at_once() {
+            self.decide(now);
+        }
+    }
+
+    /// When the next segment can arrive that the link has not decided about: it is asked by then.
+    pub fn next_decision(&self) -> Option<Timestamp> {
+        Some(self.link.decides_at()? + self.link.config().delay)
+    }
+
+    /// When the first frame is due.
+    pub fn next_release(&self) -> Option<Timestamp> {
+        self.pending.front().map(|frame| frame.release)
+    }
+
+    /// Takes the first frame away, for delivery.
+    pub fn take_due(&mut self) -> Option<Pending> {
+        let due = self.pending.pop_front();
+        if self.pending.is_empty() {
+            self.last = None;
+        }
+        due
     }
 
     /// Puts a gap frame onto the link, where it ends.

@@ -181,8 +181,11 @@ pub struct Counted {
     pub offered: u64,
     /// Packets that arrived, or will.
     pub delivered: u64,
-    /// Packets dropped at the full queue.
+    /// Packets dropped by the queue, at its limit or by its discipline.
     pub queue_drops: u64,
+    /// Of those, packets that the discipline dropped.
+    #[serde(default)]
+    pub early_drops: u64,
     /// Packets lost on the wire.
     pub losses: u64,
     /// Packets longer than the MTU.
@@ -215,6 +218,7 @@ impl Counted {
                 offered: lane.counters.offered,
                 delivered: lane.counters.delivered,
                 queue_drops: lane.counters.queue_drops,
+                early_drops: lane.counters.early_drops,
                 losses: lane.counters.losses,
                 too_long: lane.counters.too_long,
                 marks: lane.counters.marks,

@@ -26,6 +26,9 @@ const VNET_NEEDS_CSUM: u8 = 1;
 const VNET_GSO_TCPV4: u8 = 1;
 const VNET_GSO_TCPV6: u8 = 4;
 const VNET_GSO_ECN: u8 = 0x80;
+/// Protocols whose headers begin with ports.
+const TCP: u8 = 6;
+const UDP: u8 = 17;
 const TCP_FIN: u8 = 0x01;
 const TCP_PSH: u8 = 0x08;
 const TCP_CWR: u8 = 0x80;
@@ -94,6 +97,35 @@ impl Frame {
             let ecn = self.bytes[at] >> shift & ECN_CE;
             ecn != 0 && ecn != ECN_CE
         })
+    }
+
+    /// Tells the packet's flow from others: by addresses, protocol and ports. What has no ports that can be
+    /// told (fragments, IPv6 extension headers) goes by the rest, and what is no IP is all one flow.
+    pub fn flow(&self) -> u64 {
+        let ip = VNET_LEN + ETHERNET_LEN;
+        if ecn_at(&self.bytes).is_none() {
+            return 0;
+        }
+        let packet = &self.bytes[ip..];
+        let (addresses, protocol, transport) = if self.bytes[ip - 2..ip] == [0x08, 0x00] {
+            let fragment = packet[6] & 0x3f != 0 || packet[7] != 0;
+            let header = usize::from(packet[0] & 0x0f) * 4;
+            (12..20, packet[9], (!fragment).then_some(header))
+        } else {
+            (8..40, packet[6], Some(40))
+        };
+        let has_ports = matches!(protocol, TCP | UDP);
+        let ports = transport.filter(|_| has_ports).and_then(|at| packet.get(at..at + 4));
+        let parts = packet[addresses].iter().chain([&protocol]).chain(ports.into_iter().flatten());
+        // FNV-1a: the link's discipline spreads it further.
+        parts.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        })
+    }
+
+    /// Whether the two are one frame that was read from a device.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.bytes, &other.bytes)
     }
 
     /// How many packets this is on the wire.
@@ -344,10 +376,32 @@ mod tests {
         fn damaged_frames_are_refused_or_read(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             if let Ok(frame) = Frame::parse(&bytes) {
                 for n in 0..frame.segments() {
-                    let _ = (frame.ip_length(n), frame.cut(n..n + 1));
+                    let _ = (frame.ip_length(n), frame.cut(n..n + 1), frame.flow());
                 }
             }
         }
+    }
+
+    /// Two packets are of one flow if addresses, protocol and ports are alike, whatever else is.
+    #[test]
+    fn a_flow_is_told_by_addresses_and_ports() {
+        for v6 in [false, true] {
+            let bytes = super_packet(v6, 1448, &[7; 4000], 0x10);
+            let flow = |bytes: &[u8]| Frame::parse(bytes).unwrap().flow();
+            let ip = VNET_LEN + ETHERNET_LEN;
+            let (source, port, sequence) =
+                if v6 { (ip + 8, ip + 41, ip + 44) } else { (ip + 12, ip + 21, ip + 24) };
+            let changed = |at: usize| {
+                let mut bytes = bytes.clone();
+                bytes[at] ^= 1;
+                flow(&bytes)
+            };
+            assert_eq!(changed(sequence), flow(&bytes), "a sequence number is none of it");
+            assert_ne!(changed(source), flow(&bytes), "an address is");
+            assert_ne!(changed(port), flow(&bytes), "a port is");
+        }
+        let arp = [&[0; VNET_LEN][..], &[2; 12], &[0x08, 0x06], &[1; 46]].concat();
+        assert_eq!(Frame::parse(&arp).unwrap().flow(), 0);
     }
 
     #[test]

@@ -137,8 +137,11 @@ fn links(group: &Group) -> Markup {
         table { thead { tr {
             @for column in ["Run", "Way", "Link", "Direction"] { th scope="col" { (column) } }
             @for column in [
-                "Rate", "Used", "Carried", "Segments", "Refused by queue", "Lost", "Longest queue",
-                "Mean queueing delay",
+                "Rate", "Used", "Carried", "Segments",
+            ] { th.number scope="col" { (column) } }
+            th.number scope="col" { "Dropped by queue" small { "early ones among them" } }
+            @for column in [
+                "Marked", "Lost", "Longest queue", "Mean queueing delay",
             ] { th.number scope="col" { (column) } }
             th.number scope="col" { "Gap" small { "mean ± deviation" } }
             th.number scope="col" { "Burst" small { "mean – longest" } }
@@ -153,7 +156,8 @@ fn links(group: &Group) -> Markup {
                 td.number { (known(link.utilisation, format::percent)) }
                 td.number { (format::size(link.bytes as f64)) }
                 td.number { (link.segments) }
-                td.number { (link.queue_drops) }
+                td.number { (drops(link.queue_drops, link.early_drops)) }
+                td.number { (link.marks) }
                 td.number { (link.losses) }
                 td.number { (known(link.queue_max_bytes, |bytes| format::size(bytes as f64))) }
                 td.number { (known(link.queue_mean_delay_us, milliseconds)) }
@@ -162,6 +166,11 @@ fn links(group: &Group) -> Markup {
             }
         } } } }
     }
+}
+
+/// Those that the discipline dropped are named where there are any.
+fn drops(all: u64, early: u64) -> String {
+    if early == 0 { all.to_string() } else { format!("{all} ({early} early)") }
 }
 
 fn gap((mean, deviation): (f64, f64)) -> String {

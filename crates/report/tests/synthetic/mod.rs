@@ -163,6 +163,7 @@ fn link(name: &str, direction: &str, bytes: u64, end_s: f64) -> LinkSummary {
         bytes: bytes + bytes / 22,
         segments: bytes / 1448,
         queue_drops: 12,
+        early_drops: 0,
         losses: bytes / 1448 / 5000,
         marks: 0,
         utilisation: Some(bytes as f64 * 8.0 / end_s / 1e9),

@@ -98,6 +98,40 @@ impl Field for Share {
     }
 }
 
+/// A part of a whole that is more than nothing.
+pub(super) struct Above(pub f64);
+
+impl Field for Above {
+    const EXPECTED: &'static str = "a share above 0 and up to 100 %, as in 10% or 0.1";
+    fn read(value: &Value) -> Result<Self, Mismatch> {
+        match Share::read(value) {
+            Ok(Share(share)) if share > 0.0 => Ok(Self(share)),
+            _ => Err(mismatch(value, Self::EXPECTED)),
+        }
+    }
+}
+
+/// A time between two updates of a control.
+pub(super) struct Tick(pub Duration);
+
+impl Field for Tick {
+    const EXPECTED: &'static str = "a time from 1ms to 1s, as in 15ms";
+    fn read(value: &Value) -> Result<Self, Mismatch> {
+        let fits = |d: &Duration| (Duration::from_millis(1)..=Duration::from_secs(1)).contains(d);
+        from_text(value, Self::EXPECTED, |text| text.parse().ok().filter(fits).map(Self))
+    }
+}
+
+/// How strongly a control answers.
+pub(super) struct Gain(pub f64);
+
+impl Field for Gain {
+    const EXPECTED: &'static str = "a number above 0 and up to 100, as in 0.125";
+    fn read(value: &Value) -> Result<Self, Mismatch> {
+        number(value, Self::EXPECTED, |n| n > 0.0 && n <= 100.0).map(Self)
+    }
+}
+
 /// A number below 10^9, far from where arithmetic ends.
 fn number(value: &Value, expected: &str, fits: impl Fn(f64) -> bool) -> Result<f64, Mismatch> {
     from_text(value, expected, |text| {
@@ -258,6 +292,16 @@ pub(super) enum Kind {
     Ftp,
 }
 
+/// A queue discipline.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Known {
+    Taildrop,
+    Red,
+    Pie,
+    Codel,
+    FqCodel,
+}
+
 /// In which directions.
 pub(super) struct Headings(pub &'static [Heading]);
 
@@ -301,6 +345,9 @@ word!(
 );
 word!(Kind, "cbr, on-off, web or ftp",
     "cbr" => Self::Cbr, "on-off" => Self::OnOff, "web" => Self::Web, "ftp" => Self::Ftp);
+word!(Known, "taildrop, red, pie, codel or fq_codel",
+    "taildrop" => Self::Taildrop, "red" => Self::Red, "pie" => Self::Pie, "codel" => Self::Codel,
+    "fq_codel" => Self::FqCodel);
 word!(Headings, "both, forward or backward",
     "both" => Self::BOTH,
     "forward" => Self(&[Heading::Forward]),

@@ -42,6 +42,10 @@ pub(super) fn of_hops(
             )),
             _ => {}
         }
+        if let (Pacing::Gap | Pacing::Rate(_), Some(no_gaps)) = (pacing, no_gaps(ground, from, to))
+        {
+            report(no_gaps);
+        }
     }
     each
 }
@@ -51,6 +55,21 @@ fn wire<'g>(ground: &Ground<'g>, from: &str, to: &str) -> Option<(&'g str, Optio
     let first = *ground.routes.legs(from, to)?.first()?;
     let link = &ground.links[first.link];
     Some((&link.name, link.direction(first.heading).rate))
+}
+
+/// Why the first link from one node to another is none for gap frames, where it is not: they hold packets
+/// apart only in a queue that keeps the order of what comes, and drops none of it at departure.
+fn no_gaps(ground: &Ground<'_>, from: &str, to: &str) -> Option<String> {
+    let first = *ground.routes.legs(from, to)?.first()?;
+    let link = &ground.links[first.link];
+    let discipline = link.direction(first.heading).discipline;
+    (!discipline.keeps_gaps()).then(|| {
+        format!(
+            "link \"{}\", the first from \"{from}\", has the discipline {}, which takes no gap frames",
+            link.name,
+            discipline.name()
+        )
+    })
 }
 
 /// The bottlenecks, each with a path to every node behind it.
@@ -80,6 +99,10 @@ pub(super) fn bottlenecks(specs: &[BottleneckSpec], ground: &Ground<'_>) -> Vec<
                 Some((link, Some(_))) => {
                     wires.insert(link);
                 }
+            }
+            // An emulated host's classes fill their pauses with gap frames.
+            if let Some(no_gaps) = no_gaps(ground, from, node) {
+                report(no_gaps);
             }
         }
         if wires.len() > 1 {

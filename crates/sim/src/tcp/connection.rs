@@ -278,9 +278,12 @@ impl Connection {
                     self.ask(cx);
                 }
             }
-            What::Arrival | What::Departure | What::Flow | What::Traffic | What::Sample => {
-                unreachable!("not a connection's")
-            }
+            What::Arrival
+            | What::Dequeue
+            | What::Departure
+            | What::Flow
+            | What::Traffic
+            | What::Sample => unreachable!("not a connection's"),
         }
     }
 

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `discipline = "red"`, or a table with a `kind` and its parameters, named as by tc(8).
+
+use super::values::{Above, Gain, Known, QueueSize, Share, Span, Tick};
+use crate::{
+    document::{Data, Table},
+    fields::{Fields, Placed, Whole},
+    run::Discipline,
+};
+use units::{Bytes, Duration};
+
+/// A discipline whose thresholds may have to be sized.
+#[derive(Debug, Clone)]
+pub(crate) enum DisciplineSpec {
+    Red(RedSpec),
+    Known(Discipline),
+}
+
+/// RED, with thresholds as they are given.
+#[derive(Debug, Clone)]
+pub(crate) struct RedSpec {
+    pub min: Option<Placed<QueueSize>>,
+    pub max: Option<Placed<QueueSize>>,
+    pub probability: f64,
+    pub weight: f64,
+    pub avpkt: Bytes,
+    pub gentle: bool,
+    pub ecn: bool,
+}
+
+impl DisciplineSpec {
+    pub fn is_taildrop(&self) -> bool {
+        matches!(self, Self::Known(Discipline::Taildrop))
+    }
+
+    pub fn is_fq_codel(&self) -> bool {
+        matches!(self, Self::Known(Discipline::FqCodel { .. }))
+    }
+}
+
+/// The discipline of a direction whose full packets take so many bytes on the link.
+pub(super) fn discipline(fields: &mut Fields<'_>, full_packet: u64) -> DisciplineSpec {
+    let none = Table::default();
+    let is_table = fields.raw("discipline").is_some_and(|v| matches!(v.data, Data::Table(_)));
+    let (kind, mut keys) = if is_table {
+        let Some(mut keys) = fields.section("discipline") else {
+            return DisciplineSpec::Known(Discipline::Taildrop);
+        };
+        (keys.required("kind"), keys)
+    } else {
+        (fields.optional("discipline"), fields.over(&none))
+    };
+    let Some(kind) = kind else {
+        // A kind that can't be read is reported; that its keys are unknown is not, beside it.
+        return DisciplineSpec::Known(Discipline::Taildrop);
+    };
+    let spec = match kind {
+        Known::Taildrop => DisciplineSpec::Known(Discipline::Taildrop),
+        Known::Red => DisciplineSpec::Red(red(&mut keys)),
+        Known::Pie => DisciplineSpec::Known(pie(&mut keys)),
+        Known::Codel => {
+            let (target, interval) = delays(&mut keys);
+            let ecn = keys.or("ecn", false);
+            DisciplineSpec::Known(Discipline::Codel { target, interval, ecn })
+        }
+        Known::FqCodel => {
+            let (target, interval) = delays(&mut keys);
+            DisciplineSpec::Known(Discipline::FqCodel {
+                target,
+                interval,
+                flows: keys.or("flows", Whole::<1, 65_536>(1024)).0 as u32,
+                quantum: Bytes::new(keys.or("quantum", Whole::<256, 65_535>(full_packet)).0),
+                ecn: keys.or("ecn", true),
+            })
+        }
+    };
+    if is_table {
+        keys.finish();
+    }
+    spec
+}
+
+fn red(keys: &mut Fields<'_>) -> RedSpec {
+    RedSpec {
+        min: keys.optional("min"),
+        max: keys.optional("max"),
+        probability: keys.or("probability", Above(0.1)).0,
+        weight: keys.or("weight", Above(0.002)).0,
+        avpkt: Bytes::new(keys.or("avpkt", Whole::<64, 65_535>(1000)).0),
+        gentle: keys.or("gentle", true),
+        ecn: keys.or("ecn", false),
+    }
+}
+
+fn pie(keys: &mut Fields<'_>) -> Discipline {
+    Discipline::Pie {
+        target: keys.or("target", Span(Duration::from_millis(15))).0,
+        tupdate: keys.or("tupdate", Tick(Duration::from_millis(15))).0,
+        alpha: keys.or("alpha", Gain(0.125)).0,
+        beta: keys.or("beta", Gain(1.25)).0,
+        burst: keys.or("burst", Duration::from_millis(150)),
+        ecn: keys.or("ecn", false),
+        ecn_limit: keys.or("ecn_limit", Share(0.1)).0,
+    }
+}
+
+/// CoDel's target and interval.
+fn delays(keys: &mut Fields<'_>) -> (Duration, Duration) {
+    let target = keys.optional::<Placed<Span>>("target");
+    let interval = keys.or("interval", Span(Duration::from_millis(100))).0;
+    let Some(Placed { place, value: Span(target) }) = target else {
+        return (Duration::from_millis(5), interval);
+    };
+    if target >= interval {
+        keys.report(&place, &format!("target: {target} is not below the interval of {interval}"));
+    }
+    (target, interval)
+}
