@@ -491,12 +491,18 @@ mod tests {
     /// Three senders over two lanes in a row to three receivers, with a narrow queue on each and losses on
     /// one; a fourth sender joins them on the second of the two.
     fn network() -> Network {
+        network_with(u64::MAX, Discipline::TailDrop { mark: None })
+    }
+
+    /// The same, with another discipline on a lane.
+    fn network_with(lane: u64, discipline: Discipline) -> Network {
+        let taildrop = Discipline::TailDrop { mark: None };
         let link = |(n, micros): (u64, u64)| {
             Link::new(LinkConfig {
                 rate: (n != 4).then(|| Rate::bits_per_second(100_000_000 + n * 1_000_000)),
                 delay: Duration::from_micros(micros),
                 queue: QueueLimit::Packets(5),
-                discipline: Discipline::TailDrop { mark: None },
+                discipline: if n == lane { discipline } else { taildrop },
                 loss: if n == 3 { LossModel::Periodic(7) } else { LossModel::None },
                 mtu: Bytes::new(1500),
                 overhead: Bytes::ZERO,
@@ -531,6 +537,11 @@ mod tests {
             sent = sent + Duration::from_micros(random.next_u64() % 120);
             while let Some(entry) = agenda.first().filter(|entry| entry.at <= sent) {
                 let turn = entry.id.index();
+                if entry.id.what() == What::Dequeue {
+                    agenda.pop();
+                    network.dequeue_due(&mut agenda, entry.at, turn);
+                    continue;
+                }
                 if let Some(packet) = network.arrive(&mut agenda, entry.at, turn) {
                     seen.push(Seen::Arrival(entry.at, packet.number));
                 }
@@ -577,5 +588,32 @@ mod tests {
         let dropped =
             |seen: &Seen| matches!(seen, Seen::Look(counters, _) if counters.queue_drops > 0);
         assert!(late.iter().any(dropped), "somewhere was a queue");
+    }
+
+    #[test]
+    fn so_it_is_beside_queues_that_decide_at_departure() {
+        let seed = crate::testing::seed();
+        let (target, interval) = (Duration::from_micros(10), Duration::from_micros(40));
+        let codel = netmodel::queue::codel::Params { target, interval, ecn: false };
+        let quantum = Bytes::new(1000);
+        let fq_codel = netmodel::queue::fq_codel::Params { codel, flows: 64, quantum };
+        for discipline in [Discipline::Codel(codel), Discipline::FqCodel(fq_codel)] {
+            // Where that lane begins is no junction. Lane 4 has no rate, lanes 0 to 2 begin at senders.
+            for (lane, expected) in [
+                (0, vec![&[0, 1, 2][..], &[3, 8], &[4]]),
+                (3, vec![&[3, 8], &[4]]),
+                (5, vec![&[0, 1, 2], &[3, 8]]),
+            ] {
+                let network = || network_with(lane, discipline);
+                let junctions = network().junctions();
+                assert_eq!(lanes_into(&junctions), expected);
+                let late = seen(network(), junctions, seed);
+                assert!(late == seen(network(), Vec::new(), seed), "{discipline:?} on {lane}");
+                let early = |seen: &Seen| matches!(seen, Seen::Look(counters, _) if counters.early_drops > 0);
+                // A flow's own queue of FQ-CoDel is too short here for its CoDel.
+                let decides = lane == 3 && matches!(discipline, Discipline::Codel(_));
+                assert!(!decides || late.iter().any(early), "it had something to decide");
+            }
+        }
     }
 }
