@@ -117,6 +117,33 @@ fn tcp_delivers_what_was_sent_through_losses_drops_and_forwarding() {
     }
 }
 
+/// As above, where segments of super-packets wait for a discipline's decision, which takes those of two
+/// connections by turns.
+#[test]
+fn tcp_delivers_through_queues_that_decide_at_departure() {
+    let _alone = alone();
+    let bytes = pattern(3_000_000);
+    for (family, kind) in [("ipv4", "codel"), ("ipv6", "fq_codel")] {
+        let slow = format!(
+            "rate = \"40mbit\"\ndelay = \"5ms\"\nloss = \"0.1%\"\nqueue = \"400p\"\n\
+             discipline = {{ kind = \"{kind}\", target = \"1ms\", interval = \"10ms\" }}"
+        );
+        let wan = line_of(family, &["rate = \"200mbit\"\ndelay = \"0\"", &slow]);
+        thread::scope(|scope| {
+            let transfer = || transfer(&wan, "n0", "n2", &bytes);
+            let others = [scope.spawn(transfer), scope.spawn(transfer)];
+            assert!(transfer() == bytes, "{family}: other bytes arrived");
+            assert!(others.into_iter().all(|other| other.join().unwrap() == bytes), "{family}");
+        });
+        let end = wan.down().unwrap();
+        assert_conserved(&end.lanes);
+        let slow = &end.lanes[2];
+        assert!(slow.counters.early_drops > 0, "{kind}: {:?}", slow.counters);
+        assert_eq!(slow.queue_bytes, 0, "{kind}");
+        assert_eq!((end.health.malformed, end.health.write_errors), (0, 0), "{:?}", end.health);
+    }
+}
+
 #[test]
 fn a_delivered_frame_spans_no_more_than_the_limit_on_the_link() {
     let _alone = alone();

@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Runs by emulation, as tests of records need them.
+//! Runs by a method, as tests of records need them.
+#![allow(dead_code, reason = "each test uses a part of it")]
 
 use longhaul_lab::{Known, Method, Options, Recorded, run_all};
 use scenario::Run;
 
-/// Runs them one after the other; none may have a depot. Records on disk are gone afterwards.
+/// Runs them one after the other by emulation; none may have a depot. Records on disk are gone afterwards.
 pub fn emulated(runs: &[Run]) -> Vec<Recorded> {
+    recorded(runs, Method::Emu)
+}
+
+/// The same by any method.
+pub fn recorded(runs: &[Run], method: Method) -> Vec<Recorded> {
     let folder = tempfile::tempdir().expect("a writable folder");
     let options = Options {
         out: folder.path().to_owned(),
-        method: Method::Emu,
+        method,
         jobs: 1,
         known: Known::default(),
         longhaul: "no depots".into(),
