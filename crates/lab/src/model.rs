@@ -13,10 +13,13 @@
 //! (the smaller of the sender's and the receiver's buffer maximum, where the scenario sets them) a
 //! round trip. The kernel keeps part of a buffer for its own book-keeping, so the window's limit is
 //! an upper bound; ratios between ways with equal buffers are not touched by that.
+//!
+//! Loss is that of the wire. A queue discipline other than taildrop drops packets by the delay or the length
+//! of the queue, of which no equation here knows: over such a link there is no prediction.
 
 use congestion::response;
 use record::manifest::Prediction;
-use scenario::{Hop, Loss, Routes, Run};
+use scenario::{Discipline, Hop, Loss, Routes, Run};
 use units::{Bytes, Probability};
 
 /// What a connection is predicted to carry.
@@ -60,6 +63,9 @@ fn connection(run: &Run, routes: &Routes, hop: &Hop<'_>) -> Option<Connection> {
         let link = &run.links[link];
         let (direction, next) =
             if link.a == at { (&link.forward, &link.b) } else { (&link.backward, &link.a) };
+        if direction.discipline != Discipline::Taildrop {
+            return None;
+        }
         losses.push(mean_loss(&direction.loss));
         payload = payload.min(direction.mtu.saturating_sub(run.tcp.header));
         if let Some(rate) = direction.rate {
@@ -135,6 +141,17 @@ mod tests {
             assert_eq!(bps.is_none(), way.ends_with("-bbr"), "{way}");
         }
     }
+
+    #[test]
+    fn of_queues_that_drop_early_the_equations_say_nothing() {
+        let of = |discipline: &str| {
+            let set = format!("link.client-depot1.discipline={discipline}");
+            predictions("000-figure-10.toml", &[&set, r#"sweep.vars.loss=["0.1%"]"#])
+        };
+        assert!(of("taildrop").iter().all(|(_, bps)| bps.is_some()));
+        assert!(of("codel").iter().all(|(_, bps)| bps.is_none()));
+    }
+
     /// 1448 bytes x 8 x W / RTT with the W of RFC 3649's and RFC 9438's tables: 1e-6, 100 ms.
     #[test]
     fn each_connection_has_its_own_response_function() {

@@ -10,8 +10,13 @@ use proptest::prelude::*;
 const GOOD: &str = include_str!("refused/good.toml");
 
 /// Pieces that mean something somewhere.
-const PIECES: [&str; 30] = [
+const PIECES: [&str; 35] = [
     "count = 3",
+    "discipline = { kind = \"red\", min = \"9e99bdp\", max = \"18446744073709551615p\" }",
+    "discipline = { kind = \"pie\", target = \"18446744073709551615ns\", alpha = 1e-308 }",
+    "discipline = { kind = \"fq_codel\", flows = 65536, quantum = 65535 }",
+    "\"red\"",
+    "{ kind = \"codel\", interval = \"1ns\", target = \"0ns\" }",
     "name = \"n#\"",
     "\"#\"",
     "[[traffic]]",
@@ -87,7 +92,8 @@ proptest! {
             "link.client-depot.loss", "link.client-depot.loss.uniform", "link.client-depot.forward",
             "link.depot-server.between", "link.depot-server.name", "link.client-depot.forward.x.y.z",
             "flow.transfer.via", "flow.transfer.cc", "flow.transfer.name",
-            "flow.transfer.count", "flow.transfer.jitter", "link.client-depot.mark", "traffic.traffic2.load",
+            "flow.transfer.count", "flow.transfer.jitter", "link.client-depot.mark", "link.client-depot.discipline",
+            "link.client-depot.discipline.kind", "link.client-depot.backward.discipline", "traffic.traffic2.load",
             "traffic.traffic2.kind", "traffic.bursts#.on", "background.background1.mix.web", "tcp", "tcp.rcvbuf",
             "background.background1.from", "congestion.lh_htcp.parameters.x", "duration", "sweep", "sweep.", "sweep.vars.rtt",
             "sweep.seed", "repeat", "title", "family", "vars", "vars.", "node..", ".", "",
