@@ -3,8 +3,9 @@
 
 mod common;
 
-use common::{forward_link, only};
+use common::{forward_link, only, outcome};
 use longhaul_sim::Outcome;
+use std::{collections::BTreeMap, path::Path};
 
 /// Flows with these congestion controls over 50 Mb/s and 40 ms, through a queue of two bandwidth-delay products.
 fn run(discipline: &str, flows: &[&str], further: &str) -> Outcome {
@@ -104,6 +105,53 @@ fn fq_codel_gives_cubic_and_bbr_equal_parts() {
     for discipline in ["\"codel\"", "\"pie\""] {
         let (cubic, bbr) = parts(discipline);
         assert!(bbr > 2.0 * cubic, "{discipline}");
+    }
+}
+
+/// What `docs/queues.md` and the scenario's header say of it.
+#[test]
+fn the_comparison_shows_what_is_said_of_it() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/queue-disciplines.toml");
+    let scenario = scenario::load(&path, &[] as &[&str]).unwrap();
+    let mut found = BTreeMap::new();
+    for run in &scenario.runs {
+        let outcome = outcome(run);
+        let way = run.way.as_ref().map(|way| way.name.clone()).unwrap_or_default();
+        let [first, second] = [0, 1].map(|n| outcome.summary.flows[n].goodput_bps / 1e6);
+        let link = forward_link(&outcome, "bottleneck");
+        let (wait, used) = (link.queue_mean_delay_us.unwrap() / 1e3, link.utilisation.unwrap());
+        let at =
+            run.point.iter().map(|setting| setting.value.as_str()).collect::<Vec<_>>().join(" ");
+        println!("{way}, {at}: {first:.1} + {second:.1} Mb/s, {wait:.1} ms, {used:.3}");
+        assert!(used >= 0.93, "{way}, {at}");
+        found.insert((way, at), (first, second, wait));
+    }
+    assert_eq!(found.len(), 20);
+    let of = |way: &str, at: &str| found[&(way.to_owned(), at.to_owned())];
+    for other in ["cubic", "bbr"] {
+        for way in ["taildrop", "red"] {
+            let waits = ["1bdp", "4bdp"].map(|queue| of(way, &format!("{other} {queue}")).2);
+            assert!(waits[1] > 3.0 * waits[0], "{way}: {waits:?}");
+        }
+        for (way, least, most) in [("pie", 12.5, 16.5), ("codel", 2.5, 10.5)] {
+            for queue in ["1bdp", "4bdp"] {
+                let wait = of(way, &format!("{other} {queue}")).2;
+                assert!((least..most).contains(&wait), "{way}: {wait}");
+            }
+        }
+    }
+    for way in ["pie", "codel", "fq-codel"] {
+        assert_eq!(of(way, "cubic 1bdp"), of(way, "cubic 4bdp"), "the limit is never met");
+    }
+    for way in ["taildrop", "red", "pie", "codel"] {
+        for queue in ["1bdp", "4bdp"] {
+            let (cubic, ..) = of(way, &format!("bbr {queue}"));
+            assert_eq!(cubic < 10.0, (way, queue) != ("taildrop", "4bdp"), "{way}: {cubic}");
+        }
+    }
+    for queue in ["1bdp", "4bdp"] {
+        let (cubic, bbr, _) = of("fq-codel", &format!("bbr {queue}"));
+        assert!((cubic / bbr - 1.0).abs() < 0.06, "{cubic} and {bbr}");
     }
 }
 
