@@ -289,10 +289,11 @@ fn direction(fields: &mut Fields<'_>) -> DirectionSpec {
     let place =
         fields.raw("discipline").map_or_else(|| fields.place().clone(), |v| v.place.clone());
     let discipline = discipline::discipline(fields, u64::from(mtu.value + overhead));
-    let queue = match discipline.is_fq_codel() {
+    let queue = if discipline.is_fq_codel() {
         // RFC 8290 section 5.2.3.
-        true => QueueSize::Given(Queue::Packets(10_240)),
-        false => QueueSize::Bdp(1.0),
+        QueueSize::Given(Queue::Packets(10_240))
+    } else {
+        QueueSize::Bdp(1.0)
     };
     DirectionSpec {
         rate: fields.optional("rate"),

@@ -113,26 +113,28 @@ impl Running {
             let kept = self.queued[ticket as usize].take();
             let (frame, segment) = kept.expect("it was kept when the link gave the ticket");
             if let Fate::Arrives { starts, at, marked } = fate {
-                self.append(frame, segment, Run { starts, segments: 0..0, release: at, marked });
+                let segments = segment..segment + 1;
+                self.append(frame, Run { starts, segments, release: at, marked });
             }
         }
     }
 
     /// Queues a segment for delivery: with those before it that it follows in its frame, if the span fits and
     /// they have not been delivered.
-    fn append(&mut self, frame: Frame, segment: usize, alone: Run) {
+    fn append(&mut self, frame: Frame, alone: Run) {
         let ends = alone.release - self.link.config().delay;
         let last = self.last.take().filter(|(of, run)| {
             of.is_same(&frame)
-                && run.segments.end == segment
+                && run.segments.end == alone.segments.start
                 && run.marked == alone.marked
                 && self.fits_one_frame(ends.since(run.starts))
         });
         let run = if let Some((_, run)) = last {
             self.pending.pop_back();
-            Run { segments: run.segments.start..segment + 1, release: alone.release, ..run }
+            let segments = run.segments.start..alone.segments.end;
+            Run { segments, release: alone.release, ..run }
         } else {
-            Run { segments: segment..segment + 1, ..alone }
+            alone
         };
         self.deliver(&frame, Some(run.clone()));
         self.last = Some((frame, run));

@@ -76,7 +76,7 @@ impl FqCodel {
     pub(crate) fn push(&mut self, flow: u64, ticket: u32, store: &mut Store) {
         // The high half of a product: as even as the remainder of a division, and faster.
         let hash = mix(flow ^ self.perturbation);
-        let number = (u128::from(hash) * u128::from(self.params.flows.max(1)) >> 64) as u32;
+        let number = ((u128::from(hash) * u128::from(self.params.flows.max(1))) >> 64) as u32;
         let (quantum, next) = (self.quantum(), self.queues.len());
         let place = *self.places.entry(number).or_insert(next);
         if place == next {
@@ -145,7 +145,7 @@ impl FqCodel {
 /// Spreads what is in some bits over all (the finaliser of SplitMix64: Steele, Lea and Flood, "Fast Splittable
 /// Pseudorandom Number Generators", 2014).
 fn mix(mut bits: u64) -> u64 {
-    bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ bits >> 31
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
 }

@@ -12,7 +12,7 @@
 //! p_a   = p_b / (1 - count p_b)                   count: packets that passed since the last drop
 //! ```
 //!
-//! `count` spreads the drops: from one to the next it is uniform between 1 and 1/p_b packets.
+//! `count` spreads the drops: from one to the next it is uniform between 1 and `1/p_b` packets.
 //!
 //! - `gentle` is Floyd's later recommendation ("Recommendation on using the gentle variant of RED", 2000),
 //!   and ns-2's default.
