@@ -118,11 +118,11 @@ impl Reference {
                 (item, _) = self.dodequeue(now);
             }
             self.dropping = true;
-            let delta = self.count as i64 - self.lastcount as i64;
-            let since = now as i64 - self.drop_next as i64;
+            let delta = self.count.cast_signed() - self.lastcount.cast_signed();
+            let since = now.cast_signed() - self.drop_next.cast_signed();
             self.count = 1;
-            if delta > 1 && since < 16 * self.params.interval.as_nanos() as i64 {
-                self.count = delta as u64;
+            if delta > 1 && since < 16 * self.params.interval.as_nanos().cast_signed() {
+                self.count = delta.cast_unsigned();
             }
             self.drop_next = self.control_law(now);
             self.lastcount = self.count;
@@ -157,7 +157,9 @@ fn by_reference(params: Params, offers: &[(Timestamp, u64, bool)]) -> Vec<Option
     let mut free_at = 0;
     let mut dequeue = |reference: &mut Reference, at: u64| {
         let (left, dropped) = reference.deque(at);
-        dropped.into_iter().for_each(|n| became[n] = Some(Became::Dropped));
+        for n in dropped {
+            became[n] = Some(Became::Dropped);
+        }
         let Some(((n, _, bytes, _), marked)) = left else { return at };
         became[n] = Some(Became::Left(at, marked));
         at + bytes * 800

@@ -48,7 +48,7 @@ impl Reference {
         if current_qdelay == 0.0 && self.qdelay_old == 0.0 {
             self.drop_prob *= 0.98;
         }
-        self.drop_prob = self.drop_prob.max(0.0).min(1.0);
+        self.drop_prob = self.drop_prob.clamp(0.0, 1.0);
         self.qdelay_old = current_qdelay;
         let t_update = self.params.tupdate.as_secs_f64();
         self.burst_allowance = (self.burst_allowance - t_update).max(0.0);

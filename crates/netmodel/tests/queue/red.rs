@@ -164,14 +164,15 @@ fn between_min_and_max_the_gaps_between_drops_are_uniform() {
         let gaps = gaps_at(queue, params(), drops + 1, seed);
         let expected = drops as f64 / longest as f64;
         let mut counts = vec![0.0; longest + 1];
-        gaps.iter().for_each(|gap| counts[*gap] += 1.0);
+        for gap in gaps {
+            counts[gap] += 1.0;
+        }
         let chi_square: f64 =
             counts[1..].iter().map(|count: &f64| (count - expected).powi(2) / expected).sum();
         // Mean and variance of chi-square are its degrees of freedom and twice that: 5 deviations.
         let freedom = longest as f64 - 1.0;
         let most = freedom + 5.0 * (2.0 * freedom).sqrt();
         assert!(chi_square < most, "queue {queue}: chi-square {chi_square}, at most {most}");
-        assert_eq!(counts[0], 0.0);
     }
 }
 
@@ -182,7 +183,8 @@ fn gentle_goes_on_to_twice_max() {
     let gaps = gaps_at(20, params(), 30_001, seed);
     for (gap, share) in [(1, 0.4), (2, 0.4), (3, 0.2)] {
         let found = gaps.iter().filter(|g| **g == gap).count() as f64;
-        let margin = 5.0 * (30_000.0 * share * (1.0 - share) as f64).sqrt();
+        let variance: f64 = 30_000.0 * share * (1.0 - share);
+        let margin = 5.0 * variance.sqrt();
         assert!((found - 30_000.0 * share).abs() < margin, "{gap}: {found}");
     }
     // At 30 nothing passes, and without `gentle` at 15.
