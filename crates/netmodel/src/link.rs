@@ -213,24 +213,35 @@ impl Link {
             return Fate::TooLong;
         }
         let bytes = (length + self.config.overhead).get();
-        let marked = match &self.queue {
-            Queue::TailDrop { mark } => {
-                let waits = self.must_wait();
-                if waits && !self.has_room(self.config.queue, bytes) {
-                    self.counters.queue_drops += 1;
-                    return Fate::QueueFull;
-                }
-                ect && waits && mark.is_some_and(|from| !self.has_room(from, bytes))
-            }
-            Queue::Red(_) | Queue::Pie(_) => match self.judge(bytes, ect) {
-                Ok(marked) => marked,
-                Err(dropped) => return dropped,
-            },
-            Queue::Scheduled(_) => return self.schedule(bytes, ect, flow),
+        let Queue::TailDrop { mark } = self.queue else {
+            return self.offer_to_discipline(bytes, ect, flow);
         };
+        let waits = self.must_wait();
+        if waits && !self.has_room(self.config.queue, bytes) {
+            self.counters.queue_drops += 1;
+            return Fate::QueueFull;
+        }
+        let marked = ect && waits && mark.is_some_and(|from| !self.has_room(from, bytes));
         self.counters.marks += u64::from(marked);
         let (starts, ends) = self.serialise(bytes, Kind::Packet);
         self.cross(bytes, (starts, ends), marked)
+    }
+
+    /// The same with another discipline than taildrop. Apart, so that taildrop's way is short.
+    #[cold]
+    fn offer_to_discipline(&mut self, bytes: u64, ect: bool, flow: u64) -> Fate {
+        if matches!(self.queue, Queue::Scheduled(_)) {
+            self.serve();
+            return self.schedule(bytes, ect, flow);
+        }
+        match self.judge(bytes, ect) {
+            Ok(marked) => {
+                self.counters.marks += u64::from(marked);
+                let (starts, ends) = self.serialise(bytes, Kind::Packet);
+                self.cross(bytes, (starts, ends), marked)
+            }
+            Err(dropped) => dropped,
+        }
     }
 
     /// What a discipline says that decides at once: whether the packet is marked, or else how it is dropped.
@@ -328,6 +339,7 @@ impl Link {
     /// decided by `now`; each with its ticket, which is free then. In the order in which it was decided.
     pub fn decided(&mut self, now: Timestamp) -> Option<(u32, Fate)> {
         self.advance(now);
+        self.serve();
         let Queue::Scheduled(queue) = &mut self.queue else { return None };
         queue.next_decided()
     }
@@ -392,12 +404,9 @@ impl Link {
                 self.waiting_gaps.gap_bytes -= bytes & !GAP;
             }
         }
-        if matches!(self.queue, Queue::Scheduled(_)) {
-            self.serve();
-        }
     }
 
-    /// The wire takes packets whenever it was free.
+    /// The wire takes what it was free for by now, where the discipline decides at departure.
     fn serve(&mut self) {
         while self.undecided().packets > 0 && self.free_at <= self.now {
             self.take(self.free_at);
@@ -452,6 +461,7 @@ impl Link {
     /// What waits at `now`.
     pub fn queue(&mut self, now: Timestamp) -> QueueState {
         self.advance(now);
+        self.serve();
         if let Queue::Scheduled(queue) = &self.queue {
             return queue.waits();
         }

@@ -375,18 +375,35 @@ impl Network {
         let ect = packet.flags & flag::CAPABLE != 0;
         let length = Bytes::new(packet.length.into());
         let flow = packet.owner.into();
-        match lane.link.offer(now, netmodel::Packet { length, ect, flow }) {
-            Fate::Arrives { at, marked, .. } => self.arrives(agenda, number, packet, at, marked),
-            Fate::Queued { ticket } => {
-                lane.keep(ticket, packet);
-                self.dequeue(agenda, now, number);
-            }
-            fate => self.gone(fate, &packet),
+        let fate = lane.link.offer(now, netmodel::Packet { length, ect, flow });
+        let Fate::Arrives { at, marked, .. } = fate else {
+            self.does_not_leave(agenda, now, number, packet, fate);
+            return;
+        };
+        self.arrives(agenda, number, packet, at, marked);
+    }
+
+    /// A packet that was offered and does not leave at once: it waits for the queue's decision, or is gone.
+    #[cold]
+    fn does_not_leave(
+        &mut self,
+        agenda: &mut Agenda,
+        now: Timestamp,
+        number: u32,
+        packet: Packet,
+        fate: Fate,
+    ) {
+        if let Fate::Queued { ticket } = fate {
+            self.lanes[number as usize].keep(ticket, packet);
+            self.dequeue(agenda, now, number);
+        } else {
+            self.gone(fate, &packet);
         }
     }
 
     /// A packet goes onto a lane, at whose end it arrives then.
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "a call costs a simulation of full links a twentieth")]
     fn arrives(
         &mut self,
         agenda: &mut Agenda,
@@ -439,7 +456,6 @@ impl Network {
     }
 
     /// A packet that does not arrive.
-    #[cold]
     fn gone(&mut self, fate: Fate, packet: &Packet) {
         let count = match fate {
             Fate::QueueFull | Fate::EarlyDrop => &mut self.account.dropped,
