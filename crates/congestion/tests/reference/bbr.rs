@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! BBR version 1: draft-cardwell-iccrg-bbr-congestion-control-00, section by section. Windows are in
-//! segments, rates in bytes a second, times in microseconds.
+//! segments, rates in bytes a second, times in microseconds. What Linux has beyond that draft, each part
+//! by a parameter of its own: [`aggregation`] and [`room`].
 
+mod aggregation;
 mod filter;
 mod gains;
+mod room;
 
-use longhaul_congestion::{Ack, Event, Params};
+use longhaul_congestion::{Ack, Algorithm, Event, Params};
 
 use super::{
-    compare::compare_sets,
+    compare::{compare, compare_sets},
     model::{Choices, Model, Window, after},
 };
+use aggregation::Aggregation;
 use filter::Filter;
 use gains::Gains;
 
@@ -33,6 +37,7 @@ struct Bbr {
     pacing_gain: f64,
     cwnd_gain: f64,
     btl_bw: Filter,
+    aggregation: Aggregation,
     round_count: u64,
     round_start: bool,
     next_round_delivered: u32,
@@ -59,12 +64,18 @@ impl Model for Bbr {
         &mut self.window
     }
 
+    fn is_whole(&self) -> bool {
+        self.gains.whole_pieces
+    }
+
     fn ack(&mut self, ack: &Ack, choices: &mut Choices) {
         let now = micros(ack);
         if self.rtprop.is_infinite() && ack.rtt_us != 0 {
             self.init_pacing_rate(ack);
         }
         self.update_btl_bw(ack);
+        let (bw, cwnd) = (self.btl_bw(), self.window.cwnd);
+        self.aggregation.update(ack, self.round_start, bw, cwnd, choices);
         self.check_cycle_phase(ack, now, choices);
         self.check_full_pipe(ack);
         self.check_drain(ack, now, choices);
@@ -86,6 +97,7 @@ impl Model for Bbr {
             // Section 4.3.4.3: BBRHandleRestartFromIdle.
             Event::Restart if ack.flags & Ack::APP_LIMITED != 0 => {
                 self.idle_restart = true;
+                self.aggregation.start_epoch(micros(ack));
                 let done = self.probe_rtt_done_stamp.is_some_and(|done| micros(ack) > done);
                 if self.state == State::ProbeBw {
                     self.set_pacing_rate(1.0);
@@ -121,6 +133,7 @@ impl Bbr {
             pacing_gain: high,
             cwnd_gain: high,
             btl_bw: Filter::default(),
+            aggregation: Aggregation::new(params, micros(ack)),
             round_count: 0,
             round_start: false,
             next_round_delivered: ack.delivered,
@@ -182,40 +195,17 @@ impl Bbr {
         held || ack.flags & Ack::APP_LIMITED != 0
     }
 
-    /// Section 4.2.3: BBRInflight.
-    fn inflight(&self, gain: f64, mss: f64) -> f64 {
-        if self.rtprop.is_infinite() {
-            return self.initial_cwnd;
-        }
-        gain * self.btl_bw() * self.rtprop / 1e6 / mss + 3.0 * self.send_quantum(mss)
-    }
-
-    /// Section 4.2.2.
-    fn send_quantum(&self, mss: f64) -> f64 {
-        let pacing = self.window.pacing;
-        if pacing < 1.2e6 / 8.0 {
-            1.0
-        } else if pacing < 24e6 / 8.0 {
-            2.0
-        } else {
-            (pacing * 0.001 / mss).min(65_536.0 / mss)
-        }
-    }
-
     /// Section 4.3.3: ProbeBW's gain cycling.
     fn check_cycle_phase(&mut self, ack: &Ack, now: f64, choices: &mut Choices) {
         if self.state != State::ProbeBw {
             return;
         }
-        let mss = f64::from(ack.mss);
         let full_length = now - self.cycle_stamp > self.rtprop;
-        let prior = f64::from(ack.prior_in_flight);
+        let prior = ack.prior_in_flight;
         let next = if self.pacing_gain > 1.0 {
-            let wanted = self.inflight(self.pacing_gain, mss);
-            full_length && (ack.lost > 0 || !choices.less(prior, wanted, rounding(mss)))
+            full_length && (ack.lost > 0 || self.holds(ack, prior, self.pacing_gain, choices))
         } else if self.pacing_gain < 1.0 {
-            let wanted = self.inflight(1.0, mss);
-            full_length || !choices.less(wanted, prior, rounding(mss))
+            full_length || self.is_down_to(ack, prior, choices)
         } else {
             full_length
         };
@@ -254,9 +244,7 @@ impl Bbr {
             self.pacing_gain = self.gains.drain;
             self.cwnd_gain = self.gains.high;
         }
-        let mss = f64::from(ack.mss);
-        let (wanted, in_flight) = (self.inflight(1.0, mss), f64::from(ack.in_flight));
-        if self.state == State::Drain && !choices.less(wanted, in_flight, rounding(mss)) {
+        if self.state == State::Drain && self.is_down_to(ack, ack.in_flight, choices) {
             self.enter_probe_bw(now, choices);
         }
     }
@@ -347,12 +335,12 @@ impl Bbr {
     /// Sections 4.2.3.1 to 4.2.3.6.
     fn set_cwnd(&mut self, ack: &Ack, choices: &mut Choices) {
         let (mss, acked) = (f64::from(ack.mss), f64::from(ack.acked));
-        let target = self.inflight(self.cwnd_gain, mss);
+        let target = self.target_cwnd(mss, choices);
         self.modulate_for_recovery(ack, acked);
         if !self.packet_conservation {
             if self.filled_pipe {
                 self.window.cwnd = (self.window.cwnd + acked).min(target);
-            } else if choices.less(self.window.cwnd, target, cut(mss))
+            } else if self.less(self.window.cwnd, target, room::cut(mss), choices)
                 || f64::from(ack.delivered) < self.initial_cwnd
             {
                 self.window.cwnd += acked;
@@ -384,18 +372,16 @@ impl Bbr {
     }
 }
 
-/// By how much BBRInflight may be too low, in segments: the product of bandwidth and RTT is cut to a byte
-/// before the gain (below 3) and after it, and so are three bursts. Whole windows meet it so.
-fn cut(mss: f64) -> f64 {
-    7.0 / mss
-}
-
-/// The same where it is an upper bound, and rounded up to whole segments.
-fn rounding(mss: f64) -> f64 {
-    1.0 + cut(mss)
-}
-
 #[test]
 fn bbr() {
     compare_sets("bbr", Bbr::new);
+}
+
+/// Each of Linux's parts without the others.
+#[test]
+fn parts_of_linux() {
+    let paper = Algorithm::find("bbr").unwrap().default_set();
+    for (part, value) in [("aggregation", 512), ("whole_pieces", 1), ("departures", 1)] {
+        compare(&paper.clone().with(part, value).unwrap(), Bbr::new);
+    }
 }

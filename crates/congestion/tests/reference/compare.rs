@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The integer algorithm and the float model on the same events.
 //!
-//! After every event both have the same window, within 1 % or 2 segments, and the same pacing rate,
-//! within 1 %. At each loss the model's cwnd is set to the integer's before it, and its cwnd and
+//! After every event both have the same window, within 1 % or 2 segments (the very same where a model
+//! says that its windows are whole), and the same pacing rate, within 1 %. At each loss the model's cwnd is set to the integer's before it, and its cwnd and
 //! ssthresh after it, so that an epoch starts where its integer does and errors don't pile up over epochs;
 //! everything else that a model remembers is its own.
 //!
@@ -243,15 +243,14 @@ impl<'a, M: Model> Pair<'a, M> {
 
     fn check(&mut self, what: &'static str, ack: &Ack, mut courses: Vec<M>) {
         let decision = self.decision;
-        let own = near(&decision, courses[0].window());
+        let own = near(&decision, &mut courses[0]);
         self.last.push_back((what, *ack, decision, *courses[0].window()));
         if self.last.len() > 12 {
             self.last.pop_front();
         }
         let mut left: Vec<M> = Vec::new();
         for model in &mut courses {
-            if near(&decision, model.window()) && !left.iter_mut().any(|other| other.absorb(model))
-            {
+            if near(&decision, model) && !left.iter_mut().any(|other| other.absorb(model)) {
                 left.push(model.clone());
             }
         }
@@ -274,9 +273,10 @@ fn float_ssthresh(ssthresh: u32) -> f64 {
     if ssthresh == Decision::INFINITE_SSTHRESH { f64::INFINITY } else { f64::from(ssthresh) }
 }
 
-fn near(integer: &Decision, float: &Window) -> bool {
+fn near<M: Model>(integer: &Decision, model: &mut M) -> bool {
+    let (whole, float) = (model.is_whole(), *model.window());
     let segments = |integer: f64, float: f64| {
-        integer == float || (integer - float).abs() <= (0.01 * float).max(2.0)
+        integer == float || !whole && (integer - float).abs() <= (0.01 * float).max(2.0)
     };
     let pacing = integer.pacing_rate as f64;
     segments(f64::from(integer.cwnd), float.cwnd)

@@ -37,6 +37,10 @@ pub trait Model: Clone + std::fmt::Debug + PartialEq {
     /// Sets `ssthresh`; the caller has set cwnd to that of the integer algorithm.
     fn loss(&mut self, ack: &Ack, choices: &mut Choices);
     fn event(&mut self, _ack: &Ack, _event: Event, _choices: &mut Choices) {}
+    /// Whether its windows are whole, so that the integer's is the same or the course is another.
+    fn is_whole(&self) -> bool {
+        false
+    }
     /// Whether following this course is enough for the other too; takes over what that needs.
     fn absorb(&mut self, other: &Self) -> bool {
         self == other
@@ -75,6 +79,17 @@ impl Choices {
             return a < b;
         }
         (a < b) == (self.any(2) == 0)
+    }
+
+    /// `x` made whole by `round`, where the integer's `x` may be smaller by up to `cut`: either whole
+    /// number where that decides. Floats themselves may be off by their last digits.
+    pub fn whole(&mut self, x: f64, cut: f64, round: fn(f64) -> f64) -> f64 {
+        let own = round(x);
+        let others = [x - cut, x - x * 1e-12, x + x * 1e-12].map(round);
+        match others.into_iter().find(|&other| other != own) {
+            Some(other) if self.any(2) == 1 => other.max(0.0),
+            _ => own,
+        }
     }
 
     /// One of `options` alternatives that the paper leaves open, as a random one.

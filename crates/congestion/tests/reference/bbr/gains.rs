@@ -21,6 +21,10 @@ pub struct Gains {
     pub min_pipe_cwnd: f64,
     /// Linux only: the share of the bandwidth that is paced.
     pub paced: f64,
+    /// Linux only: room for bursts in whole segments.
+    pub whole_pieces: bool,
+    /// Linux only: what is in flight is counted for when the next segment leaves.
+    pub departures: bool,
 }
 
 impl Gains {
@@ -39,6 +43,8 @@ impl Gains {
             probe_rtt: param(params, "probe_rtt", 0.001),
             min_pipe_cwnd: f64::from(whole(params, "min_cwnd")),
             paced: 1.0 - param(params, "margin", 100.0),
+            whole_pieces: whole(params, "whole_pieces") != 0,
+            departures: whole(params, "departures") != 0,
         }
     }
 }
