@@ -295,11 +295,14 @@ CC_INLINE u32 cc_bbr_at_departure(const struct cc_bbr *s, const struct cc_bbr_pa
  */
 CC_APART u32 cc_bbr_beyond(struct cc_bbr_epoch *epoch, u64 bandwidth, u64 now_us, u32 acked, u32 mss)
 {
-	u64 expected;
+	u64 since_us, expected;
 
 	if (!epoch)
 		return 0;
-	expected = bandwidth * cc_min64(now_us - epoch->start_us, (1 << 23) - 1) / CC_US_PER_S / cc_max(mss, 1);
+	since_us = now_us - epoch->start_us;
+	/* In two parts, since 40 bits of bandwidth leave 24 for a time. */
+	expected = bandwidth * (since_us / CC_US_PER_S) + bandwidth * (since_us % CC_US_PER_S) / CC_US_PER_S;
+	expected /= cc_max(mss, 1);
 	if (epoch->acked <= expected || epoch->acked + acked >= CC_BBR_MOST_ACKED) {
 		epoch->acked = 0;
 		epoch->start_us = now_us;
@@ -410,7 +413,7 @@ CC_INLINE void cc_bbr_check_full(struct cc_bbr *s, const struct cc_bbr_params *p
 {
 	if (s->full || !s->round_start || cc_bbr_limited(s, ack))
 		return;
-	if (cc_bbr_bandwidth(s) << 10 >= s->full_bandwidth * p->full_gain) {
+	if (cc_bbr_bandwidth(s) << 10 >= (u64)s->full_bandwidth * p->full_gain) {
 		s->full_bandwidth = s->best.rate;
 		s->full_count = 0;
 		return;
@@ -593,6 +596,8 @@ CC_INLINE void cc_bbr_event(struct cc_bbr *s, const struct cc_bbr_params *p,
 		return;
 	/* 4.3.4.4: the pipe is empty, so no phase of ProbeBW and no further ProbeRTT is due. */
 	s->idle_restart = 1;
+	s->epoch.start_us = ack->now_us;
+	s->epoch.acked = 0;
 	if (s->mode == CC_BBR_PROBE_BW)
 		d->pacing_rate = cc_bbr_rate(s, p, 1024);
 	else if (s->mode == CC_BBR_PROBE_RTT && s->probe_rtt_down &&
