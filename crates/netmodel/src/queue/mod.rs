@@ -10,7 +10,7 @@
 //! | FQ-CoDel | when a packet leaves | CoDel in each of many queues, which take turns |
 //!
 //! The first three keep packets in order, so a link knows when it takes a packet at what time the packet
-//! leaves. The last two don't know: see [`scheduled`]. Every queue has a limit besides, beyond which
+//! leaves. The last two don't know (`queue/scheduled.rs`). Every queue has a limit besides, beyond which
 //! packets are dropped whatever the discipline says.
 
 pub mod codel;
