@@ -40,6 +40,7 @@ mod error;
 mod lock;
 mod objects;
 mod private_mount;
+mod ring;
 mod sock_diag;
 mod statistics;
 mod support;

@@ -6,9 +6,10 @@ use super::words;
 use crate::{
     Error,
     objects::{TRACE, TRACE_LOST},
+    ring::Ring,
 };
 use congestion::{Ack, Control, Decision, Event, Params, State};
-use libbpf_rs::{MapCore, Object, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{MapCore, Object};
 use std::{ffi::OsStr, time::Duration};
 
 /// Which function of the algorithm was called.
@@ -53,21 +54,16 @@ pub struct Call {
 
 /// An open trace. Dropping it ends the reading, not the recording.
 pub struct Trace<'a> {
-    ring: RingBuffer<'a>,
+    ring: Ring<'a>,
     object: &'a Object,
 }
 
 impl<'a> Trace<'a> {
     pub(super) fn open(object: &'a Object, on_call: impl FnMut(Call) + 'a) -> Result<Self, Error> {
         let mut on_call = on_call;
-        let mut builder = RingBufferBuilder::new();
         let map = object.maps().find(|map| map.name() == TRACE).expect("every adapter has it");
-        let show = move |bytes: &[u8]| {
-            on_call(Call::read(&mut Reader(bytes)));
-            0
-        };
-        let opened = builder.add(&map, show).map(drop).and_then(|()| builder.build());
-        Ok(Self { ring: opened.map_err(Error::bpf("open the trace"))?, object })
+        let ring = Ring::open(&map, move |bytes| on_call(Call::read(&mut Reader(bytes))))?;
+        Ok(Self { ring, object })
     }
 
     /// Shows the calls since the last time; waits that long for the first.
@@ -75,7 +71,7 @@ impl<'a> Trace<'a> {
     /// # Errors
     /// The kernel refused it.
     pub fn poll(&self, patience: Duration) -> Result<(), Error> {
-        self.ring.poll(patience).map_err(Error::bpf("read the trace"))
+        self.ring.poll(patience)
     }
 
     /// Calls that are missing, because they came faster than they were read.

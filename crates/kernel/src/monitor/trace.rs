@@ -5,8 +5,9 @@ use super::{Direction, Flow, Monitor, flow::BYTES};
 use crate::{
     Error,
     objects::{TRACE, TRACE_LOST},
+    ring::Ring,
 };
-use libbpf_rs::{MapCore, MapFlags, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{MapCore, MapFlags};
 use units::{Duration, Timestamp};
 
 /// A packet, a super-packet or a gap frame.
@@ -31,7 +32,7 @@ pub struct Entry {
 
 /// An open trace. Dropping it ends the reading, not the recording.
 pub struct Trace<'a> {
-    ring: RingBuffer<'a>,
+    ring: Ring<'a>,
     monitor: &'a Monitor,
 }
 
@@ -47,13 +48,8 @@ impl Monitor {
         }
         let map = self.object.maps().find(|map| map.name() == TRACE).expect("the monitor has it");
         let origin = self.origin;
-        let show = move |bytes: &[u8]| {
-            on_entry(Entry::read(bytes, origin));
-            0
-        };
-        let mut builder = RingBufferBuilder::new();
-        let opened = builder.add(&map, show).map(drop).and_then(|()| builder.build());
-        Ok(Trace { ring: opened.map_err(Error::bpf("open the trace"))?, monitor: self })
+        let ring = Ring::open(&map, move |bytes| on_entry(Entry::read(bytes, origin)))?;
+        Ok(Trace { ring, monitor: self })
     }
 }
 
@@ -63,7 +59,7 @@ impl Trace<'_> {
     /// # Errors
     /// The kernel refused it.
     pub fn poll(&self, patience: Duration) -> Result<(), Error> {
-        self.ring.poll(patience.into()).map_err(Error::bpf("read the trace"))
+        self.ring.poll(patience.into())
     }
 
     /// Packets that are missing, because they came faster than they were read.

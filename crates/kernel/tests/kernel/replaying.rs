@@ -7,7 +7,11 @@ use longhaul_kernel::{
     Error,
     cc::{self, Call, Hook, Options},
 };
-use std::{cell::RefCell, thread, time::Duration};
+use std::{
+    cell::RefCell,
+    thread,
+    time::{Duration, Instant},
+};
 
 const INITIAL_SSTHRESH: u32 = 40;
 
@@ -105,4 +109,35 @@ fn there_is_no_trace_of_one_loaded_without() {
     let _alone = alone();
     let held = loaded("reno", &Options::default());
     assert!(matches!(held.trace(|_| ()), Err(Error::NotTraced { .. })));
+}
+
+extern "C" fn hear(_signal: libc::c_int) {}
+
+#[test]
+fn a_signal_does_not_end_the_wait_for_calls() {
+    let _alone = alone();
+    let options = Options { trace: true, ..Options::default() };
+    let reno = Algorithm::find("reno").expect("there is reno");
+    let held = cc::load(reno.default_set(), &options).expect("it loads");
+    let trace = held.trace(|_| ()).expect("loaded with a trace");
+    // SAFETY: the handler does nothing, and both structures are whole.
+    let reader = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = hear as extern "C" fn(libc::c_int) as usize;
+        let set = libc::sigaction(libc::SIGURG, &raw const action, std::ptr::null_mut());
+        assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
+        libc::pthread_self()
+    };
+    let (patience, start) = (Duration::from_millis(200), Instant::now());
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..5 {
+                thread::sleep(patience / 10);
+                // SAFETY: the reader waits for this thread to end.
+                assert_eq!(unsafe { libc::pthread_kill(reader, libc::SIGURG) }, 0);
+            }
+        });
+        trace.poll(patience).expect("it waits on");
+    });
+    assert!(start.elapsed() >= patience - Duration::from_millis(1), "{:?}", start.elapsed());
 }
