@@ -128,13 +128,12 @@ fn progress_text(progress: &Progress) -> String {
     )
 }
 
-/// A line for each flow, or for each traffic source where there is no flow, or one for many; reasons why the run does not count; how fast it was.
+/// A line for each flow, or for each traffic source where there is no flow, or one for many; reasons why the
+/// run does not count; how fast it was.
 fn ended_text(record: &Recorded) -> String {
-    let (flows, traffic) = (&record.summary.flows, &record.summary.traffic);
-    let mut lines: Vec<String> = if flows.is_empty() && traffic.len() > MANY {
-        vec![traffic_text(&record.summary.traffic_together())]
-    } else if flows.is_empty() {
-        traffic.iter().map(traffic_text).collect()
+    let flows = &record.summary.flows;
+    let mut lines: Vec<String> = if flows.is_empty() {
+        record.summary.traffic_up_to(MANY).iter().map(traffic_text).collect()
     } else if flows.len() > MANY {
         vec![together_text(record)]
     } else {

@@ -2,8 +2,7 @@
 //! Repeats that are one and the same run: they look like a certain result, and are one measurement.
 
 use ::lab::Recorded;
-use record::Summary;
-use serde_json::Value;
+use record::{Manifest, Summary};
 use std::collections::BTreeMap;
 
 /// Says so of all repeats, at one point by one way, whose results are equal to the last digit.
@@ -20,7 +19,7 @@ pub fn warn_of_the_same(records: &[Recorded]) {
 fn the_same(records: &[Recorded]) -> Vec<(usize, String)> {
     let mut cells: BTreeMap<String, Vec<&Summary>> = BTreeMap::new();
     for record in records.iter().filter(|record| record.manifest.valid) {
-        cells.entry(cell(&record.manifest.scenario)).or_default().push(&record.summary);
+        cells.entry(cell(&record.manifest)).or_default().push(&record.summary);
     }
     cells
         .into_iter()
@@ -29,16 +28,9 @@ fn the_same(records: &[Recorded]) -> Vec<(usize, String)> {
         .collect()
 }
 
-/// Way and point, as in ` of way "direct" at vars.rtt=20ms`.
-fn cell(run: &Value) -> String {
-    let way = run["way"]["name"].as_str().map(|way| format!(" of way \"{way}\""));
-    let setting = |setting: &Value| {
-        let text = |key: &str| setting[key].as_str().unwrap_or_default().to_owned();
-        format!("{}={}", text("key"), text("value"))
-    };
-    let settings: Vec<String> =
-        run["point"].as_array().into_iter().flatten().map(setting).collect();
-    let point =
-        if settings.is_empty() { String::new() } else { format!(" at {}", settings.join(", ")) };
-    way.unwrap_or_default() + &point
+/// Way and point, as in ` of way "direct" at rtt=20ms`.
+fn cell(manifest: &Manifest) -> String {
+    let way = manifest.way.as_ref().map(|way| format!(" of way \"{}\"", way.name));
+    let point = Some(manifest.point_text()).filter(|point| !point.is_empty());
+    way.unwrap_or_default() + &point.map_or_else(String::new, |point| format!(" at {point}"))
 }

@@ -151,11 +151,9 @@ pub fn cells(results: &[RunResult], baseline: Option<&str>) -> Vec<Cell> {
 
 /// What a run's traffic did: source by source, or of more than [`MANY`] together.
 fn sources(record: &Recorded) -> Vec<(Option<String>, TrafficSummary)> {
-    let traffic = &record.summary.traffic;
-    if traffic.len() <= MANY {
-        return traffic.iter().map(|source| (Some(source.name.clone()), source.clone())).collect();
-    }
-    vec![(None, record.summary.traffic_together())]
+    let apart = record.summary.traffic.len() <= MANY;
+    let sources = record.summary.traffic_up_to(MANY).into_iter();
+    sources.map(|source| (apart.then(|| source.name.clone()), source)).collect()
 }
 
 /// Medians of the repeats of what traffic did.

@@ -89,11 +89,9 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// The point of the sweep as one text, `rtt=90ms,loss=0.1%`; empty without a sweep. That a key is a
-    /// variable of the scenario's is left out.
+    /// The point of the sweep as one text, `rtt=90ms,loss=0.1%`; empty without a sweep.
     pub fn point_text(&self) -> String {
-        let short = |key: &str| key.strip_prefix("vars.").unwrap_or(key).to_owned();
-        let settings = self.point.iter().map(|(key, value)| format!("{}={value}", short(key)));
+        let settings = self.point.iter().map(|(key, value)| format!("{}={value}", short_key(key)));
         settings.collect::<Vec<_>>().join(",")
     }
 
@@ -103,6 +101,11 @@ impl Manifest {
         let texts = [self.id.clone(), way.to_owned(), self.point_text()];
         texts.map(|text| Values::Texts(vec![(text, rows)])).into()
     }
+}
+
+/// A swept key as readers see it: that it is a variable of the scenario's is no news to them.
+pub fn short_key(key: &str) -> &str {
+    key.strip_prefix("vars.").unwrap_or(key)
 }
 
 /// One of the ways of moving the data that a scenario compares.

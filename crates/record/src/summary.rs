@@ -23,8 +23,13 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// What traffic did: source by source, or of more than `most` sources together.
+    pub fn traffic_up_to(&self, most: usize) -> Vec<TrafficSummary> {
+        if self.traffic.len() > most { vec![self.traffic_together()] } else { self.traffic.clone() }
+    }
+
     /// What all traffic sources did together, under a name that says how many they are.
-    pub fn traffic_together(&self) -> TrafficSummary {
+    fn traffic_together(&self) -> TrafficSummary {
         TrafficSummary {
             name: format!("{} sources", self.traffic.len()),
             bytes: self.traffic.iter().map(|source| source.bytes).sum(),

@@ -12,6 +12,7 @@ use entities::Metric;
 use record::{
     Manifest, Record, Standing,
     columns::{Kind, ROWS_IN_GROUP, TableWriter, Values},
+    manifest::short_key,
 };
 use std::{
     collections::BTreeSet,
@@ -255,7 +256,7 @@ fn swept(runs: &[Run]) -> Vec<Swept> {
     let mut taken: BTreeSet<String> =
         BEFORE.iter().chain(&AFTER).map(|name| (*name).to_owned()).collect();
     for swept in &mut all {
-        let short = swept.key.strip_prefix("vars.").unwrap_or(&swept.key);
+        let short = short_key(&swept.key);
         swept.column = free(&mut taken, [short.to_owned(), swept.key.clone()]);
         let column = &swept.column;
         swept.numbers =

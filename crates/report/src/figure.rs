@@ -18,8 +18,8 @@ use crate::{
     sweep::{self, Value},
 };
 use record::{
-    FlowSummary, Manifest, Metrics, Record, Standing, Summary, metrics::FlowMetrics,
-    stats::MedianRange, warm_up,
+    FlowSummary, Manifest, Metrics, Record, Standing, Summary, manifest::short_key,
+    metrics::FlowMetrics, stats::MedianRange, warm_up,
 };
 use serde::Serialize;
 use std::{cmp::Ordering, path::Path};
@@ -165,7 +165,7 @@ impl Figure {
         Self {
             title: String::new(),
             source: None,
-            x: short(x).to_owned(),
+            x: short_key(x).to_owned(),
             y: y.to_owned(),
             warm_up_s: 0.0,
             panels: panels.collect(),
@@ -224,7 +224,7 @@ impl Run {
             line: format!("{label}{method}"),
             is_baseline: manifest.way.as_ref().map(|way| &way.name) == manifest.baseline.as_ref(),
             x: manifest.point.iter().find(is_x).map(|(_, value)| value.clone()).unwrap_or_default(),
-            others: others.map(|(key, value)| (short(key).to_owned(), value.clone())).collect(),
+            others: others.map(|(key, value)| (short_key(key).to_owned(), value.clone())).collect(),
             started: manifest.started.clone(),
             value,
         }
@@ -360,7 +360,7 @@ fn swept_key(all: &[(Manifest, Summary)], asked: Option<&str>) -> Result<String,
         distinct(points.filter(|(k, _)| k == key).map(|(_, value)| value)).len()
     };
     let found = match asked {
-        Some(asked) => keys.iter().find(|key| *key == asked || short(key) == asked),
+        Some(asked) => keys.iter().find(|key| *key == asked || short_key(key) == asked),
         None => keys.iter().find(|key| values(key) > 1).or(keys.first()),
     };
     found.cloned().ok_or_else(|| {
@@ -368,11 +368,6 @@ fn swept_key(all: &[(Manifest, Summary)], asked: Option<&str>) -> Result<String,
         let asked = asked.map(|key| format!(" \"{key}\"")).unwrap_or_default();
         Error::Figure(format!("the records have no swept key{asked}; swept: {swept}"))
     })
-}
-
-/// That a value is a variable of the scenario's is no news to a reader.
-fn short(key: &str) -> &str {
-    key.strip_prefix("vars.").unwrap_or(key)
 }
 
 pub(crate) fn distinct<'a, T: PartialEq + Clone + 'a>(all: impl Iterator<Item = &'a T>) -> Vec<T> {

@@ -14,7 +14,9 @@ use crate::{
     Error,
     figure::{by_value, distinct},
 };
-use record::{Curve, Entity, Manifest, Quantity, Record, Series, Standing, Summary};
+use record::{
+    Curve, Entity, Manifest, Quantity, Record, Series, Standing, Summary, manifest::short_key,
+};
 use serde::Serialize;
 use std::{
     ops::Range,
@@ -301,21 +303,18 @@ fn labels(runs: &[&Manifest]) -> Vec<String> {
     let several_methods = distinct(runs.iter().map(|run| &run.method)).len() > 1;
     let several_repeats = distinct(runs.iter().map(|run| &run.repeat)).len() > 1;
     let varies = |pair: &&(String, String)| !runs.iter().all(|run| run.point.contains(pair));
-    let label =
-        |run: &&Manifest| {
-            let mut parts: Vec<String> = run.way.iter().map(|way| way.label.clone()).collect();
-            let point = run.point.iter().filter(varies);
-            parts.extend(point.map(|(key, value)| {
-                format!("{} {value}", key.strip_prefix("vars.").unwrap_or(key))
-            }));
-            if several_methods {
-                parts.push(run.method.clone());
-            }
-            if several_repeats {
-                parts.push(format!("repeat {}", run.repeat));
-            }
-            if parts.is_empty() { run.id.clone() } else { parts.join(", ") }
-        };
+    let label = |run: &&Manifest| {
+        let mut parts: Vec<String> = run.way.iter().map(|way| way.label.clone()).collect();
+        let point = run.point.iter().filter(varies);
+        parts.extend(point.map(|(key, value)| format!("{} {value}", short_key(key))));
+        if several_methods {
+            parts.push(run.method.clone());
+        }
+        if several_repeats {
+            parts.push(format!("repeat {}", run.repeat));
+        }
+        if parts.is_empty() { run.id.clone() } else { parts.join(", ") }
+    };
     runs.iter().map(label).collect()
 }
 

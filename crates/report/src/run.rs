@@ -5,7 +5,7 @@ use crate::{
     capacity::{Capacity, Paths},
     traces::Traces,
 };
-use record::{FlowSummary, Manifest, Series, Standing, Summary};
+use record::{FlowSummary, Manifest, Series, Standing, Summary, manifest::short_key};
 use std::collections::BTreeMap;
 
 /// What stands where no program downloaded: a simulated flow has none.
@@ -55,7 +55,7 @@ impl Run {
         // a variable of the scenario's is no news to a reader.
         manifest.point.retain(|(key, _)| !(key.starts_with("flow.") && key.ends_with(".client")));
         for (key, _) in &mut manifest.point {
-            *key = key.strip_prefix("vars.").unwrap_or(key).to_owned();
+            *key = short_key(key).to_owned();
         }
         let (traces, paths) = (Traces::new(&summary, series, most_bins), Paths::of(&manifest));
         Self { manifest, summary, traces, paths }

@@ -7,7 +7,7 @@
 use crate::{random::Random, tcp::Connection, world::World};
 use record::{Files, OfferedFile};
 use scenario::Run;
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 use units::{Bytes, Duration, Timestamp};
 
 /// Files of all sources together.
@@ -17,8 +17,8 @@ pub(crate) struct FileLog {
     most: usize,
     offered: u64,
     random: Random,
-    /// Files that have not arrived whole, by their connections' numbers.
-    under_way: HashMap<u32, UnderWay>,
+    /// Files that have not arrived whole, by their connections' numbers, which are used again.
+    under_way: Vec<Option<UnderWay>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ struct Row {
     completion: Option<Duration>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 struct UnderWay {
     name: Name,
     start: Timestamp,
@@ -51,7 +51,7 @@ impl FileLog {
             most,
             offered: 0,
             random: Random::new(seed, "files on record"),
-            under_way: HashMap::new(),
+            under_way: Vec::new(),
         }
     }
 
@@ -71,35 +71,40 @@ impl FileLog {
                 place
             })
         };
-        self.under_way.insert(connection, UnderWay { name, start: now, row: place });
+        let at = connection as usize;
+        if at >= self.under_way.len() {
+            self.under_way.resize(at + 1, None);
+        }
+        self.under_way[at] = Some(UnderWay { name, start: now, row: place });
     }
 
     /// The file on that connection has been asked for.
     pub(crate) fn sized(&mut self, connection: u32, size: Bytes) {
-        if let Some(row) = self.row(connection) {
+        let file = self.under_way[connection as usize];
+        if let Some(row) = file.and_then(|file| self.row(file)) {
             row.size = Some(size);
         }
     }
 
     /// The client has all of the file on that connection: the time that it took, if it is news.
     pub(crate) fn completed(&mut self, connection: u32, now: Timestamp) -> Option<Duration> {
-        let took = now.since(self.under_way.get(&connection)?.start);
-        if let Some(row) = self.row(connection) {
+        let file = self.under_way[connection as usize].take()?;
+        let took = now.since(file.start);
+        if let Some(row) = self.row(file) {
             row.completion = Some(took);
         }
-        self.under_way.remove(&connection);
         Some(took)
     }
 
-    fn row(&mut self, connection: u32) -> Option<&mut Row> {
-        let file = self.under_way.get(&connection)?;
+    fn row(&mut self, file: UnderWay) -> Option<&mut Row> {
         self.rows.get_mut(file.row?).filter(|row| row.name == file.name)
     }
 
     /// Bytes that have arrived of files that are not whole, source by source.
     pub(crate) fn arrived(&self, world: &World, sources: usize) -> Vec<u64> {
         let mut arrived = vec![0; sources];
-        for (&number, file) in &self.under_way {
+        for (number, file) in (0..).zip(&self.under_way) {
+            let Some(file) = file else { continue };
             arrived[file.name.source as usize] +=
                 world.slots.get(number).map_or(0, Connection::arrived_bytes);
         }

@@ -87,7 +87,7 @@ fn rows(group: &Group) -> Vec<Row<'_>> {
             let here = |run: &&Run| run.manifest.point == *at && run.way() == way.name;
             let first = rows.len();
             for run in group.runs.iter().filter(here) {
-                for source in sources(run) {
+                for source in run.summary.traffic_up_to(MANY) {
                     add(&mut rows, first, run, source);
                 }
             }
@@ -109,13 +109,5 @@ fn add<'g>(rows: &mut Vec<Row<'g>>, from: usize, run: &'g Run, source: TrafficSu
         rows[at].repeats.push(source);
     } else {
         rows[at].left_out += 1;
-    }
-}
-
-fn sources(run: &Run) -> Vec<TrafficSummary> {
-    if run.summary.traffic.len() > MANY {
-        vec![run.summary.traffic_together()]
-    } else {
-        run.summary.traffic.clone()
     }
 }
