@@ -36,6 +36,8 @@ pub(crate) mod flag {
     pub const BLOCKS: u8 = 32;
     /// Of data: the next segment comes in the same frame, if it is not lost.
     pub const MORE: u8 = 64;
+    /// Of data: the last of a piece of several segments (PSH).
+    pub const PUSHED: u8 = 128;
 }
 
 /// A packet. Kept small: at 10 Gb/s and 100 ms, 80 000 of them are on their way. With a time, two of

@@ -123,7 +123,7 @@ fn the_comparison_shows_what_is_said_of_it() {
         let at =
             run.point.iter().map(|setting| setting.value.as_str()).collect::<Vec<_>>().join(" ");
         println!("{way}, {at}: {first:.1} + {second:.1} Mb/s, {wait:.1} ms, {used:.3}");
-        assert!(used >= 0.93, "{way}, {at}");
+        assert!(used >= 0.925, "{way}, {at}");
         found.insert((way, at), (first, second, wait));
     }
     assert_eq!(found.len(), 20);
@@ -133,7 +133,7 @@ fn the_comparison_shows_what_is_said_of_it() {
             let waits = ["1bdp", "4bdp"].map(|queue| of(way, &format!("{other} {queue}")).2);
             assert!(waits[1] > 3.0 * waits[0], "{way}: {waits:?}");
         }
-        for (way, least, most) in [("pie", 12.5, 16.5), ("codel", 2.5, 7.5)] {
+        for (way, least, most) in [("pie", 12.5, 16.5), ("codel", 2.5, 8.5)] {
             for queue in ["1bdp", "4bdp"] {
                 let wait = of(way, &format!("{other} {queue}")).2;
                 assert!((least..most).contains(&wait), "{way}: {wait}");

@@ -174,10 +174,15 @@ impl Connection {
             self.acknowledge(cx);
         }
         let more = packet.flags & flag::MORE != 0;
-        let reply = self.receiver.arrives(packet.number, more, cx.tcp);
+        let pushed = packet.flags & flag::PUSHED != 0;
+        let mut reply = self.receiver.arrives(packet.number, more, cx.tcp);
         let next = self.receiver.next();
         if self.reads && next > before {
             self.receiver.read(next);
+            // Who has read a pushed segment, and all else, acknowledges it (`tcp_cleanup_rbuf`).
+            if reply == Reply::Later && pushed && self.receiver.has_read_all() {
+                reply = Reply::Due;
+            }
             if cx.tcp.autotuning
                 && let Some(rtt) = self.sender.rtt.smoothed()
             {

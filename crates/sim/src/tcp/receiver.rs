@@ -232,6 +232,11 @@ impl Receiver {
         self.room.is_much_more(window, self.held())
     }
 
+    /// Whether the application has read everything that is there.
+    pub(super) fn has_read_all(&self) -> bool {
+        self.held() == 0
+    }
+
     /// The application has read.
     pub(super) fn tune(&mut self, now: Timestamp, rtt: Duration) {
         let beyond = if self.beyond.is_empty() { 0 } else { self.beyond.end() - self.next };

@@ -86,9 +86,9 @@ impl Sender {
             while last > self.board.una() && self.board.is_sacked(last) {
                 last -= 1;
             }
-            self.transmit(cx, last, false)
+            self.transmit(cx, last, 0)
         } else {
-            self.transmit(cx, self.board.next(), false)
+            self.transmit(cx, self.board.next(), 0)
         };
         self.wrote(cx.now, bytes);
         self.probe = Some(Probe { next: self.board.next(), again });

@@ -55,9 +55,10 @@ impl Sender {
             } else {
                 match self.piece(cx) {
                     Piece::Send(segments) => {
-                        let frame = self.frame;
-                        let more = |n: u32| n < segments && !n.is_multiple_of(frame);
-                        (1..=segments).map(|n| self.transmit(cx, self.board.next(), more(n))).sum()
+                        let place = |n, frame| place(n, n < segments, frame);
+                        (1..=segments)
+                            .map(|n| self.transmit(cx, self.board.next(), place(n, self.frame)))
+                            .sum()
                     }
                     Piece::Wait { cwnd_limited } => {
                         limited = cwnd_limited;
@@ -89,7 +90,7 @@ impl Sender {
             left -= 1;
             count += 1;
             let goes_on = left > 0 && self.board.waits(next) && self.board.get(next).sent == sent;
-            bytes += self.transmit(cx, number, goes_on && !count.is_multiple_of(self.frame));
+            bytes += self.transmit(cx, number, place(count, goes_on, self.frame));
             if !goes_on {
                 return bytes;
             }
@@ -164,8 +165,8 @@ impl Sender {
         }
     }
 
-    /// Sends a segment, with the next one in the same frame or not; how many bytes of payload.
-    pub(super) fn transmit(&mut self, cx: &mut Context<'_>, number: u64, more: bool) -> u64 {
+    /// Sends a segment with the flags of its [`place`] in a piece; how many bytes of payload.
+    pub(super) fn transmit(&mut self, cx: &mut Context<'_>, number: u64, place: u8) -> u64 {
         let stamp = self.sampler.stamp(cx.now, self.board.is_empty());
         let app_limited = self.sampler.is_app_limited();
         let is_new = number == self.board.next();
@@ -183,12 +184,9 @@ impl Sender {
         self.last_sent = cx.now;
         let is_last = self.content.complete && number + 1 == self.content.available;
         let payload = if is_last { self.content.last } else { self.mss };
-        let mut flags = if cx.tcp.ecn && is_new { flag::CAPABLE } else { 0 };
+        let mut flags = place | if cx.tcp.ecn && is_new { flag::CAPABLE } else { 0 };
         if is_new && std::mem::take(&mut self.tell_reduced) {
             flags |= flag::REDUCED;
-        }
-        if more {
-            flags |= flag::MORE;
         }
         let packet = Packet {
             number,
@@ -251,5 +249,15 @@ impl Sender {
     /// See [`crate::tcp::Connection::pacing_rate`].
     pub(in crate::tcp) fn pacing_rate(&self) -> u64 {
         if self.target > 0 { self.target } else { self.decision.pacing_rate }
+    }
+}
+
+/// Flags of the `nth` segment of a piece, from 1, of whose segments `frame` come in one frame.
+fn place(nth: u32, goes_on: bool, frame: u32) -> u8 {
+    match goes_on {
+        true if !nth.is_multiple_of(frame) => flag::MORE,
+        // Linux sets PSH on every piece of several segments (`__tcp_transmit_skb`).
+        false if nth > 1 => flag::PUSHED,
+        _ => 0,
     }
 }
