@@ -44,7 +44,7 @@ study-emulated: deps-test build
 
 # The cheapest first. At 5 and 10 Gb/s 120 s instead of 600 s, or these two would take longer than all else.
 study-simulated: deps-test build
-	bench/kernel/flows --sim --repeat 5
+	bench/kernel/flows --sim
 	scripts/study 001-figure-2
 	scripts/study 001-figure-6
 	scripts/study 001-figure-7
