@@ -2,13 +2,10 @@
 //! What libbpf-rs does not wrap: every `unsafe` of this room is here.
 
 use libbpf_rs::{AsRawLibbpf, Link, ProgramMut};
-use rustix::thread::UnshareFlags;
 use std::{
     io,
     os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
-    panic::resume_unwind,
     ptr::NonNull,
-    thread,
 };
 
 /// Has the kernel count and time BPF programs until the descriptor is closed.
@@ -29,16 +26,6 @@ pub fn program_runs(program: BorrowedFd<'_>) -> io::Result<(u64, u64)> {
         libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &raw mut info, &raw mut size)
     };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok((info.run_cnt, info.run_time_ns)) }
-}
-
-/// Runs something on a thread of its own, in a network namespace that is gone afterwards.
-pub fn in_new_network<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
-    let inside = || {
-        // SAFETY: no memory is involved; only this thread's namespace changes, and nobody else has it.
-        unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }?;
-        work()
-    };
-    thread::scope(|scope| scope.spawn(inside).join()).unwrap_or_else(|panic| resume_unwind(panic))
 }
 
 /// Has a program see each packet that leaves a device, before those that are there: what it sends itself

@@ -18,6 +18,7 @@ use crate::{
     error::LabError,
     pacing::{ETHERNET, direction, first_leg},
 };
+use host::Namespace;
 use scenario::{Bottleneck, Leg, Pacing, Run};
 use std::{
     collections::BTreeMap,
@@ -28,7 +29,7 @@ use std::{
 };
 use units::Bytes;
 use wan::{
-    Health, Namespace, Wan,
+    Health, Wan,
     gateway::{Error, Gateway, GatewayClass, NextHop, Options, Summary},
 };
 

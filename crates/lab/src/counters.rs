@@ -2,8 +2,8 @@
 //! A node's count of retransmission timeouts. The kernel keeps one a socket as well, but tells it
 //! only from 6.7 on, and the library that reads `tcp_info` does not know it.
 
+use host::Namespace;
 use std::io;
-use wan::Namespace;
 
 /// What the kernel counts a timeout as, by the state that it met the socket in.
 const TIMEOUTS: [&str; 6] = [

@@ -14,7 +14,7 @@ pub fn describe() -> Machine {
     let memory_kb = field(&read("/proc/meminfo"), "MemTotal")
         .and_then(|value| value.split(' ').next()?.parse::<u64>().ok());
     Machine {
-        kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+        kernel: host::sysctl::read("kernel.osrelease").unwrap_or_default(),
         cpu: field(&read("/proc/cpuinfo"), "model name").unwrap_or_else(|| "unknown".into()),
         cores: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
         memory_bytes: memory_kb.unwrap_or_default() * 1024,

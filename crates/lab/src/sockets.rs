@@ -3,13 +3,13 @@
 //! with which congestion control, window and round trip. It shows the sockets of programs that
 //! know nothing of the lab, which is what proves that they ran as the scenario says.
 
+use host::Namespace;
 use kernel::SockDiag;
 use netlink_packet_sock_diag::inet::{
     ExtensionFlags, InetResponse, StateFlags,
     nlas::{MemInfo, Nla, TcpInfo},
 };
 use std::{io, net::SocketAddr};
-use wan::Namespace;
 
 /// A TCP socket of a node.
 #[derive(Debug, Clone)]

@@ -7,12 +7,13 @@
 //! and replaced by the next `up`. Of several processes that want one name, who has its lock has it.
 
 use crate::{
-    Health, Namespace, Snapshot, Wan, WanError,
+    Health, Snapshot, Wan, WanError,
     network::Counted,
     node::NodeAddress,
     run_folder::{self, NameLock},
     sys,
 };
+use host::Namespace;
 use rustix::event::{PollFd, PollFlags, poll};
 use scenario::Run;
 use serde::{Deserialize, Serialize};

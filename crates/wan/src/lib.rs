@@ -8,13 +8,11 @@
 
 mod check;
 pub mod control;
-mod counters;
 mod emulator;
 mod error;
 pub mod gateway;
 mod health;
 mod lane;
-mod namespace;
 mod naps;
 mod network;
 mod node;
@@ -24,10 +22,8 @@ mod sys;
 mod traffic;
 
 pub use check::{LossRow, QueueRow, RateRow, Report, RoundTripRow, check};
-pub use counters::Counters;
 pub use emulator::{LaneState, Snapshot};
 pub use error::WanError;
 pub use health::Health;
-pub use namespace::Namespace;
 pub use network::{Counted, Wan, lacking};
 pub use node::{NodeAddress, NodeNetwork, device_name};

@@ -246,7 +246,7 @@ fn clone(device: &File) -> Result<File, WanError> {
 /// # Errors
 /// The kernel doesn't tell what it has.
 pub fn lacking(run: &Run, brought: impl Fn(&str) -> bool) -> Result<Vec<String>, WanError> {
-    let available = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control")
+    let available = host::sysctl::available_congestion_controls()
         .map_err(|e| WanError::system("read which congestion controls there are", e))?;
     let there = |name: &str| available.split_whitespace().any(|known| known == name);
     let of_flows = run.flows.iter().flat_map(|flow| &flow.cc);
@@ -255,10 +255,9 @@ pub fn lacking(run: &Run, brought: impl Fn(&str) -> bool) -> Result<Vec<String>,
     let mut lacking: Vec<String> = missing
         .map(|name| {
             format!(
-                "this kernel has no congestion control \"{name}\"; it has: {}. Others may be \
+                "this kernel has no congestion control \"{name}\"; it has: {available}. Others may be \
                  loadable: `longhaul cc list` says which longhaul brings, others come as modules \
-                 (modprobe tcp_bic)",
-                available.trim()
+                 (modprobe tcp_bic)"
             )
         })
         .collect();

@@ -9,7 +9,8 @@
 //!
 //! A device's MTU is that of the direction it sends; what it receives may be longer.
 
-use crate::{error::WanError, namespace::Namespace, sys};
+use crate::{error::WanError, sys};
+use host::{Namespace, sysctl};
 use scenario::{Family, Link, Node, Routes, Run};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -18,7 +19,6 @@ use std::{
     io::{self, Write as _},
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
     os::unix::fs::FileExt,
-    path::Path,
     process::{Command, Stdio},
 };
 use units::Bytes;
@@ -261,7 +261,7 @@ fn read_from_start(file: &File) -> io::Result<String> {
 
 /// The families that this kernel has: it may have been started with `ipv6.disable=1`.
 pub(crate) fn families() -> &'static [Family] {
-    let ipv6 = Path::new("/proc/sys/net/ipv6/conf").exists();
+    let ipv6 = sysctl::path("net.ipv6.conf").exists();
     if ipv6 { &[Family::Ipv4, Family::Ipv6] } else { &[Family::Ipv4] }
 }
 

@@ -92,38 +92,6 @@ pub fn set_send_buffer(socket: BorrowedFd<'_>, bytes: i32) -> io::Result<()> {
     .map(drop)
 }
 
-/// Puts the calling thread into a new network namespace.
-pub fn unshare_network() -> io::Result<()> {
-    // SAFETY: no memory is involved; only this thread's namespace changes.
-    check(unsafe { libc::unshare(libc::CLONE_NEWNET) }).map(drop)
-}
-
-/// Puts the calling thread into the network namespace behind a file descriptor.
-/// Async-signal-safe, so usable between fork and exec.
-pub fn enter_network(namespace: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: no memory is involved; only this thread's namespace changes.
-    check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
-}
-
-/// Gives the calling process mounts of its own, and there puts `hosts` in place of `/etc/hosts`
-/// (a system without that file keeps what it has). Async-signal-safe.
-pub fn private_hosts(hosts: &std::ffi::CStr) -> io::Result<()> {
-    let none = std::ptr::null();
-    // SAFETY: all pointers are null or to strings that outlive the calls.
-    unsafe {
-        check(libc::unshare(libc::CLONE_NEWNS))?;
-        let flags = libc::MS_REC | libc::MS_SLAVE;
-        check(libc::mount(none, c"/".as_ptr(), none, flags, none.cast()))?;
-        let etc_hosts = c"/etc/hosts".as_ptr();
-        match check(libc::mount(hosts.as_ptr(), etc_hosts, none, libc::MS_BIND, none.cast())) {
-            Err(error) if error.raw_os_error() != Some(libc::ENOENT) => Err(error),
-            // ENOENT would be said of our own file too.
-            Err(error) if libc::access(etc_hosts, libc::F_OK) == 0 => Err(error),
-            _ => Ok(()),
-        }
-    }
-}
-
 /// Has the kernel kill the calling process when the thread that made it ends; fails where the
 /// process that made it, `parent`, has ended already. Async-signal-safe.
 pub fn die_with_parent(parent: u32) -> io::Result<()> {

@@ -3,10 +3,8 @@
 //! pair, frame by frame. Takes root. Rates are of the wire's own time, which is the sum of what all
 //! frames take on the link; the machine's clock says nothing here.
 
-use longhaul_wan::{
-    Namespace,
-    gateway::{Error, Gateway, NextHop, Options, Summary},
-};
+use host::Namespace;
+use longhaul_wan::gateway::{Error, Gateway, NextHop, Options, Summary};
 use netmodel::pacing::{Class, Next, Packet, Scheduler};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::{

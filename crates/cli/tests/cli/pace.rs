@@ -3,6 +3,7 @@
 
 use crate::common::{Kernel, call, done, json, longhaul, processes_with, refused, until};
 use ::kernel::pace::{self, Way};
+use host::Namespace;
 use serde_json::Value;
 use std::{
     fs,
@@ -12,7 +13,6 @@ use std::{
     thread,
     time::Duration,
 };
-use wan::Namespace;
 
 const DEVICE: &str = "pace0";
 

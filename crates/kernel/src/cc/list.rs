@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What there is: the kernel's congestion controls, and those that longhaul can add.
 
-use super::{namespaces, pin::Pin};
+use super::pin::Pin;
 use crate::{Error, SockDiag, Support};
 use congestion::{Algorithm, Params};
+use host::{Namespace, sysctl};
 use netlink_packet_sock_diag::inet::{ExtensionFlags, StateFlags, nlas::Nla};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs, io,
+    io,
 };
 
 /// A congestion control, loaded or not.
@@ -103,14 +104,20 @@ fn registered(algorithm: &'static Algorithm, available: &[String]) -> Result<Pro
 
 /// The names that the kernel has now.
 pub fn available() -> Result<Vec<String>, Error> {
-    setting("tcp_available_congestion_control")
+    setting(AVAILABLE)
 }
 
+const AVAILABLE: &str = "net.ipv4.tcp_available_congestion_control";
+/// Those that every user may choose.
+pub const ALLOWED: &str = "net.ipv4.tcp_allowed_congestion_control";
+/// That of sockets that do not choose.
+pub const DEFAULT: &str = "net.ipv4.tcp_congestion_control";
+
 /// The words of a setting of this network namespace.
-pub fn setting(name: &str) -> Result<Vec<String>, Error> {
-    let path = format!("/proc/sys/net/ipv4/{name}");
-    let text = fs::read_to_string(&path).map_err(|e| Error::system(format!("read {path}"), e))?;
-    Ok(text.split_whitespace().map(str::to_owned).collect())
+pub fn setting(key: &str) -> Result<Vec<String>, Error> {
+    let failed = |e| Error::system(format!("read {}", sysctl::path(key).display()), e);
+    let text = sysctl::read(key).map_err(failed)?;
+    Ok(text.split(' ').filter(|word| !word.is_empty()).map(str::to_owned).collect())
 }
 
 /// Adds how many sockets of the calling thread's network namespace use which.
@@ -138,15 +145,15 @@ struct View {
 impl View {
     fn look() -> Result<Self, Error> {
         let mut counted = BTreeMap::new();
-        for namespace in namespaces::all()? {
+        for namespace in Namespace::all().map_err(|e| Error::system("read /proc", e))? {
             namespace
                 .run(|| count(&mut counted))
                 .map_err(|e| Error::system("count the sockets of a network namespace", e))?;
         }
         Ok(Self {
             available: available()?,
-            allowed: setting("tcp_allowed_congestion_control").ok(),
-            default: setting("tcp_congestion_control")?,
+            allowed: setting(ALLOWED).ok(),
+            default: setting(DEFAULT)?,
             sockets: counted,
         })
     }

@@ -11,7 +11,6 @@
 //! pinned is seen, and loading works, but pinning and unloading are refused.
 
 mod list;
-mod namespaces;
 #[cfg(test)]
 mod older;
 mod pin;

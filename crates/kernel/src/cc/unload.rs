@@ -2,13 +2,13 @@
 //! Taking a pinned congestion control out of the kernel.
 
 use super::{
-    list::{available, setting},
-    namespaces::{self, Namespace},
+    list::{ALLOWED, DEFAULT, available, setting},
     pin::{self, Pin},
 };
 use crate::{Error, Support, bpffs::require_machines_mounts, lock::Lock};
 use congestion::Algorithm;
-use std::{fs, io};
+use host::{Namespace, sysctl};
+use std::io;
 
 /// What [`unload`] has done besides.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,10 +46,11 @@ pub fn unload(algorithm: &Algorithm) -> Result<Unloaded, Error> {
         }
     }
     let mut defaults = Vec::new();
-    for namespace in namespaces::all()? {
-        let reset = reset_default(&namespace, &name)
-            .map_err(|e| Error::system("change a network namespace's default", e))?;
-        defaults.extend(reset.map(|to| DefaultReset { namespace: namespace.inode, to }));
+    let failed = |e| Error::system("change a network namespace's default", e);
+    for namespace in Namespace::all().map_err(|e| Error::system("read /proc", e))? {
+        if let Some(to) = reset_default(&namespace, &name).map_err(failed)? {
+            defaults.push(DefaultReset { namespace: namespace.inode().map_err(failed)?, to });
+        }
     }
     match pin {
         Some(pin) => pin.remove()?,
@@ -64,13 +65,13 @@ pub fn unload(algorithm: &Algorithm) -> Result<Unloaded, Error> {
 fn reset_default(namespace: &Namespace, name: &str) -> io::Result<Option<&'static str>> {
     namespace.run(|| {
         let read = |key| setting(key).map_err(io::Error::other);
-        if read("tcp_congestion_control")? != [name] {
+        if read(DEFAULT)? != [name] {
             return Ok(None);
         }
         // Asking for one that is not allowed is refused, and leaks a reference to it in the kernel.
-        let allowed = read("tcp_allowed_congestion_control").unwrap_or_default();
+        let allowed = read(ALLOWED).unwrap_or_default();
         let to = if allowed.iter().any(|name| name == "cubic") { "cubic" } else { "reno" };
-        fs::write("/proc/sys/net/ipv4/tcp_congestion_control", to)?;
+        sysctl::write(DEFAULT, to)?;
         Ok(Some(to))
     })
 }

@@ -3,6 +3,7 @@
 
 use super::{Refusal, Way, fq, rules::HORIZON};
 use crate::{Error, private_mount};
+use host::Namespace;
 use rustix::{
     fd::OwnedFd,
     fs::{Dir, Mode, OFlags, openat},
@@ -10,9 +11,8 @@ use rustix::{
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::{
-    fs::{self, File},
+    fs::File,
     io::{self, Read},
-    os::unix::fs::MetadataExt,
     process::Command,
 };
 use units::{Duration, Rate};
@@ -161,8 +161,7 @@ pub fn index(name: &str) -> Result<u32, Error> {
 
 /// The calling thread's network namespace.
 pub fn namespace() -> Result<u64, Error> {
-    let found = fs::metadata("/proc/thread-self/ns/net");
-    Ok(found.map_err(|e| Error::system("look at the network namespace", e))?.ino())
+    Namespace::current_inode().map_err(|e| Error::system("look at the network namespace", e))
 }
 
 fn all() -> Result<Vec<Shown>, Error> {

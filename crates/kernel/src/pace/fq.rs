@@ -2,7 +2,8 @@
 //! The queueing discipline that lets packets leave at set times.
 
 use super::{Refusal, device::run};
-use crate::{Error, sys};
+use crate::Error;
+use host::Namespace;
 use std::{io, process::Command};
 
 /// Makes fq a device's queueing discipline, in the calling thread's network namespace.
@@ -23,9 +24,8 @@ const LIMITS: [&str; 2] = ["flow_limit", "1000"];
 /// Refuses to pace by departure times where no device can have fq. Tried out in a network namespace that is
 /// made for it and gone afterwards; a kernel that has fq as a module loads that.
 pub(super) fn require_fq() -> Result<(), Error> {
-    let tried = sys::in_new_network(|| {
-        Command::new("tc").args(["qdisc", "add", "dev", "lo", "root", "fq"]).output()
-    });
+    let add_fq = || Command::new("tc").args(["qdisc", "add", "dev", "lo", "root", "fq"]).output();
+    let tried = Namespace::new().and_then(|namespace| namespace.run(add_fq));
     match tried {
         Ok(output) if output.status.success() => Ok(()),
         Ok(_) => Err(Refusal::KernelWithoutFq.into()),

@@ -37,6 +37,7 @@ use crate::{error::NO_TUN, sys};
 use classes::Classifier;
 use device::Device;
 use frame::{ETHERNET_LEN, Framing, GapFrame};
+use host::sysctl;
 use netmodel::pacing::Class;
 use pacer::{GapSizes, IN_DEVICE, Pacer};
 use relay::Relay;
@@ -160,8 +161,8 @@ impl Gateway {
         });
         // The kernel takes the larger one.
         let strict = ["all", &self.device.name].map(|of| {
-            let path = format!("/proc/sys/net/ipv4/conf/{of}/rp_filter");
-            std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse::<u8>().ok())
+            let value = sysctl::read(&format!("net/ipv4/conf/{of}/rp_filter"));
+            value.ok().and_then(|text| text.parse::<u8>().ok())
         });
         let filtered = (strict.into_iter().flatten().max() == Some(1)).then(|| {
             let name = &self.device.name;
@@ -218,7 +219,7 @@ fn bound(socket: &OwnedFd, line: Rate) -> Result<(), Error> {
 
 fn set_up(tun: &str, mtu: u32) -> Result<(), Error> {
     // The kernel gives it no link-local address, and has no routers asked for by it.
-    let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{tun}/addr_gen_mode"), "1");
+    let _ = sysctl::write(&format!("net/ipv6/conf/{tun}/addr_gen_mode"), "1");
     let mtu = mtu.to_string();
     device::configure(&["link", "set", tun, "mtu", &mtu, "txqueuelen", "1000", "up"])
 }
