@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What a depot answers when it cannot pass a request on, and whose fault that is.
 
-use super::{Connection, Fields, Method, print::Printed};
+use super::{Connection, Fields, Method, MethodError, print::Printed};
 use crate::depot_id::DepotId;
 use http::{HeaderName, HeaderValue, StatusCode, Version, header};
 use sfv::{BareItem, Item, List, ListEntry, Parser};
@@ -61,8 +61,9 @@ impl ProxyError {
 
 /// An answer of the depot's own making.
 ///
-/// The status says whose fault it is: 4xx the client's (or of who built the URL), 502 and 504
-/// the next hop's (504: it was reached, and then did not answer in time), 500 and 503 the depot's own, 508 that of who laid the route in a circle.
+/// The status says whose fault it is: 4xx the client's (or of who built the URL), 502 and 504 the next hop's
+/// (504: it was reached, and then did not answer in time), 500 and 503 the depot's own, 508 that of who laid
+/// the route in a circle.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct Fault {
@@ -156,6 +157,17 @@ impl Fault {
             out.extend_from_slice(text.as_bytes());
         }
         out
+    }
+}
+
+impl From<MethodError> for Fault {
+    /// Known methods are not allowed (405), unknown ones not implemented (501).
+    fn from(error: MethodError) -> Self {
+        let status = match error.0.as_str() {
+            "TRACE" | "CONNECT" => StatusCode::METHOD_NOT_ALLOWED,
+            _ => StatusCode::NOT_IMPLEMENTED,
+        };
+        Self::new(status, ProxyError::HttpRequestError, error.to_string())
     }
 }
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The methods that are relayed.
 
-use super::{Fault, ProxyError};
-use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
@@ -65,7 +63,7 @@ impl Method {
 /// The text is no method that is relayed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not relayed; GET, HEAD, PUT, POST, PATCH, DELETE and OPTIONS are")]
-pub struct MethodError(String);
+pub struct MethodError(pub(super) String);
 
 impl FromStr for Method {
     type Err = MethodError;
@@ -78,16 +76,5 @@ impl FromStr for Method {
 impl fmt::Display for Method {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
-    }
-}
-
-impl From<MethodError> for Fault {
-    /// Known methods are not allowed (405), unknown ones not implemented (501).
-    fn from(error: MethodError) -> Self {
-        let status = match error.0.as_str() {
-            "TRACE" | "CONNECT" => StatusCode::METHOD_NOT_ALLOWED,
-            _ => StatusCode::NOT_IMPLEMENTED,
-        };
-        Self::new(status, ProxyError::HttpRequestError, error.to_string())
     }
 }

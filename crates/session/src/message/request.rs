@@ -93,6 +93,12 @@ impl RequestHead {
         self.version != Version::HTTP_10 && self.headers.lists(&header::TE, "trailers")
     }
 
+    /// Whether the client may send another request on this connection. HTTP/1.0 clients may not:
+    /// the `Keep-Alive` they know goes wrong behind proxies (RFC 9112, appendix C.2.2).
+    pub fn keeps_alive(&self) -> bool {
+        self.version != Version::HTTP_10 && !self.headers.lists(&header::CONNECTION, "close")
+    }
+
     /// Whether it came through a depot.
     pub fn came_through_depot(&self) -> bool {
         self.through_depot

@@ -5,7 +5,7 @@ use super::{
     Fault, Fields, Framing, MAX_FIELDS, Method, RequestHead, framing, framing::Codings, lines,
     version,
 };
-use http::{StatusCode, Version};
+use http::{StatusCode, Version, header};
 
 /// A response as it came from the next hop.
 #[derive(Debug, Clone)]
@@ -56,6 +56,14 @@ impl ResponseHead {
     /// An interim response (1xx): the final one follows. 101 is none: nobody asked to switch.
     pub fn is_interim(&self) -> bool {
         self.status.is_informational() && self.status != StatusCode::SWITCHING_PROTOCOLS
+    }
+
+    /// Whether the connection may be used again when the body has been read to its end.
+    pub fn keeps_alive(&self, framing: Framing) -> bool {
+        let says = |option| self.headers.lists(&header::CONNECTION, option);
+        framing != Framing::UntilClose
+            && !says("close")
+            && (self.version != Version::HTTP_10 || says("keep-alive"))
     }
 
     /// How the end of the body is known (RFC 9112, section 6.3).
