@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Compiles the algorithms of `cc/`, each wrapped by `src/face.h`, into this crate.
+//! Compiles the algorithms of `cc/`, each wrapped by `src/ffi.h`, into this crate.
 
 use std::{env, fs, path::Path};
 
@@ -8,7 +8,7 @@ fn main() {
     let house = Path::new(&here).join("../..");
     let algorithms = house.join("cc");
     println!("cargo::rerun-if-changed={}", algorithms.display());
-    println!("cargo::rerun-if-changed=src/face.h");
+    println!("cargo::rerun-if-changed=src/ffi.h");
 
     let listed = fs::read_to_string(algorithms.join("algorithms.h")).expect("cc/algorithms.h");
     let entries = listed.lines().filter(|line| line.starts_with("CC_"));
@@ -23,14 +23,14 @@ fn main() {
     for name in names {
         includes += &format!("#include \"{name}.h\"\n");
         definitions += &format!(
-            "#define FACE_PARAMS cc_{name}_params\nFACE_DEFINE({name})\n#undef FACE_PARAMS\n"
+            "#define FFI_PARAMS cc_{name}_params\nFFI_DEFINE({name})\n#undef FFI_PARAMS\n"
         );
     }
     let wrapped = format!(
-        "{includes}#include \"face.h\"\n{definitions}\
-         #define CC_WINDOW(name) FACE_ENTRY(name, 0)\n#define CC_RATE(name) FACE_ENTRY(name, 1)\n\
-         const struct face_algorithm longhaul_cc_algorithms[] = {{\n#include \"algorithms.h\"\n}};\n\
-         const size_t longhaul_cc_count = FACE_COUNT(longhaul_cc_algorithms);\n"
+        "{includes}#include \"ffi.h\"\n{definitions}\
+         #define CC_WINDOW(name) FFI_ENTRY(name, 0)\n#define CC_RATE(name) FFI_ENTRY(name, 1)\n\
+         const struct ffi_algorithm longhaul_cc_algorithms[] = {{\n#include \"algorithms.h\"\n}};\n\
+         const size_t longhaul_cc_count = FFI_COUNT(longhaul_cc_algorithms);\n"
     );
     let out = Path::new(&env::var_os("OUT_DIR").expect("cargo sets it")).join("algorithms.c");
     fs::write(&out, wrapped).expect("OUT_DIR is writable");

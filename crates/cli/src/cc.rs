@@ -5,7 +5,7 @@ use crate::{
     failure::Failure,
     results::{print_json, print_text},
 };
-use ::congestion::{Algorithm, Attach, Params, Unknown, picture};
+use ::congestion::{Algorithm, Attach, Params, UnknownName, picture};
 use ::kernel::{
     Error,
     cc::{self, Entry, Options, Provider},
@@ -75,8 +75,8 @@ pub fn run(command: Command) -> Result<(), Failure> {
     }
 }
 
-impl From<Unknown> for Failure {
-    fn from(error: Unknown) -> Self {
+impl From<UnknownName> for Failure {
+    fn from(error: UnknownName) -> Self {
         Self::usage(error)
     }
 }
@@ -160,7 +160,7 @@ struct Named {
 }
 
 impl Named {
-    fn find(names: &[String]) -> Result<Self, Unknown> {
+    fn find(names: &[String]) -> Result<Self, UnknownName> {
         let all = names.iter().any(|name| name == "all");
         let found = names.iter().filter(|name| *name != "all").map(|name| Algorithm::find(name));
         let found = found.collect::<Result<Vec<_>, _>>()?;

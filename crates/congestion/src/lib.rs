@@ -14,14 +14,14 @@
 //! assert_eq!(decision.cwnd, 14); // slow start
 //! control.loss(&ack, &mut decision);
 //! assert_eq!(decision.ssthresh, 7);
-//! # Ok::<(), longhaul_congestion::Unknown>(())
+//! # Ok::<(), longhaul_congestion::UnknownName>(())
 //! ```
 
-mod face;
+mod ffi;
 pub mod path;
 pub mod picture;
 pub mod response;
 
-pub use face::{
-    Ack, Algorithm, Attach, Control, Decision, Event, Param, Params, Set, State, Unknown,
+pub use ffi::{
+    Ack, Algorithm, Attach, Control, Decision, Event, Param, Params, Set, State, UnknownName,
 };

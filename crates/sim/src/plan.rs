@@ -264,7 +264,7 @@ fn default_set<'a>(run: &Run, name: &str, algorithm: &'a Algorithm) -> &'a Param
 /// # Errors
 /// There is no such algorithm, parameter set or parameter; the text names those there are.
 pub fn params(run: &Run, name: &str) -> Result<Params, Unsupported> {
-    let refuse = |error: congestion::Unknown| {
+    let refuse = |error: congestion::UnknownName| {
         Unsupported::one(format!("congestion control {name}: {error}"))
     };
     let algorithm = Algorithm::find(name).map_err(refuse)?;

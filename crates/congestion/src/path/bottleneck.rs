@@ -49,18 +49,18 @@ impl Bottleneck {
     /// Runs the flows until `end` and samples every `interval`.
     pub fn run(&self, flows: &[Flow], end: Timestamp, interval: Duration) -> Vec<Sample> {
         let mut network = Network::new(*self, flows);
-        network.plan(0, What::Sample);
+        network.plan(0, EventKind::Sample);
         let mut samples = Vec::new();
-        while let Some(Reverse(Planned { at_ns, what, .. })) = network.events.pop() {
+        while let Some(Reverse(PlannedEvent { at_ns, kind, .. })) = network.events.pop() {
             if at_ns > end.as_nanos() {
                 break;
             }
             network.now_ns = at_ns;
-            if what == What::Sample {
+            if kind == EventKind::Sample {
                 samples.push(network.sample());
-                network.plan(at_ns + interval.as_nanos(), What::Sample);
+                network.plan(at_ns + interval.as_nanos(), EventKind::Sample);
             } else {
-                network.happens(what);
+                network.happens(kind);
             }
         }
         samples
@@ -69,15 +69,15 @@ impl Bottleneck {
 
 /// In order of time, and of planning where times are equal.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Planned {
+struct PlannedEvent {
     at_ns: u64,
     order: u64,
-    what: What,
+    kind: EventKind,
 }
 
-/// What happens to the flow of that number.
+/// EventKind happens to the flow of that number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum What {
+enum EventKind {
     Sample,
     Start(usize),
     Acknowledged { flow: usize, packet: u64 },
@@ -89,7 +89,7 @@ struct Network {
     link: Bottleneck,
     transmission_ns: u64,
     now_ns: u64,
-    events: BinaryHeap<Reverse<Planned>>,
+    events: BinaryHeap<Reverse<PlannedEvent>>,
     planned: u64,
     /// When each packet that waits begins its transmission.
     queue: VecDeque<u64>,
@@ -112,40 +112,40 @@ impl Network {
             senders: flows.iter().map(|flow| Sender::new(flow, link.payload)).collect(),
         };
         for (n, flow) in flows.iter().enumerate() {
-            network.plan(flow.start.as_nanos(), What::Start(n));
+            network.plan(flow.start.as_nanos(), EventKind::Start(n));
         }
         network
     }
 
-    fn plan(&mut self, at_ns: u64, what: What) {
+    fn plan(&mut self, at_ns: u64, kind: EventKind) {
         self.planned += 1;
-        self.events.push(Reverse(Planned { at_ns, order: self.planned, what }));
+        self.events.push(Reverse(PlannedEvent { at_ns, order: self.planned, kind }));
     }
 
-    fn happens(&mut self, what: What) {
+    fn happens(&mut self, kind: EventKind) {
         let now_ns = self.now_ns;
-        match what {
-            What::Sample => {}
-            What::Start(n) => {
+        match kind {
+            EventKind::Sample => {}
+            EventKind::Start(n) => {
                 // The handshake has just been over the same path.
                 let waits_ns = self.free_ns.saturating_sub(now_ns) + self.transmission_ns;
                 self.senders[n].establish(now_ns, waits_ns);
                 self.send(n);
                 let at_ns = self.senders[n].gives_up_ns();
-                self.plan(at_ns, What::Timer(n));
+                self.plan(at_ns, EventKind::Timer(n));
             }
-            What::Acknowledged { flow, packet } => {
+            EventKind::Acknowledged { flow, packet } => {
                 self.senders[flow].acknowledged(now_ns, packet);
                 self.send(flow);
             }
-            What::MaySend(n) => self.send(n),
-            What::Timer(n) => {
+            EventKind::MaySend(n) => self.send(n),
+            EventKind::Timer(n) => {
                 if self.senders[n].gives_up_ns() <= now_ns {
                     self.senders[n].times_out(now_ns);
                     self.send(n);
                 }
                 let at_ns = self.senders[n].gives_up_ns().max(now_ns + 1);
-                self.plan(at_ns, What::Timer(n));
+                self.plan(at_ns, EventKind::Timer(n));
             }
         }
     }
@@ -155,11 +155,11 @@ impl Network {
         while let Some(packet) = self.senders[n].may_send(self.now_ns) {
             if let Some(left_ns) = self.offer() {
                 let at_ns = left_ns + self.senders[n].flow.propagation.as_nanos();
-                self.plan(at_ns, What::Acknowledged { flow: n, packet });
+                self.plan(at_ns, EventKind::Acknowledged { flow: n, packet });
             }
         }
         if let Some(at_ns) = self.senders[n].wake_ns(self.now_ns) {
-            self.plan(at_ns, What::MaySend(n));
+            self.plan(at_ns, EventKind::MaySend(n));
         }
     }
 

@@ -17,9 +17,9 @@ struct Epoch {
 ///                                        a = s (1 + 10 (t - 1) + 0.25 (t - 1)^2) after it
 /// ```
 ///
-/// with the share of the window that a loss leaves, `beta` ([`HTCP_KEPT`] where nothing queues, 0.5
-/// without adaptive backoff), and Linux's RTT scaling `s`, the round trip over 100 ms within 0.1 and 2. Draft-leith-tcp-htcp-06; paper 002 section
-/// 3.5, where `s` = 1.
+/// with the share of the window that a loss leaves, `beta` ([`HTCP_KEPT`] where nothing queues, 0.5 without
+/// adaptive backoff), and Linux's RTT scaling `s`, the round trip over 100 ms within 0.1 and 2.
+/// Draft-leith-tcp-htcp-06; paper 002 section 3.5, where `s` = 1.
 pub fn htcp(beta: f64, loss: Probability, rtt: Duration) -> f64 {
     let rtt_s = rtt.as_secs_f64();
     average(loss, |seconds| htcp_epoch(beta, seconds, rtt_s))
@@ -50,7 +50,8 @@ fn htcp_alpha(beta: f64, since_loss_s: f64, rtt_s: f64) -> f64 {
     (2.0 * (1.0 - beta) * alpha).max(1.0)
 }
 
-/// The average window of the epoch of `1/p` segments, found among those of `epoch(size)`, which grow with `size`.
+/// The average window of the epoch of `1/p` segments, found among those of `epoch(size)`, which grow with
+/// `size`.
 fn average(loss: Probability, epoch: impl Fn(f64) -> Epoch) -> f64 {
     let wanted = 1.0 / loss.get();
     if wanted.is_infinite() {

@@ -112,7 +112,7 @@ pub struct Param {
 /// Values of one algorithm's parameters. They come from its sets only, so they fit it.
 #[derive(Clone)]
 pub struct Params {
-    entry: &'static Entry,
+    entry: &'static FfiAlgorithm,
     values: Vec<u32>,
 }
 
@@ -132,11 +132,11 @@ impl Params {
     ///
     /// # Errors
     /// The algorithm has no such parameter.
-    pub fn with(mut self, name: &str, value: u32) -> Result<Self, Unknown> {
+    pub fn with(mut self, name: &str, value: u32) -> Result<Self, UnknownName> {
         let params = &self.algorithm().params;
         let at = params.iter().position(|param| param.name == name).ok_or_else(|| {
             let known: Vec<&str> = params.iter().map(|param| param.name).collect();
-            Unknown::new("parameter", name, &known)
+            UnknownName::new("parameter", name, &known)
         })?;
         self.values[at] = value;
         Ok(self)
@@ -188,20 +188,20 @@ pub struct Algorithm {
     pub params: Vec<Param>,
     /// Its parameter sets, the default first.
     pub sets: Vec<Set>,
-    entry: &'static Entry,
+    entry: &'static FfiAlgorithm,
 }
 
 /// There is no such algorithm, parameter set or parameter.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no {what} \"{name}\"; there are: {known}{}", .meant.as_ref().map_or(String::new(), |meant| format!(" (did you mean \"{meant}\"?)")))]
-pub struct Unknown {
+pub struct UnknownName {
     what: &'static str,
     name: String,
     known: String,
     meant: Option<String>,
 }
 
-impl Unknown {
+impl UnknownName {
     fn new(what: &'static str, name: &str, known: &[&str]) -> Self {
         let close = |known: &&&str| strsim::damerau_levenshtein(name, known) <= 2;
         Self {
@@ -236,11 +236,11 @@ impl Algorithm {
     ///
     /// # Errors
     /// There is none.
-    pub fn find(name: &str) -> Result<&'static Algorithm, Unknown> {
+    pub fn find(name: &str) -> Result<&'static Algorithm, UnknownName> {
         let bare = name.strip_prefix(Self::PREFIX).unwrap_or(name);
         Self::all().iter().find(|algorithm| algorithm.name == bare).ok_or_else(|| {
             let known: Vec<&str> = Self::all().iter().map(|algorithm| algorithm.name).collect();
-            Unknown::new("congestion control", bare, &known)
+            UnknownName::new("congestion control", bare, &known)
         })
     }
 
@@ -258,14 +258,14 @@ impl Algorithm {
     ///
     /// # Errors
     /// The algorithm has none.
-    pub fn set(&self, name: &str) -> Result<&Set, Unknown> {
+    pub fn set(&self, name: &str) -> Result<&Set, UnknownName> {
         self.sets.iter().find(|set| set.name == name).ok_or_else(|| {
             let known: Vec<&str> = self.sets.iter().map(|set| set.name).collect();
-            Unknown::new("parameter set", name, &known)
+            UnknownName::new("parameter set", name, &known)
         })
     }
 
-    fn read(entry: &'static Entry) -> Self {
+    fn read(entry: &'static FfiAlgorithm) -> Self {
         // SAFETY: build.rs makes the table of string literals and of arrays with their counts.
         unsafe {
             let params = std::slice::from_raw_parts(entry.params, entry.param_count);
@@ -381,32 +381,32 @@ unsafe fn text(literal: *const c_char) -> &'static str {
 
 type Hook = unsafe extern "C" fn(*mut c_void, *const u32, *const Ack, *mut Decision);
 
-/// `struct face_param` of face.h.
+/// `struct ffi_param` of ffi.h.
 #[repr(C)]
-struct FaceParam {
+struct FfiParam {
     name: *const c_char,
     unit: *const c_char,
     what: *const c_char,
 }
 
-/// `struct face_set` of face.h.
+/// `struct ffi_set` of ffi.h.
 #[repr(C)]
-struct FaceSet {
+struct FfiSet {
     name: *const c_char,
     source: *const c_char,
     values: *const u32,
 }
 
-/// `struct face_algorithm` of face.h.
+/// `struct ffi_algorithm` of ffi.h.
 #[derive(Debug)]
 #[repr(C)]
-struct Entry {
+struct FfiAlgorithm {
     name: *const c_char,
     title: *const c_char,
     rule: *const c_char,
     source: *const c_char,
-    params: *const FaceParam,
-    sets: *const FaceSet,
+    params: *const FfiParam,
+    sets: *const FfiSet,
     param_count: usize,
     set_count: usize,
     state_bytes: usize,
@@ -419,11 +419,11 @@ struct Entry {
 }
 
 // SAFETY: the table is constant.
-unsafe impl Sync for Entry {}
+unsafe impl Sync for FfiAlgorithm {}
 // SAFETY: the same.
-unsafe impl Send for Entry {}
+unsafe impl Send for FfiAlgorithm {}
 
 unsafe extern "C" {
-    static longhaul_cc_algorithms: [Entry; 0];
+    static longhaul_cc_algorithms: [FfiAlgorithm; 0];
     static longhaul_cc_count: usize;
 }

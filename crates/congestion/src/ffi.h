@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What src/face.rs sees of an algorithm: its description, parameter sets and functions. The structs
+/* What src/ffi.rs sees of an algorithm: its description, parameter sets and functions. The structs
  * are mirrored there, field by field. */
 #include <stddef.h>
 
-struct face_param {
+struct ffi_param {
 	const char *name, *unit, *what;
 };
 
-struct face_set {
+struct ffi_set {
 	const char *name, *source;
 	const u32 *values;	/* one for each parameter */
 };
 
-struct face_algorithm {
+struct ffi_algorithm {
 	const char *name, *title, *rule, *source;
-	const struct face_param *params;
-	const struct face_set *sets;
+	const struct ffi_param *params;
+	const struct ffi_set *sets;
 	size_t param_count, set_count, state_bytes;
 	u32 rate;
 	void (*init)(void *, const u32 *, const struct cc_ack *, struct cc_decision *);
@@ -25,30 +25,30 @@ struct face_algorithm {
 	void (*event)(void *, const u32 *, const struct cc_ack *, struct cc_decision *, u32);
 };
 
-#define FACE_CALL(name, hook) \
+#define FFI_CALL(name, hook) \
 	static void name##_##hook(void *s, const u32 *p, const struct cc_ack *a, struct cc_decision *d) \
 	{ \
 		cc_##name##_##hook(s, (const struct cc_##name##_params *)p, a, d); \
 	}
-#define FACE_PARAM(name, unit, what) { #name, unit, what },
-/* FACE_PARAMS is defined as the algorithm's params struct while its lists are expanded. */
-#define FACE_SET(set, from, ...) \
-	{ #set, from, (const u32 *)&(const struct FACE_PARAMS){ __VA_ARGS__ } },
+#define FFI_PARAM(name, unit, what) { #name, unit, what },
+/* FFI_PARAMS is defined as the algorithm's params struct while its lists are expanded. */
+#define FFI_SET(set, from, ...) \
+	{ #set, from, (const u32 *)&(const struct FFI_PARAMS){ __VA_ARGS__ } },
 
-#define FACE_DEFINE(name) \
-	FACE_CALL(name, init) FACE_CALL(name, rtt) FACE_CALL(name, ack) FACE_CALL(name, loss) \
+#define FFI_DEFINE(name) \
+	FFI_CALL(name, init) FFI_CALL(name, rtt) FFI_CALL(name, ack) FFI_CALL(name, loss) \
 	static void name##_event(void *s, const u32 *p, const struct cc_ack *a, \
 				 struct cc_decision *d, u32 event) \
 	{ \
 		cc_##name##_event(s, (const struct cc_##name##_params *)p, a, d, event); \
 	} \
-	static const struct face_param name##_params[] = { cc_##name##_param_list(FACE_PARAM) }; \
-	static const struct face_set name##_sets[] = { cc_##name##_set_list(FACE_SET) }; \
+	static const struct ffi_param name##_params[] = { cc_##name##_param_list(FFI_PARAM) }; \
+	static const struct ffi_set name##_sets[] = { cc_##name##_set_list(FFI_SET) }; \
 	_Static_assert(sizeof(struct cc_##name##_params) == \
 		4 * sizeof(name##_params) / sizeof(name##_params[0]), "parameters are u32");
 
-#define FACE_COUNT(array) (sizeof(array) / sizeof((array)[0]))
-#define FACE_ENTRY(name, rate) \
+#define FFI_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define FFI_ENTRY(name, rate) \
 	{ #name, cc_##name##_title, cc_##name##_rule, cc_##name##_source, name##_params, name##_sets, \
-	  FACE_COUNT(name##_params), FACE_COUNT(name##_sets), sizeof(struct cc_##name), rate, \
+	  FFI_COUNT(name##_params), FFI_COUNT(name##_sets), sizeof(struct cc_##name), rate, \
 	  name##_init, name##_rtt, name##_ack, name##_loss, name##_event },
