@@ -8,7 +8,7 @@
  *	gap    = line x packet / target - packet			(3)
  *
  * (3) is the paper's, with what (1) gives put in for RTT / cwnd. One source for the kernel's program and
- * for the simulator; netmodel's `pacing` is its Rust face.
+ * for the simulator; netmodel's `pacing` calls it from Rust.
  *
  * Every size is of the link: what a packet takes of its time, with the headers below IP, preamble, check
  * sequence and inter-frame gap. The set `paper` has it otherwise, see below.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Compiles `cc/pace.h`, wrapped by `src/pacing/face.c`, into this crate.
+//! Compiles `cc/pace.h`, wrapped by `src/pacing/ffi.c`, into this crate.
 
 use std::{env, path::Path};
 
@@ -9,9 +9,9 @@ fn main() {
     for header in ["cc.h", "pace.h"] {
         println!("cargo::rerun-if-changed={}", shared.join(header).display());
     }
-    println!("cargo::rerun-if-changed=src/pacing/face.c");
+    println!("cargo::rerun-if-changed=src/pacing/ffi.c");
     cc::Build::new()
-        .file("src/pacing/face.c")
+        .file("src/pacing/ffi.c")
         .include(&shared)
         .opt_level(2) // also in tests, which pace millions of packets
         .warnings_into_errors(true)

@@ -12,7 +12,7 @@ pub struct Histogram {
 
 /// Values that are counted together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Slot {
+pub struct HistogramBin {
     /// The smallest.
     pub from: u64,
     /// The next above the largest.
@@ -21,7 +21,7 @@ pub struct Slot {
     pub count: u64,
 }
 
-impl Slot {
+impl HistogramBin {
     /// The middle of its values.
     pub fn middle(&self) -> f64 {
         // Both are whole: a slot of one value has that value.
@@ -102,19 +102,19 @@ impl Histogram {
     }
 
     /// The bins that anything fell into, smallest values first.
-    pub fn slots(&self) -> impl Iterator<Item = Slot> {
+    pub fn bins(&self) -> impl Iterator<Item = HistogramBin> {
         let taken = self.bins.iter().enumerate().filter(|(_, count)| **count > 0);
         taken.map(|(n, &count)| {
             let from = n.checked_sub(1).map_or(0, |before| Self::end(before) + 1);
-            Slot { from, to: Self::end(n).saturating_add(1), count }
+            HistogramBin { from, to: Self::end(n).saturating_add(1), count }
         })
     }
 
     /// The slot of the smallest value that a share of all does not exceed; `None` if there is none.
-    pub fn quantile(&self, share: f64) -> Option<Slot> {
+    pub fn quantile(&self, share: f64) -> Option<HistogramBin> {
         let wanted = ((self.count() as f64 * share).ceil() as u64).max(1);
         let mut seen = 0;
-        self.slots().find(|slot| {
+        self.bins().find(|slot| {
             seen += slot.count;
             seen >= wanted
         })
@@ -178,7 +178,7 @@ mod tests {
         histogram.add(5);
         histogram.add(1 << 40);
         let since = histogram.since(&earlier);
-        let slots: Vec<_> = since.slots().map(|slot| (slot.from, slot.count)).collect();
+        let slots: Vec<_> = since.bins().map(|slot| (slot.from, slot.count)).collect();
         assert_eq!(slots, [(5, 1), (1 << 40, 1)]);
         assert_eq!(histogram.since(&Histogram::new()).count(), 22);
     }

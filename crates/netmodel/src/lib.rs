@@ -17,6 +17,8 @@
 //! (TSO, GRO) offers each of their segments. Lengths are those of the IP packet, of either version;
 //! the link adds what its layer 2 costs.
 
+mod counters;
+mod fate;
 mod histogram;
 mod link;
 mod loss;
@@ -25,9 +27,11 @@ pub mod pacing;
 pub mod queue;
 mod spacing;
 
-pub use histogram::{Histogram, Slot};
-pub use link::{Counters, Fate, Link, LinkConfig, Packet, QueueState};
+pub use counters::Counters;
+pub use fate::Fate;
+pub use histogram::{Histogram, HistogramBin};
+pub use link::{Link, LinkConfig, Packet};
 pub use loss::{Loss, LossModel};
 pub use monitor::Monitor;
-pub use queue::{Discipline, QueueLimit};
+pub use queue::{Discipline, QueueLimit, QueueState};
 pub use spacing::{Spacing, SpacingMeter, Spread};

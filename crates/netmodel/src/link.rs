@@ -2,8 +2,13 @@
 //! One direction of a link.
 
 use crate::{
-    Discipline, Loss, LossModel, Monitor, QueueLimit, Spacing, SpacingMeter,
-    queue::{Found, Queue, Verdict, scheduled::Taken},
+    Counters, Discipline, Fate, Loss, LossModel, Monitor, QueueLimit, QueueState, Spacing,
+    SpacingMeter,
+    queue::{
+        Queue,
+        arrival::{QueueOnArrival, Verdict},
+        departure_queue::TakenPacket,
+    },
 };
 use std::collections::VecDeque;
 use units::{Bytes, Duration, Rate, Timestamp};
@@ -50,82 +55,6 @@ impl From<Bytes> for Packet {
     fn from(length: Bytes) -> Self {
         Self { length, ect: false, flow: 0 }
     }
-}
-
-/// What became of an offered packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
-    /// It arrives.
-    Arrives {
-        /// When its first bit goes onto the wire.
-        starts: Timestamp,
-        /// When its last bit reaches the other end.
-        at: Timestamp,
-        /// Whether it is marked (CE): it met a queue that marks, and its sender can be told.
-        marked: bool,
-    },
-    /// It waits, and the discipline decides later: [`Link::decided`] tells of it by its ticket.
-    Queued {
-        /// No other packet that waits has it.
-        ticket: u32,
-    },
-    /// The queue was full.
-    QueueFull,
-    /// The discipline dropped it, at a queue that was not full.
-    EarlyDrop,
-    /// Lost on the wire.
-    Lost,
-    /// Longer than the MTU.
-    TooLong,
-}
-
-/// Counts since the start. `offered` is the sum of `delivered`, `queue_drops`, `losses`, `too_long` and what
-/// is still to be decided ([`Link::undecided`]).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Packets offered.
-    pub offered: u64,
-    /// Packets that arrive.
-    pub delivered: u64,
-    /// Packets dropped by the queue: at its limit, or by the discipline before.
-    pub queue_drops: u64,
-    /// Of those, packets that the discipline dropped.
-    pub early_drops: u64,
-    /// Packets lost on the wire.
-    pub losses: u64,
-    /// Packets longer than the MTU.
-    pub too_long: u64,
-    /// Packets marked by the queue, lost ones included. They are in one of the counts above, too.
-    pub marks: u64,
-    /// Bytes on the link (with overhead) of packets that were serialised, lost ones included.
-    pub carried_bytes: u64,
-    /// Bytes on the link of packets that arrive.
-    pub delivered_bytes: u64,
-    /// The largest number of packets that waited at once.
-    pub queue_max_packets: u64,
-    /// The largest number of bytes that waited at once.
-    pub queue_max_bytes: u64,
-    /// The sum of all times in the queue, for the mean over `offered` less drops.
-    pub queueing: Duration,
-    /// Gap frames that were serialised. They are in none of the counts above but the queue's largest.
-    pub gaps: u64,
-    /// Their bytes on the link.
-    pub gap_bytes: u64,
-    /// Gap frames dropped at the full queue.
-    pub gap_drops: u64,
-}
-
-/// What waits at a moment.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct QueueState {
-    /// Packets and gap frames that wait.
-    pub packets: u64,
-    /// Their bytes on the link.
-    pub bytes: u64,
-    /// Of those, gap frames.
-    pub gaps: u64,
-    /// And their bytes.
-    pub gap_bytes: u64,
 }
 
 /// One direction of a link at work.
@@ -230,7 +159,7 @@ impl Link {
     /// The same with another discipline than taildrop. Apart, so that taildrop's way is short.
     #[cold]
     fn offer_to_discipline(&mut self, bytes: u64, ect: bool, flow: u64) -> Fate {
-        if matches!(self.queue, Queue::Scheduled(_)) {
+        if matches!(self.queue, Queue::AtDeparture(_)) {
             self.serve();
             return self.schedule(bytes, ect, flow);
         }
@@ -246,7 +175,7 @@ impl Link {
 
     /// What a discipline says that decides at once: whether the packet is marked, or else how it is dropped.
     fn judge(&mut self, bytes: u64, ect: bool) -> Result<bool, Fate> {
-        let found = Found {
+        let found = QueueOnArrival {
             packets: self.waiting.len() as u64,
             bytes: self.waiting_bytes,
             free_at: self.free_at,
@@ -254,7 +183,7 @@ impl Link {
         let verdict = match &mut self.queue {
             Queue::Red(red) => red.judge(self.now, ect, self.config.rate, found),
             Queue::Pie(pie) => pie.judge(self.now, ect, found),
-            Queue::TailDrop { .. } | Queue::Scheduled(_) => Verdict::Pass,
+            Queue::TailDrop { .. } | Queue::AtDeparture(_) => Verdict::Pass,
         };
         if verdict == Verdict::Drop {
             self.counters.queue_drops += 1;
@@ -288,7 +217,7 @@ impl Link {
     /// A packet for a discipline that decides at departure.
     fn schedule(&mut self, bytes: u64, ect: bool, flow: u64) -> Fate {
         let waits = self.must_wait();
-        let Queue::Scheduled(queue) = &mut self.queue else { unreachable!("asked before") };
+        let Queue::AtDeparture(queue) = &mut self.queue else { unreachable!("asked before") };
         if waits && queue.refuses(self.config.queue, bytes) {
             self.counters.queue_drops += 1;
             return Fate::QueueFull;
@@ -307,11 +236,11 @@ impl Link {
 
     /// The wire, which is free, takes what the discipline gives it at that time.
     fn take(&mut self, now: Timestamp) {
-        let Queue::Scheduled(queue) = &mut self.queue else { return };
+        let Queue::AtDeparture(queue) = &mut self.queue else { return };
         let (taken, dropped) = queue.take(now);
         self.counters.queue_drops += dropped;
         self.counters.early_drops += dropped;
-        let Some(Taken { ticket, marked, came, bytes }) = taken else { return };
+        let Some(TakenPacket { ticket, marked, came, bytes }) = taken else { return };
         self.counters.marks += u64::from(marked);
         self.counters.queueing = self.counters.queueing + now.since(came);
         let span = match self.config.rate {
@@ -325,14 +254,14 @@ impl Link {
             }
         };
         let fate = self.cross(bytes, span, marked);
-        if let Queue::Scheduled(queue) = &mut self.queue {
+        if let Queue::AtDeparture(queue) = &mut self.queue {
             queue.decide(ticket, fate);
         }
     }
 
     /// Whether it is known when a packet is offered what becomes of it, or only when it leaves the queue.
     pub fn decides_at_once(&self) -> bool {
-        !matches!(self.queue, Queue::Scheduled(_))
+        !matches!(self.queue, Queue::AtDeparture(_))
     }
 
     /// What became of the packets that were [queued](Fate::Queued), one after the other, as far as it is
@@ -340,13 +269,13 @@ impl Link {
     pub fn decided(&mut self, now: Timestamp) -> Option<(u32, Fate)> {
         self.advance(now);
         self.serve();
-        let Queue::Scheduled(queue) = &mut self.queue else { return None };
+        let Queue::AtDeparture(queue) = &mut self.queue else { return None };
         queue.next_decided()
     }
 
     /// When [`Link::decided`] next has something to tell, if nothing comes before; none where nothing waits.
     pub fn decides_at(&self) -> Option<Timestamp> {
-        let Queue::Scheduled(queue) = &self.queue else { return None };
+        let Queue::AtDeparture(queue) = &self.queue else { return None };
         if queue.has_decided() {
             return Some(self.now);
         }
@@ -357,7 +286,7 @@ impl Link {
     /// decides at departure.
     pub fn undecided(&self) -> QueueState {
         match &self.queue {
-            Queue::Scheduled(queue) => queue.waits(),
+            Queue::AtDeparture(queue) => queue.waits(),
             _ => QueueState::default(),
         }
     }
@@ -370,7 +299,7 @@ impl Link {
         self.advance(now);
         let bytes = bytes.get();
         let queueing = self.counters.queueing;
-        let in_order = !matches!(self.queue, Queue::Scheduled(_));
+        let in_order = !matches!(self.queue, Queue::AtDeparture(_));
         if !in_order || self.must_wait() && !self.has_room(self.config.queue, bytes) {
             self.counters.gap_drops += 1;
             return false;
@@ -462,7 +391,7 @@ impl Link {
     pub fn queue(&mut self, now: Timestamp) -> QueueState {
         self.advance(now);
         self.serve();
-        if let Queue::Scheduled(queue) = &self.queue {
+        if let Queue::AtDeparture(queue) = &self.queue {
             return queue.waits();
         }
         let packets = self.waiting.len() as u64;

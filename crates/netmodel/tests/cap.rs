@@ -2,7 +2,7 @@
 //! The cap that an estimator finds by itself: on a path of one queue, against a model in floating point, with
 //! rates, round trips and buffers drawn at random.
 
-use longhaul_netmodel::pacing::{Cap, Estimator, Known};
+use longhaul_netmodel::pacing::{Estimator, PathCap, TcpSnapshot};
 use rand_core::Rng;
 use rand_pcg::Pcg64;
 use std::collections::VecDeque;
@@ -200,7 +200,8 @@ struct Course {
 /// packet of so many is lost by chance.
 fn run(path: &mut Path, seconds: f64, lossy: u32, random: &mut Pcg64) -> Course {
     let params = Estimator { find_cap: true, ..Estimator::LINK }.params();
-    let (mut cap, mut model, mut course) = (Cap::default(), Model::default(), Course::default());
+    let (mut cap, mut model, mut course) =
+        (PathCap::default(), Model::default(), Course::default());
     let (mut now, mut departs, mut window, mut slow) = (1.0, 1.0, 10.0f64, true);
     let (mut found_at, mut drops_then, mut half) = (f64::INFINITY, 0, None);
     let mut recovering_until = 0.0;
@@ -235,14 +236,14 @@ fn run(path: &mut Path, seconds: f64, lossy: u32, random: &mut Pcg64) -> Course 
             cwnd: window.floor(),
             recovering: now < recovering_until,
         };
-        let known = Known {
+        let known = TcpSnapshot {
             cwnd: told.cwnd as u32,
             packet: PACKET as u32,
             min_rtt_us: (path.rtt * 1e6) as u32,
             recovering: u32::from(told.recovering),
             in_flight: told.in_flight as u32,
             delivered: path.delivered,
-            ..Known::default()
+            ..TcpSnapshot::default()
         };
         let found =
             params.capped(&known, &mut cap, Timestamp::from_nanos((now * 1e9).round() as u64));

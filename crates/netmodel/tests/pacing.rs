@@ -3,7 +3,7 @@
 
 use longhaul_netmodel::{
     Discipline, Link, LinkConfig, LossModel, QueueLimit,
-    pacing::{Estimator, GapFrames, Injector, Known},
+    pacing::{Estimator, GapFrames, GapInjector, TcpSnapshot},
 };
 use rand_core::Rng;
 use rand_pcg::Pcg64;
@@ -21,15 +21,15 @@ fn seed() -> u128 {
     seed
 }
 
-fn known() -> Known {
-    Known {
+fn known() -> TcpSnapshot {
+    TcpSnapshot {
         cwnd: 5000,
         ssthresh: 8000,
         mss: 1448,
         packet: PACKET,
         srtt_us: 250_000,
         min_rtt_us: 200_000,
-        ..Known::default()
+        ..TcpSnapshot::default()
     }
 }
 
@@ -42,10 +42,10 @@ fn equation_1_with_the_papers_reading_and_ours() {
         5000 * 1538 * 5,
         "what it takes of the link, in the smallest"
     );
-    let recovering = Known { recovering: 1, ..known() };
+    let recovering = TcpSnapshot { recovering: 1, ..known() };
     assert_eq!(paper.target(&recovering), 5000 * 1448 * 4);
     assert_eq!(link.target(&recovering), 8000 * 1538 * 5, "the window it is on its way to");
-    let fresh = Known { srtt_us: 0, min_rtt_us: 0, ..known() };
+    let fresh = TcpSnapshot { srtt_us: 0, min_rtt_us: 0, ..known() };
     assert_eq!((paper.target(&fresh), link.target(&fresh)), (0, 0), "before the first RTT");
     let max_rate = Some(Rate::bits_per_second(80_000_000));
     let cut = Estimator { max_rate, ..Estimator::LINK }.params();
@@ -57,14 +57,14 @@ fn the_target_is_the_formulas_over_the_whole_range() {
     let mut random = Pcg64::new(seed(), 1);
     let mut below = |most: u32| random.next_u32() % most + 1;
     for _ in 0..100_000 {
-        let known = Known {
+        let known = TcpSnapshot {
             cwnd: below(1 << 22),
             ssthresh: below(1 << 22),
             mss: below(9000),
             packet: below(9100),
             srtt_us: below(8_000_000),
             min_rtt_us: below(8_000_000),
-            ..Known::default()
+            ..TcpSnapshot::default()
         };
         let expected =
             f64::from(known.cwnd) * f64::from(known.packet) * 1e6 / f64::from(known.min_rtt_us);
@@ -88,7 +88,7 @@ fn achieved(frames: GapFrames, target: u64, packet: u32) -> f64 {
         spacing: false,
         seed: 1,
     });
-    let mut injector = Injector::new(frames);
+    let mut injector = GapInjector::new(frames);
     let packets = (target / u64::from(packet)).clamp(1000, 200_000);
     let mut last = Timestamp::ZERO;
     for _ in 0..packets {
@@ -135,7 +135,7 @@ fn the_longest_gap_is_a_floor_under_the_rate() {
 
 #[test]
 fn without_a_target_or_above_the_line_there_are_no_gaps() {
-    let mut injector = Injector::new(GapFrames::of(GIGABIT));
+    let mut injector = GapInjector::new(GapFrames::of(GIGABIT));
     for target in [0, 125_000_000, u64::MAX >> 16] {
         let packet = Bytes::new(PACKET.into());
         let gaps =
@@ -148,7 +148,7 @@ fn without_a_target_or_above_the_line_there_are_no_gaps() {
 #[test]
 fn the_sum_is_that_of_the_flows_that_send() {
     let mut random = Pcg64::new(seed(), 3);
-    let mut injector = Injector::new(GapFrames::of(GIGABIT));
+    let mut injector = GapInjector::new(GapFrames::of(GIGABIT));
     let packet = Bytes::new(PACKET.into());
     let rtt = Duration::from_millis(50);
     let mut gap_of = |at: u64, flow: u64, target: u64| -> u64 {
@@ -180,7 +180,7 @@ fn the_sum_is_that_of_the_flows_that_send() {
 /// More flows than there are places for: none is paced below its own target, and the places' sum holds.
 #[test]
 fn too_many_flows_are_still_paced() {
-    let mut injector = Injector::new(GapFrames::of(GIGABIT));
+    let mut injector = GapInjector::new(GapFrames::of(GIGABIT));
     let mut random = Pcg64::new(seed(), 4);
     for n in 0..20_000u64 {
         let flow = NonZeroU64::new(random.next_u64() | 1).unwrap();

@@ -11,7 +11,7 @@
 //! same.
 
 use crate::{network::Count, packet::Packet, tcp::Timer};
-use netmodel::pacing::{self, Class, GapFrames, Injector, Next, Scheduler};
+use netmodel::pacing::{self, Class, GapFrames, GapInjector, Next, Scheduler};
 use std::{cmp::Reverse, collections::BinaryHeap, num::NonZeroU64};
 use units::{Bytes, Duration, Rate, Timestamp};
 
@@ -69,7 +69,7 @@ impl Ord for Later {
 /// A host's side of a lane.
 #[derive(Debug)]
 pub(crate) struct Host {
-    pub(crate) injector: Injector,
+    pub(crate) injector: GapInjector,
     later: BinaryHeap<Reverse<Later>>,
     held: u64,
     scheduler: Option<Scheduler<Packet>>,
@@ -84,7 +84,7 @@ impl Host {
 
     pub(crate) fn new(frames: GapFrames) -> Self {
         Self {
-            injector: Injector::new(frames),
+            injector: GapInjector::new(frames),
             later: BinaryHeap::new(),
             held: 0,
             scheduler: None,

@@ -61,7 +61,7 @@ fn gaps(figures: &Figures) -> Value {
     let gaps = &figures.gaps;
     let quantile = |share| gaps.histogram.quantile(share).map(|slot| micros(slot.middle()));
     let bound = |bound: Option<units::Duration>| bound.map(|b| micros(b.as_nanos() as f64));
-    let slots = gaps.histogram.slots().map(|slot| {
+    let slots = gaps.histogram.bins().map(|slot| {
         let (from, to) = (micros(slot.from as f64), micros(slot.to as f64));
         json!({ "from_us": from, "to_us": to, "count": slot.count })
     });
@@ -82,7 +82,7 @@ fn gaps(figures: &Figures) -> Value {
 fn bursts(figures: &Figures) -> Value {
     let bursts = &figures.bursts;
     let quantile = |share| Histogram::quantile(&bursts.histogram, share).map(|slot| slot.middle());
-    let slots = bursts.histogram.slots().map(
+    let slots = bursts.histogram.bins().map(
         |slot| json!({ "from_packets": slot.from, "to_packets": slot.to, "count": slot.count }),
     );
     json!({

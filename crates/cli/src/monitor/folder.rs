@@ -94,5 +94,5 @@ fn picture(watched: &Watched<'_>, direction: Direction, bins: &Bins, figures: &F
 }
 
 fn spreads(histogram: &Histogram) -> Vec<Spread> {
-    histogram.slots().map(|slot| Spread { values: slot.from..slot.to, count: slot.count }).collect()
+    histogram.bins().map(|slot| Spread { values: slot.from..slot.to, count: slot.count }).collect()
 }

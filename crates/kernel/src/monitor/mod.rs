@@ -38,7 +38,7 @@ mod trace;
 pub use bins::Bins;
 pub use figures::{Bin, Bursts, Figures, FlowFigures, Gaps};
 pub use flow::Flow;
-pub use netmodel::{Histogram, Slot};
+pub use netmodel::{Histogram, HistogramBin};
 pub use trace::{Entry, Trace};
 
 use crate::{

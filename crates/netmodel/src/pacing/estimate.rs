@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! How a target rate is estimated.
 
-use super::face::Params;
+use super::ffi::Params;
 use units::Rate;
 
 /// Which round trip a window is sent in.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Gap frames.
 
-use super::face::{Sum, Wire};
+use super::ffi::{TargetSum, Wire};
 use std::num::NonZeroU64;
 use units::{Bytes, Duration, Rate, Timestamp};
 
@@ -34,12 +34,12 @@ impl GapFrames {
 /// A queue whose packets are followed by gap frames, so that they leave at the sum of their flows'
 /// targets.
 #[derive(Debug, Clone)]
-pub struct Injector {
+pub struct GapInjector {
     wire: Wire,
-    sum: Box<Sum>,
+    sum: Box<TargetSum>,
 }
 
-impl Injector {
+impl GapInjector {
     /// A flow that has sent nothing for so many of its round trips has no part in the sum.
     const STAY_ROUND_TRIPS: u64 = 2;
     /// And for so long: a round trip within a machine says nothing about its next packet.
@@ -58,7 +58,7 @@ impl Injector {
                 min_frame,
                 max_frame: size(frames.max_frame).max(min_frame.saturating_mul(2)),
             },
-            sum: Sum::new(),
+            sum: TargetSum::new(),
         }
     }
 

@@ -10,13 +10,13 @@
 //! - [`Scheduler`]: packets for several bottlenecks over one wire, each bottleneck's at its own pace.
 
 mod class;
+mod drr;
 mod estimate;
-mod face;
-mod flows;
+mod ffi;
 mod injector;
 mod scheduler;
 
 pub use estimate::{Estimator, Rtt};
-pub use face::{Cap, Known, Params};
-pub use injector::{GapFrames, Injector};
+pub use ffi::{Params, PathCap, TcpSnapshot};
+pub use injector::{GapFrames, GapInjector};
 pub use scheduler::{Class, Departure, Next, Packet, Scheduler, SchedulerError};

@@ -35,7 +35,7 @@
 
 use super::{
     class::{BYTE, Clock, Moment},
-    flows::Flows,
+    drr::DrrQueue,
 };
 use std::fmt;
 use units::{Bytes, Duration, Rate, Timestamp};
@@ -130,7 +130,7 @@ impl std::error::Error for SchedulerError {}
 struct Queue<T> {
     /// None where it is not paced.
     clock: Option<Clock>,
-    flows: Flows<T>,
+    flows: DrrQueue<T>,
     /// How long the largest packet so far takes on the wire, rounded up.
     largest: Duration,
 }
@@ -159,7 +159,7 @@ impl<T> Scheduler<T> {
         }
         let queues = classes.iter().enumerate().map(|(class, Class { rate, queue })| {
             rate.map_or(Ok(()), |rate| check(wire, class, rate))?;
-            let (clock, flows) = (rate.map(Clock::new), Flows::new(*queue));
+            let (clock, flows) = (rate.map(Clock::new), DrrQueue::new(*queue));
             Ok(Queue { clock, flows, largest: Duration::ZERO })
         });
         let classes = queues.collect::<Result<_, _>>()?;
@@ -180,7 +180,7 @@ impl<T> Scheduler<T> {
             clock.arrive(now, length.get());
         }
         let mut dropped = Vec::new();
-        while let Some((bytes, item)) = queue.flows.give_up(flow) {
+        while let Some((bytes, item)) = queue.flows.drop_excess(flow) {
             if let Some(clock) = &mut queue.clock {
                 clock.withdraw(bytes);
             }

@@ -18,7 +18,7 @@
 //! - The root and the division are of doubles, which round alike on every machine; the RFC's approximation
 //!   by Newton's method is for processors without them.
 
-use super::scheduled::{Fifo, Store};
+use super::packet_store::{Fifo, PacketStore};
 use units::{Duration, Timestamp};
 
 /// The parameters, named as by tc-codel(8).
@@ -49,7 +49,7 @@ pub(crate) struct Codel {
 
 /// What leaves the queue for the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Leaves {
+pub(crate) struct Dequeued {
     pub(crate) ticket: u32,
     pub(crate) marked: bool,
 }
@@ -67,9 +67,9 @@ impl Codel {
         now: Timestamp,
         params: &Params,
         largest: u64,
-        (queue, store): (&mut Fifo, &mut Store),
+        (queue, store): (&mut Fifo, &mut PacketStore),
         dropped: &mut Vec<u32>,
-    ) -> Option<Leaves> {
+    ) -> Option<Dequeued> {
         let mut head = self.head(now, params, largest, queue, store);
         if self.dropping {
             while let Some((ticket, late)) = head {
@@ -81,7 +81,7 @@ impl Codel {
                 let marks = params.ecn && store.is_ect(ticket);
                 if marks {
                     self.drop_next = self.after(self.drop_next, params);
-                    return Some(Leaves { ticket, marked: true });
+                    return Some(Dequeued { ticket, marked: true });
                 }
                 dropped.push(ticket);
                 head = self.head(now, params, largest, queue, store);
@@ -99,12 +99,12 @@ impl Codel {
             self.last_count = self.count;
             self.drop_next = self.after(now, params);
             if marked {
-                return Some(Leaves { ticket, marked });
+                return Some(Dequeued { ticket, marked });
             }
             dropped.push(ticket);
             head = self.head(now, params, largest, queue, store);
         }
-        head.map(|(ticket, _)| Leaves { ticket, marked: false })
+        head.map(|(ticket, _)| Dequeued { ticket, marked: false })
     }
 
     /// The first packet, and whether it may be dropped because waits have been too long for too long.
@@ -114,7 +114,7 @@ impl Codel {
         params: &Params,
         largest: u64,
         queue: &mut Fifo,
-        store: &mut Store,
+        store: &mut PacketStore,
     ) -> Option<(u32, bool)> {
         let Some(ticket) = store.pop(queue) else {
             self.above_until = None;

@@ -14,8 +14,8 @@
 //!   or half of its bytes (as in Linux since 4.6), so that not every packet that comes has to look for it.
 
 use super::{
-    codel::{self, Codel, Leaves},
-    scheduled::{Fifo, Store},
+    codel::{self, Codel, Dequeued},
+    packet_store::{Fifo, PacketStore},
 };
 use std::collections::{BTreeMap, VecDeque};
 use units::{Bytes, Timestamp};
@@ -73,7 +73,7 @@ impl FqCodel {
     }
 
     /// Puts a packet of a flow behind those of its queue.
-    pub(crate) fn push(&mut self, flow: u64, ticket: u32, store: &mut Store) {
+    pub(crate) fn push(&mut self, flow: u64, ticket: u32, store: &mut PacketStore) {
         // The high half of a product: as even as the remainder of a division, and faster.
         let hash = mix(flow ^ self.perturbation);
         let number = ((u128::from(hash) * u128::from(self.params.flows.max(1))) >> 64) as u32;
@@ -92,7 +92,7 @@ impl FqCodel {
     }
 
     /// Drops packets of the queue with the most bytes, where the limit is passed.
-    pub(crate) fn overflow(&mut self, store: &mut Store, dropped: &mut Vec<u32>) {
+    pub(crate) fn overflow(&mut self, store: &mut PacketStore, dropped: &mut Vec<u32>) {
         // Of equal ones, the one that was used first.
         let fattest = self.queues.iter_mut().rev().max_by_key(|queue| queue.packets.bytes);
         let Some(queue) = fattest else { return };
@@ -111,9 +111,9 @@ impl FqCodel {
         &mut self,
         now: Timestamp,
         largest: u64,
-        store: &mut Store,
+        store: &mut PacketStore,
         dropped: &mut Vec<u32>,
-    ) -> Option<Leaves> {
+    ) -> Option<Dequeued> {
         let quantum = self.quantum();
         loop {
             let of_new = !self.new.is_empty();
@@ -128,9 +128,9 @@ impl FqCodel {
             }
             let packets = (&mut queue.packets, &mut *store);
             let codel = &self.params.codel;
-            if let Some(leaves) = queue.codel.dequeue(now, codel, largest, packets, dropped) {
-                queue.deficit -= i64::try_from(store.bytes(leaves.ticket)).unwrap_or(i64::MAX);
-                return Some(leaves);
+            if let Some(dequeued) = queue.codel.dequeue(now, codel, largest, packets, dropped) {
+                queue.deficit -= i64::try_from(store.bytes(dequeued.ticket)).unwrap_or(i64::MAX);
+                return Some(dequeued);
             }
             list.pop_front();
             if of_new && !self.old.is_empty() {

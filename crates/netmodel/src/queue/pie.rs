@@ -20,7 +20,7 @@
 //! de-randomisation (5.4) and the cap on steps (5.5) are not, so that drops are independent of each other,
 //! as the control law takes them to be.
 
-use super::{Chance, Found, Verdict};
+use super::arrival::{DisciplineRandom, QueueOnArrival, Verdict};
 use units::{Duration, Timestamp};
 
 /// The parameters, named as by tc-pie(8) where it has them.
@@ -46,7 +46,7 @@ pub struct Params {
 #[derive(Debug, Clone)]
 pub(crate) struct Pie {
     params: Params,
-    chance: Chance,
+    random: DisciplineRandom,
     /// The bytes of two full packets.
     few: u64,
     probability: f64,
@@ -74,7 +74,7 @@ const DECAY: f64 = 0.98;
 const SAFE: f64 = 0.2;
 
 impl Pie {
-    pub(crate) fn new(params: Params, chance: Chance, largest: u64) -> Self {
+    pub(crate) fn new(params: Params, random: DisciplineRandom, largest: u64) -> Self {
         let tupdate = params.tupdate.max(Duration::from_micros(1));
         Self {
             few: 2 * largest,
@@ -83,19 +83,19 @@ impl Pie {
             burst_left: params.burst,
             next_update: Timestamp::ZERO + tupdate,
             params: Params { tupdate, ..params },
-            chance,
+            random,
         }
     }
 
     /// A packet comes.
-    pub(crate) fn judge(&mut self, now: Timestamp, ect: bool, found: Found) -> Verdict {
+    pub(crate) fn judge(&mut self, now: Timestamp, ect: bool, found: QueueOnArrival) -> Verdict {
         self.catch_up(now, found.free_at);
         let half = Duration::from_nanos(self.params.target.as_nanos() / 2);
         if self.probability <= 0.0 && self.delay < half && found.free_at.since(now) < half {
             self.burst_left = self.params.burst;
         }
         let safe = self.delay < half && self.probability < SAFE || found.bytes <= self.few;
-        if self.burst_left > Duration::ZERO || safe || self.chance.draw() >= self.probability {
+        if self.burst_left > Duration::ZERO || safe || self.random.draw() >= self.probability {
             return Verdict::Pass;
         }
         if self.params.ecn && ect && self.probability < self.params.ecn_limit {

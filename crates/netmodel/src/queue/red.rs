@@ -20,7 +20,7 @@
 //! - Marked is what chance picks; where every packet is dropped, no packet is marked instead (RFC 3168
 //!   section 7).
 
-use super::{Chance, Found, Verdict};
+use super::arrival::{DisciplineRandom, QueueOnArrival, Verdict};
 use units::{Bytes, Duration, Rate, Timestamp};
 
 /// The parameters, named as by tc-red(8).
@@ -40,7 +40,7 @@ pub struct Params {
     pub ecn: bool,
 }
 
-/// What is averaged, and between which values drops are a matter of chance. The lower one is less.
+/// What is averaged, and between which values drops are a matter of random. The lower one is less.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Thresholds {
     /// Packets that wait.
@@ -63,15 +63,15 @@ pub enum Thresholds {
 #[derive(Debug, Clone)]
 pub(crate) struct Red {
     params: Params,
-    chance: Chance,
+    random: DisciplineRandom,
     average: f64,
     /// Packets since the last drop while the average was above `min`.
     count: u64,
 }
 
 impl Red {
-    pub(crate) fn new(params: Params, chance: Chance) -> Self {
-        Self { params, chance, average: 0.0, count: 0 }
+    pub(crate) fn new(params: Params, random: DisciplineRandom) -> Self {
+        Self { params, random, average: 0.0, count: 0 }
     }
 
     /// A packet comes.
@@ -80,7 +80,7 @@ impl Red {
         now: Timestamp,
         ect: bool,
         rate: Option<Rate>,
-        found: Found,
+        found: QueueOnArrival,
     ) -> Verdict {
         self.update(now, rate, found);
         let Some(by_chance) = self.probability() else {
@@ -92,7 +92,7 @@ impl Red {
             return Verdict::Pass;
         }
         let spread = 1.0 - self.count as f64 * by_chance;
-        let picked = spread <= by_chance || self.chance.draw() < by_chance / spread;
+        let picked = spread <= by_chance || self.random.draw() < by_chance / spread;
         if !picked {
             self.count += 1;
             return Verdict::Pass;
@@ -102,7 +102,7 @@ impl Red {
     }
 
     /// The average queue that this packet meets.
-    fn update(&mut self, now: Timestamp, rate: Option<Rate>, found: Found) {
+    fn update(&mut self, now: Timestamp, rate: Option<Rate>, found: QueueOnArrival) {
         let (weight, idle) = (self.params.weight, now.since(found.free_at));
         if idle > Duration::ZERO {
             let small = rate.and_then(|rate| rate.time_for(self.params.avpkt));

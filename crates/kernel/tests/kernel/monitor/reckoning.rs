@@ -106,7 +106,7 @@ fn gaps_are_those_of(entries: &[Entry], figures: &Figures) {
     let bound = |bound: Option<units::Duration>| bound.map(|bound| bound.as_nanos() as f64);
     assert_eq!(bound(figures.gaps.least), sorted.first().copied());
     assert_eq!(bound(figures.gaps.most), sorted.last().copied());
-    for slot in figures.gaps.histogram.slots() {
+    for slot in figures.gaps.histogram.bins() {
         let inside = |gap: &&f64| (slot.from as f64..slot.to as f64).contains(*gap);
         assert_eq!(gaps.iter().filter(inside).count() as u64, slot.count, "{slot:?}");
     }
@@ -140,7 +140,7 @@ fn bursts_are_those_of(entries: &[Entry], figures: &Figures, burst_gap_ns: u64) 
     assert_eq!(figures.bursts.count, bursts.len() as u64);
     assert_eq!(Some(figures.bursts.most_packets), bursts.iter().map(|burst| burst.0).max());
     assert_eq!(Some(figures.bursts.most_bytes), bursts.iter().map(|burst| burst.1).max());
-    for slot in figures.bursts.histogram.slots() {
+    for slot in figures.bursts.histogram.bins() {
         let inside = bursts.iter().filter(|burst| (slot.from..slot.to).contains(&burst.0));
         assert_eq!(inside.count() as u64, slot.count, "{slot:?}");
     }

@@ -32,7 +32,7 @@ use super::{
 };
 use crate::{packet::Blocks, plan::Pace};
 use congestion::{Ack, Attach, Control, Decision, Event, Params};
-use netmodel::pacing::Cap;
+use netmodel::pacing::PathCap;
 use scenario::{LossDetection, Profile, Tcp};
 use units::{Duration, Timestamp};
 
@@ -117,7 +117,7 @@ pub(crate) struct Sender {
     /// Bytes a second of the link that gap frames space the last packet by.
     target: u64,
     /// What the estimator has found of the path.
-    cap: Cap,
+    cap: PathCap,
     /// With times of departure: when the next packet may leave at the earliest.
     departs: Timestamp,
     pub(super) pacing: Timer,
@@ -164,7 +164,7 @@ impl Sender {
             pace,
             frame,
             target: 0,
-            cap: Cap::default(),
+            cap: PathCap::default(),
             departs: Timestamp::ZERO,
             pacing: Timer::OFF,
             write_time: Timestamp::ZERO,

@@ -10,7 +10,7 @@ use crate::{
     tcp::{Context, detection::Resent},
 };
 use congestion::{Decision, Event};
-use netmodel::pacing::Known;
+use netmodel::pacing::TcpSnapshot;
 use scenario::Profile;
 use std::num::NonZeroU64;
 use units::Duration;
@@ -231,8 +231,8 @@ impl Sender {
 
     /// What an estimator of rates is told. `more`: what a segment takes of the link beside its payload;
     /// `line`: bytes a second of that link.
-    fn known(&self, more: u32, line: u64) -> Known {
-        Known {
+    fn known(&self, more: u32, line: u64) -> TcpSnapshot {
+        TcpSnapshot {
             cwnd: self.decision.cwnd,
             ssthresh: self.decision.ssthresh,
             mss: self.mss,

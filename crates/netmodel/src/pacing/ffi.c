@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What src/pacing/face.rs calls of cc/pace.h. */
+/* What src/pacing/ffi.rs calls of cc/pace.h. */
 #include "pace.h"
 
 u64 longhaul_pace_target(const struct pace_params *p, const struct pace_flow *f)

@@ -20,7 +20,7 @@ pub struct Params {
 /// What TCP knows when a packet leaves: `struct pace_flow`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
-pub struct Known {
+pub struct TcpSnapshot {
     /// Bytes/s of the sender's own link; 0: not known.
     pub line: u64,
     /// Segments.
@@ -46,7 +46,7 @@ pub struct Known {
 /// What is known of the path that a flow takes: `struct pace_cap`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
-pub struct Cap {
+pub struct PathCap {
     /// Bytes/s of the link that the target is cut at; 0: nothing found.
     pub rate: u64,
     /// Bytes/s delivered when the path was last full.
@@ -88,7 +88,7 @@ const FLOWS: usize = 512;
 
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
-struct Place {
+struct FlowSlot {
     flow: u64,
     target: u64,
     until_ns: u64,
@@ -97,36 +97,42 @@ struct Place {
 /// `struct pace_sum`.
 #[derive(Debug, Clone)]
 #[repr(C)]
-pub(super) struct Sum {
+pub(super) struct TargetSum {
     total: u64,
     hand: u32,
     pub(super) flows: u32,
-    places: [Place; FLOWS],
+    slots: [FlowSlot; FLOWS],
 }
 
 unsafe extern "C" {
     static longhaul_pace_sizes: [u64; 5];
-    fn longhaul_pace_target(params: *const Params, known: *const Known) -> u64;
+    fn longhaul_pace_target(params: *const Params, known: *const TcpSnapshot) -> u64;
     fn longhaul_pace_capped(
         params: *const Params,
-        known: *const Known,
-        cap: *mut Cap,
+        known: *const TcpSnapshot,
+        cap: *mut PathCap,
         now_ns: u64,
     ) -> u64;
     fn longhaul_pace_owe(wire: *mut Wire, rate: u64, packet: u32);
     fn longhaul_pace_frame(wire: *mut Wire) -> u32;
-    fn longhaul_pace_join(sum: *mut Sum, flow: u64, target: u64, now_ns: u64, stay_ns: u64) -> u64;
+    fn longhaul_pace_join(
+        sum: *mut TargetSum,
+        flow: u64,
+        target: u64,
+        now_ns: u64,
+        stay_ns: u64,
+    ) -> u64;
 }
 
 impl Params {
     /// Bytes a second of the link by equation 1; 0 before the first RTT.
-    pub fn target(&self, known: &Known) -> u64 {
-        // SAFETY: both are what the C struct is (checked by `Sum::new` and the tests), and are read only.
+    pub fn target(&self, known: &TcpSnapshot) -> u64 {
+        // SAFETY: both are what the C struct is (checked by `TargetSum::new` and the tests), and are read only.
         unsafe { longhaul_pace_target(self, known) }
     }
 
     /// The same for a packet that leaves now, cut at what the path is found to carry where that is asked for.
-    pub fn capped(&self, known: &Known, cap: &mut Cap, now: units::Timestamp) -> u64 {
+    pub fn capped(&self, known: &TcpSnapshot, cap: &mut PathCap, now: units::Timestamp) -> u64 {
         // SAFETY: all are what the C structs are (as above), and `cap` is ours alone for the call.
         unsafe { longhaul_pace_capped(self, known, cap, now.as_nanos()) }
     }
@@ -144,19 +150,19 @@ impl Wire {
     }
 }
 
-impl Sum {
+impl TargetSum {
     pub(super) fn new() -> Box<Self> {
         // SAFETY: a constant that the C file defines with four elements.
         let sizes = unsafe { longhaul_pace_sizes };
         let mirrors = [
             size_of::<Params>(),
-            size_of::<Known>(),
+            size_of::<TcpSnapshot>(),
             size_of::<Wire>(),
             size_of::<Self>(),
-            size_of::<Cap>(),
+            size_of::<PathCap>(),
         ];
         assert_eq!(sizes, mirrors.map(|size| size as u64), "cc/pace.h and its mirrors differ");
-        Box::new(Self { total: 0, hand: 0, flows: 0, places: [Place::default(); FLOWS] })
+        Box::new(Self { total: 0, hand: 0, flows: 0, slots: [FlowSlot::default(); FLOWS] })
     }
 
     pub(super) fn join(&mut self, flow: u64, target: u64, now_ns: u64, stay_ns: u64) -> u64 {

@@ -7,97 +7,20 @@
 //! anything that comes later: when the owner asks changes nothing.
 
 use super::{
-    QueueLimit,
-    codel::{self, Codel, Leaves},
+    codel::{self, Codel, Dequeued},
     fq_codel::{self, FqCodel},
+    occupancy::{QueueLimit, QueueState},
+    packet_store::{Fifo, PacketStore},
 };
-use crate::link::{Fate, QueueState};
+use crate::Fate;
 use std::collections::VecDeque;
 use units::Timestamp;
 
-/// No packet.
-const NONE: u32 = u32::MAX;
-
-/// The packets that wait, in whatever queues, by their tickets.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Store {
-    packets: Vec<Waiting>,
-    free: Vec<u32>,
-}
-
-/// A packet that waits.
-#[derive(Debug, Clone, Copy)]
-struct Waiting {
-    came: Timestamp,
-    bytes: u64,
-    ect: bool,
-    /// The one behind it.
-    next: u32,
-}
-
-/// A queue of packets in a [`Store`].
-#[derive(Debug, Clone)]
-pub(crate) struct Fifo {
-    first: u32,
-    last: u32,
-    pub(crate) bytes: u64,
-}
-
-impl Default for Fifo {
-    fn default() -> Self {
-        Self { first: NONE, last: NONE, bytes: 0 }
-    }
-}
-
-impl Store {
-    fn take(&mut self, came: Timestamp, bytes: u64, ect: bool) -> u32 {
-        let packet = Waiting { came, bytes, ect, next: NONE };
-        if let Some(ticket) = self.free.pop() {
-            self.packets[ticket as usize] = packet;
-            return ticket;
-        }
-        self.packets.push(packet);
-        self.packets.len() as u32 - 1
-    }
-
-    pub(crate) fn push(&mut self, queue: &mut Fifo, ticket: u32) {
-        match queue.last {
-            NONE => queue.first = ticket,
-            last => self.packets[last as usize].next = ticket,
-        }
-        queue.last = ticket;
-        queue.bytes += self.bytes(ticket);
-    }
-
-    pub(crate) fn pop(&self, queue: &mut Fifo) -> Option<u32> {
-        let ticket = queue.first;
-        let packet = self.packets.get(ticket as usize)?;
-        queue.first = packet.next;
-        if packet.next == NONE {
-            queue.last = NONE;
-        }
-        queue.bytes -= packet.bytes;
-        Some(ticket)
-    }
-
-    pub(crate) fn came(&self, ticket: u32) -> Timestamp {
-        self.packets[ticket as usize].came
-    }
-
-    pub(crate) fn bytes(&self, ticket: u32) -> u64 {
-        self.packets[ticket as usize].bytes
-    }
-
-    pub(crate) fn is_ect(&self, ticket: u32) -> bool {
-        self.packets[ticket as usize].ect
-    }
-}
-
 /// Such a queue of a link.
 #[derive(Debug, Clone)]
-pub(crate) struct Scheduled {
+pub(crate) struct DepartureQueue {
     order: Order,
-    store: Store,
+    store: PacketStore,
     /// The most bytes of a packet.
     largest: u64,
     waits: QueueState,
@@ -115,14 +38,14 @@ enum Order {
 
 /// A packet that the wire takes.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Taken {
+pub(crate) struct TakenPacket {
     pub(crate) ticket: u32,
     pub(crate) marked: bool,
     pub(crate) came: Timestamp,
     pub(crate) bytes: u64,
 }
 
-impl Scheduled {
+impl DepartureQueue {
     pub(crate) fn codel(params: codel::Params, largest: u64) -> Self {
         let (codel, queue) = (Codel::default(), Fifo::default());
         Self::of(Order::Codel { params, codel, queue }, largest)
@@ -135,7 +58,7 @@ impl Scheduled {
     fn of(order: Order, largest: u64) -> Self {
         Self {
             order,
-            store: Store::default(),
+            store: PacketStore::default(),
             largest,
             waits: QueueState::default(),
             decided: VecDeque::new(),
@@ -177,8 +100,8 @@ impl Scheduled {
     }
 
     /// The wire takes a packet at `now`, if there is one: which, and how many the discipline dropped before.
-    pub(crate) fn take(&mut self, now: Timestamp) -> (Option<Taken>, u64) {
-        let leaves = match &mut self.order {
+    pub(crate) fn take(&mut self, now: Timestamp) -> (Option<TakenPacket>, u64) {
+        let dequeued = match &mut self.order {
             Order::Codel { params, codel, queue } => {
                 let packets = (queue, &mut self.store);
                 codel.dequeue(now, params, self.largest, packets, &mut self.dropped)
@@ -188,11 +111,11 @@ impl Scheduled {
             }
         };
         let dropped = self.drop_all(Fate::EarlyDrop);
-        let taken = leaves.map(|Leaves { ticket, marked }| {
+        let taken = dequeued.map(|Dequeued { ticket, marked }| {
             let (came, bytes) = (self.store.came(ticket), self.store.bytes(ticket));
             self.waits.packets -= 1;
             self.waits.bytes -= bytes;
-            Taken { ticket, marked, came, bytes }
+            TakenPacket { ticket, marked, came, bytes }
         });
         (taken, dropped)
     }
@@ -219,7 +142,7 @@ impl Scheduled {
     /// What was decided first; its ticket is free then.
     pub(crate) fn next_decided(&mut self) -> Option<(u32, Fate)> {
         let next = self.decided.pop_front()?;
-        self.store.free.push(next.0);
+        self.store.free(next.0);
         Some(next)
     }
 }

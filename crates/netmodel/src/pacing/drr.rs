@@ -22,7 +22,7 @@ struct Flow<T> {
 
 /// Queues of the flows that have something waiting.
 #[derive(Debug, Clone)]
-pub struct Flows<T> {
+pub struct DrrQueue<T> {
     queues: BTreeMap<u64, Flow<T>>,
     /// The flows in the order of their turns.
     turns: VecDeque<u64>,
@@ -33,7 +33,7 @@ pub struct Flows<T> {
     largest: u64,
 }
 
-impl<T> Flows<T> {
+impl<T> DrrQueue<T> {
     pub fn new(limit: Bytes) -> Self {
         let (queues, turns) = (BTreeMap::new(), VecDeque::new());
         Self { queues, turns, bytes: 0, limit: limit.get(), largest: 0 }
@@ -67,7 +67,7 @@ impl<T> Flows<T> {
 
     /// Gives up a packet if more wait than may. Of flows that have equally much waiting, `last` is
     /// the one that gives way: it came last.
-    pub fn give_up(&mut self, last: u64) -> Option<Waiting<T>> {
+    pub fn drop_excess(&mut self, last: u64) -> Option<Waiting<T>> {
         if self.bytes <= self.limit {
             return None;
         }
@@ -112,8 +112,8 @@ impl<T> Flows<T> {
 mod tests {
     use super::*;
 
-    fn flows(limit: u64) -> Flows<(u64, u32)> {
-        Flows::new(Bytes::new(limit))
+    fn flows(limit: u64) -> DrrQueue<(u64, u32)> {
+        DrrQueue::new(Bytes::new(limit))
     }
 
     #[test]
@@ -141,12 +141,12 @@ mod tests {
             flows.push(1, 1000, (1, n));
         }
         flows.push(2, 1500, (2, 0));
-        assert_eq!(flows.give_up(2), Some((1000, (1, 3))), "the newest of the longest");
-        assert_eq!((flows.give_up(2), flows.bytes()), (None, 4500));
+        assert_eq!(flows.drop_excess(2), Some((1000, (1, 3))), "the newest of the longest");
+        assert_eq!((flows.drop_excess(2), flows.bytes()), (None, 4500));
         flows.push(3, 3000, (3, 0));
-        assert_eq!(flows.give_up(3), Some((3000, (3, 0))), "as long as another, and came last");
+        assert_eq!(flows.drop_excess(3), Some((3000, (3, 0))), "as long as another, and came last");
         flows.push(4, 6000, (4, 0));
-        assert_eq!(flows.give_up(4), Some((6000, (4, 0))), "never has room");
+        assert_eq!(flows.drop_excess(4), Some((6000, (4, 0))), "never has room");
         let order: Vec<_> = std::iter::from_fn(|| flows.pop()).map(|(_, item)| item).collect();
         assert_eq!(order, [(1, 0), (2, 0), (1, 1), (1, 2)]);
         assert!(flows.is_empty() && flows.queues.is_empty() && flows.bytes() == 0);

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a link does with a packet.
+
+use units::Timestamp;
+
+/// What became of an offered packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It arrives.
+    Arrives {
+        /// When its first bit goes onto the wire.
+        starts: Timestamp,
+        /// When its last bit reaches the other end.
+        at: Timestamp,
+        /// Whether it is marked (CE): it met a queue that marks, and its sender can be told.
+        marked: bool,
+    },
+    /// It waits, and the discipline decides later: [`Link::decided`](crate::Link::decided) tells of it by its
+    /// ticket.
+    Queued {
+        /// No other packet that waits has it.
+        ticket: u32,
+    },
+    /// The queue was full.
+    QueueFull,
+    /// The discipline dropped it, at a queue that was not full.
+    EarlyDrop,
+    /// Lost on the wire.
+    Lost,
+    /// Longer than the MTU.
+    TooLong,
+}
