@@ -14,7 +14,7 @@ use record::{
     Direction, Files, FlowSummary, HopSummary, LinkSummary, Manifest, Metrics, Record, Summary,
     manifest,
 };
-use scenario::{Limits, Routes, Run};
+use scenario::{PathLimits, Routes, Run};
 use std::{
     collections::BTreeMap,
     time::{Instant, SystemTime},
@@ -123,7 +123,7 @@ fn flow_summary<'a>(
         .zip(0..)
         .map(|(hop, index)| {
             let (seen, timeouts) = seen.next().expect("as many hops were watched as there are");
-            let limits = observed.run.limits(routes, hop.from, hop.to);
+            let limits = observed.run.path_limits(routes, hop.from, hop.to);
             HopSummary {
                 index,
                 from: hop.from.to_owned(),
@@ -153,7 +153,7 @@ fn flow_summary<'a>(
 }
 
 /// What was seen of a hop, and what its path gives at best.
-fn hop_summary(seen: &HopSeen, limits: Option<Limits>) -> HopSummary {
+fn hop_summary(seen: &HopSeen, limits: Option<PathLimits>) -> HopSummary {
     let last = seen.connections.last();
     let was_seen = last.is_some();
     HopSummary {
@@ -305,7 +305,7 @@ mod tests {
             [[link]]\nbetween = [\"a\", \"b\"]\nrate = \"80mbit\"\ndelay = \"10ms\"\noverhead = 14\n\
             [[flow]]\nfrom = \"a\"\nto = \"b\"\nbytes = \"1MB\"\n";
         let run = scenario::Scenario::parse(text, "recording", &[""; 0]).unwrap().runs.remove(0);
-        let hop = hop_summary(&HopSeen::default(), run.limits(&run.routes(), "a", "b"));
+        let hop = hop_summary(&HopSeen::default(), run.path_limits(&run.routes(), "a", "b"));
         assert_eq!((hop.bottleneck_bps, hop.segment_bytes), (Some(80_000_000), Some(1514)));
         // 20 ms, 1514 bytes at 80 Mb/s there and 66 back.
         assert_eq!(hop.base_rtt_us, Some(20_000.0 + 151.4 + 6.6));

@@ -9,7 +9,7 @@ use std::{
 
 /// Where a value was written.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum Location {
     /// The file as a whole.
     File(Arc<str>),
     /// A line of the file.
@@ -23,7 +23,7 @@ pub enum Place {
     Override(Arc<str>),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(file) => f.write_str(file),
@@ -37,14 +37,14 @@ impl fmt::Display for Place {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
     /// Where to mend it.
-    pub place: Place,
+    pub location: Location,
     /// What was found and what was expected.
     pub message: String,
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.message)
+        write!(f, "{}: {}", self.location, self.message)
     }
 }
 
@@ -55,8 +55,8 @@ pub struct Diagnostics(Vec<Problem>);
 
 impl Diagnostics {
     /// A single problem.
-    pub(crate) fn one(place: Place, message: impl Into<String>) -> Self {
-        Self(vec![Problem { place, message: message.into() }])
+    pub(crate) fn one(location: Location, message: impl Into<String>) -> Self {
+        Self(vec![Problem { location, message: message.into() }])
     }
 
     /// At least one.
@@ -79,8 +79,8 @@ impl Problems {
     /// More would not be read by anyone, and a large sweep could make one for each of its points.
     const LIMIT: usize = 50;
 
-    pub fn report(&self, place: &Place, message: impl Into<String>) {
-        let problem = Problem { place: place.clone(), message: message.into() };
+    pub fn report(&self, location: &Location, message: impl Into<String>) {
+        let problem = Problem { location: location.clone(), message: message.into() };
         self.reports.set(self.reports.get() + 1);
         let mut problems = self.kept.borrow_mut();
         if problems.len() < Self::LIMIT && !problems.contains(&problem) {

@@ -5,7 +5,7 @@
 //! its place along, so that a message points to the line (or the `--set`) that is to be mended.
 //! Numbers stay text: quantities are read from text anyway.
 
-use crate::diagnostics::{Diagnostics, Place};
+use crate::diagnostics::{Diagnostics, Location};
 use std::sync::Arc;
 use toml::{
     Spanned,
@@ -15,7 +15,7 @@ use toml::{
 /// A value and where it was written.
 #[derive(Debug, Clone)]
 pub(crate) struct Value {
-    pub place: Place,
+    pub location: Location,
     pub data: Data,
     /// For messages, if it had any `${...}`: the text before they were filled in, and the
     /// `--set`s that took part.
@@ -43,7 +43,7 @@ pub(crate) struct Table(Vec<Entry>);
 pub(crate) struct Entry {
     pub key: String,
     /// Where the key was written; the value may begin on a later line.
-    pub place: Place,
+    pub location: Location,
     pub value: Value,
 }
 
@@ -66,7 +66,7 @@ impl Table {
 
     /// Adds a key or replaces its value.
     pub fn set(&mut self, key: &str, value: Value) {
-        let entry = Entry { key: key.to_owned(), place: value.place.clone(), value };
+        let entry = Entry { key: key.to_owned(), location: value.location.clone(), value };
         match self.0.iter_mut().find(|e| e.key == key) {
             Some(old) => *old = entry,
             None => self.0.push(entry),
@@ -74,18 +74,18 @@ impl Table {
     }
 
     /// The tables of an array of tables, as in `[[key]]`.
-    pub fn sections(&self, key: &str) -> impl Iterator<Item = (&Place, &Table)> {
+    pub fn sections(&self, key: &str) -> impl Iterator<Item = (&Location, &Table)> {
         let items = match self.get(key).map(|v| &v.data) {
             Some(Data::List(items)) => items.as_slice(),
             _ => &[],
         };
-        items.iter().filter_map(|v| Some((&v.place, v.as_table()?)))
+        items.iter().filter_map(|v| Some((&v.location, v.as_table()?)))
     }
 }
 
 impl Value {
-    pub fn new(place: Place, data: Data) -> Self {
-        Self { place, data, template: None }
+    pub fn new(location: Location, data: Data) -> Self {
+        Self { location, data, template: None }
     }
 
     pub fn as_table(&self) -> Option<&Table> {
@@ -154,35 +154,35 @@ impl Value {
 pub(crate) fn parse(text: &str, file: &str) -> Result<Table, Diagnostics> {
     let lines = Lines::new(text, file);
     let root = DeTable::parse(text).map_err(|e| {
-        let place = lines.place(e.span().map_or(0, |s| s.start));
-        Diagnostics::one(place, format!("this is not TOML: {}", e.message()))
+        let location = lines.location(e.span().map_or(0, |s| s.start));
+        Diagnostics::one(location, format!("this is not TOML: {}", e.message()))
     })?;
-    Ok(table(root.get_ref(), &|at| lines.place(at)))
+    Ok(table(root.get_ref(), &|at| lines.location(at)))
 }
 
 /// Reads the value of a `--set key=value`: TOML where it is TOML, else plain text, so that nobody
 /// has to quote `90ms` twice.
-pub(crate) fn parse_override(text: &str, place: &Place) -> Value {
+pub(crate) fn parse_override(text: &str, location: &Location) -> Value {
     match DeValue::parse(text) {
-        Ok(parsed) => value(&parsed, &|_| place.clone()),
-        Err(_) => Value::new(place.clone(), Data::Text(text.to_owned())),
+        Ok(parsed) => value(&parsed, &|_| location.clone()),
+        Err(_) => Value::new(location.clone(), Data::Text(text.to_owned())),
     }
 }
 
-type PlaceOf<'a> = &'a dyn Fn(usize) -> Place;
+type LocationOf<'a> = &'a dyn Fn(usize) -> Location;
 
-fn table(source: &DeTable<'_>, place_of: PlaceOf<'_>) -> Table {
+fn table(source: &DeTable<'_>, location_of: LocationOf<'_>) -> Table {
     let mut entries: Vec<_> = source.iter().collect();
     entries.sort_by_key(|(key, _)| key.span().start);
     let entry = |(key, v): (&Spanned<DeString<'_>>, _)| Entry {
         key: key.get_ref().to_string(),
-        place: place_of(key.span().start),
-        value: value(v, place_of),
+        location: location_of(key.span().start),
+        value: value(v, location_of),
     };
     Table(entries.into_iter().map(entry).collect())
 }
 
-fn value(source: &Spanned<DeValue<'_>>, place_of: PlaceOf<'_>) -> Value {
+fn value(source: &Spanned<DeValue<'_>>, location_of: LocationOf<'_>) -> Value {
     let data = match source.get_ref() {
         DeValue::String(text) => Data::Text(text.clone().into_owned()),
         DeValue::Integer(n) => Data::Number(
@@ -192,10 +192,10 @@ fn value(source: &Spanned<DeValue<'_>>, place_of: PlaceOf<'_>) -> Value {
         DeValue::Float(n) => Data::Number(n.as_str().to_owned()),
         DeValue::Boolean(b) => Data::Other(b.to_string()),
         DeValue::Datetime(d) => Data::Other(d.to_string()),
-        DeValue::Array(items) => Data::List(items.iter().map(|v| value(v, place_of)).collect()),
-        DeValue::Table(t) => Data::Table(table(t, place_of)),
+        DeValue::Array(items) => Data::List(items.iter().map(|v| value(v, location_of)).collect()),
+        DeValue::Table(t) => Data::Table(table(t, location_of)),
     };
-    Value::new(place_of(source.span().start), data)
+    Value::new(location_of(source.span().start), data)
 }
 
 /// Turns offsets into lines.
@@ -210,8 +210,8 @@ impl Lines {
         Self { file: file.into(), ends }
     }
 
-    fn place(&self, at: usize) -> Place {
+    fn location(&self, at: usize) -> Location {
         let line = self.ends.partition_point(|end| *end < at) + 1;
-        Place::Line { file: self.file.clone(), line }
+        Location::Line { file: self.file.clone(), line }
     }
 }

@@ -5,13 +5,13 @@
 //! machine that drifts drifts for all alike.
 
 use crate::{
-    chance,
-    diagnostics::{Place, Problems},
+    diagnostics::{Location, Problems},
     document::{Table, Value},
     keys, network,
     outline::{AxisSpec, Outline, Overrides, WaySpec},
     resolve::{self, Network},
     run::{Run, Setting},
+    seeds,
     vars::Vars,
 };
 use std::collections::BTreeSet;
@@ -37,7 +37,7 @@ pub(crate) fn expand(
     root: &Table,
     outline: &Outline,
     overrides: &Overrides,
-    file: &Place,
+    file: &Location,
     problems: &Problems,
 ) -> Vec<Run> {
     let ways: Vec<Option<&WaySpec>> = match outline.ways.as_slice() {
@@ -118,7 +118,7 @@ fn tree(
     let mut tree = root.clone();
     let mut assign = |key: &str, value: &Value| {
         if let Err(message) = keys::assign(&mut tree, key, value) {
-            problems.report(&value.place, message);
+            problems.report(&value.location, message);
         }
     };
     way.iter().flat_map(|w| &w.set).for_each(|a| assign(&a.key, &a.value));
@@ -140,7 +140,7 @@ fn run(outline: &Outline, variant: &Variant<'_>, repeat: u32) -> Run {
     let way = way.map(|w| w.way.clone());
     let applies = |at: &[Setting]| at.iter().all(|s| point.contains(s));
     let references = outline.references.iter();
-    let seed = chance::seed(network.seed, repeat);
+    let seed = seeds::seed(network.seed, repeat);
     // The first is the scenario as written: so it stays the same when repeats are added.
     let varies = outline.vary && repeat > 1;
     Run {

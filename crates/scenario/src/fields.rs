@@ -2,7 +2,7 @@
 //! Reading a table key by key, so that one pass reports every problem in it.
 
 use crate::{
-    diagnostics::{Place, Problems},
+    diagnostics::{Location, Problems},
     document::{Data, Table, Value},
     suggest::hint,
 };
@@ -14,7 +14,7 @@ use units::{Bytes, Duration, ParseError, Probability, Rate};
 /// Each key that is asked for becomes a known one; [`Fields::finish`] reports the others.
 pub(crate) struct Fields<'t> {
     table: &'t Table,
-    place: Place,
+    location: Location,
     /// What the table describes, as messages name it: `link "a-b"`, or nothing at the top level.
     what: String,
     known: Vec<&'static str>,
@@ -22,7 +22,7 @@ pub(crate) struct Fields<'t> {
 }
 
 /// Why a value can't be read: where, and what about it.
-pub(crate) type Mismatch = (Place, String);
+pub(crate) type Mismatch = (Location, String);
 
 /// What the value of a key may be.
 pub(crate) trait Field: Sized {
@@ -33,31 +33,31 @@ pub(crate) trait Field: Sized {
 }
 
 impl<'t> Fields<'t> {
-    pub fn new(table: &'t Table, place: Place, what: String, problems: &'t Problems) -> Self {
-        Self { table, place, what, known: Vec::new(), problems }
+    pub fn new(table: &'t Table, location: Location, what: String, problems: &'t Problems) -> Self {
+        Self { table, location, what, known: Vec::new(), problems }
     }
 
     /// The keys of another table that describes the same thing.
     pub fn over(&self, table: &'t Table) -> Self {
-        Self::new(table, self.place.clone(), self.what.clone(), self.problems)
+        Self::new(table, self.location.clone(), self.what.clone(), self.problems)
     }
 
-    pub fn place(&self) -> &Place {
-        &self.place
+    pub fn location(&self) -> &Location {
+        &self.location
     }
 
-    pub fn report(&self, place: &Place, message: &str) {
+    pub fn report(&self, location: &Location, message: &str) {
         let message = if self.what.is_empty() {
             message.to_owned()
         } else {
             format!("{}: {message}", self.what)
         };
-        self.problems.report(place, message);
+        self.problems.report(location, message);
     }
 
-    fn report_key(&self, place: &Place, key: &str, message: &str) {
+    fn report_key(&self, location: &Location, key: &str, message: &str) {
         let what = if self.what.is_empty() { String::new() } else { format!("{}, ", self.what) };
-        self.problems.report(place, format!("{what}{key}: {message}"));
+        self.problems.report(location, format!("{what}{key}: {message}"));
     }
 
     /// A key's value as it stands, whatever it is.
@@ -69,7 +69,7 @@ impl<'t> Fields<'t> {
     /// A key that may be absent. A value that can't be read is reported and taken as absent.
     pub fn optional<T: Field>(&mut self, key: &'static str) -> Option<T> {
         let value = self.raw(key).filter(|v| !v.is_broken())?;
-        T::read(value).map_err(|(place, message)| self.report_key(&place, key, &message)).ok()
+        T::read(value).map_err(|(location, message)| self.report_key(&location, key, &message)).ok()
     }
 
     /// A key with a default.
@@ -81,7 +81,7 @@ impl<'t> Fields<'t> {
     pub fn required<T: Field>(&mut self, key: &'static str) -> Option<T> {
         if self.table.get(key).is_none() {
             self.known.push(key);
-            self.report(&self.place, &format!("\"{key}\" is missing: {}", T::EXPECTED));
+            self.report(&self.location, &format!("\"{key}\" is missing: {}", T::EXPECTED));
             return None;
         }
         self.optional(key)
@@ -91,14 +91,14 @@ impl<'t> Fields<'t> {
     pub fn section(&mut self, key: &'static str) -> Option<Fields<'t>> {
         let value = self.raw(key)?;
         let Some(table) = value.as_table() else {
-            self.report_key(&value.place, key, &format!("{} is not a table", value.describe()));
+            self.report_key(&value.location, key, &format!("{} is not a table", value.describe()));
             return None;
         };
         let what = match self.what.as_str() {
             "" => format!("[{key}]"),
             what => format!("{what}, {key}"),
         };
-        Some(Fields::new(table, value.place.clone(), what, self.problems))
+        Some(Fields::new(table, value.location.clone(), what, self.problems))
     }
 
     /// The tables of `[[key]]`, each with its name (for messages; it may be missing or wrong).
@@ -106,14 +106,14 @@ impl<'t> Fields<'t> {
         let Some(value) = self.raw(key) else { return Vec::new() };
         let is_table = |v: &Value| matches!(v.data, Data::Table(_));
         if !matches!(&value.data, Data::List(items) if items.iter().all(is_table)) {
-            self.report(&value.place, &format!("\"{key}\" is written as [[{key}]] tables"));
+            self.report(&value.location, &format!("\"{key}\" is written as [[{key}]] tables"));
         }
-        let fields = |(at, (place, table)): (usize, (&Place, &'t Table))| {
+        let fields = |(at, (location, table)): (usize, (&Location, &'t Table))| {
             let what = match table.get("name").and_then(Value::as_text) {
                 Some(name) => format!("{key} \"{name}\""),
                 None => format!("{key} {}", at + 1),
             };
-            Fields::new(table, place.clone(), what, self.problems)
+            Fields::new(table, location.clone(), what, self.problems)
         };
         self.table.sections(key).enumerate().map(fields).collect()
     }
@@ -131,14 +131,14 @@ impl<'t> Fields<'t> {
     pub fn finish(self) {
         for entry in self.table.entries().filter(|e| !self.known.contains(&e.key.as_str())) {
             let hint = hint(&entry.key, self.known.iter().copied());
-            self.report(&entry.place, &format!("unknown key \"{}\"{hint}", entry.key));
+            self.report(&entry.location, &format!("unknown key \"{}\"{hint}", entry.key));
         }
     }
 }
 
 /// `value` is not `expected`.
 pub(crate) fn mismatch(value: &Value, expected: &str) -> Mismatch {
-    (value.place.clone(), format!("{} is not {expected}", value.describe()))
+    (value.location.clone(), format!("{} is not {expected}", value.describe()))
 }
 
 /// Reads a value from its text.
@@ -218,22 +218,22 @@ impl<T: Field> Field for Vec<T> {
     fn read(value: &Value) -> Result<Self, Mismatch> {
         match &value.data {
             Data::List(items) => items.iter().map(T::read).collect(),
-            _ => Err((value.place.clone(), format!("{} is not a list", value.describe()))),
+            _ => Err((value.location.clone(), format!("{} is not a list", value.describe()))),
         }
     }
 }
 
 /// A value together with its place, for what can be checked only later.
 #[derive(Debug, Clone)]
-pub(crate) struct Placed<T> {
-    pub place: Place,
+pub(crate) struct Located<T> {
+    pub location: Location,
     pub value: T,
 }
 
-impl<T: Field> Field for Placed<T> {
+impl<T: Field> Field for Located<T> {
     const EXPECTED: &'static str = T::EXPECTED;
     fn read(value: &Value) -> Result<Self, Mismatch> {
-        Ok(Self { place: value.place.clone(), value: T::read(value)? })
+        Ok(Self { location: value.location.clone(), value: T::read(value)? })
     }
 }
 

@@ -3,8 +3,7 @@
 //!
 //! A number without a fraction is written without a point, so that equal runs are equal text.
 
-use crate::run::Queue;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serializer};
 use units::{Bytes, Duration, Probability, Rate};
 
 /// What a switch was before records had it.
@@ -84,32 +83,3 @@ number!(probability, Probability, |v, s| s.serialize_f64(v.get()), |d| {
     let p = f64::deserialize(d)?;
     Probability::new(p).ok_or_else(|| serde::de::Error::custom(format!("{p} is not a probability")))
 });
-
-/// A queue's length as the keys `mark_packets` and `mark_bytes`, beside those of the queue itself.
-pub(crate) mod mark {
-    use super::{Bytes, Deserialize, Deserializer, Queue, Serialize, Serializer, bytes};
-
-    #[derive(Serialize, Deserialize)]
-    enum Mark {
-        #[serde(rename = "mark_packets")]
-        Packets(u64),
-        #[serde(rename = "mark_bytes", with = "bytes")]
-        Bytes(Bytes),
-    }
-
-    #[allow(clippy::ref_option, reason = "serde's signature")]
-    pub fn serialize<S: Serializer>(mark: &Option<Queue>, s: S) -> Result<S::Ok, S::Error> {
-        let mark = mark.map(|mark| match mark {
-            Queue::Packets(packets) => Mark::Packets(packets),
-            Queue::Bytes(bytes) => Mark::Bytes(bytes),
-        });
-        mark.serialize(s)
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Queue>, D::Error> {
-        Ok(Option::<Mark>::deserialize(d)?.map(|mark| match mark {
-            Mark::Packets(packets) => Queue::Packets(packets),
-            Mark::Bytes(bytes) => Queue::Bytes(bytes),
-        }))
-    }
-}

@@ -74,7 +74,7 @@ pub(crate) fn name_all(root: &mut Table) {
             if table.get("name").is_none()
                 && let Some(name) = name_of(kind, at, table)
             {
-                table.set("name", Value::new(item.place.clone(), Data::Text(name)));
+                table.set("name", Value::new(item.location.clone(), Data::Text(name)));
             }
         }
     }
@@ -144,7 +144,7 @@ fn descend(table: &mut Table, inner: &str, key: &str, value: &Value) -> Result<(
         return Ok(());
     };
     if table.get(part).is_none() {
-        table.set(part, Value::new(value.place.clone(), Data::Table(Table::default())));
+        table.set(part, Value::new(value.location.clone(), Data::Table(Table::default())));
     }
     match table.get_mut(part).map(|v| &mut v.data) {
         Some(Data::Table(table)) => {

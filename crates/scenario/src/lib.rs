@@ -4,7 +4,7 @@
 //! A scenario describes nodes, links and flows once; named ways, a sweep and a repeat count make
 //! many runs of it. The file's keys are documented in `docs/scenario.md`. From text to runs:
 //!
-//! 1. `document`: TOML becomes a tree of values, each of which knows its [`Place`], a line of the
+//! 1. `document`: TOML becomes a tree of values, each of which knows its [`Location`], a line of the
 //!    file or a `--set`.
 //! 2. `outline`: what belongs to the whole scenario: title, repeats, ways, axes, references.
 //! 3. `expand`: for each way and each point of the sweep a copy of the tree, changed by the way,
@@ -12,19 +12,18 @@
 //! 4. `network`: that copy read key by key (`fields`), so that one pass finds every problem; what
 //!    stands for many (`count`) becomes many.
 //! 5. `resolve`: names checked, paths computed (`routes`), queues and buffers sized from rate and
-//!    delay, background made of traffic. What is random is drawn from each run's seed (`chance`).
+//!    delay, background made of traffic. What is random is drawn from each run's seed (`seeds`).
 //!
 //! Everything but [`load`] is pure: no I/O, no clock, and the same text gives the same runs.
 
-mod chance;
+mod congestion_level;
 mod diagnostics;
+mod directed_links;
 mod document;
 mod expand;
 mod fields;
 mod json;
 mod keys;
-mod lanes;
-mod level;
 mod limits;
 mod network;
 mod outline;
@@ -32,13 +31,13 @@ mod resolve;
 mod routes;
 mod run;
 mod scenario;
+mod seeds;
 mod suggest;
 mod vars;
 
-pub use chance::fnv_1a;
-pub use diagnostics::{Diagnostics, Place, Problem};
-pub use lanes::Lane;
-pub use limits::Limits;
+pub use diagnostics::{Diagnostics, Location, Problem};
+pub use directed_links::DirectedLink;
+pub use limits::PathLimits;
 pub use routes::{Leg, Routes};
 pub use run::{
     Bottleneck, Burst, Client, Congestion, Direction, Discipline, Family, FileSize, Flow, Heading,
@@ -46,3 +45,4 @@ pub use run::{
     Recovery, Reference, Run, Setting, Signalling, Source, Tcp, Thresholds, Traffic, Way,
 };
 pub use scenario::{Axis, Scenario, load};
+pub use seeds::fnv_1a;

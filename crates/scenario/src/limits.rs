@@ -12,7 +12,7 @@ const LONGEST_PACKET: u32 = 65_535;
 
 /// What a path gives to a connection at best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct PathLimits {
     /// The largest IP packet that crosses every link of the way there and of the way back.
     pub mtu: Bytes,
     /// The rate of the slowest link in the direction of the data; none where no link has one.
@@ -26,14 +26,14 @@ pub struct Limits {
 impl Run {
     /// What the way that data take from one node to another gives at best; none where a way there or
     /// back is missing. `routes` are the run's.
-    pub fn limits(&self, routes: &Routes, from: &str, to: &str) -> Option<Limits> {
+    pub fn path_limits(&self, routes: &Routes, from: &str, to: &str) -> Option<PathLimits> {
         let (there, back) = (routes.legs(from, to)?, routes.legs(to, from)?);
         let (there, back) = (self.crossed(&there), self.crossed(&back));
         let mtu = there.iter().chain(&back).map(|link| link.mtu).min();
         let mtu = mtu.unwrap_or(USUAL_MTU).min(LONGEST_PACKET);
         let slowest = there.iter().filter(|link| link.rate.is_some()).min_by_key(|link| link.rate);
         let overhead = slowest.map_or(0, |link| link.overhead);
-        Some(Limits {
+        Some(PathLimits {
             mtu: Bytes::new(mtu.into()),
             bottleneck: slowest.and_then(|link| link.rate),
             segment: Bytes::new(u64::from(mtu) + u64::from(overhead)),
@@ -57,7 +57,7 @@ fn crossing(links: &[&Direction], bytes: u32) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Limits, Run, Scenario};
+    use crate::{PathLimits, Run, Scenario};
     use units::{Bytes, Duration, Rate};
 
     /// a - b fast, b - c slow with headers of its own and a smaller MTU on the way back.
@@ -76,20 +76,23 @@ mod tests {
         let run = chain();
         let routes = run.routes();
         // There: 4 ms and 1020 bytes at 8 Mb/s. Back: 6 ms and 52 + 20 bytes at 80 Mb/s.
-        let expected = Limits {
+        let expected = PathLimits {
             mtu: Bytes::new(1000),
             bottleneck: Some(Rate::bits_per_second(8_000_000)),
             segment: Bytes::new(1020),
             base_rtt: Duration::from_nanos(10_000_000 + 1_020_000 + 7_200),
         };
-        assert_eq!(run.limits(&routes, "a", "c"), Some(expected));
-        let back = run.limits(&routes, "c", "b").unwrap();
+        assert_eq!(run.path_limits(&routes, "a", "c"), Some(expected));
+        let back = run.path_limits(&routes, "c", "b").unwrap();
         assert_eq!(back.bottleneck, Some(Rate::bits_per_second(80_000_000)));
         assert_eq!(back.base_rtt, Duration::from_nanos(8_000_000 + 102_000 + 72_000));
-        let near = run.limits(&routes, "b", "a").unwrap();
+        let near = run.path_limits(&routes, "b", "a").unwrap();
         assert_eq!((near.bottleneck, near.segment), (None, Bytes::new(1500)));
         assert_eq!(near.base_rtt, Duration::from_millis(2));
-        assert_eq!(run.limits(&routes, "a", "d"), None);
-        assert_eq!(run.limits(&routes, "a", "a").map(|limits| limits.mtu), Some(Bytes::new(1500)));
+        assert_eq!(run.path_limits(&routes, "a", "d"), None);
+        assert_eq!(
+            run.path_limits(&routes, "a", "a").map(|limits| limits.mtu),
+            Some(Bytes::new(1500))
+        );
     }
 }

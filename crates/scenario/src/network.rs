@@ -3,9 +3,9 @@
 //! compared with another.
 
 use crate::{
-    diagnostics::{Place, Problems},
+    diagnostics::{Location, Problems},
     document::{Data, Table},
-    fields::{Fields, Pattern, Placed, Whole},
+    fields::{Fields, Located, Pattern, Whole},
     run::{Client, Congestion, Family, Loss, PacingSettings, Queue, Signalling, Tcp},
 };
 use count::{Copies, Numbered};
@@ -40,7 +40,7 @@ pub(crate) struct NetworkSpec {
     pub family: Family,
     pub seed: u64,
     pub tcp: Tcp,
-    pub congestion: Vec<(Place, Congestion)>,
+    pub congestion: Vec<(Location, Congestion)>,
     pub pacing: PacingSettings,
     pub bottlenecks: Vec<BottleneckSpec>,
     pub nodes: Vec<NodeSpec>,
@@ -52,19 +52,19 @@ pub(crate) struct NetworkSpec {
 
 #[derive(Debug, Clone)]
 pub(crate) struct NodeSpec {
-    pub place: Place,
+    pub location: Location,
     pub name: Pattern,
     pub cc: String,
-    pub tcp_rmem_max: Option<Placed<Size>>,
-    pub tcp_wmem_max: Option<Placed<Size>>,
+    pub tcp_rmem_max: Option<Located<Size>>,
+    pub tcp_wmem_max: Option<Located<Size>>,
     pub sysctl: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct LinkSpec {
-    pub place: Place,
+    pub location: Location,
     pub name: Pattern,
-    pub ends: [Placed<Pattern>; 2],
+    pub ends: [Located<Pattern>; 2],
     pub jitter: Duration,
     pub forward: DirectionSpec,
     pub backward: DirectionSpec,
@@ -76,9 +76,9 @@ pub(crate) struct DirectionSpec {
     pub delay: Duration,
     pub loss: Loss,
     pub queue: QueueSize,
-    pub discipline: Placed<DisciplineSpec>,
-    pub mark: Option<Placed<QueueSize>>,
-    pub mtu: Placed<u32>,
+    pub discipline: Located<DisciplineSpec>,
+    pub mark: Option<Located<QueueSize>>,
+    pub mtu: Located<u32>,
     pub max_burst: Duration,
     pub monitor: Duration,
     pub spacing: bool,
@@ -87,13 +87,13 @@ pub(crate) struct DirectionSpec {
 
 #[derive(Debug, Clone)]
 pub(crate) struct FlowSpec {
-    pub place: Place,
+    pub location: Location,
     pub name: Pattern,
-    pub from: Placed<Pattern>,
-    pub to: Placed<Pattern>,
-    pub via: Vec<Placed<Pattern>>,
-    pub cc: Option<Placed<HopCc>>,
-    pub pacing: Option<Placed<HopPacing>>,
+    pub from: Located<Pattern>,
+    pub to: Located<Pattern>,
+    pub via: Vec<Located<Pattern>>,
+    pub cc: Option<Located<HopCc>>,
+    pub pacing: Option<Located<HopPacing>>,
     pub bytes: Option<Bytes>,
     pub streams: u32,
     pub start: Duration,
@@ -105,20 +105,20 @@ pub(crate) struct FlowSpec {
 }
 
 /// What a table of the file stands for.
-pub(crate) trait Written {
-    fn place(&self) -> &Place;
+pub(crate) trait HasLocation {
+    fn location(&self) -> &Location;
 }
 
-macro_rules! written {
+macro_rules! has_location {
     ($($spec:ty),+) => {$(
-        impl Written for $spec {
-            fn place(&self) -> &Place {
-                &self.place
+        impl HasLocation for $spec {
+            fn location(&self) -> &Location {
+                &self.location
             }
         }
     )+};
 }
-written!(NodeSpec, LinkSpec, FlowSpec, TrafficSpec);
+has_location!(NodeSpec, LinkSpec, FlowSpec, TrafficSpec);
 
 impl Numbered for NodeSpec {
     fn number(&mut self, number: &str) {
@@ -143,7 +143,7 @@ impl Numbered for FlowSpec {
 }
 
 /// Reads one variant's tree. None after a problem that leaves a hole in it.
-pub(crate) fn read(root: &Table, file: &Place, problems: &Problems) -> Option<NetworkSpec> {
+pub(crate) fn read(root: &Table, file: &Location, problems: &Problems) -> Option<NetworkSpec> {
     let mut top = Fields::new(root, file.clone(), String::new(), problems);
     // A duration that can't be read is reported; that flows would need one is not, beside it.
     let ends = top.raw("duration").is_some();
@@ -165,7 +165,7 @@ pub(crate) fn read(root: &Table, file: &Place, problems: &Problems) -> Option<Ne
             for fields in top.sections(kind) {
                 let message =
                     "it never ends: give the run a \"duration\", or a flow with \"bytes\"";
-                fields.report(fields.place(), message);
+                fields.report(fields.location(), message);
             }
         }
     }
@@ -201,7 +201,7 @@ fn all<T>(
         count += copies.as_ref().map_or(0, Vec::len);
         if count > most {
             top.report(
-                top.place(),
+                top.location(),
                 &format!("more than {most} of [[{kind}]], every \"count\" included"),
             );
             return None;
@@ -221,10 +221,10 @@ fn node(mut fields: Fields<'_>) -> Option<Vec<NodeSpec>> {
     let tcp_rmem_max = fields.optional("tcp_rmem_max");
     let tcp_wmem_max = fields.optional("tcp_wmem_max");
     let sysctl = fields.optional("sysctl").map_or_else(BTreeMap::new, |Sysctls(s)| s);
-    let place = fields.place().clone();
+    let location = fields.location().clone();
     fields.finish();
     let name = name?;
-    Some(copies?.of(NodeSpec { place, name, cc, tcp_rmem_max, tcp_wmem_max, sysctl }))
+    Some(copies?.of(NodeSpec { location, name, cc, tcp_rmem_max, tcp_wmem_max, sysctl }))
 }
 
 fn link(mut fields: Fields<'_>) -> Option<Vec<LinkSpec>> {
@@ -243,7 +243,7 @@ fn link(mut fields: Fields<'_>) -> Option<Vec<LinkSpec>> {
         }
         direction(&mut fields.over(&merged))
     };
-    let place = fields.place().clone();
+    let location = fields.location().clone();
     let specs = [spec(&fields, forward.as_ref()), spec(&fields, backward.as_ref())];
     for mut own in forward.into_iter().chain(backward) {
         own.allow(&DIRECTION_KEYS);
@@ -253,7 +253,7 @@ fn link(mut fields: Fields<'_>) -> Option<Vec<LinkSpec>> {
     fields.finish();
     let [forward, backward] = specs;
     let (name, ends) = (name?, ends?.0);
-    Some(copies?.of(LinkSpec { place, name, ends, jitter, forward, backward }))
+    Some(copies?.of(LinkSpec { location, name, ends, jitter, forward, backward }))
 }
 
 /// The top-level tables that [`read`] reads, next to the keys of a run.
@@ -280,14 +280,14 @@ const DIRECTION_KEYS: [&str; 11] = [
 type Mtu = Whole<576, 65_521>;
 
 fn direction(fields: &mut Fields<'_>) -> DirectionSpec {
-    let mtu = fields.optional::<Placed<Mtu>>("mtu");
+    let mtu = fields.optional::<Located<Mtu>>("mtu");
     let mtu = mtu.map_or_else(
-        || Placed { place: fields.place().clone(), value: 1500 },
-        |mtu| Placed { place: mtu.place, value: mtu.value.0 as u32 },
+        || Located { location: fields.location().clone(), value: 1500 },
+        |mtu| Located { location: mtu.location, value: mtu.value.0 as u32 },
     );
     let overhead = fields.or("overhead", Whole::<0, 1000>(14)).0 as u32;
-    let place =
-        fields.raw("discipline").map_or_else(|| fields.place().clone(), |v| v.place.clone());
+    let location =
+        fields.raw("discipline").map_or_else(|| fields.location().clone(), |v| v.location.clone());
     let discipline = discipline::discipline(fields, u64::from(mtu.value + overhead));
     let queue = if discipline.is_fq_codel() {
         // RFC 8290 section 5.2.3.
@@ -300,7 +300,7 @@ fn direction(fields: &mut Fields<'_>) -> DirectionSpec {
         delay: fields.or("delay", Duration::ZERO),
         loss: loss(fields),
         queue: fields.or("queue", queue),
-        discipline: Placed { place, value: discipline },
+        discipline: Located { location, value: discipline },
         mark: fields.optional("mark"),
         mtu,
         max_burst: fields.or("max_burst", Duration::from_micros(250)),
@@ -326,8 +326,10 @@ fn loss(fields: &mut Fields<'_>) -> Loss {
         kinds.section("gilbert_elliott").map(gilbert_elliott),
     ];
     if kinds.table().entries().count() != 1 {
-        kinds
-            .report(kinds.place(), "exactly one of uniform, periodic, gilbert_elliott is expected");
+        kinds.report(
+            kinds.location(),
+            "exactly one of uniform, periodic, gilbert_elliott is expected",
+        );
     }
     kinds.finish();
     found.into_iter().flatten().next().unwrap_or(Loss::None)
@@ -350,7 +352,7 @@ fn flow(mut fields: Fields<'_>, run_ends: bool) -> Option<Vec<FlowSpec>> {
     let from = fields.required("from");
     let to = fields.required("to");
     if !run_ends && fields.raw("bytes").is_none() {
-        fields.report(fields.place(), "give \"bytes\", or the run a \"duration\"");
+        fields.report(fields.location(), "give \"bytes\", or the run a \"duration\"");
     }
     let bytes = fields.optional("bytes");
     let streams = fields.or("streams", Whole::<1, 256>(1)).0 as u32;
@@ -363,10 +365,10 @@ fn flow(mut fields: Fields<'_>, run_ends: bool) -> Option<Vec<FlowSpec>> {
     let signalling = fields.or("signalling", Signalling::default());
     let sndbuf = fields.optional("sndbuf");
     let rcvbuf = fields.optional("rcvbuf");
-    let place = fields.place().clone();
+    let location = fields.location().clone();
     fields.finish();
     Some(copies?.of(FlowSpec {
-        place,
+        location,
         name: name?,
         from: from?,
         to: to?,

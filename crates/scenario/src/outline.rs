@@ -3,9 +3,9 @@
 //! references. The rest of the tree is read once for each variant (`network`).
 
 use crate::{
-    diagnostics::{Place, Problems},
+    diagnostics::{Location, Problems},
     document::{self, Data, Table, Value},
-    fields::{Field, Fields, Mismatch, Name, Placed, Whole, from_text},
+    fields::{Field, Fields, Located, Mismatch, Name, Whole, from_text},
     keys::{self, Assignment},
     network,
     resolve::unique,
@@ -29,7 +29,7 @@ pub(crate) struct Outline {
 /// A way and what it changes.
 #[derive(Debug)]
 pub(crate) struct WaySpec {
-    pub place: Place,
+    pub location: Location,
     pub way: Way,
     pub set: Vec<Assignment>,
 }
@@ -52,7 +52,7 @@ pub(crate) struct Overrides(pub Vec<Assignment>);
 pub(crate) fn read(
     root: &mut Table,
     overrides: &[impl AsRef<str>],
-    file: &Place,
+    file: &Location,
     problems: &Problems,
 ) -> Option<(Outline, Overrides)> {
     let mut axes = axes(root, problems);
@@ -64,14 +64,14 @@ pub(crate) fn read(
         overrides.into_iter().filter_map(|o| sweep_override(o, &mut axes, problems)).collect();
     for o in &overrides {
         if let Err(message) = keys::assign(root, &o.key, &o.value) {
-            problems.report(&o.value.place, message);
+            problems.report(&o.value.location, message);
         }
     }
 
     let mut top = Fields::new(root, file.clone(), String::new(), problems);
     let title: Option<String> = top.required("title");
     let source = top.optional("source");
-    let baseline: Option<Placed<Name>> = top.optional("baseline");
+    let baseline: Option<Located<Name>> = top.optional("baseline");
     let repeat = top.or("repeat", Whole::<1, 1000>(1)).0 as u32;
     let vary = top.or("vary", true);
     let ways = ways(&mut top, problems);
@@ -84,8 +84,8 @@ pub(crate) fn read(
     top.finish();
 
     match &baseline {
-        Some(Placed { place, value: Name(name) }) => {
-            known_way(name, place, "baseline", &ways, problems);
+        Some(Located { location, value: Name(name) }) => {
+            known_way(name, location, "baseline", &ways, problems);
         }
         None if !references.is_empty() => {
             problems.report(file, "\"baseline\" is missing: references compare with that way");
@@ -100,12 +100,12 @@ pub(crate) fn read(
 }
 
 fn parse_override(text: &str, problems: &Problems) -> Option<Assignment> {
-    let place = Place::Override(text.into());
+    let location = Location::Override(text.into());
     let Some((key, value)) = text.split_once('=') else {
-        problems.report(&place, "key=value is expected, as in vars.rtt=50ms");
+        problems.report(&location, "key=value is expected, as in vars.rtt=50ms");
         return None;
     };
-    let value = document::parse_override(value.trim(), &place);
+    let value = document::parse_override(value.trim(), &location);
     Some(Assignment { key: key.trim().to_owned(), value })
 }
 
@@ -144,38 +144,42 @@ fn axes(root: &Table, problems: &Problems) -> Vec<AxisSpec> {
             .filter_map(|assignment| axis(assignment, problems))
             .collect(),
         Some(other) => {
-            problems.report(&other.place, "\"sweep\" is written as a [sweep] table");
+            problems.report(&other.location, "\"sweep\" is written as a [sweep] table");
             Vec::new()
         }
     }
 }
 
 fn axis(Assignment { key, value }: Assignment, problems: &Problems) -> Option<AxisSpec> {
-    let Value { place, data: Data::List(values), .. } = value else {
+    let Value { location, data: Data::List(values), .. } = value else {
         let found = value.describe();
-        problems
-            .report(&value.place, format!("sweep of \"{key}\": {found} is not a list of values"));
+        problems.report(
+            &value.location,
+            format!("sweep of \"{key}\": {found} is not a list of values"),
+        );
         return None;
     };
     if values.is_empty() {
-        problems.report(&place, format!("sweep of \"{key}\": the list is empty"));
+        problems.report(&location, format!("sweep of \"{key}\": the list is empty"));
         return None;
     }
-    belongs_to_a_run(&key, &place, "swept", problems);
+    belongs_to_a_run(&key, &location, "swept", problems);
     let in_file: Vec<String> = values.iter().map(Value::plain).collect();
     for (at, text) in in_file.iter().enumerate() {
         if in_file[..at].contains(text) {
-            problems
-                .report(&values[at].place, format!("sweep of \"{key}\": \"{text}\" comes twice"));
+            problems.report(
+                &values[at].location,
+                format!("sweep of \"{key}\": \"{text}\" comes twice"),
+            );
         }
     }
     Some(AxisSpec { key, values, in_file })
 }
 
-fn belongs_to_a_run(key: &str, place: &Place, how: &str, problems: &Problems) {
+fn belongs_to_a_run(key: &str, location: &Location, how: &str, problems: &Problems) {
     if keys::OF_ALL_RUNS.contains(&key) {
         let message = format!("\"{key}\" is the same for all runs and can't be {how}");
-        problems.report(place, message);
+        problems.report(location, message);
     }
 }
 
@@ -184,26 +188,26 @@ fn ways(top: &mut Fields<'_>, problems: &Problems) -> Vec<WaySpec> {
         let name: Option<Name> = fields.required("name");
         let label: Option<String> = fields.optional("label");
         let set = fields.section("set").map(|set| keys::assignments(set.table()));
-        let place = fields.place().clone();
+        let location = fields.location().clone();
         fields.finish();
         let set = set.unwrap_or_default();
         for a in &set {
-            belongs_to_a_run(&a.key, &a.value.place, "set by a way", problems);
+            belongs_to_a_run(&a.key, &a.value.location, "set by a way", problems);
         }
         let name = name?.0;
         let label = label.unwrap_or_else(|| name.clone());
-        Some(WaySpec { place, way: Way { name, label }, set })
+        Some(WaySpec { location, way: Way { name, label }, set })
     };
     let ways: Vec<WaySpec> = top.sections("way").into_iter().filter_map(read).collect();
-    unique("way", ways.iter().map(|w| (&w.place, w.way.name.as_str())), problems);
+    unique("way", ways.iter().map(|w| (&w.location, w.way.name.as_str())), problems);
     ways
 }
 
-fn known_way(name: &str, place: &Place, what: &str, ways: &[WaySpec], problems: &Problems) {
+fn known_way(name: &str, location: &Location, what: &str, ways: &[WaySpec], problems: &Problems) {
     let names = ways.iter().map(|w| w.way.name.as_str());
     if !names.clone().any(|n| n == name) {
         let hint = hint(name, names);
-        problems.report(place, format!("{what}: there is no way \"{name}\"{hint}"));
+        problems.report(location, format!("{what}: there is no way \"{name}\"{hint}"));
     }
 }
 
@@ -214,7 +218,7 @@ fn references(
     problems: &Problems,
 ) -> Vec<Reference> {
     let read = |mut fields: Fields<'_>| {
-        let way: Option<Placed<Name>> = fields.required("way");
+        let way: Option<Located<Name>> = fields.required("way");
         let gain: Option<Gain> = fields.required("gain");
         let note: Option<String> = fields.optional("note");
         let at = fields.section("at").map(|at| keys::assignments(at.table())).unwrap_or_default();
@@ -224,8 +228,8 @@ fn references(
                 check_point(a, axes, problems);
             }
         }
-        let Placed { place, value: Name(way) } = way?;
-        known_way(&way, &place, "reference", ways, problems);
+        let Located { location, value: Name(way) } = way?;
+        known_way(&way, &location, "reference", ways, problems);
         let setting = |a: Assignment| Setting { value: a.value.plain(), key: a.key };
         Some(Reference {
             way,
@@ -251,7 +255,7 @@ fn check_point(at: &Assignment, axes: &[AxisSpec], problems: &Problems) {
         }
         Some(_) => return,
     };
-    problems.report(&value.place, message);
+    problems.report(&value.location, message);
 }
 
 /// Variables are texts, numbers or truth values, and their names fit between `${` and `}` and after `vars.`.
@@ -262,11 +266,11 @@ fn check_vars(top: &mut Fields<'_>) {
             && entry.key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
         if !is_name {
             let message = format!("\"{}\" is not a name of letters, digits, _ and -", entry.key);
-            vars.report(&entry.place, &message);
+            vars.report(&entry.location, &message);
         }
         if entry.value.as_variable().is_none() {
             let found = entry.value.describe();
-            vars.report(&entry.value.place, &format!("{}: {found} is not a text", entry.key));
+            vars.report(&entry.value.location, &format!("{}: {found} is not a text", entry.key));
         }
     }
 }

@@ -7,8 +7,8 @@
 //! of its links, both directions.
 
 use crate::{
-    diagnostics::{Place, Problems},
-    fields::{Pattern, Placed},
+    diagnostics::{Location, Problems},
+    fields::{Located, Pattern},
     network::{
         DirectionSpec, FlowSpec, HopCc, LinkSpec, MOST_OTHERS, NetworkSpec, NodeSpec, QueueSize,
         Size,
@@ -58,7 +58,7 @@ pub(crate) struct Network {
 }
 
 /// The network that flows and traffic cross.
-struct Ground<'s> {
+struct NetworkContext<'s> {
     family: Family,
     nodes: &'s [Node],
     links: &'s [Link],
@@ -67,7 +67,7 @@ struct Ground<'s> {
 }
 
 /// Resolves what was read. None where problems were reported.
-pub(crate) fn resolve(spec: NetworkSpec, file: &Place, problems: &Problems) -> Option<Network> {
+pub(crate) fn resolve(spec: NetworkSpec, file: &Location, problems: &Problems) -> Option<Network> {
     names::check(&spec, file, problems);
     check_mtus(&spec, problems);
     first_faults(&spec.links, problems, |link| discipline::check(link, problems));
@@ -90,20 +90,21 @@ pub(crate) fn resolve(spec: NetworkSpec, file: &Place, problems: &Problems) -> O
         nodes.push(node(spec, bdp, problems));
     });
     let family = spec.family;
-    let ground = Ground { family, nodes: &nodes, links: &links, routes: &routes, problems };
+    let context =
+        NetworkContext { family, nodes: &nodes, links: &links, routes: &routes, problems };
     let mut flows = Vec::new();
     let pacing = if spec.tcp.pacing { Pacing::Tcp } else { Pacing::None };
     first_faults(&spec.flows, problems, |spec| {
-        let flow = flow(spec, pacing, &ground);
-        let variation = ground.round_trip(&flow.from, &flow.to);
+        let flow = flow(spec, pacing, &context);
+        let variation = context.round_trip(&flow.from, &flow.to);
         flows.push(Jittered { thing: flow, jitter: spec.jitter, variation });
     });
-    let bottlenecks = pacing::bottlenecks(&spec.bottlenecks, &ground);
-    let traffic = all_traffic(&spec, file, &ground);
+    let bottlenecks = pacing::bottlenecks(&spec.bottlenecks, &context);
+    let traffic = all_traffic(&spec, file, &context);
     let hops = flows.iter().flat_map(|flow| flow.thing.hops()).map(|hop| (hop.from, hop.to));
     let others = traffic.iter().map(|t| (t.thing.from.as_str(), t.thing.to.as_str()));
     let senders: Vec<_> = hops.chain(others).collect();
-    pacing::check_hosts(&spec.bottlenecks, &senders, &ground);
+    pacing::check_hosts(&spec.bottlenecks, &senders, &context);
     let variations = variation::of_links(&links, &longest);
     let links = links.into_iter().zip(&spec.links).zip(variations);
     problems.is_empty().then_some(Network {
@@ -126,23 +127,27 @@ pub(crate) fn resolve(spec: NetworkSpec, file: &Place, problems: &Problems) -> O
 }
 
 /// What `[[traffic]]` names, then what `[[background]]` stands for.
-fn all_traffic(spec: &NetworkSpec, file: &Place, ground: &Ground<'_>) -> Vec<Jittered<Traffic>> {
+fn all_traffic(
+    spec: &NetworkSpec,
+    file: &Location,
+    context: &NetworkContext<'_>,
+) -> Vec<Jittered<Traffic>> {
     let mut all = Vec::new();
     let mut places = Vec::new();
-    first_faults(&spec.traffic, ground.problems, |spec| {
-        all.extend(traffic::traffic(spec, ground));
-        places.resize(all.len(), &spec.place);
+    first_faults(&spec.traffic, context.problems, |spec| {
+        all.extend(traffic::traffic(spec, context));
+        places.resize(all.len(), &spec.location);
     });
     for spec in &spec.backgrounds {
-        all.extend(traffic::background(spec, ground));
-        places.resize(all.len(), &spec.place);
+        all.extend(traffic::background(spec, context));
+        places.resize(all.len(), &spec.location);
         if all.len() > MOST_OTHERS {
-            ground.problems.report(file, format!("more than {MOST_OTHERS} sources of traffic"));
+            context.problems.report(file, format!("more than {MOST_OTHERS} sources of traffic"));
             break;
         }
     }
     let names = all.iter().map(|t| t.thing.name.as_str());
-    unique("traffic", places.into_iter().zip(names), ground.problems);
+    unique("traffic", places.into_iter().zip(names), context.problems);
     all
 }
 
@@ -151,11 +156,11 @@ fn check_mtus(spec: &NetworkSpec, problems: &Problems) {
         return;
     }
     first_faults(&spec.links, problems, |link| {
-        for Placed { place, value } in [&link.forward.mtu, &link.backward.mtu] {
+        for Located { location, value } in [&link.forward.mtu, &link.backward.mtu] {
             if *value < LEAST_IPV6_MTU {
                 let name = link.name.as_str();
                 let message = format!("link \"{name}\", mtu: IPv6 needs at least {LEAST_IPV6_MTU}");
-                problems.report(place, message);
+                problems.report(location, message);
             }
         }
     });
@@ -219,9 +224,9 @@ fn node_bdp(name: &str, links: &[Link], longest: &[Duration]) -> Option<Bytes> {
 }
 
 fn node(spec: &NodeSpec, bdp: Option<Bytes>, problems: &Problems) -> Node {
-    let bytes = |key: &str, size: Option<&Placed<Size>>| match size? {
-        Placed { value: Size::Bytes(bytes), .. } => Some(*bytes),
-        Placed { place, value: Size::Bdp(factor) } => {
+    let bytes = |key: &str, size: Option<&Located<Size>>| match size? {
+        Located { value: Size::Bytes(bytes), .. } => Some(*bytes),
+        Located { location, value: Size::Bdp(factor) } => {
             let sized = bdp.map(|b| b.scale(*factor)).filter(|b| *b > Bytes::ZERO);
             if sized.is_none() {
                 let message = format!(
@@ -229,7 +234,7 @@ fn node(spec: &NodeSpec, bdp: Option<Bytes>, problems: &Problems) -> Node {
                      unlimited; give a size in bytes",
                     spec.name.as_str()
                 );
-                problems.report(place, message);
+                problems.report(location, message);
             }
             sized
         }
@@ -244,23 +249,23 @@ fn node(spec: &NodeSpec, bdp: Option<Bytes>, problems: &Problems) -> Node {
 }
 
 /// A flow, with the pacing of hops of which it says nothing.
-fn flow(spec: &FlowSpec, pacing: Pacing, ground: &Ground<'_>) -> Flow {
-    let Ground { nodes, routes, problems, .. } = *ground;
+fn flow(spec: &FlowSpec, pacing: Pacing, context: &NetworkContext<'_>) -> Flow {
+    let NetworkContext { nodes, routes, problems, .. } = *context;
     let name = spec.name.as_str();
-    let stops: Vec<&Placed<Pattern>> =
+    let stops: Vec<&Located<Pattern>> =
         std::iter::once(&spec.from).chain(&spec.via).chain([&spec.to]).collect();
     for hop in stops.windows(2) {
         let [from, to] = [hop[0], hop[1]].map(|node| node.value.as_str());
         if routes.path(from, to).is_none() {
             let message = format!("flow \"{name}\": no links lead from \"{from}\" to \"{to}\"");
-            problems.report(&hop[1].place, message);
+            problems.report(&hop[1].location, message);
         }
     }
     let senders = &stops[..stops.len() - 1];
-    let cc = match spec.cc.as_ref().map(|c| (&c.place, &c.value)) {
+    let cc = match spec.cc.as_ref().map(|c| (&c.location, &c.value)) {
         None => senders.iter().map(|n| cc_of(n.value.as_str(), nodes)).collect(),
         Some((_, HopCc::EveryHop(cc))) => vec![cc.clone(); senders.len()],
-        Some((place, HopCc::EachHop(cc))) => {
+        Some((location, HopCc::EachHop(cc))) => {
             if cc.len() != senders.len() {
                 let message = format!(
                     "flow \"{name}\", cc: {} given for {} hops ({})",
@@ -268,7 +273,7 @@ fn flow(spec: &FlowSpec, pacing: Pacing, ground: &Ground<'_>) -> Flow {
                     senders.len(),
                     stops.iter().map(|s| s.value.as_str()).collect::<Vec<_>>().join(" -> "),
                 );
-                problems.report(place, message);
+                problems.report(location, message);
             }
             cc.clone()
         }
@@ -279,7 +284,7 @@ fn flow(spec: &FlowSpec, pacing: Pacing, ground: &Ground<'_>) -> Flow {
         to: spec.to.value.as_str().to_owned(),
         via: spec.via.iter().map(|n| n.value.as_str().to_owned()).collect(),
         cc,
-        pacing: pacing::of_hops(spec, &stops, pacing, ground),
+        pacing: pacing::of_hops(spec, &stops, pacing, context),
         bytes: spec.bytes,
         streams: spec.streams,
         start: spec.start,

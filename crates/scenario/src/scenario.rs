@@ -2,7 +2,7 @@
 //! A scenario as a whole.
 
 use crate::{
-    diagnostics::{Diagnostics, Place, Problems},
+    diagnostics::{Diagnostics, Location, Problems},
     document, expand, keys, outline,
     run::{Reference, Run, Way},
 };
@@ -52,7 +52,7 @@ impl Scenario {
         file_name: &str,
         overrides: &[impl AsRef<str>],
     ) -> Result<Self, Diagnostics> {
-        let file = Place::File(file_name.into());
+        let file = Location::File(file_name.into());
         let problems = Problems::default();
         let mut root = document::parse(text, file_name)?;
         keys::name_all(&mut root);
@@ -87,7 +87,7 @@ impl Scenario {
 pub fn load(path: &Path, overrides: &[impl AsRef<str>]) -> Result<Scenario, Diagnostics> {
     let name = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|e| {
-        Diagnostics::one(Place::File(name.as_str().into()), format!("it can't be read: {e}"))
+        Diagnostics::one(Location::File(name.as_str().into()), format!("it can't be read: {e}"))
     })?;
     Scenario::parse(&text, &name, overrides)
 }

@@ -5,7 +5,7 @@
 //! `rtt = "40ms + 2ms"` is `40ms + 2ms / 2`.
 
 use crate::{
-    diagnostics::{Place, Problems},
+    diagnostics::{Location, Problems},
     document::{Data, Table, Value},
     suggest::hint,
 };
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 struct Filled {
     text: String,
     /// The `--set`s that took part: what is wrong with the text may be theirs.
-    overrides: Vec<Place>,
+    overrides: Vec<Location>,
 }
 
 /// A variable: what it stands for once its own references are filled in.
@@ -51,10 +51,10 @@ impl<'t> Vars<'t> {
     /// Fills in every string under `value`.
     pub fn fill(&mut self, value: &mut Value) {
         match &mut value.data {
-            Data::Text(text) if text.contains("${") => match self.filled(text, &value.place) {
+            Data::Text(text) if text.contains("${") => match self.filled(text, &value.location) {
                 Some(Filled { text: filled, overrides }) => {
                     let template = std::mem::replace(text, filled);
-                    let overrides = overrides.iter().map(|place| format!(", {place}"));
+                    let overrides = overrides.iter().map(|location| format!(", {location}"));
                     value.template =
                         Some(format!("\"{template}\"{}", overrides.collect::<String>()));
                 }
@@ -66,20 +66,20 @@ impl<'t> Vars<'t> {
         }
     }
 
-    fn filled(&mut self, text: &str, place: &Place) -> Option<Filled> {
+    fn filled(&mut self, text: &str, location: &Location) -> Option<Filled> {
         let mut filled = Filled::default();
         let mut rest = text;
         while let Some((before, after)) = rest.split_once("${") {
             let Some((name, after)) = after.split_once('}') else {
-                self.problems.report(place, format!("\"{text}\": \"${{\" has no \"}}\""));
+                self.problems.report(location, format!("\"{text}\": \"${{\" has no \"}}\""));
                 return None;
             };
-            let var = self.lookup(name, place)?;
+            let var = self.lookup(name, location)?;
             filled.text += before;
             filled.text += &var.text;
-            for place in &var.overrides {
-                if !filled.overrides.contains(place) {
-                    filled.overrides.push(place.clone());
+            for location in &var.overrides {
+                if !filled.overrides.contains(location) {
+                    filled.overrides.push(location.clone());
                 }
             }
             rest = after;
@@ -87,16 +87,16 @@ impl<'t> Vars<'t> {
         filled.text += rest;
         if filled.text.len() > Self::LONGEST {
             let limit = Self::LONGEST;
-            self.problems.report(place, format!("this grows beyond {limit} characters"));
+            self.problems.report(location, format!("this grows beyond {limit} characters"));
             return None;
         }
         Some(filled)
     }
 
-    fn lookup(&mut self, name: &str, place: &Place) -> Option<&Filled> {
+    fn lookup(&mut self, name: &str, location: &Location) -> Option<&Filled> {
         let Some((&name, &source)) = self.sources.get_key_value(name) else {
             let hint = hint(name, self.sources.keys().copied());
-            self.problems.report(place, format!("\"${{{name}}}\" is not in [vars]{hint}"));
+            self.problems.report(location, format!("\"${{{name}}}\" is not in [vars]{hint}"));
             return None;
         };
         if !self.resolved.contains_key(name) {
@@ -107,7 +107,7 @@ impl<'t> Vars<'t> {
         match self.resolved.get(name) {
             Some(Var::Filled(filled)) => Some(filled),
             Some(Var::Open) => {
-                self.problems.report(place, format!("\"${{{name}}}\" stands for itself"));
+                self.problems.report(location, format!("\"${{{name}}}\" stands for itself"));
                 None
             }
             _ => None,
@@ -117,15 +117,15 @@ impl<'t> Vars<'t> {
     fn resolve(&mut self, source: &Value) -> Option<Filled> {
         if self.depth == Self::DEEPEST {
             let message = format!("more than {} variables use each other in turn", Self::DEEPEST);
-            self.problems.report(&source.place, message);
+            self.problems.report(&source.location, message);
             return None;
         }
         self.depth += 1;
-        let filled = source.as_variable().and_then(|text| self.filled(text, &source.place));
+        let filled = source.as_variable().and_then(|text| self.filled(text, &source.location));
         self.depth -= 1;
         let mut filled = filled?;
-        if matches!(source.place, Place::Override(_)) {
-            filled.overrides.push(source.place.clone());
+        if matches!(source.location, Location::Override(_)) {
+            filled.overrides.push(source.location.clone());
         }
         Some(filled)
     }

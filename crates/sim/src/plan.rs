@@ -5,7 +5,7 @@
 use crate::network::Network;
 use congestion::{Algorithm, Params};
 use netmodel::{Link, LinkConfig, pacing};
-use scenario::{Flow, Limits, Pacing, Profile, Routes, Run, Traffic};
+use scenario::{Flow, Pacing, PathLimits, Profile, Routes, Run, Traffic};
 use std::{collections::BTreeMap, num::NonZeroU64};
 use units::{Bytes, Duration, Rate};
 
@@ -57,7 +57,7 @@ pub(crate) struct Hop {
     pub(crate) sndbuf: Bytes,
     pub(crate) rcvbuf: Bytes,
     /// What the path gives at best.
-    pub(crate) limits: Limits,
+    pub(crate) limits: PathLimits,
     /// Segments of one piece that its receiver gets in one frame.
     pub(crate) frame: u32,
     pub(crate) pace: Pace,
@@ -89,7 +89,7 @@ pub(crate) struct Planner<'r> {
 
 impl<'r> Planner<'r> {
     pub(crate) fn new(run: &'r Run) -> Self {
-        let network = Network::new(run.lanes().map(|lane| {
+        let network = Network::new(run.directed_links().map(|lane| {
             let LinkConfig { rate, overhead, .. } = lane.config;
             let frames = rate.map(|rate| run.pacing.frames(rate, overhead));
             (Link::new(lane.config), frames)
@@ -164,7 +164,8 @@ impl<'r> Planner<'r> {
     /// A connection that carries data from one node to another.
     pub(crate) fn hop(&mut self, from: &str, to: &str, cc: &str) -> Result<Hop, Unsupported> {
         let (forward, backward) = (self.path(from, to)?, self.path(to, from)?);
-        let limits = self.run.limits(&self.routes, from, to).expect("there are paths both ways");
+        let limits =
+            self.run.path_limits(&self.routes, from, to).expect("there are paths both ways");
         let (mtu, header) = (limits.mtu.get() as u32, self.run.tcp.header);
         if mtu <= header {
             return Err(Unsupported::one(format!(

@@ -56,7 +56,7 @@ impl Wan {
             }
         }
         // A link's two devices follow one another, and so do its two lanes.
-        for (n, lane) in run.lanes().enumerate() {
+        for (n, lane) in run.directed_links().enumerate() {
             lanes.push(Lane {
                 link: lane.config,
                 max_burst: lane.direction.max_burst,

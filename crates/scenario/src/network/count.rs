@@ -3,7 +3,7 @@
 
 use crate::{
     document::Value,
-    fields::{Fields, Name, Pattern, Placed, Whole},
+    fields::{Fields, Located, Name, Pattern, Whole},
 };
 
 /// How many things a table stands for; none, where a sweep goes down to nothing.
@@ -18,27 +18,29 @@ impl Copies {
     /// Reads `count` and compares it with the name. None after a problem.
     pub fn read(fields: &mut Fields<'_>, name: Option<&Pattern>) -> Option<Self> {
         let given = fields.raw("count").is_some();
-        let count = fields.optional::<Placed<Whole<0, 1000>>>("count");
+        let count = fields.optional::<Located<Whole<0, 1000>>>("count");
         let Pattern(name) = name?;
-        let place = fields.table().get("name").map_or(fields.place(), |v: &Value| &v.place);
+        let location =
+            fields.table().get("name").map_or(fields.location(), |v: &Value| &v.location);
         match count {
             None if given => return None,
             None if name.contains('#') => {
                 let message = "the \"#\" in its name stands for numbers: give a \"count\" of them";
-                fields.report(place, message);
+                fields.report(location, message);
                 return None;
             }
             None => {}
             Some(count) if !name.contains('#') => {
                 let message = "a \"count\" needs a \"#\" in the name, for the numbers";
-                fields.report(&count.place, message);
+                fields.report(&count.location, message);
                 return None;
             }
-            Some(Placed { value: Whole(last), .. }) => {
+            Some(Located { value: Whole(last), .. }) => {
                 let longest = name.replace('#', &last.to_string());
                 if longest.len() > Name::LONGEST {
                     let most = Name::LONGEST;
-                    fields.report(place, &format!("\"{longest}\" is longer than {most} letters"));
+                    fields
+                        .report(location, &format!("\"{longest}\" is longer than {most} letters"));
                     return None;
                 }
             }
@@ -64,7 +66,7 @@ impl Numbered for Pattern {
     }
 }
 
-impl<T: Numbered> Numbered for Placed<T> {
+impl<T: Numbered> Numbered for Located<T> {
     fn number(&mut self, number: &str) {
         self.value.number(number);
     }

@@ -4,7 +4,7 @@
 use super::values::{Above, Gain, Known, QueueSize, Share, Span, Tick};
 use crate::{
     document::{Data, Table},
-    fields::{Fields, Placed, Whole},
+    fields::{Fields, Located, Whole},
     run::Discipline,
 };
 use units::{Bytes, Duration};
@@ -19,8 +19,8 @@ pub(crate) enum DisciplineSpec {
 /// RED, with thresholds as they are given.
 #[derive(Debug, Clone)]
 pub(crate) struct RedSpec {
-    pub min: Option<Placed<QueueSize>>,
-    pub max: Option<Placed<QueueSize>>,
+    pub min: Option<Located<QueueSize>>,
+    pub max: Option<Located<QueueSize>>,
     pub probability: f64,
     pub weight: f64,
     pub avpkt: Bytes,
@@ -106,13 +106,16 @@ fn pie(keys: &mut Fields<'_>) -> Discipline {
 
 /// CoDel's target and interval.
 fn delays(keys: &mut Fields<'_>) -> (Duration, Duration) {
-    let target = keys.optional::<Placed<Span>>("target");
+    let target = keys.optional::<Located<Span>>("target");
     let interval = keys.or("interval", Span(Duration::from_millis(100))).0;
-    let Some(Placed { place, value: Span(target) }) = target else {
+    let Some(Located { location, value: Span(target) }) = target else {
         return (Duration::from_millis(5), interval);
     };
     if target >= interval {
-        keys.report(&place, &format!("target: {target} is not below the interval of {interval}"));
+        keys.report(
+            &location,
+            &format!("target: {target} is not below the interval of {interval}"),
+        );
     }
     (target, interval)
 }

@@ -3,9 +3,9 @@
 
 use super::values::{Names, Volume};
 use crate::{
-    diagnostics::Place,
+    diagnostics::Location,
     document::{Data, Value},
-    fields::{Field, Fields, Mismatch, Name, Placed, from_quantity, from_text},
+    fields::{Field, Fields, Located, Mismatch, Name, from_quantity, from_text},
     run::{Pacing, PacingRtt, PacingSettings},
 };
 use netmodel::pacing::Estimator;
@@ -86,10 +86,10 @@ pub(super) fn settings(fields: Option<Fields<'_>>) -> PacingSettings {
 
 #[derive(Debug, Clone)]
 pub(crate) struct BottleneckSpec {
-    pub place: Place,
+    pub location: Location,
     pub name: Name,
-    pub from: Placed<Name>,
-    pub to: Vec<Placed<Name>>,
+    pub from: Located<Name>,
+    pub to: Vec<Located<Name>>,
     pub rate: Rate,
 }
 
@@ -98,7 +98,7 @@ pub(super) fn bottleneck(mut fields: Fields<'_>) -> Option<BottleneckSpec> {
     let from = fields.required("from");
     let to = fields.required("to").map(|Names(names)| names);
     let rate = fields.required("rate");
-    let place = fields.place().clone();
+    let location = fields.location().clone();
     fields.finish();
-    Some(BottleneckSpec { place, name: name?, from: from?, to: to?, rate: rate? })
+    Some(BottleneckSpec { location, name: name?, from: from?, to: to?, rate: rate? })
 }

@@ -3,7 +3,7 @@
 
 use super::values::{CcName, ParameterName, Parameters, Span, Volume};
 use crate::{
-    diagnostics::Place,
+    diagnostics::Location,
     fields::{Fields, Whole},
     run::{Congestion, Family, Profile, Tcp},
 };
@@ -43,11 +43,11 @@ pub(super) fn tcp(fields: Option<Fields<'_>>, family: Family) -> Tcp {
 }
 
 /// Whether there are such sets and parameters is for those to say who have the algorithms.
-pub(super) fn congestion(mut fields: Fields<'_>) -> Option<(Place, Congestion)> {
+pub(super) fn congestion(mut fields: Fields<'_>) -> Option<(Location, Congestion)> {
     let name: Option<CcName> = fields.required("name");
     let set: Option<ParameterName> = fields.optional("set");
     let parameters = fields.optional("parameters").map_or_else(BTreeMap::new, |Parameters(p)| p);
-    let place = fields.place().clone();
+    let location = fields.location().clone();
     fields.finish();
-    Some((place, Congestion { name: name?.0, set: set.map(|set| set.0), parameters }))
+    Some((location, Congestion { name: name?.0, set: set.map(|set| set.0), parameters }))
 }

@@ -6,18 +6,18 @@ use super::{
     values::{CcName, Headings, Kind, Names, PerSecond, Shape, Share, Span, Volume},
 };
 use crate::{
-    diagnostics::Place,
-    fields::{Fields, Name, Pattern, Placed, Whole},
+    diagnostics::Location,
+    fields::{Fields, Located, Name, Pattern, Whole},
     run::{FileSize, Heading, Source},
 };
 use units::{Bytes, Duration, Rate};
 
 #[derive(Debug, Clone)]
 pub(crate) struct TrafficSpec {
-    pub place: Place,
+    pub location: Location,
     pub name: Pattern,
-    pub from: Placed<Pattern>,
-    pub to: Placed<Pattern>,
+    pub from: Located<Pattern>,
+    pub to: Located<Pattern>,
     pub cc: Option<String>,
     pub start: Duration,
     pub jitter: Duration,
@@ -27,18 +27,18 @@ pub(crate) struct TrafficSpec {
 /// A source whose packets may still have to be fitted to its path.
 #[derive(Debug, Clone)]
 pub(crate) enum SourceSpec {
-    Cbr { rate: Rate, packet: Option<Placed<u32>> },
+    Cbr { rate: Rate, packet: Option<Located<u32>> },
     OverTcp(Source),
 }
 
 /// Traffic in proportion to the rate of a link.
 #[derive(Debug)]
 pub(crate) struct BackgroundSpec {
-    pub place: Place,
+    pub location: Location,
     pub name: String,
-    pub link: Placed<Name>,
-    pub from: Vec<Placed<Name>>,
-    pub to: Vec<Placed<Name>>,
+    pub link: Located<Name>,
+    pub from: Vec<Located<Name>>,
+    pub to: Vec<Located<Name>>,
     pub headings: &'static [Heading],
     pub share: f64,
     pub mix: Mix,
@@ -47,7 +47,7 @@ pub(crate) struct BackgroundSpec {
     pub sources: u32,
     pub start: Duration,
     pub jitter: Duration,
-    pub packet: Option<Placed<u32>>,
+    pub packet: Option<Located<u32>>,
     pub ftp: FileSize,
     pub web: FileSize,
 }
@@ -116,15 +116,15 @@ pub(super) fn traffic(mut fields: Fields<'_>) -> Option<Vec<TrafficSpec>> {
             files(&mut fields, size).map(SourceSpec::OverTcp)
         }
     };
-    let place = fields.place().clone();
+    let location = fields.location().clone();
     fields.finish();
     let (name, from, to, source) = (name?, from?, to?, source?);
-    Some(copies?.of(TrafficSpec { place, name, from, to, cc, start, jitter, source }))
+    Some(copies?.of(TrafficSpec { location, name, from, to, cc, start, jitter, source }))
 }
 
-fn packet(fields: &mut Fields<'_>) -> Option<Placed<u32>> {
-    let packet: Placed<Packet> = fields.optional("packet")?;
-    Some(Placed { place: packet.place, value: packet.value.0 as u32 })
+fn packet(fields: &mut Fields<'_>) -> Option<Located<u32>> {
+    let packet: Located<Packet> = fields.optional("packet")?;
+    Some(Located { location: packet.location, value: packet.value.0 as u32 })
 }
 
 fn on_off(fields: &mut Fields<'_>) -> Option<Source> {
@@ -142,9 +142,9 @@ fn web(fields: &mut Fields<'_>) -> Option<FileSize> {
     let shape = fields.or("shape", Shape(1.2)).0;
     let most = fields.or("most", Volume(Bytes::new(100 << 20))).0;
     if mean >= most {
-        let place = ["mean", "most"].into_iter().find_map(|key| fields.table().get(key));
-        let place = place.map_or_else(|| fields.place().clone(), |v| v.place.clone());
-        fields.report(&place, &format!("the mean size, {mean}, is not below the most, {most}"));
+        let location = ["mean", "most"].into_iter().find_map(|key| fields.table().get(key));
+        let location = location.map_or_else(|| fields.location().clone(), |v| v.location.clone());
+        fields.report(&location, &format!("the mean size, {mean}, is not below the most, {most}"));
         return None;
     }
     Some(FileSize::Pareto { mean, shape, most })
@@ -155,7 +155,7 @@ fn files(fields: &mut Fields<'_>, size: Option<FileSize>) -> Option<Source> {
     let per_second = fields.optional("per_second").map(|PerSecond(n)| n);
     let given = ["load", "per_second"].map(|key| fields.table().get(key).is_some());
     if given[0] == given[1] {
-        fields.report(fields.place(), "exactly one of \"load\" and \"per_second\" is expected");
+        fields.report(fields.location(), "exactly one of \"load\" and \"per_second\" is expected");
         return None;
     }
     let size = size?;
@@ -184,11 +184,11 @@ pub(super) fn background(mut fields: Fields<'_>) -> Option<BackgroundSpec> {
     let packet = packet(&mut fields);
     let ftp = ftp(&mut fields);
     let web = web(&mut fields);
-    let place = fields.place().clone();
+    let location = fields.location().clone();
     fields.finish();
     let share = share?.0;
     Some(BackgroundSpec {
-        place,
+        location,
         name: name?.0,
         link: link?,
         from: from?,
@@ -215,7 +215,7 @@ fn mix(fields: &mut Fields<'_>) -> Mix {
     if !is_whole {
         let percent = (sum * 1e6).round() / 1e4;
         parts.report(
-            parts.place(),
+            parts.location(),
             &format!("cbr, ftp and web are {percent} % together, not 100 %"),
         );
     }

@@ -3,7 +3,7 @@
 
 use crate::{
     document::{Data, Entry, Value},
-    fields::{Field, Mismatch, Name, Pattern, Placed, Whole, from_quantity, from_text, mismatch},
+    fields::{Field, Located, Mismatch, Name, Pattern, Whole, from_quantity, from_text, mismatch},
     run::{Burst, Client, Family, Heading, LossDetection, Profile, Queue, Recovery, Signalling},
 };
 use std::collections::BTreeMap;
@@ -31,14 +31,14 @@ pub(crate) enum QueueSize {
 }
 
 /// The two ends of a link.
-pub(super) struct Pair(pub [Placed<Pattern>; 2]);
+pub(super) struct Pair(pub [Located<Pattern>; 2]);
 
 impl Field for Pair {
     const EXPECTED: &'static str = "a list of the two nodes, as in [\"client\", \"server\"]";
     fn read(value: &Value) -> Result<Self, Mismatch> {
         match &value.data {
             Data::List(ends) if ends.len() == 2 => {
-                Ok(Self([Placed::read(&ends[0])?, Placed::read(&ends[1])?]))
+                Ok(Self([Located::read(&ends[0])?, Located::read(&ends[1])?]))
             }
             _ => Err(mismatch(value, Self::EXPECTED)),
         }
@@ -70,7 +70,7 @@ impl Field for Volume {
 }
 
 /// One name, or a list of them.
-pub(super) struct Names(pub Vec<Placed<Name>>);
+pub(super) struct Names(pub Vec<Located<Name>>);
 
 impl Field for Names {
     const EXPECTED: &'static str = "the name of a node, or a list of names";
@@ -78,7 +78,7 @@ impl Field for Names {
         match &value.data {
             Data::List(names) if names.is_empty() => Err(mismatch(value, Self::EXPECTED)),
             Data::List(_) => Vec::read(value).map(Self),
-            _ => Placed::read(value).map(|name| Self(vec![name])),
+            _ => Located::read(value).map(|name| Self(vec![name])),
         }
     }
 }
@@ -187,10 +187,10 @@ impl Field for Parameters {
         let parameter = |e: &Entry| {
             if !ParameterName::is_one(&e.key) {
                 let expected = ParameterName::EXPECTED;
-                return Err((e.place.clone(), format!("\"{}\" is not {expected}", e.key)));
+                return Err((e.location.clone(), format!("\"{}\" is not {expected}", e.key)));
             }
             let value = Whole::<0, { u32::MAX as u64 }>::read(&e.value)
-                .map_err(|(place, message)| (place, format!("{}: {message}", e.key)))?;
+                .map_err(|(location, message)| (location, format!("{}: {message}", e.key)))?;
             Ok((e.key.clone(), value.0 as u32))
         };
         table.entries().map(parameter).collect::<Result<_, _>>().map(Self)
@@ -240,11 +240,11 @@ impl Field for Sysctls {
                 });
             if !is_own {
                 let message = format!("\"{}\" is not a kernel setting under net.", e.key);
-                return Err((e.place.clone(), message));
+                return Err((e.location.clone(), message));
             }
             let text = e.value.as_text().ok_or_else(|| {
-                let (place, message) = mismatch(&e.value, "a text or a number");
-                (place, format!("{}: {message}", e.key))
+                let (location, message) = mismatch(&e.value, "a text or a number");
+                (location, format!("{}: {message}", e.key))
             })?;
             Ok((e.key.clone(), text.to_owned()))
         };

@@ -3,8 +3,8 @@
 
 use super::length;
 use crate::{
-    diagnostics::{Place, Problems},
-    fields::Placed,
+    diagnostics::{Location, Problems},
+    fields::Located,
     network::{DirectionSpec, DisciplineSpec, LinkSpec, QueueSize, RedSpec},
     run::{Direction, Discipline, Queue, Thresholds},
 };
@@ -20,19 +20,19 @@ const LEAST_MAX: u64 = 15;
 /// What of a link's disciplines does not go together.
 pub(super) fn check(spec: &LinkSpec, problems: &Problems) {
     let directions = [&spec.forward, &spec.backward];
-    let report = |place: &Place, message: String| {
-        problems.report(place, format!("link \"{}\", {message}", spec.name.as_str()));
+    let report = |location: &Location, message: String| {
+        problems.report(location, format!("link \"{}\", {message}", spec.name.as_str()));
     };
     for direction in directions {
         let discipline = &direction.discipline;
         if !discipline.value.is_taildrop() && directions.iter().all(|d| d.rate.is_none()) {
-            report(&discipline.place, "discipline: without a rate there is no queue".to_owned());
+            report(&discipline.location, "discipline: without a rate there is no queue".to_owned());
         }
         if !discipline.value.is_taildrop()
             && let Some(mark) = &direction.mark
         {
             let message = "mark: is of taildrop alone; other disciplines mark with ecn = true";
-            report(&mark.place, message.to_owned());
+            report(&mark.location, message.to_owned());
         }
     }
 }
@@ -51,8 +51,8 @@ pub(super) fn of_direction(
         DisciplineSpec::Red(red) => {
             let thresholds = thresholds(red, limit, spec, longest);
             let thresholds = thresholds.unwrap_or_else(|message| {
-                let place = &spec.discipline.place;
-                problems.report(place, format!("link \"{name}\", discipline: {message}"));
+                let location = &spec.discipline.location;
+                problems.report(location, format!("link \"{name}\", discipline: {message}"));
                 Thresholds::Packets { min: 0, max: 1 }
             });
             let RedSpec { probability, weight, avpkt, gentle, ecn, .. } = *red;
@@ -67,7 +67,7 @@ fn thresholds(
     spec: &DirectionSpec,
     longest: Duration,
 ) -> Result<Thresholds, String> {
-    let sized = |size: &Option<Placed<QueueSize>>| {
+    let sized = |size: &Option<Located<QueueSize>>| {
         size.as_ref().and_then(|size| length(size.value, 1, spec, longest))
     };
     let (min, max) = (sized(&red.min), sized(&red.max));

@@ -3,8 +3,8 @@
 //! because repeats vary.
 
 use crate::{
-    chance,
     run::{Flow, Link, Traffic},
+    seeds,
 };
 use units::Duration;
 
@@ -30,7 +30,7 @@ impl<T: Jitter> Jittered<T> {
         let mut thing = self.thing.clone();
         let limit =
             if varies && self.jitter == Duration::ZERO { self.variation } else { self.jitter };
-        let drawn = chance::jitter(run_seed, T::KIND, thing.name(), limit);
+        let drawn = seeds::jitter(run_seed, T::KIND, thing.name(), limit);
         thing.add(drawn);
         thing
     }

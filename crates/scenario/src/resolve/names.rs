@@ -2,27 +2,27 @@
 //! Whether names are unique and name something.
 
 use crate::{
-    diagnostics::{Place, Problems},
-    fields::{Pattern, Placed},
-    network::{NetworkSpec, Written},
+    diagnostics::{Location, Problems},
+    fields::{Located, Pattern},
+    network::{HasLocation, NetworkSpec},
     suggest::hint,
 };
 use std::collections::BTreeSet;
 
-pub(super) fn check(spec: &NetworkSpec, file: &Place, problems: &Problems) {
+pub(super) fn check(spec: &NetworkSpec, file: &Location, problems: &Problems) {
     if spec.nodes.is_empty() {
         problems.report(file, "there is no [[node]]");
     }
-    unique("node", spec.nodes.iter().map(|n| (&n.place, n.name.as_str())), problems);
-    unique("link", spec.links.iter().map(|l| (&l.place, l.name.as_str())), problems);
-    unique("flow", spec.flows.iter().map(|f| (&f.place, f.name.as_str())), problems);
-    unique("traffic", spec.traffic.iter().map(|t| (&t.place, t.name.as_str())), problems);
+    unique("node", spec.nodes.iter().map(|n| (&n.location, n.name.as_str())), problems);
+    unique("link", spec.links.iter().map(|l| (&l.location, l.name.as_str())), problems);
+    unique("flow", spec.flows.iter().map(|f| (&f.location, f.name.as_str())), problems);
+    unique("traffic", spec.traffic.iter().map(|t| (&t.location, t.name.as_str())), problems);
     let backgrounds = spec.backgrounds.iter();
-    unique("background", backgrounds.map(|b| (&b.place, b.name.as_str())), problems);
+    unique("background", backgrounds.map(|b| (&b.location, b.name.as_str())), problems);
     let congestion = spec.congestion.iter();
-    unique("congestion", congestion.map(|(place, c)| (place, c.name.as_str())), problems);
+    unique("congestion", congestion.map(|(location, c)| (location, c.name.as_str())), problems);
     let bottlenecks = spec.bottlenecks.iter();
-    unique("bottleneck", bottlenecks.map(|b| (&b.place, b.name.0.as_str())), problems);
+    unique("bottleneck", bottlenecks.map(|b| (&b.location, b.name.0.as_str())), problems);
 
     let nodes = Known { kind: "node", names: spec.nodes.iter().map(|n| n.name.as_str()).collect() };
     let links = Known { kind: "link", names: spec.links.iter().map(|l| l.name.as_str()).collect() };
@@ -31,7 +31,7 @@ pub(super) fn check(spec: &NetworkSpec, file: &Place, problems: &Problems) {
         link.ends.iter().for_each(|end| nodes.check(&what, end, problems));
         if link.ends[0].value == link.ends[1].value {
             let message = format!("{what}: both ends are \"{}\"", link.ends[0].value.as_str());
-            problems.report(&link.ends[0].place, message);
+            problems.report(&link.ends[0].location, message);
         }
     });
     first_faults(&spec.flows, problems, |flow| {
@@ -54,14 +54,14 @@ pub(super) fn check(spec: &NetworkSpec, file: &Place, problems: &Problems) {
         });
         for to in bottleneck.to.iter().filter(|to| to.value == bottleneck.from.value) {
             let message = format!("{what}: \"{}\" can't be behind itself", to.value.0);
-            problems.report(&to.place, message);
+            problems.report(&to.location, message);
         }
     }
 }
 
 fn check_stops<'s>(
     what: &str,
-    stops: impl Iterator<Item = &'s Placed<Pattern>>,
+    stops: impl Iterator<Item = &'s Located<Pattern>>,
     nodes: &Known<'_>,
     problems: &Problems,
 ) {
@@ -70,7 +70,7 @@ fn check_stops<'s>(
         nodes.check(what, node, problems);
         let name = node.value.as_str();
         if !passed.insert(name) {
-            problems.report(&node.place, format!("{what}: it comes to \"{name}\" twice"));
+            problems.report(&node.location, format!("{what}: it comes to \"{name}\" twice"));
         }
     }
 }
@@ -82,31 +82,31 @@ struct Known<'s> {
 }
 
 impl Known<'_> {
-    fn check(&self, what: &str, name: &Placed<impl AsRef<str>>, problems: &Problems) {
+    fn check(&self, what: &str, name: &Located<impl AsRef<str>>, problems: &Problems) {
         let (kind, word) = (self.kind, name.value.as_ref());
         if !self.names.contains(word) {
             let hint = hint(word, self.names.iter().copied());
-            problems.report(&name.place, format!("{what}: there is no {kind} \"{word}\"{hint}"));
+            problems.report(&name.location, format!("{what}: there is no {kind} \"{word}\"{hint}"));
         }
     }
 }
 
 /// Checks one thing after the other. Of those that one table stands for, what is wrong with the
 /// first is most likely wrong with all, and said once.
-pub(super) fn first_faults<'t, T: Written>(
+pub(super) fn first_faults<'t, T: HasLocation>(
     things: &'t [T],
     problems: &Problems,
     mut check: impl FnMut(&'t T),
 ) {
     let mut wrong = None;
     for thing in things {
-        if wrong == Some(thing.place()) {
+        if wrong == Some(thing.location()) {
             continue;
         }
         let before = problems.reports();
         check(thing);
         if problems.reports() > before {
-            wrong = Some(thing.place());
+            wrong = Some(thing.location());
         }
     }
 }
@@ -114,15 +114,15 @@ pub(super) fn first_faults<'t, T: Written>(
 /// Reports names that are given twice; of those that one table stands for, the first.
 pub(crate) fn unique<'n>(
     kind: &str,
-    names: impl Iterator<Item = (&'n Place, &'n str)>,
+    names: impl Iterator<Item = (&'n Location, &'n str)>,
     problems: &Problems,
 ) {
     let mut seen = BTreeSet::new();
     let mut wrong = None;
-    for (place, name) in names {
-        if !seen.insert(name) && wrong != Some(place) {
-            problems.report(place, format!("there is already a {kind} \"{name}\""));
-            wrong = Some(place);
+    for (location, name) in names {
+        if !seen.insert(name) && wrong != Some(location) {
+            problems.report(location, format!("there is already a {kind} \"{name}\""));
+            wrong = Some(location);
         }
     }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! How hops are paced, and hosts' classes for bottlenecks.
 
-use super::Ground;
+use super::NetworkContext;
 use crate::{
-    fields::{Pattern, Placed},
+    fields::{Located, Pattern},
     network::{BottleneckSpec, FlowSpec, HopPacing},
     run::{Bottleneck, Pacing},
 };
@@ -13,14 +13,16 @@ use units::Rate;
 /// What each of a flow's hops from stop to stop has, and whether it can be.
 pub(super) fn of_hops(
     spec: &FlowSpec,
-    stops: &[&Placed<Pattern>],
+    stops: &[&Located<Pattern>],
     default: Pacing,
-    ground: &Ground<'_>,
+    context: &NetworkContext<'_>,
 ) -> Vec<Pacing> {
     let hops = stops.len() - 1;
-    let Some(Placed { place, value }) = &spec.pacing else { return vec![default; hops] };
+    let Some(Located { location, value }) = &spec.pacing else { return vec![default; hops] };
     let report = |what: String| {
-        ground.problems.report(place, format!("flow \"{}\", pacing: {what}", spec.name.as_str()));
+        context
+            .problems
+            .report(location, format!("flow \"{}\", pacing: {what}", spec.name.as_str()));
     };
     let each = match value {
         HopPacing::EveryHop(pacing) => vec![*pacing; hops],
@@ -32,7 +34,7 @@ pub(super) fn of_hops(
     for (hop, pacing) in stops.windows(2).zip(&each) {
         let [from, to] = [hop[0], hop[1]].map(|node| node.value.as_str());
         // What no links lead to is reported with the flow.
-        let Some((link, line)) = wire(ground, from, to) else { continue };
+        let Some((link, line)) = wire(context, from, to) else { continue };
         match (pacing, line) {
             (Pacing::Gap | Pacing::Edt | Pacing::Rate(_), None) => {
                 report(format!("link \"{link}\", the first from \"{from}\", has no rate"));
@@ -42,7 +44,7 @@ pub(super) fn of_hops(
             )),
             _ => {}
         }
-        if let (Pacing::Gap | Pacing::Rate(_), Some(no_gaps)) = (pacing, no_gaps(ground, from, to))
+        if let (Pacing::Gap | Pacing::Rate(_), Some(no_gaps)) = (pacing, no_gaps(context, from, to))
         {
             report(no_gaps);
         }
@@ -51,17 +53,17 @@ pub(super) fn of_hops(
 }
 
 /// The first link from one node to another, and its rate if it has one.
-fn wire<'g>(ground: &Ground<'g>, from: &str, to: &str) -> Option<(&'g str, Option<Rate>)> {
-    let first = *ground.routes.legs(from, to)?.first()?;
-    let link = &ground.links[first.link];
+fn wire<'g>(context: &NetworkContext<'g>, from: &str, to: &str) -> Option<(&'g str, Option<Rate>)> {
+    let first = *context.routes.legs(from, to)?.first()?;
+    let link = &context.links[first.link];
     Some((&link.name, link.direction(first.heading).rate))
 }
 
 /// Why the first link from one node to another is none for gap frames, where it is not: they hold packets
 /// apart only in a queue that keeps the order of what comes, and drops none of it at departure.
-fn no_gaps(ground: &Ground<'_>, from: &str, to: &str) -> Option<String> {
-    let first = *ground.routes.legs(from, to)?.first()?;
-    let link = &ground.links[first.link];
+fn no_gaps(context: &NetworkContext<'_>, from: &str, to: &str) -> Option<String> {
+    let first = *context.routes.legs(from, to)?.first()?;
+    let link = &context.links[first.link];
     let discipline = link.direction(first.heading).discipline;
     (!discipline.keeps_gaps()).then(|| {
         format!(
@@ -73,8 +75,11 @@ fn no_gaps(ground: &Ground<'_>, from: &str, to: &str) -> Option<String> {
 }
 
 /// The bottlenecks, each with a path to every node behind it.
-pub(super) fn bottlenecks(specs: &[BottleneckSpec], ground: &Ground<'_>) -> Vec<Bottleneck> {
-    let problems = ground.problems;
+pub(super) fn bottlenecks(
+    specs: &[BottleneckSpec],
+    context: &NetworkContext<'_>,
+) -> Vec<Bottleneck> {
+    let problems = context.problems;
     let mut behind = BTreeSet::new();
     let mut all = Vec::new();
     for spec in specs {
@@ -82,12 +87,13 @@ pub(super) fn bottlenecks(specs: &[BottleneckSpec], ground: &Ground<'_>) -> Vec<
         let mut wires = BTreeSet::new();
         for to in &spec.to {
             let node = &to.value.0;
-            let report =
-                |what: String| problems.report(&to.place, format!("bottleneck \"{name}\": {what}"));
+            let report = |what: String| {
+                problems.report(&to.location, format!("bottleneck \"{name}\": {what}"))
+            };
             if !behind.insert((from, node)) {
                 report(format!("\"{node}\" is behind another one of \"{from}\" already"));
             }
-            match wire(ground, from, node) {
+            match wire(context, from, node) {
                 None => report(format!("no links lead from \"{from}\" to \"{node}\"")),
                 Some((link, None)) => report(format!(
                     "link \"{link}\", the first to \"{node}\", has no rate that could be shared"
@@ -101,14 +107,14 @@ pub(super) fn bottlenecks(specs: &[BottleneckSpec], ground: &Ground<'_>) -> Vec<
                 }
             }
             // An emulated host's classes fill their pauses with gap frames.
-            if let Some(no_gaps) = no_gaps(ground, from, node) {
+            if let Some(no_gaps) = no_gaps(context, from, node) {
                 report(no_gaps);
             }
         }
         if wires.len() > 1 {
             let message =
                 format!("bottleneck \"{name}\": its nodes are reached over different first links");
-            problems.report(&spec.place, message);
+            problems.report(&spec.location, message);
         }
         all.push(Bottleneck {
             name: name.clone(),
@@ -122,8 +128,12 @@ pub(super) fn bottlenecks(specs: &[BottleneckSpec], ground: &Ground<'_>) -> Vec<
 
 /// A host has classes for what it sends itself, and all that it sends is in one of them: so packets of
 /// others, from and to these nodes or back, must not cross it.
-pub(super) fn check_hosts(specs: &[BottleneckSpec], senders: &[(&str, &str)], ground: &Ground<'_>) {
-    let Ground { links, routes, problems, .. } = ground;
+pub(super) fn check_hosts(
+    specs: &[BottleneckSpec],
+    senders: &[(&str, &str)],
+    context: &NetworkContext<'_>,
+) {
+    let NetworkContext { links, routes, problems, .. } = context;
     for spec in specs {
         let (name, host) = (&spec.name.0, &spec.from.value.0);
         let ways = senders.iter().flat_map(|(from, to)| [(*from, *to), (*to, *from)]);
@@ -133,7 +143,7 @@ pub(super) fn check_hosts(specs: &[BottleneckSpec], senders: &[(&str, &str)], gr
         });
         if let Some((from, to)) = other {
             problems.report(
-                &spec.from.place,
+                &spec.from.location,
                 format!(
                     "bottleneck \"{name}\": what \"{from}\" sends to \"{to}\" crosses \"{host}\", which has \
                      classes only for what it sends itself"

@@ -2,7 +2,7 @@
 //! What varies from repeat to repeat unless a scenario says otherwise: what differs in the world from
 //! one measurement to the next.
 
-use super::Ground;
+use super::NetworkContext;
 use crate::run::Link;
 use std::collections::BTreeMap;
 use units::Duration;
@@ -31,7 +31,7 @@ pub(super) fn of_links(links: &[Link], longest: &[Duration]) -> Vec<Duration> {
     links.iter().zip(longest).map(variation).collect()
 }
 
-impl Ground<'_> {
+impl NetworkContext<'_> {
     /// Propagation there and back, within which a start may vary.
     pub(super) fn round_trip(&self, from: &str, to: &str) -> Duration {
         self.routes.rtt(from, to).unwrap_or_default()

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What simulated TCP is like.
 
-use crate::{json, run::Family};
+use super::family::Family;
+use crate::json;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use units::{Bytes, Duration};

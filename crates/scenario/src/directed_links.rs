@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A run's links as `netmodel` has them: two lanes each, one for each direction. Every method that
+//! A run's links as `netmodel` has them: two directed links each. Every method that
 //! moves packets takes them from here, so all lose the same packets of the same seed.
 
-use crate::{Direction, Discipline, Loss, Queue, Run, Thresholds, chance::fnv_1a};
+use crate::{Direction, Discipline, Loss, Queue, Run, Thresholds, seeds::fnv_1a};
 use netmodel::{
     LinkConfig, LossModel, QueueLimit,
     queue::{codel, fq_codel, pie, red},
@@ -11,7 +11,7 @@ use units::Bytes;
 
 /// One direction of one link.
 #[derive(Debug)]
-pub struct Lane<'r> {
+pub struct DirectedLink<'r> {
     /// The link's name and the direction: `client-depot/forward`.
     pub name: String,
     /// The node that it leads from.
@@ -26,17 +26,17 @@ pub struct Lane<'r> {
 
 impl Run {
     /// Both directions of all links, forward first, in the order of the file.
-    pub fn lanes(&self) -> impl Iterator<Item = Lane<'_>> {
+    pub fn directed_links(&self) -> impl Iterator<Item = DirectedLink<'_>> {
         self.links.iter().flat_map(|link| {
-            let lane = |name, direction, from, to| {
+            let directed_link = |name, direction, from, to| {
                 let name = format!("{}/{name}", link.name);
                 // A seed of its own, so that none repeats another's losses.
                 let config = config(direction, fnv_1a(self.seed, name.bytes()));
-                Lane { name, from, to, direction, config }
+                DirectedLink { name, from, to, direction, config }
             };
             [
-                lane("forward", &link.forward, link.a.as_str(), link.b.as_str()),
-                lane("backward", &link.backward, &link.b, &link.a),
+                directed_link("forward", &link.forward, link.a.as_str(), link.b.as_str()),
+                directed_link("backward", &link.backward, &link.b, &link.a),
             ]
         })
     }
