@@ -4,7 +4,7 @@
 //!
 //! The sample has random numbers of its own: what traffic does is the same with and without it.
 
-use crate::{random::Random, tcp::Connection, world::World};
+use crate::{connection_table::ConnectionTable, random::Random, tcp::Connection};
 use record::{Files, OfferedFile};
 use scenario::Run;
 use std::sync::Arc;
@@ -101,12 +101,12 @@ impl FileLog {
     }
 
     /// Bytes that have arrived of files that are not whole, source by source.
-    pub(crate) fn arrived(&self, world: &World, sources: usize) -> Vec<u64> {
+    pub(crate) fn arrived(&self, connections: &ConnectionTable, sources: usize) -> Vec<u64> {
         let mut arrived = vec![0; sources];
         for (number, file) in (0..).zip(&self.under_way) {
             let Some(file) = file else { continue };
             arrived[file.name.source as usize] +=
-                world.slots.get(number).map_or(0, Connection::arrived_bytes);
+                connections.get(number).map_or(0, Connection::arrived_bytes);
         }
         arrived
     }

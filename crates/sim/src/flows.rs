@@ -8,10 +8,10 @@
 //! sockets' buffers and a slow hop shuts the window of the one before.
 
 use crate::{
-    plan::Hop,
-    slots::User,
-    tcp::{Connection, Content, News, Setup},
-    world::World,
+    connection_table::ConnectionUser,
+    plan::ConnectionPlan,
+    simulation_state::SimulationState,
+    tcp::{Connection, ConnectionEvent, ConnectionSetup, Content},
 };
 use scenario::{Flow, Signalling};
 use units::Timestamp;
@@ -22,9 +22,9 @@ const REDIRECT: u64 = 300;
 /// A flow at work.
 #[derive(Debug)]
 pub(crate) struct FlowState {
-    pub(crate) hops: Vec<Hop>,
+    pub(crate) hops: Vec<ConnectionPlan>,
     /// Redirects before the data: from each of these nodes to the client.
-    redirects: Vec<Hop>,
+    redirects: Vec<ConnectionPlan>,
     pub(crate) streams: Vec<Stream>,
     pub(crate) started: Option<Timestamp>,
     pub(crate) ended: Option<Timestamp>,
@@ -42,7 +42,11 @@ pub(crate) struct Stream {
 }
 
 impl FlowState {
-    pub(crate) fn new(flow: &Flow, hops: Vec<Hop>, redirects: Vec<Hop>) -> Self {
+    pub(crate) fn new(
+        flow: &Flow,
+        hops: Vec<ConnectionPlan>,
+        redirects: Vec<ConnectionPlan>,
+    ) -> Self {
         let streams = u64::from(flow.streams.max(1));
         let share = |n: u64| {
             // The first streams have one byte more where it does not come out even.
@@ -70,171 +74,169 @@ impl FlowState {
     }
 
     /// Content bytes that the client has.
-    pub(crate) fn received(&self, world: &World) -> u64 {
+    pub(crate) fn received(&self, sim: &SimulationState) -> u64 {
         let last = self.hops.len() - 1;
-        self.streams.iter().map(|stream| stream.received(last, &self.hops[last], world)).sum()
+        self.streams.iter().map(|stream| stream.received(last, &self.hops[last], sim)).sum()
     }
 }
 
 impl Stream {
     /// Content bytes in order at the end of a hop.
-    fn received(&self, hop: usize, plan: &Hop, world: &World) -> u64 {
-        let connection = self.connections[hop].and_then(|number| world.slots.get(number));
+    fn received(&self, hop: usize, plan: &ConnectionPlan, sim: &SimulationState) -> u64 {
+        let connection = self.connections[hop].and_then(|number| sim.connections.get(number));
         let bytes = connection.map_or(0, |c| c.arrived() * u64::from(plan.mss));
         self.bytes.map_or(bytes, |all| bytes.min(all))
     }
 }
 
-/// So many bytes as segments.
-pub(crate) fn content(bytes: u64, mss: u32) -> Content {
-    let segments = bytes.div_ceil(mss.into());
-    let last = bytes - segments.saturating_sub(1) * u64::from(mss);
-    Content { available: segments, complete: true, last: last as u32 }
-}
-
-/// Nothing to send as yet.
-pub(crate) const NOTHING: Content = Content { available: 0, complete: false, last: 0 };
-
-/// More than any run sends.
-pub(crate) const WITHOUT_END: Content = Content { available: u64::MAX, complete: false, last: 0 };
-
-impl World {
+impl SimulationState {
     /// Opens a connection of that user; what it sends is said later.
-    pub(crate) fn open(&mut self, user: User, hop: &Hop) -> (u32, News) {
-        let (number, line) = self.line(user, hop);
-        let setup = Setup {
-            line,
+    pub(crate) fn open(
+        &mut self,
+        user: ConnectionUser,
+        hop: &ConnectionPlan,
+    ) -> (u32, ConnectionEvent) {
+        let (number, route) = self.allocate_route(user, hop);
+        let setup = ConnectionSetup {
+            route,
             params: &hop.params,
             mss: hop.mss,
             sndbuf: hop.sndbuf,
             rcvbuf: hop.rcvbuf,
-            content: NOTHING,
+            content: Content::NOTHING,
             pace: hop.pace,
             frame: hop.frame,
         };
         let connection = Connection::new(&setup, &self.tcp, self.now);
-        self.slots.put(number, connection);
-        let news = self.with(number, Connection::open);
-        (number, news)
+        self.connections.insert(number, connection);
+        let event = self.with(number, Connection::open);
+        (number, event)
     }
 }
 
 /// A flow with the number that its connections' users give.
-pub(crate) struct FlowOf<'a> {
+pub(crate) struct FlowHandle<'a> {
     pub(crate) number: u32,
     pub(crate) state: &'a mut FlowState,
 }
 
-impl FlowOf<'_> {
+impl FlowHandle<'_> {
     /// The client starts.
-    pub(crate) fn start(&mut self, world: &mut World) {
-        self.state.started = Some(world.now);
-        if world.tcp.handshake && !self.state.redirects.is_empty() {
-            self.redirect(world, 0);
+    pub(crate) fn start(&mut self, sim: &mut SimulationState) {
+        self.state.started = Some(sim.now);
+        if sim.tcp.handshake && !self.state.redirects.is_empty() {
+            self.redirect(sim, 0);
         } else {
-            self.open_streams(world);
+            self.open_streams(sim);
         }
     }
 
-    fn redirect(&mut self, world: &mut World, step: u32) {
-        let user = User::Redirect { flow: self.number, step };
-        world.open(user, &self.state.redirects[step as usize]);
+    fn redirect(&mut self, sim: &mut SimulationState, step: u32) {
+        let user = ConnectionUser::Redirect { flow: self.number, step };
+        sim.open(user, &self.state.redirects[step as usize]);
     }
 
     /// News of a redirect's connection.
-    pub(crate) fn redirect_news(
+    pub(crate) fn on_redirect_event(
         &mut self,
-        world: &mut World,
+        sim: &mut SimulationState,
         connection: u32,
         step: u32,
-        news: News,
+        event: ConnectionEvent,
     ) {
-        match news {
-            News::Requested => {
+        match event {
+            ConnectionEvent::Requested => {
                 let mss = self.state.redirects[step as usize].mss;
-                world.with(connection, |c, cx| c.offer(cx, content(REDIRECT, mss)));
+                sim.with(connection, |c, cx| c.offer(cx, Content::of_bytes(REDIRECT, mss)));
             }
-            News::Arrived => {
+            ConnectionEvent::Arrived => {
                 if step as usize + 1 < self.state.redirects.len() {
-                    self.redirect(world, step + 1);
+                    self.redirect(sim, step + 1);
                 } else {
-                    self.open_streams(world);
+                    self.open_streams(sim);
                 }
             }
-            News::Acknowledged => world.slots.close(connection),
-            News::Nothing => {}
+            ConnectionEvent::Acknowledged => sim.connections.close(connection),
+            ConnectionEvent::Nothing => {}
         }
     }
 
-    fn open_streams(&mut self, world: &mut World) {
+    fn open_streams(&mut self, sim: &mut SimulationState) {
         let last = self.state.hops.len() as u32 - 1;
         for stream in 0..self.state.streams.len() as u32 {
-            self.open_hop(world, stream, last);
+            self.open_hop(sim, stream, last);
         }
     }
 
-    fn open_hop(&mut self, world: &mut World, stream: u32, hop: u32) {
-        let user = User::Hop { flow: self.number, stream, hop };
-        let (number, news) = world.open(user, &self.state.hops[hop as usize]);
+    fn open_hop(&mut self, sim: &mut SimulationState, stream: u32, hop: u32) {
+        let user = ConnectionUser::Hop { flow: self.number, stream, hop };
+        let (number, event) = sim.open(user, &self.state.hops[hop as usize]);
         self.state.streams[stream as usize].connections[hop as usize] = Some(number);
-        if news == News::Requested {
-            self.requested(world, stream, hop);
+        if event == ConnectionEvent::Requested {
+            self.requested(sim, stream, hop);
         }
     }
 
     /// The server of a hop is asked: a depot asks the next, the source sends.
-    fn requested(&mut self, world: &mut World, stream: u32, hop: u32) {
+    fn requested(&mut self, sim: &mut SimulationState, stream: u32, hop: u32) {
         if hop > 0 {
-            self.open_hop(world, stream, hop - 1);
+            self.open_hop(sim, stream, hop - 1);
             return;
         }
         let state = &self.state.streams[stream as usize];
-        let all = state.bytes.map_or(WITHOUT_END, |b| content(b, self.state.hops[0].mss));
+        let all =
+            state.bytes.map_or(Content::ENDLESS, |b| Content::of_bytes(b, self.state.hops[0].mss));
         let number = state.connections[0].expect("it has just asked");
         let is_depots = self.state.hops.len() > 1;
-        world.with(number, |c, cx| {
+        sim.with(number, |c, cx| {
             c.reads = !is_depots;
             c.offer(cx, all);
         });
     }
 
     /// News of a hop's connection.
-    pub(crate) fn hop_news(&mut self, world: &mut World, stream: u32, hop: u32, news: News) {
+    pub(crate) fn on_hop_event(
+        &mut self,
+        sim: &mut SimulationState,
+        stream: u32,
+        hop: u32,
+        event: ConnectionEvent,
+    ) {
         let last = self.state.hops.len() as u32 - 1;
-        match news {
-            News::Requested => {
+        match event {
+            ConnectionEvent::Requested => {
                 let number = self.state.streams[stream as usize].connections[hop as usize];
                 if hop < last
                     && let Some(number) = number
                 {
-                    world.with(number, |c, _| c.reads = false);
+                    sim.with(number, |c, _| c.reads = false);
                 }
-                self.requested(world, stream, hop);
+                self.requested(sim, stream, hop);
             }
-            News::Arrived if hop == last => self.arrived(world, stream),
-            News::Arrived => self.pass_on(world, stream, hop),
-            News::Acknowledged if hop > 0 => self.pass_on(world, stream, hop - 1),
-            News::Acknowledged | News::Nothing => {}
+            ConnectionEvent::Arrived if hop == last => self.arrived(sim, stream),
+            ConnectionEvent::Arrived => self.pass_on(sim, stream, hop),
+            ConnectionEvent::Acknowledged if hop > 0 => self.pass_on(sim, stream, hop - 1),
+            ConnectionEvent::Acknowledged | ConnectionEvent::Nothing => {}
         }
     }
 
     /// More has come to the client.
-    fn arrived(&mut self, world: &mut World, stream: u32) {
+    fn arrived(&mut self, sim: &mut SimulationState, stream: u32) {
         let last = self.state.hops.len() - 1;
         let hop = &self.state.hops[last];
         let state = &self.state.streams[stream as usize];
-        let is_whole = state.bytes.is_some_and(|all| state.received(last, hop, world) == all);
+        let is_whole = state.bytes.is_some_and(|all| state.received(last, hop, sim) == all);
         if is_whole && self.state.ended.is_none() {
-            let whole = |s: &Stream| s.bytes.is_some_and(|all| s.received(last, hop, world) == all);
+            let whole = |s: &Stream| s.bytes.is_some_and(|all| s.received(last, hop, sim) == all);
             if self.state.streams.iter().all(whole) {
-                self.state.ended = Some(world.now);
-                world.flows_left -= 1;
+                self.state.ended = Some(sim.now);
+                sim.flows_left -= 1;
             }
         }
     }
 
     /// The depot behind `hop` passes on what the next hop's send buffer has room for.
-    fn pass_on(&mut self, world: &mut World, stream: u32, hop: u32) {
+    fn pass_on(&mut self, sim: &mut SimulationState, stream: u32, hop: u32) {
         let at = hop as usize;
         let [from, to] = [&self.state.hops[at], &self.state.hops[at + 1]];
         let stream = &mut self.state.streams[stream as usize];
@@ -243,21 +245,21 @@ impl FlowOf<'_> {
         else {
             return;
         };
-        let Some(next) = world.slots.get(downstream) else { return };
+        let Some(next) = sim.connections.get(downstream) else { return };
         let room = next.una() * u64::from(to.mss) + next.buffer();
-        let received = stream.received(at, from, world);
+        let received = stream.received(at, from, sim);
         let passed = received.min(room);
         if passed <= stream.passed[at] {
             return;
         }
         stream.passed[at] = passed;
         let (read, more) = if stream.bytes == Some(passed) {
-            (passed.div_ceil(from.mss.into()), content(passed, to.mss))
+            (passed.div_ceil(from.mss.into()), Content::of_bytes(passed, to.mss))
         } else {
             let available = passed / u64::from(to.mss);
-            (passed / u64::from(from.mss), Content { available, ..NOTHING })
+            (passed / u64::from(from.mss), Content { available, ..Content::NOTHING })
         };
-        world.with(upstream, |c, cx| c.read(cx, read));
-        world.with(downstream, |c, cx| c.offer(cx, more));
+        sim.with(upstream, |c, cx| c.read(cx, read));
+        sim.with(downstream, |c, cx| c.offer(cx, more));
     }
 }

@@ -3,29 +3,30 @@
 //! run in the emulator and in the kernel, with TCP's endpoints, depots and traffic around them.
 //!
 //! ```text
-//! Simulation ── agenda   what happens next: first packets of lanes, timers
+//! Simulation ── event_queue   what happens next: first packets of link directions, timers
 //!    │
-//!    ├─ flows, traffic   who opens connections, and what they carry
-//!    ├─ file_log         traffic's files for the record
-//!    ├─ tcp              both ends of a connection
-//!    ├─ host             pacing between a sender and its first lane
-//!    ├─ network          lanes, and packets on their way over paths, many at a time at junctions
-//!    └─ observe          samples and the summary
+//!    ├─ flows, traffic      who opens connections, and what they carry
+//!    ├─ connection_table    connections by number, and whose they are
+//!    ├─ file_log            traffic's files for the record
+//!    ├─ tcp                 both ends of a connection
+//!    ├─ sender_qdisc        pacing between a sender and its first link
+//!    ├─ network             link directions, and packets on their way over paths, many at a time at junctions
+//!    └─ observe             samples and the summary
 //! ```
 //!
 //! An event is the arrival of a packet at the end of a link, or a timer. Of a link only the first
-//! packet stands on the agenda, and a timer that is put off stays where it is until its old time, so
-//! the agenda is short however much is on its way. Where links lead only into other links, one entry is
+//! packet stands in the event queue, and a timer that is put off stays where it is until its old time, so
+//! the event queue is short however much is on its way. Where links lead only into other links, one entry is
 //! for many packets (`junction`). The work for an acknowledgement does not depend on
 //! the window.
 //!
 //! At the end of every run, and whenever an outcome is asked for, it is asserted that every packet and
 //! byte that was sent was delivered, dropped or lost, or is on its way.
 
-mod agenda;
+mod connection_table;
+mod event_queue;
 mod file_log;
 mod flows;
-mod host;
 mod junction;
 mod network;
 mod observe;
@@ -33,14 +34,15 @@ mod packet;
 mod plan;
 mod random;
 mod ranges;
+mod sender_qdisc;
 mod simulation;
-mod slots;
+mod simulation_state;
 mod tcp;
 #[cfg(test)]
 mod testing;
-mod tournament;
+mod timer;
 mod traffic;
-mod world;
+mod winner_tree;
 
 pub use plan::{Unsupported, params};
 pub use simulation::{Outcome, Simulation};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What a run shows of itself: samples while it goes on, a summary at any time.
 
-use crate::{flows::FlowState, world::World};
+use crate::{flows::FlowState, simulation_state::SimulationState};
 use congestion::Decision;
 use netmodel::Counters;
 use record::{
@@ -14,12 +14,12 @@ use units::{Duration, Timestamp};
 #[derive(Debug)]
 pub(crate) struct Observer {
     series: Series,
-    lanes: Vec<(Entity, Counters)>,
+    directions: Vec<(Entity, Counters)>,
     flows: Vec<Entity>,
     hops: Vec<Vec<Entity>>,
 }
 
-fn lane_entities(run: &Run) -> impl Iterator<Item = Entity> {
+fn direction_entities(run: &Run) -> impl Iterator<Item = Entity> {
     run.links.iter().flat_map(|link| {
         [Direction::Forward, Direction::Backward]
             .map(|direction| Entity::Link { name: link.name.clone(), direction })
@@ -34,18 +34,22 @@ impl Observer {
         };
         Self {
             series: Series::default(),
-            lanes: lane_entities(run).map(|entity| (entity, Counters::default())).collect(),
+            directions: direction_entities(run)
+                .map(|entity| (entity, Counters::default()))
+                .collect(),
             flows: run.flows.iter().map(|flow| Entity::Flow(flow.name.clone())).collect(),
             hops: run.flows.iter().zip(flows).map(hops).collect(),
         }
     }
 
     /// Samples everything as it is now.
-    pub(crate) fn sample(&mut self, world: &mut World, flows: &[FlowState]) {
-        let now_s = world.now.as_secs_f64();
-        for ((entity, before), lane) in self.lanes.iter_mut().zip(&mut world.network.lanes) {
-            let counters = *lane.link.counters();
-            let queue = lane.link.queue(world.now).bytes;
+    pub(crate) fn sample(&mut self, sim: &mut SimulationState, flows: &[FlowState]) {
+        let now_s = sim.now.as_secs_f64();
+        for ((entity, before), direction) in
+            self.directions.iter_mut().zip(&mut sim.network.directions)
+        {
+            let counters = *direction.link.counters();
+            let queue = direction.link.queue(sim.now).bytes;
             let dropped = counters.queue_drops - before.queue_drops;
             let lost = counters.losses - before.losses;
             for (quantity, value) in [
@@ -58,15 +62,15 @@ impl Observer {
             *before = counters;
         }
         for (n, flow) in flows.iter().enumerate() {
-            if flow.started.is_none() || flow.ended.is_some_and(|ended| ended < world.now) {
+            if flow.started.is_none() || flow.ended.is_some_and(|ended| ended < sim.now) {
                 continue;
             }
-            let received = flow.received(world);
+            let received = flow.received(sim);
             self.series.push(&self.flows[n], Quantity::ReceivedBytes, now_s, received as f64);
             let connections = flow.streams.iter().flat_map(|stream| &stream.connections);
             for (at, number) in connections.enumerate() {
                 let hop = &flow.hops[at % flow.hops.len()];
-                let Some(connection) = number.and_then(|number| world.slots.get(number)) else {
+                let Some(connection) = number.and_then(|number| sim.connections.get(number)) else {
                     continue;
                 };
                 let (entity, series) = (&self.hops[n][at], &mut self.series);
@@ -95,12 +99,12 @@ impl Observer {
     }
 
     /// The samples so far, with what the links' monitors counted.
-    pub(crate) fn series(&self, world: &World) -> Series {
+    pub(crate) fn series(&self, sim: &SimulationState) -> Series {
         let mut series = self.series.clone();
-        for ((entity, _), lane) in self.lanes.iter().zip(&world.network.lanes) {
-            let (width, bins) = (lane.link.monitor().width(), lane.link.monitor().bins());
+        for ((entity, _), direction) in self.directions.iter().zip(&sim.network.directions) {
+            let (width, bins) = (direction.link.monitor().width(), direction.link.monitor().bins());
             // What waits has been counted at the time at which it will leave.
-            let begun = world.now.as_nanos().div_ceil(width.as_nanos()) as usize;
+            let begun = sim.now.as_nanos().div_ceil(width.as_nanos()) as usize;
             let bins = &bins[..begun.min(bins.len())];
             series.add_throughput(entity, width.as_secs_f64(), bins);
         }
@@ -110,7 +114,7 @@ impl Observer {
     /// What came out so far, with the metrics of these samples.
     pub(crate) fn summary(
         run: &Run,
-        world: &mut World,
+        sim: &mut SimulationState,
         flows: &[FlowState],
         series: &Series,
     ) -> Summary {
@@ -118,9 +122,9 @@ impl Observer {
             .flows
             .iter()
             .zip(flows)
-            .map(|(flow, state)| flow_summary(run, flow, state, world))
+            .map(|(flow, state)| flow_summary(run, flow, state, sim))
             .collect();
-        let links = link_summaries(run, world);
+        let links = link_summaries(run, sim);
         let metrics = Metrics::compute(&flow_summaries, &links, series);
         Summary { flows: flow_summaries, links, metrics, ..Summary::default() }
     }
@@ -130,12 +134,17 @@ fn micros(time: Duration) -> f64 {
     time.as_nanos() as f64 / 1e3
 }
 
-fn flow_summary(run: &Run, flow: &scenario::Flow, state: &FlowState, world: &World) -> FlowSummary {
+fn flow_summary(
+    run: &Run,
+    flow: &scenario::Flow,
+    state: &FlowState,
+    sim: &SimulationState,
+) -> FlowSummary {
     let start = state.started.unwrap_or(Timestamp::ZERO + flow.start);
-    let end = state.ended.unwrap_or(world.now.max(start));
+    let end = state.ended.unwrap_or(sim.now.max(start));
     let seconds = end.since(start).as_secs_f64();
-    let bytes = state.received(world);
-    let hops: Vec<HopSummary> = hop_summaries(state, world);
+    let bytes = state.received(sim);
+    let hops: Vec<HopSummary> = hop_summaries(state, sim);
     FlowSummary {
         name: flow.name.clone(),
         client: None,
@@ -163,11 +172,11 @@ fn outcome(run: &Run, flow: &scenario::Flow, state: &FlowState) -> String {
     }
 }
 
-fn hop_summaries(state: &FlowState, world: &World) -> Vec<HopSummary> {
+fn hop_summaries(state: &FlowState, sim: &SimulationState) -> Vec<HopSummary> {
     let mut summaries = Vec::new();
     for (stream, connections) in (0..).zip(state.streams.iter().map(|s| &s.connections)) {
         for (hop, number) in state.hops.iter().zip(connections) {
-            let connection = number.and_then(|number| world.slots.get(number));
+            let connection = number.and_then(|number| sim.connections.get(number));
             let rtt = connection.map(crate::tcp::Connection::rtt);
             summaries.push(HopSummary {
                 index: summaries.len() as u32,
@@ -189,21 +198,21 @@ fn hop_summaries(state: &FlowState, world: &World) -> Vec<HopSummary> {
     summaries
 }
 
-fn link_summaries(run: &Run, world: &mut World) -> Vec<LinkSummary> {
+fn link_summaries(run: &Run, sim: &mut SimulationState) -> Vec<LinkSummary> {
     let directions = run.links.iter().flat_map(|link| {
         [(link, Direction::Forward, &link.forward), (link, Direction::Backward, &link.backward)]
     });
-    let (now, lanes) = (world.now, &mut world.network.lanes);
+    let now = sim.now;
     directions
-        .zip(lanes)
-        .map(|((link, direction, settings), lane)| {
+        .zip(&mut sim.network.directions)
+        .map(|((link, direction, settings), simulated)| {
             // What waits has not gone onto the link. Its bytes have been counted already, but for those of
             // which the queue decides at departure.
-            let waits = lane.link.queue(now);
-            let uncounted = lane.link.undecided().bytes;
-            let counters = *lane.link.counters();
+            let waits = simulated.link.queue(now);
+            let uncounted = simulated.link.undecided().bytes;
+            let counters = *simulated.link.counters();
             let counted =
-                LinkSummary::counted(&link.name, direction, &counters, lane.link.spacing());
+                LinkSummary::counted(&link.name, direction, &counters, simulated.link.spacing());
             let rate_bps = settings.rate.map(units::Rate::bps);
             let seconds = now.as_secs_f64();
             LinkSummary {
@@ -214,7 +223,7 @@ fn link_summaries(run: &Run, world: &mut World) -> Vec<LinkSummary> {
                 segments: counted.segments - (waits.packets - waits.gaps),
                 utilisation: rate_bps.filter(|_| seconds > 0.0).map(|rate| {
                     // All that was accepted, gap frames too, less the time that its rest will still take.
-                    let ahead = lane.link.free_at().since(now).as_secs_f64();
+                    let ahead = simulated.link.free_at().since(now).as_secs_f64();
                     let taken = (counters.carried_bytes + counters.gap_bytes) as f64;
                     taken * 8.0 / (rate as f64 * seconds) - ahead / seconds
                 }),

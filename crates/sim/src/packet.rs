@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What travels over lanes.
+//! What travels over link directions.
 
 use std::ops::Range;
 
 /// What a packet is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum PacketKind {
     /// A segment of data; `number` counts segments of the connection.
     Data,
     /// An acknowledgement; `number` is the next segment expected.
@@ -36,7 +36,7 @@ pub(crate) mod flag {
     pub const BLOCKS: u8 = 32;
     /// Of data: the next segment comes in the same frame, if it is not lost.
     pub const MORE: u8 = 64;
-    /// Of data: the last of a piece of several segments (PSH).
+    /// Of data: the last of a GSO packet of several segments (PSH).
     pub const PUSHED: u8 = 128;
 }
 
@@ -44,18 +44,18 @@ pub(crate) mod flag {
 /// them are a line of the processor's cache.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Packet {
-    /// See [`Kind`].
+    /// See [`PacketKind`].
     pub number: u64,
     /// The connection, or the source of a datagram.
     pub owner: u32,
     /// Of an acknowledgement: segments from `number` on that the receiver has room for. With
     /// [`flag::BLOCKS`]: where [`Sacks`] has this, and the blocks.
     pub window: u32,
-    /// The rest of its path: where the network has the lane that it is offered to next.
+    /// The rest of its path: where the network has the link direction that it is offered to next.
     pub path: u32,
     /// Bytes of the IP packet.
     pub length: u16,
-    pub kind: Kind,
+    pub kind: PacketKind,
     pub flags: u8,
 }
 
@@ -94,4 +94,33 @@ impl Sacks {
         self.free.push(packet.window);
         Some(self.kept[packet.window as usize].clone())
     }
+}
+
+/// Packets and bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct PacketCount {
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+}
+
+impl PacketCount {
+    pub(crate) fn take(&mut self, packet: &Packet) {
+        self.packets -= 1;
+        self.bytes -= u64::from(packet.length);
+    }
+
+    pub(crate) fn add(&mut self, packet: &Packet) {
+        self.packets += 1;
+        self.bytes += u64::from(packet.length);
+    }
+}
+
+/// What became of everything that was sent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct PacketAccount {
+    pub(crate) sent: PacketCount,
+    pub(crate) delivered: PacketCount,
+    pub(crate) dropped: PacketCount,
+    pub(crate) lost: PacketCount,
+    pub(crate) too_long: PacketCount,
 }

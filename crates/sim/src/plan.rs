@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! From a run to what the simulator needs of it: lanes, paths, each connection's settings. What it
+//! From a run to what the simulator needs of it: link directions, paths, each connection's settings. What it
 //! can't do is refused here, by name.
 
 use crate::network::Network;
@@ -44,7 +44,7 @@ const SYSCTLS_WITHOUT_EFFECT: [&str; 1] = ["net.ipv4.tcp_no_metrics_save"];
 
 /// Settings of a connection.
 #[derive(Debug, Clone)]
-pub(crate) struct Hop {
+pub(crate) struct ConnectionPlan {
     pub(crate) from: String,
     pub(crate) to: String,
     /// The congestion control as the scenario names it.
@@ -58,14 +58,14 @@ pub(crate) struct Hop {
     pub(crate) rcvbuf: Bytes,
     /// What the path gives at best.
     pub(crate) limits: PathLimits,
-    /// Segments of one piece that its receiver gets in one frame.
+    /// Segments of one GSO packet that its receiver gets in one frame.
     pub(crate) frame: u32,
-    pub(crate) pace: Pace,
+    pub(crate) pace: SenderPacing,
 }
 
 /// What spaces a sender's packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pace {
+pub(crate) enum SenderPacing {
     /// Nothing but its congestion control.
     None,
     /// TCP itself.
@@ -79,7 +79,7 @@ pub(crate) enum Pace {
     Fixed(u64, NonZeroU64),
 }
 
-/// Makes lanes and paths.
+/// Makes link directions and paths.
 pub(crate) struct Planner<'r> {
     run: &'r Run,
     routes: Routes,
@@ -89,16 +89,16 @@ pub(crate) struct Planner<'r> {
 
 impl<'r> Planner<'r> {
     pub(crate) fn new(run: &'r Run) -> Self {
-        let network = Network::new(run.directed_links().map(|lane| {
-            let LinkConfig { rate, overhead, .. } = lane.config;
+        let network = Network::new(run.directed_links().map(|direction| {
+            let LinkConfig { rate, overhead, .. } = direction.config;
             let frames = rate.map(|rate| run.pacing.frames(rate, overhead));
-            (Link::new(lane.config), frames)
+            (Link::new(direction.config), frames)
         }));
         Self { run, routes: run.routes(), network, paths: BTreeMap::new() }
     }
 
     /// The hops of a flow in the direction of the data, each with what its connections are like.
-    pub(crate) fn hops(&mut self, flow: &Flow) -> Result<Vec<Hop>, Unsupported> {
+    pub(crate) fn hops(&mut self, flow: &Flow) -> Result<Vec<ConnectionPlan>, Unsupported> {
         let last = flow.via.len();
         let hops = flow.hops().enumerate();
         Unsupported::gather(hops.map(|(n, hop)| {
@@ -118,17 +118,17 @@ impl<'r> Planner<'r> {
     }
 
     /// What spaces the packets of a flow's hop.
-    fn pace(&self, flow: &Flow, hop: &scenario::Hop<'_>, path: u32) -> Pace {
+    fn pace(&self, flow: &Flow, hop: &scenario::Hop<'_>, path: u32) -> SenderPacing {
         let params = self.run.pacing.estimator().params();
         let link = self.network.first_link(path).config();
         let overhead = link.overhead.get() as u32;
         let line = link.rate.map_or(0, |rate| rate.bps() / 8);
         match hop.pacing {
-            Pacing::None => Pace::None,
-            Pacing::Tcp => Pace::Tcp,
-            Pacing::Gap => Pace::Gap(params, overhead, line),
-            Pacing::Edt => Pace::Edt(params, overhead, line),
-            Pacing::Rate(rate) => Pace::Fixed(rate.bps() / 8, self.number(flow)),
+            Pacing::None => SenderPacing::None,
+            Pacing::Tcp => SenderPacing::Tcp,
+            Pacing::Gap => SenderPacing::Gap(params, overhead, line),
+            Pacing::Edt => SenderPacing::Edt(params, overhead, line),
+            Pacing::Rate(rate) => SenderPacing::Fixed(rate.bps() / 8, self.number(flow)),
         }
     }
 
@@ -140,12 +140,12 @@ impl<'r> Planner<'r> {
             let paths: Vec<u32> = bottleneck.to.iter().filter_map(of).copied().collect();
             // Nobody sends to it where there is none.
             let Some(first) = paths.first() else { continue };
-            let (rates, classes) = hosts.entry(self.network.first_lane(*first)).or_default();
+            let (rates, classes) = hosts.entry(self.network.first_direction(*first)).or_default();
             classes.extend(paths.iter().map(|path| (*path, rates.len() as u16)));
             rates.push(bottleneck.rate);
         }
-        for (lane, (rates, paths)) in hosts {
-            self.network.set_classes(lane, &rates, &paths);
+        for (direction, (rates, paths)) in hosts {
+            self.network.set_classes(direction, &rates, &paths);
         }
     }
 
@@ -157,12 +157,17 @@ impl<'r> Planner<'r> {
     }
 
     /// The connection of a traffic source.
-    pub(crate) fn traffic(&mut self, traffic: &Traffic) -> Result<Hop, Unsupported> {
+    pub(crate) fn traffic(&mut self, traffic: &Traffic) -> Result<ConnectionPlan, Unsupported> {
         self.hop(&traffic.from, &traffic.to, &traffic.cc)
     }
 
     /// A connection that carries data from one node to another.
-    pub(crate) fn hop(&mut self, from: &str, to: &str, cc: &str) -> Result<Hop, Unsupported> {
+    pub(crate) fn hop(
+        &mut self,
+        from: &str,
+        to: &str,
+        cc: &str,
+    ) -> Result<ConnectionPlan, Unsupported> {
         let (forward, backward) = (self.path(from, to)?, self.path(to, from)?);
         let limits =
             self.run.path_limits(&self.routes, from, to).expect("there are paths both ways");
@@ -174,7 +179,7 @@ impl<'r> Planner<'r> {
         }
         let node = |name| self.run.node(name).expect("a checked scenario's flows join its nodes");
         let tcp = &self.run.tcp;
-        Ok(Hop {
+        Ok(ConnectionPlan {
             from: from.to_owned(),
             to: to.to_owned(),
             cc: cc.to_owned(),
@@ -186,19 +191,19 @@ impl<'r> Planner<'r> {
             rcvbuf: node(to).tcp_rmem_max.unwrap_or(tcp.rcvbuf),
             limits,
             frame: self.frame(forward),
-            pace: if tcp.pacing { Pace::Tcp } else { Pace::None },
+            pace: if tcp.pacing { SenderPacing::Tcp } else { SenderPacing::None },
         })
     }
 
-    /// How many segments of a piece arrive in one frame at the end of a path, as by the emulator: those that
-    /// each link serialises within its `max_burst`.
+    /// How many segments of a GSO packet arrive in one frame at the end of a path, as by the emulator: those
+    /// that each link serialises within its `max_burst`.
     fn frame(&self, path: u32) -> u32 {
         if self.run.tcp.profile == Profile::Ns2 {
             return 1;
         }
-        let of_lane = |&lane: &u32| {
-            let link = &self.run.links[(lane / 2) as usize];
-            let direction = if lane.is_multiple_of(2) { &link.forward } else { &link.backward };
+        let of_direction = |&number: &u32| {
+            let link = &self.run.links[(number / 2) as usize];
+            let direction = if number.is_multiple_of(2) { &link.forward } else { &link.backward };
             let segment = u64::from(direction.mtu + direction.overhead) * 8;
             match (direction.max_burst, direction.rate) {
                 (Duration::ZERO, _) => 1,
@@ -210,7 +215,7 @@ impl<'r> Planner<'r> {
                 }
             }
         };
-        self.network.lanes_of(path).iter().map(of_lane).min().unwrap_or(1)
+        self.network.directions_of(path).iter().map(of_direction).min().unwrap_or(1)
     }
 
     /// The path from one node to another.
@@ -225,14 +230,14 @@ impl<'r> Planner<'r> {
             ))
         })?;
         let mut at = from;
-        let mut lanes = Vec::with_capacity(links.len());
+        let mut directions = Vec::with_capacity(links.len());
         for link in links {
             let Some(ends) = self.run.links.get(link) else { continue };
             let forward = ends.a == at;
             at = if forward { &ends.b } else { &ends.a };
-            lanes.push((2 * link + usize::from(!forward)) as u32);
+            directions.push((2 * link + usize::from(!forward)) as u32);
         }
-        let path = self.network.add_path(&lanes);
+        let path = self.network.add_path(&directions);
         self.paths.insert(key, path);
         Ok(path)
     }

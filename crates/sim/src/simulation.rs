@@ -2,16 +2,16 @@
 //! A run in virtual time.
 
 use crate::{
-    agenda::{Agenda, Id, What},
+    connection_table::{ConnectionTable, ConnectionUser},
+    event_queue::{EventId, EventKind, EventQueue},
     file_log::FileLog,
-    flows::{FlowOf, FlowState},
+    flows::{FlowHandle, FlowState},
     observe::Observer,
-    packet::{Kind, Packet},
+    packet::{Packet, PacketKind},
     plan::{self, Planner, Unsupported},
-    slots::{Slots, User},
-    tcp::News,
-    traffic::{TrafficOf, TrafficState},
-    world::World,
+    simulation_state::SimulationState,
+    tcp::ConnectionEvent,
+    traffic::{TrafficHandle, TrafficState},
 };
 use record::{Files, Series, Summary};
 use scenario::Run;
@@ -32,7 +32,7 @@ use units::{Bytes, Timestamp};
 #[derive(Debug)]
 pub struct Simulation {
     run: Run,
-    world: World,
+    state: SimulationState,
     flows: Vec<FlowState>,
     traffic: Vec<TrafficState>,
     observer: Observer,
@@ -81,21 +81,21 @@ impl Simulation {
         };
         planner.set_classes();
         let mut network = planner.network;
-        let mut agenda = Agenda::new(network.give_turns(network.junctions()));
+        let mut events = EventQueue::new(network.number_arrival_sources(network.junctions()));
         for (n, flow) in (0..).zip(&run.flows) {
-            agenda.plan(Timestamp::ZERO + flow.start, Id::new(What::Flow, n, 0));
+            events.plan(Timestamp::ZERO + flow.start, EventId::new(EventKind::Flow, n, 0));
         }
         for (n, traffic) in (0..).zip(&run.traffic) {
-            agenda.plan(Timestamp::ZERO + traffic.start, Id::new(What::Traffic, n, 0));
+            events.plan(Timestamp::ZERO + traffic.start, EventId::new(EventKind::Traffic, n, 0));
         }
-        agenda.plan(Timestamp::ZERO, Id::new(What::Sample, 0, 0));
-        let world = World {
+        events.plan(Timestamp::ZERO, EventId::new(EventKind::Sample, 0, 0));
+        let state = SimulationState {
             now: Timestamp::ZERO,
             tcp: run.tcp.clone(),
-            agenda,
+            events,
             network,
-            turn: World::NO_LANE,
-            slots: Slots::default(),
+            arrival_source: SimulationState::NO_ARRIVAL,
+            connections: ConnectionTable::default(),
             files: FileLog::new(run.seed, Files::MOST),
             flows_left: run.flows.iter().filter(|flow| flow.bytes.is_some()).count(),
         };
@@ -103,7 +103,7 @@ impl Simulation {
             observer: Observer::new(run, &flows),
             ends: Timestamp::ZERO + run.duration.unwrap_or(run.timeout),
             run: run.clone(),
-            world,
+            state,
             flows,
             traffic,
             others: 0,
@@ -111,7 +111,7 @@ impl Simulation {
         })
     }
 
-    /// Goes on by so many entries of the agenda, each one event or the arrivals of several packets.
+    /// Goes on by so many entries of the event queue, each one event or the arrivals of several packets.
     /// Whether the run goes on after them.
     ///
     /// # Panics
@@ -127,100 +127,100 @@ impl Simulation {
 
     /// The next event, if there is one before the end.
     fn step(&mut self) -> bool {
-        let files_are_all = self.run.duration.is_none() && self.world.flows_left == 0;
-        let entry = self.world.agenda.first().filter(|entry| entry.at <= self.ends);
-        let Some(entry) = entry.filter(|_| !files_are_all) else {
+        let files_are_all = self.run.duration.is_none() && self.state.flows_left == 0;
+        let event = self.state.events.first().filter(|event| event.at <= self.ends);
+        let Some(event) = event.filter(|_| !files_are_all) else {
             self.end(files_are_all);
             return false;
         };
-        self.world.now = entry.at;
-        let (what, index) = (entry.id.what(), entry.id.index());
-        if what == What::Arrival {
-            self.world.turn = index;
-            let World { network, agenda, now, .. } = &mut self.world;
-            if let Some(packet) = network.arrive(agenda, *now, index) {
+        self.state.now = event.at;
+        let (kind, index) = (event.id.kind(), event.id.index());
+        if kind == EventKind::Arrival {
+            self.state.arrival_source = index;
+            let SimulationState { network, events, now, .. } = &mut self.state;
+            if let Some(packet) = network.arrive(events, *now, index) {
                 self.deliver(&packet);
             }
             return true;
         }
-        self.world.turn = World::NO_LANE;
+        self.state.arrival_source = SimulationState::NO_ARRIVAL;
         self.others += 1;
-        self.world.agenda.pop();
-        match what {
-            What::Flow => {
+        self.state.events.pop();
+        match kind {
+            EventKind::Flow => {
                 let state = &mut self.flows[index as usize];
-                FlowOf { number: index, state }.start(&mut self.world);
+                FlowHandle { number: index, state }.start(&mut self.state);
             }
-            What::Traffic => self.act(index),
-            What::Departure => {
-                let World { network, agenda, now, .. } = &mut self.world;
-                network.departure(agenda, *now, index);
+            EventKind::Traffic => self.act(index),
+            EventKind::Departure => {
+                let SimulationState { network, events, now, .. } = &mut self.state;
+                network.departure(events, *now, index);
             }
-            What::Dequeue => {
-                let World { network, agenda, now, .. } = &mut self.world;
-                network.dequeue_due(agenda, *now, index);
+            EventKind::Dequeue => {
+                let SimulationState { network, events, now, .. } = &mut self.state;
+                network.dequeue_due(events, *now, index);
             }
-            What::Sample => self.sample(),
-            _ => self.timer(entry.id, what),
+            EventKind::Sample => self.sample(),
+            _ => self.timer(event.id, kind),
         }
         true
     }
 
     fn act(&mut self, number: u32) {
-        let mut traffic = TrafficOf { number, state: &mut self.traffic[number as usize] };
-        if let Some(next) = traffic.act(&mut self.world) {
-            traffic.plan(&mut self.world, next);
+        let mut traffic = TrafficHandle { number, state: &mut self.traffic[number as usize] };
+        if let Some(next) = traffic.act(&mut self.state) {
+            traffic.plan(&mut self.state, next);
         }
     }
 
     fn sample(&mut self) {
-        self.world.settle();
-        self.observer.sample(&mut self.world, &self.flows);
-        let next = self.world.now + self.run.sample;
+        self.state.settle();
+        self.observer.sample(&mut self.state, &self.flows);
+        let next = self.state.now + self.run.sample;
         // The end takes a sample of its own.
         if next < self.ends {
-            self.world.agenda.plan(next, Id::new(What::Sample, 0, 0));
+            self.state.events.plan(next, EventId::new(EventKind::Sample, 0, 0));
         }
     }
 
-    /// A connection's entry on the agenda, unless the connection has gone.
-    fn timer(&mut self, id: Id, what: What) {
+    /// A connection's entry in the event queue, unless the connection has gone.
+    fn timer(&mut self, id: EventId, kind: EventKind) {
         let number = id.index();
-        let slots = &self.world.slots;
-        if id.is_of(slots.generation(number)) && slots.get(number).is_some() {
-            self.world.with(number, |connection, cx| connection.time_has_come(cx, what));
+        let connections = &self.state.connections;
+        if id.is_of(connections.generation(number)) && connections.get(number).is_some() {
+            self.state.with(number, |connection, cx| connection.timer_fired(cx, kind));
         }
     }
 
     /// A packet has come to its end.
     fn deliver(&mut self, packet: &Packet) {
         let number = packet.owner;
-        let user = self.world.slots.user(number);
-        if packet.kind == Kind::Datagram {
-            if let User::Traffic(source) = user {
+        let user = self.state.connections.user(number);
+        if packet.kind == PacketKind::Datagram {
+            if let ConnectionUser::Traffic(source) = user {
                 let length = Bytes::new(packet.length.into());
                 let state = &mut self.traffic[source as usize];
-                TrafficOf { number: source, state }.datagram_arrived(length);
+                TrafficHandle { number: source, state }.datagram_arrived(length);
             }
             return;
         }
-        let news = self.world.with(number, |connection, cx| connection.takes(cx, packet));
-        if news == News::Nothing {
+        let event = self.state.with(number, |connection, cx| connection.receive(cx, packet));
+        if event == ConnectionEvent::Nothing {
             return;
         }
-        let world = &mut self.world;
+        let sim = &mut self.state;
         match user {
-            User::Hop { flow: number, stream, hop } => {
+            ConnectionUser::Hop { flow: number, stream, hop } => {
                 let state = &mut self.flows[number as usize];
-                FlowOf { number, state }.hop_news(world, stream, hop, news);
+                FlowHandle { number, state }.on_hop_event(sim, stream, hop, event);
             }
-            User::Redirect { flow, step } => {
+            ConnectionUser::Redirect { flow, step } => {
                 let state = &mut self.flows[flow as usize];
-                FlowOf { number: flow, state }.redirect_news(world, number, step, news);
+                FlowHandle { number: flow, state }.on_redirect_event(sim, number, step, event);
             }
-            User::Traffic(source) => {
+            ConnectionUser::Traffic(source) => {
                 let state = &mut self.traffic[source as usize];
-                TrafficOf { number: source, state }.news(world, number, news);
+                TrafficHandle { number: source, state }.on_connection_event(sim, number, event);
             }
         }
     }
@@ -231,16 +231,16 @@ impl Simulation {
         }
         self.over = true;
         if !early {
-            (self.world.now, self.world.turn) = (self.ends, World::NO_LANE);
+            (self.state.now, self.state.arrival_source) = (self.ends, SimulationState::NO_ARRIVAL);
         }
-        self.world.settle();
-        self.observer.sample(&mut self.world, &self.flows);
-        self.world.network.assert_conservation();
+        self.state.settle();
+        self.observer.sample(&mut self.state, &self.flows);
+        self.state.network.assert_conservation();
     }
 
     /// Virtual time.
     pub fn now(&self) -> Timestamp {
-        self.world.now
+        self.state.now
     }
 
     /// When it ends at the latest: its duration, or its timeout.
@@ -253,19 +253,19 @@ impl Simulation {
         if self.over {
             return 1.0;
         }
-        let of_time = self.world.now.as_secs_f64() / self.ends.as_secs_f64();
+        let of_time = self.state.now.as_secs_f64() / self.ends.as_secs_f64();
         if self.run.duration.is_some() {
             return of_time;
         }
         let expected: u64 =
             self.run.flows.iter().filter_map(|flow| flow.bytes).map(Bytes::get).sum();
-        let received: u64 = self.flows.iter().map(|flow| flow.received(&self.world)).sum();
+        let received: u64 = self.flows.iter().map(|flow| flow.received(&self.state)).sum();
         of_time.max(received as f64 / expected.max(1) as f64)
     }
 
     /// Events so far: arrivals at the ends of links, timers, samples.
     pub fn events(&self) -> u64 {
-        self.others + self.world.network.arrivals
+        self.others + self.state.network.arrivals
     }
 
     /// What came out so far.
@@ -273,21 +273,21 @@ impl Simulation {
     /// # Panics
     /// If a packet or a byte was lost track of.
     pub fn outcome(&mut self) -> Outcome {
-        self.world.settle();
-        self.world.network.assert_conservation();
-        let series = self.observer.series(&self.world);
-        let files = self.world.files.files(&self.run);
-        let summary = Observer::summary(&self.run, &mut self.world, &self.flows, &series);
+        self.state.settle();
+        self.state.network.assert_conservation();
+        let series = self.observer.series(&self.state);
+        let files = self.state.files.files(&self.run);
+        let summary = Observer::summary(&self.run, &mut self.state, &self.flows, &series);
         let summary = self.with_traffic(summary, &files);
         Outcome { summary, series, files }
     }
 
     fn with_traffic(&self, summary: Summary, files: &Files) -> Summary {
-        let under_way = self.world.files.arrived(&self.world, self.traffic.len());
+        let under_way = self.state.files.arrived(&self.state.connections, self.traffic.len());
         let sources = self.run.traffic.iter().zip(&self.traffic).zip(under_way);
         let traffic: Vec<_> = sources
             .map(|((traffic, state), bytes)| {
-                state.summary(traffic, bytes, &self.world).with_files(files)
+                state.summary(traffic, bytes, &self.state).with_files(files)
             })
             .collect();
         let metrics = summary.metrics.with_traffic(&traffic, files);

@@ -2,14 +2,13 @@
 //! Traffic beside the flows: constant-rate datagrams, on-off connections, arriving files.
 
 use crate::{
-    agenda::{Id, What},
-    flows::{NOTHING, WITHOUT_END, content},
-    packet::{Kind, Packet},
-    plan::Hop,
+    connection_table::ConnectionUser,
+    event_queue::{EventId, EventKind},
+    packet::{Packet, PacketKind},
+    plan::ConnectionPlan,
     random::{Random, Sizes},
-    slots::User,
-    tcp::{Connection, Content, News},
-    world::World,
+    simulation_state::SimulationState,
+    tcp::{Connection, ConnectionEvent, Content},
 };
 use record::TrafficSummary;
 use scenario::{Burst, Source, Traffic};
@@ -18,7 +17,7 @@ use units::{Bytes, Duration, Timestamp};
 /// A source at work.
 #[derive(Debug)]
 pub(crate) struct TrafficState {
-    hop: Hop,
+    hop: ConnectionPlan,
     source: Source,
     sizes: Option<Sizes>,
     random: Random,
@@ -45,7 +44,7 @@ enum State {
 }
 
 impl TrafficState {
-    pub(crate) fn new(traffic: &Traffic, hop: Hop, seed: u64) -> Self {
+    pub(crate) fn new(traffic: &Traffic, hop: ConnectionPlan, seed: u64) -> Self {
         let sizes = match traffic.source {
             Source::Files { size, .. } => Some(Sizes::new(size)),
             Source::Cbr { .. } | Source::OnOff { .. } => None,
@@ -69,14 +68,14 @@ impl TrafficState {
         &self,
         traffic: &Traffic,
         under_way: u64,
-        world: &World,
+        sim: &SimulationState,
     ) -> TrafficSummary {
         let on_off = match self.state {
-            State::OnOff { connection, .. } => world.slots.get(connection),
+            State::OnOff { connection, .. } => sim.connections.get(connection),
             State::Files | State::Cbr { .. } => None,
         };
         let bytes = self.delivered.get() + under_way + on_off.map_or(0, Connection::arrived_bytes);
-        let seconds = world.now.since(self.start).as_secs_f64();
+        let seconds = sim.now.since(self.start).as_secs_f64();
         let sends_files = matches!(self.source, Source::Files { .. });
         let mean_s = self.took.as_secs_f64() / self.completed as f64;
         TrafficSummary {
@@ -90,7 +89,7 @@ impl TrafficState {
             }
             .to_owned(),
             start_s: self.start.as_secs_f64(),
-            end_s: world.now.max(self.start).as_secs_f64(),
+            end_s: sim.now.max(self.start).as_secs_f64(),
             bytes,
             goodput_bps: if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 },
             files_offered: sends_files.then_some(self.opened),
@@ -102,17 +101,17 @@ impl TrafficState {
 }
 
 /// A source with the number that its connections' users give.
-pub(crate) struct TrafficOf<'a> {
+pub(crate) struct TrafficHandle<'a> {
     pub(crate) number: u32,
     pub(crate) state: &'a mut TrafficState,
 }
 
-impl TrafficOf<'_> {
-    /// Its time on the agenda has come: the next time, if there is one.
-    pub(crate) fn act(&mut self, world: &mut World) -> Option<Timestamp> {
+impl TrafficHandle<'_> {
+    /// Its time in the event queue has come: the next time, if there is one.
+    pub(crate) fn act(&mut self, sim: &mut SimulationState) -> Option<Timestamp> {
         match self.state.source {
             Source::Cbr { rate, packet } => {
-                self.datagram(world, packet);
+                self.datagram(sim, packet);
                 let State::Cbr { sent, .. } = self.state.state else { return None };
                 // From the start on, so that no rounding adds up.
                 let bits = u128::from(sent) * u128::from(packet) * 8_000_000_000;
@@ -120,23 +119,23 @@ impl TrafficOf<'_> {
                 let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);
                 Some(self.state.start + Duration::from_nanos(nanos))
             }
-            Source::OnOff { on, off } => self.turn(world, on, off),
+            Source::OnOff { on, off } => self.turn(sim, on, off),
             Source::Files { per_second, .. } => {
                 let mean = Duration::from_nanos((1e9 / per_second) as u64);
-                let next = world.now + self.state.random.time(mean);
-                self.file(world);
+                let next = sim.now + self.state.random.time(mean);
+                self.file(sim);
                 Some(next)
             }
         }
     }
 
-    fn user(&self) -> User {
-        User::Traffic(self.number)
+    fn user(&self) -> ConnectionUser {
+        ConnectionUser::Traffic(self.number)
     }
 
-    fn datagram(&mut self, world: &mut World, length: u32) {
+    fn datagram(&mut self, sim: &mut SimulationState, length: u32) {
         if matches!(self.state.state, State::Files) {
-            let (owner, _) = world.line(self.user(), &self.state.hop);
+            let (owner, _) = sim.allocate_route(self.user(), &self.state.hop);
             self.state.state = State::Cbr { owner, sent: 0 };
         }
         let State::Cbr { owner, sent } = &mut self.state.state else { return };
@@ -146,11 +145,11 @@ impl TrafficOf<'_> {
             window: 0,
             length: length as u16,
             path: self.state.hop.forward,
-            kind: Kind::Datagram,
+            kind: PacketKind::Datagram,
             flags: 0,
         };
         *sent += 1;
-        world.network.send(&mut world.agenda, world.now, packet, None);
+        sim.network.send(&mut sim.events, sim.now, packet, None);
     }
 
     /// A datagram has arrived.
@@ -158,21 +157,21 @@ impl TrafficOf<'_> {
         self.state.delivered = self.state.delivered + length;
     }
 
-    fn file(&mut self, world: &mut World) {
+    fn file(&mut self, sim: &mut SimulationState) {
         self.state.opened += 1;
-        let (connection, news) = world.open(self.user(), &self.state.hop);
-        world.files.offered(self.number, self.state.opened, connection, world.now);
-        self.news(world, connection, news);
+        let (connection, event) = sim.open(self.user(), &self.state.hop);
+        sim.files.offered(self.number, self.state.opened, connection, sim.now);
+        self.on_connection_event(sim, connection, event);
     }
 
     /// An on-off source's next turn.
-    fn turn(&mut self, world: &mut World, on: Burst, off: Duration) -> Option<Timestamp> {
+    fn turn(&mut self, sim: &mut SimulationState, on: Burst, off: Duration) -> Option<Timestamp> {
         let State::OnOff { connection, on: is_on } = &mut self.state.state else {
             self.state.opened += 1;
-            let (connection, news) = world.open(self.user(), &self.state.hop);
+            let (connection, event) = sim.open(self.user(), &self.state.hop);
             self.state.state = State::OnOff { connection, on: false };
-            if news == News::Requested {
-                return self.turn(world, on, off);
+            if event == ConnectionEvent::Requested {
+                return self.turn(sim, on, off);
             }
             return None; // goes on when the data is asked for
         };
@@ -180,47 +179,58 @@ impl TrafficOf<'_> {
         *is_on = !*is_on;
         let begins = *is_on;
         let random = &mut self.state.random;
-        let una = world.slots.get(connection).map_or(0, Connection::una);
+        let una = sim.connections.get(connection).map_or(0, Connection::una);
         match (begins, on) {
             (true, Burst::Time(mean)) => {
-                let end = world.now + random.time(mean);
-                world.with(connection, |c, cx| c.offer(cx, WITHOUT_END));
+                let end = sim.now + random.time(mean);
+                sim.with(connection, |c, cx| c.offer(cx, Content::ENDLESS));
                 Some(end)
             }
             (true, Burst::Bytes(mean)) => {
                 let segments = random.size(mean).get().div_ceil(self.state.hop.mss.into());
-                let more = Content { available: una + segments, ..NOTHING };
-                world.with(connection, |c, cx| c.offer(cx, more));
+                let more = Content { available: una + segments, ..Content::NOTHING };
+                sim.with(connection, |c, cx| c.offer(cx, more));
                 None // until all of it is acknowledged
             }
             (false, _) => {
-                let next = world.now + random.time(off);
-                let sent = world.slots.get(connection).map_or(0, Connection::sent);
-                let stop = Content { available: sent, ..NOTHING };
-                world.with(connection, |c, cx| c.offer(cx, stop));
+                let next = sim.now + random.time(off);
+                let sent = sim.connections.get(connection).map_or(0, Connection::sent);
+                let stop = Content { available: sent, ..Content::NOTHING };
+                sim.with(connection, |c, cx| c.offer(cx, stop));
                 Some(next)
             }
         }
     }
 
     /// News of one of its connections.
-    pub(crate) fn news(&mut self, world: &mut World, connection: u32, news: News) {
-        match (news, self.state.source) {
-            (News::Requested, Source::Files { .. }) => {
+    pub(crate) fn on_connection_event(
+        &mut self,
+        sim: &mut SimulationState,
+        connection: u32,
+        event: ConnectionEvent,
+    ) {
+        match (event, self.state.source) {
+            (ConnectionEvent::Requested, Source::Files { .. }) => {
                 let sizes = self.state.sizes.expect("a source of files has sizes");
                 let size = self.state.random.file(&sizes);
-                let all = content(size.get(), self.state.hop.mss);
-                world.files.sized(connection, size);
-                world.with(connection, |c, cx| c.offer(cx, all));
+                let all = Content::of_bytes(size.get(), self.state.hop.mss);
+                sim.files.sized(connection, size);
+                sim.with(connection, |c, cx| c.offer(cx, all));
             }
-            (News::Requested, Source::OnOff { .. }) => self.plan(world, world.now),
-            (News::Arrived, Source::Files { .. }) => self.count_if_whole(world, connection),
-            (News::Acknowledged, Source::Files { .. }) => Self::close_if_done(world, connection),
-            (News::Acknowledged, Source::OnOff { on: Burst::Bytes(_), .. }) => {
-                let is_over =
-                    world.slots.get(connection).is_some_and(|c| c.una() == c.content().available);
+            (ConnectionEvent::Requested, Source::OnOff { .. }) => self.plan(sim, sim.now),
+            (ConnectionEvent::Arrived, Source::Files { .. }) => {
+                self.count_if_whole(sim, connection)
+            }
+            (ConnectionEvent::Acknowledged, Source::Files { .. }) => {
+                Self::close_if_done(sim, connection)
+            }
+            (ConnectionEvent::Acknowledged, Source::OnOff { on: Burst::Bytes(_), .. }) => {
+                let is_over = sim
+                    .connections
+                    .get(connection)
+                    .is_some_and(|c| c.una() == c.content().available);
                 if is_over && matches!(self.state.state, State::OnOff { on: true, .. }) {
-                    self.plan(world, world.now);
+                    self.plan(sim, sim.now);
                 }
             }
             _ => {}
@@ -228,10 +238,10 @@ impl TrafficOf<'_> {
     }
 
     /// A file is complete when its client has all of it, as a flow is.
-    fn count_if_whole(&mut self, world: &mut World, connection: u32) {
-        let whole = world.slots.get(connection).filter(|c| c.is_whole());
+    fn count_if_whole(&mut self, sim: &mut SimulationState, connection: u32) {
+        let whole = sim.connections.get(connection).filter(|c| c.is_whole());
         let Some(bytes) = whole.map(Connection::arrived_bytes) else { return };
-        if let Some(took) = world.files.completed(connection, world.now) {
+        if let Some(took) = sim.files.completed(connection, sim.now) {
             self.state.delivered = self.state.delivered + Bytes::new(bytes);
             self.state.completed += 1;
             self.state.took = self.state.took + took;
@@ -239,14 +249,14 @@ impl TrafficOf<'_> {
     }
 
     /// Its last acknowledgement has come.
-    fn close_if_done(world: &mut World, connection: u32) {
-        if world.slots.get(connection).is_some_and(Connection::is_done) {
-            world.slots.close(connection);
+    fn close_if_done(sim: &mut SimulationState, connection: u32) {
+        if sim.connections.get(connection).is_some_and(Connection::is_done) {
+            sim.connections.close(connection);
         }
     }
 
-    /// Puts its next act on the agenda.
-    pub(crate) fn plan(&self, world: &mut World, at: Timestamp) {
-        world.agenda.plan(at, Id::new(What::Traffic, self.number, 0));
+    /// Puts its next act in the event queue.
+    pub(crate) fn plan(&self, sim: &mut SimulationState, at: Timestamp) {
+        sim.events.plan(at, EventId::new(EventKind::Traffic, self.number, 0));
     }
 }

@@ -8,7 +8,7 @@ use units::Bytes;
 ///
 /// Linux lets it grow to twice the memory that the window takes, which is three times its payload
 /// (`tcp_sndbuf_expand`), and takes little more than the payload from it for what is sent in large
-/// pieces. So it holds six windows. It grows when the window has room for more than it holds, and never
+/// GSO packets. So it holds six windows. It grows when the window has room for more than it holds, and never
 /// falls.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Buffer {

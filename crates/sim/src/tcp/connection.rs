@@ -2,14 +2,15 @@
 //! A connection: both of its ends, and how it opens.
 
 use super::{
-    Context, Line,
-    receiver::{Receiver, Reply},
-    sender::{Content, Counts, Heard, Sender},
+    ConnectionRoute, Context,
+    connection_setup::ConnectionSetup,
+    content::Content,
+    receiver::{AckTiming, Receiver},
+    sender::{ReceivedAck, Sender, SenderCounts},
 };
 use crate::{
-    agenda::What,
-    packet::{Kind, Packet, flag},
-    plan::Pace,
+    event_queue::EventKind,
+    packet::{Packet, PacketKind, flag},
 };
 use congestion::{Decision, Params};
 use scenario::{Profile, Tcp};
@@ -40,7 +41,7 @@ enum Opening {
 
 /// What a packet or a timer meant for those who use the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum News {
+pub(crate) enum ConnectionEvent {
     Nothing,
     /// The server has been asked for the data.
     Requested,
@@ -50,28 +51,13 @@ pub(crate) enum News {
     Acknowledged,
 }
 
-/// What a connection is like.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Setup<'a> {
-    pub(crate) line: Line,
-    pub(crate) params: &'a Params,
-    /// Bytes of payload in a full segment.
-    pub(crate) mss: u32,
-    pub(crate) sndbuf: Bytes,
-    pub(crate) rcvbuf: Bytes,
-    pub(crate) content: Content,
-    pub(crate) pace: Pace,
-    /// Segments of one piece that its receiver gets in one frame.
-    pub(crate) frame: u32,
-}
-
 #[derive(Debug)]
 pub(crate) struct Connection {
-    pub(crate) line: Line,
+    pub(crate) route: ConnectionRoute,
     sender: Sender,
     receiver: Receiver,
     opening: Opening,
-    opening_timer: super::Timer,
+    opening_timer: crate::timer::Timer,
     /// When the server answered the client, for its first RTT sample.
     answered: Option<Timestamp>,
     params: Params,
@@ -80,16 +66,16 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(setup: &Setup<'_>, tcp: &Tcp, now: Timestamp) -> Self {
+    pub(crate) fn new(setup: &ConnectionSetup<'_>, tcp: &Tcp, now: Timestamp) -> Self {
         let mss = Bytes::new(setup.mss.into());
         let receiver = Receiver::new(tcp, setup.rcvbuf, mss, now);
-        let allowed = receiver.told();
+        let allowed = receiver.advertised();
         Self {
-            line: setup.line,
+            route: setup.route,
             sender: Sender::new(tcp, setup, allowed),
             receiver,
             opening: Opening::Over,
-            opening_timer: super::Timer::OFF,
+            opening_timer: crate::timer::Timer::OFF,
             answered: None,
             params: setup.params.clone(),
             reads: true,
@@ -97,70 +83,70 @@ impl Connection {
     }
 
     /// Begins: with a handshake, or with data at once.
-    pub(crate) fn open(&mut self, cx: &mut Context<'_>) -> News {
+    pub(crate) fn open(&mut self, cx: &mut Context<'_>) -> ConnectionEvent {
         if cx.tcp.handshake {
             self.opening = Opening::Asked(0);
             self.ask(cx);
-            return News::Nothing;
+            return ConnectionEvent::Nothing;
         }
         self.sender.establish(cx.now, &self.params, None);
-        News::Requested
+        ConnectionEvent::Requested
     }
 
     /// Sends the client's packet of the opening.
     fn ask(&mut self, cx: &mut Context<'_>) {
         let (kind, payload, tries) = match self.opening {
-            Opening::Asked(tries) => (Kind::Syn, 0, tries),
-            Opening::Requested(tries) => (Kind::Request, REQUEST, tries),
+            Opening::Asked(tries) => (PacketKind::Syn, 0, tries),
+            Opening::Requested(tries) => (PacketKind::Request, REQUEST, tries),
             Opening::Over => return,
         };
-        self.control(cx, kind, payload, self.line.backward);
+        self.control(cx, kind, payload, self.route.backward);
         let due = cx.now + FIRST_WAIT.saturating_mul(1 << tries.min(6));
-        let id = self.line.id(What::Opening);
-        self.opening_timer.set(due, |at| cx.agenda.plan(at, id));
+        let id = self.route.event_id(EventKind::Opening);
+        self.opening_timer.set(due, |at| cx.events.plan(at, id));
     }
 
-    fn control(&self, cx: &mut Context<'_>, kind: Kind, payload: u32, path: u32) {
+    fn control(&self, cx: &mut Context<'_>, kind: PacketKind, payload: u32, path: u32) {
         let packet = Packet {
             number: 0,
-            owner: self.line.owner,
+            owner: self.route.owner,
             window: 0,
-            length: (self.line.header + payload) as u16,
+            length: (self.route.header + payload) as u16,
             path,
             kind,
             flags: 0,
         };
-        cx.network.send(cx.agenda, cx.now, packet, None);
+        cx.network.send(cx.events, cx.now, packet, None);
     }
 
     /// A packet has arrived at one of the ends.
-    pub(crate) fn takes(&mut self, cx: &mut Context<'_>, packet: &Packet) -> News {
+    pub(crate) fn receive(&mut self, cx: &mut Context<'_>, packet: &Packet) -> ConnectionEvent {
         match packet.kind {
-            Kind::Data => return self.data(cx, packet),
-            Kind::Ack => return self.acknowledgement(cx, packet),
-            Kind::Syn => {
+            PacketKind::Data => return self.data(cx, packet),
+            PacketKind::Ack => return self.acknowledgement(cx, packet),
+            PacketKind::Syn => {
                 self.answered.get_or_insert(cx.now);
-                self.control(cx, Kind::SynAck, 0, self.line.forward);
+                self.control(cx, PacketKind::SynAck, 0, self.route.forward);
             }
-            Kind::SynAck => {
+            PacketKind::SynAck => {
                 if matches!(self.opening, Opening::Asked(_)) {
                     self.opening = Opening::Requested(0);
                     self.ask(cx);
                 }
             }
-            Kind::Request => {
+            PacketKind::Request => {
                 if !self.sender.is_established() {
                     let rtt = self.answered.map(|answered| cx.now.since(answered));
                     self.sender.establish(cx.now, &self.params, rtt);
-                    return News::Requested;
+                    return ConnectionEvent::Requested;
                 }
             }
-            Kind::Datagram => unreachable!("a datagram is of no connection"),
+            PacketKind::Datagram => unreachable!("a datagram is of no connection"),
         }
-        News::Nothing
+        ConnectionEvent::Nothing
     }
 
-    fn data(&mut self, cx: &mut Context<'_>, packet: &Packet) -> News {
+    fn data(&mut self, cx: &mut Context<'_>, packet: &Packet) -> ConnectionEvent {
         if self.opening != Opening::Over {
             self.opening = Opening::Over;
             self.opening_timer.clear();
@@ -175,13 +161,13 @@ impl Connection {
         }
         let more = packet.flags & flag::MORE != 0;
         let pushed = packet.flags & flag::PUSHED != 0;
-        let mut reply = self.receiver.arrives(packet.number, more, cx.tcp);
+        let mut timing = self.receiver.arrives(packet.number, more, cx.tcp);
         let next = self.receiver.next();
         if self.reads && next > before {
             self.receiver.read(next);
             // Who has read a pushed segment, and all else, acknowledges it (`tcp_cleanup_rbuf`).
-            if reply == Reply::Later && pushed && self.receiver.has_read_all() {
-                reply = Reply::Due;
+            if timing == AckTiming::Later && pushed && self.receiver.has_read_all() {
+                timing = AckTiming::Due;
             }
             if cx.tcp.autotuning
                 && let Some(rtt) = self.sender.rtt.smoothed()
@@ -189,30 +175,30 @@ impl Connection {
                 self.receiver.tune(cx.now, rtt);
             }
         }
-        let wait = match reply {
-            Reply::Now => Duration::ZERO,
-            Reply::Due => cx.tcp.ack_stretch,
-            Reply::Later => cx.tcp.ack_delay,
-            Reply::Part => PART_OF_A_FRAME,
-            Reply::Compressed => {
+        let wait = match timing {
+            AckTiming::Now => Duration::ZERO,
+            AckTiming::Due => cx.tcp.ack_stretch,
+            AckTiming::Later => cx.tcp.ack_delay,
+            AckTiming::Part => PART_OF_A_FRAME,
+            AckTiming::Compressed => {
                 Receiver::compression(self.sender.rtt.smoothed().unwrap_or_default())
             }
         };
         if wait == Duration::ZERO {
             self.acknowledge(cx);
         } else {
-            let id = self.line.id(What::Acknowledgement);
+            let id = self.route.event_id(EventKind::Acknowledgement);
             let due = cx.now + wait;
-            self.receiver.timer.bring_forward(due, |at| cx.agenda.plan(at, id));
+            self.receiver.timer.bring_forward(due, |at| cx.events.plan(at, id));
         }
-        if next > before { News::Arrived } else { News::Nothing }
+        if next > before { ConnectionEvent::Arrived } else { ConnectionEvent::Nothing }
     }
 
     fn acknowledge(&mut self, cx: &mut Context<'_>) {
         let says = self.receiver.acknowledge();
         let blocks = says.blocks.iter().flatten().filter(|block| !block.is_empty()).count() as u32;
         let length = match cx.tcp.profile {
-            Profile::Linux => self.line.header,
+            Profile::Linux => self.route.header,
             Profile::Ns2 => NS2_ACKNOWLEDGEMENT + NS2_BLOCK * blocks,
         };
         let flags = [
@@ -226,55 +212,59 @@ impl Connection {
         };
         let packet = Packet {
             number: says.next,
-            owner: self.line.owner,
+            owner: self.route.owner,
             window,
             length: length as u16,
-            path: self.line.backward,
-            kind: Kind::Ack,
+            path: self.route.backward,
+            kind: PacketKind::Ack,
             flags: flags.iter().filter(|(is, _)| *is).fold(0, |all, (_, flag)| all | flag),
         };
-        cx.network.send(cx.agenda, cx.now, packet, None);
+        cx.network.send(cx.events, cx.now, packet, None);
     }
 
-    fn acknowledgement(&mut self, cx: &mut Context<'_>, packet: &Packet) -> News {
+    fn acknowledgement(&mut self, cx: &mut Context<'_>, packet: &Packet) -> ConnectionEvent {
         let (window, blocks) = match cx.network.sacks.take(packet) {
             Some((window, blocks)) => (window, Some(blocks)),
             None => (packet.window, None),
         };
         let before = self.sender.una();
-        let heard = Heard {
+        let received = ReceivedAck {
             next: packet.number,
             window,
             blocks: blocks.as_ref(),
             echo: packet.flags & flag::ECHO != 0,
             duplicate: packet.flags & flag::DUPLICATE != 0,
         };
-        self.sender.acknowledged(cx, &heard);
+        self.sender.acknowledged(cx, &received);
         self.sender.send(cx);
-        if self.sender.una() > before { News::Acknowledged } else { News::Nothing }
+        if self.sender.una() > before {
+            ConnectionEvent::Acknowledged
+        } else {
+            ConnectionEvent::Nothing
+        }
     }
 
-    /// An entry of this connection on the agenda.
-    pub(crate) fn time_has_come(&mut self, cx: &mut Context<'_>, what: What) {
-        let (now, id) = (cx.now, self.line.id(what));
-        match what {
-            What::Retransmission => {
-                if self.sender.timer.fires(now, |at| cx.agenda.plan(at, id)) {
-                    self.sender.time_has_come(cx);
+    /// An entry of this connection in the event queue.
+    pub(crate) fn timer_fired(&mut self, cx: &mut Context<'_>, kind: EventKind) {
+        let (now, id) = (cx.now, self.route.event_id(kind));
+        match kind {
+            EventKind::Retransmission => {
+                if self.sender.timer.fires(now, |at| cx.events.plan(at, id)) {
+                    self.sender.timer_fired(cx);
                 }
             }
-            What::Pacing => {
-                if self.sender.pacing.fires(now, |at| cx.agenda.plan(at, id)) {
+            EventKind::Pacing => {
+                if self.sender.pacing.fires(now, |at| cx.events.plan(at, id)) {
                     self.sender.send(cx);
                 }
             }
-            What::Acknowledgement => {
-                if self.receiver.timer.fires(now, |at| cx.agenda.plan(at, id)) {
+            EventKind::Acknowledgement => {
+                if self.receiver.timer.fires(now, |at| cx.events.plan(at, id)) {
                     self.acknowledge(cx);
                 }
             }
-            What::Opening => {
-                if self.opening_timer.fires(now, |at| cx.agenda.plan(at, id)) {
+            EventKind::Opening => {
+                if self.opening_timer.fires(now, |at| cx.events.plan(at, id)) {
                     self.opening = match self.opening {
                         Opening::Asked(tries) => Opening::Asked(tries + 1),
                         Opening::Requested(tries) => Opening::Requested(tries + 1),
@@ -283,18 +273,18 @@ impl Connection {
                     self.ask(cx);
                 }
             }
-            What::Arrival
-            | What::Dequeue
-            | What::Departure
-            | What::Flow
-            | What::Traffic
-            | What::Sample => unreachable!("not a connection's"),
+            EventKind::Arrival
+            | EventKind::Dequeue
+            | EventKind::Departure
+            | EventKind::Flow
+            | EventKind::Traffic
+            | EventKind::Sample => unreachable!("not a connection's"),
         }
     }
 
     /// The application hands over more, or says that this is all; what may be sent is.
     pub(crate) fn offer(&mut self, cx: &mut Context<'_>, content: Content) {
-        self.sender.carry(content);
+        self.sender.set_content(content);
         self.sender.send(cx);
     }
 
@@ -367,7 +357,7 @@ impl Connection {
         self.sender.pacing_rate()
     }
 
-    pub(crate) fn counts(&self) -> Counts {
+    pub(crate) fn counts(&self) -> SenderCounts {
         self.sender.counts
     }
 

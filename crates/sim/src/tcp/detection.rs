@@ -14,7 +14,7 @@
 //! time. So a cursor over the numbers and a queue of retransmissions, each of which only moves on, see
 //! the oldest first, and the work for each segment is constant whatever the window.
 //!
-//! Lanes don't reorder, so reordering is never seen: the reordering window is a quarter of the smallest
+//! Links don't reorder, so reordering is never seen: the reordering window is a quarter of the smallest
 //! RTT, and none once losses are certain (in recovery, or from three arrivals above a hole on).
 
 use super::scoreboard::{Delivered, Scoreboard};
@@ -32,7 +32,7 @@ const LATER_RETRANSMISSIONS: usize = 4;
 #[derive(Debug)]
 pub(super) enum Detection {
     Time(Rack),
-    Count(Counter),
+    Count(DupackCounter),
 }
 
 /// What detection by time knows.
@@ -48,7 +48,7 @@ pub(super) struct Rack {
 
 /// What detection by count knows.
 #[derive(Debug)]
-pub(super) struct Counter {
+pub(super) struct DupackCounter {
     /// How far above a segment an arrival tells of its loss.
     duplicates: u64,
     /// All below have arrived or are lost.
@@ -67,7 +67,7 @@ pub(super) struct Resent {
 
 /// What detection needs to know of the sender.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Clues {
+pub(super) struct DetectionInput {
     pub(super) now: Timestamp,
     pub(super) min_rtt: Option<Duration>,
     pub(super) smoothed_rtt: Option<Duration>,
@@ -89,12 +89,12 @@ impl Detection {
         &mut self,
         board: &mut Scoreboard,
         delivered: &Delivered,
-        clues: Clues,
+        input: DetectionInput,
     ) -> Option<Duration> {
         match self {
             Self::Time(rack) => {
-                rack.update(delivered, clues);
-                rack.detect(board, clues)
+                rack.update(delivered, input);
+                rack.detect(board, input)
             }
             Self::Count(counter) => {
                 counter.detect(board);
@@ -120,24 +120,24 @@ impl Detection {
 }
 
 impl Rack {
-    fn update(&mut self, delivered: &Delivered, clues: Clues) {
+    fn update(&mut self, delivered: &Delivered, input: DetectionInput) {
         let Some((number, segment)) = delivered.newest else { return };
-        let rtt = clues.now.since(segment.sent);
+        let rtt = input.now.since(segment.sent);
         // An acknowledgement of what was sent again, sooner than any round trip, is for the first copy.
-        if !segment.is_original() && clues.min_rtt.is_some_and(|min| rtt < min) {
+        if !segment.is_original() && input.min_rtt.is_some_and(|min| rtt < min) {
             return;
         }
         self.rtt = rtt;
         self.newest = self.newest.max((segment.sent, number));
     }
 
-    fn detect(&mut self, board: &mut Scoreboard, clues: Clues) -> Option<Duration> {
-        let patience = self.rtt + reordering_window(board, clues);
+    fn detect(&mut self, board: &mut Scoreboard, input: DetectionInput) -> Option<Duration> {
+        let patience = self.rtt + reordering_window(board, input);
         // Lost if sent before the newest that arrived; how long it may still take. Of what was sent at
         // one time, first flights went in the order of their numbers, and a retransmission came before
         // or after them: its turn comes with something sent later.
         let newest = self.newest;
-        let wait_for = |sent: Timestamp| (sent + patience).since(clues.now);
+        let wait_for = |sent: Timestamp| (sent + patience).since(input.now);
         let mut wait = None;
         self.cursor = self.cursor.max(board.una());
         while self.cursor < board.next() {
@@ -170,15 +170,15 @@ impl Rack {
 }
 
 /// RFC 8985 section 6.2, step 4, without any reordering seen.
-fn reordering_window(board: &Scoreboard, clues: Clues) -> Duration {
-    if clues.in_recovery || board.sacked() >= DUPLICATES {
+fn reordering_window(board: &Scoreboard, input: DetectionInput) -> Duration {
+    if input.in_recovery || board.sacked() >= DUPLICATES {
         return Duration::ZERO;
     }
-    let quarter = clues.min_rtt.map_or(0, Duration::as_nanos) / 4;
-    Duration::from_nanos(quarter).min(clues.smoothed_rtt.unwrap_or_default())
+    let quarter = input.min_rtt.map_or(0, Duration::as_nanos) / 4;
+    Duration::from_nanos(quarter).min(input.smoothed_rtt.unwrap_or_default())
 }
 
-impl Counter {
+impl DupackCounter {
     pub(super) fn new(profile: Profile) -> Self {
         let duplicates = match profile {
             Profile::Linux => DUPLICATES,

@@ -14,33 +14,36 @@
 //! | finding losses by time (RACK) or count | 8985, 6675 | `detection` |
 //! | bringing the window down (PRR, pipe) | 6937, 6675 | `recovery` |
 //! | round trips and the timeout | 6298 | `rtt` |
-//! | delivery rate | draft-cheng-iccrg-delivery-rate-estimation | `sample` |
+//! | delivery rate | draft-cheng-iccrg-delivery-rate-estimation | `delivery_rate` |
 //! | sending: windows, pacing, probes, timeouts | 5681, 8985 | `sender` |
 //! | receiving: delayed acknowledgement | 1122, 2018 | `receiver` |
-//! | the receiver's window | 7323 | `room` |
+//! | the receiver's window | 7323 | `receive_window` |
 //!
 //! The work for an acknowledgement does not grow with the window: every segment is sent, marked and
 //! forgotten once, and sets of segments are ranges (`crate::ranges`).
 //!
-//! Not here: undoing a window that was reduced for nothing, because no lane reorders packets, and
+//! Not here: undoing a window that was reduced for nothing, because no link reorders packets, and
 //! urgent data, keep-alive and closing, which no result depends on.
 
 mod buffer;
 mod connection;
+mod connection_setup;
+mod content;
+mod delivery_rate;
 mod detection;
+mod receive_window;
 mod receiver;
 mod recovery;
-mod room;
 mod rtt;
-mod sample;
 mod scoreboard;
 mod sender;
 
-pub(crate) use connection::{Connection, News, Setup};
-pub(crate) use sender::Content;
+pub(crate) use connection::{Connection, ConnectionEvent};
+pub(crate) use connection_setup::ConnectionSetup;
+pub(crate) use content::Content;
 
 use crate::{
-    agenda::{Agenda, Id, What},
+    event_queue::{EventId, EventKind, EventQueue},
     network::Network,
 };
 use scenario::Tcp;
@@ -51,13 +54,13 @@ pub(crate) struct Context<'a> {
     pub(crate) now: Timestamp,
     pub(crate) tcp: &'a Tcp,
     pub(crate) network: &'a mut Network,
-    pub(crate) agenda: &'a mut Agenda,
-    pub(crate) line: Line,
+    pub(crate) events: &'a mut EventQueue,
+    pub(crate) route: ConnectionRoute,
 }
 
 /// Which connection it is, and where its packets go.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Line {
+pub(crate) struct ConnectionRoute {
     pub(crate) owner: u32,
     /// Tells the connections apart that had the same number one after the other.
     pub(crate) generation: u32,
@@ -69,63 +72,8 @@ pub(crate) struct Line {
     pub(crate) header: u32,
 }
 
-impl Line {
-    pub(crate) fn id(&self, what: What) -> Id {
-        Id::new(what, self.owner, self.generation)
-    }
-}
-
-/// A point of time at which something is due, with an entry on the agenda that is at or before it: put
-/// off at no cost, looked at again when the entry's time has come.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Timer {
-    due: Option<Timestamp>,
-    planned: Option<Timestamp>,
-}
-
-impl Timer {
-    pub(crate) const OFF: Self = Self { due: None, planned: None };
-
-    pub(crate) fn set(&mut self, due: Timestamp, plan: impl FnOnce(Timestamp)) {
-        self.due = Some(due);
-        if self.planned.is_none_or(|planned| planned > due) {
-            self.planned = Some(due);
-            plan(due);
-        }
-    }
-
-    /// Sets it, unless it is due before.
-    pub(crate) fn bring_forward(&mut self, due: Timestamp, plan: impl FnOnce(Timestamp)) {
-        if self.due.is_none_or(|before| before > due) {
-            self.set(due, plan);
-        }
-    }
-
-    pub(crate) fn clear(&mut self) {
-        self.due = None;
-    }
-
-    pub(crate) fn is_set(&self) -> bool {
-        self.due.is_some()
-    }
-
-    /// An entry's time has come: whether it is due. Where it was put off, it is planned again.
-    pub(crate) fn fires(&mut self, now: Timestamp, plan: impl FnOnce(Timestamp)) -> bool {
-        if self.planned.is_none_or(|planned| planned > now) {
-            return false; // an entry that was overtaken by an earlier one
-        }
-        self.planned = None;
-        match self.due {
-            Some(due) if due <= now => {
-                self.due = None;
-                true
-            }
-            Some(due) => {
-                self.planned = Some(due);
-                plan(due);
-                false
-            }
-            None => false,
-        }
+impl ConnectionRoute {
+    pub(crate) fn event_id(&self, kind: EventKind) -> EventId {
+        EventId::new(kind, self.owner, self.generation)
     }
 }

@@ -12,10 +12,10 @@
 //! 5 % of a shorter round trip (`tcp_comp_sack_delay_ns`): what the sender hears of at once, it answers at
 //! once, in a burst. It keeps four ranges to tell of: before it forgets one, it acknowledges.
 //!
-//! What may be sent is [`room`](super::room)'s affair.
+//! What may be sent is decided by [`receive_window`](super::receive_window).
 
-use super::{Timer, room::Room};
-use crate::{packet::Blocks, ranges::Ranges};
+use super::receive_window::ReceiveWindow;
+use crate::{packet::Blocks, ranges::Ranges, timer::Timer};
 use scenario::{Profile, Tcp};
 use std::ops::Range;
 use units::{Bytes, Duration, Timestamp};
@@ -52,9 +52,9 @@ pub(super) struct Receiver {
     beyond_at_once: u32,
     compressed: u32,
     pub(super) timer: Timer,
-    room: Room,
+    window: ReceiveWindow,
     /// The window's end as last told.
-    told: u64,
+    advertised: u64,
     /// A mark has arrived that the sender has not answered.
     echo: bool,
     duplicate: bool,
@@ -62,7 +62,7 @@ pub(super) struct Receiver {
 
 /// What shall be done about an arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reply {
+pub(super) enum AckTiming {
     /// There is something wrong: the sender must know.
     Now,
     /// Enough has arrived.
@@ -88,8 +88,8 @@ pub(super) struct Acknowledgement {
 impl Receiver {
     /// With a buffer of so many bytes, of segments of so many.
     pub(super) fn new(tcp: &Tcp, buffer: Bytes, mss: Bytes, now: Timestamp) -> Self {
-        let room = Room::new(tcp, buffer, mss, now);
-        let window = room.first_window();
+        let window = ReceiveWindow::new(tcp, buffer, mss, now);
+        let advertised = window.first_window();
         Self {
             next: 0,
             read: 0,
@@ -101,8 +101,8 @@ impl Receiver {
             beyond_at_once: 0,
             compressed: 0,
             timer: Timer::OFF,
-            room,
-            told: window,
+            window,
+            advertised,
             echo: false,
             duplicate: false,
         }
@@ -114,23 +114,23 @@ impl Receiver {
     }
 
     /// The first segment that it has not told the sender to have room for.
-    pub(super) fn told(&self) -> u64 {
-        self.told
+    pub(super) fn advertised(&self) -> u64 {
+        self.advertised
     }
 
     /// A segment has arrived; more of its frame comes, unless it was lost.
-    pub(super) fn arrives(&mut self, number: u64, more: bool, tcp: &Tcp) -> Reply {
+    pub(super) fn arrives(&mut self, number: u64, more: bool, tcp: &Tcp) -> AckTiming {
         if number < self.next || (!self.beyond.is_empty() && self.beyond.around(number).is_some()) {
             self.duplicate = true;
-            return Reply::Now;
+            return AckTiming::Now;
         }
         if number > self.next {
             self.beyond.insert(number..number + 1, |_| ());
             self.held_beyond += 1;
             self.remember(number);
             let beyond = self.beyond.end() - self.next;
-            self.make_room(beyond, tcp);
-            return if more { Reply::Part } else { self.reply_beyond(tcp) };
+            self.segment_arrived(beyond, tcp);
+            return if more { AckTiming::Part } else { self.timing_beyond_hole(tcp) };
         }
         self.next += 1;
         let had_hole = !self.beyond.is_empty();
@@ -139,42 +139,46 @@ impl Receiver {
             self.held_beyond -= first.end - first.start;
             self.beyond.cut_below(first.end);
         }
-        self.make_room(0, tcp);
+        self.segment_arrived(0, tcp);
         self.unacknowledged += 1;
         self.beyond_at_once = u32::from(!self.beyond.is_empty());
         if more {
-            return Reply::Part;
+            return AckTiming::Part;
         }
         if had_hole {
-            return Reply::Now;
+            return AckTiming::Now;
         }
         let quick = self.quick > 0;
         self.quick = self.quick.saturating_sub(1);
-        if quick || self.unacknowledged >= tcp.ack_every { Reply::Due } else { Reply::Later }
+        if quick || self.unacknowledged >= tcp.ack_every {
+            AckTiming::Due
+        } else {
+            AckTiming::Later
+        }
     }
 
     /// A segment has arrived, the last that is there so far beyond the first missing one. While the
     /// window opens, the sender should know of it: then each segment is acknowledged at once
     /// (`tcp_grow_window`).
-    fn make_room(&mut self, beyond: u64, tcp: &Tcp) {
-        if self.room.arrived(beyond, self.held()) && tcp.ack_every > 1 {
+    fn segment_arrived(&mut self, beyond: u64, tcp: &Tcp) {
+        if self.window.arrived(beyond, self.held()) && tcp.ack_every > 1 {
             self.quick |= 1;
         }
     }
 
     /// What is done about a segment beyond a hole.
-    fn reply_beyond(&mut self, tcp: &Tcp) -> Reply {
+    fn timing_beyond_hole(&mut self, tcp: &Tcp) -> AckTiming {
         let quick = self.quick > 0;
         self.quick = self.quick.saturating_sub(1);
         if quick || tcp.profile == Profile::Ns2 || self.compressed >= MOST_COMPRESSED {
-            return Reply::Now;
+            return AckTiming::Now;
         }
         if self.beyond_at_once < BEYOND_AT_ONCE {
             self.beyond_at_once += 1;
-            return Reply::Now;
+            return AckTiming::Now;
         }
         self.compressed += 1;
-        Reply::Compressed
+        AckTiming::Compressed
     }
 
     /// How long an acknowledgement of segments beyond a hole waits for more of them.
@@ -187,12 +191,12 @@ impl Receiver {
     pub(super) fn would_forget(&self, number: u64) -> bool {
         self.compressed > 0
             && number > self.next
-            && self.told_of().count() == REMEMBERED
-            && self.told_of().all(|range| number + 1 < range.start || range.end < number)
+            && self.known_ranges().count() == REMEMBERED
+            && self.known_ranges().all(|range| number + 1 < range.start || range.end < number)
     }
 
     /// The ranges that it remembers, the newest first.
-    fn told_of(&self) -> impl Iterator<Item = Range<u64>> {
+    fn known_ranges(&self) -> impl Iterator<Item = Range<u64>> {
         self.recent.into_iter().filter_map(|number| self.beyond.around(number))
     }
 
@@ -228,8 +232,8 @@ impl Receiver {
     /// should be told.
     pub(super) fn read(&mut self, number: u64) -> bool {
         self.read = number;
-        let window = self.told.saturating_sub(self.next);
-        self.room.is_much_more(window, self.held())
+        let window = self.advertised.saturating_sub(self.next);
+        self.window.is_much_more(window, self.held())
     }
 
     /// Whether the application has read everything that is there.
@@ -240,7 +244,7 @@ impl Receiver {
     /// The application has read.
     pub(super) fn tune(&mut self, now: Timestamp, rtt: Duration) {
         let beyond = if self.beyond.is_empty() { 0 } else { self.beyond.end() - self.next };
-        self.room.tune(now, rtt, self.read, beyond);
+        self.window.tune(now, rtt, self.read, beyond);
     }
 
     /// The acknowledgement that is sent now.
@@ -248,10 +252,10 @@ impl Receiver {
         (self.unacknowledged, self.compressed) = (0, 0);
         self.timer.clear();
         // What was promised is never taken back.
-        self.told = self.told.max(self.next + self.room.window(self.held()));
+        self.advertised = self.advertised.max(self.next + self.window.size(self.held()));
         Acknowledgement {
             next: self.next,
-            window: u32::try_from(self.told - self.next).unwrap_or(u32::MAX),
+            window: u32::try_from(self.advertised - self.next).unwrap_or(u32::MAX),
             blocks: (!self.beyond.is_empty()).then(|| self.blocks()),
             echo: self.echo,
             duplicate: std::mem::take(&mut self.duplicate),
@@ -260,7 +264,7 @@ impl Receiver {
 
     fn blocks(&self) -> Blocks {
         let mut blocks: Blocks = [0..0, 0..0, 0..0];
-        for (block, range) in blocks.iter_mut().zip(self.told_of()) {
+        for (block, range) in blocks.iter_mut().zip(self.known_ranges()) {
             *block = range;
         }
         blocks

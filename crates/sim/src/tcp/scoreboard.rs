@@ -6,7 +6,6 @@
 //! again is in flight again. Each of these changes is made once and counted, so
 //! `in_flight = next - una - sacked - lost + resent` needs no walk over the window.
 
-use super::sample::Stamp;
 use crate::ranges::Ranges;
 use std::{
     cmp::Reverse,
@@ -15,12 +14,22 @@ use std::{
 };
 use units::Timestamp;
 
+/// The state of delivery when a segment was sent.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct DeliveryStamp {
+    /// Segments delivered.
+    pub(super) delivered: u32,
+    pub(super) delivered_us: u32,
+    /// When the first segment of the sample's flight was sent.
+    pub(super) first_sent_us: u32,
+}
+
 /// A segment on its way, or lost, or known to be there.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Segment {
     /// When it was sent last.
     pub(super) sent: Timestamp,
-    pub(super) stamp: Stamp,
+    pub(super) stamp: DeliveryStamp,
     flags: u8,
 }
 
@@ -153,7 +162,7 @@ impl Scoreboard {
     }
 
     /// The next new segment was sent.
-    pub(super) fn sent(&mut self, at: Timestamp, stamp: Stamp, app_limited: bool) {
+    pub(super) fn sent(&mut self, at: Timestamp, stamp: DeliveryStamp, app_limited: bool) {
         let flags = if app_limited { APP_LIMITED } else { 0 };
         self.segments.push_back(Segment { sent: at, stamp, flags });
     }
@@ -161,7 +170,7 @@ impl Scoreboard {
     /// The lowest lost segment that was not sent again yet.
     pub(super) fn next_lost(&mut self) -> Option<u64> {
         while let Some(&Reverse(number)) = self.lost.peek() {
-            if self.waits(number) {
+            if self.awaits_retransmission(number) {
                 return Some(number);
             }
             self.lost.pop();
@@ -170,7 +179,7 @@ impl Scoreboard {
     }
 
     /// Whether a segment is lost and was not sent again yet.
-    pub(super) fn waits(&self, number: u64) -> bool {
+    pub(super) fn awaits_retransmission(&self, number: u64) -> bool {
         (self.una..self.next()).contains(&number) && {
             let flags = self.get(number).flags;
             flags & LOST != 0 && flags & (SACKED | RESENT) == 0
@@ -178,7 +187,13 @@ impl Scoreboard {
     }
 
     /// A segment was sent again. One that was not lost stays in flight as it is, once.
-    pub(super) fn resent(&mut self, number: u64, at: Timestamp, stamp: Stamp, app_limited: bool) {
+    pub(super) fn resent(
+        &mut self,
+        number: u64,
+        at: Timestamp,
+        stamp: DeliveryStamp,
+        app_limited: bool,
+    ) {
         let segment = &mut self.segments[(number - self.una) as usize];
         (segment.sent, segment.stamp) = (at, stamp);
         segment.flags &= !APP_LIMITED;

@@ -2,9 +2,9 @@
 //! The retransmission timer: timeouts (RFC 6298), loss probes (RFC 8985 section 7), and segments that are
 //! lost unless they arrive in time.
 
-use super::{Phase, Sender};
+use super::state::{Phase, Probe, Sender, TimerPurpose};
 use crate::{
-    agenda::What,
+    event_queue::EventKind,
     tcp::{Context, scoreboard::Delivered},
 };
 use congestion::{Ack, Event};
@@ -15,41 +15,26 @@ use units::{Duration, Timestamp};
 const PROBE_ACK_DELAY: Duration = Duration::from_millis(200);
 const PROBE_SLACK: Duration = Duration::from_millis(2);
 
-/// What the retransmission timer waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wait {
-    Timeout,
-    Probe,
-    /// A segment that is lost unless it arrives in time.
-    Reordering,
-}
-
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Probe {
-    next: u64,
-    /// The probe was a segment sent before.
-    again: bool,
-}
-
 impl Sender {
     /// The retransmission timer's time has come.
-    pub(in crate::tcp) fn time_has_come(&mut self, cx: &mut Context<'_>) {
+    pub(in crate::tcp) fn timer_fired(&mut self, cx: &mut Context<'_>) {
         if self.board.is_empty() {
             return;
         }
         match self.wait {
-            Wait::Timeout => self.time_out(cx),
-            Wait::Probe => self.send_probe(cx),
-            Wait::Reordering => {
+            TimerPurpose::Timeout => self.time_out(cx),
+            TimerPurpose::Probe => self.send_probe(cx),
+            TimerPurpose::Reordering => {
                 let prior_in_flight = self.board.in_flight();
                 let lost = self.board.lost_ever();
-                let clues = self.clues(cx.now);
-                let again = self.detection.detect(&mut self.board, &Delivered::default(), clues);
+                let detection_input = self.detection_input(cx.now);
+                let again =
+                    self.detection.detect(&mut self.board, &Delivered::default(), detection_input);
                 let lost = (self.board.lost_ever() - lost) as u32;
                 let ack = Ack { lost, prior_in_flight, ..self.event(cx.now) };
                 self.react(cx.tcp, ack, false, false);
                 match again {
-                    Some(wait) => self.wait(cx, Wait::Reordering, cx.now + wait),
+                    Some(wait) => self.wait(cx, TimerPurpose::Reordering, cx.now + wait),
                     None => self.restart_timer(cx),
                 }
             }
@@ -90,7 +75,7 @@ impl Sender {
         } else {
             self.transmit(cx, self.board.next(), 0)
         };
-        self.wrote(cx.now, bytes);
+        self.gso_packet_sent(cx.now, bytes);
         self.probe = Some(Probe { next: self.board.next(), again });
         self.restart_timer(cx);
     }
@@ -114,7 +99,7 @@ impl Sender {
     pub(super) fn restart_timer(&mut self, cx: &mut Context<'_>) {
         if self.board.is_empty() {
             self.timer.clear();
-            self.wait = Wait::Timeout;
+            self.wait = TimerPurpose::Timeout;
             return;
         }
         let timeout = self.rtt.timeout(cx.tcp);
@@ -128,14 +113,14 @@ impl Sender {
         });
         // A timeout that comes first becomes the probe's time (RFC 8985 section 7.2).
         match probe {
-            Some(probe) => self.wait(cx, Wait::Probe, cx.now + probe.min(timeout)),
-            None => self.wait(cx, Wait::Timeout, cx.now + timeout),
+            Some(probe) => self.wait(cx, TimerPurpose::Probe, cx.now + probe.min(timeout)),
+            None => self.wait(cx, TimerPurpose::Timeout, cx.now + timeout),
         }
     }
 
-    pub(super) fn wait(&mut self, cx: &mut Context<'_>, wait: Wait, due: Timestamp) {
+    pub(super) fn wait(&mut self, cx: &mut Context<'_>, wait: TimerPurpose, due: Timestamp) {
         self.wait = wait;
-        let id = cx.line.id(What::Retransmission);
-        self.timer.set(due, |at| cx.agenda.plan(at, id));
+        let id = cx.route.event_id(EventKind::Retransmission);
+        self.timer.set(due, |at| cx.events.plan(at, id));
     }
 }

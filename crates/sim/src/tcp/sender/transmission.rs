@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What may be sent and when: windows, pacing, the window after an idle time.
 
-use super::{Phase, Sender, micros_of, timer::Wait, write_queue::Piece};
+use super::{
+    state::{Phase, Sender, TimerPurpose, micros_of},
+    write_queue::GsoDecision,
+};
 use crate::{
-    agenda::What,
-    host::Paced,
-    packet::{Kind, Packet, flag},
-    plan::Pace,
+    event_queue::EventKind,
+    packet::{Packet, PacketKind, flag},
+    plan::SenderPacing,
+    sender_qdisc::PacketPacing,
     tcp::{Context, detection::Resent},
 };
 use congestion::{Decision, Event};
@@ -27,10 +30,10 @@ impl Sender {
         if self.buffer_full && self.board.in_flight() < self.decision.cwnd {
             self.buffer.expand(self.decision.cwnd);
         }
-        if self.fill() {
+        if self.fill_write_queue() {
             self.send_written(cx);
         }
-        if self.wait == Wait::Probe || !self.timer.is_set() {
+        if self.wait == TimerPurpose::Probe || !self.timer.is_set() {
             self.restart_timer(cx);
         }
     }
@@ -45,28 +48,28 @@ impl Sender {
                 break;
             }
             if self.is_paced_out(cx.now) {
-                let id = cx.line.id(What::Pacing);
-                self.pacing.set(self.write_time, |at| cx.agenda.plan(at, id));
+                let id = cx.route.event_id(EventKind::Pacing);
+                self.pacing.set(self.write_time, |at| cx.events.plan(at, id));
                 break;
             }
             self.restart_after_idle(cx);
             let bytes = if let Some(number) = lost {
-                self.send_again(cx, number)
+                self.retransmit(cx, number)
             } else {
-                match self.piece(cx) {
-                    Piece::Send(segments) => {
-                        let place = |n, frame| place(n, n < segments, frame);
+                match self.next_gso_packet(cx) {
+                    GsoDecision::Send(segments) => {
+                        let flags = |n, frame| gso_flags(n, n < segments, frame);
                         (1..=segments)
-                            .map(|n| self.transmit(cx, self.board.next(), place(n, self.frame)))
+                            .map(|n| self.transmit(cx, self.board.next(), flags(n, self.frame)))
                             .sum()
                     }
-                    Piece::Wait { cwnd_limited } => {
+                    GsoDecision::Wait { cwnd_limited } => {
                         limited = cwnd_limited;
                         break;
                     }
                 }
             };
-            self.wrote(cx.now, bytes);
+            self.gso_packet_sent(cx.now, bytes);
         }
         limited |= self.board.in_flight() >= self.decision.cwnd;
         if limited || self.board.next() > first {
@@ -74,14 +77,14 @@ impl Sender {
         }
     }
 
-    /// Sends a lost segment again, and in one piece with it those behind it that were sent with it and
+    /// Sends a lost segment again, and in one GSO packet with it those behind it that were sent with it and
     /// are lost, too. How many bytes.
-    fn send_again(&mut self, cx: &mut Context<'_>, mut number: u64) -> u64 {
+    fn retransmit(&mut self, cx: &mut Context<'_>, mut number: u64) -> u64 {
         let sent = self.board.get(number).sent;
         let mut left = match cx.tcp.profile {
             Profile::Ns2 => 1,
             Profile::Linux => {
-                self.most_of_a_piece().min(self.decision.cwnd - self.board.in_flight())
+                self.max_gso_segments().min(self.decision.cwnd - self.board.in_flight())
             }
         };
         let (mut bytes, mut count) = (0, 0_u32);
@@ -89,8 +92,10 @@ impl Sender {
             let next = number + 1;
             left -= 1;
             count += 1;
-            let goes_on = left > 0 && self.board.waits(next) && self.board.get(next).sent == sent;
-            bytes += self.transmit(cx, number, place(count, goes_on, self.frame));
+            let goes_on = left > 0
+                && self.board.awaits_retransmission(next)
+                && self.board.get(next).sent == sent;
+            bytes += self.transmit(cx, number, gso_flags(count, goes_on, self.frame));
             if !goes_on {
                 return bytes;
             }
@@ -165,8 +170,9 @@ impl Sender {
         }
     }
 
-    /// Sends a segment with the flags of its [`place`] in a piece; how many bytes of payload.
-    pub(super) fn transmit(&mut self, cx: &mut Context<'_>, number: u64, place: u8) -> u64 {
+    /// Sends a segment with the flags of its position ([`gso_flags`]) in a GSO packet; how many bytes of
+    /// payload.
+    pub(super) fn transmit(&mut self, cx: &mut Context<'_>, number: u64, gso_flags: u8) -> u64 {
         let stamp = self.sampler.stamp(cx.now, self.board.is_empty());
         let app_limited = self.sampler.is_app_limited();
         let is_new = number == self.board.next();
@@ -184,47 +190,47 @@ impl Sender {
         self.last_sent = cx.now;
         let is_last = self.content.complete && number + 1 == self.content.available;
         let payload = if is_last { self.content.last } else { self.mss };
-        let mut flags = place | if cx.tcp.ecn && is_new { flag::CAPABLE } else { 0 };
+        let mut flags = gso_flags | if cx.tcp.ecn && is_new { flag::CAPABLE } else { 0 };
         if is_new && std::mem::take(&mut self.tell_reduced) {
             flags |= flag::REDUCED;
         }
         let packet = Packet {
             number,
-            owner: cx.line.owner,
+            owner: cx.route.owner,
             window: 0,
-            length: (payload + cx.line.header) as u16,
-            path: cx.line.forward,
-            kind: Kind::Data,
+            length: (payload + cx.route.header) as u16,
+            path: cx.route.forward,
+            kind: PacketKind::Data,
             flags,
         };
         let paced = self.paced(cx, packet.length.into());
-        cx.network.send(cx.agenda, cx.now, packet, paced);
+        cx.network.send(cx.events, cx.now, packet, paced);
         payload.into()
     }
 
     /// What spaces a packet of so many bytes that leaves now, besides TCP.
-    fn paced(&mut self, cx: &Context<'_>, length: u32) -> Option<Paced> {
+    fn paced(&mut self, cx: &Context<'_>, length: u32) -> Option<PacketPacing> {
         let rtt = self.rtt.smoothed().unwrap_or_default();
         match self.pace {
-            Pace::None | Pace::Tcp => None,
-            Pace::Fixed(target, flow) => {
+            SenderPacing::None | SenderPacing::Tcp => None,
+            SenderPacing::Fixed(target, flow) => {
                 self.target = target;
-                Some(Paced::Gap { flow, target, rtt })
+                Some(PacketPacing::Gap { flow, target, rtt })
             }
-            Pace::Gap(params, overhead, line) => {
-                let known = self.known(cx.line.header + overhead, line);
+            SenderPacing::Gap(params, overhead, line) => {
+                let known = self.known(cx.route.header + overhead, line);
                 self.target = params.capped(&known, &mut self.cap, cx.now);
-                let flow = NonZeroU64::MIN.saturating_add(cx.line.owner.into());
-                Some(Paced::Gap { flow, target: self.target, rtt })
+                let flow = NonZeroU64::MIN.saturating_add(cx.route.owner.into());
+                Some(PacketPacing::Gap { flow, target: self.target, rtt })
             }
-            Pace::Edt(params, overhead, line) => {
-                let known = self.known(cx.line.header + overhead, line);
+            SenderPacing::Edt(params, overhead, line) => {
+                let known = self.known(cx.route.header + overhead, line);
                 self.target = params.capped(&known, &mut self.cap, cx.now);
                 let at = self.departs.max(cx.now);
                 let nanos = u64::from(length + overhead) * 1_000_000_000;
                 let took = nanos.checked_div(self.target).unwrap_or(0);
                 self.departs = at + Duration::from_nanos(took);
-                Some(Paced::At(at))
+                Some(PacketPacing::At(at))
             }
         }
     }
@@ -252,11 +258,11 @@ impl Sender {
     }
 }
 
-/// Flags of the `nth` segment of a piece, from 1, of whose segments `frame` come in one frame.
-fn place(nth: u32, goes_on: bool, frame: u32) -> u8 {
+/// Flags of the `nth` segment of a GSO packet, from 1, of whose segments `frame` come in one frame.
+fn gso_flags(nth: u32, goes_on: bool, frame: u32) -> u8 {
     match goes_on {
         true if !nth.is_multiple_of(frame) => flag::MORE,
-        // Linux sets PSH on every piece of several segments (`__tcp_transmit_skb`).
+        // Linux sets PSH on every GSO packet of several segments (`__tcp_transmit_skb`).
         false if nth > 1 => flag::PUSHED,
         _ => 0,
     }

@@ -6,7 +6,7 @@ use crate::{network::Network, tcp::Connection};
 
 /// Whose connection it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum User {
+pub(crate) enum ConnectionUser {
     /// A hop of a stream of a flow.
     Hop { flow: u32, stream: u32, hop: u32 },
     /// A redirect that leads the client of a flow to a depot; the n-th.
@@ -18,23 +18,23 @@ pub(crate) enum User {
 #[derive(Debug)]
 struct Slot {
     generation: u32,
-    user: User,
+    user: ConnectionUser,
     connection: Option<Box<Connection>>,
     /// It is over, and will be given up as soon as its last packet has arrived.
     over: bool,
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Slots {
+pub(crate) struct ConnectionTable {
     all: Vec<Slot>,
     free: Vec<u32>,
     /// Over, with packets on their way.
-    leaving: Vec<u32>,
+    closing: Vec<u32>,
 }
 
-impl Slots {
+impl ConnectionTable {
     /// A number and its generation, for packets of that user.
-    pub(crate) fn take(&mut self, user: User) -> (u32, u32) {
+    pub(crate) fn allocate(&mut self, user: ConnectionUser) -> (u32, u32) {
         if let Some(number) = self.free.pop() {
             let slot = &mut self.all[number as usize];
             slot.generation = slot.generation.wrapping_add(1);
@@ -45,11 +45,11 @@ impl Slots {
         (self.all.len() as u32 - 1, 0)
     }
 
-    pub(crate) fn put(&mut self, number: u32, connection: Connection) {
+    pub(crate) fn insert(&mut self, number: u32, connection: Connection) {
         self.all[number as usize].connection = Some(Box::new(connection));
     }
 
-    pub(crate) fn user(&self, number: u32) -> User {
+    pub(crate) fn user(&self, number: u32) -> ConnectionUser {
         self.all[number as usize].user
     }
 
@@ -69,19 +69,19 @@ impl Slots {
     pub(crate) fn close(&mut self, number: u32) {
         let slot = &mut self.all[number as usize];
         if !std::mem::replace(&mut slot.over, true) {
-            self.leaving.push(number);
+            self.closing.push(number);
         }
     }
 
     /// Whether any are over and not given up.
-    pub(crate) fn any_leave(&self) -> bool {
-        !self.leaving.is_empty()
+    pub(crate) fn any_closing(&self) -> bool {
+        !self.closing.is_empty()
     }
 
     /// Gives up those that are over and have no packets on their way any more.
-    pub(crate) fn sweep(&mut self, network: &Network) {
-        let Self { all, free, leaving } = self;
-        leaving.retain(|&number| {
+    pub(crate) fn free_closed(&mut self, network: &Network) {
+        let Self { all, free, closing } = self;
+        closing.retain(|&number| {
             let stays = network.carries(number);
             if !stays {
                 all[number as usize].connection = None;

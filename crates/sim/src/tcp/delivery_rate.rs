@@ -5,22 +5,12 @@
 //! since, over the longer of the times in which that was sent and acknowledged, is a sample. In whole
 //! microseconds and wrapping counters of 32 bits, as Linux has it.
 
-use super::scoreboard::{Delivered, Segment};
+use super::scoreboard::{Delivered, DeliveryStamp, Segment};
 use units::{Duration, Timestamp};
-
-/// The state of delivery when a segment was sent.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Stamp {
-    /// Segments delivered.
-    pub(super) delivered: u32,
-    delivered_us: u32,
-    /// When the first segment of the sample's flight was sent.
-    first_sent_us: u32,
-}
 
 /// The state of delivery.
 #[derive(Debug, Default)]
-pub(super) struct Sampler {
+pub(super) struct DeliveryRateSampler {
     /// Segments delivered; wraps.
     pub(super) delivered: u32,
     delivered_us: u32,
@@ -43,13 +33,13 @@ pub(super) fn micros(at: Timestamp) -> u32 {
     (at.as_nanos() / 1000) as u32
 }
 
-impl Sampler {
+impl DeliveryRateSampler {
     /// What a segment sent now remembers; the first of a flight has no others before it.
-    pub(super) fn stamp(&mut self, now: Timestamp, is_first: bool) -> Stamp {
+    pub(super) fn stamp(&mut self, now: Timestamp, is_first: bool) -> DeliveryStamp {
         if is_first {
             (self.first_sent_us, self.delivered_us) = (micros(now), micros(now));
         }
-        Stamp {
+        DeliveryStamp {
             delivered: self.delivered,
             delivered_us: self.delivered_us,
             first_sent_us: self.first_sent_us,

@@ -26,7 +26,7 @@ const GROWTH: u64 = 2;
 
 /// In segments.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct ReceiveWindow {
     /// Payload that the buffer holds, and the most that it comes to.
     limit: u64,
     most: u64,
@@ -41,7 +41,7 @@ pub(super) struct Room {
     since: Timestamp,
 }
 
-impl Room {
+impl ReceiveWindow {
     /// A buffer that comes to so many bytes, of segments of so many.
     pub(super) fn new(tcp: &Tcp, buffer: Bytes, mss: Bytes, now: Timestamp) -> Self {
         let segments = |bytes: u64| (bytes / mss.get().max(1)).max(2);
@@ -67,7 +67,7 @@ impl Room {
     }
 
     /// The window from the first missing segment on, with so many segments held.
-    pub(super) fn window(&self, held: u64) -> u64 {
+    pub(super) fn size(&self, held: u64) -> u64 {
         self.free(held).min(self.ssthresh)
     }
 
@@ -108,8 +108,8 @@ impl Room {
 
     /// Whether a window that was told as so many segments has become so much larger that the sender should
     /// hear of it (`tcp_cleanup_rbuf`).
-    pub(super) fn is_much_more(&self, told: u64, held: u64) -> bool {
-        2 * told <= self.limit && self.window(held) >= (2 * told).max(1)
+    pub(super) fn is_much_more(&self, advertised: u64, held: u64) -> bool {
+        2 * advertised <= self.limit && self.size(held) >= (2 * advertised).max(1)
     }
 }
 
@@ -118,55 +118,55 @@ mod tests {
     use super::*;
     use scenario::Family;
 
-    fn room(buffer: u64) -> Room {
+    fn receive_window(buffer: u64) -> ReceiveWindow {
         let tcp = Tcp::of(Profile::Linux, Family::Ipv4);
-        Room::new(&tcp, Bytes::new(buffer), Bytes::new(1448), Timestamp::ZERO)
+        ReceiveWindow::new(&tcp, Bytes::new(buffer), Bytes::new(1448), Timestamp::ZERO)
     }
 
     /// 65 535 bytes at first; two segments more for each that arrives, up to two thirds of 128 KiB.
     #[test]
     fn the_window_opens_by_two_segments_for_each_that_arrives() {
-        let mut room = room(6 << 20);
-        assert_eq!((room.first_window(), room.window(0)), (45, 45));
-        assert!(room.arrived(0, 0));
-        assert_eq!(room.window(0), 47);
+        let mut window = receive_window(6 << 20);
+        assert_eq!((window.first_window(), window.size(0)), (45, 45));
+        assert!(window.arrived(0, 0));
+        assert_eq!(window.size(0), 47);
         for _ in 0..20 {
-            room.arrived(0, 0);
+            window.arrived(0, 0);
         }
-        assert_eq!(room.window(0), 60);
-        assert!(!room.arrived(0, 0), "it grows no more");
+        assert_eq!(window.size(0), 60);
+        assert!(!window.arrived(0, 0), "it grows no more");
     }
 
     /// Twice what was read in a round trip, and more by twice the share by which reading grew.
     #[test]
     fn the_limit_follows_what_is_read_in_a_round_trip() {
-        let mut room = room(6 << 20);
+        let mut window = receive_window(6 << 20);
         let (at, rtt) =
             (|ms| Timestamp::ZERO + Duration::from_millis(ms), Duration::from_millis(50));
-        room.tune(at(40), rtt, 40, 0);
-        assert_eq!(room.limit, 60, "less than a round trip has passed");
-        room.tune(at(50), rtt, 40, 0);
-        assert_eq!(room.limit, 2 * 40 + 2 * (2 * 40) * (40 - 10) / 10);
-        room.tune(at(100), rtt, 70, 0);
-        assert_eq!(room.limit, 560, "less was read");
-        assert!(room.limit < room.most);
+        window.tune(at(40), rtt, 40, 0);
+        assert_eq!(window.limit, 60, "less than a round trip has passed");
+        window.tune(at(50), rtt, 40, 0);
+        assert_eq!(window.limit, 2 * 40 + 2 * (2 * 40) * (40 - 10) / 10);
+        window.tune(at(100), rtt, 70, 0);
+        assert_eq!(window.limit, 560, "less was read");
+        assert!(window.limit < window.most);
     }
 
     /// What lies beyond a hole takes room, so the window's end does not move on.
     #[test]
     fn what_is_held_takes_room() {
-        let mut room = room(6 << 20);
-        room.limit = 500;
-        room.ssthresh = 500;
-        assert_eq!((room.window(0), room.window(200)), (500, 300));
-        assert_eq!(room.window(600), 0);
+        let mut window = receive_window(6 << 20);
+        window.limit = 500;
+        window.ssthresh = 500;
+        assert_eq!((window.size(0), window.size(200)), (500, 300));
+        assert_eq!(window.size(600), 0);
     }
 
     #[test]
     fn the_limit_is_two_thirds_of_the_buffer_at_most() {
-        let mut room = room(300 * 1448);
+        let mut window = receive_window(300 * 1448);
         let rtt = Duration::from_millis(50);
-        room.tune(Timestamp::ZERO + rtt, rtt, 10_000, 0);
-        assert_eq!(room.limit, 200);
+        window.tune(Timestamp::ZERO + rtt, rtt, 10_000, 0);
+        assert_eq!(window.limit, 200);
     }
 }

@@ -17,12 +17,12 @@ pub(crate) struct Contestant {
 }
 
 #[derive(Debug)]
-pub(crate) struct Tournament {
+pub(crate) struct WinnerTree {
     /// The root at 1, the children of n at 2n and 2n + 1.
     nodes: Vec<Contestant>,
 }
 
-impl Tournament {
+impl WinnerTree {
     /// Of so many, none of which has a time.
     pub(crate) fn new(contestants: usize) -> Self {
         let leaves = contestants.next_power_of_two();

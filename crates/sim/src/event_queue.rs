@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What happens next.
 //!
-//! Entries are few, one for each lane or junction of lanes and a few for each connection and not one for
-//! each packet, because packets on a lane arrive in order and only the first of them stands here. At one
-//! time, the smaller id comes first, so the order of events depends on nothing but the scenario.
+//! Entries are few, one for each link direction or junction of link directions and a few for each connection
+//! and not one for each packet, because packets on a link direction arrive in order and only the first of
+//! them stands here. At one time, the smaller id comes first, so the order of events depends on nothing but
+//! the scenario.
 
-use crate::tournament::{Contestant, NEVER, Tournament};
+use crate::winner_tree::{Contestant, NEVER, WinnerTree};
 use units::Timestamp;
 
 /// What an entry is about: packed so that an entry is 16 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Id(u64);
+pub(crate) struct EventId(u64);
 
 /// What happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum What {
-    /// The first packet on its way over a lane arrives at the lane's end, or those at a junction are
-    /// handed on.
+pub(crate) enum EventKind {
+    /// The first packet on its way over a link direction arrives at the link direction's end, or those at a
+    /// junction are handed on.
     Arrival,
-    /// A lane whose queue decides at departure takes its next packet.
+    /// A link direction whose queue decides at departure takes its next packet.
     Dequeue,
     /// The sender's retransmission timer: timeout, loss probe or reordering.
     Retransmission,
@@ -28,7 +29,7 @@ pub(crate) enum What {
     Acknowledgement,
     /// The client's handshake or request was not answered.
     Opening,
-    /// A host lets packets go onto a lane.
+    /// A host lets packets go onto a link direction.
     Departure,
     /// A flow starts.
     Flow,
@@ -38,7 +39,7 @@ pub(crate) enum What {
     Sample,
 }
 
-impl What {
+impl EventKind {
     const ALL: [Self; 10] = [
         Self::Arrival,
         Self::Dequeue,
@@ -53,14 +54,14 @@ impl What {
     ];
 }
 
-impl Id {
+impl EventId {
     /// `generation` tells the users of one index apart; 24 bits of it are kept.
-    pub(crate) fn new(what: What, index: u32, generation: u32) -> Self {
-        Self((what as u64) << 56 | u64::from(generation & 0x00ff_ffff) << 32 | u64::from(index))
+    pub(crate) fn new(kind: EventKind, index: u32, generation: u32) -> Self {
+        Self((kind as u64) << 56 | u64::from(generation & 0x00ff_ffff) << 32 | u64::from(index))
     }
 
-    pub(crate) fn what(self) -> What {
-        What::ALL[(self.0 >> 56) as usize]
+    pub(crate) fn kind(self) -> EventKind {
+        EventKind::ALL[(self.0 >> 56) as usize]
     }
 
     pub(crate) fn index(self) -> u32 {
@@ -75,43 +76,45 @@ impl Id {
 
 /// A time and what happens then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Entry {
+pub(crate) struct Event {
     pub(crate) at: Timestamp,
-    pub(crate) id: Id,
+    pub(crate) id: EventId,
 }
 
 /// All that is planned.
 #[derive(Debug)]
-pub(crate) struct Agenda {
-    /// The turns of lanes and junctions. With a heap, their changes were a third of a run.
-    arrivals: Tournament,
-    heap: Vec<Entry>,
+pub(crate) struct EventQueue {
+    /// The turns of link directions and junctions. With a heap, their changes were a third of a run.
+    arrivals: WinnerTree,
+    heap: Vec<Event>,
 }
 
-impl Agenda {
-    /// For so many turns of lanes and junctions.
+impl EventQueue {
+    /// For so many turns of link directions and junctions.
     pub(crate) fn new(turns: usize) -> Self {
-        Self { arrivals: Tournament::new(turns), heap: Vec::new() }
+        Self { arrivals: WinnerTree::new(turns), heap: Vec::new() }
     }
 
     /// What happens next.
-    pub(crate) fn first(&self) -> Option<Entry> {
+    pub(crate) fn first(&self) -> Option<Event> {
         let Contestant { at, number } = self.arrivals.first();
         match self.heap.first() {
             // At one time, arrivals come before all else.
-            Some(entry) if entry.at < at => Some(*entry),
-            _ => (at < NEVER).then(|| Entry { at, id: Id::new(What::Arrival, number, 0) }),
+            Some(event) if event.at < at => Some(*event),
+            _ => {
+                (at < NEVER).then(|| Event { at, id: EventId::new(EventKind::Arrival, number, 0) })
+            }
         }
     }
 
-    /// It is the turn of a lane or junction then, or [`NEVER`].
-    pub(crate) fn arrival(&mut self, turn: u32, at: Timestamp) {
-        self.arrivals.set(turn, at);
+    /// It is the turn of a link direction or junction then, or [`NEVER`].
+    pub(crate) fn arrival(&mut self, source: u32, at: Timestamp) {
+        self.arrivals.set(source, at);
     }
 
     /// Plans anything but an arrival.
-    pub(crate) fn plan(&mut self, at: Timestamp, id: Id) {
-        self.heap.push(Entry { at, id });
+    pub(crate) fn plan(&mut self, at: Timestamp, id: EventId) {
+        self.heap.push(Event { at, id });
         self.rise(self.heap.len() - 1);
     }
 
@@ -125,21 +128,21 @@ impl Agenda {
     }
 
     fn rise(&mut self, mut hole: usize) {
-        let entry = self.heap[hole];
+        let event = self.heap[hole];
         while hole > 0 {
             let parent = (hole - 1) / 4;
-            if self.heap[parent] <= entry {
+            if self.heap[parent] <= event {
                 break;
             }
             self.heap[hole] = self.heap[parent];
             hole = parent;
         }
-        self.heap[hole] = entry;
+        self.heap[hole] = event;
     }
 
     fn sink(&mut self) {
         let heap = self.heap.as_mut_slice();
-        let entry = heap[0];
+        let event = heap[0];
         let mut hole = 0;
         loop {
             let first = 4 * hole + 1;
@@ -147,13 +150,13 @@ impl Agenda {
             let Some((least, child)) = children.iter().enumerate().min_by_key(|(_, c)| **c) else {
                 break;
             };
-            if entry <= *child {
+            if event <= *child {
                 break;
             }
             heap[hole] = *child;
             hole = first + least;
         }
-        heap[hole] = entry;
+        heap[hole] = event;
     }
 }
 
@@ -166,49 +169,49 @@ mod tests {
     #[test]
     fn comes_out_in_order_of_time_and_id() {
         let mut random = Pcg64::new(crate::testing::seed(), 1);
-        let mut agenda = Agenda::new(37);
-        let mut expected: Vec<Entry> = Vec::new();
+        let mut events = EventQueue::new(37);
+        let mut expected: Vec<Event> = Vec::new();
         for n in 0..3000 {
             let at = Timestamp::from_nanos(random.next_u64() % 500);
             if n % 2 == 0 {
-                let lane = (random.next_u64() % 37) as u32;
-                let id = Id::new(What::Arrival, lane, 0);
+                let direction = (random.next_u64() % 37) as u32;
+                let id = EventId::new(EventKind::Arrival, direction, 0);
                 let at = Some(at).filter(|_| n % 10 > 0);
-                agenda.arrival(lane, at.unwrap_or(NEVER));
-                expected.retain(|entry| entry.id != id);
-                expected.extend(at.map(|at| Entry { at, id }));
+                events.arrival(direction, at.unwrap_or(NEVER));
+                expected.retain(|event| event.id != id);
+                expected.extend(at.map(|at| Event { at, id }));
             } else {
-                let what = What::ALL[1 + n % 9];
-                let id = Id::new(what, (random.next_u64() % 100) as u32, n as u32);
-                agenda.plan(at, id);
-                expected.push(Entry { at, id });
+                let kind = EventKind::ALL[1 + n % 9];
+                let id = EventId::new(kind, (random.next_u64() % 100) as u32, n as u32);
+                events.plan(at, id);
+                expected.push(Event { at, id });
             }
             expected.sort_unstable();
-            assert_eq!(agenda.first(), expected.first().copied());
+            assert_eq!(events.first(), expected.first().copied());
             if n % 3 == 0 && !expected.is_empty() {
-                take_first(&mut agenda);
+                take_first(&mut events);
                 expected.remove(0);
             }
         }
-        for entry in expected {
-            assert_eq!(agenda.first(), Some(entry));
-            take_first(&mut agenda);
+        for event in expected {
+            assert_eq!(events.first(), Some(event));
+            take_first(&mut events);
         }
-        assert_eq!(agenda.first(), None);
+        assert_eq!(events.first(), None);
     }
 
-    fn take_first(agenda: &mut Agenda) {
-        let first = agenda.first().unwrap();
-        match first.id.what() {
-            What::Arrival => agenda.arrival(first.id.index(), NEVER),
-            _ => agenda.pop(),
+    fn take_first(events: &mut EventQueue) {
+        let first = events.first().unwrap();
+        match first.id.kind() {
+            EventKind::Arrival => events.arrival(first.id.index(), NEVER),
+            _ => events.pop(),
         }
     }
 
     #[test]
     fn an_id_says_what_it_is_about() {
-        let id = Id::new(What::Sample, u32::MAX, 0x0123_4567);
-        assert_eq!((id.what(), id.index()), (What::Sample, u32::MAX));
+        let id = EventId::new(EventKind::Sample, u32::MAX, 0x0123_4567);
+        assert_eq!((id.kind(), id.index()), (EventKind::Sample, u32::MAX));
         assert!(id.is_of(0x0123_4567) && !id.is_of(0x0123_4568));
     }
 }

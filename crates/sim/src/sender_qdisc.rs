@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a host does to its packets before they go onto its first lane: gap frames behind them, times of
-//! departure, classes for bottlenecks.
+//! What a host does to its packets before they go onto its first link direction: gap frames behind them,
+//! times of departure, classes for bottlenecks.
 //!
 //! ```text
-//! sender ─▶ departures (edt) ─▶ scheduler (classes of `[[bottleneck]]`) ─▶ lane, gap frames behind
+//! sender ─▶ departures (edt) ─▶ scheduler (classes of `[[bottleneck]]`) ─▶ link direction, gap frames behind
 //! ```
 //!
 //! Gap frames and classes are `netmodel`'s; here is only in which order a packet meets them. Where the wire
 //! idles between times of departure or classes, a real host may send gap frames: what leaves when is the
 //! same.
 
-use crate::{network::Count, packet::Packet, tcp::Timer};
+use crate::{
+    packet::{Packet, PacketCount},
+    timer::Timer,
+};
 use netmodel::pacing::{self, Class, GapFrames, GapInjector, Next, Scheduler};
 use std::{cmp::Reverse, collections::BinaryHeap, num::NonZeroU64};
 use units::{Bytes, Duration, Rate, Timestamp};
 
 /// How a packet's sender is paced.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Paced {
+pub(crate) enum PacketPacing {
     /// By gap frames behind its packets.
     Gap {
         /// The flow that it counts as.
@@ -33,54 +36,54 @@ pub(crate) enum Paced {
 
 /// A packet that waits for its time.
 #[derive(Debug)]
-struct Later {
+struct HeldPacket {
     at: Timestamp,
     /// Of packets of one time, the one that came first leaves first.
     number: u64,
     packet: Packet,
 }
 
-impl Later {
+impl HeldPacket {
     fn order(&self) -> (Timestamp, u64) {
         (self.at, self.number)
     }
 }
 
-impl PartialEq for Later {
+impl PartialEq for HeldPacket {
     fn eq(&self, other: &Self) -> bool {
         self.order() == other.order()
     }
 }
 
-impl Eq for Later {}
+impl Eq for HeldPacket {}
 
-impl PartialOrd for Later {
+impl PartialOrd for HeldPacket {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Later {
+impl Ord for HeldPacket {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.order().cmp(&other.order())
     }
 }
 
-/// A host's side of a lane.
+/// A host's side of a link direction.
 #[derive(Debug)]
-pub(crate) struct Host {
+pub(crate) struct SenderQdisc {
     pub(crate) injector: GapInjector,
-    later: BinaryHeap<Reverse<Later>>,
+    later: BinaryHeap<Reverse<HeldPacket>>,
     held: u64,
     scheduler: Option<Scheduler<Packet>>,
     pub(crate) timer: Timer,
     /// What waits here, for the account of all packets.
-    pub(crate) waits: Count,
+    pub(crate) waits: PacketCount,
 }
 
-impl Host {
+impl SenderQdisc {
     /// The class of packets that go to no bottleneck.
-    pub(crate) const OTHERS: u16 = u16::MAX;
+    pub(crate) const DEFAULT_CLASS: u16 = u16::MAX;
 
     pub(crate) fn new(frames: GapFrames) -> Self {
         Self {
@@ -89,7 +92,7 @@ impl Host {
             held: 0,
             scheduler: None,
             timer: Timer::OFF,
-            waits: Count::default(),
+            waits: PacketCount::default(),
         }
     }
 
@@ -104,22 +107,23 @@ impl Host {
     }
 
     /// Holds a packet until its time.
-    pub(crate) fn hold(&mut self, at: Timestamp, packet: Packet) {
+    pub(crate) fn hold_until(&mut self, at: Timestamp, packet: Packet) {
         self.waits.add(&packet);
         self.held += 1;
-        self.later.push(Reverse(Later { at, number: self.held, packet }));
+        self.later.push(Reverse(HeldPacket { at, number: self.held, packet }));
     }
 
     /// A packet whose time has come.
-    pub(crate) fn due(&mut self, now: Timestamp) -> Option<Packet> {
+    pub(crate) fn pop_due(&mut self, now: Timestamp) -> Option<Packet> {
         self.later.peek().filter(|later| later.0.at <= now)?;
         let packet = self.later.pop()?.0.packet;
         self.waits.take(&packet);
         Some(packet)
     }
 
-    /// Has a packet, which takes so much of the lane, wait in its class; gives it back where there are none.
-    pub(crate) fn schedule(
+    /// Has a packet, which takes so much of the link direction, wait in its class; gives it back where there
+    /// are none.
+    pub(crate) fn enqueue(
         &mut self,
         now: Timestamp,
         class: u16,
@@ -136,7 +140,7 @@ impl Host {
     }
 
     /// A packet that its class lets go now.
-    pub(crate) fn scheduled(&mut self, now: Timestamp) -> Result<Packet, Option<Timestamp>> {
+    pub(crate) fn dequeue(&mut self, now: Timestamp) -> Result<Packet, Option<Timestamp>> {
         let Some(scheduler) = &mut self.scheduler else { return Err(None) };
         match scheduler.next(now) {
             Next::Departure(departure) => {

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What flows and traffic act on: virtual time, the event queue, the network, the connections.
+
+use crate::{
+    connection_table::{ConnectionTable, ConnectionUser},
+    event_queue::EventQueue,
+    file_log::FileLog,
+    network::Network,
+    plan::ConnectionPlan,
+    tcp::{Connection, ConnectionRoute, Context},
+};
+use scenario::Tcp;
+use units::Timestamp;
+
+#[derive(Debug)]
+pub(crate) struct SimulationState {
+    pub(crate) now: Timestamp,
+    /// Whose turn it is, for the network; what is no link direction's comes after all arrivals of its time.
+    pub(crate) arrival_source: u32,
+    pub(crate) tcp: Tcp,
+    pub(crate) events: EventQueue,
+    pub(crate) network: Network,
+    pub(crate) connections: ConnectionTable,
+    /// Files of traffic.
+    pub(crate) files: FileLog,
+    /// Flows of a file that have not ended.
+    pub(crate) flows_left: usize,
+}
+
+impl SimulationState {
+    /// A turn that is no link direction's.
+    pub(crate) const NO_ARRIVAL: u32 = u32::MAX;
+
+    /// Makes the network as it is now, for those who look at it.
+    pub(crate) fn settle(&mut self) {
+        self.network.settle(&mut self.events, self.now, self.arrival_source);
+    }
+
+    /// A number for packets of that user, and where they go.
+    pub(crate) fn allocate_route(
+        &mut self,
+        user: ConnectionUser,
+        hop: &ConnectionPlan,
+    ) -> (u32, ConnectionRoute) {
+        if self.connections.any_closing() {
+            self.settle();
+            self.connections.free_closed(&self.network);
+        }
+        let (owner, generation) = self.connections.allocate(user);
+        let (forward, backward) = (hop.forward, hop.backward);
+        (owner, ConnectionRoute { owner, generation, forward, backward, header: self.tcp.header })
+    }
+
+    /// A connection with what it needs to act.
+    pub(crate) fn with<R>(
+        &mut self,
+        number: u32,
+        act: impl FnOnce(&mut Connection, &mut Context<'_>) -> R,
+    ) -> R {
+        let connection = self.connections.get_mut(number).expect("it is in use");
+        let mut cx = Context {
+            now: self.now,
+            tcp: &self.tcp,
+            network: &mut self.network,
+            events: &mut self.events,
+            route: connection.route,
+        };
+        act(connection, &mut cx)
+    }
+}
