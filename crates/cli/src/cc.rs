@@ -3,14 +3,13 @@
 
 use crate::{
     failure::Failure,
-    results::{print_json, print_text},
+    print::{print_json, print_text},
 };
-use ::congestion::{Algorithm, Attach, Params, UnknownName, picture};
+use ::congestion::{Algorithm, Params, UnknownName, picture};
 use ::kernel::{
     Error,
-    cc::{self, Entry, Options, Provider},
+    cc::{self, AlgorithmDescription, CongestionControlList, Entry, Options, Provider, decides},
 };
-use serde_json::json;
 use std::path::PathBuf;
 
 #[derive(clap::Subcommand)]
@@ -75,27 +74,10 @@ pub fn run(command: Command) -> Result<(), Failure> {
     }
 }
 
-impl From<UnknownName> for Failure {
-    fn from(error: UnknownName) -> Self {
-        Self::usage(error)
-    }
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        match error {
-            error if error.is_lack() => Self::Lacks(error.to_string()),
-            error if error.is_usage() => Self::usage(error),
-            error => Self::failed(error),
-        }
-    }
-}
-
 fn list(json: bool) -> Result<(), Failure> {
     let entries = cc::list()?;
     if json {
-        let entries: Vec<_> = entries.iter().map(as_json).collect();
-        print_json(&json!({ "congestion_controls": entries }));
+        print_json(&CongestionControlList::new(&entries));
         return Ok(());
     }
     let mut text = format!("{:<14} {:<38} {:>7}  what\n", "name", "state", "sockets");
@@ -124,30 +106,6 @@ fn state(entry: &Entry) -> String {
         words.push("default".to_owned());
     }
     words.join(", ")
-}
-
-fn as_json(entry: &Entry) -> serde_json::Value {
-    let (provider, in_force) = match &entry.provider {
-        Provider::Kernel => ("kernel", None),
-        Provider::Pinned(in_force) => ("longhaul", Some(in_force)),
-        Provider::Process => ("process", None),
-        Provider::Withdrawn => ("withdrawn", None),
-        Provider::None => ("none", None),
-    };
-    let values = in_force.map(|in_force| {
-        let pairs = in_force.values.iter().map(|&(name, value)| (name.to_owned(), value.into()));
-        pairs.collect::<serde_json::Map<_, _>>()
-    });
-    json!({
-        "name": entry.name,
-        "title": entry.algorithm.map(|algorithm| algorithm.title),
-        "provider": provider,
-        "parameter_set": in_force.and_then(|in_force| in_force.set),
-        "parameters": values,
-        "restricted": entry.restricted,
-        "default": entry.default,
-        "sockets": entry.sockets,
-    })
 }
 
 /// What names on the command line stand for.
@@ -187,7 +145,7 @@ impl Named {
 
 fn parameters(algorithm: &Algorithm, set: Option<&str>) -> Result<Params, Failure> {
     let set = set.map(|set| algorithm.set(set)).transpose();
-    let set = set.map_err(|error| Failure::Usage(format!("{}: {error}", algorithm.name)))?;
+    let set = set.map_err(|error| Failure::usage(format!("{}: {error}", algorithm.name)))?;
     Ok(set.map_or_else(|| algorithm.default_set(), |set| &set.params).clone())
 }
 
@@ -217,7 +175,7 @@ fn changed(params: Params, changes: &[String]) -> Result<Params, Failure> {
             value.trim().parse().ok().map(|value: u32| (name.trim(), value))
         });
         let (name, value) = parsed.ok_or_else(|| {
-            Failure::Usage(format!(
+            Failure::usage(format!(
                 "--set {change}: expected NAME=VALUE with a whole number, as in --set beta=717"
             ))
         })?;
@@ -250,45 +208,19 @@ fn unload(names: &[String]) -> Result<(), Failure> {
 
 fn show(name: &str, json: bool) -> Result<(), Failure> {
     let algorithm = Algorithm::find(name)?;
-    let attach = match algorithm.attach {
-        Attach::Window => "window",
-        Attach::Rate => "window and pacing rate",
-    };
     if json {
-        let parameters = algorithm.params.iter().enumerate().map(|(n, param)| {
-            let sets = algorithm.sets.iter();
-            let values = sets.map(|set| (set.name.to_owned(), set.params.values()[n].into()));
-            json!({
-                "name": param.name,
-                "unit": param.unit,
-                "what": param.what,
-                "values": values.collect::<serde_json::Map<_, _>>(),
-            })
-        });
-        let sets = algorithm.sets.iter();
-        print_json(&json!({
-            "name": algorithm.name,
-            "kernel_name": algorithm.kernel_name(),
-            "title": algorithm.title,
-            "rule": algorithm.rule,
-            "source": algorithm.source,
-            "decides": attach,
-            "state_bytes": algorithm.state_bytes,
-            "default_set": algorithm.sets[0].name,
-            "sets": sets.map(|set| json!({ "name": set.name, "source": set.source })).collect::<Vec<_>>(),
-            "parameters": parameters.collect::<Vec<_>>(),
-        }));
+        print_json(&AlgorithmDescription::new(algorithm));
         return Ok(());
     }
-    print_text(&described(algorithm, attach));
+    print_text(&described(algorithm, decides(algorithm.attach)));
     Ok(())
 }
 
-fn described(algorithm: &Algorithm, attach: &str) -> String {
+fn described(algorithm: &Algorithm, decides: &str) -> String {
     let Algorithm { title, rule, source, state_bytes, .. } = algorithm;
     let mut text = format!(
         "{title} ({} in the kernel)\n  rule     {rule}\n  source   {source}\n  \
-         decides  {attach}; {state_bytes} bytes of state a connection\n  \
+         decides  {decides}; {state_bytes} bytes of state a connection\n  \
          parameter sets, the default first:\n",
         algorithm.kernel_name()
     );
@@ -315,5 +247,5 @@ fn plot(name: &str, set: Option<&str>, output: Option<PathBuf>) -> Result<(), Fa
         return Ok(());
     };
     std::fs::write(&file, svg)
-        .map_err(|e| Failure::Failed(format!("can't write {}: {e}", file.display())))
+        .map_err(|e| Failure::failed(format!("can't write {}: {e}", file.display())))
 }

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `longhaul demo`: the main job on one machine, from nothing to a page.
 
-use crate::{
-    failure::Failure,
-    results::{self, RunResult},
-    table::{self, Cell},
-};
+use crate::{failure::Failure, print::print_json, results, table};
 use lab::{Known, Method};
+use record::results::{DemoResults, FlowResult, flow_medians};
 use scenario::Scenario;
-use serde::Serialize;
 use std::path::{Path, PathBuf};
 use units::{Bytes, Duration, Probability, Rate};
 
@@ -53,14 +49,6 @@ pub struct DemoArgs {
     json: bool,
 }
 
-#[derive(Serialize)]
-struct Document<'a> {
-    runs: &'a [RunResult],
-    medians: &'a [Cell],
-    link_bps: u64,
-    report: &'a Path,
-}
-
 pub fn run(args: &DemoArgs) -> Result<(), Failure> {
     let mut set = Vec::new();
     let mut change = |key: &str, value: Option<String>| {
@@ -77,23 +65,19 @@ pub fn run(args: &DemoArgs) -> Result<(), Failure> {
     let scenario = Scenario::parse(SCENARIO, "demo", &set).map_err(Failure::usage)?;
     let out = args.out.clone().unwrap_or_else(default_out);
     let records = results::run_all(&scenario.runs, &out, Method::Emu, 1, Known::SameProgram)?;
-    let runs = RunResult::of_all(&records);
-    let medians = table::cells(&runs, scenario.baseline.as_deref());
+    let runs = FlowResult::of_all(&records);
+    let medians = flow_medians(&runs, scenario.baseline.as_deref());
     let report = results::write_report(&out)?;
+    let link_bps = scenario.runs[0].links[0].forward.rate.map_or(0, Rate::bps);
+    let results = DemoResults { runs, medians, link_bps, report };
     if args.json {
-        let rate = scenario.runs[0].links[0].forward.rate;
-        let link_bps = rate.map_or(0, Rate::bps);
-        results::print_json(&Document {
-            runs: &runs,
-            medians: &medians,
-            link_bps,
-            report: &report,
-        });
+        print_json(&results);
     } else {
-        table::print_cells(&medians);
-        println!("\nwhy: open {}", report.display());
+        table::print_flows(&results.medians);
+        println!("\nwhy: open {}", results.report.display());
     }
-    results::verdict(&runs, medians.iter().map(|cell| (cell.way.as_deref(), cell.runs)))
+    let included = results.medians.iter().map(|cell| (cell.way.as_deref(), cell.runs));
+    results::verdict(&results.runs, included)
 }
 
 fn default_out() -> PathBuf {

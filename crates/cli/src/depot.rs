@@ -108,7 +108,7 @@ impl From<Error> for Failure {
         match error {
             Error::Config(_) | Error::Id(_) => Self::usage(error),
             Error::Tune(TuneError::Unknown { .. } | TuneError::Forbidden { .. })
-            | Error::NotPaced(_) => Self::Lacks(error.to_string()),
+            | Error::NotPaced(_) => Self::lacks(error),
             other => Self::failed(other),
         }
     }

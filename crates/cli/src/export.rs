@@ -33,7 +33,7 @@ pub fn run(args: &ExportArgs) -> Result<(), Failure> {
     let file = args.csv.as_ref().or(args.parquet.as_ref()).expect("one of them is required");
     let to_output = file.as_os_str() == "-";
     if to_output && args.parquet.is_some() {
-        return Err(Failure::Usage("--parquet -: Parquet is no text; name a file".to_owned()));
+        return Err(Failure::usage("--parquet -: Parquet is no text; name a file".to_owned()));
     }
     // Reading may take a while, and is for nothing where the table has no place.
     if !to_output && fs::symlink_metadata(file).is_ok() {
@@ -73,5 +73,5 @@ fn create(
 }
 
 fn exists(file: &Path) -> Failure {
-    Failure::Usage(format!("{} exists already; name a new file", file.display()))
+    Failure::usage(format!("{} exists already; name a new file", file.display()))
 }

@@ -1,71 +1,86 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! How a command ends when it does not end well: the exit codes of the command line's contract.
+//! How a command fails: a message, and the class that its exit code tells.
 
-use ::wan::WanError;
 use std::{
     fmt::{self, Display},
     process::ExitCode,
 };
+use units::{ClassifyFailure, FailureClass};
 
 /// Why a command did not do what it was asked to.
 #[derive(Debug)]
-pub enum Failure {
-    /// It was tried and failed.
-    Failed(String),
-    /// It was asked for in the wrong way.
-    Usage(String),
-    /// The machine lacks something; the text names it and how to get it.
-    Lacks(String),
-    /// Data arrived that are not what was sent, or a ticket is not good.
-    Unverified(String),
+pub struct Failure {
+    class: FailureClass,
+    text: String,
 }
 
 impl Failure {
-    pub fn failed(error: impl Display) -> Self {
-        Self::Failed(error.to_string())
+    pub fn new(class: FailureClass, text: impl Display) -> Self {
+        Self { class, text: text.to_string() }
     }
 
-    pub fn usage(error: impl Display) -> Self {
-        Self::Usage(error.to_string())
+    /// It was tried and failed.
+    pub fn failed(text: impl Display) -> Self {
+        Self::new(FailureClass::Failed, text)
     }
 
-    /// The same, in other words.
-    pub fn with(self, words: impl FnOnce(String) -> String) -> Self {
-        match self {
-            Self::Failed(text) => Self::Failed(words(text)),
-            Self::Usage(text) => Self::Usage(words(text)),
-            Self::Lacks(text) => Self::Lacks(words(text)),
-            Self::Unverified(text) => Self::Unverified(words(text)),
-        }
+    /// It was asked for in the wrong way.
+    pub fn usage(text: impl Display) -> Self {
+        Self::new(FailureClass::Usage, text)
     }
 
-    /// Says it on standard error.
+    /// The machine lacks something; the text names it and how to get it.
+    pub fn lacks(text: impl Display) -> Self {
+        Self::new(FailureClass::Lacks, text)
+    }
+
+    /// Data arrived that are not what was sent, or a ticket is not good.
+    pub fn unverified(text: impl Display) -> Self {
+        Self::new(FailureClass::Unverified, text)
+    }
+
+    /// Prints the message to standard error and returns the exit code.
     pub fn report(&self) -> ExitCode {
-        let code = match self {
-            Self::Failed(_) => 1,
-            Self::Usage(_) => 2,
-            Self::Lacks(_) => 3,
-            Self::Unverified(_) => 4,
-        };
         eprintln!("longhaul: {self}");
-        ExitCode::from(code)
+        ExitCode::from(self.class.exit_code())
+    }
+}
+
+impl ClassifyFailure for Failure {
+    fn failure_class(&self) -> FailureClass {
+        self.class
     }
 }
 
 impl Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::Failed(text) | Self::Usage(text) | Self::Lacks(text) | Self::Unverified(text)) =
-            self;
-        f.write_str(text)
+        f.write_str(&self.text)
     }
 }
 
-impl From<WanError> for Failure {
-    fn from(error: WanError) -> Self {
-        match error {
-            WanError::Lacks(what) => Self::Lacks(what),
-            WanError::NoSuchNode { .. } => Self::usage(error),
-            other => Self::failed(other),
-        }
+/// Errors of other crates that know their class.
+macro_rules! from_classified {
+    ($($error:ty),* $(,)?) => {
+        $(impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                Self::new(error.failure_class(), error)
+            }
+        })*
+    };
+}
+
+from_classified! {
+    ::kernel::Error,
+    ::kernel::pace::PlanError,
+    ::lab::LabError,
+    ::report::Error,
+    ::wan::WanError,
+    ::wan::gateway::Error,
+}
+
+/// Names on the command line that nothing has.
+impl From<::congestion::UnknownName> for Failure {
+    fn from(error: ::congestion::UnknownName) -> Self {
+        Self::usage(error)
     }
 }

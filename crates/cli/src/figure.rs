@@ -3,9 +3,9 @@
 
 use crate::{
     failure::Failure,
-    results::{print_json, print_text},
+    print::{print_json, print_text},
 };
-use ::report::{Asked, Course, Error, Figure, LinkFigure};
+use ::report::{Asked, Course, Figure, LinkFigure};
 use record::Entity;
 use serde::Serialize;
 use std::{fs, path::PathBuf};
@@ -66,11 +66,11 @@ enum By {
 
 pub fn run(args: &FigureArgs) -> Result<(), Failure> {
     if let Some(link) = &args.link {
-        let figure = LinkFigure::read(&args.dirs, &args.course(link)?).map_err(failure)?;
+        let figure = LinkFigure::read(&args.dirs, &args.course(link)?)?;
         return args.show(&figure, || figure.svg(), || figure.table());
     }
     let [dir] = &args.dirs[..] else {
-        return Err(Failure::Usage("several folders are for --link".to_owned()));
+        return Err(Failure::usage("several folders are for --link".to_owned()));
     };
     let asked = Asked {
         y: &args.y,
@@ -78,7 +78,7 @@ pub fn run(args: &FigureArgs) -> Result<(), Failure> {
         by_flow: args.by == By::Flow,
         warm_up_s: args.warm_up.map_or(0.0, units::Duration::as_secs_f64),
     };
-    let figure = Figure::read(dir, &asked).map_err(failure)?;
+    let figure = Figure::read(dir, &asked)?;
     args.show(&figure, || figure.svg(), || figure.table())
 }
 
@@ -87,7 +87,7 @@ impl FigureArgs {
         let seconds = |time: Option<units::Duration>| time.map(units::Duration::as_secs_f64);
         let span_s = seconds(self.from).unwrap_or(0.0)..seconds(self.to).unwrap_or(f64::INFINITY);
         if span_s.is_empty() {
-            return Err(Failure::Usage("--to is not after --from".to_owned()));
+            return Err(Failure::usage("--to is not after --from".to_owned()));
         }
         Ok(Course { link: link.clone(), hop: self.hop.clone(), span_s })
     }
@@ -119,11 +119,4 @@ fn link(text: &str) -> Result<Entity, String> {
 fn hop(text: &str) -> Result<Entity, String> {
     let hop = Entity::parse(&format!("hop:{text}"));
     hop.ok_or_else(|| "a hop is FLOW/N, the first FLOW/0".to_owned())
-}
-
-fn failure(error: Error) -> Failure {
-    match error {
-        Error::Figure(text) => Failure::Usage(text),
-        other => Failure::failed(other),
-    }
 }

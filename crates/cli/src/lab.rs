@@ -4,15 +4,13 @@
 use crate::{
     export::{self, ExportArgs},
     failure::Failure,
-    repeats,
-    results::{self, RunResult},
-    table,
+    print::{print_json, print_text},
+    repeats, results, table,
 };
 use ::lab::Known;
+use record::{Summary, results::ScenarioResults};
 use scenario::Scenario;
-use serde::Serialize;
 use std::{
-    io::Write,
     num::NonZeroUsize,
     path::{Path, PathBuf},
 };
@@ -104,16 +102,6 @@ impl From<Method> for ::lab::Method {
     }
 }
 
-#[derive(Serialize)]
-struct Document<'a> {
-    title: &'a str,
-    out: &'a Path,
-    runs: &'a [RunResult],
-    medians: &'a [table::Cell],
-    totals: &'a [table::Total],
-    traffic: &'a [table::TrafficCell],
-}
-
 pub fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Run { args, method } => run_scenario(args, method),
@@ -137,28 +125,22 @@ pub fn run_scenario(args: RunArgs, method: Method) -> Result<(), Failure> {
     say_ignored(method.into(), &scenario);
     say_variation(&scenario);
     let records = results::run_all(&scenario.runs, &out, method.into(), jobs, known)?;
-    repeats::warn_of_the_same(&records);
-    let runs = RunResult::of_all(&records);
-    let medians = table::cells(&runs, scenario.baseline.as_deref());
-    let totals = table::totals(&records, scenario.baseline.as_deref());
-    let traffic = table::traffic(&records);
+    repeats::warn_of_identical(&records);
+    let results = ScenarioResults::new(scenario.title, out, &records, scenario.baseline.as_deref());
     if json {
-        let title = &scenario.title;
-        let (runs, medians, totals, traffic) = (&runs, &medians, &totals, &traffic);
-        results::print_json(&Document { title, out: &out, runs, medians, totals, traffic });
+        print_json(&results);
     } else {
-        if runs.is_empty() {
-            table::print_traffic(&traffic);
-        } else if records.iter().any(|record| record.summary.flows.len() > results::MANY) {
-            table::print_totals(&totals);
-        } else {
-            table::print_cells(&medians);
+        let most_flows = records.iter().map(|record| record.summary.flows.len()).max();
+        match most_flows.unwrap_or(0) {
+            0 => table::print_traffic(&results.traffic),
+            flows if flows > Summary::MOST_LISTED => table::print_runs(&results.totals),
+            _ => table::print_flows(&results.medians),
         }
-        eprintln!("records in {}; a page of them: longhaul report {0}", out.display());
+        eprintln!("records in {}; a page of them: longhaul report {0}", results.out.display());
     }
-    let of_flows = medians.iter().map(|cell| (cell.way.as_deref(), cell.runs));
-    let of_traffic = traffic.iter().map(|cell| (cell.way.as_deref(), cell.runs));
-    results::verdict(&runs, of_flows.chain(of_traffic))
+    let of_flows = results.medians.iter().map(|cell| (cell.way.as_deref(), cell.runs));
+    let of_traffic = results.traffic.iter().map(|cell| (cell.way.as_deref(), cell.runs));
+    results::verdict(&results.runs, of_flows.chain(of_traffic))
 }
 
 fn jobs_of(method: Method, asked: Option<NonZeroUsize>) -> Result<usize, Failure> {
@@ -168,7 +150,7 @@ fn jobs_of(method: Method, asked: Option<NonZeroUsize>) -> Result<usize, Failure
             Ok(std::thread::available_parallelism().map_or(1, NonZeroUsize::get))
         }
         (Method::Emu, None | Some(1)) => Ok(1),
-        (Method::Emu, Some(jobs)) => Err(Failure::Usage(format!(
+        (Method::Emu, Some(jobs)) => Err(Failure::usage(format!(
             "--jobs {jobs}: emulated runs take real time and would slow each other down; they go one \
              by one"
         ))),
@@ -182,12 +164,12 @@ fn check(scenario: &Scenario, method: Option<Method>, json: bool) -> Result<(), 
         say_ignored(method, scenario);
     }
     if json {
-        results::print_json(&scenario.runs);
+        print_json(&scenario.runs);
         return Ok(());
     }
     let runs = scenario.runs.iter().map(|run| format!("  {}\n", run.id));
     let text = format!("{}: {} runs\n", scenario.title, scenario.runs.len());
-    let _ = std::io::stdout().write_all((text + &runs.collect::<String>()).as_bytes());
+    print_text(&(text + &runs.collect::<String>()));
     Ok(())
 }
 
@@ -214,7 +196,7 @@ pub fn no_way(scenario: &Scenario, unknown: &str) -> Failure {
     } else {
         format!("it has: {}", ways.join(", "))
     };
-    Failure::Usage(format!("the scenario has no way \"{unknown}\"; {ways}"))
+    Failure::usage(format!("the scenario has no way \"{unknown}\"; {ways}"))
 }
 
 fn keep_ways(scenario: &mut Scenario, wanted: &[String]) -> Result<(), Failure> {

@@ -15,11 +15,13 @@ mod lead;
 mod monitor;
 mod origin;
 mod pace;
+mod print;
 mod progress;
 mod repeats;
 mod report;
 mod results;
 mod table;
+mod text_table;
 mod ticket;
 mod wan;
 

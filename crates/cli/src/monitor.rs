@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `longhaul monitor`: every packet of a device, timed in the kernel.
 
-mod document;
 mod folder;
 mod live;
 mod text;
+mod watched;
 
 use crate::{
     failure::Failure,
-    results::{print_json, print_text},
+    print::{print_json, print_text},
 };
-use ::kernel::monitor::{Direction, Monitor, Options, Snapshot};
+use ::kernel::monitor::{Direction, EndReason, Monitor, Options};
 use live::Live;
 use signal_hook::{consts, flag};
 use std::{
@@ -23,6 +23,7 @@ use std::{
     time::Instant,
 };
 use units::Duration;
+use watched::Watched;
 
 /// Time every packet of a network device: its rate in bins, gaps between packets, bursts. Ends by
 /// Ctrl-C, after `--duration`, or when the device goes, and then prints what it saw.
@@ -74,32 +75,6 @@ impl Which {
     }
 }
 
-/// Why the watching ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ended {
-    Duration,
-    Interrupted,
-    DeviceGone,
-}
-
-impl Ended {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Duration => "duration",
-            Self::Interrupted => "interrupted",
-            Self::DeviceGone => "device_gone",
-        }
-    }
-}
-
-/// What was watched, how, and what was seen.
-struct Watched<'a> {
-    options: &'a Options,
-    monitor: &'a Monitor,
-    snapshot: &'a Snapshot,
-    ended: Ended,
-}
-
 /// Between two looks at whether it is to end.
 const NAP: Duration = Duration::from_millis(50);
 /// Between two pictures of the state of affairs.
@@ -121,7 +96,7 @@ pub fn run(args: &MonitorArgs) -> Result<(), Failure> {
     eprintln!("watching {}; Ctrl-C ends it", args.device);
     let ended = watch(&mut monitor, &options, args.duration, &interrupted)?;
     let snapshot = monitor.stop()?;
-    if ended == Ended::DeviceGone {
+    if ended == EndReason::DeviceGone {
         eprintln!("{} is gone", args.device);
     }
     let watched = Watched { options: &options, monitor: &monitor, snapshot: &snapshot, ended };
@@ -129,7 +104,7 @@ pub fn run(args: &MonitorArgs) -> Result<(), Failure> {
         folder::write(folder, &watched)?;
     }
     if args.json {
-        print_json(&document::of(&watched));
+        print_json(&watched.report());
     } else {
         print_text(&text::of(&watched));
     }
@@ -152,24 +127,24 @@ fn watch(
     options: &Options,
     duration: Option<Duration>,
     interrupted: &AtomicBool,
-) -> Result<Ended, Failure> {
+) -> Result<EndReason, Failure> {
     let started = Instant::now();
     let (mut live, mut shown) = (Live::new(&options.device), Duration::ZERO);
     let mut read = Duration::ZERO;
     loop {
         let now = Duration::from(started.elapsed());
         if interrupted.load(Ordering::Relaxed) {
-            return Ok(Ended::Interrupted);
+            return Ok(EndReason::Interrupted);
         }
         if duration.is_some_and(|duration| now >= duration) {
-            return Ok(Ended::Duration);
+            return Ok(EndReason::Duration);
         }
         if now.saturating_sub(shown) >= LOOK {
             let snapshot = monitor.read()?;
             live.show(monitor, options, snapshot);
             (shown, read) = (now, now);
             if !monitor.is_device_there() {
-                return Ok(Ended::DeviceGone);
+                return Ok(EndReason::DeviceGone);
             }
         } else if now.saturating_sub(read) + NAP >= monitor.read_within() {
             live.peaks(&monitor.read()?);

@@ -6,11 +6,12 @@ mod ways;
 
 use crate::{
     failure::Failure,
-    results::{print_json, print_text},
+    print::{print_json, print_text},
 };
-use ::kernel::pace::{self, Aim, Attached, Frames, Match, Options, Rule, Sender, Setup, Way};
+use ::kernel::pace::{
+    self, Aim, Attached, Frames, Match, Options, PacingStatus, Rule, Setup, Way, estimator_name,
+};
 use netmodel::pacing::Estimator;
-use serde_json::{Value, json};
 use std::{
     env,
     net::IpAddr,
@@ -125,9 +126,9 @@ pub fn in_a_process_apart(apart: bool) -> Result<(), Failure> {
         let left = rustix::process::setsid();
         return left
             .map(drop)
-            .map_err(|e| Failure::Failed(format!("can't leave the session: {e}")));
+            .map_err(|e| Failure::failed(format!("can't leave the session: {e}")));
     }
-    let failed = |e| Failure::Failed(format!("can't start this program once more: {e}"));
+    let failed = |e| Failure::failed(format!("can't start this program once more: {e}"));
     let child = process::Command::new("/proc/self/exe")
         .args(env::args_os().skip(1))
         .arg("--apart")
@@ -155,7 +156,7 @@ fn add(args: AddArgs) -> Result<(), Failure> {
     let way = match (args.by, args.super_packets) {
         (by, false) => by.map(|by| if matches!(by, By::Gap) { Way::Gap } else { Way::EDT }),
         (Some(By::Edt), true) => Some(Way::Edt { super_packets: true }),
-        (_, true) => return Err(Failure::Usage("--super-packets goes with --by edt".to_owned())),
+        (_, true) => return Err(Failure::usage("--super-packets goes with --by edt".to_owned())),
     };
     in_a_process_apart(args.apart)?;
     let rules = vec![Rule { matches, aim }];
@@ -168,7 +169,7 @@ fn add(args: AddArgs) -> Result<(), Failure> {
 fn matches(words: &[String]) -> Result<Match, Failure> {
     let refuse = |what: &str| {
         let text = format!("--match {what}: expected dst PREFIX, dport PORT or sport PORT");
-        Failure::Usage(text)
+        Failure::usage(text)
     };
     let port = |what: &str, value: &str| -> Result<Option<NonZeroU16>, Failure> {
         Ok(Some(value.parse().map_err(|_| refuse(&format!("{what} {value}")))?))
@@ -203,84 +204,11 @@ fn show(device: Option<&str>, json: bool) -> Result<(), Failure> {
         }
     }
     if json {
-        let devices: Vec<_> = attached.iter().map(as_json).collect();
-        print_json(&json!({ "devices": devices }));
+        print_json(&PacingStatus::new(&attached));
     } else {
         print_text(&attached.iter().map(as_text).collect::<String>());
     }
     Ok(())
-}
-
-fn as_json(attached: &Attached) -> Value {
-    let Attached { device, setup, lack, counts, senders } = attached;
-    let gaps = setup.way == Way::Gap;
-    let rules = setup.rules.iter().map(|(number, rule)| {
-        let (rate, estimator) = match rule.aim {
-            Aim::Rate(rate) => (Some(rate.bps()), None),
-            Aim::Auto(estimator) => (None, Some(estimator)),
-        };
-        json!({
-            "rule": number,
-            "destination": rule.matches.destination.map(|net| net.to_string()),
-            "destination_port": rule.matches.to_port,
-            "source_port": rule.matches.from_port,
-            "rate_bps": rate,
-            "estimator": estimator.map(estimator_name),
-            "find_cap": estimator.map(|estimator| estimator.find_cap),
-            "of_depot": setup.owners.contains_key(number),
-            "max_rate_bps": estimator.and_then(|estimator| estimator.max_rate).map(Rate::bps),
-        })
-    });
-    json!({
-        "device": device,
-        "by": setup.way.word(),
-        "single_segments": setup.way != Way::Edt { super_packets: true },
-        "line_bps": setup.line.map(Rate::bps),
-        "overhead_bytes": setup.overhead.get(),
-        "max_gap_bytes": gaps.then_some(setup.max_gap.get()),
-        "max_frame_bytes": gaps.then_some(setup.max_frame.get()),
-        "lacks": lack,
-        "rules": rules.collect::<Vec<_>>(),
-        "paced_packets": counts.packets,
-        "paced_bytes": counts.bytes,
-        "gap_frames": counts.gap_frames,
-        "gap_bytes": counts.gap_bytes,
-        "line_rate_packets": counts.at_line_rate,
-        "unpaced_no_rtt_packets": counts.no_rtt,
-        "unpaced_lock_packets": counts.lock_failures,
-        "super_packets": counts.super_packets,
-        "lost_gap_bytes": counts.lost_gap_bytes,
-        "lost_packets": counts.lost_packets,
-        "beyond_horizon_packets": counts.beyond_horizon,
-        "senders": senders.iter().map(sender_as_json).collect::<Vec<_>>(),
-    })
-}
-
-fn sender_as_json(sender: &Sender) -> Value {
-    json!({
-        "rule": sender.rule,
-        "protocol": protocol(sender.protocol),
-        "source": sender.source.to_string(),
-        "destination": sender.destination.to_string(),
-        "target_bps": sender.target.bps(),
-        "achieved_bps": sender.achieved().map(Rate::bps),
-        "packets": sender.packets,
-        "bytes": sender.bytes.get(),
-        "gap_bytes": sender.gap_bytes.get(),
-        "span_us": sender.span.as_nanos() / 1000,
-    })
-}
-
-fn estimator_name(estimator: Estimator) -> &'static str {
-    if estimator.headers { "link" } else { "paper" }
-}
-
-fn protocol(number: u8) -> String {
-    match number {
-        6 => "tcp".to_owned(),
-        17 => "udp".to_owned(),
-        other => other.to_string(),
-    }
 }
 
 fn as_text(attached: &Attached) -> String {
@@ -321,7 +249,7 @@ fn as_text(attached: &Attached) -> String {
         let (target, bytes, rule) = (megabits(sender.target), sender.bytes.get(), sender.rule);
         text += &format!(
             "  {target:>12} {achieved:>12} {bytes:>15}  {rule:>4}  {} {} > {}\n",
-            protocol(sender.protocol),
+            sender.protocol_name(),
             sender.source,
             sender.destination
         );

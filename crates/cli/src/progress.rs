@@ -2,10 +2,9 @@
 //! What is said on standard error while runs go on: on a terminal a line for each run under way and
 //! one for all of them, anywhere else nothing but a line for each run that has ended.
 
-use crate::results::MANY;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use lab::{Event, Progress, Recorded, What};
-use record::{FlowSummary, TrafficSummary, manifest::Simulator};
+use lab::{Event, Progress, What};
+use record::{FlowSummary, RunResults, Summary, TrafficSummary, manifest::Simulator};
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::{Duration, Instant},
@@ -130,11 +129,11 @@ fn progress_text(progress: &Progress) -> String {
 
 /// A line for each flow, or for each traffic source where there is no flow, or one for many; reasons why the
 /// run does not count; how fast it was.
-fn ended_text(record: &Recorded) -> String {
+fn ended_text(record: &RunResults) -> String {
     let flows = &record.summary.flows;
     let mut lines: Vec<String> = if flows.is_empty() {
-        record.summary.traffic_up_to(MANY).iter().map(traffic_text).collect()
-    } else if flows.len() > MANY {
+        record.summary.listed_traffic().iter().map(traffic_text).collect()
+    } else if flows.len() > Summary::MOST_LISTED {
         vec![together_text(record)]
     } else {
         flows.iter().map(flow_text).collect()
@@ -154,7 +153,7 @@ fn flow_text(flow: &FlowSummary) -> String {
     format!("{:>7.1} Mb/s  {:>6.2} s  {}", flow.goodput_bps / 1e6, flow.seconds, flow.outcome)
 }
 
-fn together_text(record: &Recorded) -> String {
+fn together_text(record: &RunResults) -> String {
     let metrics = &record.summary.metrics;
     let known =
         |value: Option<f64>, text: fn(f64) -> String| value.map_or_else(|| "-".to_owned(), text);

@@ -4,7 +4,7 @@
 mod file;
 mod text;
 
-use crate::{failure::Failure, results::print_text};
+use crate::{failure::Failure, print::print_text};
 use clap::Args;
 use ipnet::IpNet;
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -177,7 +177,7 @@ fn random<const N: usize>() -> Result<[u8; N], Failure> {
     match getrandom(&mut bytes, GetRandomFlags::empty()) {
         Ok(n) if n == N => Ok(bytes),
         Ok(_) => Err(Failure::failed("the system gave too few random bytes")),
-        Err(error) => Err(Failure::Failed(format!("no random bytes from the system: {error}"))),
+        Err(error) => Err(Failure::failed(format!("no random bytes from the system: {error}"))),
     }
 }
 
@@ -188,7 +188,7 @@ fn keygen(args: &KeygenArgs) -> Result<(), Failure> {
         None => signer.public_set(),
         Some(others) => {
             let set = signer.public_set_with(&file::read(others)?);
-            set.map_err(|error| Failure::Usage(format!("{}: {error}", others.display())))?
+            set.map_err(|error| Failure::usage(format!("{}: {error}", others.display())))?
         }
     };
     file::create(&args.key, &signer.to_pem(), file::PRIVATE)?;
@@ -212,7 +212,7 @@ fn keygen(args: &KeygenArgs) -> Result<(), Failure> {
 fn make(args: MakeArgs) -> Result<(), Failure> {
     let pem = file::read(&args.key)?;
     let signer = Signer::from_pem(&pem)
-        .map_err(|error| Failure::Usage(format!("{}: {error}", args.key.display())))?;
+        .map_err(|error| Failure::usage(format!("{}: {error}", args.key.display())))?;
     let now = now();
     let tail = args.tail.clone();
     let ticket = ticket(args, now)?;
@@ -232,14 +232,14 @@ fn make(args: MakeArgs) -> Result<(), Failure> {
 fn ticket(args: MakeArgs, now: UnixTime) -> Result<Ticket, Failure> {
     let expires = args.expires.from(now);
     if expires <= now {
-        return Err(Failure::Usage(format!("--expires: {expires} is past: it is {now}")));
+        return Err(Failure::usage(format!("--expires: {expires} is past: it is {now}")));
     }
     let not_before = args.not_before.map(|when| when.from(now));
     if let Some(from) = not_before.filter(|from| *from >= expires) {
-        return Err(Failure::Usage(format!("--not-before: {from} is not before {expires}")));
+        return Err(Failure::usage(format!("--not-before: {from} is not before {expires}")));
     }
     if args.url.target().bytes().all(|b| b == b'/') && !args.whole_origin {
-        return Err(Failure::Usage(format!(
+        return Err(Failure::usage(format!(
             "{} is all of that server: name a file, or a folder (ends in /); or say --whole-origin",
             args.url
         )));
@@ -269,7 +269,7 @@ fn ticket(args: MakeArgs, now: UnixTime) -> Result<Ticket, Failure> {
 /// What was asked for makes no ticket.
 fn unusable(error: TicketError) -> Failure {
     match error {
-        TicketError::Claims { reason, .. } => Failure::Usage(format!("no such ticket: {reason}")),
+        TicketError::Claims { reason, .. } => Failure::usage(format!("no such ticket: {reason}")),
         other => Failure::usage(other),
     }
 }
@@ -283,10 +283,10 @@ fn show(args: &ShowArgs) -> Result<(), Failure> {
 
 fn verify(args: &VerifyArgs) -> Result<(), Failure> {
     let keys = KeySet::parse(&file::read(&args.keys)?)
-        .map_err(|error| Failure::Usage(format!("{}: {error}", args.keys.display())))?;
+        .map_err(|error| Failure::usage(format!("{}: {error}", args.keys.display())))?;
     let at = args.at.map_or_else(now, |when| when.from(now()));
     let (token, route) = asked(&args.ticket)?;
-    let not_good = |error: TicketError| Failure::Unverified(error.to_string());
+    let not_good = |error: TicketError| Failure::unverified(error.to_string());
     let verified = keys.verify(&token, at).map_err(not_good)?;
     if let Some(route) = route {
         verified.ticket.step(&route).map_err(not_good)?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `longhaul wan`.
 
-use crate::{failure::Failure, results::print_json};
+use crate::{failure::Failure, print::print_json};
 use ::wan::{
     Health, Report,
     control::{self, NetworkName},
@@ -166,7 +166,7 @@ fn check(json: bool) -> Result<(), Failure> {
     if report.ok {
         Ok(())
     } else {
-        Err(Failure::Failed("not every figure is within its limit on this machine, now".into()))
+        Err(Failure::failed("not every figure is within its limit on this machine, now"))
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::pace;
 use std::{io, path::PathBuf};
-use units::Duration;
+use units::{ClassifyFailure, Duration, FailureClass};
 
 /// Why a program could not be brought into the kernel, or out of it.
 #[derive(Debug, thiserror::Error)]
@@ -166,5 +166,17 @@ impl Error {
     pub(crate) fn bpf(doing: impl Into<String>) -> impl FnOnce(libbpf_rs::Error) -> Self {
         let doing = doing.into();
         |source| Self::Bpf { doing, source }
+    }
+}
+
+impl ClassifyFailure for Error {
+    fn failure_class(&self) -> FailureClass {
+        if self.is_lack() {
+            FailureClass::Lacks
+        } else if self.is_usage() {
+            FailureClass::Usage
+        } else {
+            FailureClass::Failed
+        }
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     payload::Payloads,
     simulate::{self, Desk, Progress},
 };
-use record::{Manifest, Record, Summary};
+use record::{Record, RunResults};
 use scenario::Run;
 use std::{
     fs,
@@ -60,21 +60,6 @@ pub enum Known {
     Nothing,
 }
 
-/// A run that is on record, without its series: those of a sweep would not fit into memory.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Recorded {
-    /// Of its record.
-    pub manifest: Manifest,
-    /// Of its record.
-    pub summary: Summary,
-}
-
-impl From<Record> for Recorded {
-    fn from(Record { manifest, summary, .. }: Record) -> Self {
-        Self { manifest, summary }
-    }
-}
-
 /// Something that happened to a run, for who watches.
 #[derive(Debug)]
 pub struct Event<'a> {
@@ -90,7 +75,7 @@ pub struct Event<'a> {
 #[derive(Debug)]
 pub enum What<'a> {
     /// It was on record already. All that were come before the first that begins.
-    Known(&'a Recorded),
+    Known(&'a RunResults),
     /// Another longhaul has put it on record: it is run again.
     Outdated,
     /// It begins; again, when it did not count.
@@ -98,7 +83,7 @@ pub enum What<'a> {
     /// It goes on. Not every method tells.
     Goes(Progress),
     /// It has ended, and is on record.
-    Ended(&'a Recorded),
+    Ended(&'a RunResults),
 }
 
 /// Runs what is not on record yet; answers what is on record of all, in the order of the runs.
@@ -110,7 +95,7 @@ pub fn run_all(
     runs: &[Run],
     options: &Options,
     mut watch: impl FnMut(Event<'_>),
-) -> Result<Vec<Recorded>, LabError> {
+) -> Result<Vec<RunResults>, LabError> {
     let method = options.method;
     let runs = method.prepare_all(runs)?;
     let mut recorded = Vec::with_capacity(runs.len());
@@ -121,7 +106,7 @@ pub fn run_all(
                 if options.known == Known::AnyProgram
                     || options.known == Known::SameProgram && same_program =>
             {
-                let known = Recorded::from(*of_run);
+                let known = RunResults::from(*of_run);
                 watch(Event { index, run, what: What::Known(&known) });
                 Some(known)
             }
@@ -196,7 +181,7 @@ fn on_signals() -> Result<Arc<AtomicBool>, LabError> {
 enum Message {
     Begins,
     Goes(Progress),
-    Ended(Box<Recorded>),
+    Ended(Box<RunResults>),
     Failed(LabError),
 }
 

@@ -3,6 +3,7 @@
 //! result, and stands in the record.
 
 use std::{io, path::PathBuf};
+use units::{ClassifyFailure, FailureClass};
 
 /// Why a run did not take place.
 #[derive(Debug, thiserror::Error)]
@@ -69,5 +70,15 @@ impl From<wan::WanError> for LabError {
 impl From<kernel::Error> for LabError {
     fn from(error: kernel::Error) -> Self {
         if error.is_lack() { Self::Lacks(error.to_string()) } else { Self::Kernel(error) }
+    }
+}
+
+impl ClassifyFailure for LabError {
+    fn failure_class(&self) -> FailureClass {
+        match self {
+            Self::Lacks(_) => FailureClass::Lacks,
+            Self::Unsupported(_) => FailureClass::Usage,
+            _ => FailureClass::Failed,
+        }
     }
 }

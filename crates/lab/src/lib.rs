@@ -36,7 +36,7 @@ mod servers;
 mod simulate;
 mod sockets;
 
-pub use batch::{Event, Known, Options, Recorded, What, run_all};
+pub use batch::{Event, Known, Options, What, run_all};
 pub use controls::Controls;
 pub use error::LabError;
 pub use method::{Method, check_emulated_network};

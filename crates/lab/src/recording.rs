@@ -141,7 +141,7 @@ fn flow_summary<'a>(
         start_s,
         end_s,
         seconds,
-        goodput_bps: bytes as f64 * 8.0 / seconds,
+        goodput_bps: record::goodput_bps(bytes, seconds),
         retransmits: hops.iter().map(|hop| hop.retransmits).sum(),
         timeouts: hops.iter().map(|hop| hop.timeouts).sum(),
         sha256_ok,

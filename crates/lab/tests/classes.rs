@@ -8,8 +8,8 @@ mod emulated;
 
 use common::{Measured, credible};
 use emulated::emulated;
-use longhaul_lab::{Method, Recorded};
-use record::LinkSummary;
+use longhaul_lab::Method;
+use record::{LinkSummary, RunResults};
 use scenario::{Run, Scenario};
 use serde_json::Value;
 
@@ -80,7 +80,7 @@ fn runs(overrides: &[&str]) -> Vec<Run> {
     Scenario::parse(TEXT, "classes", overrides).expect("a sound scenario").runs
 }
 
-fn forward<'r>(recorded: &'r Recorded, name: &str) -> &'r LinkSummary {
+fn forward<'r>(recorded: &'r RunResults, name: &str) -> &'r LinkSummary {
     let found = |link: &&LinkSummary| link.name == name && link.direction == "forward";
     recorded.summary.links.iter().find(found).expect("the scenario's")
 }
@@ -99,7 +99,7 @@ fn with_classes_no_bottleneck_drops_and_with_one_queue_each_does() {
     });
 }
 
-fn compare(classes: &Recorded, queue: &Recorded, wrong: &mut Vec<String>) {
+fn compare(classes: &RunResults, queue: &RunResults, wrong: &mut Vec<String>) {
     let mut must = |holds: bool, what: String| {
         println!("{what}");
         wrong.extend((!holds).then_some(what));

@@ -13,7 +13,7 @@ mod emulated;
 use common::{Measured, credible};
 use emulated::emulated;
 use kernel::pace::{Aim, Frames, Injector, Match, Options, Rule, Way};
-use longhaul_lab::Recorded;
+use record::RunResults;
 use scenario::Scenario;
 use std::{
     io::{self, Read, Write},
@@ -208,11 +208,11 @@ fn a_cap_is_found_and_what_it_cuts_is_not_lost() {
         if bytes * 100 < bytes_free * 95 {
             wrong.push(format!("{bytes} bytes have come, and {bytes_free} without a cap"));
         }
-        let reasons = |run: &Recorded| run.manifest.invalid_reasons.clone();
+        let reasons = |run: &RunResults| run.manifest.invalid_reasons.clone();
         Measured { wrong, faults: [reasons(free), reasons(found)].concat() }
     });
 }
 
-fn lost_after_start(run: &Recorded) -> u64 {
+fn lost_after_start(run: &RunResults) -> u64 {
     run.summary.metrics.drops_after_start.expect("windows are on record")
 }

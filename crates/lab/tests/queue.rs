@@ -8,7 +8,8 @@ mod emulated;
 
 use common::{Measured, credible};
 use emulated::recorded;
-use longhaul_lab::{Method, Recorded};
+use longhaul_lab::Method;
+use record::RunResults;
 use scenario::Scenario;
 
 /// Two downloads of 8 MB over 40 Mb/s and 30 ms: some three seconds.
@@ -49,7 +50,7 @@ struct Found {
 }
 
 impl Found {
-    fn of(recorded: &Recorded) -> Self {
+    fn of(recorded: &RunResults) -> Self {
         let (flows, link) = (&recorded.summary.flows, &recorded.summary.links[0]);
         let end_s = flows.iter().map(|flow| flow.end_s).fold(0.0, f64::max);
         let bytes: u64 = flows.iter().map(|flow| flow.bytes).sum();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The folder of a record: written whole or not at all, read back, found.
 
-use crate::{Error, Files, Manifest, SCHEMA, Series, Summary, series_file};
+use crate::{Error, Files, Manifest, RunResults, SCHEMA, Series, Summary, series_file};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{
     fs, io,
@@ -32,7 +32,7 @@ impl Record {
     /// # Errors
     /// A file is missing or damaged, or the record comes from a newer longhaul.
     pub fn open(dir: &Path) -> Result<Self, Error> {
-        let (manifest, summary) = Self::results(dir)?;
+        let RunResults { manifest, summary } = Self::results(dir)?;
         Ok(Self { manifest, series: Self::series(dir)?, files: Self::files(dir)?, summary })
     }
 
@@ -52,12 +52,13 @@ impl Record {
         Files::read(&dir.join(FILES))
     }
 
-    /// Reads what a record's folder says without its series, which are most of it.
+    /// Reads the manifest and the summary of a record's folder: all but the series, which are most of it.
     ///
     /// # Errors
     /// A file is missing or damaged, or the record comes from a newer longhaul.
-    pub fn results(dir: &Path) -> Result<(Manifest, Summary), Error> {
-        Ok((read_manifest(&dir.join(MANIFEST))?, read_json(&dir.join(SUMMARY))?))
+    pub fn results(dir: &Path) -> Result<RunResults, Error> {
+        let manifest = read_manifest(&dir.join(MANIFEST))?;
+        Ok(RunResults { manifest, summary: read_json(&dir.join(SUMMARY))? })
     }
 
     /// Writes the record into the new folder `dir`, making the folders above it where needed.
@@ -100,6 +101,12 @@ impl Record {
             self.files.write(&dir.join(FILES), &self.manifest)?;
         }
         write_json(&dir.join(SUMMARY), &self.summary)
+    }
+}
+
+impl From<Record> for RunResults {
+    fn from(Record { manifest, summary, .. }: Record) -> Self {
+        Self { manifest, summary }
     }
 }
 

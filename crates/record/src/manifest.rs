@@ -10,6 +10,9 @@ use std::collections::BTreeMap;
 /// It grows when a key changes its meaning or goes away; a new key does not raise it.
 pub const SCHEMA: u32 = 1;
 
+/// A point of a sweep: keys of the scenario and the values they had, in sweep order.
+pub type Point = Vec<(String, String)>;
+
 /// What was run, where, with which settings, and whether the result counts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
@@ -28,9 +31,9 @@ pub struct Manifest {
     /// The name of the way that the others are compared with.
     #[serde(default)]
     pub baseline: Option<String>,
-    /// The point of the sweep: keys of the scenario and the values they had, in sweep order.
+    /// The point of the sweep.
     #[serde(default)]
-    pub point: Vec<(String, String)>,
+    pub point: Point,
     /// Counts the repetitions of the same way and point, from 1.
     pub repeat: u32,
     /// What the run's randomness started from.
@@ -89,10 +92,9 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// The point of the sweep as one text, `rtt=90ms,loss=0.1%`; empty without a sweep.
+    /// The point of the sweep as one text.
     pub fn point_text(&self) -> String {
-        let settings = self.point.iter().map(|(key, value)| format!("{}={value}", short_key(key)));
-        settings.collect::<Vec<_>>().join(",")
+        point_text(&self.point)
     }
 
     /// The columns that tell a run's rows from those of others: `run`, `way`, `point`.
@@ -101,6 +103,12 @@ impl Manifest {
         let texts = [self.id.clone(), way.to_owned(), self.point_text()];
         texts.map(|text| Values::Texts(vec![(text, rows)])).into()
     }
+}
+
+/// A point of a sweep as one text, `rtt=90ms,loss=0.1%`; empty without a sweep.
+pub fn point_text(point: &[(String, String)]) -> String {
+    let settings = point.iter().map(|(key, value)| format!("{}={value}", short_key(key)));
+    settings.collect::<Vec<_>>().join(",")
 }
 
 /// A swept key as readers see it: that it is a variable of the scenario's is no news to them.

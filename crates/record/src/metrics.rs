@@ -26,7 +26,7 @@ pub use robustness::{
 
 use crate::{
     Curve, Direction, Entity, Files, FlowSummary, HopSummary, LinkSummary, Quantity, Series,
-    TrafficSummary, stats,
+    TrafficSummary, goodput_bps, stats,
 };
 use bins::{BIN_S, Bins, hop_curve};
 use connection::RoundTrips;
@@ -205,14 +205,14 @@ impl Metrics {
         let times = Files::completions_s(&files.rows);
         let start_s = traffic.iter().map(|source| source.start_s).fold(f64::INFINITY, f64::min);
         let seconds = traffic.iter().map(|source| source.end_s).fold(0.0, f64::max) - start_s;
-        let bits = traffic.iter().map(|source| source.bytes).sum::<u64>() as f64 * 8.0;
+        let bytes = traffic.iter().map(|source| source.bytes).sum();
         Self {
             files_offered: sum(|source| source.files_offered).filter(|_| any),
             files_completed,
             file_completion_mean_s: completed.map(|files| times_s / files as f64),
             file_completion_p50_s: stats::quantile(&times, 0.5),
             file_completion_p99_s: stats::quantile(&times, 0.99),
-            traffic_goodput_bps: (seconds > 0.0).then(|| bits / seconds),
+            traffic_goodput_bps: (seconds > 0.0).then(|| goodput_bps(bytes, seconds)),
             ..self
         }
     }
@@ -235,7 +235,7 @@ impl Metrics {
     /// Adds what is taken over the time from the first flow's start to the last one's end.
     fn over_time(mut self, flows: &[FlowSummary], links: &[LinkSummary], series: &Series) -> Self {
         let Some(active) = active_s(flows) else { return self };
-        let over = |bytes: u64| bytes as f64 * 8.0 / (active.end - active.start);
+        let over = |bytes: u64| goodput_bps(bytes, active.end - active.start);
         let busiest = links.iter().max_by_key(|link| link.bytes);
         self.goodput_bps = Some(over(flows.iter().map(|flow| flow.bytes).sum()));
         self.throughput_bps = busiest.map(|link| over(link.bytes));

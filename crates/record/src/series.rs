@@ -5,6 +5,7 @@
 //! 500 microseconds with four quantities are 1.4 million samples, 23 MB. A run of an hour wants
 //! wider bins.
 
+use crate::units::Unit;
 use std::{collections::BTreeMap, fmt};
 
 /// The samples of a run.
@@ -131,9 +132,9 @@ impl fmt::Display for Entity {
     }
 }
 
-/// Declares the quantities once: variant, name in the file, unit in the file.
+/// Declares the quantities once: variant, and name in the file, which gives the unit.
 macro_rules! quantities {
-    ($($(#[$doc:meta])* $variant:ident $name:literal $unit:literal;)*) => {
+    ($($(#[$doc:meta])* $variant:ident $name:literal;)*) => {
         /// What a curve shows. The comments name what it is sampled on.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Quantity { $($(#[$doc])* $variant,)* }
@@ -146,48 +147,48 @@ macro_rules! quantities {
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }
-
-            /// The name in the `unit` column.
-            pub const fn unit(self) -> &'static str {
-                match self { $(Self::$variant => $unit,)* }
-            }
         }
     };
 }
 
 quantities! {
     /// Link: what it carried in the bin that starts at the sample's time, headers included.
-    ThroughputBps "throughput_bps" "bit/s";
+    ThroughputBps "throughput_bps";
     /// Link: the queue at the sample's time.
-    QueueBytes "queue_bytes" "byte";
+    QueueBytes "queue_bytes";
     /// Link: segments that the queue refused in the bin.
-    Drops "drops" "segment";
+    Drops "drops";
     /// Link: segments that were lost in the bin.
-    Losses "losses" "segment";
+    Losses "losses";
     /// Hop: acknowledged so far.
-    AckedBytes "acked_bytes" "byte";
+    AckedBytes "acked_bytes";
     /// Hop: delivered so far, in whole segments: acknowledged, also selectively. Unlike the
     /// acknowledged bytes it does not stand still at a hole and leap when that is filled.
-    DeliveredBytes "delivered_bytes" "byte";
+    DeliveredBytes "delivered_bytes";
     /// Hop: congestion window.
-    CwndSegments "cwnd_segments" "segment";
+    CwndSegments "cwnd_segments";
     /// Hop: slow-start threshold.
-    SsthreshSegments "ssthresh_segments" "segment";
+    SsthreshSegments "ssthresh_segments";
     /// Hop: smoothed round-trip time.
-    SrttUs "srtt_us" "us";
+    SrttUs "srtt_us";
     /// Hop: smallest round-trip time so far.
-    MinRttUs "min_rtt_us" "us";
+    MinRttUs "min_rtt_us";
     /// Hop: segments sent again so far.
-    Retransmits "retransmits" "segment";
+    Retransmits "retransmits";
     /// Hop: the kernel's estimate of the delivery rate.
-    DeliveryRateBps "delivery_rate_bps" "bit/s";
+    DeliveryRateBps "delivery_rate_bps";
     /// Hop: the pacing rate.
-    PacingRateBps "pacing_rate_bps" "bit/s";
+    PacingRateBps "pacing_rate_bps";
     /// Flow: content that the client received so far.
-    ReceivedBytes "received_bytes" "byte";
+    ReceivedBytes "received_bytes";
 }
 
 impl Quantity {
+    /// The name in the `unit` column.
+    pub fn unit(self) -> &'static str {
+        Unit::of_key(self.name()).name()
+    }
+
     /// Reads a quantity's name; `None` for one that is not known here.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|quantity| quantity.name() == text)
@@ -254,6 +255,14 @@ mod tests {
         for text in ["", "flow", "link:a", "link:a/up", "hop:f/x", "host:a"] {
             assert_eq!(Entity::parse(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn quantity_units_are_those_of_their_names() {
+        let units: Vec<_> = Quantity::ALL.iter().map(|quantity| quantity.unit()).collect();
+        let segments = ["segment"; 2];
+        let hop = ["byte", "byte", "segment", "segment", "us", "us", "segment", "bit/s", "bit/s"];
+        assert_eq!(units, [&["bit/s", "byte"][..], &segments, &hop, &["byte"]].concat());
     }
 
     #[test]

@@ -46,6 +46,11 @@ pub struct MedianRange {
 
 impl MedianRange {
     /// Of these values; `None` without values.
+    pub fn of_values(values: impl Iterator<Item = f64>) -> Option<Self> {
+        Self::of(&values.collect::<Vec<_>>())
+    }
+
+    /// Of a sample; `None` without values.
     pub fn of(sample: &[f64]) -> Option<Self> {
         Some(Self {
             median: median(sample)?,

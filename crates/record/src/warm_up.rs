@@ -8,7 +8,7 @@
 
 use crate::{
     Curve, Direction, Entity, Files, FlowSummary, HopSummary, LinkSummary, Metrics, Quantity,
-    Series, Summary, metrics::FlowMetrics, stats,
+    Series, Summary, goodput_bps, metrics::FlowMetrics, stats,
 };
 use std::ops::Range;
 
@@ -136,7 +136,7 @@ impl FlowSummary {
             bytes_expected: None,
             start_s: cut_s,
             seconds,
-            goodput_bps: bytes as f64 * 8.0 / seconds,
+            goodput_bps: goodput_bps(bytes, seconds),
             retransmits: hops.iter().map(|hop| hop.retransmits).sum(),
             timeouts: None,
             hops,

@@ -17,6 +17,9 @@ use simplex::most;
 use std::collections::{BTreeMap, BTreeSet};
 use units::Rate;
 
+/// The metric that is no key of a record: `goodput_bps` over what the flows' paths can carry together.
+pub const GOODPUT_SHARE: &str = "goodput_share";
+
 /// What some flows can have together, at best.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Capacity {

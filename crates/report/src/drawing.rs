@@ -2,7 +2,7 @@
 //! What pictures have in common: the page, its colours, and a scale of values. Coordinates have one
 //! decimal, so the same data give the same bytes.
 
-use crate::{figure::Unit, format};
+use crate::{axis_unit::AxisUnit, format};
 use maud::{Markup, html};
 
 /// The light colours of `assets/report.css`.
@@ -55,12 +55,12 @@ impl Page<'_> {
 pub struct Scale {
     step: f64,
     pub top: f64,
-    pub unit: Unit,
+    pub unit: AxisUnit,
 }
 
 impl Scale {
     /// From zero to the next step above the largest value; steps are 1, 2 or 5 of a power of ten.
-    pub fn up_to(largest: f64, unit: Unit) -> Self {
+    pub fn up_to(largest: f64, unit: AxisUnit) -> Self {
         let step = step(largest);
         Self { step, top: step * (largest / step - 1e-9).ceil().max(1.0), unit }
     }

@@ -7,10 +7,10 @@
 
 mod entities;
 
-use crate::{Error, sweep::Value};
-use entities::Metric;
+use crate::{Error, swept_value::SweptValue};
+use entities::Row;
 use record::{
-    Manifest, Record, Standing,
+    Manifest, Record, RunResults,
     columns::{Kind, ROWS_IN_GROUP, TableWriter, Values},
     manifest::short_key,
 };
@@ -46,15 +46,6 @@ struct Run {
     manifest: Manifest,
     folder: PathBuf,
     rows: Vec<Row>,
-}
-
-/// A value of one metric of one entity of a run.
-#[derive(Debug, Clone, PartialEq)]
-struct Row {
-    /// `run`, or as in the series: `flow:NAME`, `hop:FLOW/N`, `link:NAME/forward`; `traffic:NAME`.
-    entity: String,
-    standing: Standing,
-    metric: Metric,
 }
 
 impl Export {
@@ -108,8 +99,8 @@ impl Export {
             let of_run: Vec<String> =
                 run.texts().into_iter().chain(run.swept(&self.swept)).collect();
             let numbers: Vec<String> = run.numbers(&self.swept).into_iter().map(number).collect();
-            for Row { entity, standing, metric } in &run.rows {
-                let (value, name) = (metric.value.to_string(), standing.name());
+            for Row { entity, verdict, metric } in &run.rows {
+                let (value, name) = (metric.value.to_string(), verdict.name());
                 let row = [entity, name, &metric.name, &value, metric.unit];
                 csv.write_record(of_run.iter().chain(&numbers).map(String::as_str).chain(row))?;
             }
@@ -182,7 +173,7 @@ impl Export {
         }));
         columns.extend([
             of_rows(&|row| row.entity.clone()),
-            of_rows(&|row| row.standing.name().to_owned()),
+            of_rows(&|row| row.verdict.name().to_owned()),
             of_rows(&|row| row.metric.name.clone()),
             Values::AllDoubles(rows().map(|row| row.metric.value).collect()),
             of_rows(&|row| row.metric.unit.to_owned()),
@@ -193,7 +184,7 @@ impl Export {
 
 impl Run {
     fn read(folder: PathBuf, warm_up_s: f64) -> Result<Self, Error> {
-        let (manifest, summary) = Record::results(&folder)?;
+        let RunResults { manifest, summary } = Record::results(&folder)?;
         let rows = if warm_up_s > 0.0 {
             let (series, files) = (Record::series(&folder)?, Record::files(&folder)?);
             entities::rows_after(&manifest, &summary, warm_up_s, &series, &files)
@@ -225,9 +216,9 @@ impl Run {
     }
 
     fn number(&self, swept: &Swept) -> Option<f64> {
-        match Value::parse(self.value(swept)) {
-            Value::Number(number) => Some(number),
-            Value::Text(_) => None,
+        match SweptValue::parse(self.value(swept)) {
+            SweptValue::Number(number) => Some(number),
+            SweptValue::Text(_) => None,
         }
     }
 
@@ -245,7 +236,7 @@ impl Run {
 fn swept(runs: &[Run]) -> Vec<Swept> {
     let mut all: Vec<Swept> = Vec::new();
     for (key, value) in runs.iter().flat_map(|run| &run.manifest.point) {
-        let is_number = matches!(Value::parse(value), Value::Number(_));
+        let is_number = matches!(SweptValue::parse(value), SweptValue::Number(_));
         if let Some(known) = all.iter_mut().find(|swept| swept.key == *key) {
             known.numbers = known.numbers.take().filter(|_| is_number);
         } else {

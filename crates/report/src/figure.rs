@@ -7,25 +7,21 @@
 
 mod chart;
 mod table;
-mod unit;
 
-pub(crate) use {table::aligned, unit::Unit};
+pub(crate) use table::aligned;
 
 use crate::{
     Error,
-    capacity::Paths,
+    capacity::{GOODPUT_SHARE, Paths},
     format,
-    sweep::{self, Value},
+    swept_value::{compare_points, compare_values, positions},
 };
 use record::{
-    FlowSummary, Manifest, Metrics, Record, Standing, Summary, manifest::short_key,
-    metrics::FlowMetrics, stats::MedianRange, warm_up,
+    FlowSummary, Manifest, Metrics, Record, RunResults, RunVerdict, Summary, manifest::short_key,
+    metrics::FlowMetrics, repeats, stats::MedianRange, warm_up,
 };
 use serde::Serialize;
-use std::{cmp::Ordering, path::Path};
-
-/// The y that is not a key of `metrics`: `goodput_bps` over what the flows' paths carry together.
-const GOODPUT_SHARE: &str = "goodput_share";
+use std::{collections::HashMap, path::Path};
 
 /// More lines than this can't be told apart: eight colours with five marks each.
 const MOST_LINES: usize = 40;
@@ -112,8 +108,11 @@ impl Figure {
         let folders = record::find_records(dir)?;
         let all = folders.iter().map(|folder| Record::results(folder));
         let all = all.collect::<Result<Vec<_>, _>>()?;
-        let Some((first, _)) = all.first() else { return Err(Error::Empty(dir.to_owned())) };
-        if let Some((other, _)) = all.iter().find(|(other, _)| other.title != first.title) {
+        let Some(first) = all.first().map(|results| &results.manifest) else {
+            return Err(Error::Empty(dir.to_owned()));
+        };
+        let manifests = || all.iter().map(|results| &results.manifest);
+        if let Some(other) = manifests().find(|other| other.title != first.title) {
             let titles = [&first.title, &other.title].map(|title| format!("\"{title}\""));
             return Err(Error::Figure(format!(
                 "{} holds records of several scenarios, {}; name the folder of one",
@@ -123,17 +122,17 @@ impl Figure {
         }
         let x = swept_key(&all, asked.x)?;
         let naming = Naming {
-            methods: all.iter().any(|(other, _)| other.method != first.method),
-            ways: all.iter().any(|(other, _)| other.way != first.way),
+            methods: manifests().any(|other| other.method != first.method),
+            ways: manifests().any(|other| other.way != first.way),
         };
         let mut runs = Vec::new();
-        for (folder, (manifest, summary)) in folders.iter().zip(&all) {
-            let cut = warmed_up(folder, summary, asked.warm_up_s)?;
-            for (flow, value) in values(manifest, summary, cut.as_ref(), asked) {
-                runs.push(Run::new(manifest, flow, value, &x, naming));
+        for (folder, results) in folders.iter().zip(&all) {
+            let cut = warmed_up(folder, &results.summary, asked.warm_up_s)?;
+            for (flow, value) in values(results, cut.as_ref(), asked) {
+                runs.push(Run::new(&results.manifest, flow, value, &x, naming));
             }
         }
-        let left_out = all.iter().filter(|(manifest, summary)| !counts(manifest, summary)).count();
+        let left_out = all.iter().filter(|results| !results.verdict().in_medians()).count();
         let figure = Self {
             title: first.title.clone(),
             source: first.source.clone(),
@@ -157,7 +156,7 @@ impl Figure {
         runs.sort_by(|a, b| (!a.is_baseline, &a.started).cmp(&(!b.is_baseline, &b.started)));
         let lines = distinct(runs.iter().map(|run| &run.line));
         let mut fixed = distinct(runs.iter().map(|run| &run.others));
-        fixed.sort_by(|a, b| by_value(a, b));
+        fixed.sort_by(|a, b| compare_points(a, b));
         let panels = fixed.iter().map(|others| {
             let here: Vec<&Run> = runs.iter().filter(|run| run.others == *others).collect();
             Panel::of(&here, &lines, others)
@@ -234,10 +233,12 @@ impl Run {
 impl Panel {
     fn of(runs: &[&Run], lines: &[String], others: &[(String, String)]) -> Self {
         let mut labels = distinct(runs.iter().map(|run| &run.x));
-        labels.sort_by(|a, b| value_order(a, b));
+        labels.sort_by(|a, b| compare_values(a, b));
+        let repeats = repeats::group(runs, |run| (&run.line, &run.x)).into_iter();
+        let repeats: HashMap<_, _> = repeats.collect();
         let at = |line: &String, x: &String| {
-            let same = runs.iter().filter(|run| run.line == *line && run.x == *x);
-            Point::of(&same.filter_map(|run| run.value).collect::<Vec<_>>())
+            let values = repeats.get(&(line, x))?.iter().filter_map(|run| run.value);
+            Point::of(&values.collect::<Vec<_>>())
         };
         let points = lines.iter().map(|line| labels.iter().map(|x| at(line, x)).collect());
         let fixed = others.iter().map(|(key, value)| format!("{key} {value}"));
@@ -246,7 +247,7 @@ impl Panel {
 
     /// Where each value stands, and whether by logarithms.
     fn positions(&self) -> (Vec<f64>, bool) {
-        sweep::positions(&self.labels)
+        positions(&self.labels)
     }
 }
 
@@ -260,10 +261,6 @@ impl Point {
         let Self { median, least, most, .. } = *self;
         MedianRange { median, least, most }
     }
-}
-
-fn counts(manifest: &Manifest, summary: &Summary) -> bool {
-    Standing::of(manifest.valid, &summary.flows).counts()
 }
 
 /// What tells lines apart.
@@ -285,20 +282,20 @@ fn warmed_up(folder: &Path, summary: &Summary, warm_up_s: f64) -> Result<Option<
 /// A run's value, or that of each of its flows with its name. `cut` is the summary without the warm-up; whether
 /// something counts is seen from the whole one.
 fn values<'a>(
-    manifest: &Manifest,
-    whole: &'a Summary,
+    whole: &'a RunResults,
     cut: Option<&Summary>,
     asked: &Asked<'_>,
 ) -> Vec<(Option<&'a str>, Option<f64>)> {
+    let manifest = &whole.manifest;
     if !asked.by_flow {
-        let counted = cut.filter(|_| counts(manifest, whole));
+        let counted = cut.filter(|_| whole.verdict().in_medians());
         return vec![(None, counted.and_then(|summary| of_run(manifest, summary, asked.y)))];
     }
     let value = |flow: &FlowSummary| {
-        let counted = cut.filter(|_| Standing::of(manifest.valid, [flow]).counts())?;
+        let counted = cut.filter(|_| RunVerdict::of(manifest.valid, [flow]).in_medians())?;
         of_flow(counted, &flow.name, asked.y)
     };
-    whole.flows.iter().map(|flow| (Some(flow.name.as_str()), value(flow))).collect()
+    whole.summary.flows.iter().map(|flow| (Some(flow.name.as_str()), value(flow))).collect()
 }
 
 fn of_run(manifest: &Manifest, summary: &Summary, y: &str) -> Option<f64> {
@@ -353,12 +350,11 @@ fn check_metric(asked: &Asked<'_>) -> Result<(), Error> {
 }
 
 /// The key along the panels: the one asked for, with or without `vars.`, or the first that varies.
-fn swept_key(all: &[(Manifest, Summary)], asked: Option<&str>) -> Result<String, Error> {
-    let keys = distinct(all.iter().flat_map(|(manifest, _)| manifest.point.iter().map(|p| &p.0)));
-    let values = |key: &String| {
-        let points = all.iter().flat_map(|(manifest, _)| &manifest.point);
-        distinct(points.filter(|(k, _)| k == key).map(|(_, value)| value)).len()
-    };
+fn swept_key(all: &[RunResults], asked: Option<&str>) -> Result<String, Error> {
+    let settings = || all.iter().flat_map(|results| &results.manifest.point);
+    let keys = distinct(settings().map(|(key, _)| key));
+    let values =
+        |key: &String| distinct(settings().filter(|(k, _)| k == key).map(|(_, value)| value)).len();
     let found = match asked {
         Some(asked) => keys.iter().find(|key| *key == asked || short_key(key) == asked),
         None => keys.iter().find(|key| values(key) > 1).or(keys.first()),
@@ -378,15 +374,6 @@ pub(crate) fn distinct<'a, T: PartialEq + Clone + 'a>(all: impl Iterator<Item = 
         }
     }
     seen
-}
-
-fn value_order(a: &str, b: &str) -> Ordering {
-    Value::parse(a).partial_cmp(&Value::parse(b)).unwrap_or(Ordering::Equal)
-}
-
-pub(crate) fn by_value(a: &[(String, String)], b: &[(String, String)]) -> Ordering {
-    let pairs = a.iter().zip(b).map(|((_, a), (_, b))| value_order(a, b));
-    pairs.fold(Ordering::Equal, Ordering::then)
 }
 
 #[cfg(test)]

@@ -4,11 +4,13 @@
 use crate::{
     capacity::Capacity,
     run::{Run, Transfer},
-    sweep::Value,
+    swept_value::SweptValue,
 };
 use record::{
-    Standing,
-    stats::{self, Estimate},
+    RunVerdict,
+    manifest::Point,
+    repeats,
+    stats::{self, Estimate, MedianRange},
 };
 
 /// The runs of one scenario.
@@ -27,9 +29,6 @@ pub struct Group {
     /// In the order in which they started.
     pub runs: Vec<Run>,
 }
-
-/// A point of a sweep: keys and values.
-pub type Point = Vec<(String, String)>;
 
 /// A way of moving the data.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,7 +72,7 @@ pub struct Gain {
 impl Cell {
     /// Those repeats that count.
     pub fn counted(&self) -> impl Iterator<Item = &Repeat> {
-        self.repeats.iter().filter(|repeat| repeat.transfer.standing.counts())
+        self.repeats.iter().filter(|repeat| repeat.transfer.verdict.in_medians())
     }
 
     pub fn n(&self) -> usize {
@@ -92,7 +91,7 @@ impl Cell {
 
     /// How many of those that count were cut off by the time limit.
     pub fn cut(&self) -> usize {
-        self.counted().filter(|repeat| repeat.transfer.standing == Standing::Cut).count()
+        self.counted().filter(|repeat| repeat.transfer.verdict == RunVerdict::Cut).count()
     }
 
     pub fn median_bps(&self) -> Option<f64> {
@@ -101,9 +100,7 @@ impl Cell {
 
     /// The slowest and the fastest goodput.
     pub fn range_bps(&self) -> Option<(f64, f64)> {
-        let goodputs = self.goodputs();
-        let slowest = goodputs.iter().copied().reduce(f64::min)?;
-        Some((slowest, goodputs.into_iter().reduce(f64::max)?))
+        MedianRange::of(&self.goodputs()).map(|range| (range.least, range.most))
     }
 
     /// What the paths can carry, when it is the same in all runs.
@@ -180,7 +177,7 @@ impl Group {
         self.runs.iter().filter_map(|run| {
             let failed = || {
                 let transfers = run.transfers().into_iter();
-                let failed = transfers.filter(|t| t.standing == Standing::Failed);
+                let failed = transfers.filter(|t| t.verdict == RunVerdict::Failed);
                 failed.map(|t| format!("{}: {}", t.client, t.outcome)).collect::<Vec<_>>()
             };
             let reasons =
@@ -220,37 +217,34 @@ fn points(runs: &[Run]) -> Vec<Point> {
         }
     }
     points.sort_by(|a, b| {
-        let values = |point: &Point| point.iter().map(|(_, v)| Value::parse(v)).collect::<Vec<_>>();
+        let values =
+            |point: &Point| point.iter().map(|(_, v)| SweptValue::parse(v)).collect::<Vec<_>>();
         values(a).partial_cmp(&values(b)).unwrap_or(std::cmp::Ordering::Equal)
     });
     points
 }
 
 fn cells(runs: &[Run], ways: &[Way], points: &[Point]) -> Vec<Cell> {
-    let mut cells: Vec<Cell> = Vec::new();
-    for (index, run) in runs.iter().enumerate() {
+    let transfers = runs.iter().enumerate().flat_map(|(run, of_run)| {
+        of_run.transfers().into_iter().map(move |transfer| Repeat { run, transfer })
+    });
+    let mut groups = repeats::group(transfers, |repeat| {
+        let run = &runs[repeat.run];
         let point = points.iter().position(|point| *point == run.manifest.point);
         let way = ways.iter().position(|way| way.name == run.way());
         let (point, way) = point.zip(way).expect("points and ways were taken from the runs");
-        for transfer in run.transfers() {
-            let client = transfer.client.clone();
-            let method = &run.manifest.method;
-            let repeat = Repeat { run: index, transfer };
-            let same = |c: &&mut Cell| {
-                (c.point, c.way, &c.method, &c.client) == (point, way, method, &client)
-            };
-            if let Some(cell) = cells.iter_mut().find(same) {
-                cell.repeats.push(repeat);
-            } else {
-                let (method, repeats) = (method.clone(), vec![repeat]);
-                cells.push(Cell { point, way, method, client, repeats, gain: None });
-            }
-        }
-    }
-    cells.sort_by(|a, b| {
-        (a.point, a.way, &a.method, &a.client).cmp(&(b.point, b.way, &b.method, &b.client))
+        (point, way, run.manifest.method.clone(), repeat.transfer.client.clone())
     });
-    cells
+    groups.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let cell = |((point, way, method, client), repeats)| Cell {
+        point,
+        way,
+        method,
+        client,
+        repeats,
+        gain: None,
+    };
+    groups.into_iter().map(cell).collect()
 }
 
 /// Sets each cell's gain: over the baseline by the same method with the same client, or else with its

@@ -18,9 +18,11 @@
 //! - A run that does not count is shown, in red and with its reasons, and is in no median.
 //! - The same records give the same page: no clock, no randomness.
 
+mod axis_unit;
 mod bins;
 mod capacity;
 mod drawing;
+mod error;
 mod export;
 mod figure;
 pub mod format;
@@ -32,42 +34,19 @@ mod metric;
 mod page;
 mod run;
 mod sweep;
+mod swept_value;
 #[cfg(test)]
 mod testing;
 mod traces;
 
+pub use error::Error;
 pub use export::Export;
 pub use figure::{Asked, Figure, Panel as FigurePanel, Point as FigurePoint};
 pub use link_figure::{Course, LinkFigure, LinkNumbers, LinkPanel};
 pub use link_picture::{LinkPicture, Spread};
 
 use record::Record;
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-};
-
-/// A report that could not be made.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// A record cannot be read.
-    #[error(transparent)]
-    Record(#[from] record::Error),
-    /// There is nothing to report on: the folder is not one that records were written into.
-    #[error("there is no record at or below {}", .0.display())]
-    Empty(PathBuf),
-    /// The records do not give the figure that was asked for; the text says why.
-    #[error("{0}")]
-    Figure(String),
-    /// The page cannot be written: disk full, or the caller may not.
-    #[error("cannot write {}: {source}", path.display())]
-    Write {
-        /// The page's path.
-        path: PathBuf,
-        /// The system's reason.
-        source: io::Error,
-    },
-}
+use std::{fs, path::Path};
 
 /// What a page was made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,12 +67,12 @@ pub fn write(dir: &Path, out: &Path) -> Result<Written, Error> {
     let folders = record::find_records(dir)?;
     let results = folders.iter().map(|folder| Record::results(folder));
     let results = results.collect::<Result<Vec<_>, _>>()?;
-    let most_bins = traces::most_bins(results.iter().map(|(_, summary)| summary));
+    let most_bins = traces::most_bins(results.iter().map(|of_run| &of_run.summary));
     let mut runs = Vec::new();
-    for (folder, (manifest, summary)) in folders.iter().zip(results) {
+    for (folder, results) in folders.iter().zip(results) {
         // One record's series at a time: together they may not fit into memory.
         let series = Record::series(folder)?;
-        runs.push(run::Run::new(manifest, summary, &series, most_bins));
+        runs.push(run::Run::new(results, &series, most_bins));
     }
     if runs.is_empty() {
         return Err(Error::Empty(dir.to_owned()));

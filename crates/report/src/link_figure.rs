@@ -10,12 +10,9 @@
 mod chart;
 mod table;
 
-use crate::{
-    Error,
-    figure::{by_value, distinct},
-};
+use crate::{Error, figure::distinct, swept_value::compare_points};
 use record::{
-    Curve, Entity, Manifest, Quantity, Record, Series, Standing, Summary, manifest::short_key,
+    Curve, Entity, Manifest, Quantity, Record, RunResults, Series, Summary, manifest::short_key,
 };
 use serde::Serialize;
 use std::{
@@ -117,27 +114,30 @@ impl LinkFigure {
         let mut found = Vec::new();
         for dir in dirs {
             let mut here = results_below(dir)?;
-            here.sort_by(|(_, a, _), (_, b, _)| {
+            here.sort_by(|(_, a), (_, b)| {
+                let (a, b) = (&a.manifest, &b.manifest);
                 let other =
                     |run: &Manifest| run.way.as_ref().map(|way| &way.name) != run.baseline.as_ref();
-                by_value(&a.point, &b.point).then(other(a).cmp(&other(b)))
+                compare_points(&a.point, &b.point).then(other(a).cmp(&other(b)))
             });
             found.extend(here);
         }
-        let first = &found.first().ok_or_else(|| Error::Empty(dirs[0].clone()))?.1;
-        if let Some((_, other, _)) = found.iter().find(|(_, other, _)| other.title != first.title) {
+        let manifests: Vec<&Manifest> =
+            found.iter().map(|(_, results)| &results.manifest).collect();
+        let first = manifests.first().ok_or_else(|| Error::Empty(dirs[0].clone()))?;
+        if let Some(other) = manifests.iter().find(|other| other.title != first.title) {
             return Err(Error::Figure(format!(
                 "these are records of several scenarios, \"{}\" and \"{}\"; name those of one",
                 first.title, other.title
             )));
         }
         let (title, source) = (first.title.clone(), first.source.clone());
-        let labels = labels(&found.iter().map(|(_, manifest, _)| manifest).collect::<Vec<_>>());
-        let panels = found.iter().zip(labels).map(|((dir, manifest, summary), label)| {
-            let counts = Standing::of(manifest.valid, &summary.flows).counts();
-            let panel = LinkPanel::new(summary, &Record::series(dir)?, course);
+        let labels = labels(&manifests);
+        let panels = found.iter().zip(labels).map(|((dir, results), label)| {
+            let counts = results.verdict().in_medians();
+            let panel = LinkPanel::new(&results.summary, &Record::series(dir)?, course);
             panel.map(|panel| LinkPanel { label, counts, ..panel }).map_err(|text| {
-                let run = &manifest.id;
+                let run = &results.manifest.id;
                 Error::Figure(format!("{run}: {text}"))
             })
         });
@@ -273,14 +273,14 @@ fn link_rate(summary: &Summary, link: &Entity) -> Option<f64> {
     Some(link?.rate_bps? as f64)
 }
 
-fn results_below(dir: &Path) -> Result<Vec<(PathBuf, Manifest, Summary)>, Error> {
+fn results_below(dir: &Path) -> Result<Vec<(PathBuf, RunResults)>, Error> {
     let folders = record::find_records(dir)?;
     if folders.is_empty() {
         return Err(Error::Empty(dir.to_owned()));
     }
     let read = |dir: PathBuf| {
-        let (manifest, summary) = Record::results(&dir)?;
-        Ok((dir, manifest, summary))
+        let results = Record::results(&dir)?;
+        Ok((dir, results))
     };
     folders.into_iter().map(read).collect()
 }

@@ -5,9 +5,9 @@
 //! Gaps and bursts have scales in powers both ways: what is rare stands beside what is common.
 
 use crate::{
+    axis_unit::AxisUnit,
     bins::{LEFT, band, columns, steps, time_axis},
     drawing::{BLUE, LETTER, OCHRE, Page, ROW, RULE, SOFT, Scale, moved, px, upright},
-    figure::Unit,
     format,
 };
 use maud::{Markup, html};
@@ -90,7 +90,7 @@ impl LinkPicture<'_> {
         let most = data.iter().map(|column| column.most).fold(0.0, f64::max);
         let gaps = rates(self.gap_frame_bytes);
         let most = gaps.iter().map(|column| column.mean).fold(most, f64::max);
-        let unit = Unit::of("rate_bps", most);
+        let unit = AxisUnit::of("rate_bps", most);
         let scale = Scale::up_to(most / unit.divisor, unit);
         let end_s = self.data_bytes.len() as f64 * self.bin_s;
         let y = |value: f64| scale.y(value, RATE_HEIGHT);

@@ -2,6 +2,7 @@
 //! The metrics of `docs/metrics.md` by the readers whom they tell something, and how each is written.
 
 use crate::format;
+use record::units::{Unit, is_count, is_share};
 use serde_json::Value;
 
 /// Who reads a metric: the columns of the table "By point of view".
@@ -201,44 +202,18 @@ impl Metric {
         if is_share(key) {
             return format::percent(value);
         }
-        let suffix = key.rsplit('_').next().unwrap_or_default();
-        match suffix {
-            "bps" => format::rate(value),
-            "us" => format::milliseconds(value),
-            "s" => format::seconds(value),
-            "rtts" => format!("{} RTT", format::digits(value)),
-            "segments" => format!("{} segments", format::digits(value)),
-            _ if is_count(key) => format!("{value:.0}"),
+        if is_count(key) {
+            return format!("{value:.0}");
+        }
+        match Unit::of_key(key) {
+            Unit::BitsPerSecond => format::rate(value),
+            Unit::Microseconds => format::milliseconds(value),
+            Unit::Seconds => format::seconds(value),
+            Unit::RoundTrips => format!("{} RTT", format::digits(value)),
+            Unit::Segments => format!("{} segments", format::digits(value)),
             _ => format::digits(value),
         }
     }
-}
-
-/// Whether a metric counts something, so that it is written with all its digits.
-pub fn is_count(key: &str) -> bool {
-    const COUNTS: [&str; 6] = [
-        "drops",
-        "drops_after_start",
-        "files_completed",
-        "files_offered",
-        "retransmits",
-        "timeouts",
-    ];
-    COUNTS.contains(&key)
-}
-
-/// Whether a metric is a share of something, read in percent.
-pub fn is_share(key: &str) -> bool {
-    const SHARES: [&str; 7] = [
-        "efficiency",
-        "utilisation",
-        "loss_ratio",
-        "performability",
-        "share",
-        "performance",
-        "performing",
-    ];
-    SHARES.contains(&key)
 }
 
 #[cfg(test)]

@@ -5,7 +5,10 @@ use crate::{
     capacity::{Capacity, Paths},
     traces::Traces,
 };
-use record::{FlowSummary, Manifest, Series, Standing, Summary, manifest::short_key};
+use record::{
+    FlowSummary, Manifest, RunResults, RunVerdict, Series, Summary, goodput_bps,
+    manifest::short_key,
+};
 use std::collections::BTreeMap;
 
 /// What stands where no program downloaded: a simulated flow has none.
@@ -40,17 +43,13 @@ pub struct Transfer {
     pub retransmits: Option<u64>,
     pub timeouts: Option<u64>,
     pub outcome: String,
-    pub standing: Standing,
+    pub verdict: RunVerdict,
 }
 
 impl Run {
     /// With at most so many bins of its series.
-    pub fn new(
-        mut manifest: Manifest,
-        summary: Summary,
-        series: &Series,
-        most_bins: usize,
-    ) -> Self {
+    pub fn new(results: RunResults, series: &Series, most_bins: usize) -> Self {
+        let RunResults { mut manifest, summary } = results;
         // The client has a column of its own, whether it was swept over or not; and that a value is
         // a variable of the scenario's is no news to a reader.
         manifest.point.retain(|(key, _)| !(key.starts_with("flow.") && key.ends_with(".client")));
@@ -59,6 +58,11 @@ impl Run {
         }
         let (traces, paths) = (Traces::new(&summary, series, most_bins), Paths::of(&manifest));
         Self { manifest, summary, traces, paths }
+    }
+
+    /// The verdict on the whole run.
+    pub fn verdict(&self) -> RunVerdict {
+        RunVerdict::of(self.manifest.valid, &self.summary.flows)
     }
 
     pub fn way(&self) -> &str {
@@ -89,21 +93,21 @@ impl Run {
         let end_s = flows.iter().map(|flow| flow.end_s).fold(0.0, f64::max);
         let bytes = flows.iter().map(|flow| flow.bytes).sum();
         let seconds = end_s - start_s;
-        let standing = Standing::of(self.manifest.valid, flows.iter().copied());
+        let verdict = RunVerdict::of(self.manifest.valid, flows.iter().copied());
         let mut outcomes: Vec<&str> = flows.iter().map(|flow| flow.outcome.as_str()).collect();
         outcomes.dedup();
         Transfer {
             client: client.to_owned(),
             bytes,
             seconds,
-            goodput_bps: if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 },
+            goodput_bps: goodput_bps(bytes, seconds),
             capacity: self.paths.capacity(flows.iter().map(|flow| flow.name.as_str())),
             endless: flows.iter().any(|flow| flow.bytes_expected.is_none()),
             sha256_ok: all_ok(flows),
             retransmits: flows.iter().map(|flow| flow.retransmits).sum(),
             timeouts: flows.iter().map(|flow| flow.timeouts).sum(),
             outcome: outcomes.join("; "),
-            standing,
+            verdict,
         }
     }
 

@@ -153,7 +153,7 @@ fn flow_summary(
         start_s: start.as_secs_f64(),
         end_s: end.as_secs_f64(),
         seconds,
-        goodput_bps: if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 },
+        goodput_bps: record::goodput_bps(bytes, seconds),
         retransmits: hops.iter().map(|hop| hop.retransmits).sum(),
         timeouts: hops.iter().map(|hop| hop.timeouts).sum(),
         timed_out: flow.bytes.is_some() && state.ended.is_none(),

@@ -91,7 +91,7 @@ impl TrafficState {
             start_s: self.start.as_secs_f64(),
             end_s: sim.now.max(self.start).as_secs_f64(),
             bytes,
-            goodput_bps: if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 },
+            goodput_bps: record::goodput_bps(bytes, seconds),
             files_offered: sends_files.then_some(self.opened),
             files_completed: sends_files.then_some(self.completed),
             completion_mean_s: (self.completed > 0).then_some(mean_s),

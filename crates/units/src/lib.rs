@@ -8,16 +8,20 @@
 //! segments in series, `"0.1% over 3"` (equation 4 of Augusto et al.). A rate or a time without a unit is
 //! refused: tc reads a bare time as microseconds and a bare rate as bits, which nobody remembers.
 //!
+//! Beside them, [`FailureClass`]: the classes of failure that every crate's errors tell apart.
+//!
 //! Arithmetic that can overflow is checked (`checked_*`) or saturates where the type says so.
 
 mod bytes;
 mod duration;
+mod failure;
 mod parse;
 mod probability;
 mod rate;
 
 pub use bytes::Bytes;
 pub use duration::{Duration, Timestamp};
+pub use failure::{ClassifyFailure, FailureClass};
 pub use parse::ParseError;
 pub use probability::Probability;
 pub use rate::Rate;

@@ -2,6 +2,7 @@
 //! What can go wrong between a scenario and a network that is up.
 
 use std::io;
+use units::{ClassifyFailure, FailureClass};
 
 /// What to say where a machine lacks them, and how to get them.
 pub(crate) const NO_IP: &str = "there is no program ip: install the package iproute2";
@@ -95,6 +96,16 @@ impl WanError {
                 Self::Lacks("TAP devices take root here: run this with sudo".to_owned())
             }
             _ => Self::system("make a TAP device", error),
+        }
+    }
+}
+
+impl ClassifyFailure for WanError {
+    fn failure_class(&self) -> FailureClass {
+        match self {
+            Self::Lacks(_) => FailureClass::Lacks,
+            Self::NoSuchNode { .. } => FailureClass::Usage,
+            _ => FailureClass::Failed,
         }
     }
 }

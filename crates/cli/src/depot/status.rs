@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `longhaul depot status`: what a depot is doing, as a table.
 
-use crate::{failure::Failure, results::print_text};
+use crate::{failure::Failure, print::print_text};
 use ::depot::{
     fetch_status,
     status::{Hop, Status, Tcp, Transfer},

@@ -2,10 +2,7 @@
 //! What the monitor saw, kept: a folder with the document, the bins and a picture of each direction.
 //! It appears whole, and is never written into again.
 
-use super::{
-    Watched, document,
-    text::{about, direction_name},
-};
+use super::{text::about, watched::Watched};
 use crate::failure::Failure;
 use ::kernel::monitor::{Bins, Direction, Figures, Histogram};
 use ::report::{LinkPicture, Spread};
@@ -22,7 +19,7 @@ pub fn require_new(folder: &Path) -> Result<(), Failure> {
     };
     if taken {
         let name = folder.display();
-        return Err(Failure::Usage(format!(
+        return Err(Failure::usage(format!(
             "--out {name}: it is there already; name a new folder"
         )));
     }
@@ -30,7 +27,7 @@ pub fn require_new(folder: &Path) -> Result<(), Failure> {
     let partial = partial(folder);
     fs::create_dir_all(&partial)
         .and_then(|()| fs::remove_dir(&partial))
-        .map_err(|e| Failure::Usage(format!("--out {}: can't write there: {e}", folder.display())))
+        .map_err(|e| Failure::usage(format!("--out {}: can't write there: {e}", folder.display())))
 }
 
 /// Beside the folder, until it is whole.
@@ -51,7 +48,7 @@ pub fn write(folder: &Path, watched: &Watched<'_>) -> Result<(), Failure> {
 
 fn files(folder: &Path, watched: &Watched<'_>) -> io::Result<()> {
     fs::create_dir_all(folder)?;
-    let document = serde_json::to_string_pretty(&document::of(watched)).expect("plain data");
+    let document = serde_json::to_string_pretty(&watched.report()).expect("plain data");
     fs::write(folder.join("monitor.json"), document + "\n")?;
     for &direction in &watched.options.directions {
         let (Some(bins), Some(figures)) =
@@ -59,7 +56,7 @@ fn files(folder: &Path, watched: &Watched<'_>) -> io::Result<()> {
         else {
             continue;
         };
-        let name = direction_name(direction);
+        let name = direction.name();
         fs::write(folder.join(format!("{name}-bins.csv")), table(bins))?;
         fs::write(folder.join(format!("{name}.svg")), picture(watched, direction, bins, figures))?;
     }
@@ -80,7 +77,7 @@ fn table(bins: &Bins) -> String {
 fn picture(watched: &Watched<'_>, direction: Direction, bins: &Bins, figures: &Figures) -> String {
     let gap_frame_bytes: &[u64] =
         if figures.gap_frames > 0 { bins.gap_frames().bins() } else { &[] };
-    let title = format!("{} {}", watched.options.device, direction_name(direction));
+    let title = format!("{} {}", watched.options.device, direction.name());
     LinkPicture {
         title: &title,
         about: &about(watched, direction),

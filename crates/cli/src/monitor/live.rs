@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What a terminal shows of the last second while the monitor watches; anywhere else nothing.
 
-use super::text::{direction_name, scaled_count};
+use super::text::scaled_count;
 use ::kernel::monitor::{Bins, Direction, Figures, Monitor, Options, Snapshot};
 use ::report::format;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -63,7 +63,7 @@ impl Live {
             texts.push(format!(
                 "{} {} {:>7}  {}, peak bin {peak}",
                 self.device,
-                direction_name(direction),
+                direction.name(),
                 format!("{:.0} s", snapshot.elapsed.as_secs_f64()),
                 second.rates(),
             ));

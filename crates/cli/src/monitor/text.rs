@@ -1,19 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What the monitor saw, for people.
 
-use super::Watched;
+use super::watched::Watched;
 use ::kernel::monitor::{Direction, Figures};
 use ::report::format;
 
 /// More flows than these are only counted.
 const FLOWS: usize = 20;
-
-pub fn direction_name(direction: Direction) -> &'static str {
-    match direction {
-        Direction::Out => "out",
-        Direction::In => "in",
-    }
-}
 
 /// Where packets of a direction are timed.
 pub fn timed_at(direction: Direction) -> &'static str {
@@ -45,7 +38,7 @@ pub fn about(watched: &Watched<'_>, direction: Direction) -> String {
 fn one(watched: &Watched<'_>, direction: Direction, figures: &Figures) -> String {
     let seconds = watched.snapshot.elapsed.as_secs_f64();
     let device = &watched.options.device;
-    let name = direction_name(direction);
+    let name = direction.name();
     let mut text = format!("{device} {name}: {}\n", about(watched, direction));
     if figures.packets + figures.gap_frames == 0 {
         return text + "  no packets\n";

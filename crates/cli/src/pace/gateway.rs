@@ -3,9 +3,9 @@
 
 use crate::{
     failure::Failure,
-    results::{print_json, print_text},
+    print::{print_json, print_text},
 };
-use ::wan::gateway::{Error, Gateway, GatewayClass, Mac, NextHop, Options, Summary};
+use ::wan::gateway::{Gateway, GatewayClass, Mac, NextHop, Options, Summary};
 use clap::ArgGroup;
 use signal_hook::{consts, low_level::pipe};
 use std::{
@@ -153,14 +153,4 @@ fn remarks(summary: &Summary) -> String {
         );
     }
     text
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        match error {
-            Error::Usage(what) => Self::Usage(what),
-            Error::Lacks(what) => Self::Lacks(what),
-            Error::Failed(what) => Self::Failed(what),
-        }
-    }
 }

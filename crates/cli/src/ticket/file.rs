@@ -17,7 +17,7 @@ pub const PUBLIC: u32 = 0o666;
 /// Reads a file that the command line names.
 pub fn read(path: &Path) -> Result<String, Failure> {
     fs::read_to_string(path)
-        .map_err(|error| Failure::Usage(format!("cannot read {}: {error}", path.display())))
+        .map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))
 }
 
 /// Reads standard input, as far as a ticket may be long.
@@ -25,7 +25,7 @@ pub fn read_input() -> Result<String, Failure> {
     let mut text = String::new();
     let most = 2 * session::MAX_ROUTE_LEN as u64;
     let read = io::stdin().take(most).read_to_string(&mut text);
-    read.map_err(|error| Failure::Failed(format!("cannot read standard input: {error}")))?;
+    read.map_err(|error| Failure::failed(format!("cannot read standard input: {error}")))?;
     Ok(text)
 }
 
@@ -33,7 +33,7 @@ pub fn read_input() -> Result<String, Failure> {
 pub fn create(path: &Path, text: &str, mode: u32) -> Result<(), Failure> {
     let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
     let mut file = file.map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => Failure::Usage(format!(
+        io::ErrorKind::AlreadyExists => Failure::usage(format!(
             "{} is there already, and no key is overwritten: name a new file",
             path.display()
         )),
@@ -62,5 +62,5 @@ pub fn replace(path: &Path, text: &str) -> Result<(), Failure> {
 }
 
 fn cannot_write(path: &Path, error: &io::Error) -> Failure {
-    Failure::Failed(format!("cannot write {}: {error}", path.display()))
+    Failure::failed(format!("cannot write {}: {error}", path.display()))
 }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What a ticket says, for people and for programs.
 
-use crate::results::{print_json, print_text};
-use serde_json::json;
-use session::ticket::{LEEWAY_S, Ticket, UnixTime};
+use crate::print::{print_json, print_text};
+use session::ticket::{LEEWAY_S, Ticket, TicketDescription, UnixTime};
 use std::fmt::Display;
 
 /// Whether anybody looked at the signature, and the time that counts.
@@ -18,30 +17,11 @@ pub enum Checked {
 /// Prints a ticket.
 pub fn print(ticket: &Ticket, key: Option<&str>, checked: Checked, json: bool) {
     if json {
-        print_json(&document(ticket, key, checked));
+        let verified = matches!(checked, Checked::Good(_));
+        print_json(&TicketDescription::new(ticket, key, verified));
     } else {
         print_text(&page(ticket, key, checked));
     }
-}
-
-fn document(ticket: &Ticket, key: Option<&str>, checked: Checked) -> serde_json::Value {
-    json!({
-        "verified": matches!(checked, Checked::Good(_)),
-        "key": key,
-        "id": ticket.id,
-        "issuer": ticket.issuer,
-        "issued_unix_s": ticket.issued.map(UnixTime::seconds),
-        "not_before_unix_s": ticket.not_before.map(UnixTime::seconds),
-        "expires_unix_s": ticket.expires.seconds(),
-        "url": ticket.url.to_string(),
-        "prefix": ticket.is_prefix(),
-        "via": texts(&ticket.via),
-        "methods": texts(&ticket.methods),
-        "bytes": ticket.bytes.map(units::Bytes::get),
-        "rate_bps": ticket.rate.map(units::Rate::bps),
-        "clients": texts(&ticket.clients),
-        "uses": ticket.uses,
-    })
 }
 
 fn page(ticket: &Ticket, key: Option<&str>, checked: Checked) -> String {
@@ -92,10 +72,6 @@ fn validity(ticket: &Ticket, checked: Checked) -> String {
     format!("{}until {} ({standing} at {time})", from.unwrap_or_default(), ticket.expires)
 }
 
-fn texts(list: &[impl Display]) -> Vec<String> {
-    list.iter().map(ToString::to_string).collect()
-}
-
 fn joined(list: &[impl Display]) -> String {
-    texts(list).join(", ")
+    list.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }

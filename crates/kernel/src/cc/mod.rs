@@ -10,6 +10,7 @@
 //! Mounts are not the machine's everywhere (`ip netns exec`, sandboxed services). There, what is
 //! pinned is seen, and loading works, but pinning and unloading are refused.
 
+mod documents;
 mod list;
 #[cfg(test)]
 mod older;
@@ -17,6 +18,10 @@ mod pin;
 mod trace;
 mod unload;
 
+pub use documents::{
+    AlgorithmDescription, CongestionControlList, CongestionControlStatus, ParameterDescription,
+    SetDescription, decides,
+};
 pub use list::{Entry, InForce, Provider, list, provider};
 pub use trace::{Call, Hook, Trace};
 pub use unload::{DefaultReset, Unloaded, unload};

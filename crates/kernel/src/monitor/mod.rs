@@ -33,12 +33,16 @@ mod bins;
 mod device;
 mod figures;
 mod flow;
+mod report;
 mod trace;
 
 pub use bins::Bins;
 pub use figures::{Bin, Bursts, Figures, FlowFigures, Gaps};
 pub use flow::Flow;
 pub use netmodel::{Histogram, HistogramBin};
+pub use report::{
+    BurstBin, BurstReport, DirectionReport, EndReason, FlowReport, GapBin, GapReport, MonitorReport,
+};
 pub use trace::{Entry, Trace};
 
 use crate::{
@@ -70,6 +74,16 @@ pub enum Direction {
     Out,
     /// From the device into this host.
     In,
+}
+
+impl Direction {
+    /// Its name in documents and file names.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Out => "out",
+            Self::In => "in",
+        }
+    }
 }
 
 /// What to watch, and how closely.

@@ -75,6 +75,15 @@ pub struct Sender {
 }
 
 impl Sender {
+    /// Its protocol's name, or number.
+    pub fn protocol_name(&self) -> String {
+        match self.protocol {
+            6 => "tcp".to_owned(),
+            17 => "udp".to_owned(),
+            other => other.to_string(),
+        }
+    }
+
     /// What it sent over that time, without the newest packet's share; none before the second packet.
     pub fn achieved(&self) -> Option<Rate> {
         let nanos = u128::from(self.span.as_nanos());

@@ -27,23 +27,29 @@
 mod attach;
 #[cfg(test)]
 mod departures;
+mod depot_plan;
 mod device;
 mod figures;
 mod fq;
 mod layout;
+mod methods;
 mod notice;
 mod pinned;
 mod refusal;
 mod routes;
 mod rules;
 mod sockets;
+mod status;
 
 pub use attach::{Injector, lacking};
+pub use depot_plan::{LineRate, PacedPeer, PlanError, plan};
 pub use figures::{Counts, Sender};
 pub use fq::install_fq;
+pub use methods::{PacingMethod, PacingMethods};
 pub use notice::is_paced;
 pub use pinned::{Attached, add, delete, list, replace};
 pub use refusal::Refusal;
 pub use routes::devices_towards;
 pub use rules::{Aim, Frames, Match, Options, Owner, Rule, Setup, Way};
 pub use sockets::Sockets;
+pub use status::{DeviceStatus, PacingStatus, RuleStatus, SenderStatus, estimator_name};

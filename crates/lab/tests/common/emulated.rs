@@ -2,16 +2,17 @@
 //! Runs by a method, as tests of records need them.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
-use longhaul_lab::{Known, Method, Options, Recorded, run_all};
+use longhaul_lab::{Known, Method, Options, run_all};
+use record::RunResults;
 use scenario::Run;
 
 /// Runs them one after the other by emulation; none may have a depot. Records on disk are gone afterwards.
-pub fn emulated(runs: &[Run]) -> Vec<Recorded> {
+pub fn emulated(runs: &[Run]) -> Vec<RunResults> {
     recorded(runs, Method::Emu)
 }
 
 /// The same by any method.
-pub fn recorded(runs: &[Run], method: Method) -> Vec<Recorded> {
+pub fn recorded(runs: &[Run], method: Method) -> Vec<RunResults> {
     let folder = tempfile::tempdir().expect("a writable folder");
     let options = Options {
         out: folder.path().to_owned(),

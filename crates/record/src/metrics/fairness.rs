@@ -9,7 +9,7 @@
 //!
 //! Powers and logarithms are libm's in Rust: those of the systems' libraries differ in the last bit.
 
-use crate::{FlowSummary, HopSummary};
+use crate::{FlowSummary, HopSummary, goodput_bps};
 use std::collections::BTreeMap;
 
 /// Jain's index: `(sum x)^2 / (n sum x^2)` (RFC 5166, section 2.3.1). `None` without flows or when
@@ -57,7 +57,7 @@ pub fn stream_rates_bps(flow: &FlowSummary) -> Option<Vec<f64>> {
     if last.len() < 2 {
         return Some(vec![flow.goodput_bps]);
     }
-    let rate = |hop: &&HopSummary| Some(hop.bytes? as f64 * 8.0 / flow.seconds);
+    let rate = |hop: &&HopSummary| Some(goodput_bps(hop.bytes?, flow.seconds));
     last.values().map(rate).collect::<Option<_>>().filter(|_| flow.seconds > 0.0)
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What disturbance costs: performability, and the distance between two distributions.
 
-use crate::{FlowSummary, Summary, stats};
+use crate::{FlowSummary, stats};
 use serde::{Deserialize, Serialize};
 
 /// The share of the capacity that counts as full performance, as in the convergence speed.
@@ -38,11 +38,11 @@ fn complete(flow: &FlowSummary) -> bool {
     whole && !flow.timed_out && flow.sha256_ok != Some(false)
 }
 
-/// The Kolmogorov-Smirnov statistic of two runs' completion times: one as the network should be,
+/// The Kolmogorov-Smirnov statistic of the completion times of two runs' flows: one as the network should be,
 /// one disturbed (or one way of moving the data and another). `None` when in one of them no flow
 /// completed; flows that were cut off are left out, so look at their number too.
-pub fn completion_distance(a: &Summary, b: &Summary) -> Option<f64> {
-    kolmogorov_smirnov(&completion_times_s(&a.flows), &completion_times_s(&b.flows))
+pub fn completion_distance(a: &[FlowSummary], b: &[FlowSummary]) -> Option<f64> {
+    kolmogorov_smirnov(&completion_times_s(a), &completion_times_s(b))
 }
 
 /// Performability as one figure: the expected performance, over the states that a system degrades
@@ -170,14 +170,13 @@ mod tests {
             bytes_expected,
             ..FlowSummary::default()
         };
-        let run = |flows| Summary { flows, ..Summary::default() };
         let whole = Some(10);
         // Without size, and cut off: in no distribution.
-        let a = run(vec![flow(1.0, whole), flow(3.0, whole), flow(9.0, None), flow(9.0, Some(11))]);
-        let b = run(vec![flow(2.0, whole), flow(4.0, whole)]);
-        assert_eq!(completion_times_s(&a.flows), [1.0, 3.0]);
+        let a = [flow(1.0, whole), flow(3.0, whole), flow(9.0, None), flow(9.0, Some(11))];
+        let b = [flow(2.0, whole), flow(4.0, whole)];
+        assert_eq!(completion_times_s(&a), [1.0, 3.0]);
         assert_eq!(completion_distance(&a, &b), Some(0.5));
-        assert_eq!(completion_distance(&a, &run(Vec::new())), None);
+        assert_eq!(completion_distance(&a, &[]), None);
     }
 
     #[test]

@@ -2,11 +2,19 @@
 //! What a run has metrics of, and these metrics with their units: every number of its summary, so that a new
 //! key is exported without being named here.
 
-use super::Row;
-use crate::capacity::Paths;
-use record::{Files, Manifest, Series, Standing, Summary, warm_up};
+use crate::capacity::{GOODPUT_SHARE, Paths};
+use record::{Files, Manifest, RunVerdict, Series, Summary, units::Unit, warm_up};
 use serde::Serialize;
 use serde_json::Value;
+
+/// A value of one metric of one entity of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// `run`, or as in the series: `flow:NAME`, `hop:FLOW/N`, `link:NAME/forward`; `traffic:NAME`.
+    pub entity: String,
+    pub verdict: RunVerdict,
+    pub metric: Metric,
+}
 
 /// A metric's value.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,26 +47,26 @@ pub fn rows_after(
         }
     });
     // Whether something counts is seen from the whole of it.
-    let of_run = Standing::of(manifest.valid, &whole.flows);
+    let of_run = RunVerdict::of(manifest.valid, &whole.flows);
     for row in &mut rows {
         let own = row.entity.strip_prefix("flow:").or_else(|| {
             let hop = row.entity.strip_prefix("hop:")?;
             Some(hop.rsplit_once('/')?.0)
         });
         let flow = own.and_then(|name| whole.flows.iter().find(|flow| flow.name == name));
-        row.standing = flow.map_or(of_run, |flow| Standing::of(manifest.valid, [flow]));
+        row.verdict = flow.map_or(of_run, |flow| RunVerdict::of(manifest.valid, [flow]));
     }
     rows
 }
 
 /// All metrics of a run: its own, then those of flows and their hops, of links, and of traffic.
 pub fn rows(manifest: &Manifest, summary: &Summary) -> Vec<Row> {
-    let of_run = Standing::of(manifest.valid, &summary.flows);
+    let of_run = RunVerdict::of(manifest.valid, &summary.flows);
     let mut rows = Vec::new();
-    let mut add = |entity: String, standing, metrics: Vec<Metric>| {
+    let mut add = |entity: String, verdict, metrics: Vec<Metric>| {
         rows.extend(metrics.into_iter().map(|metric| Row {
             entity: entity.clone(),
-            standing,
+            verdict,
             metric,
         }));
     };
@@ -67,7 +75,7 @@ pub fn rows(manifest: &Manifest, summary: &Summary) -> Vec<Row> {
     let names = summary.flows.iter().map(|flow| flow.name.as_str());
     let capacity = Paths::of(manifest).capacity(names).map(|capacity| capacity.bps);
     if let Some((goodput, capacity)) = summary.metrics.goodput_bps.zip(capacity) {
-        own.push(Metric::new("goodput_share", goodput / capacity));
+        own.push(Metric::new(GOODPUT_SHARE, goodput / capacity));
     }
     for state in &summary.metrics.path_states {
         for metric in numbers(state) {
@@ -78,13 +86,13 @@ pub fn rows(manifest: &Manifest, summary: &Summary) -> Vec<Row> {
 
     let of_flows = &summary.metrics.flows;
     for flow in &summary.flows {
-        let standing = Standing::of(manifest.valid, [flow]);
+        let verdict = RunVerdict::of(manifest.valid, [flow]);
         let mut metrics = numbers(flow);
         let more = of_flows.iter().find(|metrics| metrics.name == flow.name);
         metrics.extend(more.map(numbers).unwrap_or_default());
-        add(format!("flow:{}", flow.name), standing, metrics);
+        add(format!("flow:{}", flow.name), verdict, metrics);
         for hop in &flow.hops {
-            add(format!("hop:{}/{}", flow.name, hop.index), standing, numbers(hop));
+            add(format!("hop:{}/{}", flow.name, hop.index), verdict, numbers(hop));
         }
     }
     for link in &summary.links {
@@ -100,7 +108,7 @@ pub fn rows(manifest: &Manifest, summary: &Summary) -> Vec<Row> {
 
 impl Metric {
     fn new(name: &str, value: f64) -> Self {
-        Self { name: name.to_owned(), value, unit: unit(name) }
+        Self { name: name.to_owned(), value, unit: Unit::of_key(name).name() }
     }
 }
 
@@ -110,22 +118,4 @@ fn numbers(part: &impl Serialize) -> Vec<Metric> {
     let Value::Object(keys) = value else { return Vec::new() };
     let measured = keys.iter().filter(|(key, _)| !NAMES.contains(&key.as_str()));
     measured.filter_map(|(key, value)| Some(Metric::new(key, value.as_f64()?))).collect()
-}
-
-/// The unit of a metric, by its name as records have it; 1 for shares, indices and counts of events.
-fn unit(name: &str) -> &'static str {
-    let last = name.rsplit('_').next().unwrap_or(name);
-    match last {
-        "bps" => "bit/s",
-        "bytes" => "byte",
-        "us" => "us",
-        "s" | "seconds" => "s",
-        "segments" | "drops" | "losses" | "marks" | "retransmits" => "segment",
-        "rtts" => "RTT",
-        "frames" => "frame",
-        _ if name == "bytes_expected" => "byte",
-        _ if name == "drops_after_start" => "segment",
-        _ if name.starts_with("files_") => "file",
-        _ => "1",
-    }
 }

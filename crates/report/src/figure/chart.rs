@@ -2,8 +2,11 @@
 //! A figure as an SVG document. maud escapes what comes from records. Coordinates have one decimal, so
 //! the same records give the same bytes.
 
-use super::{Figure, Panel, Point, unit::Unit};
-use crate::drawing::{CURVES, LETTER, Page, ROW, SOFT, Scale, moved, px, upright};
+use super::{Figure, Panel, Point};
+use crate::{
+    axis_unit::AxisUnit,
+    drawing::{CURVES, LETTER, Page, ROW, SOFT, Scale, moved, px, upright},
+};
 use maud::{Markup, html};
 
 /// A panel's size and what stands around it, in CSS pixels.
@@ -25,7 +28,7 @@ const DIGIT: f64 = 7.6;
 impl Figure {
     /// The figure as an SVG document of its own.
     pub fn svg(&self) -> String {
-        let unit = Unit::of(&self.y, self.largest());
+        let unit = AxisUnit::of(&self.y, self.largest());
         let scale = Scale::up_to(self.largest() / unit.divisor, unit);
         let abreast = self.panels.len().clamp(1, MOST_ABREAST);
         let rows = self.panels.len().div_ceil(abreast);

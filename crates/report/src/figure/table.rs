@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A figure as a table: a block for each panel, a row for each value, a column for each line.
 
-use super::{Figure, Panel, Point, unit::Unit};
-use crate::format;
+use super::{Figure, Panel, Point};
+use crate::{axis_unit::AxisUnit, format};
 
 /// The row below the others: how far the swept key moves the metric.
 const DIFFERENCE: &str = "first - last";
@@ -11,7 +11,7 @@ impl Figure {
     /// The medians as text, with the least and the most of several runs. The last row of each panel is
     /// the first value's median less the last one's.
     pub fn table(&self) -> String {
-        let unit = Unit::of(&self.y, self.largest());
+        let unit = AxisUnit::of(&self.y, self.largest());
         let mut text = format!("{}: {}\n{}\n", self.title, unit.axis, self.about());
         for panel in &self.panels {
             text.push('\n');
@@ -23,7 +23,7 @@ impl Figure {
         text
     }
 
-    fn rows(&self, panel: &Panel, unit: &Unit) -> Vec<Vec<String>> {
+    fn rows(&self, panel: &Panel, unit: &AxisUnit) -> Vec<Vec<String>> {
         let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| unit.write(value));
         let head = std::iter::once(&self.x).chain(&self.lines).cloned().collect();
         let mut rows: Vec<Vec<String>> = vec![head];

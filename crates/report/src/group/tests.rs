@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::headline::Headline;
-use record::{FlowSummary, Manifest, Series, Summary};
+use record::{FlowSummary, Manifest, RunResults, Series, Summary};
 
 /// A run of 1000 bytes by curl at the given rate over a link of 1000 bit/s.
 fn run(way: &str, rtt: &str, repeat: u32, bps: f64) -> Run {
@@ -29,7 +29,7 @@ fn run(way: &str, rtt: &str, repeat: u32, bps: f64) -> Run {
         "scenario": crate::testing::one_link(&["file"]),
     });
     let manifest: Manifest = serde_json::from_value(manifest).unwrap();
-    Run::new(manifest, summary, &Series::default(), 400)
+    Run::new(RunResults { manifest, summary }, &Series::default(), 400)
 }
 
 fn one_group(runs: Vec<Run>) -> Group {

@@ -4,9 +4,9 @@
 
 use super::{LinkFigure, LinkPanel};
 use crate::{
+    axis_unit::AxisUnit,
     bins::{LEFT, band, columns, steps, time_axis},
     drawing::{BLUE, LETTER, ORANGE, Page, SOFT, Scale, moved, px, upright},
-    figure::Unit,
     format,
 };
 use maud::{Markup, html};
@@ -44,7 +44,7 @@ impl LinkFigure {
         let peak = self.peak_bps();
         let link = self.panels.iter().filter_map(|panel| panel.link_bps).fold(0.0, f64::max);
         let largest = if peak > link && peak < 1.05 * link { link } else { peak };
-        let unit = Unit::of("rate_bps", largest);
+        let unit = AxisUnit::of("rate_bps", largest);
         Scale::up_to(largest / unit.divisor, unit)
     }
 
@@ -57,7 +57,7 @@ impl LinkFigure {
     }
 
     fn panel(&self, panel: &LinkPanel, rate: &Scale, largest: f64) -> Markup {
-        let window = Scale::up_to(largest, Unit::of("cwnd", largest));
+        let window = Scale::up_to(largest, AxisUnit::of("cwnd", largest));
         let span_s = self.span_s.end - self.span_s.start;
         let bins = columns(&panel.bins_bps, WIDTH * panel.length_s() / span_s);
         let y = |value: f64| rate.y(value, HEIGHT);

@@ -9,7 +9,7 @@ use crate::{
     sweep::Panel,
     traces::Strand,
 };
-use record::{Standing, stats};
+use record::{RunVerdict, stats};
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -79,7 +79,7 @@ impl<'a> Page<'a> {
 
 impl<'a> GroupData<'a> {
     fn new(group: &'a Group, panels: &'a [Panel]) -> Self {
-        let text = |point: &crate::group::Point| {
+        let text = |point: &record::manifest::Point| {
             point.iter().map(|(key, value)| format!("{key} {value}")).collect::<Vec<_>>().join(", ")
         };
         Self {
@@ -120,8 +120,8 @@ impl RepeatData {
             run: repeat.run,
             seconds: transfer.seconds,
             goodput_bps: transfer.goodput_bps,
-            cut: transfer.standing == Standing::Cut,
-            counts: transfer.standing.counts(),
+            cut: transfer.verdict == RunVerdict::Cut,
+            counts: transfer.verdict.in_medians(),
         }
     }
 }

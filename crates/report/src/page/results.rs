@@ -9,7 +9,7 @@ use crate::{
 };
 use maud::{Markup, html};
 use record::{
-    Standing,
+    RunVerdict,
     stats::{self, MedianRange},
 };
 
@@ -202,10 +202,10 @@ fn strip_text(cell: &Cell) -> String {
 }
 
 fn dot_class(transfer: &Transfer) -> &'static str {
-    match transfer.standing {
-        Standing::Complete => "dot",
-        Standing::Cut => "dot hollow",
-        Standing::Failed | Standing::Invalid => "dot out",
+    match transfer.verdict {
+        RunVerdict::Complete => "dot",
+        RunVerdict::Cut => "dot hollow",
+        RunVerdict::Failed | RunVerdict::Invalid => "dot out",
     }
 }
 
@@ -241,23 +241,23 @@ fn all_runs(group: &Group) -> Markup {
 }
 
 fn run_row(group: &Group, cell: &Cell, repeat: &Repeat) -> Markup {
-    let Transfer { standing, sha256_ok, .. } = &repeat.transfer;
+    let Transfer { verdict, sha256_ok, .. } = &repeat.transfer;
     let transfer = &repeat.transfer;
     let count = |count: Option<u64>| count.map_or_else(|| "–".into(), |n| n.to_string());
     html! {
-        tr.out[!standing.counts()] {
+        tr.out[!verdict.in_medians()] {
             td { code { (group.runs[repeat.run].manifest.id) } }
             td { (way_label(group, cell)) }
             td { (cell.method) }
             td { (cell.client) }
             td {
                 (transfer.outcome)
-                @if *standing == Standing::Invalid { " " span.bad { "invalid run" } }
-                @if *standing == Standing::Failed { " " span.bad { "failed" } }
+                @if *verdict == RunVerdict::Invalid { " " span.bad { "invalid run" } }
+                @if *verdict == RunVerdict::Failed { " " span.bad { "failed" } }
             }
             td { (match sha256_ok { Some(true) => "same", Some(false) => "differs", None => "–" }) }
             td.number { (format::rate(transfer.goodput_bps)) }
-            td.number { @if *standing == Standing::Cut { "> " } (format::seconds(transfer.seconds)) }
+            td.number { @if *verdict == RunVerdict::Cut { "> " } (format::seconds(transfer.seconds)) }
             td.number { (transfer.bytes) }
             td.number { (count(transfer.retransmits)) }
             td.number { (count(transfer.timeouts)) }

@@ -3,17 +3,14 @@
 
 use crate::{format, group::Group, run::Run};
 use maud::{Markup, html};
-use record::{Standing, TrafficSummary, stats::MedianRange};
-
-/// Of more sources than this, what they did together.
-const MANY: usize = 8;
+use record::{TrafficSummary, repeats, stats::MedianRange};
 
 /// The repeats of one way by one method at one point, of one source or of all together.
 struct Row<'g> {
     first: &'g Run,
     source: String,
     repeats: Vec<TrafficSummary>,
-    /// Runs that do not count.
+    /// Runs that medians do not include.
     left_out: usize,
 }
 
@@ -63,7 +60,14 @@ pub fn table(group: &Group) -> Markup {
     }
 }
 
-impl Row<'_> {
+impl<'g> Row<'g> {
+    fn of(source: String, all: Vec<(&'g Run, TrafficSummary)>) -> Self {
+        let (first, runs) = (all[0].0, all.len());
+        let included = all.into_iter().filter(|(run, _)| run.verdict().in_medians());
+        let repeats: Vec<_> = included.map(|(_, summary)| summary).collect();
+        Self { first, source, left_out: runs - repeats.len(), repeats }
+    }
+
     fn value(&self, of: fn(&TrafficSummary) -> Option<f64>, write: fn(f64) -> String) -> Markup {
         let values: Vec<f64> = self.repeats.iter().filter_map(of).collect();
         let Some(range) = MedianRange::of(&values) else { return html! { "–" } };
@@ -82,32 +86,17 @@ fn point(run: &Run) -> String {
 
 fn rows(group: &Group) -> Vec<Row<'_>> {
     let mut rows: Vec<Row<'_>> = Vec::new();
-    for at in &group.points {
+    for point in &group.points {
         for way in &group.ways {
-            let here = |run: &&Run| run.manifest.point == *at && run.way() == way.name;
-            let first = rows.len();
-            for run in group.runs.iter().filter(here) {
-                for source in run.summary.traffic_up_to(MANY) {
-                    add(&mut rows, first, run, source);
-                }
-            }
+            let here = |run: &&Run| run.manifest.point == *point && run.way() == way.name;
+            let sources = group.runs.iter().filter(here).flat_map(|run| {
+                run.summary.listed_traffic().into_iter().map(move |source| (run, source))
+            });
+            let groups = repeats::group(sources, |(run, source)| {
+                (source.name.clone(), run.manifest.method.clone())
+            });
+            rows.extend(groups.into_iter().map(|((source, _), all)| Row::of(source, all)));
         }
     }
     rows
-}
-
-fn add<'g>(rows: &mut Vec<Row<'g>>, from: usize, run: &'g Run, source: TrafficSummary) {
-    let same = |row: &Row<'_>| {
-        row.source == source.name && row.first.manifest.method == run.manifest.method
-    };
-    let at = rows[from..].iter().position(same).map_or(rows.len(), |at| from + at);
-    if at == rows.len() {
-        let (name, repeats) = (source.name.clone(), Vec::new());
-        rows.push(Row { first: run, source: name, repeats, left_out: 0 });
-    }
-    if Standing::of(run.manifest.valid, &run.summary.flows).counts() {
-        rows[at].repeats.push(source);
-    } else {
-        rows[at].left_out += 1;
-    }
 }

@@ -18,6 +18,7 @@
 //! the claim `lh` already sets a ticket apart from other tokens.
 
 mod claims;
+mod description;
 mod error;
 mod keys;
 mod pem;
@@ -27,6 +28,7 @@ mod route;
 mod time;
 
 pub use claims::{Asker, MAX_ID_LEN, Ticket, ticket_id};
+pub use description::TicketDescription;
 pub use error::TicketError;
 pub use keys::{KeyError, KeySet, Signer, Unverified, Verified};
 pub use replays::Replays;

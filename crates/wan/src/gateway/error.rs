@@ -3,6 +3,7 @@
 
 use crate::error::{NO_IP, NO_TUN};
 use std::io;
+use units::{ClassifyFailure, FailureClass};
 
 /// What went wrong, and whose fault it is.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +47,16 @@ impl Error {
                 Self::Lacks("packet sockets take root: run this with sudo".to_owned())
             }
             _ => Self::Failed(format!("could not open a packet socket: {error}")),
+        }
+    }
+}
+
+impl ClassifyFailure for Error {
+    fn failure_class(&self) -> FailureClass {
+        match self {
+            Self::Usage(_) => FailureClass::Usage,
+            Self::Lacks(_) => FailureClass::Lacks,
+            Self::Failed(_) => FailureClass::Failed,
         }
     }
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The unit that people read a metric in, by the suffix of its key.
+//! The unit that people read a metric in: a multiple of that of its key.
 
-use crate::metric;
+use crate::capacity::GOODPUT_SHARE;
+use record::units::{Unit, is_count, is_share};
 
 /// How a metric is written.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Unit {
+pub struct AxisUnit {
     /// The metric in words and its unit: "goodput share, %".
     pub axis: String,
     /// What the values are divided by.
@@ -13,7 +14,7 @@ pub struct Unit {
     decimals: usize,
 }
 
-impl Unit {
+impl AxisUnit {
     /// Of a metric whose largest value is `largest`.
     pub fn of(key: &str, largest: f64) -> Self {
         let rate = match largest {
@@ -21,28 +22,24 @@ impl Unit {
             l if l >= 1e6 => ("Mb/s", 1e6),
             _ => ("kb/s", 1e3),
         };
-        let by_suffix = [
-            ("_bps", rate),
-            ("_us", ("ms", 1e3)),
-            ("_s", ("s", 1.0)),
-            ("_rtts", ("round trips", 1.0)),
-        ];
-        let is_share = key == super::GOODPUT_SHARE || metric::is_share(key);
+        let as_share = key == GOODPUT_SHARE || is_share(key);
         let key = if key == "seconds" { "time_s" } else { key };
-        let found =
-            by_suffix.iter().find_map(|(suffix, unit)| Some((key.strip_suffix(suffix)?, *unit)));
-        let (name, (unit, divisor)) = match found {
-            _ if is_share => (key, ("%", 0.01)),
-            Some(found) => found,
-            None => (key, ("", 1.0)),
+        let without_suffix = key.rsplit_once('_').map_or(key, |(name, _)| name);
+        let (name, (unit, divisor)) = match Unit::of_key(key) {
+            _ if as_share => (key, ("%", 0.01)),
+            Unit::BitsPerSecond => (without_suffix, rate),
+            Unit::Microseconds => (without_suffix, ("ms", 1e3)),
+            Unit::Seconds => (without_suffix, ("s", 1.0)),
+            Unit::RoundTrips => (without_suffix, ("round trips", 1.0)),
+            _ => (key, ("", 1.0)),
         };
         let comma = if unit.is_empty() { "" } else { ", " };
         let axis = format!("{}{comma}{unit}", name.replace('_', " "));
         // Three digits of the largest, and the same places for all, so that a column can be compared.
         let before_point = (largest / divisor).max(f64::MIN_POSITIVE).log10().floor() as i32 + 1;
         let decimals = match key {
-            _ if is_share => 1,
-            _ if metric::is_count(key) => 0,
+            _ if as_share => 1,
+            _ if is_count(key) => 0,
             _ => (3 - before_point).clamp(0, 6) as usize,
         };
         Self { axis, divisor, decimals }
@@ -64,7 +61,7 @@ mod tests {
     #[test]
     fn by_suffix_and_size() {
         let written = |key, value| {
-            let unit = Unit::of(key, value);
+            let unit = AxisUnit::of(key, value);
             (unit.axis.clone(), unit.write(value))
         };
         let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
@@ -79,8 +76,8 @@ mod tests {
         assert_eq!(written("jain_index", 0.98765), pair("jain index", "0.988"));
         assert_eq!(written("drops_after_start", 0.0), pair("drops after start", "0"));
         assert_eq!(written("drops", 7.0), pair("drops", "7"));
-        assert_eq!(Unit::of("completion_mean_s", 39.5).write(-0.001), "0.0");
-        assert_eq!(Unit::of("completion_mean_s", 0.0).write(0.0), "0.000000");
+        assert_eq!(AxisUnit::of("completion_mean_s", 39.5).write(-0.001), "0.0");
+        assert_eq!(AxisUnit::of("completion_mean_s", 0.0).write(0.0), "0.000000");
         assert_eq!(written("timeouts", 12.0), pair("timeouts", "12"));
     }
 }

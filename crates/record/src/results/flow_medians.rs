@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Medians over the repeats of a run, flow by flow.
+
+use super::{flow::FlowResult, range_keys};
+use crate::{
+    manifest::Point,
+    repeats::{self, RepeatKey},
+    stats::MedianRange,
+};
+use serde::Serialize;
+use std::collections::HashMap;
+
+/// The repeats of a run, and one flow of theirs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FlowMedians {
+    /// The way.
+    pub way: Option<String>,
+    /// The point of the sweep.
+    pub point: Point,
+    /// The flow.
+    pub flow: String,
+    /// The client.
+    pub client: Option<String>,
+    /// Runs that the medians include.
+    pub runs: usize,
+    /// Runs that they do not include: invalid or failed ones.
+    pub left_out: usize,
+    /// Of those included, the ones that the time limit cut off, with what they moved.
+    pub timed_out: usize,
+    /// Goodput.
+    #[serde(flatten, serialize_with = "range_keys::goodput_bps")]
+    pub goodput_bps: Option<MedianRange>,
+    /// Completion time.
+    #[serde(flatten, serialize_with = "range_keys::seconds")]
+    pub seconds: Option<MedianRange>,
+    /// The median over that of the baseline way at the same point.
+    pub ratio_to_baseline: Option<f64>,
+}
+
+/// Medians over the repeats, flow by flow, and ratios to the baseline way.
+pub fn flow_medians(results: &[FlowResult], baseline: Option<&str>) -> Vec<FlowMedians> {
+    let groups = repeats::group(results, |r| (r.repeat_key(), r.flow.clone()));
+    let mut medians: Vec<FlowMedians> = groups
+        .into_iter()
+        .map(|((RepeatKey { way, point, .. }, flow), all)| {
+            let included = || all.iter().filter(|r| r.verdict.in_medians());
+            FlowMedians {
+                way,
+                point,
+                flow,
+                client: all[0].client.clone(),
+                runs: included().count(),
+                left_out: all.len() - included().count(),
+                timed_out: included().filter(|r| r.timed_out).count(),
+                goodput_bps: MedianRange::of_values(included().map(|r| r.goodput_bps)),
+                seconds: MedianRange::of_values(included().map(|r| r.seconds)),
+                ratio_to_baseline: None,
+            }
+        })
+        .collect();
+    let of_baseline: HashMap<_, _> = medians
+        .iter()
+        .filter(|one| one.way.as_deref() == baseline)
+        .filter_map(|one| Some(((one.point.clone(), one.flow.clone()), one.goodput_bps?.median)))
+        .collect();
+    for one in medians.iter_mut().filter(|_| baseline.is_some()) {
+        let base = of_baseline.get(&(one.point.clone(), one.flow.clone()));
+        one.ratio_to_baseline = one.goodput_bps.zip(base).map(|(own, base)| own.median / base);
+    }
+    medians
+}

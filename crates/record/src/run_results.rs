@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a run's record says without its series, which are most of it.
+
+use crate::{Manifest, RunVerdict, Summary};
+
+/// A run's manifest and summary. Those of hundreds of runs fit into memory, their series might not.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunResults {
+    /// What was run, where, with which settings, and whether it is valid.
+    pub manifest: Manifest,
+    /// What came out.
+    pub summary: Summary,
+}
+
+impl RunResults {
+    /// The verdict on the whole run.
+    pub fn verdict(&self) -> RunVerdict {
+        RunVerdict::of(self.manifest.valid, &self.summary.flows)
+    }
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What came out of one traffic source, as `summary.json` has it.
+
+use crate::{Files, stats};
+use serde::{Deserialize, Serialize};
+
+/// One traffic source.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct TrafficSummary {
+    /// Its name in the scenario.
+    pub name: String,
+    /// The node that sends the data.
+    pub from: String,
+    /// The node that receives it.
+    pub to: String,
+    /// What it sends: `files`, `cbr` or `on_off`.
+    pub kind: String,
+    /// When it began, in seconds since the run's start.
+    pub start_s: f64,
+    /// When the run was over, in seconds since its start.
+    pub end_s: f64,
+    /// What arrived: content in order, also of files that were not complete; of datagrams whole IP packets.
+    pub bytes: u64,
+    /// `bytes * 8` over the time from its beginning to the run's end.
+    pub goodput_bps: f64,
+    /// Files whose clients started; null for what is no files.
+    pub files_offered: Option<u64>,
+    /// Of those, the ones that arrived whole.
+    pub files_completed: Option<u64>,
+    /// Of those offered, the ones in `files.parquet`: all, or a sample.
+    pub files_recorded: Option<u64>,
+    /// Mean time from a client's start until it had its file, over all files that arrived whole.
+    pub completion_mean_s: Option<f64>,
+    /// The median of these times, over those in `files.parquet`.
+    pub completion_p50_s: Option<f64>,
+    /// The time that 99 in a hundred do not exceed, over those in `files.parquet`.
+    pub completion_p99_s: Option<f64>,
+}
+
+impl TrafficSummary {
+    /// Adds the quantiles of completion times, and how many files they are from.
+    #[must_use]
+    pub fn with_files(self, files: &Files) -> Self {
+        if self.files_offered.is_none() {
+            return self;
+        }
+        let own = files.of(&self.name);
+        let times = Files::completions_s(own);
+        Self {
+            files_recorded: Some(own.len() as u64),
+            completion_p50_s: stats::quantile(&times, 0.5),
+            completion_p99_s: stats::quantile(&times, 0.99),
+            ..self
+        }
+    }
+}
