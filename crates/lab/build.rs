@@ -1,62 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Hashes what decides a run's figures, for `src/program.rs`: the sources that bear on each method.
+//! Hashes what decides a run's figures, one hash for each method, for records.
+//!
+//! - `SIM`: this crate's own files, and everything that `sim` is linked with. What else this crate
+//!   depends on takes no part in a simulation.
+//! - `EMU`: everything that this crate is linked with, except what only `sim` brings in.
+//!
+//! `report` and `cli` print what is on record and decide no figure; neither is a dependency. A crate
+//! that is split off from one of these, or renamed, is found by its Cargo.toml.
 
-use sha2::{Digest, Sha256};
-use std::{
-    env,
-    fmt::Write,
-    fs,
-    path::{Path, PathBuf},
-};
+#[path = "build/sources.rs"]
+mod sources;
 
-/// Whatever the method.
-const COMMON: [&str; 7] = [
-    "cc",
-    "Cargo.lock",
-    "crates/congestion/src",
-    "crates/lab/src",
-    "crates/netmodel/src",
-    "crates/scenario/src",
-    "crates/units/src",
-];
-const SIMULATED: [&str; 1] = ["crates/sim/src"];
-const EMULATED: [&str; 4] =
-    ["crates/depot/src", "crates/kernel/src", "crates/session/src", "crates/wan/src"];
+use std::{env, path::Path};
 
 fn main() {
     let here = env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it");
-    let house = Path::new(&here).join("../..");
-    for (method, more) in [("SIM", &SIMULATED[..]), ("EMU", &EMULATED[..])] {
-        let mut hash = Sha256::new();
-        for place in COMMON.iter().chain(more) {
-            let place = house.join(place);
-            println!("cargo::rerun-if-changed={}", place.display());
-            add(&mut hash, &place, &house);
+    let lab = Path::new(&here);
+    for (method, sources) in sources::of_methods(lab) {
+        for path in sources.watched() {
+            println!("cargo::rerun-if-changed={}", path.display());
         }
-        let mut digest = String::new();
-        for byte in hash.finalize() {
-            write!(digest, "{byte:02x}").expect("a string takes it");
-        }
-        println!("cargo::rustc-env=LONGHAUL_SOURCES_{method}={digest}");
+        println!("cargo::rustc-env=LONGHAUL_SOURCES_{method}={}", sources.digest());
     }
-}
-
-/// Names are hashed with contents, and lengths with both, so that no two trees read alike.
-fn add(hash: &mut Sha256, path: &Path, house: &Path) {
-    if path.is_dir() {
-        let entries = fs::read_dir(path).expect("a folder of sources");
-        let mut paths: Vec<PathBuf> =
-            entries.map(|entry| entry.expect("a folder of sources").path()).collect();
-        paths.sort();
-        for path in &paths {
-            add(hash, path, house);
-        }
-        return;
-    }
-    let name = path.strip_prefix(house).expect("it is in the house").to_string_lossy().into_owned();
-    let content = fs::read(path).expect("a source file");
-    for part in [name.as_bytes(), &content] {
-        hash.update((part.len() as u64).to_le_bytes());
-        hash.update(part);
+    for manifest in ["Cargo.toml", "Cargo.lock"] {
+        println!("cargo::rerun-if-changed={}", lab.join("../..").join(manifest).display());
     }
 }
