@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `longhaul lead`: its configuration, and looking once; beside web servers it is tried in `depot/tests/deploy`.
+//! `longhaul lead`: its configuration, and looking once; beside web servers it is tried in `depot/tests/depot/deploy`.
 
 use crate::{
     common::{done, refused},

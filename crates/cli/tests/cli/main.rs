@@ -18,6 +18,7 @@ mod lab;
 mod lacking;
 mod lead;
 mod monitor;
+mod operator;
 mod pace;
 mod paced;
 mod portal;

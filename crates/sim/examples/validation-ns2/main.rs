@@ -2,7 +2,7 @@
 //! Writes the tables of `docs/validation/ns2.md` again: all cells of ns-2.35's results beside the
 //! profile `ns2`. A quarter of an hour on two processors.
 
-#[path = "../../tests/ns2/cells.rs"]
+#[path = "../../tests/sim/ns2/cells.rs"]
 mod cells;
 mod table;
 

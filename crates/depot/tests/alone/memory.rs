@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A large file and a slow reader: what each depot holds meanwhile.
+//!
+//! 2 GB lie ready at the origin and the reader takes 1 MB/s. Each depot's resident memory, pipes
+//! and socket memory together must stay under 64 MB beyond the socket buffers configured. Watched
+//! for 30 s, or for `LONGHAUL_WATCH_SECONDS`.
+
+use crate::common::{client, held::Held, process::Daemon};
+use std::{
+    io::{Read, Write},
+    time::{Duration, Instant},
+};
+
+const FILE: u64 = 2 << 30;
+const RATE: usize = 1 << 20;
+const BEYOND: usize = 64 << 20;
+/// `SO_SNDBUF` and `SO_RCVBUF` of each socket; the kernel keeps and allows twice that.
+const BUFFER: usize = 4 << 20;
+
+#[test]
+fn a_slow_reader_costs_little() {
+    let _alone = crate::alone();
+    let seconds = std::env::var("LONGHAUL_WATCH_SECONDS").map_or(30, |s| s.parse().unwrap());
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::File::create(dir.path().join("large")).unwrap().set_len(FILE).unwrap();
+    let hop =
+        format!("[[hop]]\npeer = \"127.0.0.0/8\"\nsndbuf = \"{BUFFER}\"\nrcvbuf = \"{BUFFER}\"");
+    let depots = ["far", "near"].map(|id| Daemon::depot(&format!("id = \"{id}\"\n{hop}")));
+    let origin = Daemon::origin(dir.path(), "fetch", &[]);
+    let route = format!("/lh1/fetch/{}/http:{}/large", depots[0].authority(), origin.authority());
+
+    let mut reader = client::connect(depots[1].address);
+    write!(reader, "GET {route} HTTP/1.1\r\nHost: d\r\nConnection: close\r\n\r\n").unwrap();
+    let (start, mut taken, mut part) = (Instant::now(), 0, vec![0; RATE / 16]);
+    let mut most = [Held::default(); 2];
+    while start.elapsed() < Duration::from_secs(seconds) {
+        reader.read_exact(&mut part).unwrap();
+        taken += part.len();
+        for (depot, most) in depots.iter().zip(&mut most) {
+            let now = Held::by(depot.pid());
+            if now.total() > most.total() {
+                *most = now;
+            }
+        }
+        let due = Duration::from_secs_f64(taken as f64 / RATE as f64);
+        std::thread::sleep(due.saturating_sub(start.elapsed()));
+    }
+    println!("taken {taken} bytes in {:?}; at most {most:?}", start.elapsed());
+    for held in most {
+        // Two sockets; the kernel lets each direction have twice the size set.
+        assert!(held.total() < BEYOND + 2 * 2 * 2 * BUFFER, "{held:?}");
+        // The watch saw what it watches: a transfer held back by its reader.
+        assert!(held.sockets > BUFFER && held.pipes >= 1 << 20, "{held:?}");
+    }
+    assert!(taken < 64 << 20, "the reader was not slow");
+}

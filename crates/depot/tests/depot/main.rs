@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Depots as processes of their own, among clients, next hops and origins. The tests run side by
+//! side in one process: none changes this process's environment, directory, limits or signals. What
+//! does, or measures or loads the whole machine, is in `tests/alone`.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod attacks;
+mod blame;
+mod bodies;
+mod claims;
+mod clients;
+mod deploy;
+mod detours;
+mod digests;
+mod faults;
+mod fetching;
+mod fuzz;
+mod hops;
+mod interims;
+mod leaving;
+mod lifecycle;
+mod log;
+mod observe;
+mod quiet;
+mod rates;
+mod refusals;
+mod reloads;
+mod resets;
+mod siblings;
+mod striping;
+mod tickets;
+mod tls;

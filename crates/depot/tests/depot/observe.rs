@@ -1,0 +1,563 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What operators see of a depot: metrics, status, health, the page and the access log.
+
+mod striped;
+
+use crate::common::{
+    client::{connect, curl, exchange, get, read_answer, run, status},
+    pki::Pki,
+    process::{Daemon, PACED, eventually},
+    scripted::Scripted,
+};
+use longhaul_depot::{
+    fetch_status,
+    status::{Hop, Side, State, Status, Transfer},
+};
+use rustix::process::Signal;
+use std::{
+    collections::BTreeSet,
+    fs,
+    io::{Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    path::Path,
+    process::Command,
+    sync::{Arc, Condvar, Mutex},
+};
+
+const ADMIN: &str = "id = \"d1\"\n[admin]\nlisten = \"127.0.0.1:0\"\n";
+const SIZE: u64 = 200_000;
+
+/// How many bytes of its body an origin may have sent so far.
+#[derive(Clone, Default)]
+struct Valve(Arc<(Mutex<u64>, Condvar)>);
+
+impl Valve {
+    fn open_to(&self, bytes: u64) {
+        *self.0.0.lock().unwrap() = bytes;
+        self.0.1.notify_all();
+    }
+
+    fn more_than(&self, sent: u64) -> u64 {
+        let open = self.0.0.lock().unwrap();
+        *self.0.1.wait_timeout_while(open, crate::common::PATIENCE, |open| *open <= sent).unwrap().0
+    }
+}
+
+/// An origin that sends a body of [`SIZE`] bytes as far as its valve is open.
+fn dripping(valve: &Valve) -> Scripted {
+    let valve = valve.clone();
+    Scripted::new(move |mut stream, _| {
+        write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {SIZE}\r\n\r\n").unwrap();
+        let mut sent = 0;
+        while sent < SIZE {
+            let until = valve.more_than(sent).min(SIZE);
+            if until <= sent || stream.write_all(&vec![7; (until - sent) as usize]).is_err() {
+                return;
+            }
+            sent = until;
+        }
+    })
+}
+
+fn ask(depot: &Daemon, route: &str) -> TcpStream {
+    let mut stream = connect(depot.address);
+    write!(stream, "GET {route} HTTP/1.1\r\nHost: d\r\nConnection: close\r\n\r\n").unwrap();
+    stream
+}
+
+/// What the depot shows once its only transfer has moved so much.
+fn seen_at(depot: &Daemon, bytes: u64) -> Status {
+    let mut last = None;
+    eventually("the transfer is so far", || {
+        let status = depot.status();
+        let there = status.transfers.iter().any(|transfer| transfer.down_bytes == bytes);
+        last = Some(status);
+        there
+    });
+    last.unwrap()
+}
+
+fn hop<'s>(status: &'s Status, side: Side, name: &str) -> &'s Hop {
+    let found = status.hops.iter().find(|hop| hop.side == side && hop.hop == name);
+    found.unwrap_or_else(|| panic!("no {side} {name} in {:?}", status.hops))
+}
+
+/// What an operator is answered.
+fn look(at: SocketAddr, request_line: &str, host: &str) -> (String, Vec<u8>) {
+    let request = format!("{request_line} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    let (head, body, _) = exchange(at, request.as_bytes());
+    (head, body)
+}
+
+fn text(at: SocketAddr, path: &str) -> String {
+    let (head, body) = look(at, &format!("GET {path}"), &at.to_string());
+    assert_eq!(status(&head), 200, "{path}: {head}");
+    String::from_utf8(body).unwrap()
+}
+
+#[test]
+fn a_transfer_is_seen_while_it_runs_and_counted_when_it_has_ended() {
+    let depot = Daemon::depot(ADMIN);
+    let valve = Valve::default();
+    let origin = dripping(&valve);
+    let client = ask(&depot, &origin.route("-", "/slow?x=1"));
+    valve.open_to(100_000);
+    let during = seen_at(&depot, 100_000);
+    assert_eq!((during.id.as_str(), during.state), ("d1", State::Serving));
+    assert_eq!((during.live_transfers, during.connections.open), (1, 1));
+    let transfer = &during.transfers[0];
+    assert_eq!(transfer.client, client.local_addr().unwrap().to_string());
+    assert_eq!(transfer.upstream, origin.address.to_string());
+    assert_eq!((transfer.method.as_str(), transfer.status), ("GET", Some(200)));
+    assert!(transfer.target.ends_with("/slow?x=1"), "{}", transfer.target);
+    assert_eq!((transfer.expected_bytes, transfer.up_bytes), (Some(SIZE), 0));
+    for tcp in [&transfer.client_tcp, &transfer.upstream_tcp] {
+        let tcp = tcp.as_ref().expect("a socket that is open");
+        assert!(!tcp.congestion.is_empty() && tcp.cwnd_bytes > 0 && tcp.rtt_us > 0, "{tcp:?}");
+        assert!(tcp.min_rtt_us.is_some_and(|rtt| rtt > 0), "{tcp:?}");
+    }
+    assert!(transfer.client_tcp.as_ref().unwrap().delivery_rate_bps.is_some(), "bytes were taken");
+    let name = origin.address.to_string();
+    for (side, name) in [(Side::Upstream, name.as_str()), (Side::Client, "127.0.0.0/8")] {
+        let hop = hop(&during, side, name);
+        assert_eq!(hop.connections.values().sum::<usize>(), 1);
+        assert!(hop.requests.values().all(|n| *n == 0) && hop.down_bytes == 100_000, "{hop:?}");
+        assert!(hop.rtt_us.is_some() && hop.min_rtt_us <= hop.rtt_us, "{hop:?}");
+    }
+
+    valve.open_to(SIZE);
+    assert_eq!(read_answer(client).1.len() as u64, SIZE);
+    depot.await_log(&[
+        "INFO",
+        "complete",
+        "bytes=200000",
+        "upstream_min_rtt_us=",
+        "client_cwnd_bytes=",
+    ]);
+    let after = depot.status();
+    assert_eq!((after.live_transfers, after.transfers.len()), (0, 0));
+    assert_eq!((after.totals.down_bytes, after.totals.requests["complete"]), (SIZE, 1));
+    let hop = hop(&after, Side::Upstream, &name);
+    assert_eq!((hop.down_bytes, hop.requests["complete"], hop.connections.len()), (SIZE, 1, 0));
+}
+
+/// The names and types of the families in a text of `OpenMetrics`.
+fn families(metrics: &str) -> BTreeSet<(String, String)> {
+    let types = metrics.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    types.map(|line| line.split_once(' ').unwrap()).map(|(n, t)| (n.into(), t.into())).collect()
+}
+
+#[test]
+fn metrics_are_what_the_guide_says() {
+    // A file that is there: for the depot, all is paced.
+    let start = format!("{PACED}=/ exec \"$0\" \"$@\"");
+    let hop = "[[hop]]\npeer = \"192.0.2.0/24\"\npacing = \"gap\"\n";
+    let pki = Pki::new();
+    let file = |name: &str| pki.file(name).display().to_string();
+    let tls = format!(
+        "[tls]\nlisten = [\"127.0.0.1:0\"]\ncertificate = {:?}\nkey = {:?}\n",
+        file("own.pem"),
+        file("own.key")
+    );
+    let depot = Daemon::depot_by(&start, &format!("{ADMIN}{hop}{tls}"));
+    let missing = Scripted::answering("HTTP/1.1 404 Not Found\r\nConnection: close\r\n\r\n");
+    assert_eq!(status(&get(depot.address, &missing.route("-", "/")).0), 404);
+    depot.await_log(&["INFO", " ended "]);
+    let valve = Valve::default();
+    let origin = dripping(&valve);
+    let client = ask(&depot, &origin.route("-", "/"));
+    valve.open_to(100_000);
+    seen_at(&depot, 100_000);
+    assert_eq!(status(&get(depot.address, "/no-route").0), 400);
+    depot.await_log(&["WARN", "refused"]);
+    let metrics = text(depot.admin(), "/metrics");
+    let address = origin.address;
+    for line in [
+        "longhaul_depot_live_transfers 1".to_owned(),
+        "longhaul_depot_draining 0".to_owned(),
+        "longhaul_depot_paced{peer=\"192.0.2.0/24\",pacing=\"gap\"} 1".to_owned(),
+        "longhaul_depot_requests_total{outcome=\"refused\"} 1".to_owned(),
+        "longhaul_depot_requests_total{outcome=\"complete\"} 0".to_owned(),
+        "longhaul_depot_refusals_total{status=\"400\",error=\"http_request_error\"} 1".to_owned(),
+        "longhaul_depot_relayed_bytes_total{direction=\"down\"} 100000".to_owned(),
+        format!(
+            "longhaul_depot_hop_relayed_bytes_total{{side=\"upstream\",hop=\"{address}\",direction=\"down\"}} 100000"
+        ),
+        "longhaul_depot_access_log_dropped_lines_total 0".to_owned(),
+        format!(
+            "longhaul_depot_hop_answers_total{{side=\"upstream\",hop=\"{}\",status=\"404\"}} 1",
+            missing.address
+        ),
+        "longhaul_depot_first_byte_seconds_count 1".to_owned(),
+        "longhaul_depot_transfer_duration_seconds_bucket{le=\"+Inf\"} 1".to_owned(),
+        "longhaul_depot_connect_seconds_count 2".to_owned(),
+        "longhaul_depot_last_reload_successful{of=\"configuration\"} 1".to_owned(),
+        "longhaul_depot_last_reload_successful{of=\"certificates\"} 1".to_owned(),
+        "# EOF".to_owned(),
+    ] {
+        assert!(metrics.lines().any(|l| l == line), "{line} is missing in\n{metrics}");
+    }
+    // Every metric stands in the guide's table with its type, and every one there exists.
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/depot.md");
+    let guide = fs::read_to_string(guide).unwrap();
+    let rows = guide.lines().filter_map(|line| line.strip_prefix("| `longhaul_depot_"));
+    let told: BTreeSet<(String, String)> = rows
+        .map(|row| {
+            let (name, rest) = row.split_once('`').unwrap();
+            let kind = rest.split(" | ").nth(1).unwrap();
+            (format!("longhaul_depot_{name}"), kind.to_owned())
+        })
+        .collect();
+    let suffixed = |(name, kind): (String, String)| match kind.as_str() {
+        "counter" => (name + "_total", kind),
+        "info" => (name + "_info", kind),
+        _ => (name, kind),
+    };
+    let exposed: BTreeSet<_> = families(&metrics).into_iter().map(suffixed).collect();
+    assert_eq!(told, exposed);
+    // And so does every one that the alerts are about.
+    let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/prometheus");
+    let rules = fs::read_to_string(rules.join("longhaul.rules.yml")).unwrap();
+    let no_word = |c: char| !c.is_ascii_alphanumeric() && c != '_';
+    let named: BTreeSet<_> =
+        rules.split(no_word).filter(|word| word.starts_with("longhaul_depot_")).collect();
+    assert!(named.len() > 8, "{named:?}");
+    for name in named {
+        assert!(told.iter().any(|(told, _)| told == name), "{name} is no metric");
+    }
+    drop(client);
+}
+
+#[test]
+fn prometheus_takes_the_metrics_in_both_forms() {
+    let depot = Daemon::depot(ADMIN);
+    let admin = depot.admin();
+    assert_eq!(status(&get(depot.address, "/no-route").0), 400);
+    let ask = |accept: &str| {
+        let request =
+            format!("GET /metrics HTTP/1.1\r\nHost: {admin}\r\n{accept}Connection: close\r\n\r\n");
+        let (head, body, _) = exchange(admin, request.as_bytes());
+        assert_eq!(status(&head), 200, "{head}");
+        (head.to_lowercase(), String::from_utf8(body).unwrap())
+    };
+    let newer = "application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.5";
+    for (accept, open) in [
+        (String::new(), true),
+        (format!("Accept: {newer}\r\n"), true),
+        ("Accept: text/plain\r\n".to_owned(), false),
+        ("Accept: */*\r\n".to_owned(), false),
+    ] {
+        let (head, text) = ask(&accept);
+        assert_eq!(head.contains("content-type: application/openmetrics-text"), open, "{head}");
+        assert_eq!(head.contains("content-type: text/plain; version=0.0.4"), !open, "{head}");
+        assert_eq!(text.ends_with("# EOF\n"), open, "{text}");
+        assert!(text.contains("longhaul_depot_requests_total{outcome=\"refused\"} 1\n"), "{text}");
+    }
+    // By curl, as an operator would.
+    let line = format!("curl -q -sS --noproxy '*' http://{admin}/metrics | promtool check metrics");
+    let checked = run("sh", "prometheus", &["-c", &line]);
+    let said = String::from_utf8_lossy(&checked.stderr).into_owned()
+        + &String::from_utf8_lossy(&checked.stdout);
+    assert!(checked.status.success() && said.is_empty(), "{said}");
+}
+
+#[test]
+fn the_alerts_are_good_rules_and_go_off_when_they_should() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/prometheus");
+    for (what, file) in [("check", "longhaul.rules.yml"), ("test", "longhaul.test.yml")] {
+        let file = folder.join(file).display().to_string();
+        let done = run("promtool", "prometheus", &[what, "rules", &file]);
+        let said = String::from_utf8_lossy(&done.stdout).into_owned()
+            + &String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success() && said.contains("SUCCESS"), "{said}");
+    }
+}
+
+#[test]
+fn what_fails_before_there_is_a_transfer_is_counted() {
+    let pki = Pki::new();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("depot.toml");
+    let tls = pki.settings("own", "id = \"d1\"\nadmin.listen = \"127.0.0.1:0\"");
+    let settings = format!(
+        "{tls}[allow]\nclients = [\"127.0.0.0/8\"]\nupstreams = [\"127.0.0.0/8:*\"]\nlocal = true\n"
+    );
+    let depot = Daemon::of_file(&file, &settings);
+    // A client without TLS, and next hops that refuse, or speak no TLS.
+    let _ = exchange(depot.address, b"GET / HTTP/1.1\r\nHost: d\r\n\r\n");
+    let plain = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (closed, plain_address) = (
+        TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap(),
+        plain.local_addr().unwrap(),
+    );
+    std::thread::spawn(move || {
+        let (mut stream, _) = plain.accept().unwrap();
+        let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+        let _ = stream.read(&mut [0; 1000]);
+    });
+    for to in [format!("http:{closed}"), format!("https:{plain_address}")] {
+        let url = format!("https://{}/lh1/fetch/-/{to}/", depot.address);
+        let got = pki.curl(&["-i", &url]);
+        assert!(String::from_utf8_lossy(&got.stdout).starts_with("HTTP/1.1 502"), "{got:?}");
+    }
+    let now = depot.status();
+    assert_eq!((now.tls_failures["client"], now.tls_failures["upstream"]), (1, 1));
+    assert_eq!(now.connect_failures["connection_refused"], 1);
+    assert_eq!(now.connect_failures.values().sum::<u64>(), 2);
+    assert_eq!(now.times.connect.counts.iter().sum::<u64>(), 0);
+    // Files that cannot be used, and then can.
+    let good = |of: &str| depot.status().reloads.iter().find(|it| it.of == of).unwrap().good;
+    fs::write(&file, "colour = 1").unwrap();
+    depot.signal(Signal::HUP);
+    depot.await_log(&["WARN", "the configuration stays as it was"]);
+    assert!(!good("configuration") && good("certificates"));
+    depot.read_again(&file, &settings);
+    assert!(good("configuration"));
+    fs::write(pki.file("own.pem"), "no certificate").unwrap();
+    depot.await_log(&["WARN", "certificates stay as they were"]);
+    eventually("that is seen", || !good("certificates"));
+    pki.issue("own", "127.0.0.1");
+    eventually("the new one counts", || good("certificates"));
+}
+
+#[test]
+fn strangers_and_made_up_hops_get_no_line_of_their_own() {
+    // One client that is not listed, another that is and asks for hops that do not exist.
+    let stranger = Daemon::depot(&format!("{ADMIN}\n[allow]\nclients = [\"192.0.2.0/24\"]"));
+    let listed = Daemon::depot(ADMIN);
+    for depot in [&stranger, &listed] {
+        let before = text(depot.admin(), "/metrics").lines().count();
+        let refused = |n: u16| {
+            let (head, ..) = get(depot.address, &format!("/lh1/fetch/-/http:127.0.0.2:{n}/{n}"));
+            assert!([403, 502].contains(&status(&head)), "{head}");
+        };
+        refused(1);
+        let after_one = text(depot.admin(), "/metrics").lines().count();
+        (2..=150).for_each(refused);
+        let status = depot.status();
+        assert_eq!(status.totals.requests["refused"], 150);
+        let after_all = text(depot.admin(), "/metrics").lines().count();
+        assert!(before < after_one, "the first of a kind shows");
+        assert_eq!(after_one, after_all);
+    }
+    assert_eq!(hop(&stranger.status(), Side::Client, "unlisted").requests["refused"], 150);
+    assert_eq!(hop(&listed.status(), Side::Upstream, "other").requests["refused"], 150);
+}
+
+#[test]
+fn health_says_when_the_depot_drains() {
+    let mut depot = Daemon::depot(ADMIN);
+    let admin = depot.admin();
+    assert_eq!(text(admin, "/healthz"), "serving\n");
+    let valve = Valve::default();
+    let origin = dripping(&valve);
+    let client = ask(&depot, &origin.route("-", "/"));
+    valve.open_to(1000);
+    seen_at(&depot, 1000);
+    depot.signal(Signal::TERM);
+    depot.await_log(&["stopping"]);
+    let (head, body) = look(admin, "GET /healthz", &admin.to_string());
+    assert_eq!((status(&head), body.as_slice()), (503, b"draining\n".as_slice()));
+    assert_eq!(depot.status().state, State::Draining);
+    assert!(text(admin, "/metrics").contains("longhaul_depot_draining 1\n"));
+    valve.open_to(SIZE);
+    assert_eq!(read_answer(client).1.len() as u64, SIZE);
+    assert!(depot.wait().success());
+}
+
+#[test]
+fn operators_look_and_change_nothing() {
+    let depot = Daemon::depot(ADMIN);
+    let admin = depot.admin();
+    let host = admin.to_string();
+    for method in ["POST", "PUT", "DELETE", "OPTIONS"] {
+        let (head, _) = look(admin, &format!("{method} /metrics"), &host);
+        assert_eq!(status(&head), 405, "{method}: {head}");
+        assert!(head.to_lowercase().contains("allow: get, head"), "{head}");
+    }
+    for (path, code) in [("/status", 200), ("/metrics", 200), ("/", 302), ("/secret", 404)] {
+        let (head, body) = look(admin, &format!("HEAD {path}"), &host);
+        assert_eq!((status(&head), body.len()), (code, 0), "{path}: {head}");
+    }
+    // A stranger's name that leads to this address, and what leads here in good faith.
+    for (name, code) in [("evil.example:3881", 421), ("localhost:8080", 200), ("[::1]:9", 200)] {
+        assert_eq!(status(&look(admin, "GET /status.json", name).0), code, "{name}");
+    }
+    let (head, body) = look(admin, "GET /status", &host);
+    assert!(head.contains("default-src 'none'") && !head.contains("unsafe"), "{head}");
+    let page = String::from_utf8(body).unwrap();
+    // The only address in it is the name of a language.
+    assert_eq!(page.matches("://").count(), page.matches("http://www.w3.org/2000/svg").count());
+    // Clients see nothing of it.
+    for path in ["/metrics", "/status.json", "/healthz"] {
+        let (head, ..) = get(depot.address, path);
+        assert_eq!(status(&head), 400, "{path}");
+    }
+}
+
+/// What headless Chromium has made of a page after some seconds of its own time, which passes only
+/// while it waits for nobody.
+fn browse(url: &str, more: &[&str]) -> String {
+    let profile = tempfile::tempdir().unwrap();
+    let output = Command::new("timeout")
+        .args(["--kill-after=5", "90", "chromium", "--headless", "--no-sandbox", "--disable-gpu"])
+        .args(["--disable-quic", "--no-first-run", "--disable-background-networking"])
+        .args(["--disable-component-update", "--disable-sync", "--window-size=1280,1600"])
+        .args(["--hide-scrollbars", "--virtual-time-budget=4500"])
+        .arg("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1")
+        .arg(format!("--user-data-dir={}", profile.path().display()))
+        .args(more)
+        .arg(url)
+        .output()
+        .expect("`timeout` (Debian: coreutils) runs");
+    assert_ne!(output.status.code(), Some(127), "chromium is missing: apt install chromium");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn attribute(dom: &str, name: &str) -> Option<String> {
+    let value = dom.split(&format!(" {name}=\"")).nth(1)?;
+    value.split('"').next().map(str::to_owned)
+}
+
+#[test]
+fn the_page_shows_a_transfer_and_its_rising_bytes() {
+    let depot = Daemon::depot(ADMIN);
+    let admin = depot.admin();
+    let valve = Valve::default();
+    let origin = dripping(&valve);
+    let evil = "/<b>\"';x=${1}&amp;<script>document.title='owned'</script>".replace(['<', '>'], "");
+    let client = ask(&depot, &origin.route("-", &evil));
+    valve.open_to(1000);
+    seen_at(&depot, 1000);
+    // Between browser and depot: before each answer but the first the transfer gets further, so that
+    // what the page shows does not hang on how fast this machine is.
+    let asked = Arc::new(Mutex::new(0));
+    let between = Scripted::new(move |mut stream, head| {
+        let path = head.split(' ').nth(1).unwrap();
+        if path == "/status.json" {
+            let mut asked = asked.lock().unwrap();
+            *asked += 1;
+            valve.open_to(1000 * *asked);
+            eventually("the depot has moved that", || {
+                let status = fetch_status(&admin.to_string()).unwrap().0;
+                status.transfers[0].down_bytes == 1000 * *asked
+            });
+        }
+        let (head, body) = look(admin, &format!("GET {path}"), &admin.to_string());
+        let _ = stream.write_all(&[head.as_bytes(), &body].concat());
+    });
+    let dom = browse(&format!("http://{}/status", between.address), &["--dump-dom"]);
+    assert_eq!(attribute(&dom, "data-errors"), None, "{dom}");
+    let polls: u64 = attribute(&dom, "data-polls").expect("polls").parse().unwrap();
+    assert!(polls >= 2, "{polls}");
+    let number = |name| attribute(&dom, name).expect(name).parse::<u64>().unwrap();
+    assert_eq!((number("data-first-bytes"), number("data-bytes")), (1000, 1000 * polls));
+    let client_address = client.local_addr().unwrap().to_string();
+    for part in [&client_address, &origin.address.to_string(), "d1", ">serving<", "127.0.0.0/8"] {
+        assert!(dom.contains(part), "{part} is missing: {dom}");
+    }
+    assert!(dom.contains("class=\"rtt\""), "a round trip is drawn: {dom}");
+}
+
+/// What a page's own script is given besides, by whoever stands between it and the depot: it selects
+/// text in the first row once there is one, and notes after each answer what has become of that.
+const WATCH: &str = r#"
+const cell = () => byId("transfers").tBodies[0].rows[0]?.cells[0];
+let first = null;
+new MutationObserver(() => {
+  if (!first && cell()) {
+    first = cell();
+    getSelection().selectAllChildren(first);
+  }
+  root.dataset.selected = String(getSelection());
+  root.dataset.stillThere = first?.isConnected ?? false;
+}).observe(root, { attributes: true, attributeFilter: ["data-polls"] });
+"#;
+
+/// A status in which the first transfer gets further with each answer, and in every other one another
+/// transfer stands above it.
+fn with_a_visitor(status: &str, answer: u64) -> String {
+    let mut status: Status = serde_json::from_str(status).unwrap();
+    status.transfers[0].down_bytes += answer;
+    if answer.is_multiple_of(2) {
+        let visitor = Transfer { number: 1 << 20, ..status.transfers[0].clone() };
+        status.transfers.insert(0, visitor);
+    }
+    serde_json::to_string(&status).unwrap()
+}
+
+#[test]
+fn what_is_selected_on_the_page_stays_selected() {
+    let depot = Daemon::depot(ADMIN);
+    let admin = depot.admin();
+    let valve = Valve::default();
+    let origin = dripping(&valve);
+    let client = ask(&depot, &origin.route("-", "/"));
+    valve.open_to(1000);
+    seen_at(&depot, 1000);
+    let answers = Arc::new(Mutex::new(0));
+    let between = Scripted::new(move |mut stream, head| {
+        let path = head.split(' ').nth(1).unwrap();
+        let (_, body) = look(admin, &format!("GET {path}"), &admin.to_string());
+        let mut body = String::from_utf8(body).unwrap();
+        if path == "/status.json" {
+            body = with_a_visitor(&body, {
+                let mut answers = answers.lock().unwrap();
+                *answers += 1;
+                *answers
+            });
+        }
+        let body = body.replace("</script>", &format!("{WATCH}</script>"));
+        // Without the policy, which knows the page's own script alone.
+        let answer = format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n{body}");
+        let _ = stream.write_all(answer.as_bytes());
+    });
+    let dom = browse(&format!("http://{}/status", between.address), &["--dump-dom"]);
+    assert_eq!(attribute(&dom, "data-errors"), None, "{dom}");
+    let polls: u64 = attribute(&dom, "data-polls").expect("polls").parse().unwrap();
+    assert!(polls >= 3, "{polls}");
+    let client = client.local_addr().unwrap().to_string();
+    assert_eq!(attribute(&dom, "data-selected"), Some(client));
+    assert_eq!(attribute(&dom, "data-still-there").as_deref(), Some("true"));
+}
+
+/// Kept in the build folder, to be looked at.
+#[test]
+fn the_page_is_photographed() {
+    let files = tempfile::tempdir().unwrap();
+    fs::write(files.path().join("small"), vec![1; 3_000_000]).unwrap();
+    let depot = Daemon::depot(&format!(
+        "{ADMIN}\n[allow]\nclients = [\"127.0.0.0/8\"]\nlocal = true\n\
+         upstreams = [\"127.0.0.0/8:*\", \"depot2.example.org:3880\"]"
+    ));
+    let origin = Daemon::origin(files.path(), "fetch", &[]);
+    let valve = Valve::default();
+    let slow = dripping(&valve);
+    for _ in 0..5 {
+        let route = format!("/lh1/fetch/-/http:{}/small", origin.address);
+        assert!(curl(&["-f", "-o", "/dev/null", &depot.url(&route)]).status.success());
+    }
+    assert_eq!(status(&get(depot.address, "/no-route").0), 400);
+    assert_eq!(status(&get(depot.address, "/lh1/fetch/-/http:127.0.0.1:1/").0), 502);
+    let _clients: Vec<_> = (0..3)
+        .map(|n| ask(&depot, &slow.route("-", &format!("/archive/2026/observation-{n}.tar.zst"))))
+        .collect();
+    valve.open_to(120_000);
+    eventually("all have begun", || {
+        let status = depot.status();
+        status.transfers.iter().filter(|transfer| transfer.down_bytes == 120_000).count() == 3
+    });
+    photographed(&depot, "status");
+}
+
+/// Takes pictures of a depot's page, in light and in dark.
+fn photographed(depot: &Daemon, name: &str) {
+    for (kind, more) in [("light", &[][..]), ("dark", &["--blink-settings=preferredColorScheme=0"])]
+    {
+        let picture = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{kind}.png"));
+        let shot = format!("--screenshot={}", picture.display());
+        browse(&format!("http://{}/status", depot.admin()), &[&[shot.as_str()], more].concat());
+        assert!(fs::metadata(&picture).unwrap().len() > 10_000);
+    }
+}

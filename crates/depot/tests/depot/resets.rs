@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A next hop that resets its connection while both directions move. The kernel tells of a reset once, to
+//! whoever reads or writes first: the other must not take the end that it sees for one in good order.
+
+use crate::common::{
+    PATIENCE,
+    process::Daemon,
+    scripted::{Gate, Scripted},
+};
+use socket2::{Domain, SockRef, Socket, Type};
+use std::{
+    io::{ErrorKind, Read, Write},
+    net::TcpStream,
+    time::Duration,
+};
+
+/// More than a depot, and the buffers of all sockets on the way, hold.
+const BODY: usize = 64 << 20;
+
+/// A client that takes little at a time.
+fn client(depot: &Daemon) -> TcpStream {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    socket.connect(&depot.address.into()).unwrap();
+    let stream: TcpStream = socket.into();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+/// An upload whose next hop answers before it has all, with a body that ends with the connection, and resets
+/// in the middle of it.
+fn ends(depot: &Daemon, chunked: bool) -> std::io::Result<usize> {
+    let (went, gone) = (Gate::default(), std::sync::mpsc::channel());
+    let (told, sender) = (gone.1, gone.0);
+    let script = went.clone();
+    let origin = Scripted::new(move |mut stream, _| {
+        stream.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
+        stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
+        // Until nobody takes more of it.
+        assert!(stream.write_all(&vec![b'x'; BODY]).is_err());
+        SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
+        drop(stream);
+        sender.send(()).unwrap();
+        script.wait();
+    });
+    let route = origin.route("-", "/f");
+    let mut client = client(depot);
+    let framing = if chunked { "Transfer-Encoding: chunked" } else { "Content-Length: 100000" };
+    let head = format!("POST {route} HTTP/1.1\r\nHost: depot\r\n{framing}\r\n\r\n");
+    client.write_all(head.as_bytes()).unwrap();
+    told.recv_timeout(PATIENCE).unwrap();
+    // What is written now meets the reset; nothing tells when it has, and where the answer meets it first,
+    // this is the easier case.
+    let piece: &[u8] = if chunked { b"4\r\nmore\r\n" } else { b"more" };
+    for _ in 0..20 {
+        client.write_all(piece).unwrap();
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    went.open();
+    let (mut taken, mut buffer) = (0, vec![0; 65_536]);
+    loop {
+        match client.read(&mut buffer)? {
+            0 => return Ok(taken),
+            length => taken += length,
+        }
+    }
+}
+
+#[test]
+fn a_reset_that_the_upload_meets_first_is_no_end_of_the_answer() {
+    let settings = "[allow]\nclients = [\"127.0.0.0/8\"]\nupstreams = [\"127.0.0.0/8:*\"]\n\
+        local = true\nmethods = [\"GET\", \"POST\"]\n";
+    for relay in ["splice", "copy"] {
+        let depot = Daemon::depot(&format!("relay = \"{relay}\"\n{settings}"));
+        for chunked in [false, true] {
+            let end = ends(&depot, chunked);
+            let reset = end.as_ref().is_err_and(|error| error.kind() == ErrorKind::ConnectionReset);
+            assert!(reset, "relay {relay}, chunked {chunked}: {end:?}");
+        }
+    }
+}

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Whole runs, by emulation as root, and what their records say.
+
+mod buffers;
+mod classes;
+mod common;
+mod congestion;
+mod pacing;
+mod queue;
+mod sources;

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Scenario files: what they mean, what is refused and how, and how they expand into runs.
+
+mod count;
+mod discipline;
+mod expand;
+mod files;
+mod hostile;
+mod pacing;
+mod refused;
+mod routes;
+mod tcp;
+mod traffic;

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Everything that reads from the network, on inputs that nobody would write: a bounded number of
+//! mutations of the inputs kept in `corpus/`, the same for the same seed.
+//!
+//! The targets (`fuzz/targets.rs`, `fuzz/fields.rs`) are plain functions of bytes, which `libfuzzer_sys::fuzz_target!`
+//! takes as they are. `LONGHAUL_SEED` replays a run, `LONGHAUL_FUZZ_INPUTS` makes it longer. An input
+//! that fails is printed; kept in the corpus, it is tried first from then on.
+
+mod delimit;
+mod fields;
+mod mutate;
+mod run;
+mod targets;
+
+/// How many mutations each target gets unless told otherwise.
+const INPUTS: u64 = 200_000;
+
+macro_rules! fuzz {
+    ($module:ident: $($name:ident),*) => { $(
+        #[test]
+        fn $name() {
+            run::run(stringify!($name), INPUTS, $module::$name);
+        }
+    )* };
+}
+
+fuzz!(fields: via, fields);
+fuzz!(targets: request, response, chunked, blocks, route, ticket_route, token, digest, keys, proxy_status);

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Simulated TCP against closed forms, published cells and its own earlier results.
+
+mod common;
+mod determinism;
+mod golden;
+mod kernel;
+mod ns2;
+mod pacing;
+mod protocol;
+mod queue;
+mod response;
+mod theory;
+mod traffic;
