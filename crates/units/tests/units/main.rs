@@ -3,3 +3,4 @@
 //! this is.
 
 mod round_trip;
+mod workspace;

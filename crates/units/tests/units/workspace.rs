@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What holds for all crates: ARCHITECTURE.md says which may depend on which.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+};
+use toml::{Table, Value};
+
+const HEADER: &str = "| Crate | For | Depends on |";
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The words in backquotes of a cell.
+fn quoted(cell: &str) -> Vec<String> {
+    cell.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+/// The table of ARCHITECTURE.md: crates in its order, with what they may depend on.
+fn listed() -> Vec<(String, BTreeSet<String>)> {
+    let page = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let rows = page.lines().skip_while(|line| *line != HEADER).skip(2);
+    let rows = rows.take_while(|line| line.starts_with('|'));
+    rows.map(|row| {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').collect();
+        let [name, _, needs] = cells[..] else { panic!("three cells: {row}") };
+        let name = quoted(name).pop().unwrap_or_else(|| panic!("no crate: {row}"));
+        (name, quoted(needs).into_iter().collect())
+    })
+    .collect()
+}
+
+/// Directories of the workspace's crates by the names that other crates have for them.
+fn by_key() -> BTreeMap<String, String> {
+    let workspace = read(&root().join("Cargo.toml"));
+    let shared = workspace["workspace"]["dependencies"].as_table().unwrap();
+    let path = |(key, value): (&String, &Value)| {
+        let path = value.get("path")?.as_str()?;
+        Some((key.clone(), path.rsplit('/').next()?.to_owned()))
+    };
+    shared.iter().filter_map(path).collect()
+}
+
+fn read(manifest: &Path) -> Table {
+    fs::read_to_string(manifest).unwrap().parse().unwrap()
+}
+
+/// The crates of the workspace among what a manifest names in these sections, also for some targets.
+fn needed(manifest: &Table, sections: &[&str]) -> BTreeSet<String> {
+    let by_key = by_key();
+    let targets =
+        manifest.get("target").and_then(Value::as_table).into_iter().flat_map(Table::values);
+    let tables = targets.filter_map(Value::as_table).chain([manifest]);
+    let sections = tables.flat_map(|table| sections.iter().filter_map(|kind| table.get(*kind)));
+    let keys = sections.filter_map(Value::as_table).flat_map(Table::keys);
+    keys.filter_map(|key| by_key.get(key).cloned()).collect()
+}
+
+/// Dependencies are as the table has them; dev-dependencies are among them, so that no test reaches
+/// where its crate may not.
+#[test]
+fn crates_depend_on_what_architecture_md_says() {
+    let listed = listed();
+    let mut above = BTreeSet::new();
+    for (name, needs) in &listed {
+        let manifest = read(&root().join("crates").join(name).join("Cargo.toml"));
+        let found = needed(&manifest, &["dependencies", "build-dependencies"]);
+        assert_eq!(found, *needs, "{name}: Cargo.toml (left) and ARCHITECTURE.md (right)");
+        let of_tests = needed(&manifest, &["dev-dependencies"]);
+        assert!(of_tests.is_subset(needs), "{name}: tests use {of_tests:?}, the crate {needs:?}");
+        assert!(needs.is_subset(&above), "{name} depends on a crate below it: {needs:?}");
+        above.insert(name.clone());
+    }
+    let crates = fs::read_dir(root().join("crates")).unwrap().map(|entry| entry.unwrap());
+    let crates = crates.filter(|entry| entry.path().join("Cargo.toml").exists());
+    let crates: BTreeSet<String> =
+        crates.map(|entry| entry.file_name().into_string().unwrap()).collect();
+    assert_eq!(crates, above, "crates (left) and the table (right)");
+}
