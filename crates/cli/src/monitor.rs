@@ -12,13 +12,9 @@ use crate::{
 };
 use ::kernel::monitor::{Direction, EndReason, Monitor, Options};
 use live::Live;
-use signal_hook::{consts, flag};
 use std::{
     path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
     thread,
     time::Instant,
 };
@@ -91,7 +87,8 @@ pub fn run(args: &MonitorArgs) -> Result<(), Failure> {
         per_flow: args.per_flow,
         ..Options::of(&args.device)
     };
-    let interrupted = on_signals()?;
+    let interrupted =
+        host::stop_flag().map_err(|e| Failure::failed(format!("can't watch for signals: {e}")))?;
     let mut monitor = Monitor::attach(&options)?;
     eprintln!("watching {}; Ctrl-C ends it", args.device);
     let ended = watch(&mut monitor, &options, args.duration, &interrupted)?;
@@ -109,17 +106,6 @@ pub fn run(args: &MonitorArgs) -> Result<(), Failure> {
         print_text(&text::of(&watched));
     }
     Ok(())
-}
-
-/// Set by the first signal that asks for an end; the second ends at once.
-fn on_signals() -> Result<Arc<AtomicBool>, Failure> {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [consts::SIGINT, consts::SIGTERM, consts::SIGHUP] {
-        flag::register_conditional_default(signal, Arc::clone(&interrupted))
-            .and_then(|_| flag::register(signal, Arc::clone(&interrupted)))
-            .map_err(|e| Failure::failed(format!("can't watch for signals: {e}")))?;
-    }
-    Ok(interrupted)
 }
 
 fn watch(

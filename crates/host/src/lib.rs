@@ -1,12 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A Linux host: its network namespaces and settings, and what longhaul keeps on it while it runs.
+//! A Linux host: its network devices, namespaces, settings and TCP sockets, what it lacks, and what longhaul keeps on it
+//! while it runs.
 
 mod counters;
+mod device;
+pub mod iproute;
+mod lack;
+mod mac;
 mod namespace;
+mod private_mount;
 mod run_folder;
+mod sock_diag;
+mod stop_signal;
 mod sys;
 pub mod sysctl;
+mod tcp_info;
+mod tcp_sockets;
 
 pub use counters::Counters;
+pub use device::{Device, DeviceHandle, Qdisc, device_names, transmit_drops};
+pub use iproute::IprouteError;
+pub use lack::Lack;
+pub use mac::Mac;
 pub use namespace::Namespace;
+pub use private_mount::private_mount;
 pub use run_folder::{RUN_FOLDER, RunFolder};
+pub use stop_signal::{background_stop_socket, stop_flag, stop_socket};
+pub use tcp_info::{Spacing, TcpInfo, tcp_info};
+pub use tcp_sockets::{TcpSocket, TcpSockets};

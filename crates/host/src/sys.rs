@@ -11,7 +11,10 @@ use std::{
     ffi::{CStr, CString},
     fs::File,
     io,
-    os::{fd::AsFd, unix::process::CommandExt},
+    os::{
+        fd::{AsFd, AsRawFd, BorrowedFd},
+        unix::process::CommandExt,
+    },
     process::Command,
 };
 
@@ -29,6 +32,25 @@ pub fn enter_on_exec(command: &mut Command, namespace: File, hosts: CString) {
     };
     // SAFETY: between fork and exec only system calls are made, no memory is allocated.
     unsafe { command.pre_exec(enter) };
+}
+
+/// Reads a socket's `struct tcp_info`. An older kernel fills less of it and leaves the rest.
+pub fn tcp_info(
+    socket: BorrowedFd<'_>,
+    info: &mut [u8; size_of::<libc::tcp_info>()],
+) -> io::Result<()> {
+    let mut length = info.len() as libc::socklen_t;
+    // SAFETY: pointer and length describe `info`, which lives through the call and may hold any bytes.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Gives the calling process mounts of its own, and there puts `hosts` in place of `/etc/hosts`

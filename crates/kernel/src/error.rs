@@ -2,6 +2,7 @@
 //! What can go wrong, and what to do about it.
 
 use crate::pace;
+use host::{IprouteError, Lack};
 use std::{io, path::PathBuf};
 use units::{ClassifyFailure, Duration, FailureClass};
 
@@ -113,6 +114,9 @@ pub enum Error {
         /// The algorithm.
         name: String,
     },
+    /// The machine lacks something else.
+    #[error(transparent)]
+    Lacks(Lack),
     /// A device's packets can't be paced so.
     #[error(transparent)]
     Pacing(#[from] pace::Refusal),
@@ -144,7 +148,8 @@ impl Error {
             | Self::NoBtf { .. }
             | Self::NoStructOps
             | Self::NoTracepoint { .. }
-            | Self::NoJit => true,
+            | Self::NoJit
+            | Self::Lacks(_) => true,
             Self::Pacing(refusal) => refusal.is_lack(),
             _ => false,
         }
@@ -177,6 +182,21 @@ impl ClassifyFailure for Error {
             FailureClass::Usage
         } else {
             FailureClass::Failed
+        }
+    }
+}
+
+impl From<IprouteError> for Error {
+    fn from(error: IprouteError) -> Self {
+        match error {
+            IprouteError::Missing(lack) => Self::Lacks(lack),
+            IprouteError::Start { command, error } => Self::system(format!("run {command}"), error),
+            IprouteError::Refused { command, message } => {
+                Self::system(format!("run {command}"), io::Error::other(message))
+            }
+            IprouteError::Unreadable { error, .. } => {
+                Self::system("understand what iproute2 says", error)
+            }
         }
     }
 }

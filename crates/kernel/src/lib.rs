@@ -39,9 +39,7 @@ mod bpffs;
 mod error;
 mod lock;
 mod objects;
-mod private_mount;
 mod ring;
-mod sock_diag;
 mod statistics;
 mod support;
 mod sys;
@@ -51,6 +49,5 @@ pub mod monitor;
 pub mod pace;
 
 pub use error::Error;
-pub use sock_diag::SockDiag;
 pub use statistics::{Runs, Statistics};
 pub use support::{CongControl, Support};

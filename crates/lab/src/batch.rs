@@ -117,7 +117,7 @@ pub fn run_all(
             Found::Record { .. } | Found::Nothing => None,
         });
     }
-    let interrupted = on_signals()?;
+    let interrupted = host::stop_flag().map_err(|e| LabError::system("watch for signals", e))?;
     let work = WorkFolder::new(&options.out)?;
     let todo: Vec<usize> = (0..runs.len()).filter(|&index| recorded[index].is_none()).collect();
     let jobs = if method.side_by_side() { options.jobs.clamp(1, todo.len().max(1)) } else { 1 };
@@ -163,18 +163,6 @@ pub fn run_all(
         Some(error) => Err(error),
         None => recorded.into_iter().collect::<Option<_>>().ok_or(LabError::Interrupted),
     }
-}
-
-fn on_signals() -> Result<Arc<AtomicBool>, LabError> {
-    use signal_hook::{consts, flag};
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [consts::SIGINT, consts::SIGTERM, consts::SIGHUP] {
-        // A second one ends the program at once, as if nothing were registered.
-        flag::register_conditional_default(signal, Arc::clone(&interrupted))
-            .and_then(|_| flag::register(signal, Arc::clone(&interrupted)))
-            .map_err(|e| LabError::system("watch for signals", e))?;
-    }
-    Ok(interrupted)
 }
 
 /// What a job tells of a run.

@@ -4,6 +4,7 @@
 
 use crate::error::LabError;
 use congestion::{Algorithm, Params};
+use host::Lack;
 use kernel::cc::{self, Holder, InForce, Loaded, Options, Provider};
 use record::manifest::CongestionControl;
 use scenario::{Run, Source};
@@ -85,9 +86,12 @@ impl Controls {
             return Ok(());
         };
         let name = lost.name();
-        Err(LabError::Lacks(format!(
-            "before Linux 6.4, {name} can't be left to a process in the background; have it kept in \
-             the kernel first: longhaul cc load {name}"
+        Err(LabError::Lacks(Lack::new(
+            format_args!(
+                "before Linux 6.4, {name} can't be left to a process in the background; have it kept \
+                 in the kernel first"
+            ),
+            format_args!("longhaul cc load {name}"),
         )))
     }
 

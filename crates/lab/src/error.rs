@@ -2,15 +2,16 @@
 //! Why a scenario could not be run. That a transfer fails or is cut off is no error: it is a
 //! result, and stands in the record.
 
+use host::Lack;
 use std::{io, path::PathBuf};
 use units::{ClassifyFailure, FailureClass};
 
 /// Why a run did not take place.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
-    /// The machine lacks something; the text says what and how to get it.
-    #[error("{0}")]
-    Lacks(String),
+    /// The machine lacks something.
+    #[error(transparent)]
+    Lacks(Lack),
     /// The scenario asks for what this method can't do.
     #[error("{0}")]
     Unsupported(String),
@@ -69,7 +70,11 @@ impl From<wan::WanError> for LabError {
 
 impl From<kernel::Error> for LabError {
     fn from(error: kernel::Error) -> Self {
-        if error.is_lack() { Self::Lacks(error.to_string()) } else { Self::Kernel(error) }
+        if error.is_lack() {
+            Self::Lacks(Lack::from_text(error.to_string()))
+        } else {
+            Self::Kernel(error)
+        }
     }
 }
 

@@ -10,8 +10,7 @@
 //! A run by `emu`, from top to bottom: longhaul's congestion controls that it asks for are brought
 //! into the kernel (`controls`), the network comes up (`wan`), hosts with classes get their gateways
 //! (`classes`), a real nginx at each flow's source and a depot process at each `via` (`servers`), the
-//! sampler looks at sockets, queues and files while stock clients download (`client`, `sampler`,
-//! `sockets`), the network goes down, what arrived is hashed (`payload`), and everything that was seen is
+//! sampler looks at sockets, queues and files while stock clients download (`client`, `sampler`), the network goes down, what arrived is hashed (`payload`), and everything that was seen is
 //! put together (`recording`). A run by `sim` is a simulation that goes on step by step, and writes down
 //! now and then what there is so far (`simulate`).
 
@@ -34,7 +33,6 @@ mod recording;
 mod sampler;
 mod servers;
 mod simulate;
-mod sockets;
 
 pub use batch::{Event, Known, Options, What, run_all};
 pub use controls::Controls;

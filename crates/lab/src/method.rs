@@ -6,6 +6,7 @@
 
 use crate::{classes, controls, emu, error::LabError, pacing};
 use congestion::Algorithm;
+use host::Lack;
 use scenario::{Profile, Run, Tcp};
 use sim::Simulation;
 use std::path::{Path, PathBuf};
@@ -89,7 +90,9 @@ impl Method {
                 // Longhaul's own are loaded for the run.
                 match wan::lacking(&prepared, |name| name.starts_with(Algorithm::PREFIX)) {
                     Ok(lacking) => {
-                        problems.lacks.add(&run.id, lacking.into_iter().map(Problem::from));
+                        problems
+                            .lacks
+                            .add(&run.id, lacking.into_iter().map(|lack| lack.to_string().into()));
                     }
                     Err(error) => problems.lacks.add(&run.id, [error.to_string().into()]),
                 }
@@ -123,7 +126,7 @@ impl Problems {
         let (unsupported, lacks) = (self.unsupported.text(runs), self.lacks.text(runs));
         match (unsupported.is_empty(), lacks.is_empty()) {
             (true, true) => Ok(()),
-            (true, false) => Err(LabError::Lacks(lacks)),
+            (true, false) => Err(LabError::Lacks(Lack::from_text(lacks))),
             (false, true) => Err(LabError::Unsupported(unsupported)),
             (false, false) => Err(LabError::Unsupported(format!("{unsupported}\n{lacks}"))),
         }

@@ -158,14 +158,10 @@ fn hop_summary(seen: &HopSeen, limits: Option<PathLimits>) -> HopSummary {
     let was_seen = last.is_some();
     HopSummary {
         congestion_control: last.map(|socket| socket.congestion_control.clone()),
-        bytes: was_seen.then(|| seen.total(|socket| socket.info.bytes_acked)),
-        retransmits: was_seen.then(|| seen.total(|socket| socket.info.total_retrans.into())),
-        // All ones until the first sample.
-        min_rtt_us: last
-            .map(|socket| socket.info.min_rtt)
-            .filter(|rtt| *rtt < u32::MAX)
-            .map(f64::from),
-        srtt_us: last.map(|socket| socket.info.rtt.into()),
+        bytes: was_seen.then(|| seen.total(|socket| socket.info.acked.get())),
+        retransmits: was_seen.then(|| seen.total(|socket| socket.info.retransmits.into())),
+        min_rtt_us: last.and_then(|socket| socket.info.min_rtt_us).map(f64::from),
+        srtt_us: last.map(|socket| socket.info.rtt_us.into()),
         bottleneck_bps: limits.and_then(|limits| limits.bottleneck).map(units::Rate::bps),
         base_rtt_us: limits.map(|limits| limits.base_rtt.as_nanos() as f64 / 1e3),
         segment_bytes: limits.map(|limits| limits.segment.get()),

@@ -2,10 +2,8 @@
 //! Looks at the sending sockets of every hop, at the links' queues and at the clients' files, every
 //! [`INTERVAL`], while a run lasts.
 
-use crate::{
-    error::LabError,
-    sockets::{SocketView, TcpSocket},
-};
+use crate::error::LabError;
+use host::{TcpSocket, TcpSockets};
 use record::{Entity, Quantity, Series};
 use std::{
     collections::HashMap,
@@ -14,14 +12,13 @@ use std::{
     sync::mpsc,
     time::{Duration, Instant},
 };
+use units::Rate;
 use wan::Wan;
 
 /// Between two looks.
 const INTERVAL: Duration = Duration::from_millis(20);
 /// How long after the clients' end the sockets are watched for their last acknowledgements.
 const LINGER: Duration = Duration::from_secs(1);
-/// What the kernel writes for a threshold that was never set.
-const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 
 /// Where a hop's sending socket is to be found.
 #[derive(Debug, Clone)]
@@ -78,9 +75,9 @@ pub fn watch(
     stop: &mpsc::Receiver<()>,
 ) -> Result<Seen, LabError> {
     let failed = |e| LabError::system("list the nodes' sockets", e);
-    let mut views: HashMap<&str, SocketView> = HashMap::new();
+    let mut views: HashMap<&str, TcpSockets> = HashMap::new();
     for hop in hops {
-        let view = SocketView::open(&wan.node(&hop.node)?.namespace).map_err(failed)?;
+        let view = TcpSockets::open_in(&wan.node(&hop.node)?.namespace).map_err(failed)?;
         views.insert(&hop.node, view);
     }
     let lanes: Vec<Entity> = wan.lanes().iter().map(|name| lane_entity(name)).collect();
@@ -154,22 +151,21 @@ impl HopSeen {
         let info = &newest.info;
         let entity = Entity::Hop { flow: place.flow.clone(), index: place.index };
         let mut push = |quantity, value| series.push(&entity, quantity, time_s, value);
-        push(Quantity::AckedBytes, self.total(|s| s.info.bytes_acked) as f64);
-        let delivered = |s: &TcpSocket| u64::from(s.info.delivered) * u64::from(s.info.snd_mss);
-        push(Quantity::DeliveredBytes, self.total(delivered) as f64);
-        push(Quantity::Retransmits, self.total(|s| s.info.total_retrans.into()) as f64);
-        push(Quantity::CwndSegments, info.snd_cwnd.into());
-        if info.snd_ssthresh < INFINITE_SSTHRESH {
-            push(Quantity::SsthreshSegments, info.snd_ssthresh.into());
+        push(Quantity::AckedBytes, self.total(|s| s.info.acked.get()) as f64);
+        push(Quantity::DeliveredBytes, self.total(|s| s.info.delivered.get()) as f64);
+        push(Quantity::Retransmits, self.total(|s| s.info.retransmits.into()) as f64);
+        push(Quantity::CwndSegments, info.cwnd_segments.into());
+        if let Some(ssthresh) = info.ssthresh_segments {
+            push(Quantity::SsthreshSegments, ssthresh.into());
         }
-        push(Quantity::SrttUs, info.rtt.into());
-        if info.min_rtt < u32::MAX {
-            push(Quantity::MinRttUs, info.min_rtt.into());
+        push(Quantity::SrttUs, info.rtt_us.into());
+        if let Some(min_rtt_us) = info.min_rtt_us {
+            push(Quantity::MinRttUs, min_rtt_us.into());
         }
-        push(Quantity::DeliveryRateBps, info.delivery_rate as f64 * 8.0);
-        // All ones while nothing paces.
-        if info.pacing_rate < u64::MAX {
-            push(Quantity::PacingRateBps, info.pacing_rate as f64 * 8.0);
+        let bps = |rate: Rate| rate.bps() as f64;
+        push(Quantity::DeliveryRateBps, info.delivery_rate.map_or(0.0, bps));
+        if let Some(rate) = info.pacing_rate {
+            push(Quantity::PacingRateBps, bps(rate));
         }
     }
 }

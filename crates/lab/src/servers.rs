@@ -5,8 +5,9 @@
 //! process has the settings of one flow's hops. Nothing outlives the lab: servers die with the
 //! thread that started them, and are stopped and waited for when dropped.
 
-use crate::{error::LabError, payload::Payload, sampler::HopPlace, sockets::SocketView};
+use crate::{error::LabError, payload::Payload, sampler::HopPlace};
 use depot::{Allow, Config, Hop as HopSettings};
+use host::{Lack, TcpSockets};
 use scenario::{Flow, Run, Signalling};
 use session::{Authority, DepotAddress, Form, OriginUrl, Redirect, Scheme};
 use std::{
@@ -198,7 +199,7 @@ impl Server {
 
     fn wait_until_listening(&mut self, wan: &Wan) -> Result<(), LabError> {
         let failed = |e| LabError::system("list a node's sockets", e);
-        let mut view = SocketView::open(&wan.node(&self.node)?.namespace).map_err(failed)?;
+        let mut view = TcpSockets::open_in(&wan.node(&self.node)?.namespace).map_err(failed)?;
         let deadline = Instant::now() + START;
         loop {
             let mut up = true;
@@ -249,7 +250,10 @@ pub fn missing_program(program: &str, error: io::Error) -> LabError {
         return LabError::system("start a program", error);
     }
     let package = if program == "nginx" { "nginx-light" } else { program };
-    LabError::Lacks(format!("{program} is not installed: apt-get install {package}"))
+    LabError::Lacks(Lack::new(
+        format_args!("{program} is not installed"),
+        format_args!("apt-get install {package}"),
+    ))
 }
 
 fn start_nginx(

@@ -13,7 +13,7 @@ use crate::{
     run_folder::{self, NameLock},
     sys,
 };
-use host::Namespace;
+use host::{Lack, Namespace};
 use rustix::event::{PollFd, PollFlags, poll};
 use scenario::Run;
 use serde::{Deserialize, Serialize};
@@ -113,7 +113,7 @@ const LACKS: &str = "lacks: ";
 fn outcome(answer: &str) -> Result<(), WanError> {
     match (answer, answer.strip_prefix(LACKS)) {
         (READY, _) => Ok(()),
-        (_, Some(what)) => Err(WanError::Lacks(what.to_owned())),
+        (_, Some(what)) => Err(WanError::Lacks(Lack::from_text(what.to_owned()))),
         ("", _) => Err(WanError::State(
             "the process in the background ended before the network was ready".to_owned(),
         )),
@@ -186,11 +186,7 @@ fn start(name: &NetworkName, run: &Run) -> Result<Held, WanError> {
     // Of one that was killed: we have its lock.
     let _ = std::fs::remove_file(&socket);
     let listener = UnixListener::bind(&socket).map_err(failed)?;
-    let (signals, on_signal) = UnixStream::pair().map_err(failed)?;
-    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
-        let end = on_signal.try_clone().map_err(failed)?;
-        signal_hook::low_level::pipe::register(signal, end).map_err(failed)?;
-    }
+    let signals = host::background_stop_socket().map_err(failed)?;
     Ok(Held { wan, listener, socket, signals, lock })
 }
 
@@ -217,7 +213,7 @@ fn take_name(name: &NetworkName) -> Result<NameLock, WanError> {
 }
 
 fn takes_root() -> WanError {
-    WanError::Lacks("emulated networks belong to root: run this with sudo".to_owned())
+    WanError::Lacks(Lack::root("emulated networks belong to root"))
 }
 
 fn read_request(client: &mut UnixStream) -> Option<String> {
@@ -326,7 +322,9 @@ mod tests {
         for nobody in [libc::ENOENT, libc::ECONNREFUSED] {
             assert!(matches!(reached(nobody), WanError::State(said) if said.contains("wan up")));
         }
-        assert!(matches!(reached(libc::EACCES), WanError::Lacks(said) if said.contains("root")));
+        assert!(
+            matches!(reached(libc::EACCES), WanError::Lacks(said) if said.to_string().contains("root"))
+        );
         assert!(matches!(reached(libc::EMFILE), WanError::System { .. }));
     }
 
@@ -334,7 +332,7 @@ mod tests {
     fn what_the_background_says_or_does_not_say_is_passed_on() {
         assert!(outcome(READY).is_ok());
         assert!(
-            matches!(outcome("lacks: a thing"), Err(WanError::Lacks(said)) if said == "a thing")
+            matches!(outcome("lacks: a thing"), Err(WanError::Lacks(said)) if said.to_string() == "a thing")
         );
         for (answer, expected) in [("", "ended before"), ("it rained", "it rained")] {
             let error = outcome(answer).unwrap_err();

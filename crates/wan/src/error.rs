@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What can go wrong between a scenario and a network that is up.
 
+use host::{IprouteError, Lack};
 use std::io;
 use units::{ClassifyFailure, FailureClass};
-
-/// What to say where a machine lacks them, and how to get them.
-pub(crate) const NO_IP: &str = "there is no program ip: install the package iproute2";
-pub(crate) const NO_TUN: &str = "there is no /dev/net/tun: load the module tun (modprobe tun), or give the \
-                                 container that device";
 
 /// Why an emulated network could not be brought up, used or taken down.
 #[derive(Debug, thiserror::Error)]
 pub enum WanError {
-    /// The machine lacks something; the text says what and how to get it.
-    #[error("{0}")]
-    Lacks(String),
+    /// The machine lacks something.
+    #[error(transparent)]
+    Lacks(Lack),
     /// A node was named that the network doesn't have.
     #[error("there is no node \"{name}\"; there are: {}", known.join(", "))]
     NoSuchNode {
@@ -73,27 +69,32 @@ impl WanError {
         use rustix::io::Errno;
         match Errno::from_io_error(&error) {
             Some(Errno::PERM | Errno::ACCESS) => {
-                Self::Lacks("network namespaces take root here: run this with sudo".to_owned())
+                Self::Lacks(Lack::root("network namespaces take root here"))
             }
-            Some(Errno::INVAL | Errno::NOSYS) => Self::Lacks(format!(
-                "this kernel makes no network namespace ({error}): it needs CONFIG_NET_NS"
+            Some(Errno::INVAL | Errno::NOSYS) => Self::Lacks(Lack::new(
+                format_args!("this kernel makes no network namespace ({error})"),
+                "it needs CONFIG_NET_NS",
             )),
             _ => Self::system("make a network namespace", error),
         }
     }
 
-    pub(crate) fn no_ip(error: io::Error) -> Self {
-        match error.kind() {
-            io::ErrorKind::NotFound => Self::Lacks(NO_IP.to_owned()),
-            _ => Self::system("run ip", error),
+    pub(crate) fn of_ip(node: &str, error: IprouteError) -> Self {
+        match error {
+            IprouteError::Missing(lack) => Self::Lacks(lack),
+            IprouteError::Start { error, .. } => Self::system("run ip", error),
+            IprouteError::Refused { message, .. } => {
+                Self::Configure { node: node.to_owned(), message }
+            }
+            IprouteError::Unreadable { error, .. } => Self::system("run ip", error.into()),
         }
     }
 
     pub(crate) fn no_tap(error: io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::NotFound => Self::Lacks(NO_TUN.to_owned()),
+            io::ErrorKind::NotFound => Self::Lacks(Lack::tun()),
             io::ErrorKind::PermissionDenied => {
-                Self::Lacks("TAP devices take root here: run this with sudo".to_owned())
+                Self::Lacks(Lack::root("TAP devices take root here"))
             }
             _ => Self::system("make a TAP device", error),
         }

@@ -14,6 +14,7 @@ use crate::{
     run_folder::HostsFile,
     sys,
 };
+use host::Lack;
 use scenario::{Family, Run};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -40,7 +41,7 @@ impl Wan {
     pub fn up(run: &Run) -> Result<Self, WanError> {
         let lacking = lacking(run, |_| false)?;
         if !lacking.is_empty() {
-            return Err(WanError::Lacks(lacking.join("\n")));
+            return Err(WanError::Lacks(Lack::all(lacking)));
         }
         HostsFile::remove_abandoned();
         let nodes = (0u16..)
@@ -245,28 +246,29 @@ fn clone(device: &File) -> Result<File, WanError> {
 ///
 /// # Errors
 /// The kernel doesn't tell what it has.
-pub fn lacking(run: &Run, brought: impl Fn(&str) -> bool) -> Result<Vec<String>, WanError> {
+pub fn lacking(run: &Run, brought: impl Fn(&str) -> bool) -> Result<Vec<Lack>, WanError> {
     let available = host::sysctl::available_congestion_controls()
         .map_err(|e| WanError::system("read which congestion controls there are", e))?;
     let there = |name: &str| available.split_whitespace().any(|known| known == name);
     let of_flows = run.flows.iter().flat_map(|flow| &flow.cc);
     let wanted: BTreeSet<&String> = run.nodes.iter().map(|node| &node.cc).chain(of_flows).collect();
     let missing = wanted.into_iter().filter(|name| !there(name) && !brought(name));
-    let mut lacking: Vec<String> = missing
+    let mut lacking: Vec<Lack> = missing
         .map(|name| {
-            format!(
-                "this kernel has no congestion control \"{name}\"; it has: {available}. Others may be \
-                 loadable: `longhaul cc list` says which longhaul brings, others come as modules \
-                 (modprobe tcp_bic)"
+            Lack::new(
+                format_args!(
+                    "this kernel has no congestion control \"{name}\"; it has: {available}. Others \
+                     may be loadable"
+                ),
+                "`longhaul cc list` says which longhaul brings, others come as modules (modprobe tcp_bic)",
             )
         })
         .collect();
     if !families().contains(&run.family) {
-        lacking.push(
-            "the scenario's family is ipv6, and this kernel runs without: start it without \
-             ipv6.disable=1, or run with --set family=ipv4"
-                .to_owned(),
-        );
+        lacking.push(Lack::new(
+            "the scenario's family is ipv6, and this kernel runs without",
+            "start it without ipv6.disable=1, or run with --set family=ipv4",
+        ));
     }
     Ok(lacking)
 }

@@ -10,16 +10,15 @@
 //! A device's MTU is that of the direction it sends; what it receives may be longer.
 
 use crate::{error::WanError, sys};
-use host::{Namespace, sysctl};
+use host::{Namespace, iproute, sysctl};
 use scenario::{Family, Link, Node, Routes, Run};
 use serde::{Deserialize, Serialize};
 use std::{
     fmt::Write as _,
     fs::File,
-    io::{self, Write as _},
+    io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
     os::unix::fs::FileExt,
-    process::{Command, Stdio},
 };
 use units::Bytes;
 
@@ -220,20 +219,8 @@ impl NodeNetwork {
     /// # Errors
     /// What it says, or that it is missing.
     pub fn ip(&self, batch: &str) -> Result<(), WanError> {
-        let failed = |e| WanError::system("run ip", e);
-        let mut command = Command::new("ip");
-        command.args(["-batch", "-"]);
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = self.namespace.run(|| command.spawn()).map_err(WanError::no_ip)?;
-        // Where ip stops at a command, the rest finds no reader; what ip says is the reason then.
-        let written = child.stdin.take().expect("piped").write_all(batch.as_bytes());
-        let output = child.wait_with_output().map_err(failed)?;
-        if output.status.success() {
-            return written.map_err(failed);
-        }
-        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        let message = if said.is_empty() { output.status.to_string() } else { said };
-        Err(WanError::Configure { node: self.name.clone(), message })
+        let done = iproute::ip_batch(&self.namespace, batch);
+        done.map_err(|error| WanError::of_ip(&self.name, error))
     }
 
     /// Frames that the kernel gave to a device whose queue was full. They were on no link.

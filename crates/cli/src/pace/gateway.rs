@@ -5,13 +5,10 @@ use crate::{
     failure::Failure,
     print::{print_json, print_text},
 };
-use ::wan::gateway::{Gateway, GatewayClass, Mac, NextHop, Options, Summary};
+use ::wan::gateway::{Gateway, GatewayClass, NextHop, Options, Summary};
 use clap::ArgGroup;
-use signal_hook::{consts, low_level::pipe};
-use std::{
-    net::IpAddr,
-    os::{fd::AsFd, unix::net::UnixStream},
-};
+use host::Mac;
+use std::{net::IpAddr, os::fd::AsFd};
 use units::{Bytes, Rate};
 
 /// Pace what is routed to a TUN device and leaves by a real one, each class at its bottleneck's rate.
@@ -75,7 +72,8 @@ impl GatewayArgs {
 
 pub fn run(args: GatewayArgs) -> Result<(), Failure> {
     let json = args.json;
-    let stopped = on_signals()?;
+    let stopped = host::stop_socket()
+        .map_err(|error| Failure::failed(format!("can't watch for signals: {error}")))?;
     let options = args.into_options();
     let (device, tun) = (options.device.clone(), options.tun.clone());
     let gateway = Gateway::open(options)?;
@@ -93,16 +91,6 @@ pub fn run(args: GatewayArgs) -> Result<(), Failure> {
         print_text(&text(&summary));
     }
     Ok(())
-}
-
-/// Can be read after the first signal that asks for an end.
-fn on_signals() -> Result<UnixStream, Failure> {
-    let failed = |error| Failure::failed(format!("can't watch for signals: {error}"));
-    let (ours, stopped) = UnixStream::pair().map_err(failed)?;
-    for signal in [consts::SIGINT, consts::SIGTERM, consts::SIGHUP] {
-        pipe::register(signal, ours.try_clone().map_err(failed)?).map_err(failed)?;
-    }
-    Ok(stopped)
 }
 
 fn text(summary: &Summary) -> String {

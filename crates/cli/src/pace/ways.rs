@@ -21,7 +21,7 @@ pub struct WaysArgs {
 pub fn run(args: &WaysArgs) -> Result<(), Failure> {
     let look = args.device.as_deref().map(gateway::look).transpose()?;
     let disorder = || look.as_ref().and_then(|look| look.disorder.clone());
-    let gateway_lacks = gateway::lacking().or_else(disorder);
+    let gateway_lacks = gateway::lacking().map(|lack| lack.to_string()).or_else(disorder);
     let line = look.as_ref().and_then(|look| look.line);
     let methods = PacingMethods::probe(args.device.as_deref(), line, gateway_lacks);
     if args.json {

@@ -2,10 +2,9 @@
 //! What there is: the kernel's congestion controls, and those that longhaul can add.
 
 use super::pin::Pin;
-use crate::{Error, SockDiag, Support};
+use crate::{Error, Support};
 use congestion::{Algorithm, Params};
-use host::{Namespace, sysctl};
-use netlink_packet_sock_diag::inet::{ExtensionFlags, StateFlags, nlas::Nla};
+use host::{Namespace, TcpSockets, sysctl};
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
@@ -122,14 +121,8 @@ pub fn setting(key: &str) -> Result<Vec<String>, Error> {
 
 /// Adds how many sockets of the calling thread's network namespace use which.
 fn count(into: &mut BTreeMap<String, u64>) -> io::Result<()> {
-    let mut sockets = SockDiag::open()?;
-    for v6 in [false, true] {
-        let found = sockets.tcp(v6, StateFlags::all(), ExtensionFlags::CONG)?;
-        for nla in found.into_iter().flat_map(|response| response.nlas) {
-            if let Nla::Congestion(name) = nla {
-                *into.entry(name).or_default() += 1;
-            }
-        }
+    for name in TcpSockets::open()?.congestion_controls()? {
+        *into.entry(name).or_default() += 1;
     }
     Ok(())
 }

@@ -30,7 +30,6 @@
 //! Programs are held by the process: they go when it ends, however it ends.
 
 mod bins;
-mod device;
 mod figures;
 mod flow;
 mod report;
@@ -50,8 +49,8 @@ use crate::{
     objects::{self, MONITOR, OPTIONS, TRACE, TRACE_LOST},
     support,
 };
-use device::Device;
 use figures::Kernel;
+use host::DeviceHandle;
 use libbpf_rs::{Link, MapCore, MapFlags, Object, OpenObject};
 use rustix::time::{ClockId, clock_gettime};
 use std::path::Path;
@@ -124,7 +123,7 @@ pub struct Monitor {
     // Dropped in this order: detached, then taken down.
     links: Vec<Link>,
     object: Object,
-    device: Device,
+    device: DeviceHandle,
     /// Where the time of this monitor begins, in that of the programs.
     origin: Duration,
     /// The kernel's clock where the programs' time begins.
@@ -164,7 +163,12 @@ impl Monitor {
             return Err(Error::BinWidth { bin, least: LEAST_BIN, most: MOST_BIN });
         }
         support::require_root()?;
-        let device = Device::find(&options.device)?;
+        let device = DeviceHandle::find(&options.device)
+            .map_err(|e| Error::system("ask for network devices", e))?
+            .ok_or_else(|| Error::NoDevice {
+                device: options.device.clone(),
+                there: host::device_names(),
+            })?;
         let tracepoints = options.directions.iter().map(|direction| direction.tracepoint());
         let tracepoints: Vec<_> = tracepoints.collect();
         support::require_tracepoints(Path::new(Support::BTF), &tracepoints)?;
@@ -190,12 +194,12 @@ impl Monitor {
 
     /// Whether the device is still there. One that was made anew under the same name is another.
     pub fn is_device_there(&self) -> bool {
-        self.device.is_there()
+        self.device.is_present()
     }
 
     /// The number of the device's network namespace, as in `/proc/PID/ns/net`.
     pub fn namespace(&self) -> u32 {
-        self.device.namespace
+        self.device.namespace as u32
     }
 
     /// The bins of a direction that were full when last read, if it is watched.
@@ -315,11 +319,12 @@ fn now() -> Duration {
 fn set_up(
     open: &mut OpenObject,
     options: &Options,
-    device: &Device,
+    device: &DeviceHandle,
     start: Duration,
 ) -> libbpf_rs::Result<()> {
     let longs = [start, options.bin, options.burst_gap].map(Duration::as_nanos);
-    let words = [device.index, device.namespace, options.per_flow.into(), options.trace.into()];
+    let words =
+        [device.index, device.namespace as u32, options.per_flow.into(), options.trace.into()];
     let longs = longs.into_iter().flat_map(u64::to_ne_bytes);
     let bytes: Vec<u8> = longs.chain(words.into_iter().flat_map(u32::to_ne_bytes)).collect();
     for mut map in open.maps_mut() {

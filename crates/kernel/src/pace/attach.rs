@@ -3,11 +3,11 @@
 
 use super::{
     Counts, Options, Refusal, Sender, Setup, Way,
-    device::{self, Device},
     figures::{self, ONLY},
-    fq, layout,
+    fq, layout, requirements,
 };
 use crate::{Error, Support, objects, support, sys};
+use host::Device;
 use libbpf_rs::{
     Link, MapCore, MapFlags, MapImpl, Object,
     btf::{Btf, types},
@@ -30,7 +30,7 @@ impl Injector {
     /// [`Error::Pacing`], or the machine lacks something ([`Error::is_lack`]).
     pub fn attach(options: &Options) -> Result<Self, Error> {
         require_kernel()?;
-        let device = Device::find(&options.device)?;
+        let device = requirements::find(&options.device)?;
         let setup = first_setup(&device, options)?;
         let object = load(&device, &setup)?;
         set_segments(&device, setup.way)?;
@@ -62,10 +62,10 @@ pub const BEFORE: &str = "before";
 
 /// What a device that isn't paced yet is set up with.
 pub fn first_setup(device: &Device, options: &Options) -> Result<Setup, Error> {
-    let way = options.way.map_or_else(|| device.way(), Ok)?;
-    device.require(way)?;
+    let way = options.way.map_or_else(|| requirements::way_for(device), Ok)?;
+    requirements::require(device, way)?;
     let line = match options.frames.line {
-        None => device.speed()?,
+        None => device.line_rate().map_err(|e| Error::system("read a device's line rate", e))?,
         line => line,
     };
     if line.is_none() && way == Way::Gap {
@@ -76,7 +76,10 @@ pub fn first_setup(device: &Device, options: &Options) -> Result<Setup, Error> {
 
 /// Gives the device single segments, if that is the way.
 pub fn set_segments(device: &Device, way: Way) -> Result<(), Error> {
-    if way.has_single_segments() { device::set_gso_max_segs(&device.name, 1) } else { Ok(()) }
+    if way.has_single_segments() {
+        device.set_gso_max_segs(1)?;
+    }
+    Ok(())
 }
 
 /// What this machine lacks for a way of pacing by the kernel, or one of its devices does, if anything.
@@ -86,7 +89,7 @@ pub fn lacking(way: Way, device: Option<&str>) -> Option<Error> {
         if way != Way::Gap {
             fq::require_fq()?;
         }
-        device.map_or(Ok(()), |name| Device::find(name)?.require(way))
+        device.map_or(Ok(()), |name| requirements::require(&requirements::find(name)?, way))
     };
     look().err()
 }

@@ -5,10 +5,10 @@
 use super::{
     Aim, Counts, Match, Rule, Setup, Way,
     attach::{self, SETUP, WORK},
-    device::Device,
     figures, layout,
     rules::HORIZON,
 };
+use host::{Device, Mac};
 use libbpf_rs::{Object, ProgramInput};
 use rustix::time::{ClockId, clock_gettime};
 use std::{
@@ -125,8 +125,8 @@ impl Program {
 }
 
 fn device() -> Device {
-    let mac = [2, 0, 0, 0, 0, 1];
-    Device { name: "none".into(), index: 0, mac, mtu: 1500, gso_max_segs: 65_535 }
+    let mac = Some(Mac([2, 0, 0, 0, 0, 1]));
+    Device { mac, mtu: 1500, gso_max_segs: 65_535, ..Device::default() }
 }
 
 /// A rule for each rate, by port from 9000 on.

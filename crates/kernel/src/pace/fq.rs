@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The queueing discipline that lets packets leave at set times.
 
-use super::{Refusal, device::run};
+use super::Refusal;
 use crate::Error;
-use host::Namespace;
-use std::{io, process::Command};
+use host::{IprouteError, Namespace, iproute};
 
 /// Makes fq a device's queueing discipline, in the calling thread's network namespace.
 ///
@@ -12,9 +11,9 @@ use std::{io, process::Command};
 /// The kernel has none, or refused.
 pub fn install_fq(device: &str) -> Result<(), Error> {
     let arguments = ["qdisc", "replace", "dev", device, "root", "fq"];
-    let result = run("tc", &[&arguments[..], &LIMITS].concat()).map(drop);
+    let result = iproute::tc(&[&arguments[..], &LIMITS].concat()).map(drop);
     // Why comes after whether.
-    result.or_else(|error| require_fq().and(Err(error)))
+    result.or_else(|error| require_fq().and(Err(error.into())))
 }
 
 /// Room for a socket's packets where they are single segments: TCP's small queues let it have a millisecond
@@ -24,12 +23,11 @@ const LIMITS: [&str; 2] = ["flow_limit", "1000"];
 /// Refuses to pace by departure times where no device can have fq. Tried out in a network namespace that is
 /// made for it and gone afterwards; a kernel that has fq as a module loads that.
 pub(super) fn require_fq() -> Result<(), Error> {
-    let add_fq = || Command::new("tc").args(["qdisc", "add", "dev", "lo", "root", "fq"]).output();
+    let add_fq = || Ok(iproute::tc(&["qdisc", "add", "dev", "lo", "root", "fq"]));
     let tried = Namespace::new().and_then(|namespace| namespace.run(add_fq));
-    match tried {
-        Ok(output) if output.status.success() => Ok(()),
-        Ok(_) => Err(Refusal::KernelWithoutFq.into()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Refusal::NoIproute.into()),
-        Err(error) => Err(Error::system("try out fq in a network namespace", error)),
+    match tried.map_err(|e| Error::system("try out fq in a network namespace", e))? {
+        Ok(_) => Ok(()),
+        Err(IprouteError::Refused { .. }) => Err(Refusal::KernelWithoutFq.into()),
+        Err(error) => Err(error.into()),
     }
 }

@@ -28,7 +28,6 @@ mod attach;
 #[cfg(test)]
 mod departures;
 mod depot_plan;
-mod device;
 mod figures;
 mod fq;
 mod layout;
@@ -36,6 +35,7 @@ mod methods;
 mod notice;
 mod pinned;
 mod refusal;
+mod requirements;
 mod routes;
 mod rules;
 mod sockets;

@@ -7,11 +7,10 @@
 //! short leaves no notice rather than a false one, until the next call looks. A device of that number and name
 //! that is there no more makes its notice void.
 
-use super::{Setup, Way, device};
+use super::{Setup, Way, requirements::namespace};
 use crate::Error;
-use host::{RUN_FOLDER, RunFolder};
+use host::{DeviceHandle, RUN_FOLDER, RunFolder};
 use ipnet::IpNet;
-use rustix::net::{AddressFamily, SocketType, netdevice::name_to_index, socket};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeSet,
@@ -39,7 +38,7 @@ fn folder() -> PathBuf {
 /// # Errors
 /// What there is can't be read.
 pub fn is_paced(net: &IpNet, way: Way) -> Result<bool, Error> {
-    let here = format!("{}-", device::namespace()?);
+    let here = format!("{}-", namespace()?);
     for (name, path) in notices()? {
         let Some(index) = name.strip_prefix(&here) else { continue };
         let notice = match fs::read(&path) {
@@ -49,7 +48,9 @@ pub fn is_paced(net: &IpNet, way: Way) -> Result<bool, Error> {
         };
         let notice: Notice =
             serde_json::from_slice(&notice).map_err(|e| failed("read", &path)(e.into()))?;
-        let is_there = index_of(&notice.device)?.is_some_and(|found| found.to_string() == index);
+        let found = DeviceHandle::find(&notice.device);
+        let found = found.map_err(|e| Error::system("look for a device", e))?;
+        let is_there = found.is_some_and(|found| found.index.to_string() == index);
         if is_there
             && notice.by == way.word()
             && notice.peers.iter().any(|peers| peers.contains(net))
@@ -58,12 +59,6 @@ pub fn is_paced(net: &IpNet, way: Way) -> Result<bool, Error> {
         }
     }
     Ok(false)
-}
-
-fn index_of(device: &str) -> Result<Option<u32>, Error> {
-    let any = socket(AddressFamily::UNIX, SocketType::DGRAM, None);
-    let any = any.map_err(|e| Error::system("open a socket", e))?;
-    Ok(name_to_index(any, device).ok())
 }
 
 /// All of them: their names, which are those of devices' pins, and paths.

@@ -8,15 +8,16 @@
 use super::{
     Counts, Options, Owner, Refusal, Sender, Setup, Way,
     attach::{self, BEFORE, SEEN, SETUP, WORK},
-    device::{self, Device},
     figures::{self, ONLY},
     layout, notice,
+    requirements::{self, namespace},
 };
 use crate::{
     Error,
     bpffs::{clear, exists, file_system, folders, require_machines_mounts, tidy},
     lock::Lock,
 };
+use host::{Device, DeviceHandle};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, query::LinkTypeInfo};
 use std::{
     fs, io,
@@ -54,7 +55,7 @@ pub fn add(options: &Options) -> Result<Vec<u32>, Error> {
     require_machines_mounts()?;
     let _lock = Lock::take()?;
     sweep()?;
-    let device = Device::find(&options.device)?;
+    let device = requirements::find(&options.device)?;
     let folder = Folder::of(device.index)?;
     let setup = match &folder {
         Some(folder) => {
@@ -106,7 +107,7 @@ struct Change {
 impl Change {
     /// An owner's rules in the place of those that it has there.
     fn of(owner: Owner, options: &Options) -> Result<Self, Error> {
-        let device = Device::find(&options.device)?;
+        let device = requirements::find(&options.device)?;
         let folder = Folder::of(device.index)?;
         let present = folder.as_ref().map(Folder::setup).transpose()?;
         let others = |setup: &Setup| setup.rules.len() > setup.count(owner);
@@ -140,7 +141,7 @@ fn require_way(device: &Device, asked: Option<Way>, present: Way) -> Result<(), 
     if asked.is_some_and(|way| way != present) {
         return Err(Refusal::OtherWay { name: device.name.clone(), present }.into());
     }
-    device.require(present)
+    requirements::require(device, present)
 }
 
 /// Takes a rule from a device, or all of them; with the last of them, the device is as before.
@@ -153,8 +154,9 @@ pub fn delete(name: &str, rule: Option<u32>) -> Result<(), Error> {
     let _lock = Lock::take()?;
     sweep()?;
     let not_paced = || Refusal::NotPaced { name: name.to_owned() };
-    let index = device::index(name)?;
-    let folder = Folder::of(index)?.ok_or_else(not_paced)?;
+    let absent = || Refusal::NoDevice { name: name.to_owned() };
+    let device = DeviceHandle::find(name).map_err(|e| Error::system("look for a device", e))?;
+    let folder = Folder::of(device.ok_or_else(absent)?.index)?.ok_or_else(not_paced)?;
     let mut setup = folder.setup()?;
     if let Some(number) = rule {
         let before = setup.rules.len();
@@ -183,13 +185,13 @@ pub fn list() -> Result<Vec<Attached>, Error> {
     }
     let mut attached = Vec::new();
     for folder in Folder::here()? {
-        if let Some((device, _)) = Device::by_index(folder.index)? {
+        if let Some(device) = Device::by_index(folder.index)? {
             let setup = folder.setup()?;
-            let lack = Device::find(&device).and_then(|found| found.require(setup.way)).err();
+            let lack = requirements::require(&device, setup.way).err();
             let lack = lack.map(|error| error.to_string());
             let counts = figures::counts(&folder.map(WORK)?)?;
             let senders = figures::senders(&folder.map(SEEN)?)?;
-            attached.push(Attached { device, setup, lack, counts, senders });
+            attached.push(Attached { device: device.name, setup, lack, counts, senders });
         }
     }
     Ok(attached)
@@ -226,7 +228,7 @@ impl Folder {
 
     /// Those of the paced devices of this network namespace.
     fn here() -> Result<Vec<Self>, Error> {
-        let namespace = device::namespace()?;
+        let namespace = namespace()?;
         let mut here = Vec::new();
         for folder in Self::all()?.into_iter().filter(|one| one.namespace == namespace) {
             if folder.is_attached()? {
@@ -288,7 +290,7 @@ impl Folder {
             return Ok(());
         }
         match Device::by_index(self.index)? {
-            Some((device, _)) if !setup.rules.is_empty() => self.write(&device, &setup),
+            Some(device) if !setup.rules.is_empty() => self.write(&device.name, &setup),
             _ => self.end(),
         }
     }
@@ -296,8 +298,8 @@ impl Folder {
     /// Says what is in force there, where a change that was cut short has left that out.
     fn mend_notice(&self) -> Result<(), Error> {
         match Device::by_index(self.index)? {
-            Some((device, _)) if !notice::is_given(&self.name())? => {
-                notice::give(&self.name(), &device, &self.setup()?)
+            Some(device) if !notice::is_given(&self.name())? => {
+                notice::give(&self.name(), &device.name, &self.setup()?)
             }
             _ => Ok(()),
         }
@@ -313,14 +315,15 @@ impl Folder {
     /// When nothing is attached.
     fn put_back_and_clear(&self) -> Result<(), Error> {
         notice::withdraw(&self.name())?;
-        if self.namespace == device::namespace()?
+        if self.namespace == namespace()?
             && exists(&self.path.join(BEFORE))?
-            && let Some((device, 1)) = Device::by_index(self.index)?
+            && let Some(device) = Device::by_index(self.index)?
+            && device.gso_max_segs == 1
         {
             let before = self.value(BEFORE)?;
             match before.first_chunk().map_or(0, |word| u32::from_ne_bytes(*word)) {
                 0 => {}
-                before => device::set_gso_max_segs(&device, before)?,
+                before => device.set_gso_max_segs(before)?,
             }
         }
         clear(&self.path, &FILES)
@@ -334,7 +337,7 @@ fn failed(path: &Path, error: io::Error) -> Error {
 /// Clears away what is left of devices that are gone, and of changes that were cut short: those in other
 /// network namespaces only where a device had been paced.
 fn sweep() -> Result<(), Error> {
-    let here = device::namespace()?;
+    let here = namespace()?;
     let folders = Folder::all()?;
     for folder in &folders {
         let cut_short = folder.namespace == here || exists(&folder.path.join(LINK))?;
@@ -351,8 +354,7 @@ fn sweep() -> Result<(), Error> {
 
 fn begin(device: &Device, setup: &Setup) -> Result<(), Error> {
     let object = attach::load(device, setup)?;
-    let mut folder =
-        Folder { path: PathBuf::new(), namespace: device::namespace()?, index: device.index };
+    let mut folder = Folder { path: PathBuf::new(), namespace: namespace()?, index: device.index };
     folder.path = file_system()?.join("pace").join(folder.name());
     let begun = begin_in(&folder, object, device, setup.way);
     if begun.is_err() {

@@ -141,9 +141,6 @@ pub enum Refusal {
         "this kernel attaches no program where packets leave (tcx); it needs Linux 6.6 or newer"
     )]
     NoTcx,
-    /// iproute2 is missing.
-    #[error("this takes ip, of iproute2: apt-get install iproute2, dnf install iproute")]
-    NoIproute,
     /// Packets can't be sent there.
     #[error("this host has no route to {net}")]
     NoRoute {
@@ -172,7 +169,6 @@ impl Refusal {
         matches!(
             self,
             Self::NoTcx
-                | Self::NoIproute
                 | Self::Queues { .. }
                 | Self::Discipline { .. }
                 | Self::NotFq { .. }

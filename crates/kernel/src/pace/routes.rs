@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! By which devices packets to a network leave.
 
-use super::{Refusal, device};
+use super::Refusal;
 use crate::Error;
+use host::iproute::ip_json;
 use ipnet::IpNet;
 use serde::Deserialize;
 use std::collections::BTreeSet;
@@ -44,23 +45,16 @@ impl Route {
 pub fn devices_towards(net: &IpNet) -> Result<Vec<String>, Error> {
     let family = if matches!(net, IpNet::V4(_)) { "-4" } else { "-6" };
     let first = net.hosts().next().unwrap_or_else(|| net.addr()).to_string();
-    let (all, within) = (["-json", family, "route"], net.trunc().to_string());
-    let ip = |more: &[&str]| device::run("ip", &[&all[..], more].concat());
+    let within = net.trunc().to_string();
+    let mut routes: Vec<Route> = ip_json(&[family, "route", "show", "to", "root", &within])?;
     // Without a route to an address, `ip` fails.
-    let to_first = ip(&["get", &first]).unwrap_or_default();
-    let mut routes = ip(&["show", "to", "root", &within]).and_then(|text| read(&text))?;
-    routes.extend(if to_first.is_empty() { Vec::new() } else { read(&to_first)? });
+    routes.extend(ip_json::<Route>(&[family, "route", "get", &first]).unwrap_or_default());
     let leading = routes.into_iter().filter(Route::leads_on);
     let devices: BTreeSet<String> = leading.flat_map(Route::devices).collect();
     if devices.is_empty() {
         return Err(Refusal::NoRoute { net: net.trunc() }.into());
     }
     Ok(devices.into_iter().collect())
-}
-
-fn read(text: &[u8]) -> Result<Vec<Route>, Error> {
-    // Where there is none, it says nothing at all.
-    if text.trim_ascii().is_empty() { Ok(Vec::new()) } else { device::parsed(text) }
 }
 
 #[cfg(test)]
@@ -77,9 +71,9 @@ mod tests {
             {"type":"unreachable","dst":"10.3.0.0/16","dev":"lo","flags":[]},
             {"dst":"fe80::/64","dev":"eth3","protocol":"kernel","metric":256,"flags":[]},
             {"type":"local","dst":"192.0.2.2","dev":"lo","flags":[]}]"#;
-        let routes = read(text.as_bytes()).unwrap().into_iter().filter(Route::leads_on);
+        let routes: Vec<Route> = serde_json::from_str(text).unwrap();
+        let routes = routes.into_iter().filter(Route::leads_on);
         let devices: Vec<_> = routes.flat_map(Route::devices).collect();
         assert_eq!(devices, ["eth0", "eth1", "eth2", "lo"]);
-        assert!(read(b"\n").unwrap().is_empty());
     }
 }

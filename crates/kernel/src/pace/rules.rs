@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What is paced on a device, and at what.
 
-use super::{Refusal, device::Device};
+use super::Refusal;
+use host::Device;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use netmodel::pacing::Estimator;
 use std::{
@@ -152,14 +153,14 @@ impl Setup {
     /// Nothing paced yet.
     pub(super) fn of(device: &Device, way: Way, line: Option<Rate>) -> Self {
         let overhead = Bytes::new(24);
-        let longest = device.mtu + ETHERNET + overhead.get();
+        let longest = u64::from(device.mtu) + ETHERNET + overhead.get();
         Self {
             way,
             line,
             overhead,
             max_gap: Bytes::new(64 << 10),
             max_frame: Bytes::new(longest.clamp(2 * (SHORTEST + overhead.get()), 4 << 10)),
-            mac: device.mac,
+            mac: device.mac.map_or([0; 6], |mac| mac.0),
             rules: Vec::new(),
             owners: BTreeMap::new(),
         }
@@ -222,7 +223,7 @@ impl Setup {
         rules: &[Rule],
     ) -> Result<Self, Refusal> {
         if let (Some(overhead), None) = (frames.overhead, frames.max_frame) {
-            let longest = (device.mtu + ETHERNET + overhead.get()).min(4 << 10);
+            let longest = (u64::from(device.mtu) + ETHERNET + overhead.get()).min(4 << 10);
             self.max_frame = Bytes::new(longest.max(2 * (SHORTEST + overhead.get())));
         }
         self.line = frames.line.or(self.line);
@@ -295,7 +296,7 @@ impl Setup {
 
     /// The least rate that full packets can be paced to.
     fn slowest(&self, device: &Device) -> Rate {
-        let packet = device.mtu + ETHERNET + self.overhead.get();
+        let packet = u64::from(device.mtu) + ETHERNET + self.overhead.get();
         let bps = match (self.way, self.line) {
             (Way::Gap, Some(line)) => {
                 let whole = u128::from(packet + self.max_gap.get());
@@ -328,8 +329,7 @@ mod tests {
 
     #[test]
     fn an_owners_rules_are_replaced_and_nobody_elses() {
-        let device =
-            Device { name: "x".to_owned(), index: 1, mac: [0; 6], mtu: 1500, gso_max_segs: 65_535 };
+        let device = Device { mtu: 1500, gso_max_segs: 65_535, ..Device::default() };
         let [one, other] = [1, 2].map(|number| Owner::new(number).unwrap());
         let [a, b, c] = ["10.0.0.0/8", "192.0.2.0/24", "2001:db8::/32"].map(|net| rule(net, 0));
         let frames = Frames::default();
@@ -356,8 +356,7 @@ mod tests {
 
     #[test]
     fn a_rule_for_a_port_paces_no_whole_network() {
-        let device =
-            Device { name: "x".to_owned(), index: 1, mac: [0; 6], mtu: 1500, gso_max_segs: 1 };
+        let device = Device { mtu: 1500, gso_max_segs: 1, ..Device::default() };
         let whole = |rules: &[Rule]| {
             let setup = Setup::of(&device, Way::Gap, Some(Rate::bits_per_second(1_000_000_000)));
             let setup = setup.with(&device, &Frames::default(), rules).unwrap();

@@ -4,12 +4,13 @@
 use super::{
     Refusal,
     attach::{SETUP, map, write},
-    device,
     figures::ONLY,
     layout,
+    requirements::namespace,
     rules::{Aim, MOST_RULES, Match, Rule},
 };
-use crate::{Error, objects, private_mount, support};
+use crate::{Error, objects, support};
+use host::private_mount;
 use libbpf_rs::{Link, MapCore, MapFlags, Object};
 use std::os::fd::AsRawFd;
 use units::Rate;
@@ -49,11 +50,11 @@ impl Sockets {
         if matches.len() > MOST_RULES {
             return Err(Refusal::TooManyRules { most: MOST_RULES }.into());
         }
-        let setup = setup(device::namespace()?, matches);
+        let setup = setup(namespace()?, matches);
         let object = objects::load_plain(OBJECT)?;
         write(&map(&object, SETUP), &setup)?;
         // The root's program sees the sockets of all groups.
-        let root = private_mount::root("cgroup2");
+        let root = private_mount("cgroup2");
         let root = root.map_err(|e| Error::system("open the control groups (version 2)", e))?;
         let program = object.progs_mut().next().expect("the object has one program");
         let link = program.attach_cgroup(root.as_raw_fd());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Why a gateway can't be, or is no more.
 
-use crate::error::{NO_IP, NO_TUN};
+use host::{IprouteError, Lack};
 use std::io;
 use units::{ClassifyFailure, FailureClass};
 
@@ -11,28 +11,19 @@ pub enum Error {
     /// It was asked for in the wrong way.
     #[error("{0}")]
     Usage(String),
-    /// The machine lacks something; the text says what, and how to get it.
-    #[error("{0}")]
-    Lacks(String),
+    /// The machine lacks something.
+    #[error(transparent)]
+    Lacks(Lack),
     /// It was tried and failed.
     #[error("{0}")]
     Failed(String),
 }
 
 impl Error {
-    pub(super) fn no_ip(error: &io::Error) -> Self {
-        match error.kind() {
-            io::ErrorKind::NotFound => Self::Lacks(NO_IP.to_owned()),
-            _ => Self::Failed(format!("could not run ip: {error}")),
-        }
-    }
-
     pub(super) fn no_tun(name: &str, error: &io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::NotFound => Self::Lacks(NO_TUN.to_owned()),
-            io::ErrorKind::PermissionDenied => {
-                Self::Lacks("TUN devices take root: run this with sudo".to_owned())
-            }
+            io::ErrorKind::NotFound => Self::Lacks(Lack::tun()),
+            io::ErrorKind::PermissionDenied => Self::Lacks(Lack::root("TUN devices take root")),
             io::ErrorKind::ResourceBusy => Self::Usage(format!("there is a device {name} already")),
             io::ErrorKind::InvalidInput => {
                 Self::Usage(format!("no device can have the name \"{name}\""))
@@ -43,9 +34,7 @@ impl Error {
 
     pub(super) fn no_socket(error: &io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::PermissionDenied => {
-                Self::Lacks("packet sockets take root: run this with sudo".to_owned())
-            }
+            io::ErrorKind::PermissionDenied => Self::Lacks(Lack::root("packet sockets take root")),
             _ => Self::Failed(format!("could not open a packet socket: {error}")),
         }
     }
@@ -57,6 +46,15 @@ impl ClassifyFailure for Error {
             Self::Usage(_) => FailureClass::Usage,
             Self::Lacks(_) => FailureClass::Lacks,
             Self::Failed(_) => FailureClass::Failed,
+        }
+    }
+}
+
+impl From<IprouteError> for Error {
+    fn from(error: IprouteError) -> Self {
+        match error {
+            IprouteError::Missing(lack) => Self::Lacks(lack),
+            other => Self::Failed(other.to_string()),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! Every size with the name `link` is what something takes on the link: the frame as it is handed to
 //! the device, and what [`Framing`] adds to it.
 
-use super::mac::Mac;
+use host::Mac;
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
     net::{IpAddr, Ipv4Addr, Ipv6Addr},

@@ -23,21 +23,18 @@ mod clock;
 mod device;
 mod error;
 mod frame;
-mod mac;
 mod pacer;
 mod relay;
 mod summary;
 
 pub use classes::{GatewayClass, OTHER};
 pub use error::Error;
-pub use mac::Mac;
 pub use summary::{ClassSummary, Summary};
 
-use crate::{error::NO_TUN, sys};
+use crate::sys;
 use classes::Classifier;
-use device::Device;
 use frame::{ETHERNET_LEN, Framing, GapFrame};
-use host::sysctl;
+use host::{Device, Lack, Mac, iproute, sysctl};
 use netmodel::pacing::Class;
 use pacer::{GapSizes, IN_DEVICE, Pacer};
 use relay::Relay;
@@ -111,13 +108,13 @@ impl Gateway {
     /// # Errors
     /// The options contradict themselves or the machine, or it lacks something.
     pub fn open(options: Options) -> Result<Self, Error> {
-        let device = Device::find(&options.device)?;
+        let device = device::find(&options.device)?;
         let line = match options.line {
             Some(line) if line.bps() == 0 => {
                 return Err(Error::Usage("the line's rate must be above 0".to_owned()));
             }
             Some(line) => line,
-            None => device.line().ok_or_else(|| {
+            None => device::line_rate(&device).ok_or_else(|| {
                 let name = &device.name;
                 Error::Usage(format!("{name} does not tell its line rate: give it with --line"))
             })?,
@@ -128,15 +125,15 @@ impl Gateway {
             return Err(Error::Usage(format!("gap frames of {least} bytes at least are needed")));
         }
         if options.gap_frames.is_some() {
-            device.require_order()?;
+            device::require_order(&device)?;
         }
-        let from = device.mac()?;
+        let from = device::mac(&device)?;
         let tun = sys::open_tun(&options.tun).map_err(|e| Error::no_tun(&options.tun, &e))?;
         let socket = sys::open_packet_socket(device.index).map_err(|e| Error::no_socket(&e))?;
         bound(&socket, line)?;
         let next_hop = match options.next_hop {
             NextHop::Mac(mac) => mac,
-            NextHop::Neighbour(address) => device.neighbour(address)?,
+            NextHop::Neighbour(address) => device::neighbour(&device, address)?,
         };
         set_up(&options.tun, device.mtu)?;
         Ok(Self { options, line, device, from, next_hop, tun, socket })
@@ -221,7 +218,8 @@ fn set_up(tun: &str, mtu: u32) -> Result<(), Error> {
     // The kernel gives it no link-local address, and has no routers asked for by it.
     let _ = sysctl::write(&format!("net/ipv6/conf/{tun}/addr_gen_mode"), "1");
     let mtu = mtu.to_string();
-    device::configure(&["link", "set", tun, "mtu", &mtu, "txqueuelen", "1000", "up"])
+    iproute::ip(&["link", "set", tun, "mtu", &mtu, "txqueuelen", "1000", "up"])?;
+    Ok(())
 }
 
 /// What a device is like, for pacing.
@@ -238,18 +236,18 @@ pub struct Look {
 /// # Errors
 /// It isn't there, is down or no Ethernet device; or there is no iproute2.
 pub fn look(device: &str) -> Result<Look, Error> {
-    let device = Device::find(device)?;
-    let disorder = device.require_order().err().map(|error| error.to_string());
-    Ok(Look { line: device.line(), disorder })
+    let device = device::find(device)?;
+    let disorder = device::require_order(&device).err().map(|error| error.to_string());
+    Ok(Look { line: device::line_rate(&device), disorder })
 }
 
 /// Why there can be no gateway on this machine, if so.
-pub fn lacking() -> Option<String> {
+pub fn lacking() -> Option<Lack> {
     use rustix::thread::{CapabilitySet, capabilities};
     if !std::path::Path::new("/dev/net/tun").exists() {
-        return Some(NO_TUN.to_owned());
+        return Some(Lack::tun());
     }
     let needed = CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW;
     let held = capabilities(None).is_ok_and(|held| held.effective.contains(needed));
-    (!held).then(|| "it takes root: run this with sudo".to_owned())
+    (!held).then(|| Lack::root("it takes root"))
 }

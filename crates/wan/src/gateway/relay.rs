@@ -4,13 +4,12 @@
 use super::{
     Error, Options,
     classes::{Classifier, OTHER},
-    device,
     frame::{ETHERNET_LEN, Framing, GapFrame, Header},
-    mac::Mac,
     pacer::{Pacer, Step},
     summary::{ClassSummary, Summary},
 };
 use crate::{naps::Naps, sys};
+use host::Mac;
 use netmodel::pacing::Packet;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -222,7 +221,7 @@ impl<'a> Relay<'a> {
             gap_frames: self.counts.gap_frames,
             gap_link_bytes: self.counts.gap_link_bytes,
             not_carried: self.counts.not_carried,
-            tun_dropped: device::dropped(&options.tun),
+            tun_dropped: host::transmit_drops(&options.tun),
             stalls: stalls.count,
             stalled_s: stalls.time.as_secs_f64(),
             device_full: self.counts.device_full,

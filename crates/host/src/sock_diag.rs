@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The kernel's list of TCP sockets (`sock_diag`, what `ss` uses). It shows those of programs that
-//! know nothing of longhaul.
+//! The kernel's list of TCP sockets as netlink messages (`sock_diag`, what `ss` uses).
 
 use netlink_packet_core::{
     NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
