@@ -75,7 +75,7 @@ from_classified! {
     ::lab::LabError,
     ::report::Error,
     ::wan::WanError,
-    ::wan::gateway::Error,
+    ::wan::pacing_gateway::Error,
 }
 
 /// Names on the command line that nothing has.

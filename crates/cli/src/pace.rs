@@ -9,7 +9,7 @@ use crate::{
     print::{print_json, print_text},
 };
 use ::kernel::pace::{
-    self, Aim, Attached, Frames, Match, Options, PacingStatus, Rule, Setup, Way, estimator_name,
+    self, Aim, Attached, Frames, Match, Method, Options, PacingStatus, Rule, Setup, estimator_name,
 };
 use netmodel::pacing::Estimator;
 use std::{
@@ -153,14 +153,14 @@ fn add(args: AddArgs) -> Result<(), Failure> {
         max_gap: args.max_gap,
         max_frame: args.max_frame,
     };
-    let way = match (args.by, args.super_packets) {
-        (by, false) => by.map(|by| if matches!(by, By::Gap) { Way::Gap } else { Way::EDT }),
-        (Some(By::Edt), true) => Some(Way::Edt { super_packets: true }),
+    let method = match (args.by, args.super_packets) {
+        (by, false) => by.map(|by| if matches!(by, By::Gap) { Method::Gap } else { Method::EDT }),
+        (Some(By::Edt), true) => Some(Method::Edt { super_packets: true }),
         (_, true) => return Err(Failure::usage("--super-packets goes with --by edt".to_owned())),
     };
     in_a_process_apart(args.apart)?;
     let rules = vec![Rule { matches, aim }];
-    for number in pace::add(&Options { device: args.device, rules, frames, way })? {
+    for number in pace::add(&Options { device: args.device, rules, frames, method })? {
         print_text(&format!("{number}\n"));
     }
     Ok(())
@@ -223,7 +223,7 @@ fn as_text(attached: &Attached) -> String {
         text += &format!("  rule {number}: {aim}{matched}{whose}\n");
     }
     text += &format!("  paced {} packets, {} bytes", counts.packets, counts.bytes);
-    if setup.way == Way::Gap {
+    if setup.method == Method::Gap {
         text += &format!("; gaps {} frames, {} bytes", counts.gap_frames, counts.gap_bytes);
     }
     text += "\n";
@@ -260,8 +260,8 @@ fn as_text(attached: &Attached) -> String {
 fn set_up(setup: &Setup) -> String {
     let line = setup.line.map(|line| format!(", line {line}")).unwrap_or_default();
     let overhead = setup.overhead.get();
-    let mut text = format!("{}{line}, {overhead} bytes beyond a frame's length", setup.way);
-    if setup.way == Way::Gap {
+    let mut text = format!("{}{line}, {overhead} bytes beyond a frame's length", setup.method);
+    if setup.method == Method::Gap {
         text += &format!(", gaps to {}, gap frames to {}", setup.max_gap, setup.max_frame);
     }
     text

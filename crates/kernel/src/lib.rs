@@ -38,6 +38,7 @@
 mod bpffs;
 mod error;
 mod lock;
+mod maps;
 mod objects;
 mod ring;
 mod statistics;

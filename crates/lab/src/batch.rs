@@ -7,12 +7,12 @@
 //! there are processors. An error or a signal ends all jobs.
 
 use crate::{
-    emu::{self, Bench},
+    emu::{self, EmuContext},
     error::LabError,
     folders::{Found, WorkFolder, keep_logs, on_record},
     method::Method,
     payload::Payloads,
-    simulate::{self, Desk, Progress},
+    simulate::{self, Progress, SimContext},
 };
 use record::{Record, RunResults};
 use scenario::Run;
@@ -20,7 +20,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, PoisonError,
+        Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
         mpsc,
     },
@@ -213,14 +213,14 @@ impl Job<'_> {
         for _ in 0..ATTEMPTS {
             self.tell(index, Message::Begins);
             let of_run = self.work.folder("run")?;
-            let mut bench = Bench {
+            let mut context = EmuContext {
                 folder: &of_run,
                 longhaul: &self.options.longhaul,
                 command: &self.options.command,
                 payloads: &mut self.payloads,
                 interrupted: self.interrupted,
             };
-            let record = emu::run(run, &mut bench)?;
+            let record = emu::run(run, &mut context)?;
             self.work.replace(folder, &record)?;
             keep_logs(&of_run, folder)?;
             fs::remove_dir_all(&of_run).map_err(|e| LabError::file("remove", &of_run, e))?;
@@ -237,7 +237,7 @@ impl Job<'_> {
         self.tell(index, Message::Begins);
         let record = simulate::run(
             run,
-            &mut Desk {
+            &mut SimContext {
                 command: &self.options.command,
                 interrupted: self.interrupted,
                 news: &mut |progress| self.tell(index, Message::Goes(progress)),

@@ -2,12 +2,12 @@
 //! One run by the method `emu`: real kernel TCP and real programs over an emulated network.
 
 use crate::{
-    classes::{self, Gateways},
     client::{self, Ended},
     controls::Controls,
     counters,
     error::LabError,
     pacing::Pacers,
+    pacing_gateways::{self, Gateways},
     payload::{Payloads, sha256_of},
     recording::{self, Observed},
     sampler::{self, FilePlace},
@@ -27,7 +27,7 @@ use std::{
 use wan::Wan;
 
 /// What a run needs besides the scenario.
-pub struct Bench<'a> {
+pub struct EmuContext<'a> {
     /// A folder for the run's files, emptied by the caller.
     pub folder: &'a Path,
     /// The program that is a depot.
@@ -41,7 +41,7 @@ pub struct Bench<'a> {
 }
 
 /// Takes one run from an empty machine to a record, and leaves the machine empty again.
-pub fn run(run: &Run, bench: &mut Bench<'_>) -> Result<Record, LabError> {
+pub fn run(run: &Run, context: &mut EmuContext<'_>) -> Result<Record, LabError> {
     let started = std::time::SystemTime::now();
     let controls = Controls::provide(run)?;
     let wan = Wan::up(run)?;
@@ -49,20 +49,20 @@ pub fn run(run: &Run, bench: &mut Bench<'_>) -> Result<Record, LabError> {
         .zip(&run.flows)
         .map(|(n, flow)| {
             let bytes = flow.bytes.expect("an emulated flow has an end");
-            FlowPlan::new(&wan, n, flow, bench.payloads.get(bytes)?)
+            FlowPlan::new(&wan, n, flow, context.payloads.get(bytes)?)
         })
         .collect::<Result<Vec<_>, _>>()?;
     let pacers = Pacers::attach(&wan, run, &plans)?;
     let gateways = Gateways::start(&wan, run)?;
-    let servers = Servers::start(&wan, run, &plans, bench.folder, bench.longhaul)?;
+    let servers = Servers::start(&wan, run, &plans, context.folder, context.longhaul)?;
     let sysctls = recording::sysctls(&wan, run)?;
-    let (ended, seen) = drive(&wan, run, &plans, bench)?;
+    let (ended, seen) = drive(&wan, run, &plans, context)?;
     let timeouts = timeouts(&wan, &plans)?;
     let mut pacing_faults = pacers.faults()?;
     let gateways = gateways.stop();
-    pacing_faults.extend(classes::faults(&gateways));
+    pacing_faults.extend(pacing_gateways::faults(&gateways));
     drop(servers);
-    if bench.interrupted.load(Ordering::Relaxed) {
+    if context.interrupted.load(Ordering::Relaxed) {
         return Err(LabError::Interrupted);
     }
     let zero = wan.started();
@@ -70,7 +70,7 @@ pub fn run(run: &Run, bench: &mut Bench<'_>) -> Result<Record, LabError> {
     let links = wan.down()?;
     let mut verified = Vec::new();
     for (plan, ended) in plans.iter().zip(&ended) {
-        let file = file_of(bench.folder, plan);
+        let file = file_of(context.folder, plan);
         let bytes = std::fs::metadata(&file).map_or(0, |metadata| metadata.len());
         let whole = ended.exit_code == Some(0) && !ended.timed_out;
         // What a client left unfinished is no copy that could be right or wrong.
@@ -94,7 +94,7 @@ pub fn run(run: &Run, bench: &mut Bench<'_>) -> Result<Record, LabError> {
         started,
         sysctls,
         congestion_controls: controls.on_record(),
-        command: bench.command,
+        command: context.command,
     }))
 }
 
@@ -147,12 +147,12 @@ fn drive(
     wan: &Wan,
     run: &Run,
     plans: &[FlowPlan],
-    bench: &Bench<'_>,
+    context: &EmuContext<'_>,
 ) -> Result<(Vec<Ended>, sampler::Seen), LabError> {
     let hops: Vec<_> = plans.iter().flat_map(|plan| plan.hops.clone()).collect();
     let files: Vec<_> = plans
         .iter()
-        .map(|plan| FilePlace { flow: plan.flow.name.clone(), path: file_of(bench.folder, plan) })
+        .map(|plan| FilePlace { flow: plan.flow.name.clone(), path: file_of(context.folder, plan) })
         .collect();
     let (running, stop) = mpsc::channel();
     thread::scope(|scope| {
@@ -165,9 +165,9 @@ fn drive(
             .zip(&files)
             .map(|(plan, file)| {
                 scope.spawn(|| {
-                    wait(plan.flow.start.into(), bench.interrupted);
+                    wait(plan.flow.start.into(), context.interrupted);
                     let limit = run.timeout.saturating_sub(plan.flow.start);
-                    client::download(wan, plan, &file.path, limit.into(), bench.interrupted)
+                    client::download(wan, plan, &file.path, limit.into(), context.interrupted)
                 })
             })
             .collect();

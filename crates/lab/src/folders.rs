@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Where records and the files of a run in progress lie.
 
-use crate::{error::LabError, method::Method, program};
+use crate::{error::LabError, method::Method, source_hash};
 use record::Record;
 use scenario::Run;
 use std::{
@@ -29,7 +29,7 @@ pub fn on_record(folder: &Path, run: &Run, method: Method) -> Result<Found, LabE
             folder.display()
         )));
     }
-    let same_program = record.manifest.sources.as_deref() == Some(program::sources(method));
+    let same_program = record.manifest.sources.as_deref() == Some(source_hash::of(method));
     Ok(if record.manifest.valid {
         Found::Record { of_run: Box::new(record), same_program }
     } else {

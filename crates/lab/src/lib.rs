@@ -4,18 +4,17 @@
 //!
 //! [`run_all`] takes the runs of a scenario one after the other, those of `sim` also side by side,
 //! and skips those on record (`batch`, `folders`). A method says beforehand what it can't do
-//! (`method`); what it saw becomes a record, with what closed forms predict beside it (`manifest`,
+//! (`preflight`); what it saw becomes a record, with what closed forms predict beside it (`manifest`,
 //! `model`).
 //!
 //! A run by `emu`, from top to bottom: longhaul's congestion controls that it asks for are brought
 //! into the kernel (`controls`), the network comes up (`wan`), hosts with classes get their gateways
-//! (`classes`), a real nginx at each flow's source and a depot process at each `via` (`servers`), the
+//! (`pacing_gateways`), a real nginx at each flow's source and a depot process at each `via` (`servers`), the
 //! sampler looks at sockets, queues and files while stock clients download (`client`, `sampler`), the network goes down, what arrived is hashed (`payload`), and everything that was seen is
 //! put together (`recording`). A run by `sim` is a simulation that goes on step by step, and writes down
 //! now and then what there is so far (`simulate`).
 
 mod batch;
-mod classes;
 mod client;
 mod controls;
 mod counters;
@@ -27,15 +26,18 @@ mod manifest;
 mod method;
 mod model;
 mod pacing;
+mod pacing_gateways;
 mod payload;
-mod program;
+mod preflight;
 mod recording;
 mod sampler;
 mod servers;
 mod simulate;
+mod source_hash;
 
 pub use batch::{Event, Known, Options, What, run_all};
 pub use controls::Controls;
 pub use error::LabError;
-pub use method::{Method, check_emulated_network};
+pub use method::Method;
+pub use preflight::check_emulated_network;
 pub use simulate::Progress;

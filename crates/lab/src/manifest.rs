@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What a manifest says of a run whatever the method.
 
-use crate::{machine, method::Method, model, program};
+use crate::{machine, method::Method, model, source_hash};
 use record::{Manifest, SCHEMA, manifest};
 use scenario::Run;
 use std::time::SystemTime;
@@ -26,7 +26,7 @@ pub fn of(run: &Run, method: Method, command: &[String], started: SystemTime) ->
         command: command.to_vec(),
         started: humantime::format_rfc3339_seconds(started).to_string(),
         versions: machine::versions(std::iter::empty()),
-        sources: Some(program::sources(method).to_owned()),
+        sources: Some(source_hash::of(method).to_owned()),
         machine: Some(machine::describe()),
         nodes: [].into(),
         congestion_controls: [].into(),

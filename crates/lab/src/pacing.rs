@@ -3,7 +3,7 @@
 //! paced hop's packets leave by, and the one that asks TCP to pace by itself, since stock servers don't.
 
 use crate::{error::LabError, servers::FlowPlan};
-use kernel::pace::{self, Aim, Frames, Injector, Match, Options, Rule, Sockets, Way};
+use kernel::pace::{self, Aim, Frames, Injector, Match, Method, Options, Rule, Sockets};
 use scenario::{Direction, Leg, Pacing, Routes, Run};
 use std::{collections::BTreeMap, io, num::NonZeroU16};
 use units::Bytes;
@@ -44,12 +44,12 @@ impl Pacers {
                     Pacing::Rate(rate) => Aim::Rate(rate),
                 };
                 let first = first_leg(&routes, hop.from, hop.to);
-                let way = way(hop.pacing);
+                let method = method(hop.pacing);
                 let options = devices.entry((hop.from, first.link)).or_insert_with(|| Options {
                     device: wan::device_name(first.link),
                     rules: Vec::new(),
-                    frames: frames(run, direction(run, first), way),
-                    way: Some(way),
+                    frames: frames(run, direction(run, first), method),
+                    method: Some(method),
                 });
                 options.rules.push(Rule { matches, aim });
             }
@@ -94,7 +94,7 @@ impl Pacers {
 
 /// The device is the run's own, so it is given what it takes.
 fn inject(options: &Options) -> Result<Injector, kernel::Error> {
-    if options.way == Some(Way::EDT) {
+    if options.method == Some(Method::EDT) {
         pace::install_fq(&options.device)?;
     }
     Injector::attach(options)
@@ -121,13 +121,13 @@ pub fn direction(run: &Run, leg: Leg) -> &Direction {
 }
 
 /// What keeps the packets of a hop apart that is not paced by TCP.
-fn way(pacing: Pacing) -> Way {
-    if pacing == Pacing::Edt { Way::EDT } else { Way::Gap }
+fn method(pacing: Pacing) -> Method {
+    if pacing == Pacing::Edt { Method::EDT } else { Method::Gap }
 }
 
-fn frames(run: &Run, direction: &Direction, way: Way) -> Frames {
+fn frames(run: &Run, direction: &Direction, method: Method) -> Frames {
     let overhead = u64::from(direction.overhead).saturating_sub(ETHERNET);
-    let of_gaps = way == Way::Gap;
+    let of_gaps = method == Method::Gap;
     Frames {
         line: direction.rate,
         overhead: Some(Bytes::new(overhead)),
@@ -140,7 +140,7 @@ fn frames(run: &Run, direction: &Direction, way: Way) -> Frames {
 pub fn lacking(run: &Run) -> Vec<(String, String)> {
     let routes = run.routes();
     let mut lacking = Vec::new();
-    let mut ways = BTreeMap::new();
+    let mut methods = BTreeMap::new();
     for flow in &run.flows {
         for hop in flow.hops() {
             let mut refuse = |what: &str| {
@@ -150,15 +150,15 @@ pub fn lacking(run: &Run) -> Vec<(String, String)> {
             if matches!(hop.pacing, Pacing::None | Pacing::Tcp) {
                 continue;
             }
-            let (way, first) = (way(hop.pacing), first_leg(&routes, hop.from, hop.to));
-            match way {
-                Way::Edt { .. } if ways.values().all(|other| *other != way) => {
-                    if let Some(lack) = pace::lacking(way, None) {
+            let (method, first) = (method(hop.pacing), first_leg(&routes, hop.from, hop.to));
+            match method {
+                Method::Edt { .. } if methods.values().all(|other| *other != method) => {
+                    if let Some(lack) = pace::lacking(method, None) {
                         refuse(&format!("edt: {lack}"));
                     }
                 }
-                Way::Edt { .. } => {}
-                Way::Gap => {
+                Method::Edt { .. } => {}
+                Method::Gap => {
                     if u64::from(direction(run, first).overhead) < ETHERNET {
                         refuse(
                             "takes an overhead of 14 or more on the first link: gap frames \
@@ -167,7 +167,7 @@ pub fn lacking(run: &Run) -> Vec<(String, String)> {
                     }
                 }
             }
-            if *ways.entry((hop.from, first.link)).or_insert(way) != way {
+            if *methods.entry((hop.from, first.link)).or_insert(method) != method {
                 refuse("edt and gap frames don't go by one device");
             }
         }

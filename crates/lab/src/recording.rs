@@ -2,11 +2,11 @@
 //! What was observed of a run, made into its record.
 
 use crate::{
-    classes,
     client::{self, Ended},
     error::LabError,
     machine,
     method::Method,
+    pacing_gateways,
     sampler::{HopSeen, Seen, lane_entity},
     servers::FlowPlan,
 };
@@ -36,7 +36,7 @@ pub struct Observed<'a> {
     /// Why what paced the senders makes the run not count.
     pub pacing_faults: Vec<String>,
     /// The gateways of hosts with classes.
-    pub gateways: &'a [classes::Ended],
+    pub gateways: &'a [pacing_gateways::Ended],
     /// What the sampler saw.
     pub seen: Seen,
     /// The names of the links' directions.
@@ -223,7 +223,7 @@ fn manifest(observed: &Observed<'_>) -> Manifest {
     }
 }
 
-fn emulator(health: &Health, gateways: &[classes::Ended]) -> manifest::Emulator {
+fn emulator(health: &Health, gateways: &[pacing_gateways::Ended]) -> manifest::Emulator {
     let more: [(&str, serde_json::Value); 8] = [
         ("write_errors", health.write_errors.into()),
         ("malformed", health.malformed.into()),
@@ -232,7 +232,7 @@ fn emulator(health: &Health, gateways: &[classes::Ended]) -> manifest::Emulator 
         ("stood_still_s", health.stood_still_s.into()),
         ("cpu_s", health.cpu_s.into()),
         ("real_time", health.real_time.into()),
-        ("gateways", classes::on_record(gateways)),
+        ("gateways", pacing_gateways::on_record(gateways)),
     ];
     manifest::Emulator {
         deliveries: health.deliveries,

@@ -58,7 +58,7 @@ impl Progress {
 }
 
 /// What a run needs besides the scenario.
-pub struct Desk<'a> {
+pub struct SimContext<'a> {
     /// The command line to put on record.
     pub command: &'a [String],
     /// Set when the run shall end early.
@@ -70,34 +70,34 @@ pub struct Desk<'a> {
 }
 
 /// Takes one run from its start to a record.
-pub fn run(run: &Run, desk: &mut Desk<'_>) -> Result<Record, LabError> {
+pub fn run(run: &Run, context: &mut SimContext<'_>) -> Result<Record, LabError> {
     let unsupported = |e: sim::Unsupported| LabError::Unsupported(e.to_string());
     let mut going = Going {
         manifest: Manifest {
             congestion_controls: controls::simulated(run)?,
-            ..manifest::of(run, Method::Sim, desk.command, SystemTime::now())
+            ..manifest::of(run, Method::Sim, context.command, SystemTime::now())
         },
         start: Instant::now(),
         simulation: Simulation::new(run).map_err(unsupported)?,
     };
     let (mut next_news, mut next_partial) = (Duration::ZERO, FIRST_PARTIAL);
     while going.simulation.advance(STEP) {
-        if desk.interrupted.load(Ordering::Relaxed) {
-            (desk.partial)(&going.partial("stopped"))?;
+        if context.interrupted.load(Ordering::Relaxed) {
+            (context.partial)(&going.partial("stopped"))?;
             return Err(LabError::Interrupted);
         }
         let progress = going.progress();
         if progress.wall >= next_news {
-            (desk.news)(progress);
+            (context.news)(progress);
             next_news = progress.wall + NEWS;
         }
         if progress.wall >= next_partial {
-            (desk.partial)(&going.partial("not finished: written"))?;
+            (context.partial)(&going.partial("not finished: written"))?;
             let took = going.start.elapsed().saturating_sub(progress.wall);
             next_partial = going.start.elapsed() + PARTIAL.max(took * PARTIAL_SHARE);
         }
     }
-    (desk.news)(going.progress());
+    (context.news)(going.progress());
     Ok(going.record(Vec::new()))
 }
 

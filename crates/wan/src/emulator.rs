@@ -11,12 +11,12 @@
 //!   milliseconds would else deliver what came due meanwhile in one burst, which no link does, and a short queue
 //!   behind it would overflow. So the rest comes as much later, and in its order of time.
 //! - Sleeping is by `epoll_pwait2` with nanoseconds and a timer slack of one. Waking up takes some
-//!   tens of microseconds more, so the last part of a wait is spent polling ([`Naps`]).
+//!   tens of microseconds more, so the last part of a wait is spent polling ([`PollPolicy`]).
 
 use crate::{
     health::{Health, Lateness},
     lane::{Lane, Running},
-    naps::Naps,
+    poll_policy::PollPolicy,
     superpacket::{Frame, MAX_FRAME},
     sys,
 };
@@ -169,7 +169,7 @@ struct Loop {
     malformed: u64,
     devices_lost: u64,
     real_time: bool,
-    naps: Naps,
+    poll_policy: PollPolicy,
     buffer: Box<[u8]>,
 }
 
@@ -207,7 +207,7 @@ impl Loop {
             malformed: 0,
             devices_lost: 0,
             real_time: false,
-            naps: Naps::default(),
+            poll_policy: PollPolicy::default(),
             buffer: vec![0; MAX_FRAME].into(),
         }
     }
@@ -231,7 +231,7 @@ impl Loop {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => panic!("epoll_pwait2 on the emulator's own descriptors: {error}"),
             }
-            self.naps.woke(self.now());
+            self.poll_policy.woke(self.now());
             for event in &events {
                 match event.data.u64() {
                     WAKE => {
@@ -284,7 +284,7 @@ impl Loop {
     /// How long epoll may sleep: until just before the next release, or for ever.
     fn sleep_before(&mut self, next: Option<Timestamp>) -> Option<Timespec> {
         let now = self.now();
-        let sleep: std::time::Duration = self.naps.until(next, now)?.into();
+        let sleep: std::time::Duration = self.poll_policy.sleep_until(next, now)?.into();
         Some(Timespec::try_from(sleep).expect("a release is years away at most"))
     }
 

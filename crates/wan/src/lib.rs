@@ -4,18 +4,18 @@
 //!
 //! [`Wan`] brings a run's network up inside the calling process; control keeps one up in the
 //! background for a person to try programs on; check measures what the emulator really gives
-//! on this machine. [`gateway`] paces what leaves by a real device.
+//! on this machine. [`pacing_gateway`] paces what leaves by a real device.
 
 mod check;
 pub mod control;
 mod emulator;
 mod error;
-pub mod gateway;
 mod health;
 mod lane;
-mod naps;
 mod network;
 mod node;
+pub mod pacing_gateway;
+mod poll_policy;
 mod run_folder;
 mod superpacket;
 mod sys;

@@ -33,10 +33,10 @@ pub struct PaceArgs {
 }
 
 /// What a way of pacing is in the kernel.
-fn in_kernel(way: Way) -> pace::Way {
+fn in_kernel(way: Way) -> pace::Method {
     match way {
-        Way::Gap => pace::Way::Gap,
-        Way::Edt => pace::Way::EDT,
+        Way::Gap => pace::Method::Gap,
+        Way::Edt => pace::Method::EDT,
     }
 }
 
@@ -74,7 +74,7 @@ pub fn run(args: &PaceArgs) -> Result<(), Failure> {
 /// The peers of a configuration to which the kernel paces packets.
 fn paced_peers(config: &Config) -> Vec<PacedPeer> {
     let peers = config.paced_below().into_iter();
-    peers.map(|(peer, way)| PacedPeer { peer, way: in_kernel(way) }).collect()
+    peers.map(|(peer, way)| PacedPeer { peer, method: in_kernel(way) }).collect()
 }
 
 /// The number of a configuration file, by its path: the same whenever it is called, and whatever is in it.

@@ -5,7 +5,7 @@ use crate::{
     failure::Failure,
     print::{print_json, print_text},
 };
-use ::wan::gateway::{Gateway, GatewayClass, NextHop, Options, Summary};
+use ::wan::pacing_gateway::{Gateway, GatewayClass, NextHop, Options, Summary};
 use clap::ArgGroup;
 use host::Mac;
 use std::{net::IpAddr, os::fd::AsFd};

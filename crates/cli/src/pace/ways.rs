@@ -6,7 +6,7 @@ use crate::{
     print::{print_json, print_text},
 };
 use ::kernel::pace::{PacingMethod, PacingMethods};
-use ::wan::gateway;
+use ::wan::pacing_gateway;
 
 /// Tell which ways of pacing this machine can do, and the best of them.
 #[derive(Debug, clap::Args)]
@@ -19,9 +19,9 @@ pub struct WaysArgs {
 }
 
 pub fn run(args: &WaysArgs) -> Result<(), Failure> {
-    let look = args.device.as_deref().map(gateway::look).transpose()?;
+    let look = args.device.as_deref().map(pacing_gateway::look).transpose()?;
     let disorder = || look.as_ref().and_then(|look| look.disorder.clone());
-    let gateway_lacks = gateway::lacking().map(|lack| lack.to_string()).or_else(disorder);
+    let gateway_lacks = pacing_gateway::lacking().map(|lack| lack.to_string()).or_else(disorder);
     let line = look.as_ref().and_then(|look| look.line);
     let methods = PacingMethods::probe(args.device.as_deref(), line, gateway_lacks);
     if args.json {

@@ -2,7 +2,7 @@
 //! `longhaul pace`: what a person does with it, also wrongly, and what is left when it is killed.
 
 use crate::common::{Kernel, call, done, json, longhaul, processes_with, refused, until};
-use ::kernel::pace::{self, Way};
+use ::kernel::pace::{self, Method};
 use host::Namespace;
 use serde_json::Value;
 use std::{
@@ -254,7 +254,7 @@ fn departure_times_take_fq_and_leave_the_device_as_it_was() {
         let wrong = ["pace", "add", DEVICE, "--rate", "100mbit", "--super-packets"];
         let (code, said) = refused(&wrong);
         assert!(code == 2 && said.contains("goes with --by edt"), "{code} {said}");
-        let has_fq = pace::lacking(Way::EDT, None).is_none();
+        let has_fq = pace::lacking(Method::EDT, None).is_none();
         let lack =
             if has_fq { "tc qdisc replace dev pace0 root fq" } else { "this kernel has no fq" };
         let (code, said) = refused(&BY_TIMES);

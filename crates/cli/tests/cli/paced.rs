@@ -2,7 +2,7 @@
 //! Paced flows, emulated and simulated from one file: the kernel's gap frames on the emulated wire.
 
 use crate::common::{alone, measured, refused};
-use ::kernel::pace::{self, Way};
+use ::kernel::pace::{self, Method};
 use record::{LinkSummary, Record};
 use std::path::Path;
 
@@ -87,7 +87,7 @@ fn departure_times_pace_where_the_kernel_has_fq() {
     let out = folder.path().join("out");
     let (path, out_path) = (file.to_str().unwrap(), out.to_str().unwrap());
     let run = ["lab", "run", path, "--set", "flow.transfer.pacing=edt"];
-    if let Some(lack) = pace::lacking(Way::EDT, None) {
+    if let Some(lack) = pace::lacking(Method::EDT, None) {
         let (code, said) = refused(&run);
         let expected = format!("flow transfer, from server: pacing edt: {lack}");
         assert!(code == 2 && said.contains(&expected), "{said}");

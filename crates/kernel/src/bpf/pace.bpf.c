@@ -45,7 +45,7 @@ static __always_inline int aim_at(struct __sk_buff *skb, const struct pace_setup
 	if (p->protocol != IPPROTO_TCP)
 		return 0;
 	/* With gaps a FIN waits its turn as all do. */
-	if (skb->len <= p->headers && !(p->ends && setup->way != PACE_GAPS))
+	if (skb->len <= p->headers && !(p->ends && setup->method != PACE_GAPS))
 		return 0;
 	sk = skb->sk;
 	sk = sk ? bpf_sk_fullsock(sk) : 0;
@@ -87,7 +87,7 @@ int pace(struct __sk_buff *skb)
 	bytes = cc_max(skb->wire_len, ETHERNET_MIN) + segments * (tag_of(skb) + settings->overhead);
 	if (!aim_at(skb, settings, rule, &p, mine, bytes, &aim))
 		return TCX_NEXT;
-	if (settings->way == PACE_GAPS)
+	if (settings->method == PACE_GAPS)
 		/* One band of pfifo_fast for all, else it would put one before another. */
 		skb->priority = 0;
 	if (!lock(lane)) {
@@ -96,7 +96,7 @@ int pace(struct __sk_buff *skb)
 	}
 	now_ns = bpf_ktime_get_ns();
 	sum = join(&lane->sum, aim.flow, aim.target, now_ns, aim.stay_ns);
-	if (settings->way != PACE_GAPS)
+	if (settings->method != PACE_GAPS)
 		return depart(skb, settings, rule, &p, &aim, lane, mine, bytes, now_ns, sum);
 	return send(skb, settings, rule, &p, &aim, lane, mine, bytes, now_ns, sum);
 }

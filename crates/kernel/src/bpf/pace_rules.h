@@ -28,7 +28,7 @@ struct pace_rule {
 	u64 owner;		/* who put it there, for user space; 0: a person */
 };
 
-enum pace_way {
+enum pace_method {
 	PACE_GAPS,
 	PACE_TIMES,
 	PACE_TIMES_SUPER,	/* super-packets are let be: the same here */
@@ -42,7 +42,7 @@ struct pace_setup {
 	u32 max_frame;
 	u32 rules;
 	u8 mac[6];		/* the device's */
-	u16 way;		/* enum pace_way */
+	u16 method;		/* enum pace_method */
 	struct pace_rule rule[PACE_RULES];
 };
 

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What there is: the kernel's congestion controls, and those that longhaul can add.
 
-use super::pin::Pin;
-use crate::{Error, Support};
+use super::{
+    pin::Pin,
+    settings::{ALLOWED, DEFAULT, available, setting},
+};
+use crate::{Error, Support, lock::Lock};
 use congestion::{Algorithm, Params};
-use host::{Namespace, TcpSockets, sysctl};
+use host::{Namespace, TcpSockets};
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
@@ -59,7 +62,7 @@ pub struct InForce {
 /// root, too.
 pub fn list() -> Result<Vec<Entry>, Error> {
     Support::probe()?;
-    let _lock = super::Lock::take()?;
+    let _lock = Lock::take()?;
     let view = View::look()?;
     let mut entries = Vec::new();
     for name in view.available.iter().filter(|name| !name.starts_with(Algorithm::PREFIX)) {
@@ -88,7 +91,7 @@ pub fn list() -> Result<Vec<Entry>, Error> {
 /// The machine lacks something ([`Error::is_lack`]); its pin can't be read.
 pub fn provider(algorithm: &'static Algorithm) -> Result<Provider, Error> {
     Support::probe()?;
-    let _lock = super::Lock::take()?;
+    let _lock = Lock::take()?;
     registered(algorithm, &available()?)
 }
 
@@ -99,24 +102,6 @@ fn registered(algorithm: &'static Algorithm, available: &[String]) -> Result<Pro
         None if available.contains(&name) => Provider::Process,
         None => Provider::None,
     })
-}
-
-/// The names that the kernel has now.
-pub fn available() -> Result<Vec<String>, Error> {
-    setting(AVAILABLE)
-}
-
-const AVAILABLE: &str = "net.ipv4.tcp_available_congestion_control";
-/// Those that every user may choose.
-pub const ALLOWED: &str = "net.ipv4.tcp_allowed_congestion_control";
-/// That of sockets that do not choose.
-pub const DEFAULT: &str = "net.ipv4.tcp_congestion_control";
-
-/// The words of a setting of this network namespace.
-pub fn setting(key: &str) -> Result<Vec<String>, Error> {
-    let failed = |e| Error::system(format!("read {}", sysctl::path(key).display()), e);
-    let text = sysctl::read(key).map_err(failed)?;
-    Ok(text.split(' ').filter(|word| !word.is_empty()).map(str::to_owned).collect())
 }
 
 /// Adds how many sockets of the calling thread's network namespace use which.

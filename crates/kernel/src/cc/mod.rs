@@ -14,7 +14,9 @@ mod documents;
 mod list;
 #[cfg(test)]
 mod older;
+mod options;
 mod pin;
+mod settings;
 mod trace;
 mod unload;
 
@@ -23,6 +25,7 @@ pub use documents::{
     SetDescription, decides,
 };
 pub use list::{Entry, InForce, Provider, list, provider};
+pub use options::Options;
 pub use trace::{Call, Hook, Trace};
 pub use unload::{DefaultReset, Unloaded, unload};
 
@@ -33,52 +36,9 @@ use crate::{
     sys,
 };
 use congestion::{Attach, Params};
-use libbpf_rs::{Link, MapCore, Object};
-use pin::Pin;
+use libbpf_rs::{Link, Object};
+use pin::{Pin, Registration};
 use std::{os::fd::AsFd, time::Duration};
-
-/// How a congestion control is loaded.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Options {
-    /// Record every call of the algorithm, see [`Loaded::trace`]. Without, it costs nothing.
-    pub trace: bool,
-    /// `ssthresh` of new connections in segments, so that they don't overshoot. Without: no bound.
-    pub initial_ssthresh: Option<u32>,
-    /// Only for programs with `CAP_NET_ADMIN`; else any program may choose it for its sockets.
-    pub restricted: bool,
-}
-
-impl Options {
-    /// As `options` of `src/bpf/adapter.h`.
-    pub(crate) fn bytes(&self) -> Vec<u8> {
-        let words = [self.trace.into(), self.initial_ssthresh.unwrap_or(0), self.restricted.into()];
-        words.into_iter().flat_map(u32::to_ne_bytes).collect()
-    }
-
-    /// Those of a pin.
-    fn of_words(words: &[u32]) -> Self {
-        let word = |n: usize| words.get(n).copied().unwrap_or(0);
-        let initial_ssthresh = Some(word(1)).filter(|&bound| bound != 0);
-        Self { trace: word(0) != 0, initial_ssthresh, restricted: word(2) != 0 }
-    }
-
-    /// In words, which of these are not as in `others`.
-    fn besides(&self, others: &Self) -> Vec<String> {
-        let mut words = Vec::new();
-        if self.trace != others.trace {
-            words.push(if self.trace { "with a trace" } else { "without a trace" }.to_owned());
-        }
-        if self.initial_ssthresh != others.initial_ssthresh {
-            let bound = self.initial_ssthresh.map_or("none".to_owned(), |n| n.to_string());
-            words.push(format!("initial ssthresh {bound}"));
-        }
-        if self.restricted != others.restricted {
-            let who = if self.restricted { "restricted" } else { "unrestricted, for every user" };
-            words.push(who.to_owned());
-        }
-        words
-    }
-}
 
 /// Who keeps a congestion control in the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -158,7 +118,7 @@ fn present(name: &str, params: &Params, options: &Options) -> Result<Option<Hold
         return Err(Error::OtherParameters { name: name.to_owned(), with });
     }
     pin::sweep(name)?;
-    if !list::available()?.iter().any(|other| other == name) {
+    if !settings::available()?.iter().any(|other| other == name) {
         return Ok(None);
     }
     if options.trace {
@@ -206,7 +166,8 @@ impl Loaded {
             };
         };
         let _lock = Lock::take()?;
-        pin::pin(&self.name, &mut ours)?;
+        let registration = Registration { link: &mut ours.link, is_link: ours.links };
+        pin::pin(&self.name, &mut ours.object, registration)?;
         if !ours.links {
             // Else libbpf would take the registration back.
             ours.link.disconnect();
@@ -242,14 +203,4 @@ impl Loaded {
             })
             .collect()
     }
-}
-
-/// The words of the one value of a map.
-fn words(map: &impl MapCore, what: &str) -> Result<Vec<u32>, Error> {
-    let value = map
-        .lookup(&0u32.to_ne_bytes(), libbpf_rs::MapFlags::ANY)
-        .map_err(Error::bpf(format!("read {what}")))?
-        .unwrap_or_default();
-    let words = value.chunks_exact(4).map(|word| u32::from_ne_bytes(word.try_into().expect("4")));
-    Ok(words.collect())
 }

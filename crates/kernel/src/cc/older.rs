@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The ways of older kernels, as far as this one can show them.
 
-use super::{Holder, Loaded, Options, attach, list::available, pin::Pin};
+use super::{Holder, Loaded, Options, attach, pin::Pin, settings::available};
 use crate::lock::Lock;
 use crate::{
     CongControl, Error, Support,

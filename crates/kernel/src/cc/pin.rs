@@ -2,13 +2,14 @@
 //! What keeps a congestion control in the kernel without a process: files in a BPF file system
 //! ([`crate::bpffs`]). Called under the lock.
 
-use super::{Options, Ours, list::available, words};
+use super::{options::Options, settings::available};
 use crate::{
     Error,
     bpffs::{self, exists, file_system, folders, require_machines_mounts, tidy},
+    maps::words,
     objects,
 };
-use libbpf_rs::{Link, MapCore, MapHandle, query::LinkTypeInfo};
+use libbpf_rs::{Link, MapCore, MapHandle, Object, query::LinkTypeInfo};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -94,14 +95,22 @@ pub fn sweep(name: &str) -> Result<(), Error> {
     Ok(())
 }
 
+/// What keeps a congestion control of this process's in the kernel.
+pub struct Registration<'a> {
+    /// The link, or before Linux 6.4 the registered map as libbpf's link.
+    pub link: &'a mut Link,
+    /// Whether it is a link of the kernel's.
+    pub is_link: bool,
+}
+
 /// Pins a loaded one. The registration comes last: without it the others mean nothing.
-pub fn pin(name: &str, ours: &mut Ours) -> Result<(), Error> {
+pub fn pin(name: &str, object: &mut Object, registration: Registration<'_>) -> Result<(), Error> {
     require_machines_mounts()?;
     let folder = file_system()?.join(name);
     clear(&folder)?;
     fs::create_dir_all(&folder)
         .map_err(|e| Error::system(format!("make {}", folder.display()), e))?;
-    let pinned = pin_into(&folder, ours);
+    let pinned = pin_into(&folder, object, registration);
     if pinned.is_err() {
         // What failed is what gets reported.
         let _ = clear(&folder);
@@ -110,15 +119,20 @@ pub fn pin(name: &str, ours: &mut Ours) -> Result<(), Error> {
     pinned.map_err(Error::bpf(format!("pin into {}", folder.display())))
 }
 
-fn pin_into(folder: &Path, ours: &mut Ours) -> libbpf_rs::Result<()> {
-    for mut map in ours.object.maps_mut() {
+fn pin_into(
+    folder: &Path,
+    object: &mut Object,
+    registration: Registration<'_>,
+) -> libbpf_rs::Result<()> {
+    for mut map in object.maps_mut() {
         match map.name().to_str() {
             Some(objects::PARAMS) => map.pin(folder.join(PARAMS))?,
             Some(objects::OPTIONS) => map.pin(folder.join(OPTIONS))?,
             _ => {}
         }
     }
-    ours.link.pin(folder.join(if ours.links { LINK } else { MAP }))
+    let Registration { link, is_link } = registration;
+    link.pin(folder.join(if is_link { LINK } else { MAP }))
 }
 
 /// Removes a folder of pins, if it is there: the registration first, so that it never stands alone.

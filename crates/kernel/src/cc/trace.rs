@@ -2,9 +2,9 @@
 //! Every call of an algorithm in the kernel, as it went: enough to make the same call again, and
 //! compare.
 
-use super::words;
 use crate::{
     Error,
+    maps::words,
     objects::{TRACE, TRACE_LOST},
     ring::Ring,
 };

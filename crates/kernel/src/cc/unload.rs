@@ -2,8 +2,8 @@
 //! Taking a pinned congestion control out of the kernel.
 
 use super::{
-    list::{ALLOWED, DEFAULT, available, setting},
     pin::{self, Pin},
+    settings::{ALLOWED, DEFAULT, available, setting},
 };
 use crate::{Error, Support, bpffs::require_machines_mounts, lock::Lock};
 use congestion::Algorithm;

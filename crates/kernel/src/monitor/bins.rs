@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Bins of time: from the kernel's ring into a [`netmodel::Monitor`], before the ring comes round.
 
-use super::{
-    RING_BINS,
-    figures::{Bin, Kernel},
-};
+use super::figures::{Bin, Kernel};
 use netmodel::Monitor;
 use units::{Duration, Timestamp};
+
+/// Bins that the kernel keeps, as `src/bpf/monitor.h` has it.
+pub(super) const RING_BINS: u64 = 32_768;
 
 /// Bytes in bins of time, data and gap frames. Memory is bounded: after some time, neighbours are
 /// added together (see [`Monitor`]); both have bins of the same width.

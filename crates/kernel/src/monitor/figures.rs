@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What the monitor knows of one direction, as the kernel hands it out.
 
-use super::{Flow, Histogram};
+use super::flow::Flow;
+use netmodel::Histogram;
 use units::{Duration, Timestamp};
 
 /// Slots of the histograms, as `src/bpf/monitor.h` has them.

@@ -49,6 +49,7 @@ use crate::{
     objects::{self, MONITOR, OPTIONS, TRACE, TRACE_LOST},
     support,
 };
+use bins::RING_BINS;
 use figures::Kernel;
 use host::DeviceHandle;
 use libbpf_rs::{Link, MapCore, MapFlags, Object, OpenObject};
@@ -56,8 +57,6 @@ use rustix::time::{ClockId, clock_gettime};
 use std::path::Path;
 use units::{Duration, Timestamp};
 
-/// Bins that the kernel keeps, as `src/bpf/monitor.h` has it.
-const RING_BINS: u64 = 32_768;
 /// Narrower, the ring would have to be read several times in a second.
 const LEAST_BIN: Duration = Duration::from_micros(10);
 const MOST_BIN: Duration = Duration::from_secs(60);

@@ -2,9 +2,9 @@
 //! The program at a device, held by this process.
 
 use super::{
-    Counts, Options, Refusal, Sender, Setup, Way,
-    figures::{self, ONLY},
-    fq, layout, requirements,
+    Counts, Method, Options, Refusal, Sender, Setup, fq, layout,
+    readings::{self, ONLY},
+    requirements,
 };
 use crate::{Error, Support, objects, support, sys};
 use host::Device;
@@ -33,7 +33,7 @@ impl Injector {
         let device = requirements::find(&options.device)?;
         let setup = first_setup(&device, options)?;
         let object = load(&device, &setup)?;
-        set_segments(&device, setup.way)?;
+        set_segments(&device, setup.method)?;
         Ok(Self { _link: link(&object, &device)?, object })
     }
 
@@ -42,7 +42,7 @@ impl Injector {
     /// # Errors
     /// The kernel refused to tell.
     pub fn counts(&self) -> Result<Counts, Error> {
-        figures::counts(&map(&self.object, WORK))
+        readings::counts(&map(&self.object, WORK))
     }
 
     /// Who has sent.
@@ -50,7 +50,7 @@ impl Injector {
     /// # Errors
     /// The kernel refused to tell.
     pub fn senders(&self) -> Result<Vec<Sender>, Error> {
-        figures::senders(&map(&self.object, SEEN))
+        readings::senders(&map(&self.object, SEEN))
     }
 }
 
@@ -62,34 +62,34 @@ pub const BEFORE: &str = "before";
 
 /// What a device that isn't paced yet is set up with.
 pub fn first_setup(device: &Device, options: &Options) -> Result<Setup, Error> {
-    let way = options.way.map_or_else(|| requirements::way_for(device), Ok)?;
-    requirements::require(device, way)?;
+    let method = options.method.map_or_else(|| requirements::method_for(device), Ok)?;
+    requirements::require(device, method)?;
     let line = match options.frames.line {
         None => device.line_rate().map_err(|e| Error::system("read a device's line rate", e))?,
         line => line,
     };
-    if line.is_none() && way == Way::Gap {
+    if line.is_none() && method == Method::Gap {
         return Err(Refusal::NoLine { name: device.name.clone() }.into());
     }
-    Ok(Setup::of(device, way, line).with(device, &options.frames, &options.rules)?)
+    Ok(Setup::of(device, method, line).with(device, &options.frames, &options.rules)?)
 }
 
-/// Gives the device single segments, if that is the way.
-pub fn set_segments(device: &Device, way: Way) -> Result<(), Error> {
-    if way.has_single_segments() {
+/// Gives the device single segments, if the method needs them.
+pub fn set_segments(device: &Device, method: Method) -> Result<(), Error> {
+    if method.has_single_segments() {
         device.set_gso_max_segs(1)?;
     }
     Ok(())
 }
 
-/// What this machine lacks for a way of pacing by the kernel, or one of its devices does, if anything.
-pub fn lacking(way: Way, device: Option<&str>) -> Option<Error> {
+/// What this machine lacks for a method of pacing by the kernel, or one of its devices does, if anything.
+pub fn lacking(method: Method, device: Option<&str>) -> Option<Error> {
     let look = || {
         require_kernel()?;
-        if way != Way::Gap {
+        if method != Method::Gap {
             fq::require_fq()?;
         }
-        device.map_or(Ok(()), |name| requirements::require(&requirements::find(name)?, way))
+        device.map_or(Ok(()), |name| requirements::require(&requirements::find(name)?, method))
     };
     look().err()
 }
@@ -108,7 +108,7 @@ pub fn require_kernel() -> Result<(), Error> {
 pub fn load(device: &Device, setup: &Setup) -> Result<Object, Error> {
     let object = objects::load_plain("pace")?;
     write(&map(&object, SETUP), &layout::setup(setup))?;
-    let before = if setup.way.has_single_segments() { device.gso_max_segs } else { 0 };
+    let before = if setup.method.has_single_segments() { device.gso_max_segs } else { 0 };
     write(&map(&object, BEFORE), &before.to_ne_bytes())?;
     Ok(object)
 }

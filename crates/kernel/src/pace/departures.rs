@@ -3,9 +3,9 @@
 //! the program for packets of no device's, so neither device nor fq is needed.
 
 use super::{
-    Aim, Counts, Match, Rule, Setup, Way,
+    Aim, Counts, Match, Method, Rule, Setup,
     attach::{self, SETUP, WORK},
-    figures, layout,
+    layout, readings,
     rules::HORIZON,
 };
 use host::{Device, Mac};
@@ -120,7 +120,7 @@ impl Program {
     }
 
     fn counts(&self) -> Counts {
-        figures::counts(&attach::map(&self.0, WORK)).expect("the kernel tells")
+        readings::counts(&attach::map(&self.0, WORK)).expect("the kernel tells")
     }
 }
 
@@ -138,7 +138,7 @@ fn setup(line: Option<Rate>, rates: &[Rate]) -> Setup {
     Setup {
         overhead: Bytes::new(OVERHEAD),
         rules: rules.collect(),
-        ..Setup::of(&device(), Way::EDT, line)
+        ..Setup::of(&device(), Method::EDT, line)
     }
 }
 

@@ -6,7 +6,7 @@
 //! [`replace`](super::replace). What a plan takes of the file are networks of peers and how packets to them are
 //! paced.
 
-use super::{Aim, Frames, Match, Options, Rule, Way, devices_towards};
+use super::{Aim, Frames, Match, Method, Options, Rule, devices_towards};
 use crate::Error;
 use ipnet::IpNet;
 use netmodel::pacing::Estimator;
@@ -19,7 +19,7 @@ pub struct PacedPeer {
     /// The network.
     pub peer: IpNet,
     /// How packets to it are kept apart.
-    pub way: Way,
+    pub method: Method,
 }
 
 /// The rate of a device's link, or of every device's: read as `DEVICE=RATE` or `RATE`.
@@ -53,7 +53,7 @@ pub enum PlanError {
         /// What happened.
         source: Error,
     },
-    /// Packets to two peers leave by one device, which can keep them apart in one way only.
+    /// Packets to two peers leave by one device, which can keep them apart by one method only.
     #[error(
         "{}: packets leave by {device}, too, and other hops want {} there",
         .hop.in_configuration(), .other.word()
@@ -64,7 +64,7 @@ pub enum PlanError {
         /// The device.
         device: String,
         /// How packets to the other peer are kept apart.
-        other: Way,
+        other: Method,
     },
     /// A rate is given for a device by which no packets to paced peers leave.
     #[error("--line {device}: no packets that are to be paced leave by it")]
@@ -86,7 +86,7 @@ impl ClassifyFailure for PlanError {
 impl PacedPeer {
     /// As it stands in the depot's configuration file.
     fn in_configuration(&self) -> String {
-        format!("[[hop]] peer = \"{}\", pacing = \"{}\"", self.peer, self.way.word())
+        format!("[[hop]] peer = \"{}\", pacing = \"{}\"", self.peer, self.method.word())
     }
 }
 
@@ -96,15 +96,15 @@ impl PacedPeer {
 /// It is not known by which devices packets leave; a device would have to pace in two ways; or a rate is
 /// given for a device that has no rules.
 pub fn plan(peers: &[PacedPeer], lines: &[LineRate]) -> Result<Vec<Options>, PlanError> {
-    let mut devices: BTreeMap<String, (Way, Vec<Rule>)> = BTreeMap::new();
+    let mut devices: BTreeMap<String, (Method, Vec<Rule>)> = BTreeMap::new();
     for &hop in peers {
         let leading =
             devices_towards(&hop.peer).map_err(|source| PlanError::Devices { hop, source })?;
         for device in leading {
             let rule = Rule { matches: destination(hop.peer), aim: Aim::Auto(Estimator::LINK) };
             let (other, rules) =
-                devices.entry(device.clone()).or_insert_with(|| (hop.way, Vec::new()));
-            if *other != hop.way {
+                devices.entry(device.clone()).or_insert_with(|| (hop.method, Vec::new()));
+            if *other != hop.method {
                 return Err(PlanError::TwoWays { hop, device, other: *other });
             }
             rules.push(rule);
@@ -114,12 +114,12 @@ pub fn plan(peers: &[PacedPeer], lines: &[LineRate]) -> Result<Vec<Options>, Pla
     if let Some(device) = named.find(|device| !devices.contains_key(*device)) {
         return Err(PlanError::UnusedLine { device: device.clone() });
     }
-    let options = devices.into_iter().map(|(device, (way, rules))| {
+    let options = devices.into_iter().map(|(device, (method, rules))| {
         let of_device = lines.iter().rfind(|line| line.device.as_ref() == Some(&device));
         let of_all = || lines.iter().rfind(|line| line.device.is_none());
         let line = of_device.or_else(of_all).map(|line| line.rate);
         let frames = Frames { line, ..Frames::default() };
-        Options { device, rules, frames, way: Some(way) }
+        Options { device, rules, frames, method: Some(method) }
     });
     Ok(options.collect())
 }

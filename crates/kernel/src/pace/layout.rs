@@ -3,7 +3,8 @@
 
 use super::{
     figures::{Counts, Sender},
-    rules::{Aim, MOST_RULES, Match, Owner, Rule, Setup, Way},
+    method::Method,
+    rules::{Aim, MOST_RULES, Match, Owner, Rule, Setup},
 };
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use netmodel::pacing::{Estimator, Rtt};
@@ -23,8 +24,8 @@ pub fn setup(setup: &Setup) -> Vec<u8> {
         bytes.extend((word as u32).to_ne_bytes());
     }
     bytes.extend(setup.mac);
-    let way = WAYS.iter().position(|way| *way == setup.way).expect("all are there");
-    bytes.extend((way as u16).to_ne_bytes());
+    let method = METHODS.iter().position(|method| *method == setup.method).expect("all are there");
+    bytes.extend((method as u16).to_ne_bytes());
     for (number, one) in &setup.rules {
         rule(&mut bytes, *number, setup.owners.get(number).copied(), one);
     }
@@ -33,7 +34,7 @@ pub fn setup(setup: &Setup) -> Vec<u8> {
 }
 
 /// `enum pace_way`.
-const WAYS: [Way; 3] = [Way::Gap, Way::EDT, Way::Edt { super_packets: true }];
+const METHODS: [Method; 3] = [Method::Gap, Method::EDT, Method::Edt { super_packets: true }];
 const RULE: usize = 80;
 /// All that there can be.
 pub const RULES: usize = MOST_RULES * RULE;
@@ -107,7 +108,7 @@ pub fn read_setup(bytes: &[u8]) -> Setup {
     let (overhead, max_gap, max_frame) = (fields.size(), fields.size(), fields.size());
     let rules = fields.word();
     let mac = fields.bytes();
-    let way = WAYS[usize::from(u16::from_ne_bytes(fields.bytes()))];
+    let method = METHODS[usize::from(u16::from_ne_bytes(fields.bytes()))];
     let mut owners = BTreeMap::new();
     let rules = (0..rules).map(|_| {
         let (number, rule) = read_rule(&mut fields);
@@ -115,7 +116,7 @@ pub fn read_setup(bytes: &[u8]) -> Setup {
         (number, rule)
     });
     let rules = rules.collect();
-    Setup { way, line, overhead, max_gap, max_frame, mac, rules, owners }
+    Setup { method, line, overhead, max_gap, max_frame, mac, rules, owners }
 }
 
 fn read_rule(fields: &mut Fields<'_>) -> (u32, Rule) {
@@ -202,7 +203,7 @@ mod tests {
             (10, Rule { matches: matches(Some("2001:db8::1/128")), aim: Aim::Rate(rate) }),
         ];
         let whole = Setup {
-            way: Way::Gap,
+            method: Method::Gap,
             line: Some(Rate::bits_per_second(1_000_000_000)),
             overhead: Bytes::new(24),
             max_gap: Bytes::new(65_536),
@@ -211,8 +212,8 @@ mod tests {
             rules,
             owners: BTreeMap::from([(9, Owner::MIN), (10, Owner::MAX)]),
         };
-        let of_times = |way| Setup { way, line: None, ..whole.clone() };
-        for whole in WAYS.map(of_times).into_iter().chain([whole.clone()]) {
+        let of_times = |method| Setup { method, line: None, ..whole.clone() };
+        for whole in METHODS.map(of_times).into_iter().chain([whole.clone()]) {
             let bytes = setup(&whole);
             assert_eq!(bytes.len(), SETUP);
             assert_eq!(read_setup(&bytes), whole);

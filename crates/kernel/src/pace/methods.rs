@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Which methods of pacing this machine can use, as `longhaul pace ways --json` prints it.
 
-use super::{Way, lacking};
+use super::{Method, lacking};
 use serde::Serialize;
 use units::Rate;
 
@@ -46,12 +46,12 @@ impl PacingMethods {
             PacingMethod::new(
                 "gap-frames",
                 "a program in the kernel sends PAUSE frames behind packets: the wire's clock",
-                lacks(Way::Gap),
+                lacks(Method::Gap),
             ),
             PacingMethod::new(
                 "departure-times",
                 "fq lets each packet leave at its time (pace add --by edt): the kernel's timers, no gap frames",
-                lacks(Way::EDT),
+                lacks(Method::EDT),
             ),
             PacingMethod::new(
                 "gateway",

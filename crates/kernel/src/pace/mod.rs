@@ -2,7 +2,7 @@
 //! Precise pacing of what leaves a device, on a stock kernel.
 //!
 //! `src/bpf/pace.bpf.c` runs where packets leave a device (tcx, Linux 6.6 or newer), finds each packet's target
-//! and keeps packets apart as `cc/pace.h` says, in one of two ways ([`Way`]):
+//! and keeps packets apart as `cc/pace.h` says, by one of two methods ([`Method`]):
 //! - gap packets (Takano et al., paper 001): PAUSE frames behind each packet;
 //! - departure times, which the queueing discipline fq keeps.
 //!
@@ -31,9 +31,11 @@ mod depot_plan;
 mod figures;
 mod fq;
 mod layout;
+mod method;
 mod methods;
 mod notice;
 mod pinned;
+mod readings;
 mod refusal;
 mod requirements;
 mod routes;
@@ -45,11 +47,12 @@ pub use attach::{Injector, lacking};
 pub use depot_plan::{LineRate, PacedPeer, PlanError, plan};
 pub use figures::{Counts, Sender};
 pub use fq::install_fq;
+pub use method::Method;
 pub use methods::{PacingMethod, PacingMethods};
 pub use notice::is_paced;
 pub use pinned::{Attached, add, delete, list, replace};
 pub use refusal::Refusal;
 pub use routes::devices_towards;
-pub use rules::{Aim, Frames, Match, Options, Owner, Rule, Setup, Way};
+pub use rules::{Aim, Frames, Match, Options, Owner, Rule, Setup};
 pub use sockets::Sockets;
 pub use status::{DeviceStatus, PacingStatus, RuleStatus, SenderStatus, estimator_name};

@@ -7,7 +7,7 @@
 //! short leaves no notice rather than a false one, until the next call looks. A device of that number and name
 //! that is there no more makes its notice void.
 
-use super::{Setup, Way, requirements::namespace};
+use super::{Method, Setup, requirements::namespace};
 use crate::Error;
 use host::{DeviceHandle, RUN_FOLDER, RunFolder};
 use ipnet::IpNet;
@@ -21,7 +21,7 @@ use std::{
 #[derive(Debug, Serialize, Deserialize)]
 struct Notice {
     device: String,
-    /// By which way: `gap` or `edt`.
+    /// By which method: `gap` or `edt`.
     by: String,
     /// The networks to which all packets are paced.
     peers: Vec<IpNet>,
@@ -31,13 +31,13 @@ fn folder() -> PathBuf {
     Path::new(RUN_FOLDER).join("paced")
 }
 
-/// Whether all packets to a network are kept apart in that way where they leave by one of this network
+/// Whether all packets to a network are kept apart by that method where they leave by one of this network
 /// namespace's devices, by rules that stay without a process. It is all one whether super-packets are. Takes no rights. By which device they leave,
 /// [`super::devices_towards`] says.
 ///
 /// # Errors
 /// What there is can't be read.
-pub fn is_paced(net: &IpNet, way: Way) -> Result<bool, Error> {
+pub fn is_paced(net: &IpNet, method: Method) -> Result<bool, Error> {
     let here = format!("{}-", namespace()?);
     for (name, path) in notices()? {
         let Some(index) = name.strip_prefix(&here) else { continue };
@@ -52,7 +52,7 @@ pub fn is_paced(net: &IpNet, way: Way) -> Result<bool, Error> {
         let found = found.map_err(|e| Error::system("look for a device", e))?;
         let is_there = found.is_some_and(|found| found.index.to_string() == index);
         if is_there
-            && notice.by == way.word()
+            && notice.by == method.word()
             && notice.peers.iter().any(|peers| peers.contains(net))
         {
             return Ok(true);
@@ -87,7 +87,7 @@ pub(super) fn is_given(name: &str) -> Result<bool, Error> {
 
 /// Gives one, whole or not at all.
 pub(super) fn give(name: &str, device: &str, setup: &Setup) -> Result<(), Error> {
-    let (device, by) = (device.to_owned(), setup.way.word().to_owned());
+    let (device, by) = (device.to_owned(), setup.method.word().to_owned());
     let notice = Notice { device, by, peers: setup.whole().collect() };
     let text = serde_json::to_vec(&notice).expect("plain data");
     // For everybody to read.

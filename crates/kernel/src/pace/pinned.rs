@@ -6,10 +6,10 @@
 //! away by the next that comes: with it goes the change of `gso_max_segs`.
 
 use super::{
-    Counts, Options, Owner, Refusal, Sender, Setup, Way,
+    Counts, Method, Options, Owner, Refusal, Sender, Setup,
     attach::{self, BEFORE, SEEN, SETUP, WORK},
-    figures::{self, ONLY},
     layout, notice,
+    readings::{self, ONLY},
     requirements::{self, namespace},
 };
 use crate::{
@@ -60,7 +60,7 @@ pub fn add(options: &Options) -> Result<Vec<u32>, Error> {
     let setup = match &folder {
         Some(folder) => {
             let setup = folder.setup()?;
-            require_way(&device, options.way, setup.way)?;
+            require_method(&device, options.method, setup.method)?;
             setup.with(&device, &options.frames, &options.rules)?
         }
         None => attach::first_setup(&device, options)?,
@@ -112,9 +112,11 @@ impl Change {
         let present = folder.as_ref().map(Folder::setup).transpose()?;
         let others = |setup: &Setup| setup.rules.len() > setup.count(owner);
         let setup = match present {
-            // Nobody else cares which way it is.
-            Some(setup) if options.way.is_none_or(|way| way == setup.way) || others(&setup) => {
-                require_way(&device, options.way, setup.way)?;
+            // Nobody else cares which method it is.
+            Some(setup)
+                if options.method.is_none_or(|method| method == setup.method) || others(&setup) =>
+            {
+                require_method(&device, options.method, setup.method)?;
                 setup
             }
             _ => attach::first_setup(&device, &Options { rules: Vec::new(), ..options.clone() })?,
@@ -126,7 +128,7 @@ impl Change {
     fn make(&self) -> Result<(), Error> {
         match &self.folder {
             Some(folder) if folder.setup()? == self.setup => Ok(()),
-            Some(folder) if folder.setup()?.way != self.setup.way => {
+            Some(folder) if folder.setup()?.method != self.setup.method => {
                 folder.end()?;
                 begin(&self.device, &self.setup)
             }
@@ -136,10 +138,10 @@ impl Change {
     }
 }
 
-/// Refuses to have a device paced in two ways, or in one that its queue no longer goes with.
-fn require_way(device: &Device, asked: Option<Way>, present: Way) -> Result<(), Error> {
-    if asked.is_some_and(|way| way != present) {
-        return Err(Refusal::OtherWay { name: device.name.clone(), present }.into());
+/// Refuses to have a device paced by two methods, or by one that its queue no longer goes with.
+fn require_method(device: &Device, asked: Option<Method>, present: Method) -> Result<(), Error> {
+    if asked.is_some_and(|method| method != present) {
+        return Err(Refusal::OtherMethod { name: device.name.clone(), present }.into());
     }
     requirements::require(device, present)
 }
@@ -187,10 +189,10 @@ pub fn list() -> Result<Vec<Attached>, Error> {
     for folder in Folder::here()? {
         if let Some(device) = Device::by_index(folder.index)? {
             let setup = folder.setup()?;
-            let lack = requirements::require(&device, setup.way).err();
+            let lack = requirements::require(&device, setup.method).err();
             let lack = lack.map(|error| error.to_string());
-            let counts = figures::counts(&folder.map(WORK)?)?;
-            let senders = figures::senders(&folder.map(SEEN)?)?;
+            let counts = readings::counts(&folder.map(WORK)?)?;
+            let senders = readings::senders(&folder.map(SEEN)?)?;
             attached.push(Attached { device: device.name, setup, lack, counts, senders });
         }
     }
@@ -356,7 +358,7 @@ fn begin(device: &Device, setup: &Setup) -> Result<(), Error> {
     let object = attach::load(device, setup)?;
     let mut folder = Folder { path: PathBuf::new(), namespace: namespace()?, index: device.index };
     folder.path = file_system()?.join("pace").join(folder.name());
-    let begun = begin_in(&folder, object, device, setup.way);
+    let begun = begin_in(&folder, object, device, setup.method);
     if begun.is_err() {
         // What failed is what gets reported.
         let _ = folder.put_back_and_clear();
@@ -369,7 +371,12 @@ fn begin(device: &Device, setup: &Setup) -> Result<(), Error> {
     said
 }
 
-fn begin_in(folder: &Folder, mut object: Object, device: &Device, way: Way) -> Result<(), Error> {
+fn begin_in(
+    folder: &Folder,
+    mut object: Object,
+    device: &Device,
+    method: Method,
+) -> Result<(), Error> {
     let path = &folder.path;
     let pinning = || format!("pin into {}", path.display());
     fs::create_dir_all(path).map_err(|e| Error::system(format!("make {}", path.display()), e))?;
@@ -378,7 +385,7 @@ fn begin_in(folder: &Folder, mut object: Object, device: &Device, way: Way) -> R
             map.pin(path.join(file)).map_err(Error::bpf(pinning()))?;
         }
     }
-    attach::set_segments(device, way)?;
+    attach::set_segments(device, method)?;
     let mut link = attach::link(&object, device)?;
     link.pin(path.join(LINK)).map_err(Error::bpf(pinning()))
 }

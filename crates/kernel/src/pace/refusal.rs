@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Why a device's packets are not paced as was asked for.
 
-use super::Way;
+use super::Method;
 use ipnet::IpNet;
 use units::{Bytes, Duration, Rate};
 
@@ -128,13 +128,13 @@ pub enum Refusal {
          CONFIG_NET_SCH_FQ"
     )]
     KernelWithoutFq,
-    /// A device is paced one way at a time.
+    /// A device is paced by one method at a time.
     #[error("{name} is paced by {present} already; longhaul pace del {name} ends that")]
-    OtherWay {
+    OtherMethod {
         /// The device.
         name: String,
         /// What is in force.
-        present: Way,
+        present: Method,
     },
     /// The kernel can't attach it.
     #[error(
@@ -187,7 +187,7 @@ impl Refusal {
                 | Self::AboveLine { .. }
                 | Self::TooSlow { .. }
                 | Self::BeyondHorizon { .. }
-                | Self::OtherWay { .. }
+                | Self::OtherMethod { .. }
                 | Self::Sizes { .. }
                 | Self::TooManyRules { .. }
                 | Self::NoRule { .. }

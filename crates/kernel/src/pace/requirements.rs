@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What pacing asks of a device and of how it queues packets.
 
-use super::{Refusal, Way, fq, rules::HORIZON};
+use super::{Method, Refusal, fq, rules::HORIZON};
 use crate::Error;
 use host::{Device, Qdisc};
 
@@ -19,17 +19,17 @@ pub fn find(name: &str) -> Result<Device, Error> {
     Ok(device)
 }
 
-/// The way of pacing that goes with how a device queues packets.
-pub fn way_for(device: &Device) -> Result<Way, Error> {
+/// The method of pacing that goes with how a device queues packets.
+pub fn method_for(device: &Device) -> Result<Method, Error> {
     let has_fq = device.qdiscs()?.iter().any(|qdisc| qdisc.kind == "fq");
-    Ok(if has_fq { Way::EDT } else { Way::Gap })
+    Ok(if has_fq { Method::EDT } else { Method::Gap })
 }
 
-/// Refuses a way of pacing that does not go with how a device queues packets.
-pub fn require(device: &Device, way: Way) -> Result<(), Error> {
-    match way {
-        Way::Gap => require_order(device),
-        Way::Edt { .. } => require_times(device),
+/// Refuses a method of pacing that does not go with how a device queues packets.
+pub fn require(device: &Device, method: Method) -> Result<(), Error> {
+    match method {
+        Method::Gap => require_order(device),
+        Method::Edt { .. } => require_times(device),
     }
 }
 

@@ -1,58 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What is paced on a device, and at what.
 
-use super::Refusal;
+use super::{Method, Refusal};
 use host::Device;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use netmodel::pacing::Estimator;
 use std::{
     collections::BTreeMap,
-    fmt,
     num::{NonZeroU16, NonZeroU64},
 };
 use units::{Bytes, Duration, Rate};
-
-/// What keeps packets apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
-    /// Gap frames behind packets: the wire's clock. The device is given single segments.
-    Gap,
-    /// Earliest departure times, which the queueing discipline fq keeps: the kernel's timers. The wire
-    /// idles between.
-    Edt {
-        /// Super-packets go on to come whole, each leaving as one burst: less work, less even. Else the
-        /// device is given single segments, as with gap frames.
-        super_packets: bool,
-    },
-}
-
-impl Way {
-    /// Departure times of single segments.
-    pub const EDT: Self = Self::Edt { super_packets: false };
-
-    /// The word for it, in notices and documents; whether super-packets are let be is all one.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Gap => "gap",
-            Self::Edt { .. } => "edt",
-        }
-    }
-
-    /// Whether devices are given single segments.
-    pub(super) fn has_single_segments(self) -> bool {
-        self != Self::Edt { super_packets: true }
-    }
-}
-
-impl fmt::Display for Way {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Gap => "gap packets",
-            Self::Edt { super_packets: false } => "departure times",
-            Self::Edt { super_packets: true } => "departure times of super-packets",
-        })
-    }
-}
 
 /// What a rule's packets shall leave at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,7 +67,7 @@ pub struct Options {
     pub frames: Frames,
     /// What keeps packets apart. By default what does so at the device already; else times of departure
     /// where its queueing discipline is fq, gap frames elsewhere.
-    pub way: Option<Way>,
+    pub method: Option<Method>,
 }
 
 /// Who put rules there that are replaced together, and not by hand: a number of their own.
@@ -120,7 +77,7 @@ pub type Owner = NonZeroU64;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setup {
     /// What keeps packets apart.
-    pub way: Way,
+    pub method: Method,
     /// The rate of the link; with times of departure it need not be known.
     pub line: Option<Rate>,
     /// See [`Frames::overhead`].
@@ -151,11 +108,11 @@ const MOST_BYTES: u64 = 1 << 24;
 
 impl Setup {
     /// Nothing paced yet.
-    pub(super) fn of(device: &Device, way: Way, line: Option<Rate>) -> Self {
+    pub(super) fn of(device: &Device, method: Method, line: Option<Rate>) -> Self {
         let overhead = Bytes::new(24);
         let longest = u64::from(device.mtu) + ETHERNET + overhead.get();
         Self {
-            way,
+            method,
             line,
             overhead,
             max_gap: Bytes::new(64 << 10),
@@ -253,7 +210,7 @@ impl Setup {
         if let Some(line) = self.line.filter(|line| line.bps() < 8000) {
             return refuse(format!("a link of {line} is too slow"));
         }
-        if self.way != Way::Gap {
+        if self.method != Method::Gap {
             return match (frames.max_gap, frames.max_frame) {
                 (None, None) => Ok(()),
                 _ => refuse("departure times have no gap frames that could have a size".into()),
@@ -288,17 +245,17 @@ impl Setup {
         if rate >= slowest {
             return Ok(());
         }
-        Err(match self.way {
-            Way::Gap => Refusal::TooSlow { rate, slowest, max_gap: self.max_gap },
-            Way::Edt { .. } => Refusal::BeyondHorizon { rate, slowest, horizon: HORIZON },
+        Err(match self.method {
+            Method::Gap => Refusal::TooSlow { rate, slowest, max_gap: self.max_gap },
+            Method::Edt { .. } => Refusal::BeyondHorizon { rate, slowest, horizon: HORIZON },
         })
     }
 
     /// The least rate that full packets can be paced to.
     fn slowest(&self, device: &Device) -> Rate {
         let packet = u64::from(device.mtu) + ETHERNET + self.overhead.get();
-        let bps = match (self.way, self.line) {
-            (Way::Gap, Some(line)) => {
+        let bps = match (self.method, self.line) {
+            (Method::Gap, Some(line)) => {
                 let whole = u128::from(packet + self.max_gap.get());
                 (u128::from(line.bps()) * u128::from(packet) / whole) as u64
             }
@@ -336,7 +293,7 @@ mod tests {
         let owned = |setup: Setup, owner, rules: &[Rule]| {
             setup.owned(owner, &device, &frames, rules).unwrap()
         };
-        let setup = Setup::of(&device, Way::Gap, Some(Rate::bits_per_second(1_000_000_000)));
+        let setup = Setup::of(&device, Method::Gap, Some(Rate::bits_per_second(1_000_000_000)));
         let setup = setup.with(&device, &frames, &[a]).unwrap();
         let setup = owned(setup, one, &[a, b]);
         let setup = owned(setup, other, &[b]);
@@ -358,7 +315,7 @@ mod tests {
     fn a_rule_for_a_port_paces_no_whole_network() {
         let device = Device { mtu: 1500, gso_max_segs: 1, ..Device::default() };
         let whole = |rules: &[Rule]| {
-            let setup = Setup::of(&device, Way::Gap, Some(Rate::bits_per_second(1_000_000_000)));
+            let setup = Setup::of(&device, Method::Gap, Some(Rate::bits_per_second(1_000_000_000)));
             let setup = setup.with(&device, &Frames::default(), rules).unwrap();
             setup.whole().map(|net| net.to_string()).collect::<Vec<_>>()
         };

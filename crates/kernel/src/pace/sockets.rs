@@ -4,8 +4,8 @@
 use super::{
     Refusal,
     attach::{SETUP, map, write},
-    figures::ONLY,
     layout,
+    readings::ONLY,
     requirements::namespace,
     rules::{Aim, MOST_RULES, Match, Rule},
 };

@@ -3,8 +3,9 @@
 
 use super::{
     figures::Sender,
+    method::Method,
     pinned::Attached,
-    rules::{Aim, Owner, Rule, Way},
+    rules::{Aim, Owner, Rule},
 };
 use netmodel::pacing::Estimator;
 use serde::Serialize;
@@ -123,13 +124,13 @@ pub struct SenderStatus {
 impl DeviceStatus {
     fn new(attached: &Attached) -> Self {
         let Attached { device, setup, lack, counts, senders } = attached;
-        let gaps = setup.way == Way::Gap;
+        let gaps = setup.method == Method::Gap;
         let rules = setup.rules.iter();
         let owner = |number: &u32| setup.owners.get(number);
         Self {
             device: device.clone(),
-            by: setup.way.word(),
-            single_segments: setup.way.has_single_segments(),
+            by: setup.method.word(),
+            single_segments: setup.method.has_single_segments(),
             line_bps: setup.line.map(Rate::bps),
             overhead_bytes: setup.overhead.get(),
             max_gap_bytes: gaps.then_some(setup.max_gap.get()),
@@ -228,7 +229,7 @@ mod tests {
         let attached = Attached {
             device: "eth0".to_owned(),
             setup: Setup {
-                way: Way::Gap,
+                method: Method::Gap,
                 line: Some(Rate::bits_per_second(1_000)),
                 overhead: Bytes::new(24),
                 max_gap: Bytes::new(65_536),

@@ -7,7 +7,7 @@
 //! And what a sender finds of its path, by the kernel's own figures of its socket.
 
 use crate::common::{Measured, alone, credible, emulated::emulated};
-use kernel::pace::{Aim, Frames, Injector, Match, Options, Rule, Way};
+use kernel::pace::{Aim, Frames, Injector, Match, Method, Options, Rule};
 use record::RunResults;
 use scenario::Scenario;
 use std::{
@@ -46,7 +46,7 @@ fn paced(wan: &Wan, rate: Rate) -> Injector {
     let destination = Some(wan.address("b").unwrap().into());
     let matches = Match { destination, ..Match::default() };
     let rules = vec![Rule { matches, aim: Aim::Rate(rate) }];
-    let options = Options { device: "wan0".to_owned(), rules, frames, way: Some(Way::Gap) };
+    let options = Options { device: "wan0".to_owned(), rules, frames, method: Some(Method::Gap) };
     let attach = || Injector::attach(&options).map_err(io::Error::other);
     wan.node("a").unwrap().namespace.run(attach).unwrap_or_else(|error| panic!("{error}"))
 }

@@ -5,7 +5,7 @@
 
 use crate::alone;
 use host::Namespace;
-use longhaul_wan::gateway::{Error, Gateway, NextHop, Options, Summary};
+use longhaul_wan::pacing_gateway::{Error, Gateway, NextHop, Options, Summary};
 use netmodel::pacing::{Class, Next, Packet, Scheduler};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::{

@@ -4,7 +4,7 @@
 
 use super::{injector, mbit, options, streams::transfer, wire};
 use crate::common::{alone, in_own_network, ip, until};
-use longhaul_kernel::pace::{self, Aim, Counts, Frames, Injector, Options, Refusal, Way};
+use longhaul_kernel::pace::{self, Aim, Counts, Frames, Injector, Method, Options, Refusal};
 use netmodel::pacing::Estimator;
 use serde_json::Value;
 use std::{
@@ -19,14 +19,14 @@ const OVERHEAD: u64 = 24;
 fn by_times(aim: Aim, to_port: Option<u16>) -> Options {
     let options = options(OVERHEAD, aim, to_port);
     let frames = Frames { max_gap: None, max_frame: None, ..options.frames };
-    Options { frames, way: Some(Way::EDT), ..options }
+    Options { frames, method: Some(Method::EDT), ..options }
 }
 
 /// Runs a test over a wire whose sender's device has fq, if the kernel has it; else sees that it is said
 /// and nothing is attached.
 fn over_fq(test: impl Fn(&Wire) + Sync) {
     let _alone = alone();
-    let has_fq = pace::lacking(Way::EDT, None).is_none();
+    let has_fq = pace::lacking(Method::EDT, None).is_none();
     in_own_network(|| {
         let wire = Wire::new();
         let refusal = Injector::attach(&by_times(Aim::Rate(mbit(100)), None));
@@ -193,8 +193,9 @@ fn what_would_wait_for_more_than_two_seconds_is_dropped_and_counted() {
 #[test]
 fn super_packets_are_single_segments_unless_they_are_let_be() {
     over_fq(|wire| {
-        let of = |way| Options { way: Some(way), ..by_times(Aim::Rate(mbit(400)), Some(9000)) };
-        let held = injector(&of(Way::Edt { super_packets: true }));
+        let of =
+            |method| Options { method: Some(method), ..by_times(Aim::Rate(mbit(400)), Some(9000)) };
+        let held = injector(&of(Method::Edt { super_packets: true }));
         assert_eq!(device()["gso_max_segs"], 65_535);
         // A TAP has them cut up before, so they are seen here and not on the wire.
         let mut bytes = 0;
@@ -204,7 +205,7 @@ fn super_packets_are_single_segments_unless_they_are_let_be() {
         println!("{counts:?}");
         assert_eq!(counts.bytes, bytes, "{counts:?}");
         drop(held);
-        let _held = injector(&of(Way::EDT));
+        let _held = injector(&of(Method::EDT));
         assert_eq!(device()["gso_max_segs"], 1);
     });
 }
@@ -233,8 +234,8 @@ fn another_discipline_or_a_short_horizon_is_refused() {
         let slow = slow.expect_err("ten packets take more than two seconds");
         assert!(slow.is_usage(), "{slow}");
         assert!(matches!(slow, longhaul_kernel::Error::Pacing(Refusal::BeyondHorizon { .. })));
-        // Without a way said, by what the device has.
-        let unsaid = |of: Options| Injector::attach(&Options { way: None, ..of });
+        // Without a method said, by what the device has.
+        let unsaid = |of: Options| Injector::attach(&Options { method: None, ..of });
         ip(&["link", "set", DEVICE, "gso_max_segs", "65535"]);
         let held = unsaid(by_times(Aim::Rate(mbit(100)), None)).expect("fq");
         drop(held);

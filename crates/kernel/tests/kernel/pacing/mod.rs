@@ -9,7 +9,7 @@ mod stock;
 mod streams;
 mod wire;
 
-use longhaul_kernel::pace::{Aim, Frames, Injector, Match, Options, Rule, Way};
+use longhaul_kernel::pace::{Aim, Frames, Injector, Match, Method, Options, Rule};
 use std::num::NonZeroU16;
 use units::{Bytes, Rate};
 use wire::DEVICE;
@@ -30,7 +30,7 @@ fn options(overhead: u64, aim: Aim, to_port: Option<u16>) -> Options {
         max_frame: Some(Bytes::new(4 << 10)),
     };
     let rules = vec![Rule { matches, aim }];
-    Options { device: DEVICE.to_owned(), rules, frames, way: Some(Way::Gap) }
+    Options { device: DEVICE.to_owned(), rules, frames, method: Some(Method::Gap) }
 }
 
 fn injector(options: &Options) -> Injector {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Classes of hosts in an emulated run: a gateway between a host's routes and each device behind which it
-//! has bottlenecks, as [`wan::gateway`] is before a real device.
+//! has bottlenecks, as [`wan::pacing_gateway`] is before a real device.
 //!
 //! ```text
 //! programs ─▶ the host's routes ─▶ TUN device ─▶ gateway ─▶ the link's device ─▶ emulator
@@ -30,7 +30,7 @@ use std::{
 use units::Bytes;
 use wan::{
     Health, Wan,
-    gateway::{Error, Gateway, GatewayClass, NextHop, Options, Summary},
+    pacing_gateway::{Error, Gateway, GatewayClass, NextHop, Options, Summary},
 };
 
 /// What has classes: each host that bottlenecks are seen from, by its link that leads to them.
@@ -237,7 +237,7 @@ pub fn on_record(gateways: &[Ended]) -> serde_json::Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wan::gateway::ClassSummary;
+    use wan::pacing_gateway::ClassSummary;
 
     const SOUND: Summary = Summary {
         device: String::new(),

@@ -16,16 +16,16 @@ const SLEEP_PART: u64 = 4;
 
 /// Keeps the thread's sleep within bounds.
 #[derive(Debug, Default)]
-pub struct Naps {
+pub struct PollPolicy {
     window_start: Timestamp,
     slept: Duration,
     asleep_since: Option<Timestamp>,
     sleeps_out: bool,
 }
 
-impl Naps {
+impl PollPolicy {
     /// How long to sleep at `now`, with the next release due then; for ever without one.
-    pub fn until(&mut self, next: Option<Timestamp>, now: Timestamp) -> Option<Duration> {
+    pub fn sleep_until(&mut self, next: Option<Timestamp>, now: Timestamp) -> Option<Duration> {
         let sleep = next.map(|next| {
             let wait = next.since(now);
             if self.sleeps_out { wait } else { wait.saturating_sub(polled(wait)) }
@@ -59,16 +59,16 @@ mod tests {
 
     /// Releases come every `gap` for a second; how much of it is slept.
     fn share_slept(gap: Duration) -> f64 {
-        let (mut naps, mut now, mut slept) = (Naps::default(), Timestamp::ZERO, 0.0);
+        let (mut policy, mut now, mut slept) = (PollPolicy::default(), Timestamp::ZERO, 0.0);
         while now.as_secs_f64() < 1.0 {
             let next = now + gap;
-            let sleep = naps.until(Some(next), now).unwrap();
+            let sleep = policy.sleep_until(Some(next), now).unwrap();
             slept += sleep.as_secs_f64();
             now = now + sleep;
-            naps.woke(now);
+            policy.woke(now);
             if sleep == Duration::ZERO {
                 now = next;
-                naps.woke(now);
+                policy.woke(now);
             }
         }
         slept
@@ -84,9 +84,12 @@ mod tests {
 
     #[test]
     fn with_nothing_due_it_sleeps_until_woken() {
-        let mut naps = Naps::default();
-        assert_eq!(naps.until(None, Timestamp::ZERO), None);
+        let mut policy = PollPolicy::default();
+        assert_eq!(policy.sleep_until(None, Timestamp::ZERO), None);
         let far = Timestamp::ZERO + Duration::from_millis(5);
-        assert_eq!(naps.until(Some(far), Timestamp::ZERO), Some(Duration::from_micros(4920)));
+        assert_eq!(
+            policy.sleep_until(Some(far), Timestamp::ZERO),
+            Some(Duration::from_micros(4920))
+        );
     }
 }

@@ -8,7 +8,7 @@ use super::{
     pacer::{Pacer, Step},
     summary::{ClassSummary, Summary},
 };
-use crate::{naps::Naps, sys};
+use crate::{poll_policy::PollPolicy, sys};
 use host::Mac;
 use netmodel::pacing::Packet;
 use rustix::{
@@ -115,7 +115,7 @@ impl<'a> Relay<'a> {
     ) -> Result<(), Error> {
         let lost = |name: &str, error: Errno| Error::Failed(format!("{name}: {error}"));
         sys::be_prompt();
-        let mut naps = Naps::default();
+        let mut poll_policy = PollPolicy::default();
         loop {
             self.read().map_err(|error| lost(tun, error))?;
             let rest = self.send_due().map_err(|error| lost(device, error))?;
@@ -127,7 +127,7 @@ impl<'a> Relay<'a> {
             // With gap frames the device has enough to do for the time that waking up takes.
             let sleep = match next {
                 Some(next) if self.pacer.has_gap_frames() => Some(next.since(now)),
-                next => naps.until(next, now),
+                next => poll_policy.sleep_until(next, now),
             };
             let sleep = sleep.map(std::time::Duration::from);
             let timeout = sleep.and_then(|sleep| Timespec::try_from(sleep).ok());
@@ -138,7 +138,7 @@ impl<'a> Relay<'a> {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(lost("poll", error)),
             }
-            naps.woke(self.now());
+            poll_policy.woke(self.now());
             if !fds[0].revents().is_empty() {
                 return Ok(());
             }
