@@ -62,8 +62,8 @@ def prepare(build):
 @functools.cache
 def has_departure_times():
     """Whether the kernel has fq."""
-    said = subprocess.run([LONGHAUL, "pace", "ways", "--json"], capture_output=True, text=True, check=True)
-    return any(way["name"] == "departure-times" and way["can"] for way in json.loads(said.stdout)["ways"])
+    said = subprocess.run([LONGHAUL, "pace", "methods", "--json"], capture_output=True, text=True, check=True)
+    return any(method["name"] == "departure-times" and method["can"] for method in json.loads(said.stdout)["methods"])
 
 
 def enter(namespace):

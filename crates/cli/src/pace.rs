@@ -2,7 +2,7 @@
 //! `longhaul pace`: precise pacing of what leaves by a device.
 
 mod gateway;
-mod ways;
+mod methods;
 
 use crate::{
     failure::Failure,
@@ -43,7 +43,7 @@ pub enum Command {
         apart: bool,
     },
     Gateway(gateway::GatewayArgs),
-    Ways(ways::WaysArgs),
+    Methods(methods::MethodsArgs),
 }
 
 #[derive(clap::Args)]
@@ -115,7 +115,7 @@ pub fn run(command: Command) -> Result<(), Failure> {
             Ok(pace::delete(&device, rule)?)
         }
         Command::Gateway(args) => gateway::run(args),
-        Command::Ways(args) => ways::run(&args),
+        Command::Methods(args) => methods::run(&args),
     }
 }
 

@@ -18,7 +18,7 @@ use std::{
 };
 use units::{Bytes, Duration, ParseError, Rate};
 
-pub use pacing::{Pacing, Way};
+pub use pacing::{Pacing, PacingMethod};
 pub use timeouts::Timeouts;
 
 mod pacing;
@@ -367,7 +367,7 @@ pub enum ConfigError {
     HopTwice(IpNet),
     /// A hop within one whose packets are all spaced where they leave.
     #[error(
-        "[[hop]] peer = \"{peer}\" lies within \"{around}\", where all packets are paced by {way}: give it \
+        "[[hop]] peer = \"{peer}\" lies within \"{around}\", where all packets are paced by {method}: give it \
          the same `pacing`"
     )]
     PacedAround {
@@ -376,7 +376,7 @@ pub enum ConfigError {
         /// The one around it.
         around: IpNet,
         /// How that one is paced.
-        way: Way,
+        method: PacingMethod,
     },
     /// Two settings that the kernel does not have together.
     #[error(

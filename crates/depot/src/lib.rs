@@ -66,7 +66,7 @@ mod watched;
 pub use admission::{UpstreamRule, UpstreamRuleError};
 pub use config::{
     AccessTo, Admin, Allow, Buffers, Config, ConfigError, Detour, DigestMode, Hop, Limits, Log,
-    LogFormat, Pacing, Pool, RelayMode, Reuse, Stall, Timeouts, TlsFiles, TrustFiles, Way,
+    LogFormat, Pacing, PacingMethod, Pool, RelayMode, Reuse, Stall, Timeouts, TlsFiles, TrustFiles,
 };
 pub use observe::{AccessLogError, FetchError, StderrLog, fetch as fetch_status, status};
 pub use paced::{NotPaced, Pacers};

@@ -6,7 +6,7 @@
 //! the kernel's programs.
 
 use crate::{
-    config::{Config, Way},
+    config::{Config, PacingMethod},
     kernel::Spacing,
 };
 use ipnet::IpNet;
@@ -19,17 +19,17 @@ use std::{
     },
 };
 
-/// Whether all packets to a network are spaced that way where they leave this host; the text says why not.
-pub type Pacers = Arc<dyn Fn(IpNet, Way) -> Result<(), String> + Send + Sync>;
+/// Whether all packets to a network are spaced by that method where they leave this host; the text says why not.
+pub type Pacers = Arc<dyn Fn(IpNet, PacingMethod) -> Result<(), String> + Send + Sync>;
 
 /// Packets to a hop's peers are not spaced as its `pacing` says.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("[[hop]] peer = \"{peer}\", pacing = \"{way}\": {why}")]
+#[error("[[hop]] peer = \"{peer}\", pacing = \"{method}\": {why}")]
 pub struct NotPaced {
     /// The hop.
     pub peer: IpNet,
     /// How they should be.
-    pub way: Way,
+    pub method: PacingMethod,
     /// Why they are not, and what to do.
     pub why: String,
 }
@@ -44,14 +44,14 @@ pub(crate) struct Paced {
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub net: IpNet,
-    pub way: Way,
+    pub method: PacingMethod,
     in_force: AtomicBool,
 }
 
 /// Refuses a configuration that asks for what is not so.
 pub(crate) fn check(config: &Config, ask: &Pacers) -> Result<(), NotPaced> {
-    for (peer, way) in config.paced_below() {
-        ask(peer, way).map_err(|why| NotPaced { peer, way, why })?;
+    for (peer, method) in config.paced_below() {
+        ask(peer, method).map_err(|why| NotPaced { peer, method, why })?;
     }
     Ok(())
 }
@@ -75,11 +75,11 @@ impl Paced {
     /// Looks whether they still are, and says so when that has changed.
     pub(crate) fn refresh(&self) {
         for peer in self.peers().iter() {
-            let found = (self.ask)(peer.net, peer.way);
+            let found = (self.ask)(peer.net, peer.method);
             if peer.in_force.swap(found.is_ok(), Relaxed) == found.is_ok() {
                 continue;
             }
-            let (net, pacing) = (peer.net.to_string(), peer.way.as_str());
+            let (net, pacing) = (peer.net.to_string(), peer.method.as_str());
             match found {
                 Ok(()) => tracing::info!(peer = net, pacing, "packets are paced again"),
                 Err(why) => {
@@ -103,7 +103,7 @@ impl Paced {
         }
         let peer = peer.to_canonical();
         let found = peers.iter().find(|one| one.is_in_force() && one.net.contains(&peer));
-        found.map(|one| one.way.as_str()).or(by_tcp)
+        found.map(|one| one.method.as_str()).or(by_tcp)
     }
 }
 
@@ -115,7 +115,7 @@ impl Peer {
 }
 
 fn peers(config: &Config) -> Arc<[Peer]> {
-    let peer = |(net, way)| Peer { net, way, in_force: true.into() };
+    let peer = |(net, method)| Peer { net, method, in_force: true.into() };
     config.paced_below().into_iter().map(peer).collect()
 }
 
@@ -137,8 +137,8 @@ mod tests {
         let is_so = Arc::new(AtomicBool::new(false));
         let ask: Pacers = Arc::new({
             let is_so = Arc::clone(&is_so);
-            move |net, way| {
-                assert_eq!((net.to_string().as_str(), way), ("10.0.0.0/8", Way::Gap));
+            move |net, method| {
+                assert_eq!((net.to_string().as_str(), method), ("10.0.0.0/8", PacingMethod::Gap));
                 if is_so.load(Relaxed) { Ok(()) } else { Err("nothing is paced".to_owned()) }
             }
         });

@@ -3,7 +3,7 @@
 //! rights to do by itself; and what a depot asks about it.
 
 use crate::{failure::Failure, pace::in_a_process_apart, print::print_text};
-use ::depot::{Config, Pacers, Way};
+use ::depot::{Config, Pacers, PacingMethod};
 use ::kernel::pace::{self, LineRate, Options, Owner, PacedPeer};
 use std::{
     os::unix::ffi::OsStrExt,
@@ -32,22 +32,22 @@ pub struct PaceArgs {
     apart: bool,
 }
 
-/// What a way of pacing is in the kernel.
-fn in_kernel(way: Way) -> pace::Method {
-    match way {
-        Way::Gap => pace::Method::Gap,
-        Way::Edt => pace::Method::EDT,
+/// What a pacing method is in the kernel.
+fn in_kernel(method: PacingMethod) -> pace::Method {
+    match method {
+        PacingMethod::Gap => pace::Method::Gap,
+        PacingMethod::Edt => pace::Method::EDT,
     }
 }
 
 /// What a depot asks.
 pub fn pacers() -> Pacers {
-    Arc::new(|peer, way| match pace::is_paced(&peer, in_kernel(way)) {
+    Arc::new(|peer, method| match pace::is_paced(&peer, in_kernel(method)) {
         Ok(true) => Ok(()),
         Ok(false) => Err(format!(
             "packets to {peer} are not paced by {} here; first, as root: longhaul depot pace FILE, with the \
              depot's configuration file",
-            in_kernel(way)
+            in_kernel(method)
         )),
         Err(error) => Err(error.to_string()),
     })
@@ -74,7 +74,7 @@ pub fn run(args: &PaceArgs) -> Result<(), Failure> {
 /// The peers of a configuration to which the kernel paces packets.
 fn paced_peers(config: &Config) -> Vec<PacedPeer> {
     let peers = config.paced_below().into_iter();
-    peers.map(|(peer, way)| PacedPeer { peer, method: in_kernel(way) }).collect()
+    peers.map(|(peer, method)| PacedPeer { peer, method: in_kernel(method) }).collect()
 }
 
 /// The number of a configuration file, by its path: the same whenever it is called, and whatever is in it.

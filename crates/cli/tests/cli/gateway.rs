@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `longhaul pace`: a gateway in a network namespace of its own, ended in every way, and used wrongly;
-//! the ways of pacing that this machine has.
+//! the pacing methods that this machine has.
 
 use crate::common::{call, done, longhaul, refused, text};
 use serde_json::Value;
@@ -138,7 +138,7 @@ fn wrong_use_is_refused() {
     assert!(code == 2 && said.contains("--via"), "{said}");
     let (code, said) = refused(&["pace", "gateway", "lo", "--via=10.0.0.1"]);
     assert!(code == 2 && said.contains("--class"), "{said}");
-    let (code, said) = refused(&["pace", "ways", "nosuch0"]);
+    let (code, said) = refused(&["pace", "methods", "nosuch0"]);
     assert!(code == 2 && said.contains("no device nosuch0"), "{said}");
 }
 
@@ -161,25 +161,25 @@ fn what_the_machine_lacks_is_named() {
 
 #[test]
 fn the_ways_of_this_machine_are_told_and_one_is_the_best() {
-    let document: Value = serde_json::from_str(&done(&["pace", "ways", "--json"])).unwrap();
-    let ways = document["ways"].as_array().expect("a list");
-    let names: Vec<_> = ways.iter().map(|way| way["name"].as_str().unwrap()).collect();
+    let document: Value = serde_json::from_str(&done(&["pace", "methods", "--json"])).unwrap();
+    let methods = document["methods"].as_array().expect("a list");
+    let names: Vec<_> = methods.iter().map(|method| method["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["gap-frames", "departure-times", "gateway", "tcp"]);
-    for way in ways {
-        assert_eq!(way["can"].as_bool().unwrap(), way["lacks"].is_null(), "{way}");
+    for method in methods {
+        assert_eq!(method["can"].as_bool().unwrap(), method["lacks"].is_null(), "{method}");
     }
-    let first = ways.iter().find(|way| way["can"] == true).expect("TCP's own");
+    let first = methods.iter().find(|method| method["can"] == true).expect("TCP's own");
     assert_eq!(document["best"], first["name"]);
     // Asked of the kernel in another way.
     let fq = "unshare --net tc qdisc add dev lo root fq";
     let fq = Command::new("sh").args(["-c", fq]).output().expect("sh").status.success();
-    assert_eq!(ways[1]["can"], fq);
-    assert!(done(&["pace", "ways"]).contains("best here: "));
+    assert_eq!(methods[1]["can"], fq);
+    assert!(done(&["pace", "methods"]).contains("best here: "));
     let without = Command::new("unshare")
-        .args(["--mount", "sh", "-c", "mount -t tmpfs none /dev/net && exec \"$0\" pace ways"])
+        .args(["--mount", "sh", "-c", "mount -t tmpfs none /dev/net && exec \"$0\" pace methods"])
         .arg(longhaul().get_program())
         .output()
         .expect("unshare");
     assert!(text(&without.stdout).contains("/dev/net/tun"), "{}", text(&without.stdout));
-    assert!(call(&["pace", "ways"]).status.success());
+    assert!(call(&["pace", "methods"]).status.success());
 }

@@ -19,12 +19,12 @@ pub enum Pacing {
     /// By TCP itself, at this rate at most.
     Rate(Rate),
     /// Below TCP, where packets leave the host. The depot sees to it that it is so, and does not do it.
-    Below(Way),
+    Below(PacingMethod),
 }
 
 /// How packets are spaced below TCP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum PacingMethod {
     /// By gap packets behind them.
     Gap,
     /// By times of departure.
@@ -34,8 +34,8 @@ pub enum Way {
 /// What stands for each, a rate aside.
 const WORDS: [(&str, Pacing); 4] = [
     ("none", Pacing::None),
-    ("gap", Pacing::Below(Way::Gap)),
-    ("edt", Pacing::Below(Way::Edt)),
+    ("gap", Pacing::Below(PacingMethod::Gap)),
+    ("edt", Pacing::Below(PacingMethod::Edt)),
     ("tcp", Pacing::Tcp),
 ];
 
@@ -50,26 +50,26 @@ impl Pacing {
     }
 
     /// How it is done below TCP, if it is to be done there.
-    pub fn below(self) -> Option<Way> {
-        if let Self::Below(way) = self { Some(way) } else { None }
+    pub fn below(self) -> Option<PacingMethod> {
+        if let Self::Below(method) = self { Some(method) } else { None }
     }
 }
 
 impl Config {
     /// What spaces packets below TCP knows networks, and no exceptions from them.
     pub(super) fn check_paced_below(&self) -> Result<(), ConfigError> {
-        for (around, way) in self.paced_below() {
+        for (around, method) in self.paced_below() {
             let within = |hop: &&Hop| around.contains(&hop.peer);
             let mut others = self.hops.iter().filter(within);
-            if let Some(hop) = others.find(|hop| hop.pacing.below() != Some(way)) {
-                return Err(ConfigError::PacedAround { peer: hop.peer, around, way });
+            if let Some(hop) = others.find(|hop| hop.pacing.below() != Some(method)) {
+                return Err(ConfigError::PacedAround { peer: hop.peer, around, method });
             }
         }
         Ok(())
     }
 
     /// The networks to which packets are spaced below TCP, and how. None lies within another.
-    pub fn paced_below(&self) -> Vec<(IpNet, Way)> {
+    pub fn paced_below(&self) -> Vec<(IpNet, PacingMethod)> {
         let below =
             self.hops.iter().filter_map(|hop| Some((hop.peer.trunc(), hop.pacing.below()?)));
         let all: Vec<_> = below.collect();
@@ -122,7 +122,7 @@ impl fmt::Display for Pacing {
     }
 }
 
-impl Way {
+impl PacingMethod {
     /// The word for it.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -132,7 +132,7 @@ impl Way {
     }
 }
 
-impl fmt::Display for Way {
+impl fmt::Display for PacingMethod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }

@@ -160,8 +160,8 @@ fn every_pacing_is_read_and_written_as_it_was() {
     for (text, pacing) in [
         ("", Pacing::None),
         ("pacing = \"none\"", Pacing::None),
-        ("pacing = \"gap\"", Pacing::Below(Way::Gap)),
-        ("pacing = \"edt\"", Pacing::Below(Way::Edt)),
+        ("pacing = \"gap\"", Pacing::Below(PacingMethod::Gap)),
+        ("pacing = \"edt\"", Pacing::Below(PacingMethod::Edt)),
         ("pacing = \"tcp\"", Pacing::Tcp),
         ("pacing = \"1gbit\"", Pacing::Rate(Rate::bits_per_second(1_000_000_000))),
     ] {
@@ -182,6 +182,6 @@ fn what_is_paced_below_tcp_is_named_once_by_its_widest_network() {
     });
     let config = Config::from_toml(&hops.concat(), "x").unwrap();
     let below: Vec<_> =
-        config.paced_below().iter().map(|(peer, way)| format!("{peer} {way}")).collect();
+        config.paced_below().iter().map(|(peer, method)| format!("{peer} {method}")).collect();
     assert_eq!(below, ["10.0.0.0/8 gap", "2001:db8::/32 edt"]);
 }

@@ -115,7 +115,7 @@ impl From<&Peer> for PacedPeer {
     fn from(peer: &Peer) -> Self {
         Self {
             peer: peer.net.to_string(),
-            pacing: peer.way.to_string(),
+            pacing: peer.method.to_string(),
             in_force: peer.is_in_force(),
         }
     }

@@ -72,9 +72,9 @@ fn role() {
 }
 
 /// Stands for the kernel.
-fn paced(_: ipnet::IpNet, way: longhaul_depot::Way) -> Result<(), String> {
+fn paced(_: ipnet::IpNet, method: longhaul_depot::PacingMethod) -> Result<(), String> {
     let file = std::env::var_os(PACED).filter(|file| Path::new(file).exists());
-    file.map(drop).ok_or_else(|| format!("nothing is paced by {way}"))
+    file.map(drop).ok_or_else(|| format!("nothing is paced by {method}"))
 }
 
 /// Makes splice(2) fail with ENOSYS in this thread and those that it starts, as some sandboxes do.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Which methods of pacing this machine can use, as `longhaul pace ways --json` prints it.
+//! Which methods of pacing this machine can use, as `longhaul pace methods --json` prints it.
 
 use super::{Method, lacking};
 use serde::Serialize;
@@ -13,7 +13,7 @@ pub struct PacingMethods {
     /// The rate of its link; null where that is not known.
     pub line_bps: Option<u64>,
     /// The methods, better ones first.
-    pub ways: Vec<PacingMethod>,
+    pub methods: Vec<PacingMethod>,
     /// The name of the best one that can be used.
     pub best: &'static str,
 }
@@ -41,8 +41,8 @@ impl PacingMethods {
     /// Looks at the machine, and at a device with a link of that rate. `gateway_lacks` is what is in the way of a
     /// pacing gateway, which is a process.
     pub fn probe(device: Option<&str>, line: Option<Rate>, gateway_lacks: Option<String>) -> Self {
-        let lacks = |way| lacking(way, device).map(|error| error.to_string());
-        let ways = vec![
+        let lacks = |method| lacking(method, device).map(|error| error.to_string());
+        let methods = vec![
             PacingMethod::new(
                 "gap-frames",
                 "a program in the kernel sends PAUSE frames behind packets: the wire's clock",
@@ -64,7 +64,7 @@ impl PacingMethods {
                 None,
             ),
         ];
-        let best = ways.iter().find(|way| way.can).map_or("tcp", |way| way.name);
-        Self { device: device.map(str::to_owned), line_bps: line.map(Rate::bps), ways, best }
+        let best = methods.iter().find(|method| method.can).map_or("tcp", |method| method.name);
+        Self { device: device.map(str::to_owned), line_bps: line.map(Rate::bps), methods, best }
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Pacing as `longhaul pace show --json` and `longhaul pace ways --json` print it.
+//! Pacing as `longhaul pace show --json` and `longhaul pace methods --json` print it.
 
 use super::{
     figures::Sender,

@@ -175,9 +175,9 @@ from = "sender"
 to = "receiver"
 bytes = "1GB"
 pacing = "gap"
-[[way]]
+[[method]]
 name = "free"
-[[way]]
+[[method]]
 name = "found"
 set = { "pacing.find_cap" = true }
 "#;

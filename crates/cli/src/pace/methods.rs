@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `longhaul pace ways`: which ways of pacing this machine can do, and the best of them.
+//! `longhaul pace methods`: which pacing methods this machine can do, and the best of them.
 
 use crate::{
     failure::Failure,
@@ -8,9 +8,9 @@ use crate::{
 use ::kernel::pace::{PacingMethod, PacingMethods};
 use ::wan::pacing_gateway;
 
-/// Tell which ways of pacing this machine can do, and the best of them.
+/// Tell which pacing methods this machine can do, and the best of them.
 #[derive(Debug, clap::Args)]
-pub struct WaysArgs {
+pub struct MethodsArgs {
     /// A device, to tell what speaks against them on it.
     device: Option<String>,
     /// Print one JSON document instead of a table.
@@ -18,7 +18,7 @@ pub struct WaysArgs {
     json: bool,
 }
 
-pub fn run(args: &WaysArgs) -> Result<(), Failure> {
+pub fn run(args: &MethodsArgs) -> Result<(), Failure> {
     let look = args.device.as_deref().map(pacing_gateway::look).transpose()?;
     let disorder = || look.as_ref().and_then(|look| look.disorder.clone());
     let gateway_lacks = pacing_gateway::lacking().map(|lack| lack.to_string()).or_else(disorder);
@@ -34,7 +34,7 @@ pub fn run(args: &WaysArgs) -> Result<(), Failure> {
 
 fn text(methods: &PacingMethods) -> String {
     let mut text = String::new();
-    for PacingMethod { name, what, can, lacks } in &methods.ways {
+    for PacingMethod { name, what, can, lacks } in &methods.methods {
         let (can, why) = (if *can { "yes" } else { "no" }, lacks.as_deref().unwrap_or(what));
         text += &format!("{name:<16} {can:<4} {why}\n");
     }
