@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use session::{
     DEPOT_PORT, DepotAddress, DepotId, DepotIdError,
     digest::Algorithm,
-    message::{Method, stripes::MOST_STREAMS},
+    message::{Method, stripes::MAX_STREAMS},
 };
 use std::{
     fmt,
@@ -578,7 +578,7 @@ impl Hop {
                 return Err(ConfigError::range(key, &size, "4KB to 1GB"));
             }
         }
-        if !(1..=MOST_STREAMS).contains(&self.streams) {
+        if !(1..=MAX_STREAMS).contains(&self.streams) {
             return Err(ConfigError::range("hop.streams", &self.streams, "1 to 16"));
         }
         if self.mptcp && self.pacing != Pacing::None {

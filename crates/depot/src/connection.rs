@@ -280,7 +280,7 @@ impl Client {
             shared,
             settings: &settings,
             request,
-            way: plan.way(),
+            request_route: plan.request_route(),
             vouched: plan.vouched(),
             trace: &trace,
             grant: plan.grant,

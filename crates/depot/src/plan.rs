@@ -11,8 +11,8 @@ use crate::{
 use http::StatusCode;
 use session::{
     Fetch, Redirect, Route, RouteError, Scheme, Step,
-    message::{Fault, Framing, Method, ProxyError, RequestHead, Way, forwarded_client},
-    ticket::{Asker, Ticket, TicketError, TicketRoute, Verified},
+    message::{Fault, Framing, Method, ProxyError, RequestHead, RequestRoute, forwarded_client},
+    ticket::{Ticket, TicketClient, TicketError, TicketRoute, Verified},
 };
 use std::net::{IpAddr, SocketAddr};
 use units::{Bytes, Rate};
@@ -59,10 +59,10 @@ enum Asked {
 
 impl Plan {
     /// How the request got here.
-    pub(crate) fn way(&self) -> Way<'_> {
+    pub(crate) fn request_route(&self) -> RequestRoute<'_> {
         match &self.asked {
-            Asked::Route(route) => Way::Route(route),
-            Asked::Ticket(route, verified) => Way::Ticket(route, verified),
+            Asked::Route(route) => RequestRoute::Route(route),
+            Asked::Ticket(route, verified) => RequestRoute::Ticket(route, verified),
         }
     }
 
@@ -206,7 +206,7 @@ async fn client_of(
     } else {
         ticket.check_client(hop, peer)?
     };
-    let Asker::MustBe(depot) = asker else { return Ok(peer) };
+    let TicketClient::MustBe(depot) = asker else { return Ok(peer) };
     if !identity::has_address(depot, peer, &settings.config, resolver).await? {
         return Err(denied(format!(
             "the ticket has {depot} ask this depot, and {peer} is none of its addresses"

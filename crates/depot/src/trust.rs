@@ -6,7 +6,7 @@ use crate::{
     observe::status::Reload,
     watched::{FileError, Watched},
 };
-use session::ticket::{KeySet, Replays, Revoked, TicketError, UnixTime, Verified};
+use session::ticket::{KeySet, Replays, RevocationList, TicketError, UnixTime, Verified};
 use std::{
     fs,
     io::Read,
@@ -21,7 +21,7 @@ pub(crate) struct Trust {
     /// The keys, if there are any.
     keys: Option<Watched<KeySet>>,
     /// Tickets that were taken back.
-    revoked: Option<Watched<Revoked>>,
+    revoked: Option<Watched<RevocationList>>,
 }
 
 /// A longer list of revoked tickets, or set of keys, than this is no such file.
@@ -37,7 +37,7 @@ impl Trust {
             made.map(|made| made.or_else_gone(KeySet::default))
         };
         let revoked = |file: &PathBuf| {
-            let make = |files: &[PathBuf]| read(files, Revoked::parse);
+            let make = |files: &[PathBuf]| read(files, RevocationList::parse);
             Watched::new("revoked tickets", vec![file.clone()], make, |all| all.len().to_string())
         };
         Ok(Self {

@@ -35,8 +35,8 @@ pub(crate) use interims::Interims;
 use session::{
     Fetch,
     message::{
-        Connection, Fault, Framing, RequestHead, RequestOut, Way, forwarded_for, request_for,
-        stripes,
+        Connection, Fault, Framing, OutgoingRequest, RequestHead, RequestRoute, forwarded_for,
+        request_for, stripes,
     },
 };
 use std::{
@@ -81,7 +81,7 @@ pub(crate) struct Exchange<'x> {
     /// What the client asked for.
     pub request: &'x RequestHead,
     /// How the request got here.
-    pub way: Way<'x>,
+    pub request_route: RequestRoute<'x>,
     /// The client for which a ticket's next depot is asked, where the ticket is for certain ones.
     pub vouched: Option<IpAddr>,
     /// By what it is followed.
@@ -191,7 +191,11 @@ impl Exchange<'_> {
             extra.extend(self.vouched.map(forwarded_for));
         }
         let (id, extra) = (&self.shared.id, extra.as_slice());
-        request_for(self.request, fetch, &RequestOut { id, connection: Connection::Keep, extra })
+        request_for(
+            self.request,
+            fetch,
+            &OutgoingRequest { id, connection: Connection::Keep, extra },
+        )
     }
 
     /// A connection to the next hop, held to its rate; or how the exchange ended.

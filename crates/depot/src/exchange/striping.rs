@@ -14,8 +14,8 @@ use http::{HeaderName, HeaderValue, Version};
 use session::{
     Fetch,
     message::{
-        Fault, Framing, Method, Outward, ResponseHead,
-        stripes::{Agreed, asked},
+        Fault, Framing, Method, OutgoingBody, ResponseHead,
+        stripes::{StripeAgreement, asked},
     },
 };
 use std::sync::Arc;
@@ -27,7 +27,7 @@ const UNSENT: Bytes = Bytes::new(128 << 10);
 
 /// Connections that may join the client's own for an answer.
 pub(super) struct Granted {
-    agreed: Agreed,
+    agreed: StripeAgreement,
     writer: Writer,
 }
 
@@ -60,7 +60,7 @@ impl Turn<'_> {
         if self.streams < 2 {
             return Ok(());
         }
-        let Some(agreed) = Agreed::of(&head.headers, self.streams)? else {
+        let Some(agreed) = StripeAgreement::of(&head.headers, self.streams)? else {
             tracing::debug!(upstream = %self.fetch.next, "one connection, though more were asked for");
             return Ok(());
         };
@@ -75,7 +75,7 @@ impl Turn<'_> {
     }
 
     /// Grants the depot before this one the connections that it asks for, where that is worth it.
-    pub(super) fn grant(&self, outward: Outward) -> Option<Granted> {
+    pub(super) fn grant(&self, outward: OutgoingBody) -> Option<Granted> {
         let Exchange { shared, live, request, client, pacing, .. } = self.exchange;
         let streams = asked(request)?;
         let worth = match outward.framing {
@@ -86,7 +86,7 @@ impl Turn<'_> {
             return None;
         }
         let offered = shared.stripes.offer(client.ip(), streams - 1).ok()?;
-        let agreed = Agreed { streams, token: offered.token };
+        let agreed = StripeAgreement { streams, token: offered.token };
         let live = Arc::clone(live);
         let (hold, unsent) = (pacing.join(), self.unsent());
         let set_up = Box::new(move |joined: &Stream| {

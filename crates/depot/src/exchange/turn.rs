@@ -15,8 +15,8 @@ use http::{HeaderName, HeaderValue};
 use session::{
     Fetch,
     message::{
-        Connection, Fault, Framing, NextHop, Outward, ResponseHead, ResponseOut, interim_for,
-        response_for, trailers_for_client, trailers_for_origin,
+        Connection, Fault, Framing, NextHop, OutgoingBody, OutgoingResponse, ResponseHead,
+        interim_for, response_for, trailers_for_client, trailers_for_origin,
     },
 };
 use std::{
@@ -291,10 +291,10 @@ impl<'x> Turn<'x> {
         &self,
         head: &ResponseHead,
         framing: Framing,
-        outward: Outward,
+        outward: OutgoingBody,
         extra: &[(HeaderName, HeaderValue)],
     ) -> Vec<u8> {
-        let Exchange { shared, request, way, live, .. } = self.exchange;
+        let Exchange { shared, request, request_route, live, .. } = self.exchange;
         let keep = self.uploaded.load(Relaxed)
             && outward.framing != Framing::UntilClose
             && request.keeps_alive()
@@ -306,11 +306,11 @@ impl<'x> Turn<'x> {
         let shared_by_all = !request.authenticates_connection() && !head.authenticates_connection();
         let fit = head.keeps_alive(framing) && shared_by_all;
         let _ = self.answer.set(Begun { answer, keep, fit });
-        let out = ResponseOut {
+        let out = OutgoingResponse {
             id: &shared.id,
             connection: if keep { Connection::Keep } else { Connection::Close },
             origin: self.fetch.origin.as_ref(),
-            way: *way,
+            request_route: *request_route,
             body: outward,
             extra,
         };
@@ -321,7 +321,7 @@ impl<'x> Turn<'x> {
     fn framing<'h>(
         &'h self,
         head: &'h ResponseHead,
-    ) -> Result<(Framing, Option<Check<'h>>, Outward), Fault> {
+    ) -> Result<(Framing, Option<Check<'h>>, OutgoingBody), Fault> {
         let framing = head.framing(self.exchange.request)?;
         self.exchange.allowance.check(framing)?;
         let next = if self.fetch.origin.is_some() { NextHop::Origin } else { NextHop::Depot };
@@ -329,7 +329,7 @@ impl<'x> Turn<'x> {
         let sender = || format!("upstream {}", self.fetch.next);
         let check = Check::new(body, framing, self.exchange.config().digest, sender);
         let follows = check.as_ref().and_then(Check::follows);
-        let outward = Outward::of(head, self.exchange.request, framing, next, follows)?;
+        let outward = OutgoingBody::of(head, self.exchange.request, framing, next, follows)?;
         Ok((framing, check, outward))
     }
 

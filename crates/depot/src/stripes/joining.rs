@@ -8,7 +8,7 @@ use session::{
     Fetch,
     message::{
         ResponseHead,
-        stripes::{Agreed, JOIN},
+        stripes::{JOIN, StripeAgreement},
     },
 };
 use std::{
@@ -68,7 +68,7 @@ pub(crate) fn join(
     fetch: &Fetch,
     address: SocketAddr,
     settings: &Arc<Settings>,
-    agreed: Agreed,
+    agreed: StripeAgreement,
     told: Told,
 ) -> Joins {
     let more = usize::from(agreed.streams) - 1;
@@ -96,7 +96,7 @@ async fn one(
     fetch: &Fetch,
     address: SocketAddr,
     settings: &Settings,
-    agreed: Agreed,
+    agreed: StripeAgreement,
 ) -> Result<(Stream, BytesMut), String> {
     let connected = upstream::connect_to(fetch, address, settings).await;
     let mut stream = connected.map_err(|fault| fault.to_string())?;

@@ -4,7 +4,7 @@
 use super::offers::{Joined, Offered};
 use crate::stream::{First, Stream};
 use bytes::{Buf, BytesMut};
-use session::message::stripes::{self, MOST_DATA};
+use session::message::stripes::{self, MAX_BLOCK_DATA};
 use std::{
     io,
     task::{Context, Poll, ready},
@@ -67,7 +67,7 @@ impl Writer {
         let mut by_turn = (0..lanes).map(|n| (self.turn + n) % lanes);
         let Some(free) = by_turn.find(|n| self.lanes[*n].clear) else { return Poll::Pending };
         self.turn = free + 1;
-        let (lane, length) = (&mut self.lanes[free], bytes.len().min(MOST_DATA));
+        let (lane, length) = (&mut self.lanes[free], bytes.len().min(MAX_BLOCK_DATA));
         stripes::put_head(self.offset, length as u32, &mut lane.pending);
         lane.pending.extend_from_slice(&bytes[..length]);
         self.offset += length as u64;

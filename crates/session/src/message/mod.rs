@@ -30,8 +30,9 @@ pub use method::{Method, MethodError};
 pub use request::RequestHead;
 pub use response::ResponseHead;
 pub use rewrite::{
-    NextHop, Outward, RequestOut, ResponseOut, Way, interim_for, options_for, own_answer, redirect,
-    request_for, response_for, trailers_for_client, trailers_for_origin,
+    NextHop, OutgoingBody, OutgoingRequest, OutgoingResponse, RequestRoute, interim_for,
+    options_for, own_answer, redirect, request_for, response_for, trailers_for_client,
+    trailers_for_origin,
 };
 pub use via::came_through_depot;
 

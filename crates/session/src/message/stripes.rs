@@ -27,11 +27,11 @@ pub static STREAMS: HeaderName = HeaderName::from_static("longhaul-streams");
 /// What a connection that joins asks for, before the token.
 pub const JOIN: &str = "/lh1/join/";
 /// More connections than this no transfer has.
-pub const MOST_STREAMS: u8 = 16;
+pub const MAX_STREAMS: u8 = 16;
 /// The size of what precedes the data of each block.
 pub const HEAD: usize = 16;
 /// The most data of a block.
-pub const MOST_DATA: usize = 1 << 20;
+pub const MAX_BLOCK_DATA: usize = 1 << 20;
 
 const ENDS: u32 = 1;
 
@@ -41,7 +41,7 @@ pub struct Token(pub [u8; 16]);
 
 /// What an answerer agrees to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Agreed {
+pub struct StripeAgreement {
     /// How many connections, with the first.
     pub streams: u8,
     /// What opens it.
@@ -73,7 +73,7 @@ impl FromStr for Token {
     }
 }
 
-impl Agreed {
+impl StripeAgreement {
     /// The field that says so.
     pub fn field(&self) -> (HeaderName, HeaderValue) {
         let value = format!("{}; token={}", self.streams, self.token);
@@ -113,7 +113,7 @@ pub fn asked(request: &RequestHead) -> Option<u8> {
 
 fn number(text: &str) -> Option<u8> {
     let streams = framing::decimal(text)?;
-    u8::try_from(streams).ok().filter(|streams| (2..=MOST_STREAMS).contains(streams))
+    u8::try_from(streams).ok().filter(|streams| (2..=MAX_STREAMS).contains(streams))
 }
 
 /// Appends what precedes `length` bytes of data from `offset` on.
@@ -201,7 +201,7 @@ impl Blocks {
         if flags > ENDS {
             return Err(BlockError::Flags(flags));
         }
-        if (length == 0) != (flags == ENDS) || length as usize > MOST_DATA {
+        if (length == 0) != (flags == ENDS) || length as usize > MAX_BLOCK_DATA {
             return Err(BlockError::Length(length));
         }
         if offset < self.at {
@@ -264,20 +264,20 @@ mod tests {
     #[test]
     fn depots_agree_or_go_on_without() {
         let token = Token([0xab; 16]);
-        let agreed = Agreed { streams: 4, token };
+        let agreed = StripeAgreement { streams: 4, token };
         let headers = |values: &[&str]| {
             let value = |v: &&str| (STREAMS.clone(), HeaderValue::from_str(v).unwrap());
             values.iter().map(value).collect::<Fields>()
         };
         let said = Fields::from_iter([agreed.field()]);
-        assert_eq!(Agreed::of(&said, 4), Ok(Some(agreed)));
-        assert!(Agreed::of(&said, 3).is_err(), "more than was asked");
-        assert_eq!(Agreed::of(&headers(&[]), 4), Ok(None));
+        assert_eq!(StripeAgreement::of(&said, 4), Ok(Some(agreed)));
+        assert!(StripeAgreement::of(&said, 3).is_err(), "more than was asked");
+        assert_eq!(StripeAgreement::of(&headers(&[]), 4), Ok(None));
         let same = agreed.field().1.to_str().unwrap().to_owned();
         for bad in ["4", "4; token=", "1; token=ab", "4; token=AB", &same.to_uppercase()] {
-            assert!(Agreed::of(&headers(&[bad]), 16).is_err(), "{bad}");
+            assert!(StripeAgreement::of(&headers(&[bad]), 16).is_err(), "{bad}");
         }
-        assert!(Agreed::of(&headers(&[&same, &same]), 16).is_err());
+        assert!(StripeAgreement::of(&headers(&[&same, &same]), 16).is_err());
         let request = |via: &str, streams: &str| {
             let text =
                 format!("GET / HTTP/1.1\r\nHost: d\r\n{via}Longhaul-Streams: {streams}\r\n\r\n");

@@ -83,7 +83,7 @@ struct Scope {
 
 /// Who asks with a ticket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asker<'a> {
+pub enum TicketClient<'a> {
     /// Somebody whom the ticket allows.
     Allowed,
     /// It must be this depot, the one before, asking for a client whom the ticket [admits](Ticket::admits).
@@ -110,24 +110,32 @@ impl Ticket {
     ///
     /// # Errors
     /// It is not, or there is no such hop.
-    pub fn check_client(&self, hop: usize, address: IpAddr) -> Result<Asker<'_>, TicketError> {
+    pub fn check_client(
+        &self,
+        hop: usize,
+        address: IpAddr,
+    ) -> Result<TicketClient<'_>, TicketError> {
         self.check_hop(hop)?;
         if self.admits(address) {
-            return Ok(Asker::Allowed);
+            return Ok(TicketClient::Allowed);
         }
-        self.depot_before(hop).map(Asker::MustBe).ok_or(TicketError::Client(address))
+        self.depot_before(hop).map(TicketClient::MustBe).ok_or(TicketError::Client(address))
     }
 
     /// The same for a request that came through a depot: then the address says nothing about the client.
     ///
     /// # Errors
     /// There is no such hop, or no depot that could have been asked before it.
-    pub fn check_relayed(&self, hop: usize, address: IpAddr) -> Result<Asker<'_>, TicketError> {
+    pub fn check_relayed(
+        &self,
+        hop: usize,
+        address: IpAddr,
+    ) -> Result<TicketClient<'_>, TicketError> {
         self.check_hop(hop)?;
         if self.clients.is_empty() {
-            return Ok(Asker::Allowed);
+            return Ok(TicketClient::Allowed);
         }
-        self.depot_before(hop).map(Asker::MustBe).ok_or(TicketError::Relayed(address))
+        self.depot_before(hop).map(TicketClient::MustBe).ok_or(TicketError::Relayed(address))
     }
 
     /// Whether the ticket is for a client at this address.

@@ -84,7 +84,7 @@ pub enum TicketError {
     Client(IpAddr),
     /// Somebody has taken it back.
     #[error("the ticket {0} has been revoked: get a new one")]
-    Revoked(String),
+    RevocationList(String),
     /// A depot brings the request, and the ticket has none ask for this hop.
     #[error(
         "the ticket is for certain clients, and the depot at {0} asks for one whom nobody vouches for: \

@@ -27,12 +27,12 @@ mod revoked;
 mod route;
 mod time;
 
-pub use claims::{Asker, MAX_ID_LEN, Ticket, ticket_id};
+pub use claims::{MAX_ID_LEN, Ticket, TicketClient, ticket_id};
 pub use description::TicketDescription;
 pub use error::TicketError;
 pub use keys::{KeyError, KeySet, Signer, Unverified, Verified};
 pub use replays::Replays;
-pub use revoked::{Revoked, RevokedError};
+pub use revoked::{RevocationList, RevocationListError};
 pub use route::{PREFIX, TicketRoute};
 pub use time::{UnixTime, UnixTimeError, UnixTimeTextError};
 

@@ -14,11 +14,11 @@ const MOST: usize = 1_000_000;
 
 /// Tickets that count no more, by their `jti`, whichever key has signed them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Revoked(HashSet<String>);
+pub struct RevocationList(HashSet<String>);
 
 /// Why a text is no list of tickets. The fault is with who wrote the file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RevokedError {
+pub enum RevocationListError {
     /// A line is no name of a ticket.
     #[error(
         "line {0} begins with no ticket's jti: expected 1 to 128 visible ASCII characters, or a comment after #"
@@ -29,13 +29,13 @@ pub enum RevokedError {
     TooMany,
 }
 
-impl Revoked {
+impl RevocationList {
     /// Reads a list: each line's first word is a `jti`, and what follows a comment; empty lines, and lines that begin
     /// with `#`, say nothing. A `jti` may hold a `#` itself.
     ///
     /// # Errors
     /// A line is no `jti`, or there are too many.
-    pub fn parse(text: &str) -> Result<Self, RevokedError> {
+    pub fn parse(text: &str) -> Result<Self, RevocationListError> {
         let mut all = HashSet::new();
         // What some editors put before a text.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -44,11 +44,11 @@ impl Revoked {
                 continue;
             };
             if id.len() > MAX_ID_LEN || !id.bytes().all(|b| b.is_ascii_graphic()) {
-                return Err(RevokedError::Line(at + 1));
+                return Err(RevocationListError::Line(at + 1));
             }
             all.insert(id.to_owned());
             if all.len() > MOST {
-                return Err(RevokedError::TooMany);
+                return Err(RevocationListError::TooMany);
             }
         }
         Ok(Self(all))
@@ -60,7 +60,7 @@ impl Revoked {
     /// It was taken back.
     pub fn check(&self, verified: &Verified) -> Result<(), TicketError> {
         let id = &verified.ticket.id;
-        if self.0.contains(id) { Err(TicketError::Revoked(id.clone())) } else { Ok(()) }
+        if self.0.contains(id) { Err(TicketError::RevocationList(id.clone())) } else { Ok(()) }
     }
 
     /// How many there are.
@@ -80,14 +80,17 @@ mod tests {
 
     #[test]
     fn a_list_is_read_line_by_line() {
-        let list = Revoked::parse("# two\n\n a1 \r\nb-2\na1\n").unwrap();
+        let list = RevocationList::parse("# two\n\n a1 \r\nb-2\na1\n").unwrap();
         assert_eq!(list.len(), 2);
-        assert!(Revoked::parse("").unwrap().is_empty());
+        assert!(RevocationList::parse("").unwrap().is_empty());
         // With words behind it, as people write them.
-        let noted = Revoked::parse("\u{feff}a1 # bob\n\tb-2\tbob's\nc#3\n #d\n").unwrap();
-        assert_eq!(noted, Revoked(["a1", "b-2", "c#3"].map(str::to_owned).into()));
-        assert_eq!(Revoked::parse("a\n\u{fc}b\n"), Err(RevokedError::Line(2)));
-        assert_eq!(Revoked::parse("caf\u{e9}"), Err(RevokedError::Line(1)));
-        assert_eq!(Revoked::parse(&"x".repeat(MAX_ID_LEN + 1)), Err(RevokedError::Line(1)));
+        let noted = RevocationList::parse("\u{feff}a1 # bob\n\tb-2\tbob's\nc#3\n #d\n").unwrap();
+        assert_eq!(noted, RevocationList(["a1", "b-2", "c#3"].map(str::to_owned).into()));
+        assert_eq!(RevocationList::parse("a\n\u{fc}b\n"), Err(RevocationListError::Line(2)));
+        assert_eq!(RevocationList::parse("caf\u{e9}"), Err(RevocationListError::Line(1)));
+        assert_eq!(
+            RevocationList::parse(&"x".repeat(MAX_ID_LEN + 1)),
+            Err(RevocationListError::Line(1))
+        );
     }
 }

@@ -7,8 +7,9 @@ use longhaul_session::{
     DepotId, Route, Step,
     digest::Algorithm,
     message::{
-        Connection, Framing, Method, NextHop, Outward, RequestHead, RequestOut, ResponseHead,
-        ResponseOut, Way, interim_for, options_for, redirect, request_for, response_for,
+        Connection, Framing, Method, NextHop, OutgoingBody, OutgoingRequest, OutgoingResponse,
+        RequestHead, RequestRoute, ResponseHead, interim_for, options_for, redirect, request_for,
+        response_for,
     },
 };
 
@@ -39,7 +40,7 @@ fn passed_on(text: &str) -> String {
     let Step::Fetch(fetch) = head.target.parse::<Route>().unwrap().step() else {
         panic!("{text} leads on");
     };
-    let out = RequestOut { id: &id(), connection: Connection::Keep, extra: &extra() };
+    let out = OutgoingRequest { id: &id(), connection: Connection::Keep, extra: &extra() };
     String::from_utf8(request_for(&head, &fetch, &out).unwrap()).unwrap()
 }
 
@@ -54,18 +55,18 @@ fn answered_with(
     response_text: &str,
     connection: Connection,
     digest: Option<Algorithm>,
-) -> (String, Outward) {
+) -> (String, OutgoingBody) {
     let (head, request) = (response(response_text), request(request_text));
     let route: Route = request.target.parse().unwrap();
     let Step::Fetch(fetch) = route.clone().step() else { panic!("{request_text} leads on") };
     let next = if fetch.origin.is_some() { NextHop::Origin } else { NextHop::Depot };
     let framing = head.framing(&request).unwrap();
-    let body = Outward::of(&head, &request, framing, next, digest).unwrap();
-    let out = ResponseOut {
+    let body = OutgoingBody::of(&head, &request, framing, next, digest).unwrap();
+    let out = OutgoingResponse {
         id: &id(),
         connection,
         origin: fetch.origin.as_ref(),
-        way: Way::Route(&route),
+        request_route: RequestRoute::Route(&route),
         body,
         extra: &extra(),
     };
@@ -214,7 +215,7 @@ fn a_request_that_comes_back_is_refused() {
         "GET /lh1/fetch/-/http:o/f HTTP/1.1\r\nHost: d\r\nConnection: via\r\nVia: 1.1 D1 (longhaul)\r\n\r\n",
     );
     let Step::Fetch(fetch) = head.target.parse::<Route>().unwrap().step() else { panic!() };
-    let out = RequestOut { id: &id(), connection: Connection::Close, extra: &[] };
+    let out = OutgoingRequest { id: &id(), connection: Connection::Close, extra: &[] };
     assert_eq!(request_for(&head, &fetch, &out).unwrap_err().status, 508);
 }
 
@@ -264,7 +265,7 @@ fn a_digest_made_on_the_way_follows_the_body_between_depots_only() {
     let beside = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nLonghaul-Length: 5\r\n\r\n";
     let open = "HTTP/1.1 200 OK\r\n\r\n";
     let sha = Some(Algorithm::Sha256);
-    let out = |framing, length, digest| Outward { framing, length, digest };
+    let out = |framing, length, digest| OutgoingBody { framing, length, digest };
     let chunked = Framing::Chunked;
     for (request, response, digest, expected) in [
         // The depot next to the origin makes it, for a depot that takes it.
@@ -300,7 +301,7 @@ fn a_length_beside_chunks_that_is_none_is_refused() {
         let head = response(&format!(
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nLonghaul-Length: {length}\r\n\r\n"
         ));
-        let body = Outward::of(&head, &get, Framing::Chunked, NextHop::Depot, None);
+        let body = OutgoingBody::of(&head, &get, Framing::Chunked, NextHop::Depot, None);
         assert_eq!(body.unwrap_err().status, 502, "{length}");
     }
 }

@@ -2,17 +2,17 @@
 //! What a depot changes in a head that it passes on.
 
 mod allowed;
-mod outward;
+mod outgoing_body;
 mod request;
+mod request_route;
 mod response;
 mod trailers;
-mod way;
 
-pub use outward::{NextHop, Outward};
-pub use request::{RequestOut, options_for, request_for};
-pub use response::{ResponseOut, interim_for, own_answer, redirect, response_for};
+pub use outgoing_body::{NextHop, OutgoingBody};
+pub use request::{OutgoingRequest, options_for, request_for};
+pub use request_route::RequestRoute;
+pub use response::{OutgoingResponse, interim_for, own_answer, redirect, response_for};
 pub use trailers::{trailers_for_client, trailers_for_origin};
-pub use way::Way;
 
 use super::Fields;
 use crate::ticket::TicketRoute;

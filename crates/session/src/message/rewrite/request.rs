@@ -10,7 +10,7 @@ use http::{HeaderName, HeaderValue, Version, header};
 
 /// What a depot itself says in a request.
 #[derive(Debug, Clone, Copy)]
-pub struct RequestOut<'a> {
+pub struct OutgoingRequest<'a> {
     /// Its name.
     pub id: &'a DepotId,
     /// Whether it would send other requests on this connection.
@@ -30,7 +30,7 @@ pub struct RequestOut<'a> {
 pub fn request_for(
     head: &RequestHead,
     fetch: &Fetch,
-    out: &RequestOut<'_>,
+    out: &OutgoingRequest<'_>,
 ) -> Result<Vec<u8>, Fault> {
     let came = &head.headers;
     via::check_loop(came, out.id)?;

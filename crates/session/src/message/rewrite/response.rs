@@ -3,9 +3,9 @@
 
 use super::{
     super::{Connection, Framing, Method, RequestHead, ResponseHead, framing, print::Printed, via},
-    Outward, Way,
+    OutgoingBody, RequestRoute,
     allowed::{self, Part},
-    beyond, names_route, outward,
+    beyond, names_route, outgoing_body,
 };
 use crate::{depot_id::DepotId, digest, origin::OriginUrl};
 use http::{HeaderName, HeaderValue, StatusCode, Version, header};
@@ -21,7 +21,7 @@ const NO_REFERRER: HeaderValue = HeaderValue::from_static("no-referrer");
 
 /// What a depot itself says in an answer.
 #[derive(Debug, Clone, Copy)]
-pub struct ResponseOut<'a> {
+pub struct OutgoingResponse<'a> {
     /// Its name.
     pub id: &'a DepotId,
     /// Whether the client may send another request. Where the end of the body or the client's
@@ -31,15 +31,19 @@ pub struct ResponseOut<'a> {
     /// `Location` means.
     pub origin: Option<&'a OriginUrl>,
     /// The way that the request took to get here.
-    pub way: Way<'a>,
+    pub request_route: RequestRoute<'a>,
     /// How the body goes out.
-    pub body: Outward,
+    pub body: OutgoingBody,
     /// Fields between depots (`Longhaul-...`), for an asker that is one.
     pub extra: &'a [(HeaderName, HeaderValue)],
 }
 
 /// The head to send to the client (or to the depot before this one).
-pub fn response_for(head: &ResponseHead, request: &RequestHead, out: &ResponseOut<'_>) -> Vec<u8> {
+pub fn response_for(
+    head: &ResponseHead,
+    request: &RequestHead,
+    out: &OutgoingResponse<'_>,
+) -> Vec<u8> {
     let came = &head.headers;
     let (mut going, beyond) = (status_line(head), beyond(came));
     let ranges_wanted =
@@ -105,7 +109,7 @@ fn status_line(head: &ResponseHead) -> Printed {
 }
 
 /// Whether something may follow the body.
-fn trailers_go(body: Outward) -> bool {
+fn trailers_go(body: OutgoingBody) -> bool {
     !matches!(body.framing, Framing::Length(_))
 }
 
@@ -114,7 +118,7 @@ fn say_framing(
     going: &mut Printed,
     head: &ResponseHead,
     request: &RequestHead,
-    body: Outward,
+    body: OutgoingBody,
     beyond: &impl Fn(&HeaderName) -> bool,
 ) {
     let came = &head.headers;
@@ -134,7 +138,7 @@ fn say_framing(
         Framing::Chunked => {
             going.field(&header::TRANSFER_ENCODING, "chunked");
             if let Some(length) = body.length {
-                going.number(&outward::LENGTH, length);
+                going.number(&outgoing_body::LENGTH, length);
             }
             if let Some(algorithm) = body.digest {
                 going.field(&digest::LONGHAUL_DIGEST, algorithm.key());
@@ -155,7 +159,11 @@ const NOT_IN_URLS: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>')
 /// A `Location` as the next reader is to see it; nothing where it would lead that one to a path of this depot's
 /// own. The depot next to the origin makes it absolute; the one that the client asked leads back into the
 /// chain where it stays at the origin, which the client may be unable to reach itself.
-fn location(given: &HeaderValue, request: &RequestHead, out: &ResponseOut<'_>) -> Option<String> {
+fn location(
+    given: &HeaderValue,
+    request: &RequestHead,
+    out: &OutgoingResponse<'_>,
+) -> Option<String> {
     let given = percent_encode(given.as_bytes(), NOT_IN_URLS).to_string();
     let absolute = out.origin.map_or_else(|| given.clone(), |origin| origin.absolute(&given));
     if request.came_through_depot() {
@@ -167,7 +175,7 @@ fn location(given: &HeaderValue, request: &RequestHead, out: &ResponseOut<'_>) -
         return None;
     }
     let (url, fragment) = absolute.split_at(absolute.find('#').unwrap_or(absolute.len()));
-    let back = url.parse().ok().and_then(|url| out.way.to(url));
+    let back = url.parse().ok().and_then(|url| out.request_route.to(url));
     Some(back.map_or(absolute.clone(), |target| format!("{target}{fragment}")))
 }
 

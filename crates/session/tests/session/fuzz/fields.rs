@@ -7,8 +7,9 @@ use http::{HeaderName, HeaderValue, header};
 use longhaul_session::{
     DepotId, Route,
     message::{
-        Connection, Fields, NextHop, Outward, RequestHead, RequestOut, ResponseHead, ResponseOut,
-        Way, came_through_depot, interim_for, request_for, response_for, trailers_for_client,
+        Connection, Fields, NextHop, OutgoingBody, OutgoingRequest, OutgoingResponse, RequestHead,
+        RequestRoute, ResponseHead, came_through_depot, interim_for, request_for, response_for,
+        trailers_for_client,
     },
 };
 
@@ -44,7 +45,7 @@ fn with_via(value: &HeaderValue) -> Vec<u8> {
 
 /// The head of a request as depot d1 passes it on; nothing where it has come round.
 fn passed_on(head: &RequestHead, id: &DepotId) -> Option<Vec<u8>> {
-    let out = RequestOut { id, connection: Connection::Keep, extra: &[] };
+    let out = OutgoingRequest { id, connection: Connection::Keep, extra: &[] };
     request_for(head, &to_a_depot(), &out).map_err(|fault| assert_eq!(fault.status, 508)).ok()
 }
 
@@ -92,12 +93,12 @@ fn an_answer_can_be_followed(value: &HeaderValue, id: &DepotId) {
 fn answered(head: &ResponseHead, id: &DepotId) -> Vec<u8> {
     let route: Route = GET.target.parse().unwrap();
     let framing = head.framing(&GET).expect("its length is beyond doubt");
-    let body = Outward::of(head, &GET, framing, NextHop::Origin, None).unwrap();
-    let out = ResponseOut {
+    let body = OutgoingBody::of(head, &GET, framing, NextHop::Origin, None).unwrap();
+    let out = OutgoingResponse {
         id,
         connection: Connection::Keep,
         origin: Some(route.origin()),
-        way: Way::Route(&route),
+        request_route: RequestRoute::Route(&route),
         body,
         extra: &[],
     };

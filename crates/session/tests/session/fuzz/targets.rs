@@ -8,9 +8,9 @@ use longhaul_session::{
     Authority, Fetch, OriginUrl, Route, Scheme, Step,
     digest::{self, Digest},
     message::{
-        Connection, Fields, Framing, NextHop, Outward, PROXY_STATUS, RequestHead, RequestOut,
-        ResponseHead, ResponseOut, Way, chunked as coding, interim_for, options_for, reported,
-        request_for, response_for, stripes, trailers_for_client,
+        Connection, Fields, Framing, NextHop, OutgoingBody, OutgoingRequest, OutgoingResponse,
+        PROXY_STATUS, RequestHead, RequestRoute, ResponseHead, chunked as coding, interim_for,
+        options_for, reported, request_for, response_for, stripes, trailers_for_client,
     },
     ticket::{KeySet, Signer, TicketError, TicketRoute, UnixTime},
 };
@@ -58,7 +58,7 @@ pub fn request(input: &[u8]) -> bool {
     let id = "d1".parse().unwrap();
     let fetch = to_a_depot();
     let _ = options_for(&head, &id, Connection::Keep);
-    let out = RequestOut { id: &id, connection: Connection::Keep, extra: &[] };
+    let out = OutgoingRequest { id: &id, connection: Connection::Keep, extra: &[] };
     let Ok(text) = request_for(&head, &fetch, &out) else { return true };
     let (again, length) = RequestHead::parse(&text).unwrap().expect("what is printed is whole");
     assert_eq!(delimit::head(&text), Some((text.len(), body(head.framing()))));
@@ -106,15 +106,15 @@ pub fn response(input: &[u8]) -> bool {
     let _ = digest::of_response(&head, &GET, &head.headers);
     let route: Route = GET.target.parse().unwrap();
     for next in [NextHop::Depot, NextHop::Origin] {
-        let Ok(out) = Outward::of(&head, &GET, framing, next, None) else { continue };
+        let Ok(out) = OutgoingBody::of(&head, &GET, framing, next, None) else { continue };
         let text = response_for(
             &head,
             &GET,
-            &ResponseOut {
+            &OutgoingResponse {
                 id: &id,
                 connection: Connection::Keep,
                 origin: Some(route.origin()),
-                way: Way::Route(&route),
+                request_route: RequestRoute::Route(&route),
                 body: out,
                 extra: &[],
             },
@@ -162,7 +162,7 @@ pub fn blocks(input: &[u8]) -> bool {
     let Some((blocks, total)) = whole else { return false };
     let (mut again, mut at) = (Vec::new(), 0);
     for (offset, data) in &blocks {
-        assert!(*offset >= at && !data.is_empty() && data.len() <= stripes::MOST_DATA);
+        assert!(*offset >= at && !data.is_empty() && data.len() <= stripes::MAX_BLOCK_DATA);
         at = offset + data.len() as u64;
         stripes::put_head(*offset, data.len() as u32, &mut again);
         again.extend_from_slice(data);

@@ -6,8 +6,8 @@ use http::{HeaderName, HeaderValue};
 use longhaul_session::{
     Route, Step,
     message::{
-        Connection, Fields, RequestHead, RequestOut, interim_for, request_for, trailers_for_client,
-        trailers_for_origin,
+        Connection, Fields, OutgoingRequest, RequestHead, interim_for, request_for,
+        trailers_for_client, trailers_for_origin,
     },
 };
 
@@ -381,7 +381,7 @@ fn what_a_connection_names_is_known_beside_what_is_no_text() {
     assert!(!head.keeps_alive());
     let fetch = "/lh1/fetch/-/http:o/f".parse::<Route>().unwrap().step();
     let Step::Fetch(fetch) = fetch else { panic!("it is the last depot") };
-    let out = RequestOut { id: &id(), connection: Connection::Close, extra: &[] };
+    let out = OutgoingRequest { id: &id(), connection: Connection::Close, extra: &[] };
     let going = String::from_utf8(request_for(&head, &fetch, &out).unwrap()).unwrap();
     assert!(!going.contains("X-A") && !going.contains("x-a"), "{going}");
 }

@@ -4,8 +4,8 @@
 use super::{NOW, at, keys, signer, ticket};
 use longhaul_session::{
     MAX_ROUTE_LEN,
-    message::{Fault, Method, Way},
-    ticket::{Asker, Ticket, TicketError, TicketRoute},
+    message::{Fault, Method, RequestRoute},
+    ticket::{Ticket, TicketClient, TicketError, TicketRoute},
 };
 use proptest::prelude::*;
 
@@ -241,14 +241,14 @@ fn a_ticket_is_for_its_methods_and_clients() {
     assert_eq!(ticket.check_method(Method::Put), Err(TicketError::Method(Method::Put)));
     let ask = |hop, ip: &str| ticket.check_client(hop, ip.parse().unwrap());
     let stranger = "192.0.2.1";
-    assert_eq!(ask(0, "10.9.9.9"), Ok(Asker::Allowed));
-    assert_eq!(ask(0, "::ffff:10.9.9.9"), Ok(Asker::Allowed));
+    assert_eq!(ask(0, "10.9.9.9"), Ok(TicketClient::Allowed));
+    assert_eq!(ask(0, "::ffff:10.9.9.9"), Ok(TicketClient::Allowed));
     assert_eq!(ask(0, stranger), Err(TicketError::Client(stranger.parse().unwrap())));
     // Whoever asks for a later hop says to be the depot before it.
-    assert_eq!(ask(1, stranger), Ok(Asker::MustBe(&"d1:3880".parse().unwrap())));
+    assert_eq!(ask(1, stranger), Ok(TicketClient::MustBe(&"d1:3880".parse().unwrap())));
     assert!(ask(2, "10.9.9.9").is_err());
     let open = super::ticket("http://o/f");
-    assert_eq!(open.check_client(1, stranger.parse().unwrap()), Ok(Asker::Allowed));
+    assert_eq!(open.check_client(1, stranger.parse().unwrap()), Ok(TicketClient::Allowed));
 }
 
 #[test]
@@ -266,7 +266,7 @@ fn redirects_of_the_origin_stay_under_the_ticket() {
         let token = signer().sign(&ticket(opened)).unwrap();
         let route = TicketRoute::new(&token, "from-here").unwrap();
         let verified = keys().verify(&token, at(NOW)).unwrap();
-        let back = Way::Ticket(&route, &verified).to(to.parse().unwrap());
+        let back = RequestRoute::Ticket(&route, &verified).to(to.parse().unwrap());
         assert_eq!(back, expected.map(|tail| format!("/lh2/0/{token}/{tail}")), "{opened} {to}");
     }
 }

@@ -9,14 +9,14 @@ use crate::{
 
 /// How a request got to a depot.
 #[derive(Debug, Clone, Copy)]
-pub enum Way<'a> {
+pub enum RequestRoute<'a> {
     /// By a route.
     Route(&'a Route),
     /// By a ticket that proved good.
     Ticket(&'a TicketRoute, &'a Verified),
 }
 
-impl Way<'_> {
+impl RequestRoute<'_> {
     /// The target that leads the same way to another URL of the same origin, if there is one.
     pub fn to(&self, url: OriginUrl) -> Option<String> {
         match self {

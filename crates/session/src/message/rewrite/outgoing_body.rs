@@ -23,7 +23,7 @@ pub enum NextHop {
 
 /// How a body goes out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Outward {
+pub struct OutgoingBody {
     /// How its end is marked.
     pub framing: Framing,
     /// The number of bytes of data, where it is known. The body must be cut off visibly when its
@@ -33,7 +33,7 @@ pub struct Outward {
     pub digest: Option<Algorithm>,
 }
 
-impl Outward {
+impl OutgoingBody {
     /// How the body goes to whoever sent `request`, when it came with `framing` from `next`.
     /// `digest` is what follows the body, or what this depot would make; it goes only to a depot that
     /// takes trailers.
