@@ -35,7 +35,7 @@ pub struct DemoArgs {
     /// Time limit of one download; one that reaches it is reported so [default: 11s].
     #[arg(long)]
     timeout: Option<Duration>,
-    /// Download so many times each way [default: 3].
+    /// Download so many times for each variant [default: 3].
     #[arg(long, value_name = "N")]
     repeat: Option<u32>,
     /// Only this client: curl or wget.
@@ -76,7 +76,7 @@ pub fn run(args: &DemoArgs) -> Result<(), Failure> {
         table::print_flows(&results.medians);
         println!("\nwhy: open {}", results.report.display());
     }
-    let included = results.medians.iter().map(|cell| (cell.way.as_deref(), cell.runs));
+    let included = results.medians.iter().map(|cell| (cell.variant.as_deref(), cell.runs));
     results::verdict(&results.runs, included)
 }
 

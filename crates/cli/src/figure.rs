@@ -11,7 +11,7 @@ use serde::Serialize;
 use std::{fs, path::PathBuf};
 
 /// Show records as papers do: one metric of all records of a scenario over a swept key, a line for each
-/// way, a panel for each combination of the other keys; or, with --link, what went over a link in
+/// variant, a panel for each combination of the other keys; or, with --link, what went over a link in
 /// the course of each run.
 #[derive(clap::Args)]
 pub struct FigureArgs {
@@ -29,7 +29,7 @@ pub struct FigureArgs {
     #[arg(long, value_name = "KEY", conflicts_with = "link")]
     x: Option<String>,
     /// What a line is of.
-    #[arg(long, value_enum, default_value = "way", conflicts_with = "link")]
+    #[arg(long, value_enum, default_value = "variant", conflicts_with = "link")]
     by: By,
     /// Leave out so much of each run's beginning, as in `10s`: metrics are computed from the series after
     /// that, as if the run had begun then.
@@ -58,9 +58,9 @@ pub struct FigureArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum By {
-    /// All flows of a way together.
-    Way,
-    /// Each flow of each way.
+    /// All flows of a variant together.
+    Variant,
+    /// Each flow of each variant.
     Flow,
 }
 

@@ -47,9 +47,9 @@ pub enum Command {
 pub struct RunArgs {
     /// The scenario file.
     file: PathBuf,
-    /// Run this way only; may be given more than once.
+    /// Run this variant only; may be given more than once.
     #[arg(long)]
-    way: Vec<String>,
+    variant: Vec<String>,
     /// Change a key of the scenario, as in `--set vars.rtt=20ms`.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -116,11 +116,11 @@ pub fn run(command: Command) -> Result<(), Failure> {
 /// `longhaul lab run`, and `longhaul sim`.
 pub fn run_scenario(args: RunArgs, method: Method) -> Result<(), Failure> {
     let known = args.known();
-    let RunArgs { file, way, mut set, repeat, jobs, out, json, .. } = args;
+    let RunArgs { file, variant, mut set, repeat, jobs, out, json, .. } = args;
     let jobs = jobs_of(method, jobs)?;
     set.extend(repeat.map(|n| format!("repeat={n}")));
     let mut scenario = scenario::load(&file, &set).map_err(Failure::usage)?;
-    keep_ways(&mut scenario, &way)?;
+    keep_variants(&mut scenario, &variant)?;
     let out = out.unwrap_or_else(|| default_out(&file));
     say_ignored(method.into(), &scenario);
     say_variation(&scenario);
@@ -138,8 +138,8 @@ pub fn run_scenario(args: RunArgs, method: Method) -> Result<(), Failure> {
         }
         eprintln!("records in {}; a page of them: longhaul report {0}", results.out.display());
     }
-    let of_flows = results.medians.iter().map(|cell| (cell.way.as_deref(), cell.runs));
-    let of_traffic = results.traffic.iter().map(|cell| (cell.way.as_deref(), cell.runs));
+    let of_flows = results.medians.iter().map(|cell| (cell.variant.as_deref(), cell.runs));
+    let of_traffic = results.traffic.iter().map(|cell| (cell.variant.as_deref(), cell.runs));
     results::verdict(&results.runs, of_flows.chain(of_traffic))
 }
 
@@ -188,26 +188,29 @@ fn say_variation(scenario: &Scenario) {
     }
 }
 
-/// That a scenario has no way of this name, and which it has.
-pub fn no_way(scenario: &Scenario, unknown: &str) -> Failure {
-    let ways: Vec<&str> = scenario.ways.iter().map(|way| way.name.as_str()).collect();
-    let ways = if ways.is_empty() {
-        "it has no ways".to_owned()
+/// That a scenario has no variant of this name, and which it has.
+pub fn no_variant(scenario: &Scenario, unknown: &str) -> Failure {
+    let variants: Vec<&str> =
+        scenario.variants.iter().map(|variant| variant.name.as_str()).collect();
+    let variants = if variants.is_empty() {
+        "it has no variants".to_owned()
     } else {
-        format!("it has: {}", ways.join(", "))
+        format!("it has: {}", variants.join(", "))
     };
-    Failure::usage(format!("the scenario has no way \"{unknown}\"; {ways}"))
+    Failure::usage(format!("the scenario has no variant \"{unknown}\"; {variants}"))
 }
 
-fn keep_ways(scenario: &mut Scenario, wanted: &[String]) -> Result<(), Failure> {
+fn keep_variants(scenario: &mut Scenario, wanted: &[String]) -> Result<(), Failure> {
     if wanted.is_empty() {
         return Ok(());
     }
-    let known = |wanted: &String| scenario.ways.iter().any(|way| way.name == *wanted);
-    if let Some(unknown) = wanted.iter().find(|way| !known(way)) {
-        return Err(no_way(scenario, unknown));
+    let known = |wanted: &String| scenario.variants.iter().any(|variant| variant.name == *wanted);
+    if let Some(unknown) = wanted.iter().find(|variant| !known(variant)) {
+        return Err(no_variant(scenario, unknown));
     }
-    scenario.runs.retain(|run| run.way.as_ref().is_some_and(|way| wanted.contains(&way.name)));
+    scenario
+        .runs
+        .retain(|run| run.variant.as_ref().is_some_and(|variant| wanted.contains(&variant.name)));
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use record::{
     repeats::{self, RepeatKey},
 };
 
-/// Prints a warning for each point and way whose repeats have results that are equal to the last digit.
+/// Prints a warning for each point and variant whose repeats have results that are equal to the last digit.
 pub fn warn_of_identical(records: &[RunResults]) {
     let identical = repeats::identical(records).into_iter();
     let mut warnings: Vec<_> = identical.map(|(key, repeats)| (of_what(&key), repeats)).collect();
@@ -20,9 +20,9 @@ pub fn warn_of_identical(records: &[RunResults]) {
     }
 }
 
-/// Way and point, as in ` of way "direct" at rtt=20ms`.
+/// Variant and point, as in ` of variant "direct" at rtt=20ms`.
 fn of_what(key: &RepeatKey) -> String {
-    let way = key.way.as_ref().map(|way| format!(" of way \"{way}\""));
+    let variant = key.variant.as_ref().map(|variant| format!(" of variant \"{variant}\""));
     let point = Some(point_text(&key.point)).filter(|point| !point.is_empty());
-    way.unwrap_or_default() + &point.map_or_else(String::new, |point| format!(" at {point}"))
+    variant.unwrap_or_default() + &point.map_or_else(String::new, |point| format!(" at {point}"))
 }

@@ -26,9 +26,9 @@ pub fn run_all(
     Ok(::lab::run_all(runs, &options, |event| watcher.see(&event))?)
 }
 
-/// Whether everything arrived as it was sent, and every way has a run that counts. Transfers cut
+/// Whether everything arrived as it was sent, and every variant has a run that counts. Transfers cut
 /// off at the time limit are results.
-/// `counted` has each way, or part of one, with its number of runs that count.
+/// `counted` has each variant, or part of one, with its number of runs that count.
 pub fn verdict<'a>(
     results: &[FlowResult],
     mut counted: impl Iterator<Item = (Option<&'a str>, usize)>,
@@ -40,9 +40,9 @@ pub fn verdict<'a>(
         return Err(Failure::failed(format!("{}: {}", failed.id, failed.outcome)));
     }
     match counted.find(|(_, runs)| *runs == 0) {
-        Some((way, _)) => Err(Failure::failed(format!(
+        Some((variant, _)) => Err(Failure::failed(format!(
             "no run of {} counts on this machine, now: see the reasons above",
-            way.unwrap_or("the scenario")
+            variant.unwrap_or("the scenario")
         ))),
         None => Ok(()),
     }

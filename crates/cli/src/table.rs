@@ -13,7 +13,7 @@ use record::{
 pub fn print_flows(medians: &[FlowMedians]) {
     let several = medians.iter().any(|cell| cell.flow != medians[0].flow);
     let mut table = TextTable::default();
-    table.left("way", 14);
+    table.left("variant", 14);
     if several {
         table.left("flow", 12);
     }
@@ -28,7 +28,7 @@ pub fn print_flows(medians: &[FlowMedians]) {
         if cell.timed_out > 0 {
             remark += &format!("  {} cut off at the time limit", cell.timed_out);
         }
-        let mut row = vec![cell.way.as_deref().unwrap_or("-").to_owned()];
+        let mut row = vec![cell.variant.as_deref().unwrap_or("-").to_owned()];
         row.extend(several.then(|| cell.flow.clone()));
         row.extend([
             cell.client.as_deref().unwrap_or("-").to_owned(),
@@ -46,7 +46,7 @@ pub fn print_flows(medians: &[FlowMedians]) {
 /// Prints medians of all flows together.
 pub fn print_runs(medians: &[RunMedians]) {
     let mut table = TextTable::default();
-    table.left("way", 14);
+    table.left("variant", 14);
     table.left("point", 34);
     table.right("runs", 4);
     table.right("flows", 6);
@@ -56,7 +56,7 @@ pub fn print_runs(medians: &[RunMedians]) {
     table.right("ratio", 8);
     for total in medians {
         let row = vec![
-            total.way.as_deref().unwrap_or("-").to_owned(),
+            total.variant.as_deref().unwrap_or("-").to_owned(),
             point_text(&total.point),
             total.runs.to_string(),
             total.flows.to_string(),
@@ -73,7 +73,7 @@ pub fn print_runs(medians: &[RunMedians]) {
 /// Prints medians of traffic sources.
 pub fn print_traffic(medians: &[TrafficMedians]) {
     let mut table = TextTable::default();
-    table.left("way", 14);
+    table.left("variant", 14);
     table.left("point", 34);
     table.left("traffic", 12);
     table.right("runs", 4);
@@ -86,7 +86,7 @@ pub fn print_traffic(medians: &[TrafficMedians]) {
     for cell in medians {
         let together = format!("{} sources", cell.sources);
         let row = vec![
-            cell.way.as_deref().unwrap_or("-").to_owned(),
+            cell.variant.as_deref().unwrap_or("-").to_owned(),
             point_text(&cell.point),
             cell.source.clone().unwrap_or(together),
             cell.runs.to_string(),

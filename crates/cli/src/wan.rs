@@ -15,9 +15,9 @@ pub enum Command {
     Up {
         /// The scenario file.
         file: PathBuf,
-        /// Take the first run of this way.
+        /// Take the first run of this variant.
         #[arg(long)]
-        way: Option<String>,
+        variant: Option<String>,
         /// Change a key of the scenario, as in `--set vars.rtt=20ms`.
         #[arg(long, value_name = "KEY=VALUE")]
         set: Vec<String>,
@@ -72,7 +72,7 @@ impl std::fmt::Display for Name {
 
 pub fn run(command: Command) -> Result<(), Failure> {
     match command {
-        Command::Up { file, way, set, name } => up(&file, way.as_deref(), &set, &name.name),
+        Command::Up { file, variant, set, name } => up(&file, variant.as_deref(), &set, &name.name),
         Command::Exec { name, node, command } => {
             Err(control::exec(&name.name, &node, &command[0], &command[1..]).into())
         }
@@ -96,17 +96,19 @@ pub fn run(command: Command) -> Result<(), Failure> {
 
 fn up(
     file: &std::path::Path,
-    way: Option<&str>,
+    variant: Option<&str>,
     set: &[String],
     name: &NetworkName,
 ) -> Result<(), Failure> {
     let scenario = scenario::load(file, set).map_err(Failure::usage)?;
     let mut runs = scenario.runs.iter();
     let wanted = |run: &&scenario::Run| {
-        way.is_none_or(|way| run.way.as_ref().is_some_and(|of_run| of_run.name == way))
+        variant
+            .is_none_or(|variant| run.variant.as_ref().is_some_and(|of_run| of_run.name == variant))
     };
-    let run =
-        runs.find(wanted).ok_or_else(|| crate::lab::no_way(&scenario, way.unwrap_or_default()))?;
+    let run = runs
+        .find(wanted)
+        .ok_or_else(|| crate::lab::no_variant(&scenario, variant.unwrap_or_default()))?;
     if scenario.runs.len() > 1 {
         eprintln!("taking the first of {} runs: {}", scenario.runs.len(), run.id);
     }

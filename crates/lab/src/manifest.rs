@@ -14,10 +14,10 @@ pub fn of(run: &Run, method: Method, command: &[String], started: SystemTime) ->
         id: run.id.clone(),
         title: run.title.clone(),
         source: run.source.clone(),
-        way: run
-            .way
-            .as_ref()
-            .map(|way| manifest::Way { name: way.name.clone(), label: way.label.clone() }),
+        variant: run.variant.as_ref().map(|variant| manifest::Variant {
+            name: variant.name.clone(),
+            label: variant.label.clone(),
+        }),
         baseline: run.baseline.clone(),
         point: run.point.iter().map(|s| (s.key.clone(), s.value.clone())).collect(),
         repeat: run.repeat,

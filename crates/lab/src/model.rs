@@ -12,7 +12,7 @@
 //! without loss would be infinitely fast: the smallest rate on a connection's path, and one window
 //! (the smaller of the sender's and the receiver's buffer maximum, where the scenario sets them) a
 //! round trip. The kernel keeps part of a buffer for its own book-keeping, so the window's limit is
-//! an upper bound; ratios between ways with equal buffers are not touched by that.
+//! an upper bound; ratios between variants with equal buffers are not touched by that.
 //!
 //! Loss is that of the wire. A queue discipline other than taildrop drops packets by the delay or the length
 //! of the queue, of which no equation here knows: over such a link there is no prediction.
@@ -96,15 +96,15 @@ mod tests {
     use super::*;
     use scenario::Scenario;
 
-    /// Predictions of a scenario's runs by way, of the first repeat.
+    /// Predictions of a scenario's runs by variant, of the first repeat.
     fn predictions(file: &str, overrides: &[&str]) -> Vec<(String, Option<f64>)> {
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
         let scenario: Scenario = scenario::load(&path.join(file), overrides).unwrap();
         let first = scenario.runs.iter().filter(|run| run.repeat == 1);
         first
             .map(|run| {
-                let way = run.way.clone().unwrap().name;
-                (way, predict(run).map(|prediction| prediction.goodput_bps))
+                let variant = run.variant.clone().unwrap().name;
+                (variant, predict(run).map(|prediction| prediction.goodput_bps))
             })
             .collect()
     }
@@ -137,8 +137,8 @@ mod tests {
     #[test]
     fn of_bbr_the_equations_say_nothing() {
         let found = predictions("demo.toml", &["flow.transfer.client=curl"]);
-        for (way, bps) in found {
-            assert_eq!(bps.is_none(), way.ends_with("-bbr"), "{way}");
+        for (variant, bps) in found {
+            assert_eq!(bps.is_none(), variant.ends_with("-bbr"), "{variant}");
         }
     }
 

@@ -40,7 +40,7 @@ pub struct OfferedFile {
 
 const COLUMNS: [(&str, Kind); 8] = [
     ("run", Kind::Texts),
-    ("way", Kind::Texts),
+    ("variant", Kind::Texts),
     ("point", Kind::Texts),
     ("source", Kind::Texts),
     ("file", Kind::AllIntegers),

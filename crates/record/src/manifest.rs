@@ -25,16 +25,16 @@ pub struct Manifest {
     /// Where the scenario comes from: the paper and figure, or a sentence of its own.
     #[serde(default)]
     pub source: Option<String>,
-    /// Which of the scenario's ways of moving the data this run took.
+    /// Which of the scenario's variants of moving the data this run took.
     #[serde(default)]
-    pub way: Option<Way>,
-    /// The name of the way that the others are compared with.
+    pub variant: Option<Variant>,
+    /// The name of the variant that the others are compared with.
     #[serde(default)]
     pub baseline: Option<String>,
     /// The point of the sweep.
     #[serde(default)]
     pub point: Point,
-    /// Counts the repetitions of the same way and point, from 1.
+    /// Counts the repetitions of the same variant and point, from 1.
     pub repeat: u32,
     /// What the run's randomness started from.
     pub seed: u64,
@@ -69,10 +69,10 @@ pub struct Manifest {
     /// The offloads that each device offers to the kernel.
     #[serde(default)]
     pub offloads: BTreeMap<String, Vec<String>>,
-    /// What the source reports for this way and point.
+    /// What the source reports for this variant and point.
     #[serde(default)]
     pub references: Vec<Reference>,
-    /// What a closed form predicts for this way and point.
+    /// What a closed form predicts for this variant and point.
     #[serde(default)]
     pub predicted: Option<Prediction>,
     /// Whether the run counts. A run that does not stays on record, with its reasons.
@@ -97,10 +97,10 @@ impl Manifest {
         point_text(&self.point)
     }
 
-    /// The columns that tell a run's rows from those of others: `run`, `way`, `point`.
+    /// The columns that tell a run's rows from those of others: `run`, `variant`, `point`.
     pub(crate) fn columns(&self, rows: usize) -> Vec<Values> {
-        let way = self.way.as_ref().map_or("", |way| &way.name);
-        let texts = [self.id.clone(), way.to_owned(), self.point_text()];
+        let variant = self.variant.as_ref().map_or("", |variant| &variant.name);
+        let texts = [self.id.clone(), variant.to_owned(), self.point_text()];
         texts.map(|text| Values::Texts(vec![(text, rows)])).into()
     }
 }
@@ -116,9 +116,9 @@ pub fn short_key(key: &str) -> &str {
     key.strip_prefix("vars.").unwrap_or(key)
 }
 
-/// One of the ways of moving the data that a scenario compares.
+/// One of the variants of moving the data that a scenario compares.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Way {
+pub struct Variant {
     /// The short name by which results are grouped: `depots-bbr`.
     pub name: String,
     /// The name for people: "two depots, BBR on the long haul".

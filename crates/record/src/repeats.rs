@@ -10,8 +10,8 @@ use std::{collections::HashMap, hash::Hash};
 pub struct RepeatKey {
     /// `model`, `sim`, `emu` or `field`.
     pub method: String,
-    /// The way, in a scenario with ways.
-    pub way: Option<String>,
+    /// The variant, in a scenario with variants.
+    pub variant: Option<String>,
     /// The point of the sweep; empty without a sweep.
     pub point: Point,
 }
@@ -21,7 +21,7 @@ impl Manifest {
     pub fn repeat_key(&self) -> RepeatKey {
         RepeatKey {
             method: self.method.clone(),
-            way: self.way.as_ref().map(|way| way.name.clone()),
+            variant: self.variant.as_ref().map(|variant| variant.name.clone()),
             point: self.point.clone(),
         }
     }

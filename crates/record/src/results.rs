@@ -40,7 +40,7 @@ pub struct ScenarioResults {
 }
 
 impl ScenarioResults {
-    /// The results of a scenario's runs. `baseline` is the name of the way that ratios are to.
+    /// The results of a scenario's runs. `baseline` is the name of the variant that ratios are to.
     pub fn new(
         title: String,
         out: PathBuf,
@@ -81,10 +81,10 @@ mod tests {
         serde_json::to_string(document).unwrap()
     }
 
-    /// Repeat `number` of a way, with one flow of 1000 bytes in 1 s, and traffic.
-    fn record(way: &str, number: u32, bytes: u64, valid: bool) -> RunResults {
+    /// Repeat `number` of a variant, with one flow of 1000 bytes in 1 s, and traffic.
+    fn record(variant: &str, number: u32, bytes: u64, valid: bool) -> RunResults {
         let manifest = serde_json::json!({
-            "schema": 1, "id": format!("{way},r{number}"), "title": "t", "way": {"name": way, "label": way},
+            "schema": 1, "id": format!("{variant},r{number}"), "title": "t", "variant": {"name": variant, "label": variant},
             "point": [["vars.rtt", "90ms"]], "repeat": number, "seed": 1, "method": "sim", "started": "",
             "valid": valid, "invalid_reasons": if valid { vec![] } else { vec!["late"] },
         });
@@ -134,19 +134,19 @@ mod tests {
         let of = ScenarioResults::new("t".into(), "out".into(), &records, Some("direct"));
         assert_eq!(
             text(&of.runs[3]),
-            r#"{"id":"depots,r2","method":"sim","way":"depots","point":[["vars.rtt","90ms"]],"repeat":2,"flow":"file","client":null,"bytes":900,"seconds":1.0,"goodput_bps":7200.0,"sha256_ok":null,"timed_out":false,"outcome":"complete","congestion_control":["cubic"],"standing":"invalid","valid":false,"invalid_reasons":["late"]}"#
+            r#"{"id":"depots,r2","method":"sim","variant":"depots","point":[["vars.rtt","90ms"]],"repeat":2,"flow":"file","client":null,"bytes":900,"seconds":1.0,"goodput_bps":7200.0,"sha256_ok":null,"timed_out":false,"outcome":"complete","congestion_control":["cubic"],"standing":"invalid","valid":false,"invalid_reasons":["late"]}"#
         );
         assert_eq!(
             text(&of.medians),
-            r#"[{"way":"direct","point":[["vars.rtt","90ms"]],"flow":"file","client":null,"runs":2,"left_out":0,"timed_out":0,"median_goodput_bps":1200.0,"least_goodput_bps":800.0,"most_goodput_bps":1600.0,"median_seconds":1.0,"least_seconds":1.0,"most_seconds":1.0,"ratio_to_baseline":1.0},{"way":"depots","point":[["vars.rtt","90ms"]],"flow":"file","client":null,"runs":1,"left_out":1,"timed_out":0,"median_goodput_bps":2400.0,"least_goodput_bps":2400.0,"most_goodput_bps":2400.0,"median_seconds":1.0,"least_seconds":1.0,"most_seconds":1.0,"ratio_to_baseline":2.0}]"#
+            r#"[{"variant":"direct","point":[["vars.rtt","90ms"]],"flow":"file","client":null,"runs":2,"left_out":0,"timed_out":0,"median_goodput_bps":1200.0,"least_goodput_bps":800.0,"most_goodput_bps":1600.0,"median_seconds":1.0,"least_seconds":1.0,"most_seconds":1.0,"ratio_to_baseline":1.0},{"variant":"depots","point":[["vars.rtt","90ms"]],"flow":"file","client":null,"runs":1,"left_out":1,"timed_out":0,"median_goodput_bps":2400.0,"least_goodput_bps":2400.0,"most_goodput_bps":2400.0,"median_seconds":1.0,"least_seconds":1.0,"most_seconds":1.0,"ratio_to_baseline":2.0}]"#
         );
         assert_eq!(
             text(&of.totals[1]),
-            r#"{"way":"depots","point":[["vars.rtt","90ms"]],"flows":1,"runs":1,"left_out":1,"median_goodput_bps":2400.0,"least_goodput_bps":2400.0,"most_goodput_bps":2400.0,"median_jain_index":1.0,"least_jain_index":1.0,"most_jain_index":1.0,"median_utilisation":null,"least_utilisation":null,"most_utilisation":null,"ratio_to_baseline":2.0}"#
+            r#"{"variant":"depots","point":[["vars.rtt","90ms"]],"flows":1,"runs":1,"left_out":1,"median_goodput_bps":2400.0,"least_goodput_bps":2400.0,"most_goodput_bps":2400.0,"median_jain_index":1.0,"least_jain_index":1.0,"most_jain_index":1.0,"median_utilisation":null,"least_utilisation":null,"most_utilisation":null,"ratio_to_baseline":2.0}"#
         );
         assert_eq!(
             text(&of.traffic[0]),
-            r#"{"way":"direct","point":[["vars.rtt","90ms"]],"source":"web","sources":1,"runs":2,"left_out":0,"median_files_offered":2.0,"least_files_offered":2.0,"most_files_offered":2.0,"median_files_completed":1.0,"least_files_completed":1.0,"most_files_completed":1.0,"median_bytes":50.0,"least_bytes":50.0,"most_bytes":50.0,"median_goodput_bps":400.0,"least_goodput_bps":400.0,"most_goodput_bps":400.0,"median_completion_p50_s":0.5,"least_completion_p50_s":0.5,"most_completion_p50_s":0.5,"median_completion_p99_s":null,"least_completion_p99_s":null,"most_completion_p99_s":null}"#
+            r#"{"variant":"direct","point":[["vars.rtt","90ms"]],"source":"web","sources":1,"runs":2,"left_out":0,"median_files_offered":2.0,"least_files_offered":2.0,"most_files_offered":2.0,"median_files_completed":1.0,"least_files_completed":1.0,"most_files_completed":1.0,"median_bytes":50.0,"least_bytes":50.0,"most_bytes":50.0,"median_goodput_bps":400.0,"least_goodput_bps":400.0,"most_goodput_bps":400.0,"median_completion_p50_s":0.5,"least_completion_p50_s":0.5,"most_completion_p50_s":0.5,"median_completion_p99_s":null,"least_completion_p99_s":null,"most_completion_p99_s":null}"#
         );
         let keys = |text: &str| -> Vec<String> {
             let value: serde_json::Value = serde_json::from_str(text).unwrap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `series.parquet`: a table of `run`, `way`, `point`, `time_s`, `entity`, `quantity`, `value`, `unit`.
+//! `series.parquet`: a table of `run`, `variant`, `point`, `time_s`, `entity`, `quantity`, `value`, `unit`.
 //!
 //! Rows are sorted by entity, quantity (as texts, byte by byte) and time, so the text columns are long runs of the same
 //! dictionary entry, and the times, which the curves share, fit into a dictionary too. The first three columns are the
@@ -18,7 +18,7 @@ use std::{fs::File, io, path::Path};
 
 const COLUMNS: [(&str, Kind); 8] = [
     ("run", Kind::Texts),
-    ("way", Kind::Texts),
+    ("variant", Kind::Texts),
     ("point", Kind::Texts),
     ("time_s", Kind::AllDoubles),
     ("entity", Kind::Texts),

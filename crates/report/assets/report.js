@@ -21,7 +21,7 @@
   // ---- helpers ------------------------------------------------------------------------------
 
   const colour = (name) => getComputedStyle(root).getPropertyValue(`--${name}`).trim();
-  const wayColour = (cell) => colour(`way-${cell.colour}`);
+  const variantColour = (cell) => colour(`variant-${cell.colour}`);
   const faded = (hex, alpha) => hex + Math.round(alpha * 255).toString(16).padStart(2, "0");
   const font = (px) => `${px}px ${getComputedStyle(document.body).fontFamily}`;
 
@@ -134,7 +134,7 @@
     const labelWidth = Math.min(into.clientWidth * 0.42, 320);
     const longest = Math.max(...cells.flatMap((cell) => cell.repeats.map(value))) || 1;
     const body = (ctx, at, px) => cells.forEach((cell, row) => {
-      const y = at(row, "y"), stroke = wayColour(cell);
+      const y = at(row, "y"), stroke = variantColour(cell);
       if (interval(cell)) {
         const { mean, half } = interval(cell);
         if (half !== null) {
@@ -246,14 +246,14 @@
   };
 
   const multiple = (grid, group, { cell, run, repeat, strands }, kind, { factor, unit, longest, choice, limit, top }) => {
-    const stroke = wayColour(cell);
+    const stroke = variantColour(cell);
     const styles = strands.map((_, i) => strandStyle(i, strands.length, stroke));
     const key = legend(strands.map((s, i) => ({ label: s.label, stroke: styles[i].stroke, height: Math.max(2, styles[i].width) })));
     const median = run === group.runs[cell.representative] ? ", the run closest to the median" : "";
     const state = repeat.cut ? ", cut at the time limit" : repeat.counts ? "" : ", left out of medians";
     const [rateFactor, rateUnit] = unitFor(repeat.goodput_bps, "b/s");
     const caption = element("figcaption", {},
-      element("span", { className: `way way-${cell.colour}`, textContent: cell.label }),
+      element("span", { className: `variant variant-${cell.colour}`, textContent: cell.label }),
       element("small", { textContent: `repeat ${run.repeat}: ${digits(repeat.goodput_bps * rateFactor)} ${rateUnit} ${cell.endless ? "over" : "in"} ${digits(repeat.seconds)} s${median}${state}` }));
     const box = element("div");
     grid.append(element("figure", {}, caption, box, key));
@@ -297,7 +297,7 @@
     }, data, box);
   };
 
-  // ---- congestion windows: a chart for each way, all methods upon one another -------------------
+  // ---- congestion windows: a chart for each variant, all methods upon one another -------------------
 
   // The first method's lines are drawn through, the next ones' dashed.
   const dashes = [undefined, [6, 4], [2, 3], [10, 3]];
@@ -308,7 +308,7 @@
       const known = strands.filter((s) => s.cwnd);
       return known.map((s, i) => ({
         cell, label: methods.length > 1 ? `${cell.method}, repeat ${run.repeat}: ${s.label}` : s.label,
-        style: { ...strandStyle(i, known.length, wayColour(cell)), dash: dashes[methods.indexOf(cell.method) % dashes.length] },
+        style: { ...strandStyle(i, known.length, variantColour(cell)), dash: dashes[methods.indexOf(cell.method) % dashes.length] },
         data: [s.cwnd.map((_, bin) => (bin + 1) * run.bin_s), s.cwnd],
       }));
     });
@@ -319,14 +319,14 @@
     const grid = element("div", { className: "multiples" });
     into.append(grid);
     const longest = Math.max(...lines.map(({ data }) => data[0].at(-1)));
-    for (const way of [...new Set(lines.map(({ cell }) => cell.way))]) {
-      windowsOfWay(grid, lines.filter(({ cell }) => cell.way === way), choice.sameAxis ? longest : null);
+    for (const variant of [...new Set(lines.map(({ cell }) => cell.variant))]) {
+      windowsOfWay(grid, lines.filter(({ cell }) => cell.variant === variant), choice.sameAxis ? longest : null);
     }
   };
 
   const windowsOfWay = (grid, lines, longest) => {
-    const { way_label, colour: n } = lines[0].cell;
-    const caption = element("figcaption", {}, element("span", { className: `way way-${n}`, textContent: way_label }));
+    const { variant_label, colour: n } = lines[0].cell;
+    const caption = element("figcaption", {}, element("span", { className: `variant variant-${n}`, textContent: variant_label }));
     const box = element("div");
     const key = legend(lines.map(({ label, style }) => ({ label, stroke: style.stroke, height: Math.max(2, style.width), dashed: style.dash })));
     grid.append(element("figure", {}, caption, box, key));
@@ -364,12 +364,12 @@
   };
 
   const sweepPanel = (grid, group, panel) => {
-    // A line for each way, method and client.
+    // A line for each variant, method and client.
     const lines = new Map();
     for (const cell of group.cells) {
       const at = panel.points.indexOf(cell.point);
       if (at < 0 || !cell.goodput_bps) continue;
-      const key = `${cell.way}\n${cell.method}\n${cell.client}`;
+      const key = `${cell.variant}\n${cell.method}\n${cell.client}`;
       if (!lines.has(key)) lines.set(key, panel.points.map(() => null));
       lines.get(key)[at] = cell;
     }
@@ -382,7 +382,7 @@
     const first = (row) => row.find((cell) => cell !== null);
     const methods = [...new Set(group.cells.map((cell) => cell.method))];
     const dash = (row) => dashes[methods.indexOf(first(row).method) % dashes.length];
-    const styles = rows.map((row) => ({ stroke: wayColour(first(row)), width: 2, dash: dash(row) }));
+    const styles = rows.map((row) => ({ stroke: variantColour(first(row)), width: 2, dash: dash(row) }));
     const box = element("div");
     const title = panel.fixed ? [element("figcaption", { textContent: panel.fixed })] : [];
     const key = legend(rows.map((row, i) => ({ label: first(row).label, stroke: styles[i].stroke, height: 3, dashed: styles[i].dash })));

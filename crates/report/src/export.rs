@@ -21,7 +21,8 @@ use std::{
 };
 
 /// Columns before those of swept keys, and after them.
-const BEFORE: [&str; 8] = ["scenario", "run", "method", "way", "point", "repeat", "seed", "record"];
+const BEFORE: [&str; 8] =
+    ["scenario", "run", "method", "variant", "point", "repeat", "seed", "record"];
 const AFTER: [&str; 5] = ["entity", "standing", "metric", "value", "unit"];
 
 /// The metrics of some records as one long table.
@@ -196,12 +197,12 @@ impl Run {
 
     /// What stands in the columns before those of swept keys.
     fn texts(&self) -> [String; BEFORE.len()] {
-        let Manifest { title, id, method, way, repeat, seed, .. } = &self.manifest;
+        let Manifest { title, id, method, variant, repeat, seed, .. } = &self.manifest;
         [
             title.clone(),
             id.clone(),
             method.clone(),
-            way.as_ref().map(|way| way.name.clone()).unwrap_or_default(),
+            variant.as_ref().map(|variant| variant.name.clone()).unwrap_or_default(),
             self.manifest.point_text(),
             repeat.to_string(),
             seed.to_string(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Records to one figure as papers have them: a metric over a swept key, a line for each way, a panel
+//! Records to one figure as papers have them: a metric over a swept key, a line for each variant, a panel
 //! for each combination of the other keys; or a line for each flow. As SVG ([`Figure::svg`]) and as a table ([`Figure::table`]).
 //!
 //! Reads no series where there is no warm-up to be cut off, so hundreds of records take a moment. Values are medians over the repeats that
@@ -33,7 +33,7 @@ pub struct Asked<'a> {
     pub y: &'a str,
     /// A swept key, with or without its `vars.`; the first that takes several values if none is given.
     pub x: Option<&'a str>,
-    /// Whether there is a line for each flow, or one for all flows of a way.
+    /// Whether there is a line for each flow, or one for all flows of a variant.
     pub by_flow: bool,
     /// How much of each run's beginning is left out, in seconds.
     pub warm_up_s: f64,
@@ -52,7 +52,7 @@ pub struct Figure {
     pub y: String,
     /// How much of each run's beginning is left out, in seconds.
     pub warm_up_s: f64,
-    /// What the lines are of: a way, its method where there are several, and a flow where asked for.
+    /// What the lines are of: a variant, its method where there are several, and a flow where asked for.
     pub lines: Vec<String>,
     /// One for each combination of the other swept keys.
     pub panels: Vec<Panel>,
@@ -73,7 +73,7 @@ pub struct Panel {
     pub points: Vec<Vec<Option<Point>>>,
 }
 
-/// The repeats of one way at one point.
+/// The repeats of one variant at one point.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Point {
     /// Median over the runs that count.
@@ -123,7 +123,7 @@ impl Figure {
         let x = swept_key(&all, asked.x)?;
         let naming = Naming {
             methods: manifests().any(|other| other.method != first.method),
-            ways: manifests().any(|other| other.way != first.way),
+            variants: manifests().any(|other| other.variant != first.variant),
         };
         let mut runs = Vec::new();
         for (folder, results) in folders.iter().zip(&all) {
@@ -143,7 +143,7 @@ impl Figure {
         };
         if figure.lines.len() > MOST_LINES {
             return Err(Error::Figure(format!(
-                "{} lines, one for each way and flow, cannot be told apart; {MOST_LINES} can. \
+                "{} lines, one for each variant and flow, cannot be told apart; {MOST_LINES} can. \
                  longhaul lab export has the values of every flow",
                 figure.lines.len()
             )));
@@ -210,18 +210,19 @@ impl Run {
         x: &str,
         naming: Naming,
     ) -> Self {
-        let way = manifest.way.as_ref().map_or("all runs", |way| &way.label);
+        let variant = manifest.variant.as_ref().map_or("all runs", |variant| &variant.label);
         let label = match flow {
-            Some(flow) if naming.ways => format!("{way}: {flow}"),
+            Some(flow) if naming.variants => format!("{variant}: {flow}"),
             Some(flow) => flow.to_owned(),
-            None => way.to_owned(),
+            None => variant.to_owned(),
         };
         let method = if naming.methods { format!(" ({})", manifest.method) } else { String::new() };
         let is_x = |pair: &&(String, String)| pair.0 == x;
         let others = manifest.point.iter().filter(|pair| !is_x(pair));
         Self {
             line: format!("{label}{method}"),
-            is_baseline: manifest.way.as_ref().map(|way| &way.name) == manifest.baseline.as_ref(),
+            is_baseline: manifest.variant.as_ref().map(|variant| &variant.name)
+                == manifest.baseline.as_ref(),
             x: manifest.point.iter().find(is_x).map(|(_, value)| value.clone()).unwrap_or_default(),
             others: others.map(|(key, value)| (short_key(key).to_owned(), value.clone())).collect(),
             started: manifest.started.clone(),
@@ -267,7 +268,7 @@ impl Point {
 #[derive(Clone, Copy)]
 struct Naming {
     methods: bool,
-    ways: bool,
+    variants: bool,
 }
 
 /// The summary without the warm-up; none where that cannot be told from the series.

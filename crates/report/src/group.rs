@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Runs of one scenario, put together: a cell for each point of the sweep, way, method and client.
+//! Runs of one scenario, put together: a cell for each point of the sweep, variant, method and client.
 
 use crate::{
     capacity::Capacity,
@@ -19,31 +19,31 @@ pub struct Group {
     pub title: String,
     pub source: Option<String>,
     /// The baseline first, then in the order in which they first ran.
-    pub ways: Vec<Way>,
-    /// The name of the way that the others are compared with.
+    pub variants: Vec<Variant>,
+    /// The name of the variant that the others are compared with.
     pub baseline: Option<String>,
     /// The sweep's points, in order; one empty point without a sweep.
     pub points: Vec<Point>,
-    /// By point, then by way, then by method, then by client.
+    /// By point, then by variant, then by method, then by client.
     pub cells: Vec<Cell>,
     /// In the order in which they started.
     pub runs: Vec<Run>,
 }
 
-/// A way of moving the data.
+/// A variant of moving the data.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Way {
+pub struct Variant {
     pub name: String,
     pub label: String,
     /// Its colour on the page, the same in every group.
     pub colour: usize,
 }
 
-/// The repeats of one way by one method with one client at one point.
+/// The repeats of one variant by one method with one client at one point.
 #[derive(Debug)]
 pub struct Cell {
     pub point: usize,
-    pub way: usize,
+    pub variant: usize,
     pub method: String,
     pub client: String,
     pub repeats: Vec<Repeat>,
@@ -150,16 +150,19 @@ pub fn group(mut runs: Vec<Run>) -> Vec<Group> {
 impl Group {
     fn new(title: String, runs: Vec<Run>, palette: &mut Vec<String>) -> Self {
         let baseline = runs.iter().find_map(|run| run.manifest.baseline.clone());
-        let ways = ways(&runs, baseline.as_deref(), palette);
+        let variants = variants(&runs, baseline.as_deref(), palette);
         let points = points(&runs);
-        let mut cells = cells(&runs, &ways, &points);
-        compare(&mut cells, ways.iter().position(|way| Some(&way.name) == baseline.as_ref()));
+        let mut cells = cells(&runs, &variants, &points);
+        compare(
+            &mut cells,
+            variants.iter().position(|variant| Some(&variant.name) == baseline.as_ref()),
+        );
         let source = runs.iter().find_map(|run| run.manifest.source.clone());
-        Self { title, source, ways, baseline, points, cells, runs }
+        Self { title, source, variants, baseline, points, cells, runs }
     }
 
-    pub fn way(&self, cell: &Cell) -> &Way {
-        &self.ways[cell.way]
+    pub fn variant(&self, cell: &Cell) -> &Variant {
+        &self.variants[cell.variant]
     }
 
     /// Whether there are runs by more than one method.
@@ -167,9 +170,9 @@ impl Group {
         self.cells.iter().any(|cell| cell.method != self.cells[0].method)
     }
 
-    /// Whether a cell belongs to the way that the others are compared with.
+    /// Whether a cell belongs to the variant that the others are compared with.
     pub fn is_baseline(&self, cell: &Cell) -> bool {
-        Some(&self.way(cell).name) == self.baseline.as_ref()
+        Some(&self.variant(cell).name) == self.baseline.as_ref()
     }
 
     /// The runs that do not count, with their reasons.
@@ -188,11 +191,11 @@ impl Group {
     }
 }
 
-fn ways(runs: &[Run], baseline: Option<&str>, palette: &mut Vec<String>) -> Vec<Way> {
+fn variants(runs: &[Run], baseline: Option<&str>, palette: &mut Vec<String>) -> Vec<Variant> {
     let mut named: Vec<(&str, &str)> = Vec::new();
     for run in runs {
-        if !named.iter().any(|(name, _)| *name == run.way()) {
-            named.push((run.way(), run.way_label()));
+        if !named.iter().any(|(name, _)| *name == run.variant()) {
+            named.push((run.variant(), run.variant_label()));
         }
     }
     named.sort_by_key(|(name, _)| Some(*name) != baseline);
@@ -204,7 +207,11 @@ fn ways(runs: &[Run], baseline: Option<&str>, palette: &mut Vec<String>) -> Vec<
     };
     named
         .into_iter()
-        .map(|(name, label)| Way { name: name.into(), label: label.into(), colour: colour(name) })
+        .map(|(name, label)| Variant {
+            name: name.into(),
+            label: label.into(),
+            colour: colour(name),
+        })
         .collect()
 }
 
@@ -224,21 +231,22 @@ fn points(runs: &[Run]) -> Vec<Point> {
     points
 }
 
-fn cells(runs: &[Run], ways: &[Way], points: &[Point]) -> Vec<Cell> {
+fn cells(runs: &[Run], variants: &[Variant], points: &[Point]) -> Vec<Cell> {
     let transfers = runs.iter().enumerate().flat_map(|(run, of_run)| {
         of_run.transfers().into_iter().map(move |transfer| Repeat { run, transfer })
     });
     let mut groups = repeats::group(transfers, |repeat| {
         let run = &runs[repeat.run];
         let point = points.iter().position(|point| *point == run.manifest.point);
-        let way = ways.iter().position(|way| way.name == run.way());
-        let (point, way) = point.zip(way).expect("points and ways were taken from the runs");
-        (point, way, run.manifest.method.clone(), repeat.transfer.client.clone())
+        let variant = variants.iter().position(|variant| variant.name == run.variant());
+        let (point, variant) =
+            point.zip(variant).expect("points and variants were taken from the runs");
+        (point, variant, run.manifest.method.clone(), repeat.transfer.client.clone())
     });
     groups.sort_by(|(a, _), (b, _)| a.cmp(b));
-    let cell = |((point, way, method, client), repeats)| Cell {
+    let cell = |((point, variant, method, client), repeats)| Cell {
         point,
-        way,
+        variant,
         method,
         client,
         repeats,
@@ -256,12 +264,12 @@ fn compare(cells: &mut [Cell], baseline: Option<usize>) {
         let candidates = || {
             let all = cells.iter().enumerate();
             all.filter(|(_, base)| {
-                (base.way, base.point, &base.method) == (baseline, cell.point, &cell.method)
+                (base.variant, base.point, &base.method) == (baseline, cell.point, &cell.method)
             })
         };
         let same_client = candidates().find(|(_, base)| base.client == cell.client);
         let Some((over, base)) = same_client.or_else(|| candidates().next()) else { continue };
-        if cell.way != baseline {
+        if cell.variant != baseline {
             cells[index].gain = gain(cell, base, over);
         }
     }

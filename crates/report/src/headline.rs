@@ -12,16 +12,16 @@ use std::collections::BTreeMap;
 /// The sentences above a group's table, the most important first.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Headline {
-    /// What was found for each way and client.
+    /// What was found for each variant and client.
     pub findings: Vec<Finding>,
     /// What limits the findings.
     pub caveats: Vec<String>,
 }
 
-/// What was found for one way and client.
+/// What was found for one variant and client.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The way and client.
+    /// The variant and client.
     pub name: String,
     /// The rest of the sentence: "571 Mb/s by the median of 3 runs."
     pub text: String,
@@ -76,13 +76,16 @@ fn at_point_text(group: &Group, cell: &Cell) -> String {
 }
 
 fn over_sweep(group: &Group) -> Vec<Finding> {
-    let mut by_way = BTreeMap::<_, Vec<(&Cell, &Gain)>>::new();
+    let mut by_variant = BTreeMap::<_, Vec<(&Cell, &Gain)>>::new();
     for cell in &group.cells {
         if let Some(gain) = &cell.gain {
-            by_way.entry((cell.way, &cell.method, &cell.client)).or_default().push((cell, gain));
+            by_variant
+                .entry((cell.variant, &cell.method, &cell.client))
+                .or_default()
+                .push((cell, gain));
         }
     }
-    by_way.into_values().map(|cells| over_sweep_finding(group, &cells)).collect()
+    by_variant.into_values().map(|cells| over_sweep_finding(group, &cells)).collect()
 }
 
 /// The gain at the sweep's first and last point: "1.0 times direct at rtt 10ms (ranges overlap),
@@ -122,10 +125,10 @@ fn caveats(group: &Group) -> Vec<String> {
     caveats
 }
 
-/// A way and, where the group has several, the method and the client: "two depots, CUBIC (curl)",
+/// A variant and, where the group has several, the method and the client: "two depots, CUBIC (curl)",
 /// "direct (sim)".
 pub fn name(group: &Group, cell: &Cell) -> String {
-    let label = &group.way(cell).label;
+    let label = &group.variant(cell).label;
     let mut words = Vec::new();
     if group.several_methods() {
         words.push(cell.method.as_str());

@@ -2,7 +2,7 @@
 //! Records to one self-contained HTML page, to figures, and to one long table.
 //!
 //! ```text
-//! records ─ run ─► group (scenario title) ─► cells (point x way x client) ─► page
+//! records ─ run ─► group (scenario title) ─► cells (point x variant x client) ─► page
 //!            └─ traces (downsampled) ──────► JSON in the page ─► assets/report.js draws with uPlot
 //! records ─ figure (one metric over a swept key) ─► SVG, or a table
 //! records ─ link_figure (a link's bins and a window in the course of time) ─► SVG, or a table

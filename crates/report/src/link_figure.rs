@@ -59,7 +59,7 @@ pub struct LinkFigure {
 /// One record.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LinkPanel {
-    /// Its way, and what else it differs in from the others.
+    /// Its variant, and what else it differs in from the others.
     pub label: String,
     /// Whether the run counts.
     pub counts: bool,
@@ -116,8 +116,9 @@ impl LinkFigure {
             let mut here = results_below(dir)?;
             here.sort_by(|(_, a), (_, b)| {
                 let (a, b) = (&a.manifest, &b.manifest);
-                let other =
-                    |run: &Manifest| run.way.as_ref().map(|way| &way.name) != run.baseline.as_ref();
+                let other = |run: &Manifest| {
+                    run.variant.as_ref().map(|variant| &variant.name) != run.baseline.as_ref()
+                };
                 compare_points(&a.point, &b.point).then(other(a).cmp(&other(b)))
             });
             found.extend(here);
@@ -298,13 +299,14 @@ fn lacks(asked: &Entity, quantity: Quantity, series: &Series) -> String {
     format!("there is no {} of \"{}\"; there is of {known}", quantity.name(), bare(asked))
 }
 
-/// What each run is called: its way, and what the runs differ in.
+/// What each run is called: its variant, and what the runs differ in.
 fn labels(runs: &[&Manifest]) -> Vec<String> {
     let several_methods = distinct(runs.iter().map(|run| &run.method)).len() > 1;
     let several_repeats = distinct(runs.iter().map(|run| &run.repeat)).len() > 1;
     let varies = |pair: &&(String, String)| !runs.iter().all(|run| run.point.contains(pair));
     let label = |run: &&Manifest| {
-        let mut parts: Vec<String> = run.way.iter().map(|way| way.label.clone()).collect();
+        let mut parts: Vec<String> =
+            run.variant.iter().map(|variant| variant.label.clone()).collect();
         let point = run.point.iter().filter(varies);
         parts.extend(point.map(|(key, value)| format!("{} {value}", short_key(key))));
         if several_methods {

@@ -26,7 +26,7 @@ const UPLOT_LICENSE: &str = include_str!("../assets/uplot/LICENSE");
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
                       img-src data:; base-uri 'none'; form-action 'none'";
 
-/// The colours for ways in `assets/report.css`, after which they start again.
+/// The colours for variants in `assets/report.css`, after which they start again.
 const COLOURS: usize = 8;
 
 /// Makes the page.
@@ -227,15 +227,15 @@ fn json_for_script(value: &impl Serialize) -> String {
         .fold(json, |json, c| json.replace(c, &format!("\\u{:04x}", u32::from(c))))
 }
 
-/// The class that gives an element its way's colour.
+/// The class that gives an element its variant's colour.
 fn colour_class(group: &Group, cell: &Cell) -> String {
-    format!("way-{}", group.way(cell).colour % COLOURS)
+    format!("variant-{}", group.variant(cell).colour % COLOURS)
 }
 
 /// "two depots, CUBIC" with its colour, for tables.
-fn way_label(group: &Group, cell: &Cell) -> Markup {
+fn variant_label(group: &Group, cell: &Cell) -> Markup {
     html! {
-        span.way.(colour_class(group, cell)) { (group.way(cell).label) }
+        span.variant.(colour_class(group, cell)) { (group.variant(cell).label) }
     }
 }
 

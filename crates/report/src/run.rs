@@ -65,12 +65,12 @@ impl Run {
         RunVerdict::of(self.manifest.valid, &self.summary.flows)
     }
 
-    pub fn way(&self) -> &str {
-        self.manifest.way.as_ref().map_or("all", |way| &way.name)
+    pub fn variant(&self) -> &str {
+        self.manifest.variant.as_ref().map_or("all", |variant| &variant.name)
     }
 
-    pub fn way_label(&self) -> &str {
-        self.manifest.way.as_ref().map_or("all runs", |way| &way.label)
+    pub fn variant_label(&self) -> &str {
+        self.manifest.variant.as_ref().map_or("all runs", |variant| &variant.label)
     }
 
     /// What the one flow of a run can have at most; of several, each one's share is not known.

@@ -67,7 +67,7 @@ impl Diagnostics {
 
 /// Collects problems while a scenario is read.
 ///
-/// The same file is read once for each way and point, so the same problem is met many times and
+/// The same file is read once for each variant and point, so the same problem is met many times and
 /// kept once.
 #[derive(Debug, Default)]
 pub(crate) struct Problems {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! TOML as a tree of values that know where they were written.
 //!
-//! The tree is changed by ways, sweep points and `--set` before it is read, and each value takes
+//! The tree is changed by variants, sweep points and `--set` before it is read, and each value takes
 //! its place along, so that a message points to the line (or the `--set`) that is to be mended.
 //! Numbers stay text: quantities are read from text anyway.
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Ways x points of the sweep x repeats: one concrete run for each.
+//! Variants x points of the sweep x repeats: one concrete run for each.
 //!
-//! Repeats are outermost and ways innermost, so that what is compared runs close together and a
+//! Repeats are outermost and variants innermost, so that what is compared runs close together and a
 //! machine that drifts drifts for all alike.
 
 use crate::{
     diagnostics::{Location, Problems},
     document::{Table, Value},
     keys, network,
-    outline::{AxisSpec, Outline, Overrides, WaySpec},
+    outline::{AxisSpec, Outline, Overrides, VariantSpec},
     resolve::{self, Network},
     run::{Run, Setting},
     seeds,
@@ -19,15 +19,15 @@ use std::collections::BTreeSet;
 /// More would be a mistyped sweep; a thousand runs of a minute each already take most of a day.
 const MOST_RUNS: usize = 10_000;
 
-/// Characters of a point in an id: with a way's name and a suffix it still fits the 255 bytes of a
+/// Characters of a point in an id: with a variant's name and a suffix it still fits the 255 bytes of a
 /// file's name.
 const LONGEST_POINT: usize = 150;
 
 /// Everything about a run that its repeats share.
-struct Variant<'o> {
+struct PlannedRun<'o> {
     /// The parts of the run's id but for the repeat.
     id: Vec<String>,
-    way: Option<&'o WaySpec>,
+    variant: Option<&'o VariantSpec>,
     point: Vec<Setting>,
     network: Network,
 }
@@ -40,47 +40,54 @@ pub(crate) fn expand(
     file: &Location,
     problems: &Problems,
 ) -> Vec<Run> {
-    let ways: Vec<Option<&WaySpec>> = match outline.ways.as_slice() {
+    let variants: Vec<Option<&VariantSpec>> = match outline.variants.as_slice() {
         [] => vec![None],
-        ways => ways.iter().map(Some).collect(),
+        variants => variants.iter().map(Some).collect(),
     };
     let lengths = outline.axes.iter().map(|a| a.values.len());
-    let count = lengths.chain([ways.len(), outline.repeat as usize]).fold(1, usize::saturating_mul);
+    let count =
+        lengths.chain([variants.len(), outline.repeat as usize]).fold(1, usize::saturating_mul);
     if count > MOST_RUNS {
-        let message = format!("this makes more than {MOST_RUNS} runs (ways x sweep x repeats)");
+        let message = format!("this makes more than {MOST_RUNS} runs (variants x sweep x repeats)");
         problems.report(file, message);
         return Vec::new();
     }
     let labels = labels(&outline.axes);
-    let mut variants = Vec::new();
+    let mut planned_runs = Vec::new();
     for (number, choice) in points(&outline.axes).into_iter().enumerate() {
-        for &way in &ways {
-            let tree = tree(root, way, &outline.axes, &choice, overrides, problems);
+        for &variant in &variants {
+            let tree = tree(root, variant, &outline.axes, &choice, overrides, problems);
             let network = network::read(&tree, file, problems)
                 .and_then(|spec| resolve::resolve(spec, file, problems));
             if problems.is_full() {
                 return Vec::new();
             }
             let Some(network) = network else { continue };
-            let id = id(way, pick(&labels, &choice), number);
-            variants.push(Variant { id, way, point: point(&outline.axes, &choice), network });
+            let id = id(variant, pick(&labels, &choice), number);
+            planned_runs.push(PlannedRun {
+                id,
+                variant,
+                point: point(&outline.axes, &choice),
+                network,
+            });
         }
     }
-    let run = |repeat| variants.iter().map(move |variant| run(outline, variant, repeat));
+    let run =
+        |repeat| planned_runs.iter().map(move |planned_run| run(outline, planned_run, repeat));
     (1..=outline.repeat).flat_map(run).collect()
 }
 
 /// The parts of an id but for the repeat. A point too long to spell in a file's name has a number.
 fn id<'l>(
-    way: Option<&WaySpec>,
+    variant: Option<&VariantSpec>,
     labels: impl Iterator<Item = &'l String> + Clone,
     number: usize,
 ) -> Vec<String> {
-    let way = way.map(|w| w.way.name.clone()).into_iter();
+    let variant = variant.map(|w| w.variant.name.clone()).into_iter();
     if labels.clone().map(String::len).sum::<usize>() > LONGEST_POINT {
-        return way.chain([format!("p{:04}", number + 1)]).collect();
+        return variant.chain([format!("p{:04}", number + 1)]).collect();
     }
-    way.chain(labels.cloned()).collect()
+    variant.chain(labels.cloned()).collect()
 }
 
 /// The points of the grid: for each axis the number of a value; the last axis changes fastest.
@@ -106,10 +113,10 @@ fn point(axes: &[AxisSpec], choice: &[usize]) -> Vec<Setting> {
     axes.iter().zip(choice).map(setting).collect()
 }
 
-/// The file's tree as changed by the way, the point and the overrides, in this order.
+/// The file's tree as changed by the variant, the point and the overrides, in this order.
 fn tree(
     root: &Table,
-    way: Option<&WaySpec>,
+    variant: Option<&VariantSpec>,
     axes: &[AxisSpec],
     choice: &[usize],
     overrides: &Overrides,
@@ -121,7 +128,7 @@ fn tree(
             problems.report(&value.location, message);
         }
     };
-    way.iter().flat_map(|w| &w.set).for_each(|a| assign(&a.key, &a.value));
+    variant.iter().flat_map(|w| &w.set).for_each(|a| assign(&a.key, &a.value));
     axes.iter().zip(choice).for_each(|(axis, &at)| assign(&axis.key, &axis.values[at]));
     overrides.0.iter().for_each(|o| assign(&o.key, &o.value));
 
@@ -135,9 +142,9 @@ fn tree(
     tree
 }
 
-fn run(outline: &Outline, variant: &Variant<'_>, repeat: u32) -> Run {
-    let Variant { id, way, point, network } = variant;
-    let way = way.map(|w| w.way.clone());
+fn run(outline: &Outline, planned_run: &PlannedRun<'_>, repeat: u32) -> Run {
+    let PlannedRun { id, variant, point, network } = planned_run;
+    let variant = variant.map(|w| w.variant.clone());
     let applies = |at: &[Setting]| at.iter().all(|s| point.contains(s));
     let references = outline.references.iter();
     let seed = seeds::seed(network.seed, repeat);
@@ -164,10 +171,10 @@ fn run(outline: &Outline, variant: &Variant<'_>, repeat: u32) -> Run {
         flows: network.flows.iter().map(|f| f.drawn(seed, varies)).collect(),
         traffic: network.traffic.iter().map(|t| t.drawn(seed, varies)).collect(),
         references: references
-            .filter(|r| way.as_ref().is_some_and(|w| w.name == r.way) && applies(&r.at))
+            .filter(|r| variant.as_ref().is_some_and(|w| w.name == r.variant) && applies(&r.at))
             .cloned()
             .collect(),
-        way,
+        variant,
     }
 }
 

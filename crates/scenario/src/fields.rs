@@ -237,7 +237,7 @@ impl<T: Field> Field for Located<T> {
     }
 }
 
-/// The name of a way, or of a node, link, flow or traffic as a run has it.
+/// The name of a variant, or of a node, link, flow or traffic as a run has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Name(pub String);
 

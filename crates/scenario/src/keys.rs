@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Keys of ways, sweeps and `--set`: `vars.rtt`, `node.client.cc`, `link.a-b.forward.rate`,
+//! Keys of variants, sweeps and `--set`: `vars.rtt`, `node.client.cc`, `link.a-b.forward.rate`,
 //! `flow.transfer.via`, `tcp.profile`, `pacing.max_rate`, `timeout`.
 
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
     suggest::hint,
 };
 
-/// Top-level keys that a way or a sweep may set.
+/// Top-level keys that a variant or a sweep may set.
 pub(crate) const OF_A_RUN: [&str; 5] = ["duration", "family", "sample", "seed", "timeout"];
 /// Top-level keys that are the same for all runs; only `--set` sets them.
 pub(crate) const OF_ALL_RUNS: [&str; 5] = ["baseline", "repeat", "source", "title", "vary"];

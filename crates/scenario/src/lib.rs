@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The scenario file: parse, validate, expand a sweep into concrete runs.
 //!
-//! A scenario describes nodes, links and flows once; named ways, a sweep and a repeat count make
+//! A scenario describes nodes, links and flows once; named variants, a sweep and a repeat count make
 //! many runs of it. The file's keys are documented in `docs/scenario.md`. From text to runs:
 //!
 //! 1. `document`: TOML becomes a tree of values, each of which knows its [`Location`], a line of the
 //!    file or a `--set`.
-//! 2. `outline`: what belongs to the whole scenario: title, repeats, ways, axes, references.
-//! 3. `expand`: for each way and each point of the sweep a copy of the tree, changed by the way,
+//! 2. `outline`: what belongs to the whole scenario: title, repeats, variants, axes, references.
+//! 3. `expand`: for each variant and each point of the sweep a copy of the tree, changed by the variant,
 //!    the point and the `--set`s in this order (`keys`), its `${...}` filled in (`vars`).
 //! 4. `network`: that copy read key by key (`fields`), so that one pass finds every problem; what
 //!    stands for many (`count`) becomes many.
@@ -42,7 +42,7 @@ pub use routes::{Leg, Routes};
 pub use run::{
     Bottleneck, Burst, Client, Congestion, Direction, Discipline, Family, FileSize, Flow, Heading,
     Hop, Link, Loss, LossDetection, Node, Pacing, PacingRtt, PacingSettings, Profile, Queue,
-    Recovery, Reference, Run, Setting, Signalling, Source, Tcp, Thresholds, Traffic, Way,
+    Recovery, Reference, Run, Setting, Signalling, Source, Tcp, Thresholds, Traffic, Variant,
 };
 pub use scenario::{Axis, Scenario, load};
 pub use seeds::fnv_1a;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What belongs to the scenario as a whole: title, repeats, ways, the axes of the sweep and the
+//! What belongs to the scenario as a whole: title, repeats, variants, the axes of the sweep and the
 //! references. The rest of the tree is read once for each variant (`network`).
 
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
     keys::{self, Assignment},
     network,
     resolve::unique,
-    run::{Reference, Setting, Way},
+    run::{Reference, Setting, Variant},
     suggest::hint,
 };
 
@@ -21,16 +21,16 @@ pub(crate) struct Outline {
     pub baseline: Option<String>,
     pub repeat: u32,
     pub vary: bool,
-    pub ways: Vec<WaySpec>,
+    pub variants: Vec<VariantSpec>,
     pub axes: Vec<AxisSpec>,
     pub references: Vec<Reference>,
 }
 
-/// A way and what it changes.
+/// A variant and what it changes.
 #[derive(Debug)]
-pub(crate) struct WaySpec {
+pub(crate) struct VariantSpec {
     pub location: Location,
-    pub way: Way,
+    pub variant: Variant,
     pub set: Vec<Assignment>,
 }
 
@@ -74,9 +74,9 @@ pub(crate) fn read(
     let baseline: Option<Located<Name>> = top.optional("baseline");
     let repeat = top.or("repeat", Whole::<1, 1000>(1)).0 as u32;
     let vary = top.or("vary", true);
-    let ways = ways(&mut top, problems);
+    let variants = variants(&mut top, problems);
     let references =
-        references(&mut top, &ways, sweep_is_sound.then_some(axes.as_slice()), problems);
+        references(&mut top, &variants, sweep_is_sound.then_some(axes.as_slice()), problems);
     check_vars(&mut top);
     top.allow(&["sweep"]);
     top.allow(&keys::OF_A_RUN);
@@ -85,16 +85,16 @@ pub(crate) fn read(
 
     match &baseline {
         Some(Located { location, value: Name(name) }) => {
-            known_way(name, location, "baseline", &ways, problems);
+            known_variant(name, location, "baseline", &variants, problems);
         }
         None if !references.is_empty() => {
-            problems.report(file, "\"baseline\" is missing: references compare with that way");
+            problems.report(file, "\"baseline\" is missing: references compare with that variant");
         }
         None => {}
     }
     let baseline = baseline.map(|b| b.value.0);
     Some((
-        Outline { title: title?, source, baseline, repeat, vary, ways, axes, references },
+        Outline { title: title?, source, baseline, repeat, vary, variants, axes, references },
         Overrides(overrides),
     ))
 }
@@ -183,7 +183,7 @@ fn belongs_to_a_run(key: &str, location: &Location, how: &str, problems: &Proble
     }
 }
 
-fn ways(top: &mut Fields<'_>, problems: &Problems) -> Vec<WaySpec> {
+fn variants(top: &mut Fields<'_>, problems: &Problems) -> Vec<VariantSpec> {
     let read = |mut fields: Fields<'_>| {
         let name: Option<Name> = fields.required("name");
         let label: Option<String> = fields.optional("label");
@@ -192,33 +192,39 @@ fn ways(top: &mut Fields<'_>, problems: &Problems) -> Vec<WaySpec> {
         fields.finish();
         let set = set.unwrap_or_default();
         for a in &set {
-            belongs_to_a_run(&a.key, &a.value.location, "set by a way", problems);
+            belongs_to_a_run(&a.key, &a.value.location, "set by a variant", problems);
         }
         let name = name?.0;
         let label = label.unwrap_or_else(|| name.clone());
-        Some(WaySpec { location, way: Way { name, label }, set })
+        Some(VariantSpec { location, variant: Variant { name, label }, set })
     };
-    let ways: Vec<WaySpec> = top.sections("way").into_iter().filter_map(read).collect();
-    unique("way", ways.iter().map(|w| (&w.location, w.way.name.as_str())), problems);
-    ways
+    let variants: Vec<VariantSpec> = top.sections("variant").into_iter().filter_map(read).collect();
+    unique("variant", variants.iter().map(|w| (&w.location, w.variant.name.as_str())), problems);
+    variants
 }
 
-fn known_way(name: &str, location: &Location, what: &str, ways: &[WaySpec], problems: &Problems) {
-    let names = ways.iter().map(|w| w.way.name.as_str());
+fn known_variant(
+    name: &str,
+    location: &Location,
+    what: &str,
+    variants: &[VariantSpec],
+    problems: &Problems,
+) {
+    let names = variants.iter().map(|w| w.variant.name.as_str());
     if !names.clone().any(|n| n == name) {
         let hint = hint(name, names);
-        problems.report(location, format!("{what}: there is no way \"{name}\"{hint}"));
+        problems.report(location, format!("{what}: there is no variant \"{name}\"{hint}"));
     }
 }
 
 fn references(
     top: &mut Fields<'_>,
-    ways: &[WaySpec],
+    variants: &[VariantSpec],
     axes: Option<&[AxisSpec]>,
     problems: &Problems,
 ) -> Vec<Reference> {
     let read = |mut fields: Fields<'_>| {
-        let way: Option<Located<Name>> = fields.required("way");
+        let variant: Option<Located<Name>> = fields.required("variant");
         let gain: Option<Gain> = fields.required("gain");
         let note: Option<String> = fields.optional("note");
         let at = fields.section("at").map(|at| keys::assignments(at.table())).unwrap_or_default();
@@ -228,11 +234,11 @@ fn references(
                 check_point(a, axes, problems);
             }
         }
-        let Located { location, value: Name(way) } = way?;
-        known_way(&way, &location, "reference", ways, problems);
+        let Located { location, value: Name(variant) } = variant?;
+        known_variant(&variant, &location, "reference", variants, problems);
         let setting = |a: Assignment| Setting { value: a.value.plain(), key: a.key };
         Some(Reference {
-            way,
+            variant,
             at: at.into_iter().map(setting).collect(),
             gain: gain?.0,
             note: note.unwrap_or_default(),

@@ -24,7 +24,7 @@ pub use queue::Queue;
 pub use tcp::{Congestion, LossDetection, Profile, Recovery, Tcp};
 pub use traffic::{Burst, FileSize, Source, Traffic};
 
-/// One run: one way at one point of the sweep, once.
+/// One run: one variant at one point of the sweep, once.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// Unique in the scenario and fit for a file's name: `depots-bbr,rtt=90ms,client=curl,r03`.
@@ -33,15 +33,15 @@ pub struct Run {
     pub title: String,
     /// The paper and figure it is from.
     pub source: Option<String>,
-    /// The variant of the scenario; none in a scenario without ways.
-    pub way: Option<Way>,
-    /// The way that others are compared with.
+    /// The variant of the scenario; none in a scenario without variants.
+    pub variant: Option<Variant>,
+    /// The variant that others are compared with.
     pub baseline: Option<String>,
     /// Where in the sweep: each swept key and its value as written, in the order of the axes.
     pub point: Vec<Setting>,
     /// Which of the repeats, from 1.
     pub repeat: u32,
-    /// For every draw of this run, below 2^53. The same for all ways and points of a repeat, so
+    /// For every draw of this run, below 2^53. The same for all variants and points of a repeat, so
     /// that what is compared meets the same chance.
     pub seed: u64,
     /// A run that takes longer is cut off.
@@ -74,7 +74,7 @@ pub struct Run {
     /// Bottlenecks that hosts schedule their packets for, in the order of the file.
     #[serde(default)]
     pub bottlenecks: Vec<Bottleneck>,
-    /// What a paper measured for this way at this point.
+    /// What a paper measured for this variant at this point.
     pub references: Vec<Reference>,
 }
 
@@ -92,7 +92,7 @@ impl Run {
 
 /// A named variant of the scenario.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Way {
+pub struct Variant {
     /// For the command line and file names.
     pub name: String,
     /// For people.
@@ -128,11 +128,11 @@ pub struct Node {
 /// What a paper measured or says, to stand beside what was measured here.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Reference {
-    /// The way it is about.
-    pub way: String,
+    /// The variant it is about.
+    pub variant: String,
     /// The points of the sweep it is about; all of them where it is empty.
     pub at: Vec<Setting>,
-    /// Goodput of the way over that of the baseline.
+    /// Goodput of the variant over that of the baseline.
     pub gain: f64,
     /// Where it is from.
     pub note: String,

@@ -4,7 +4,7 @@
 use crate::{
     diagnostics::{Diagnostics, Location, Problems},
     document, expand, keys, outline,
-    run::{Reference, Run, Way},
+    run::{Reference, Run, Variant},
 };
 use std::path::Path;
 
@@ -15,19 +15,19 @@ pub struct Scenario {
     pub title: String,
     /// The paper and figure it is from.
     pub source: Option<String>,
-    /// The way that others are compared with.
+    /// The variant that others are compared with.
     pub baseline: Option<String>,
-    /// How often each way is run at each point.
+    /// How often each variant is run at each point.
     pub repeat: u32,
     /// Whether repeats after the first vary: starts within a round trip, hosts' links by microseconds.
     pub vary: bool,
-    /// In the order of the file; empty where the scenario has no ways.
-    pub ways: Vec<Way>,
+    /// In the order of the file; empty where the scenario has no variants.
+    pub variants: Vec<Variant>,
     /// The swept keys, in the order of the file.
     pub axes: Vec<Axis>,
     /// What a paper measured; each run has those that apply to it.
     pub references: Vec<Reference>,
-    /// In the order in which they should run: repeats outermost, ways innermost.
+    /// In the order in which they should run: repeats outermost, variants innermost.
     pub runs: Vec<Run>,
 }
 
@@ -69,7 +69,7 @@ impl Scenario {
                 baseline: outline.baseline,
                 repeat: outline.repeat,
                 vary: outline.vary,
-                ways: outline.ways.into_iter().map(|w| w.way).collect(),
+                variants: outline.variants.into_iter().map(|w| w.variant).collect(),
                 axes: outline.axes.into_iter().map(axis).collect(),
                 references: outline.references,
                 runs,

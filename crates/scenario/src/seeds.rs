@@ -6,7 +6,7 @@ use rand_core::Rng;
 use rand_pcg::Pcg64;
 use units::Duration;
 
-/// A repeat's seed from the scenario's. Ways and points share it, so that they meet the same
+/// A repeat's seed from the scenario's. Variants and points share it, so that they meet the same
 /// chance; 53 bits, which every JSON reader keeps.
 pub(crate) fn seed(scenario: u64, repeat: u32) -> u64 {
     split_mix(scenario ^ split_mix(u64::from(repeat))) >> 11
@@ -14,7 +14,7 @@ pub(crate) fn seed(scenario: u64, repeat: u32) -> u64 {
 
 /// The draw of the thing of that kind and name: a time from zero up to, but without, `limit`.
 ///
-/// It depends on nothing else, so that things can be added to a scenario, and ways and points
+/// It depends on nothing else, so that things can be added to a scenario, and variants and points
 /// differ, without another draw for those that were there.
 pub(crate) fn jitter(run_seed: u64, kind: &str, name: &str, limit: Duration) -> Duration {
     let state = split_mix(run_seed ^ fnv_1a(0, ended_by_zero([kind, name])));

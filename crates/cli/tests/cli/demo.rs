@@ -28,30 +28,31 @@ fn every_way_and_client_delivers_what_was_sent_and_the_record_proves_how() {
         out_text,
     ]);
     let runs = document["runs"].as_array().unwrap();
-    let hops = |way: &str| -> &[&str] {
-        match way {
+    let hops = |variant: &str| -> &[&str] {
+        match variant {
             "direct" => &["cubic"],
             "depots-cubic" => &["cubic", "cubic", "cubic"],
             "depots-bbr" => &["cubic", "bbr", "cubic"],
             "direct-bbr" => &["bbr"],
-            other => panic!("unknown way {other}"),
+            other => panic!("unknown variant {other}"),
         }
     };
     let mut seen: Vec<(&str, &str)> = Vec::new();
     for run in runs {
-        let (way, client) = (run["way"].as_str().unwrap(), run["client"].as_str().unwrap());
-        seen.push((way, client));
+        let (variant, client) = (run["variant"].as_str().unwrap(), run["client"].as_str().unwrap());
+        seen.push((variant, client));
         assert_eq!(run["sha256_ok"], true, "{run}");
         assert_eq!(run["bytes"], 3 * 1024 * 1024, "{run}");
         let (bytes, seconds) = (run["bytes"].as_f64().unwrap(), run["seconds"].as_f64().unwrap());
         let goodput_bps = run["goodput_bps"].as_f64().unwrap();
         assert!((goodput_bps * seconds / (bytes * 8.0) - 1.0).abs() < 1e-9, "{run}");
         assert!(run["valid"].is_boolean());
-        assert_eq!(run["congestion_control"], serde_json::json!(hops(way)), "{run}");
+        assert_eq!(run["congestion_control"], serde_json::json!(hops(variant)), "{run}");
     }
     seen.sort_unstable();
-    let ways = ["depots-bbr", "depots-cubic", "direct", "direct-bbr"];
-    let expected: Vec<_> = ways.iter().flat_map(|way| [(*way, "curl"), (*way, "wget")]).collect();
+    let variants = ["depots-bbr", "depots-cubic", "direct", "direct-bbr"];
+    let expected: Vec<_> =
+        variants.iter().flat_map(|variant| [(*variant, "curl"), (*variant, "wget")]).collect();
     assert_eq!(seen, expected);
     let page = document["report"].as_str().unwrap();
     let page = std::fs::read_to_string(page).unwrap();

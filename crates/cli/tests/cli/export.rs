@@ -40,10 +40,10 @@ from = "source"
 to = "sink"
 kind = "web"
 load = "1mbit"
-[[way]]
+[[variant]]
 name = "reno"
 set = { "flow.bulk#.cc" = "reno" }
-[[way]]
+[[variant]]
 name = "cubic"
 set = { "flow.bulk#.cc" = "cubic" }
 "#;
@@ -116,14 +116,17 @@ fn what_is_exported_is_read_back_by_others() {
     assert!(delays.contains(&"2ms") && delays.contains(&"20ms"));
     let long = rows.iter().find(|row| row["delay"] == "20ms").unwrap();
     assert_eq!((&*long["delay_number"], &*long["point"]), ("0.02", "delay=20ms"));
-    for way in ["reno", "cubic"] {
+    for variant in ["reno", "cubic"] {
         for delay in ["2ms", "20ms"] {
             for repeat in [1, 2] {
-                let id = format!("{way},delay={delay},r{repeat:02}");
+                let id = format!("{variant},delay={delay},r{repeat:02}");
                 let record = Record::open(&folder.path().join("out/sim").join(&id)).unwrap();
                 let of_run = |row: &&Row| row["run"] == id;
                 let row = rows.iter().find(of_run).unwrap();
-                assert_eq!((&row["way"], &row["repeat"]), (&way.into(), &repeat.to_string()));
+                assert_eq!(
+                    (&row["variant"], &row["repeat"]),
+                    (&variant.into(), &repeat.to_string())
+                );
                 assert_eq!(row["seed"], record.manifest.seed.to_string());
                 let summary = &record.summary;
                 for flow in &summary.flows {

@@ -7,7 +7,7 @@ use crate::common::{call, done, json, refused, text};
 use record::Record;
 use std::{fs, path::Path};
 
-/// Two delays, of which the longer is named first, two queues, two ways, two repeats.
+/// Two delays, of which the longer is named first, two queues, two variants, two repeats.
 const SWEEP: &str = r#"
 title = "Delay & <queue>"
 source = "a test"
@@ -35,11 +35,11 @@ name = "file"
 from = "source"
 to = "sink"
 bytes = "1MB"
-[[way]]
+[[variant]]
 name = "reno"
 label = "Reno, one flow"
 set = { "flow.file.cc" = "reno" }
-[[way]]
+[[variant]]
 name = "cubic"
 label = "CUBIC"
 set = { "flow.file.cc" = "cubic" }
@@ -68,16 +68,22 @@ impl Sweep {
         done(&[&["figure", self.out()], more].concat())
     }
 
-    /// The mean of the two repeats, which is their median, of the runs of that way and point.
-    fn mean(&self, way: &str, delay: &str, queue: &str, of: impl Fn(&Record) -> f64) -> f64 {
-        let [one, other] = self.both(way, delay, queue, of);
+    /// The mean of the two repeats, which is their median, of the runs of that variant and point.
+    fn mean(&self, variant: &str, delay: &str, queue: &str, of: impl Fn(&Record) -> f64) -> f64 {
+        let [one, other] = self.both(variant, delay, queue, of);
         f64::midpoint(one, other)
     }
 
     /// Of each of the two repeats.
-    fn both(&self, way: &str, delay: &str, queue: &str, of: impl Fn(&Record) -> f64) -> [f64; 2] {
+    fn both(
+        &self,
+        variant: &str,
+        delay: &str,
+        queue: &str,
+        of: impl Fn(&Record) -> f64,
+    ) -> [f64; 2] {
         [1, 2].map(|repeat| {
-            let id = format!("{way},delay={delay},queue={queue},r{repeat:02}");
+            let id = format!("{variant},delay={delay},queue={queue},r{repeat:02}");
             of(&Record::open(&self.folder.path().join("sim").join(id)).unwrap())
         })
     }
@@ -98,13 +104,14 @@ fn the_table_has_every_median_in_its_place() {
         let mut rows = Vec::new();
         for (line, delay) in [(first + 2, "2ms"), (first + 3, "20ms")] {
             let goodput = |r: &Record| r.summary.flows[0].goodput_bps / 1e6;
-            let medians = ["reno", "cubic"].map(|way| sweep.mean(way, delay, queue, goodput));
+            let medians =
+                ["reno", "cubic"].map(|variant| sweep.mean(variant, delay, queue, goodput));
             // Each with the range of the two repeats, where they differ as written.
-            let cells = ["reno", "cubic"].map(|way| {
-                let mut two = sweep.both(way, delay, queue, goodput);
+            let cells = ["reno", "cubic"].map(|variant| {
+                let mut two = sweep.both(variant, delay, queue, goodput);
                 two.sort_by(f64::total_cmp);
                 let [least, most] = two.map(|mbps| format!("{mbps:.1}"));
-                let median = format!("{:.1}", sweep.mean(way, delay, queue, goodput));
+                let median = format!("{:.1}", sweep.mean(variant, delay, queue, goodput));
                 if least == most { median } else { format!("{median} ({least}–{most})") }
             });
             let words: Vec<&str> = lines[line].split_whitespace().collect();
@@ -136,12 +143,12 @@ fn the_table_has_every_median_in_its_place() {
 #[test]
 fn a_figure_by_flow_and_without_a_warm_up() {
     let sweep = Sweep::run();
-    // One flow a run: the same values as by way, under other names.
-    let by_way = json(&["figure", sweep.out(), "--x", "delay", "--json"]);
+    // One flow a run: the same values as by variant, under other names.
+    let by_variant = json(&["figure", sweep.out(), "--x", "delay", "--json"]);
     let by_flow = json(&["figure", sweep.out(), "--x", "delay", "--by", "flow", "--json"]);
     assert_eq!(by_flow["lines"], serde_json::json!(["Reno, one flow: file", "CUBIC: file"]));
     let one = |figure: &serde_json::Value| figure["panels"][1]["points"][0][1]["most"].as_f64();
-    let (whole, of_flow) = (one(&by_way).unwrap(), one(&by_flow).unwrap());
+    let (whole, of_flow) = (one(&by_variant).unwrap(), one(&by_flow).unwrap());
     assert!((whole - of_flow).abs() < 1.0, "{whole}, {of_flow}");
     // Without its slow start a flow is faster.
     let late = ["figure", sweep.out(), "--x", "delay", "--warm-up", "300ms"];

@@ -16,9 +16,9 @@ fn highspeed_is_faster_than_cubic_and_cubic_than_reno() {
     let cell = ["--set", "sweep.vars.rtt=[\"90ms\"]", "--repeat", "1"];
     let run = ["lab", "run", &file, "--json", "--out", out];
     let document = measured(&[&run[..], &cell].concat());
-    let goodput = |way: &str| {
+    let goodput = |variant: &str| {
         let runs = document["runs"].as_array().unwrap();
-        let run = runs.iter().find(|run| run["way"] == way).expect("each way has run");
+        let run = runs.iter().find(|run| run["variant"] == variant).expect("each variant has run");
         assert_eq!(run["sha256_ok"], true, "{run}");
         run["goodput_bps"].as_f64().unwrap()
     };

@@ -61,8 +61,8 @@ fn before_the_window_fills_the_path_gap_packets_leave_no_burst() {
     /// arrive adds three.
     const PATH: f64 = BOTTLENECK * 0.2 / 8.0 / 1538.0;
     let records = simulated("001-figure-7.toml", &[]);
-    let peaks = |way: &str| {
-        let record = record(&records, &format!("{way},r01"));
+    let peaks = |variant: &str| {
+        let record = record(&records, &format!("{variant},r01"));
         let hop = Entity::Hop { flow: "iperf".to_owned(), index: 0 };
         let cwnd = record.series.curve(&hop, Quantity::CwndSegments).unwrap();
         let first = cwnd.value.iter().position(|packets| *packets > PATH);
@@ -85,7 +85,7 @@ fn before_the_window_fills_the_path_gap_packets_leave_no_burst() {
 
     // The figure says the same.
     let sim = records.path().join("sim");
-    let folder = |way: &str| sim.join(format!("{way},r01")).to_str().unwrap().to_owned();
+    let folder = |variant: &str| sim.join(format!("{variant},r01")).to_str().unwrap().to_owned();
     let svg = sim.join("figure.svg").to_str().unwrap().to_owned();
     let folders = ["not-paced", "paced", "capped"].map(folder);
     let [plain, paced, capped] = folders.each_ref().map(String::as_str);

@@ -39,10 +39,10 @@ from = "server"
 to = "client"
 via = ["depot"]
 bytes = "2MB"
-[[way]]
+[[variant]]
 name = "lead"
 set = { "flow.transfer.signalling" = "lead" }
-[[way]]
+[[variant]]
 name = "fetch"
 "#;
 
@@ -105,7 +105,7 @@ impl LongRun {
         let folder = tempfile::tempdir().unwrap();
         let before = namespaces();
         let child = longhaul()
-            .args(["lab", "run", &scenario("demo.toml"), "--way", "depots-bbr"])
+            .args(["lab", "run", &scenario("demo.toml"), "--variant", "depots-bbr"])
             .args(["--set", "vars.size=200MB", "--set", "vars.rate=10mbit", "--set", "timeout=60s"])
             .arg("--out")
             .arg(folder.path().join("out"))
@@ -167,7 +167,7 @@ fn kill_9_leaves_nothing_that_the_next_run_stumbles_over() {
     until("the run's programs to die with it", || run.processes().is_empty());
     run.assert_no_namespace_is_left();
     let (file, out) = small(run.folder.path());
-    measured(&["lab", "run", &file, "--json", "--out", &out, "--way", "fetch"]);
+    measured(&["lab", "run", &file, "--json", "--out", &out, "--variant", "fetch"]);
     let left: Vec<_> = std::fs::read_dir(run.folder.path()).unwrap().flatten().collect();
     assert_eq!(left.len(), 2, "the scenario and the records, no working folder: {left:?}");
 }
@@ -193,7 +193,7 @@ fn a_faulty_scenario_is_refused_with_file_line_and_what_was_expected() {
     }
     let (code, said) = refused(&["lab", "run", "/nowhere.toml"]);
     assert_eq!(code, 2, "{said}");
-    let (code, said) = refused(&["lab", "run", &scenario("demo.toml"), "--way", "by-pigeon"]);
+    let (code, said) = refused(&["lab", "run", &scenario("demo.toml"), "--variant", "by-pigeon"]);
     assert!(code == 2 && said.contains("depots-bbr"), "{said}");
     let (code, said) = refused(&["report", folder.path().to_str().unwrap()]);
     assert!(code == 1 && said.contains("no record"), "{said}");
@@ -296,7 +296,7 @@ fn many_flows_with_the_same_problem_are_one_line() {
     let file = folder.path().join("many.toml");
     let many =
         SMALL.replace("name = \"transfer\"\n", "name = \"transfer#\"\ncount = 5\nstreams = 2\n");
-    std::fs::write(&file, many.split("[[way]]").next().unwrap()).unwrap();
+    std::fs::write(&file, many.split("[[variant]]").next().unwrap()).unwrap();
     let file = file.to_str().unwrap();
     let (_, said) = refused(&["lab", "check", file, "--method", "emu", "--set", "family=ipv4"]);
     assert!(said.contains("can't do flow transfer1 and 4 more: streams"), "{said}");
@@ -307,14 +307,15 @@ fn many_flows_with_the_same_problem_are_one_line() {
 fn a_scenario_without_ways_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("plain.toml");
-    let plain = SMALL.split("[[way]]").next().unwrap().replace("baseline = \"fetch\"\n", "");
+    let plain = SMALL.split("[[variant]]").next().unwrap().replace("baseline = \"fetch\"\n", "");
     std::fs::write(&file, plain).unwrap();
     let file = file.to_str().unwrap();
-    for command in [["sim", file, "--way", "foo"].as_slice(), &["wan", "up", file, "--way", "foo"]]
+    for command in
+        [["sim", file, "--variant", "foo"].as_slice(), &["wan", "up", file, "--variant", "foo"]]
     {
         let (code, said) = refused(command);
         assert_eq!(code, 2, "{said}");
-        assert!(said.contains("has no way \"foo\"; it has no ways"), "{said}");
+        assert!(said.contains("has no variant \"foo\"; it has no variants"), "{said}");
     }
 }
 
@@ -344,8 +345,8 @@ fn the_papers_scenarios_run() {
             "vars.rate=100mbit",
         ]);
         let runs = document["runs"].as_array().unwrap();
-        let ways: Vec<_> = runs.iter().map(|run| run["way"].as_str().unwrap()).collect();
-        assert_eq!(ways, ["direct", "one-depot", "two-depots"]);
+        let variants: Vec<_> = runs.iter().map(|run| run["variant"].as_str().unwrap()).collect();
+        assert_eq!(variants, ["direct", "one-depot", "two-depots"]);
         for (hops, run) in (1..).zip(runs) {
             assert_eq!(run["sha256_ok"], true, "{run}");
             assert_eq!(run["congestion_control"].as_array().unwrap().len(), hops);

@@ -82,7 +82,7 @@ fn without_type_information_the_kernel_option_is_named() {
     }
     let out = tempfile::tempdir().unwrap();
     let out = out.path().join("out");
-    let run = ["lab", "run", &scenario("demo.toml"), "--way", "direct", "--repeat", "1"];
+    let run = ["lab", "run", &scenario("demo.toml"), "--variant", "direct", "--repeat", "1"];
     let options = ["--set", "flow.transfer.cc=lh_bic", "--out", out.to_str().unwrap()];
     let output = without_btf(&[&run[..], &options].concat());
     lacks(&output, "CONFIG_DEBUG_INFO_BTF");

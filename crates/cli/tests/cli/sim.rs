@@ -35,9 +35,9 @@ name = "transfer"
 from = "server"
 to = "client"
 bytes = "2MB"
-[[way]]
+[[variant]]
 name = "direct"
-[[way]]
+[[variant]]
 name = "depot"
 set = { "flow.transfer.via" = ["depot"] }
 "#;
@@ -151,7 +151,7 @@ fn the_client_of_a_flow_is_said_to_be_ignored_once() {
     let (plain, with) = (plain["runs"].as_array().unwrap(), with["runs"].as_array().unwrap());
     assert_eq!((plain.len(), with.len()), (2, 4));
     for run in with {
-        let same = plain.iter().find(|other| other["way"] == run["way"]).unwrap();
+        let same = plain.iter().find(|other| other["variant"] == run["variant"]).unwrap();
         assert_eq!((&run["client"], &run["seconds"]), (&serde_json::Value::Null, &same["seconds"]));
     }
 }
@@ -193,12 +193,12 @@ fn runs_are_recorded_reported_and_not_run_again() {
 #[test]
 fn a_record_that_does_not_count_is_replaced() {
     let lab = Lab::new(SMALL);
-    lab.sim(&["--way", "direct"]);
+    lab.sim(&["--variant", "direct"]);
     let manifest = lab.out().join("sim/direct,r01/manifest.json");
     let whole = fs::read_to_string(&manifest).unwrap();
     fs::write(&manifest, whole.replace("\"valid\": true", "\"valid\": false")).unwrap();
     assert!(!lab.record("direct,r01").manifest.valid);
-    lab.sim(&["--way", "direct"]);
+    lab.sim(&["--variant", "direct"]);
     assert!(lab.record("direct,r01").manifest.valid);
 }
 
@@ -206,7 +206,7 @@ fn a_record_that_does_not_count_is_replaced() {
 #[test]
 fn a_record_of_another_program_is_run_again_unless_it_shall_be_kept() {
     let lab = Lab::new(SMALL);
-    lab.sim(&["--way", "direct"]);
+    lab.sim(&["--variant", "direct"]);
     let manifest = lab.out().join("sim/direct,r01/manifest.json");
     let mine = lab.record("direct,r01").manifest.sources.unwrap();
     assert!(mine.len() == 64 && mine.chars().all(|c| c.is_ascii_hexdigit()), "{mine}");
@@ -216,7 +216,7 @@ fn a_record_of_another_program_is_run_again_unless_it_shall_be_kept() {
         fs::write(&manifest, whole.replace(&mine, &foreign)).unwrap();
     };
     let sources = |more: &[&str]| {
-        lab.sim(&[&["--way", "direct"], more].concat());
+        lab.sim(&[&["--variant", "direct"], more].concat());
         lab.record("direct,r01").manifest.sources.unwrap()
     };
     make_foreign();
@@ -255,23 +255,23 @@ fn what_came_out_does_not_depend_on_the_number_of_jobs() {
 #[test]
 fn another_methods_record_is_not_taken_for_this_ones() {
     let lab = Lab::new(SMALL);
-    lab.sim(&["--way", "direct"]);
+    lab.sim(&["--variant", "direct"]);
     let place = lab.out().join("direct,r01");
     fs::rename(lab.out().join("sim/direct,r01"), &place).unwrap();
     // The emulator names the program: in all else it would be the same run.
     let manifest = fs::read_to_string(place.join("manifest.json")).unwrap();
     let named = manifest.replace("\"client\": null", "\"client\": \"curl\"");
     fs::write(place.join("manifest.json"), named).unwrap();
-    let said = lab.refused(&["lab", "run"], &["--way", "direct"]);
+    let said = lab.refused(&["lab", "run"], &["--variant", "direct"]);
     assert!(said.contains("direct,r01 holds this run by another method"), "{said}");
-    lab.sim(&["--way", "direct"]);
+    lab.sim(&["--variant", "direct"]);
     assert_eq!(lab.record("direct,r01").manifest.method, "sim");
 }
 
 #[test]
 fn a_table_shows_how_far_repeats_spread() {
     let lab = Lab::new(&SMALL.replace("delay = \"5ms\"", "delay = \"5ms\"\nloss = \"1%\""));
-    let words = lab.words(&["sim"], &lab.out(), &["--way", "direct", "--repeat", "3"]);
+    let words = lab.words(&["sim"], &lab.out(), &["--variant", "direct", "--repeat", "3"]);
     let output = call(&words.iter().map(String::as_str).collect::<Vec<_>>());
     let out = text(&output.stdout);
     let goodputs =
@@ -281,7 +281,7 @@ fn a_table_shows_how_far_repeats_spread() {
     let [least, median, most] = goodputs[..] else { panic!("three runs: {goodputs:?}") };
     let shown = format!("{median:.1} Mb/s ({least:.1}–{most:.1})");
     assert!(least < most && out.contains(&shown), "{shown}: {out}");
-    let cell = &lab.sim(&["--way", "direct", "--repeat", "3"])["medians"][0];
+    let cell = &lab.sim(&["--variant", "direct", "--repeat", "3"])["medians"][0];
     for (key, mbps) in [("least", least), ("median", median), ("most", most)] {
         let bps = cell[format!("{key}_goodput_bps")].as_f64().unwrap();
         assert!((bps / 1e6 - mbps).abs() < 1e-9, "{key}: {cell}");
@@ -490,7 +490,7 @@ fn parameters_of_congestion_controls_are_checked_and_recorded() {
     assert!(native.contains("lh_cubic"), "{native}");
 
     let lab = with("name = \"lh_htcp\"\nset = \"paper\"");
-    lab.sim(&["--way", "direct", "--set", "flow.transfer.cc=lh_htcp"]);
+    lab.sim(&["--variant", "direct", "--set", "flow.transfer.cc=lh_htcp"]);
     let manifest = lab.record("direct,r01").manifest;
     assert_eq!(manifest.congestion_controls.keys().collect::<Vec<_>>(), ["lh_htcp"]);
     let set = manifest.congestion_controls["lh_htcp"].parameter_set.as_deref();

@@ -61,9 +61,9 @@ name = "far"
 from = "host"
 to = "far"
 rate = "8mbit"
-[[way]]
+[[variant]]
 name = "classes"
-[[way]]
+[[variant]]
 name = "queue"
 set = { "pacing.classes" = false }
 "#;
@@ -100,9 +100,12 @@ fn compare(classes: &RunResults, queue: &RunResults, wrong: &mut Vec<String>) {
         println!("{what}");
         wrong.extend((!holds).then_some(what));
     };
-    for (way, recorded) in [("classes", classes), ("queue", queue)] {
+    for (variant, recorded) in [("classes", classes), ("queue", queue)] {
         for flow in &recorded.summary.flows {
-            must(flow.sha256_ok == Some(true), format!("{way}, {}: {}", flow.name, flow.outcome));
+            must(
+                flow.sha256_ok == Some(true),
+                format!("{variant}, {}: {}", flow.name, flow.outcome),
+            );
         }
     }
     let gateways = classes.manifest.emulator.as_ref().unwrap().more["gateways"].clone();

@@ -39,7 +39,7 @@ fn complete(flow: &FlowSummary) -> bool {
 }
 
 /// The Kolmogorov-Smirnov statistic of the completion times of two runs' flows: one as the network should be,
-/// one disturbed (or one way of moving the data and another). `None` when in one of them no flow
+/// one disturbed (or one variant of moving the data and another). `None` when in one of them no flow
 /// completed; flows that were cut off are left out, so look at their number too.
 pub fn completion_distance(a: &[FlowSummary], b: &[FlowSummary]) -> Option<f64> {
     kolmogorov_smirnov(&completion_times_s(a), &completion_times_s(b))

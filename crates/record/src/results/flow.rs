@@ -11,8 +11,8 @@ pub struct FlowResult {
     pub id: String,
     /// How it was run.
     pub method: String,
-    /// The way, in a scenario with ways.
-    pub way: Option<String>,
+    /// The variant, in a scenario with variants.
+    pub variant: Option<String>,
     /// The point of the sweep.
     pub point: Point,
     /// Counts the repeats, from 1.
@@ -56,7 +56,7 @@ impl FlowResult {
             .map(|flow| Self {
                 id: manifest.id.clone(),
                 method: manifest.method.clone(),
-                way: manifest.way.as_ref().map(|way| way.name.clone()),
+                variant: manifest.variant.as_ref().map(|variant| variant.name.clone()),
                 point: manifest.point.clone(),
                 repeat: manifest.repeat,
                 flow: flow.name.clone(),
@@ -82,7 +82,11 @@ impl FlowResult {
 
     /// What it has in common with the same flow of the run's repeats.
     pub(super) fn repeat_key(&self) -> RepeatKey {
-        RepeatKey { method: self.method.clone(), way: self.way.clone(), point: self.point.clone() }
+        RepeatKey {
+            method: self.method.clone(),
+            variant: self.variant.clone(),
+            point: self.point.clone(),
+        }
     }
 
     /// The flows of all records.

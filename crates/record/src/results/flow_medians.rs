@@ -13,8 +13,8 @@ use std::collections::HashMap;
 /// The repeats of a run, and one flow of theirs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FlowMedians {
-    /// The way.
-    pub way: Option<String>,
+    /// The variant.
+    pub variant: Option<String>,
     /// The point of the sweep.
     pub point: Point,
     /// The flow.
@@ -33,19 +33,19 @@ pub struct FlowMedians {
     /// Completion time.
     #[serde(flatten, serialize_with = "range_keys::seconds")]
     pub seconds: Option<MedianRange>,
-    /// The median over that of the baseline way at the same point.
+    /// The median over that of the baseline variant at the same point.
     pub ratio_to_baseline: Option<f64>,
 }
 
-/// Medians over the repeats, flow by flow, and ratios to the baseline way.
+/// Medians over the repeats, flow by flow, and ratios to the baseline variant.
 pub fn flow_medians(results: &[FlowResult], baseline: Option<&str>) -> Vec<FlowMedians> {
     let groups = repeats::group(results, |r| (r.repeat_key(), r.flow.clone()));
     let mut medians: Vec<FlowMedians> = groups
         .into_iter()
-        .map(|((RepeatKey { way, point, .. }, flow), all)| {
+        .map(|((RepeatKey { variant, point, .. }, flow), all)| {
             let included = || all.iter().filter(|r| r.verdict.in_medians());
             FlowMedians {
-                way,
+                variant,
                 point,
                 flow,
                 client: all[0].client.clone(),
@@ -60,7 +60,7 @@ pub fn flow_medians(results: &[FlowResult], baseline: Option<&str>) -> Vec<FlowM
         .collect();
     let of_baseline: HashMap<_, _> = medians
         .iter()
-        .filter(|one| one.way.as_deref() == baseline)
+        .filter(|one| one.variant.as_deref() == baseline)
         .filter_map(|one| Some(((one.point.clone(), one.flow.clone()), one.goodput_bps?.median)))
         .collect();
     for one in medians.iter_mut().filter(|_| baseline.is_some()) {

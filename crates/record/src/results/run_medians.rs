@@ -14,8 +14,8 @@ use std::collections::HashMap;
 /// The repeats of a run, and all their flows together.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RunMedians {
-    /// The way.
-    pub way: Option<String>,
+    /// The variant.
+    pub variant: Option<String>,
     /// The point of the sweep.
     pub point: Point,
     /// Flows of a run.
@@ -33,16 +33,16 @@ pub struct RunMedians {
     /// The used share of the most used link.
     #[serde(flatten, serialize_with = "range_keys::utilisation")]
     pub utilisation: Option<MedianRange>,
-    /// The median goodput over that of the baseline way at the same point.
+    /// The median goodput over that of the baseline variant at the same point.
     pub ratio_to_baseline: Option<f64>,
 }
 
-/// Medians over the repeats, of all flows together, and ratios to the baseline way.
+/// Medians over the repeats, of all flows together, and ratios to the baseline variant.
 pub fn run_medians(records: &[RunResults], baseline: Option<&str>) -> Vec<RunMedians> {
     let groups = repeats::group(records, |record| record.manifest.repeat_key());
     let mut medians: Vec<RunMedians> = groups
         .into_iter()
-        .map(|(RepeatKey { way, point, .. }, all)| {
+        .map(|(RepeatKey { variant, point, .. }, all)| {
             let included: Vec<&Metrics> = all
                 .iter()
                 .filter(|record| record.verdict().in_medians())
@@ -52,7 +52,7 @@ pub fn run_medians(records: &[RunResults], baseline: Option<&str>) -> Vec<RunMed
                 MedianRange::of_values(included.iter().filter_map(|metrics| of(metrics)))
             };
             RunMedians {
-                way,
+                variant,
                 point,
                 flows: all[0].summary.flows.len(),
                 runs: included.len(),
@@ -66,7 +66,7 @@ pub fn run_medians(records: &[RunResults], baseline: Option<&str>) -> Vec<RunMed
         .collect();
     let of_baseline: HashMap<_, _> = medians
         .iter()
-        .filter(|one| one.way.as_deref() == baseline)
+        .filter(|one| one.variant.as_deref() == baseline)
         .filter_map(|one| Some((one.point.clone(), one.goodput_bps?.median)))
         .collect();
     for one in medians.iter_mut().filter(|_| baseline.is_some()) {

@@ -13,8 +13,8 @@ use serde::Serialize;
 /// The repeats of a run, and one traffic source of theirs, or all together.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TrafficMedians {
-    /// The way.
-    pub way: Option<String>,
+    /// The variant.
+    pub variant: Option<String>,
     /// The point of the sweep.
     pub point: Point,
     /// The source; null for all together.
@@ -71,7 +71,7 @@ pub fn traffic_medians(records: &[RunResults]) -> Vec<TrafficMedians> {
             MedianRange::of_values(included.iter().filter_map(|summary| of(summary)))
         };
         TrafficMedians {
-            way: key.way,
+            variant: key.variant,
             point: key.point,
             sources: if source.is_some() { 1 } else { all[0].0.summary.traffic.len() },
             source,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A record on disk: what is written is read back, and nothing half is left behind.
 
-use longhaul_record::manifest::{Machine, Node, Prediction, Reference, Socket, Way};
+use longhaul_record::manifest::{Machine, Node, Prediction, Reference, Socket, Variant};
 use longhaul_record::*;
 use std::{fs, path::Path};
 
@@ -58,7 +58,7 @@ fn manifest() -> Manifest {
         id: "demo-direct-1".into(),
         title: "Demo \"quoted\" </script>".into(),
         source: None,
-        way: Some(Way { name: "direct".into(), label: "direct".into() }),
+        variant: Some(Variant { name: "direct".into(), label: "direct".into() }),
         baseline: Some("direct".into()),
         point: vec![("rtt".into(), "90ms".into()), ("loss".into(), "0.1%".into())],
         repeat: 1,
@@ -182,14 +182,14 @@ fn every_row_says_which_run_it_is_of() {
     let dir = tempfile::tempdir().unwrap();
     let mut record = record();
     record.write(&dir.path().join("run")).unwrap();
-    record.manifest.way = None;
+    record.manifest.variant = None;
     record.manifest.point.clear();
     record.write(&dir.path().join("plain")).unwrap();
-    for (run, way, point) in [("run", "direct", "rtt=90ms,loss=0.1%"), ("plain", "", "")] {
+    for (run, variant, point) in [("run", "direct", "rtt=90ms,loss=0.1%"), ("plain", "", "")] {
         for (file, rows) in [("series.parquet", record.series.len()), ("files.parquet", 4)] {
-            let found = texts(&dir.path().join(run).join(file), &["run", "way", "point"]);
+            let found = texts(&dir.path().join(run).join(file), &["run", "variant", "point"]);
             assert_eq!(found.len(), rows, "{file}");
-            assert!(found.iter().all(|row| *row == ["demo-direct-1", way, point]), "{file}");
+            assert!(found.iter().all(|row| *row == ["demo-direct-1", variant, point]), "{file}");
         }
     }
 }

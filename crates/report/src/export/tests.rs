@@ -9,7 +9,7 @@ fn write(dir: &Path, id: &str, point: &[(&str, &str)], valid: bool) {
     let manifest = serde_json::json!({
         "schema": 1, "id": id, "title": "Quotes \"and\", commas", "repeat": 2, "seed": u64::MAX,
         "method": "sim", "started": "2026-01-01T00:00:00Z", "valid": valid, "point": point,
-        "way": {"name": "a", "label": "A"}, "scenario": crate::testing::one_link(&["file"]),
+        "variant": {"name": "a", "label": "A"}, "scenario": crate::testing::one_link(&["file"]),
     });
     let flow = FlowSummary {
         name: "file".into(),
@@ -56,7 +56,7 @@ fn each_metric_of_each_entity_has_a_row() {
         "scenario",
         "run",
         "method",
-        "way",
+        "variant",
         "point",
         "repeat",
         "seed",

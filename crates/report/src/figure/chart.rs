@@ -107,7 +107,7 @@ impl Figure {
     }
 
     fn colour(&self, n: usize) -> &'static str {
-        // Eight ways need them all.
+        // Eight variants need them all.
         let first = usize::from(self.lines.len() < CURVES.len());
         CURVES[(n + first) % CURVES.len()]
     }

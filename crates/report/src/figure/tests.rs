@@ -11,12 +11,12 @@ fn read(dir: &Path, y: &str, x: Option<&str>) -> Result<Figure, Error> {
 }
 
 /// A record of one flow at a link of 1000 bit/s, below `dir`.
-fn write(dir: &Path, way: &str, point: &[(&str, &str)], repeat: u32, bps: f64, valid: bool) {
-    let id = format!("{way}{point:?}{repeat}").replace(|c: char| !c.is_alphanumeric(), "-");
+fn write(dir: &Path, variant: &str, point: &[(&str, &str)], repeat: u32, bps: f64, valid: bool) {
+    let id = format!("{variant}{point:?}{repeat}").replace(|c: char| !c.is_alphanumeric(), "-");
     let manifest = serde_json::json!({
         "schema": 1, "id": id, "title": "A <sweep>", "source": "paper 9, figure 9", "repeat": repeat,
         "seed": 1, "method": "sim", "started": "2026-01-01T00:00:00Z", "valid": valid,
-        "way": {"name": way, "label": way}, "point": point,
+        "variant": {"name": variant, "label": variant}, "point": point,
         "scenario": crate::testing::one_link(&["file"]),
     });
     let summary = Summary {
@@ -35,12 +35,12 @@ fn write(dir: &Path, way: &str, point: &[(&str, &str)], repeat: u32, bps: f64, v
 }
 
 /// Two flows, of which the second has its bytes in the second half of 20 s.
-fn write_two_flows(dir: &Path, way: &str, delay: &str, bytes: u64) {
-    let id = format!("{way}-{delay}");
+fn write_two_flows(dir: &Path, variant: &str, delay: &str, bytes: u64) {
+    let id = format!("{variant}-{delay}");
     let manifest = serde_json::json!({
         "schema": 1, "id": id, "title": "Two flows", "repeat": 1,
         "seed": 1, "method": "sim", "started": "2026-01-01T00:00:00Z", "valid": true,
-        "way": {"name": way, "label": way}, "point": [("vars.delay", delay)],
+        "variant": {"name": variant, "label": variant}, "point": [("vars.delay", delay)],
         "scenario": crate::testing::one_link(&["even", "late"]),
     });
     let mut series = Series::default();
@@ -69,8 +69,8 @@ fn write_two_flows(dir: &Path, way: &str, delay: &str, bytes: u64) {
 #[test]
 fn a_line_for_each_flow_and_without_a_warm_up() {
     let dir = tempfile::tempdir().unwrap();
-    for (way, delay, bytes) in [("a", "1ms", 1000), ("a", "9ms", 500), ("b", "1ms", 2000)] {
-        write_two_flows(dir.path(), way, delay, bytes);
+    for (variant, delay, bytes) in [("a", "1ms", 1000), ("a", "9ms", 500), ("b", "1ms", 2000)] {
+        write_two_flows(dir.path(), variant, delay, bytes);
     }
     let read =
         |y, by_flow, warm_up_s| Figure::read(dir.path(), &Asked { y, x: None, by_flow, warm_up_s });
@@ -99,26 +99,26 @@ fn a_line_for_each_flow_and_without_a_warm_up() {
 }
 
 #[test]
-fn one_way_needs_no_name_and_too_many_flows_are_refused() {
+fn one_variant_needs_no_name_and_too_many_flows_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     write_two_flows(dir.path(), "a", "1ms", 1000);
     let asked = Asked { y: "goodput_bps", x: None, by_flow: true, warm_up_s: 0.0 };
     assert_eq!(Figure::read(dir.path(), &asked).unwrap().lines, ["even", "late"]);
     for n in 0..20 {
-        write_two_flows(dir.path(), &format!("way{n}"), "1ms", 1000);
+        write_two_flows(dir.path(), &format!("variant{n}"), "1ms", 1000);
     }
     let text = Figure::read(dir.path(), &asked).unwrap_err().to_string();
-    assert!(text.starts_with("42 lines, one for each way and flow"), "{text}");
+    assert!(text.starts_with("42 lines, one for each variant and flow"), "{text}");
 }
 
-/// Two ways, two backgrounds and three delays, whose order by spelling is not that by size.
+/// Two variants, two backgrounds and three delays, whose order by spelling is not that by size.
 fn sweep() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
-    for (way, share) in [("a", 1.0), ("b", 0.5)] {
+    for (variant, share) in [("a", 1.0), ("b", 0.5)] {
         for (background, left) in [("50%", 500.0), ("5%", 950.0)] {
             for (delay, times) in [("100ms", 0.5), ("20ms", 0.8), ("3ms", 1.0)] {
                 let point = [("vars.background", background), ("vars.delay", delay)];
-                write(dir.path(), way, &point, 1, left * share * times, true);
+                write(dir.path(), variant, &point, 1, left * share * times, true);
             }
         }
     }
@@ -202,9 +202,9 @@ fn ranges_stand_beside_one_another_and_nothing_is_cut_off() {
     let single = read(&path, "goodput_share", Some("delay")).unwrap().svg();
     let whiskers = |svg: &str| svg.matches("h5\" fill=\"none\"").count();
     assert_eq!(whiskers(&single), 0);
-    for way in ["a", "b"] {
+    for variant in ["a", "b"] {
         let point = [("vars.background", "5%"), ("vars.delay", "3ms")];
-        write(&path, way, &point, 2, 100.0, true);
+        write(&path, variant, &point, 2, 100.0, true);
     }
     let figure = read(&path, "goodput_share", Some("delay")).unwrap();
     let svg = figure.svg();

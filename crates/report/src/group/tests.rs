@@ -6,7 +6,7 @@ use crate::headline::Headline;
 use record::{FlowSummary, Manifest, RunResults, Series, Summary};
 
 /// A run of 1000 bytes by curl at the given rate over a link of 1000 bit/s.
-fn run(way: &str, rtt: &str, repeat: u32, bps: f64) -> Run {
+fn run(variant: &str, rtt: &str, repeat: u32, bps: f64) -> Run {
     let flow = FlowSummary {
         name: "file".into(),
         client: Some("curl".into()),
@@ -22,9 +22,9 @@ fn run(way: &str, rtt: &str, repeat: u32, bps: f64) -> Run {
     };
     let summary = Summary { flows: vec![flow], ..Summary::default() };
     let manifest = serde_json::json!({
-        "schema": 1, "id": format!("{way}-{rtt}-{repeat}"), "title": "test", "repeat": repeat,
+        "schema": 1, "id": format!("{variant}-{rtt}-{repeat}"), "title": "test", "repeat": repeat,
         "seed": 1, "method": "emu", "started": format!("2026-01-01T00:00:{repeat:02}Z"),
-        "way": {"name": way, "label": way}, "baseline": "direct", "valid": true,
+        "variant": {"name": variant, "label": variant}, "baseline": "direct", "valid": true,
         "point": if rtt.is_empty() { vec![] } else { vec![("rtt", rtt)] },
         "scenario": crate::testing::one_link(&["file"]),
     });
@@ -38,14 +38,14 @@ fn one_group(runs: Vec<Run>) -> Group {
     groups.remove(0)
 }
 
-fn cell<'a>(group: &'a Group, way: &str) -> &'a Cell {
-    group.cells.iter().find(|cell| group.way(cell).name == way).unwrap()
+fn cell<'a>(group: &'a Group, variant: &str) -> &'a Cell {
+    group.cells.iter().find(|cell| group.variant(cell).name == variant).unwrap()
 }
 
 #[test]
 fn each_method_has_a_baseline_of_its_own() {
-    let by = |method: &str, way, bps| {
-        let mut run = run(way, "", 1, bps);
+    let by = |method: &str, variant, bps| {
+        let mut run = run(variant, "", 1, bps);
         run.manifest.method = method.into();
         run
     };
@@ -77,12 +77,12 @@ fn each_method_has_a_baseline_of_its_own() {
 fn medians_and_gains() {
     // The baseline runs last and is shown first all the same.
     let rates = [("depots", [500.0, 900.0, 600.0]), ("direct", [100.0, 90.0, 400.0])];
-    let runs = rates.iter().flat_map(|(way, rates)| {
-        rates.iter().enumerate().map(|(i, bps)| run(way, "", i as u32 + 1, *bps))
+    let runs = rates.iter().flat_map(|(variant, rates)| {
+        rates.iter().enumerate().map(|(i, bps)| run(variant, "", i as u32 + 1, *bps))
     });
     let group = one_group(runs.collect());
     assert_eq!(
-        group.ways.iter().map(|way| way.name.as_str()).collect::<Vec<_>>(),
+        group.variants.iter().map(|variant| variant.name.as_str()).collect::<Vec<_>>(),
         ["direct", "depots"]
     );
     let depots = cell(&group, "depots");
@@ -101,7 +101,7 @@ fn medians_and_gains() {
 #[test]
 fn ranges_that_overlap_are_told() {
     let rates = [("direct", 100.0), ("direct", 300.0), ("depots", 290.0), ("depots", 500.0)];
-    let runs = rates.iter().enumerate().map(|(i, (way, bps))| run(way, "", i as u32, *bps));
+    let runs = rates.iter().enumerate().map(|(i, (variant, bps))| run(variant, "", i as u32, *bps));
     let group = one_group(runs.collect());
     assert!(cell(&group, "depots").gain.as_ref().unwrap().overlap);
     let headline = Headline::new(&group);

@@ -8,11 +8,11 @@ const BIN_S: f64 = 500e-6;
 
 /// A record of one second below `dir`: bins of 8 Mb/s, but for those given; the window doubles every 100 ms
 /// from one packet. The bottleneck has 16 Mb/s and the path holds 100 packets of 100 bytes.
-fn write(dir: &Path, way: &str, bins: &[(usize, f64)]) -> PathBuf {
+fn write(dir: &Path, variant: &str, bins: &[(usize, f64)]) -> PathBuf {
     let manifest = serde_json::json!({
-        "schema": 1, "id": way, "title": "A <course>", "source": "paper 9", "repeat": 1, "seed": 1,
+        "schema": 1, "id": variant, "title": "A <course>", "source": "paper 9", "repeat": 1, "seed": 1,
         "method": "sim", "started": "2026-01-01T00:00:00Z", "valid": true, "baseline": "plain",
-        "way": {"name": way, "label": way}, "point": [["vars.buffer", "1KB"]],
+        "variant": {"name": variant, "label": variant}, "point": [["vars.buffer", "1KB"]],
         "scenario": crate::testing::one_link(&["file"]),
     });
     let mut series = Series::default();
@@ -42,7 +42,7 @@ fn write(dir: &Path, way: &str, bins: &[(usize, f64)]) -> PathBuf {
     };
     let summary = Summary { flows: vec![flow], links: vec![link], ..Summary::default() };
     let manifest = serde_json::from_value(manifest).unwrap();
-    let folder = dir.join(way);
+    let folder = dir.join(variant);
     Record { manifest, series, files: Files::default(), summary }.write(&folder).unwrap();
     folder
 }

@@ -29,8 +29,8 @@ struct GroupData<'a> {
 #[derive(Serialize)]
 struct CellData<'a> {
     point: usize,
-    way: &'a str,
-    way_label: &'a str,
+    variant: &'a str,
+    variant_label: &'a str,
     label: String,
     method: &'a str,
     client: &'a str,
@@ -95,15 +95,15 @@ impl<'a> CellData<'a> {
     fn new(group: &'a Group, cell: &'a Cell) -> Self {
         let interval =
             |estimate: stats::Estimate| Interval { mean: estimate.mean, half: estimate.half_width };
-        let way = group.way(cell);
+        let variant = group.variant(cell);
         Self {
             point: cell.point,
-            way: &way.name,
-            way_label: &way.label,
+            variant: &variant.name,
+            variant_label: &variant.label,
             label: headline::name(group, cell),
             method: &cell.method,
             client: &cell.client,
-            colour: way.colour % COLOURS,
+            colour: variant.colour % COLOURS,
             endless: cell.endless(),
             repeats: cell.repeats.iter().map(RepeatData::new).collect(),
             representative: cell.representative(),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The metrics of each cell's runs, by the readers whom they tell something.
 
-use super::{point_label, way_label};
+use super::{point_label, variant_label};
 use crate::{
     format,
     group::{Cell, Group},
@@ -53,7 +53,7 @@ fn table(group: &Group, columns: &[Column<'_>]) -> Markup {
             thead { tr {
                 th scope="col" { "Metric" }
                 @for (cell, _) in columns {
-                    th.number scope="col" { (way_label(group, cell)) small { (made_by(cell)) } }
+                    th.number scope="col" { (variant_label(group, cell)) small { (made_by(cell)) } }
                 }
             } }
             @for reader in Reader::ALL { tbody {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The tables of results.
 
-use super::{colour_class, point_label, way_label};
+use super::{colour_class, point_label, variant_label};
 use crate::{
     format,
     group::{Cell, Group, Repeat},
@@ -16,7 +16,7 @@ use record::{
 /// The size of a dot strip, in CSS pixels.
 const STRIP: (f64, f64) = (150.0, 18.0);
 
-/// A row for each point, way, method and client, with every run as a dot; every run in full below it.
+/// A row for each point, variant, method and client, with every run as a dot; every run in full below it.
 pub fn table(group: &Group) -> Markup {
     let sweep = group.points.len() > 1;
     let columns = Column::of(group);
@@ -29,7 +29,7 @@ pub fn table(group: &Group) -> Markup {
             table.results {
                 thead { tr {
                     @if sweep { th scope="col" { "Point" } }
-                    th scope="col" { "Way" }
+                    th scope="col" { "Variant" }
                     @if columns.contains(&Column::Method) { th scope="col" { "Method" } }
                     @if columns.contains(&Column::Client) { th scope="col" { "Client" } }
                     th.number scope="col" { "Goodput" small { "median" } }
@@ -96,7 +96,7 @@ fn row(group: &Group, cell: &Cell, columns: &[Column], fastest: f64) -> Markup {
     let share = median.zip(cell.capacity()).map(|(bps, capacity)| bps / capacity.bps);
     let text = |value: Option<String>| value.unwrap_or_else(|| "–".into());
     html! {
-        th scope="row" { (way_label(group, cell)) }
+        th scope="row" { (variant_label(group, cell)) }
         @if columns.contains(&Column::Method) { td { (cell.method) } }
         @if columns.contains(&Column::Client) { td { (cell.client) } }
         td.number.main { (text(median.map(format::rate))) }
@@ -224,7 +224,7 @@ fn all_runs(group: &Group) -> Markup {
     html! {
         table.runs {
             thead { tr {
-                @for column in ["Run", "Way", "Method", "Client", "Outcome", "SHA-256"] {
+                @for column in ["Run", "Variant", "Method", "Client", "Outcome", "SHA-256"] {
                     th scope="col" { (column) }
                 }
                 @for column in ["Goodput", "Time", "Bytes", "Sent again", "Timeouts"] {
@@ -247,7 +247,7 @@ fn run_row(group: &Group, cell: &Cell, repeat: &Repeat) -> Markup {
     html! {
         tr.out[!verdict.in_medians()] {
             td { code { (group.runs[repeat.run].manifest.id) } }
-            td { (way_label(group, cell)) }
+            td { (variant_label(group, cell)) }
             td { (cell.method) }
             td { (cell.client) }
             td {
@@ -275,7 +275,7 @@ pub fn comparison(group: &Group) -> Markup {
             div.scroll { table.comparison {
                 thead { tr {
                     th scope="col" { "Point" }
-                    th scope="col" { "Way" }
+                    th scope="col" { "Variant" }
                     th scope="col" { "Method" }
                     th scope="col" { "Client" }
                     th.number scope="col" { "Measured" small { "ratio of medians" } }
@@ -286,7 +286,7 @@ pub fn comparison(group: &Group) -> Markup {
                 tbody { @for cell in cells {
                     tr {
                         td { (point_label(group, cell)) }
-                        th scope="row" { (way_label(group, cell)) }
+                        th scope="row" { (variant_label(group, cell)) }
                         td { (cell.method) }
                         td { (cell.client) }
                         td.number.main { (factor(cell.gain.as_ref().map(|gain| gain.factor))) }

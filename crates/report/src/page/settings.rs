@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The machine and the settings: what another person needs in order to get, or doubt, the figures.
 
-use super::{metrics, way_label};
+use super::{metrics, variant_label};
 use crate::{
     format::{self, milliseconds},
     group::{Cell, Group},
@@ -109,7 +109,7 @@ fn sockets(group: &Group) -> Markup {
     let bytes = |bytes: Option<u64>| bytes.map_or_else(|| "–".into(), |b| format::size(b as f64));
     html! {
         table { thead { tr {
-            @for column in ["Run", "Way", "Hop", "Node", "Local", "Peer", "Asked for", "In force"] {
+            @for column in ["Run", "Variant", "Hop", "Node", "Local", "Peer", "Asked for", "In force"] {
                 th scope="col" { (column) }
             }
             th.number scope="col" { "Send buffer" }
@@ -118,7 +118,7 @@ fn sockets(group: &Group) -> Markup {
         tbody { @for (cell, run) in representatives(group) { @for socket in &run.manifest.sockets {
             tr {
                 td { code { (run.manifest.id) } }
-                td { (way_label(group, cell)) }
+                td { (variant_label(group, cell)) }
                 td { (socket.flow) " / " (socket.hop) }
                 td { (socket.node) }
                 td { code { (socket.local) } }
@@ -135,7 +135,7 @@ fn sockets(group: &Group) -> Markup {
 fn links(group: &Group) -> Markup {
     html! {
         table { thead { tr {
-            @for column in ["Run", "Way", "Link", "Direction"] { th scope="col" { (column) } }
+            @for column in ["Run", "Variant", "Link", "Direction"] { th scope="col" { (column) } }
             @for column in [
                 "Rate", "Used", "Carried", "Segments",
             ] { th.number scope="col" { (column) } }
@@ -149,7 +149,7 @@ fn links(group: &Group) -> Markup {
         tbody { @for (cell, run) in representatives(group) { @for link in &run.summary.links {
             tr {
                 td { code { (run.manifest.id) } }
-                td { (way_label(group, cell)) }
+                td { (variant_label(group, cell)) }
                 td { (link.name) }
                 td { (link.direction) }
                 td.number { (known(link.rate_bps, |bps| format::rate(bps as f64))) }

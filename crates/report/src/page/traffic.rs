@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What traffic did: a row for each point, way, method and source.
+//! What traffic did: a row for each point, variant, method and source.
 
 use crate::{format, group::Group, run::Run};
 use maud::{Markup, html};
 use record::{TrafficSummary, repeats, stats::MedianRange};
 
-/// The repeats of one way by one method at one point, of one source or of all together.
+/// The repeats of one variant by one method at one point, of one source or of all together.
 struct Row<'g> {
     first: &'g Run,
     source: String,
@@ -23,13 +23,13 @@ pub fn any(group: &Group) -> bool {
 pub fn table(group: &Group) -> Markup {
     let rows = rows(group);
     let sweep = group.points.len() > 1;
-    let ways = group.ways.len() > 1;
+    let variants = group.variants.len() > 1;
     let methods = rows.iter().any(|row| row.first.manifest.method != rows[0].first.manifest.method);
     html! {
         div.scroll { table.results {
             thead { tr {
                 @if sweep { th scope="col" { "Point" } }
-                @if ways { th scope="col" { "Way" } }
+                @if variants { th scope="col" { "Variant" } }
                 @if methods { th scope="col" { "Method" } }
                 th scope="col" { "Traffic" }
                 th.number scope="col" { "Runs" }
@@ -42,7 +42,7 @@ pub fn table(group: &Group) -> Markup {
             } }
             tbody { @for row in &rows { tr {
                 @if sweep { td.point { (point(row.first)) } }
-                @if ways { td { (row.first.way_label()) } }
+                @if variants { td { (row.first.variant_label()) } }
                 @if methods { td { (row.first.manifest.method) } }
                 th scope="row" { (row.source) }
                 td.number {
@@ -87,8 +87,8 @@ fn point(run: &Run) -> String {
 fn rows(group: &Group) -> Vec<Row<'_>> {
     let mut rows: Vec<Row<'_>> = Vec::new();
     for point in &group.points {
-        for way in &group.ways {
-            let here = |run: &&Run| run.manifest.point == *point && run.way() == way.name;
+        for variant in &group.variants {
+            let here = |run: &&Run| run.manifest.point == *point && run.variant() == variant.name;
             let sources = group.runs.iter().filter(here).flat_map(|run| {
                 run.summary.listed_traffic().into_iter().map(move |source| (run, source))
             });

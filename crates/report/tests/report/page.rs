@@ -64,7 +64,7 @@ fn a_demo_and_a_sweep_are_drawn() {
 
     let (dom, requests) = open(&page);
     // The demo: completion times, two charts for each of its six cells, and the windows of its four
-    // ways. The sweep: goodput, completion times, and three charts for each of its three ways at one
+    // variants. The sweep: goodput, completion times, and three charts for each of its three variants at one
     // point.
     assert_drawn(&dom, (1 + 2 * 6 + 4) + (2 + 3 * 3));
     assert_eq!(dom.matches("<svg class=\"strip").count(), 6 + 15);
@@ -94,7 +94,7 @@ fn methods_are_told_apart() {
     let page = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report-methods.html");
     longhaul_report::write(dir.path(), &page).unwrap();
     let (dom, _) = open(&page);
-    // Completion times, two charts for each cell, and one of windows for each way, of both methods.
+    // Completion times, two charts for each cell, and one of windows for each variant, of both methods.
     assert_drawn(&dom, 1 + 2 * (6 + 4) + 4);
     for text in ["direct (sim)", "direct (emu, curl)", "emu, repeat 2: server → client (cubic)"] {
         assert!(dom.contains(text), "{text}");
@@ -117,7 +117,7 @@ fn a_page_stays_small() {
             dir.path(),
             &synthetic::Shape {
                 title: "Long",
-                way: "depots",
+                variant: "depots",
                 label: "two depots",
                 client: "curl",
                 point: Vec::new(),
@@ -141,7 +141,7 @@ fn no_text_of_a_record_becomes_code() {
     let dir = tempfile::tempdir().unwrap();
     let mut shape = synthetic::Shape {
         title: EVIL,
-        way: EVIL,
+        variant: EVIL,
         label: EVIL,
         client: EVIL,
         point: vec![(EVIL.into(), "1".into())],
@@ -261,7 +261,7 @@ fn flows_without_an_end_have_goodputs_and_no_completion_times() {
     let page = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report-endless.html");
     longhaul_report::write(dir.path(), &page).unwrap();
     let (dom, _) = open(&page);
-    // Goodputs, two charts for each of the six cells, and the windows of the four ways.
+    // Goodputs, two charts for each of the six cells, and the windows of the four variants.
     assert_drawn(&dom, 1 + 2 * 6 + 4);
     assert!(dom.contains("data-chart=\"goodputs\"") && !dom.contains("data-chart=\"times\""));
     // 100 MB in 2 s: not half of one flow's link, but two fifths of the link that both cross.
@@ -301,7 +301,7 @@ fn traffic_alone_has_a_table_and_no_charts() {
     assert_eq!(root_attribute(&dom, "data-errors"), None, "{}", errors(&dom));
     assert_eq!((dom.matches("<canvas").count(), requests), (0, 0));
     assert!(!dom.contains("Congestion windows") && !dom.contains("<img"), "{dom}");
-    // Four ways with a row each, the times of all repeats alike.
+    // Four variants with a row each, the times of all repeats alike.
     assert_eq!(dom.matches("250 ms</td>").count(), 4, "{dom}");
     assert!(dom.contains("Mb/s<small>"), "the goodputs differ: {dom}");
 }

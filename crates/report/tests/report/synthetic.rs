@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Made-up records with the shapes of real ones: the demo's four ways, and a sweep of the delay.
+//! Made-up records with the shapes of real ones: the demo's four variants, and a sweep of the delay.
 //!
 //! The figures are arithmetic, not measurements; nothing here is random.
 
@@ -15,7 +15,7 @@ const SAMPLE_S: f64 = 0.05;
 /// What differs from run to run.
 pub struct Shape {
     pub title: &'static str,
-    pub way: &'static str,
+    pub variant: &'static str,
     pub label: &'static str,
     pub client: &'static str,
     pub point: Vec<(String, String)>,
@@ -33,14 +33,14 @@ pub struct Shape {
 
 /// The demo: four ways with curl, the depots' with wget too, three times each.
 pub fn demo(dir: &Path, title: &'static str) {
-    let ways: [(&str, &str, f64, f64, &'static [&'static str]); 4] = [
+    let variants: [(&str, &str, f64, f64, &'static [&'static str]); 4] = [
         ("direct", "direct", 60e6, 1.0, &["cubic"]),
         ("depots-cubic", "two depots, CUBIC", 130e6, 0.8, &["cubic", "cubic", "cubic"]),
         ("depots-bbr", "two depots, BBR on the long haul", 860e6, 0.5, &["cubic", "bbr", "cubic"]),
         ("direct-bbr", "direct, BBR at the server", 810e6, 0.7, &["bbr"]),
     ];
     for repeat in 1..=3 {
-        for (way, label, rate_bps, ramp_s, hops) in ways {
+        for (variant, label, rate_bps, ramp_s, hops) in variants {
             for client in ["curl", "wget"] {
                 if client == "wget" && hops.len() == 1 {
                     continue;
@@ -51,7 +51,7 @@ pub fn demo(dir: &Path, title: &'static str) {
                     dir,
                     &Shape {
                         title,
-                        way,
+                        variant,
                         label,
                         client,
                         point: Vec::new(),
@@ -72,14 +72,14 @@ pub fn demo(dir: &Path, title: &'static str) {
 
 /// A sweep of the delay with the figures that equations and a paper have for it.
 pub fn sweep(dir: &Path) {
-    let ways: [(&str, &str, &'static [&'static str]); 3] = [
+    let variants: [(&str, &str, &'static [&'static str]); 3] = [
         ("direct", "direct", &["cubic"]),
         ("one-depot", "one depot", &["cubic", "cubic"]),
         ("two-depots", "two depots", &["cubic", "cubic", "cubic"]),
     ];
     for repeat in 1..=3 {
         for rtt_ms in [10, 30, 50, 70, 90] {
-            for (way, label, hops) in ways {
+            for (variant, label, hops) in variants {
                 // A window of 4 MB a hop, and the link's gigabit.
                 let parts = hops.len() as f64;
                 let model_bps = 4_194_304.0 * 8.0 * parts / (f64::from(rtt_ms) / 1e3);
@@ -88,7 +88,7 @@ pub fn sweep(dir: &Path) {
                     dir,
                     &Shape {
                         title: "Goodput over delay",
-                        way,
+                        variant,
                         label,
                         client: "wget",
                         point: vec![("rtt".into(), format!("{rtt_ms}ms"))],
@@ -113,7 +113,7 @@ pub fn write(dir: &Path, shape: &Shape) {
 }
 
 fn id(shape: &Shape) -> String {
-    let mut words = vec![shape.way, shape.client];
+    let mut words = vec![shape.variant, shape.client];
     words.extend(shape.point.iter().map(|(_, value)| value.as_str()));
     format!("{}-{}", words.join("-"), shape.repeat)
 }
@@ -223,7 +223,7 @@ fn manifest(shape: &Shape) -> Manifest {
     let base: Value = json!({
         "schema": 1, "id": id(shape), "title": shape.title, "repeat": shape.repeat, "seed": 7,
         "source": "Made-up figures in the shape of real ones",
-        "way": {"name": shape.way, "label": shape.label}, "baseline": "direct", "valid": true,
+        "variant": {"name": shape.variant, "label": shape.label}, "baseline": "direct", "valid": true,
         "method": "emu", "point": shape.point,
         "command": ["longhaul", "lab", "run", "scenarios/demo.toml", "--set", "loss=0.1% over 3"],
         "started": format!("2026-01-02T03:{:02}:00Z", shape.repeat),

@@ -136,8 +136,8 @@ pub(super) fn check_hosts(
     let NetworkContext { links, routes, problems, .. } = context;
     for spec in specs {
         let (name, host) = (&spec.name.0, &spec.from.value.0);
-        let ways = senders.iter().flat_map(|(from, to)| [(*from, *to), (*to, *from)]);
-        let other = ways.filter(|(from, to)| from != host && to != host).find(|(from, to)| {
+        let pairs = senders.iter().flat_map(|(from, to)| [(*from, *to), (*to, *from)]);
+        let other = pairs.filter(|(from, to)| from != host && to != host).find(|(from, to)| {
             let path = routes.path(from, to).unwrap_or_default();
             path.iter().any(|link| links[*link].a == *host || links[*link].b == *host)
         });

@@ -82,9 +82,9 @@ fn the_number_is_in_every_name() {
 
 #[test]
 fn keys_name_all_of_them_by_the_name_with_the_sign() {
-    let ways = "[[way]]\nname = \"w\"\nset = { \"node.source#.cc\" = \"reno\" }\n\
+    let variants = "[[variant]]\nname = \"w\"\nset = { \"node.source#.cc\" = \"reno\" }\n\
                 [sweep]\n\"vars.pairs\" = [1, 4]\n\"link.source#-left.rate\" = [\"10mbit\"]\n";
-    let runs = parse(&format!("{DUMBBELL}{ways}"), &["flow.flow1-#.start=3s"]);
+    let runs = parse(&format!("{DUMBBELL}{variants}"), &["flow.flow1-#.start=3s"]);
     assert_eq!(runs.iter().map(|r| r.flows.len()).collect::<Vec<_>>(), [1, 4, 1, 4]);
     for run in runs {
         assert_eq!(run.node("source1").unwrap().cc, "reno");
@@ -98,7 +98,7 @@ fn keys_name_all_of_them_by_the_name_with_the_sign() {
 fn none_of_them_is_a_number_too() {
     let traffic = "[[node]]\nname = \"other#\"\ncount = 0\n[[link]]\nbetween = [\"other#\", \"left\"]\n\
                    count = 0\n[[traffic]]\nname = \"t#\"\ncount = 0\nfrom = \"other#\"\nto = \"right\"\n\
-                   kind = \"cbr\"\nrate = \"1mbit\"\n[[way]]\nname = \"w\"\n\
+                   kind = \"cbr\"\nrate = \"1mbit\"\n[[variant]]\nname = \"w\"\n\
                    set = { \"node.other#.cc\" = \"reno\" }\n";
     let run = &parse(&format!("{DUMBBELL}{traffic}"), &[])[0];
     let without = &parse(DUMBBELL, &[])[0];
@@ -131,8 +131,9 @@ fn as_many_as_the_papers_have() {
 
 #[test]
 fn each_draws_for_itself_and_the_same_in_every_way_of_a_repeat() {
-    let ways = "[[way]]\nname = \"a\"\n[[way]]\nname = \"b\"\nset = { \"vars.pairs\" = 4 }\n";
-    let text = format!("{DUMBBELL}{ways}");
+    let variants =
+        "[[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\nset = { \"vars.pairs\" = 4 }\n";
+    let text = format!("{DUMBBELL}{variants}");
     let runs = parse(&text, &["vars.jitter=5ms"]);
     let draws = |run: &Run| -> Vec<u64> {
         let extra = run.links[..3]
@@ -148,7 +149,7 @@ fn each_draws_for_itself_and_the_same_in_every_way_of_a_repeat() {
     };
     let drawn: Vec<Vec<u64>> = runs.iter().map(draws).collect();
     let [first_a, first_b, second_a, second_b] = drawn.as_slice() else { panic!("{drawn:?}") };
-    assert_eq!(first_a, first_b, "a way that adds a source");
+    assert_eq!(first_a, first_b, "a variant that adds a source");
     assert_eq!(second_a, second_b);
     let mut all = [first_a.as_slice(), second_a].concat();
     assert!(all.iter().all(|d| *d < 5_000_000), "{all:?}");

@@ -65,22 +65,22 @@ fn an_override_can_make_or_replace_an_axis() {
 
 #[test]
 fn the_order_is_file_way_sweep_override() {
-    let text = |way: &str, sweep: &str| {
+    let text = |variant: &str, sweep: &str| {
         format!(
             "title = \"t\"\ntimeout = \"1s\"\n[[node]]\nname = \"n\"\n\
-             [[way]]\nname = \"w\"\n[way.set]\n{way}\n[sweep]\n{sweep}\n"
+             [[variant]]\nname = \"w\"\n[variant.set]\n{variant}\n[sweep]\n{sweep}\n"
         )
     };
-    let timeout = |way, sweep, overrides: &[&str]| {
-        let scenario = Scenario::parse(&text(way, sweep), "x", overrides).unwrap();
+    let timeout = |variant, sweep, overrides: &[&str]| {
+        let scenario = Scenario::parse(&text(variant, sweep), "x", overrides).unwrap();
         scenario.runs[0].timeout.as_nanos() / 1_000_000_000
     };
-    let (way, sweep) = ("timeout = \"2s\"", "timeout = [\"3s\"]");
+    let (variant, sweep) = ("timeout = \"2s\"", "timeout = [\"3s\"]");
     assert_eq!(timeout("", "", &[]), 1);
-    assert_eq!(timeout(way, "", &[]), 2);
-    assert_eq!(timeout(way, sweep, &[]), 3);
-    assert_eq!(timeout(way, sweep, &["timeout=4s"]), 4);
-    assert_eq!(timeout(way, "", &["timeout=4s"]), 4);
+    assert_eq!(timeout(variant, "", &[]), 2);
+    assert_eq!(timeout(variant, sweep, &[]), 3);
+    assert_eq!(timeout(variant, sweep, &["timeout=4s"]), 4);
+    assert_eq!(timeout(variant, "", &["timeout=4s"]), 4);
     assert_eq!(timeout("", "", &["timeout=4s"]), 4);
 }
 
@@ -187,7 +187,7 @@ fn json_keys_carry_units() {
         "id": "depot,rtt=21ms,r01",
         "title": "everything",
         "source": null,
-        "way": { "name": "depot", "label": "depot" },
+        "variant": { "name": "depot", "label": "depot" },
         "baseline": "direct",
         "point": [{ "key": "vars.rtt", "value": "21ms" }],
         "repeat": 1,

@@ -56,7 +56,7 @@ fn the_example_of_the_documentation_makes_four_runs() {
 #[test]
 fn the_demo_is_the_path_it_promises() {
     let scenario = read("demo.toml", &[]);
-    assert_eq!(scenario.runs.len(), 24, "four ways, two clients, three repeats");
+    assert_eq!(scenario.runs.len(), 24, "four variants, two clients, three repeats");
     let run = run(&scenario, "depots-bbr,client=wget,r01");
     // All downloads together end in less than five minutes, whatever happens.
     assert!(scenario.runs.iter().map(|run| run.timeout.as_secs_f64()).sum::<f64>() < 290.0);
@@ -85,9 +85,12 @@ fn the_demo_is_the_path_it_promises() {
 fn only_the_last_way_of_the_demo_changes_an_end() {
     let scenario = read("demo.toml", &[]);
     for run in &scenario.runs {
-        let way = &run.way.as_ref().unwrap().name;
+        let variant = &run.variant.as_ref().unwrap().name;
         let ends = ["client", "server"].map(|end| run.node(end).unwrap().cc.as_str());
-        assert_eq!(ends, if way == "direct-bbr" { ["cubic", "bbr"] } else { ["cubic", "cubic"] });
+        assert_eq!(
+            ends,
+            if variant == "direct-bbr" { ["cubic", "bbr"] } else { ["cubic", "cubic"] }
+        );
         let first = run.flows[0].hops().next().unwrap();
         assert_eq!(first.cc, run.node("server").unwrap().cc);
     }
@@ -154,13 +157,13 @@ fn figure_10_spreads_the_loss_by_equation_4() {
 #[test]
 fn figure_9_changes_the_depots_congestion_control_and_nothing_else() {
     let scenario = read("000-figure-09.toml", &[]);
-    for way in ["reno", "cubic", "highspeed"] {
-        let run = run(&scenario, &format!("{way},rtt=50ms,r01"));
+    for variant in ["reno", "cubic", "highspeed"] {
+        let run = run(&scenario, &format!("{variant},rtt=50ms,r01"));
         assert_eq!(run.routes().rtt("client", "server"), Some(Duration::from_millis(50)));
         assert_eq!(run.routes().rtt("depot1", "depot2"), Some(Duration::from_millis(44)));
         let lossy: Vec<bool> = run.links.iter().map(|l| l.backward.loss != Loss::None).collect();
         assert_eq!(lossy, [false, true, false]);
-        let far = if way == "highspeed" { "lh_highspeed" } else { way };
+        let far = if variant == "highspeed" { "lh_highspeed" } else { variant };
         let hops: Vec<_> = run.flows[0].hops().map(|h| (h.from, h.cc)).collect();
         assert_eq!(hops, [("server", "reno"), ("depot2", far), ("depot1", "reno")]);
     }

@@ -62,7 +62,7 @@ fn a_profile_is_what_its_page_says() {
 fn keys_stay_where_a_way_changes_the_profile() {
     let text = format!(
         "{PAIR}[vars]\npaced = \"false\"\n[tcp]\ninitial_window = 3\npacing = \"${{paced}}\"\n\
-         [[way]]\nname = \"linux\"\n[[way]]\nname = \"ns2\"\nset = {{ tcp.profile = \"ns2\" }}\n\
+         [[variant]]\nname = \"linux\"\n[[variant]]\nname = \"ns2\"\nset = {{ tcp.profile = \"ns2\" }}\n\
          [sweep]\n\"tcp.ecn\" = [true, false]\n"
     );
     let runs = runs(&text, &["vars.paced=true", "tcp.ack_every=7"]);

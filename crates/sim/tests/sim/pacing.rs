@@ -16,15 +16,17 @@ fn file(name: &str, overrides: &[&str]) -> Vec<Run> {
     Scenario::parse(&text, name, overrides).unwrap_or_else(|e| panic!("{e}")).runs
 }
 
-/// The run of a way at a buffer.
-fn cell(table: &str, way: &str, buffer: &str, duration: &str) -> Outcome {
+/// The run of a variant at a buffer.
+fn cell(table: &str, variant: &str, buffer: &str, duration: &str) -> Outcome {
     let overrides = [
         "vars.profile=linux".to_owned(),
         format!("vars.buffer={buffer}"),
         format!("vars.duration={duration}"),
     ];
     let runs = file(table, &overrides.each_ref().map(String::as_str));
-    outcome(runs.iter().find(|run| run.way.as_ref().is_some_and(|w| w.name == way)).unwrap())
+    outcome(
+        runs.iter().find(|run| run.variant.as_ref().is_some_and(|w| w.name == variant)).unwrap(),
+    )
 }
 
 fn share(outcome: &Outcome) -> f64 {
@@ -131,19 +133,19 @@ fn rates_are_kept() {
 #[test]
 fn each_bottleneck_is_full_and_loses_nothing_and_one_queue_for_all_loses() {
     for run in file("001-bottlenecks.toml", &["vars.duration=30s"]) {
-        let way = run.way.as_ref().unwrap().name.clone();
+        let variant = run.variant.as_ref().unwrap().name.clone();
         let outcome = outcome(&run);
         for (class, bps) in [("slow", 100e6), ("middle", 200e6), ("fast", 400e6)] {
             let flows = outcome.summary.flows.iter().filter(|flow| flow.name.starts_with(class));
             let rates: Vec<f64> = flows.map(|flow| flow.goodput_bps).collect();
             let share = rates.iter().sum::<f64>() / (bps * 1448.0 / 1538.0);
             let link = forward_link(&outcome, &format!("to-{class}"));
-            if way == "classes" {
+            if variant == "classes" {
                 assert!(share >= 0.95, "{class}: {share}");
                 assert!(record::metrics::jain(&rates) >= Some(0.98), "{class}: {rates:?}");
                 assert_eq!(link.queue_drops, 0, "{class}");
             } else {
-                assert!(link.queue_drops > 0, "{way}, {class}");
+                assert!(link.queue_drops > 0, "{variant}, {class}");
             }
         }
     }

@@ -63,7 +63,7 @@ fn assert_close(what: &str, found: f64, expected: f64, tolerance: f64) {
     assert!((found / expected - 1.0).abs() < tolerance, "{what}: {found}, expected {expected}");
 }
 
-/// 12 Mb/s, so that a full segment takes 1 ms, and 50 ms each way.
+/// 12 Mb/s, so that a full segment takes 1 ms, and 50 ms each variant.
 const SLOW: &str = "rate = \"12mbit\"\ndelay = \"50ms\"\nqueue = \"1000p\"";
 const SEGMENT_S: f64 = 1e-3;
 const DELAY_S: f64 = 0.05;
@@ -327,7 +327,7 @@ fn streams_share_a_file() {
     assert_eq!(flow.hops.iter().map(|hop| hop.stream).collect::<Vec<_>>(), [0, 1, 2, 3]);
     for hop in &flow.hops {
         // 1 000 001 and 1 000 000 bytes are 691 segments. At the end some acknowledgements are on their
-        // way.
+        // variant.
         let segments = hop.bytes.unwrap() / u64::from(MSS);
         assert!((650..=691).contains(&segments), "{segments}");
     }

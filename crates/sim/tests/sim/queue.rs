@@ -114,37 +114,41 @@ fn the_comparison_shows_what_is_said_of_it() {
     let mut found = BTreeMap::new();
     for run in &scenario.runs {
         let outcome = outcome(run);
-        let way = run.way.as_ref().map(|way| way.name.clone()).unwrap_or_default();
+        let variant = run.variant.as_ref().map(|variant| variant.name.clone()).unwrap_or_default();
         let [first, second] = [0, 1].map(|n| outcome.summary.flows[n].goodput_bps / 1e6);
         let link = forward_link(&outcome, "bottleneck");
         let (wait, used) = (link.queue_mean_delay_us.unwrap() / 1e3, link.utilisation.unwrap());
         let at =
             run.point.iter().map(|setting| setting.value.as_str()).collect::<Vec<_>>().join(" ");
-        println!("{way}, {at}: {first:.1} + {second:.1} Mb/s, {wait:.1} ms, {used:.3}");
-        assert!(used >= 0.925, "{way}, {at}");
-        found.insert((way, at), (first, second, wait));
+        println!("{variant}, {at}: {first:.1} + {second:.1} Mb/s, {wait:.1} ms, {used:.3}");
+        assert!(used >= 0.925, "{variant}, {at}");
+        found.insert((variant, at), (first, second, wait));
     }
     assert_eq!(found.len(), 20);
-    let of = |way: &str, at: &str| found[&(way.to_owned(), at.to_owned())];
+    let of = |variant: &str, at: &str| found[&(variant.to_owned(), at.to_owned())];
     for other in ["cubic", "bbr"] {
-        for way in ["taildrop", "red"] {
-            let waits = ["1bdp", "4bdp"].map(|queue| of(way, &format!("{other} {queue}")).2);
-            assert!(waits[1] > 3.0 * waits[0], "{way}: {waits:?}");
+        for variant in ["taildrop", "red"] {
+            let waits = ["1bdp", "4bdp"].map(|queue| of(variant, &format!("{other} {queue}")).2);
+            assert!(waits[1] > 3.0 * waits[0], "{variant}: {waits:?}");
         }
-        for (way, least, most) in [("pie", 12.5, 16.5), ("codel", 2.5, 8.5)] {
+        for (variant, least, most) in [("pie", 12.5, 16.5), ("codel", 2.5, 8.5)] {
             for queue in ["1bdp", "4bdp"] {
-                let wait = of(way, &format!("{other} {queue}")).2;
-                assert!((least..most).contains(&wait), "{way}: {wait}");
+                let wait = of(variant, &format!("{other} {queue}")).2;
+                assert!((least..most).contains(&wait), "{variant}: {wait}");
             }
         }
     }
-    for way in ["pie", "codel", "fq-codel"] {
-        assert_eq!(of(way, "cubic 1bdp"), of(way, "cubic 4bdp"), "the limit is never met");
+    for variant in ["pie", "codel", "fq-codel"] {
+        assert_eq!(of(variant, "cubic 1bdp"), of(variant, "cubic 4bdp"), "the limit is never met");
     }
-    for way in ["taildrop", "red", "pie", "codel"] {
+    for variant in ["taildrop", "red", "pie", "codel"] {
         for queue in ["1bdp", "4bdp"] {
-            let (cubic, ..) = of(way, &format!("bbr {queue}"));
-            assert_eq!(cubic < 100.0 / 7.0, (way, queue) != ("taildrop", "4bdp"), "{way}: {cubic}");
+            let (cubic, ..) = of(variant, &format!("bbr {queue}"));
+            assert_eq!(
+                cubic < 100.0 / 7.0,
+                (variant, queue) != ("taildrop", "4bdp"),
+                "{variant}: {cubic}"
+            );
         }
     }
     for queue in ["1bdp", "4bdp"] {

@@ -106,7 +106,7 @@ fn poisson_arrivals_at_90_percent() {
     poisson(0.9, 8000, "20ms");
 }
 
-/// The link of the sawtooth: 30 Mb/s, and 50 ms each way. Packets of 1500 bytes.
+/// The link of the sawtooth: 30 Mb/s, and 50 ms each variant. Packets of 1500 bytes.
 const PACKETS_PER_S: f64 = 2500.0;
 /// With the serialisation of a packet and of its acknowledgement of so many bytes.
 fn base_rtt_s(acknowledgement: f64) -> f64 {
@@ -245,8 +245,9 @@ fn the_fluid_sawtooth_has_its_known_limits() {
 fn a_flow_over_three_bottlenecks_gets_its_proportionally_fair_share() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/parking-lot.toml");
     let runs = runs(&std::fs::read_to_string(path).unwrap());
-    let fast = runs.iter().find(|run| run.way.as_ref().is_some_and(|way| way.name == "fast"));
-    let outcome = outcome(fast.expect("the way \"fast\""));
+    let fast =
+        runs.iter().find(|run| run.variant.as_ref().is_some_and(|variant| variant.name == "fast"));
+    let outcome = outcome(fast.expect("the variant \"fast\""));
     let goodput = |name: &str| {
         let flow = outcome.summary.flows.iter().find(|flow| flow.name == name);
         flow.unwrap_or_else(|| panic!("no flow {name}")).goodput_bps

@@ -58,14 +58,14 @@ fn close(what: &str, found: f64, expected: f64) {
 
 #[test]
 fn a_file_over_an_idle_link_takes_the_time_computed_by_hand() {
-    // Without handshake: one packet of 1000 and 40 bytes, then the way.
+    // Without handshake: one packet of 1000 and 40 bytes, then the variant.
     let outcome = files("[tcp]\nprofile = \"ns2\"", "0.1", "1000");
     let first: &OfferedFile = &outcome.files.rows[0];
     assert_eq!((first.number, first.size_bytes, first.start_s), (1, Some(1000), 0.0));
     close("ns2", first.completion_s.unwrap(), 1040e-6 + 10e-3);
 
     // With one: the client's SYN and the answer to it, its request with 150 bytes, then the file as two
-    // segments, of 1448 and 552 bytes; 52 bytes of header on each, and each way 10 ms.
+    // segments, of 1448 and 552 bytes; 52 bytes of header on each, and each variant 10 ms.
     let outcome = files("", "0.1", "2000");
     let first = &outcome.files.rows[0];
     let packets = 52.0 + 52.0 + (52.0 + 150.0) + (52.0 + 1448.0) + (52.0 + 552.0);

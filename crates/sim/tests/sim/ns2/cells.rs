@@ -109,7 +109,7 @@ impl Cell {
         let file = repository().join("scenarios/validation-ns2.toml");
         let scenario = scenario::load(&file, &set).unwrap_or_else(|e| panic!("{e}"));
         let run = scenario.runs.into_iter().find(|run| self.is(run));
-        run.unwrap_or_else(|| panic!("no way of {} is {self:?}", file.display()))
+        run.unwrap_or_else(|| panic!("no variant of {} is {self:?}", file.display()))
     }
 
     /// Whether a run has the network and the flows of this cell.
