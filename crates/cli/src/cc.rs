@@ -83,13 +83,14 @@ fn list(json: bool) -> Result<(), Failure> {
     let mut text = format!("{:<14} {:<38} {:>7}  what\n", "name", "state", "sockets");
     for entry in &entries {
         let what = entry.algorithm.map_or("", |algorithm| algorithm.title);
-        text += &format!("{:<14} {:<38} {:>7}  {what}\n", entry.name, state(entry), entry.sockets);
+        text +=
+            &format!("{:<14} {:<38} {:>7}  {what}\n", entry.name, state_text(entry), entry.sockets);
     }
     print_text(&text);
     Ok(())
 }
 
-fn state(entry: &Entry) -> String {
+fn state_text(entry: &Entry) -> String {
     let mut words = vec![match &entry.provider {
         Provider::Kernel => "the kernel's".to_owned(),
         Provider::Pinned(in_force) => {
@@ -109,7 +110,7 @@ fn state(entry: &Entry) -> String {
 }
 
 /// What names on the command line stand for.
-struct Named {
+struct NamedAlgorithms {
     algorithms: Vec<&'static Algorithm>,
     /// `all` is among the names, so `algorithms` is every one.
     all: bool,
@@ -117,7 +118,7 @@ struct Named {
     themselves: Vec<&'static str>,
 }
 
-impl Named {
+impl NamedAlgorithms {
     fn find(names: &[String]) -> Result<Self, UnknownName> {
         let all = names.iter().any(|name| name == "all");
         let found = names.iter().filter(|name| *name != "all").map(|name| Algorithm::find(name));
@@ -156,8 +157,8 @@ fn load(
     restricted: bool,
 ) -> Result<(), Failure> {
     // Everything is understood before anything is loaded.
-    let wanted = Named::find(names)?.parameters(set)?;
-    let wanted = wanted.into_iter().map(|params| changed(params, changes));
+    let wanted = NamedAlgorithms::find(names)?.parameters(set)?;
+    let wanted = wanted.into_iter().map(|params| with_changes(params, changes));
     let wanted = wanted.collect::<Result<Vec<_>, _>>()?;
     let options = Options { restricted, ..Options::default() };
     for params in &wanted {
@@ -169,7 +170,7 @@ fn load(
     Ok(())
 }
 
-fn changed(params: Params, changes: &[String]) -> Result<Params, Failure> {
+fn with_changes(params: Params, changes: &[String]) -> Result<Params, Failure> {
     changes.iter().try_fold(params, |params, change| {
         let parsed = change.split_once('=').and_then(|(name, value)| {
             value.trim().parse().ok().map(|value: u32| (name.trim(), value))
@@ -184,7 +185,7 @@ fn changed(params: Params, changes: &[String]) -> Result<Params, Failure> {
 }
 
 fn unload(names: &[String]) -> Result<(), Failure> {
-    let Named { algorithms, all, themselves } = Named::find(names)?;
+    let NamedAlgorithms { algorithms, all, themselves } = NamedAlgorithms::find(names)?;
     for algorithm in algorithms {
         let unloaded = match cc::unload(algorithm) {
             Err(Error::NotLoaded { .. } | Error::HeldElsewhere { .. })
@@ -212,11 +213,11 @@ fn show(name: &str, json: bool) -> Result<(), Failure> {
         print_json(&AlgorithmDescription::new(algorithm));
         return Ok(());
     }
-    print_text(&described(algorithm, decides(algorithm.attach)));
+    print_text(&description_text(algorithm, decides(algorithm.attach)));
     Ok(())
 }
 
-fn described(algorithm: &Algorithm, decides: &str) -> String {
+fn description_text(algorithm: &Algorithm, decides: &str) -> String {
     let Algorithm { title, rule, source, state_bytes, .. } = algorithm;
     let mut text = format!(
         "{title} ({} in the kernel)\n  rule     {rule}\n  source   {source}\n  \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `longhaul demo`: the main job on one machine, from nothing to a page.
 
-use crate::{failure::Failure, print::print_json, results, table};
+use crate::{failure::Failure, print::print_json, results_table, runs};
 use lab::{Known, Method};
 use record::results::{DemoResults, FlowResult, flow_medians};
 use scenario::Scenario;
@@ -64,20 +64,20 @@ pub fn run(args: &DemoArgs) -> Result<(), Failure> {
     change("flow.transfer.client", args.client.clone());
     let scenario = Scenario::parse(SCENARIO, "demo", &set).map_err(Failure::usage)?;
     let out = args.out.clone().unwrap_or_else(default_out);
-    let records = results::run_all(&scenario.runs, &out, Method::Emu, 1, Known::SameProgram)?;
+    let records = runs::run_all(&scenario.runs, &out, Method::Emu, 1, Known::SameProgram)?;
     let runs = FlowResult::of_all(&records);
     let medians = flow_medians(&runs, scenario.baseline.as_deref());
-    let report = results::write_report(&out)?;
+    let report = runs::write_report(&out)?;
     let link_bps = scenario.runs[0].links[0].forward.rate.map_or(0, Rate::bps);
     let results = DemoResults { runs, medians, link_bps, report };
     if args.json {
         print_json(&results);
     } else {
-        table::print_flows(&results.medians);
+        results_table::print_flows(&results.medians);
         println!("\nwhy: open {}", results.report.display());
     }
     let included = results.medians.iter().map(|cell| (cell.variant.as_deref(), cell.runs));
-    results::verdict(&results.runs, included)
+    runs::check(&results.runs, included)
 }
 
 fn default_out() -> PathBuf {

@@ -5,7 +5,7 @@ use crate::{
     failure::Failure,
     print::{print_json, print_text},
 };
-use ::report::{Asked, Course, Figure, LinkFigure};
+use ::report::{Figure, FigureQuery, LinkFigure, LinkFigureQuery};
 use record::Entity;
 use serde::Serialize;
 use std::{fs, path::PathBuf};
@@ -72,7 +72,7 @@ pub fn run(args: &FigureArgs) -> Result<(), Failure> {
     let [dir] = &args.dirs[..] else {
         return Err(Failure::usage("several folders are for --link".to_owned()));
     };
-    let asked = Asked {
+    let asked = FigureQuery {
         y: &args.y,
         x: args.x.as_deref(),
         by_flow: args.by == By::Flow,
@@ -83,13 +83,13 @@ pub fn run(args: &FigureArgs) -> Result<(), Failure> {
 }
 
 impl FigureArgs {
-    fn course(&self, link: &Entity) -> Result<Course, Failure> {
+    fn course(&self, link: &Entity) -> Result<LinkFigureQuery, Failure> {
         let seconds = |time: Option<units::Duration>| time.map(units::Duration::as_secs_f64);
         let span_s = seconds(self.from).unwrap_or(0.0)..seconds(self.to).unwrap_or(f64::INFINITY);
         if span_s.is_empty() {
             return Err(Failure::usage("--to is not after --from".to_owned()));
         }
-        Ok(Course { link: link.clone(), hop: self.hop.clone(), span_s })
+        Ok(LinkFigureQuery { link: link.clone(), hop: self.hop.clone(), span_s })
     }
 
     fn show(

@@ -4,8 +4,9 @@
 use crate::{
     export::{self, ExportArgs},
     failure::Failure,
+    identical_repeats,
     print::{print_json, print_text},
-    repeats, results, table,
+    results_table, runs,
 };
 use ::lab::Known;
 use record::{Summary, results::ScenarioResults};
@@ -120,27 +121,27 @@ pub fn run_scenario(args: RunArgs, method: Method) -> Result<(), Failure> {
     let jobs = jobs_of(method, jobs)?;
     set.extend(repeat.map(|n| format!("repeat={n}")));
     let mut scenario = scenario::load(&file, &set).map_err(Failure::usage)?;
-    keep_variants(&mut scenario, &variant)?;
+    keep_named_variants(&mut scenario, &variant)?;
     let out = out.unwrap_or_else(|| default_out(&file));
-    say_ignored(method.into(), &scenario);
-    say_variation(&scenario);
-    let records = results::run_all(&scenario.runs, &out, method.into(), jobs, known)?;
-    repeats::warn_of_identical(&records);
+    print_ignored(method.into(), &scenario);
+    print_variation(&scenario);
+    let records = runs::run_all(&scenario.runs, &out, method.into(), jobs, known)?;
+    identical_repeats::warn_of_identical(&records);
     let results = ScenarioResults::new(scenario.title, out, &records, scenario.baseline.as_deref());
     if json {
         print_json(&results);
     } else {
         let most_flows = records.iter().map(|record| record.summary.flows.len()).max();
         match most_flows.unwrap_or(0) {
-            0 => table::print_traffic(&results.traffic),
-            flows if flows > Summary::MOST_LISTED => table::print_runs(&results.totals),
-            _ => table::print_flows(&results.medians),
+            0 => results_table::print_traffic(&results.traffic),
+            flows if flows > Summary::MOST_LISTED => results_table::print_runs(&results.totals),
+            _ => results_table::print_flows(&results.medians),
         }
         eprintln!("records in {}; a page of them: longhaul report {0}", results.out.display());
     }
     let of_flows = results.medians.iter().map(|cell| (cell.variant.as_deref(), cell.runs));
     let of_traffic = results.traffic.iter().map(|cell| (cell.variant.as_deref(), cell.runs));
-    results::verdict(&results.runs, of_flows.chain(of_traffic))
+    runs::check(&results.runs, of_flows.chain(of_traffic))
 }
 
 fn jobs_of(method: Method, asked: Option<NonZeroUsize>) -> Result<usize, Failure> {
@@ -161,7 +162,7 @@ fn check(scenario: &Scenario, method: Option<Method>, json: bool) -> Result<(), 
     if let Some(method) = method {
         let method = ::lab::Method::from(method);
         method.prepare_all(&scenario.runs)?;
-        say_ignored(method, scenario);
+        print_ignored(method, scenario);
     }
     if json {
         print_json(&scenario.runs);
@@ -173,13 +174,13 @@ fn check(scenario: &Scenario, method: Option<Method>, json: bool) -> Result<(), 
     Ok(())
 }
 
-fn say_ignored(method: ::lab::Method, scenario: &Scenario) {
+fn print_ignored(method: ::lab::Method, scenario: &Scenario) {
     for ignored in method.ignored(&scenario.runs) {
         eprintln!("method {}: {ignored}", method.name());
     }
 }
 
-fn say_variation(scenario: &Scenario) {
+fn print_variation(scenario: &Scenario) {
     if scenario.repeat > 1 && scenario.vary {
         eprintln!(
             "repeats after the first vary: starts within a round trip, links of hosts by up to 10 us \
@@ -189,7 +190,7 @@ fn say_variation(scenario: &Scenario) {
 }
 
 /// That a scenario has no variant of this name, and which it has.
-pub fn no_variant(scenario: &Scenario, unknown: &str) -> Failure {
+pub fn unknown_variant(scenario: &Scenario, unknown: &str) -> Failure {
     let variants: Vec<&str> =
         scenario.variants.iter().map(|variant| variant.name.as_str()).collect();
     let variants = if variants.is_empty() {
@@ -200,13 +201,13 @@ pub fn no_variant(scenario: &Scenario, unknown: &str) -> Failure {
     Failure::usage(format!("the scenario has no variant \"{unknown}\"; {variants}"))
 }
 
-fn keep_variants(scenario: &mut Scenario, wanted: &[String]) -> Result<(), Failure> {
+fn keep_named_variants(scenario: &mut Scenario, wanted: &[String]) -> Result<(), Failure> {
     if wanted.is_empty() {
         return Ok(());
     }
     let known = |wanted: &String| scenario.variants.iter().any(|variant| variant.name == *wanted);
     if let Some(unknown) = wanted.iter().find(|variant| !known(variant)) {
-        return Err(no_variant(scenario, unknown));
+        return Err(unknown_variant(scenario, unknown));
     }
     scenario
         .runs

@@ -3,15 +3,16 @@
 
 mod folder;
 mod live;
+mod observation;
 mod text;
-mod watched;
 
 use crate::{
     failure::Failure,
     print::{print_json, print_text},
 };
 use ::kernel::monitor::{Direction, EndReason, Monitor, Options};
-use live::Live;
+use live::LiveDisplay;
+use observation::Observation;
 use std::{
     path::PathBuf,
     sync::atomic::{AtomicBool, Ordering},
@@ -19,7 +20,6 @@ use std::{
     time::Instant,
 };
 use units::Duration;
-use watched::Watched;
 
 /// Time every packet of a network device: its rate in bins, gaps between packets, bursts. Ends by
 /// Ctrl-C, after `--duration`, or when the device goes, and then prints what it saw.
@@ -36,7 +36,7 @@ pub struct MonitorArgs {
     burst_gap: Duration,
     /// Which packets.
     #[arg(long, value_name = "DIRECTION", value_enum, default_value = "out")]
-    direction: Which,
+    direction: DirectionChoice,
     /// Count each flow (protocol, addresses, ports), too.
     #[arg(long)]
     per_flow: bool,
@@ -52,7 +52,7 @@ pub struct MonitorArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Which {
+enum DirectionChoice {
     /// What this host sends.
     Out,
     /// What it receives.
@@ -61,7 +61,7 @@ enum Which {
     Both,
 }
 
-impl Which {
+impl DirectionChoice {
     fn directions(self) -> Vec<Direction> {
         match self {
             Self::Out => vec![Direction::Out],
@@ -72,9 +72,9 @@ impl Which {
 }
 
 /// Between two looks at whether it is to end.
-const NAP: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Between two pictures of the state of affairs.
-const LOOK: Duration = Duration::from_secs(1);
+const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
 pub fn run(args: &MonitorArgs) -> Result<(), Failure> {
     if let Some(folder) = &args.out {
@@ -96,14 +96,15 @@ pub fn run(args: &MonitorArgs) -> Result<(), Failure> {
     if ended == EndReason::DeviceGone {
         eprintln!("{} is gone", args.device);
     }
-    let watched = Watched { options: &options, monitor: &monitor, snapshot: &snapshot, ended };
+    let observation =
+        Observation { options: &options, monitor: &monitor, snapshot: &snapshot, ended };
     if let Some(folder) = &args.out {
-        folder::write(folder, &watched)?;
+        folder::write(folder, &observation)?;
     }
     if args.json {
-        print_json(&watched.report());
+        print_json(&observation.report());
     } else {
-        print_text(&text::of(&watched));
+        print_text(&text::of(&observation));
     }
     Ok(())
 }
@@ -115,7 +116,7 @@ fn watch(
     interrupted: &AtomicBool,
 ) -> Result<EndReason, Failure> {
     let started = Instant::now();
-    let (mut live, mut shown) = (Live::new(&options.device), Duration::ZERO);
+    let (mut live, mut shown) = (LiveDisplay::new(&options.device), Duration::ZERO);
     let mut read = Duration::ZERO;
     loop {
         let now = Duration::from(started.elapsed());
@@ -125,18 +126,18 @@ fn watch(
         if duration.is_some_and(|duration| now >= duration) {
             return Ok(EndReason::Duration);
         }
-        if now.saturating_sub(shown) >= LOOK {
+        if now.saturating_sub(shown) >= REFRESH_INTERVAL {
             let snapshot = monitor.read()?;
             live.show(monitor, options, snapshot);
             (shown, read) = (now, now);
             if !monitor.is_device_there() {
                 return Ok(EndReason::DeviceGone);
             }
-        } else if now.saturating_sub(read) + NAP >= monitor.read_within() {
-            live.peaks(&monitor.read()?);
+        } else if now.saturating_sub(read) + POLL_INTERVAL >= monitor.read_within() {
+            live.note_peaks(&monitor.read()?);
             read = now;
         }
-        let left = duration.map_or(NAP, |duration| duration.saturating_sub(now));
-        thread::sleep(NAP.min(left).into());
+        let left = duration.map_or(POLL_INTERVAL, |duration| duration.saturating_sub(now));
+        thread::sleep(POLL_INTERVAL.min(left).into());
     }
 }

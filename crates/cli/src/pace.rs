@@ -61,14 +61,14 @@ pub struct AddArgs {
     /// What keeps packets apart: `gap` (gap packets) or `edt` (departure times, which the queueing discipline
     /// fq keeps) [default: what does so already; else edt where the device has fq, gap elsewhere]
     #[arg(long, value_enum)]
-    by: Option<By>,
+    by: Option<PacingChoice>,
     /// Let packets of many segments be, with departure times: each leaves as one burst, and costs less work.
     #[arg(long)]
     super_packets: bool,
     /// How that is estimated: `link` (the smallest round trip, sizes as on the link) or `paper` (the
     /// smoothed one, sizes without headers).
     #[arg(long, value_enum, default_value = "link", conflicts_with = "rate")]
-    estimator: Choice,
+    estimator: EstimatorChoice,
     /// Cut the estimates at this rate of the link.
     #[arg(long, value_name = "RATE", conflicts_with = "rate")]
     max_rate: Option<Rate>,
@@ -95,13 +95,13 @@ pub struct AddArgs {
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum By {
+enum PacingChoice {
     Gap,
     Edt,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum Choice {
+enum EstimatorChoice {
     Link,
     Paper,
 }
@@ -111,7 +111,7 @@ pub fn run(command: Command) -> Result<(), Failure> {
         Command::Add(args) => add(*args),
         Command::Show { device, json } => show(device.as_deref(), json),
         Command::Del { device, rule, apart } => {
-            in_a_process_apart(apart)?;
+            in_separate_session(apart)?;
             Ok(pace::delete(&device, rule)?)
         }
         Command::Gateway(args) => gateway::run(args),
@@ -121,7 +121,7 @@ pub fn run(command: Command) -> Result<(), Failure> {
 
 /// A change is made by a child in a session of its own, so that it is made whole whatever happens to
 /// the command: who ends that, ends a process that waits. Returns in the child.
-pub fn in_a_process_apart(apart: bool) -> Result<(), Failure> {
+pub fn in_separate_session(apart: bool) -> Result<(), Failure> {
     if apart {
         let left = rustix::process::setsid();
         return left
@@ -140,10 +140,10 @@ pub fn in_a_process_apart(apart: bool) -> Result<(), Failure> {
 }
 
 fn add(args: AddArgs) -> Result<(), Failure> {
-    let matches = matches(&args.matches)?;
+    let matches = parse_matches(&args.matches)?;
     let estimator = match args.estimator {
-        Choice::Link => Estimator::LINK,
-        Choice::Paper => Estimator::PAPER,
+        EstimatorChoice::Link => Estimator::LINK,
+        EstimatorChoice::Paper => Estimator::PAPER,
     };
     let estimator = Estimator { max_rate: args.max_rate, find_cap: args.find_cap, ..estimator };
     let aim = args.rate.map_or(Aim::Auto(estimator), Aim::Rate);
@@ -154,11 +154,13 @@ fn add(args: AddArgs) -> Result<(), Failure> {
         max_frame: args.max_frame,
     };
     let method = match (args.by, args.super_packets) {
-        (by, false) => by.map(|by| if matches!(by, By::Gap) { Method::Gap } else { Method::EDT }),
-        (Some(By::Edt), true) => Some(Method::Edt { super_packets: true }),
+        (by, false) => {
+            by.map(|by| if matches!(by, PacingChoice::Gap) { Method::Gap } else { Method::EDT })
+        }
+        (Some(PacingChoice::Edt), true) => Some(Method::Edt { super_packets: true }),
         (_, true) => return Err(Failure::usage("--super-packets goes with --by edt".to_owned())),
     };
-    in_a_process_apart(args.apart)?;
+    in_separate_session(args.apart)?;
     let rules = vec![Rule { matches, aim }];
     for number in pace::add(&Options { device: args.device, rules, frames, method })? {
         print_text(&format!("{number}\n"));
@@ -166,7 +168,7 @@ fn add(args: AddArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn matches(words: &[String]) -> Result<Match, Failure> {
+fn parse_matches(words: &[String]) -> Result<Match, Failure> {
     let refuse = |what: &str| {
         let text = format!("--match {what}: expected dst PREFIX, dport PORT or sport PORT");
         Failure::usage(text)
@@ -213,13 +215,13 @@ fn show(device: Option<&str>, json: bool) -> Result<(), Failure> {
 
 fn as_text(attached: &Attached) -> String {
     let Attached { device, setup, lack, counts, senders } = attached;
-    let mut text = format!("{device}: {}\n", set_up(setup));
+    let mut text = format!("{device}: {}\n", setup_text(setup));
     if let Some(lack) = lack {
         text += &format!("  not kept at present: {lack}\n");
     }
     for (number, rule) in &setup.rules {
         let whose = if setup.owners.contains_key(number) { " (of a depot)" } else { "" };
-        let (aim, matched) = (aim(&rule.aim), matched(&rule.matches));
+        let (aim, matched) = (aim_text(&rule.aim), matches_text(&rule.matches));
         text += &format!("  rule {number}: {aim}{matched}{whose}\n");
     }
     text += &format!("  paced {} packets, {} bytes", counts.packets, counts.bytes);
@@ -257,7 +259,7 @@ fn as_text(attached: &Attached) -> String {
     text
 }
 
-fn set_up(setup: &Setup) -> String {
+fn setup_text(setup: &Setup) -> String {
     let line = setup.line.map(|line| format!(", line {line}")).unwrap_or_default();
     let overhead = setup.overhead.get();
     let mut text = format!("{}{line}, {overhead} bytes beyond a frame's length", setup.method);
@@ -271,7 +273,7 @@ fn megabits(rate: Rate) -> String {
     format!("{:.3} Mb/s", rate.bps() as f64 / 1e6)
 }
 
-fn aim(aim: &Aim) -> String {
+fn aim_text(aim: &Aim) -> String {
     match aim {
         Aim::Rate(rate) => rate.to_string(),
         Aim::Auto(estimator) => {
@@ -283,7 +285,7 @@ fn aim(aim: &Aim) -> String {
     }
 }
 
-fn matched(matches: &Match) -> String {
+fn matches_text(matches: &Match) -> String {
     let destination = matches.destination.map(|net| format!(" dst {net}"));
     let to_port = matches.to_port.map(|port| format!(" dport {port}"));
     let from_port = matches.from_port.map(|port| format!(" sport {port}"));

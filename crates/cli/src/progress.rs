@@ -4,14 +4,14 @@
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use lab::{Event, Progress, What};
-use record::{FlowSummary, RunResults, Summary, TrafficSummary, manifest::Simulator};
+use record::{FlowSummary, RunResults, Summary, TrafficSummary, manifest::SimulatorSpeed};
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::{Duration, Instant},
 };
 
 /// Watches the runs of a scenario.
-pub struct Watcher {
+pub struct ProgressDisplay {
     runs: usize,
     known: usize,
     /// A run that did not count is run again.
@@ -21,15 +21,15 @@ pub struct Watcher {
     /// The last line, below those of the runs.
     all: ProgressBar,
     /// Runs under way, by their index.
-    under_way: BTreeMap<usize, UnderWay>,
+    under_way: BTreeMap<usize, RunningLine>,
 }
 
-struct UnderWay {
+struct RunningLine {
     line: ProgressBar,
     share: f64,
 }
 
-impl Watcher {
+impl ProgressDisplay {
     /// None of so many runs has begun.
     pub fn new(runs: usize) -> Self {
         // Standard error; it shows nothing where that is no terminal.
@@ -47,23 +47,23 @@ impl Watcher {
     }
 
     /// Something happened.
-    pub fn see(&mut self, event: &Event<'_>) {
+    pub fn show(&mut self, event: &Event<'_>) {
         let place = format!("[{}/{}]", event.index + 1, self.runs);
         let id = &event.run.id;
         match event.what {
             What::Known(_) => {
                 self.known += 1;
-                self.say(&format!("{place} {id:<50} on record already"));
+                self.print(&format!("{place} {id:<50} on record already"));
             }
             What::Outdated => {
-                self.say(&format!("{place} {id:<50} on record of another longhaul: runs again"));
+                self.print(&format!("{place} {id:<50} on record of another longhaul: runs again"));
             }
             What::Begins => {
                 self.ended.remove(&event.index);
                 self.started.get_or_insert_with(Instant::now);
                 let line = self.terminal.insert_before(&self.all, line());
                 line.set_message(format!("{place} {id}"));
-                self.under_way.insert(event.index, UnderWay { line, share: 0.0 });
+                self.under_way.insert(event.index, RunningLine { line, share: 0.0 });
             }
             What::Goes(progress) => {
                 if let Some(run) = self.under_way.get_mut(&event.index) {
@@ -78,13 +78,13 @@ impl Watcher {
                     self.terminal.remove(&run.line);
                 }
                 self.ended.insert(event.index);
-                self.say(&format!("{place} {id:<50} {}", ended_text(record)));
+                self.print(&format!("{place} {id:<50} {}", ended_text(record)));
             }
         }
         self.all.set_message(self.all_text());
     }
 
-    fn say(&self, text: &str) {
+    fn print(&self, text: &str) {
         self.terminal.suspend(|| eprintln!("{text}"));
     }
 
@@ -103,7 +103,7 @@ impl Watcher {
     }
 }
 
-impl Drop for Watcher {
+impl Drop for ProgressDisplay {
     fn drop(&mut self) {
         // Nothing can be done about a terminal that is gone.
         let _ = self.terminal.clear();
@@ -176,8 +176,8 @@ fn traffic_text(traffic: &TrafficSummary) -> String {
     }
 }
 
-fn simulator_text(simulator: &Simulator) -> String {
-    let Simulator { events, wall_s, events_per_s, simulated_s } = simulator;
+fn simulator_text(simulator: &SimulatorSpeed) -> String {
+    let SimulatorSpeed { events, wall_s, events_per_s, simulated_s } = simulator;
     format!(
         "{} events, {}/s; {simulated_s:.1} s in {wall_s:.2} s, {} simulated s per s",
         scaled(*events as f64),

@@ -33,7 +33,7 @@ impl TextTable {
     pub fn text(mut self) -> String {
         for (n, column) in self.columns.iter_mut().enumerate() {
             if !column.to_the_left {
-                format::line_up(self.rows.iter_mut().map(|(cells, _)| &mut cells[n]));
+                format::align_ranges(self.rows.iter_mut().map(|(cells, _)| &mut cells[n]));
             }
             // Numbers stay two blanks apart.
             let apart = usize::from(!column.to_the_left);

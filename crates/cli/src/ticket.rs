@@ -275,9 +275,9 @@ fn unusable(error: TicketError) -> Failure {
 }
 
 fn show(args: &ShowArgs) -> Result<(), Failure> {
-    let (token, _) = asked(&args.ticket)?;
+    let (token, _) = parse_ticket(&args.ticket)?;
     let Unverified { ticket, key } = Unverified::read(&token).map_err(Failure::failed)?;
-    text::print(&ticket, key.as_deref(), text::Checked::No(now()), args.json);
+    text::print(&ticket, key.as_deref(), text::SignatureCheck::No(now()), args.json);
     Ok(())
 }
 
@@ -285,18 +285,18 @@ fn verify(args: &VerifyArgs) -> Result<(), Failure> {
     let keys = KeySet::parse(&file::read(&args.keys)?)
         .map_err(|error| Failure::usage(format!("{}: {error}", args.keys.display())))?;
     let at = args.at.map_or_else(now, |when| when.from(now()));
-    let (token, route) = asked(&args.ticket)?;
+    let (token, route) = parse_ticket(&args.ticket)?;
     let not_good = |error: TicketError| Failure::unverified(error.to_string());
     let verified = keys.verify(&token, at).map_err(not_good)?;
     if let Some(route) = route {
         verified.ticket.step(&route).map_err(not_good)?;
     }
-    text::print(&verified.ticket, Some(&verified.key), text::Checked::Good(at), args.json);
+    text::print(&verified.ticket, Some(&verified.key), text::SignatureCheck::Good(at), args.json);
     Ok(())
 }
 
 /// The token, and the route if there is more than a token.
-fn asked(text: &str) -> Result<(String, Option<TicketRoute>), Failure> {
+fn parse_ticket(text: &str) -> Result<(String, Option<TicketRoute>), Failure> {
     let text = if text == "-" { file::read_input()? } else { text.to_owned() };
     let text = text.trim();
     let target = match text.split_once("://") {

@@ -108,7 +108,7 @@ fn up(
     };
     let run = runs
         .find(wanted)
-        .ok_or_else(|| crate::lab::no_variant(&scenario, variant.unwrap_or_default()))?;
+        .ok_or_else(|| crate::lab::unknown_variant(&scenario, variant.unwrap_or_default()))?;
     if scenario.runs.len() > 1 {
         eprintln!("taking the first of {} runs: {}", scenario.runs.len(), run.id);
     }

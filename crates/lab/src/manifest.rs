@@ -33,7 +33,7 @@ pub fn of(run: &Run, method: Method, command: &[String], started: SystemTime) ->
         sockets: Vec::new(),
         offloads: [].into(),
         references: references
-            .map(|r| manifest::Reference { gain: r.gain, note: r.note.clone() })
+            .map(|r| manifest::ReportedGain { gain: r.gain, note: r.note.clone() })
             .collect(),
         predicted: model::predict(run),
         valid: true,

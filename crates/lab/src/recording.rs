@@ -11,8 +11,8 @@ use crate::{
     servers::FlowPlan,
 };
 use record::{
-    Direction, Files, FlowSummary, HopSummary, LinkSummary, Manifest, Metrics, Record, Summary,
-    manifest,
+    Direction, FlowSummary, HopSummary, LinkSummary, Manifest, Metrics, OfferedFiles, Record,
+    Summary, manifest,
 };
 use scenario::{PathLimits, Routes, Run};
 use std::{
@@ -48,7 +48,7 @@ pub struct Observed<'a> {
     /// The same by the calendar.
     pub started: SystemTime,
     /// The nodes' settings.
-    pub sysctls: BTreeMap<String, manifest::Node>,
+    pub sysctls: BTreeMap<String, manifest::NodeSettings>,
     /// longhaul's congestion controls, with their parameters.
     pub congestion_controls: &'a BTreeMap<String, manifest::CongestionControl>,
     /// The command line.
@@ -68,7 +68,7 @@ const SYSCTLS: [&str; 8] = [
 ];
 
 /// Reads each node's settings back.
-pub fn sysctls(wan: &Wan, run: &Run) -> Result<BTreeMap<String, manifest::Node>, LabError> {
+pub fn sysctls(wan: &Wan, run: &Run) -> Result<BTreeMap<String, manifest::NodeSettings>, LabError> {
     let mut nodes = BTreeMap::new();
     for node in &run.nodes {
         let namespace = &wan.node(&node.name)?.namespace;
@@ -76,7 +76,7 @@ pub fn sysctls(wan: &Wan, run: &Run) -> Result<BTreeMap<String, manifest::Node>,
         // A kernel may lack one, or show it to the first namespace only.
         let sysctls =
             keys.filter_map(|key| Some((key.to_owned(), namespace.sysctl(key).ok()?))).collect();
-        nodes.insert(node.name.clone(), manifest::Node { sysctls });
+        nodes.insert(node.name.clone(), manifest::NodeSettings { sysctls });
     }
     Ok(nodes)
 }
@@ -96,7 +96,7 @@ pub fn record(mut observed: Observed<'_>) -> Record {
     let manifest = manifest(&observed);
     // What traffic does is for simulations: an emulation refuses it.
     let summary = Summary { flows, links, metrics, ..Summary::default() };
-    Record { manifest, series, summary, files: Files::default() }
+    Record { manifest, series, summary, files: OfferedFiles::default() }
 }
 
 /// From the first client's start to the last one's end.
@@ -187,7 +187,7 @@ fn link_summaries(observed: &Observed<'_>, active_s: f64) -> Vec<LinkSummary> {
         .zip(&observed.links.lanes)
         .map(|((link, direction, settings), lane)| {
             let (counters, spacing) = (&lane.counters, lane.spacing.as_ref());
-            let counted = LinkSummary::counted(&link.name, direction, counters, spacing);
+            let counted = LinkSummary::from_counters(&link.name, direction, counters, spacing);
             let rate_bps = settings.rate.map(units::Rate::bps);
             LinkSummary {
                 rate_bps,
@@ -223,7 +223,7 @@ fn manifest(observed: &Observed<'_>) -> Manifest {
     }
 }
 
-fn emulator(health: &Health, gateways: &[pacing_gateways::Ended]) -> manifest::Emulator {
+fn emulator(health: &Health, gateways: &[pacing_gateways::Ended]) -> manifest::EmulatorHealth {
     let more: [(&str, serde_json::Value); 8] = [
         ("write_errors", health.write_errors.into()),
         ("malformed", health.malformed.into()),
@@ -234,7 +234,7 @@ fn emulator(health: &Health, gateways: &[pacing_gateways::Ended]) -> manifest::E
         ("real_time", health.real_time.into()),
         ("gateways", pacing_gateways::on_record(gateways)),
     ];
-    manifest::Emulator {
+    manifest::EmulatorHealth {
         deliveries: health.deliveries,
         late: health.late,
         lateness_p50_us: health.lateness_p50_us,
@@ -245,12 +245,12 @@ fn emulator(health: &Health, gateways: &[pacing_gateways::Ended]) -> manifest::E
     }
 }
 
-fn sockets(observed: &Observed<'_>) -> Vec<manifest::Socket> {
+fn sockets(observed: &Observed<'_>) -> Vec<manifest::HopSocket> {
     let places = observed.plans.iter().flat_map(|plan| plan.hops.iter().zip(&plan.flow.cc));
     places
         .zip(&observed.seen.hops)
         .flat_map(|((place, asked), seen)| {
-            seen.connections.iter().map(|socket| manifest::Socket {
+            seen.connections.iter().map(|socket| manifest::HopSocket {
                 flow: place.flow.clone(),
                 hop: place.index,
                 node: place.node.clone(),
@@ -267,7 +267,7 @@ fn sockets(observed: &Observed<'_>) -> Vec<manifest::Socket> {
 
 /// Why the run is not to be believed: the emulator could not keep up, or a socket ran with another
 /// congestion control than the scenario says.
-fn invalid_reasons(observed: &Observed<'_>, sockets: &[manifest::Socket]) -> Vec<String> {
+fn invalid_reasons(observed: &Observed<'_>, sockets: &[manifest::HopSocket]) -> Vec<String> {
     let mut reasons = observed.links.health.faults();
     reasons.extend(observed.pacing_faults.iter().cloned());
     for socket in sockets {

@@ -7,7 +7,7 @@
 use crate::{controls, error::LabError, manifest, method::Method};
 use record::{
     Record,
-    manifest::{Manifest, Simulator},
+    manifest::{Manifest, SimulatorSpeed},
 };
 use scenario::Run;
 use sim::Simulation;
@@ -132,7 +132,7 @@ impl Going {
         let manifest = Manifest {
             valid: invalid_reasons.is_empty(),
             invalid_reasons,
-            simulator: Some(Simulator {
+            simulator: Some(SimulatorSpeed {
                 events: progress.events,
                 wall_s: progress.wall.as_secs_f64(),
                 events_per_s: progress.events_per_s(),

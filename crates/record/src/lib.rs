@@ -14,15 +14,15 @@
 //!
 //! Nothing here runs anything, and no clock is read: the only I/O is the folder itself.
 
-pub mod columns;
+mod directory;
 mod error;
-mod files;
 mod flow_summary;
-mod folder;
 mod goodput;
 mod link_summary;
 pub mod manifest;
 pub mod metrics;
+mod offered_files;
+pub mod parquet_table;
 pub mod repeats;
 pub mod results;
 mod run_results;
@@ -35,14 +35,14 @@ pub mod units;
 mod verdict;
 pub mod warm_up;
 
+pub use directory::{Record, find_records};
 pub use error::Error;
-pub use files::{Files, OfferedFile};
 pub use flow_summary::{FlowSummary, HopSummary};
-pub use folder::{Record, find_records};
 pub use goodput::goodput_bps;
 pub use link_summary::LinkSummary;
 pub use manifest::{Manifest, SCHEMA};
 pub use metrics::Metrics;
+pub use offered_files::{OfferedFile, OfferedFiles};
 pub use run_results::RunResults;
 pub use series::{Curve, Direction, Entity, Quantity, Series};
 pub use summary::Summary;

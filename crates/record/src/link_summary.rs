@@ -62,7 +62,7 @@ pub struct LinkSummary {
 impl LinkSummary {
     /// What one direction of a link of the netmodel counted; its rate and what follows from that is
     /// left out.
-    pub fn counted(
+    pub fn from_counters(
         name: &str,
         direction: Direction,
         counters: &Counters,

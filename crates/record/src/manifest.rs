@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `manifest.json`: what was run, where, with which settings, and whether the result counts.
 
-use crate::columns::Values;
+use crate::parquet_table::ColumnValues;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -57,7 +57,7 @@ pub struct Manifest {
     pub machine: Option<Machine>,
     /// The settings of each node.
     #[serde(default)]
-    pub nodes: BTreeMap<String, Node>,
+    pub nodes: BTreeMap<String, NodeSettings>,
     /// longhaul's congestion controls that the run asked for, by their names in the kernel; of a
     /// simulated run, every one that took part. One whose parameters are not known, because another
     /// process held it, has none here.
@@ -65,13 +65,13 @@ pub struct Manifest {
     pub congestion_controls: BTreeMap<String, CongestionControl>,
     /// The data-carrying sockets, as the kernel described them while they were in use.
     #[serde(default)]
-    pub sockets: Vec<Socket>,
+    pub sockets: Vec<HopSocket>,
     /// The offloads that each device offers to the kernel.
     #[serde(default)]
     pub offloads: BTreeMap<String, Vec<String>>,
     /// What the source reports for this variant and point.
     #[serde(default)]
-    pub references: Vec<Reference>,
+    pub references: Vec<ReportedGain>,
     /// What a closed form predicts for this variant and point.
     #[serde(default)]
     pub predicted: Option<Prediction>,
@@ -82,10 +82,10 @@ pub struct Manifest {
     pub invalid_reasons: Vec<String>,
     /// How well the emulator kept up; null for other methods.
     #[serde(default)]
-    pub emulator: Option<Emulator>,
+    pub emulator: Option<EmulatorHealth>,
     /// What the simulator did and how fast; null for other methods.
     #[serde(default)]
-    pub simulator: Option<Simulator>,
+    pub simulator: Option<SimulatorSpeed>,
     /// The scenario as run: expanded, with every default filled in.
     #[serde(default)]
     pub scenario: serde_json::Value,
@@ -98,10 +98,10 @@ impl Manifest {
     }
 
     /// The columns that tell a run's rows from those of others: `run`, `variant`, `point`.
-    pub(crate) fn columns(&self, rows: usize) -> Vec<Values> {
+    pub(crate) fn columns(&self, rows: usize) -> Vec<ColumnValues> {
         let variant = self.variant.as_ref().map_or("", |variant| &variant.name);
         let texts = [self.id.clone(), variant.to_owned(), self.point_text()];
-        texts.map(|text| Values::Texts(vec![(text, rows)])).into()
+        texts.map(|text| ColumnValues::Texts(vec![(text, rows)])).into()
     }
 }
 
@@ -140,7 +140,7 @@ pub struct Machine {
 
 /// The settings of one node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Node {
+pub struct NodeSettings {
     /// Kernel settings that bear on transport, as read back.
     #[serde(default)]
     pub sysctls: BTreeMap<String, String>,
@@ -159,7 +159,7 @@ pub struct CongestionControl {
 
 /// The sending socket of one hop, as read back while it carried data.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Socket {
+pub struct HopSocket {
     /// The flow it belongs to.
     pub flow: String,
     /// Counted in the direction of the data; 0 leaves the source.
@@ -185,7 +185,7 @@ pub struct Socket {
 
 /// A gain over the baseline that the scenario's source reports.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Reference {
+pub struct ReportedGain {
     /// Goodput as a multiple of the baseline's.
     pub gain: f64,
     /// Where it stands, and how it was read.
@@ -203,7 +203,7 @@ pub struct Prediction {
 
 /// How well the emulator kept up with the run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Emulator {
+pub struct EmulatorHealth {
     /// Frames that it delivered.
     pub deliveries: u64,
     /// Of those, the ones delivered later than a run may have them.
@@ -223,7 +223,7 @@ pub struct Emulator {
 
 /// What the simulator did, and how fast on this machine. Only here do records of equal runs differ.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Simulator {
+pub struct SimulatorSpeed {
     /// Events in virtual time.
     pub events: u64,
     /// What they took, in seconds of real time.

@@ -8,12 +8,12 @@
 //! are in the summary's `links`.
 
 mod bins;
-mod connection;
 mod convergence;
+mod delay;
 mod fairness;
 mod reaction;
 mod robustness;
-mod start;
+mod slow_start;
 
 pub use convergence::{convergence_rtts, delta_fair_convergence_bins};
 pub use fairness::{alpha_fair, jain, max_min, stream_rates_bps};
@@ -25,12 +25,12 @@ pub use robustness::{
 };
 
 use crate::{
-    Curve, Direction, Entity, Files, FlowSummary, HopSummary, LinkSummary, Quantity, Series,
+    Curve, Direction, Entity, FlowSummary, HopSummary, LinkSummary, OfferedFiles, Quantity, Series,
     TrafficSummary, goodput_bps, stats,
 };
 use bins::{BIN_S, Bins, hop_curve};
-use connection::RoundTrips;
 use convergence::DeltaFair;
+use delay::RoundTrips;
 use robustness::PathBins;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -173,8 +173,8 @@ impl Metrics {
             completion_deviation_s: stats::deviation(&durations),
             timeouts: total(flows, |flow| flow.timeouts),
             retransmits: total(flows, |flow| flow.retransmits),
-            drops: start::drops(series),
-            drops_after_start: start::drops_after_start(flows, series),
+            drops: slow_start::drops(series),
+            drops_after_start: slow_start::drops_after_start(flows, series),
             jain_index: jain(&goodputs),
             jain_index_streams: streams.and_then(|streams| jain(&streams.concat())),
             max_min_fairness: max_min(&goodputs),
@@ -193,7 +193,7 @@ impl Metrics {
 
     /// Adds what traffic did.
     #[must_use]
-    pub fn with_traffic(self, traffic: &[TrafficSummary], files: &Files) -> Self {
+    pub fn with_traffic(self, traffic: &[TrafficSummary], files: &OfferedFiles) -> Self {
         let of_files = || traffic.iter().filter(|source| source.files_offered.is_some());
         let sum = |of: fn(&TrafficSummary) -> Option<u64>| of_files().map(of).sum::<Option<u64>>();
         let any = of_files().next().is_some();
@@ -202,7 +202,7 @@ impl Metrics {
             .filter_map(|source| Some(source.completion_mean_s? * source.files_completed? as f64))
             .sum();
         let completed = files_completed.filter(|files| *files > 0);
-        let times = Files::completions_s(&files.rows);
+        let times = OfferedFiles::completions_s(&files.rows);
         let start_s = traffic.iter().map(|source| source.start_s).fold(f64::INFINITY, f64::min);
         let seconds = traffic.iter().map(|source| source.end_s).fold(0.0, f64::max) - start_s;
         let bytes = traffic.iter().map(|source| source.bytes).sum();
@@ -336,7 +336,7 @@ fn queueing_delay_p99_us(
     let queue = link_curve(series, link, Quantity::QueueBytes)?;
     let from = queue.time_s.partition_point(|t| *t < active_s.start);
     let to = queue.time_s.partition_point(|t| *t <= active_s.end);
-    connection::queueing_delay_p99_us(&queue.value[from..to], link.rate_bps?)
+    delay::queueing_delay_p99_us(&queue.value[from..to], link.rate_bps?)
 }
 
 /// The largest figure over the hops of a flow.

@@ -7,7 +7,7 @@
 
 use crate::{
     Entity, Error, Manifest, Quantity, Series,
-    columns::{self, Kind, ROWS_IN_GROUP, TableWriter, Values},
+    parquet_table::{self, ColumnKind, ColumnValues, ROWS_IN_GROUP, TableWriter},
 };
 use parquet::{
     data_type::{ByteArray, ByteArrayType, DoubleType},
@@ -16,15 +16,15 @@ use parquet::{
 };
 use std::{fs::File, io, path::Path};
 
-const COLUMNS: [(&str, Kind); 8] = [
-    ("run", Kind::Texts),
-    ("variant", Kind::Texts),
-    ("point", Kind::Texts),
-    ("time_s", Kind::AllDoubles),
-    ("entity", Kind::Texts),
-    ("quantity", Kind::Texts),
-    ("value", Kind::AllDoubles),
-    ("unit", Kind::Texts),
+const COLUMNS: [(&str, ColumnKind); 8] = [
+    ("run", ColumnKind::Texts),
+    ("variant", ColumnKind::Texts),
+    ("point", ColumnKind::Texts),
+    ("time_s", ColumnKind::Doubles),
+    ("entity", ColumnKind::Texts),
+    ("quantity", ColumnKind::Texts),
+    ("value", ColumnKind::Doubles),
+    ("unit", ColumnKind::Texts),
 ];
 
 /// Writes all samples into a new file.
@@ -74,14 +74,14 @@ struct Rows {
 }
 
 impl Rows {
-    fn columns(self, manifest: &Manifest) -> Vec<Values> {
+    fn columns(self, manifest: &Manifest) -> Vec<ColumnValues> {
         let mut columns = manifest.columns(self.time_s.len());
         columns.extend([
-            Values::AllDoubles(self.time_s),
-            Values::Texts(self.entity),
-            Values::Texts(self.quantity),
-            Values::AllDoubles(self.value),
-            Values::Texts(self.unit),
+            ColumnValues::Doubles(self.time_s),
+            ColumnValues::Texts(self.entity),
+            ColumnValues::Texts(self.quantity),
+            ColumnValues::Doubles(self.value),
+            ColumnValues::Texts(self.unit),
         ]);
         columns
     }
@@ -99,11 +99,11 @@ struct Columns {
 impl Columns {
     fn read(group: &dyn RowGroupReader) -> Result<Self, ParquetError> {
         Ok(Self {
-            time_s: columns::read_all::<DoubleType>(group, "time_s")?,
-            entity: columns::read_all::<ByteArrayType>(group, "entity")?,
-            quantity: columns::read_all::<ByteArrayType>(group, "quantity")?,
-            value: columns::read_all::<DoubleType>(group, "value")?,
-            unit: columns::read_all::<ByteArrayType>(group, "unit")?,
+            time_s: parquet_table::read_all::<DoubleType>(group, "time_s")?,
+            entity: parquet_table::read_all::<ByteArrayType>(group, "entity")?,
+            quantity: parquet_table::read_all::<ByteArrayType>(group, "quantity")?,
+            value: parquet_table::read_all::<DoubleType>(group, "value")?,
+            unit: parquet_table::read_all::<ByteArrayType>(group, "unit")?,
         })
     }
 }

@@ -3,7 +3,7 @@
 
 /// The mean of a sample, and how far the true mean may be from it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Estimate {
+pub struct MeanEstimate {
     /// The sample's mean.
     pub mean: f64,
     /// Half the width of the 95 % confidence interval; `None` below two values.
@@ -71,14 +71,14 @@ pub fn quantile(sample: &[f64], share: f64) -> Option<f64> {
 
 /// The mean with its 95 % confidence interval by Student's t, which takes the values for
 /// independent and normally distributed; `None` without values.
-pub fn mean_ci95(sample: &[f64]) -> Option<Estimate> {
+pub fn mean_ci95(sample: &[f64]) -> Option<MeanEstimate> {
     let mean = mean(sample)?;
     let freedom = sample.len() - 1;
     let half_width = (freedom > 0).then(|| {
         let deviation = (squares(sample).unwrap_or_default() / freedom as f64).sqrt();
         t975(freedom) * deviation / (sample.len() as f64).sqrt()
     });
-    Some(Estimate { mean, half_width })
+    Some(MeanEstimate { mean, half_width })
 }
 
 /// The sum of the squared distances from the mean.
@@ -152,6 +152,6 @@ mod tests {
             (mean(&[]), deviation(&[]), median(&[]), mean_ci95(&[])),
             (None, None, None, None)
         );
-        assert_eq!(mean_ci95(&[3.0]), Some(Estimate { mean: 3.0, half_width: None }));
+        assert_eq!(mean_ci95(&[3.0]), Some(MeanEstimate { mean: 3.0, half_width: None }));
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What came out of one traffic source, as `summary.json` has it.
 
-use crate::{Files, stats};
+use crate::{OfferedFiles, stats};
 use serde::{Deserialize, Serialize};
 
 /// One traffic source.
@@ -40,12 +40,12 @@ pub struct TrafficSummary {
 impl TrafficSummary {
     /// Adds the quantiles of completion times, and how many files they are from.
     #[must_use]
-    pub fn with_files(self, files: &Files) -> Self {
+    pub fn with_files(self, files: &OfferedFiles) -> Self {
         if self.files_offered.is_none() {
             return self;
         }
-        let own = files.of(&self.name);
-        let times = Files::completions_s(own);
+        let own = files.of_source(&self.name);
+        let times = OfferedFiles::completions_s(own);
         Self {
             files_recorded: Some(own.len() as u64),
             completion_p50_s: stats::quantile(&times, 0.5),

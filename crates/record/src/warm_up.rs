@@ -7,8 +7,8 @@
 //! the cut, so figures are off by a part of what came between two samples at most.
 
 use crate::{
-    Curve, Direction, Entity, Files, FlowSummary, HopSummary, LinkSummary, Metrics, Quantity,
-    Series, Summary, goodput_bps, metrics::FlowMetrics, stats,
+    Curve, Direction, Entity, FlowSummary, HopSummary, LinkSummary, Metrics, OfferedFiles,
+    Quantity, Series, Summary, goodput_bps, metrics::FlowMetrics, stats,
 };
 use std::ops::Range;
 
@@ -67,7 +67,7 @@ impl Summary {
     /// What came out after the first `cut_s` seconds; `None` where a flow that was under way then was not
     /// sampled. Of traffic, only the metrics of files whose clients started after the cut are there.
     #[must_use]
-    pub fn after(&self, cut_s: f64, series: &Series, files: &Files) -> Option<Self> {
+    pub fn after(&self, cut_s: f64, series: &Series, files: &OfferedFiles) -> Option<Self> {
         let going = self.flows.iter().filter(|flow| flow.end_s > cut_s);
         let flows: Vec<FlowSummary> =
             going.map(|flow| flow.after(cut_s, series)).collect::<Option<_>>()?;
@@ -85,7 +85,7 @@ impl Summary {
 }
 
 /// The metrics that mean something after a cut: see [`RUN_METRICS`] and [`FLOW_METRICS`].
-fn after_cut(all: Metrics, links: &[LinkSummary], cut_s: f64, files: &Files) -> Metrics {
+fn after_cut(all: Metrics, links: &[LinkSummary], cut_s: f64, files: &OfferedFiles) -> Metrics {
     let later = || files.rows.iter().filter(|file| file.start_s >= cut_s);
     let times: Vec<f64> = later().filter_map(|file| file.completion_s).collect();
     let flows = all.flows.into_iter().map(|flow| FlowMetrics {
@@ -314,7 +314,7 @@ mod tests {
             size_bytes: Some(1),
             completion_s: Some(completion_s),
         };
-        let files = Files { rows: vec![file(1, 9.0, 100.0), file(2, 10.0, 0.5)] };
+        let files = OfferedFiles { rows: vec![file(1, 9.0, 100.0), file(2, 10.0, 0.5)] };
         let after = summary().after(10.0, &series("file", 20), &files).unwrap();
         let names: Vec<&str> = after.flows.iter().map(|flow| flow.name.as_str()).collect();
         assert_eq!(names, ["file", "late"], "one had ended");
@@ -335,23 +335,23 @@ mod tests {
 
     #[test]
     fn a_cut_between_samples_is_interpolated() {
-        let after = summary().after(10.5, &series("file", 20), &Files::default()).unwrap();
+        let after = summary().after(10.5, &series("file", 20), &OfferedFiles::default()).unwrap();
         assert_eq!((after.flows[0].bytes, after.flows[0].goodput_bps), (2850, 2400.0));
         assert_eq!(after.links[0].bytes, 2850);
     }
 
     #[test]
     fn a_flow_that_was_not_sampled_cannot_be_cut() {
-        assert_eq!(summary().after(10.0, &series("other", 20), &Files::default()), None);
+        assert_eq!(summary().after(10.0, &series("other", 20), &OfferedFiles::default()), None);
         // With nothing to cut, all stays.
-        let after = summary().after(0.0, &series("other", 20), &Files::default()).unwrap();
+        let after = summary().after(0.0, &series("other", 20), &OfferedFiles::default()).unwrap();
         assert_eq!(after.flows.len(), 3);
         assert_eq!(after.flows[0].bytes, summary().flows[0].bytes);
     }
 
     #[test]
     fn what_is_listed_is_what_there_is() {
-        let after = summary().after(10.0, &series("file", 20), &Files::default()).unwrap();
+        let after = summary().after(10.0, &series("file", 20), &OfferedFiles::default()).unwrap();
         let value = serde_json::to_value(&after.metrics).unwrap();
         for (key, value) in value.as_object().unwrap().iter().filter(|(key, _)| *key != "flows") {
             let known = !value.is_null() && !value.as_array().is_some_and(Vec::is_empty);

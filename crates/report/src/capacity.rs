@@ -3,7 +3,7 @@
 //! link direction above its own rate.
 //!
 //! A flow crosses the links under all its hops, in the direction of the data, with one rate. The
-//! largest sum is a linear program ([`most`]). Where all flows cross one link that is slower than
+//! largest sum is a linear program ([`largest_sum`]). Where all flows cross one link that is slower than
 //! the rest together, it is that link's rate; of twelve senders at 1 Gb/s behind 10 Gb/s it is
 //! 10 Gb/s, and of three of them 3 Gb/s. Rates are those of the links: headers, repeats and
 //! background take their part of them.
@@ -13,7 +13,7 @@ mod simplex;
 use record::Manifest;
 use scenario::{Heading, Routes};
 use serde::Deserialize;
-use simplex::most;
+use simplex::largest_sum;
 use std::collections::{BTreeMap, BTreeSet};
 use units::Rate;
 
@@ -33,14 +33,14 @@ pub struct Capacity {
 #[derive(Debug, Default)]
 pub struct Paths {
     flows: BTreeMap<String, Crossings>,
-    rates: BTreeMap<Lane, Rate>,
+    rates: BTreeMap<LinkDirection, Rate>,
 }
 
 /// One direction of a link.
-type Lane = (usize, Heading);
+type LinkDirection = (usize, Heading);
 
 /// The lanes with a rate that a flow crosses, and how often: a chain of depots may come back.
-type Crossings = BTreeMap<Lane, u32>;
+type Crossings = BTreeMap<LinkDirection, u32>;
 
 /// Of a scenario as run, what tells the paths. All versions of longhaul put this much on record.
 #[derive(Deserialize)]
@@ -105,14 +105,15 @@ impl Paths {
             flows.into_iter().map(|name| self.flows.get(name)).collect::<Option<_>>()?;
         // Flows of the same path are as one: only their sum counts.
         let distinct: BTreeSet<&Crossings> = crossings.into_iter().collect();
-        let lanes: BTreeSet<&Lane> = distinct.iter().flat_map(|path| path.keys()).collect();
-        let times = |path: &Crossings, lane: &Lane| path.get(lane).copied().unwrap_or(0);
+        let lanes: BTreeSet<&LinkDirection> =
+            distinct.iter().flat_map(|path| path.keys()).collect();
+        let times = |path: &Crossings, lane: &LinkDirection| path.get(lane).copied().unwrap_or(0);
         let limits = lanes.iter().map(|lane| simplex::Limit {
             weights: distinct.iter().map(|path| f64::from(times(path, lane))).collect(),
             bound: self.rates[*lane].bps() as f64,
         });
-        let bps = most(&limits.collect::<Vec<_>>())?;
-        let is_it = |lane: &&&Lane| {
+        let bps = largest_sum(&limits.collect::<Vec<_>>())?;
+        let is_it = |lane: &&&LinkDirection| {
             let rate = self.rates[**lane].bps() as f64;
             (rate - bps).abs() < 1e-6 * rate && distinct.iter().all(|path| times(path, lane) == 1)
         };

@@ -11,8 +11,8 @@ use crate::{Error, swept_value::SweptValue};
 use entities::Row;
 use record::{
     Manifest, Record, RunResults,
-    columns::{Kind, ROWS_IN_GROUP, TableWriter, Values},
     manifest::short_key,
+    parquet_table::{ColumnKind, ColumnValues, ROWS_IN_GROUP, TableWriter},
 };
 use std::{
     collections::BTreeSet,
@@ -114,12 +114,20 @@ impl Export {
     /// # Errors
     /// It cannot be written.
     pub fn parquet(&self, into: impl Write + Send) -> io::Result<()> {
-        let mut kinds = vec![Kind::Texts; BEFORE.len() + self.swept.len()];
+        let mut kinds = vec![ColumnKind::Texts; BEFORE.len() + self.swept.len()];
         kinds[BEFORE.iter().position(|name| *name == "repeat").expect("a column")] =
-            Kind::AllIntegers;
-        kinds.extend(self.swept.iter().filter(|s| s.numbers.is_some()).map(|_| Kind::Doubles));
-        kinds.extend([Kind::Texts, Kind::Texts, Kind::Texts, Kind::AllDoubles, Kind::Texts]);
-        let columns: Vec<(&str, Kind)> = self.columns().into_iter().zip(kinds).collect();
+            ColumnKind::Integers;
+        kinds.extend(
+            self.swept.iter().filter(|s| s.numbers.is_some()).map(|_| ColumnKind::OptionalDoubles),
+        );
+        kinds.extend([
+            ColumnKind::Texts,
+            ColumnKind::Texts,
+            ColumnKind::Texts,
+            ColumnKind::Doubles,
+            ColumnKind::Texts,
+        ]);
+        let columns: Vec<(&str, ColumnKind)> = self.columns().into_iter().zip(kinds).collect();
         let mut table = TableWriter::new(into, "metrics", &columns)?;
         let mut group: Vec<(&Run, &[Row])> = Vec::new();
         let mut rows_in_group = 0;
@@ -141,19 +149,19 @@ impl Export {
     }
 
     /// The columns of some rows.
-    fn group(&self, parts: &[(&Run, &[Row])]) -> Vec<Values> {
+    fn group(&self, parts: &[(&Run, &[Row])]) -> Vec<ColumnValues> {
         let of_runs = |text: &dyn Fn(&Run) -> String| {
-            Values::Texts(parts.iter().map(|(run, rows)| (text(run), rows.len())).collect())
+            ColumnValues::Texts(parts.iter().map(|(run, rows)| (text(run), rows.len())).collect())
         };
         let rows = || parts.iter().flat_map(|(_, rows)| rows.iter());
         let of_rows = |text: &dyn Fn(&Row) -> String| {
-            Values::Texts(rows().map(|row| (text(row), 1)).collect())
+            ColumnValues::Texts(rows().map(|row| (text(row), 1)).collect())
         };
-        let mut columns: Vec<Values> = BEFORE
+        let mut columns: Vec<ColumnValues> = BEFORE
             .iter()
             .enumerate()
             .map(|(n, name)| match *name {
-                "repeat" => Values::AllIntegers(
+                "repeat" => ColumnValues::Integers(
                     parts
                         .iter()
                         .flat_map(|(run, rows)| {
@@ -170,13 +178,13 @@ impl Export {
             let each = parts
                 .iter()
                 .flat_map(|(run, rows)| std::iter::repeat_n(run.number(swept), rows.len()));
-            Values::Doubles(each.collect())
+            ColumnValues::OptionalDoubles(each.collect())
         }));
         columns.extend([
             of_rows(&|row| row.entity.clone()),
             of_rows(&|row| row.verdict.name().to_owned()),
             of_rows(&|row| row.metric.name.clone()),
-            Values::AllDoubles(rows().map(|row| row.metric.value).collect()),
+            ColumnValues::Doubles(rows().map(|row| row.metric.value).collect()),
             of_rows(&|row| row.metric.unit.to_owned()),
         ]);
         columns

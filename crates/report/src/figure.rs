@@ -28,7 +28,7 @@ const MOST_LINES: usize = 40;
 
 /// What a figure shall show.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked<'a> {
+pub struct FigureQuery<'a> {
     /// A key of `metrics` that is a number, or `goodput_share`; by flow, a key of a flow's.
     pub y: &'a str,
     /// A swept key, with or without its `vars.`; the first that takes several values if none is given.
@@ -103,7 +103,7 @@ impl Figure {
     /// # Errors
     /// There is no record, one cannot be read, they are of several scenarios, there is no such key, or too many
     /// flows.
-    pub fn read(dir: &Path, asked: &Asked<'_>) -> Result<Self, Error> {
+    pub fn read(dir: &Path, asked: &FigureQuery<'_>) -> Result<Self, Error> {
         check_metric(asked)?;
         let folders = record::find_records(dir)?;
         let all = folders.iter().map(|folder| Record::results(folder));
@@ -285,7 +285,7 @@ fn warmed_up(folder: &Path, summary: &Summary, warm_up_s: f64) -> Result<Option<
 fn values<'a>(
     whole: &'a RunResults,
     cut: Option<&Summary>,
-    asked: &Asked<'_>,
+    asked: &FigureQuery<'_>,
 ) -> Vec<(Option<&'a str>, Option<f64>)> {
     let manifest = &whole.manifest;
     if !asked.by_flow {
@@ -320,7 +320,7 @@ fn of_flow(summary: &Summary, name: &str, y: &str) -> Option<f64> {
 const OF_FLOWS: [&str; 4] = ["goodput_bps", "seconds", "retransmits", "timeouts"];
 
 /// Whether there is such a metric: those that one number can be of.
-fn check_metric(asked: &Asked<'_>) -> Result<(), Error> {
+fn check_metric(asked: &FigureQuery<'_>) -> Result<(), Error> {
     let y = asked.y;
     let keys = |all: serde_json::Value| {
         let all = all.as_object().expect("a table").clone().into_iter();

@@ -64,7 +64,7 @@ pub fn spread(range: &MedianRange, write: impl Fn(f64) -> String) -> String {
 }
 
 /// Pads the cells of a column so that medians stand below one another where only some have a range.
-pub fn line_up<'a>(column: impl Iterator<Item = &'a mut String>) {
+pub fn align_ranges<'a>(column: impl Iterator<Item = &'a mut String>) {
     let mut cells: Vec<_> = column.collect();
     let range_at = |cell: &String| cell.find(" (");
     let of = |cell: &String| range_at(cell).map_or(0, |at| cell[at..].chars().count());
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(of(&[4.0, 5.0, 3.5]), "4 (3.5–5)");
         assert_eq!([of(&[4.0]), of(&[4.0, 4.0]), of(&[4.0001, 4.0])], ["4", "4", "4"]);
         let mut column = ["4".to_owned(), "12 (3–20)".to_owned(), "4 (3–5)".to_owned()];
-        line_up(column.iter_mut());
+        align_ranges(column.iter_mut());
         assert_eq!(column, ["4       ", "12 (3–20)", "4 (3–5) "]);
         assert_eq!(range("12 ms", "13 ms"), "12 – 13 ms");
         assert_eq!(range("200 kb/s", "1 Mb/s"), "200 kb/s – 1 Mb/s");

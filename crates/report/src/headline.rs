@@ -5,7 +5,7 @@
 
 use crate::{
     format,
-    group::{Cell, Gain, Group},
+    scenario_runs::{Cell, Gain, ScenarioRuns},
 };
 use std::collections::BTreeMap;
 
@@ -28,13 +28,13 @@ pub struct Finding {
 }
 
 impl Headline {
-    pub fn new(group: &Group) -> Self {
+    pub fn new(group: &ScenarioRuns) -> Self {
         let findings = if group.points.len() > 1 { over_sweep(group) } else { at_point(group) };
         Self { findings, caveats: caveats(group) }
     }
 }
 
-fn at_point(group: &Group) -> Vec<Finding> {
+fn at_point(group: &ScenarioRuns) -> Vec<Finding> {
     let mut cells: Vec<&Cell> = group.cells.iter().filter(|cell| cell.n() > 0).collect();
     // The baseline's figure stands in every other sentence, and another client's is in the table.
     let like_for_like = |cell: &&Cell| {
@@ -51,7 +51,7 @@ fn at_point(group: &Group) -> Vec<Finding> {
         .collect()
 }
 
-fn at_point_text(group: &Group, cell: &Cell) -> String {
+fn at_point_text(group: &ScenarioRuns, cell: &Cell) -> String {
     let median = cell.median_bps().unwrap_or_default();
     let mut text = format::rate(median);
     text += &match cell.n() {
@@ -75,7 +75,7 @@ fn at_point_text(group: &Group, cell: &Cell) -> String {
     text + "."
 }
 
-fn over_sweep(group: &Group) -> Vec<Finding> {
+fn over_sweep(group: &ScenarioRuns) -> Vec<Finding> {
     let mut by_variant = BTreeMap::<_, Vec<(&Cell, &Gain)>>::new();
     for cell in &group.cells {
         if let Some(gain) = &cell.gain {
@@ -90,7 +90,7 @@ fn over_sweep(group: &Group) -> Vec<Finding> {
 
 /// The gain at the sweep's first and last point: "1.0 times direct at rtt 10ms (ranges overlap),
 /// 2.5 times at rtt 90ms."
-fn over_sweep_finding(group: &Group, cells: &[(&Cell, &Gain)]) -> Finding {
+fn over_sweep_finding(group: &ScenarioRuns, cells: &[(&Cell, &Gain)]) -> Finding {
     let at = |(cell, gain): &(&Cell, &Gain)| {
         let overlap = if gain.overlap { " (the ranges overlap)" } else { "" };
         format!("at {}{overlap}", point(group, cell))
@@ -104,7 +104,7 @@ fn over_sweep_finding(group: &Group, cells: &[(&Cell, &Gain)]) -> Finding {
     Finding { name: name(group, first), text: text + ", by medians." }
 }
 
-fn caveats(group: &Group) -> Vec<String> {
+fn caveats(group: &ScenarioRuns) -> Vec<String> {
     let mut caveats = Vec::new();
     let fewest = group.cells.iter().map(Cell::n).filter(|n| *n > 0).min().unwrap_or(0);
     if fewest > 0 && fewest < 3 {
@@ -127,7 +127,7 @@ fn caveats(group: &Group) -> Vec<String> {
 
 /// A variant and, where the group has several, the method and the client: "two depots, CUBIC (curl)",
 /// "direct (sim)".
-pub fn name(group: &Group, cell: &Cell) -> String {
+pub fn name(group: &ScenarioRuns, cell: &Cell) -> String {
     let label = &group.variant(cell).label;
     let mut words = Vec::new();
     if group.several_methods() {
@@ -141,7 +141,7 @@ pub fn name(group: &Group, cell: &Cell) -> String {
 }
 
 /// A point of the sweep: "rtt 90ms, loss 0.1%".
-pub fn point(group: &Group, cell: &Cell) -> String {
+pub fn point(group: &ScenarioRuns, cell: &Cell) -> String {
     let settings = group.points[cell.point].iter().map(|(key, value)| format!("{key} {value}"));
     settings.collect::<Vec<_>>().join(", ")
 }

@@ -7,7 +7,7 @@
 //! records ─ figure (one metric over a swept key) ─► SVG, or a table
 //! records ─ link_figure (a link's bins and a window in the course of time) ─► SVG, or a table
 //! records ─ export (every metric of every run) ─► CSV, or Parquet
-//! a link's bins, gaps and bursts ─ link_picture ──► SVG
+//! a link's bins, gaps and bursts ─ monitor_picture ──► SVG
 //! ```
 //! Text, tables and dot strips are made here and need no script; the charts are drawn in the
 //! browser. The rules:
@@ -19,21 +19,21 @@
 //! - The same records give the same page: no clock, no randomness.
 
 mod axis_unit;
-mod bins;
+mod binned_rate;
 mod capacity;
-mod drawing;
 mod error;
 mod export;
 mod figure;
 pub mod format;
-mod group;
 mod headline;
 mod link_figure;
-mod link_picture;
 mod metric;
+mod monitor_picture;
 mod page;
 mod run;
-mod sweep;
+mod scenario_runs;
+mod svg;
+mod sweep_chart;
 mod swept_value;
 #[cfg(test)]
 mod testing;
@@ -41,16 +41,16 @@ mod traces;
 
 pub use error::Error;
 pub use export::Export;
-pub use figure::{Asked, Figure, Panel as FigurePanel, Point as FigurePoint};
-pub use link_figure::{Course, LinkFigure, LinkNumbers, LinkPanel};
-pub use link_picture::{LinkPicture, Spread};
+pub use figure::{Figure, FigureQuery, Panel as FigurePanel, Point as FigurePoint};
+pub use link_figure::{LinkFigure, LinkFigureQuery, LinkPanel, LinkStatistics};
+pub use monitor_picture::{HistogramBar, MonitorPicture};
 
 use record::Record;
 use std::{fs, path::Path};
 
 /// What a page was made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Written {
+pub struct WrittenReport {
     /// Records read.
     pub runs: usize,
     /// Those that do not count.
@@ -63,7 +63,7 @@ pub struct Written {
 ///
 /// # Errors
 /// There is no record, one cannot be read, or the page cannot be written.
-pub fn write(dir: &Path, out: &Path) -> Result<Written, Error> {
+pub fn write(dir: &Path, out: &Path) -> Result<WrittenReport, Error> {
     let folders = record::find_records(dir)?;
     let results = folders.iter().map(|folder| Record::results(folder));
     let results = results.collect::<Result<Vec<_>, _>>()?;
@@ -78,7 +78,7 @@ pub fn write(dir: &Path, out: &Path) -> Result<Written, Error> {
         return Err(Error::Empty(dir.to_owned()));
     }
     let counts = (runs.len(), runs.iter().filter(|run| !run.manifest.valid).count());
-    let page = page::render(&group::group(runs));
+    let page = page::render(&scenario_runs::by_scenario(runs));
     fs::write(out, &page).map_err(|source| Error::Write { path: out.to_owned(), source })?;
-    Ok(Written { runs: counts.0, invalid: counts.1, page_bytes: page.len() })
+    Ok(WrittenReport { runs: counts.0, invalid: counts.1, page_bytes: page.len() })
 }

@@ -30,7 +30,7 @@ const FULL_PACKET: f64 = 1538.0;
 
 /// What to look at.
 #[derive(Debug, Clone)]
-pub struct Course {
+pub struct LinkFigureQuery {
     /// A direction of a link.
     pub link: Entity,
     /// A hop whose window is drawn, and whose bottleneck is what the link's rate is compared with.
@@ -74,7 +74,7 @@ pub struct LinkPanel {
     /// The width of a bin in seconds.
     pub bin_s: f64,
     /// What the table says.
-    pub numbers: LinkNumbers,
+    pub numbers: LinkStatistics,
     /// The rate of each bin from the span's start to its end, or to the run's.
     #[serde(skip)]
     bins_bps: Vec<f64>,
@@ -85,7 +85,7 @@ pub struct LinkPanel {
 
 /// One record in numbers: of the span, except for `filled_at_s`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct LinkNumbers {
+pub struct LinkStatistics {
     /// The largest bin.
     pub peak_bps: f64,
     /// The mean of all bins.
@@ -110,7 +110,7 @@ impl LinkFigure {
     /// # Errors
     /// There is no record, one cannot be read or has no such link or window, or they are of several
     /// scenarios.
-    pub fn read(dirs: &[PathBuf], course: &Course) -> Result<Self, Error> {
+    pub fn read(dirs: &[PathBuf], course: &LinkFigureQuery) -> Result<Self, Error> {
         let mut found = Vec::new();
         for dir in dirs {
             let mut here = results_below(dir)?;
@@ -168,7 +168,7 @@ impl LinkFigure {
 }
 
 impl LinkPanel {
-    fn new(summary: &Summary, series: &Series, course: &Course) -> Result<Self, String> {
+    fn new(summary: &Summary, series: &Series, course: &LinkFigureQuery) -> Result<Self, String> {
         let rates = series.curve(&course.link, Quantity::ThroughputBps);
         let rates = rates.ok_or_else(|| lacks(&course.link, Quantity::ThroughputBps, series))?;
         let bin_s = match rates.time_s[..] {
@@ -191,7 +191,7 @@ impl LinkPanel {
             bdp_packets: None,
             packet_bytes: FULL_PACKET,
             bin_s,
-            numbers: LinkNumbers { drops: drops(series, &span_s), ..LinkNumbers::default() },
+            numbers: LinkStatistics { drops: drops(series, &span_s), ..LinkStatistics::default() },
             bins_bps,
             cwnd: Curve::default(),
         };

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// Who reads a metric: the columns of the table "By point of view".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reader {
+pub enum Audience {
     /// Whose data it is.
     User,
     /// Who makes the protocol.
@@ -16,7 +16,7 @@ pub enum Reader {
     Provider,
 }
 
-impl Reader {
+impl Audience {
     /// In the order of the docs.
     pub const ALL: [Self; 3] = [Self::User, Self::Designer, Self::Provider];
 
@@ -41,16 +41,16 @@ pub struct Metric {
     /// Whether it is one of each flow.
     pub of_flow: bool,
     /// Who reads it.
-    readers: &'static [Reader],
+    readers: &'static [Audience],
 }
 
-use Reader::{Designer, Provider, User};
+use Audience::{Designer, Provider, User};
 
 const fn run(
     kind: &'static str,
     name: &'static str,
     key: &'static str,
-    readers: &'static [Reader],
+    readers: &'static [Audience],
 ) -> Metric {
     Metric { kind, name, key, of_flow: false, readers }
 }
@@ -59,7 +59,7 @@ const fn flow(
     kind: &'static str,
     name: &'static str,
     key: &'static str,
-    readers: &'static [Reader],
+    readers: &'static [Audience],
 ) -> Metric {
     Metric { kind, name, key, of_flow: true, readers }
 }
@@ -181,7 +181,7 @@ pub const METRICS: &[Metric] = &[
 
 impl Metric {
     /// The metrics for a reader.
-    pub fn of(reader: Reader) -> impl Iterator<Item = &'static Self> {
+    pub fn of(reader: Audience) -> impl Iterator<Item = &'static Self> {
         METRICS.iter().filter(move |metric| metric.readers.contains(&reader))
     }
 

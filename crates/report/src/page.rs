@@ -9,9 +9,9 @@ mod traffic;
 
 use crate::{
     format,
-    group::{Cell, Group},
     headline::{self, Headline},
-    sweep, traces,
+    scenario_runs::{Cell, ScenarioRuns},
+    sweep_chart, traces,
 };
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde::Serialize;
@@ -30,8 +30,8 @@ const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 
 const COLOURS: usize = 8;
 
 /// Makes the page.
-pub fn render(groups: &[Group]) -> String {
-    let panels: Vec<_> = groups.iter().map(sweep::panels).collect();
+pub fn render(groups: &[ScenarioRuns]) -> String {
+    let panels: Vec<_> = groups.iter().map(sweep_chart::panels).collect();
     let data = json_for_script(&data::Page::new(groups, &panels));
     let page = html! {
         (DOCTYPE)
@@ -64,14 +64,14 @@ pub fn render(groups: &[Group]) -> String {
     page.into_string()
 }
 
-fn title(groups: &[Group]) -> String {
+fn title(groups: &[ScenarioRuns]) -> String {
     match groups {
         [group] => format!("{} – longhaul", group.title),
         _ => format!("{} scenarios – longhaul", groups.len()),
     }
 }
 
-fn header(groups: &[Group]) -> Markup {
+fn header(groups: &[ScenarioRuns]) -> Markup {
     let runs = || groups.iter().flat_map(|group| &group.runs);
     let started = runs().map(|run| run.manifest.started.as_str()).min().unwrap_or_default();
     let machine = runs().find_map(|run| run.manifest.machine.as_ref());
@@ -102,7 +102,7 @@ fn day(started: &str) -> &str {
     started.split('T').next().unwrap_or(started)
 }
 
-fn section(index: usize, group: &Group, panels: &[sweep::Panel]) -> Markup {
+fn section(index: usize, group: &ScenarioRuns, panels: &[sweep_chart::SweepChart]) -> Markup {
     let headline = Headline::new(group);
     html! {
         section.group id={ "group-" (index) } {
@@ -131,7 +131,7 @@ fn section(index: usize, group: &Group, panels: &[sweep::Panel]) -> Markup {
 }
 
 /// What does not count, where nobody can miss it.
-fn left_out(group: &Group) -> Markup {
+fn left_out(group: &ScenarioRuns) -> Markup {
     let runs: Vec<_> = group.left_out().collect();
     html! {
         @if !runs.is_empty() {
@@ -146,7 +146,7 @@ fn left_out(group: &Group) -> Markup {
 }
 
 /// Places for the charts, which the script fills.
-fn charts(index: usize, group: &Group, panels: &[sweep::Panel]) -> Markup {
+fn charts(index: usize, group: &ScenarioRuns, panels: &[sweep_chart::SweepChart]) -> Markup {
     let chart = |kind: &str| html! { div.chart data-chart=(kind) data-group=(index) {} };
     html! {
         @if !panels.is_empty() {
@@ -193,7 +193,7 @@ fn charts(index: usize, group: &Group, panels: &[sweep::Panel]) -> Markup {
     }
 }
 
-fn bin_note(group: &Group) -> String {
+fn bin_note(group: &ScenarioRuns) -> String {
     let widths = || group.runs.iter().map(|run| run.traces.bin_s * 1000.0);
     let least = widths().fold(f64::INFINITY, f64::min);
     let most = widths().fold(0.0, f64::max);
@@ -228,19 +228,19 @@ fn json_for_script(value: &impl Serialize) -> String {
 }
 
 /// The class that gives an element its variant's colour.
-fn colour_class(group: &Group, cell: &Cell) -> String {
+fn colour_class(group: &ScenarioRuns, cell: &Cell) -> String {
     format!("variant-{}", group.variant(cell).colour % COLOURS)
 }
 
 /// "two depots, CUBIC" with its colour, for tables.
-fn variant_label(group: &Group, cell: &Cell) -> Markup {
+fn variant_label(group: &ScenarioRuns, cell: &Cell) -> Markup {
     html! {
         span.variant.(colour_class(group, cell)) { (group.variant(cell).label) }
     }
 }
 
 /// The value of each of the sweep's keys at a cell's point.
-fn point_label(group: &Group, cell: &Cell) -> String {
+fn point_label(group: &ScenarioRuns, cell: &Cell) -> String {
     headline::point(group, cell)
 }
 

@@ -37,14 +37,14 @@ pub struct Traces {
     /// The bins' width in seconds; the first starts with the run.
     pub bin_s: f64,
     /// Each hop of each flow; where hops were not sampled each flow, or else the busiest links.
-    pub strands: Vec<Strand>,
+    pub strands: Vec<Trace>,
     /// Whether they are links, which carry more than one connection does.
     pub of_links: bool,
 }
 
 /// One line of a chart.
 #[derive(Debug, Clone, Serialize)]
-pub struct Strand {
+pub struct Trace {
     /// What moved: "server → depot2 (cubic)".
     pub label: String,
     /// The client of the flow it belongs to; null for a link.
@@ -110,7 +110,7 @@ impl Bins {
     }
 }
 
-fn hop_strands(flow: &FlowSummary, named: bool, series: &Series, bins: &Bins) -> Vec<Strand> {
+fn hop_strands(flow: &FlowSummary, named: bool, series: &Series, bins: &Bins) -> Vec<Trace> {
     let name = if named { format!("{}: ", flow.name) } else { String::new() };
     let strand = |hop: &record::HopSummary| {
         let entity = Entity::Hop { flow: flow.name.clone(), index: hop.index };
@@ -121,7 +121,7 @@ fn hop_strands(flow: &FlowSummary, named: bool, series: &Series, bins: &Bins) ->
         let stream = if hop.stream > 0 { format!(" #{}", hop.stream + 1) } else { String::new() };
         let delivered = series.curve(&entity, Quantity::DeliveredBytes);
         let delivered = delivered.and_then(|curve| whole(curve, flow.start_s, None));
-        Some(Strand {
+        Some(Trace {
             label: format!("{name}{} → {}{control}{stream}", hop.from, hop.to),
             client: flow.client.clone(),
             bytes: bins.cut(&whole(acked, flow.start_s, end)?),
@@ -132,10 +132,10 @@ fn hop_strands(flow: &FlowSummary, named: bool, series: &Series, bins: &Bins) ->
     flow.hops.iter().filter_map(strand).collect()
 }
 
-fn flow_strand(flow: &FlowSummary, series: &Series, bins: &Bins) -> Option<Strand> {
+fn flow_strand(flow: &FlowSummary, series: &Series, bins: &Bins) -> Option<Trace> {
     let received = series.curve(&Entity::Flow(flow.name.clone()), Quantity::ReceivedBytes)?;
     let end = Some((flow.end_s, flow.bytes as f64));
-    Some(Strand {
+    Some(Trace {
         label: flow.name.clone(),
         client: flow.client.clone(),
         bytes: bins.cut(&whole(received, flow.start_s, end)?),
@@ -178,7 +178,7 @@ fn busy_links(summary: &Summary) -> Vec<&LinkSummary> {
     busiest.into_iter().map(|(_, link)| link).collect()
 }
 
-fn link_strand(link: &LinkSummary, series: &Series, bins: &Bins) -> Option<Strand> {
+fn link_strand(link: &LinkSummary, series: &Series, bins: &Bins) -> Option<Trace> {
     let entity = Entity::parse(&format!("link:{}/{}", link.name, link.direction))?;
     let rates = series.curve(&entity, Quantity::ThroughputBps)?;
     let width = rates.time_s.get(1)? - rates.time_s.first()?;
@@ -189,7 +189,7 @@ fn link_strand(link: &LinkSummary, series: &Series, bins: &Bins) -> Option<Stran
         bytes += bps * width / 8.0;
     }
     total.push(rates.time_s.last()? + width, bytes);
-    Some(Strand {
+    Some(Trace {
         label: link.name.clone(),
         client: None,
         bytes: bins.cut(&total),

@@ -5,7 +5,7 @@
 //! The sample has random numbers of its own: what traffic does is the same with and without it.
 
 use crate::{connection_table::ConnectionTable, random::Random, tcp::Connection};
-use record::{Files, OfferedFile};
+use record::{OfferedFile, OfferedFiles};
 use scenario::Run;
 use std::sync::Arc;
 use units::{Bytes, Duration, Timestamp};
@@ -112,7 +112,7 @@ impl FileLog {
     }
 
     /// The files on record.
-    pub(crate) fn files(&self, run: &Run) -> Files {
+    pub(crate) fn files(&self, run: &Run) -> OfferedFiles {
         let names: Vec<Arc<str>> =
             run.traffic.iter().map(|traffic| traffic.name.as_str().into()).collect();
         let file = |row: &Row| OfferedFile {
@@ -124,7 +124,7 @@ impl FileLog {
         };
         let mut rows: Vec<OfferedFile> = self.rows.iter().map(file).collect();
         rows.sort_unstable_by(|a, b| (&a.source, a.number).cmp(&(&b.source, b.number)));
-        Files { rows }
+        OfferedFiles { rows }
     }
 }
 

@@ -211,8 +211,12 @@ fn link_summaries(run: &Run, sim: &mut SimulationState) -> Vec<LinkSummary> {
             let waits = simulated.link.queue(now);
             let uncounted = simulated.link.undecided().bytes;
             let counters = *simulated.link.counters();
-            let counted =
-                LinkSummary::counted(&link.name, direction, &counters, simulated.link.spacing());
+            let counted = LinkSummary::from_counters(
+                &link.name,
+                direction,
+                &counters,
+                simulated.link.spacing(),
+            );
             let rate_bps = settings.rate.map(units::Rate::bps);
             let seconds = now.as_secs_f64();
             LinkSummary {

@@ -13,7 +13,7 @@ use crate::{
     tcp::ConnectionEvent,
     traffic::{TrafficHandle, TrafficState},
 };
-use record::{Files, Series, Summary};
+use record::{OfferedFiles, Series, Summary};
 use scenario::Run;
 use units::{Bytes, Timestamp};
 
@@ -50,7 +50,7 @@ pub struct Outcome {
     /// Samples over time.
     pub series: Series,
     /// The files that traffic offered, or a sample of them.
-    pub files: Files,
+    pub files: OfferedFiles,
 }
 
 impl Simulation {
@@ -96,7 +96,7 @@ impl Simulation {
             network,
             arrival_source: SimulationState::NO_ARRIVAL,
             connections: ConnectionTable::default(),
-            files: FileLog::new(run.seed, Files::MOST),
+            files: FileLog::new(run.seed, OfferedFiles::MAX_ROWS),
             flows_left: run.flows.iter().filter(|flow| flow.bytes.is_some()).count(),
         };
         Ok(Self {
@@ -282,7 +282,7 @@ impl Simulation {
         Outcome { summary, series, files }
     }
 
-    fn with_traffic(&self, summary: Summary, files: &Files) -> Summary {
+    fn with_traffic(&self, summary: Summary, files: &OfferedFiles) -> Summary {
         let under_way = self.state.files.arrived(&self.state.connections, self.traffic.len());
         let sources = self.run.traffic.iter().zip(&self.traffic).zip(under_way);
         let traffic: Vec<_> = sources

@@ -2,7 +2,7 @@
 //! `longhaul depot pace`: what a configuration's `pacing = "gap"` or `"edt"` takes of the kernel, which a depot has no
 //! rights to do by itself; and what a depot asks about it.
 
-use crate::{failure::Failure, pace::in_a_process_apart, print::print_text};
+use crate::{failure::Failure, pace::in_separate_session, print::print_text};
 use ::depot::{Config, Pacers, PacingMethod};
 use ::kernel::pace::{self, LineRate, Options, Owner, PacedPeer};
 use std::{
@@ -60,7 +60,7 @@ pub fn run(args: &PaceArgs) -> Result<(), Failure> {
     } else {
         pace::plan(&paced_peers(&super::read(&args.file)?), &args.line)?
     };
-    in_a_process_apart(args.apart)?;
+    in_separate_session(args.apart)?;
     pace::replace(owner, &wanted)?;
     for Options { device, rules, .. } in &wanted {
         for rule in rules {

@@ -13,13 +13,13 @@ use std::{
 };
 
 /// How often the table is drawn.
-const EVERY: Duration = Duration::from_secs(1);
+const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 /// Moves to the terminal's upper left corner.
-const HOME: &str = "\x1b[H";
+const CURSOR_HOME: &str = "\x1b[H";
 /// Erases to the end of the line.
-const REST: &str = "\x1b[K";
+const ERASE_TO_LINE_END: &str = "\x1b[K";
 /// Erases to the end of the screen.
-const BELOW: &str = "\x1b[J";
+const ERASE_BELOW: &str = "\x1b[J";
 
 /// Show what a depot that runs is doing: its transfers, hops and refusals, anew each second.
 ///
@@ -56,12 +56,12 @@ pub fn run(args: &StatusArgs) -> Result<(), Failure> {
         };
         if stdout().is_terminal() {
             // Over the last one, not after an empty screen: that would flicker.
-            let lines = text.replace('\n', &format!("{REST}\n"));
-            print_text(&format!("{HOME}{lines}{BELOW}"));
+            let lines = text.replace('\n', &format!("{ERASE_TO_LINE_END}\n"));
+            print_text(&format!("{CURSOR_HOME}{lines}{ERASE_BELOW}"));
         } else {
             print_text(&format!("{text}\n"));
         }
-        std::thread::sleep(EVERY);
+        std::thread::sleep(REFRESH_INTERVAL);
         status = fetch_status(&args.url).map(|(status, _)| status);
     }
 }
@@ -107,7 +107,7 @@ fn head(status: &Status) -> String {
     }
     for paced in &status.paced {
         let so = if paced.in_force { "are" } else { "should be, and are NOT," };
-        let (peer, pacing) = (cut(&paced.peer, 48), cut(&paced.pacing, 8));
+        let (peer, pacing) = (shorten(&paced.peer, 48), shorten(&paced.pacing, 8));
         text += &format!("packets to {peer} {so} paced by {pacing}\n");
     }
     text
@@ -127,7 +127,7 @@ fn hops(hops: &[Hop]) -> String {
         let line = format!(
             "{:<8} {:<34} {:>6} {:>12} {:>12} {:>10} {:>10} {:>7} {}",
             hop.side,
-            cut(&hop.hop, 34),
+            shorten(&hop.hop, 34),
             hop.requests.values().sum::<u64>(),
             rate(hop.down_bps),
             rate(hop.up_bps),
@@ -162,8 +162,8 @@ fn transfers(status: &Status) -> String {
         let rtt = |tcp: &Option<Tcp>| time(tcp.as_ref().map(|tcp| tcp.rtt_us));
         let line = format!(
             "{:<24} {:<34} {:>22} {:>12} {:>9} {:>10} {:>10} {}",
-            cut(&transfer.client, 24),
-            cut_front(&transfer.target, 34),
+            shorten(&transfer.client, 24),
+            shorten_front(&transfer.target, 34),
             so_far(transfer),
             rate(transfer.down_bps + transfer.up_bps),
             age(transfer.age_s),
@@ -214,7 +214,7 @@ fn streams(transfer: &Transfer) -> String {
 }
 
 /// What others wrote, without what a terminal would obey, and not too long.
-fn cut(text: &str, most: usize) -> String {
+fn shorten(text: &str, most: usize) -> String {
     let shown = |c: char| if c.is_control() { '?' } else { c };
     if text.chars().count() <= most {
         return text.chars().map(shown).collect();
@@ -223,9 +223,9 @@ fn cut(text: &str, most: usize) -> String {
 }
 
 /// The same for what differs at its end.
-fn cut_front(text: &str, most: usize) -> String {
+fn shorten_front(text: &str, most: usize) -> String {
     let reversed: String = text.chars().rev().collect();
-    cut(&reversed, most).chars().rev().collect()
+    shorten(&reversed, most).chars().rev().collect()
 }
 
 fn rate(bps: u64) -> String {
@@ -310,8 +310,8 @@ mod tests {
 
     #[test]
     fn nothing_that_others_wrote_moves_the_cursor() {
-        assert_eq!(cut("a\x1b[2Jb\u{9b}", 20), "a?[2Jb?");
-        assert_eq!(cut("abcdef", 4), "abc…");
-        assert_eq!(cut_front("abcdef", 4), "…def");
+        assert_eq!(shorten("a\x1b[2Jb\u{9b}", 20), "a?[2Jb?");
+        assert_eq!(shorten("abcdef", 4), "abc…");
+        assert_eq!(shorten_front("abcdef", 4), "…def");
     }
 }

@@ -2,10 +2,10 @@
 //! What the monitor saw, kept: a folder with the document, the bins and a picture of each direction.
 //! It appears whole, and is never written into again.
 
-use super::{text::about, watched::Watched};
+use super::{observation::Observation, text::about};
 use crate::failure::Failure;
 use ::kernel::monitor::{Bins, Direction, Figures, Histogram};
-use ::report::{LinkPicture, Spread};
+use ::report::{HistogramBar, MonitorPicture};
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -36,9 +36,9 @@ fn partial(folder: &Path) -> PathBuf {
     folder.with_file_name(format!(".{name}.{}.partial", std::process::id()))
 }
 
-pub fn write(folder: &Path, watched: &Watched<'_>) -> Result<(), Failure> {
+pub fn write(folder: &Path, observation: &Observation<'_>) -> Result<(), Failure> {
     let partial = partial(folder);
-    let written = files(&partial, watched).and_then(|()| fs::rename(&partial, folder));
+    let written = files(&partial, observation).and_then(|()| fs::rename(&partial, folder));
     written.map_err(|error| {
         // What there is of it is of no use.
         let _ = fs::remove_dir_all(&partial);
@@ -46,19 +46,22 @@ pub fn write(folder: &Path, watched: &Watched<'_>) -> Result<(), Failure> {
     })
 }
 
-fn files(folder: &Path, watched: &Watched<'_>) -> io::Result<()> {
+fn files(folder: &Path, observation: &Observation<'_>) -> io::Result<()> {
     fs::create_dir_all(folder)?;
-    let document = serde_json::to_string_pretty(&watched.report()).expect("plain data");
+    let document = serde_json::to_string_pretty(&observation.report()).expect("plain data");
     fs::write(folder.join("monitor.json"), document + "\n")?;
-    for &direction in &watched.options.directions {
+    for &direction in &observation.options.directions {
         let (Some(bins), Some(figures)) =
-            (watched.monitor.bins(direction), watched.snapshot.figures(direction))
+            (observation.monitor.bins(direction), observation.snapshot.figures(direction))
         else {
             continue;
         };
         let name = direction.name();
         fs::write(folder.join(format!("{name}-bins.csv")), table(bins))?;
-        fs::write(folder.join(format!("{name}.svg")), picture(watched, direction, bins, figures))?;
+        fs::write(
+            folder.join(format!("{name}.svg")),
+            picture(observation, direction, bins, figures),
+        )?;
     }
     Ok(())
 }
@@ -74,13 +77,18 @@ fn table(bins: &Bins) -> String {
     text
 }
 
-fn picture(watched: &Watched<'_>, direction: Direction, bins: &Bins, figures: &Figures) -> String {
+fn picture(
+    observation: &Observation<'_>,
+    direction: Direction,
+    bins: &Bins,
+    figures: &Figures,
+) -> String {
     let gap_frame_bytes: &[u64] =
         if figures.gap_frames > 0 { bins.gap_frames().bins() } else { &[] };
-    let title = format!("{} {}", watched.options.device, direction.name());
-    LinkPicture {
+    let title = format!("{} {}", observation.options.device, direction.name());
+    MonitorPicture {
         title: &title,
-        about: &about(watched, direction),
+        about: &about(observation, direction),
         bin_s: bins.data().width().as_secs_f64(),
         data_bytes: bins.data().bins(),
         gap_frame_bytes,
@@ -90,6 +98,9 @@ fn picture(watched: &Watched<'_>, direction: Direction, bins: &Bins, figures: &F
     .svg()
 }
 
-fn spreads(histogram: &Histogram) -> Vec<Spread> {
-    histogram.bins().map(|slot| Spread { values: slot.from..slot.to, count: slot.count }).collect()
+fn spreads(histogram: &Histogram) -> Vec<HistogramBar> {
+    histogram
+        .bins()
+        .map(|slot| HistogramBar { values: slot.from..slot.to, count: slot.count })
+        .collect()
 }

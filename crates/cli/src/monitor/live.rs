@@ -11,7 +11,7 @@ use units::Duration;
 /// Columns of the rate's course.
 const COLUMNS: usize = 64;
 
-pub struct Live {
+pub struct LiveDisplay {
     device: String,
     terminal: MultiProgress,
     lines: Vec<ProgressBar>,
@@ -20,7 +20,7 @@ pub struct Live {
     peaks: BTreeMap<Direction, u64>,
 }
 
-impl Live {
+impl LiveDisplay {
     pub fn new(device: &str) -> Self {
         Self {
             device: device.to_owned(),
@@ -33,7 +33,7 @@ impl Live {
     }
 
     /// Takes note of what bins were read between two looks.
-    pub fn peaks(&mut self, snapshot: &Snapshot) {
+    pub fn note_peaks(&mut self, snapshot: &Snapshot) {
         for direction in [Direction::Out, Direction::In] {
             let peak = snapshot.figures(direction).and_then(|figures| figures.recent_peak);
             let most = self.peaks.entry(direction).or_default();
@@ -43,7 +43,7 @@ impl Live {
 
     /// What happened since the last time.
     pub fn show(&mut self, monitor: &Monitor, options: &Options, snapshot: Snapshot) {
-        self.peaks(&snapshot);
+        self.note_peaks(&snapshot);
         let mut texts = Vec::new();
         for &direction in &options.directions {
             let (Some(figures), Some(bins)) =
@@ -53,7 +53,7 @@ impl Live {
             };
             let before = self.before.as_ref();
             let past = before.map_or(Duration::ZERO, |before| before.elapsed);
-            let second = Second {
+            let interval = Interval {
                 seconds: snapshot.elapsed.saturating_sub(past).as_secs_f64(),
                 before: before.and_then(|before| before.figures(direction)),
                 figures,
@@ -65,10 +65,10 @@ impl Live {
                 self.device,
                 direction.name(),
                 format!("{:.0} s", snapshot.elapsed.as_secs_f64()),
-                second.rates(),
+                interval.rates(),
             ));
-            texts.push(format!("  {}", course(bins, second.seconds)));
-            texts.push(format!("  {}", second.gaps()));
+            texts.push(format!("  {}", sparkline(bins, interval.seconds)));
+            texts.push(format!("  {}", interval.gaps()));
         }
         self.peaks.clear();
         self.before = Some(snapshot);
@@ -81,7 +81,7 @@ impl Live {
     }
 }
 
-impl Drop for Live {
+impl Drop for LiveDisplay {
     fn drop(&mut self) {
         for line in &self.lines {
             line.finish_and_clear();
@@ -97,13 +97,13 @@ fn line() -> ProgressBar {
 }
 
 /// The figures of one direction, and those of a look ago.
-struct Second<'a> {
+struct Interval<'a> {
     seconds: f64,
     before: Option<&'a Figures>,
     figures: &'a Figures,
 }
 
-impl Second<'_> {
+impl Interval<'_> {
     fn grown(&self, of: fn(&Figures) -> u64) -> f64 {
         (of(self.figures) - self.before.map_or(0, of)) as f64
     }
@@ -149,7 +149,7 @@ impl Second<'_> {
 }
 
 /// The last second, a letter for each part of it, as high as its largest bin.
-fn course(bins: &Bins, seconds: f64) -> String {
+fn sparkline(bins: &Bins, seconds: f64) -> String {
     const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let (all, width) = (bins.data().bins(), bins.data().width().as_secs_f64());
     let shown = ((seconds / width).ceil() as usize).clamp(1, all.len().max(1));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What the monitor saw, for people.
 
-use super::watched::Watched;
+use super::observation::Observation;
 use ::kernel::monitor::{Direction, Figures};
 use ::report::format;
 
@@ -17,36 +17,36 @@ pub fn timed_at(direction: Direction) -> &'static str {
 }
 
 /// The table.
-pub fn of(watched: &Watched<'_>) -> String {
-    let parts = watched.options.directions.iter().filter_map(|&direction| {
-        let figures = watched.snapshot.figures(direction)?;
-        Some(one(watched, direction, figures))
+pub fn of(observation: &Observation<'_>) -> String {
+    let parts = observation.options.directions.iter().filter_map(|&direction| {
+        let figures = observation.snapshot.figures(direction)?;
+        Some(one(observation, direction, figures))
     });
     parts.collect::<Vec<_>>().join("\n")
 }
 
 /// How it was watched, in a line.
-pub fn about(watched: &Watched<'_>, direction: Direction) -> String {
+pub fn about(observation: &Observation<'_>, direction: Direction) -> String {
     format!(
         "{}, timed {}, bins of {}",
-        format::seconds(watched.snapshot.elapsed.as_secs_f64()),
+        format::seconds(observation.snapshot.elapsed.as_secs_f64()),
         timed_at(direction),
-        format::duration(watched.options.bin.as_secs_f64())
+        format::duration(observation.options.bin.as_secs_f64())
     )
 }
 
-fn one(watched: &Watched<'_>, direction: Direction, figures: &Figures) -> String {
-    let seconds = watched.snapshot.elapsed.as_secs_f64();
-    let device = &watched.options.device;
+fn one(observation: &Observation<'_>, direction: Direction, figures: &Figures) -> String {
+    let seconds = observation.snapshot.elapsed.as_secs_f64();
+    let device = &observation.options.device;
     let name = direction.name();
-    let mut text = format!("{device} {name}: {}\n", about(watched, direction));
+    let mut text = format!("{device} {name}: {}\n", about(observation, direction));
     if figures.packets + figures.gap_frames == 0 {
         return text + "  no packets\n";
     }
     let mut line = |name: &str, what: &str| text += &format!("  {name:<13} {what}\n");
     line("data", &volume(figures.packets, figures.bytes, seconds));
     if let Some(peak) = figures.peak {
-        let rate = format::rate(peak.bytes as f64 * 8.0 / watched.options.bin.as_secs_f64());
+        let rate = format::rate(peak.bytes as f64 * 8.0 / observation.options.bin.as_secs_f64());
         line("peak bin", &format!("{rate} at {:.4} s", peak.at.as_secs_f64()));
     }
     if figures.gap_frames > 0 {
@@ -57,7 +57,7 @@ fn one(watched: &Watched<'_>, direction: Direction, figures: &Figures) -> String
         line("gaps", &gaps.0);
         line("", &gaps.1);
     }
-    line("bursts", &bursts(watched, figures));
+    line("bursts", &bursts(observation, figures));
     if figures.super_handovers > 0 {
         line(
             "super-packets",
@@ -78,7 +78,7 @@ fn one(watched: &Watched<'_>, direction: Direction, figures: &Figures) -> String
         let missed = format::size(figures.missed_bytes as f64);
         line("missed", &format!("{missed} are in no bin: this machine was too busy to read them"));
     }
-    if watched.options.per_flow {
+    if observation.options.per_flow {
         text += &flows(figures, seconds);
     }
     text
@@ -109,7 +109,7 @@ fn gaps(figures: &Figures) -> Option<(String, String)> {
     ))
 }
 
-fn bursts(watched: &Watched<'_>, figures: &Figures) -> String {
+fn bursts(observation: &Observation<'_>, figures: &Figures) -> String {
     let bursts = &figures.bursts;
     let mean = figures.packets as f64 / bursts.count.max(1) as f64;
     format!(
@@ -118,7 +118,7 @@ fn bursts(watched: &Watched<'_>, figures: &Figures) -> String {
         format::digits(mean),
         bursts.most_packets,
         format::size(bursts.most_bytes as f64),
-        format::duration(watched.options.burst_gap.as_secs_f64())
+        format::duration(observation.options.burst_gap.as_secs_f64())
     )
 }
 

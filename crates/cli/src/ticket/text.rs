@@ -7,7 +7,7 @@ use std::fmt::Display;
 
 /// Whether anybody looked at the signature, and the time that counts.
 #[derive(Clone, Copy)]
-pub enum Checked {
+pub enum SignatureCheck {
     /// Nobody did: all of it may be invented.
     No(UnixTime),
     /// It is good at this time.
@@ -15,19 +15,19 @@ pub enum Checked {
 }
 
 /// Prints a ticket.
-pub fn print(ticket: &Ticket, key: Option<&str>, checked: Checked, json: bool) {
+pub fn print(ticket: &Ticket, key: Option<&str>, checked: SignatureCheck, json: bool) {
     if json {
-        let verified = matches!(checked, Checked::Good(_));
+        let verified = matches!(checked, SignatureCheck::Good(_));
         print_json(&TicketDescription::new(ticket, key, verified));
     } else {
-        print_text(&page(ticket, key, checked));
+        print_text(&ticket_text(ticket, key, checked));
     }
 }
 
-fn page(ticket: &Ticket, key: Option<&str>, checked: Checked) -> String {
+fn ticket_text(ticket: &Ticket, key: Option<&str>, checked: SignatureCheck) -> String {
     let (signature, says) = match checked {
-        Checked::No(_) => ("not checked: all of this may be invented", "it says "),
-        Checked::Good(_) => ("good", ""),
+        SignatureCheck::No(_) => ("not checked: all of this may be invented", "it says "),
+        SignatureCheck::Good(_) => ("good", ""),
     };
     // Whoever made an unverified one chose these texts, and could write to the terminal.
     let key = key.map_or("no named key".to_owned(), |key| format!("key {}", key.escape_debug()));
@@ -58,8 +58,8 @@ fn page(ticket: &Ticket, key: Option<&str>, checked: Checked) -> String {
     lines.collect::<Vec<_>>().concat()
 }
 
-fn validity(ticket: &Ticket, checked: Checked) -> String {
-    let (Checked::No(time) | Checked::Good(time)) = checked;
+fn validity(ticket: &Ticket, checked: SignatureCheck) -> String {
+    let (SignatureCheck::No(time) | SignatureCheck::Good(time)) = checked;
     let from = ticket.not_before.map(|from| format!("from {from} "));
     // As depots judge it, whose clocks may differ from the signer's.
     let standing = if ticket.not_before.is_some_and(|from| time.plus(LEEWAY_S) < from) {

@@ -120,7 +120,7 @@ pub fn disturbed(flows: &[FlowSummary], series: &Series, bins: Bins) -> Option<V
         for hop in &flow.hops {
             hops += 1;
             let retransmits = hop_curve(series, flow, hop, Quantity::Retransmits)?;
-            for rise in rises(retransmits) {
+            for rise in increases(retransmits) {
                 if let Some(bin) = bins.index(retransmits.time_s[rise]) {
                     disturbed[bin] = true;
                 }
@@ -131,7 +131,7 @@ pub fn disturbed(flows: &[FlowSummary], series: &Series, bins: Bins) -> Option<V
 }
 
 /// The samples at which a running total is higher than at the sample before (or than 0).
-pub fn rises(total: &Curve) -> impl Iterator<Item = usize> {
+pub fn increases(total: &Curve) -> impl Iterator<Item = usize> {
     let before = std::iter::once(&0.0).chain(&total.value);
     before.zip(&total.value).enumerate().filter(|(_, (a, b))| b > a).map(|(index, _)| index)
 }
@@ -169,9 +169,9 @@ mod tests {
             time_s: (0..value.len()).map(|t| t as f64).collect(),
             value: value.to_vec(),
         };
-        assert_eq!(rises(&total(&[0.0, 0.0, 3.0, 3.0, 4.0])).collect::<Vec<_>>(), [2, 4]);
-        assert_eq!(rises(&total(&[2.0, 2.0])).collect::<Vec<_>>(), [0]);
-        assert_eq!(rises(&total(&[])).count(), 0);
+        assert_eq!(increases(&total(&[0.0, 0.0, 3.0, 3.0, 4.0])).collect::<Vec<_>>(), [2, 4]);
+        assert_eq!(increases(&total(&[2.0, 2.0])).collect::<Vec<_>>(), [0]);
+        assert_eq!(increases(&total(&[])).count(), 0);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! total was sampled less often than once a round trip, the rate's moves within one are not
 //! visible, and the answer is `None`.
 
-use super::bins::rises;
+use super::bins::increases;
 use crate::{Curve, stats};
 
 /// The greatest rise of the rate within one round trip, in bits a second: Guillier's
@@ -92,7 +92,7 @@ pub fn responsiveness_rtts(sender: Sender<'_>) -> Option<f64> {
 /// with no more than `pause_s` between two.
 fn congestion(retransmits: &Curve, pause_s: f64) -> Vec<(f64, f64)> {
     let mut times: Vec<(f64, f64)> = Vec::new();
-    for rise in rises(retransmits) {
+    for rise in increases(retransmits) {
         let time_s = retransmits.time_s[rise];
         match times.last_mut() {
             Some((_, end)) if time_s - *end <= pause_s => *end = time_s,

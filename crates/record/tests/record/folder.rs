@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A record on disk: what is written is read back, and nothing half is left behind.
 
-use longhaul_record::manifest::{Machine, Node, Prediction, Reference, Socket, Variant};
+use longhaul_record::manifest::{
+    HopSocket, Machine, NodeSettings, Prediction, ReportedGain, Variant,
+};
 use longhaul_record::*;
 use std::{fs, path::Path};
 
@@ -35,7 +37,7 @@ fn record() -> Record {
 }
 
 /// Two sources; a file that did not end, and one that was not even asked for.
-fn files() -> Files {
+fn files() -> OfferedFiles {
     let file = |source: &str, number, size_bytes, completion_s| OfferedFile {
         source: source.into(),
         number,
@@ -49,7 +51,7 @@ fn files() -> Files {
         file("web", 2, Some(200), None),
         file("web", 3, None, None),
     ];
-    Files { rows }
+    OfferedFiles { rows }
 }
 
 fn manifest() -> Manifest {
@@ -74,9 +76,9 @@ fn manifest() -> Manifest {
             cores: 2,
             memory_bytes: 1 << 33,
         }),
-        nodes: [("server".into(), Node::default())].into(),
+        nodes: [("server".into(), NodeSettings::default())].into(),
         congestion_controls: [].into(),
-        sockets: vec![Socket {
+        sockets: vec![HopSocket {
             flow: "file".into(),
             hop: 0,
             node: "server".into(),
@@ -88,11 +90,11 @@ fn manifest() -> Manifest {
             rcvbuf_bytes: None,
         }],
         offloads: [("eth0".into(), vec!["tso".into()])].into(),
-        references: vec![Reference { gain: 2.0, note: "figure 8".into() }],
+        references: vec![ReportedGain { gain: 2.0, note: "figure 8".into() }],
         predicted: Some(Prediction { goodput_bps: 1e6, source: "equation 3".into() }),
         valid: true,
         invalid_reasons: Vec::new(),
-        emulator: Some(manifest::Emulator::default()),
+        emulator: Some(manifest::EmulatorHealth::default()),
         simulator: None,
         scenario: serde_json::json!({"link": [{"name": "haul"}]}),
     }
@@ -145,7 +147,7 @@ fn many_samples_keep_their_order_over_row_groups() {
 #[test]
 fn without_files_of_traffic_there_is_no_table_of_them() {
     let dir = tempfile::tempdir().unwrap();
-    let record = Record { files: Files::default(), ..record() };
+    let record = Record { files: OfferedFiles::default(), ..record() };
     record.write(&dir.path().join("run")).unwrap();
     assert!(!dir.path().join("run/files.parquet").exists());
     assert_eq!(Record::open(&dir.path().join("run")).unwrap(), record);
@@ -157,9 +159,9 @@ fn without_files_of_traffic_there_is_no_table_of_them() {
 #[test]
 fn files_are_found_by_source() {
     let files = files();
-    assert_eq!(files.of("web").len(), 3);
-    assert_eq!(Files::completions_s(files.of("web")), [0.25]);
-    assert_eq!((files.of("large").len(), files.of("x").len()), (1, 0));
+    assert_eq!(files.of_source("web").len(), 3);
+    assert_eq!(OfferedFiles::completions_s(files.of_source("web")), [0.25]);
+    assert_eq!((files.of_source("large").len(), files.of_source("x").len()), (1, 0));
 }
 
 /// The columns of a Parquet file, by an independent reader's rows: each row's texts by name.
@@ -196,26 +198,26 @@ fn every_row_says_which_run_it_is_of() {
 
 #[test]
 fn a_series_from_before_rows_named_their_run_is_read() {
-    use longhaul_record::columns::{Kind, TableWriter, Values};
+    use longhaul_record::parquet_table::{ColumnKind, ColumnValues, TableWriter};
     let dir = tempfile::tempdir().unwrap();
     let record = Record { series: Series::default(), ..record() };
     record.write(&dir.path().join("run")).unwrap();
     let columns = [
-        ("time_s", Kind::AllDoubles),
-        ("entity", Kind::Texts),
-        ("quantity", Kind::Texts),
-        ("value", Kind::AllDoubles),
-        ("unit", Kind::Texts),
+        ("time_s", ColumnKind::Doubles),
+        ("entity", ColumnKind::Texts),
+        ("quantity", ColumnKind::Texts),
+        ("value", ColumnKind::Doubles),
+        ("unit", ColumnKind::Texts),
     ];
     let file = fs::File::create(dir.path().join("run/series.parquet")).unwrap();
     let mut table = TableWriter::new(file, "series", &columns).unwrap();
-    let text = |text: &str| Values::Texts(vec![(text.to_owned(), 2)]);
+    let text = |text: &str| ColumnValues::Texts(vec![(text.to_owned(), 2)]);
     table
         .write(vec![
-            Values::AllDoubles(vec![0.0, 1.0]),
+            ColumnValues::Doubles(vec![0.0, 1.0]),
             text("flow:file"),
             text("received_bytes"),
-            Values::AllDoubles(vec![0.0, 1000.0]),
+            ColumnValues::Doubles(vec![0.0, 1000.0]),
             text("byte"),
         ])
         .unwrap();

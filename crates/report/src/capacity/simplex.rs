@@ -19,7 +19,7 @@ pub struct Limit {
 }
 
 /// The largest sum of shares; none where a share has no limit, or there are no shares.
-pub fn most(limits: &[Limit]) -> Option<f64> {
+pub fn largest_sum(limits: &[Limit]) -> Option<f64> {
     Some(Dictionary::solved(limits)?.sum())
 }
 
@@ -112,22 +112,22 @@ mod tests {
     #[test]
     fn sums_by_hand() {
         // One limit for both; each its own; a third over two that cross different ones.
-        assert_eq!(most(&[limit(&[1.0, 1.0], 10.0)]), Some(10.0));
-        assert_eq!(most(&[limit(&[1.0, 0.0], 3.0), limit(&[0.0, 1.0], 4.0)]), Some(7.0));
+        assert_eq!(largest_sum(&[limit(&[1.0, 1.0], 10.0)]), Some(10.0));
+        assert_eq!(largest_sum(&[limit(&[1.0, 0.0], 3.0), limit(&[0.0, 1.0], 4.0)]), Some(7.0));
         let line = [limit(&[1.0, 0.0, 1.0], 5.0), limit(&[0.0, 1.0, 1.0], 8.0)];
-        assert_eq!(most(&line), Some(13.0), "the long one gets nothing");
+        assert_eq!(largest_sum(&line), Some(13.0), "the long one gets nothing");
         // Three that cross two of three limits each: half a unit each, 1.5 in all.
         let ring = [
             limit(&[1.0, 1.0, 0.0], 1.0),
             limit(&[0.0, 1.0, 1.0], 1.0),
             limit(&[1.0, 0.0, 1.0], 1.0),
         ];
-        assert!((most(&ring).unwrap() - 1.5).abs() < 1e-12);
+        assert!((largest_sum(&ring).unwrap() - 1.5).abs() < 1e-12);
         // Twice over the same.
-        assert_eq!(most(&[limit(&[2.0], 10.0)]), Some(5.0));
-        assert_eq!(most(&[limit(&[1.0, 0.0], 10.0)]), None, "the second has no limit");
-        assert_eq!(most(&[limit(&[1.0], 0.0)]), Some(0.0));
-        assert_eq!(most(&[]), None);
+        assert_eq!(largest_sum(&[limit(&[2.0], 10.0)]), Some(5.0));
+        assert_eq!(largest_sum(&[limit(&[1.0, 0.0], 10.0)]), None, "the second has no limit");
+        assert_eq!(largest_sum(&[limit(&[1.0], 0.0)]), Some(0.0));
+        assert_eq!(largest_sum(&[]), None);
     }
 
     /// That a sum is the largest is proved by prices of the limits: where each share's limits cost at
@@ -153,7 +153,7 @@ mod tests {
             let weights: Vec<f64> = limits.iter().map(|limit| limit.weights[share]).collect();
             assert!(dot(&weights, &prices) >= 1.0 - 1e-6, "{limits:?}: {prices:?}");
         }
-        let sum = most(limits).unwrap() / scale;
+        let sum = largest_sum(limits).unwrap() / scale;
         assert!((x.iter().sum::<f64>() - sum).abs() < 1e-6, "{limits:?}: {x:?}");
         assert!((dot(&bounds, &prices) - sum).abs() < 1e-6, "{limits:?}: {prices:?}");
     }

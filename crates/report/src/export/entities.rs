@@ -3,7 +3,7 @@
 //! key is exported without being named here.
 
 use crate::capacity::{GOODPUT_SHARE, Paths};
-use record::{Files, Manifest, RunVerdict, Series, Summary, units::Unit, warm_up};
+use record::{Manifest, OfferedFiles, RunVerdict, Series, Summary, units::Unit, warm_up};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ pub fn rows_after(
     whole: &Summary,
     warm_up_s: f64,
     series: &Series,
-    files: &Files,
+    files: &OfferedFiles,
 ) -> Vec<Row> {
     let Some(after) = whole.after(warm_up_s, series, files) else { return Vec::new() };
     let mut rows = rows(manifest, &after);

@@ -2,7 +2,7 @@
 //! What an export has of which run, and the names of its columns.
 
 use super::*;
-use record::{Files, FlowSummary, LinkSummary, Metrics, Series, Summary, TrafficSummary};
+use record::{FlowSummary, LinkSummary, Metrics, OfferedFiles, Series, Summary, TrafficSummary};
 use std::path::Path;
 
 fn write(dir: &Path, id: &str, point: &[(&str, &str)], valid: bool) {
@@ -32,7 +32,8 @@ fn write(dir: &Path, id: &str, point: &[(&str, &str)], valid: bool) {
         metrics: Metrics { goodput_bps: Some(250.5), ..Metrics::default() },
     };
     let manifest = serde_json::from_value(manifest).unwrap();
-    let record = Record { manifest, series: Series::default(), files: Files::default(), summary };
+    let record =
+        Record { manifest, series: Series::default(), files: OfferedFiles::default(), summary };
     record.write(&dir.join(id)).unwrap();
 }
 

@@ -5,7 +5,7 @@
 use super::{Figure, Panel, Point};
 use crate::{
     axis_unit::AxisUnit,
-    drawing::{CURVES, LETTER, Page, ROW, SOFT, Scale, moved, px, upright},
+    svg::{CURVES, LETTER, Page, ROW, SOFT, Scale, moved, px, upright},
 };
 use maud::{Markup, html};
 

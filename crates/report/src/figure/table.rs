@@ -42,7 +42,7 @@ impl Figure {
             rows.push(std::iter::once(DIFFERENCE.to_owned()).chain(moved).collect());
         }
         for column in 1..=panel.points.len() {
-            format::line_up(rows.iter_mut().skip(1).map(|row| &mut row[column]));
+            format::align_ranges(rows.iter_mut().skip(1).map(|row| &mut row[column]));
         }
         rows
     }

@@ -2,12 +2,12 @@
 //! What stands where in a figure, and what it refuses.
 
 use super::*;
-use crate::drawing::LETTER;
-use record::{Entity, Files, Quantity, Series};
+use crate::svg::LETTER;
+use record::{Entity, OfferedFiles, Quantity, Series};
 use std::path::PathBuf;
 
 fn read(dir: &Path, y: &str, x: Option<&str>) -> Result<Figure, Error> {
-    Figure::read(dir, &Asked { y, x, by_flow: false, warm_up_s: 0.0 })
+    Figure::read(dir, &FigureQuery { y, x, by_flow: false, warm_up_s: 0.0 })
 }
 
 /// A record of one flow at a link of 1000 bit/s, below `dir`.
@@ -29,7 +29,7 @@ fn write(dir: &Path, variant: &str, point: &[(&str, &str)], repeat: u32, bps: f6
         ..Summary::default()
     };
     let manifest = serde_json::from_value(manifest).unwrap();
-    Record { manifest, series: Series::default(), files: Files::default(), summary }
+    Record { manifest, series: Series::default(), files: OfferedFiles::default(), summary }
         .write(&dir.join(id))
         .unwrap();
 }
@@ -63,7 +63,9 @@ fn write_two_flows(dir: &Path, variant: &str, delay: &str, bytes: u64) {
     let metrics = Metrics::compute(&flows, &[], &series);
     let summary = Summary { flows, metrics, ..Summary::default() };
     let manifest = serde_json::from_value(manifest).unwrap();
-    Record { manifest, series, files: Files::default(), summary }.write(&dir.join(id)).unwrap();
+    Record { manifest, series, files: OfferedFiles::default(), summary }
+        .write(&dir.join(id))
+        .unwrap();
 }
 
 #[test]
@@ -72,8 +74,9 @@ fn a_line_for_each_flow_and_without_a_warm_up() {
     for (variant, delay, bytes) in [("a", "1ms", 1000), ("a", "9ms", 500), ("b", "1ms", 2000)] {
         write_two_flows(dir.path(), variant, delay, bytes);
     }
-    let read =
-        |y, by_flow, warm_up_s| Figure::read(dir.path(), &Asked { y, x: None, by_flow, warm_up_s });
+    let read = |y, by_flow, warm_up_s| {
+        Figure::read(dir.path(), &FigureQuery { y, x: None, by_flow, warm_up_s })
+    };
     let first = |figure: &Figure| {
         let points = figure.panels[0].points.iter().map(|line| line[0].map(|point| point.median));
         points.collect::<Vec<_>>()
@@ -102,7 +105,7 @@ fn a_line_for_each_flow_and_without_a_warm_up() {
 fn one_variant_needs_no_name_and_too_many_flows_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     write_two_flows(dir.path(), "a", "1ms", 1000);
-    let asked = Asked { y: "goodput_bps", x: None, by_flow: true, warm_up_s: 0.0 };
+    let asked = FigureQuery { y: "goodput_bps", x: None, by_flow: true, warm_up_s: 0.0 };
     assert_eq!(Figure::read(dir.path(), &asked).unwrap().lines, ["even", "late"]);
     for n in 0..20 {
         write_two_flows(dir.path(), &format!("variant{n}"), "1ms", 1000);

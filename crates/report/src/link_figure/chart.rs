@@ -5,9 +5,9 @@
 use super::{LinkFigure, LinkPanel};
 use crate::{
     axis_unit::AxisUnit,
-    bins::{LEFT, band, columns, steps, time_axis},
-    drawing::{BLUE, LETTER, ORANGE, Page, SOFT, Scale, moved, px, upright},
+    binned_rate::{LEFT, band, columns, steps, time_axis},
     format,
+    svg::{BLUE, LETTER, ORANGE, Page, SOFT, Scale, moved, px, upright},
 };
 use maud::{Markup, html};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A figure over time as a table: a row for each record.
 
-use super::{LinkFigure, LinkNumbers, LinkPanel};
+use super::{LinkFigure, LinkPanel, LinkStatistics};
 use crate::{figure::aligned, format};
 
 impl LinkFigure {
@@ -50,7 +50,7 @@ impl LinkFigure {
     }
 }
 
-fn cells(numbers: &LinkNumbers, with_hop: bool) -> Vec<String> {
+fn cells(numbers: &LinkStatistics, with_hop: bool) -> Vec<String> {
     let rate = |value: Option<f64>| value.map_or("-".to_owned(), format::rate);
     let share = |share: f64| format!("{:.2} %", share * 100.0);
     let above = numbers.above_share.map_or("-".to_owned(), share);

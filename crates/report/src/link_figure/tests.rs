@@ -2,7 +2,7 @@
 //! What is counted where, and what is refused.
 
 use super::*;
-use record::{Files, FlowSummary, HopSummary, LinkSummary};
+use record::{FlowSummary, HopSummary, LinkSummary, OfferedFiles};
 
 const BIN_S: f64 = 500e-6;
 
@@ -43,13 +43,13 @@ fn write(dir: &Path, variant: &str, bins: &[(usize, f64)]) -> PathBuf {
     let summary = Summary { flows: vec![flow], links: vec![link], ..Summary::default() };
     let manifest = serde_json::from_value(manifest).unwrap();
     let folder = dir.join(variant);
-    Record { manifest, series, files: Files::default(), summary }.write(&folder).unwrap();
+    Record { manifest, series, files: OfferedFiles::default(), summary }.write(&folder).unwrap();
     folder
 }
 
-fn course(hop: Option<&str>, span_s: Range<f64>) -> Course {
+fn course(hop: Option<&str>, span_s: Range<f64>) -> LinkFigureQuery {
     let hop = hop.map(|hop| Entity::parse(&format!("hop:{hop}")).unwrap());
-    Course { link: Entity::parse("link:haul/forward").unwrap(), hop, span_s }
+    LinkFigureQuery { link: Entity::parse("link:haul/forward").unwrap(), hop, span_s }
 }
 
 #[test]
@@ -127,11 +127,13 @@ fn the_drawing_has_a_panel_for_each_record_with_its_peak_and_its_window() {
 fn what_is_not_on_record_is_refused_with_what_is() {
     let dir = tempfile::tempdir().unwrap();
     let plain = write(dir.path(), "plain", &[]);
-    let error = |course: &Course| {
+    let error = |course: &LinkFigureQuery| {
         LinkFigure::read(std::slice::from_ref(&plain), course).unwrap_err().to_string()
     };
-    let other =
-        Course { link: Entity::parse("link:haul/backward").unwrap(), ..course(None, 0.0..1.0) };
+    let other = LinkFigureQuery {
+        link: Entity::parse("link:haul/backward").unwrap(),
+        ..course(None, 0.0..1.0)
+    };
     let expected =
         "plain: there is no throughput_bps of \"haul/backward\"; there is of haul/forward";
     assert_eq!(error(&other), expected);

@@ -3,11 +3,11 @@
 
 use super::COLOURS;
 use crate::{
-    group::{Cell, Group},
     headline,
     run::Run,
-    sweep::Panel,
-    traces::Strand,
+    scenario_runs::{Cell, ScenarioRuns},
+    sweep_chart::SweepChart,
+    traces::Trace,
 };
 use record::{RunVerdict, stats};
 use serde::Serialize;
@@ -23,7 +23,7 @@ struct GroupData<'a> {
     points: Vec<String>,
     cells: Vec<CellData<'a>>,
     runs: Vec<RunData<'a>>,
-    panels: &'a [Panel],
+    panels: &'a [SweepChart],
 }
 
 #[derive(Serialize)]
@@ -67,18 +67,18 @@ struct RunData<'a> {
     limit_bps: Option<f64>,
     of_links: bool,
     bin_s: f64,
-    strands: &'a [Strand],
+    strands: &'a [Trace],
 }
 
 impl<'a> Page<'a> {
-    pub fn new(groups: &'a [Group], panels: &'a [Vec<Panel>]) -> Self {
+    pub fn new(groups: &'a [ScenarioRuns], panels: &'a [Vec<SweepChart>]) -> Self {
         let both = groups.iter().zip(panels);
         Self { groups: both.map(|(group, panels)| GroupData::new(group, panels)).collect() }
     }
 }
 
 impl<'a> GroupData<'a> {
-    fn new(group: &'a Group, panels: &'a [Panel]) -> Self {
+    fn new(group: &'a ScenarioRuns, panels: &'a [SweepChart]) -> Self {
         let text = |point: &record::manifest::Point| {
             point.iter().map(|(key, value)| format!("{key} {value}")).collect::<Vec<_>>().join(", ")
         };
@@ -92,9 +92,11 @@ impl<'a> GroupData<'a> {
 }
 
 impl<'a> CellData<'a> {
-    fn new(group: &'a Group, cell: &'a Cell) -> Self {
-        let interval =
-            |estimate: stats::Estimate| Interval { mean: estimate.mean, half: estimate.half_width };
+    fn new(group: &'a ScenarioRuns, cell: &'a Cell) -> Self {
+        let interval = |estimate: stats::MeanEstimate| Interval {
+            mean: estimate.mean,
+            half: estimate.half_width,
+        };
         let variant = group.variant(cell);
         Self {
             point: cell.point,
@@ -114,7 +116,7 @@ impl<'a> CellData<'a> {
 }
 
 impl RepeatData {
-    fn new(repeat: &crate::group::Repeat) -> Self {
+    fn new(repeat: &crate::scenario_runs::Repeat) -> Self {
         let transfer = &repeat.transfer;
         Self {
             run: repeat.run,

@@ -4,8 +4,8 @@
 use super::{point_label, variant_label};
 use crate::{
     format,
-    group::{Cell, Group},
-    metric::{METRICS, Metric, Reader},
+    metric::{Audience, METRICS, Metric},
+    scenario_runs::{Cell, ScenarioRuns},
 };
 use maud::{Markup, html};
 use record::stats::MedianRange;
@@ -15,7 +15,7 @@ use serde_json::Value;
 type Column<'g> = (&'g Cell, Vec<Value>);
 
 /// A table for each point of the sweep.
-pub fn details(group: &Group) -> Markup {
+pub fn details(group: &ScenarioRuns) -> Markup {
     let columns: Vec<Column<'_>> =
         group.cells.iter().map(|cell| (cell, metrics_of(group, cell))).collect();
     let points: Vec<&[Column<'_>]> =
@@ -34,14 +34,14 @@ pub fn details(group: &Group) -> Markup {
 }
 
 /// Of the runs that count, or else of the first.
-fn metrics_of(group: &Group, cell: &Cell) -> Vec<Value> {
+fn metrics_of(group: &ScenarioRuns, cell: &Cell) -> Vec<Value> {
     let counted = cell.counted().map(|repeat| repeat.run);
     let first = cell.repeats.first().filter(|_| cell.n() == 0).map(|repeat| repeat.run);
     let metrics = |run: usize| serde_json::to_value(&group.runs[run].summary.metrics);
     counted.chain(first).map(|run| metrics(run).expect("plain data")).collect()
 }
 
-fn table(group: &Group, columns: &[Column<'_>]) -> Markup {
+fn table(group: &ScenarioRuns, columns: &[Column<'_>]) -> Markup {
     let known = |metric: &Metric| {
         columns.iter().any(|(_, runs)| runs.iter().any(|run| !metric.values(run).is_empty()))
     };
@@ -56,7 +56,7 @@ fn table(group: &Group, columns: &[Column<'_>]) -> Markup {
                     th.number scope="col" { (variant_label(group, cell)) small { (made_by(cell)) } }
                 }
             } }
-            @for reader in Reader::ALL { tbody {
+            @for reader in Audience::ALL { tbody {
                 tr.reader { th scope="rowgroup" colspan=(columns.len() + 1) { (reader.name()) } }
                 @let metrics: Vec<&Metric> = Metric::of(reader).filter(|m| known(m)).collect();
                 @for (n, metric) in metrics.iter().enumerate() {

@@ -4,8 +4,8 @@
 use super::{colour_class, point_label, variant_label};
 use crate::{
     format,
-    group::{Cell, Group, Repeat},
     run::{NO_CLIENT, Transfer},
+    scenario_runs::{Cell, Repeat, ScenarioRuns},
 };
 use maud::{Markup, html};
 use record::{
@@ -17,7 +17,7 @@ use record::{
 const STRIP: (f64, f64) = (150.0, 18.0);
 
 /// A row for each point, variant, method and client, with every run as a dot; every run in full below it.
-pub fn table(group: &Group) -> Markup {
+pub fn table(group: &ScenarioRuns) -> Markup {
     let sweep = group.points.len() > 1;
     let columns = Column::of(group);
     let transfers = || group.cells.iter().flat_map(|cell| &cell.repeats).map(|r| &r.transfer);
@@ -72,7 +72,7 @@ enum Column {
 }
 
 impl Column {
-    fn says_something(self, group: &Group, cell: &Cell) -> bool {
+    fn says_something(self, group: &ScenarioRuns, cell: &Cell) -> bool {
         match self {
             Self::Method => group.several_methods(),
             Self::Client => cell.client != NO_CLIENT,
@@ -83,7 +83,7 @@ impl Column {
         }
     }
 
-    fn of(group: &Group) -> Vec<Self> {
+    fn of(group: &ScenarioRuns) -> Vec<Self> {
         let all = [Self::Method, Self::Client, Self::Range, Self::Time, Self::Gain, Self::Content];
         let needed =
             |column: &Self| group.cells.iter().any(|cell| column.says_something(group, cell));
@@ -91,7 +91,7 @@ impl Column {
     }
 }
 
-fn row(group: &Group, cell: &Cell, columns: &[Column], fastest: f64) -> Markup {
+fn row(group: &ScenarioRuns, cell: &Cell, columns: &[Column], fastest: f64) -> Markup {
     let median = cell.median_bps();
     let share = median.zip(cell.capacity()).map(|(bps, capacity)| bps / capacity.bps);
     let text = |value: Option<String>| value.unwrap_or_else(|| "–".into());
@@ -141,7 +141,7 @@ fn seconds_range(cell: &Cell) -> Option<String> {
     (least != most).then(|| format::range(&least, &most))
 }
 
-fn gain(group: &Group, cell: &Cell) -> Markup {
+fn gain(group: &ScenarioRuns, cell: &Cell) -> Markup {
     match &cell.gain {
         Some(gain) => {
             let base = &group.cells[gain.over];
@@ -169,7 +169,7 @@ fn content(cell: &Cell) -> Markup {
 }
 
 /// The congestion controls of a cell's runs; more than one line when they were not the same.
-fn congestion_controls(group: &Group, cell: &Cell) -> String {
+fn congestion_controls(group: &ScenarioRuns, cell: &Cell) -> String {
     let runs = cell.repeats.iter().map(|repeat| &group.runs[repeat.run]);
     let mut seen: Vec<String> = runs.map(|run| run.congestion_controls(&cell.client)).collect();
     seen.dedup();
@@ -177,7 +177,7 @@ fn congestion_controls(group: &Group, cell: &Cell) -> String {
 }
 
 /// Every run of a cell as a dot on a common scale from 0 to `fastest`, the median as a tick.
-fn strip(group: &Group, cell: &Cell, fastest: f64) -> Markup {
+fn strip(group: &ScenarioRuns, cell: &Cell, fastest: f64) -> Markup {
     let (width, height) = STRIP;
     let at = |bps: f64| format!("{:.1}", 6.0 + (width - 12.0) * bps / fastest.max(1.0));
     let middle = height / 2.0;
@@ -209,7 +209,7 @@ fn dot_class(transfer: &Transfer) -> &'static str {
     }
 }
 
-fn repeat_text(group: &Group, repeat: &Repeat) -> String {
+fn repeat_text(group: &ScenarioRuns, repeat: &Repeat) -> String {
     let transfer = &repeat.transfer;
     format!(
         "{}: {}, {}, {}",
@@ -220,7 +220,7 @@ fn repeat_text(group: &Group, repeat: &Repeat) -> String {
     )
 }
 
-fn all_runs(group: &Group) -> Markup {
+fn all_runs(group: &ScenarioRuns) -> Markup {
     html! {
         table.runs {
             thead { tr {
@@ -240,7 +240,7 @@ fn all_runs(group: &Group) -> Markup {
     }
 }
 
-fn run_row(group: &Group, cell: &Cell, repeat: &Repeat) -> Markup {
+fn run_row(group: &ScenarioRuns, cell: &Cell, repeat: &Repeat) -> Markup {
     let Transfer { verdict, sha256_ok, .. } = &repeat.transfer;
     let transfer = &repeat.transfer;
     let count = |count: Option<u64>| count.map_or_else(|| "–".into(), |n| n.to_string());
@@ -267,7 +267,7 @@ fn run_row(group: &Group, cell: &Cell, repeat: &Repeat) -> Markup {
 
 /// What was measured, what the equations predict and what the source reports, as gains over the
 /// baseline.
-pub fn comparison(group: &Group) -> Markup {
+pub fn comparison(group: &ScenarioRuns) -> Markup {
     let cells: Vec<&Cell> = group.cells.iter().filter(|cell| !group.is_baseline(cell)).collect();
     html! {
         @if cells.iter().any(|cell| predicted(group, cell).is_some() || reported(group, cell).is_some()) {
@@ -306,7 +306,7 @@ fn factor(factor: Option<f64>) -> String {
 }
 
 /// The ratio of a cell's predicted goodput to the baseline's at the same point.
-fn predicted(group: &Group, cell: &Cell) -> Option<f64> {
+fn predicted(group: &ScenarioRuns, cell: &Cell) -> Option<f64> {
     let of = |cell: &Cell| {
         let run = &group.runs[cell.repeats.first()?.run];
         run.manifest.predicted.as_ref().map(|prediction| prediction.goodput_bps)
@@ -315,12 +315,12 @@ fn predicted(group: &Group, cell: &Cell) -> Option<f64> {
     Some(of(cell)? / of(group.cells.iter().find(same_point)?)?)
 }
 
-fn reported<'a>(group: &'a Group, cell: &Cell) -> Option<(f64, &'a str)> {
+fn reported<'a>(group: &'a ScenarioRuns, cell: &Cell) -> Option<(f64, &'a str)> {
     let run = &group.runs[cell.repeats.first()?.run];
     run.manifest.references.first().map(|reference| (reference.gain, reference.note.as_str()))
 }
 
-fn prediction_source(group: &Group) -> Option<&str> {
+fn prediction_source(group: &ScenarioRuns) -> Option<&str> {
     let predicted = group.runs.iter().find_map(|run| run.manifest.predicted.as_ref());
     predicted.map(|prediction| prediction.source.as_str())
 }

@@ -4,14 +4,14 @@
 use super::{metrics, variant_label};
 use crate::{
     format::{self, milliseconds},
-    group::{Cell, Group},
     run::Run,
+    scenario_runs::{Cell, ScenarioRuns},
 };
 use maud::{Markup, html};
 use std::collections::BTreeMap;
 
 /// Everything about how a group's runs were made.
-pub fn details(group: &Group) -> Markup {
+pub fn details(group: &ScenarioRuns) -> Markup {
     let manifests = || group.runs.iter().map(|run| &run.manifest);
     html! {
         h2 { "Machine and settings" }
@@ -44,7 +44,7 @@ pub fn details(group: &Group) -> Markup {
 }
 
 /// The run that stands for each cell.
-pub fn representatives(group: &Group) -> impl Iterator<Item = (&Cell, &Run)> {
+pub fn representatives(group: &ScenarioRuns) -> impl Iterator<Item = (&Cell, &Run)> {
     group.cells.iter().filter_map(|cell| Some((cell, &group.runs[cell.representative()?])))
 }
 
@@ -59,7 +59,7 @@ fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
     seen
 }
 
-fn machine(group: &Group) -> Markup {
+fn machine(group: &ScenarioRuns) -> Markup {
     let manifests = || group.runs.iter().map(|run| &run.manifest);
     html! {
         dl.facts {
@@ -84,7 +84,7 @@ fn machine(group: &Group) -> Markup {
     }
 }
 
-fn command(group: &Group) -> Markup {
+fn command(group: &ScenarioRuns) -> Markup {
     let commands = distinct(group.runs.iter().map(|run| shell(&run.manifest.command)));
     html! {
         p { "To run it again:" }
@@ -105,7 +105,7 @@ fn shell(words: &[String]) -> String {
     quoted.collect::<Vec<_>>().join(" ")
 }
 
-fn sockets(group: &Group) -> Markup {
+fn sockets(group: &ScenarioRuns) -> Markup {
     let bytes = |bytes: Option<u64>| bytes.map_or_else(|| "–".into(), |b| format::size(b as f64));
     html! {
         table { thead { tr {
@@ -132,7 +132,7 @@ fn sockets(group: &Group) -> Markup {
     }
 }
 
-fn links(group: &Group) -> Markup {
+fn links(group: &ScenarioRuns) -> Markup {
     html! {
         table { thead { tr {
             @for column in ["Run", "Variant", "Link", "Direction"] { th scope="col" { (column) } }
@@ -185,7 +185,7 @@ fn known<T>(value: Option<T>, text: impl Fn(T) -> String) -> String {
     value.map_or_else(|| "–".into(), text)
 }
 
-fn emulator(group: &Group) -> Markup {
+fn emulator(group: &ScenarioRuns) -> Markup {
     let runs = || group.runs.iter();
     html! {
         table { thead { tr {
@@ -213,7 +213,7 @@ fn emulator(group: &Group) -> Markup {
     }
 }
 
-fn simulator(group: &Group) -> Markup {
+fn simulator(group: &ScenarioRuns) -> Markup {
     let simulated =
         || group.runs.iter().filter_map(|run| Some((run, run.manifest.simulator.as_ref()?)));
     html! {
@@ -234,7 +234,7 @@ fn simulator(group: &Group) -> Markup {
 }
 
 /// The nodes' settings; runs with the same ones are told together.
-fn sysctls(group: &Group) -> Markup {
+fn sysctls(group: &ScenarioRuns) -> Markup {
     let settings = |run: &Run| {
         let mut lines: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (node, settings) in &run.manifest.nodes {
@@ -254,7 +254,7 @@ fn sysctls(group: &Group) -> Markup {
     })
 }
 
-fn offloads(group: &Group) -> Markup {
+fn offloads(group: &ScenarioRuns) -> Markup {
     by_run(
         group,
         |run| run.manifest.offloads.clone(),
@@ -270,7 +270,7 @@ fn offloads(group: &Group) -> Markup {
 }
 
 /// The scenario of each cell's median run; repeats differ in their seed only.
-fn scenarios(group: &Group) -> Markup {
+fn scenarios(group: &ScenarioRuns) -> Markup {
     html! {
         @for run in distinct_runs(group) {
             details {
@@ -282,14 +282,14 @@ fn scenarios(group: &Group) -> Markup {
 }
 
 /// The cells' median runs, each once even where it stands for several clients.
-fn distinct_runs(group: &Group) -> Vec<&Run> {
+fn distinct_runs(group: &ScenarioRuns) -> Vec<&Run> {
     let indices = distinct(group.cells.iter().filter_map(Cell::representative));
     indices.into_iter().map(|index| &group.runs[index]).collect()
 }
 
 /// Shows each distinct value once, naming the runs it belongs to when there is more than one.
 fn by_run<T: PartialEq>(
-    group: &Group,
+    group: &ScenarioRuns,
     of: impl Fn(&Run) -> T,
     show: impl Fn(&T) -> Markup,
 ) -> Markup {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What traffic did: a row for each point, variant, method and source.
 
-use crate::{format, group::Group, run::Run};
+use crate::{format, run::Run, scenario_runs::ScenarioRuns};
 use maud::{Markup, html};
 use record::{TrafficSummary, repeats, stats::MedianRange};
 
@@ -15,12 +15,12 @@ struct Row<'g> {
 }
 
 /// Whether there is anything to tell.
-pub fn any(group: &Group) -> bool {
+pub fn any(group: &ScenarioRuns) -> bool {
     group.runs.iter().any(|run| !run.summary.traffic.is_empty())
 }
 
 /// Medians, with the least and the most of several runs.
-pub fn table(group: &Group) -> Markup {
+pub fn table(group: &ScenarioRuns) -> Markup {
     let rows = rows(group);
     let sweep = group.points.len() > 1;
     let variants = group.variants.len() > 1;
@@ -84,7 +84,7 @@ fn point(run: &Run) -> String {
     settings.collect::<Vec<_>>().join(", ")
 }
 
-fn rows(group: &Group) -> Vec<Row<'_>> {
+fn rows(group: &ScenarioRuns) -> Vec<Row<'_>> {
     let mut rows: Vec<Row<'_>> = Vec::new();
     for point in &group.points {
         for variant in &group.variants {

@@ -4,8 +4,8 @@
 //! The figures are arithmetic, not measurements; nothing here is random.
 
 use record::{
-    Entity, Files, FlowSummary, HopSummary, LinkSummary, Manifest, Metrics, Quantity, Record,
-    Series, Summary, manifest::Prediction, manifest::Reference,
+    Entity, FlowSummary, HopSummary, LinkSummary, Manifest, Metrics, OfferedFiles, Quantity,
+    Record, Series, Summary, manifest::Prediction, manifest::ReportedGain,
 };
 use serde_json::{Value, json};
 use std::path::Path;
@@ -150,7 +150,7 @@ pub fn record(shape: &Shape) -> Record {
     Record {
         manifest: manifest(shape),
         series,
-        files: Files::default(),
+        files: OfferedFiles::default(),
         summary: Summary { flows: vec![flow], links, metrics, ..Summary::default() },
     }
 }
@@ -252,7 +252,7 @@ fn manifest(shape: &Shape) -> Manifest {
         }),
         references: shape
             .reported_gain
-            .map(|gain| Reference { gain, note: "figure 8, read off the plot".into() })
+            .map(|gain| ReportedGain { gain, note: "figure 8, read off the plot".into() })
             .into_iter()
             .collect(),
         ..serde_json::from_value(base).unwrap()

@@ -10,12 +10,12 @@ use record::{
     RunVerdict,
     manifest::Point,
     repeats,
-    stats::{self, Estimate, MedianRange},
+    stats::{self, MeanEstimate, MedianRange},
 };
 
 /// The runs of one scenario.
 #[derive(Debug)]
-pub struct Group {
+pub struct ScenarioRuns {
     pub title: String,
     pub source: Option<String>,
     /// The baseline first, then in the order in which they first ran.
@@ -115,9 +115,9 @@ impl Cell {
     }
 
     /// Mean completion time; no interval when a cut transfer makes it a lower bound.
-    pub fn mean_seconds(&self) -> Option<Estimate> {
+    pub fn mean_seconds(&self) -> Option<MeanEstimate> {
         let estimate = stats::mean_ci95(&self.seconds())?;
-        Some(if self.cut() > 0 { Estimate { half_width: None, ..estimate } } else { estimate })
+        Some(if self.cut() > 0 { MeanEstimate { half_width: None, ..estimate } } else { estimate })
     }
 
     /// The run closest to the median goodput: of those that count, or else of all.
@@ -132,7 +132,7 @@ impl Cell {
 }
 
 /// Puts runs of the same title together; groups and runs come in the order in which they started.
-pub fn group(mut runs: Vec<Run>) -> Vec<Group> {
+pub fn by_scenario(mut runs: Vec<Run>) -> Vec<ScenarioRuns> {
     runs.sort_by(|a, b| {
         (&a.manifest.started, &a.manifest.id).cmp(&(&b.manifest.started, &b.manifest.id))
     });
@@ -144,10 +144,10 @@ pub fn group(mut runs: Vec<Run>) -> Vec<Group> {
         }
     }
     let mut palette = Vec::new();
-    by_title.into_iter().map(|(title, runs)| Group::new(title, runs, &mut palette)).collect()
+    by_title.into_iter().map(|(title, runs)| ScenarioRuns::new(title, runs, &mut palette)).collect()
 }
 
-impl Group {
+impl ScenarioRuns {
     fn new(title: String, runs: Vec<Run>, palette: &mut Vec<String>) -> Self {
         let baseline = runs.iter().find_map(|run| run.manifest.baseline.clone());
         let variants = variants(&runs, baseline.as_deref(), palette);

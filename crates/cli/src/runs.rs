@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Runs a scenario, and judges its results, for `lab run`, `sim` and `demo`.
 
-use crate::{failure::Failure, progress::Watcher};
+use crate::{failure::Failure, progress::ProgressDisplay};
 use ::lab::{Known, Method, Options};
 use record::{RunResults, results::FlowResult};
 use std::path::{Path, PathBuf};
@@ -22,14 +22,14 @@ pub fn run_all(
         longhaul: std::env::current_exe().map_err(Failure::failed)?,
         command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
     };
-    let mut watcher = Watcher::new(runs.len());
-    Ok(::lab::run_all(runs, &options, |event| watcher.see(&event))?)
+    let mut display = ProgressDisplay::new(runs.len());
+    Ok(::lab::run_all(runs, &options, |event| display.show(&event))?)
 }
 
 /// Whether everything arrived as it was sent, and every variant has a run that counts. Transfers cut
 /// off at the time limit are results.
 /// `counted` has each variant, or part of one, with its number of runs that count.
-pub fn verdict<'a>(
+pub fn check<'a>(
     results: &[FlowResult],
     mut counted: impl Iterator<Item = (Option<&'a str>, usize)>,
 ) -> Result<(), Failure> {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `files.parquet`: the files that traffic offered, each with its start, size and completion time.
 //!
-//! Traffic may offer millions of files. A run's record keeps at most [`Files::MOST`] of them, of all
+//! Traffic may offer millions of files. A run's record keeps at most [`OfferedFiles::MAX_ROWS`] of them, of all
 //! sources together: all where there are no more, and else a sample in which each file has the same chance
 //! to be, so that quantiles of the sample are those of all files, but for chance.
 
 use crate::{
     Error, Manifest,
-    columns::{self, Kind, ROWS_IN_GROUP, TableWriter, Values},
+    parquet_table::{self, ColumnKind, ColumnValues, ROWS_IN_GROUP, TableWriter},
 };
 use parquet::{
     data_type::{ByteArrayType, DoubleType, Int64Type},
@@ -18,7 +18,7 @@ use std::{fs::File, path::Path, sync::Arc};
 
 /// The files that a run's traffic offered, or a sample of them.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Files {
+pub struct OfferedFiles {
     /// Sorted by the sources' names, byte by byte, and then by number.
     pub rows: Vec<OfferedFile>,
 }
@@ -38,23 +38,23 @@ pub struct OfferedFile {
     pub completion_s: Option<f64>,
 }
 
-const COLUMNS: [(&str, Kind); 8] = [
-    ("run", Kind::Texts),
-    ("variant", Kind::Texts),
-    ("point", Kind::Texts),
-    ("source", Kind::Texts),
-    ("file", Kind::AllIntegers),
-    ("start_s", Kind::AllDoubles),
-    ("size_bytes", Kind::Integers),
-    ("completion_s", Kind::Doubles),
+const COLUMNS: [(&str, ColumnKind); 8] = [
+    ("run", ColumnKind::Texts),
+    ("variant", ColumnKind::Texts),
+    ("point", ColumnKind::Texts),
+    ("source", ColumnKind::Texts),
+    ("file", ColumnKind::Integers),
+    ("start_s", ColumnKind::Doubles),
+    ("size_bytes", ColumnKind::OptionalIntegers),
+    ("completion_s", ColumnKind::OptionalDoubles),
 ];
 
-impl Files {
+impl OfferedFiles {
     /// The most files that a record keeps.
-    pub const MOST: usize = 1_000_000;
+    pub const MAX_ROWS: usize = 1_000_000;
 
     /// The files of one source.
-    pub fn of(&self, source: &str) -> &[OfferedFile] {
+    pub fn of_source(&self, source: &str) -> &[OfferedFile] {
         let from = self.rows.partition_point(|file| *file.source < *source);
         let to = self.rows.partition_point(|file| *file.source <= *source);
         &self.rows[from..to]
@@ -73,13 +73,15 @@ impl Files {
             let mut columns = manifest.columns(rows.len());
             let sources = rows.chunk_by(|a, b| a.source == b.source);
             columns.extend([
-                Values::Texts(sources.map(|of| (of[0].source.to_string(), of.len())).collect()),
-                Values::AllIntegers(rows.iter().map(|row| row.number.cast_signed()).collect()),
-                Values::AllDoubles(rows.iter().map(|row| row.start_s).collect()),
-                Values::Integers(
+                ColumnValues::Texts(
+                    sources.map(|of| (of[0].source.to_string(), of.len())).collect(),
+                ),
+                ColumnValues::Integers(rows.iter().map(|row| row.number.cast_signed()).collect()),
+                ColumnValues::Doubles(rows.iter().map(|row| row.start_s).collect()),
+                ColumnValues::OptionalIntegers(
                     rows.iter().map(|row| Some(row.size_bytes?.cast_signed())).collect(),
                 ),
-                Values::Doubles(rows.iter().map(|row| row.completion_s).collect()),
+                ColumnValues::OptionalDoubles(rows.iter().map(|row| row.completion_s).collect()),
             ]);
             table.write(columns).map_err(failed)?;
         }
@@ -100,16 +102,16 @@ impl Files {
     }
 }
 
-fn read_rows(file: File) -> Result<Files, ParquetError> {
+fn read_rows(file: File) -> Result<OfferedFiles, ParquetError> {
     let reader = SerializedFileReader::new(file)?;
-    let mut files = Files::default();
+    let mut files = OfferedFiles::default();
     for group in 0..reader.num_row_groups() {
         let group = &*reader.get_row_group(group)?;
-        let sources = columns::read_all::<ByteArrayType>(group, "source")?;
-        let numbers = columns::read_all::<Int64Type>(group, "file")?;
-        let starts = columns::read_all::<DoubleType>(group, "start_s")?;
-        let sizes = columns::read_optional::<Int64Type>(group, "size_bytes")?;
-        let completions = columns::read_optional::<DoubleType>(group, "completion_s")?;
+        let sources = parquet_table::read_all::<ByteArrayType>(group, "source")?;
+        let numbers = parquet_table::read_all::<Int64Type>(group, "file")?;
+        let starts = parquet_table::read_all::<DoubleType>(group, "start_s")?;
+        let sizes = parquet_table::read_optional::<Int64Type>(group, "size_bytes")?;
+        let completions = parquet_table::read_optional::<DoubleType>(group, "completion_s")?;
         let rows = sources.iter().zip(numbers).zip(starts).zip(sizes).zip(completions);
         let mut last = Arc::<str>::from("");
         for ((((source, number), start_s), size), completion_s) in rows {

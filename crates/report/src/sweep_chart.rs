@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The charts of a sweep on the page: goodput against one swept key.
 
-use crate::{group::Group, swept_value::positions};
+use crate::{scenario_runs::ScenarioRuns, swept_value::positions};
 use serde::Serialize;
 
 /// One chart: goodput against one key, all others being fixed.
 #[derive(Debug, Serialize)]
-pub struct Panel {
+pub struct SweepChart {
     /// The swept key.
     pub key: String,
     /// The values of the other keys: "loss 0.1%"; empty without others.
@@ -23,15 +23,15 @@ pub struct Panel {
 
 /// The charts of a group's sweep: against its first key that takes several values, one chart for
 /// each combination of the others. Empty without a sweep.
-pub fn panels(group: &Group) -> Vec<Panel> {
+pub fn panels(group: &ScenarioRuns) -> Vec<SweepChart> {
     let Some(key) = swept_key(group) else { return Vec::new() };
-    let mut panels: Vec<Panel> = Vec::new();
+    let mut panels: Vec<SweepChart> = Vec::new();
     for (index, point) in group.points.iter().enumerate() {
         let others = point.iter().filter(|(k, _)| *k != key);
         let fixed = others.map(|(k, v)| format!("{k} {v}")).collect::<Vec<_>>().join(", ");
         let Some((_, value)) = point.iter().find(|(k, _)| *k == key) else { continue };
         let at = panels.iter().position(|panel| panel.fixed == fixed).unwrap_or_else(|| {
-            panels.push(Panel::empty(&key, fixed));
+            panels.push(SweepChart::empty(&key, fixed));
             panels.len() - 1
         });
         panels[at].labels.push(value.clone());
@@ -43,7 +43,7 @@ pub fn panels(group: &Group) -> Vec<Panel> {
     panels
 }
 
-fn swept_key(group: &Group) -> Option<String> {
+fn swept_key(group: &ScenarioRuns) -> Option<String> {
     let first = group.points.first()?;
     let varies = |(key, value): &&(String, String)| {
         group.points.iter().any(|point| point.iter().any(|(k, v)| k == key && v != value))
@@ -51,7 +51,7 @@ fn swept_key(group: &Group) -> Option<String> {
     first.iter().find(varies).map(|(key, _)| key.clone())
 }
 
-impl Panel {
+impl SweepChart {
     fn empty(key: &str, fixed: String) -> Self {
         Self {
             key: key.to_owned(),
@@ -73,8 +73,8 @@ impl Panel {
 mod tests {
     use super::*;
 
-    fn placed(labels: &[&str]) -> Panel {
-        let mut panel = Panel::empty("key", String::new());
+    fn placed(labels: &[&str]) -> SweepChart {
+        let mut panel = SweepChart::empty("key", String::new());
         panel.labels = labels.iter().map(ToString::to_string).collect();
         panel.place();
         panel

@@ -3,8 +3,8 @@
 //! and the largest of its bins as a band and their mean as a line, and no peak is hidden.
 
 use crate::{
-    drawing::{ROW, SOFT, px, step},
     format,
+    svg::{ROW, SOFT, px, step},
 };
 use maud::{Markup, html};
 use std::ops::Range;

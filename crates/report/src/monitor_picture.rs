@@ -6,9 +6,9 @@
 
 use crate::{
     axis_unit::AxisUnit,
-    bins::{LEFT, band, columns, steps, time_axis},
-    drawing::{BLUE, LETTER, OCHRE, Page, ROW, RULE, SOFT, Scale, moved, px, upright},
+    binned_rate::{LEFT, band, columns, steps, time_axis},
     format,
+    svg::{BLUE, LETTER, OCHRE, Page, ROW, RULE, SOFT, Scale, moved, px, upright},
 };
 use maud::{Markup, html};
 use std::ops::Range;
@@ -29,7 +29,7 @@ const GAPS_IN_DECADE: f64 = 16.0;
 
 /// Values that were counted together: how many from `values.start` up to below `values.end`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Spread {
+pub struct HistogramBar {
     /// Which.
     pub values: Range<u64>,
     /// How many.
@@ -38,7 +38,7 @@ pub struct Spread {
 
 /// What is to be drawn.
 #[derive(Debug, Clone)]
-pub struct LinkPicture<'a> {
+pub struct MonitorPicture<'a> {
     /// Which link.
     pub title: &'a str,
     /// How it was watched, in a line.
@@ -50,9 +50,9 @@ pub struct LinkPicture<'a> {
     /// Bytes of gap frames in each bin; empty without any.
     pub gap_frame_bytes: &'a [u64],
     /// Gaps between packets in nanoseconds.
-    pub gaps_ns: Vec<Spread>,
+    pub gaps_ns: Vec<HistogramBar>,
     /// Lengths of bursts in packets.
-    pub burst_packets: Vec<Spread>,
+    pub burst_packets: Vec<HistogramBar>,
 }
 
 /// Distribution over a scale of powers, by their shares.
@@ -63,7 +63,7 @@ struct Distribution {
     all: u64,
 }
 
-impl LinkPicture<'_> {
+impl MonitorPicture<'_> {
     /// The picture as an SVG document of its own.
     pub fn svg(&self) -> String {
         let lower = |column: f64, bars: &Distribution, heading: &str, axis: &str| {
@@ -141,7 +141,7 @@ impl LinkPicture<'_> {
 }
 
 /// Gaps in columns of equal ratio.
-fn gap_bars(gaps: &[Spread]) -> Distribution {
+fn gap_bars(gaps: &[HistogramBar]) -> Distribution {
     let all = gaps.iter().map(|gap| gap.count).sum();
     let (Some(first), Some(last)) = (gaps.first(), gaps.last()) else {
         return Distribution { bars: Vec::new(), ticks: Vec::new(), all };
@@ -179,7 +179,7 @@ fn gap_bars(gaps: &[Spread]) -> Distribution {
 }
 
 /// Bursts of one packet, of two, of up to four, eight, and so on.
-fn burst_bars(bursts: &[Spread]) -> Distribution {
+fn burst_bars(bursts: &[HistogramBar]) -> Distribution {
     let all: u64 = bursts.iter().map(|burst| burst.count).sum();
     // The place of 2^n holds what is above 2^(n-1).
     let place = |packets: u64| packets.max(1).next_power_of_two().ilog2() as usize;
@@ -260,8 +260,8 @@ fn percent(power: i32) -> String {
 mod tests {
     use super::*;
 
-    fn picture(bins: &[u64]) -> LinkPicture<'_> {
-        LinkPicture {
+    fn picture(bins: &[u64]) -> MonitorPicture<'_> {
+        MonitorPicture {
             title: "eth0 <out>",
             about: "",
             bin_s: 500e-6,
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn shares_of_gaps_and_bursts_are_those_of_their_counts() {
-        let spread = |values: Range<u64>, count| Spread { values, count };
+        let spread = |values: Range<u64>, count| HistogramBar { values, count };
         let gaps = [spread(0..1, 1), spread(1..2, 2), spread(20..21, 3), spread(11_776..12_032, 4)];
         let bars = gap_bars(&gaps);
         assert_eq!(bars.all, 10);

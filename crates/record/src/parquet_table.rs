@@ -26,29 +26,29 @@ const TEXTS_AT_A_TIME: usize = 1024;
 
 /// What a column holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ColumnKind {
     /// Doubles, null where there is none.
-    Doubles,
+    OptionalDoubles,
     /// Doubles, all there.
-    AllDoubles,
+    Doubles,
     /// Integers, null where there is none.
-    Integers,
+    OptionalIntegers,
     /// Integers, all there.
-    AllIntegers,
+    Integers,
     /// Texts, all there.
     Texts,
 }
 
-impl Kind {
+impl ColumnKind {
     fn column(self, name: &str) -> Result<types::TypePtr, ParquetError> {
         let physical = match self {
-            Self::Doubles | Self::AllDoubles => Type::DOUBLE,
-            Self::Integers | Self::AllIntegers => Type::INT64,
+            Self::OptionalDoubles | Self::Doubles => Type::DOUBLE,
+            Self::OptionalIntegers | Self::Integers => Type::INT64,
             Self::Texts => Type::BYTE_ARRAY,
         };
         let repetition = match self {
-            Self::Doubles | Self::Integers => Repetition::OPTIONAL,
-            Self::AllDoubles | Self::AllIntegers | Self::Texts => Repetition::REQUIRED,
+            Self::OptionalDoubles | Self::OptionalIntegers => Repetition::OPTIONAL,
+            Self::Doubles | Self::Integers | Self::Texts => Repetition::REQUIRED,
         };
         let mut column =
             types::Type::primitive_type_builder(name, physical).with_repetition(repetition);
@@ -63,16 +63,16 @@ impl Kind {
 
 /// A column of some rows.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Values {
-    /// For [`Kind::Doubles`].
-    Doubles(Vec<Option<f64>>),
-    /// For [`Kind::AllDoubles`].
-    AllDoubles(Vec<f64>),
-    /// For [`Kind::Integers`].
-    Integers(Vec<Option<i64>>),
-    /// For [`Kind::AllIntegers`].
-    AllIntegers(Vec<i64>),
-    /// For [`Kind::Texts`]: each with the number of rows, one after another, that have it.
+pub enum ColumnValues {
+    /// For [`ColumnKind::OptionalDoubles`].
+    OptionalDoubles(Vec<Option<f64>>),
+    /// For [`ColumnKind::Doubles`].
+    Doubles(Vec<f64>),
+    /// For [`ColumnKind::OptionalIntegers`].
+    OptionalIntegers(Vec<Option<i64>>),
+    /// For [`ColumnKind::Integers`].
+    Integers(Vec<i64>),
+    /// For [`ColumnKind::Texts`]: each with the number of rows, one after another, that have it.
     Texts(Vec<(String, usize)>),
 }
 
@@ -84,11 +84,11 @@ impl<W: Write + Send> TableWriter<W> {
     ///
     /// # Errors
     /// Two columns have the same name, or it cannot be written.
-    pub fn new(into: W, table: &str, columns: &[(&str, Kind)]) -> io::Result<Self> {
+    pub fn new(into: W, table: &str, columns: &[(&str, ColumnKind)]) -> io::Result<Self> {
         Self::create(into, table, columns).map_err(io::Error::other)
     }
 
-    fn create(into: W, table: &str, columns: &[(&str, Kind)]) -> Result<Self, ParquetError> {
+    fn create(into: W, table: &str, columns: &[(&str, ColumnKind)]) -> Result<Self, ParquetError> {
         let mut properties =
             WriterProperties::builder().set_compression(Compression::ZSTD(ZstdLevel::try_new(3)?));
         for (name, _) in columns.iter().filter(|(_, kind)| kind.is_of_doubles()) {
@@ -109,11 +109,11 @@ impl<W: Write + Send> TableWriter<W> {
     ///
     /// # Panics
     /// If a column is of another kind than the table's.
-    pub fn write(&mut self, columns: Vec<Values>) -> io::Result<()> {
+    pub fn write(&mut self, columns: Vec<ColumnValues>) -> io::Result<()> {
         self.write_group(columns).map_err(io::Error::other)
     }
 
-    fn write_group(&mut self, columns: Vec<Values>) -> Result<(), ParquetError> {
+    fn write_group(&mut self, columns: Vec<ColumnValues>) -> Result<(), ParquetError> {
         let mut group = self.0.next_row_group()?;
         for values in columns {
             let mut column = group.next_column()?.expect("as many columns as the table has");
@@ -134,25 +134,25 @@ impl<W: Write + Send> TableWriter<W> {
     }
 }
 
-impl Kind {
+impl ColumnKind {
     fn is_of_doubles(self) -> bool {
-        matches!(self, Self::Doubles | Self::AllDoubles)
+        matches!(self, Self::OptionalDoubles | Self::Doubles)
     }
 }
 
-impl Values {
+impl ColumnValues {
     fn write(self, column: &mut SerializedColumnWriter<'_>) -> Result<(), ParquetError> {
         match (self, column.untyped()) {
-            (Self::AllDoubles(values), ColumnWriter::DoubleColumnWriter(into)) => {
+            (Self::Doubles(values), ColumnWriter::DoubleColumnWriter(into)) => {
                 into.write_batch(&values, None, None)?;
             }
-            (Self::Doubles(values), ColumnWriter::DoubleColumnWriter(into)) => {
+            (Self::OptionalDoubles(values), ColumnWriter::DoubleColumnWriter(into)) => {
                 write_optional(into, values)?;
             }
-            (Self::AllIntegers(values), ColumnWriter::Int64ColumnWriter(into)) => {
+            (Self::Integers(values), ColumnWriter::Int64ColumnWriter(into)) => {
                 into.write_batch(&values, None, None)?;
             }
-            (Self::Integers(values), ColumnWriter::Int64ColumnWriter(into)) => {
+            (Self::OptionalIntegers(values), ColumnWriter::Int64ColumnWriter(into)) => {
                 write_optional(into, values)?;
             }
             (Self::Texts(runs), ColumnWriter::ByteArrayColumnWriter(into)) => {

@@ -4,14 +4,14 @@
 use ::kernel::monitor::{EndReason, Monitor, MonitorReport, Options, Snapshot};
 
 /// What was watched, how, and what was seen.
-pub struct Watched<'a> {
+pub struct Observation<'a> {
     pub options: &'a Options,
     pub monitor: &'a Monitor,
     pub snapshot: &'a Snapshot,
     pub ended: EndReason,
 }
 
-impl Watched<'_> {
+impl Observation<'_> {
     /// The report for programs.
     pub fn report(&self) -> MonitorReport {
         MonitorReport::new(self.options, self.monitor.namespace(), self.snapshot, self.ended)

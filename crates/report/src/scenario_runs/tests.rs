@@ -32,13 +32,13 @@ fn run(variant: &str, rtt: &str, repeat: u32, bps: f64) -> Run {
     Run::new(RunResults { manifest, summary }, &Series::default(), 400)
 }
 
-fn one_group(runs: Vec<Run>) -> Group {
-    let mut groups = group(runs);
+fn one_group(runs: Vec<Run>) -> ScenarioRuns {
+    let mut groups = by_scenario(runs);
     assert_eq!(groups.len(), 1);
     groups.remove(0)
 }
 
-fn cell<'a>(group: &'a Group, variant: &str) -> &'a Cell {
+fn cell<'a>(group: &'a ScenarioRuns, variant: &str) -> &'a Cell {
     group.cells.iter().find(|cell| group.variant(cell).name == variant).unwrap()
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The folder of a record: written whole or not at all, read back, found.
 
-use crate::{Error, Files, Manifest, RunResults, SCHEMA, Series, Summary, series_file};
+use crate::{Error, Manifest, OfferedFiles, RunResults, SCHEMA, Series, Summary, series_file};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{
     fs, io,
@@ -21,7 +21,7 @@ pub struct Record {
     /// What was sampled over time.
     pub series: Series,
     /// The files that traffic offered; there is a file of them only where there are any.
-    pub files: Files,
+    pub files: OfferedFiles,
     /// What came out.
     pub summary: Summary,
 }
@@ -48,8 +48,8 @@ impl Record {
     ///
     /// # Errors
     /// The file is damaged.
-    pub fn files(dir: &Path) -> Result<Files, Error> {
-        Files::read(&dir.join(FILES))
+    pub fn files(dir: &Path) -> Result<OfferedFiles, Error> {
+        OfferedFiles::read(&dir.join(FILES))
     }
 
     /// Reads the manifest and the summary of a record's folder: all but the series, which are most of it.
