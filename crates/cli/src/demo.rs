@@ -2,7 +2,7 @@
 //! `longhaul demo`: the main job on one machine, from nothing to a page.
 
 use crate::{failure::Failure, print::print_json, results_table, runs};
-use lab::{Known, Method};
+use lab::{Method, ReusePolicy};
 use record::results::{DemoResults, FlowResult, flow_medians};
 use scenario::Scenario;
 use std::path::{Path, PathBuf};
@@ -64,7 +64,7 @@ pub fn run(args: &DemoArgs) -> Result<(), Failure> {
     change("flow.transfer.client", args.client.clone());
     let scenario = Scenario::parse(SCENARIO, "demo", &set).map_err(Failure::usage)?;
     let out = args.out.clone().unwrap_or_else(default_out);
-    let records = runs::run_all(&scenario.runs, &out, Method::Emu, 1, Known::SameProgram)?;
+    let records = runs::run_all(&scenario.runs, &out, Method::Emu, 1, ReusePolicy::SameProgram)?;
     let runs = FlowResult::of_all(&records);
     let medians = flow_medians(&runs, scenario.baseline.as_deref());
     let report = runs::write_report(&out)?;

@@ -8,7 +8,7 @@ use crate::{
     print::{print_json, print_text},
     results_table, runs,
 };
-use ::lab::Known;
+use ::lab::ReusePolicy;
 use record::{Summary, results::ScenarioResults};
 use scenario::Scenario;
 use std::{
@@ -77,11 +77,11 @@ pub struct RunArgs {
 }
 
 impl RunArgs {
-    fn known(&self) -> Known {
+    fn known(&self) -> ReusePolicy {
         match (self.again, self.any_program) {
-            (true, _) => Known::Nothing,
-            (false, true) => Known::AnyProgram,
-            (false, false) => Known::SameProgram,
+            (true, _) => ReusePolicy::Nothing,
+            (false, true) => ReusePolicy::AnyProgram,
+            (false, false) => ReusePolicy::SameProgram,
         }
     }
 }

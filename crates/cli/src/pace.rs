@@ -9,7 +9,8 @@ use crate::{
     print::{print_json, print_text},
 };
 use ::kernel::pace::{
-    self, Aim, Attached, Frames, Match, Method, Options, PacingStatus, Rule, Setup, estimator_name,
+    self, Frames, Match, Method, Options, PacedDevice, PacingStatus, Rule, Setup, Target,
+    estimator_name,
 };
 use netmodel::pacing::Estimator;
 use std::{
@@ -47,7 +48,7 @@ pub enum Command {
 }
 
 #[derive(clap::Args)]
-#[command(group(clap::ArgGroup::new("aim").required(true).args(["rate", "auto"])))]
+#[command(group(clap::ArgGroup::new("target").required(true).args(["rate", "auto"])))]
 #[allow(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct AddArgs {
     /// The device.
@@ -146,7 +147,7 @@ fn add(args: AddArgs) -> Result<(), Failure> {
         EstimatorChoice::Paper => Estimator::PAPER,
     };
     let estimator = Estimator { max_rate: args.max_rate, find_cap: args.find_cap, ..estimator };
-    let aim = args.rate.map_or(Aim::Auto(estimator), Aim::Rate);
+    let target = args.rate.map_or(Target::Auto(estimator), Target::Rate);
     let frames = Frames {
         line: args.line,
         overhead: args.overhead.map(Bytes::new),
@@ -161,7 +162,7 @@ fn add(args: AddArgs) -> Result<(), Failure> {
         (_, true) => return Err(Failure::usage("--super-packets goes with --by edt".to_owned())),
     };
     in_separate_session(args.apart)?;
-    let rules = vec![Rule { matches, aim }];
+    let rules = vec![Rule { matches, target }];
     for number in pace::add(&Options { device: args.device, rules, frames, method })? {
         print_text(&format!("{number}\n"));
     }
@@ -213,16 +214,16 @@ fn show(device: Option<&str>, json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-fn as_text(attached: &Attached) -> String {
-    let Attached { device, setup, lack, counts, senders } = attached;
+fn as_text(attached: &PacedDevice) -> String {
+    let PacedDevice { device, setup, lack, counts, senders } = attached;
     let mut text = format!("{device}: {}\n", setup_text(setup));
     if let Some(lack) = lack {
         text += &format!("  not kept at present: {lack}\n");
     }
     for (number, rule) in &setup.rules {
         let whose = if setup.owners.contains_key(number) { " (of a depot)" } else { "" };
-        let (aim, matched) = (aim_text(&rule.aim), matches_text(&rule.matches));
-        text += &format!("  rule {number}: {aim}{matched}{whose}\n");
+        let (target, matched) = (target_text(&rule.target), matches_text(&rule.matches));
+        text += &format!("  rule {number}: {target}{matched}{whose}\n");
     }
     text += &format!("  paced {} packets, {} bytes", counts.packets, counts.bytes);
     if setup.method == Method::Gap {
@@ -273,10 +274,10 @@ fn megabits(rate: Rate) -> String {
     format!("{:.3} Mb/s", rate.bps() as f64 / 1e6)
 }
 
-fn aim_text(aim: &Aim) -> String {
-    match aim {
-        Aim::Rate(rate) => rate.to_string(),
-        Aim::Auto(estimator) => {
+fn target_text(target: &Target) -> String {
+    match target {
+        Target::Rate(rate) => rate.to_string(),
+        Target::Auto(estimator) => {
             let most = estimator.max_rate.map(|rate| format!(", at most {rate}"));
             let found = if estimator.find_cap { ", at most what its path carries" } else { "" };
             let (name, most) = (estimator_name(*estimator), most.unwrap_or_default());

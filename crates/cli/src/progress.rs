@@ -3,7 +3,7 @@
 //! one for all of them, anywhere else nothing but a line for each run that has ended.
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use lab::{Event, Progress, What};
+use lab::{Event, Progress, RunEvent};
 use record::{FlowSummary, RunResults, Summary, TrafficSummary, manifest::SimulatorSpeed};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -51,28 +51,28 @@ impl ProgressDisplay {
         let place = format!("[{}/{}]", event.index + 1, self.runs);
         let id = &event.run.id;
         match event.what {
-            What::Known(_) => {
+            RunEvent::Known(_) => {
                 self.known += 1;
                 self.print(&format!("{place} {id:<50} on record already"));
             }
-            What::Outdated => {
+            RunEvent::Outdated => {
                 self.print(&format!("{place} {id:<50} on record of another longhaul: runs again"));
             }
-            What::Begins => {
+            RunEvent::Begins => {
                 self.ended.remove(&event.index);
                 self.started.get_or_insert_with(Instant::now);
                 let line = self.terminal.insert_before(&self.all, line());
                 line.set_message(format!("{place} {id}"));
                 self.under_way.insert(event.index, RunningLine { line, share: 0.0 });
             }
-            What::Goes(progress) => {
+            RunEvent::Goes(progress) => {
                 if let Some(run) = self.under_way.get_mut(&event.index) {
                     run.share = progress.share;
                     let progress = progress_text(&progress);
                     run.line.set_message(format!("{place} {id}: {progress}"));
                 }
             }
-            What::Ended(record) => {
+            RunEvent::Ended(record) => {
                 if let Some(run) = self.under_way.remove(&event.index) {
                     run.line.finish_and_clear();
                     self.terminal.remove(&run.line);

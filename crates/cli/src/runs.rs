@@ -2,7 +2,7 @@
 //! Runs a scenario, and judges its results, for `lab run`, `sim` and `demo`.
 
 use crate::{failure::Failure, progress::ProgressDisplay};
-use ::lab::{Known, Method, Options};
+use ::lab::{Method, Options, ReusePolicy};
 use record::{RunResults, results::FlowResult};
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ pub fn run_all(
     out: &Path,
     method: Method,
     jobs: usize,
-    known: Known,
+    known: ReusePolicy,
 ) -> Result<Vec<RunResults>, Failure> {
     let options = Options {
         out: out.to_owned(),

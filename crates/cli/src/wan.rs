@@ -4,7 +4,7 @@
 use crate::{failure::Failure, print::print_json};
 use ::wan::{
     Health, Report,
-    control::{self, NetworkName},
+    background::{self, NetworkName},
 };
 use std::{ffi::OsString, path::PathBuf};
 use units::Rate;
@@ -74,10 +74,10 @@ pub fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Up { file, variant, set, name } => up(&file, variant.as_deref(), &set, &name.name),
         Command::Exec { name, node, command } => {
-            Err(control::exec(&name.name, &node, &command[0], &command[1..]).into())
+            Err(background::exec(&name.name, &node, &command[0], &command[1..]).into())
         }
         Command::Status { name, json } => {
-            let status = control::status_of(&name.name)?;
+            let status = background::status_of(&name.name)?;
             if json {
                 print_json(&status);
             } else {
@@ -86,7 +86,7 @@ pub fn run(command: Command) -> Result<(), Failure> {
             Ok(())
         }
         Command::Down { name } => {
-            let status = control::down(&name.name)?;
+            let status = background::down(&name.name)?;
             print_status(&status);
             Ok(())
         }
@@ -114,10 +114,10 @@ fn up(
     }
     lab::check_emulated_network(run)?;
     // The process in the background inherits what holds these in the kernel.
-    let controls = lab::Controls::provide(run)?;
+    let controls = lab::LoadedControls::provide(run)?;
     controls.require_inherited()?;
     // SAFETY: no thread that was started before this is left.
-    unsafe { control::up(name, run) }?;
+    unsafe { background::up(name, run) }?;
     for node in &run.nodes {
         println!("{}", node.name);
     }
@@ -126,7 +126,7 @@ fn up(
     Ok(())
 }
 
-fn print_status(status: &control::Status) {
+fn print_status(status: &background::Status) {
     println!("{} ({}), up {:.0} s, process {}", status.title, status.name, status.up_s, status.pid);
     for node in &status.nodes {
         println!("  {:<12} {:<12} {}", node.name, node.ipv4, node.ipv6);

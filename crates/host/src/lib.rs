@@ -2,14 +2,14 @@
 //! A Linux host: its network devices, namespaces, settings and TCP sockets, what it lacks, and what longhaul keeps on it
 //! while it runs.
 
-mod counters;
 mod device;
 pub mod iproute;
 mod lack;
 mod mac;
 mod namespace;
 mod private_mount;
-mod run_folder;
+mod protocol_counters;
+mod run_directory;
 mod sock_diag;
 mod stop_signal;
 mod sys;
@@ -17,14 +17,14 @@ pub mod sysctl;
 mod tcp_info;
 mod tcp_sockets;
 
-pub use counters::Counters;
 pub use device::{Device, DeviceHandle, Qdisc, device_names, transmit_drops};
 pub use iproute::IprouteError;
 pub use lack::Lack;
 pub use mac::Mac;
 pub use namespace::Namespace;
 pub use private_mount::private_mount;
-pub use run_folder::{RUN_FOLDER, RunFolder};
+pub use protocol_counters::ProtocolCounters;
+pub use run_directory::{RUN_DIRECTORY, RunDirectory};
 pub use stop_signal::{background_stop_socket, stop_flag, stop_socket};
 pub use tcp_info::{Spacing, TcpInfo, tcp_info};
 pub use tcp_sockets::{TcpSocket, TcpSockets};

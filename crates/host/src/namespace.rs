@@ -114,7 +114,7 @@ impl Namespace {
     ///
     /// # Errors
     /// The descriptor can't be duplicated.
-    pub fn attach(&self, command: &mut Command, hosts: PathBuf) -> io::Result<()> {
+    pub fn enter_on_exec(&self, command: &mut Command, hosts: PathBuf) -> io::Result<()> {
         let namespace = self.0.try_clone()?;
         let hosts = CString::new(hosts.into_os_string().into_vec())?;
         sys::enter_on_exec(command, namespace, hosts);

@@ -17,7 +17,7 @@ mod common;
 use common::{Pair, in_own_network, ip, loaded};
 use congestion::{Ack, Algorithm, Attach, Control, Decision};
 use longhaul_kernel::{
-    Statistics,
+    BpfStatistics,
     cc::{self, Loaded, Options},
 };
 use serde_json::{Value, json};
@@ -56,7 +56,7 @@ fn median(values: &[f64]) -> f64 {
 
 fn main() {
     let json = std::env::args().any(|argument| argument == "--json");
-    let _on = Statistics::enable().expect("this benchmark runs as root");
+    let _on = BpfStatistics::enable().expect("this benchmark runs as root");
     let mut empty = [Attach::Window, Attach::Rate].map(|attach| (attach, Cost::default()));
     let mut costs: Vec<_> = Algorithm::all().iter().map(|a| (a, Cost::default())).collect();
     for repeat in 1..=REPEATS {

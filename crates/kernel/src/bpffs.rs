@@ -8,7 +8,7 @@
 //! process 1, but none is made: that would go with those mounts.
 
 use crate::Error;
-use host::{RUN_FOLDER, RunFolder};
+use host::{RUN_DIRECTORY, RunDirectory};
 use rustix::{
     fs::statfs,
     mount::{MountFlags, UnmountFlags, mount, unmount},
@@ -22,11 +22,11 @@ const MACHINES: &str = "/sys/fs/bpf";
 const OURS: &str = "longhaul";
 
 fn own() -> PathBuf {
-    Path::new(RUN_FOLDER).join("bpf")
+    Path::new(RUN_DIRECTORY).join("bpf")
 }
 
 /// Where pins may be: longhaul's folders, which need not be there.
-pub fn folders() -> impl Iterator<Item = PathBuf> {
+pub fn pin_directories() -> impl Iterator<Item = PathBuf> {
     let machine = if has_own_mounts() { "/proc/1/root" } else { "" };
     // Not `join`, which an absolute path would replace.
     let seen = move |path: PathBuf| PathBuf::from(format!("{machine}{}", path.display()));
@@ -57,7 +57,7 @@ pub fn file_system() -> Result<PathBuf, Error> {
     let own = own();
     if !mounted(&own) {
         let failed = |e| Error::system(format!("mount a BPF file system at {}", own.display()), e);
-        RunFolder::open().and_then(|folder| folder.inner("bpf")).map_err(failed)?;
+        RunDirectory::open().and_then(|folder| folder.subdirectory("bpf")).map_err(failed)?;
         mount("bpf", &own, "bpf", MountFlags::empty(), c"mode=0700")
             .map_err(|e| failed(e.into()))?;
     }
@@ -65,7 +65,7 @@ pub fn file_system() -> Result<PathBuf, Error> {
 }
 
 /// Removes what is empty: our folders, and the file system if it was ours.
-pub fn tidy() {
+pub fn remove_empty_directories() {
     let own = own();
     for root in [Path::new(MACHINES), &own] {
         if mounted(root) {

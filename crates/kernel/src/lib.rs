@@ -35,13 +35,13 @@
 //! Before 6.4 a congestion control that was loaded without being pinned stays in the kernel when
 //! its process is killed, and can't be left to a child ([`cc::Loaded::is_inherited`]).
 
+mod bpf_statistics;
 mod bpffs;
 mod error;
 mod lock;
 mod maps;
 mod objects;
 mod ring;
-mod statistics;
 mod support;
 mod sys;
 
@@ -49,6 +49,6 @@ pub mod cc;
 pub mod monitor;
 pub mod pace;
 
+pub use bpf_statistics::{BpfStatistics, ProgramRuns};
 pub use error::Error;
-pub use statistics::{Runs, Statistics};
 pub use support::{CongControl, Support};

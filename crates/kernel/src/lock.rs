@@ -2,7 +2,7 @@
 //! Commands that change what is loaded take turns.
 
 use crate::Error;
-use host::RunFolder;
+use host::RunDirectory;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
 
@@ -14,7 +14,7 @@ pub struct Lock {
 impl Lock {
     /// Waits until nobody else has it. It goes with the process, too.
     pub fn take() -> Result<Self, Error> {
-        let file = RunFolder::open().and_then(|folder| folder.lock_file("kernel.lock"));
+        let file = RunDirectory::open().and_then(|folder| folder.lock_file("kernel.lock"));
         let file = file.map_err(|e| Error::system("lock longhaul's kernel programs", e))?;
         flock(&file, FlockOperation::LockExclusive).map_err(|e| Error::system("lock", e))?;
         Ok(Self { _file: file })

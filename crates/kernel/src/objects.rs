@@ -56,7 +56,7 @@ pub fn load_with(
     name: &str,
     set_up: impl FnOnce(&mut OpenObject) -> libbpf_rs::Result<()>,
 ) -> Result<Object, Error> {
-    let (loaded, log) = listening(|| {
+    let (loaded, log) = with_libbpf_log(|| {
         let mut open = ObjectBuilder::default().open_memory(bytes(object))?;
         set_up(&mut open)?;
         open.load()
@@ -66,12 +66,13 @@ pub fn load_with(
 
 /// Loads an object that needs nothing set up.
 pub fn load_plain(object: &str) -> Result<Object, Error> {
-    let (loaded, log) = listening(|| ObjectBuilder::default().open_memory(bytes(object))?.load());
+    let (loaded, log) =
+        with_libbpf_log(|| ObjectBuilder::default().open_memory(bytes(object))?.load());
     loaded.map_err(|source| refusal(object, source, log))
 }
 
 /// The `struct_ops` of a loaded object.
-pub fn registered<'a>(object: &'a mut Object, ops: &str) -> MapMut<'a> {
+pub fn struct_ops_map<'a>(object: &'a mut Object, ops: &str) -> MapMut<'a> {
     object.maps_mut().find(|map| map.name() == ops).expect("every adapter has its struct_ops")
 }
 
@@ -119,7 +120,7 @@ thread_local! {
 }
 
 /// Runs `work` and gathers what libbpf says meanwhile, which else would be printed.
-fn listening<T>(work: impl FnOnce() -> T) -> (T, String) {
+fn with_libbpf_log<T>(work: impl FnOnce() -> T) -> (T, String) {
     static LISTEN: Once = Once::new();
     LISTEN.call_once(|| {
         libbpf_rs::set_print(Some((PrintLevel::Warn, |_, message| {

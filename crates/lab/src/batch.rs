@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! All runs of a scenario, each into a folder of its own. What is there already, as the scenario has
+//! All runs of a scenario, each into a folder of its own. RunEvent is there already, as the scenario has
 //! it now, is not run again.
 //!
 //! One way for every method: jobs take the next run from a queue and tell the caller's thread what
@@ -7,12 +7,12 @@
 //! there are processors. An error or a signal ends all jobs.
 
 use crate::{
-    emu::{self, EmuContext},
+    emulation::{self, EmuContext},
     error::LabError,
-    folders::{Found, WorkFolder, keep_logs, on_record},
     method::Method,
     payload::Payloads,
-    simulate::{self, Progress, SimContext},
+    record_directories::{Found, WorkDirectory, keep_logs, on_record},
+    simulation::{self, Progress, SimContext},
 };
 use record::{Record, RunResults};
 use scenario::Run;
@@ -40,8 +40,8 @@ pub struct Options {
     pub method: Method,
     /// Runs at the same time; at least 1, and with [`Method::Emu`] no more.
     pub jobs: usize,
-    /// What is on record and need not be run.
-    pub known: Known,
+    /// RunEvent is on record and need not be run.
+    pub known: ReusePolicy,
     /// The program that is a depot.
     pub longhaul: PathBuf,
     /// The command line to put on record.
@@ -50,7 +50,7 @@ pub struct Options {
 
 /// Which records spare a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Known {
+pub enum ReusePolicy {
     /// Those that this program has made, or one of the same sources.
     #[default]
     SameProgram,
@@ -67,13 +67,13 @@ pub struct Event<'a> {
     pub index: usize,
     /// The run.
     pub run: &'a Run,
-    /// What happened.
-    pub what: What<'a>,
+    /// RunEvent happened.
+    pub what: RunEvent<'a>,
 }
 
-/// What happened to a run.
+/// RunEvent happened to a run.
 #[derive(Debug)]
-pub enum What<'a> {
+pub enum RunEvent<'a> {
     /// It was on record already. All that were come before the first that begins.
     Known(&'a RunResults),
     /// Another longhaul has put it on record: it is run again.
@@ -103,22 +103,22 @@ pub fn run_all(
         let found = on_record(&method.folder(&options.out, run), run, method)?;
         recorded.push(match found {
             Found::Record { of_run, same_program }
-                if options.known == Known::AnyProgram
-                    || options.known == Known::SameProgram && same_program =>
+                if options.known == ReusePolicy::AnyProgram
+                    || options.known == ReusePolicy::SameProgram && same_program =>
             {
                 let known = RunResults::from(*of_run);
-                watch(Event { index, run, what: What::Known(&known) });
+                watch(Event { index, run, what: RunEvent::Known(&known) });
                 Some(known)
             }
-            Found::Record { .. } if options.known == Known::SameProgram => {
-                watch(Event { index, run, what: What::Outdated });
+            Found::Record { .. } if options.known == ReusePolicy::SameProgram => {
+                watch(Event { index, run, what: RunEvent::Outdated });
                 None
             }
             Found::Record { .. } | Found::Nothing => None,
         });
     }
     let interrupted = host::stop_flag().map_err(|e| LabError::system("watch for signals", e))?;
-    let work = WorkFolder::new(&options.out)?;
+    let work = WorkDirectory::new(&options.out)?;
     let todo: Vec<usize> = (0..runs.len()).filter(|&index| recorded[index].is_none()).collect();
     let jobs = if method.side_by_side() { options.jobs.clamp(1, todo.len().max(1)) } else { 1 };
     let queue = Mutex::new(todo.into_iter());
@@ -145,10 +145,10 @@ pub fn run_all(
             let run = &runs[index];
             let mut watch = |what| watch(Event { index, run, what });
             match message {
-                Message::Begins => watch(What::Begins),
-                Message::Goes(progress) => watch(What::Goes(progress)),
+                Message::Begins => watch(RunEvent::Begins),
+                Message::Goes(progress) => watch(RunEvent::Goes(progress)),
                 Message::Ended(of_run) => {
-                    watch(What::Ended(&of_run));
+                    watch(RunEvent::Ended(&of_run));
                     recorded[index] = Some(*of_run);
                 }
                 Message::Failed(error) => {
@@ -165,7 +165,7 @@ pub fn run_all(
     }
 }
 
-/// What a job tells of a run.
+/// RunEvent a job tells of a run.
 enum Message {
     Begins,
     Goes(Progress),
@@ -176,7 +176,7 @@ enum Message {
 /// Takes runs, one after the other.
 struct Job<'a> {
     options: &'a Options,
-    work: &'a WorkFolder,
+    work: &'a WorkDirectory,
     payloads: Payloads,
     interrupted: &'a AtomicBool,
     say: mpsc::Sender<(usize, Message)>,
@@ -220,7 +220,7 @@ impl Job<'_> {
                 payloads: &mut self.payloads,
                 interrupted: self.interrupted,
             };
-            let record = emu::run(run, &mut context)?;
+            let record = emulation::run(run, &mut context)?;
             self.work.replace(folder, &record)?;
             keep_logs(&of_run, folder)?;
             fs::remove_dir_all(&of_run).map_err(|e| LabError::file("remove", &of_run, e))?;
@@ -235,13 +235,13 @@ impl Job<'_> {
 
     fn simulate(&mut self, index: usize, run: &Run, folder: &Path) -> Result<(), LabError> {
         self.tell(index, Message::Begins);
-        let record = simulate::run(
+        let record = simulation::run(
             run,
             &mut SimContext {
                 command: &self.options.command,
                 interrupted: self.interrupted,
-                news: &mut |progress| self.tell(index, Message::Goes(progress)),
-                partial: &mut |record| self.work.replace(folder, record),
+                on_progress: &mut |progress| self.tell(index, Message::Goes(progress)),
+                on_partial_record: &mut |record| self.work.replace(folder, record),
             },
         )?;
         self.work.replace(folder, &record)?;

@@ -3,24 +3,22 @@
 //! real programs over an emulated network on this machine, and `sim`, both in virtual time.
 //!
 //! [`run_all`] takes the runs of a scenario one after the other, those of `sim` also side by side,
-//! and skips those on record (`batch`, `folders`). A method says beforehand what it can't do
+//! and skips those on record (`batch`, `record_directories`). A method says beforehand what it can't do
 //! (`preflight`); what it saw becomes a record, with what closed forms predict beside it (`manifest`,
 //! `model`).
 //!
 //! A run by `emu`, from top to bottom: longhaul's congestion controls that it asks for are brought
-//! into the kernel (`controls`), the network comes up (`wan`), hosts with classes get their gateways
+//! into the kernel (`congestion_controls`), the network comes up (`wan`), hosts with classes get their gateways
 //! (`pacing_gateways`), a real nginx at each flow's source and a depot process at each `via` (`servers`), the
 //! sampler looks at sockets, queues and files while stock clients download (`client`, `sampler`), the network goes down, what arrived is hashed (`payload`), and everything that was seen is
 //! put together (`recording`). A run by `sim` is a simulation that goes on step by step, and writes down
-//! now and then what there is so far (`simulate`).
+//! now and then what there is so far (`simulation`).
 
 mod batch;
 mod client;
-mod controls;
-mod counters;
-mod emu;
+mod congestion_controls;
+mod emulation;
 mod error;
-mod folders;
 mod machine;
 mod manifest;
 mod method;
@@ -29,15 +27,17 @@ mod pacing;
 mod pacing_gateways;
 mod payload;
 mod preflight;
+mod record_directories;
 mod recording;
 mod sampler;
 mod servers;
-mod simulate;
+mod simulation;
 mod source_hash;
+mod tcp_timeouts;
 
-pub use batch::{Event, Known, Options, What, run_all};
-pub use controls::Controls;
+pub use batch::{Event, Options, ReusePolicy, RunEvent, run_all};
+pub use congestion_controls::LoadedControls;
 pub use error::LabError;
 pub use method::Method;
 pub use preflight::check_emulated_network;
-pub use simulate::Progress;
+pub use simulation::Progress;

@@ -3,7 +3,7 @@
 //! paced hop's packets leave by, and the one that asks TCP to pace by itself, since stock servers don't.
 
 use crate::{error::LabError, servers::FlowPlan};
-use kernel::pace::{self, Aim, Frames, Injector, Match, Method, Options, Rule, Sockets};
+use kernel::pace::{self, DevicePacer, Frames, Match, Method, Options, Rule, SocketPacer, Target};
 use scenario::{Direction, Leg, Pacing, Routes, Run};
 use std::{collections::BTreeMap, io, num::NonZeroU16};
 use units::Bytes;
@@ -14,8 +14,8 @@ pub const ETHERNET: u64 = 14;
 
 /// The programs of a run, each with its node. Dropping it takes them down.
 pub struct Pacers {
-    injectors: Vec<(String, Injector)>,
-    sockets: Vec<(String, Sockets)>,
+    injectors: Vec<(String, DevicePacer)>,
+    sockets: Vec<(String, SocketPacer)>,
 }
 
 impl Pacers {
@@ -34,14 +34,14 @@ impl Pacers {
                     to_port: None,
                     from_port: NonZeroU16::new(place.local.port()),
                 };
-                let aim = match hop.pacing {
+                let target = match hop.pacing {
                     Pacing::None => continue,
                     Pacing::Tcp => {
                         senders.entry(hop.from).or_default().push(matches);
                         continue;
                     }
-                    Pacing::Gap | Pacing::Edt => Aim::Auto(run.pacing.estimator()),
-                    Pacing::Rate(rate) => Aim::Rate(rate),
+                    Pacing::Gap | Pacing::Edt => Target::Auto(run.pacing.estimator()),
+                    Pacing::Rate(rate) => Target::Rate(rate),
                 };
                 let first = first_leg(&routes, hop.from, hop.to);
                 let method = method(hop.pacing);
@@ -51,13 +51,14 @@ impl Pacers {
                     frames: frames(run, direction(run, first), method),
                     method: Some(method),
                 });
-                options.rules.push(Rule { matches, aim });
+                options.rules.push(Rule { matches, target });
             }
         }
         let devices = devices.into_iter();
         let injectors = devices.map(|((node, _), o)| at(wan, node, || inject(&o)));
         let senders = senders.into_iter();
-        let sockets = senders.map(|(node, matches)| at(wan, node, || Sockets::attach(&matches)));
+        let sockets =
+            senders.map(|(node, matches)| at(wan, node, || SocketPacer::attach(&matches)));
         Ok(Self {
             injectors: injectors.collect::<Result<_, _>>()?,
             sockets: sockets.collect::<Result<_, _>>()?,
@@ -84,7 +85,7 @@ impl Pacers {
             }
         }
         for (node, sockets) in &self.sockets {
-            if sockets.asked()? == 0 {
+            if sockets.paced_sockets()? == 0 {
                 faults.push(format!("node {node}: TCP was asked to pace no socket"));
             }
         }
@@ -93,11 +94,11 @@ impl Pacers {
 }
 
 /// The device is the run's own, so it is given what it takes.
-fn inject(options: &Options) -> Result<Injector, kernel::Error> {
+fn inject(options: &Options) -> Result<DevicePacer, kernel::Error> {
     if options.method == Some(Method::EDT) {
         pace::install_fq(&options.device)?;
     }
-    Injector::attach(options)
+    DevicePacer::attach(options)
 }
 
 /// Attaches something in a node: programs are for the devices and sockets of where that is done.
@@ -120,7 +121,7 @@ pub fn direction(run: &Run, leg: Leg) -> &Direction {
     run.links[leg.link].direction(leg.heading)
 }
 
-/// What keeps the packets of a hop apart that is not paced by TCP.
+/// RunEvent keeps the packets of a hop apart that is not paced by TCP.
 fn method(pacing: Pacing) -> Method {
     if pacing == Pacing::Edt { Method::EDT } else { Method::Gap }
 }
@@ -136,7 +137,7 @@ fn frames(run: &Run, direction: &Direction, method: Method) -> Frames {
     }
 }
 
-/// What of a run's pacing real programs and this kernel can't do: whose, and why.
+/// RunEvent of a run's pacing real programs and this kernel can't do: whose, and why.
 pub fn lacking(run: &Run) -> Vec<(String, String)> {
     let routes = run.routes();
     let mut lacking = Vec::new();

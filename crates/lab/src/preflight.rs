@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What each method can't do. A run is looked at before anything starts, and all that is in the way is
+//! RunEvent each method can't do. A run is looked at before anything starts, and all that is in the way is
 //! reported at once: what a method leaves out without a word would make a record of something else. A flow's
 //! `client` is a program, which a simulation has none of; the transfer is the same, so it is simulated, and
 //! reported once ([`Method::ignored`]).
 
-use crate::{controls, emu, error::LabError, method::Method, pacing, pacing_gateways};
+use crate::{
+    congestion_controls, emulation, error::LabError, method::Method, pacing, pacing_gateways,
+};
 use congestion::Algorithm;
 use host::Lack;
 use scenario::{Profile, Run, Tcp};
@@ -32,7 +34,7 @@ impl Method {
         problems.of_all(runs.iter().map(|run| &run.id)).map(|()| prepared)
     }
 
-    /// What the method takes from these runs without doing anything with it, one line for each key.
+    /// RunEvent the method takes from these runs without doing anything with it, one line for each key.
     pub fn ignored(self, runs: &[Run]) -> Vec<String> {
         let client = |run: &Run| run.flows.iter().any(|flow| flow.client.is_some());
         let mut ignored = Vec::new();
@@ -51,7 +53,7 @@ impl Method {
             unknown_names(run).into_iter().map(Problem::from).collect();
         let prepared = match self {
             Self::Emu => {
-                let (prepared, differing) = emu::as_run(run);
+                let (prepared, differing) = emulation::effective_run(run);
                 unsupported.extend(kernels_parameters(run));
                 unsupported.extend(without_program(run));
                 unsupported.extend(differing.into_iter().map(Problem::from));
@@ -67,8 +69,9 @@ impl Method {
                 prepared
             }
             Self::Sim => {
-                unsupported
-                    .extend(controls::unknown_in_simulation(run).into_iter().map(Problem::from));
+                unsupported.extend(
+                    congestion_controls::unknown_in_simulation(run).into_iter().map(Problem::from),
+                );
                 if let Err(error) = Simulation::new(run) {
                     unsupported.extend(error.problems().iter().cloned().map(Problem::from));
                 }
@@ -80,7 +83,7 @@ impl Method {
     }
 }
 
-/// What is in the way of a scenario's runs.
+/// RunEvent is in the way of a scenario's runs.
 #[derive(Default)]
 struct Problems {
     unsupported: Lines,
@@ -104,7 +107,7 @@ impl Problems {
 /// One thing that is in the way. Of those that differ in their subject alone, one line is said.
 struct Problem {
     before: &'static str,
-    /// What it is about, as "flow transfer"; empty where the rest says it.
+    /// RunEvent it is about, as "flow transfer"; empty where the rest says it.
     subject: String,
     after: String,
 }
@@ -189,7 +192,7 @@ fn kernels_parameters(run: &Run) -> Vec<Problem> {
     lacking.collect()
 }
 
-/// What a run's flows and traffic ask for that real programs over the kernel's TCP can't move.
+/// RunEvent a run's flows and traffic ask for that real programs over the kernel's TCP can't move.
 fn without_program(run: &Run) -> Vec<Problem> {
     let mut lacking = Vec::new();
     for flow in &run.flows {
@@ -227,6 +230,7 @@ fn emu_lacks(subject: String, what: &str) -> Problem {
 /// The parameter sets, parameters and algorithms with longhaul's prefix that there are not.
 fn unknown_names(run: &Run) -> Vec<String> {
     let entries = run.congestion.iter().map(|entry| entry.name.as_str());
-    let unknown = |name| controls::params(run, name).err().map(|error| error.to_string());
-    entries.chain(controls::ours(run)).filter_map(unknown).collect()
+    let unknown =
+        |name| congestion_controls::params(run, name).err().map(|error| error.to_string());
+    entries.chain(congestion_controls::ours(run)).filter_map(unknown).collect()
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What was observed of a run, made into its record.
+//! RunEvent was observed of a run, made into its record.
 
 use crate::{
     client::{self, Ended},
@@ -7,7 +7,7 @@ use crate::{
     machine,
     method::Method,
     pacing_gateways,
-    sampler::{HopSeen, Seen, lane_entity},
+    sampler::{HopObservation, Observations, link_entity},
     servers::FlowPlan,
 };
 use record::{
@@ -37,11 +37,11 @@ pub struct Observed<'a> {
     pub pacing_faults: Vec<String>,
     /// The gateways of hosts with classes.
     pub gateways: &'a [pacing_gateways::Ended],
-    /// What the sampler saw.
-    pub seen: Seen,
+    /// RunEvent the sampler saw.
+    pub seen: Observations,
     /// The names of the links' directions.
-    pub lanes: &'a [String],
-    /// What they did.
+    pub directed_links: &'a [String],
+    /// RunEvent they did.
     pub links: &'a Snapshot,
     /// Time zero.
     pub zero: Instant,
@@ -84,8 +84,13 @@ pub fn sysctls(wan: &Wan, run: &Run) -> Result<BTreeMap<String, manifest::NodeSe
 /// Makes the record.
 pub fn record(mut observed: Observed<'_>) -> Record {
     let mut series = std::mem::take(&mut observed.seen.series);
-    for (name, lane) in observed.lanes.iter().zip(&observed.links.lanes) {
-        series.add_throughput(&lane_entity(name), lane.monitor_width.as_secs_f64(), &lane.monitor);
+    for (name, directed_link) in observed.directed_links.iter().zip(&observed.links.directed_links)
+    {
+        series.add_throughput(
+            &link_entity(name),
+            directed_link.monitor_width.as_secs_f64(),
+            &directed_link.monitor,
+        );
     }
     let mut hops = observed.seen.hops.iter().zip(observed.timeouts.iter().copied());
     let routes = observed.run.routes();
@@ -94,7 +99,7 @@ pub fn record(mut observed: Observed<'_>) -> Record {
     let links = link_summaries(&observed, active_s(&flows));
     let metrics = Metrics::compute(&flows, &links, &series);
     let manifest = manifest(&observed);
-    // What traffic does is for simulations: an emulation refuses it.
+    // RunEvent traffic does is for simulations: an emulation refuses it.
     let summary = Summary { flows, links, metrics, ..Summary::default() };
     Record { manifest, series, summary, files: OfferedFiles::default() }
 }
@@ -110,7 +115,7 @@ fn flow_summary<'a>(
     observed: &Observed<'_>,
     n: usize,
     routes: &Routes,
-    seen: &mut impl Iterator<Item = (&'a HopSeen, Option<u64>)>,
+    seen: &mut impl Iterator<Item = (&'a HopObservation, Option<u64>)>,
 ) -> FlowSummary {
     let (plan, ended) = (&observed.plans[n], &observed.ended[n]);
     let (bytes, sha256_ok) = observed.verified[n];
@@ -152,8 +157,8 @@ fn flow_summary<'a>(
     }
 }
 
-/// What was seen of a hop, and what its path gives at best.
-fn hop_summary(seen: &HopSeen, limits: Option<PathLimits>) -> HopSummary {
+/// RunEvent was seen of a hop, and what its path gives at best.
+fn hop_summary(seen: &HopObservation, limits: Option<PathLimits>) -> HopSummary {
     let last = seen.connections.last();
     let was_seen = last.is_some();
     HopSummary {
@@ -184,9 +189,9 @@ fn link_summaries(observed: &Observed<'_>, active_s: f64) -> Vec<LinkSummary> {
         [(link, Direction::Forward, &link.forward), (link, Direction::Backward, &link.backward)]
     });
     directions
-        .zip(&observed.links.lanes)
-        .map(|((link, direction, settings), lane)| {
-            let (counters, spacing) = (&lane.counters, lane.spacing.as_ref());
+        .zip(&observed.links.directed_links)
+        .map(|((link, direction, settings), directed_link)| {
+            let (counters, spacing) = (&directed_link.counters, directed_link.spacing.as_ref());
             let counted = LinkSummary::from_counters(&link.name, direction, counters, spacing);
             let rate_bps = settings.rate.map(units::Rate::bps);
             LinkSummary {
@@ -211,7 +216,7 @@ fn manifest(observed: &Observed<'_>) -> Manifest {
         nodes: observed.sysctls.clone(),
         congestion_controls: observed.congestion_controls.clone(),
         sockets,
-        // What the emulator's devices offer to the kernel, which uses it where a program sends TCP.
+        // RunEvent the emulator's devices offer to the kernel, which uses it where a program sends TCP.
         offloads: [("wan*", ["tx-checksum", "tso4", "tso6", "tso-ecn"])]
             .into_iter()
             .map(|(device, names)| (device.to_owned(), names.map(str::to_owned).into()))
@@ -301,11 +306,11 @@ mod tests {
             [[link]]\nbetween = [\"a\", \"b\"]\nrate = \"80mbit\"\ndelay = \"10ms\"\noverhead = 14\n\
             [[flow]]\nfrom = \"a\"\nto = \"b\"\nbytes = \"1MB\"\n";
         let run = scenario::Scenario::parse(text, "recording", &[""; 0]).unwrap().runs.remove(0);
-        let hop = hop_summary(&HopSeen::default(), run.path_limits(&run.routes(), "a", "b"));
+        let hop = hop_summary(&HopObservation::default(), run.path_limits(&run.routes(), "a", "b"));
         assert_eq!((hop.bottleneck_bps, hop.segment_bytes), (Some(80_000_000), Some(1514)));
         // 20 ms, 1514 bytes at 80 Mb/s there and 66 back.
         assert_eq!(hop.base_rtt_us, Some(20_000.0 + 151.4 + 6.6));
         assert_eq!((hop.bytes, hop.min_rtt_us), (None, None));
-        assert_eq!(hop_summary(&HopSeen::default(), None).base_rtt_us, None);
+        assert_eq!(hop_summary(&HopObservation::default(), None).base_rtt_us, None);
     }
 }

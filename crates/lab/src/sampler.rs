@@ -22,7 +22,7 @@ const LINGER: Duration = Duration::from_secs(1);
 
 /// Where a hop's sending socket is to be found.
 #[derive(Debug, Clone)]
-pub struct HopPlace {
+pub struct HopSockets {
     /// The flow.
     pub flow: String,
     /// Counted in the direction of the data.
@@ -37,57 +37,61 @@ pub struct HopPlace {
 
 /// A flow's file as it arrives.
 #[derive(Debug, Clone)]
-pub struct FilePlace {
+pub struct ReceivedFile {
     /// The flow.
     pub flow: String,
     /// The file.
     pub path: PathBuf,
 }
 
-/// What was seen of one hop.
+/// RunEvent was seen of one hop.
 #[derive(Debug, Clone, Default)]
-pub struct HopSeen {
+pub struct HopObservation {
     /// The connections that carried it, as last seen; more than one where a client tried again.
     pub connections: Vec<TcpSocket>,
 }
 
-impl HopSeen {
+impl HopObservation {
     /// A count summed over the connections.
     pub fn total(&self, count: impl Fn(&TcpSocket) -> u64) -> u64 {
         self.connections.iter().map(count).sum()
     }
 }
 
-/// What was seen in all.
-pub struct Seen {
+/// RunEvent was seen in all.
+pub struct Observations {
     /// Over time.
     pub series: Series,
     /// The hops, in the order of their places.
-    pub hops: Vec<HopSeen>,
+    pub hops: Vec<HopObservation>,
 }
 
 /// Looks until `stop` is closed, and then until the hops' sockets are gone, so that what is under
 /// way when a client ends is counted as well. Times are counted from the emulator's start, as the links' are.
 pub fn watch(
     wan: &Wan,
-    hops: &[HopPlace],
-    files: &[FilePlace],
+    hops: &[HopSockets],
+    files: &[ReceivedFile],
     stop: &mpsc::Receiver<()>,
-) -> Result<Seen, LabError> {
+) -> Result<Observations, LabError> {
     let failed = |e| LabError::system("list the nodes' sockets", e);
     let mut views: HashMap<&str, TcpSockets> = HashMap::new();
     for hop in hops {
         let view = TcpSockets::open_in(&wan.node(&hop.node)?.namespace).map_err(failed)?;
         views.insert(&hop.node, view);
     }
-    let lanes: Vec<Entity> = wan.lanes().iter().map(|name| lane_entity(name)).collect();
-    let mut before = vec![(0, 0); lanes.len()];
-    let mut seen = Seen { series: Series::default(), hops: vec![HopSeen::default(); hops.len()] };
+    let directed_links: Vec<Entity> =
+        wan.directed_links().iter().map(|name| link_entity(name)).collect();
+    let mut before = vec![(0, 0); directed_links.len()];
+    let mut seen = Observations {
+        series: Series::default(),
+        hops: vec![HopObservation::default(); hops.len()],
+    };
     let mut linger = None;
     loop {
         let mut open = false;
         for (node, view) in &mut views {
-            let on_node = |hop: &&HopPlace| hop.node == **node;
+            let on_node = |hop: &&HopSockets| hop.node == **node;
             let Some(first) = hops.iter().find(on_node) else { continue };
             let sockets = view.connections(first.local.is_ipv6()).map_err(failed)?;
             let time_s = wan.started().elapsed().as_secs_f64();
@@ -103,10 +107,12 @@ pub fn watch(
             }
         }
         let time_s = wan.started().elapsed().as_secs_f64();
-        for ((entity, before), lane) in lanes.iter().zip(&mut before).zip(wan.status()?.lanes) {
-            let counted = (lane.counters.queue_drops, lane.counters.losses);
+        for ((entity, before), directed_link) in
+            directed_links.iter().zip(&mut before).zip(wan.status()?.directed_links)
+        {
+            let counted = (directed_link.counters.queue_drops, directed_link.counters.losses);
             for (quantity, value) in [
-                (Quantity::QueueBytes, lane.queue_bytes),
+                (Quantity::QueueBytes, directed_link.queue_bytes),
                 (Quantity::Drops, counted.0 - before.0),
                 (Quantity::Losses, counted.1 - before.1),
             ] {
@@ -131,15 +137,16 @@ pub fn watch(
     }
 }
 
-/// The entity of a lane named `LINK/forward` or `LINK/backward`.
-pub fn lane_entity(lane: &str) -> Entity {
-    Entity::parse(&format!("link:{lane}")).expect("lanes are named LINK/DIRECTION")
+/// The entity of a directed_link named `LINK/forward` or `LINK/backward`.
+pub fn link_entity(directed_link: &str) -> Entity {
+    Entity::parse(&format!("link:{directed_link}"))
+        .expect("directed_links are named LINK/DIRECTION")
 }
 
-impl HopSeen {
+impl HopObservation {
     /// One sample of all connections that the hop has now: totals are over all that it ever had, the
     /// rest is the newest's.
-    fn look(&mut self, place: &HopPlace, found: &[&TcpSocket], time_s: f64, series: &mut Series) {
+    fn look(&mut self, place: &HopSockets, found: &[&TcpSocket], time_s: f64, series: &mut Series) {
         for &socket in found {
             match self.connections.iter_mut().find(|known| known.cookie == socket.cookie) {
                 Some(known) => *known = socket.clone(),

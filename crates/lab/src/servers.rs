@@ -5,7 +5,7 @@
 //! process has the settings of one flow's hops. Nothing outlives the lab: servers die with the
 //! thread that started them, and are stopped and waited for when dropped.
 
-use crate::{error::LabError, payload::Payload, sampler::HopPlace};
+use crate::{error::LabError, payload::Payload, sampler::HopSockets};
 use depot::{Allow, Config, Hop as HopSettings};
 use host::{Lack, TcpSockets};
 use scenario::{Flow, Run, Signalling};
@@ -32,12 +32,12 @@ const STOP: Duration = Duration::from_secs(5);
 pub struct FlowPlan {
     /// The flow.
     pub flow: Flow,
-    /// What it carries.
+    /// RunEvent it carries.
     pub payload: Payload,
-    /// What the client asks for.
+    /// RunEvent the client asks for.
     pub url: String,
     /// Its hops.
-    pub hops: Vec<HopPlace>,
+    pub hops: Vec<HopSockets>,
     origin: SocketAddr,
     depots: Vec<SocketAddr>,
 }
@@ -56,7 +56,7 @@ impl FlowPlan {
             .map(|((hop, local), index)| {
                 let peer = wan.address(hop.to)?;
                 let (flow, node) = (flow.name.clone(), hop.from.to_owned());
-                Ok(HopPlace { flow, index, node, local: *local, peer })
+                Ok(HopSockets { flow, index, node, local: *local, peer })
             })
             .collect::<Result<_, LabError>>()?;
         let url = format!("http://{}:{}/{}", flow.from, origin.port(), flow.name);
@@ -89,7 +89,7 @@ impl FlowPlan {
         Some(redirect.to_string())
     }
 
-    /// What the n-th depot is configured to be: open for this flow's neighbours only.
+    /// RunEvent the n-th depot is configured to be: open for this flow's neighbours only.
     fn depot_config(&self, n: usize) -> Config {
         let flow = &self.flow;
         let whole = |address: IpAddr| address.into();

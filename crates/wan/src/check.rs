@@ -4,7 +4,8 @@
 //! stamps) and held against what the link was told to do.
 
 mod binomial;
-mod rows;
+mod measurements;
+mod traffic;
 
 use crate::{Health, WanError};
 use serde::Serialize;
@@ -140,7 +141,7 @@ pub fn check(mut progress: impl FnMut(&str)) -> Result<Report, WanError> {
         (3, "1gbit", 3.0),
     ] {
         progress(&format!("rate of {rate} over {links} in a line"));
-        report.rate.push(rows::rate(links, rate, limit)?);
+        report.rate.push(measurements::rate(links, rate, limit)?);
     }
     for (links, rate, load_percent) in [
         (1, "10mbit", 0.0),
@@ -152,19 +153,19 @@ pub fn check(mut progress: impl FnMut(&str)) -> Result<Report, WanError> {
         (3, "1gbit", 90.0),
     ] {
         progress(&format!("round trip at {rate} over {links} in a line, {load_percent} % load"));
-        report.round_trip.push(rows::round_trip(links, rate, load_percent)?);
+        report.round_trip.push(measurements::round_trip(links, rate, load_percent)?);
     }
     for (loss, packets) in [("1%", 40_000), ("0.1%", 60_000)] {
-        let seed = rows::fresh_seed();
+        let seed = measurements::fresh_seed();
         progress(&format!("loss of {loss} of datagrams, seed {seed}"));
-        report.loss.push(rows::datagram_loss(loss, packets, seed)?);
+        report.loss.push(measurements::datagram_loss(loss, packets, seed)?);
     }
-    let seed = rows::fresh_seed();
+    let seed = measurements::fresh_seed();
     progress(&format!("loss of 0.1% of TCP's segments, seed {seed}"));
-    report.loss.push(rows::segment_loss("0.1%", 200_000, seed)?);
+    report.loss.push(measurements::segment_loss("0.1%", 200_000, seed)?);
     for limit in ["50p", "64KB"] {
         progress(&format!("queue of {limit}"));
-        report.queue.push(rows::queue(limit)?);
+        report.queue.push(measurements::queue(limit)?);
     }
     report.ok = report.rate.iter().all(|row| row.ok)
         && report.round_trip.iter().all(|row| row.ok)

@@ -14,10 +14,10 @@
 //!   tens of microseconds more, so the last part of a wait is spent polling ([`PollPolicy`]).
 
 use crate::{
+    directed_link::{DirectedLink, Running},
+    gso_frame::{Frame, MAX_FRAME},
     health::{Health, Lateness},
-    lane::{Lane, Running},
     poll_policy::PollPolicy,
-    superpacket::{Frame, MAX_FRAME},
     sys,
 };
 use netmodel::{Counters, Spacing, Spread};
@@ -36,9 +36,9 @@ use units::{Duration, Timestamp};
 /// Frames read from one device before the others and the releases get their turn.
 const READ_BATCH: usize = 32;
 
-/// What one lane did so far.
+/// What one directed_link did so far.
 #[derive(Debug, Clone)]
-pub struct LaneState {
+pub struct LinkState {
     /// The link's counts.
     pub counters: Counters,
     /// The width of the monitor's bins.
@@ -58,8 +58,8 @@ pub struct LaneState {
 pub struct Snapshot {
     /// When this was taken, since the emulator's start.
     pub at: Timestamp,
-    /// The lanes, in the order they were given.
-    pub lanes: Vec<LaneState>,
+    /// The directed_links, in the order they were given.
+    pub directed_links: Vec<LinkState>,
     /// How it kept up.
     pub health: Health,
 }
@@ -107,20 +107,20 @@ impl Emulator {
     ///
     /// # Errors
     /// The kernel has no room for an epoll set, an eventfd or a thread.
-    pub fn start(lanes: Vec<Lane>) -> io::Result<Self> {
+    pub fn start(directed_links: Vec<DirectedLink>) -> io::Result<Self> {
         let (requests, inbox) = mpsc::channel();
         let flags = EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC;
         let wake = Arc::new(rustix::event::eventfd(0, flags)?);
         let started = std::time::Instant::now();
-        let epoll = watch(&lanes, &wake)?;
+        let epoll = watch(&directed_links, &wake)?;
         let thread = std::thread::Builder::new().name("wan-emulator".into()).spawn({
             let wake = Arc::clone(&wake);
-            move || Loop::new(lanes, inbox, wake, epoll, started).until_stopped()
+            move || Loop::new(directed_links, inbox, wake, epoll, started).until_stopped()
         })?;
         Ok(Self { requests, wake, thread: Some(thread), started })
     }
 
-    /// When time zero of the lanes was.
+    /// When time zero of the directed_links was.
     pub fn started(&self) -> std::time::Instant {
         self.started
     }
@@ -159,7 +159,7 @@ impl Drop for Emulator {
 }
 
 struct Loop {
-    lanes: Vec<Running>,
+    directed_links: Vec<Running>,
     inbox: mpsc::Receiver<Request>,
     wake: Arc<OwnedFd>,
     epoll: OwnedFd,
@@ -173,31 +173,31 @@ struct Loop {
     buffer: Box<[u8]>,
 }
 
-/// Tells the wake-up descriptor from the lanes' devices.
+/// Tells the wake-up descriptor from the directed_links' devices.
 const WAKE: u64 = u64::MAX;
 
-/// An epoll set of the lanes' devices and the wake-up descriptor.
-fn watch(lanes: &[Lane], wake: &OwnedFd) -> io::Result<OwnedFd> {
+/// An epoll set of the directed_links' devices and the wake-up descriptor.
+fn watch(directed_links: &[DirectedLink], wake: &OwnedFd) -> io::Result<OwnedFd> {
     let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     let readable = epoll::EventFlags::IN;
     epoll::add(&epoll, wake, epoll::EventData::new_u64(WAKE), readable)?;
-    for (n, lane) in lanes.iter().enumerate() {
-        epoll::add(&epoll, &lane.from, epoll::EventData::new_u64(n as u64), readable)?;
+    for (n, directed_link) in directed_links.iter().enumerate() {
+        epoll::add(&epoll, &directed_link.from, epoll::EventData::new_u64(n as u64), readable)?;
     }
     Ok(epoll)
 }
 
 impl Loop {
     fn new(
-        lanes: Vec<Lane>,
+        directed_links: Vec<DirectedLink>,
         inbox: mpsc::Receiver<Request>,
         wake: Arc<OwnedFd>,
         epoll: OwnedFd,
         started: std::time::Instant,
     ) -> Self {
-        let lanes = lanes.into_iter().map(Running::new).collect();
+        let directed_links = directed_links.into_iter().map(Running::new).collect();
         Self {
-            lanes,
+            directed_links,
             inbox,
             wake,
             epoll,
@@ -217,8 +217,8 @@ impl Loop {
     }
 
     fn until_stopped(&mut self) {
-        self.real_time = sys::be_prompt();
-        let mut events = Vec::with_capacity(self.lanes.len() + 1);
+        self.real_time = sys::request_real_time();
+        let mut events = Vec::with_capacity(self.directed_links.len() + 1);
         loop {
             let next = self.release_due();
             let timeout = self.sleep_before(next);
@@ -239,25 +239,25 @@ impl Loop {
                             return;
                         }
                     }
-                    lane => self.read(lane as usize),
+                    directed_link => self.read(directed_link as usize),
                 }
             }
         }
     }
 
     /// Writes every frame whose time has come, and asks links that decide at departure what they have
-    /// decided, in order of time over all lanes; answers when the next is due.
+    /// decided, in order of time over all directed_links; answers when the next is due.
     ///
     /// A link is asked for no more than is due, so that it is not ahead of the links' time where that turns
     /// out to have stood still.
     fn release_due(&mut self) -> Option<Timestamp> {
         loop {
-            let lanes = self.lanes.iter().enumerate();
+            let directed_links = self.directed_links.iter().enumerate();
             // At one time a decision comes first: what it sends may go with the frame that is due.
-            let next = lanes
-                .flat_map(|(n, lane)| {
-                    let decision = lane.next_decision().map(|at| (at, false, n));
-                    [decision, lane.next_release().map(|at| (at, true, n))]
+            let next = directed_links
+                .flat_map(|(n, directed_link)| {
+                    let decision = directed_link.next_decision().map(|at| (at, false, n));
+                    [decision, directed_link.next_release().map(|at| (at, true, n))]
                 })
                 .flatten();
             let (release, is_release, n) = next.min()?;
@@ -265,15 +265,16 @@ impl Loop {
             if release > now {
                 return Some(release);
             }
-            let lane = &mut self.lanes[n];
+            let directed_link = &mut self.directed_links[n];
             if !is_release {
-                let decides_at = lane.link.decides_at().unwrap_or(release);
-                lane.decide(decides_at);
+                let decides_at = directed_link.link.decides_at().unwrap_or(release);
+                directed_link.decide(decides_at);
                 continue;
             }
-            let due = lane.take_due().expect("the lane has a frame due");
+            let due = directed_link.take_due().expect("the directed_link has a frame due");
             let [headers, payload] = due.frame.parts();
-            let written = lane.to.write_vectored(&[IoSlice::new(headers), IoSlice::new(payload)]);
+            let written =
+                directed_link.to.write_vectored(&[IoSlice::new(headers), IoSlice::new(payload)]);
             self.write_errors += u64::from(written.is_err());
             let late = now.since(release);
             self.lateness.add(late);
@@ -288,41 +289,42 @@ impl Loop {
         Some(Timespec::try_from(sleep).expect("a release is years away at most"))
     }
 
-    /// Reads what a lane's device has and puts it onto the link.
+    /// Reads what a directed_link's device has and puts it onto the link.
     fn read(&mut self, n: usize) {
         for _ in 0..READ_BATCH {
             let now = self.now();
-            let lane = &mut self.lanes[n];
-            let length = match lane.from.read(&mut self.buffer) {
+            let directed_link = &mut self.directed_links[n];
+            let length = match directed_link.from.read(&mut self.buffer) {
                 Ok(length) => length,
                 // So it says too while it is set down.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    return lane.backlog.is_gone();
+                    return directed_link.backlog.is_gone();
                 }
                 Err(_) => return self.lose(n),
             };
-            lane.catch_up(now);
-            lane.backlog.frame_read(now, lane.link.free_at());
+            directed_link.catch_up(now);
+            directed_link.backlog.frame_read(now, directed_link.link.free_at());
             match Frame::parse(&self.buffer[..length]) {
-                Ok(frame) if frame.is_gap() => lane.offer_gap(now, &frame),
+                Ok(frame) if frame.is_gap() => directed_link.offer_gap(now, &frame),
                 Ok(frame) if frame.is_multicast() => {}
-                Ok(frame) => lane.offer(now, &frame),
+                Ok(frame) => directed_link.offer(now, &frame),
                 Err(_) => self.malformed += 1,
             }
         }
         let now = self.now();
-        let lane = &mut self.lanes[n];
-        if lane.has_unread() {
-            lane.backlog.remains(now);
+        let directed_link = &mut self.directed_links[n];
+        if directed_link.has_unread() {
+            directed_link.backlog.remains(now);
         } else {
-            lane.backlog.is_gone();
+            directed_link.backlog.is_gone();
         }
     }
 
     /// Watches a device no longer: someone deleted it, and it would be ready for ever to say so.
     fn lose(&mut self, n: usize) {
-        self.lanes[n].backlog.is_gone();
-        self.devices_lost += u64::from(epoll::delete(&self.epoll, &self.lanes[n].from).is_ok());
+        self.directed_links[n].backlog.is_gone();
+        self.devices_lost +=
+            u64::from(epoll::delete(&self.epoll, &self.directed_links[n].from).is_ok());
     }
 
     fn answer(&mut self) -> std::ops::ControlFlow<()> {
@@ -345,7 +347,8 @@ impl Loop {
     fn snapshot(&mut self, with_bins: bool) -> Snapshot {
         let at = self.now();
         let cpu = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-        let starved = self.lanes.iter().map(|lane| lane.backlog.starved()).max();
+        let starved =
+            self.directed_links.iter().map(|directed_link| directed_link.backlog.starved()).max();
         let health = Health {
             write_errors: self.write_errors,
             malformed: self.malformed,
@@ -357,18 +360,22 @@ impl Loop {
             real_time: self.real_time,
             ..Health::new(&self.lateness)
         };
-        let lanes = self.lanes.iter_mut().map(|lane| {
-            lane.catch_up(at);
-            LaneState {
-                queue_bytes: lane.link.queue(at).bytes,
-                counters: *lane.link.counters(),
-                monitor_width: lane.link.monitor().width(),
-                monitor: if with_bins { lane.link.monitor().bins().to_vec() } else { Vec::new() },
-                gap: lane.link.spacing().and_then(Spacing::gap),
-                spacing: lane.link.spacing().filter(|_| with_bins).cloned(),
+        let directed_links = self.directed_links.iter_mut().map(|directed_link| {
+            directed_link.catch_up(at);
+            LinkState {
+                queue_bytes: directed_link.link.queue(at).bytes,
+                counters: *directed_link.link.counters(),
+                monitor_width: directed_link.link.monitor().width(),
+                monitor: if with_bins {
+                    directed_link.link.monitor().bins().to_vec()
+                } else {
+                    Vec::new()
+                },
+                gap: directed_link.link.spacing().and_then(Spacing::gap),
+                spacing: directed_link.link.spacing().filter(|_| with_bins).cloned(),
             }
         });
-        Snapshot { at, lanes: lanes.collect(), health }
+        Snapshot { at, directed_links: directed_links.collect(), health }
     }
 }
 

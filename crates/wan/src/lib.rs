@@ -2,28 +2,27 @@
 //! The netmodel in real time: a scenario's network on this one machine, between network namespaces
 //! over TAP devices, so that real kernels and real programs run on it.
 //!
-//! [`Wan`] brings a run's network up inside the calling process; control keeps one up in the
+//! [`Wan`] brings a run's network up inside the calling process; [`background`] keeps one up in the
 //! background for a person to try programs on; check measures what the emulator really gives
 //! on this machine. [`pacing_gateway`] paces what leaves by a real device.
 
+pub mod background;
 mod check;
-pub mod control;
+mod directed_link;
 mod emulator;
 mod error;
+mod gso_frame;
 mod health;
-mod lane;
 mod network;
 mod node;
 pub mod pacing_gateway;
 mod poll_policy;
-mod run_folder;
-mod superpacket;
+mod run_files;
 mod sys;
-mod traffic;
 
 pub use check::{LossRow, QueueRow, RateRow, Report, RoundTripRow, check};
-pub use emulator::{LaneState, Snapshot};
+pub use emulator::{LinkState, Snapshot};
 pub use error::WanError;
 pub use health::Health;
-pub use network::{Counted, Wan, lacking};
+pub use network::{LinkStatus, Wan, lacking};
 pub use node::{NodeAddress, NodeNetwork, device_name};

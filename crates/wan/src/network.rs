@@ -6,12 +6,12 @@
 //! gone and so are the commands it started.
 
 use crate::{
+    directed_link::DirectedLink,
     emulator::{Emulator, Snapshot},
     error::WanError,
     health::Health,
-    lane::Lane,
     node::{NodeNetwork, families, node_named},
-    run_folder::HostsFile,
+    run_files::HostsFile,
     sys,
 };
 use host::Lack;
@@ -25,7 +25,7 @@ use std::{
 /// An emulated network that is up. Dropping it takes it down.
 pub struct Wan {
     nodes: Vec<NodeNetwork>,
-    lanes: Vec<String>,
+    directed_links: Vec<String>,
     family: Family,
     hosts: HostsFile,
     emulator: Emulator,
@@ -48,7 +48,7 @@ impl Wan {
             .zip(&run.nodes)
             .map(|(n, node)| NodeNetwork::new(n, node))
             .collect::<Result<Vec<_>, _>>()?;
-        let mut lanes = Vec::new();
+        let mut directed_links = Vec::new();
         let mut names = Vec::new();
         let mut devices = Vec::new();
         for (n, link) in run.links.iter().enumerate() {
@@ -56,26 +56,26 @@ impl Wan {
                 devices.push(node_named(&nodes, end).open_device(n)?);
             }
         }
-        // A link's two devices follow one another, and so do its two lanes.
-        for (n, lane) in run.directed_links().enumerate() {
-            lanes.push(Lane {
-                link: lane.config,
-                max_burst: lane.direction.max_burst,
+        // A link's two devices follow one another, and so do its two directed_links.
+        for (n, directed_link) in run.directed_links().enumerate() {
+            directed_links.push(DirectedLink {
+                link: directed_link.config,
+                max_burst: directed_link.direction.max_burst,
                 from: clone(&devices[n])?,
                 to: clone(&devices[n ^ 1])?,
             });
-            names.push(lane.name);
+            names.push(directed_link.name);
         }
         let routes = run.routes();
         for (node, spec) in nodes.iter().zip(&run.nodes) {
             node.configure(run, spec, &routes, &nodes)?;
         }
         // Only now: a frame written to a device that is not up would be refused.
-        let emulator =
-            Emulator::start(lanes).map_err(|e| WanError::system("start the emulator", e))?;
+        let emulator = Emulator::start(directed_links)
+            .map_err(|e| WanError::system("start the emulator", e))?;
         let hosts = hosts_file(&nodes, run.family)
             .map_err(|e| WanError::system("write the nodes' hosts file", e))?;
-        Ok(Self { nodes, lanes: names, family: run.family, hosts, emulator, devices })
+        Ok(Self { nodes, directed_links: names, family: run.family, hosts, emulator, devices })
     }
 
     /// The nodes, in the scenario's order.
@@ -110,7 +110,7 @@ impl Wan {
         let mut command = Command::new(program);
         self.node(node)?
             .namespace
-            .attach(&mut command, self.hosts.path().to_owned())
+            .enter_on_exec(&mut command, self.hosts.path().to_owned())
             .map_err(|e| WanError::system("prepare a command", e))?;
         let parent = std::process::id();
         // SAFETY: only system calls are made between fork and exec.
@@ -136,8 +136,8 @@ impl Wan {
 
     /// The directions of the links, `LINK/forward` and `LINK/backward`, in the order in which
     /// snapshots have them.
-    pub fn lanes(&self) -> &[String] {
-        &self.lanes
+    pub fn directed_links(&self) -> &[String] {
+        &self.directed_links
     }
 
     /// Time zero of the links, and of what the snapshots say.
@@ -175,7 +175,7 @@ fn with_device_drops(mut snapshot: Snapshot, nodes: &[NodeNetwork]) -> Result<Sn
 
 /// What one direction of a link did.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Counted {
+pub struct LinkStatus {
     /// `LINK/forward` or `LINK/backward`.
     pub name: String,
     /// Packets offered to the link.
@@ -210,26 +210,26 @@ pub struct Counted {
     pub gap_deviation_us: Option<f64>,
 }
 
-impl Counted {
+impl LinkStatus {
     pub(crate) fn all(wan: &Wan, snapshot: &Snapshot) -> Vec<Self> {
-        let lanes = wan.lanes().iter().zip(&snapshot.lanes);
-        lanes
-            .map(|(name, lane)| Self {
+        let directed_links = wan.directed_links().iter().zip(&snapshot.directed_links);
+        directed_links
+            .map(|(name, directed_link)| Self {
                 name: name.clone(),
-                offered: lane.counters.offered,
-                delivered: lane.counters.delivered,
-                queue_drops: lane.counters.queue_drops,
-                early_drops: lane.counters.early_drops,
-                losses: lane.counters.losses,
-                too_long: lane.counters.too_long,
-                marks: lane.counters.marks,
-                carried_bytes: lane.counters.carried_bytes,
-                queue_bytes: lane.queue_bytes,
-                queue_max_packets: lane.counters.queue_max_packets,
-                gap_frames: lane.counters.gaps,
-                gap_bytes: lane.counters.gap_bytes,
-                gap_mean_us: lane.gap.map(|gap| gap.mean_ns / 1e3),
-                gap_deviation_us: lane.gap.map(|gap| gap.deviation_ns / 1e3),
+                offered: directed_link.counters.offered,
+                delivered: directed_link.counters.delivered,
+                queue_drops: directed_link.counters.queue_drops,
+                early_drops: directed_link.counters.early_drops,
+                losses: directed_link.counters.losses,
+                too_long: directed_link.counters.too_long,
+                marks: directed_link.counters.marks,
+                carried_bytes: directed_link.counters.carried_bytes,
+                queue_bytes: directed_link.queue_bytes,
+                queue_max_packets: directed_link.counters.queue_max_packets,
+                gap_frames: directed_link.counters.gaps,
+                gap_bytes: directed_link.counters.gap_bytes,
+                gap_mean_us: directed_link.gap.map(|gap| gap.mean_ns / 1e3),
+                gap_deviation_us: directed_link.gap.map(|gap| gap.deviation_ns / 1e3),
             })
             .collect()
     }

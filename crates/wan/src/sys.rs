@@ -107,7 +107,7 @@ pub fn die_with_parent(parent: u32) -> io::Result<()> {
 
 /// Makes the calling thread's timers precise, and gives it real-time priority where that is
 /// permitted. Answers whether it was.
-pub fn be_prompt() -> bool {
+pub fn request_real_time() -> bool {
     let parameters = libc::sched_param { sched_priority: 10 };
     // SAFETY: PR_SET_TIMERSLACK takes nanoseconds by value; the parameters outlive the call.
     unsafe {

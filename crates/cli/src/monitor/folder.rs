@@ -4,7 +4,7 @@
 
 use super::{observation::Observation, text::about};
 use crate::failure::Failure;
-use ::kernel::monitor::{Bins, Direction, Figures, Histogram};
+use ::kernel::monitor::{Bins, Direction, DirectionStatistics, Histogram};
 use ::report::{HistogramBar, MonitorPicture};
 use std::{
     fs, io,
@@ -52,7 +52,7 @@ fn files(folder: &Path, observation: &Observation<'_>) -> io::Result<()> {
     fs::write(folder.join("monitor.json"), document + "\n")?;
     for &direction in &observation.options.directions {
         let (Some(bins), Some(figures)) =
-            (observation.monitor.bins(direction), observation.snapshot.figures(direction))
+            (observation.monitor.bins(direction), observation.snapshot.statistics(direction))
         else {
             continue;
         };
@@ -81,7 +81,7 @@ fn picture(
     observation: &Observation<'_>,
     direction: Direction,
     bins: &Bins,
-    figures: &Figures,
+    figures: &DirectionStatistics,
 ) -> String {
     let gap_frame_bytes: &[u64] =
         if figures.gap_frames > 0 { bins.gap_frames().bins() } else { &[] };

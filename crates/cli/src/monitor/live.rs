@@ -2,7 +2,7 @@
 //! What a terminal shows of the last second while the monitor watches; anywhere else nothing.
 
 use super::text::scaled_count;
-use ::kernel::monitor::{Bins, Direction, Figures, Monitor, Options, Snapshot};
+use ::kernel::monitor::{Bins, Direction, DirectionStatistics, Monitor, Options, Snapshot};
 use ::report::format;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ impl LiveDisplay {
     /// Takes note of what bins were read between two looks.
     pub fn note_peaks(&mut self, snapshot: &Snapshot) {
         for direction in [Direction::Out, Direction::In] {
-            let peak = snapshot.figures(direction).and_then(|figures| figures.recent_peak);
+            let peak = snapshot.statistics(direction).and_then(|figures| figures.recent_peak);
             let most = self.peaks.entry(direction).or_default();
             *most = (*most).max(peak.map_or(0, |peak| peak.bytes));
         }
@@ -47,7 +47,7 @@ impl LiveDisplay {
         let mut texts = Vec::new();
         for &direction in &options.directions {
             let (Some(figures), Some(bins)) =
-                (snapshot.figures(direction), monitor.bins(direction))
+                (snapshot.statistics(direction), monitor.bins(direction))
             else {
                 continue;
             };
@@ -55,7 +55,7 @@ impl LiveDisplay {
             let past = before.map_or(Duration::ZERO, |before| before.elapsed);
             let interval = Interval {
                 seconds: snapshot.elapsed.saturating_sub(past).as_secs_f64(),
-                before: before.and_then(|before| before.figures(direction)),
+                before: before.and_then(|before| before.statistics(direction)),
                 figures,
             };
             let peak = self.peaks.get(&direction).copied().unwrap_or(0);
@@ -99,12 +99,12 @@ fn line() -> ProgressBar {
 /// The figures of one direction, and those of a look ago.
 struct Interval<'a> {
     seconds: f64,
-    before: Option<&'a Figures>,
-    figures: &'a Figures,
+    before: Option<&'a DirectionStatistics>,
+    figures: &'a DirectionStatistics,
 }
 
 impl Interval<'_> {
-    fn grown(&self, of: fn(&Figures) -> u64) -> f64 {
+    fn grown(&self, of: fn(&DirectionStatistics) -> u64) -> f64 {
         (of(self.figures) - self.before.map_or(0, of)) as f64
     }
 
@@ -123,7 +123,7 @@ impl Interval<'_> {
     }
 
     fn gaps(&self) -> String {
-        let of_second = |of: fn(&Figures) -> &::kernel::monitor::Histogram| {
+        let of_second = |of: fn(&DirectionStatistics) -> &::kernel::monitor::Histogram| {
             let now = of(self.figures);
             self.before.map_or_else(|| now.clone(), |before| now.since(of(before)))
         };

@@ -2,7 +2,7 @@
 //! What the monitor saw, for people.
 
 use super::observation::Observation;
-use ::kernel::monitor::{Direction, Figures};
+use ::kernel::monitor::{Direction, DirectionStatistics};
 use ::report::format;
 
 /// More flows than these are only counted.
@@ -19,7 +19,7 @@ pub fn timed_at(direction: Direction) -> &'static str {
 /// The table.
 pub fn of(observation: &Observation<'_>) -> String {
     let parts = observation.options.directions.iter().filter_map(|&direction| {
-        let figures = observation.snapshot.figures(direction)?;
+        let figures = observation.snapshot.statistics(direction)?;
         Some(one(observation, direction, figures))
     });
     parts.collect::<Vec<_>>().join("\n")
@@ -35,7 +35,11 @@ pub fn about(observation: &Observation<'_>, direction: Direction) -> String {
     )
 }
 
-fn one(observation: &Observation<'_>, direction: Direction, figures: &Figures) -> String {
+fn one(
+    observation: &Observation<'_>,
+    direction: Direction,
+    figures: &DirectionStatistics,
+) -> String {
     let seconds = observation.snapshot.elapsed.as_secs_f64();
     let device = &observation.options.device;
     let name = direction.name();
@@ -90,7 +94,7 @@ fn volume(packets: u64, bytes: u64, seconds: f64) -> String {
 }
 
 /// Mean and deviation; the quantiles.
-fn gaps(figures: &Figures) -> Option<(String, String)> {
+fn gaps(figures: &DirectionStatistics) -> Option<(String, String)> {
     let time = |ns: f64| format::duration(ns / 1e9);
     let gaps = &figures.gaps;
     let quantile = |share| Some(time(gaps.histogram.quantile(share)?.middle()));
@@ -109,7 +113,7 @@ fn gaps(figures: &Figures) -> Option<(String, String)> {
     ))
 }
 
-fn bursts(observation: &Observation<'_>, figures: &Figures) -> String {
+fn bursts(observation: &Observation<'_>, figures: &DirectionStatistics) -> String {
     let bursts = &figures.bursts;
     let mean = figures.packets as f64 / bursts.count.max(1) as f64;
     format!(
@@ -122,7 +126,7 @@ fn bursts(observation: &Observation<'_>, figures: &Figures) -> String {
     )
 }
 
-fn flows(figures: &Figures, seconds: f64) -> String {
+fn flows(figures: &DirectionStatistics, seconds: f64) -> String {
     let mut text = format!("  {:<64} {:>10} {:>10} {:>11}\n", "flow", "packets", "data", "rate");
     for flow in figures.flows.iter().take(FLOWS) {
         text += &format!(

@@ -19,7 +19,7 @@ pub struct MethodsArgs {
 }
 
 pub fn run(args: &MethodsArgs) -> Result<(), Failure> {
-    let look = args.device.as_deref().map(pacing_gateway::look).transpose()?;
+    let look = args.device.as_deref().map(pacing_gateway::inspect).transpose()?;
     let disorder = || look.as_ref().and_then(|look| look.disorder.clone());
     let gateway_lacks = pacing_gateway::lacking().map(|lack| lack.to_string()).or_else(disorder);
     let line = look.as_ref().and_then(|look| look.line);

@@ -211,9 +211,9 @@ fn packets_to_a_peer_are_followed_by_gap_frames_and_the_depot_has_no_rights() {
     assert_eq!(fetch(&wan), BYTES);
     until("its line", || depot.said(&["complete", "client_pacing=\"gap\""]));
     assert!(!depot.said(&["upstream_pacing"]), "that hop has none");
-    let sent = wan.status().unwrap().lanes;
+    let sent = wan.status().unwrap().directed_links;
     let gaps: Vec<(&str, u64)> = wan
-        .lanes()
+        .directed_links()
         .iter()
         .map(String::as_str)
         .zip(sent.iter().map(|lane| lane.counters.gaps))

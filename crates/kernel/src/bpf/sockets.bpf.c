@@ -32,7 +32,7 @@ struct bpf_sock_ops {			/* places as in linux/bpf.h */
 _Static_assert(__builtin_offsetof(struct bpf_sock_ops, local_port) == 68, "linux/bpf.h");
 _Static_assert(__builtin_offsetof(struct bpf_sock_ops, sk) == 184, "linux/bpf.h");
 
-/* Whose sockets, and which of them. pace/sockets.rs has it in Rust. */
+/* Whose sockets, and which of them. pace/socket_pacer.rs has it in Rust. */
 struct sockets_setup {
 	u32 namespace;			/* as in /proc/PID/ns/net */
 	u32 rules;

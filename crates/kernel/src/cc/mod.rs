@@ -13,7 +13,7 @@
 mod documents;
 mod list;
 #[cfg(test)]
-mod older;
+mod older_kernels;
 mod options;
 mod pin;
 mod settings;
@@ -30,7 +30,7 @@ pub use trace::{Call, Hook, Trace};
 pub use unload::{DefaultReset, Unloaded, unload};
 
 use crate::{
-    Error, Runs, Support,
+    Error, ProgramRuns, Support,
     lock::Lock,
     objects::{self, EMPTY, Setup},
     sys,
@@ -79,7 +79,7 @@ pub fn load(params: &Params, options: &Options) -> Result<Loaded, Error> {
     let support = Support::probe()?;
     let name = algorithm.kernel_name();
     let _lock = Lock::take()?;
-    if let Some(holder) = present(&name, params, options)? {
+    if let Some(holder) = find_holder(&name, params, options)? {
         return Ok(Loaded { name, ours: None, holder });
     }
     let params = params.values().iter().flat_map(|value| value.to_ne_bytes()).collect();
@@ -105,13 +105,13 @@ pub fn load_empty(attach_as: Attach) -> Result<Loaded, Error> {
 }
 
 /// Who holds it already, if anybody does and what he holds will do.
-fn present(name: &str, params: &Params, options: &Options) -> Result<Option<Holder>, Error> {
+fn find_holder(name: &str, params: &Params, options: &Options) -> Result<Option<Holder>, Error> {
     if let Some(pin) = Pin::find(name)? {
         let names = params.algorithm().params.iter().map(|param| param.name);
         let values = names.zip(pin.params()?).zip(params.values());
         let others = values.filter(|((_, found), wanted)| found != *wanted);
         let mut with: Vec<_> = others.map(|((name, found), _)| format!("{name}={found}")).collect();
-        with.extend(pin.options()?.besides(options));
+        with.extend(pin.options()?.differences_from(options));
         if with.is_empty() {
             return Ok(Some(Holder::Pin));
         }
@@ -129,7 +129,7 @@ fn present(name: &str, params: &Params, options: &Options) -> Result<Option<Hold
 
 fn attach(object: &str, name: String, setup: &Setup<'_>) -> Result<Loaded, Error> {
     let mut object = objects::load(object, &name, setup)?;
-    let link = objects::registered(&mut object, setup.ops)
+    let link = objects::struct_ops_map(&mut object, setup.ops)
         .attach_struct_ops()
         .map_err(Error::bpf(format!("register {name}")))?;
     let ours = Ours { link, object, links: setup.links, traced: setup.options.trace };
@@ -185,12 +185,12 @@ impl Loaded {
         Trace::open(&ours.object, on_call)
     }
 
-    /// What its hooks have cost while [`crate::Statistics`] were on; empty where it is not this
+    /// What its hooks have cost while [`crate::BpfStatistics`] were on; empty where it is not this
     /// process's.
     ///
     /// # Errors
     /// The kernel refused to tell.
-    pub fn runs(&self) -> Result<Vec<Runs>, Error> {
+    pub fn runs(&self) -> Result<Vec<ProgramRuns>, Error> {
         let programs = self.ours.iter().flat_map(|ours| ours.object.progs());
         let loaded = programs.filter(libbpf_rs::ProgramImpl::autoload);
         loaded
@@ -199,7 +199,7 @@ impl Loaded {
                     .map_err(|e| Error::system("read what a BPF program has cost", e))?;
                 let section = program.section().to_string_lossy();
                 let hook = section.trim_start_matches("struct_ops/").to_owned();
-                Ok(Runs { hook, count, time: Duration::from_nanos(time_ns) })
+                Ok(ProgramRuns { hook, count, time: Duration::from_nanos(time_ns) })
             })
             .collect()
     }

@@ -27,7 +27,7 @@ impl Options {
     }
 
     /// In words, which of these are not as in `others`.
-    pub(super) fn besides(&self, others: &Self) -> Vec<String> {
+    pub(super) fn differences_from(&self, others: &Self) -> Vec<String> {
         let mut words = Vec::new();
         if self.trace != others.trace {
             words.push(if self.trace { "with a trace" } else { "without a trace" }.to_owned());

@@ -5,7 +5,10 @@
 use super::{options::Options, settings::available};
 use crate::{
     Error,
-    bpffs::{self, exists, file_system, folders, require_machines_mounts, tidy},
+    bpffs::{
+        self, exists, file_system, pin_directories, remove_empty_directories,
+        require_machines_mounts,
+    },
     maps::words,
     objects,
 };
@@ -33,7 +36,7 @@ impl Pin {
         if !available()?.iter().any(|other| other == name) {
             return Ok(None);
         }
-        for folder in folders() {
+        for folder in pin_directories() {
             for registration in [LINK, MAP] {
                 let pin = Self { folder: folder.join(name), registration };
                 if exists(&pin.registration())? && pin.is_attached()? {
@@ -76,7 +79,7 @@ impl Pin {
             ops.delete(&0u32.to_ne_bytes()).map_err(Error::bpf("unregister it"))?;
         }
         clear(&self.folder)?;
-        tidy();
+        remove_empty_directories();
         Ok(())
     }
 
@@ -88,10 +91,10 @@ impl Pin {
 
 /// Removes what is left of pins of that name that [`Pin::find`] does not find.
 pub fn sweep(name: &str) -> Result<(), Error> {
-    for folder in folders() {
+    for folder in pin_directories() {
         clear(&folder.join(name))?;
     }
-    tidy();
+    remove_empty_directories();
     Ok(())
 }
 
@@ -114,7 +117,7 @@ pub fn pin(name: &str, object: &mut Object, registration: Registration<'_>) -> R
     if pinned.is_err() {
         // What failed is what gets reported.
         let _ = clear(&folder);
-        tidy();
+        remove_empty_directories();
     }
     pinned.map_err(Error::bpf(format!("pin into {}", folder.display())))
 }

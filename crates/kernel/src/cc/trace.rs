@@ -154,7 +154,7 @@ impl Reader<'_> {
 impl Call {
     /// The same call, made by the same C in this process: what it decides, and what it remembers.
     /// Both must be [`Call::after`] and [`Call::state_after`], bit for bit.
-    pub fn again(&self, params: &Params) -> (Decision, State) {
+    pub fn replay(&self, params: &Params) -> (Decision, State) {
         let mut decision = self.before;
         let mut control = Control::resume(params, self.state_before);
         match self.hook {

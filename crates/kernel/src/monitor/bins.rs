@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Bins of time: from the kernel's ring into a [`netmodel::Monitor`], before the ring comes round.
 
-use super::figures::{Bin, Kernel};
+use super::statistics::{Bin, KernelStatistics};
 use netmodel::Monitor;
 use units::{Duration, Timestamp};
 
@@ -50,7 +50,7 @@ impl Bins {
 
     /// Takes the full bins out of a copy of the ring that was made after `kernel` was read. They do
     /// not change any more; what is newer in the ring waits for the next time.
-    pub(super) fn take(&mut self, kernel: &Kernel, ring: &[u8], now: Timestamp) {
+    pub(super) fn take(&mut self, kernel: &KernelStatistics, ring: &[u8], now: Timestamp) {
         let open = kernel.open_bin.0;
         let waits = self.next..open;
         let mut full: Vec<_> = bins(ring).filter(|(number, _, _)| waits.contains(number)).collect();
@@ -64,13 +64,13 @@ impl Bins {
     }
 
     /// The last bin, which nothing comes into any more.
-    pub(super) fn close(&mut self, kernel: &Kernel) {
+    pub(super) fn close(&mut self, kernel: &KernelStatistics) {
         self.add(kernel.open_bin);
         self.next = kernel.open_bin.0 + 1;
     }
 
     /// Writes into the figures what the bins know; `open` is whether the last is still being filled.
-    pub(super) fn complete(&self, kernel: &mut Kernel, open: bool) {
+    pub(super) fn complete(&self, kernel: &mut KernelStatistics, open: bool) {
         let (_, data, gaps) = kernel.open_bin;
         let figures = &mut kernel.figures;
         let waiting = if open { data + gaps } else { 0 };

@@ -14,7 +14,7 @@
 //! let mut monitor = Monitor::attach(&Options::of("eth0"))?;
 //! std::thread::sleep(std::time::Duration::from_secs(1));
 //! let snapshot = monitor.stop()?;
-//! let out = snapshot.figures(Direction::Out).expect("watched by default");
+//! let out = snapshot.statistics(Direction::Out).expect("watched by default");
 //! println!("{} packets, gaps of {:?} ns", out.packets, out.gaps.mean_ns());
 //! println!("{:?} bytes in each 500 us", monitor.bins(Direction::Out).map(|b| b.data().bins()));
 //! # Ok::<(), longhaul_kernel::Error>(())
@@ -30,18 +30,18 @@
 //! Programs are held by the process: they go when it ends, however it ends.
 
 mod bins;
-mod figures;
 mod flow;
 mod report;
+mod statistics;
 mod trace;
 
 pub use bins::Bins;
-pub use figures::{Bin, Bursts, Figures, FlowFigures, Gaps};
 pub use flow::Flow;
 pub use netmodel::{Histogram, HistogramBin};
 pub use report::{
     BurstBin, BurstReport, DirectionReport, EndReason, FlowReport, GapBin, GapReport, MonitorReport,
 };
+pub use statistics::{Bin, Bursts, DirectionStatistics, FlowStatistics, Gaps};
 pub use trace::{Entry, Trace};
 
 use crate::{
@@ -50,10 +50,10 @@ use crate::{
     support,
 };
 use bins::RING_BINS;
-use figures::Kernel;
 use host::DeviceHandle;
 use libbpf_rs::{Link, MapCore, MapFlags, Object, OpenObject};
 use rustix::time::{ClockId, clock_gettime};
+use statistics::KernelStatistics;
 use std::path::Path;
 use units::{Duration, Timestamp};
 
@@ -140,12 +140,12 @@ pub struct Monitor {
 pub struct Snapshot {
     /// How long it has watched.
     pub elapsed: Duration,
-    figures: Vec<(Direction, Figures)>,
+    figures: Vec<(Direction, DirectionStatistics)>,
 }
 
 impl Snapshot {
     /// Those of a direction, if it is watched.
-    pub fn figures(&self, direction: Direction) -> Option<&Figures> {
+    pub fn statistics(&self, direction: Direction) -> Option<&DirectionStatistics> {
         self.figures.iter().find(|(of, _)| *of == direction).map(|(_, figures)| figures)
     }
 }
@@ -235,7 +235,7 @@ impl Monitor {
             let direction = self.bins[n].0;
             let value = self.value(FIGURES, direction.key(), MapFlags::LOCK)?;
             let ring = self.value(RINGS, direction.key(), MapFlags::ANY)?;
-            let mut kernel = Kernel::read(&value, self.origin);
+            let mut kernel = KernelStatistics::read(&value, self.origin);
             let bins = &mut self.bins[n].1;
             bins.take(&kernel, &ring, Timestamp::ZERO + now);
             if ends {
@@ -253,7 +253,7 @@ impl Monitor {
         Ok(snapshot)
     }
 
-    fn flows(&self) -> Result<Vec<(Direction, FlowFigures)>, Error> {
+    fn flows(&self) -> Result<Vec<(Direction, FlowStatistics)>, Error> {
         let mut flows = Vec::new();
         if !self.per_flow {
             return Ok(flows);
@@ -269,7 +269,8 @@ impl Monitor {
             let (flow, direction) = key.split_first_chunk().expect("a struct flow_key");
             let direction = if direction == [0; 4] { Direction::Out } else { Direction::In };
             let (packets, bytes, span) = (word(0), word(1), (time(2), time(3)));
-            flows.push((direction, FlowFigures { flow: Flow::read(flow), packets, bytes, span }));
+            flows
+                .push((direction, FlowStatistics { flow: Flow::read(flow), packets, bytes, span }));
         }
         Ok(flows)
     }

@@ -2,7 +2,7 @@
 //! What the monitor saw, as `longhaul monitor --json` prints it and `monitor.json` holds it. `docs/monitor.md` explains
 //! the keys.
 
-use super::{Direction, Figures, Flow, FlowFigures, Histogram, Options, Snapshot};
+use super::{Direction, DirectionStatistics, Flow, FlowStatistics, Histogram, Options, Snapshot};
 use serde::Serialize;
 use std::net::SocketAddr;
 use units::Duration;
@@ -171,7 +171,7 @@ impl MonitorReport {
     pub fn new(options: &Options, namespace: u32, snapshot: &Snapshot, ended: EndReason) -> Self {
         let of = |direction| {
             snapshot
-                .figures(direction)
+                .statistics(direction)
                 .map(|figures| DirectionReport::new(options, snapshot.elapsed, figures))
         };
         Self {
@@ -188,7 +188,7 @@ impl MonitorReport {
 }
 
 impl DirectionReport {
-    fn new(options: &Options, elapsed: Duration, figures: &Figures) -> Self {
+    fn new(options: &Options, elapsed: Duration, figures: &DirectionStatistics) -> Self {
         let seconds = elapsed.as_secs_f64();
         let peak_bps = figures.peak.map(|peak| rate_bps(peak.bytes, options.bin.as_secs_f64()));
         let flows = figures.flows.iter().map(|flow| FlowReport::new(flow, seconds));
@@ -215,7 +215,7 @@ impl DirectionReport {
 }
 
 impl GapReport {
-    fn new(figures: &Figures) -> Self {
+    fn new(figures: &DirectionStatistics) -> Self {
         let gaps = &figures.gaps;
         let quantile = |share| gaps.histogram.quantile(share).map(|bin| micros(bin.middle()));
         let bound = |bound: Option<Duration>| bound.map(|b| micros(b.as_nanos() as f64));
@@ -240,7 +240,7 @@ impl GapReport {
 }
 
 impl BurstReport {
-    fn new(figures: &Figures) -> Self {
+    fn new(figures: &DirectionStatistics) -> Self {
         let bursts = &figures.bursts;
         let quantile =
             |share| Histogram::quantile(&bursts.histogram, share).map(|bin| bin.middle());
@@ -262,7 +262,7 @@ impl BurstReport {
 }
 
 impl FlowReport {
-    fn new(of: &FlowFigures, seconds: f64) -> Self {
+    fn new(of: &FlowStatistics, seconds: f64) -> Self {
         let (source, destination) = match of.flow {
             Flow::Ip { source, destination, .. } => (Some(source), Some(destination)),
             Flow::Other => (None, None),
@@ -306,8 +306,8 @@ mod tests {
         bursts.add(1);
         let at = Timestamp::from_nanos;
         let flow =
-            FlowFigures { flow: Flow::Other, packets: 2, bytes: 3000, span: (at(0), at(1000)) };
-        let figures = Figures {
+            FlowStatistics { flow: Flow::Other, packets: 2, bytes: 3000, span: (at(0), at(1000)) };
+        let figures = DirectionStatistics {
             packets: 2,
             bytes: 3000,
             handovers: 2,

@@ -17,13 +17,13 @@ use std::{fs::File, path::Path};
 /// Paces a device's packets until it is dropped, or the process ends. The device then goes on to be given
 /// single segments, if it was: this is for devices that end with it.
 #[derive(Debug)]
-pub struct Injector {
+pub struct DevicePacer {
     // Dropped in this order: detached, then taken down.
     _link: Link,
     object: Object,
 }
 
-impl Injector {
+impl DevicePacer {
     /// Begins.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 //! the program for packets of no device's, so neither device nor fq is needed.
 
 use super::{
-    Aim, Counts, Match, Method, Rule, Setup,
+    Counts, Match, Method, Rule, Setup, Target,
     attach::{self, SETUP, WORK},
     layout, readings,
     rules::HORIZON,
@@ -133,7 +133,7 @@ fn device() -> Device {
 fn setup(line: Option<Rate>, rates: &[Rate]) -> Setup {
     let rules = rates.iter().zip(0u16..).map(|(rate, n)| {
         let matches = Match { to_port: NonZeroU16::new(9000 + n), ..Match::default() };
-        (u32::from(n) + 1, Rule { matches, aim: Aim::Rate(*rate) })
+        (u32::from(n) + 1, Rule { matches, target: Target::Rate(*rate) })
     });
     Setup {
         overhead: Bytes::new(OVERHEAD),

@@ -6,7 +6,7 @@
 //! [`replace`](super::replace). What a plan takes of the file are networks of peers and how packets to them are
 //! paced.
 
-use super::{Aim, Frames, Match, Method, Options, Rule, devices_towards};
+use super::{Frames, Match, Method, Options, Rule, Target, devices_towards};
 use crate::Error;
 use ipnet::IpNet;
 use netmodel::pacing::Estimator;
@@ -101,7 +101,8 @@ pub fn plan(peers: &[PacedPeer], lines: &[LineRate]) -> Result<Vec<Options>, Pla
         let leading =
             devices_towards(&hop.peer).map_err(|source| PlanError::Devices { hop, source })?;
         for device in leading {
-            let rule = Rule { matches: destination(hop.peer), aim: Aim::Auto(Estimator::LINK) };
+            let rule =
+                Rule { matches: destination(hop.peer), target: Target::Auto(Estimator::LINK) };
             let (other, rules) =
                 devices.entry(device.clone()).or_insert_with(|| (hop.method, Vec::new()));
             if *other != hop.method {

@@ -2,9 +2,9 @@
 //! The structs of `src/bpf/pace_state.h` and `pace_rules.h` as bytes.
 
 use super::{
-    figures::{Counts, Sender},
+    counters::{Counts, Sender},
     method::Method,
-    rules::{Aim, MOST_RULES, Match, Owner, Rule, Setup},
+    rules::{MOST_RULES, Match, Owner, Rule, Setup, Target},
 };
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use netmodel::pacing::{Estimator, Rtt};
@@ -42,9 +42,9 @@ const SETUP: usize = 32 + RULES;
 
 /// `struct pace_rule`.
 pub fn rule(bytes: &mut Vec<u8>, number: u32, owner: Option<Owner>, rule: &Rule) {
-    let (rate, estimator) = match rule.aim {
-        Aim::Rate(rate) => (rate.bps() / 8, Estimator::LINK),
-        Aim::Auto(estimator) => (0, estimator),
+    let (rate, estimator) = match rule.target {
+        Target::Rate(rate) => (rate.bps() / 8, Estimator::LINK),
+        Target::Auto(estimator) => (0, estimator),
     };
     let params = estimator.params();
     bytes.extend(rate.to_ne_bytes());
@@ -127,7 +127,7 @@ fn read_rule(fields: &mut Fields<'_>) -> (u32, Rule) {
     let recovery = fields.word() != 0;
     let find_cap = fields.word() != 0;
     let estimator = Estimator { rtt, headers, recovery, max_rate, find_cap };
-    let aim = if rate.bps() > 0 { Aim::Rate(rate) } else { Aim::Auto(estimator) };
+    let target = if rate.bps() > 0 { Target::Rate(rate) } else { Target::Auto(estimator) };
     let address = Ipv6Addr::from(fields.bytes::<16>());
     let bits = u128::from_be_bytes(fields.bytes()).leading_ones() as u8;
     let destination = (bits > 0).then(|| match address.to_ipv4_mapped() {
@@ -137,7 +137,7 @@ fn read_rule(fields: &mut Fields<'_>) -> (u32, Rule) {
     let number = fields.word();
     let from_port = NonZeroU16::new(fields.port());
     let to_port = NonZeroU16::new(fields.port());
-    (number, Rule { matches: Match { destination, to_port, from_port }, aim })
+    (number, Rule { matches: Match { destination, to_port, from_port }, target })
 }
 
 /// The counts of a `struct pace_work`, one processor's.
@@ -196,11 +196,11 @@ mod tests {
             from_port: NonZeroU16::new(5001),
         };
         let rules = vec![
-            (1, Rule { matches: Match::default(), aim: Aim::Rate(rate) }),
-            (3, Rule { matches: matches(Some("10.1.0.0/16")), aim: Aim::Auto(estimator) }),
-            (4, Rule { matches: matches(Some("0.0.0.0/0")), aim: Aim::Rate(rate) }),
-            (9, Rule { matches: matches(Some("fd00::/8")), aim: Aim::Auto(Estimator::LINK) }),
-            (10, Rule { matches: matches(Some("2001:db8::1/128")), aim: Aim::Rate(rate) }),
+            (1, Rule { matches: Match::default(), target: Target::Rate(rate) }),
+            (3, Rule { matches: matches(Some("10.1.0.0/16")), target: Target::Auto(estimator) }),
+            (4, Rule { matches: matches(Some("0.0.0.0/0")), target: Target::Rate(rate) }),
+            (9, Rule { matches: matches(Some("fd00::/8")), target: Target::Auto(Estimator::LINK) }),
+            (10, Rule { matches: matches(Some("2001:db8::1/128")), target: Target::Rate(rate) }),
         ];
         let whole = Setup {
             method: Method::Gap,

@@ -6,12 +6,12 @@
 //! - gap packets (Takano et al., paper 001): PAUSE frames behind each packet;
 //! - departure times, which the queueing discipline fq keeps.
 //!
-//! [`Injector::attach`] holds it as long as the process; [`add`] keeps it until [`delete`], by pins in the BPF file
+//! [`DevicePacer::attach`] holds it as long as the process; [`add`] keeps it until [`delete`], by pins in the BPF file
 //! system, and [`replace`] keeps all the rules of one owner, whatever they were before. All see to it that the
 //! device is given single segments (`gso_max_segs 1`), unless super-packets are wanted. [`is_paced`] says without any
 //! rights what is kept so.
 //!
-//! Beside it, [`Sockets`] has TCP pace by itself what programs send that don't ask for it.
+//! Beside it, [`SocketPacer`] has TCP pace by itself what programs send that don't ask for it.
 //!
 //! # Limits
 //! - Packets that come ready made of many segments (forwarded after GRO, or of a connection that was there
@@ -25,14 +25,13 @@
 //!   the device ends the pacing.
 
 mod attach;
+mod counters;
 #[cfg(test)]
 mod departures;
 mod depot_plan;
-mod figures;
 mod fq;
 mod layout;
 mod method;
-mod methods;
 mod notice;
 mod pinned;
 mod readings;
@@ -40,19 +39,20 @@ mod refusal;
 mod requirements;
 mod routes;
 mod rules;
-mod sockets;
+mod socket_pacer;
 mod status;
+mod usable_methods;
 
-pub use attach::{Injector, lacking};
+pub use attach::{DevicePacer, lacking};
+pub use counters::{Counts, Sender};
 pub use depot_plan::{LineRate, PacedPeer, PlanError, plan};
-pub use figures::{Counts, Sender};
 pub use fq::install_fq;
 pub use method::Method;
-pub use methods::{PacingMethod, PacingMethods};
 pub use notice::is_paced;
-pub use pinned::{Attached, add, delete, list, replace};
+pub use pinned::{PacedDevice, add, delete, list, replace};
 pub use refusal::Refusal;
 pub use routes::devices_towards;
-pub use rules::{Aim, Frames, Match, Options, Owner, Rule, Setup};
-pub use sockets::Sockets;
+pub use rules::{Frames, Match, Options, Owner, Rule, Setup, Target};
+pub use socket_pacer::SocketPacer;
 pub use status::{DeviceStatus, PacingStatus, RuleStatus, SenderStatus, estimator_name};
+pub use usable_methods::{PacingMethod, PacingMethods};

@@ -9,7 +9,7 @@
 
 use super::{Method, Setup, requirements::namespace};
 use crate::Error;
-use host::{DeviceHandle, RUN_FOLDER, RunFolder};
+use host::{DeviceHandle, RUN_DIRECTORY, RunDirectory};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -28,7 +28,7 @@ struct Notice {
 }
 
 fn folder() -> PathBuf {
-    Path::new(RUN_FOLDER).join("paced")
+    Path::new(RUN_DIRECTORY).join("paced")
 }
 
 /// Whether all packets to a network are kept apart by that method where they leave by one of this network
@@ -80,18 +80,18 @@ fn path(name: &str) -> PathBuf {
 }
 
 /// Whether there is one.
-pub(super) fn is_given(name: &str) -> Result<bool, Error> {
+pub(super) fn is_published(name: &str) -> Result<bool, Error> {
     let path = path(name);
     path.try_exists().map_err(failed("look for", &path))
 }
 
 /// Gives one, whole or not at all.
-pub(super) fn give(name: &str, device: &str, setup: &Setup) -> Result<(), Error> {
+pub(super) fn publish(name: &str, device: &str, setup: &Setup) -> Result<(), Error> {
     let (device, by) = (device.to_owned(), setup.method.word().to_owned());
-    let notice = Notice { device, by, peers: setup.whole().collect() };
+    let notice = Notice { device, by, peers: setup.networks_paced_on_every_port().collect() };
     let text = serde_json::to_vec(&notice).expect("plain data");
     // For everybody to read.
-    let folder = RunFolder::open().and_then(|folder| folder.inner("paced"));
+    let folder = RunDirectory::open().and_then(|folder| folder.subdirectory("paced"));
     let written = folder.and_then(|folder| folder.write(&format!("{name}.json"), &text, 0o644));
     written.map(drop).map_err(failed("write", &path(name)))
 }

@@ -14,7 +14,10 @@ use super::{
 };
 use crate::{
     Error,
-    bpffs::{clear, exists, file_system, folders, require_machines_mounts, tidy},
+    bpffs::{
+        clear, exists, file_system, pin_directories, remove_empty_directories,
+        require_machines_mounts,
+    },
     lock::Lock,
 };
 use host::{Device, DeviceHandle};
@@ -30,7 +33,7 @@ const FILES: [&str; 5] = [LINK, SETUP, WORK, SEEN, BEFORE];
 
 /// A paced device.
 #[derive(Debug, Clone)]
-pub struct Attached {
+pub struct PacedDevice {
     /// Its name.
     pub device: String,
     /// What is in force.
@@ -67,7 +70,7 @@ pub fn add(options: &Options) -> Result<Vec<u32>, Error> {
     };
     let change = Change { device, folder, setup };
     let made = change.make();
-    tidy();
+    remove_empty_directories();
     made?;
     let numbers = change.setup.rules.iter().map(|(number, _)| *number).collect::<Vec<_>>();
     Ok(numbers[numbers.len() - options.rules.len()..].to_vec())
@@ -91,9 +94,9 @@ pub fn replace(owner: Owner, wanted: &[Options]) -> Result<(), Error> {
     let is_wanted = |folder: &Folder| planned.iter().any(|one| one.device.index == folder.index);
     let mut done = planned.iter().try_for_each(Change::make);
     for folder in Folder::here()?.into_iter().filter(|folder| !is_wanted(folder)) {
-        done = done.and_then(|()| folder.disown(owner));
+        done = done.and_then(|()| folder.remove_rules_of(owner));
     }
-    tidy();
+    remove_empty_directories();
     done
 }
 
@@ -121,7 +124,7 @@ impl Change {
             }
             _ => attach::first_setup(&device, &Options { rules: Vec::new(), ..options.clone() })?,
         };
-        let setup = setup.owned(owner, &device, &options.frames, &options.rules)?;
+        let setup = setup.with_rules_of(owner, &device, &options.frames, &options.rules)?;
         Ok(Self { device, folder, setup })
     }
 
@@ -171,7 +174,7 @@ pub fn delete(name: &str, rule: Option<u32>) -> Result<(), Error> {
         return folder.write(name, &setup);
     }
     folder.end()?;
-    tidy();
+    remove_empty_directories();
     Ok(())
 }
 
@@ -179,7 +182,7 @@ pub fn delete(name: &str, rule: Option<u32>) -> Result<(), Error> {
 ///
 /// # Errors
 /// The machine lacks something ([`Error::is_lack`]); the kernel refused to tell.
-pub fn list() -> Result<Vec<Attached>, Error> {
+pub fn list() -> Result<Vec<PacedDevice>, Error> {
     attach::require_kernel()?;
     let _lock = Lock::take()?;
     if require_machines_mounts().is_ok() {
@@ -193,7 +196,7 @@ pub fn list() -> Result<Vec<Attached>, Error> {
             let lack = lack.map(|error| error.to_string());
             let counts = readings::counts(&folder.map(WORK)?)?;
             let senders = readings::senders(&folder.map(SEEN)?)?;
-            attached.push(Attached { device: device.name, setup, lack, counts, senders });
+            attached.push(PacedDevice { device: device.name, setup, lack, counts, senders });
         }
     }
     Ok(attached)
@@ -209,7 +212,7 @@ struct Folder {
 impl Folder {
     fn all() -> Result<Vec<Self>, Error> {
         let mut all = Vec::new();
-        for root in folders() {
+        for root in pin_directories() {
             let root = root.join("pace");
             let entries = match fs::read_dir(&root) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
@@ -282,13 +285,13 @@ impl Folder {
     fn write(&self, device: &str, setup: &Setup) -> Result<(), Error> {
         notice::withdraw(&self.name())?;
         attach::write(&self.map(SETUP)?, &layout::setup(setup))?;
-        notice::give(&self.name(), device, setup)
+        notice::publish(&self.name(), device, setup)
     }
 
     /// Takes away what an owner has there.
-    fn disown(&self, owner: Owner) -> Result<(), Error> {
+    fn remove_rules_of(&self, owner: Owner) -> Result<(), Error> {
         let mut setup = self.setup()?;
-        if !setup.disown(owner) {
+        if !setup.remove_rules_of(owner) {
             return Ok(());
         }
         match Device::by_index(self.index)? {
@@ -298,10 +301,10 @@ impl Folder {
     }
 
     /// Says what is in force there, where a change that was cut short has left that out.
-    fn mend_notice(&self) -> Result<(), Error> {
+    fn restore_notice(&self) -> Result<(), Error> {
         match Device::by_index(self.index)? {
-            Some(device) if !notice::is_given(&self.name())? => {
-                notice::give(&self.name(), &device.name, &self.setup()?)
+            Some(device) if !notice::is_published(&self.name())? => {
+                notice::publish(&self.name(), &device.name, &self.setup()?)
             }
             _ => Ok(()),
         }
@@ -346,11 +349,11 @@ fn sweep() -> Result<(), Error> {
         if cut_short && !folder.is_attached()? {
             folder.put_back_and_clear()?;
         } else if folder.namespace == here {
-            folder.mend_notice()?;
+            folder.restore_notice()?;
         }
     }
     notice::withdraw_others(&folders.iter().map(Folder::name).collect())?;
-    tidy();
+    remove_empty_directories();
     Ok(())
 }
 
@@ -364,7 +367,7 @@ fn begin(device: &Device, setup: &Setup) -> Result<(), Error> {
         let _ = folder.put_back_and_clear();
         return begun;
     }
-    let said = notice::give(&folder.name(), &device.name, setup);
+    let said = notice::publish(&folder.name(), &device.name, setup);
     if said.is_err() {
         let _ = folder.end();
     }

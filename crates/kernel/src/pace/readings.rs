@@ -2,7 +2,7 @@
 //! Reads what the program at a paced device has counted.
 
 use super::{
-    figures::{Counts, Sender},
+    counters::{Counts, Sender},
     layout,
 };
 use crate::Error;

@@ -13,7 +13,7 @@ use units::{Bytes, Duration, Rate};
 
 /// What a rule's packets shall leave at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Aim {
+pub enum Target {
     /// Each TCP socket at its own target. What isn't TCP, or carries no payload, isn't paced.
     Auto(Estimator),
     /// All of them together at that rate of the link.
@@ -37,7 +37,7 @@ pub struct Rule {
     /// Which.
     pub matches: Match,
     /// At what.
-    pub aim: Aim,
+    pub target: Target,
 }
 
 /// What frames take of the link, and what gap frames are like; what is left out is the default, or stays as
@@ -125,7 +125,7 @@ impl Setup {
 
     /// With these rules in the place of an owner's others, if that can be. Those that are there already stay
     /// as they are.
-    pub(super) fn owned(
+    pub(super) fn with_rules_of(
         mut self,
         owner: Owner,
         device: &Device,
@@ -154,7 +154,7 @@ impl Setup {
     }
 
     /// Without an owner's rules; whether there were any.
-    pub(super) fn disown(&mut self, owner: Owner) -> bool {
+    pub(super) fn remove_rules_of(&mut self, owner: Owner) -> bool {
         let Self { rules, owners, .. } = self;
         let before = rules.len();
         rules.retain(|(number, _)| owners.get(number) != Some(&owner));
@@ -163,7 +163,7 @@ impl Setup {
     }
 
     /// The networks to which all is paced, whatever its ports.
-    pub(super) fn whole(&self) -> impl Iterator<Item = IpNet> {
+    pub(super) fn networks_paced_on_every_port(&self) -> impl Iterator<Item = IpNet> {
         let every_port = |matches: &Match| matches.to_port.is_none() && matches.from_port.is_none();
         let whole = self.rules.iter().map(|(_, rule)| rule.matches).filter(every_port);
         whole.flat_map(|matches| match matches.destination {
@@ -233,9 +233,9 @@ impl Setup {
     }
 
     fn check(&self, rule: &Rule, device: &Device) -> Result<(), Refusal> {
-        let rate = match rule.aim {
-            Aim::Rate(rate) => Some(rate),
-            Aim::Auto(estimator) => estimator.max_rate,
+        let rate = match rule.target {
+            Target::Rate(rate) => Some(rate),
+            Target::Auto(estimator) => estimator.max_rate,
         };
         let Some(rate) = rate else { return Ok(()) };
         if let Some(line) = self.line.filter(|line| rate > *line) {
@@ -276,7 +276,7 @@ mod tests {
             to_port: NonZeroU16::new(port),
             from_port: None,
         };
-        Rule { matches, aim: Aim::Auto(Estimator::LINK) }
+        Rule { matches, target: Target::Auto(Estimator::LINK) }
     }
 
     fn numbers(setup: &Setup) -> Vec<(u32, Option<u64>)> {
@@ -291,7 +291,7 @@ mod tests {
         let [a, b, c] = ["10.0.0.0/8", "192.0.2.0/24", "2001:db8::/32"].map(|net| rule(net, 0));
         let frames = Frames::default();
         let owned = |setup: Setup, owner, rules: &[Rule]| {
-            setup.owned(owner, &device, &frames, rules).unwrap()
+            setup.with_rules_of(owner, &device, &frames, rules).unwrap()
         };
         let setup = Setup::of(&device, Method::Gap, Some(Rate::bits_per_second(1_000_000_000)));
         let setup = setup.with(&device, &frames, &[a]).unwrap();
@@ -305,10 +305,10 @@ mod tests {
         assert_eq!(numbers(&setup), [(1, None), (3, Some(1)), (4, Some(2)), (5, Some(1))]);
         let mut setup = owned(setup, one, &[]);
         assert_eq!(numbers(&setup), [(1, None), (4, Some(2))]);
-        assert!(!setup.disown(one) && setup.disown(other));
+        assert!(!setup.remove_rules_of(one) && setup.remove_rules_of(other));
         assert_eq!(numbers(&setup), [(1, None)]);
         let many: Vec<_> = (0..16).map(|n| rule(&format!("10.{n}.0.0/16"), 0)).collect();
-        assert!(setup.owned(one, &device, &frames, &many).is_err(), "there is no room");
+        assert!(setup.with_rules_of(one, &device, &frames, &many).is_err(), "there is no room");
     }
 
     #[test]
@@ -317,7 +317,7 @@ mod tests {
         let whole = |rules: &[Rule]| {
             let setup = Setup::of(&device, Method::Gap, Some(Rate::bits_per_second(1_000_000_000)));
             let setup = setup.with(&device, &Frames::default(), rules).unwrap();
-            setup.whole().map(|net| net.to_string()).collect::<Vec<_>>()
+            setup.networks_paced_on_every_port().map(|net| net.to_string()).collect::<Vec<_>>()
         };
         assert_eq!(whole(&[rule("10.0.0.0/8", 443), rule("10.1.0.0/16", 0)]), ["10.1.0.0/16"]);
         assert_eq!(whole(&[rule("", 0)]), ["0.0.0.0/0", "::/0"]);

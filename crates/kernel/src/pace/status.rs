@@ -2,10 +2,10 @@
 //! Pacing as `longhaul pace show --json` and `longhaul pace methods --json` print it.
 
 use super::{
-    figures::Sender,
+    counters::Sender,
     method::Method,
-    pinned::Attached,
-    rules::{Aim, Owner, Rule},
+    pinned::PacedDevice,
+    rules::{Owner, Rule, Target},
 };
 use netmodel::pacing::Estimator;
 use serde::Serialize;
@@ -21,7 +21,7 @@ pub struct PacingStatus {
 
 impl PacingStatus {
     /// The document of some paced devices.
-    pub fn new(attached: &[Attached]) -> Self {
+    pub fn new(attached: &[PacedDevice]) -> Self {
         Self { devices: attached.iter().map(DeviceStatus::new).collect() }
     }
 }
@@ -122,8 +122,8 @@ pub struct SenderStatus {
 }
 
 impl DeviceStatus {
-    fn new(attached: &Attached) -> Self {
-        let Attached { device, setup, lack, counts, senders } = attached;
+    fn new(attached: &PacedDevice) -> Self {
+        let PacedDevice { device, setup, lack, counts, senders } = attached;
         let gaps = setup.method == Method::Gap;
         let rules = setup.rules.iter();
         let owner = |number: &u32| setup.owners.get(number);
@@ -155,9 +155,9 @@ impl DeviceStatus {
 
 impl RuleStatus {
     fn new(number: u32, rule: &Rule, owner: Option<&Owner>) -> Self {
-        let (rate, estimator) = match rule.aim {
-            Aim::Rate(rate) => (Some(rate.bps()), None),
-            Aim::Auto(estimator) => (None, Some(estimator)),
+        let (rate, estimator) = match rule.target {
+            Target::Rate(rate) => (Some(rate.bps()), None),
+            Target::Auto(estimator) => (None, Some(estimator)),
         };
         Self {
             rule: number,
@@ -212,8 +212,8 @@ mod tests {
             ..Match::default()
         };
         let rules = vec![
-            (1, Rule { matches: to, aim: Aim::Auto(Estimator::LINK) }),
-            (2, Rule { matches: Match::default(), aim: Aim::Rate(Rate::bits_per_second(5)) }),
+            (1, Rule { matches: to, target: Target::Auto(Estimator::LINK) }),
+            (2, Rule { matches: Match::default(), target: Target::Rate(Rate::bits_per_second(5)) }),
         ];
         let sender = Sender {
             source: "192.0.2.1:5".parse().unwrap(),
@@ -226,7 +226,7 @@ mod tests {
             gap_bytes: Bytes::new(30),
             span: Duration::from_micros(8),
         };
-        let attached = Attached {
+        let attached = PacedDevice {
             device: "eth0".to_owned(),
             setup: Setup {
                 method: Method::Gap,

@@ -6,7 +6,7 @@ use crate::common::{
 };
 use congestion::{Algorithm, Attach};
 use longhaul_kernel::{
-    Error, Statistics,
+    BpfStatistics, Error,
     cc::{self, Holder, Options, Provider},
 };
 use std::{
@@ -107,7 +107,7 @@ fn hooks_are_timed_while_statistics_are_on() {
     in_own_network(|| {
         Pair::connect("lh_reno").transfer(1_000_000);
         assert_eq!(count().count, 0, "nobody asked");
-        let _on = Statistics::enable().expect("root");
+        let _on = BpfStatistics::enable().expect("root");
         Pair::connect("lh_reno").transfer(1_000_000);
     });
     let runs = count();

@@ -76,7 +76,7 @@ fn the_kernel_computes_what_a_program_computes() {
             let calls = record(&set.params);
             assert_chained(algorithm.attach, &calls);
             for call in &calls {
-                let again = call.again(&set.params);
+                let again = call.replay(&set.params);
                 assert_eq!(again, (call.after, call.state_after), "{call:#?}");
             }
             let count = |hook| calls.iter().filter(|call| call.hook == hook).count();

@@ -132,7 +132,7 @@ fn transfer(tuned: Tuned, hops: &str) -> Outcome {
     });
     let down = wan.down().unwrap();
     // The lanes of the second link: there and back.
-    let drops = down.lanes[2].counters.queue_drops;
+    let drops = down.directed_links[2].counters.queue_drops;
     let outcome = Outcome { sndbuf, rcvbuf, drops, faults: down.health.faults() };
     println!("{tuned:?} {hops:?}: {outcome:?}");
     outcome

@@ -7,7 +7,7 @@
 //! And what a sender finds of its path, by the kernel's own figures of its socket.
 
 use crate::common::{Measured, alone, credible, emulated::emulated};
-use kernel::pace::{Aim, Frames, Injector, Match, Method, Options, Rule};
+use kernel::pace::{DevicePacer, Frames, Match, Method, Options, Rule, Target};
 use record::RunResults;
 use scenario::Scenario;
 use std::{
@@ -16,7 +16,7 @@ use std::{
     thread,
 };
 use units::{Bytes, Rate};
-use wan::{LaneState, Wan};
+use wan::{LinkState, Wan};
 
 /// Bits a second of the link.
 const LINE: u64 = 100_000_000;
@@ -35,7 +35,7 @@ fn network() -> Wan {
 }
 
 /// Has all that leaves the sender for the receiver do so at that rate.
-fn paced(wan: &Wan, rate: Rate) -> Injector {
+fn paced(wan: &Wan, rate: Rate) -> DevicePacer {
     let frames = Frames {
         line: Some(Rate::bits_per_second(LINE)),
         overhead: Some(Bytes::ZERO),
@@ -45,14 +45,14 @@ fn paced(wan: &Wan, rate: Rate) -> Injector {
     // IPv6 looks for routers by itself, which no link carries.
     let destination = Some(wan.address("b").unwrap().into());
     let matches = Match { destination, ..Match::default() };
-    let rules = vec![Rule { matches, aim: Aim::Rate(rate) }];
+    let rules = vec![Rule { matches, target: Target::Rate(rate) }];
     let options = Options { device: "wan0".to_owned(), rules, frames, method: Some(Method::Gap) };
-    let attach = || Injector::attach(&options).map_err(io::Error::other);
+    let attach = || DevicePacer::attach(&options).map_err(io::Error::other);
     wan.node("a").unwrap().namespace.run(attach).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Bits a second over the bins between two shares of the time in which there are bytes.
-fn rate_between(lane: &LaneState, from: f64, to: f64) -> f64 {
+fn rate_between(lane: &LinkState, from: f64, to: f64) -> f64 {
     let first = lane.monitor.iter().position(|&bytes| bytes > 0).expect("something was sent");
     let last = lane.monitor.iter().rposition(|&bytes| bytes > 0).expect("something was sent");
     let at = |share: f64| first + ((last - first) as f64 * share).round() as usize;
@@ -91,7 +91,7 @@ fn datagrams(gap: u64) -> Measured {
     let counts = injector.counts().unwrap();
     thread::sleep(std::time::Duration::from_millis(2300));
     let end = wan.down().unwrap();
-    let lane = &end.lanes[0];
+    let lane = &end.directed_links[0];
     let mut wrong = Vec::new();
     compare(rate_between(lane, 0.0, 1.0), expected, &format!("gap {gap}"), &mut wrong);
     let c = &lane.counters;
@@ -135,7 +135,7 @@ fn stream(rate: Rate) -> Measured {
     let end = wan.down().unwrap();
     let mut wrong = Vec::new();
     // Without slow start.
-    let measured = rate_between(&end.lanes[0], 0.4, 0.95);
+    let measured = rate_between(&end.directed_links[0], 0.4, 0.95);
     compare(measured, rate.bps() as f64, "a TCP stream", &mut wrong);
     if counts.lock_failures + counts.lost_gap_bytes + counts.super_packets > 0 {
         wrong.push(format!("{counts:?}"));

@@ -22,10 +22,10 @@ mod classes;
 mod clock;
 mod device;
 mod error;
+mod forwarder;
 mod frame;
 mod options;
 mod pacer;
-mod relay;
 mod summary;
 
 pub use classes::{GatewayClass, OTHER};
@@ -35,11 +35,11 @@ pub use summary::{ClassSummary, Summary};
 
 use crate::sys;
 use classes::Classifier;
+use forwarder::Forwarder;
 use frame::{ETHERNET_LEN, Framing, GapFrame};
 use host::{Device, Lack, Mac, iproute, sysctl};
 use netmodel::pacing::Class;
 use pacer::{GapSizes, IN_DEVICE, Pacer};
-use relay::Relay;
 use std::{
     fs::File,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -144,17 +144,17 @@ impl Gateway {
         let classes: Vec<_> = paced.chain([Class { rate: None, queue }]).collect();
         let pacer = Pacer::new(self.line, &classes, sizes)
             .map_err(|error| Error::Usage(error.to_string()))?;
-        let mut relay = Relay::new(
+        let mut forwarder = Forwarder::new(
             &self.tun,
             self.socket.as_fd(),
-            relay::Addresses { from: self.from, next_hop: self.next_hop },
+            forwarder::Addresses { from: self.from, next_hop: self.next_hop },
             Classifier::new(&self.options.classes),
             pacer,
             framing,
             GapFrame::new(framing, self.from, longest.unwrap_or(shortest)),
         );
-        let ended = relay.until_stopped(stop, &self.device.name, &self.options.tun);
-        let summary = relay.summary(&self.options, self.line);
+        let ended = forwarder.until_stopped(stop, &self.device.name, &self.options.tun);
+        let summary = forwarder.summary(&self.options, self.line);
         ended.map(|()| summary)
     }
 }
@@ -179,7 +179,7 @@ fn set_up(tun: &str, mtu: u32) -> Result<(), Error> {
 
 /// What a device is like, for pacing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Look {
+pub struct Inspection {
     /// Its line rate, where the driver tells it.
     pub line: Option<Rate>,
     /// Why it does not keep gap frames between packets, if so.
@@ -190,10 +190,10 @@ pub struct Look {
 ///
 /// # Errors
 /// It isn't there, is down or no Ethernet device; or there is no iproute2.
-pub fn look(device: &str) -> Result<Look, Error> {
+pub fn inspect(device: &str) -> Result<Inspection, Error> {
     let device = device::find(device)?;
     let disorder = device::require_order(&device).err().map(|error| error.to_string());
-    Ok(Look { line: device::line_rate(&device), disorder })
+    Ok(Inspection { line: device::line_rate(&device), disorder })
 }
 
 /// Why there can be no gateway on this machine, if so.

@@ -3,7 +3,7 @@
 //! uncounted, and super-packets are accounted for segment by segment. Takes root.
 
 use crate::alone;
-use longhaul_wan::{LaneState, Wan};
+use longhaul_wan::{LinkState, Wan};
 use scenario::Scenario;
 use std::{
     fs,
@@ -60,7 +60,7 @@ fn transfer(wan: &Wan, from: &str, to: &str, bytes: &[u8]) -> Vec<u8> {
     })
 }
 
-fn assert_conserved(lanes: &[LaneState]) {
+fn assert_conserved(lanes: &[LinkState]) {
     for lane in lanes {
         let c = &lane.counters;
         assert_eq!(c.offered, c.delivered + c.queue_drops + c.losses + c.too_long, "{c:?}");
@@ -103,10 +103,16 @@ fn tcp_delivers_what_was_sent_through_losses_drops_and_forwarding() {
         assert!(transfer(&wan, "n0", "n3", &bytes) == bytes, "{family}: other bytes arrived");
         assert!(transfer(&wan, "n3", "n0", &bytes) == bytes, "{family}: other bytes arrived");
         let end = wan.down().unwrap();
-        assert_conserved(&end.lanes);
-        let hurt: u64 =
-            end.lanes[2..4].iter().map(|l| l.counters.losses + l.counters.queue_drops).sum();
-        assert!(hurt > 0, "nothing was lost, so nothing was shown: {:?}", end.lanes[2].counters);
+        assert_conserved(&end.directed_links);
+        let hurt: u64 = end.directed_links[2..4]
+            .iter()
+            .map(|l| l.counters.losses + l.counters.queue_drops)
+            .sum();
+        assert!(
+            hurt > 0,
+            "nothing was lost, so nothing was shown: {:?}",
+            end.directed_links[2].counters
+        );
         assert_eq!((end.health.malformed, end.health.write_errors), (0, 0), "{:?}", end.health);
     }
 }
@@ -130,8 +136,8 @@ fn tcp_delivers_through_queues_that_decide_at_departure() {
             assert!(others.into_iter().all(|other| other.join().unwrap() == bytes), "{family}");
         });
         let end = wan.down().unwrap();
-        assert_conserved(&end.lanes);
-        let slow = &end.lanes[2];
+        assert_conserved(&end.directed_links);
+        let slow = &end.directed_links[2];
         assert!(slow.counters.early_drops > 0, "{kind}: {:?}", slow.counters);
         assert_eq!(slow.queue_bytes, 0, "{kind}");
         assert_eq!((end.health.malformed, end.health.write_errors), (0, 0), "{:?}", end.health);
@@ -153,12 +159,12 @@ fn a_delivered_frame_spans_no_more_than_the_limit_on_the_link() {
         assert!(transfer(&wan, "n0", "n1", &bytes) == bytes);
         // The connection's last segments may still come, so first come those that are counted, and
         // then, when they have arrived, the frames.
-        let segments = wan.status().unwrap().lanes[0].counters.delivered;
+        let segments = wan.status().unwrap().directed_links[0].counters.delivered;
         thread::sleep(Duration::from_millis(100));
         let frames = frames_received(&wan, "n1", "wan0");
-        let gap = wan.status().unwrap().lanes[0].gap;
+        let gap = wan.status().unwrap().directed_links[0].gap;
         let end = wan.down().unwrap();
-        let counted = end.lanes[0].spacing.as_ref().expect("links count gaps").gap();
+        let counted = end.directed_links[0].spacing.as_ref().expect("links count gaps").gap();
         assert!(gap.is_some() && gap == counted, "{gap:?} while it ran, {counted:?} at the end");
         assert!(segments >= 2_000_000 / 1448, "each segment was accounted for: {segments}");
         assert!(frames >= segments.div_ceil(fits), "{max_burst}: {frames} for {segments}");
@@ -176,7 +182,7 @@ fn single_segments_are_lost_out_of_super_packets_and_sent_again() {
     let wan = line_of("ipv4", &[link]);
     assert!(transfer(&wan, "n0", "n1", &bytes) == bytes);
     let end = wan.down().unwrap();
-    let forward = &end.lanes[0].counters;
+    let forward = &end.directed_links[0].counters;
     assert_eq!(
         forward.losses,
         forward.offered / 100,
@@ -210,15 +216,15 @@ fn datagrams_are_dropped_and_lost_exactly_as_counted() {
         numbers.push(u64::from_be_bytes(datagram[..8].try_into().unwrap()));
     }
     let end = wan.down().unwrap();
-    assert_conserved(&end.lanes);
-    let forward = &end.lanes[0].counters;
+    assert_conserved(&end.directed_links);
+    let forward = &end.directed_links[0].counters;
     assert!(numbers.is_sorted(), "a link keeps the order");
     assert_eq!(forward.offered, SENT);
     assert_eq!(forward.delivered, numbers.len() as u64);
     assert_eq!(forward.losses, (SENT - forward.queue_drops) / 7);
     assert_eq!(forward.queue_max_packets, 20);
     assert!(forward.queue_drops > 0);
-    assert_eq!(end.lanes[1].counters.offered, 0, "nothing is sent that nobody asked for");
+    assert_eq!(end.directed_links[1].counters.offered, 0, "nothing is sent that nobody asked for");
 }
 
 /// The thread that emulates.
@@ -252,7 +258,7 @@ fn an_emulator_that_cannot_keep_up_says_so() {
         b.recv(&mut [0; 100]).unwrap();
     }
     let end = wan.down().unwrap();
-    assert_conserved(&end.lanes);
+    assert_conserved(&end.directed_links);
     assert!(end.health.late > 0 && end.health.stood_still_s > 0.05, "{:?}", end.health);
     let faults = end.health.faults();
     assert!(faults.iter().any(|fault| fault.contains("late")), "{faults:?} {:?}", end.health);
@@ -316,15 +322,20 @@ fn each_end_sends_packets_of_its_own_directions_mtu() {
         from.send_to(&[1; 8900], to.local_addr().unwrap()).unwrap();
         assert_eq!(to.recv_from(&mut buffer).unwrap().0, 8900);
     }
-    let counted = |wan: &Wan| [0, 1].map(|lane| wan.status().unwrap().lanes[lane].counters.offered);
+    let counted =
+        |wan: &Wan| [0, 1].map(|lane| wan.status().unwrap().directed_links[lane].counters.offered);
     // 8908 bytes with UDP's header, in fragments of 1480 bytes or whole.
     assert_eq!(counted(&wan), [7, 1]);
     let bytes = pattern(1_000_000);
     assert!(transfer(&wan, "n0", "n1", &bytes) == bytes);
     assert!(transfer(&wan, "n1", "n0", &bytes) == bytes);
     let end = wan.down().unwrap();
-    assert_conserved(&end.lanes);
-    assert!(end.lanes.iter().all(|lane| lane.counters.too_long == 0), "{:?}", end.lanes);
+    assert_conserved(&end.directed_links);
+    assert!(
+        end.directed_links.iter().all(|lane| lane.counters.too_long == 0),
+        "{:?}",
+        end.directed_links
+    );
 }
 
 #[test]
@@ -408,5 +419,5 @@ fn ipv4_runs_over_links_too_narrow_for_ipv6() {
     let wan = line_of("ipv4", &["delay = \"1ms\"\nmtu = 576", "delay = \"1ms\""]);
     let bytes = pattern(100_000);
     assert!(transfer(&wan, "n0", "n2", &bytes) == bytes);
-    assert_conserved(&wan.down().unwrap().lanes);
+    assert_conserved(&wan.down().unwrap().directed_links);
 }

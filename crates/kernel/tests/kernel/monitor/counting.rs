@@ -3,20 +3,20 @@
 
 use super::wire::{Sender, cable, data, pause, udp};
 use crate::common::{Pair, alone, in_own_network, ip};
-use longhaul_kernel::monitor::{Direction, Figures, Flow, Monitor, Options};
+use longhaul_kernel::monitor::{Direction, DirectionStatistics, Flow, Monitor, Options};
 use std::net::UdpSocket;
 
 fn watch(device: &str) -> Monitor {
     Monitor::attach(&Options::of(device)).expect("it attaches")
 }
 
-fn stopped(monitor: &mut Monitor) -> Figures {
+fn stopped(monitor: &mut Monitor) -> DirectionStatistics {
     let snapshot = monitor.stop().expect("it tells");
-    snapshot.figures(Direction::Out).expect("watched by default").clone()
+    snapshot.statistics(Direction::Out).expect("watched by default").clone()
 }
 
 /// What holds of all figures.
-fn agree(monitor: &Monitor, direction: Direction, figures: &Figures) {
+fn agree(monitor: &Monitor, direction: Direction, figures: &DirectionStatistics) {
     let bins = monitor.bins(direction).expect("it is watched");
     assert_eq!(bins.data().bins().iter().sum::<u64>(), figures.bytes);
     assert_eq!(bins.gap_frames().bins().iter().sum::<u64>(), figures.gap_bytes);
@@ -75,7 +75,7 @@ fn what_was_read_meanwhile_is_not_counted_twice_nor_left_out() {
         for round in 1..=200_u64 {
             (0..10).for_each(|_| sender.send(&data(1000)));
             let snapshot = monitor.read().expect("it tells");
-            let figures = snapshot.figures(Direction::Out).expect("watched by default");
+            let figures = snapshot.statistics(Direction::Out).expect("watched by default");
             assert_eq!((figures.packets, figures.bytes), (round * 10, round * 10_000));
             assert_eq!(figures.missed_bytes, 0);
             let binned = monitor.bins(Direction::Out).expect("watched").data().bins().iter();
@@ -128,13 +128,13 @@ fn both_directions_are_told_apart() {
         // Received by softirq, on this processor, before `send` returns or a little later.
         crate::common::until("all to arrive", || {
             let snapshot = monitor.read().expect("it tells");
-            snapshot.figures(Direction::In).expect("watched").gap_frames == 1
+            snapshot.statistics(Direction::In).expect("watched").gap_frames == 1
         });
         let snapshot = monitor.stop().expect("it tells");
         for (direction, packets, bytes, gap_bytes) in
             [(Direction::In, 30, 30_000, 700), (Direction::Out, 20, 10_000, 0)]
         {
-            let figures = snapshot.figures(direction).expect("watched");
+            let figures = snapshot.statistics(direction).expect("watched");
             assert_eq!((figures.packets, figures.bytes), (packets, bytes), "{direction:?}");
             assert_eq!(figures.gap_bytes, gap_bytes);
             agree(&monitor, direction, figures);

@@ -4,7 +4,7 @@
 
 use super::wire::{Sender, cable, data, pause};
 use crate::common::{alone, in_own_network};
-use longhaul_kernel::monitor::{Direction, Entry, Figures, Monitor, Options};
+use longhaul_kernel::monitor::{Direction, DirectionStatistics, Entry, Monitor, Options};
 use std::{
     thread,
     time::{Duration, SystemTime},
@@ -73,7 +73,7 @@ fn gaps_bursts_and_bins_are_those_of_the_trace() {
         // In a scope: the trace borrows the monitor.
         let entries = traced(&monitor, || send_by_chance(seed));
         let snapshot = monitor.stop().expect("it tells");
-        let figures = snapshot.figures(Direction::Out).expect("watched by default");
+        let figures = snapshot.statistics(Direction::Out).expect("watched by default");
         gaps_are_those_of(&entries, figures);
         bursts_are_those_of(&entries, figures, options.burst_gap.as_nanos());
         let bins = monitor.bins(Direction::Out).expect("watched by default");
@@ -87,7 +87,7 @@ fn gaps_bursts_and_bins_are_those_of_the_trace() {
     });
 }
 
-fn gaps_are_those_of(entries: &[Entry], figures: &Figures) {
+fn gaps_are_those_of(entries: &[Entry], figures: &DirectionStatistics) {
     let times: Vec<Timestamp> = entries.iter().filter(|e| !e.is_gap).map(|e| e.time).collect();
     let gaps: Vec<f64> =
         times.windows(2).map(|pair| pair[1].since(pair[0]).as_nanos() as f64).collect();
@@ -119,7 +119,7 @@ fn gaps_are_those_of(entries: &[Entry], figures: &Figures) {
     assert_eq!(figures.unspaced, directly.count() as u64);
 }
 
-fn bursts_are_those_of(entries: &[Entry], figures: &Figures, burst_gap_ns: u64) {
+fn bursts_are_those_of(entries: &[Entry], figures: &DirectionStatistics, burst_gap_ns: u64) {
     // Packets and bytes of each.
     let mut bursts: Vec<(u64, u64)> = Vec::new();
     let (mut last, mut spaced) = (None, true);
@@ -164,7 +164,7 @@ fn long_pauses_are_summed_up_exactly() {
             sender.send(&data(60));
         });
         let snapshot = monitor.stop().expect("it tells");
-        let figures = snapshot.figures(Direction::Out).expect("watched by default");
+        let figures = snapshot.statistics(Direction::Out).expect("watched by default");
         let gap = |n: usize| u128::from(entries[n + 1].time.since(entries[n].time).as_nanos());
         assert_eq!(figures.gaps.squares_ns2, gap(0).pow(2) + gap(1).pow(2));
         gaps_are_those_of(&entries, figures);

@@ -3,7 +3,7 @@
 
 use super::{LINE, injector, options, wire};
 use crate::common::{alone, in_own_network, until};
-use longhaul_kernel::pace::Aim;
+use longhaul_kernel::pace::Target;
 use netmodel::pacing::Estimator;
 use std::{
     fs,
@@ -60,7 +60,7 @@ fn compare(to: &str, headers: u32, estimator: Estimator, name: &str) {
     const OVERHEAD: u32 = 24;
     let wire = Wire::new();
     fs::write("/proc/sys/net/ipv4/tcp_slow_start_after_idle", "0").expect("a setting");
-    let injector = injector(&options(OVERHEAD.into(), Aim::Auto(estimator), None));
+    let injector = injector(&options(OVERHEAD.into(), Target::Auto(estimator), None));
     let listener = wire.there(|| TcpListener::bind((to, 9000)).expect("an address"));
     let mut gap_bytes = 0;
     let look = |frame: wire::Frame| gap_bytes += u64::from(frame.is_gap()) * frame.on_link(24);
@@ -101,7 +101,7 @@ fn a_slow_socket_has_gaps_by_its_target_and_datagrams_have_none() {
         let wire = Wire::new();
         let most = units::Rate::bits_per_second(LINE / 5);
         let estimator = Estimator { max_rate: Some(most), ..Estimator::LINK };
-        let injector = injector(&options(24, Aim::Auto(estimator), None));
+        let injector = injector(&options(24, Target::Auto(estimator), None));
         let listener = wire.there(|| TcpListener::bind((RECEIVER_V4, 9000)).expect("an address"));
         let mut after_udp = None;
         let (mut packets, mut gaps) = (0u64, 0u64);

@@ -4,7 +4,7 @@
 
 use super::{injector, mbit, options, streams::transfer, wire};
 use crate::common::{alone, in_own_network, ip, until};
-use longhaul_kernel::pace::{self, Aim, Counts, Frames, Injector, Method, Options, Refusal};
+use longhaul_kernel::pace::{self, Counts, DevicePacer, Frames, Method, Options, Refusal, Target};
 use netmodel::pacing::Estimator;
 use serde_json::Value;
 use std::{
@@ -16,8 +16,8 @@ use wire::{DEVICE, Frame, RECEIVER_V4, RECEIVER_V6, Wire};
 
 const OVERHEAD: u64 = 24;
 
-fn by_times(aim: Aim, to_port: Option<u16>) -> Options {
-    let options = options(OVERHEAD, aim, to_port);
+fn by_times(target: Target, to_port: Option<u16>) -> Options {
+    let options = options(OVERHEAD, target, to_port);
     let frames = Frames { max_gap: None, max_frame: None, ..options.frames };
     Options { frames, method: Some(Method::EDT), ..options }
 }
@@ -29,7 +29,7 @@ fn over_fq(test: impl Fn(&Wire) + Sync) {
     let has_fq = pace::lacking(Method::EDT, None).is_none();
     in_own_network(|| {
         let wire = Wire::new();
-        let refusal = Injector::attach(&by_times(Aim::Rate(mbit(100)), None));
+        let refusal = DevicePacer::attach(&by_times(Target::Rate(mbit(100)), None));
         let refusal = refusal.expect_err("the device has no fq");
         assert!(refusal.is_lack(), "{refusal}");
         let expected = if has_fq { "root fq" } else { "this kernel has no fq" };
@@ -73,7 +73,7 @@ fn no_datagram_leaves_before_its_time() {
     over_fq(|wire| {
         for (to, headers) in [(RECEIVER_V4, 42), (RECEIVER_V6, 62)] {
             let rate = mbit(40);
-            let injector = injector(&by_times(Aim::Rate(rate), Some(9000)));
+            let injector = injector(&by_times(Target::Rate(rate), Some(9000)));
             let any = if to.contains(':') { "[::]:0" } else { "0.0.0.0:0" };
             let socket = UdpSocket::bind(any).expect("a socket");
             let (mut bytes, mut expected) = (0, 0);
@@ -119,8 +119,8 @@ fn streams_arrive_as_they_were_not_faster_than_the_rate() {
     over_fq(|wire| {
         let most = mbit(50);
         let estimator = Estimator { max_rate: Some(most), ..Estimator::LINK };
-        for aim in [Aim::Rate(mbit(400)), Aim::Auto(estimator)] {
-            let injector = injector(&by_times(aim, None));
+        for target in [Target::Rate(mbit(400)), Target::Auto(estimator)] {
+            let injector = injector(&by_times(target, None));
             let (mut bytes, mut last) = (0, 0.0);
             let started = Instant::now();
             let look = |frame: Frame| {
@@ -145,7 +145,7 @@ fn streams_arrive_as_they_were_not_faster_than_the_rate() {
 #[test]
 fn a_socket_is_charged_for_what_waits_for_its_time() {
     over_fq(|wire| {
-        let _injector = injector(&by_times(Aim::Rate(mbit(1)), Some(9000)));
+        let _injector = injector(&by_times(Target::Rate(mbit(1)), Some(9000)));
         let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
         socket.set_nonblocking(true).expect("a socket");
         let mut sent = 0;
@@ -164,7 +164,7 @@ fn a_socket_is_charged_for_what_waits_for_its_time() {
 #[test]
 fn what_would_wait_for_more_than_two_seconds_is_dropped_and_counted() {
     over_fq(|wire| {
-        let injector = injector(&by_times(Aim::Rate(mbit(1)), Some(9000)));
+        let injector = injector(&by_times(Target::Rate(mbit(1)), Some(9000)));
         // A tenth of a second each.
         let sockets: Vec<_> = (0..4).map(|_| UdpSocket::bind("0.0.0.0:0").expect("one")).collect();
         let mut arrived = 0u64;
@@ -193,8 +193,10 @@ fn what_would_wait_for_more_than_two_seconds_is_dropped_and_counted() {
 #[test]
 fn super_packets_are_single_segments_unless_they_are_let_be() {
     over_fq(|wire| {
-        let of =
-            |method| Options { method: Some(method), ..by_times(Aim::Rate(mbit(400)), Some(9000)) };
+        let of = |method| Options {
+            method: Some(method),
+            ..by_times(Target::Rate(mbit(400)), Some(9000))
+        };
         let held = injector(&of(Method::Edt { super_packets: true }));
         assert_eq!(device()["gso_max_segs"], 65_535);
         // A TAP has them cut up before, so they are seen here and not on the wire.
@@ -213,7 +215,7 @@ fn super_packets_are_single_segments_unless_they_are_let_be() {
 #[test]
 fn another_discipline_or_a_short_horizon_is_refused() {
     over_fq(|_| {
-        let attach = || Injector::attach(&by_times(Aim::Rate(mbit(100)), None)).map(drop);
+        let attach = || DevicePacer::attach(&by_times(Target::Rate(mbit(100)), None)).map(drop);
         let replace = |with: &[&str]| {
             let words = [&["qdisc", "replace", "dev", DEVICE, "root"][..], with].concat();
             assert!(Command::new("tc").args(words).status().expect("iproute2").success());
@@ -229,17 +231,19 @@ fn another_discipline_or_a_short_horizon_is_refused() {
         refused("takes times up to 1s ahead");
         replace(&["fq", "horizon", "2s"]);
         attach().expect("fq");
-        let slow =
-            Injector::attach(&by_times(Aim::Rate(units::Rate::bits_per_second(60_000)), None));
+        let slow = DevicePacer::attach(&by_times(
+            Target::Rate(units::Rate::bits_per_second(60_000)),
+            None,
+        ));
         let slow = slow.expect_err("ten packets take more than two seconds");
         assert!(slow.is_usage(), "{slow}");
         assert!(matches!(slow, longhaul_kernel::Error::Pacing(Refusal::BeyondHorizon { .. })));
         // Without a method said, by what the device has.
-        let unsaid = |of: Options| Injector::attach(&Options { method: None, ..of });
+        let unsaid = |of: Options| DevicePacer::attach(&Options { method: None, ..of });
         ip(&["link", "set", DEVICE, "gso_max_segs", "65535"]);
-        let held = unsaid(by_times(Aim::Rate(mbit(100)), None)).expect("fq");
+        let held = unsaid(by_times(Target::Rate(mbit(100)), None)).expect("fq");
         drop(held);
         replace(&["pfifo"]);
-        drop(unsaid(options(OVERHEAD, Aim::Rate(mbit(100)), None)).expect("pfifo"));
+        drop(unsaid(options(OVERHEAD, Target::Rate(mbit(100)), None)).expect("pfifo"));
     });
 }

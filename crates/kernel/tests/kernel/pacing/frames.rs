@@ -3,7 +3,7 @@
 
 use super::{LINE, injector, mbit, options, wire};
 use crate::common::{alone, in_own_network, tc};
-use longhaul_kernel::pace::Aim;
+use longhaul_kernel::pace::Target;
 use std::{fs, net::UdpSocket, process::Command};
 use units::Rate;
 use wire::{Frame, RECEIVER_V4, RECEIVER_V6, SENDER_MAC, Wire};
@@ -53,7 +53,7 @@ fn gap_frames_are_pause_frames_of_zeros_and_datagrams_stay_as_they_are() {
     let _alone = alone();
     in_own_network(|| {
         let wire = Wire::new();
-        let _injector = injector(&options(24, Aim::Rate(mbit(150)), Some(9000)));
+        let _injector = injector(&options(24, Target::Rate(mbit(150)), Some(9000)));
         for (to, headers) in [(RECEIVER_V4, 42), (RECEIVER_V6, 62)] {
             // Down to nothing in it, and with an odd length.
             let sizes = [1400, 0, 1, 33, 1399, 700];
@@ -101,7 +101,7 @@ fn gaps_are_as_long_as_equation_2_says() {
             in_own_network(|| {
                 let wire = Wire::new();
                 let rate = mbit(rate);
-                let injector = injector(&options(overhead, Aim::Rate(rate), Some(9000)));
+                let injector = injector(&options(overhead, Target::Rate(rate), Some(9000)));
                 let sizes: Vec<_> = (0..200).map(|n| [1472, 1472, 900, 18][n % 4]).collect();
                 let frames = frames_of(&wire, RECEIVER_V4, &sizes);
                 let (mut packets, mut gaps) = (0, 0);
@@ -140,7 +140,7 @@ fn what_no_rule_matches_goes_as_it_comes_and_the_first_that_does_counts() {
     let _alone = alone();
     in_own_network(|| {
         let wire = Wire::new();
-        let mut options = options(24, Aim::Rate(mbit(100)), Some(9001));
+        let mut options = options(24, Target::Rate(mbit(100)), Some(9001));
         let mut other = options.rules[0];
         other.matches.to_port = None;
         other.matches.destination = Some("10.9.0.0/31".parse().expect("a network"));
@@ -152,7 +152,7 @@ fn what_no_rule_matches_goes_as_it_comes_and_the_first_that_does_counts() {
         drop(injector);
 
         options.rules[1].matches.destination = Some("10.9.0.0/30".parse().expect("a network"));
-        options.rules[1].aim = Aim::Rate(Rate::bits_per_second(LINE / 2));
+        options.rules[1].target = Target::Rate(Rate::bits_per_second(LINE / 2));
         let injector = super::injector(&options);
         let frames = frames_of(&wire, RECEIVER_V4, &[1000; 5]);
         let gaps = frames.iter().filter(|frame| frame.is_gap()).map(|gap| gap.on_link(24));
@@ -178,7 +178,7 @@ fn the_devices_queue_counts_frames_at_their_length() {
         fs::write("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1").expect("a setting");
         wire.carrying(|_| (), || ());
         queue_of(&["pfifo", "limit", "10000"]);
-        let _injector = injector(&options(24, Aim::Rate(mbit(150)), Some(9000)));
+        let _injector = injector(&options(24, Target::Rate(mbit(150)), Some(9000)));
         let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
         let mut bytes = 0;
         wire.carrying(
@@ -203,7 +203,7 @@ fn a_socket_is_charged_for_what_waits_in_the_devices_queue() {
     in_own_network(|| {
         let wire = Wire::new();
         queue_of(&["tbf", "rate", "8kbit", "burst", "5kb", "limit", "100mb"]);
-        let injector = injector(&options(24, Aim::Rate(mbit(150)), Some(9000)));
+        let injector = injector(&options(24, Target::Rate(mbit(150)), Some(9000)));
         let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
         socket2::SockRef::from(&socket).set_send_buffer_size(64 << 10).expect("a size");
         socket.set_nonblocking(true).expect("a socket");
@@ -227,7 +227,7 @@ fn what_finds_no_room_is_counted_and_has_no_gap() {
         let wire = Wire::new();
         // Of a queue that hardly moves, and has room for two packets with their gaps, and some more.
         queue_of(&["tbf", "rate", "8kbit", "burst", "5kb", "limit", "17000"]);
-        let injector = injector(&options(24, Aim::Rate(mbit(200)), Some(9000)));
+        let injector = injector(&options(24, Target::Rate(mbit(200)), Some(9000)));
         let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
         wire.carrying(
             |_| (),

@@ -9,7 +9,7 @@ mod stock;
 mod streams;
 mod wire;
 
-use longhaul_kernel::pace::{Aim, Frames, Injector, Match, Method, Options, Rule};
+use longhaul_kernel::pace::{DevicePacer, Frames, Match, Method, Options, Rule, Target};
 use std::num::NonZeroU16;
 use units::{Bytes, Rate};
 use wire::DEVICE;
@@ -21,7 +21,7 @@ fn mbit(mbit: u64) -> Rate {
 }
 
 /// A wire of 1 Gb/s whose frames may be 4 KB, and what is to leave by it.
-fn options(overhead: u64, aim: Aim, to_port: Option<u16>) -> Options {
+fn options(overhead: u64, target: Target, to_port: Option<u16>) -> Options {
     let matches = Match { to_port: to_port.and_then(NonZeroU16::new), ..Match::default() };
     let frames = Frames {
         line: Some(Rate::bits_per_second(LINE)),
@@ -29,10 +29,10 @@ fn options(overhead: u64, aim: Aim, to_port: Option<u16>) -> Options {
         max_gap: None,
         max_frame: Some(Bytes::new(4 << 10)),
     };
-    let rules = vec![Rule { matches, aim }];
+    let rules = vec![Rule { matches, target }];
     Options { device: DEVICE.to_owned(), rules, frames, method: Some(Method::Gap) }
 }
 
-fn injector(options: &Options) -> Injector {
-    Injector::attach(options).unwrap_or_else(|error| panic!("{error}"))
+fn injector(options: &Options) -> DevicePacer {
+    DevicePacer::attach(options).unwrap_or_else(|error| panic!("{error}"))
 }

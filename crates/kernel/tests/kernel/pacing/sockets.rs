@@ -2,7 +2,7 @@
 //! TCP's own pacing on behalf of programs, against what their sockets say of it.
 
 use crate::common::{alone, in_own_network};
-use longhaul_kernel::pace::{Match, Sockets};
+use longhaul_kernel::pace::{Match, SocketPacer};
 use std::{
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream},
@@ -35,10 +35,10 @@ fn connected(to: SocketAddr) -> [TcpStream; 2] {
 fn sockets_that_match_are_paced_by_tcp_and_no_others() {
     const PORT: u16 = 9000;
     let _alone = alone();
-    let asked = Some(Sockets::MOST.bps() / 8);
+    let asked = Some(SocketPacer::MAX_RATE.bps() / 8);
     let matches = Match { from_port: NonZeroU16::new(PORT), ..Match::default() };
     in_own_network(|| {
-        let sockets = Sockets::attach(&[matches]).unwrap_or_else(|error| panic!("{error}"));
+        let sockets = SocketPacer::attach(&[matches]).unwrap_or_else(|error| panic!("{error}"));
         let addresses = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
         for address in addresses {
             // It sends from the port that it listens at; the other end does not.
@@ -47,7 +47,7 @@ fn sockets_that_match_are_paced_by_tcp_and_no_others() {
             let [other, unlike] = connected((address, PORT + 1).into());
             assert_eq!((limit(&other), limit(&unlike)), (None, None), "{address}");
         }
-        assert_eq!(sockets.asked().expect("it tells"), 2);
+        assert_eq!(sockets.paced_sockets().expect("it tells"), 2);
         in_own_network(|| {
             let ends = connected((Ipv4Addr::LOCALHOST, PORT).into());
             assert_eq!(ends.each_ref().map(limit), [None; 2], "another namespace's");
@@ -65,7 +65,7 @@ fn the_first_rule_that_matches_a_socket_is_enough() {
     let net = |net: &str| Match { destination: Some(net.parse().unwrap()), ..Match::default() };
     let limits = |matches: &[Match], to: SocketAddr| {
         in_own_network(|| {
-            let _sockets = Sockets::attach(matches).unwrap_or_else(|error| panic!("{error}"));
+            let _sockets = SocketPacer::attach(matches).unwrap_or_else(|error| panic!("{error}"));
             connected(to).each_ref().map(|end| limit(end).is_some())
         })
     };
@@ -79,6 +79,6 @@ fn the_first_rule_that_matches_a_socket_is_enough() {
     assert_eq!(limits(&[net("::1/128")], v6), [true; 2]);
     let both = Match { destination: net("::1/128").destination, ..port(9000) };
     assert_eq!(limits(&[both], v6), [true, false]);
-    let error = Sockets::attach(&[port(1); 17]).expect_err("too many");
+    let error = SocketPacer::attach(&[port(1); 17]).expect_err("too many");
     assert!(error.to_string().contains("16 rules at most"), "{error}");
 }

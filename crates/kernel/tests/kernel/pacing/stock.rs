@@ -4,7 +4,7 @@
 
 use super::{LINE, injector, mbit, options, wire::Frame};
 use crate::common::{alone, ip, is_once_more, once_more, tc, until};
-use longhaul_kernel::pace::{Aim, Options};
+use longhaul_kernel::pace::{Options, Target};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::{fs, io, io::Read, net::UdpSocket, os::fd::AsRawFd, process::Command, time::Duration};
 
@@ -76,9 +76,9 @@ fn on_cards() {
 /// Sends full packets at a tenth of the link; they and their gaps arrive as equation 2 has them.
 fn send(to: &str, tag: u64) {
     let watch = watch();
-    let aim = Aim::Rate(mbit(LINE / 1_000_000 / 10));
+    let target = Target::Rate(mbit(LINE / 1_000_000 / 10));
     let injector =
-        injector(&Options { device: SENDER.to_owned(), ..options(OVERHEAD, aim, Some(9000)) });
+        injector(&Options { device: SENDER.to_owned(), ..options(OVERHEAD, target, Some(9000)) });
     let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
     for _ in 0..DATAGRAMS {
         socket.send_to(&[0xa5; MTU - 28], (to, 9000)).expect("it is sent");

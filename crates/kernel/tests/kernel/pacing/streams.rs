@@ -3,7 +3,7 @@
 
 use super::{LINE, injector, mbit, options, wire};
 use crate::common::{alone, in_own_network, ip, until};
-use longhaul_kernel::pace::{Aim, Counts, Injector};
+use longhaul_kernel::pace::{Counts, DevicePacer, Target};
 use netmodel::pacing::Estimator;
 use socket2::{Domain, Socket, Type};
 use std::{
@@ -78,7 +78,7 @@ impl Bytes {
 }
 
 /// Carries what the closing connections still send, until as much has been read as was counted.
-fn counts_of_all(wire: &Wire, injector: &Injector, bytes: &mut Bytes) -> Counts {
+fn counts_of_all(wire: &Wire, injector: &DevicePacer, bytes: &mut Bytes) -> Counts {
     let counts = || injector.counts().expect("it tells");
     until("all that left is read", || {
         wire.carrying(|frame| bytes.see(&frame), || ());
@@ -118,7 +118,7 @@ fn with_a_set_rate_none_follows_without_its_gap() {
     for to in [RECEIVER_V4, RECEIVER_V6] {
         in_own_network(|| {
             let wire = Wire::new();
-            let injector = injector(&options(OVERHEAD, Aim::Rate(mbit(100)), Some(9000)));
+            let injector = injector(&options(OVERHEAD, Target::Rate(mbit(100)), Some(9000)));
             let gap = 1500 * (LINE / 100_000_000 - 1);
             let mut watch = Watch { least: gap - 2 * TOO_SHORT, ..Watch::default() };
             let mut bytes = Bytes::default();
@@ -146,7 +146,7 @@ fn with_targets_of_their_own_none_follows_without_its_gap() {
         // Round trips are so short here that the cap is each stream's target.
         let most = mbit(50);
         let estimator = Estimator { max_rate: Some(most), ..Estimator::PAPER };
-        let injector = injector(&options(OVERHEAD, Aim::Auto(estimator), None));
+        let injector = injector(&options(OVERHEAD, Target::Auto(estimator), None));
         let least = 1500 * (LINE / (STREAMS * most.bps()) - 1) - 2 * TOO_SHORT;
         let mut watch = Watch { least, ..Watch::default() };
         wire.carrying(|frame| watch.see(&frame), || transfer(&wire, RECEIVER_V4));
@@ -170,7 +170,7 @@ fn packets_of_many_segments_are_counted_and_paced_by_all_of_them() {
         in_own_network(|| {
             let wire = Wire::new();
             let rate = mbit(700);
-            let injector = injector(&options(OVERHEAD, Aim::Rate(rate), Some(9000)));
+            let injector = injector(&options(OVERHEAD, Target::Rate(rate), Some(9000)));
             ip(&["link", "set", wire::DEVICE, "gso_max_segs", "30"]);
             let mut bytes = Bytes::default();
             wire.carrying(|frame| bytes.see(&frame), || transfer(&wire, to));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Runs by a method, as tests of records need them.
 
-use longhaul_lab::{Known, Method, Options, run_all};
+use longhaul_lab::{Method, Options, ReusePolicy, run_all};
 use record::RunResults;
 use scenario::Run;
 
@@ -17,7 +17,7 @@ pub fn recorded(runs: &[Run], method: Method) -> Vec<RunResults> {
         out: folder.path().to_owned(),
         method,
         jobs: 1,
-        known: Known::default(),
+        known: ReusePolicy::default(),
         longhaul: "no depots".into(),
         command: Vec::new(),
     };

@@ -53,7 +53,7 @@ impl Replay {
     /// Makes a call again and compares: decision and state, bit for bit; that no call is missing
     /// since the last; and that what was decided then is in force now. Says what differs.
     pub fn check(&mut self, params: &Params, call: &Call) -> Result<(), String> {
-        let again = call.again(params);
+        let again = call.replay(params);
         if again != (call.after, call.state_after) {
             return Err(format!("decided otherwise: {again:?}; {call:?}"));
         }

@@ -14,22 +14,22 @@ use std::{
 };
 
 /// Where it is.
-pub const RUN_FOLDER: &str = "/run/longhaul";
+pub const RUN_DIRECTORY: &str = "/run/longhaul";
 
 /// Write rights of others than the owner.
 const OTHERS_WRITE: u32 = 0o022;
 
 /// A folder in which only this user writes.
 #[derive(Debug, Clone)]
-pub struct RunFolder(PathBuf);
+pub struct RunDirectory(PathBuf);
 
-impl RunFolder {
+impl RunDirectory {
     /// The folder, which is made if there is none.
     ///
     /// # Errors
     /// It cannot be made, or somebody else may write in it: then the text says who, and what to do.
     pub fn open() -> io::Result<Self> {
-        Self::at(Path::new(RUN_FOLDER))
+        Self::at(Path::new(RUN_DIRECTORY))
     }
 
     /// The same at another place.
@@ -52,7 +52,7 @@ impl RunFolder {
     ///
     /// # Errors
     /// As [`open`](Self::open).
-    pub fn inner(&self, name: &str) -> io::Result<Self> {
+    pub fn subdirectory(&self, name: &str) -> io::Result<Self> {
         Self::at(&self.path(name))
     }
 
@@ -129,7 +129,7 @@ mod tests {
     fn no_link_leads_root_out_of_the_folder() {
         let dir = tempfile::tempdir().unwrap();
         let (folder, victim) =
-            (RunFolder::at(&dir.path().join("run")).unwrap(), dir.path().join("victim"));
+            (RunDirectory::at(&dir.path().join("run")).unwrap(), dir.path().join("victim"));
         fs::write(&victim, "precious").unwrap();
         for name in ["lock", "notice", "notice.new"] {
             symlink(&victim, folder.path(name)).unwrap();
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn a_folder_that_others_may_write_in_is_not_used() {
         let dir = tempfile::tempdir().unwrap();
-        let said = |path: &Path| RunFolder::at(path).unwrap_err().to_string();
+        let said = |path: &Path| RunDirectory::at(path).unwrap_err().to_string();
         let open = dir.path().join("open");
         fs::create_dir(&open).unwrap();
         fs::set_permissions(&open, Permissions::from_mode(0o1777)).unwrap();
@@ -161,9 +161,9 @@ mod tests {
         let link = dir.path().join("link");
         symlink(dir.path(), &link).unwrap();
         assert!(said(&link).contains("is no folder"), "{}", said(&link));
-        let own = RunFolder::at(&dir.path().join("own")).unwrap();
-        assert!(own.inner("paced").is_ok());
+        let own = RunDirectory::at(&dir.path().join("own")).unwrap();
+        assert!(own.subdirectory("paced").is_ok());
         symlink(&others, own.path("inner")).unwrap();
-        assert!(own.inner("inner").is_err());
+        assert!(own.subdirectory("inner").is_err());
     }
 }

@@ -40,7 +40,7 @@ pub struct Addresses {
     pub next_hop: Mac,
 }
 
-pub struct Relay<'a> {
+pub struct Forwarder<'a> {
     tun: &'a File,
     socket: BorrowedFd<'a>,
     addresses: Addresses,
@@ -78,7 +78,7 @@ enum Rest {
     UntilPacket,
 }
 
-impl<'a> Relay<'a> {
+impl<'a> Forwarder<'a> {
     pub fn new(
         tun: &'a File,
         socket: BorrowedFd<'a>,
@@ -114,7 +114,7 @@ impl<'a> Relay<'a> {
         tun: &str,
     ) -> Result<(), Error> {
         let lost = |name: &str, error: Errno| Error::Failed(format!("{name}: {error}"));
-        sys::be_prompt();
+        sys::request_real_time();
         let mut poll_policy = PollPolicy::default();
         loop {
             self.read().map_err(|error| lost(tun, error))?;

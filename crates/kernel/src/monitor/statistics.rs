@@ -11,12 +11,12 @@ const BURST_SLOTS: usize = 512;
 
 /// The figures of one direction since the monitor was attached. They agree with each other exactly.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Figures {
+pub struct DirectionStatistics {
     /// Data packets as they are on the wire: a super-packet counts as what it is cut into.
     pub packets: u64,
     /// Their bytes from the link's header on, without checksum, preamble and the wire's own gap.
     pub bytes: u64,
-    /// Times that the driver was handed data: [`Figures::packets`], with a super-packet as one.
+    /// Times that the driver was handed data: [`DirectionStatistics::packets`], with a super-packet as one.
     pub handovers: u64,
     /// Hand-overs that were super-packets. Gaps inside them can't be seen.
     pub super_handovers: u64,
@@ -41,7 +41,7 @@ pub struct Figures {
     /// Packets close behind each other.
     pub bursts: Bursts,
     /// Each flow, if they were asked for: most bytes first.
-    pub flows: Vec<FlowFigures>,
+    pub flows: Vec<FlowStatistics>,
 }
 
 /// One bin of time.
@@ -86,7 +86,7 @@ pub struct Bursts {
 
 /// What one flow did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FlowFigures {
+pub struct FlowStatistics {
     /// Which.
     pub flow: Flow,
     /// Packets, as they are on the wire.
@@ -122,15 +122,15 @@ impl Gaps {
 
 /// `struct figures` of `src/bpf/monitor.h`, all of whose members are words of 64 bits but the first,
 /// which holds the lock.
-pub(super) struct Kernel {
-    pub(super) figures: Figures,
+pub(super) struct KernelStatistics {
+    pub(super) figures: DirectionStatistics,
     /// The bin that is being filled: its number, data, gap bytes.
     pub(super) open_bin: (u64, u64, u64),
     /// The burst that goes on: packets, bytes.
     open_burst: (u64, u64),
 }
 
-impl Kernel {
+impl KernelStatistics {
     /// `origin` is where the monitor's time begins in the kernel's.
     pub(super) fn read(value: &[u8], origin: Duration) -> Self {
         let words = value.chunks_exact(8);
@@ -151,7 +151,7 @@ impl Kernel {
         let time = |ns: u64| Timestamp::from_nanos(ns) - origin;
         let gap_count = handovers.saturating_sub(1);
         let if_any = |ns: u64| (gap_count > 0).then(|| Duration::from_nanos(ns));
-        let figures = Figures {
+        let figures = DirectionStatistics {
             packets,
             bytes,
             handovers,

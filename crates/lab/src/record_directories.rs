@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What lies in a run's folder.
+/// RunEvent lies in a run's folder.
 pub enum Found {
     /// Nothing, or a record that does not count or can't be read: it will be replaced.
     Nothing,
@@ -17,7 +17,7 @@ pub enum Found {
     Record { of_run: Box<Record>, same_program: bool },
 }
 
-/// What is on record of the same run by the same method. A record of another scenario is somebody's
+/// RunEvent is on record of the same run by the same method. A record of another scenario is somebody's
 /// measurement, and refused.
 pub fn on_record(folder: &Path, run: &Run, method: Method) -> Result<Found, LabError> {
     let Ok(record) = Record::open(folder) else { return Ok(Found::Nothing) };
@@ -39,9 +39,9 @@ pub fn on_record(folder: &Path, run: &Run, method: Method) -> Result<Found, LabE
 
 /// A folder for files that no record needs; removed in the end. It lies beside the folder of the
 /// records, where the next lab, whatever it runs, removes what a killed one left.
-pub struct WorkFolder(PathBuf);
+pub struct WorkDirectory(PathBuf);
 
-impl WorkFolder {
+impl WorkDirectory {
     const PREFIX: &str = ".longhaul-";
 
     /// Makes the folder of the records, too.
@@ -94,14 +94,14 @@ impl WorkFolder {
     }
 }
 
-impl Drop for WorkFolder {
+impl Drop for WorkDirectory {
     fn drop(&mut self) {
         // Nothing can be done about it, and the next run tries again.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-/// What the servers and clients said, beside the record.
+/// RunEvent the servers and clients said, beside the record.
 pub fn keep_logs(from: &Path, folder: &Path) -> Result<(), LabError> {
     let to = folder.join("logs");
     let failed = |e| LabError::file("keep the logs in", &to, e);

@@ -19,7 +19,7 @@ pub fn params(run: &Run, name: &str) -> Result<Params, LabError> {
     sim::params(run, name).map_err(|unknown| LabError::Unsupported(unknown.to_string()))
 }
 
-/// What a run's nodes and flows ask for by names with longhaul's prefix, each once.
+/// RunEvent a run's nodes and flows ask for by names with longhaul's prefix, each once.
 pub fn ours(run: &Run) -> BTreeSet<&str> {
     let of_flows = run.flows.iter().flat_map(|flow| &flow.cc);
     let all = run.nodes.iter().map(|node| &node.cc).chain(of_flows).map(String::as_str);
@@ -47,16 +47,16 @@ fn in_simulation(run: &Run) -> BTreeSet<&String> {
     of_flows.chain(with_tcp.map(|traffic| &traffic.cc)).collect()
 }
 
-/// What a run's nodes and flows ask for by names that begin with `lh_`. Those that were not in the
+/// RunEvent a run's nodes and flows ask for by names that begin with `lh_`. Those that were not in the
 /// kernel yet leave it when this is dropped, or when the process dies.
 #[derive(Debug)]
-pub struct Controls {
+pub struct LoadedControls {
     loaded: Vec<Loaded>,
     on_record: BTreeMap<String, CongestionControl>,
 }
 
-impl Controls {
-    /// Loads what is missing. What somebody has loaded is used as it is, unless the run asks for
+impl LoadedControls {
+    /// Loads what is missing. RunEvent somebody has loaded is used as it is, unless the run asks for
     /// parameters of its own.
     ///
     /// # Errors

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The measurements of one row each: a network of its own, traffic through it, what came of it.
 
-use super::{LossRow, QueueRow, RateRow, RoundTripRow, binomial};
-use crate::{
-    Snapshot, Wan, WanError,
+use super::{
+    LossRow, QueueRow, RateRow, RoundTripRow, binomial,
     traffic::{self, Probes},
 };
+use crate::{Snapshot, Wan, WanError};
 use scenario::Scenario;
 use std::time::{Duration, SystemTime};
 
@@ -131,7 +131,7 @@ pub fn round_trip(
 
 /// When, and how many bytes the first link has carried forward.
 fn forward(snapshot: &Snapshot) -> (f64, u64) {
-    (snapshot.at.as_secs_f64(), snapshot.lanes[0].counters.carried_bytes)
+    (snapshot.at.as_secs_f64(), snapshot.directed_links[0].counters.carried_bytes)
 }
 
 /// Datagrams: the receiver knows how many are missing.
@@ -162,8 +162,8 @@ fn loss_row(
     missing: Option<u64>,
     wan: Wan,
 ) -> Result<LossRow, WanError> {
-    let Snapshot { lanes, health: emulator, .. } = wan.down()?;
-    let counters = lanes[0].counters;
+    let Snapshot { directed_links, health: emulator, .. } = wan.down()?;
+    let counters = directed_links[0].counters;
     let (counted, lost) = (counters.losses, missing.unwrap_or(counters.losses));
     let probability = loss.parse::<units::Probability>().expect("the check's own loss").get();
     let interval = binomial::interval(sent, probability, OUTSIDE);
@@ -178,8 +178,8 @@ pub fn queue(limit: &str) -> Result<QueueRow, WanError> {
     let wan = line_of(1, &settings, NO_SEED)?;
     // 1472 bytes of payload make a packet of 1500 and a frame of 1514.
     let arrived = traffic::datagrams(&wan, "n0", "n1", SENT, 1472, SENT)?;
-    let Snapshot { lanes, health: emulator, .. } = wan.down()?;
-    let counters = lanes[0].counters;
+    let Snapshot { directed_links, health: emulator, .. } = wan.down()?;
+    let counters = directed_links[0].counters;
     let (most_waiting, full) = if let Some(packets) = limit.strip_suffix('p') {
         (counters.queue_max_packets, packets.parse().expect("a count"))
     } else {

@@ -3,7 +3,7 @@
 //! which name. Each file goes with its owner; what a killed one leaves behind is recognised and
 //! removed by the next.
 
-use host::{RUN_FOLDER, RunFolder};
+use host::{RUN_DIRECTORY, RunDirectory};
 use rustix::{
     fs::{FlockOperation, flock},
     io::Errno,
@@ -20,7 +20,7 @@ const HOSTS: &str = "hosts-";
 
 /// A file's path in the folder.
 pub fn path(name: &str) -> PathBuf {
-    Path::new(RUN_FOLDER).join(name)
+    Path::new(RUN_DIRECTORY).join(name)
 }
 
 /// A file that commands on the nodes of one network see as `/etc/hosts`.
@@ -33,7 +33,7 @@ impl HostsFile {
         static WRITTEN: AtomicU32 = AtomicU32::new(0);
         let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
         let name = format!("{HOSTS}{}-{number}", std::process::id());
-        Ok(Self(RunFolder::open()?.write(&name, text.as_bytes(), 0o644)?))
+        Ok(Self(RunDirectory::open()?.write(&name, text.as_bytes(), 0o644)?))
     }
 
     /// Where it is.
@@ -43,7 +43,7 @@ impl HostsFile {
 
     /// Removes those whose process is gone. What can't be removed hurts nobody.
     pub fn remove_abandoned() {
-        for entry in std::fs::read_dir(RUN_FOLDER).into_iter().flatten().flatten() {
+        for entry in std::fs::read_dir(RUN_DIRECTORY).into_iter().flatten().flatten() {
             let name = entry.file_name();
             if owner(&name.to_string_lossy()).is_some_and(|pid| !is_alive(pid)) {
                 let _ = std::fs::remove_file(entry.path());
@@ -78,7 +78,7 @@ pub struct NameLock {
 impl NameLock {
     /// Takes it; `None` where another holds it.
     pub fn take(name: &str) -> io::Result<Option<Self>> {
-        let (folder, name) = (RunFolder::open()?, format!("wan-{name}.lock"));
+        let (folder, name) = (RunDirectory::open()?, format!("wan-{name}.lock"));
         let path = folder.path(&name);
         loop {
             let file = folder.lock_file(&name)?;
@@ -124,7 +124,7 @@ mod tests {
         // A process that has just ended; its number is not given again at once.
         let mut child = std::process::Command::new("true").spawn().unwrap();
         child.wait().unwrap();
-        RunFolder::open().unwrap();
+        RunDirectory::open().unwrap();
         let abandoned = path(&format!("{HOSTS}{}-0", child.id()));
         std::fs::write(&abandoned, "").unwrap();
         let kept = HostsFile::write("127.0.0.1 localhost\n").unwrap();

@@ -6,14 +6,14 @@
 //! under the ticket that the link gave it. The link decides in its own time, so it is enough to ask it before
 //! the next segment can have arrived.
 
-use crate::superpacket::{Cut, Frame};
+use crate::gso_frame::{Frame, FramePart};
 use netmodel::{Fate, Link, LinkConfig, Packet};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{collections::VecDeque, fs::File, ops::Range};
 use units::{Bytes, Duration, Timestamp};
 
 /// One direction of a link between two devices.
-pub struct Lane {
+pub struct DirectedLink {
     /// What the link does.
     pub link: LinkConfig,
     /// The longest time on the link that one delivered frame may span; zero delivers single packets.
@@ -24,7 +24,7 @@ pub struct Lane {
     pub to: File,
 }
 
-/// A lane that the emulator moves packets along.
+/// A directed_link that the emulator moves packets along.
 pub struct Running {
     pub link: Link,
     pub from: File,
@@ -38,10 +38,10 @@ pub struct Running {
     last: Option<(Frame, Run)>,
 }
 
-/// A frame on its way: written to the lane's device at `release`.
+/// A frame on its way: written to the directed_link's device at `release`.
 pub struct Pending {
     pub release: Timestamp,
-    pub frame: Cut,
+    pub frame: FramePart,
 }
 
 /// Neighbouring segments of one frame that are delivered together.
@@ -55,8 +55,8 @@ struct Run {
 }
 
 impl Running {
-    pub fn new(lane: Lane) -> Self {
-        let Lane { link, max_burst, from, to } = lane;
+    pub fn new(directed_link: DirectedLink) -> Self {
+        let DirectedLink { link, max_burst, from, to } = directed_link;
         let (mut link, pending) = (Link::new(link), VecDeque::new());
         link.reserve();
         let (backlog, queued) = (Backlog::default(), Vec::new());
@@ -262,17 +262,18 @@ mod tests {
         };
         let null = || File::options().read(true).write(true).open("/dev/null").unwrap();
         let (from, to) = (null(), null());
-        let mut lane = Running::new(Lane { link, max_burst: Duration::ZERO, from, to });
+        let mut directed_link =
+            Running::new(DirectedLink { link, max_burst: Duration::ZERO, from, to });
         // With the virtio-net header of 10 bytes; of the link, preamble, check sequence and inter-frame gap more.
         for (length, bytes) in [(60, 84), (4072, 4096)] {
-            let free_at = lane.link.free_at().max(at(0));
+            let free_at = directed_link.link.free_at().max(at(0));
             let frame = Frame::parse(&[&[0; 10][..], &vec![0; length]].concat()).unwrap();
-            lane.offer_gap(at(0), &frame);
+            directed_link.offer_gap(at(0), &frame);
             // A byte takes a microsecond.
-            assert_eq!(lane.link.free_at().since(free_at), Duration::from_micros(bytes));
+            assert_eq!(directed_link.link.free_at().since(free_at), Duration::from_micros(bytes));
         }
-        assert!(lane.pending.is_empty());
-        let counters = lane.link.counters();
+        assert!(directed_link.pending.is_empty());
+        let counters = directed_link.link.counters();
         assert_eq!((counters.gaps, counters.gap_bytes, counters.offered), (2, 4180, 0));
     }
 

@@ -145,31 +145,31 @@ impl Frame {
     }
 
     /// Neighbouring segments as a frame of their own, ready to write to the other device.
-    pub fn cut(&self, segments: Range<usize>) -> Cut {
+    pub fn cut(&self, segments: Range<usize>) -> FramePart {
         let mut headers = [0; MAX_HEADERS];
         let Some(train) = self.train else {
             let headers_len = MAX_HEADERS.min(self.bytes.len());
             headers[..headers_len].copy_from_slice(&self.bytes[..headers_len]);
             let payload = headers_len..self.bytes.len();
-            return Cut { headers, headers_len, payload, frame: Rc::clone(&self.bytes) };
+            return FramePart { headers, headers_len, payload, frame: Rc::clone(&self.bytes) };
         };
         let payload = train.range(segments.clone(), &self.bytes);
         headers[..train.payload].copy_from_slice(&self.bytes[..train.payload]);
         train.rewrite(&mut headers[..train.payload], &segments, payload.len());
-        Cut { headers, headers_len: train.payload, payload, frame: Rc::clone(&self.bytes) }
+        FramePart { headers, headers_len: train.payload, payload, frame: Rc::clone(&self.bytes) }
     }
 }
 
 /// A frame to deliver: its own headers, and payload shared with the super-packet it came out of.
 #[derive(Debug, Clone)]
-pub struct Cut {
+pub struct FramePart {
     headers: [u8; MAX_HEADERS],
     headers_len: usize,
     payload: Range<usize>,
     frame: Rc<[u8]>,
 }
 
-impl Cut {
+impl FramePart {
     /// The two parts to write, in order.
     pub fn parts(&self) -> [&[u8]; 2] {
         [&self.headers[..self.headers_len], &self.frame[self.payload.clone()]]
@@ -322,7 +322,7 @@ mod tests {
         frame
     }
 
-    fn bytes_of(cut: &Cut) -> Vec<u8> {
+    fn bytes_of(cut: &FramePart) -> Vec<u8> {
         cut.parts().concat()
     }
 

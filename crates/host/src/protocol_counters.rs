@@ -6,20 +6,20 @@ use std::io;
 
 /// The counters of a namespace at one moment: `/proc/net/snmp` and `/proc/net/netstat`.
 #[derive(Debug, Clone)]
-pub struct Counters(String);
+pub struct ProtocolCounters(String);
 
 impl Namespace {
     /// Reads the counters.
     ///
     /// # Errors
     /// The kernel does not show them.
-    pub fn counters(&self) -> io::Result<Counters> {
+    pub fn protocol_counters(&self) -> io::Result<ProtocolCounters> {
         let read = |table| std::fs::read_to_string(format!("/proc/thread-self/net/{table}"));
-        self.run(|| Ok(Counters(read("snmp")? + &read("netstat")?)))
+        self.run(|| Ok(ProtocolCounters(read("snmp")? + &read("netstat")?)))
     }
 }
 
-impl Counters {
+impl ProtocolCounters {
     /// A counter by its group and name, as `get("Tcp", "RetransSegs")`; none where this kernel does
     /// not count that.
     pub fn get(&self, group: &str, name: &str) -> Option<u64> {
@@ -41,7 +41,7 @@ mod tests {
         let table = "Tcp: OutSegs MaxConn\nTcp: 5 -1\n\
                      TcpExt: SyncookiesSent TCPTimeouts\nTcpExt: 9 2\n\
                      IpExt: InNoRoutes TCPTimeouts\nIpExt: 7 1\n";
-        let counters = Counters(table.to_owned());
+        let counters = ProtocolCounters(table.to_owned());
         assert_eq!(counters.get("Tcp", "OutSegs"), Some(5));
         assert_eq!(counters.get("TcpExt", "TCPTimeouts"), Some(2));
         assert_eq!(counters.get("IpExt", "SyncookiesSent"), None);

@@ -7,11 +7,11 @@ use std::{os::fd::OwnedFd, time::Duration};
 /// While this lives, the kernel counts and times the runs of BPF programs. That itself costs some
 /// ten nanoseconds a run, all programs alike.
 #[derive(Debug)]
-pub struct Statistics {
+pub struct BpfStatistics {
     _on: OwnedFd,
 }
 
-impl Statistics {
+impl BpfStatistics {
     /// Turns them on, for this process's life at most. The machine's setting
     /// (`kernel.bpf_stats_enabled`) is left alone.
     ///
@@ -23,9 +23,9 @@ impl Statistics {
     }
 }
 
-/// What one hook of a congestion control has cost while [`Statistics`] were on.
+/// What one hook of a congestion control has cost while [`BpfStatistics`] were on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Runs {
+pub struct ProgramRuns {
     /// `cong_avoid`, `pkts_acked` ...
     pub hook: String,
     /// How often it ran.

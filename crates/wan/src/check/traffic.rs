@@ -4,7 +4,7 @@
 
 use crate::{
     Wan, WanError,
-    superpacket::{fold, sum},
+    gso_frame::{fold, sum},
     sys,
 };
 use socket2::{Domain, Protocol, Socket, Type};
@@ -141,7 +141,7 @@ pub fn tcp_segments(wan: &Wan, from: &str, to: &str, bytes: u64) -> Result<u64, 
     // still be under way.
     drop((sender, receiver));
     thread::sleep(Duration::from_millis(500));
-    let counters = wan.node(from)?.namespace.counters().map_err(failed)?;
+    let counters = wan.node(from)?.namespace.protocol_counters().map_err(failed)?;
     let counted = |name| counters.get("Tcp", name).unwrap_or_default();
     // Linux counts what it sends again apart.
     Ok(counted("OutSegs") + counted("RetransSegs"))
@@ -162,7 +162,7 @@ pub fn round_trips(wan: &Wan, probes: Probes<'_>) -> Result<Vec<Duration>, WanEr
     thread::scope(|scope| {
         let probe = scope.spawn(|| {
             // Or the delay from reading the clock to sending would be measured as well.
-            sys::be_prompt();
+            sys::request_real_time();
             probe(wan, probes)
         });
         probe.join().expect("probing does not panic")

@@ -8,9 +8,9 @@
 
 use crate::{
     Health, Snapshot, Wan, WanError,
-    network::Counted,
+    network::LinkStatus,
     node::NodeAddress,
-    run_folder::{self, NameLock},
+    run_files::{self, NameLock},
     sys,
 };
 use host::{Lack, Namespace};
@@ -78,7 +78,7 @@ pub struct Status {
     /// Its nodes.
     pub nodes: Vec<NodeAddress>,
     /// Its links, each direction.
-    pub links: Vec<Counted>,
+    pub links: Vec<LinkStatus>,
     /// How the emulator keeps up.
     pub emulator: Health,
     /// Why what was measured on it is not to be believed; empty if it is.
@@ -232,7 +232,7 @@ fn status(name: &NetworkName, run: &Run, wan: &Wan, snapshot: &Snapshot) -> Stat
         up_s: snapshot.at.as_secs_f64(),
         hosts: wan.hosts().to_owned(),
         nodes: wan.nodes().iter().map(NodeAddress::of).collect(),
-        links: Counted::all(wan, snapshot),
+        links: LinkStatus::all(wan, snapshot),
         emulator: snapshot.health.clone(),
         faults: snapshot.health.faults(),
     }
@@ -294,7 +294,7 @@ pub fn exec(
         let mut command = Command::new(program);
         command.args(arguments);
         Namespace::of_process(status.pid, found.descriptor)
-            .and_then(|namespace| namespace.attach(&mut command, status.hosts))
+            .and_then(|namespace| namespace.enter_on_exec(&mut command, status.hosts))
             .map_err(|e| WanError::system("enter the node", e))?;
         Ok(command)
     };
@@ -308,7 +308,7 @@ pub fn exec(
 }
 
 fn socket_path(name: &NetworkName) -> PathBuf {
-    run_folder::path(&format!("wan-{name}.sock"))
+    run_files::path(&format!("wan-{name}.sock"))
 }
 
 #[cfg(test)]

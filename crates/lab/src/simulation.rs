@@ -4,7 +4,7 @@
 //! The simulation knows no clock; here is the one that says how fast it is, and when to write down
 //! what there is so far, so that whoever waits sees it and a killed run leaves it.
 
-use crate::{controls, error::LabError, manifest, method::Method};
+use crate::{congestion_controls, error::LabError, manifest, method::Method};
 use record::{
     Record,
     manifest::{Manifest, SimulatorSpeed},
@@ -39,7 +39,7 @@ pub struct Progress {
     pub ends: Timestamp,
     /// Events so far.
     pub events: u64,
-    /// What they took.
+    /// RunEvent they took.
     pub wall: Duration,
 }
 
@@ -50,23 +50,23 @@ impl Progress {
         if wall_s > 0.0 { self.events as f64 / wall_s } else { 0.0 }
     }
 
-    /// What the rest takes if it is as the part that is done; none before there is such a part.
+    /// RunEvent the rest takes if it is as the part that is done; none before there is such a part.
     pub fn left(&self) -> Option<Duration> {
         let left_s = self.wall.as_secs_f64() * (1.0 / self.share - 1.0);
         Duration::try_from_secs_f64(left_s).ok()
     }
 }
 
-/// What a run needs besides the scenario.
+/// RunEvent a run needs besides the scenario.
 pub struct SimContext<'a> {
     /// The command line to put on record.
     pub command: &'a [String],
     /// Set when the run shall end early.
     pub interrupted: &'a AtomicBool,
     /// Told how far the run is.
-    pub news: &'a mut dyn FnMut(Progress),
+    pub on_progress: &'a mut dyn FnMut(Progress),
     /// Given what there is so far: the record of a run that does not count.
-    pub partial: &'a mut dyn FnMut(&Record) -> Result<(), LabError>,
+    pub on_partial_record: &'a mut dyn FnMut(&Record) -> Result<(), LabError>,
 }
 
 /// Takes one run from its start to a record.
@@ -74,7 +74,7 @@ pub fn run(run: &Run, context: &mut SimContext<'_>) -> Result<Record, LabError> 
     let unsupported = |e: sim::Unsupported| LabError::Unsupported(e.to_string());
     let mut going = Going {
         manifest: Manifest {
-            congestion_controls: controls::simulated(run)?,
+            congestion_controls: congestion_controls::simulated(run)?,
             ..manifest::of(run, Method::Sim, context.command, SystemTime::now())
         },
         start: Instant::now(),
@@ -83,21 +83,21 @@ pub fn run(run: &Run, context: &mut SimContext<'_>) -> Result<Record, LabError> 
     let (mut next_news, mut next_partial) = (Duration::ZERO, FIRST_PARTIAL);
     while going.simulation.advance(STEP) {
         if context.interrupted.load(Ordering::Relaxed) {
-            (context.partial)(&going.partial("stopped"))?;
+            (context.on_partial_record)(&going.partial("stopped"))?;
             return Err(LabError::Interrupted);
         }
         let progress = going.progress();
         if progress.wall >= next_news {
-            (context.news)(progress);
+            (context.on_progress)(progress);
             next_news = progress.wall + NEWS;
         }
         if progress.wall >= next_partial {
-            (context.partial)(&going.partial("not finished: written"))?;
+            (context.on_partial_record)(&going.partial("not finished: written"))?;
             let took = going.start.elapsed().saturating_sub(progress.wall);
             next_partial = going.start.elapsed() + PARTIAL.max(took * PARTIAL_SHARE);
         }
     }
-    (context.news)(going.progress());
+    (context.on_progress)(going.progress());
     Ok(going.record(Vec::new()))
 }
 
@@ -119,7 +119,7 @@ impl Going {
         }
     }
 
-    /// What there is so far, which does not count.
+    /// RunEvent there is so far, which does not count.
     fn partial(&mut self, how: &str) -> Record {
         let Progress { now, ends, .. } = self.progress();
         let at = format!("{how} at {:.1} s of {:.1} s", now.as_secs_f64(), ends.as_secs_f64());

@@ -3,15 +3,15 @@
 
 use crate::{
     client::{self, Ended},
-    controls::Controls,
-    counters,
+    congestion_controls::LoadedControls,
     error::LabError,
     pacing::Pacers,
     pacing_gateways::{self, Gateways},
     payload::{Payloads, sha256_of},
     recording::{self, Observed},
-    sampler::{self, FilePlace},
+    sampler::{self, ReceivedFile},
     servers::{FlowPlan, Servers},
+    tcp_timeouts,
 };
 use record::Record;
 use scenario::{Flow, Run};
@@ -26,7 +26,7 @@ use std::{
 };
 use wan::Wan;
 
-/// What a run needs besides the scenario.
+/// RunEvent a run needs besides the scenario.
 pub struct EmuContext<'a> {
     /// A folder for the run's files, emptied by the caller.
     pub folder: &'a Path,
@@ -43,7 +43,7 @@ pub struct EmuContext<'a> {
 /// Takes one run from an empty machine to a record, and leaves the machine empty again.
 pub fn run(run: &Run, context: &mut EmuContext<'_>) -> Result<Record, LabError> {
     let started = std::time::SystemTime::now();
-    let controls = Controls::provide(run)?;
+    let controls = LoadedControls::provide(run)?;
     let wan = Wan::up(run)?;
     let plans = (0..)
         .zip(&run.flows)
@@ -66,14 +66,14 @@ pub fn run(run: &Run, context: &mut EmuContext<'_>) -> Result<Record, LabError> 
         return Err(LabError::Interrupted);
     }
     let zero = wan.started();
-    let lanes = wan.lanes().to_vec();
+    let directed_links = wan.directed_links().to_vec();
     let links = wan.down()?;
     let mut verified = Vec::new();
     for (plan, ended) in plans.iter().zip(&ended) {
         let file = file_of(context.folder, plan);
         let bytes = std::fs::metadata(&file).map_or(0, |metadata| metadata.len());
         let whole = ended.exit_code == Some(0) && !ended.timed_out;
-        // What a client left unfinished is no copy that could be right or wrong.
+        // RunEvent a client left unfinished is no copy that could be right or wrong.
         let sha256_ok = if whole { Some(sha256_of(&file)? == plan.payload.sha256) } else { None };
         verified.push((bytes, sha256_ok));
         // A record may be kept for years; the copy has served its purpose.
@@ -88,7 +88,7 @@ pub fn run(run: &Run, context: &mut EmuContext<'_>) -> Result<Record, LabError> 
         pacing_faults,
         gateways: &gateways,
         seen,
-        lanes: &lanes,
+        directed_links: &directed_links,
         links: &links,
         zero,
         started,
@@ -106,7 +106,7 @@ fn timeouts(wan: &Wan, plans: &[FlowPlan]) -> Result<Vec<Option<u64>>, LabError>
         if hops.iter().filter(|hop| hop.node == node).count() > 1 {
             return Ok(None);
         }
-        let counted = counters::timeouts(&wan.node(node)?.namespace);
+        let counted = tcp_timeouts::count(&wan.node(node)?.namespace);
         counted.map(Some).map_err(|e| LabError::system("read a node's counters", e))
     };
     hops.iter().map(|hop| of_hop(&hop.node)).collect()
@@ -114,9 +114,9 @@ fn timeouts(wan: &Wan, plans: &[FlowPlan]) -> Result<Vec<Option<u64>>, LabError>
 
 /// The run as it will take place, which is what goes on record: a flow's first hop is sent by an
 /// end, whose program knows nothing of congestion controls, so the flow's is made the node's; and
-/// some program downloads it. What `[tcp]` may say, the nodes' kernels are told. With it, each flow
+/// some program downloads it. RunEvent `[tcp]` may say, the nodes' kernels are told. With it, each flow
 /// whose congestion control its node can't have.
-pub fn as_run(run: &Run) -> (Run, Vec<String>) {
+pub fn effective_run(run: &Run) -> (Run, Vec<String>) {
     let mut run = run.clone();
     if run.tcp.ecn {
         for node in &mut run.nodes {
@@ -148,11 +148,14 @@ fn drive(
     run: &Run,
     plans: &[FlowPlan],
     context: &EmuContext<'_>,
-) -> Result<(Vec<Ended>, sampler::Seen), LabError> {
+) -> Result<(Vec<Ended>, sampler::Observations), LabError> {
     let hops: Vec<_> = plans.iter().flat_map(|plan| plan.hops.clone()).collect();
     let files: Vec<_> = plans
         .iter()
-        .map(|plan| FilePlace { flow: plan.flow.name.clone(), path: file_of(context.folder, plan) })
+        .map(|plan| ReceivedFile {
+            flow: plan.flow.name.clone(),
+            path: file_of(context.folder, plan),
+        })
         .collect();
     let (running, stop) = mpsc::channel();
     thread::scope(|scope| {

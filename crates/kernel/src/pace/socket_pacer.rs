@@ -7,7 +7,7 @@ use super::{
     layout,
     readings::ONLY,
     requirements::namespace,
-    rules::{Aim, MOST_RULES, Match, Rule},
+    rules::{MOST_RULES, Match, Rule, Target},
 };
 use crate::{Error, objects, support};
 use host::private_mount;
@@ -28,16 +28,16 @@ const ASKED: &str = ".data.asked";
 /// It ends with this value or with the process; who was asked until then goes on to be paced. Sockets
 /// that are connected already are left alone.
 #[derive(Debug)]
-pub struct Sockets {
+pub struct SocketPacer {
     // Dropped in this order: detached, then taken down.
     _link: Link,
     object: Object,
 }
 
-impl Sockets {
+impl SocketPacer {
     /// The most that `SO_MAX_PACING_RATE` says in 32 bits but for "no limit", which asks for nothing:
     /// 34 Gb/s. So much a socket can send at most.
-    pub const MOST: Rate = Rate::bits_per_second((u32::MAX as u64 - 1) * 8);
+    pub const MAX_RATE: Rate = Rate::bits_per_second((u32::MAX as u64 - 1) * 8);
 
     /// Begins with the sockets that any of `matches` is true for, of the calling thread's network
     /// namespace, wherever their programs run.
@@ -66,7 +66,7 @@ impl Sockets {
     ///
     /// # Errors
     /// The kernel refused to tell.
-    pub fn asked(&self) -> Result<u64, Error> {
+    pub fn paced_sockets(&self) -> Result<u64, Error> {
         let value = map(&self.object, ASKED).lookup(&ONLY, MapFlags::ANY);
         let value = value.map_err(Error::bpf("read how many sockets are paced"))?;
         let value = value.as_deref().and_then(|bytes| bytes.first_chunk().copied());
@@ -80,7 +80,7 @@ fn setup(namespace: u64, matches: &[Match]) -> Vec<u8> {
     bytes.extend((namespace as u32).to_ne_bytes());
     bytes.extend((matches.len() as u32).to_ne_bytes());
     for matches in matches {
-        let rule = Rule { matches: *matches, aim: Aim::Rate(Sockets::MOST) };
+        let rule = Rule { matches: *matches, target: Target::Rate(SocketPacer::MAX_RATE) };
         layout::rule(&mut bytes, 0, None, &rule);
     }
     bytes.resize(8 + layout::RULES, 0);

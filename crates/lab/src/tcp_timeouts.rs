@@ -5,7 +5,7 @@
 use host::Namespace;
 use std::io;
 
-/// What the kernel counts a timeout as, by the state that it met the socket in.
+/// RunEvent the kernel counts a timeout as, by the state that it met the socket in.
 const TIMEOUTS: [&str; 6] = [
     "TCPTimeouts",
     "TCPLossFailures",
@@ -19,7 +19,7 @@ const TIMEOUTS: [&str; 6] = [
 ///
 /// # Errors
 /// The kernel does not show the counters.
-pub fn timeouts(namespace: &Namespace) -> io::Result<u64> {
-    let counters = namespace.counters()?;
+pub fn count(namespace: &Namespace) -> io::Result<u64> {
+    let counters = namespace.protocol_counters()?;
     Ok(TIMEOUTS.iter().filter_map(|name| counters.get("TcpExt", name)).sum())
 }
