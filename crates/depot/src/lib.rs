@@ -6,70 +6,55 @@
 //! to the next hop, and passes the answer from one socket to the other with bounded memory:
 //!
 //! ```text
-//! server       listeners, limits, drain
-//!   connection   one client: request after request
-//!     admission    for whom, and to where, it relays: nobody and nowhere by default
-//!     identity     by which names it is asked: a ticket opens no others
-//!     trace        by what one transfer is followed through a chain
-//!     exchange     one request up and its answer down, at the same time
-//!       upstream     a connection to the next hop: new, or one that waits for work
-//!       body         moving bytes: splice or copy, lengths and chunks
-//!       stream       TCP, with or without TLS
-//!       stripes      several connections of two depots for one transfer
-//!     rates        to what rate a transfer is held, and all of one client together
-//!     paced        peers to whom packets are spaced below TCP, which is watched
-//!     tune         congestion control and buffers by peer, read back
-//!     trim         memory given back after a crowd
-//!     buffers      raised where the kernel's own tuning is not enough for the path
-//!     observe      what it does and did: metrics, status page, access log
+//! server         start, reload, drain
+//!   acceptor       which connections are let in
+//!     http           one client's requests, passed on and answered (`relay` moves the bytes)
+//!   admission      for whom, and to where, it relays: nobody and nowhere by default
+//!   state          what all connections share
+//!   settings       the configuration and the files that it names: what a reload replaces
+//!   observe        what it does and did: metrics, status page, access log
+//!   trace          ids by which one transfer is followed through a chain
+//!   hop_sockets    congestion control and buffers by peer
+//!   peer_load      other depots that take clients when this one is full
+//!   failover_routes  routes around depots that fail
+//!   packet_pacing  peers whose packets are spaced below TCP, which is watched
+//!   memory         memory given back after a crowd
 //! ```
 //! `docs/depot.md` is the operator's guide, `docs/protocol.md` the specification.
 
+mod acceptor;
 mod admission;
-mod body;
 mod buffers;
 mod certificate;
-mod check;
 mod config;
-mod connection;
-mod detours;
-mod door;
-mod exchange;
+mod error;
+mod failover_routes;
 mod handover;
-mod head;
-mod identity;
-mod kernel;
+mod hop_sockets;
+mod http;
 pub mod lead;
-mod least_rate;
-mod limits;
 mod listeners;
+mod memory;
 mod observe;
 pub mod origin;
-mod paced;
-mod places;
-mod plan;
-mod rates;
-mod reserve;
+mod packet_pacing;
+mod peer_load;
+mod reloading_file;
 mod server;
 mod settings;
-mod siblings;
-mod stream;
-mod stripes;
+mod spare_descriptors;
+mod state;
 mod tls;
 mod trace;
-mod trim;
-mod trust;
-mod tune;
-mod upstream;
-mod watched;
 
-pub use admission::{UpstreamRule, UpstreamRuleError};
 pub use config::{
     AccessTo, Admin, Allow, Buffers, Config, ConfigError, Detour, DigestMode, Hop, Limits, Log,
-    LogFormat, Pacing, PacingMethod, Pool, RelayMode, Reuse, Stall, Timeouts, TlsFiles, TrustFiles,
+    LogFormat, Pacing, PacingMethod, PeerGroup, RelayMode, Reuse, Stall, Timeouts, TlsFiles,
+    TrustFiles, UpstreamRule, UpstreamRuleError,
 };
+pub use error::Error;
+pub use hop_sockets::TuneError;
 pub use observe::{AccessLogError, FetchError, StderrLog, fetch as fetch_status, status};
-pub use paced::{NotPaced, Pacers};
-pub use server::{Error, Reread, check, run};
-pub use tune::TuneError;
-pub use watched::FileError;
+pub use packet_pacing::{NotPaced, Pacers};
+pub use reloading_file::FileError;
+pub use server::{Reread, check, run};

@@ -4,7 +4,7 @@
 //! A socket that is handed over keeps its queue of connections, so that a depot can be started anew
 //! without refusing any.
 
-use crate::{config::Config, server::Error};
+use crate::{config::Config, error::Error};
 use session::Scheme;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::{

@@ -2,37 +2,36 @@
 //! The daemon: listeners, limits, signals, drain.
 
 use crate::{
-    body::{Means, pipe::Pipes},
+    acceptor::Acceptor,
+    admission::{identity::Identity, trust::Uses},
     buffers,
-    config::{Config, ConfigError},
-    detours::Detours,
-    door::Door,
+    config::Config,
+    error::Error,
+    failover_routes::FailoverRoutes,
     handover::{self, Offer},
-    identity::Identity,
-    limits::Gate,
+    hop_sockets::{self},
     listeners::{self, Listeners},
-    observe::{self, AccessLogError, Observer, StderrLog, View},
-    paced::{NotPaced, Paced, Pacers},
-    rates::Rates,
-    reserve::Spare,
+    observe::{self, Observer, StderrLog, View},
+    packet_pacing::{Paced, Pacers},
+    peer_load::PeerLoads,
     settings::Settings,
-    siblings::Siblings,
-    stripes::Offers,
+    spare_descriptors::Spare,
+    state::{Phase, Shared},
     trace::Requests,
-    trim::{self, Tide, Work},
-    trust::Uses,
-    tune::{self, TuneError},
-    upstream::{Names, Pool, Resolver},
-    watched::FileError,
+};
+use relay::{
+    copy::{RelayResources, pipe::Pipes},
+    dial::{Names, Pool},
+    rates::Rates,
 };
 use sd_notify::NotifyState;
 use session::{DepotId, DepotIdError};
 use std::{
     io,
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
     os::fd::OwnedFd,
     path::PathBuf,
-    sync::{Arc, PoisonError, RwLock, Weak},
+    sync::{Arc, RwLock, Weak},
     time::Duration,
 };
 use tokio::{
@@ -41,196 +40,6 @@ use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::{mpsc, watch},
 };
-
-/// Why a depot does not start or go on. The fault is with the configuration or the host.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The configuration is wrong.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// A hop's socket settings cannot be had.
-    #[error(transparent)]
-    Tune(#[from] TuneError),
-    /// Packets to a hop's peers are not paced as it says.
-    #[error(transparent)]
-    NotPaced(#[from] NotPaced),
-    /// A file that the configuration names cannot be used.
-    #[error(transparent)]
-    File(#[from] FileError),
-    /// The access log cannot be written.
-    #[error(transparent)]
-    AccessLog(#[from] AccessLogError),
-    /// An address cannot be listened on.
-    #[error("cannot listen on {address}: {error} (is another program using it?)")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// What the system said.
-        error: io::Error,
-    },
-    /// The depot that runs here does not hand over, or its successor could not be offered to.
-    #[error("cannot take over, or offer to be taken over from, at {}: {error}", path.display())]
-    Handover {
-        /// The socket.
-        path: PathBuf,
-        /// What the system said.
-        error: io::Error,
-    },
-    /// This host's name does not serve as an id.
-    #[error("this host's name gives no id for the depot: {0}; set `id`")]
-    Id(#[from] DepotIdError),
-    /// The runtime or the signal handlers cannot be set up.
-    #[error("the system refuses what a daemon needs: {0}")]
-    System(#[from] io::Error),
-}
-
-/// What all connections share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    settings: RwLock<Arc<Settings>>,
-    /// The configuration that it was started with: some of it counts until it ends.
-    started: Arc<Config>,
-    pub id: DepotId,
-    /// By which names it is asked.
-    pub identity: Identity,
-    /// Names of requests.
-    pub requests: Requests,
-    /// Looks names up.
-    pub names: Names,
-    /// What bodies move through.
-    pub means: Means,
-    /// Connections to next hops that wait for work.
-    pub pool: Pool,
-    /// Who is connected.
-    pub gate: Arc<Gate>,
-    /// To what rates clients are held.
-    pub rates: Rates,
-    /// To whom packets are spaced below TCP.
-    pub paced: Arc<Paced>,
-    /// Other depots that do the same work.
-    pub siblings: Siblings,
-    /// Which depots have failed lately.
-    pub detours: Detours,
-    /// How often tickets were used.
-    pub uses: Uses,
-    /// Transfers that further connections may join.
-    pub stripes: Arc<Offers>,
-    /// What is told of all requests.
-    pub observer: Arc<Observer>,
-    /// Descriptors kept to tell clients that there are no others, and to answer operators.
-    pub spare: Spare,
-    phase: watch::Receiver<Phase>,
-}
-
-/// What a depot is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Phase {
-    /// It takes all that comes.
-    Serving,
-    /// It was told to stop: who has not asked by now is to ask elsewhere.
-    Stopping,
-    /// Another depot has its listeners: what it has accepted itself it still serves.
-    Succeeded,
-}
-
-impl Shared {
-    /// The settings as they are now; they change when they are read again.
-    pub(crate) fn settings(&self) -> Arc<Settings> {
-        Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Those of the configuration.
-    pub(crate) fn config(&self) -> Arc<Config> {
-        Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner).config)
-    }
-
-    /// Looks names up for this client.
-    pub(crate) fn resolver(&self, client: IpAddr) -> Resolver<'_> {
-        Resolver { names: &self.names, client }
-    }
-
-    /// What the depot is about.
-    pub(crate) fn phase(&self) -> Phase {
-        *self.phase.borrow()
-    }
-
-    /// Whether it takes no more connections, and none is kept for another request.
-    pub(crate) fn is_leaving(&self) -> bool {
-        self.phase() != Phase::Serving
-    }
-
-    /// Gives back what has lain unused for long, for as long as the depot runs.
-    async fn tidy(self: Arc<Self>) {
-        let (mut connections, mut transfers) = (Tide::default(), Tide::default());
-        let mut work = Work::default();
-        loop {
-            tokio::time::sleep(Duration::from_secs(1)).await;
-            self.means.pipes.tidy();
-            let settings = self.settings();
-            self.pool.tidy(&settings.config.reuse);
-            settings.refresh();
-            self.paced.refresh();
-            self.observer.look();
-            self.spare.refill();
-            let (begun, crest) = self.observer.crest();
-            // All three are to know.
-            let fewer = [
-                connections.has_fallen(self.gate.crest()),
-                transfers.has_fallen(crest),
-                work.is_over(begun, crest.1),
-            ];
-            if fewer.contains(&true) {
-                // Nobody waits for it, and it needs no second try.
-                drop(tokio::task::spawn_blocking(trim::give_back));
-            }
-        }
-    }
-
-    /// Resolves once the depot takes no more connections.
-    pub(crate) async fn leaving(&self) {
-        self.phase_is(|phase| phase != Phase::Serving).await;
-    }
-
-    /// Resolves once the depot is told to stop.
-    pub(crate) async fn stopping(&self) {
-        self.phase_is(|phase| phase == Phase::Stopping).await;
-    }
-
-    /// Resolves once another depot has the listeners; never, if the depot stops without.
-    pub(crate) async fn succeeded(&self) {
-        self.phase_is(|phase| phase != Phase::Serving).await;
-        if self.phase() != Phase::Succeeded {
-            std::future::pending::<()>().await;
-        }
-    }
-
-    async fn phase_is(&self, wanted: impl Fn(Phase) -> bool) {
-        // An error means that nobody is left who could tell: then it stops for certain.
-        let _ = self.phase.clone().wait_for(|phase| wanted(*phase)).await;
-    }
-
-    /// Replaces the settings, and says which of them wait for the next start.
-    fn replace(&self, mut settings: Settings) -> Vec<&'static str> {
-        let mut current = self.settings.write().unwrap_or_else(PoisonError::into_inner);
-        if !self.started.tls.listen.is_empty() && settings.tls.keep_certificate(&current.tls) {
-            tracing::warn!(
-                "the configuration has no certificate any more: TLS listeners keep the one that was \
-                 read last until the next start"
-            );
-        }
-        let settings = Arc::new(settings);
-        let waiting = self.started.fixed_differences(&settings.config);
-        let client_rate = settings.config.limits.client_rate;
-        self.paced.replace(&settings.config);
-        // Idle connections were admitted, and set up, by the old ones.
-        current.supersede();
-        *current = settings;
-        self.pool.clear();
-        drop(current);
-        self.rates.replace(client_rate);
-        waiting
-    }
-}
 
 /// A depot that listens.
 #[derive(Debug)]
@@ -294,7 +103,7 @@ async fn reload(
         match read {
             Ok(settings) => {
                 let waiting = shared.replace(settings).join(", ");
-                tune::listeners(&listeners, &shared.config());
+                hop_sockets::listeners(&listeners, &shared.config());
                 shared.observer.counts.reloaded(true);
                 tracing::info!(waiting, "configuration read again");
             }
@@ -361,19 +170,18 @@ impl Depot {
         let (phase, told) = watch::channel(Phase::Serving);
         let paced = Paced::new(&config, pacers);
         let shared = Arc::new(Shared {
-            means: Means {
+            resources: RelayResources {
                 mode: config.relay,
                 pipes: Pipes::new(
                     config.limits.pipe.get() as usize,
                     config.limits.memory.get() as usize,
                 ),
-                max_trailers: config.limits.head,
             },
             pool: Pool::default(),
             gate: Arc::default(),
             rates: Rates::new(config.limits.client_rate),
-            siblings: Siblings::default(),
-            detours: Detours::default(),
+            peer_loads: PeerLoads::default(),
+            failover_routes: FailoverRoutes::default(),
             uses: Uses::new(&config.trust),
             stripes: Arc::default(),
             observer: Observer::new(&config, Arc::clone(&paced), log)?,
@@ -401,16 +209,16 @@ impl Depot {
     async fn serve(self, signal: &mut impl AsyncFnMut()) {
         let Self { listeners, shared, phase, offer } = self;
         let (alive, mut all_done) = mpsc::channel::<()>(1);
-        let door = Door::new(Arc::clone(&shared), alive);
+        let door = Acceptor::new(Arc::clone(&shared), alive);
         let offered = match &offer {
             Some(_) => listeners.copies(),
             None => Ok(Vec::new()),
         };
         // Not before now: until this depot serves, they may be another's.
-        tune::listeners(&listeners.accepting(), &shared.config());
+        hop_sockets::listeners(&listeners.accepting(), &shared.config());
         announce(&listeners, &shared);
         tokio::spawn(Arc::clone(&shared).tidy());
-        tokio::spawn(Siblings::watch(Arc::clone(&shared)));
+        tokio::spawn(PeerLoads::watch(Arc::clone(&shared)));
         tokio::spawn(buffers::govern(Arc::clone(&shared)));
         if let Some(listener) = listeners.admin {
             let view = View::new(Arc::clone(&shared));

@@ -2,15 +2,16 @@
 //! The configuration and what is made of the files that it names: all that a reload replaces.
 
 use crate::{
+    admission::trust::Trust,
     config::Config,
+    error::Error,
+    hop_sockets::{self},
     observe::Clients,
-    paced::{self, Pacers},
-    reserve,
-    server::Error,
+    packet_pacing::{self, Pacers},
+    spare_descriptors,
     tls::Tls,
-    trust::Trust,
-    tune::{self, Overruled},
 };
+use relay::{dial::pool::Generation, tcp::congestion::Overruled};
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering::Relaxed},
@@ -29,6 +30,8 @@ pub(crate) struct Settings {
     pub client_hops: Clients,
     /// Hops whose congestion control is not the one that was asked for.
     pub overruled: Overruled,
+    /// Which settings these are, counted from those of the start.
+    pub generation: Generation,
     /// Whether others have taken their place.
     superseded: AtomicBool,
 }
@@ -37,9 +40,9 @@ impl Settings {
     /// Checks a configuration by itself and against this host, and reads its files.
     pub(crate) fn new(config: Config, pacers: &Pacers) -> Result<Self, Error> {
         config.check()?;
-        tune::check(&config.hops)?;
-        paced::check(&config, pacers)?;
-        reserve::check(&config);
+        hop_sockets::check(&config.hops)?;
+        packet_pacing::check(&config, pacers)?;
+        spare_descriptors::check(&config);
         let (trust, tls) = (Trust::new(&config.trust)?, Tls::new(&config.tls)?);
         Ok(Self::of(config, trust, tls))
     }
@@ -48,7 +51,8 @@ impl Settings {
     pub(crate) fn of(config: Config, trust: Trust, tls: Tls) -> Self {
         let (client_hops, superseded) = (Clients::of(&config), AtomicBool::new(false));
         let (config, overruled) = (Arc::new(config), Overruled::default());
-        Self { config, trust, tls, client_hops, overruled, superseded }
+        let generation = Generation::default();
+        Self { config, trust, tls, client_hops, overruled, generation, superseded }
     }
 
     /// From now on others count. Call it before connections that these opened are looked for.

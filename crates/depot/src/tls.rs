@@ -5,10 +5,9 @@ use crate::{
     certificate::{Trouble, Validity},
     config::TlsFiles,
     observe::status::Reload,
-    stream::Stream,
-    watched::{FileError, Watched},
+    reloading_file::{FileError, ReloadingFile},
 };
-use session::{Host, message::ProxyError};
+use relay::tcp::Stream;
 use std::{
     io,
     net::SocketAddr,
@@ -17,14 +16,11 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 use tokio::net::TcpStream;
-use tokio_rustls::{
-    TlsAcceptor, TlsConnector, TlsStream,
-    rustls::{
-        self, ClientConfig, RootCertStore, ServerConfig,
-        pki_types::{
-            CertificateDer, PrivateKeyDer, ServerName,
-            pem::{self, PemObject},
-        },
+use tokio_rustls::rustls::{
+    self, ClientConfig, RootCertStore, ServerConfig,
+    pki_types::{
+        CertificateDer, PrivateKeyDer,
+        pem::{self, PemObject},
     },
 };
 
@@ -35,9 +31,9 @@ const ALPN: &[u8] = b"http/1.1";
 #[derive(Debug)]
 pub(crate) struct Tls {
     /// Towards clients: the depot's own certificate, if it has one.
-    server: Option<Arc<Watched<Own>>>,
+    server: Option<Arc<ReloadingFile<Own>>>,
     /// Towards next hops: whom to trust.
-    client: Watched<ClientConfig>,
+    client: ReloadingFile<ClientConfig>,
     /// What was said last of the certificate's time, and when.
     said: Mutex<Option<(Trouble, Instant)>>,
 }
@@ -57,12 +53,14 @@ impl Tls {
     pub(crate) fn new(files: &TlsFiles) -> Result<Self, FileError> {
         let own = files.certificate.clone().zip(files.key.clone());
         let server = own.map(|(certificate, key)| {
-            Watched::new("certificates", vec![certificate, key], server_config, |_| String::new())
+            ReloadingFile::new("certificates", vec![certificate, key], server_config, |_| {
+                String::new()
+            })
         });
         let roots = files.roots.iter().cloned().collect();
         let tls = Self {
             server: server.transpose()?.map(Arc::new),
-            client: Watched::new("roots", roots, client_config, |_| String::new())?,
+            client: ReloadingFile::new("roots", roots, client_config, |_| String::new())?,
             said: Mutex::default(),
         };
         tls.judge();
@@ -116,34 +114,12 @@ impl Tls {
         let Some(server) = &self.server else {
             return Err(io::Error::other("this depot has no certificate"));
         };
-        let acceptor = TlsAcceptor::from(Arc::clone(&server.get().config));
-        let shake = async |socket| acceptor.accept(socket).await.map(TlsStream::from);
-        Stream::secured(client, peer, shake).await
+        relay::tcp::tls::accept(Arc::clone(&server.get().config), client, peer).await
     }
 
-    /// A next hop's connection, once the handshake is made and its certificate is for `host`.
-    pub(crate) async fn connect(
-        &self,
-        hop: TcpStream,
-        address: SocketAddr,
-        host: &Host,
-    ) -> io::Result<Stream> {
-        let name = match host {
-            Host::Ip(ip) => ServerName::IpAddress((*ip).into()),
-            Host::Name(name) => ServerName::try_from(name.clone()).map_err(io::Error::other)?,
-        };
-        let connector = TlsConnector::from(self.client.get());
-        let shake = async |socket| connector.connect(name, socket).await.map(TlsStream::from);
-        Stream::secured(hop, address, shake).await
-    }
-}
-
-/// Which of RFC 9209's errors a handshake that failed is.
-pub(crate) fn error_type(error: &io::Error) -> ProxyError {
-    match error.get_ref().and_then(|inner| inner.downcast_ref()) {
-        Some(rustls::Error::InvalidCertificate(_)) => ProxyError::TlsCertificateError,
-        Some(rustls::Error::AlertReceived(_)) => ProxyError::TlsAlertReceived,
-        _ => ProxyError::TlsProtocolError,
+    /// Whose certificates next hops may have.
+    pub(crate) fn client(&self) -> Arc<ClientConfig> {
+        self.client.get()
     }
 }
 

@@ -6,9 +6,9 @@
 //! Forwarded: for=192.0.2.7          the client that asked that one
 //! ```
 //! A depot sends these to a depot of `trust.depots` and believes them of one, by its address. It sends
-//! `Forwarded` also to the next depot of a ticket for certain clients: see [`crate::plan`].
+//! `Forwarded` also to the next depot of a ticket for certain clients: see [`crate::http::plan`].
 
-use crate::{config::Config, server::Shared};
+use crate::{config::Config, state::RequestContext};
 use http::{HeaderName, HeaderValue};
 use rustix::rand::{GetRandomFlags, getrandom};
 use session::message::{Fields, RequestHead, forwarded_client, forwarded_for};
@@ -63,12 +63,12 @@ pub(crate) struct Trace {
 
 impl Trace {
     /// That of a request from `peer`.
-    pub(crate) fn of(request: &RequestHead, peer: IpAddr, shared: &Shared) -> Self {
-        let trusted = trusts(&shared.config(), peer);
+    pub(crate) fn of(request: &RequestHead, peer: IpAddr, context: RequestContext<'_>) -> Self {
+        let trusted = trusts(context.config(), peer);
         let told = Some(&request.headers).filter(|_| trusted);
         let name = told.and_then(name_in).map(Arc::from);
         Self {
-            request: name.unwrap_or_else(|| shared.requests.next().into()),
+            request: name.unwrap_or_else(|| context.requests.next().into()),
             asked_for: told.and_then(forwarded_client),
         }
     }

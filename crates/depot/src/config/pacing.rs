@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! How what is sent to a peer is spaced.
 
-use super::{Config, ConfigError, Hop};
-use ipnet::IpNet;
+use relay::tcp::info::Spacing;
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 use units::{ParseError, Rate};
@@ -44,6 +43,15 @@ impl Pacing {
         *self == Self::None
     }
 
+    /// How TCP spaces what it sends.
+    pub(crate) fn spacing(self) -> Spacing {
+        match self {
+            Self::Tcp => Spacing::Own,
+            Self::Rate(rate) => Spacing::AtMost(rate),
+            Self::None | Self::Below(_) => Spacing::Free,
+        }
+    }
+
     /// The rate that TCP is held to.
     pub(crate) fn rate(self) -> Option<Rate> {
         if let Self::Rate(rate) = self { Some(rate) } else { None }
@@ -52,30 +60,6 @@ impl Pacing {
     /// How it is done below TCP, if it is to be done there.
     pub fn below(self) -> Option<PacingMethod> {
         if let Self::Below(method) = self { Some(method) } else { None }
-    }
-}
-
-impl Config {
-    /// What spaces packets below TCP knows networks, and no exceptions from them.
-    pub(super) fn check_paced_below(&self) -> Result<(), ConfigError> {
-        for (around, method) in self.paced_below() {
-            let within = |hop: &&Hop| around.contains(&hop.peer);
-            let mut others = self.hops.iter().filter(within);
-            if let Some(hop) = others.find(|hop| hop.pacing.below() != Some(method)) {
-                return Err(ConfigError::PacedAround { peer: hop.peer, around, method });
-            }
-        }
-        Ok(())
-    }
-
-    /// The networks to which packets are spaced below TCP, and how. None lies within another.
-    pub fn paced_below(&self) -> Vec<(IpNet, PacingMethod)> {
-        let below =
-            self.hops.iter().filter_map(|hop| Some((hop.peer.trunc(), hop.pacing.below()?)));
-        let all: Vec<_> = below.collect();
-        let lies_within =
-            |peer: &IpNet| all.iter().any(|(other, _)| other != peer && other.contains(peer));
-        all.iter().filter(|(peer, _)| !lies_within(peer)).copied().collect()
     }
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 use super::*;
+use units::{Bytes, Duration};
 
 #[test]
 fn the_default_relays_for_nobody_and_survives_toml() {

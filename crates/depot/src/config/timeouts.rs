@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! When a depot gives up.
 
-use super::{ConfigError, check_time};
-use crate::body::Patience;
+use crate::config::{error::ConfigError, range::check_time};
+use relay::copy::IdleTimeouts;
 use serde::{Deserialize, Serialize};
 use std::time::Duration as StdDuration;
 use units::Duration;
@@ -40,27 +40,27 @@ const LATER_HEAD: StdDuration = StdDuration::from_secs(1);
 
 impl Timeouts {
     /// For what goes to the client.
-    pub(crate) fn towards_client(&self) -> Patience {
-        Patience {
+    pub(crate) fn towards_client(&self) -> IdleTimeouts {
+        IdleTimeouts {
             source_idle: self.idle.into(),
             sink_idle: self.client_idle.into(),
             tcp_user: self.tcp_user.into(),
-            least: None,
+            minimum: None,
         }
     }
 
     /// For bodies of answers that come through so many depots.
-    pub(crate) fn of_answers(&self, depots: usize) -> Patience {
-        let patience = self.towards_client();
-        let source_idle = patience.source_idle + LATER.saturating_mul(number(depots));
-        Patience { source_idle, ..patience }
+    pub(crate) fn of_answers(&self, depots: usize) -> IdleTimeouts {
+        let timeouts = self.towards_client();
+        let source_idle = timeouts.source_idle + LATER.saturating_mul(number(depots));
+        IdleTimeouts { source_idle, ..timeouts }
     }
 
     /// For bodies of requests that go through so many depots.
-    pub(crate) fn of_requests(&self, depots: usize) -> Patience {
-        let patience = self.towards_client();
-        let sink_idle = patience.sink_idle + LATER.saturating_mul(number(depots));
-        Patience { sink_idle, ..patience }
+    pub(crate) fn of_requests(&self, depots: usize) -> IdleTimeouts {
+        let timeouts = self.towards_client();
+        let sink_idle = timeouts.sink_idle + LATER.saturating_mul(number(depots));
+        IdleTimeouts { sink_idle, ..timeouts }
     }
 
     /// For the head of an answer that comes through so many depots.

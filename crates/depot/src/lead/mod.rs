@@ -22,8 +22,9 @@ mod reload;
 
 pub use config::{Clients, Config, ConfigError, Server, Way};
 
-use crate::{config::TlsFiles, tls::Tls, upstream::Names, watched::FileError};
+use crate::{config::TlsFiles, reloading_file::FileError, tls::Tls};
 use health::Health;
+use relay::dial::Names;
 use reload::Reload;
 use sd_notify::NotifyState;
 use session::DepotAddress;

@@ -5,14 +5,16 @@
 //! their own `Proxy-Status`. Either is a sign of life. One that is full, or is being stopped, says 503.
 
 use crate::{
-    head,
-    siblings::{LOAD, LONGEST, Load},
-    stream::Stream,
+    http::{head, upstream::peer_of},
+    peer_load::{LOAD, LONGEST, Load},
     tls::Tls,
-    upstream::{Names, Resolver},
 };
 use bytes::BytesMut;
 use http::{StatusCode, header};
+use relay::{
+    dial::{Names, Resolver},
+    tcp::Stream,
+};
 use session::{
     DepotAddress, Scheme,
     message::{PROXY_STATUS, ResponseHead},
@@ -37,8 +39,9 @@ pub(super) async fn ask(
     names: &Names,
     time: Duration,
 ) -> Result<bool, String> {
+    let peer = peer_of(&depot.authority, depot.scheme);
     let resolver = Resolver { names, client: OWN };
-    let addresses = resolver.addresses(&depot.authority, Instant::now() + time).await;
+    let addresses = resolver.addresses(&peer, Instant::now() + time).await;
     let addresses = addresses.map_err(|fault| fault.to_string())?;
     let mut why = "its name has no address".to_owned();
     // One that leads nowhere, as IPv6 may, leaves time for the others.
@@ -54,7 +57,7 @@ pub(super) async fn ask(
         };
         let stream = match depot.scheme {
             Scheme::Http => Ok(Stream::new(tcp, address)),
-            Scheme::Https => tls.connect(tcp, address, &depot.authority.host).await,
+            Scheme::Https => relay::tcp::tls::connect(tls.client(), tcp, address, &peer.host).await,
         };
         match stream {
             Ok(mut stream) => return answer(&mut stream, depot).await,

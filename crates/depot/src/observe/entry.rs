@@ -8,13 +8,15 @@ use super::{
     line::{Fields, Line},
 };
 use crate::{
-    body::{Broken, Progress},
-    exchange::{Answer, End},
-    server::Shared,
-    stream::Stream,
+    http::{
+        body::Broken,
+        outcome::{Answer, End},
+    },
+    state::RequestContext,
     trace::Trace,
 };
 use http::StatusCode;
+use relay::{copy::Progress, tcp::Stream};
 use session::{
     Authority,
     message::{Fault, Framing, RequestHead},
@@ -60,10 +62,10 @@ struct Ending<'a> {
 
 impl Entry {
     /// A request that somebody is about to make.
-    pub(crate) fn new(client: SocketAddr, shared: &Shared) -> Self {
-        let settings = shared.settings();
+    pub(crate) fn new(client: SocketAddr, context: RequestContext<'_>) -> Self {
+        let settings = context.settings;
         Self {
-            observer: Arc::clone(&shared.observer),
+            observer: Arc::clone(&context.observer),
             client,
             client_hop: settings.client_hops.hop(client.ip(), &settings.config),
             start: Instant::now(),
@@ -79,16 +81,16 @@ impl Entry {
     }
 
     /// What was asked for.
-    pub(crate) fn asked(&mut self, request: &RequestHead, shared: &Shared) {
-        self.trace(request, shared);
+    pub(crate) fn asked(&mut self, request: &RequestHead, context: RequestContext<'_>) {
+        self.trace(request, context);
         self.method = Some(request.method.as_str());
         self.target = Some(TicketRoute::redacted(&request.target).into());
         self.request_framing = request.framing();
     }
 
     /// By what the request is followed.
-    pub(crate) fn trace(&mut self, request: &RequestHead, shared: &Shared) -> Trace {
-        self.trace.get_or_insert_with(|| Trace::of(request, self.client.ip(), shared)).clone()
+    pub(crate) fn trace(&mut self, request: &RequestHead, context: RequestContext<'_>) -> Trace {
+        self.trace.get_or_insert_with(|| Trace::of(request, self.client.ip(), context)).clone()
     }
 
     /// By this ticket it is done, if by one.

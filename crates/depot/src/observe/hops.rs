@@ -6,7 +6,7 @@
 //! make the depot, or whoever stores its metrics, remember names without end.
 
 use super::{Outcome, status::Side};
-use crate::{admission::UpstreamRule, config::Config};
+use crate::config::{Config, UpstreamRule};
 use ipnet::IpNet;
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
 

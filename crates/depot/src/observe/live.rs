@@ -6,11 +6,10 @@ use super::{
     registry::Registry,
     status::{MOST_TARGET, Side, Tcp, Transfer},
 };
-use crate::{
-    body::Progress,
-    paced::Paced,
-    stream::{Stream, Wire},
-    tune::InForce,
+use crate::packet_pacing::Paced;
+use relay::{
+    copy::Progress,
+    tcp::{Stream, Wire, info::InForce},
 };
 use session::{Authority, message::Framing};
 use std::{

@@ -38,12 +38,11 @@ pub(crate) use outcome::{Direction, Fate, Outcome, in_words};
 pub(crate) use registry::Ended;
 pub(crate) use view::View;
 
-use crate::config::Config;
-use crate::paced::Paced;
-use crate::stream::Wire;
+use crate::{config::Config, packet_pacing::Paced};
 use access_log::AccessLog;
 use counts::Counts;
 use registry::Registry;
+use relay::tcp::Wire;
 use std::sync::{Arc, Weak};
 
 /// What all requests of a depot are told to.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! How a request ended: a word for counters and logs, and a sentence for people.
 
-use crate::body::Broken;
+use crate::http::body::Broken;
 use http::StatusCode;
+use relay::copy::CopyError;
 use session::message::{Fault, Framing, ProxyError};
 use tracing::Level;
 
@@ -103,17 +104,22 @@ impl Outcome {
     /// What of a body moving this way broke off, and at which side.
     pub(crate) fn of(broken: &Broken, direction: Direction) -> Self {
         let fate = match broken {
-            Broken::SinkGone(_) => Fate::Gone,
-            Broken::SinkStalled | Broken::SourceStalled | Broken::SinkSlow | Broken::SourceSlow => {
-                Fate::Stalled
-            }
-            Broken::CutOff => Fate::CutOff,
-            Broken::SourceFailed(_) => Fate::Failed,
-            Broken::Malformed(_) | Broken::TooLong => Fate::Malformed,
+            Broken::Copy(CopyError::SinkGone(_)) => Fate::Gone,
+            Broken::Copy(
+                CopyError::SinkStalled
+                | CopyError::SourceStalled
+                | CopyError::SinkSlow
+                | CopyError::SourceSlow,
+            ) => Fate::Stalled,
+            Broken::Copy(CopyError::CutOff) => Fate::CutOff,
+            Broken::Copy(CopyError::SourceFailed(_)) => Fate::Failed,
+            Broken::Malformed(_) | Broken::Copy(CopyError::TooLong) => Fate::Malformed,
             Broken::Differs(_) => Fate::Differs,
         };
-        let at_sink =
-            matches!(broken, Broken::SinkGone(_) | Broken::SinkStalled | Broken::SinkSlow);
+        let at_sink = matches!(
+            broken,
+            Broken::Copy(CopyError::SinkGone(_) | CopyError::SinkStalled | CopyError::SinkSlow)
+        );
         if at_sink == (direction == Direction::Down) {
             Self::Client(fate)
         } else {
@@ -162,21 +168,23 @@ pub(crate) fn in_words(
         _ => format!("after {moved_bytes} bytes"),
     };
     match broken {
-        Broken::SinkGone(error) => (format!("{sink} gone {so_far}"), Some(error.to_string())),
-        Broken::SinkStalled => (format!("{sink} stalled {so_far}"), None),
-        Broken::CutOff => (format!("{source} cut off {so_far}"), None),
-        Broken::SourceFailed(error) => {
+        Broken::Copy(CopyError::SinkGone(error)) => {
+            (format!("{sink} gone {so_far}"), Some(error.to_string()))
+        }
+        Broken::Copy(CopyError::SinkStalled) => (format!("{sink} stalled {so_far}"), None),
+        Broken::Copy(CopyError::CutOff) => (format!("{source} cut off {so_far}"), None),
+        Broken::Copy(CopyError::SourceFailed(error)) => {
             (format!("{source} failed {so_far}"), Some(error.to_string()))
         }
-        Broken::SourceStalled => (format!("{source} stalled {so_far}"), None),
+        Broken::Copy(CopyError::SourceStalled) => (format!("{source} stalled {so_far}"), None),
         Broken::Malformed(error) => (format!("{source} failed {so_far}"), Some(error.to_string())),
-        Broken::SinkSlow => {
+        Broken::Copy(CopyError::SinkSlow) => {
             (format!("{sink} stalled {so_far}: it took less than `limits.least_rate`"), None)
         }
-        Broken::SourceSlow => {
+        Broken::Copy(CopyError::SourceSlow) => {
             (format!("{source} stalled {so_far}: it sent less than `limits.least_rate`"), None)
         }
-        Broken::TooLong => {
+        Broken::Copy(CopyError::TooLong) => {
             (format!("{source} sent more than announced, or granted, {so_far}"), None)
         }
         Broken::Differs(fault) => (format!("differs {so_far}"), Some(fault.to_string())),
@@ -196,12 +204,19 @@ mod tests {
 
     #[test]
     fn the_side_at_fault_depends_on_the_direction() {
-        let gone = Broken::SinkGone(io::ErrorKind::BrokenPipe.into());
+        let gone = Broken::Copy(CopyError::SinkGone(io::ErrorKind::BrokenPipe.into()));
         assert_eq!(Outcome::of(&gone, Direction::Down), Outcome::Client(Fate::Gone));
         assert_eq!(Outcome::of(&gone, Direction::Up), Outcome::Upstream(Fate::Gone));
-        assert_eq!(Outcome::of(&Broken::CutOff, Direction::Down), Outcome::Upstream(Fate::CutOff));
-        assert_eq!(Outcome::of(&Broken::CutOff, Direction::Up), Outcome::Client(Fate::CutOff));
-        let (words, reason) = in_words(&Broken::CutOff, Direction::Up, 5, Framing::Length(9));
+        assert_eq!(
+            Outcome::of(&Broken::Copy(CopyError::CutOff), Direction::Down),
+            Outcome::Upstream(Fate::CutOff)
+        );
+        assert_eq!(
+            Outcome::of(&Broken::Copy(CopyError::CutOff), Direction::Up),
+            Outcome::Client(Fate::CutOff)
+        );
+        let (words, reason) =
+            in_words(&Broken::Copy(CopyError::CutOff), Direction::Up, 5, Framing::Length(9));
         assert_eq!((words.as_str(), reason), ("client cut off at 5 of 9 bytes", None));
     }
 }

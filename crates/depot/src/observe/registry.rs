@@ -10,13 +10,12 @@ use super::{
     live::{Asked, Live},
     status::{self, Histogram, MOST_TRANSFERS, Refusals, Side, Tcp, Totals, Transfer},
 };
-use crate::{
-    body::Progress,
-    config::Config,
-    paced::Paced,
-    stream::{Stream, Wire},
-};
+use crate::{config::Config, packet_pacing::Paced};
 use http::StatusCode;
+use relay::{
+    copy::Progress,
+    tcp::{Stream, Wire},
+};
 use session::message::Fault;
 use std::{
     cmp::Reverse,

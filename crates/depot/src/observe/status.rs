@@ -4,8 +4,9 @@
 //! *Up* is from clients to origins (bodies of requests), *down* from origins to clients (bodies of
 //! answers). Keys carry their units.
 
+pub use relay::Side;
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, fmt, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 /// The version of this document. Keys may be added without a new one.
 pub const SCHEMA: u32 = 1;
@@ -219,16 +220,6 @@ pub struct PacedPeer {
     pub in_force: bool,
 }
 
-/// Which side of the depot a hop is on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Hash)]
-#[serde(rename_all = "lowercase")]
-pub enum Side {
-    /// Towards clients.
-    Client,
-    /// Towards origins.
-    Upstream,
-}
-
 /// A hop. Figures of sockets are those of the connections that have a transfer now.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Hop {
@@ -341,20 +332,4 @@ pub struct Tcp {
     /// Over how many it was asked for.
     #[serde(default)]
     pub streams_asked: Option<u8>,
-}
-
-impl Side {
-    /// The word for it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Client => "client",
-            Self::Upstream => "upstream",
-        }
-    }
-}
-
-impl fmt::Display for Side {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
 }

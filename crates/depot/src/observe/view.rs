@@ -8,9 +8,9 @@ use super::{
     },
 };
 use crate::{
-    paced::Peer,
-    reserve,
-    server::{Phase, Shared},
+    packet_pacing::Peer,
+    spare_descriptors,
+    state::{Phase, Shared},
 };
 use std::{
     fs,
@@ -62,7 +62,7 @@ impl View {
         let (settings, counted) = (shared.settings(), shared.observer.counts.read());
         let mut reloads = vec![counted.configuration];
         reloads.extend(settings.trust.reloads().chain(settings.tls.reloads()));
-        let limit = reserve::limit();
+        let limit = spare_descriptors::limit();
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Status {
             schema: SCHEMA,
@@ -77,8 +77,8 @@ impl View {
                 idle_upstream: shared.pool.len(),
             },
             memory: Memory {
-                pipes_reserved_bytes: shared.means.pipes.reserved() as u64,
-                raised_buffers_bytes: shared.means.pipes.shared() as u64,
+                pipes_reserved_bytes: shared.resources.pipes.reserved() as u64,
+                raised_buffers_bytes: shared.resources.pipes.shared() as u64,
                 pipes_limit_bytes: config.limits.memory.get(),
                 resident_bytes: resident_bytes(),
                 // Without a descriptor to look with there are as many as there may be.

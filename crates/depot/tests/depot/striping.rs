@@ -220,9 +220,9 @@ fn an_answer_that_makes_no_sense_is_refused() {
     let mut answer = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\
         Longhaul-Streams: 2; token=00000000000000000000000000000000\r\n\r\n"
         .to_vec();
-    session::message::stripes::put_head(4, 5, &mut answer);
+    relay::stripes::blocks::put_head(4, 5, &mut answer);
     answer.extend_from_slice(b"hello");
-    session::message::stripes::put_end(9, &mut answer);
+    relay::stripes::blocks::put_end(9, &mut answer);
     let next = Scripted::new(move |mut stream, head| {
         let refusal: &[u8] = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n";
         let joins = head.starts_with("GET /lh1/join/");

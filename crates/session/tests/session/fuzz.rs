@@ -25,4 +25,4 @@ macro_rules! fuzz {
 }
 
 fuzz!(fields: via, fields);
-fuzz!(targets: request, response, chunked, blocks, route, ticket_route, token, digest, keys, proxy_status);
+fuzz!(targets: request, response, chunked, route, ticket_route, token, digest, keys, proxy_status);

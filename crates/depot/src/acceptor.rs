@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What stands between a listener and the connections that it accepts: who is let in, and who is told
+//! why not.
+
+use crate::{
+    http::connection::{self, Caller},
+    listeners::{BACKLOG, Listener},
+    observe::Entry,
+    state::{Phase, RequestContext, Shared},
+};
+use http::StatusCode;
+use session::{
+    Scheme,
+    message::{Connection, Fault, ProxyError},
+};
+use socket2::SockRef;
+use std::{
+    io,
+    net::{Shutdown, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{Semaphore, mpsc},
+    time::{Instant, timeout},
+};
+
+/// How many that are not let in are told why at a time; further ones are just closed.
+const TURNED_AWAY: usize = 64;
+
+/// How often the log has it that no connection can be accepted; the counter has each time.
+const SAID_AGAIN: Duration = Duration::from_secs(1);
+
+/// How long a client that there is no descriptor for may take to read that.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// The way in.
+#[derive(Debug, Clone)]
+pub(crate) struct Acceptor {
+    shared: Arc<Shared>,
+    /// Permits to be told why one is not let in.
+    refusals: Arc<Semaphore>,
+    /// Held for as long as a listener or connection is there.
+    alive: mpsc::Sender<()>,
+}
+
+impl Acceptor {
+    /// One that nobody has come through; `alive` is held while anybody may.
+    pub(crate) fn new(shared: Arc<Shared>, alive: mpsc::Sender<()>) -> Self {
+        let refusals = Arc::new(Semaphore::new(TURNED_AWAY));
+        Self { shared, refusals, alive }
+    }
+
+    /// Accepts connections until the depot stops.
+    pub(crate) async fn keep(self, Listener { listener, scheme }: Listener) {
+        let mut said: Option<Instant> = None;
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = self.shared.leaving() => break,
+            };
+            match accepted {
+                Ok((client, peer)) if self.shared.spare.is_owed() => {
+                    self.tell(client, peer, scheme);
+                }
+                Ok((client, peer)) => self.admit(Caller::new(client, peer, scheme)),
+                Err(error) => {
+                    if said.is_none_or(|then| then.elapsed() >= SAID_AGAIN) {
+                        tracing::warn!(%error, "cannot accept a connection");
+                        said = Some(Instant::now());
+                    }
+                    self.shared.observer.counts.not_accepted();
+                    // Out of files or memory: the connection stays queued, so asking again at once
+                    // would only spin.
+                    if !self.tell_one(&listener, scheme).await {
+                        tokio::time::sleep(Duration::from_millis(100)).await;
+                    }
+                }
+            }
+        }
+        if self.shared.phase() == Phase::Stopping {
+            self.shut(&listener, scheme);
+        }
+    }
+
+    /// Accepts one connection by a descriptor that was kept for this, and tells the client that there are no
+    /// more. Says whether there was such a descriptor.
+    async fn tell_one(&self, listener: &TcpListener, scheme: Scheme) -> bool {
+        if !self.shared.spare.clients.release() {
+            return false;
+        }
+        // By now somebody else may have the descriptor, or the connection may be gone.
+        let accepted = timeout(Duration::from_millis(10), listener.accept()).await;
+        let Ok(Ok((client, peer))) = accepted else {
+            self.shared.spare.clients.refill();
+            return false;
+        };
+        self.tell(client, peer, scheme);
+        true
+    }
+
+    /// Tells a client that there are no descriptors, and keeps that of its connection. One who speaks TLS is just
+    /// closed.
+    fn tell(&self, client: TcpStream, peer: SocketAddr, scheme: Scheme) {
+        let (shared, alive) = (Arc::clone(&self.shared), self.alive.clone());
+        tokio::spawn(async move {
+            if scheme == Scheme::Http {
+                let reason = "this depot has no descriptors left for another connection: try later";
+                let status = StatusCode::SERVICE_UNAVAILABLE;
+                let fault = Fault::new(status, ProxyError::ConnectionLimitReached, reason);
+                let settings = shared.settings();
+                Entry::new(peer, RequestContext::new(&shared, &settings)).refused(&fault);
+                say(&client, &fault.answer(&shared.id, true, Connection::Close)).await;
+            }
+            if let Ok(client) = client.into_std() {
+                shared.spare.put_back(client.into());
+            }
+            drop(alive);
+        });
+    }
+
+    /// Serves a connection, or turns it away: strangers before they take up a place.
+    fn admit(&self, caller: Caller) {
+        let (settings, peer) = (self.shared.settings(), caller.peer);
+        // A ticket may open the depot to clients that are not listed; what they ask tells.
+        if !settings.trust.takes_tickets() && !settings.config.allow.client(peer.ip()) {
+            let reason = format!("this depot is not open for clients from {}", peer.ip());
+            let (status, error) = (StatusCode::FORBIDDEN, ProxyError::HttpRequestDenied);
+            return self.turn_away(caller, Fault::new(status, error, reason));
+        }
+        match self.shared.gate.enter(peer.ip(), &settings.config.limits) {
+            Ok(place) => {
+                let (shared, alive) = (Arc::clone(&self.shared), self.alive.clone());
+                tokio::spawn(async move {
+                    connection::serve(caller, &shared).await;
+                    drop((place, alive));
+                });
+            }
+            Err(reason) => {
+                let status = StatusCode::SERVICE_UNAVAILABLE;
+                let fault = Fault::new(status, ProxyError::ConnectionLimitReached, reason);
+                self.turn_away(caller, fault);
+            }
+        }
+    }
+
+    fn turn_away(&self, caller: Caller, fault: Fault) {
+        let Ok(permit) = Arc::clone(&self.refusals).try_acquire_owned() else { return };
+        let (shared, alive) = (Arc::clone(&self.shared), self.alive.clone());
+        tokio::spawn(async move {
+            connection::turn_away(caller, &fault, &shared).await;
+            drop((permit, alive));
+        });
+    }
+
+    /// Turns away the connections that the kernel has taken already: they would be reset with the
+    /// listener, which is closed then.
+    fn shut(&self, listener: &TcpListener, scheme: Scheme) {
+        let listener = SockRef::from(listener);
+        for (client, peer) in std::iter::from_fn(|| listener.accept().ok()).take(BACKLOG as usize) {
+            let client =
+                client.set_nonblocking(true).and_then(|()| TcpStream::from_std(client.into()));
+            if let (Ok(client), Some(peer)) = (client, peer.as_socket()) {
+                self.turn_away(Caller::new(client, peer, scheme), connection::stopping());
+            }
+        }
+    }
+}
+
+/// Sends a short answer and awaits that the client closes, but not for long: what it asks for and nobody reads
+/// would turn the close into a reset that may overtake the answer.
+async fn say(client: &TcpStream, answer: &[u8]) {
+    // It fits into any connection that is new.
+    let _ = timeout(GRACE, client.writable()).await;
+    let _ = client.try_write(answer);
+    let _ = SockRef::from(client).shutdown(Shutdown::Write);
+    let read = async {
+        let mut scrap = [0; 1024];
+        while client.readable().await.is_ok() {
+            match client.try_read(&mut scrap) {
+                Ok(0) => return,
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return,
+                _ => tokio::task::consume_budget().await,
+            }
+        }
+    };
+    let _ = timeout(GRACE, read).await;
+}

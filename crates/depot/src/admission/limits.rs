@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! How many connections are open, in all and from each client.
+//!
+//! A client is an IPv4 address, or the /64 of an IPv6 one: every host has that many addresses of
+//! its own, so that a limit on each of them would be none. Many have more: a provider gives its customers a
+//! /56 or a /48, which is a site. One site has as much as a few clients.
+
+use crate::config::Limits;
+use relay::{
+    client_key::{host_key, site_key},
+    shrink,
+};
+use std::{
+    collections::HashMap,
+    net::IpAddr,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+/// A site has as much as so many clients.
+const CLIENTS_OF_SITE: usize = 4;
+
+/// Counts connections and refuses those over a limit.
+#[derive(Debug, Default)]
+pub(crate) struct Gate {
+    open: Mutex<Open>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    total: usize,
+    /// The most since it was last asked for.
+    most: usize,
+    by_client: HashMap<IpAddr, usize>,
+    by_site: HashMap<IpAddr, usize>,
+}
+
+/// One connection's place; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct ConnectionSlot {
+    gate: Arc<Gate>,
+    client: IpAddr,
+    site: IpAddr,
+}
+
+impl Gate {
+    /// A place for a connection from `client`, or which limit it would break.
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        client: IpAddr,
+        limits: &Limits,
+    ) -> Result<ConnectionSlot, String> {
+        let (client, site) = (host_key(client), site_key(client));
+        let mut open = self.open();
+        if open.total >= limits.connections {
+            return Err(format!("{} connections are open, the most allowed", open.total));
+        }
+        let of_site = limits.per_client.saturating_mul(CLIENTS_OF_SITE);
+        for (counts, who, most) in
+            [(&open.by_client, client, limits.per_client), (&open.by_site, site, of_site)]
+        {
+            let own = counts.get(&who).copied().unwrap_or(0);
+            if own >= most {
+                return Err(format!("{own} connections from {who} are open, the most allowed"));
+            }
+        }
+        *open.by_client.entry(client).or_default() += 1;
+        *open.by_site.entry(site).or_default() += 1;
+        open.total += 1;
+        open.most = open.most.max(open.total);
+        Ok(ConnectionSlot { gate: Arc::clone(self), client, site })
+    }
+
+    /// How many connections are open.
+    pub(crate) fn len(&self) -> usize {
+        self.open().total
+    }
+
+    /// The most that were open at a time since this was last asked, and how many are now.
+    pub(crate) fn crest(&self) -> (usize, usize) {
+        let mut open = self.open();
+        let now = open.total;
+        (std::mem::replace(&mut open.most, now), now)
+    }
+
+    /// Counting cannot leave the numbers half-changed, so a panic elsewhere does not spoil them.
+    fn open(&self) -> std::sync::MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for ConnectionSlot {
+    fn drop(&mut self) {
+        let mut open = self.gate.open();
+        let open = &mut *open;
+        open.total -= 1;
+        for (counts, who) in [(&mut open.by_client, self.client), (&mut open.by_site, self.site)] {
+            if let Some(own) = counts.get_mut(&who) {
+                *own -= 1;
+                if *own == 0 {
+                    counts.remove(&who);
+                    shrink(counts);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_counted_and_given_back() {
+        let limits = Limits { connections: 3, per_client: 2, ..Limits::default() };
+        let gate = Arc::new(Gate::default());
+        let enter = |ip: IpAddr| gate.enter(ip, &limits);
+        let (a, b): (IpAddr, IpAddr) = ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap());
+        let first = enter(a).unwrap();
+        let _second = enter("::ffff:10.0.0.1".parse().unwrap()).unwrap();
+        assert!(enter(a).unwrap_err().contains("from 10.0.0.1"));
+        let _third = enter(b).unwrap();
+        assert!(enter(b).unwrap_err().starts_with("3 connections are open"));
+        drop(first);
+        let _again = enter(b).unwrap();
+        assert_eq!(gate.open().by_client.len(), 2);
+    }
+
+    #[test]
+    fn the_addresses_of_one_ipv6_host_are_one_client() {
+        let limits = Limits { per_client: 1, ..Limits::default() };
+        let gate = Arc::new(Gate::default());
+        let enter = |ip: &str| gate.enter(ip.parse().unwrap(), &limits);
+        let _held = enter("2001:db8:0:1::1").unwrap();
+        assert!(enter("2001:db8:0:1:ffff::2").is_err());
+        assert!(enter("2001:db8:0:2::1").is_ok());
+    }
+    #[test]
+    fn a_site_with_many_networks_has_as_much_as_a_few_clients() {
+        let limits = Limits { per_client: 2, ..Limits::default() };
+        let gate = Arc::new(Gate::default());
+        let enter = |n: usize| {
+            let ip = format!("2001:db8:7:{n:x}::1");
+            gate.enter(ip.parse().unwrap(), &limits)
+        };
+        let held: Vec<_> = (0..1000).map_while(|n| enter(n).ok()).collect();
+        assert_eq!(held.len(), 2 * CLIENTS_OF_SITE);
+        assert!(enter(0).unwrap_err().contains("from 2001:db8:7::"));
+        assert!(gate.enter("2001:db8:8::1".parse().unwrap(), &limits).is_ok(), "another site");
+        drop(held);
+        assert!(enter(0).is_ok() && gate.open().by_site.is_empty());
+    }
+}

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! For whom, and to where, the depot relays.
+
+pub(crate) mod address_class;
+pub(crate) mod identity;
+pub(crate) mod limits;
+pub(crate) mod rules;
+pub(crate) mod trust;
+pub(crate) mod verdict;

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Whose tickets open the depot, and how often each was used.
+
+use crate::{
+    config::TrustFiles,
+    observe::status::Reload,
+    reloading_file::{FileError, ReloadingFile},
+};
+use session::ticket::{KeySet, Replays, RevocationList, TicketError, UnixTime, Verified};
+use std::{
+    fs,
+    io::Read,
+    path::PathBuf,
+    sync::{Mutex, PoisonError},
+    time::SystemTime,
+};
+
+/// Whose tickets count, and which do not.
+#[derive(Debug, Default)]
+pub(crate) struct Trust {
+    /// The keys, if there are any.
+    keys: Option<ReloadingFile<KeySet>>,
+    /// Tickets that were taken back.
+    revoked: Option<ReloadingFile<RevocationList>>,
+}
+
+/// A longer list of revoked tickets, or set of keys, than this is no such file.
+const LONGEST: u64 = 256 << 20;
+
+impl Trust {
+    /// Reads the files.
+    pub(crate) fn new(files: &TrustFiles) -> Result<Self, FileError> {
+        let keys = |file: &PathBuf| {
+            let made = ReloadingFile::new(
+                "keys",
+                vec![file.clone()],
+                |files| read(files, KeySet::parse),
+                names,
+            );
+            // Whoever has taken the file away wants nobody to be trusted.
+            made.map(|made| made.or_else_gone(KeySet::default))
+        };
+        let revoked = |file: &PathBuf| {
+            let make = |files: &[PathBuf]| read(files, RevocationList::parse);
+            ReloadingFile::new("revoked tickets", vec![file.clone()], make, |all| {
+                all.len().to_string()
+            })
+        };
+        Ok(Self {
+            keys: files.keys.as_ref().map(keys).transpose()?,
+            revoked: files.revoked.as_ref().map(revoked).transpose()?,
+        })
+    }
+
+    /// Whether there are keys, be it none of them: then a stranger may bring a ticket.
+    pub(crate) fn takes_tickets(&self) -> bool {
+        self.keys.is_some()
+    }
+
+    /// Reads again what has changed.
+    pub(crate) fn refresh(&self) {
+        self.keys.iter().for_each(ReloadingFile::refresh);
+        self.revoked.iter().for_each(ReloadingFile::refresh);
+    }
+
+    /// How it went when they were read last.
+    pub(crate) fn reloads(&self) -> impl Iterator<Item = Reload> {
+        let keys = self.keys.iter().map(ReloadingFile::reload);
+        keys.chain(self.revoked.iter().map(ReloadingFile::reload))
+    }
+
+    /// What a token grants, if one of the keys signed it, it holds now and was not taken back.
+    pub(crate) fn verify(&self, token: &str) -> Result<Verified, TicketError> {
+        let keys = self.keys.as_ref().ok_or(TicketError::NoKeys)?.get();
+        let verified = keys.verify(token, now())?;
+        if let Some(revoked) = &self.revoked {
+            revoked.get().check(&verified)?;
+        }
+        Ok(verified)
+    }
+}
+
+/// Reads the one file of those.
+fn read<T, E: ToString>(
+    files: &[PathBuf],
+    parse: impl FnOnce(&str) -> Result<T, E>,
+) -> Result<T, FileError> {
+    let [file] = files else { unreachable!("one file") };
+    let mut text = String::new();
+    let opened = fs::File::open(file).map(|opened| opened.take(LONGEST));
+    let read = opened.and_then(|mut opened| opened.read_to_string(&mut text));
+    read.map_err(|error| FileError::io(file, &error))?;
+    parse(&text).map_err(|error| FileError::new(file, &error))
+}
+
+/// The names of keys, for the log.
+fn names(keys: &KeySet) -> String {
+    let names = keys.kids().collect::<Vec<_>>().join(",");
+    if names.is_empty() { "none: no ticket opens the depot".to_owned() } else { names }
+}
+
+/// How often tickets were used. Stays when the settings are read again.
+#[derive(Debug)]
+pub(crate) struct Uses(Mutex<Replays>);
+
+impl Uses {
+    /// None yet.
+    pub(crate) fn new(files: &TrustFiles) -> Self {
+        Self(Mutex::new(Replays::new(files.replays)))
+    }
+
+    /// Counts one use of a ticket, if it has one left.
+    pub(crate) fn count(&self, verified: &Verified) -> Result<(), TicketError> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).count(verified, now())
+    }
+}
+
+fn now() -> UnixTime {
+    UnixTime::from(SystemTime::now())
+}

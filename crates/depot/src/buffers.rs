@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Looks after the buffers of all transfers for as long as the depot runs.
+
+use crate::state::Shared;
+use relay::buffers::{BufferTuner, PERIOD};
+use std::sync::Arc;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+/// Raises buffers where the path needs it, forever.
+pub(crate) async fn govern(shared: Arc<Shared>) {
+    let (mut tuner, begun) = (BufferTuner::default(), Instant::now());
+    let mut looks = interval(PERIOD);
+    // Looks that come late are no reason for several at once.
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        looks.tick().await;
+        let (sockets, config) = (shared.observer.sockets(), shared.config());
+        let (unsent, pipes) = (config.limits.pipe, &shared.resources.pipes);
+        tuner.look(&sockets, begun.elapsed(), |peer| config.hop_options(peer), unsent, pipes);
+    }
+}

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `[admin]`: where operators may watch the depot.
+
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+
+/// Where operators may watch the depot: nowhere unless told.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Admin {
+    /// The address of the page, the metrics and the health check. Whoever reaches it sees who
+    /// fetches what.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub listen: Option<SocketAddr>,
+}

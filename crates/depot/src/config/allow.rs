@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `[allow]`: for whom, and to where, the depot relays.
+
+use crate::config::upstream_rule::UpstreamRule;
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+use session::message::Method;
+
+/// For whom, and to where, the depot relays: nobody and nowhere unless listed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Allow {
+    /// Networks of clients, and of depots that come before this one.
+    pub clients: Vec<IpNet>,
+    /// Origins and depots that it connects to, and depots that it leads clients to.
+    pub upstreams: Vec<UpstreamRule>,
+    /// What clients without a ticket may ask.
+    pub methods: Vec<Method>,
+    /// Whether it may connect to loopback, link-local and its own addresses.
+    pub local: bool,
+    /// Whether it may connect to private addresses that no rule names by their network.
+    pub private: bool,
+}
+
+impl Default for Allow {
+    fn default() -> Self {
+        Self {
+            clients: Vec::new(),
+            upstreams: Vec::new(),
+            methods: vec![Method::Get, Method::Head],
+            local: false,
+            private: false,
+        }
+    }
+}

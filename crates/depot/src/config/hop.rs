@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `[[hop]]`: socket settings by peer.
+
+use crate::config::{error::ConfigError, pacing::Pacing, range::check_rate};
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+use session::message::stripes::MAX_STREAMS;
+use std::str::FromStr;
+use units::{Bytes, ParseError};
+
+/// Socket settings for every connection with a peer in a network, whoever opened it.
+///
+/// They go by peer because in a download the sender over the long haul is the *accepted* socket
+/// of the depot nearer the origin.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hop {
+    /// The network; of several that hold a peer, the narrowest counts.
+    pub peer: IpNet,
+    /// The congestion control; the kernel's default without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub congestion: Option<String>,
+    /// Who looks after buffers that are not set here.
+    #[serde(default, skip_serializing_if = "Buffers::is_default")]
+    pub buffers: Buffers,
+    /// `SO_SNDBUF`; without, the buffer follows the path, which is usually best.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sndbuf: Option<Bytes>,
+    /// `SO_RCVBUF`; as above.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rcvbuf: Option<Bytes>,
+    /// How what is sent is spaced.
+    #[serde(default, skip_serializing_if = "Pacing::is_none")]
+    pub pacing: Pacing,
+    /// How much is kept unsent; without, as much as a pipe holds, and only towards clients.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notsent_lowat: Option<Bytes>,
+    /// Over how many connections a transfer comes from there, if it is a depot; 1 to 16.
+    #[serde(default = "Hop::one_stream", skip_serializing_if = "Hop::is_one_stream")]
+    pub streams: u8,
+    /// Whether to connect by Multipath TCP, and to take it; a peer without it gets TCP.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub mptcp: bool,
+}
+
+/// Who looks after the buffers of a hop's connections.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Buffers {
+    /// The kernel; and the depot where the kernel's limits are too low for the path.
+    #[default]
+    Auto,
+    /// The kernel alone.
+    Kernel,
+}
+
+impl Buffers {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Hop {
+    /// One for which nothing is set.
+    pub fn of(peer: IpNet) -> Self {
+        Self {
+            peer,
+            congestion: None,
+            buffers: Buffers::default(),
+            sndbuf: None,
+            rcvbuf: None,
+            pacing: Pacing::None,
+            notsent_lowat: None,
+            streams: Self::one_stream(),
+            mptcp: false,
+        }
+    }
+
+    fn one_stream() -> u8 {
+        1
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
+    fn is_one_stream(streams: &u8) -> bool {
+        *streams == 1
+    }
+
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        let sizes = [
+            ("hop.sndbuf", self.sndbuf),
+            ("hop.rcvbuf", self.rcvbuf),
+            ("hop.notsent_lowat", self.notsent_lowat),
+        ];
+        for (key, size) in sizes {
+            // The kernel keeps twice the size in a signed 32-bit number.
+            if let Some(size) = size.filter(|s| !(1 << 12..=1 << 30).contains(&s.get())) {
+                return Err(ConfigError::range(key, &size, "4KB to 1GB"));
+            }
+        }
+        if !(1..=MAX_STREAMS).contains(&self.streams) {
+            return Err(ConfigError::range("hop.streams", &self.streams, "1 to 16"));
+        }
+        if self.mptcp && self.pacing != Pacing::None {
+            return Err(ConfigError::Paths { peer: self.peer, rate: "pacing" });
+        }
+        check_rate("hop.pacing", self.pacing.rate())
+    }
+}
+
+impl FromStr for Hop {
+    type Err = String;
+    /// Reads `NET=CC[,sndbuf=SIZE][,rcvbuf=SIZE]`, a hop in one word.
+    fn from_str(text: &str) -> Result<Self, String> {
+        const EXPECTED: &str = "expected NET=CC[,sndbuf=SIZE][,rcvbuf=SIZE], \
+                                as in 203.0.113.7/32=bbr,sndbuf=32MB";
+        let (peer, settings) = text.split_once('=').ok_or(EXPECTED)?;
+        let peer = peer.parse().map_err(|_| format!("{peer:?} is no network: {EXPECTED}"))?;
+        let mut settings = settings.split(',');
+        let congestion = settings.next().filter(|cc| !cc.is_empty()).ok_or(EXPECTED)?;
+        let mut hop = Self { congestion: Some(congestion.to_owned()), ..Self::of(peer) };
+        for setting in settings {
+            let (size, value) = match setting.split_once('=') {
+                Some(("sndbuf", value)) => (&mut hop.sndbuf, value),
+                Some(("rcvbuf", value)) => (&mut hop.rcvbuf, value),
+                _ => return Err(format!("{setting:?} is no setting of a hop: {EXPECTED}")),
+            };
+            let value =
+                value.parse().map_err(|error: ParseError| format!("{error}: {EXPECTED}"))?;
+            if size.replace(value).is_some() {
+                return Err(format!("{setting:?} is given twice: {EXPECTED}"));
+            }
+        }
+        Ok(hop)
+    }
+}

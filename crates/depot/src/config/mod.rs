@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A depot's configuration, as its TOML file has it. `docs/depot.md` explains each key.
+
+use crate::admission::verdict::{Grant, Verdict};
+use ipnet::IpNet;
+use relay::{
+    rates::TransferLimits,
+    tcp::{info::Spacing, socket_options::HopOptions},
+};
+use serde::{Deserialize, Serialize};
+use session::{DEPOT_PORT, DepotAddress, DepotId};
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    path::PathBuf,
+};
+use units::Rate;
+
+pub use admin::Admin;
+pub use allow::Allow;
+pub use detour::Detour;
+pub use digest::DigestMode;
+pub use error::ConfigError;
+pub use hop::{Buffers, Hop};
+pub use limits::Limits;
+pub use log::{AccessTo, Log, LogFormat};
+pub use pacing::{Pacing, PacingMethod};
+pub use peer_group::PeerGroup;
+pub use relay::copy::RelayMode;
+pub use reuse::Reuse;
+pub use stall::Stall;
+pub use timeouts::Timeouts;
+pub use tls::TlsFiles;
+pub use trust::TrustFiles;
+pub use upstream_rule::{UpstreamRule, UpstreamRuleError};
+
+use range::check_time;
+
+mod admin;
+mod allow;
+mod detour;
+mod digest;
+mod error;
+mod hop;
+mod limits;
+mod log;
+mod paced_below;
+mod pacing;
+mod peer_group;
+mod range;
+mod reuse;
+mod stall;
+mod timeouts;
+mod tls;
+mod trust;
+mod upstream_rule;
+
+#[cfg(test)]
+mod tests;
+
+/// All settings. The default listens on port 3880 and relays for nobody.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// The depot's name in `Via`; `None` makes one of the host's name and the port. No two depots
+    /// of one chain may share it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Addresses to listen on.
+    pub listen: Vec<SocketAddr>,
+    /// Where it is asked, as tickets name it, besides the addresses that it listens on.
+    pub names: Vec<DepotAddress>,
+    /// Where a depot that is to take over asks for the listeners: a Unix socket's path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handover: Option<PathBuf>,
+    /// How many threads it has; 0: as many as there are processors.
+    pub threads: usize,
+    /// How bodies are moved.
+    pub relay: RelayMode,
+    /// Which bodies are hashed as they pass.
+    pub digest: DigestMode,
+    /// For whom, and to where, the depot relays.
+    pub allow: Allow,
+    /// Whose tickets open it.
+    pub trust: TrustFiles,
+    /// TLS, towards clients and next hops.
+    pub tls: TlsFiles,
+    /// When it gives up.
+    pub timeouts: Timeouts,
+    /// What it holds at most.
+    pub limits: Limits,
+    /// Which connections to next hops it keeps for their next request.
+    pub reuse: Reuse,
+    /// Where operators may watch it.
+    pub admin: Admin,
+    /// Where its lines about requests go.
+    pub log: Log,
+    /// Other depots that do the same work.
+    pub pool: PeerGroup,
+    /// When a next hop is too slow.
+    pub stall: Stall,
+    /// Ways around depots that fail.
+    #[serde(rename = "detour", skip_serializing_if = "Vec::is_empty")]
+    pub detours: Vec<Detour>,
+    /// Socket settings by peer.
+    #[serde(rename = "hop", skip_serializing_if = "Vec::is_empty")]
+    pub hops: Vec<Hop>,
+}
+
+impl Config {
+    /// Reads a configuration file's text; `file` is its name, for the message.
+    ///
+    /// # Errors
+    /// [`ConfigError::Toml`], or what [`check`](Self::check) finds.
+    pub fn from_toml(text: &str, file: &str) -> Result<Self, ConfigError> {
+        let config: Self = toml::from_str(text)
+            .map_err(|error| ConfigError::Toml { file: file.to_owned(), error: Box::new(error) })?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// The text of a file that reads as this configuration.
+    pub fn to_toml(&self) -> String {
+        // Every value here has a form in TOML; a test prints and reads them all.
+        toml::to_string(self).expect("a configuration is TOML")
+    }
+
+    /// Checks what types alone cannot.
+    ///
+    /// # Errors
+    /// The first thing found wrong.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        if let Some(id) = &self.id {
+            id.parse::<DepotId>()?;
+        }
+        if self.listen.is_empty() && self.tls.listen.is_empty() {
+            return Err(ConfigError::NoListener);
+        }
+        let (certificate, key) = (self.tls.certificate.is_some(), self.tls.key.is_some());
+        if certificate != key || (!certificate && !self.tls.listen.is_empty()) {
+            return Err(ConfigError::NoCertificate);
+        }
+        let peers: Vec<IpNet> = self.hops.iter().map(|hop| hop.peer.trunc()).collect();
+        if let Some(i) = (1..peers.len()).find(|i| peers[..*i].contains(&peers[*i])) {
+            return Err(ConfigError::HopTwice(peers[i]));
+        }
+        if self.threads > 1024 {
+            return Err(ConfigError::range("threads", &self.threads, "0 to 1024"));
+        }
+        self.timeouts.check()?;
+        check_time("stall.time", self.stall.time)?;
+        check_time("pool.every", self.pool.every)?;
+        if !(0.0..=1.0).contains(&self.pool.above) {
+            return Err(ConfigError::range("pool.above", &self.pool.above, "0 to 1"));
+        }
+        self.check_detours()?;
+        self.limits.check()?;
+        let paths = self.hops.iter().find(|hop| hop.mptcp);
+        if let Some(hop) = paths.filter(|_| self.limits.client_rate.is_some()) {
+            return Err(ConfigError::Paths { peer: hop.peer, rate: "limits.client_rate" });
+        }
+        self.check_paced_below()?;
+        self.hops.iter().try_for_each(Hop::check)
+    }
+
+    fn check_detours(&self) -> Result<(), ConfigError> {
+        for (n, detour) in self.detours.iter().enumerate() {
+            check_time("detour.avoid", detour.avoid)?;
+            let closed = |depot: &&DepotAddress| {
+                self.allow.upstream(&depot.authority, Grant::Rules) == Verdict::Refused
+            };
+            if let Some(depot) = detour.through.iter().find(closed) {
+                return Err(ConfigError::Detour(depot.clone()));
+            }
+            if self.detours[..n].iter().any(|other| other.around == detour.around) {
+                return Err(ConfigError::DetourTwice(detour.around.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Which keys differ that count only when a depot starts.
+    pub(crate) fn fixed_differences(&self, new: &Self) -> Vec<&'static str> {
+        let differ = [
+            ("id", self.id != new.id),
+            ("listen", self.listen != new.listen),
+            ("tls.listen", self.tls.listen != new.tls.listen),
+            // Its listeners cannot be without.
+            ("tls.certificate", !self.tls.listen.is_empty() && new.tls.certificate.is_none()),
+            ("handover", self.handover != new.handover),
+            ("threads", self.threads != new.threads),
+            ("relay", self.relay != new.relay),
+            ("limits.pipe", self.limits.pipe != new.limits.pipe),
+            ("limits.memory", self.limits.memory != new.limits.memory),
+            ("trust.replays", self.trust.replays != new.trust.replays),
+            ("admin", self.admin != new.admin),
+            ("log", self.log != new.log),
+        ];
+        differ.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
+    }
+
+    /// Whether any peer may come by Multipath TCP.
+    pub(crate) fn takes_mptcp(&self) -> bool {
+        self.hops.iter().any(|hop| hop.mptcp)
+    }
+
+    /// The settings for connections with `peer`: those of the narrowest network that holds it.
+    pub(crate) fn hop(&self, peer: IpAddr) -> Option<&Hop> {
+        self.hop_around(&peer.to_canonical().into())
+    }
+
+    /// The socket options for connections with `peer`.
+    pub(crate) fn hop_options(&self, peer: IpAddr) -> HopOptions<'_> {
+        let user_timeout = self.timeouts.tcp_user.into();
+        let Some(hop) = self.hop(peer) else {
+            return HopOptions { user_timeout, ..HopOptions::default() };
+        };
+        HopOptions {
+            network: Some(hop.peer),
+            congestion: hop.congestion.as_deref(),
+            sndbuf: hop.sndbuf,
+            rcvbuf: hop.rcvbuf,
+            notsent_lowat: hop.notsent_lowat,
+            mptcp: hop.mptcp,
+            spacing: hop.pacing.spacing(),
+            raise_buffers: hop.buffers == Buffers::Auto,
+            user_timeout,
+        }
+    }
+
+    /// What may hold a transfer to a rate, of which a ticket has granted one or none.
+    pub(crate) fn transfer_limits(&self, granted: Option<Rate>) -> TransferLimits {
+        let by_peer = self.hops.iter().any(|hop| hop.pacing.spacing() != Spacing::Free);
+        TransferLimits { granted, by_client: self.limits.client_rate.is_some(), by_peer }
+    }
+
+    /// The narrowest of the hops that hold all of a network: part of it may have a narrower one.
+    pub(crate) fn hop_around(&self, peers: &IpNet) -> Option<&Hop> {
+        self.hops
+            .iter()
+            .filter(|hop| hop.peer.contains(peers))
+            .max_by_key(|hop| hop.peer.prefix_len())
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let any: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
+        Self {
+            id: None,
+            listen: any.map(|ip| SocketAddr::new(ip, DEPOT_PORT)).into(),
+            names: Vec::new(),
+            handover: None,
+            threads: 0,
+            relay: RelayMode::default(),
+            digest: DigestMode::default(),
+            allow: Allow::default(),
+            trust: TrustFiles::default(),
+            tls: TlsFiles::default(),
+            timeouts: Timeouts::default(),
+            limits: Limits::default(),
+            reuse: Reuse::default(),
+            pool: PeerGroup::default(),
+            stall: Stall::default(),
+            detours: Vec::new(),
+            admin: Admin::default(),
+            log: Log::default(),
+            hops: Vec::new(),
+        }
+    }
+}

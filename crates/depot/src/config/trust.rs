@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `[trust]`: whose tickets open the depot.
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+use std::{num::NonZeroUsize, path::PathBuf};
+
+/// Whose tickets open the depot: nobody's unless there are keys.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TrustFiles {
+    /// The public keys: a JWK Set, one JWK, or a PEM file. Read again when it changes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keys: Option<PathBuf>,
+    /// Tickets that count no more, one `jti` a line. Read again when it changes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revoked: Option<PathBuf>,
+    /// Whether a ticket is needed even by listed clients.
+    pub required: bool,
+    /// Networks of depots that are believed whom they ask for, and are told it.
+    pub depots: Vec<IpNet>,
+    /// How many tickets with limited uses are remembered at a time.
+    pub replays: NonZeroUsize,
+}
+
+impl Default for TrustFiles {
+    fn default() -> Self {
+        let replays = const { NonZeroUsize::new(100_000).unwrap() };
+        Self { keys: None, revoked: None, required: false, depots: Vec::new(), replays }
+    }
+}

@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! An exchange with one connection to one next hop.
+
+use crate::http::{
+    body::{Body, BodyObserver, Broken, Emit},
+    client::Client,
+    digest_check::{CheckedBody, DigestCheck},
+    exchange::Exchange,
+    head::{self, HeadError},
+    interims::Interims,
+    outcome::{Answer, End, Outcome},
+    refused::Unanswered,
+    striping::Granted,
+    upstream,
+};
+use bytes::BytesMut;
+use http::{HeaderName, HeaderValue};
+use relay::{
+    copy::CopyError,
+    tcp::{Sink, Source, info::reset_on_close},
+};
+use session::{
+    Fetch,
+    message::{
+        Connection, Framing, NextHop, OutgoingBody, OutgoingResponse, ResponseHead, interim_for,
+        response_for, trailers_for_client, trailers_for_origin,
+    },
+};
+use std::{
+    io,
+    pin::pin,
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+};
+use tokio::{
+    sync::Notify,
+    time::{Duration, Instant},
+};
+use units::Bytes;
+
+/// One try.
+pub(super) struct UpstreamAttempt<'x> {
+    pub(super) exchange: &'x Exchange<'x>,
+    pub(super) fetch: &'x Fetch,
+    /// Over how many connections the answer was asked for.
+    pub(super) streams: u8,
+    /// Whether the whole request has been passed on.
+    pub(super) uploaded: AtomicBool,
+    /// Why the next hop takes no more of it, where it does not.
+    pub(super) given_up: OnceLock<Broken>,
+    /// Told when that is so, or never will be.
+    sent: Notify,
+    /// Since when the next hop has had what it gets of the request.
+    asked: OnceLock<Instant>,
+    answer: OnceLock<Begun>,
+}
+
+/// An answer that has begun.
+struct Begun {
+    answer: Answer,
+    /// Whether the client may ask on the same connection again.
+    keep: bool,
+    /// Whether the next hop may be asked again.
+    fit: bool,
+}
+
+/// What came of a try.
+pub(super) enum Tried {
+    /// It is over.
+    Over(Over),
+    /// The connection turned out to be closed already.
+    WasClosed,
+}
+
+/// A try that is over, before its connections are settled.
+pub(super) struct Over {
+    end: End,
+    answer: Option<Answer>,
+    keep: bool,
+    /// Whether the next hop's connection can be used again.
+    fit: bool,
+}
+
+/// How the client's side ended while the answer was awaited or under way.
+pub(super) enum Up {
+    /// The client is gone.
+    Gone(io::Error),
+    /// The request's body broke off.
+    Broken(Broken),
+}
+
+/// How the next hop's side ended.
+pub(super) enum Down {
+    /// The answer was passed on.
+    Whole,
+    /// It broke off.
+    Broken(Broken),
+    /// There was none.
+    None(HeadError),
+    /// It came too late.
+    Late,
+    /// It cannot be passed on.
+    Bad(Unanswered),
+}
+
+impl<'x> UpstreamAttempt<'x> {
+    pub(super) fn new(exchange: &'x Exchange<'x>, fetch: &'x Fetch, streams: u8) -> Self {
+        let (uploaded, sent) = (AtomicBool::new(false), Notify::new());
+        let (given_up, asked, answer) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Self { exchange, fetch, streams, uploaded, given_up, sent, asked, answer }
+    }
+
+    /// Sends the request, which begins with `text`, and passes the answer on.
+    pub(super) async fn run(
+        self,
+        client: &mut Client,
+        hop: &mut upstream::Hop,
+        text: Vec<u8>,
+    ) -> Tried {
+        let interims = client.interims.came();
+        let (mut client_source, mut client_sink) = client.stream.split();
+        let (mut source, mut sink) = hop.stream.split();
+        let end = {
+            let up = self.up(&mut client_source, &mut client.ahead, &mut sink, text);
+            let slow = self.too_slow(client_sink.tcp());
+            let down =
+                self.down(&mut source, &mut hop.ahead, &mut client_sink, &mut client.interims);
+            let (mut up, mut down, mut slow) = (pin!(up), pin!(down), pin!(slow));
+            let is_measured = self.exchange.config().limits.least_rate.is_some();
+            loop {
+                tokio::select! {
+                                    biased;
+                                    end = &mut down => break Ok(end),
+                                    end = &mut up, if self.given_up.get().is_none() => match end {
+                                        // It takes no more of the request; its answer may say why.
+                                        Up::Broken(why @
+                Broken::Copy(CopyError::SinkGone(_) | CopyError::SinkStalled)) => {
+                                            let _ = self.given_up.set(why);
+                                            self.sent.notify_one();
+                                        }
+                                        end => break Err(end),
+                                    },
+                                    end = &mut slow, if is_measured => break end,
+                                }
+            }
+        };
+        if let Ok(Down::None(HeadError::Closed | HeadError::Io(_))) = end
+            && hop.reused
+            && client.interims.came() == interims
+        {
+            return Tried::WasClosed;
+        }
+        let end = self.end(end);
+        let whole = matches!(end, End::Complete);
+        let uploaded = self.uploaded.load(Relaxed);
+        let (answer, keep, fit) = match self.answer.into_inner() {
+            Some(Begun { answer, keep, fit }) => (Some(answer), keep, fit),
+            None => (None, false, false),
+        };
+        let fit = whole && fit && uploaded && hop.ahead.is_empty();
+        Tried::Over(Over { end, answer, keep: whole && keep, fit })
+    }
+
+    /// How it ended, of both sides together.
+    fn end(&self, end: Result<Down, Up>) -> End {
+        let (next, config) = (&self.fetch.next, self.exchange.config());
+        let answered = self.answer.get().is_some();
+        match end {
+            Ok(Down::Whole) => End::Complete,
+            Ok(Down::Broken(broken)) => End::Broken(broken),
+            Ok(Down::Bad(unanswered)) => End::Unanswered(unanswered),
+            Ok(Down::None(error)) => {
+                End::Unanswered(Unanswered::of_upstream(upstream::no_answer(next, error)))
+            }
+            Ok(Down::Late) => {
+                let time = config.timeouts.of_head(self.fetch.depots);
+                let late = upstream::late(next, time, self.uploaded.load(Relaxed));
+                End::Unanswered(Unanswered::of_upstream(late))
+            }
+            Err(Up::Broken(broken)) if answered => End::Broken(broken),
+            Err(Up::Broken(broken)) => End::RequestBroken(broken),
+            Err(Up::Gone(error)) if answered => {
+                End::Broken(Broken::Copy(CopyError::SinkGone(error)))
+            }
+            Err(Up::Gone(error)) => End::Abandoned(error),
+        }
+    }
+
+    /// Passes the request on, and then watches the client.
+    async fn up(
+        &self,
+        client: &mut Source<'_>,
+        ahead: &mut BytesMut,
+        sink: &mut Sink<'_>,
+        text: Vec<u8>,
+    ) -> Up {
+        let Exchange { context, request, .. } = self.exchange;
+        let (config, framing) = (self.exchange.config(), request.framing());
+        let sender = || "the client".to_owned();
+        let mut check =
+            DigestCheck::new(CheckedBody::Request(request), framing, config.digest, sender);
+        let body = Body {
+            source: client,
+            ahead,
+            sink,
+            resources: &context.resources,
+            timeouts: config.timeouts.of_requests(self.fetch.depots),
+            progress: &self.exchange.live.sent,
+            length: None,
+            most: self.exchange.allowance.bytes.map(Bytes::get),
+            max_trailers: self.exchange.config().limits.head,
+            observer: check.as_mut().map(|check| check as &mut dyn BodyObserver),
+            trailers: trailers_for_origin,
+            given_up: None,
+            report: None,
+        };
+        if let Err(broken) = body.run(text, framing, Emit::of(framing)).await {
+            return Up::Broken(broken);
+        }
+        self.uploaded.store(true, Relaxed);
+        self.sent.notify_one();
+        Up::Gone(self.exchange.gone(client, ahead).await)
+    }
+
+    /// Awaits the answer and passes it on.
+    async fn down(
+        &self,
+        source: &mut Source<'_>,
+        ahead: &mut BytesMut,
+        client: &mut Sink<'_>,
+        interims: &mut Interims,
+    ) -> Down {
+        let head = match self.head(source, ahead, client, interims).await {
+            Ok(head) => head,
+            Err(down) => return down,
+        };
+        let (framing, mut check, outward) = match self.framing(&head) {
+            Ok(framing) => framing,
+            Err(unanswered) => return Down::Bad(unanswered),
+        };
+        if let Err(fault) = self.join(&head, framing, source, ahead) {
+            return Down::Bad(Unanswered::of_upstream(fault));
+        }
+        let Exchange { context, live, .. } = self.exchange;
+        let granted = self.grant(outward);
+        let extra = granted.as_ref().map(Granted::field);
+        let mut text = self.begin(&head, framing, outward, extra.as_slice());
+        // From here on only a complete body may end in good order, whatever happens to this
+        // process.
+        if outward.framing == Framing::UntilClose {
+            reset_on_close(client.tcp(), true);
+        }
+        if let Some(granted) = granted {
+            if let Err(broken) = Box::pin(self.open(granted, client, &text)).await {
+                return Down::Broken(broken);
+            }
+            text.clear();
+        }
+        let result = {
+            let body = Body {
+                source,
+                ahead,
+                sink: client,
+                resources: &context.resources,
+                timeouts: self.exchange.config().timeouts.of_answers(self.fetch.depots),
+                progress: &live.received,
+                length: outward.length.filter(|_| framing == Framing::Chunked),
+                most: self.exchange.allowance.bytes.map(Bytes::get),
+                max_trailers: self.exchange.config().limits.head,
+                observer: check.as_mut().map(|check| check as &mut dyn BodyObserver),
+                trailers: trailers_for_client,
+                given_up: Some(&self.given_up),
+                report: outward.digest.map(|_| &context.id),
+            };
+            let body = pin!(body.run(text, framing, Emit::of(outward.framing)));
+            self.exchange.unless_stalled(&self.fetch.next, body).await
+        };
+        if let Some(found) = check.and_then(DigestCheck::found) {
+            live.digested(found);
+        }
+        let striped = source.is_striped() || client.is_striped();
+        let result = match result {
+            Ok(()) if striped => Box::pin(self.close(source, ahead, client)).await,
+            result => result,
+        };
+        match result {
+            Ok(()) => Down::Whole,
+            Err(broken) => Down::Broken(broken),
+        }
+    }
+
+    /// Resolves once the answer's head has taken too long, counted from the request's end, without what
+    /// the client took for the interim answers.
+    async fn late(&self, for_client: Duration) {
+        if self.asked.get().is_none() && !self.uploaded.load(Relaxed) {
+            self.sent.notified().await;
+        }
+        let asked = *self.asked.get_or_init(Instant::now);
+        let time = self.exchange.config().timeouts.of_head(self.fetch.depots);
+        tokio::time::sleep_until(asked + time + for_client).await;
+    }
+
+    /// The answer begins: what is said of it to all who want to know, and its head for the client.
+    fn begin(
+        &self,
+        head: &ResponseHead,
+        framing: Framing,
+        outward: OutgoingBody,
+        extra: &[(HeaderName, HeaderValue)],
+    ) -> Vec<u8> {
+        let Exchange { context, request, request_route, live, .. } = self.exchange;
+        let keep = self.uploaded.load(Relaxed)
+            && outward.framing != Framing::UntilClose
+            && request.keeps_alive()
+            && !context.is_leaving();
+        let status = head.status.as_u16();
+        live.answered(status, outward.framing);
+        let answer = Answer { status, framing: outward.framing };
+        // A connection that has become one user's is nobody else's.
+        let shared_by_all = !request.authenticates_connection() && !head.authenticates_connection();
+        let fit = head.keeps_alive(framing) && shared_by_all;
+        let _ = self.answer.set(Begun { answer, keep, fit });
+        let out = OutgoingResponse {
+            id: &context.id,
+            connection: if keep { Connection::Keep } else { Connection::Close },
+            origin: self.fetch.origin.as_ref(),
+            request_route: *request_route,
+            body: outward,
+            extra,
+        };
+        response_for(head, request, &out)
+    }
+
+    /// How the answer's body comes, what it is held against, and how it goes on.
+    fn framing<'h>(
+        &'h self,
+        head: &'h ResponseHead,
+    ) -> Result<(Framing, Option<DigestCheck<'h>>, OutgoingBody), Unanswered> {
+        let framing = head.framing(self.exchange.request).map_err(Unanswered::of_upstream)?;
+        self.exchange.allowance.check(framing).map_err(Unanswered::for_good)?;
+        let next = if self.fetch.origin.is_some() { NextHop::Origin } else { NextHop::Depot };
+        let body = CheckedBody::Answer(head, self.exchange.request);
+        let sender = || format!("upstream {}", self.fetch.next);
+        let check = DigestCheck::new(body, framing, self.exchange.config().digest, sender);
+        let follows = check.as_ref().and_then(DigestCheck::follows);
+        let outward = OutgoingBody::of(head, self.exchange.request, framing, next, follows);
+        Ok((framing, check, outward.map_err(Unanswered::of_upstream)?))
+    }
+
+    /// The head of the final answer. Interim ones before it are passed on: a client may wait for
+    /// `100 Continue`.
+    async fn head(
+        &self,
+        source: &mut Source<'_>,
+        ahead: &mut BytesMut,
+        client: &mut Sink<'_>,
+        interims: &mut Interims,
+    ) -> Result<ResponseHead, Down> {
+        let Exchange { request, context, live, .. } = self.exchange;
+        let config = self.exchange.config();
+        let (limit, timeouts) =
+            (config.limits.head.get() as usize, config.timeouts.towards_client());
+        let mut for_client = Duration::ZERO;
+        loop {
+            let head = tokio::select! {
+                biased;
+                head = head::read(source, ahead, limit, ResponseHead::parse) => head,
+                () = self.late(for_client) => return Err(Down::Late),
+            };
+            let head = head.map_err(Down::None)?;
+            if !head.is_interim() {
+                return Ok(head);
+            }
+            interims.count().map_err(|fault| Down::Bad(Unanswered::of_upstream(fault)))?;
+            if let Some(interim) = interim_for(&head, request, &context.id) {
+                let begun = Instant::now();
+                let passed = interims.pass(&interim, client, timeouts, &live.received).await;
+                passed.map_err(|error| Down::Broken(error.into()))?;
+                for_client += begun.elapsed();
+            }
+        }
+    }
+}
+
+impl Over {
+    /// Leaves the next hop's connection in the state that tells it the truth: it is reset unless
+    /// all is well, as `upstream` has set it.
+    pub(super) fn with(self, hop: upstream::Hop) -> Outcome {
+        let Self { end, answer, keep, fit } = self;
+        let used = upstream::Used { hop, fit };
+        let used = if matches!(end, End::Complete) { used.settle() } else { used };
+        Outcome { end, answer, upstream: Some(used), keep }
+    }
+}

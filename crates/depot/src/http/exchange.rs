@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! One request passed on and its answer passed back, both ways at the same time.
+//!
+//! ```text
+//! client ──── request's body ────▶ next hop          `up`: then it watches the client
+//! client ◀── answer's head, body ── next hop         `down`: decides how it ended
+//! ```
+//! The next hop may answer before it has all of the request (a refusal), and a client may send its
+//! body only once it is told to (`Expect: 100-continue`), so neither direction waits for the other.
+//!
+//! A next hop that fails before its answer begins is gone around, where there is another route and the
+//! request can be sent again ([`crate::failover_routes`]).
+
+use crate::{
+    admission::verdict::Grant,
+    config::Config,
+    http::{
+        attempt::{Tried, UpstreamAttempt},
+        client::Client,
+        interims::Interims,
+        outcome::{End, Outcome},
+        plan::Allowance,
+        refused::Unanswered,
+        upstream,
+    },
+    observe::Live,
+    state::RequestContext,
+    trace::{self, Trace},
+};
+use relay::{
+    dial::{Refusal, Retry},
+    rates::Pacing,
+};
+use session::{
+    Fetch,
+    message::{
+        Connection, Fault, Framing, OutgoingRequest, RequestHead, RequestRoute, forwarded_for,
+        request_for, stripes,
+    },
+};
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Instant,
+};
+
+/// One exchange.
+pub(crate) struct Exchange<'x> {
+    /// The depot, with the settings of this request.
+    pub context: RequestContext<'x>,
+    /// What the client asked for.
+    pub request: &'x RequestHead,
+    /// How the request got here.
+    pub request_route: RequestRoute<'x>,
+    /// The client for which a ticket's next depot is asked, where the ticket is for certain ones.
+    pub vouched: Option<IpAddr>,
+    /// By what it is followed.
+    pub trace: &'x Trace,
+    /// By whose leave.
+    pub grant: Grant,
+    /// How much of it is granted.
+    pub allowance: Allowance,
+    /// To what rate it is held.
+    pub pacing: &'x Pacing<'x>,
+    /// What to ask, and of whom: of the first, or else of the next.
+    pub routes: &'x [Fetch],
+    /// How far it is, and who watches.
+    pub live: &'x Arc<Live>,
+    /// Who asks.
+    pub client: SocketAddr,
+}
+
+impl Exchange<'_> {
+    pub(super) fn config(&self) -> &Config {
+        self.context.config()
+    }
+
+    /// Asks the next hop, or those there are in its place, and passes the answer on.
+    pub(crate) async fn run(&self, client: &mut Client) -> Outcome {
+        client.interims = Interims::default();
+        let mut routes = self.routes.iter();
+        let mut fetch = routes.next().expect("there is a next hop");
+        loop {
+            let outcome = self.by(fetch, client).await;
+            let End::Unanswered(unanswered) = &outcome.end else { return outcome };
+            let next =
+                routes.next().filter(|_| self.repeatable() && unanswered.retry == Retry::Elsewhere);
+            let Some(next) = next else { return outcome };
+            self.context.failover_routes.failed(&fetch.next);
+            let reason = unanswered.fault.in_full();
+            tracing::warn!(upstream = %fetch.next, instead = %next.next, reason, "another route");
+            fetch = next;
+        }
+    }
+
+    /// Whether the request can be sent again.
+    pub(super) fn repeatable(&self) -> bool {
+        self.request.framing() == Framing::Empty && self.request.method.is_idempotent()
+    }
+
+    /// Whether a connection that was used before will do. One that the client is to be known by must be
+    /// nobody else's.
+    pub(super) fn may_share(&self) -> bool {
+        self.repeatable() && !self.request.authenticates_connection()
+    }
+
+    /// Asks one next hop.
+    pub(super) async fn by(&self, fetch: &Fetch, client: &mut Client) -> Outcome {
+        // Before anybody is connected to: a request that goes in a circle ends here.
+        let mut plain = match self.text(fetch, 1, None) {
+            Ok(text) => Some(text),
+            Err(fault) => {
+                return Outcome::without(End::Unanswered(Unanswered::for_good(fault)));
+            }
+        };
+        loop {
+            let mut hop = match self.hop(fetch, client).await {
+                Ok(hop) => hop,
+                Err(end) => return Outcome::without(end),
+            };
+            self.live.reached(&fetch.next, &hop.stream);
+            let streams = self.streams(fetch, &hop);
+            let peer = hop.stream.peer().ip();
+            let plain =
+                plain.take().filter(|_| streams == 1 && !trace::trusts(self.config(), peer));
+            let text = match plain.map_or_else(|| self.text(fetch, streams, Some(peer)), Ok) {
+                Ok(text) => text,
+                Err(fault) => {
+                    return Outcome::without(End::Unanswered(Unanswered::for_good(fault)));
+                }
+            };
+            if streams > 1 {
+                self.live.asked_for(streams);
+            }
+            match UpstreamAttempt::new(self, fetch, streams).run(client, &mut hop, text).await {
+                Tried::Over(over) => return over.with(hop),
+                // The connection was used before and has been closed meanwhile, which is nobody's
+                // fault; what was asked can be asked again.
+                Tried::WasClosed => {}
+            }
+        }
+    }
+
+    /// The request's head for the depot or origin at `peer`, which asks for the answer over so many
+    /// connections.
+    pub(super) fn text(
+        &self,
+        fetch: &Fetch,
+        streams: u8,
+        peer: Option<IpAddr>,
+    ) -> Result<Vec<u8>, Fault> {
+        let mut extra = Vec::new();
+        if streams > 1 {
+            extra.push(stripes::ask(streams));
+        }
+        if peer.is_some_and(|peer| trace::trusts(self.config(), peer)) {
+            extra.extend(self.trace.fields(self.vouched, self.client.ip()));
+        } else {
+            extra.extend(self.vouched.map(forwarded_for));
+        }
+        let (id, extra) = (&self.context.id, extra.as_slice());
+        request_for(
+            self.request,
+            fetch,
+            &OutgoingRequest { id, connection: Connection::Keep, extra },
+        )
+    }
+
+    /// A connection to the next hop, held to its rate; or how the exchange ended.
+    pub(super) async fn hop(
+        &self,
+        fetch: &Fetch,
+        client: &mut Client,
+    ) -> Result<upstream::Hop, End> {
+        let waiting = || upstream::waiting(fetch, self.grant, &self.context.pool, self.config());
+        let hop = match self.may_share().then(waiting).flatten() {
+            Some(hop) => hop,
+            // Boxed: most requests need no new connection, and making one takes much room.
+            None => Box::pin(self.connected(fetch, client)).await?,
+        };
+        let options = |peer| self.config().hop_options(peer);
+        self.pacing.hold(&client.stream, &hop.stream, options).map_err(|error| {
+            let reason = format!("cannot hold a connection to its rate: {error}");
+            End::Unanswered(Unanswered::for_good(Fault::internal(reason)))
+        })?;
+        Ok(hop)
+    }
+
+    /// A new connection to the next hop, unless the client goes away first. What the settings said
+    /// when the request came does not count: meanwhile they may have been read again.
+    pub(super) async fn connected(
+        &self,
+        fetch: &Fetch,
+        client: &mut Client,
+    ) -> Result<upstream::Hop, End> {
+        let resolver = self.context.resolver(client.stream.peer().ip());
+        let (mut source, _) = client.stream.split();
+        let begun = Instant::now();
+        let connected = async {
+            loop {
+                let settings = self.context.shared().settings();
+                let hop = upstream::connected(fetch, self.grant, &settings, resolver).await?;
+                if settings.are_current() {
+                    return Ok::<_, Refusal>(hop);
+                }
+            }
+        };
+        tokio::select! {
+            hop = connected => {
+                let hop = hop.map_err(Unanswered::from);
+                let fault = hop.as_ref().err().map(|unanswered| &unanswered.fault);
+                self.context.observer.counts.connected(begun.elapsed(), fault);
+                hop.map_err(End::Unanswered)
+            }
+            error = self.gone(&mut source, &mut client.ahead) => Err(End::Abandoned(error)),
+        }
+    }
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! HTTP between clients and next hops.
+//!
+//! ```text
+//! connection      one client: request after request
+//!   plan            what to do with a request, if the rules or a ticket allow it
+//!   exchange        a request passed on and its response passed back
+//!     upstream        the next hop's connection: new, or kept from an earlier request
+//!     attempt         the exchange with one connection
+//!       body            HTTP's framing of what `relay` copies
+//!       digest_check    digests made and compared as a body passes
+//!       interims        1xx responses
+//!       striping        a response over several connections
+//!       slow_client     clients below the minimum rate
+//!       stalled_hop     next hops below theirs
+//! ```
+
+pub(crate) mod attempt;
+pub(crate) mod body;
+pub(crate) mod client;
+mod client_watch;
+pub(crate) mod connection;
+pub(crate) mod digest_check;
+pub(crate) mod exchange;
+pub(crate) mod head;
+pub(crate) mod interims;
+pub(crate) mod outcome;
+pub(crate) mod plan;
+pub(crate) mod refused;
+mod slow_client;
+mod stalled_hop;
+pub(crate) mod stripe_enter;
+pub(crate) mod stripe_join;
+mod striping;
+pub(crate) mod upstream;

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What to do with a request, if the rules or a ticket let the depot do it.
+
+use crate::{
+    admission::{
+        identity,
+        verdict::{Grant, Verdict},
+    },
+    settings::Settings,
+    state::RequestContext,
+};
+use http::StatusCode;
+use relay::dial::Resolver;
+use session::{
+    Fetch, Redirect, Route, RouteError, Scheme, Step,
+    message::{Fault, Framing, Method, ProxyError, RequestHead, RequestRoute, forwarded_client},
+    ticket::{Ticket, TicketClient, TicketError, TicketRoute, Verified},
+};
+use std::net::{IpAddr, SocketAddr};
+use units::{Bytes, Rate};
+
+/// How a request got here, and what is done with it.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    asked: Asked,
+    /// What is done.
+    pub step: Step,
+    /// By whose leave.
+    pub grant: Grant,
+    /// Whom the ticket was held against, by this depot or by those before it.
+    client: IpAddr,
+}
+
+/// How much of a transfer is granted.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Allowance {
+    /// The most bytes of a body, either way.
+    pub bytes: Option<Bytes>,
+    /// The highest rate.
+    pub rate: Option<Rate>,
+}
+
+impl Allowance {
+    /// Sees whether a body of a known length is granted.
+    pub(crate) fn check(&self, framing: Framing) -> Result<(), Fault> {
+        match (framing, self.bytes) {
+            (Framing::Length(length), Some(most)) if length > most.get() => Err(denied(format!(
+                "the ticket is for at most {} bytes of a body, and this has {length}",
+                most.get()
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Asked {
+    Route(Route),
+    Ticket(TicketRoute, Box<Verified>),
+}
+
+impl Plan {
+    /// How the request got here.
+    pub(crate) fn request_route(&self) -> RequestRoute<'_> {
+        match &self.asked {
+            Asked::Route(route) => RequestRoute::Route(route),
+            Asked::Ticket(route, verified) => RequestRoute::Ticket(route, verified),
+        }
+    }
+
+    /// The ticket that opens the depot, where it is one that does.
+    pub(crate) fn ticket(&self) -> Option<&Ticket> {
+        match &self.asked {
+            Asked::Route(_) => None,
+            Asked::Ticket(_, verified) => Some(&verified.ticket),
+        }
+    }
+
+    /// The client whom the next depot of the ticket is to hold against it; none where it is for all.
+    pub(crate) fn vouched(&self) -> Option<IpAddr> {
+        self.ticket().filter(|ticket| !ticket.clients.is_empty()).map(|_| self.client)
+    }
+
+    /// What the ticket holds a transfer to.
+    pub(crate) fn allowance(&self) -> Allowance {
+        match &self.asked {
+            Asked::Route(_) => Allowance::default(),
+            Asked::Ticket(_, verified) => {
+                let Ticket { bytes, rate, .. } = verified.ticket;
+                Allowance { bytes, rate }
+            }
+        }
+    }
+
+    /// The request as the next depot would pass it on: straight to what is behind it. Not where that depot
+    /// would have to vouch for the client.
+    pub(crate) fn straight(&self, fetch: &Fetch) -> Option<Fetch> {
+        match &self.asked {
+            Asked::Route(_) => match fetch.target.parse::<Route>().ok()?.step() {
+                Step::Fetch(fetch) => Some(fetch),
+                Step::Lead(_) => None,
+            },
+            Asked::Ticket(_, verified) if !verified.ticket.clients.is_empty() => None,
+            Asked::Ticket(_, verified) => verified.ticket.step(&fetch.target.parse().ok()?).ok(),
+        }
+    }
+
+    /// The plan for a request of a client.
+    pub(crate) async fn of(
+        request: &RequestHead,
+        (client, scheme): (SocketAddr, Scheme),
+        context: RequestContext<'_>,
+    ) -> Result<Self, Fault> {
+        // Browsers ask this of every host whose pages they show.
+        if request.target == "/favicon.ico" {
+            let (status, error) = (StatusCode::NOT_FOUND, ProxyError::HttpRequestError);
+            return Err(Fault::new(status, error, "not a route: a depot has no icon"));
+        }
+        if request.target.starts_with(session::ticket::PREFIX) {
+            let planned = by_ticket(request, (client.ip(), scheme), context).await;
+            planned.inspect_err(|_| context.observer.counts.ticket_refused())
+        } else {
+            by_rules(request, client.ip(), context)
+        }
+    }
+}
+
+fn by_rules(
+    request: &RequestHead,
+    client: IpAddr,
+    context: RequestContext<'_>,
+) -> Result<Plan, Fault> {
+    let config = context.config();
+    if !config.allow.client(client) {
+        return Err(denied(format!("this depot is not open for clients from {client}")));
+    }
+    if config.trust.required {
+        return Err(denied("this depot wants a ticket: ask the origin for one".to_owned()));
+    }
+    if !config.allow.methods.contains(&request.method) {
+        let allowed = &config.allow.methods;
+        let reason = format!("this depot relays {} without a ticket", Method::list(allowed));
+        return Err(Fault::method_not_allowed(allowed, reason));
+    }
+    let route: Route = request.target.parse().map_err(|error| no_route(request, &error))?;
+    let step = route.clone().step();
+    // Leading clients anywhere would let others borrow this depot's name for their links.
+    if let Step::Lead(Redirect { depot, .. }) = &step
+        && config.allow.upstream(&depot.authority, Grant::Rules) != Verdict::Listed
+    {
+        return Err(denied(format!(
+            "this depot does not lead clients to {depot}: it is not listed"
+        )));
+    }
+    Ok(Plan { asked: Asked::Route(route), step, grant: Grant::Rules, client })
+}
+
+/// What to tell whoever asks for something else than a route; it may take the depot for a forward proxy.
+fn no_route(request: &RequestHead, error: &RouteError) -> Fault {
+    let asked = request.url.as_deref().and_then(|url| url.parse().ok());
+    let route = asked.map(|origin| Route::Fetch { chain: Vec::new(), origin });
+    Fault::bad_request(match route.filter(|_| *error == RouteError::Prefix) {
+        Some(route) => format!(
+            "this is a depot and no forward proxy (curl -x): ask it for {route}, as in \
+             http://DEPOT:3880{route}"
+        ),
+        None => format!("malformed route: {error}"),
+    })
+}
+
+async fn by_ticket(
+    request: &RequestHead,
+    (peer, scheme): (IpAddr, Scheme),
+    context: RequestContext<'_>,
+) -> Result<Plan, Fault> {
+    let (settings, resolver) = (context.settings, context.resolver(peer));
+    let route: TicketRoute = request.target.parse()?;
+    let verified = settings.trust.verify(route.token())?;
+    let ticket = &verified.ticket;
+    ticket.check_method(request.method)?;
+    let depot = ticket.depot(route.hop())?;
+    if !context.identity.is(depot, scheme, &settings.config, resolver).await? {
+        return Err(TicketError::Elsewhere { depot: depot.clone() }.into());
+    }
+    let client = client_of(request, peer, (ticket, route.hop()), settings, resolver).await?;
+    let step = Step::Fetch(ticket.step(&route)?);
+    let asked = Asked::Ticket(route, Box::new(verified));
+    let plan = Plan { asked, step, grant: Grant::Ticket, client };
+    plan.allowance().check(request.framing())?;
+    // Last, so that what is refused is no use.
+    if let Asked::Ticket(_, verified) = &plan.asked {
+        context.uses.count(verified)?;
+        context.observer.counts.ticket_taken(verified.ticket.issuer.as_deref());
+    }
+    Ok(plan)
+}
+
+/// The client whom a ticket is held against: whoever asks, or whom the depot before vouches for.
+///
+/// What comes through a depot comes from that one's address, whoever asked it, and whatever for: a plain route
+/// may lead to a ticket's as to any other. But `Forwarded` is sent to the next depot of a ticket alone, by
+/// one that has held the client against the ticket itself, and every depot takes it out of what came.
+async fn client_of(
+    request: &RequestHead,
+    peer: IpAddr,
+    (ticket, hop): (&Ticket, usize),
+    settings: &Settings,
+    resolver: Resolver<'_>,
+) -> Result<IpAddr, Fault> {
+    let asker = if request.came_through_depot() {
+        ticket.check_relayed(hop, peer)?
+    } else {
+        ticket.check_client(hop, peer)?
+    };
+    let TicketClient::MustBe(depot) = asker else { return Ok(peer) };
+    if !identity::has_address(depot, peer, &settings.config, resolver).await? {
+        return Err(denied(format!(
+            "the ticket has {depot} ask this depot, and {peer} is none of its addresses"
+        )));
+    }
+    match forwarded_client(&request.headers) {
+        Some(client) if ticket.admits(client) => Ok(client),
+        Some(client) => Err(TicketError::Client(client).into()),
+        None => Err(TicketError::Relayed(peer).into()),
+    }
+}
+
+fn denied(reason: String) -> Fault {
+    Fault::new(StatusCode::FORBIDDEN, ProxyError::HttpRequestDenied, reason)
+}

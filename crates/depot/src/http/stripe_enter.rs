@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A client's connection that joins a transfer in place of asking for one.
+
+use crate::{http::client::Client, observe::Entry, state::RequestContext};
+use http::StatusCode;
+use relay::stripes::{self, Joined};
+use session::message::{
+    Fault, Framing, Method, ProxyError, RequestHead,
+    stripes::{JOIN, Token},
+};
+use tokio::sync::oneshot;
+
+/// Takes the connection into the transfer that its request names, and waits until that is over.
+pub(crate) async fn enter(client: Client, mut request: RequestHead, context: RequestContext<'_>) {
+    let Client { stream, ahead, .. } = client;
+    let mut entry = Entry::new(stream.peer(), context);
+    let token = token(&request);
+    // What opens a transfer is not for the log.
+    JOIN.clone_into(&mut request.target);
+    entry.asked(&request, context);
+    let (over, is_over) = oneshot::channel();
+    match context.stripes.join(
+        token.map(|token| stripes::Token(token.0)),
+        stream.peer().ip(),
+        Joined { stream, over },
+    ) {
+        Ok(()) => {
+            // Its sender is dropped, never used.
+            let _ = is_over.await;
+            entry.answered();
+        }
+        Err(Joined { stream, .. }) => {
+            let mut client = Client::new(stream, ahead);
+            client.refuse(entry, &refused(), true, context).await;
+        }
+    }
+}
+
+/// The token in a request that may join.
+fn token(request: &RequestHead) -> Option<Token> {
+    let token = request.target.strip_prefix(JOIN)?.parse().ok()?;
+    (request.method == Method::Get && request.framing() == Framing::Empty).then_some(token)
+}
+
+/// What a connection is told that may not join.
+fn refused() -> Fault {
+    let reason =
+        "no transfer waits for this connection: its token is wrong, or the transfer is over";
+    Fault::new(StatusCode::FORBIDDEN, ProxyError::HttpRequestDenied, reason)
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The next hop: a connection to it, new or used before, and what is said when it does not answer.
+
+use crate::{
+    admission::verdict::{Grant, Objection, Verdict},
+    config::{Config, Reuse},
+    http::head::HeadError,
+    settings::Settings,
+};
+use bytes::BytesMut;
+use http::StatusCode;
+use relay::{
+    dial::{
+        self, Connector, Dialer, Hops, PeerAddr, PeerHost, Refusal, Resolver,
+        pool::{Generation, Key, Limits},
+        resolver::is_scarcity,
+    },
+    tcp::{Stream, info::reset_on_close, socket_options::HopOptions},
+};
+use session::{
+    Authority, Fetch, Host, Scheme,
+    message::{Fault, ProxyError},
+};
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
+
+/// Connections to next hops that wait for work, told apart by whose leave they had.
+pub(crate) type Pool = dial::Pool<Grant>;
+
+/// A connection to the next hop.
+pub(crate) struct Hop {
+    /// The connection.
+    pub stream: Stream,
+    /// What was read from it beyond what was asked for so far.
+    pub ahead: BytesMut,
+    /// Whether it was used before. Then it may be closed already.
+    pub reused: bool,
+    key: Key<Grant>,
+    /// By whose rules it was opened, or taken over.
+    generation: Generation,
+}
+
+/// A connection whose exchange is over.
+pub(crate) struct Used {
+    /// The connection.
+    pub hop: Hop,
+    /// Whether it can be used again.
+    pub fit: bool,
+}
+
+/// A connection to the next hop that waits for work, if there is one. It may turn out to be closed, so
+/// it serves only what can be asked again.
+pub(crate) fn waiting(fetch: &Fetch, grant: Grant, pool: &Pool, config: &Config) -> Option<Hop> {
+    let key = Key { peer: peer_of(&fetch.next, fetch.scheme), leave: grant };
+    let (stream, ahead, generation) = pool.take(&key, limits_of(&config.reuse))?;
+    Some(Hop { stream, ahead, reused: true, key, generation })
+}
+
+/// A new connection to the next hop.
+pub(crate) async fn connected(
+    fetch: &Fetch,
+    grant: Grant,
+    settings: &Settings,
+    resolver: Resolver<'_>,
+) -> Result<Hop, Refusal> {
+    let key = Key { peer: peer_of(&fetch.next, fetch.scheme), leave: grant };
+    let tls = || settings.tls.client();
+    let connector = Connector { tls: &tls, overruled: &settings.overruled };
+    let dialer = Dialer { connector, resolver, time: settings.config.timeouts.connect.into() };
+    let hops = Admitted { config: &settings.config, next: &fetch.next, grant };
+    let stream = dialer.dial(&key.peer, &hops).await?;
+    let generation = settings.generation;
+    Ok(Hop { stream, ahead: BytesMut::new(), reused: false, key, generation })
+}
+
+/// A connection to an address of the next hop that was admitted.
+pub(crate) async fn connect_to(
+    fetch: &Fetch,
+    address: SocketAddr,
+    settings: &Settings,
+) -> Result<Stream, Refusal> {
+    let tls = || settings.tls.client();
+    let connector = Connector { tls: &tls, overruled: &settings.overruled };
+    let peer = peer_of(&fetch.next, fetch.scheme);
+    connector.connect(&peer, address, &settings.config.hop_options(address.ip())).await
+}
+
+/// The next hop as `relay` knows it.
+pub(crate) fn peer_of(next: &Authority, scheme: Scheme) -> PeerAddr {
+    let host = match &next.host {
+        Host::Ip(ip) => PeerHost::Ip(*ip),
+        Host::Name(name) => PeerHost::Name(name.clone()),
+    };
+    PeerAddr { host, port: next.port, tls: scheme == Scheme::Https }
+}
+
+/// A peer as routes and rules name it.
+fn authority_of(peer: &PeerAddr) -> Authority {
+    let host = match &peer.host {
+        PeerHost::Ip(ip) => Host::Ip(*ip),
+        PeerHost::Name(name) => Host::Name(name.clone()),
+    };
+    Authority { host, port: peer.port }
+}
+
+/// How many idle connections are kept, and for how long.
+pub(crate) fn limits_of(reuse: &Reuse) -> Limits {
+    Limits { per_key: reuse.per_hop, idle: reuse.idle.into() }
+}
+
+/// Whether an idle connection that the rules of `before` allowed is one that those of `now` would open
+/// in the same way.
+pub(crate) fn is_still_allowed(
+    key: &Key<Grant>,
+    stream: &Stream,
+    before: &Config,
+    now: &Config,
+) -> bool {
+    let (address, verdict) =
+        (stream.peer(), now.allow.upstream(&authority_of(&key.peer), key.leave));
+    let same_trust = !key.peer.tls || before.tls.roots == now.tls.roots;
+    let same_options = before.hop_options(address.ip()) == now.hop_options(address.ip());
+    same_trust
+        && same_options
+        && verdict != Verdict::Refused
+        && now.allow.addresses(verdict, std::iter::once(address)).is_ok()
+}
+
+/// A next hop for which somebody has given leave.
+struct Admitted<'a> {
+    config: &'a Config,
+    next: &'a Authority,
+    grant: Grant,
+}
+
+impl Admitted<'_> {
+    fn verdict(&self) -> Verdict {
+        self.config.allow.upstream(self.next, self.grant)
+    }
+
+    /// The rules do not let this depot connect there.
+    fn not_open(&self, why: &str, ip: Option<IpAddr>) -> Refusal {
+        let text = format!("this depot is not open for upstream {}: {why}", self.next);
+        Refusal::forbidden(text, ip)
+    }
+}
+
+impl Hops for Admitted<'_> {
+    fn admit(&self, _: &PeerAddr) -> Result<(), Refusal> {
+        match self.verdict() {
+            Verdict::Refused => Err(self.not_open("it is not listed", None)),
+            _ => Ok(()),
+        }
+    }
+
+    fn addresses(
+        &self,
+        _: &PeerAddr,
+        resolved: Vec<SocketAddr>,
+    ) -> Result<Vec<SocketAddr>, Refusal> {
+        let allowed = self.config.allow.addresses(self.verdict(), resolved.into_iter());
+        allowed.map_err(|objection| match objection {
+            Objection::Rules(reason, ip) => self.not_open(&reason, ip),
+            Objection::Unjudged(errno) => {
+                let text =
+                    format!("the addresses of upstream {} cannot be judged: {errno}", self.next);
+                Refusal::of_host(text, is_scarcity(&errno.into()))
+            }
+        })
+    }
+
+    fn options(&self, address: IpAddr) -> HopOptions<'_> {
+        self.config.hop_options(address)
+    }
+}
+
+impl Used {
+    /// What was asked on it has ended in good order: then so may its close. Where it is kept, the
+    /// pool sees to that.
+    pub(crate) fn settle(self) -> Self {
+        if !self.fit {
+            reset_on_close(self.hop.stream.tcp(), false);
+        }
+        self
+    }
+
+    /// Keeps the connection for the next exchange, if it is fit.
+    pub(crate) fn keep(self, pool: &Pool, config: &Config) {
+        if self.fit {
+            let Hop { stream, ahead, key, generation, .. } = self.hop;
+            pool.put(key, (stream, ahead), generation, limits_of(&config.reuse));
+        }
+    }
+}
+
+/// The next hop does not answer: having taken the request, or having stopped taking its body.
+pub(crate) fn late(next: &Authority, time: Duration, uploaded: bool) -> Fault {
+    let stopped = if uploaded { "" } else { "took no more of the request's body and " };
+    let reason = format!("upstream {next} {stopped}did not answer within {} s", time.as_secs_f64());
+    Fault::new(StatusCode::GATEWAY_TIMEOUT, ProxyError::HttpResponseTimeout, reason)
+}
+
+/// The next hop took the request and gave no usable answer.
+pub(crate) fn no_answer(next: &Authority, error: HeadError) -> Fault {
+    let (kind, what) = match error {
+        HeadError::Malformed(fault) => return fault,
+        HeadError::Closed => (ProxyError::ConnectionTerminated, "closed without an answer".into()),
+        HeadError::CutOff => {
+            (ProxyError::HttpResponseIncomplete, "closed in the middle of its head".into())
+        }
+        HeadError::TooLarge => {
+            (ProxyError::HttpProtocolError, "sent a head larger than this depot takes".into())
+        }
+        HeadError::Io(error) => (ProxyError::ConnectionTerminated, format!("failed: {error}")),
+    };
+    Fault::new(StatusCode::BAD_GATEWAY, kind, format!("upstream {next} {what}"))
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Depots beside this one that do the same work: who has more of it than another sends clients there.
+//!
+//! Each asks the others every few seconds how full they are (`GET /lh1/load`). A depot that is fuller
+//! than `pool.above` leads clients on to the one that is least full, if that is clearly less so, or
+//! two of them would send clients to and fro. Depots before this one are not led on: they were told
+//! by the route whom to ask.
+
+use crate::{
+    admission::verdict::Grant,
+    config::{Config, PeerGroup},
+    http::{head, upstream},
+    state::{RequestContext, Shared},
+};
+use bytes::BytesMut;
+use serde::{Deserialize, Serialize};
+use session::{
+    DepotAddress, Fetch,
+    message::{Connection, Framing, Method, RequestHead, ResponseHead, own_answer},
+};
+use std::{
+    collections::HashMap,
+    io,
+    net::{IpAddr, Ipv4Addr},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// What depots ask each other.
+pub(crate) const LOAD: &str = "/lh1/load";
+/// How much less full a sibling must be to get another's clients.
+const CLEARLY: f64 = 0.1;
+/// After so many rounds without an answer nobody knows how full a sibling is.
+const FORGOTTEN: u32 = 3;
+/// The client for which names of siblings are looked up: this depot itself.
+const OWN: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+/// No answer about the load is longer.
+pub(crate) const LONGEST: usize = 4 << 10;
+
+/// Whether a request asks how full this depot is.
+pub(crate) fn asks_load(request: &RequestHead) -> bool {
+    request.target == LOAD && matches!(request.method, Method::Get | Method::Head)
+}
+
+/// How full a depot is.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Load {
+    /// Connections of clients.
+    pub connections: usize,
+    /// How many it takes.
+    pub connections_limit: usize,
+    /// Whether it takes no more, because it stops.
+    pub leaving: bool,
+}
+
+impl Load {
+    /// This depot's.
+    pub(crate) fn of(shared: &Shared, config: &Config) -> Self {
+        Self {
+            connections: shared.gate.len(),
+            connections_limit: config.limits.connections,
+            leaving: shared.is_leaving(),
+        }
+    }
+
+    /// From 0, empty, to 1, full.
+    fn share(self) -> f64 {
+        self.connections as f64 / self.connections_limit.max(1) as f64
+    }
+
+    /// As an answer.
+    pub(crate) fn answer(self, method: Method, connection: Connection) -> Vec<u8> {
+        let text = serde_json::to_string(&self).expect("numbers are JSON");
+        own_answer("application/json", &(text + "\n"), method, connection)
+    }
+}
+
+/// How full the siblings were when they last said so.
+#[derive(Debug, Default)]
+pub(crate) struct PeerLoads {
+    loads: Mutex<HashMap<DepotAddress, (Load, Instant)>>,
+}
+
+impl PeerLoads {
+    /// Asks them, for as long as the depot runs.
+    pub(crate) async fn watch(shared: Arc<Shared>) {
+        loop {
+            let pool = shared.config().pool.clone();
+            for depot in &pool.members {
+                let (shared, depot) = (Arc::clone(&shared), depot.clone());
+                let every = Duration::from(pool.every);
+                tokio::spawn(async move {
+                    let asked = tokio::time::timeout(every, ask(&depot, &shared)).await;
+                    match asked.unwrap_or_else(|_| Err("it does not answer in time".to_owned())) {
+                        Ok(load) => {
+                            shared.peer_loads.state().insert(depot, (load, Instant::now()));
+                        }
+                        Err(reason) => {
+                            shared.peer_loads.state().remove(&depot);
+                            tracing::debug!(%depot, reason, "a sibling does not say how full it is");
+                        }
+                    }
+                });
+            }
+            tokio::time::sleep(pool.every.into()).await;
+        }
+    }
+
+    /// Where a client is to ask instead, if this depot is too full for its request.
+    pub(crate) fn instead(
+        &self,
+        request: &RequestHead,
+        context: RequestContext<'_>,
+    ) -> Option<DepotAddress> {
+        let config = context.config();
+        let share = Load::of(&context, config).share();
+        let may = !request.came_through_depot()
+            && request.method.is_idempotent()
+            && request.framing() == Framing::Empty
+            && request.target.starts_with('/');
+        if !may || share < config.pool.above {
+            return None;
+        }
+        self.least(config, share - CLEARLY)
+    }
+
+    /// The sibling that is least full, if it is less so than `share`.
+    fn least(&self, config: &Config, share: f64) -> Option<DepotAddress> {
+        let PeerGroup { members, every, .. } = &config.pool;
+        let fresh = Duration::from(*every) * FORGOTTEN;
+        let loads = self.state();
+        let known = members.iter().filter_map(|depot| {
+            let (load, when) = loads.get(depot)?;
+            (!load.leaving && when.elapsed() < fresh).then(|| (load.share(), depot))
+        });
+        let least = known.min_by(|(one, _), (other, _)| one.total_cmp(other));
+        least.filter(|(least, _)| *least < share).map(|(_, depot)| depot.clone())
+    }
+
+    /// Nothing is left half changed, so a panic elsewhere does not spoil it.
+    fn state(&self) -> MutexGuard<'_, HashMap<DepotAddress, (Load, Instant)>> {
+        self.loads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Asks a sibling how full it is.
+async fn ask(depot: &DepotAddress, shared: &Shared) -> Result<Load, String> {
+    let fetch = Fetch::from_depot(depot.clone(), LOAD.to_owned(), 1);
+    let settings = shared.settings();
+    let mut hop = match upstream::waiting(&fetch, Grant::Rules, &shared.pool, &settings.config) {
+        Some(hop) => hop,
+        None => upstream::connected(&fetch, Grant::Rules, &settings, shared.resolver(OWN))
+            .await
+            .map_err(|refusal| refusal.to_string())?,
+    };
+    let text = format!("GET {LOAD} HTTP/1.1\r\nHost: {}\r\n\r\n", fetch.host);
+    let (load, fit) = load(&mut hop, &text).await.map_err(|error| error.to_string())?;
+    let used = upstream::Used { hop, fit };
+    used.settle().keep(&shared.pool, &settings.config);
+    Ok(load)
+}
+
+/// Sends the question and reads the answer; also says whether the connection is fit for another one.
+async fn load(hop: &mut upstream::Hop, question: &str) -> io::Result<(Load, bool)> {
+    let parsed = RequestHead::parse(question.as_bytes()).ok().flatten();
+    let (request, _) = parsed.ok_or(io::ErrorKind::InvalidInput)?;
+    let (mut source, mut sink) = hop.stream.split();
+    let mut left = question.as_bytes();
+    while !left.is_empty() {
+        left = &left[sink.write(left).await?..];
+    }
+    sink.flush().await?;
+    let mut buffer = BytesMut::new();
+    let head = head::read(&mut source, &mut buffer, LONGEST, ResponseHead::parse).await;
+    let head = head.map_err(|error| io::Error::other(format!("{error:?}")))?;
+    let framing = head.framing(&request).map_err(|fault| io::Error::other(fault.to_string()))?;
+    let length = match framing {
+        Framing::Length(length) if head.status == 200 && length <= LONGEST as u64 => {
+            length as usize
+        }
+        _ => return Err(io::Error::other(format!("it says {} without a length", head.status))),
+    };
+    while buffer.len() < length {
+        let missing = length - buffer.len();
+        if source.read(&mut buffer, missing).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    // What nobody asked for would pass for the answer to whatever is asked next.
+    let fit = buffer.len() == length && head.keeps_alive(framing);
+    Ok((serde_json::from_slice(&buffer[..length])?, fit))
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What is made of files, and made again when they change: keys and certificates are renewed while
+//! a depot runs.
+
+use crate::observe::status::Reload;
+use std::{
+    fs, io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    sync::{Arc, PoisonError, RwLock},
+    time::{Duration, Instant, SystemTime},
+};
+
+/// A file that cannot be used. The fault is with the file, or with who named it.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {reason}", file.display())]
+pub struct FileError {
+    /// The file.
+    pub file: PathBuf,
+    /// What is wrong with it.
+    pub reason: String,
+    /// Whether it is not there.
+    gone: bool,
+}
+
+impl FileError {
+    /// What is wrong with a file.
+    pub(crate) fn new(file: &Path, reason: &impl ToString) -> Self {
+        Self { file: file.to_owned(), reason: reason.to_string(), gone: false }
+    }
+
+    /// A file cannot be read.
+    pub(crate) fn io(file: &Path, error: &io::Error) -> Self {
+        Self { gone: error.kind() == io::ErrorKind::NotFound, ..Self::new(file, error) }
+    }
+}
+
+/// How it is made. Reads all the files there are to it.
+type Make<T> = fn(&[PathBuf]) -> Result<T, FileError>;
+
+/// Something made of files.
+#[derive(Debug)]
+pub(crate) struct ReloadingFile<T> {
+    /// What it is, for the log.
+    what: &'static str,
+    files: Vec<PathBuf>,
+    make: Make<T>,
+    /// What it is once its file is there no more; what it was, if nothing is said.
+    gone: Option<fn() -> T>,
+    /// What the log says of it.
+    show: fn(&T) -> String,
+    made: RwLock<Made<T>>,
+}
+
+#[derive(Debug)]
+struct Made<T> {
+    value: Arc<T>,
+    /// The state of each file then; none where there was no such file.
+    stamps: Vec<Option<Stamp>>,
+    /// When it was made.
+    when: SystemTime,
+    /// Why it could not be made the last time, and when that was said.
+    failed: Option<(String, Instant)>,
+}
+
+/// How often a file that cannot be used is spoken of: it may have been to say that somebody is trusted no more.
+const AGAIN: Duration = Duration::from_secs(60);
+
+impl<T> ReloadingFile<T> {
+    /// Makes it for the first time.
+    pub(crate) fn new(
+        what: &'static str,
+        files: Vec<PathBuf>,
+        make: Make<T>,
+        show: fn(&T) -> String,
+    ) -> Result<Self, FileError> {
+        // Before they are read: a write in between is seen the next time.
+        let stamps = stamps(&files);
+        let value = Arc::new(make(&files)?);
+        let made = RwLock::new(Made { value, stamps, when: SystemTime::now(), failed: None });
+        Ok(Self { what, files, make, gone: None, show, made })
+    }
+
+    /// Says what it is once its file is there no more.
+    pub(crate) fn or_else_gone(self, gone: fn() -> T) -> Self {
+        Self { gone: Some(gone), ..self }
+    }
+
+    /// The file that it is called by.
+    pub(crate) fn file(&self) -> &Path {
+        self.files.first().map_or(Path::new("-"), PathBuf::as_path)
+    }
+
+    /// As it is now.
+    pub(crate) fn get(&self) -> Arc<T> {
+        Arc::clone(&self.made.read().unwrap_or_else(PoisonError::into_inner).value)
+    }
+
+    /// Makes it again if one of the files has changed. What there was stays if that fails.
+    pub(crate) fn refresh(&self) {
+        let stamps = stamps(&self.files);
+        if self.made.read().unwrap_or_else(PoisonError::into_inner).stamps == stamps {
+            return self.remind();
+        }
+        let result = (self.make)(&self.files);
+        let mut made = self.made.write().unwrap_or_else(PoisonError::into_inner);
+        made.stamps = stamps;
+        match result {
+            Ok(value) => {
+                let (file, now) = (self.files[0].display(), (self.show)(&value));
+                tracing::info!(%file, now, "{} read again", self.what);
+                (made.value, made.when, made.failed) = (Arc::new(value), SystemTime::now(), None);
+            }
+            Err(error) => {
+                let (what, gone) = (self.what, self.gone.filter(|_| error.gone));
+                let error = error.to_string();
+                if let Some(gone) = gone {
+                    tracing::warn!(error, "there are no {what} until their file is back");
+                    made.value = Arc::new(gone());
+                } else {
+                    tracing::warn!(error, "the {what} stay as they were");
+                }
+                made.failed = Some((error, Instant::now()));
+            }
+        }
+    }
+
+    /// Says again that a file cannot be used.
+    fn remind(&self) {
+        let due = |made: &Made<T>| made.failed.as_ref().is_some_and(|it| it.1.elapsed() >= AGAIN);
+        if !due(&self.made.read().unwrap_or_else(PoisonError::into_inner)) {
+            return;
+        }
+        let mut made = self.made.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some((error, said)) = &mut made.failed {
+            *said = Instant::now();
+            tracing::warn!(error = &**error, "the {} cannot be read again", self.what);
+        }
+    }
+
+    /// How it went when it was made last.
+    pub(crate) fn reload(&self) -> Reload {
+        let made = self.made.read().unwrap_or_else(PoisonError::into_inner);
+        Reload::of(self.what, made.failed.is_none(), made.when)
+    }
+}
+
+/// What tells one state of a file from another. The time alone does not: it counts in ticks of a few
+/// milliseconds, and tools that copy files may keep it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Stamp {
+    modified: Option<SystemTime>,
+    inode: u64,
+    size: u64,
+}
+
+fn stamps(files: &[PathBuf]) -> Vec<Option<Stamp>> {
+    let stamp = |file| {
+        let meta = fs::metadata(file).ok()?;
+        Some(Stamp { modified: meta.modified().ok(), inode: meta.ino(), size: meta.size() })
+    };
+    files.iter().map(stamp).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn number(files: &[PathBuf]) -> Result<u32, FileError> {
+        let text = fs::read_to_string(&files[0]).map_err(|e| FileError::new(&files[0], &e))?;
+        text.parse().map_err(|e| FileError::new(&files[0], &e))
+    }
+
+    #[test]
+    fn what_a_file_says_counts_once_it_makes_sense() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("number");
+        assert!(ReloadingFile::new("numbers", vec![file.clone()], number, u32::to_string).is_err());
+        // The clock of files may be coarser than this test is slow.
+        let write = |text: &str, second: u64| {
+            fs::write(&file, text).unwrap();
+            let time = SystemTime::UNIX_EPOCH + Duration::from_secs(second);
+            fs::File::options().append(true).open(&file).unwrap().set_modified(time).unwrap();
+        };
+        write("1", 1);
+        let watched =
+            ReloadingFile::new("numbers", vec![file.clone()], number, u32::to_string).unwrap();
+        for (text, second, value) in [("2", 2, 2), ("two", 3, 2), ("3", 4, 3)] {
+            write(text, second);
+            watched.refresh();
+            assert_eq!(*watched.get(), value, "{text}");
+        }
+        fs::remove_file(&file).unwrap();
+        watched.refresh();
+        assert_eq!(*watched.get(), 3);
+    }
+}

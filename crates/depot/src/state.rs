@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What all connections of a depot share, and how far the depot is.
+
+use crate::{
+    admission::{identity::Identity, limits::Gate, trust::Uses},
+    config::Config,
+    failover_routes::FailoverRoutes,
+    http::upstream::{self, Pool},
+    memory::{self, PeakDrop, Work},
+    observe::Observer,
+    packet_pacing::Paced,
+    peer_load::PeerLoads,
+    settings::Settings,
+    spare_descriptors::Spare,
+    trace::Requests,
+};
+use relay::{
+    copy::RelayResources,
+    dial::{Names, Resolver},
+    rates::Rates,
+    stripes::Offers,
+};
+use session::DepotId;
+use std::{
+    net::IpAddr,
+    ops::Deref,
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
+use tokio::sync::watch;
+
+/// What all connections share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) settings: RwLock<Arc<Settings>>,
+    /// The configuration that it was started with: some of it counts until it ends.
+    pub(crate) started: Arc<Config>,
+    pub id: DepotId,
+    /// By which names it is asked.
+    pub identity: Identity,
+    /// Names of requests.
+    pub requests: Requests,
+    /// Looks names up.
+    pub names: Names,
+    /// What bodies move through.
+    pub resources: RelayResources,
+    /// Connections to next hops that wait for work.
+    pub pool: Pool,
+    /// Who is connected.
+    pub gate: Arc<Gate>,
+    /// To what rates clients are held.
+    pub rates: Rates,
+    /// To whom packets are spaced below TCP.
+    pub paced: Arc<Paced>,
+    /// Other depots that do the same work.
+    pub peer_loads: PeerLoads,
+    /// Which depots have failed lately.
+    pub failover_routes: FailoverRoutes,
+    /// How often tickets were used.
+    pub uses: Uses,
+    /// Transfers that further connections may join.
+    pub stripes: Arc<Offers>,
+    /// What is told of all requests.
+    pub observer: Arc<Observer>,
+    /// Descriptors kept to tell clients that there are no others, and to answer operators.
+    pub spare: Spare,
+    pub(crate) phase: watch::Receiver<Phase>,
+}
+
+/// A depot as one request sees it, from its first byte to its last: the settings are those that were in
+/// force when the request came.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RequestContext<'a> {
+    shared: &'a Shared,
+    /// The settings of this request.
+    pub settings: &'a Arc<Settings>,
+}
+
+impl<'a> RequestContext<'a> {
+    /// What a request sees that comes now, with `settings` as [`Shared::settings`] gave them.
+    pub(crate) fn new(shared: &'a Shared, settings: &'a Arc<Settings>) -> Self {
+        Self { shared, settings }
+    }
+
+    /// What all requests share.
+    pub(crate) fn shared(self) -> &'a Shared {
+        self.shared
+    }
+
+    /// The configuration of this request.
+    pub(crate) fn config(self) -> &'a Config {
+        &self.settings.config
+    }
+}
+
+impl Deref for RequestContext<'_> {
+    type Target = Shared;
+
+    /// What all requests share, except for the settings: [`config`](Self::config) and
+    /// [`settings`](Self::settings) come before those of [`Shared`], which may be newer.
+    fn deref(&self) -> &Shared {
+        self.shared
+    }
+}
+
+/// What a depot is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// It takes all that comes.
+    Serving,
+    /// It was told to stop: who has not asked by now is to ask elsewhere.
+    Stopping,
+    /// Another depot has its listeners: what it has accepted itself it still serves.
+    Succeeded,
+}
+
+impl Shared {
+    /// The settings as they are now; they change when they are read again.
+    pub(crate) fn settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Those of the configuration.
+    pub(crate) fn config(&self) -> Arc<Config> {
+        Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner).config)
+    }
+
+    /// Looks names up for this client.
+    pub(crate) fn resolver(&self, client: IpAddr) -> Resolver<'_> {
+        Resolver { names: &self.names, client }
+    }
+
+    /// What the depot is about.
+    pub(crate) fn phase(&self) -> Phase {
+        *self.phase.borrow()
+    }
+
+    /// Whether it takes no more connections, and none is kept for another request.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.phase() != Phase::Serving
+    }
+
+    /// Gives back what has lain unused for long, for as long as the depot runs.
+    pub(crate) async fn tidy(self: Arc<Self>) {
+        let (mut connections, mut transfers) = (PeakDrop::default(), PeakDrop::default());
+        let mut work = Work::default();
+        loop {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            self.resources.pipes.tidy();
+            let settings = self.settings();
+            self.pool.tidy(upstream::limits_of(&settings.config.reuse));
+            settings.refresh();
+            self.paced.refresh();
+            self.observer.look();
+            self.spare.refill();
+            let (begun, crest) = self.observer.crest();
+            // All three are to know.
+            let fewer = [
+                connections.has_fallen(self.gate.crest()),
+                transfers.has_fallen(crest),
+                work.is_over(begun, crest.1),
+            ];
+            if fewer.contains(&true) {
+                // Nobody waits for it, and it needs no second try.
+                drop(tokio::task::spawn_blocking(memory::give_back));
+            }
+        }
+    }
+
+    /// Resolves once the depot takes no more connections.
+    pub(crate) async fn leaving(&self) {
+        self.phase_is(|phase| phase != Phase::Serving).await;
+    }
+
+    /// Resolves once the depot is told to stop.
+    pub(crate) async fn stopping(&self) {
+        self.phase_is(|phase| phase == Phase::Stopping).await;
+    }
+
+    /// Resolves once another depot has the listeners; never, if the depot stops without.
+    pub(crate) async fn succeeded(&self) {
+        self.phase_is(|phase| phase != Phase::Serving).await;
+        if self.phase() != Phase::Succeeded {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    async fn phase_is(&self, wanted: impl Fn(Phase) -> bool) {
+        // An error means that nobody is left who could tell: then it stops for certain.
+        let _ = self.phase.clone().wait_for(|phase| wanted(*phase)).await;
+    }
+
+    /// Replaces the settings, and says which of them wait for the next start.
+    pub(crate) fn replace(&self, mut settings: Settings) -> Vec<&'static str> {
+        let mut current = self.settings.write().unwrap_or_else(PoisonError::into_inner);
+        if !self.started.tls.listen.is_empty() && settings.tls.keep_certificate(&current.tls) {
+            tracing::warn!(
+                "the configuration has no certificate any more: TLS listeners keep the one that was \
+                 read last until the next start"
+            );
+        }
+        settings.generation = current.generation.next();
+        let settings = Arc::new(settings);
+        let waiting = self.started.fixed_differences(&settings.config);
+        let client_rate = settings.config.limits.client_rate;
+        self.paced.replace(&settings.config);
+        // Idle connections were admitted, and set up, by the old ones. Before others can ask for
+        // any by the new ones, those that these would not open are closed.
+        current.supersede();
+        self.pool.readmit(settings.generation, |key, stream| {
+            upstream::is_still_allowed(key, stream, &current.config, &settings.config)
+        });
+        *current = settings;
+        drop(current);
+        self.rates.replace(client_rate);
+        waiting
+    }
+}

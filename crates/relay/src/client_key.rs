@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Under which address a client is counted: an IPv4 address, or the network of an IPv6 one.
+//!
+//! Every host has a /64 of its own, so that a limit on each of its addresses would be none. A provider
+//! gives its customers a /56 or a /48, which is a site.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+/// The address under which a client's connections are counted, and its transfers.
+pub fn host_key(client: IpAddr) -> IpAddr {
+    first_bits(client, 64)
+}
+
+/// The address of the site that a client belongs to, as far as addresses tell: an IPv6 /48.
+pub fn site_key(client: IpAddr) -> IpAddr {
+    first_bits(client, 48)
+}
+
+/// An IPv6 address with so many of its bits; an IPv4 one as it is.
+fn first_bits(client: IpAddr, bits: u32) -> IpAddr {
+    match client.to_canonical() {
+        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & (u128::MAX << (128 - bits))).into(),
+        v4 @ IpAddr::V4(_) => v4,
+    }
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Waiting for more than one segment at a time where bytes come fast.
+//!
+//! Each splice costs the same whether it moves one segment or a hundred. A socket that is read as
+//! soon as anything has arrived is read for little at a time; one that is read once a millisecond's
+//! worth is there costs a third less processor time, and nobody at the other end of a long haul
+//! sees a millisecond. The kernel does the waiting (`SO_RCVLOWAT`). A sender that pauses with less
+//! under way must not wait for ever, so each such wait is short.
+
+use std::time::Duration;
+use tokio::{net::TcpStream, time::Instant};
+
+/// How much time's worth of bytes to wait for.
+const SPAN: Duration = Duration::from_millis(1);
+/// Less than this is not worth waiting for.
+const LEAST: usize = 64 << 10;
+/// Over what time the rate is measured.
+const MEASURED: Duration = Duration::from_millis(5);
+/// What comes before that begins. A shorter body ends before there is a rate, and short ones are so many
+/// that the clock is not asked for them.
+const BEGIN: usize = 5 * LEAST;
+/// How long to wait at most for as much.
+pub(super) const WAIT: Duration = Duration::from_millis(5);
+/// How long to leave it after a sender has paused.
+const REST: Duration = Duration::from_millis(100);
+
+/// How much a socket waits for.
+#[derive(Debug)]
+pub(super) struct Batch {
+    /// What the kernel was told; 1 where it need not wait.
+    lowat: usize,
+    /// When the measurement under way began.
+    since: Option<Instant>,
+    /// What came since; or in all, until there is enough to begin with.
+    bytes: usize,
+    rests_until: Option<Instant>,
+}
+
+impl Batch {
+    pub(super) fn new() -> Self {
+        Self { lowat: 1, since: None, bytes: 0, rests_until: None }
+    }
+
+    /// How much the socket waits for before it says that it can be read.
+    pub(super) fn least(&self) -> usize {
+        self.lowat
+    }
+
+    /// Counts bytes that came, of which at most `capacity` can be taken at a time and `left` are
+    /// still to come.
+    pub(super) fn count(&mut self, socket: &TcpStream, bytes: usize, capacity: usize, left: u64) {
+        self.bytes += bytes;
+        if left < self.lowat as u64 {
+            // The end of a body is less than was waited for.
+            return self.tell(socket, 1);
+        }
+        let Some(since) = self.since else {
+            if self.bytes >= BEGIN {
+                (self.since, self.bytes) = (Some(Instant::now()), 0);
+            }
+            return;
+        };
+        let elapsed = since.elapsed();
+        if elapsed < MEASURED {
+            return;
+        }
+        let worth = self.bytes as f64 * SPAN.as_secs_f64() / elapsed.as_secs_f64();
+        let now = since + elapsed;
+        (self.since, self.bytes) = (Some(now), 0);
+        let wanted = (worth as usize).min(capacity / 2);
+        let rests = self.rests_until.is_some_and(|until| now < until);
+        let wanted = if wanted < LEAST || rests { 1 } else { wanted };
+        // A little more or less is not worth a system call.
+        let near = self.lowat.abs_diff(wanted) <= self.lowat / 4;
+        if !near && wanted as u64 <= left {
+            self.tell(socket, wanted);
+        }
+    }
+
+    /// The sender has paused before as much had come.
+    pub(super) fn paused(&mut self, socket: &TcpStream) {
+        self.rests_until = Some(Instant::now() + REST);
+        self.tell(socket, 1);
+    }
+
+    /// Leaves the socket as it was found.
+    pub(super) fn end(&mut self, socket: &TcpStream) {
+        self.tell(socket, 1);
+    }
+
+    fn tell(&mut self, socket: &TcpStream, lowat: usize) {
+        if self.lowat != lowat {
+            // A socket that takes no such wish goes on without.
+            let told = crate::tcp::info::set_rcvlowat(socket, lowat);
+            self.lowat = if told.is_ok() { lowat } else { 1 };
+        }
+    }
+}

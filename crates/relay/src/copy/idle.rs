@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! How long each end of a copy may take.
+
+use crate::copy::MinimumRate;
+use std::time::Duration;
+
+/// How long each end may take.
+#[derive(Debug, Clone, Copy)]
+pub struct IdleTimeouts {
+    /// For the source to send a byte.
+    pub source_idle: Duration,
+    /// For the sink to take a byte.
+    pub sink_idle: Duration,
+    /// For the sink's system to acknowledge anything, once bytes were sent again.
+    pub tcp_user: Duration,
+    /// How fast a client is to take what waits in the kernel alone.
+    pub minimum: Option<MinimumRate>,
+}

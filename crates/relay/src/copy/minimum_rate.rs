@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Clients that take or send less than `limits.least_rate` while the depot waits for nobody else.
+//!
+//! A byte for each idle time is enough to hold a place, a next hop's connection and the buffers of both.
+//! What is measured is the client alone: only time counts in which it is waited for, and all bytes that
+//! it acknowledges or sends. A slow origin costs it nothing.
+
+use crate::tcp::info::TcpInfo;
+use std::time::{Duration, Instant};
+use units::Rate;
+
+/// How often is looked within the time for which a client may be slow.
+const LOOKS: u32 = 10;
+
+/// What a client has to move.
+#[derive(Debug, Clone, Copy)]
+pub struct MinimumRate {
+    rate: Rate,
+    time: Duration,
+}
+
+impl MinimumRate {
+    /// `rate`, measured over `time`.
+    pub fn new(rate: Rate, time: Duration) -> Self {
+        Self { rate, time }
+    }
+
+    /// How long from one look to the next.
+    pub fn pause(self) -> Duration {
+        self.time / LOOKS
+    }
+
+    /// The same towards a client that the depot itself holds to a rate, which TCP may not quite reach.
+    #[must_use]
+    pub fn towards(self, client: &TcpInfo) -> Self {
+        let held = client.spacing.rate().map(|held| Rate::bits_per_second(held.bps() / 2));
+        Self { rate: held.map_or(self.rate, |held| held.min(self.rate)), ..self }
+    }
+
+    /// Whether so many bytes in so much time are too few.
+    fn is_missed(self, bytes: u64, time: Duration) -> bool {
+        bytes as f64 * 8.0 < self.rate.bps() as f64 * time.as_secs_f64()
+    }
+}
+
+/// What one direction of a client has moved, as often as it is looked at.
+#[derive(Debug)]
+pub struct Meter {
+    waited: u32,
+    before: [u64; 2],
+}
+
+impl Meter {
+    /// Of a client that has moved `moved` so far: as the kernel counts it, and as the relay does.
+    pub fn new(moved: [u64; 2]) -> Self {
+        Self { waited: 0, before: moved }
+    }
+
+    /// Looks again, after a pause; says whether it was too slow while it was waited for. Of several
+    /// connections the kernel's count knows one, and the relay's goes by whole buffers: the larger counts.
+    pub fn look(&mut self, minimum: MinimumRate, is_waited_for: bool, moved: [u64; 2]) -> bool {
+        self.waited += u32::from(is_waited_for);
+        if self.waited < LOOKS {
+            return false;
+        }
+        let [kernel, relay] = [0, 1].map(|n| moved[n].saturating_sub(self.before[n]));
+        *self = Self::new(moved);
+        minimum.is_missed(kernel.max(relay), minimum.time)
+    }
+}
+
+/// A client that has everything but what waits in the kernel, and takes that.
+#[derive(Debug)]
+pub struct Rest {
+    queued: usize,
+    since: Instant,
+}
+
+impl Rest {
+    /// Of which so many bytes wait.
+    pub fn new(queued: usize) -> Self {
+        Self { queued, since: Instant::now() }
+    }
+
+    /// Looks again; says whether it was too slow.
+    pub fn look(&mut self, minimum: MinimumRate, queued: usize) -> bool {
+        let time = self.since.elapsed();
+        if time < minimum.time {
+            return false;
+        }
+        let taken = self.queued.saturating_sub(queued);
+        *self = Self::new(queued);
+        queued > 0 && minimum.is_missed(taken as u64, time)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINIMUM: MinimumRate =
+        MinimumRate { rate: Rate::bits_per_second(8_000), time: Duration::from_secs(10) };
+
+    #[test]
+    fn only_a_client_that_is_waited_for_is_too_slow() {
+        let mut meter = Meter::new([0, 0]);
+        for _ in 0..100 {
+            assert!(!meter.look(MINIMUM, false, [0, 0]), "nobody waits for it");
+        }
+        for _ in 1..LOOKS {
+            assert!(!meter.look(MINIMUM, true, [9_999, 0]));
+        }
+        // A thousand bytes a second for ten seconds, or one byte less.
+        assert!(meter.look(MINIMUM, true, [9_999, 0]));
+        for _ in 1..LOOKS {
+            assert!(!meter.look(MINIMUM, true, [9_999, 0]));
+        }
+        assert!(!meter.look(MINIMUM, true, [9_999, 10_000]), "either count will do");
+    }
+
+    #[test]
+    fn a_client_is_not_blamed_for_the_rate_that_it_is_held_to() {
+        let held = |bps| TcpInfo {
+            spacing: crate::tcp::info::Spacing::AtMost(Rate::bits_per_second(bps)),
+            ..TcpInfo::default()
+        };
+        assert_eq!(MINIMUM.towards(&TcpInfo::default()).rate.bps(), 8_000);
+        assert_eq!(MINIMUM.towards(&held(100_000)).rate.bps(), 8_000);
+        assert_eq!(MINIMUM.towards(&held(8_000)).rate.bps(), 4_000);
+    }
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! How far a copy is, for everybody who watches it.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+/// How far a copy is.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// Bytes handed to the sink's kernel.
+    pub(super) moved: AtomicU64,
+    /// Of those, moved by splice.
+    pub(super) spliced: AtomicU64,
+    /// Whether the sink has no room just now.
+    pub(super) blocked: AtomicBool,
+}
+
+impl Progress {
+    /// Bytes handed over.
+    pub fn moved(&self) -> u64 {
+        self.moved.load(Relaxed)
+    }
+
+    /// Of those, moved in the kernel.
+    pub fn spliced(&self) -> u64 {
+        self.spliced.load(Relaxed)
+    }
+
+    /// Whether the sink has no room just now.
+    pub fn waits_for_sink(&self) -> bool {
+        self.blocked.load(Relaxed)
+    }
+
+    /// How they were moved, for the log.
+    pub fn means(&self) -> &'static str {
+        match (self.moved(), self.spliced()) {
+            (0, _) => "none",
+            (_, 0) => "copy",
+            _ => "splice",
+        }
+    }
+}

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Connections to peers: new ones, and those kept for their next use.
+
+mod dialer;
+mod peer;
+pub mod pool;
+mod refusal;
+pub mod resolver;
+
+pub use dialer::{Connector, Dialer, Hops};
+pub use peer::{PeerAddr, PeerHost};
+pub use pool::Pool;
+pub use refusal::{Class, Refusal, Retry, Source};
+pub use resolver::{Names, Resolver};

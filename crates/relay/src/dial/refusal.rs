@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Why there is no connection to a peer.
+
+use std::net::IpAddr;
+
+/// Whose fault a refusal is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// The rules of whoever runs this relay.
+    Rules,
+    /// This host.
+    Host,
+    /// The peer, or the path to it.
+    Peer,
+}
+
+/// What kind of failure it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// The rules do not allow this peer.
+    Forbidden,
+    /// The peer's name has no address.
+    NameUnknown,
+    /// The peer's name was not resolved in time.
+    NameTimeout,
+    /// The peer refused the connection.
+    ConnectionRefused,
+    /// The peer did not take the connection in time.
+    ConnectionTimeout,
+    /// There is no route to the peer.
+    Unroutable,
+    /// The connection failed while it was opened.
+    ConnectionFailed,
+    /// The peer's certificate is not good.
+    TlsCertificate,
+    /// The peer ended the TLS handshake with an alert.
+    TlsAlert,
+    /// The TLS handshake failed otherwise.
+    TlsProtocol,
+    /// This host has run out of something: descriptors, memory, look-ups under way.
+    Scarce,
+    /// This host refused a socket or one of its options.
+    Internal,
+}
+
+/// Whether trying again may help.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retry {
+    /// Another peer may do in its place.
+    Elsewhere,
+    /// The same may work later.
+    Later,
+    /// It fails again until somebody changes something.
+    Never,
+}
+
+/// Why there is no connection to a peer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct Refusal {
+    /// Whose fault it is.
+    pub source_of_fault: Source,
+    /// What kind of failure it was.
+    pub class: Class,
+    /// Whether trying again may help.
+    pub retry: Retry,
+    /// What happened, in words that a client may read.
+    pub text: String,
+    /// The address that a name led to. It is for the log: clients need not know a network's layout.
+    pub detail: Option<String>,
+}
+
+impl Refusal {
+    /// The rules do not let this relay connect to a peer, which may be for one of its addresses.
+    pub fn forbidden(text: String, ip: Option<IpAddr>) -> Self {
+        let detail = ip.map(|ip| ip.to_string());
+        let (source_of_fault, class) = (Source::Rules, Class::Forbidden);
+        Self { source_of_fault, class, retry: Retry::Never, text, detail }
+    }
+
+    /// This host cannot do it, for lack of something or otherwise.
+    pub fn of_host(text: String, scarce: bool) -> Self {
+        let (class, retry) =
+            if scarce { (Class::Scarce, Retry::Later) } else { (Class::Internal, Retry::Never) };
+        Self { source_of_fault: Source::Host, class, retry, text, detail: None }
+    }
+
+    /// The peer, or the path to it, is at fault.
+    pub fn of_peer(class: Class, text: String) -> Self {
+        Self { source_of_fault: Source::Peer, class, retry: Retry::Elsewhere, text, detail: None }
+    }
+
+    /// With the address that a name led to, if it was a name.
+    #[must_use]
+    pub fn with_detail(self, address: Option<impl ToString>) -> Self {
+        Self { detail: address.map(|address| address.to_string()), ..self }
+    }
+}

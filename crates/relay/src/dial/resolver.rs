@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Looking names up, so that names that take for ever to be looked up hold up nobody else.
+//!
+//! The C library's resolver can only be waited for, on a thread, and cannot be called off: a look-up that
+//! nobody waits for any more still has its thread. So look-ups are counted until their thread is done,
+//! in all and for each client; those of one name at a time are one look-up. Answers are not kept: the
+//! system's resolver does that, by the name's own time to live.
+
+use crate::{
+    client_key::site_key,
+    dial::{Class, PeerAddr, PeerHost, Refusal},
+};
+use rustix::io::Errno;
+use socket2::{Domain, Socket, Type};
+use std::{
+    collections::HashMap,
+    io,
+    net::{IpAddr, SocketAddr, ToSocketAddrs},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+use tokio::{
+    sync::watch,
+    time::{Instant, timeout_at},
+};
+
+/// Look-ups under way at a time: far fewer than the threads that the runtime has for what blocks.
+const MOST: usize = 64;
+/// Of those, for one client. It may be a depot that asks for many; names are few and look-ups short.
+const MOST_FOR_CLIENT: usize = 8;
+
+/// What has come of a look-up; nothing while it is under way.
+type Found = Option<Arc<io::Result<Vec<IpAddr>>>>;
+
+/// Looks names up.
+#[derive(Debug, Clone)]
+pub struct Names {
+    under_way: Arc<Mutex<UnderWay>>,
+    look_up: fn(&str) -> io::Result<Vec<IpAddr>>,
+}
+
+#[derive(Debug, Default)]
+struct UnderWay {
+    by_name: HashMap<String, watch::Receiver<Found>>,
+    by_client: HashMap<IpAddr, usize>,
+}
+
+/// Looks names up for a client.
+#[derive(Debug, Clone, Copy)]
+pub struct Resolver<'a> {
+    /// By these.
+    pub names: &'a Names,
+    /// The client whose share of the look-ups it takes.
+    pub client: IpAddr,
+}
+
+/// A look-up's place among those under way; given up when its thread is done.
+struct Place {
+    under_way: Arc<Mutex<UnderWay>>,
+    name: String,
+    client: IpAddr,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        Self { under_way: Arc::default(), look_up: by_system }
+    }
+}
+
+/// All addresses of a name, as this system's resolver has them.
+fn by_system(name: &str) -> io::Result<Vec<IpAddr>> {
+    Ok((name, 0).to_socket_addrs()?.map(|address| address.ip()).collect())
+}
+
+impl Resolver<'_> {
+    /// All addresses of a host, looked up before the deadline.
+    ///
+    /// The fault says why there are none: 502 where the name has none or none in time, 503 where this host,
+    /// or this client, has too many look-ups under way.
+    ///
+    /// # Errors
+    /// Why there are none.
+    pub async fn addresses(
+        self,
+        of: &PeerAddr,
+        deadline: Instant,
+    ) -> Result<Vec<SocketAddr>, Refusal> {
+        let name = match &of.host {
+            PeerHost::Ip(ip) => return Ok(vec![SocketAddr::new(*ip, of.port)]),
+            PeerHost::Name(name) => name,
+        };
+        let mut found = self.names.begin(name, self.client)?;
+        let late = || {
+            let text = format!("the name of {of} could not be resolved in time");
+            Refusal::of_peer(Class::NameTimeout, text)
+        };
+        let found = timeout_at(deadline, found.wait_for(Option::is_some)).await;
+        // A thread that ends without a word has panicked.
+        let found = found.map_err(|_| late())?.map_err(|_| late())?.clone();
+        match found.as_deref() {
+            Some(Ok(all)) => Ok(all.iter().map(|ip| SocketAddr::new(*ip, of.port)).collect()),
+            Some(Err(error)) => Err(unresolved(of, error)),
+            None => Err(late()),
+        }
+    }
+}
+
+impl Names {
+    /// Begins a look-up, or joins the one that is under way.
+    fn begin(&self, name: &str, client: IpAddr) -> Result<watch::Receiver<Found>, Refusal> {
+        let client = site_key(client);
+        let mut under_way = lock(&self.under_way);
+        if let Some(same) = under_way.by_name.get(name) {
+            return Ok(same.clone());
+        }
+        let for_client = under_way.by_client.get(&client).copied().unwrap_or(0);
+        if under_way.by_name.len() >= MOST || for_client >= MOST_FOR_CLIENT {
+            let text = "too many look-ups of names are under way: try again";
+            return Err(Refusal::of_host(text.to_owned(), true));
+        }
+        let (tell, told) = watch::channel(None);
+        under_way.by_name.insert(name.to_owned(), told.clone());
+        *under_way.by_client.entry(client).or_default() += 1;
+        let under_way = Arc::clone(&self.under_way);
+        let (place, look_up) = (Place { under_way, name: name.to_owned(), client }, self.look_up);
+        // Nobody waits for the thread itself.
+        drop(tokio::task::spawn_blocking(move || {
+            let found = look_up(&place.name);
+            // Before it is told, so that whoever asks next begins anew.
+            drop(place);
+            tell.send_replace(Some(Arc::new(found)));
+        }));
+        Ok(told)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut under_way = lock(&self.under_way);
+        under_way.by_name.remove(&self.name);
+        if let Some(count) = under_way.by_client.get_mut(&self.client) {
+            *count -= 1;
+            if *count == 0 {
+                under_way.by_client.remove(&self.client);
+            }
+        }
+    }
+}
+
+/// Why a name has no address: no fault of the name's where this host cannot look it up.
+fn unresolved(next: &PeerAddr, error: &io::Error) -> Refusal {
+    // A resolver that cannot open its files may only say that there is no such name. Without a
+    // descriptor there was nothing to be found, or to be connected with.
+    let scarcity = || Socket::new(Domain::IPV4, Type::DGRAM, None).err().filter(is_scarcity);
+    let scarce = if is_scarcity(error) { None } else { scarcity() };
+    let why = scarce.as_ref().unwrap_or(error);
+    if is_scarcity(why) {
+        let text = format!("cannot look up the name of upstream {next}: {why}");
+        return Refusal::of_host(text, true);
+    }
+    let text = format!("the name of upstream {next} does not resolve: {why}");
+    Refusal::of_peer(Class::NameUnknown, text)
+}
+
+/// Whether this host has run out of something.
+pub fn is_scarcity(error: &io::Error) -> bool {
+    if error.kind() == io::ErrorKind::QuotaExceeded {
+        return true;
+    }
+    let scarce = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+    scarce.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+}
+
+/// Nothing is left half changed, so a panic elsewhere does not spoil it.
+fn lock(under_way: &Mutex<UnderWay>) -> MutexGuard<'_, UnderWay> {
+    under_way.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{
+        sync::{
+            Condvar,
+            atomic::{AtomicUsize, Ordering::SeqCst},
+        },
+        time::Duration,
+    };
+
+    /// A resolver that hangs until it is let go, and how often it was asked.
+    static ASKED: AtomicUsize = AtomicUsize::new(0);
+    static LET_GO: (Mutex<bool>, Condvar) = (Mutex::new(false), Condvar::new());
+
+    #[expect(clippy::unnecessary_wraps, reason = "as the system's resolver")]
+    fn hangs(_: &str) -> io::Result<Vec<IpAddr>> {
+        ASKED.fetch_add(1, SeqCst);
+        drop(LET_GO.1.wait_while(LET_GO.0.lock().unwrap(), |go| !*go).unwrap());
+        Ok(vec!["192.0.2.1".parse().unwrap()])
+    }
+
+    fn peer(name: &str) -> PeerAddr {
+        PeerAddr { host: PeerHost::Name(name.to_owned()), port: 80, tls: false }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn look_ups_that_hang_are_bounded_and_forgotten_by_those_who_wait() {
+        let names = Names { look_up: hangs, ..Names::default() };
+        let ask = async |name: String, client: String| {
+            let of = peer(&format!("{name}.example"));
+            let soon = Instant::now() + Duration::from_millis(20);
+            Resolver { names: &names, client: client.parse().unwrap() }.addresses(&of, soon).await
+        };
+        // One name is one look-up, however many ask; and those who ask wait no longer than they want to.
+        for _ in 0..3 {
+            let refusal = ask("same".into(), "192.0.2.9".into()).await.unwrap_err();
+            assert_eq!(refusal.class, Class::NameTimeout);
+        }
+        assert_eq!(ASKED.load(SeqCst), 1);
+        // A client has so many and no more, from all the addresses of its site.
+        for n in 0..20 {
+            let client = format!("2001:db8:7:{n:x}::1");
+            let refusal = ask(format!("n{n}"), client).await.unwrap_err();
+            let expected = if n < MOST_FOR_CLIENT { Class::NameTimeout } else { Class::Scarce };
+            assert_eq!(refusal.class, expected, "{n}: {refusal}");
+        }
+        // All clients together have so many; who asks for what is under way still waits with the others.
+        for n in 0..MOST {
+            let _ = ask(format!("m{n}"), format!("198.51.100.{n}")).await;
+        }
+        assert_eq!(ASKED.load(SeqCst), MOST);
+        assert_eq!(
+            ask("late".into(), "203.0.113.1".into()).await.unwrap_err().class,
+            Class::Scarce
+        );
+        let soon = Instant::now() + Duration::from_secs(20);
+        let of = peer("same.example");
+        let (found, ()) = tokio::join!(
+            Resolver { names: &names, client: "192.0.2.9".parse().unwrap() }.addresses(&of, soon),
+            async {
+                *LET_GO.0.lock().unwrap() = true;
+                LET_GO.1.notify_all();
+            }
+        );
+        assert_eq!(found.unwrap(), ["192.0.2.1:80".parse().unwrap()]);
+        // The places are given back.
+        while !lock(&names.under_way).by_name.is_empty() {
+            tokio::task::yield_now().await;
+        }
+        assert!(lock(&names.under_way).by_client.is_empty());
+        assert!(ask("late".into(), "203.0.113.1".into()).await.is_ok());
+    }
+}

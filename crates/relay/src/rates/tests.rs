@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+use super::*;
+use crate::tcp::info::max_pacing_rate;
+use rand_core::{Rng, SeedableRng};
+use std::net::{Ipv4Addr, SocketAddr};
+use tokio::net::{TcpListener, TcpStream};
+
+const A: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+const B: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2));
+
+/// What clients are held to, and how connections with [`A`] are spaced.
+#[derive(Debug, Clone, Copy, Default)]
+struct Config {
+    client_rate: Option<Rate>,
+    spacing: Spacing,
+}
+
+impl Config {
+    fn client_rate(rate: u64) -> Self {
+        Self { client_rate: Some(mbit(rate)), spacing: Spacing::Free }
+    }
+
+    fn limits(&self, granted: Option<Rate>) -> TransferLimits {
+        let (by_client, by_peer) = (self.client_rate.is_some(), self.spacing != Spacing::Free);
+        TransferLimits { granted, by_client, by_peer }
+    }
+
+    fn options(&self, peer: IpAddr) -> HopOptions<'static> {
+        let spacing = if peer == A { self.spacing } else { Spacing::Free };
+        HopOptions { spacing, ..HopOptions::default() }
+    }
+}
+
+fn mbit(rate: u64) -> Rate {
+    Rate::bits_per_second(rate * 1_000_000)
+}
+
+/// Connections to nobody who would read.
+struct Peers(TcpListener);
+
+impl Peers {
+    async fn new() -> Self {
+        Self(TcpListener::bind("127.0.0.1:0").await.unwrap())
+    }
+
+    /// One that looks as if it were with this address.
+    async fn stream(&self, peer: IpAddr) -> Stream {
+        let tcp = TcpStream::connect(self.0.local_addr().unwrap()).await.unwrap();
+        Stream::new(tcp, SocketAddr::new(peer, 1))
+    }
+
+    async fn both(&self) -> [Stream; 2] {
+        [self.stream(A).await, self.stream(B).await]
+    }
+}
+
+/// To what the kernel holds a connection, in Mb/s.
+fn held(stream: &Stream) -> Option<u64> {
+    let bytes_per_s = max_pacing_rate(stream.tcp()).unwrap();
+    (bytes_per_s != u64::MAX).then(|| bytes_per_s * 8 / 1_000_000)
+}
+
+fn all_held<const N: usize>(streams: [&Stream; N]) -> [Option<u64>; N] {
+    streams.map(held)
+}
+
+#[tokio::test]
+async fn the_transfers_of_a_client_share_its_rate_for_as_long_as_they_last() {
+    let (config, peers) = (Config::client_rate(80), Peers::new().await);
+    let rates = Rates::new(config.client_rate);
+    let ([a, a_up], [b, b_up], [c, c_up]) =
+        (peers.both().await, peers.both().await, peers.both().await);
+    let first = rates.begin(1, A, config.limits(None));
+    first.hold(&a, &a_up, |ip| config.options(ip)).unwrap();
+    assert_eq!(all_held([&a, &a_up]), [Some(80), Some(80)], "both directions");
+    let second = rates.begin(2, A, config.limits(None));
+    assert_eq!(held(&a), Some(40), "also while the second still connects");
+    second.hold(&b, &b_up, |ip| config.options(ip)).unwrap();
+    let other = rates.begin(3, B, config.limits(None));
+    other.hold(&c, &c_up, |ip| config.options(ip)).unwrap();
+    assert_eq!(all_held([&a, &a_up, &b, &b_up, &c, &c_up]), [40, 40, 40, 40, 80, 80].map(Some));
+    drop(first);
+    assert_eq!(all_held([&b, &b_up, &c]), [80, 80, 80].map(Some));
+    assert_eq!(held(&a), Some(40), "it is the next transfer's on that connection");
+    drop((second, other));
+    assert!(locked(&rates.0).by_address.is_empty());
+}
+
+#[tokio::test]
+async fn the_addresses_of_one_ipv6_host_share() {
+    let config = Config::client_rate(80);
+    let rates = Rates::new(config.client_rate);
+    let addresses = ["2001:db8:0:1::1", "2001:db8:0:1:ffff::2", "2001:db8:0:2::1"];
+    let addresses = addresses.map(|address| address.parse::<IpAddr>().unwrap());
+    let begun: Vec<_> =
+        (0..).zip(addresses).map(|(n, ip)| rates.begin(n, ip, config.limits(None))).collect();
+    let places: Vec<_> = locked(&rates.0).by_address.values().map(|client| client.places).collect();
+    assert!(places == [1, 2] || places == [2, 1], "{places:?}");
+    drop(begun);
+}
+
+#[tokio::test]
+async fn the_lowest_of_ticket_hop_and_part_counts_on_each_side() {
+    let peers = Peers::new().await;
+    for (rate, granted, client, upstream) in [
+        (Some(80), None, Some(30), Some(80)),
+        (Some(80), Some(mbit(20)), Some(20), Some(20)),
+        (Some(10), Some(mbit(20)), Some(10), Some(10)),
+        (None, Some(mbit(40)), Some(30), Some(40)),
+        (None, None, Some(30), None),
+    ] {
+        let config = Config { client_rate: rate.map(mbit), spacing: Spacing::AtMost(mbit(30)) };
+        let rates = Rates::new(config.client_rate);
+        let [a, up] = peers.both().await;
+        let pacing = rates.begin(1, A, config.limits(granted));
+        pacing.hold(&a, &up, |ip| config.options(ip)).unwrap();
+        assert_eq!(all_held([&a, &up]), [client, upstream], "{rate:?} {granted:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_is_let_go_where_nothing_holds_the_next_transfer_on_it() {
+    let (set, none, peers) = (Config::client_rate(80), Config::default(), Peers::new().await);
+    let rates = Rates::new(set.client_rate);
+    let [a, up] = peers.both().await;
+    rates.begin(1, A, set.limits(None)).hold(&a, &up, |ip| set.options(ip)).unwrap();
+    assert_eq!(all_held([&a, &up]), [Some(80), Some(80)]);
+    let free = rates.begin(2, A, none.limits(None));
+    assert!(free.transfer.is_none(), "nothing is done for it");
+    free.hold(&a, &up, |ip| none.options(ip)).unwrap();
+    assert_eq!(all_held([&a, &up]), [None, None]);
+}
+
+#[tokio::test]
+async fn connections_that_join_divide_the_part() {
+    let (config, peers) = (Config::client_rate(80), Peers::new().await);
+    let rates = Rates::new(config.client_rate);
+    let [a, up] = peers.both().await;
+    let (one, two) = (peers.stream(A).await, peers.stream(A).await);
+    let pacing = rates.begin(1, A, config.limits(None));
+    pacing.hold(&a, &up, |ip| config.options(ip)).unwrap();
+    let join = pacing.join();
+    join(&one).unwrap();
+    assert_eq!(all_held([&a, &one, &up]), [40, 40, 80].map(Some));
+    join(&two).unwrap();
+    let other = rates.begin(2, A, config.limits(None));
+    let thirds = [&a, &one, &two].map(|stream| max_pacing_rate(stream.tcp()).unwrap());
+    assert_eq!(thirds, [40_000_000 / 8 / 3; 3], "thirds of a half");
+    // One that is gone takes nothing from then on.
+    drop((two, other));
+    assert_eq!(all_held([&a, &one]), [Some(40), Some(40)]);
+    pacing.alone().unwrap();
+    assert_eq!(held(&a), Some(80));
+}
+
+#[tokio::test]
+async fn another_rate_counts_at_once_for_those_that_are_held_to_one() {
+    let (config, free) = (Config::client_rate(80), Config::default());
+    let (rates, peers) = (Rates::new(config.client_rate), Peers::new().await);
+    let [a, up] = peers.both().await;
+    let pacing = rates.begin(1, A, config.limits(None));
+    pacing.hold(&a, &up, |ip| config.options(ip)).unwrap();
+    rates.replace(Some(mbit(60)));
+    assert_eq!(all_held([&a, &up]), [Some(60), Some(60)]);
+    rates.replace(None);
+    assert_eq!(all_held([&a, &up]), [None, None]);
+    // Where there is none any more, nobody takes a place.
+    let _free = rates.begin(2, A, free.limits(None));
+    drop(pacing);
+    assert!(locked(&rates.0).by_address.is_empty());
+}
+
+/// Begins and ends transfers at random: what all have together is never more than the rate, hardly less,
+/// and dividing it anew costs each but a few others.
+#[test]
+fn a_crowd_has_the_rate_together_and_is_seldom_set_anew() {
+    const RATE: u64 = 8_000_000_000;
+    let seed = std::env::var("LONGHAUL_SEED").map_or(11, |seed| seed.parse().unwrap());
+    println!("LONGHAUL_SEED={seed}");
+    let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(seed);
+    let mut crowd =
+        Crowd { rate: Some(Rate::bits_per_second(RATE)), parts: 0, transfers: HashMap::new() };
+    let (mut next, mut set, mut changes) = (0, 0, 0);
+    for target in [3, 7, 8, 9, 300, 40, 1000, 1000, 5, 0] {
+        // Towards the target, and then up and down around it.
+        for step in 0..4000 {
+            let (count, parts) = (crowd.transfers.len(), crowd.parts);
+            let more = if step % 2 == 0 { count < target } else { random.next_u32() % 2 == 0 };
+            if more {
+                let (granted, held) = (None, Mutex::default());
+                crowd.enter(next, &Arc::new(Transfer { granted, held }));
+                next += 1;
+            } else if let Some(number) = crowd.transfers.keys().next().copied() {
+                crowd.leave(number);
+            }
+            changes += 1;
+            let count = crowd.transfers.len() as u64;
+            if crowd.parts != parts {
+                set += count;
+            }
+            let each: Vec<_> = crowd.transfers.values().map(|t| locked(&t.held).part).collect();
+            assert!(each.iter().all(|part| *part == crowd.part()), "all have the same");
+            let sum: u64 = each.iter().flatten().map(|part| part.bps()).sum();
+            assert!(sum <= RATE, "{sum} of {count}");
+            let least = if count < 8 { RATE - count } else { RATE / 5 * 4 - count };
+            assert!(count == 0 || sum >= least, "{sum} of {count}");
+        }
+    }
+    assert!(set < 12 * changes, "{set} parts were set in {changes} changes");
+}
+
+#[tokio::test]
+async fn tcp_spaces_by_itself_where_no_rate_holds_it() {
+    let own = Config { spacing: Spacing::Own, ..Config::default() };
+    let (limited, peers) = (Config { client_rate: Some(mbit(80)), ..own }, Peers::new().await);
+    let spaced = |stream: &Stream| stream.wire().in_force().spacing;
+    let [a, up] = peers.both().await;
+    let rates = Rates::new(None);
+    let pacing = rates.begin(1, A, own.limits(None));
+    pacing.hold(&a, &up, |ip| own.options(ip)).unwrap();
+    assert_eq!((spaced(&a), spaced(&up)), (Spacing::Own, Spacing::Free), "by peer");
+    let joined = peers.stream(A).await;
+    pacing.join()(&joined).unwrap();
+    assert_eq!((spaced(&a), spaced(&joined)), (Spacing::Own, Spacing::Own));
+    drop(pacing);
+    // A rate counts as ever, and when it is gone TCP's own does.
+    rates.begin(2, A, own.limits(Some(mbit(20)))).hold(&a, &up, |ip| own.options(ip)).unwrap();
+    assert_eq!(all_held([&a, &up]), [Some(20), Some(20)]);
+    rates.begin(3, A, own.limits(None)).hold(&a, &up, |ip| own.options(ip)).unwrap();
+    assert_eq!((spaced(&a), spaced(&up)), (Spacing::Own, Spacing::Free));
+    let rates = Rates::new(limited.client_rate);
+    let pacing = rates.begin(4, A, limited.limits(None));
+    pacing.hold(&a, &up, |ip| limited.options(ip)).unwrap();
+    assert_eq!(all_held([&a, &up]), [Some(80), Some(80)]);
+    rates.replace(None);
+    assert_eq!((spaced(&a), spaced(&up)), (Spacing::Own, Spacing::Free));
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Transfers that further connections may join, and by which token.
+
+use crate::tcp::Stream;
+use rustix::{
+    io::retry_on_intr,
+    rand::{GetRandomFlags, getrandom},
+};
+use std::{
+    collections::HashMap,
+    fmt, io,
+    net::IpAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+use tokio::sync::{mpsc, oneshot};
+
+/// What opens a transfer for further connections: nobody guesses it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Token(pub [u8; 16]);
+
+impl fmt::Debug for Token {
+    /// Logs are no place for it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+/// All transfers that may be joined.
+#[derive(Debug, Default)]
+pub struct Offers(Mutex<HashMap<Token, Offer>>);
+
+#[derive(Debug)]
+struct Offer {
+    /// Who asked, and so who may join.
+    client: IpAddr,
+    /// How many more.
+    left: u8,
+    sender: mpsc::Sender<Joined>,
+}
+
+/// A connection that joins.
+#[derive(Debug)]
+pub struct Joined {
+    /// The connection.
+    pub stream: Stream,
+    /// Dropped when the transfer is done with the connection, which tells the other end of this.
+    pub over: oneshot::Sender<()>,
+}
+
+/// A transfer that may be joined for as long as this is there.
+#[derive(Debug)]
+pub struct Offered {
+    /// By this token.
+    pub token: Token,
+    /// Those that have joined.
+    pub joined: mpsc::Receiver<Joined>,
+    offers: Arc<Offers>,
+}
+
+impl Offers {
+    /// Lets `more` connections of a client join a transfer.
+    ///
+    /// # Errors
+    /// This host has no random bytes.
+    pub fn offer(self: &Arc<Self>, client: IpAddr, more: u8) -> io::Result<Offered> {
+        let mut token = [0; 16];
+        // So few bytes come in one piece.
+        retry_on_intr(|| getrandom(&mut token, GetRandomFlags::empty()))?;
+        let token = Token(token);
+        let (sender, joined) = mpsc::channel(more.max(1).into());
+        self.all().insert(token, Offer { client, left: more, sender });
+        Ok(Offered { token, joined, offers: Arc::clone(self) })
+    }
+
+    /// Takes a connection of `client` into the transfer that this token opens; the connection where
+    /// there is none.
+    ///
+    /// # Errors
+    /// The connection, if no transfer waits for it.
+    pub fn join(&self, token: Option<Token>, client: IpAddr, joined: Joined) -> Result<(), Joined> {
+        let mut all = self.all();
+        let offer = token.and_then(|token| all.get_mut(&token));
+        match offer.filter(|offer| offer.client == client && offer.left > 0) {
+            Some(offer) => {
+                offer.left -= 1;
+                offer.sender.try_send(joined).map_err(mpsc::error::TrySendError::into_inner)
+            }
+            None => Err(joined),
+        }
+    }
+
+    fn all(&self) -> MutexGuard<'_, HashMap<Token, Offer>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Offered {
+    fn drop(&mut self) {
+        self.offers.all().remove(&self.token);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::net::{TcpListener, TcpStream};
+
+    async fn joined() -> (Joined, TcpListener) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let stream = Stream::new(TcpStream::connect(address).await.unwrap(), address);
+        (Joined { stream, over: oneshot::channel().0 }, listener)
+    }
+
+    #[tokio::test]
+    async fn whoever_was_not_asked_for_does_not_join() {
+        let offers = Arc::new(Offers::default());
+        let client: IpAddr = "192.0.2.1".parse().unwrap();
+        let mut offered = offers.offer(client, 1).unwrap();
+        let other = offers.offer(client, 1).unwrap();
+        assert_ne!(offered.token, other.token);
+        let try_join = async |token, client| {
+            let (joined, _listener) = joined().await;
+            offers.join(token, client, joined).is_ok()
+        };
+        let (wrong, right) = (Some(Token([0; 16])), Some(offered.token));
+        assert!(!try_join(None, client).await);
+        assert!(!try_join(wrong, client).await);
+        assert!(!try_join(right, "192.0.2.2".parse().unwrap()).await, "from elsewhere");
+        assert!(try_join(right, client).await);
+        assert!(offered.joined.try_recv().is_ok());
+        assert!(!try_join(right, client).await, "one more than agreed");
+        let over = Some(other.token);
+        drop(other);
+        assert!(!try_join(over, client).await, "it is over");
+        drop(offered);
+        assert!(offers.all().is_empty());
+    }
+}

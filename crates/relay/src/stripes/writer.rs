@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The sending end: cuts what is written into blocks and gives each to a connection that has room.
+
+use crate::{
+    stripes::{
+        blocks::{self, MAX_BLOCK_DATA},
+        offers::{Joined, Offered},
+    },
+    tcp::{First, Stream},
+};
+use bytes::{Buf, BytesMut};
+use std::{
+    io,
+    task::{Context, Poll, ready},
+};
+
+/// Sets up a connection that joins.
+pub type SetUp = Box<dyn FnMut(&Stream) -> io::Result<()> + Send>;
+
+/// The sending end.
+pub struct Writer {
+    offered: Offered,
+    /// What a connection that joins is sent before its first block.
+    welcome: &'static [u8],
+    set_up: SetUp,
+    /// The first connection, then those that have joined.
+    lanes: Vec<Lane>,
+    /// How much of the body has been given to them.
+    offset: u64,
+    /// Which is asked first for room.
+    turn: usize,
+}
+
+/// One connection.
+#[derive(Debug, Default)]
+struct Lane {
+    /// Unless it is the first one.
+    joined: Option<Joined>,
+    /// What it was given and its kernel has not taken.
+    pending: BytesMut,
+    /// Whether nothing is pending, here or in TLS.
+    clear: bool,
+    /// Whether it was given a part of the body.
+    used: bool,
+    /// Whether it was given the end.
+    ended: bool,
+}
+
+impl std::fmt::Debug for Writer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Writer").field("lanes", &self.lanes).finish_non_exhaustive()
+    }
+}
+
+impl Writer {
+    /// One to whose connection others may join, each of which is sent `welcome` before its first block.
+    pub fn new(offered: Offered, welcome: &'static [u8], set_up: SetUp) -> Self {
+        Self { offered, welcome, set_up, lanes: vec![Lane::default()], offset: 0, turn: 0 }
+    }
+
+    /// Gives a connection that has room a block of what is written; says how much that was.
+    pub fn poll_write(
+        &mut self,
+        context: &mut Context<'_>,
+        first: &mut First<'_, '_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_drive(context, first)?;
+        let lanes = self.lanes.len();
+        let mut by_turn = (0..lanes).map(|n| (self.turn + n) % lanes);
+        let Some(free) = by_turn.find(|n| self.lanes[*n].clear) else { return Poll::Pending };
+        self.turn = free + 1;
+        let (lane, length) = (&mut self.lanes[free], bytes.len().min(MAX_BLOCK_DATA));
+        blocks::put_head(self.offset, length as u32, &mut lane.pending);
+        lane.pending.extend_from_slice(&bytes[..length]);
+        self.offset += length as u64;
+        lane.used = true;
+        // On its way at once; what is left waits for room.
+        let _ = lane.poll_clear(context, first)?;
+        Poll::Ready(Ok(length))
+    }
+
+    /// Takes in who has joined, and sends on what waits.
+    ///
+    /// # Errors
+    /// A connection failed that had a part of the stream.
+    pub fn poll_drive(
+        &mut self,
+        context: &mut Context<'_>,
+        first: &mut First<'_, '_>,
+    ) -> io::Result<()> {
+        while let Poll::Ready(Some(joined)) = self.offered.joined.poll_recv(context) {
+            // One that cannot be set up is let go, and the transfer goes on.
+            if (self.set_up)(&joined.stream).is_ok() {
+                let (joined, pending) = (Some(joined), self.welcome.into());
+                self.lanes.push(Lane { joined, pending, ..Lane::default() });
+            }
+        }
+        self.each(|lane| lane.poll_clear(context, first)).map(drop)
+    }
+
+    /// Ends the body on each connection, and waits until those that have joined are closed by the
+    /// other end, which it does when it has all.
+    pub fn poll_end(
+        &mut self,
+        context: &mut Context<'_>,
+        first: &mut First<'_, '_>,
+    ) -> Poll<io::Result<()>> {
+        // Who has not come by now comes too late.
+        self.offered.joined.close();
+        let total = self.offset;
+        let over = self.each(|lane| lane.poll_end(context, first, total))?;
+        if over { Poll::Ready(Ok(())) } else { Poll::Pending }
+    }
+
+    /// Does something with each connection; says whether it is done with all. One that fails without
+    /// having had a part of the body is let go: nothing is lost with it.
+    fn each(&mut self, mut act: impl FnMut(&mut Lane) -> Poll<io::Result<()>>) -> io::Result<bool> {
+        let (mut n, mut all) = (0, true);
+        while let Some(lane) = self.lanes.get_mut(n) {
+            match act(lane) {
+                Poll::Ready(Err(_)) if lane.joined.is_some() && !lane.used => {
+                    self.lanes.remove(n);
+                    continue;
+                }
+                Poll::Ready(Err(error)) => return Err(error),
+                Poll::Ready(Ok(())) => {}
+                Poll::Pending => all = false,
+            }
+            n += 1;
+        }
+        Ok(all)
+    }
+}
+
+impl Lane {
+    /// Sends what is pending.
+    fn poll_clear(
+        &mut self,
+        context: &mut Context<'_>,
+        first: &mut First<'_, '_>,
+    ) -> Poll<io::Result<()>> {
+        self.clear = false;
+        while !self.pending.is_empty() {
+            let written = match &mut self.joined {
+                None => first.poll_write(context, &self.pending),
+                Some(joined) => joined.stream.poll_write(context, &self.pending),
+            };
+            self.pending.advance(ready!(written)?);
+        }
+        ready!(match &mut self.joined {
+            None => first.poll_flush(context),
+            Some(joined) => joined.stream.poll_flush(context),
+        })?;
+        self.clear = true;
+        Poll::Ready(Ok(()))
+    }
+
+    /// Sends the end of a body of so many bytes, and waits until the other end has closed a connection
+    /// that had joined.
+    fn poll_end(
+        &mut self,
+        context: &mut Context<'_>,
+        first: &mut First<'_, '_>,
+        total: u64,
+    ) -> Poll<io::Result<()>> {
+        if !self.ended {
+            blocks::put_end(total, &mut self.pending);
+            self.ended = true;
+        }
+        ready!(self.poll_clear(context, first))?;
+        let Some(joined) = &mut self.joined else { return Poll::Ready(Ok(())) };
+        let mut scrap = BytesMut::new();
+        while ready!(joined.stream.poll_read(context, &mut scrap, 1 << 10))? > 0 {
+            scrap.clear();
+        }
+        Poll::Ready(Ok(()))
+    }
+}

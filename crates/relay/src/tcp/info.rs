@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Questions to the kernel about a socket that no safe library asks.
+
+use rustix::net::sockopt;
+use std::{
+    io, mem,
+    os::fd::{AsFd, AsRawFd, BorrowedFd},
+    time::Duration,
+};
+use units::{Bytes, Rate};
+
+/// What TCP knows of a connection. What it has not measured yet, or this kernel does not tell, is
+/// `None`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TcpInfo {
+    /// The smoothed round trip, in microseconds.
+    pub rtt_us: u32,
+    /// The shortest round trip seen lately, in microseconds.
+    pub min_rtt_us: Option<u32>,
+    /// Segments sent again since the connection began.
+    pub retransmits: u32,
+    /// What may be under way to the peer at once: the congestion window.
+    pub cwnd: Bytes,
+    /// How fast the peer was last seen to take bytes.
+    pub delivery_rate: Option<Rate>,
+    /// How what is sent is spaced.
+    pub spacing: Spacing,
+    /// How long ago the peer last acknowledged anything, while bytes are being sent again; else 0.
+    pub unanswered: Duration,
+    /// Bytes in the send buffer that have not been sent yet.
+    pub unsent: Bytes,
+    /// Bytes sent since the connection began, and sent again.
+    pub sent: Bytes,
+    /// Bytes that the peer has acknowledged since the connection began.
+    pub acked: Bytes,
+    /// Bytes that have come since the connection began, in order.
+    pub received: Bytes,
+    /// For how long sending has waited for room in the send buffer since the connection began.
+    pub sndbuf_limited: Duration,
+    /// The window that the peer is offered while all that comes is read at once.
+    pub window: Bytes,
+    /// By how many bits the receive window is shifted: 65535 bytes so shifted are the largest window
+    /// that the peer can be offered.
+    pub rcv_wscale: u8,
+}
+
+/// How TCP spaces what a socket sends (`SO_MAX_PACING_RATE`).
+///
+/// A rate switches pacing on, and nothing off again: a socket that was paced once is paced by TCP to its end,
+/// at least as [`Own`](Self::Own).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Spacing {
+    /// Not, unless its congestion control wants it.
+    #[default]
+    Free,
+    /// At the rate that TCP makes of window and round trip: twice cwnd / RTT in slow start, then 1.2 times.
+    Own,
+    /// The same, but at most at this rate.
+    AtMost(Rate),
+}
+
+impl Spacing {
+    /// All ones are the kernel's word for no limit. One less is a limit too, though none that is ever met.
+    const FREE: u64 = u64::MAX;
+    const OWN: u64 = u64::MAX - 1;
+
+    /// As the kernel has it, in bytes a second.
+    pub fn to_kernel(self) -> u64 {
+        match self {
+            Self::Free => Self::FREE,
+            Self::Own => Self::OWN,
+            Self::AtMost(rate) => (rate.bps() / 8).max(1),
+        }
+    }
+
+    /// What the kernel's figure means; 0 is that of a kernel which does not tell.
+    fn of_kernel(bytes_per_s: u64) -> Self {
+        match bytes_per_s {
+            0 | Self::FREE => Self::Free,
+            Self::OWN => Self::Own,
+            _ => Self::AtMost(Rate::bits_per_second(bytes_per_s.saturating_mul(8))),
+        }
+    }
+
+    /// The rate that is sent at most at.
+    pub fn rate(self) -> Option<Rate> {
+        if let Self::AtMost(rate) = self { Some(rate) } else { None }
+    }
+}
+
+/// Asks for `TCP_INFO`.
+///
+/// # Errors
+/// The kernel does not know the option, or the socket is closed.
+pub fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
+    // SAFETY: a C structure of integers, for which all bits zero is a value.
+    let mut info: libc::tcp_info = unsafe { mem::zeroed() };
+    let mut length = mem::size_of_val(&info) as libc::socklen_t;
+    // SAFETY: pointer and length describe `info`, which lives through the call; an older kernel
+    // fills less of it and leaves the rest zero.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            (&raw mut info).cast(),
+            &raw mut length,
+        )
+    };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // Without bytes under way the last acknowledgement may be old: there was nothing to answer.
+    let unanswered_ms = if info.tcpi_retransmits > 0 { info.tcpi_last_ack_recv } else { 0 };
+    Ok(TcpInfo {
+        rtt_us: info.tcpi_rtt,
+        // The kernel's filter begins with the largest number.
+        min_rtt_us: Some(info.tcpi_min_rtt).filter(|rtt| !matches!(*rtt, 0 | u32::MAX)),
+        retransmits: info.tcpi_total_retrans,
+        cwnd: Bytes::new(u64::from(info.tcpi_snd_cwnd) * u64::from(info.tcpi_snd_mss)),
+        delivery_rate: rate(info.tcpi_delivery_rate),
+        spacing: Spacing::of_kernel(info.tcpi_max_pacing_rate),
+        unanswered: Duration::from_millis(unanswered_ms.into()),
+        unsent: Bytes::new(info.tcpi_notsent_bytes.into()),
+        sent: Bytes::new(info.tcpi_bytes_sent),
+        acked: Bytes::new(info.tcpi_bytes_acked),
+        received: Bytes::new(info.tcpi_bytes_received),
+        sndbuf_limited: Duration::from_micros(info.tcpi_sndbuf_limited),
+        window: Bytes::new(info.tcpi_rcv_ssthresh.into()),
+        // Two bit fields of a byte: the lower is that of the sending side.
+        rcv_wscale: info.tcpi_snd_rcv_wscale >> 4,
+    })
+}
+
+/// A rate, of which the kernel says 0 where it knows none, and all ones where there is none.
+fn rate(bytes_per_s: u64) -> Option<Rate> {
+    (!matches!(bytes_per_s, 0 | u64::MAX))
+        .then(|| Rate::bits_per_second(bytes_per_s.saturating_mul(8)))
+}
+
+/// The limits of a socket's buffers, as the kernel counts them.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Buffers {
+    /// Of what is to be sent.
+    pub sndbuf: usize,
+    /// Of what was received.
+    pub rcvbuf: usize,
+}
+
+/// Asks for both limits at once (`SO_MEMINFO`).
+///
+/// # Errors
+/// The kernel does not know the option, or the socket is closed.
+pub fn buffers(socket: impl AsFd) -> io::Result<Buffers> {
+    let [_, rcvbuf, _, sndbuf, ..]: [u32; 9] =
+        get(socket.as_fd(), libc::SOL_SOCKET, libc::SO_MEMINFO)?;
+    Ok(Buffers { sndbuf: sndbuf as usize, rcvbuf: rcvbuf as usize })
+}
+
+/// Bytes written to a socket that the peer has not acknowledged (`SIOCOUTQ`); the mark of an
+/// orderly close counts as one.
+///
+/// # Errors
+/// The kernel does not know the option, or the socket is closed.
+pub fn unacknowledged(socket: impl AsFd) -> io::Result<usize> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: this request writes one int to the pointer, which is valid through the call.
+    let result = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    if result == 0 {
+        Ok(usize::try_from(bytes).unwrap_or(0))
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Sets how many bytes must have arrived before a socket says that it can be read
+/// (`SO_RCVLOWAT`). Lowering it wakes whoever waits, if that many are there.
+///
+/// # Errors
+/// The kernel does not know the option, or the socket is closed.
+pub fn set_rcvlowat(socket: impl AsFd, bytes: usize) -> io::Result<()> {
+    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    set(socket.as_fd(), libc::SO_RCVLOWAT, &bytes)
+}
+
+/// Sets how TCP spaces what a socket sends.
+///
+/// # Errors
+/// The kernel does not know the option, or the socket is closed.
+pub fn set_spacing(socket: impl AsFd, spacing: Spacing) -> io::Result<()> {
+    set(socket.as_fd(), libc::SO_MAX_PACING_RATE, &spacing.to_kernel())
+}
+
+/// Lets the receive window of a connection grow to so many bytes (`TCP_WINDOW_CLAMP`): a larger
+/// receive buffer alone does not raise the limit that the window had with the old one.
+///
+/// # Errors
+/// The kernel does not know the option, or the socket is closed.
+pub fn set_window_clamp(socket: impl AsFd, bytes: usize) -> io::Result<()> {
+    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    set_at(socket.as_fd(), libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, &bytes)
+}
+
+/// Whether a send buffer has a fixed size (`SO_BUF_LOCK`), so that the kernel does not tune it.
+///
+/// # Errors
+/// The kernel does not know the option, or the socket is closed.
+pub fn is_sndbuf_fixed(socket: impl AsFd) -> io::Result<bool> {
+    let locks: libc::c_int = get(socket.as_fd(), libc::SOL_SOCKET, SO_BUF_LOCK)?;
+    Ok(locks & SNDBUF_LOCK != 0)
+}
+
+/// Has the kernel tune a send buffer again, after its size was set. Since Linux 5.15.
+///
+/// # Errors
+/// The kernel does not know the option, or the socket is closed.
+pub fn unfix_sndbuf(socket: impl AsFd) -> io::Result<()> {
+    let locks: libc::c_int = get(socket.as_fd(), libc::SOL_SOCKET, SO_BUF_LOCK)?;
+    set(socket.as_fd(), SO_BUF_LOCK, &(locks & !SNDBUF_LOCK))
+}
+
+/// From `asm-generic/socket.h`, and the first of its two bits from `linux/socket.h`.
+const SO_BUF_LOCK: libc::c_int = 72;
+const SNDBUF_LOCK: libc::c_int = 1;
+
+/// Sets an option of sockets whose value is a plain number.
+fn set<T: Number>(socket: BorrowedFd<'_>, option: libc::c_int, value: &T) -> io::Result<()> {
+    set_at(socket, libc::SOL_SOCKET, option, value)
+}
+
+/// Sets an option whose value is a plain number.
+fn set_at<T: Number>(
+    socket: BorrowedFd<'_>,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: &T,
+) -> io::Result<()> {
+    // SAFETY: pointer and length describe `value`, which lives through the call.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            option,
+            std::ptr::from_ref(value).cast(),
+            mem::size_of::<T>() as libc::socklen_t,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The rate at which a socket sends at most, in bytes a second.
+///
+/// # Errors
+/// The kernel does not know the option, or the socket is closed.
+#[cfg(test)]
+pub fn max_pacing_rate(socket: impl AsFd) -> io::Result<u64> {
+    get(socket.as_fd(), libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE)
+}
+
+/// How many bytes the kernel keeps unsent before a socket takes no more (`TCP_NOTSENT_LOWAT`).
+///
+/// # Errors
+/// The kernel does not know the option, or the socket is closed.
+pub fn notsent_lowat(socket: impl AsFd) -> io::Result<u32> {
+    get(socket.as_fd(), libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT)
+}
+
+/// Whether a connection is one of Multipath TCP (RFC 8684), and has not fallen back to TCP.
+pub fn is_mptcp(socket: impl AsFd) -> bool {
+    get::<libc::c_int>(socket.as_fd(), libc::IPPROTO_TCP, TCP_IS_MPTCP).is_ok_and(|is| is == 1)
+}
+
+/// Whether a socket is one of Multipath TCP, connected or not.
+pub fn is_mptcp_socket(socket: impl AsFd) -> bool {
+    get::<libc::c_int>(socket.as_fd(), libc::SOL_SOCKET, libc::SO_PROTOCOL)
+        .is_ok_and(|protocol| protocol == libc::IPPROTO_MPTCP)
+}
+
+/// From `linux/tcp.h`, since 5.16.
+const TCP_IS_MPTCP: libc::c_int = 43;
+
+/// A number that may hold any bits.
+trait Number: Copy + Default {}
+impl Number for libc::c_int {}
+impl Number for u32 {}
+impl Number for u64 {}
+impl Number for [u32; 9] {}
+
+/// Reads an option whose value is a plain number.
+fn get<T: Number>(
+    socket: BorrowedFd<'_>,
+    level: libc::c_int,
+    option: libc::c_int,
+) -> io::Result<T> {
+    let mut value = T::default();
+    let mut length = mem::size_of::<T>() as libc::socklen_t;
+    // SAFETY: pointer and length describe `value`, which lives through the call and may hold any bits.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            level,
+            option,
+            (&raw mut value).cast(),
+            &raw mut length,
+        )
+    };
+    if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
+}
+
+/// What stays as it is until somebody sets it anew.
+#[derive(Debug, Clone)]
+pub struct Settled {
+    congestion: String,
+    notsent_lowat: Option<Bytes>,
+    mptcp: bool,
+}
+
+impl Settled {
+    /// Reads it back, of a connection that stands.
+    pub fn read(socket: impl AsFd) -> Self {
+        let socket = socket.as_fd();
+        Self {
+            congestion: sockopt::tcp_congestion(socket).unwrap_or_default(),
+            notsent_lowat: notsent_lowat(socket)
+                .ok()
+                .filter(|bytes| *bytes != u32::MAX)
+                .map(|bytes| Bytes::new(bytes.into())),
+            mptcp: is_mptcp(socket),
+        }
+    }
+}
+
+/// What is in force on a socket, as the kernel says it. Buffers are the kernel's figures: twice
+/// what was asked for, because it counts its own overhead.
+#[derive(Debug, Clone, Default)]
+pub struct InForce {
+    /// The congestion control.
+    pub congestion: String,
+    /// Limit of the send buffer.
+    pub sndbuf_bytes: usize,
+    /// Limit of the receive buffer.
+    pub rcvbuf_bytes: usize,
+    /// Smoothed round trip, in microseconds.
+    pub rtt_us: u32,
+    /// Shortest round trip seen lately, in microseconds.
+    pub min_rtt_us: Option<u32>,
+    /// Segments sent again since the connection began.
+    pub retransmits: u32,
+    /// Congestion window.
+    pub cwnd: Bytes,
+    /// How fast the peer was last seen to take bytes.
+    pub delivery_rate: Option<Rate>,
+    /// How what is sent is spaced.
+    pub spacing: Spacing,
+    /// How much is kept unsent, if that is limited.
+    pub notsent_lowat: Option<Bytes>,
+    /// Whether it is a connection of Multipath TCP.
+    pub mptcp: bool,
+}
+
+impl InForce {
+    /// Reads back what is not `settled`; what the kernel does not tell stays empty.
+    pub fn read(socket: impl AsFd, settled: &Settled) -> Self {
+        let socket = socket.as_fd();
+        let info = tcp_info(socket).unwrap_or_default();
+        let buffers = buffers(socket).unwrap_or_default();
+        let Settled { congestion, notsent_lowat, mptcp } = settled.clone();
+        Self {
+            congestion,
+            sndbuf_bytes: buffers.sndbuf,
+            rcvbuf_bytes: buffers.rcvbuf,
+            rtt_us: info.rtt_us,
+            min_rtt_us: info.min_rtt_us,
+            retransmits: info.retransmits,
+            cwnd: info.cwnd,
+            delivery_rate: info.delivery_rate,
+            spacing: info.spacing,
+            notsent_lowat,
+            mptcp,
+        }
+    }
+}
+
+/// Makes a close of this connection a reset, whoever closes it and however this process ends,
+/// or takes that back.
+pub fn reset_on_close(socket: impl AsFd, on: bool) {
+    let linger = on.then_some(Duration::ZERO);
+    // A socket that cannot be told so is closed already.
+    let _ = sockopt::set_socket_linger(socket, linger);
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! TCP connections: their bytes, their options, and what the kernel knows of them.
+
+pub mod congestion;
+mod first;
+pub mod info;
+mod poll;
+mod sink;
+pub mod socket_options;
+mod source;
+mod split;
+mod stream;
+pub mod tls;
+mod wire;
+
+pub(crate) use first::First;
+pub use poll::readable;
+pub use sink::{More, Sink};
+pub use source::Source;
+pub use stream::{Stream, TlsSocket};
+pub use wire::Wire;

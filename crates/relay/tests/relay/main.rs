@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What the relay reads from peers, and its example.
+
+mod blocks;
+#[path = "../../../session/tests/session/fuzz/mutate.rs"]
+mod mutate;
+#[path = "../../../session/tests/session/fuzz/run.rs"]
+mod run;
