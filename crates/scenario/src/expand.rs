@@ -134,7 +134,7 @@ fn tree(
 
     let vars = tree.get("vars").and_then(Value::as_table).cloned();
     let mut vars = Vars::new(vars.as_ref(), problems);
-    for key in network::SECTIONS.into_iter().chain(keys::OF_A_RUN) {
+    for key in network::SECTIONS.into_iter().chain(keys::RUN_KEYS) {
         if let Some(value) = tree.get_mut(key) {
             vars.fill(value);
         }

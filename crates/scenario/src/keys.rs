@@ -8,9 +8,9 @@ use crate::{
 };
 
 /// Top-level keys that a variant or a sweep may set.
-pub(crate) const OF_A_RUN: [&str; 5] = ["duration", "family", "sample", "seed", "timeout"];
+pub(crate) const RUN_KEYS: [&str; 5] = ["duration", "family", "sample", "seed", "timeout"];
 /// Top-level keys that are the same for all runs; only `--set` sets them.
-pub(crate) const OF_ALL_RUNS: [&str; 5] = ["baseline", "repeat", "source", "title", "vary"];
+pub(crate) const SCENARIO_KEYS: [&str; 5] = ["baseline", "repeat", "source", "title", "vary"];
 /// Kinds of things that are addressed by name.
 const KINDS: [&str; 7] =
     ["node", "link", "flow", "traffic", "background", "congestion", "bottleneck"];
@@ -97,7 +97,7 @@ pub(crate) fn assign(root: &mut Table, key: &str, value: &Value) -> Result<(), S
                 .map_err(|hint| format!("\"{key}\": there is no {first} \"{name}\"{hint}"))?;
             descend(table, inner, key, value)
         }
-        None if OF_A_RUN.contains(&first) || OF_ALL_RUNS.contains(&first) => {
+        None if RUN_KEYS.contains(&first) || SCENARIO_KEYS.contains(&first) => {
             root.set(first, value.clone());
             Ok(())
         }
@@ -105,7 +105,7 @@ pub(crate) fn assign(root: &mut Table, key: &str, value: &Value) -> Result<(), S
             let named: Vec<String> = KINDS.iter().map(|kind| format!("{kind}.NAME.KEY")).collect();
             let known = ["vars.NAME", "tcp.KEY", "pacing.KEY"].into_iter();
             let known = known.chain(named.iter().map(String::as_str));
-            let hint = hint(key, known.chain(OF_A_RUN).chain(OF_ALL_RUNS));
+            let hint = hint(key, known.chain(RUN_KEYS).chain(SCENARIO_KEYS));
             Err(format!("\"{key}\" is not a key that can be set{hint}"))
         }
     }

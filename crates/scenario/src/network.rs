@@ -11,7 +11,7 @@ use crate::{
 use count::{Copies, Numbered};
 use std::collections::BTreeMap;
 use units::{Bytes, Duration, Probability, Rate};
-use values::{CcName, Pair, Span, Sysctls};
+use values::{CcName, NodePair, PositiveDuration, Sysctls};
 
 mod count;
 mod discipline;
@@ -147,7 +147,7 @@ pub(crate) fn read(root: &Table, file: &Location, problems: &Problems) -> Option
     let mut top = Fields::new(root, file.clone(), String::new(), problems);
     // A duration that can't be read is reported; that flows would need one is not, beside it.
     let ends = top.raw("duration").is_some();
-    let duration = top.optional("duration").map(|Span(d)| d);
+    let duration = top.optional("duration").map(|PositiveDuration(d)| d);
     let family = top.or("family", Family::default());
     let nodes = all(&mut top, "node", MOST_NODES, node);
     let links = all(&mut top, "link", MOST_OTHERS, link);
@@ -170,9 +170,9 @@ pub(crate) fn read(root: &Table, file: &Location, problems: &Problems) -> Option
         }
     }
     Some(NetworkSpec {
-        timeout: top.or("timeout", Span(Duration::from_secs(120))).0,
+        timeout: top.or("timeout", PositiveDuration(Duration::from_secs(120))).0,
         duration,
-        sample: top.or("sample", Span(Duration::from_millis(100))).0,
+        sample: top.or("sample", PositiveDuration(Duration::from_millis(100))).0,
         family,
         seed: top.or("seed", Whole::<0, { u64::MAX }>(1)).0,
         tcp,
@@ -228,7 +228,7 @@ fn node(mut fields: Fields<'_>) -> Option<Vec<NodeSpec>> {
 }
 
 fn link(mut fields: Fields<'_>) -> Option<Vec<LinkSpec>> {
-    let ends: Option<Pair> = fields.required("between");
+    let ends: Option<NodePair> = fields.required("between");
     // Without `between` there is no default name either, and saying so too would not help.
     let name: Option<Pattern> =
         if ends.is_some() { fields.required("name") } else { fields.optional("name") };
@@ -304,7 +304,7 @@ fn direction(fields: &mut Fields<'_>) -> DirectionSpec {
         mark: fields.optional("mark"),
         mtu,
         max_burst: fields.or("max_burst", Duration::from_micros(250)),
-        monitor: fields.or("monitor", Span(Duration::from_micros(500))).0,
+        monitor: fields.or("monitor", PositiveDuration(Duration::from_micros(500))).0,
         spacing: fields.or("spacing", true),
         overhead,
     }

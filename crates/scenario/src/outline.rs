@@ -79,7 +79,7 @@ pub(crate) fn read(
         references(&mut top, &variants, sweep_is_sound.then_some(axes.as_slice()), problems);
     check_vars(&mut top);
     top.allow(&["sweep"]);
-    top.allow(&keys::OF_A_RUN);
+    top.allow(&keys::RUN_KEYS);
     top.allow(&network::SECTIONS);
     top.finish();
 
@@ -177,7 +177,7 @@ fn axis(Assignment { key, value }: Assignment, problems: &Problems) -> Option<Ax
 }
 
 fn belongs_to_a_run(key: &str, location: &Location, how: &str, problems: &Problems) {
-    if keys::OF_ALL_RUNS.contains(&key) {
+    if keys::SCENARIO_KEYS.contains(&key) {
         let message = format!("\"{key}\" is the same for all runs and can't be {how}");
         problems.report(location, message);
     }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `discipline = "red"`, or a table with a `kind` and its parameters, named as by tc(8).
 
-use super::values::{Above, Gain, Known, QueueSize, Share, Span, Tick};
+use super::values::{
+    DisciplineName, Fraction, Gain, PositiveDuration, PositiveFraction, QueueSize, UpdateInterval,
+};
 use crate::{
     document::{Data, Table},
     fields::{Fields, Located, Whole},
@@ -55,15 +57,15 @@ pub(super) fn discipline(fields: &mut Fields<'_>, full_packet: u64) -> Disciplin
         return DisciplineSpec::Known(Discipline::Taildrop);
     };
     let spec = match kind {
-        Known::Taildrop => DisciplineSpec::Known(Discipline::Taildrop),
-        Known::Red => DisciplineSpec::Red(red(&mut keys)),
-        Known::Pie => DisciplineSpec::Known(pie(&mut keys)),
-        Known::Codel => {
+        DisciplineName::Taildrop => DisciplineSpec::Known(Discipline::Taildrop),
+        DisciplineName::Red => DisciplineSpec::Red(red(&mut keys)),
+        DisciplineName::Pie => DisciplineSpec::Known(pie(&mut keys)),
+        DisciplineName::Codel => {
             let (target, interval) = delays(&mut keys);
             let ecn = keys.or("ecn", false);
             DisciplineSpec::Known(Discipline::Codel { target, interval, ecn })
         }
-        Known::FqCodel => {
+        DisciplineName::FqCodel => {
             let (target, interval) = delays(&mut keys);
             DisciplineSpec::Known(Discipline::FqCodel {
                 target,
@@ -84,8 +86,8 @@ fn red(keys: &mut Fields<'_>) -> RedSpec {
     RedSpec {
         min: keys.optional("min"),
         max: keys.optional("max"),
-        probability: keys.or("probability", Above(0.1)).0,
-        weight: keys.or("weight", Above(0.002)).0,
+        probability: keys.or("probability", PositiveFraction(0.1)).0,
+        weight: keys.or("weight", PositiveFraction(0.002)).0,
         avpkt: Bytes::new(keys.or("avpkt", Whole::<64, 65_535>(1000)).0),
         gentle: keys.or("gentle", true),
         ecn: keys.or("ecn", false),
@@ -94,21 +96,21 @@ fn red(keys: &mut Fields<'_>) -> RedSpec {
 
 fn pie(keys: &mut Fields<'_>) -> Discipline {
     Discipline::Pie {
-        target: keys.or("target", Span(Duration::from_millis(15))).0,
-        tupdate: keys.or("tupdate", Tick(Duration::from_millis(15))).0,
+        target: keys.or("target", PositiveDuration(Duration::from_millis(15))).0,
+        tupdate: keys.or("tupdate", UpdateInterval(Duration::from_millis(15))).0,
         alpha: keys.or("alpha", Gain(0.125)).0,
         beta: keys.or("beta", Gain(1.25)).0,
         burst: keys.or("burst", Duration::from_millis(150)),
         ecn: keys.or("ecn", false),
-        ecn_limit: keys.or("ecn_limit", Share(0.1)).0,
+        ecn_limit: keys.or("ecn_limit", Fraction(0.1)).0,
     }
 }
 
 /// CoDel's target and interval.
 fn delays(keys: &mut Fields<'_>) -> (Duration, Duration) {
-    let target = keys.optional::<Located<Span>>("target");
-    let interval = keys.or("interval", Span(Duration::from_millis(100))).0;
-    let Some(Located { location, value: Span(target) }) = target else {
+    let target = keys.optional::<Located<PositiveDuration>>("target");
+    let interval = keys.or("interval", PositiveDuration(Duration::from_millis(100))).0;
+    let Some(Located { location, value: PositiveDuration(target) }) = target else {
         return (Duration::from_millis(5), interval);
     };
     if target >= interval {

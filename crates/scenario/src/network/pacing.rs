@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `[pacing]`, `[[bottleneck]]`, and the `pacing` of a flow.
 
-use super::values::{Names, Volume};
+use super::values::{Names, PositiveBytes};
 use crate::{
     diagnostics::Location,
     document::{Data, Value},
@@ -53,9 +53,9 @@ impl Field for PacingRtt {
 }
 
 /// A named estimator.
-struct Named(Estimator);
+struct EstimatorName(Estimator);
 
-impl Field for Named {
+impl Field for EstimatorName {
     const EXPECTED: &'static str = "link or paper";
     fn read(value: &Value) -> Result<Self, Mismatch> {
         from_text(value, Self::EXPECTED, |text| match text {
@@ -69,15 +69,15 @@ impl Field for Named {
 /// The estimator's settings but for the keys that are given.
 pub(super) fn settings(fields: Option<Fields<'_>>) -> PacingSettings {
     let Some(mut fields) = fields else { return PacingSettings::default() };
-    let own = PacingSettings::of(fields.or("estimator", Named(Estimator::LINK)).0);
+    let own = PacingSettings::of(fields.or("estimator", EstimatorName(Estimator::LINK)).0);
     let settings = PacingSettings {
         rtt: fields.or("rtt", own.rtt),
         headers: fields.or("headers", own.headers),
         recovery: fields.or("recovery", own.recovery),
         max_rate: fields.optional("max_rate"),
         find_cap: fields.or("find_cap", own.find_cap),
-        max_gap: fields.or("max_gap", Volume(own.max_gap)).0,
-        max_frame: fields.or("max_frame", Volume(own.max_frame)).0,
+        max_gap: fields.or("max_gap", PositiveBytes(own.max_gap)).0,
+        max_frame: fields.or("max_frame", PositiveBytes(own.max_frame)).0,
         classes: fields.or("classes", own.classes),
     };
     fields.finish();

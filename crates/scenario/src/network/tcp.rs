@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `[tcp]` and `[[congestion]]`.
 
-use super::values::{CcName, ParameterName, Parameters, Span, Volume};
+use super::values::{CcName, ParameterName, Parameters, PositiveBytes, PositiveDuration};
 use crate::{
     diagnostics::Location,
     fields::{Fields, Whole},
@@ -30,10 +30,10 @@ pub(super) fn tcp(fields: Option<Fields<'_>>, family: Family) -> Tcp {
         ack_every: fields.or("ack_every", Whole::<1, 1000>(own.ack_every.into())).0 as u32,
         ack_delay: fields.or("ack_delay", own.ack_delay),
         ack_stretch: fields.or("ack_stretch", own.ack_stretch),
-        min_rto: fields.or("min_rto", Span(own.min_rto)).0,
+        min_rto: fields.or("min_rto", PositiveDuration(own.min_rto)).0,
         autotuning: fields.or("autotuning", own.autotuning),
-        rcvbuf: fields.or("rcvbuf", Volume(own.rcvbuf)).0,
-        sndbuf: fields.or("sndbuf", Volume(own.sndbuf)).0,
+        rcvbuf: fields.or("rcvbuf", PositiveBytes(own.rcvbuf)).0,
+        sndbuf: fields.or("sndbuf", PositiveBytes(own.sndbuf)).0,
         pacing: fields.or("pacing", own.pacing),
         ecn: fields.or("ecn", own.ecn),
         header: fields.or("header", Whole::<20, 120>(own.header.into())).0 as u32,

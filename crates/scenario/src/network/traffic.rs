@@ -3,7 +3,10 @@
 
 use super::{
     count::{Copies, Numbered},
-    values::{CcName, Headings, Kind, Names, PerSecond, Shape, Share, Span, Volume},
+    values::{
+        CcName, Fraction, Headings, Names, ParetoShape, PerSecond, PositiveBytes, PositiveDuration,
+        SourceKind,
+    },
 };
 use crate::{
     diagnostics::Location,
@@ -84,7 +87,7 @@ pub(super) fn traffic(mut fields: Fields<'_>) -> Option<Vec<TrafficSpec>> {
     let cc = fields.optional("cc").map(|CcName(name)| name);
     let start = fields.or("start", Duration::ZERO);
     let jitter = fields.or("jitter", Duration::ZERO);
-    let kind: Option<Kind> = fields.required("kind");
+    let kind: Option<SourceKind> = fields.required("kind");
     let source = match kind {
         None => {
             // Which of these belong is known only with the kind.
@@ -102,16 +105,16 @@ pub(super) fn traffic(mut fields: Fields<'_>) -> Option<Vec<TrafficSpec>> {
             ]);
             None
         }
-        Some(Kind::Cbr) => {
+        Some(SourceKind::Cbr) => {
             let packet = packet(&mut fields);
             fields.required("rate").map(|rate| SourceSpec::Cbr { rate, packet })
         }
-        Some(Kind::OnOff) => on_off(&mut fields).map(SourceSpec::OverTcp),
-        Some(Kind::Web) => {
+        Some(SourceKind::OnOff) => on_off(&mut fields).map(SourceSpec::OverTcp),
+        Some(SourceKind::Web) => {
             let size = web(&mut fields);
             files(&mut fields, size).map(SourceSpec::OverTcp)
         }
-        Some(Kind::Ftp) => {
+        Some(SourceKind::Ftp) => {
             let size = Some(ftp(&mut fields));
             files(&mut fields, size).map(SourceSpec::OverTcp)
         }
@@ -129,18 +132,18 @@ fn packet(fields: &mut Fields<'_>) -> Option<Located<u32>> {
 
 fn on_off(fields: &mut Fields<'_>) -> Option<Source> {
     let on = fields.required("on");
-    let off = fields.required("off").map(|Span(off)| off);
+    let off = fields.required("off").map(|PositiveDuration(off)| off);
     Some(Source::OnOff { on: on?, off: off? })
 }
 
 fn ftp(fields: &mut Fields<'_>) -> FileSize {
-    FileSize::Fixed(fields.or("size", Volume(Bytes::new(10 << 20))).0)
+    FileSize::Fixed(fields.or("size", PositiveBytes(Bytes::new(10 << 20))).0)
 }
 
 fn web(fields: &mut Fields<'_>) -> Option<FileSize> {
-    let mean = fields.or("mean", Volume(Bytes::new(12 << 10))).0;
-    let shape = fields.or("shape", Shape(1.2)).0;
-    let most = fields.or("most", Volume(Bytes::new(100 << 20))).0;
+    let mean = fields.or("mean", PositiveBytes(Bytes::new(12 << 10))).0;
+    let shape = fields.or("shape", ParetoShape(1.2)).0;
+    let most = fields.or("most", PositiveBytes(Bytes::new(100 << 20))).0;
     if mean >= most {
         let location = ["mean", "most"].into_iter().find_map(|key| fields.table().get(key));
         let location = location.map_or_else(|| fields.location().clone(), |v| v.location.clone());
@@ -173,7 +176,7 @@ pub(super) fn background(mut fields: Fields<'_>) -> Option<BackgroundSpec> {
     let link = fields.required("link");
     let from = fields.required("from").map(|Names(names)| names);
     let to = fields.required("to").map(|Names(names)| names);
-    let share: Option<Share> = fields.required("share");
+    let share: Option<Fraction> = fields.required("share");
     let headings = fields.or("directions", Headings::BOTH).0;
     let mix = mix(&mut fields);
     let cc = fields.optional("cc").map(|CcName(name)| name);
@@ -208,7 +211,7 @@ pub(super) fn background(mut fields: Fields<'_>) -> Option<BackgroundSpec> {
 
 fn mix(fields: &mut Fields<'_>) -> Mix {
     let Some(mut parts) = fields.section("mix") else { return Mix::DEFAULT };
-    let mut part = |key| parts.or(key, Share(0.0)).0;
+    let mut part = |key| parts.or(key, Fraction(0.0)).0;
     let mix = Mix { cbr: part("cbr"), ftp: part("ftp"), web: part("web") };
     let sum = mix.cbr + mix.ftp + mix.web;
     let is_whole = parts.table().entries().any(|e| e.value.is_broken()) || (sum - 1.0).abs() < 1e-9;

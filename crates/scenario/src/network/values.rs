@@ -31,9 +31,9 @@ pub(crate) enum QueueSize {
 }
 
 /// The two ends of a link.
-pub(super) struct Pair(pub [Located<Pattern>; 2]);
+pub(super) struct NodePair(pub [Located<Pattern>; 2]);
 
-impl Field for Pair {
+impl Field for NodePair {
     const EXPECTED: &'static str = "a list of the two nodes, as in [\"client\", \"server\"]";
     fn read(value: &Value) -> Result<Self, Mismatch> {
         match &value.data {
@@ -46,9 +46,9 @@ impl Field for Pair {
 }
 
 /// A time above zero.
-pub(super) struct Span(pub Duration);
+pub(super) struct PositiveDuration(pub Duration);
 
-impl Field for Span {
+impl Field for PositiveDuration {
     const EXPECTED: &'static str = "a time above zero with its unit, as in 90s or 500us";
     fn read(value: &Value) -> Result<Self, Mismatch> {
         from_text(value, Self::EXPECTED, |text| {
@@ -58,9 +58,9 @@ impl Field for Span {
 }
 
 /// A size above zero.
-pub(super) struct Volume(pub Bytes);
+pub(super) struct PositiveBytes(pub Bytes);
 
-impl Field for Volume {
+impl Field for PositiveBytes {
     const EXPECTED: &'static str = "a size above zero, as in 1500, 128KB or 100MB (k = 1024)";
     fn read(value: &Value) -> Result<Self, Mismatch> {
         from_quantity::<Bytes, _>(value, Self::EXPECTED, |text| {
@@ -84,9 +84,9 @@ impl Field for Names {
 }
 
 /// A part of a whole, from nothing to all of it.
-pub(super) struct Share(pub f64);
+pub(super) struct Fraction(pub f64);
 
-impl Field for Share {
+impl Field for Fraction {
     const EXPECTED: &'static str = "a share from 0 to 100 %, as in 20% or 0.2";
     fn read(value: &Value) -> Result<Self, Mismatch> {
         from_text(value, Self::EXPECTED, |text| {
@@ -99,22 +99,22 @@ impl Field for Share {
 }
 
 /// A part of a whole that is more than nothing.
-pub(super) struct Above(pub f64);
+pub(super) struct PositiveFraction(pub f64);
 
-impl Field for Above {
+impl Field for PositiveFraction {
     const EXPECTED: &'static str = "a share above 0 and up to 100 %, as in 10% or 0.1";
     fn read(value: &Value) -> Result<Self, Mismatch> {
-        match Share::read(value) {
-            Ok(Share(share)) if share > 0.0 => Ok(Self(share)),
+        match Fraction::read(value) {
+            Ok(Fraction(share)) if share > 0.0 => Ok(Self(share)),
             _ => Err(mismatch(value, Self::EXPECTED)),
         }
     }
 }
 
 /// A time between two updates of a control.
-pub(super) struct Tick(pub Duration);
+pub(super) struct UpdateInterval(pub Duration);
 
-impl Field for Tick {
+impl Field for UpdateInterval {
     const EXPECTED: &'static str = "a time from 1ms to 1s, as in 15ms";
     fn read(value: &Value) -> Result<Self, Mismatch> {
         let fits = |d: &Duration| (Duration::from_millis(1)..=Duration::from_secs(1)).contains(d);
@@ -150,9 +150,9 @@ impl Field for PerSecond {
 }
 
 /// The exponent of a Pareto distribution that has a mean.
-pub(super) struct Shape(pub f64);
+pub(super) struct ParetoShape(pub f64);
 
-impl Field for Shape {
+impl Field for ParetoShape {
     const EXPECTED: &'static str = "a number above 1, as in 1.2";
     fn read(value: &Value) -> Result<Self, Mismatch> {
         number(value, Self::EXPECTED, |n| n > 1.0).map(Self)
@@ -285,7 +285,7 @@ impl Field for QueueSize {
 
 /// What traffic is like.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Kind {
+pub(super) enum SourceKind {
     Cbr,
     OnOff,
     Web,
@@ -294,7 +294,7 @@ pub(super) enum Kind {
 
 /// A queue discipline.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Known {
+pub(super) enum DisciplineName {
     Taildrop,
     Red,
     Pie,
@@ -314,14 +314,17 @@ impl Field for Burst {
     const EXPECTED: &'static str = "a time or a size above zero, as in 10s or 10MB";
     fn read(value: &Value) -> Result<Self, Mismatch> {
         from_quantity::<Bytes, _>(value, Self::EXPECTED, |_| {
-            let time = Span::read(value).map(|Span(time)| Self::Time(time));
-            time.or_else(|_| Volume::read(value).map(|Volume(bytes)| Self::Bytes(bytes))).ok()
+            let time = PositiveDuration::read(value).map(|PositiveDuration(time)| Self::Time(time));
+            time.or_else(|_| {
+                PositiveBytes::read(value).map(|PositiveBytes(bytes)| Self::Bytes(bytes))
+            })
+            .ok()
         })
     }
 }
 
 /// One of a few words.
-macro_rules! word {
+macro_rules! keyword {
     ($type:ty, $expected:literal, $($word:literal => $value:expr),+) => {
         impl Field for $type {
             const EXPECTED: &'static str = $expected;
@@ -334,21 +337,21 @@ macro_rules! word {
         }
     };
 }
-word!(Family, "ipv4 or ipv6", "ipv4" => Self::Ipv4, "ipv6" => Self::Ipv6);
-word!(Client, "curl or wget", "curl" => Self::Curl, "wget" => Self::Wget);
-word!(Signalling, "fetch or lead", "fetch" => Self::Fetch, "lead" => Self::Lead);
-word!(Profile, "linux or ns2", "linux" => Self::Linux, "ns2" => Self::Ns2);
-word!(LossDetection, "rack or dupack", "rack" => Self::Rack, "dupack" => Self::Dupack);
-word!(
+keyword!(Family, "ipv4 or ipv6", "ipv4" => Self::Ipv4, "ipv6" => Self::Ipv6);
+keyword!(Client, "curl or wget", "curl" => Self::Curl, "wget" => Self::Wget);
+keyword!(Signalling, "fetch or lead", "fetch" => Self::Fetch, "lead" => Self::Lead);
+keyword!(Profile, "linux or ns2", "linux" => Self::Linux, "ns2" => Self::Ns2);
+keyword!(LossDetection, "rack or dupack", "rack" => Self::Rack, "dupack" => Self::Dupack);
+keyword!(
     Recovery, "prr, pipe or halving",
     "prr" => Self::Prr, "pipe" => Self::Pipe, "halving" => Self::Halving
 );
-word!(Kind, "cbr, on-off, web or ftp",
+keyword!(SourceKind, "cbr, on-off, web or ftp",
     "cbr" => Self::Cbr, "on-off" => Self::OnOff, "web" => Self::Web, "ftp" => Self::Ftp);
-word!(Known, "taildrop, red, pie, codel or fq_codel",
+keyword!(DisciplineName, "taildrop, red, pie, codel or fq_codel",
     "taildrop" => Self::Taildrop, "red" => Self::Red, "pie" => Self::Pie, "codel" => Self::Codel,
     "fq_codel" => Self::FqCodel);
-word!(Headings, "both, forward or backward",
+keyword!(Headings, "both, forward or backward",
     "both" => Self::BOTH,
     "forward" => Self(&[Heading::Forward]),
     "backward" => Self(&[Heading::Backward]));

@@ -24,8 +24,10 @@ pub(super) fn check(spec: &NetworkSpec, file: &Location, problems: &Problems) {
     let bottlenecks = spec.bottlenecks.iter();
     unique("bottleneck", bottlenecks.map(|b| (&b.location, b.name.0.as_str())), problems);
 
-    let nodes = Known { kind: "node", names: spec.nodes.iter().map(|n| n.name.as_str()).collect() };
-    let links = Known { kind: "link", names: spec.links.iter().map(|l| l.name.as_str()).collect() };
+    let nodes =
+        KnownNames { kind: "node", names: spec.nodes.iter().map(|n| n.name.as_str()).collect() };
+    let links =
+        KnownNames { kind: "link", names: spec.links.iter().map(|l| l.name.as_str()).collect() };
     first_faults(&spec.links, problems, |link| {
         let what = format!("link \"{}\"", link.name.as_str());
         link.ends.iter().for_each(|end| nodes.check(&what, end, problems));
@@ -62,7 +64,7 @@ pub(super) fn check(spec: &NetworkSpec, file: &Location, problems: &Problems) {
 fn check_stops<'s>(
     what: &str,
     stops: impl Iterator<Item = &'s Located<Pattern>>,
-    nodes: &Known<'_>,
+    nodes: &KnownNames<'_>,
     problems: &Problems,
 ) {
     let mut passed = BTreeSet::new();
@@ -76,12 +78,12 @@ fn check_stops<'s>(
 }
 
 /// Names that may be used.
-struct Known<'s> {
+struct KnownNames<'s> {
     kind: &'static str,
     names: BTreeSet<&'s str>,
 }
 
-impl Known<'_> {
+impl KnownNames<'_> {
     fn check(&self, what: &str, name: &Located<impl AsRef<str>>, problems: &Problems) {
         let (kind, word) = (self.kind, name.value.as_ref());
         if !self.names.contains(word) {
