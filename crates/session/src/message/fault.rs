@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What a depot answers when it cannot pass a request on, and whose fault that is.
 
-use super::{Connection, Fields, Method, MethodError, print::Printed};
+use super::{Connection, Fields, Method, MethodError, print::HeadWriter};
 use crate::depot_id::DepotId;
 use http::{HeaderName, HeaderValue, StatusCode, Version, header};
 use sfv::{BareItem, Item, List, ListEntry, Parser};
@@ -137,7 +137,7 @@ impl Fault {
     /// kept only where the request has been read to its end.
     pub fn answer(&self, id: &DepotId, with_body: bool, connection: Connection) -> Vec<u8> {
         let text = format!("longhaul depot {id}: {}\n", self.reason);
-        let mut head = Printed::beginning(&["HTTP/1.1 ", &self.status.to_string()]);
+        let mut head = HeadWriter::start(&["HTTP/1.1 ", &self.status.to_string()]);
         head.field(&header::CONTENT_TYPE, "text/plain; charset=utf-8");
         head.number(&header::CONTENT_LENGTH, text.len() as u64);
         head.field(&header::CACHE_CONTROL, "no-store");
@@ -151,7 +151,7 @@ impl Fault {
             _ => {}
         }
         head.field(&PROXY_STATUS, self.proxy_status(id));
-        connection.say(&mut head, Version::HTTP_11);
+        connection.write_to(&mut head, Version::HTTP_11);
         let mut out = head.end();
         if with_body {
             out.extend_from_slice(text.as_bytes());

@@ -8,11 +8,11 @@ use http::{HeaderName, HeaderValue};
 const CAPACITY: usize = 768;
 
 /// A head that is being written.
-pub(super) struct Printed(Vec<u8>);
+pub(super) struct HeadWriter(Vec<u8>);
 
-impl Printed {
+impl HeadWriter {
     /// One that begins with a line of these parts.
-    pub(super) fn beginning(line: &[&str]) -> Self {
+    pub(super) fn start(line: &[&str]) -> Self {
         let mut out = Vec::with_capacity(CAPACITY);
         for part in line {
             out.extend_from_slice(part.as_bytes());

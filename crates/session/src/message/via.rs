@@ -71,7 +71,7 @@ pub(super) fn check_loop(headers: &Fields, id: &DepotId) -> Result<(), Fault> {
 
 /// The field of a message that was received in `version`, after the hops that `came` names. All go
 /// into one field, so that a receiver which reads only the first field of that name sees them all.
-pub(super) fn signed(came: &Fields, version: Version, id: &DepotId) -> Vec<u8> {
+pub(super) fn with_own_entry(came: &Fields, version: Version, id: &DepotId) -> Vec<u8> {
     let mut value = Vec::with_capacity(64);
     for earlier in came.get_all(&header::VIA) {
         // Behind a comment without an end this depot's own entry would not be seen.
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     fn sign(headers: &mut Fields, version: Version, id: &str) {
-        let value = signed(headers, version, &id.parse().unwrap());
+        let value = with_own_entry(headers, version, &id.parse().unwrap());
         *headers = Fields::from_iter([(header::VIA, value.try_into().unwrap())]);
     }
 

@@ -2,7 +2,7 @@
 //! The head of a request, as it goes on.
 
 use super::{
-    super::{Connection, Fault, Fields, Framing, Method, RequestHead, print::Printed, via},
+    super::{Connection, Fault, Fields, Framing, Method, RequestHead, print::HeadWriter, via},
     beyond, names_route,
 };
 use crate::{depot_id::DepotId, step::Fetch};
@@ -35,11 +35,11 @@ pub fn request_for(
     let came = &head.headers;
     via::check_loop(came, out.id)?;
     let version = if head.version == Version::HTTP_10 { " HTTP/1.0" } else { " HTTP/1.1" };
-    let mut going = Printed::beginning(&[head.method.as_str(), " ", &fetch.target, version]);
+    let mut going = HeadWriter::start(&[head.method.as_str(), " ", &fetch.target, version]);
     going.text(&header::HOST, &fetch.host);
     let (goes_on, left) = (beyond(came), max_forwards(head));
     going.pass(came, |name, value| {
-        !SAID_ANEW.contains(name)
+        !REWRITTEN.contains(name)
             && is_clients(name, value)
             && (*name != header::TRAILER || head.framing() == Framing::Chunked)
             && (*name != header::MAX_FORWARDS || left.is_none())
@@ -56,8 +56,8 @@ pub fn request_for(
     if let Some(left) = left {
         going.number(&header::MAX_FORWARDS, left.saturating_sub(1));
     }
-    going.field(&header::VIA, via::signed(came, head.version, out.id));
-    out.connection.say(&mut going, head.version);
+    going.field(&header::VIA, via::with_own_entry(came, head.version, out.id));
+    out.connection.write_to(&mut going, head.version);
     if head.version != Version::HTTP_10 {
         // A depot takes trailers whoever asks: where they go no further, they are checked and end.
         going.field(&header::TE, "trailers");
@@ -72,13 +72,13 @@ pub fn request_for(
 }
 
 /// What a depot says itself of every request, and what it passes on of none.
-static SAID_ANEW: [HeaderName; 5] =
+static REWRITTEN: [HeaderName; 5] =
     [header::HOST, header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::VIA, header::COOKIE];
 
 /// What stands in the names of fields by which others are told who asks, or for which name, path or method: they
 /// would believe a depot, and the client has written it. Each proxy and each host of services has its own, so this
 /// is what names have in common. Letters and digits alone are compared.
-static WHO_ASKS: [&str; 71] = [
+static CLIENT_WORDS: [&str; 71] = [
     "appengine",
     "authelia",
     "authenticated",
@@ -216,7 +216,7 @@ fn is_clients(name: &HeaderName, value: &HeaderValue) -> bool {
 fn says_who(name: &str) -> bool {
     // Programs behind a server's gateway interface see no difference between all other characters.
     let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
-    let is_theirs = || WHO_ASKS.iter().any(|part| plain.contains(part)) || plain == "proxy";
+    let is_theirs = || CLIENT_WORDS.iter().any(|part| plain.contains(part)) || plain == "proxy";
     !name.contains(META) && !plain.contains(PROGRAM) && is_theirs()
 }
 
@@ -233,10 +233,10 @@ pub fn options_for(head: &RequestHead, id: &DepotId, connection: Connection) -> 
     if max_forwards(head)? > 0 {
         return None;
     }
-    let mut answer = Printed::beginning(&["HTTP/1.1 204 No Content"]);
+    let mut answer = HeadWriter::start(&["HTTP/1.1 204 No Content"]);
     answer.field(&header::ALLOW, Method::list(&Method::ALL));
-    answer.field(&header::VIA, via::signed(&Fields::new(), head.version, id));
-    connection.say(&mut answer, head.version);
+    answer.field(&header::VIA, via::with_own_entry(&Fields::new(), head.version, id));
+    connection.write_to(&mut answer, head.version);
     Some(answer.end())
 }
 

@@ -2,7 +2,9 @@
 //! The head of an answer, as it goes back.
 
 use super::{
-    super::{Connection, Framing, Method, RequestHead, ResponseHead, framing, print::Printed, via},
+    super::{
+        Connection, Framing, Method, RequestHead, ResponseHead, framing, print::HeadWriter, via,
+    },
     OutgoingBody, RequestRoute,
     allowed::{self, Part},
     beyond, names_route, outgoing_body,
@@ -72,12 +74,12 @@ pub fn response_for(
         going.field(&policy, SANDBOX);
     }
     going.field(&header::REFERRER_POLICY, NO_REFERRER);
-    going.field(&header::VIA, via::signed(came, head.version, out.id));
+    going.field(&header::VIA, via::with_own_entry(came, head.version, out.id));
     let connection = match out.body.framing {
         Framing::UntilClose => Connection::Close,
         _ => out.connection,
     };
-    connection.say(&mut going, request.version);
+    connection.write_to(&mut going, request.version);
     if request.came_through_depot() {
         for (name, value) in out.extra {
             going.field(name, value);
@@ -99,13 +101,13 @@ pub fn interim_for(head: &ResponseHead, request: &RequestHead, id: &DepotId) -> 
         !of_the_answer && allowed::goes_on(Part::Head, name, value) && beyond(name)
     });
     going.field(&header::REFERRER_POLICY, NO_REFERRER);
-    going.field(&header::VIA, via::signed(came, head.version, id));
+    going.field(&header::VIA, via::with_own_entry(came, head.version, id));
     Some(going.end())
 }
 
 /// A proxy speaks for itself, whatever HTTP the next hop spoke (RFC 9110, section 2.5).
-fn status_line(head: &ResponseHead) -> Printed {
-    Printed::beginning(&["HTTP/1.1 ", head.status.as_str(), " ", &head.reason])
+fn status_line(head: &ResponseHead) -> HeadWriter {
+    HeadWriter::start(&["HTTP/1.1 ", head.status.as_str(), " ", &head.reason])
 }
 
 /// Whether something may follow the body.
@@ -115,7 +117,7 @@ fn trailers_go(body: OutgoingBody) -> bool {
 
 /// Says how long the body is, or would be.
 fn say_framing(
-    going: &mut Printed,
+    going: &mut HeadWriter,
     head: &ResponseHead,
     request: &RequestHead,
     body: OutgoingBody,
@@ -204,7 +206,7 @@ fn is_absolute(reference: &str) -> bool {
 /// The whole answer that leads a client on. With 302 it would ask the next depot by GET whatever
 /// it asked this one (RFC 9110, section 15.4.3), so whoever brings a body gets 307.
 pub fn redirect(to: &str, method: Method, connection: Connection) -> Vec<u8> {
-    let mut head = Printed::beginning(&[match method {
+    let mut head = HeadWriter::start(&[match method {
         Method::Get | Method::Head => "HTTP/1.1 302 Found",
         _ => "HTTP/1.1 307 Temporary Redirect",
     }]);
@@ -215,13 +217,13 @@ pub fn redirect(to: &str, method: Method, connection: Connection) -> Vec<u8> {
 
 /// A whole answer of the depot's own, to a question that is for itself.
 pub fn own_answer(kind: &str, body: &str, method: Method, connection: Connection) -> Vec<u8> {
-    let mut head = Printed::beginning(&["HTTP/1.1 200 OK"]);
+    let mut head = HeadWriter::start(&["HTTP/1.1 200 OK"]);
     head.field(&header::CACHE_CONTROL, "no-store");
     own(head, kind, body, method, connection)
 }
 
 fn own(
-    mut head: Printed,
+    mut head: HeadWriter,
     kind: &str,
     body: &str,
     method: Method,
@@ -230,7 +232,7 @@ fn own(
     head.field(&header::REFERRER_POLICY, NO_REFERRER);
     head.field(&header::CONTENT_TYPE, kind);
     head.number(&header::CONTENT_LENGTH, body.len() as u64);
-    connection.say(&mut head, Version::HTTP_11);
+    connection.write_to(&mut head, Version::HTTP_11);
     let mut out = head.end();
     if method.is_answered_with_body() {
         out.extend_from_slice(body.as_bytes());
