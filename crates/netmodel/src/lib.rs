@@ -34,4 +34,4 @@ pub use link::{Link, LinkConfig, Packet};
 pub use loss::{Loss, LossModel};
 pub use monitor::Monitor;
 pub use queue::{Discipline, QueueLimit, QueueState};
-pub use spacing::{Spacing, SpacingMeter, Spread};
+pub use spacing::{MeanAndDeviation, Spacing, SpacingMeter};

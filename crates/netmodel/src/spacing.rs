@@ -86,14 +86,14 @@ pub struct Spacing {
 
 /// A mean with its standard deviation, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Spread {
+pub struct MeanAndDeviation {
     /// The mean.
     pub mean_ns: f64,
     /// The standard deviation, that of all values.
     pub deviation_ns: f64,
 }
 
-impl Spread {
+impl MeanAndDeviation {
     /// Of so many values with this sum and these squares; `None` if there are none.
     fn new(count: u64, sum: u64, squares: u128) -> Option<Self> {
         let whole = u128::from(sum.checked_div(count)?);
@@ -151,14 +151,14 @@ impl Spacing {
     }
 
     /// Gaps; `None` before the second packet.
-    pub fn gap(&self) -> Option<Spread> {
-        Spread::new(self.packets.saturating_sub(1), self.gap_sum, self.gap_squares)
+    pub fn gap(&self) -> Option<MeanAndDeviation> {
+        MeanAndDeviation::new(self.packets.saturating_sub(1), self.gap_sum, self.gap_squares)
     }
 
     /// Times from the start of a packet to the start of the next; `None` before the second.
-    pub fn departure(&self) -> Option<Spread> {
+    pub fn departure(&self) -> Option<MeanAndDeviation> {
         let sum = self.last_starts.since(self.first_starts).as_nanos();
-        Spread::new(self.packets.saturating_sub(1), sum, self.departure_squares)
+        MeanAndDeviation::new(self.packets.saturating_sub(1), sum, self.departure_squares)
     }
 
     /// The gap that a share of all does not exceed, to within 3.2 %.
@@ -199,8 +199,8 @@ mod tests {
     fn evenly_spaced_packets_have_no_deviation_after_a_day_either() {
         let spacing = spacing((0..1000).map(|n| (n * 86_400_000_000 + 7, 12_000)));
         let (gap, departure) = (spacing.gap().unwrap(), spacing.departure().unwrap());
-        assert_eq!(gap, Spread { mean_ns: 86_399_988_000.0, deviation_ns: 0.0 });
-        assert_eq!(departure, Spread { mean_ns: 86_400_000_000.0, deviation_ns: 0.0 });
+        assert_eq!(gap, MeanAndDeviation { mean_ns: 86_399_988_000.0, deviation_ns: 0.0 });
+        assert_eq!(departure, MeanAndDeviation { mean_ns: 86_400_000_000.0, deviation_ns: 0.0 });
         assert_eq!(spacing.gap_quantile(0.01), Some(Duration::from_nanos(86_399_988_000)));
         assert_eq!((spacing.burst_mean(), spacing.burst_max()), (Some(1.0), Some(1)));
     }

@@ -20,7 +20,7 @@ use crate::{
     poll_policy::PollPolicy,
     sys,
 };
-use netmodel::{Counters, Spacing, Spread};
+use netmodel::{Counters, MeanAndDeviation, Spacing};
 use rustix::{
     event::{EventfdFlags, Timespec, epoll},
     io::Errno,
@@ -48,7 +48,7 @@ pub struct LinkState {
     /// Gaps and bursts on the link; none while the emulator runs.
     pub spacing: Option<Spacing>,
     /// The gaps' mean and deviation, also while it runs.
-    pub gap: Option<Spread>,
+    pub gap: Option<MeanAndDeviation>,
     /// Bytes that wait in the queue.
     pub queue_bytes: u64,
 }

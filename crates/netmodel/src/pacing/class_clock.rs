@@ -14,12 +14,12 @@ pub const BYTE: u128 = 8_000_000_000;
 
 /// A moment: whole nanoseconds, and the rest in units of 1/rate ns, so that no rounding accumulates.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Moment {
+pub struct ExactTime {
     pub at: Timestamp,
     pub rest: u64,
 }
 
-impl Moment {
+impl ExactTime {
     /// The beginning of a nanosecond.
     pub fn whole(at: Timestamp) -> Self {
         Self { at, rest: 0 }
@@ -48,16 +48,16 @@ impl Moment {
 
 /// The fluid server of a class.
 #[derive(Debug, Clone)]
-pub struct Clock {
+pub struct ClassClock {
     rate: Rate,
     /// When it would begin with the next packet.
-    due: Moment,
+    due: ExactTime,
     /// From when on it works at this rate: when the next packet is due, or when the rate changed, if
     /// that was later. Then `ahead` is what it had done of what waits, in bits times 10^9.
-    since: Moment,
+    since: ExactTime,
     ahead: u128,
     /// When it would be done with all that came.
-    done: Moment,
+    done: ExactTime,
     /// Bytes that came, and that have left on the wire.
     came: u64,
     left: u64,
@@ -66,9 +66,9 @@ pub struct Clock {
     restarts: VecDeque<(u64, Timestamp)>,
 }
 
-impl Clock {
+impl ClassClock {
     pub fn new(rate: Rate) -> Self {
-        let start = Moment::default();
+        let start = ExactTime::default();
         let (due, since, done) = (start, start, start);
         Self { rate, due, since, ahead: 0, done, came: 0, left: 0, restarts: VecDeque::new() }
     }
@@ -81,7 +81,7 @@ impl Clock {
     /// A packet comes.
     pub fn arrive(&mut self, now: Timestamp, bytes: u64) {
         if self.done.at < now {
-            self.done = Moment::whole(now);
+            self.done = ExactTime::whole(now);
             self.restarts.push_back((self.came, now));
             self.restart();
         }
@@ -96,7 +96,7 @@ impl Clock {
             // Its end lies before the rate changed: in that time as far as in that work.
             let time = u128::from(self.since.at.since(self.due.at).as_nanos());
             let part = Duration::from_nanos((time * work / self.ahead) as u64);
-            self.due = Moment::whole(self.due.at + part);
+            self.due = ExactTime::whole(self.due.at + part);
             self.ahead -= work;
         } else {
             let rest = u128::from(self.since.rest);
@@ -131,7 +131,7 @@ impl Clock {
                 break;
             }
             if self.since.at < at {
-                self.due = Moment::whole(at);
+                self.due = ExactTime::whole(at);
                 (self.since, self.ahead) = (self.due, 0);
             }
             self.restarts.pop_front();
@@ -152,7 +152,7 @@ impl Clock {
             let nanos = u128::from(now.since(self.since.at).as_nanos());
             let done = nanos * u128::from(old.bps()) - u128::from(self.since.rest);
             self.ahead = self.waiting().min(self.ahead + done);
-            self.since = Moment::whole(now);
+            self.since = ExactTime::whole(now);
         } else {
             self.since = self.since.with_rate(now, old, rate);
         }

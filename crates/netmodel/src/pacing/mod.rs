@@ -9,7 +9,7 @@
 //!   that rate (equations 2 and 3).
 //! - [`Scheduler`]: packets for several bottlenecks over one wire, each bottleneck's at its own pace.
 
-mod class;
+mod class_clock;
 mod drr;
 mod estimate;
 mod ffi;

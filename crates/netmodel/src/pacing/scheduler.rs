@@ -34,7 +34,7 @@
 //! Times are whole nanoseconds; what is left over is carried, so that rates are kept exactly.
 
 use super::{
-    class::{BYTE, Clock, Moment},
+    class_clock::{BYTE, ClassClock, ExactTime},
     drr::DrrQueue,
 };
 use std::fmt;
@@ -129,7 +129,7 @@ impl std::error::Error for SchedulerError {}
 #[derive(Debug, Clone)]
 struct Queue<T> {
     /// None where it is not paced.
-    clock: Option<Clock>,
+    clock: Option<ClassClock>,
     flows: DrrQueue<T>,
     /// How long the largest packet so far takes on the wire, rounded up.
     largest: Duration,
@@ -141,7 +141,7 @@ pub struct Scheduler<T> {
     wire: Rate,
     classes: Vec<Queue<T>>,
     /// When the wire is free again.
-    free: Moment,
+    free: ExactTime,
     /// Since when something waits.
     waits_since: Option<Timestamp>,
     /// Bits times 10^9 that the wire idled beyond whole bytes of gap.
@@ -159,11 +159,11 @@ impl<T> Scheduler<T> {
         }
         let queues = classes.iter().enumerate().map(|(class, Class { rate, queue })| {
             rate.map_or(Ok(()), |rate| check(wire, class, rate))?;
-            let (clock, flows) = (rate.map(Clock::new), DrrQueue::new(*queue));
+            let (clock, flows) = (rate.map(ClassClock::new), DrrQueue::new(*queue));
             Ok(Queue { clock, flows, largest: Duration::ZERO })
         });
         let classes = queues.collect::<Result<_, _>>()?;
-        Ok(Self { wire, classes, free: Moment::default(), waits_since: None, idled: 0 })
+        Ok(Self { wire, classes, free: ExactTime::default(), waits_since: None, idled: 0 })
     }
 
     /// A packet comes at `now`. Gives back what its class has no room for: that may be the packet
@@ -227,7 +227,7 @@ impl<T> Scheduler<T> {
         if let Some(clock) = &mut queue.clock {
             clock.set_rate(now, rate);
         } else {
-            let mut clock = Clock::new(rate);
+            let mut clock = ClassClock::new(rate);
             clock.arrive(now, queue.flows.bytes());
             queue.clock = Some(clock);
         }
@@ -282,7 +282,7 @@ impl<T> Scheduler<T> {
             clock.leave(bytes);
         }
         let gap = self.gap_until(now);
-        let starts = if self.free.at == now { self.free } else { Moment::whole(now) };
+        let starts = if self.free.at == now { self.free } else { ExactTime::whole(now) };
         self.free = starts.after(bytes, self.wire);
         if self.is_empty() {
             self.waits_since = None;
@@ -295,7 +295,7 @@ impl<T> Scheduler<T> {
         let waits_since = self.waits_since.unwrap_or(now);
         if waits_since > self.free.at {
             // Before that, nothing waited.
-            self.free = Moment::whole(waits_since);
+            self.free = ExactTime::whole(waits_since);
             self.idled = 0;
         }
         if now > self.free.at {
