@@ -23,21 +23,21 @@ pub(crate) enum PacketKind {
 /// Flags of a packet, or'ed.
 pub(crate) mod flag {
     /// The sender can be told of congestion by a mark (ECT of RFC 3168).
-    pub const CAPABLE: u8 = 1;
+    pub const ECT: u8 = 1;
     /// It met congestion (CE).
-    pub const MARKED: u8 = 2;
+    pub const CE: u8 = 2;
     /// Of an acknowledgement: a marked segment has arrived (ECE).
-    pub const ECHO: u8 = 4;
+    pub const ECE: u8 = 4;
     /// Of data: the window was reduced (CWR).
-    pub const REDUCED: u8 = 8;
+    pub const CWR: u8 = 8;
     /// Of an acknowledgement: for a segment that was there already (the duplicate block of RFC 2883).
-    pub const DUPLICATE: u8 = 16;
+    pub const DSACK: u8 = 16;
     /// Of an acknowledgement: it has selective blocks.
-    pub const BLOCKS: u8 = 32;
+    pub const SACK: u8 = 32;
     /// Of data: the next segment comes in the same frame, if it is not lost.
-    pub const MORE: u8 = 64;
+    pub const MORE_IN_FRAME: u8 = 64;
     /// Of data: the last of a GSO packet of several segments (PSH).
-    pub const PUSHED: u8 = 128;
+    pub const PSH: u8 = 128;
 }
 
 /// A packet. Kept small: at 10 Gb/s and 100 ms, 80 000 of them are on their way. With a time, two of
@@ -49,7 +49,7 @@ pub(crate) struct Packet {
     /// The connection, or the source of a datagram.
     pub owner: u32,
     /// Of an acknowledgement: segments from `number` on that the receiver has room for. With
-    /// [`flag::BLOCKS`]: where [`Sacks`] has this, and the blocks.
+    /// [`flag::SACK`]: where [`SackStore`] has this, and the blocks.
     pub window: u32,
     /// The rest of its path: where the network has the link direction that it is offered to next.
     pub path: u32,
@@ -70,12 +70,12 @@ const _: () = assert!(size_of::<Packet>() == 24);
 /// Window and blocks of those acknowledgements on their way that have blocks: few, so they don't make
 /// every packet larger.
 #[derive(Debug, Default)]
-pub(crate) struct Sacks {
+pub(crate) struct SackStore {
     kept: Vec<(u32, Blocks)>,
     free: Vec<u32>,
 }
 
-impl Sacks {
+impl SackStore {
     /// Where they are kept from now on.
     pub(crate) fn keep(&mut self, window: u32, blocks: Blocks) -> u32 {
         if let Some(at) = self.free.pop() {
@@ -88,7 +88,7 @@ impl Sacks {
 
     /// Window and blocks of a packet that has blocks, which are then forgotten.
     pub(crate) fn take(&mut self, packet: &Packet) -> Option<(u32, Blocks)> {
-        if packet.flags & flag::BLOCKS == 0 {
+        if packet.flags & flag::SACK == 0 {
             return None;
         }
         self.free.push(packet.window);

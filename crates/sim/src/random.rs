@@ -43,10 +43,10 @@ impl Random {
     }
 
     /// A file's size.
-    pub(crate) fn file(&mut self, sizes: &Sizes) -> Bytes {
+    pub(crate) fn file(&mut self, sizes: &FileSizes) -> Bytes {
         match *sizes {
-            Sizes::Fixed(size) => size,
-            Sizes::Pareto { least, shape, most } => {
+            FileSizes::Fixed(size) => size,
+            FileSizes::Pareto { least, shape, most } => {
                 let size = least * libm::pow(self.unit(), -1.0 / shape);
                 Bytes::new((size.min(most) as u64).max(1))
             }
@@ -56,18 +56,18 @@ impl Random {
 
 /// Sizes of files, ready to draw from.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Sizes {
+pub(crate) enum FileSizes {
     Fixed(Bytes),
     Pareto { least: f64, shape: f64, most: f64 },
 }
 
-impl Sizes {
+impl FileSizes {
     pub(crate) fn new(size: FileSize) -> Self {
         match size {
             FileSize::Fixed(bytes) => Self::Fixed(bytes),
             FileSize::Pareto { mean, shape, most } => {
                 let most = most.get() as f64;
-                let least = least_of(mean.get() as f64, shape, most);
+                let least = pareto_minimum(mean.get() as f64, shape, most);
                 Self::Pareto { least, shape, most }
             }
         }
@@ -76,7 +76,7 @@ impl Sizes {
 
 /// The least size of a Pareto distribution that, cut at `most`, has that mean. The mean grows with the
 /// least size, so bisection finds it.
-fn least_of(mean: f64, shape: f64, most: f64) -> f64 {
+fn pareto_minimum(mean: f64, shape: f64, most: f64) -> f64 {
     let mean_of =
         |least: f64| (shape * least - libm::pow(least / most, shape) * most) / (shape - 1.0);
     let (mut low, mut high) = (0.0, most);
@@ -96,7 +96,8 @@ mod tests {
         let mut random = Random::new(7, "test");
         let n = 400_000;
         let mean = Bytes::new(12_288);
-        let sizes = Sizes::new(FileSize::Pareto { mean, shape: 1.5, most: Bytes::new(1_000_000) });
+        let sizes =
+            FileSizes::new(FileSize::Pareto { mean, shape: 1.5, most: Bytes::new(1_000_000) });
         let sum: u64 = (0..n).map(|_| random.file(&sizes).get()).sum();
         assert!((sum as f64 / n as f64 / 12_288.0 - 1.0).abs() < 0.02, "{}", sum / n);
         let sum: u64 = (0..n).map(|_| random.time(Duration::from_millis(3)).as_nanos()).sum();
@@ -108,7 +109,7 @@ mod tests {
     #[test]
     fn a_distribution_without_a_tail_is_constant() {
         // Cut at the mean, every file has that size. The mean is flat there, so rounding shows.
-        let least = least_of(1000.0, 1.2, 1000.0);
+        let least = pareto_minimum(1000.0, 1.2, 1000.0);
         assert!((least - 1000.0).abs() < 1e-3, "{least}");
     }
 }

@@ -22,7 +22,7 @@ impl Ranges {
     }
 
     /// The range that `number` is in.
-    pub(crate) fn around(&self, number: u64) -> Option<Range<u64>> {
+    pub(crate) fn range_with(&self, number: u64) -> Option<Range<u64>> {
         let range = self.ranges.get(self.lowest(|range| range.end > number))?;
         (range.start <= number).then(|| range.clone())
     }
@@ -120,12 +120,12 @@ mod tests {
             assert_eq!(ranges.end(), set.last().map_or(0, |n| n + 1));
             assert_eq!(ranges.first().map(|r| r.start), set.first().copied());
             for n in 0..320 {
-                assert_eq!(ranges.around(n).is_some(), set.contains(&n), "{n}");
+                assert_eq!(ranges.range_with(n).is_some(), set.contains(&n), "{n}");
             }
-            if let Some(around) = ranges.around(start) {
-                assert!(around.clone().all(|n| set.contains(&n)));
-                assert!(!set.contains(&around.end));
-                assert!(around.start == 0 || !set.contains(&(around.start - 1)));
+            if let Some(range_with) = ranges.range_with(start) {
+                assert!(range_with.clone().all(|n| set.contains(&n)));
+                assert!(!set.contains(&range_with.end));
+                assert!(range_with.start == 0 || !set.contains(&(range_with.start - 1)));
             }
         }
     }

@@ -6,7 +6,7 @@ use crate::{
     event_queue::{EventId, EventKind},
     packet::{Packet, PacketKind},
     plan::ConnectionPlan,
-    random::{Random, Sizes},
+    random::{FileSizes, Random},
     simulation_state::SimulationState,
     tcp::{Connection, ConnectionEvent, Content},
 };
@@ -19,7 +19,7 @@ use units::{Bytes, Duration, Timestamp};
 pub(crate) struct TrafficState {
     hop: ConnectionPlan,
     source: Source,
-    sizes: Option<Sizes>,
+    sizes: Option<FileSizes>,
     random: Random,
     state: State,
     start: Timestamp,
@@ -46,7 +46,7 @@ enum State {
 impl TrafficState {
     pub(crate) fn new(traffic: &Traffic, hop: ConnectionPlan, seed: u64) -> Self {
         let sizes = match traffic.source {
-            Source::Files { size, .. } => Some(Sizes::new(size)),
+            Source::Files { size, .. } => Some(FileSizes::new(size)),
             Source::Cbr { .. } | Source::OnOff { .. } => None,
         };
         Self {
@@ -111,7 +111,7 @@ impl TrafficHandle<'_> {
     pub(crate) fn act(&mut self, sim: &mut SimulationState) -> Option<Timestamp> {
         match self.state.source {
             Source::Cbr { rate, packet } => {
-                self.datagram(sim, packet);
+                self.send_datagram(sim, packet);
                 let State::Cbr { sent, .. } = self.state.state else { return None };
                 // From the start on, so that no rounding adds up.
                 let bits = u128::from(sent) * u128::from(packet) * 8_000_000_000;
@@ -119,11 +119,11 @@ impl TrafficHandle<'_> {
                 let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);
                 Some(self.state.start + Duration::from_nanos(nanos))
             }
-            Source::OnOff { on, off } => self.turn(sim, on, off),
+            Source::OnOff { on, off } => self.switch_on_off(sim, on, off),
             Source::Files { per_second, .. } => {
                 let mean = Duration::from_nanos((1e9 / per_second) as u64);
                 let next = sim.now + self.state.random.time(mean);
-                self.file(sim);
+                self.start_file(sim);
                 Some(next)
             }
         }
@@ -133,7 +133,7 @@ impl TrafficHandle<'_> {
         ConnectionUser::Traffic(self.number)
     }
 
-    fn datagram(&mut self, sim: &mut SimulationState, length: u32) {
+    fn send_datagram(&mut self, sim: &mut SimulationState, length: u32) {
         if matches!(self.state.state, State::Files) {
             let (owner, _) = sim.allocate_route(self.user(), &self.state.hop);
             self.state.state = State::Cbr { owner, sent: 0 };
@@ -157,7 +157,7 @@ impl TrafficHandle<'_> {
         self.state.delivered = self.state.delivered + length;
     }
 
-    fn file(&mut self, sim: &mut SimulationState) {
+    fn start_file(&mut self, sim: &mut SimulationState) {
         self.state.opened += 1;
         let (connection, event) = sim.open(self.user(), &self.state.hop);
         sim.files.offered(self.number, self.state.opened, connection, sim.now);
@@ -165,13 +165,18 @@ impl TrafficHandle<'_> {
     }
 
     /// An on-off source's next turn.
-    fn turn(&mut self, sim: &mut SimulationState, on: Burst, off: Duration) -> Option<Timestamp> {
+    fn switch_on_off(
+        &mut self,
+        sim: &mut SimulationState,
+        on: Burst,
+        off: Duration,
+    ) -> Option<Timestamp> {
         let State::OnOff { connection, on: is_on } = &mut self.state.state else {
             self.state.opened += 1;
             let (connection, event) = sim.open(self.user(), &self.state.hop);
             self.state.state = State::OnOff { connection, on: false };
             if event == ConnectionEvent::Requested {
-                return self.turn(sim, on, off);
+                return self.switch_on_off(sim, on, off);
             }
             return None; // goes on when the data is asked for
         };

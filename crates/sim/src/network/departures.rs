@@ -37,7 +37,7 @@ impl Network {
                 self.directions[number as usize].qdisc().hold_until(at, packet)
             }
             Some(PacketPacing::Gap { flow, target, rtt }) => {
-                self.enter(events, now, packet);
+                self.enter_class(events, now, packet);
                 let direction = &mut self.directions[number as usize];
                 let bytes = Bytes::new(packet.length.into()) + direction.link.config().overhead;
                 let mut qdisc = direction.qdisc.take().unwrap_or_else(|| direction.new_qdisc());
@@ -46,13 +46,13 @@ impl Network {
                 }
                 direction.qdisc = Some(qdisc);
             }
-            None => self.enter(events, now, packet),
+            None => self.enter_class(events, now, packet),
         }
         self.depart(events, now, number);
     }
 
     /// A packet whose time has come enters its class, or leaves where its host has none.
-    fn enter(&mut self, events: &mut EventQueue, now: Timestamp, packet: Packet) {
+    fn enter_class(&mut self, events: &mut EventQueue, now: Timestamp, packet: Packet) {
         let class = self.classes[packet.path as usize];
         let direction = &mut self.directions[self.paths[packet.path as usize] as usize];
         let length = Bytes::new(packet.length.into()) + direction.link.config().overhead;
@@ -64,7 +64,7 @@ impl Network {
     /// What a link direction's host lets go now goes; the rest has its turn when the first of it may.
     fn depart(&mut self, events: &mut EventQueue, now: Timestamp, number: u32) {
         while let Some(packet) = self.directions[number as usize].qdisc().pop_due(now) {
-            self.enter(events, now, packet);
+            self.enter_class(events, now, packet);
         }
         let waits = loop {
             match self.directions[number as usize].qdisc().dequeue(now) {

@@ -18,7 +18,7 @@ use self::link_direction::{Arriving, FarEnd};
 use crate::{
     event_queue::{EventId, EventKind, EventQueue},
     junction::Junction,
-    packet::{Packet, PacketAccount, Sacks, flag},
+    packet::{Packet, PacketAccount, SackStore, flag},
     sender_qdisc::{PacketPacing, SenderQdisc},
     winner_tree::NEVER,
 };
@@ -46,7 +46,7 @@ pub(crate) struct Network {
     junctions: Vec<Junction>,
     /// By their numbers. Link directions come in order, so that at one time the lower one comes first.
     arrival_sources: Vec<ArrivalSource>,
-    pub(crate) sacks: Sacks,
+    pub(crate) sack_store: SackStore,
     pub(crate) account: PacketAccount,
     /// Packets on their way, by owner.
     on_their_way: Vec<u32>,
@@ -155,7 +155,7 @@ impl Network {
         let number = match self.arrival_sources[source as usize] {
             ArrivalSource::LinkDirection(number) => number,
             ArrivalSource::Junction(junction) => {
-                self.cross(events, junction, |at, _| at <= now);
+                self.drain_junction(events, junction, |at, _| at <= now);
                 return None;
             }
         };
@@ -172,7 +172,7 @@ impl Network {
     }
 
     /// Hands on those packets at a junction that have `come` there, by their times and link directions.
-    fn cross(
+    fn drain_junction(
         &mut self,
         events: &mut EventQueue,
         number: u32,
@@ -201,7 +201,7 @@ impl Network {
             _ => u32::MAX,
         };
         for junction in 0..self.junctions.len() as u32 {
-            self.cross(events, junction, |at, direction| {
+            self.drain_junction(events, junction, |at, direction| {
                 at < now || at == now && direction <= last
             });
         }
@@ -213,12 +213,12 @@ impl Network {
     fn offer(&mut self, events: &mut EventQueue, now: Timestamp, packet: Packet) {
         let number = self.paths[packet.path as usize];
         let direction = &mut self.directions[number as usize];
-        let ect = packet.flags & flag::CAPABLE != 0;
+        let ect = packet.flags & flag::ECT != 0;
         let length = Bytes::new(packet.length.into());
         let flow = packet.owner.into();
         let fate = direction.link.offer(now, netmodel::Packet { length, ect, flow });
         let Fate::Arrives { at, marked, .. } = fate else {
-            self.does_not_leave(events, now, number, packet, fate);
+            self.queue_or_drop(events, now, number, packet, fate);
             return;
         };
         self.arrives(events, number, packet, at, marked);
@@ -226,7 +226,7 @@ impl Network {
 
     /// A packet that was offered and does not leave at once: it waits for the queue's decision, or is gone.
     #[cold]
-    fn does_not_leave(
+    fn queue_or_drop(
         &mut self,
         events: &mut EventQueue,
         now: Timestamp,
@@ -238,7 +238,7 @@ impl Network {
             self.directions[number as usize].keep(ticket, packet);
             self.dequeue(events, now, number);
         } else {
-            self.gone(fate, &packet);
+            self.drop_packet(fate, &packet);
         }
     }
 
@@ -258,7 +258,7 @@ impl Network {
         if let Some(Arriving { packet, .. }) = direction.arriving.back_mut() {
             packet.path += 1;
             if marked {
-                packet.flags |= flag::MARKED;
+                packet.flags |= flag::CE;
             }
         }
         if direction.arriving.len() == 1 {
@@ -286,7 +286,7 @@ impl Network {
                 Fate::Arrives { at, marked, .. } => {
                     self.arrives(events, number, packet, at, marked);
                 }
-                fate => self.gone(fate, &packet),
+                fate => self.drop_packet(fate, &packet),
             }
         }
         let direction = &mut self.directions[number as usize];
@@ -297,7 +297,7 @@ impl Network {
     }
 
     /// A packet that does not arrive.
-    fn gone(&mut self, fate: Fate, packet: &Packet) {
+    fn drop_packet(&mut self, fate: Fate, packet: &Packet) {
         let count = match fate {
             Fate::QueueFull | Fate::EarlyDrop => &mut self.account.dropped,
             Fate::Lost => &mut self.account.lost,
@@ -306,7 +306,7 @@ impl Network {
         };
         count.add(packet);
         self.on_their_way[packet.owner as usize] -= 1;
-        self.sacks.take(packet);
+        self.sack_store.take(packet);
     }
 }
 

@@ -154,13 +154,13 @@ impl Connection {
         let before = self.receiver.next();
         if cx.tcp.ecn {
             let is = |flag| packet.flags & flag != 0;
-            self.receiver.congestion(is(flag::MARKED), is(flag::REDUCED));
+            self.receiver.congestion(is(flag::CE), is(flag::CWR));
         }
         if self.receiver.would_forget(packet.number) {
             self.acknowledge(cx);
         }
-        let more = packet.flags & flag::MORE != 0;
-        let pushed = packet.flags & flag::PUSHED != 0;
+        let more = packet.flags & flag::MORE_IN_FRAME != 0;
+        let pushed = packet.flags & flag::PSH != 0;
         let mut timing = self.receiver.arrives(packet.number, more, cx.tcp);
         let next = self.receiver.next();
         if self.reads && next > before {
@@ -202,12 +202,12 @@ impl Connection {
             Profile::Ns2 => NS2_ACKNOWLEDGEMENT + NS2_BLOCK * blocks,
         };
         let flags = [
-            (says.echo, flag::ECHO),
-            (says.duplicate, flag::DUPLICATE),
-            (says.blocks.is_some(), flag::BLOCKS),
+            (says.echo, flag::ECE),
+            (says.duplicate, flag::DSACK),
+            (says.blocks.is_some(), flag::SACK),
         ];
         let window = match says.blocks {
-            Some(blocks) => cx.network.sacks.keep(says.window, blocks),
+            Some(blocks) => cx.network.sack_store.keep(says.window, blocks),
             None => says.window,
         };
         let packet = Packet {
@@ -223,7 +223,7 @@ impl Connection {
     }
 
     fn acknowledgement(&mut self, cx: &mut Context<'_>, packet: &Packet) -> ConnectionEvent {
-        let (window, blocks) = match cx.network.sacks.take(packet) {
+        let (window, blocks) = match cx.network.sack_store.take(packet) {
             Some((window, blocks)) => (window, Some(blocks)),
             None => (packet.window, None),
         };
@@ -232,8 +232,8 @@ impl Connection {
             next: packet.number,
             window,
             blocks: blocks.as_ref(),
-            echo: packet.flags & flag::ECHO != 0,
-            duplicate: packet.flags & flag::DUPLICATE != 0,
+            echo: packet.flags & flag::ECE != 0,
+            duplicate: packet.flags & flag::DSACK != 0,
         };
         self.sender.acknowledged(cx, &received);
         self.sender.send(cx);

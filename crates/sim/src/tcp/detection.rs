@@ -30,7 +30,7 @@ const NS2_DUPLICATES: u32 = 4;
 const LATER_RETRANSMISSIONS: usize = 4;
 
 #[derive(Debug)]
-pub(super) enum Detection {
+pub(super) enum LossDetector {
     Time(Rack),
     Count(DupackCounter),
 }
@@ -75,7 +75,7 @@ pub(super) struct DetectionInput {
     pub(super) in_recovery: bool,
 }
 
-impl Detection {
+impl LossDetector {
     /// A segment was sent again.
     pub(super) fn resent(&mut self, resent: Resent) {
         match self {

@@ -25,7 +25,6 @@
 //! Not here: undoing a window that was reduced for nothing, because no link reorders packets, and
 //! urgent data, keep-alive and closing, which no result depends on.
 
-mod buffer;
 mod connection;
 mod connection_setup;
 mod content;
@@ -36,6 +35,7 @@ mod receiver;
 mod recovery;
 mod rtt;
 mod scoreboard;
+mod send_buffer;
 mod sender;
 
 pub(crate) use connection::{Connection, ConnectionEvent};

@@ -120,7 +120,9 @@ impl Receiver {
 
     /// A segment has arrived; more of its frame comes, unless it was lost.
     pub(super) fn arrives(&mut self, number: u64, more: bool, tcp: &Tcp) -> AckTiming {
-        if number < self.next || (!self.beyond.is_empty() && self.beyond.around(number).is_some()) {
+        if number < self.next
+            || (!self.beyond.is_empty() && self.beyond.range_with(number).is_some())
+        {
             self.duplicate = true;
             return AckTiming::Now;
         }
@@ -197,12 +199,12 @@ impl Receiver {
 
     /// The ranges that it remembers, the newest first.
     fn known_ranges(&self) -> impl Iterator<Item = Range<u64>> {
-        self.recent.into_iter().filter_map(|number| self.beyond.around(number))
+        self.recent.into_iter().filter_map(|number| self.beyond.range_with(number))
     }
 
     /// The range of that number is the newest.
     fn remember(&mut self, number: u64) {
-        let Some(newest) = self.beyond.around(number) else { return };
+        let Some(newest) = self.beyond.range_with(number) else { return };
         let older = self.recent.into_iter().filter(|n| !newest.contains(n));
         let mut recent = [u64::MAX; REMEMBERED];
         for (place, n) in recent.iter_mut().zip(std::iter::once(number).chain(older)) {

@@ -13,7 +13,7 @@ const MAX_BURST: u32 = 3;
 
 /// A reduction under way.
 #[derive(Debug)]
-pub(super) enum Reduction {
+pub(super) enum WindowReduction {
     /// Proportional rate reduction: RFC 6937 with its slow-start reduction bound. Between the loss and
     /// the end of recovery, ssthresh / window segments go out for each that is delivered; once less than
     /// ssthresh is in flight, the flight grows back to it.
@@ -35,7 +35,7 @@ pub(super) enum Reduction {
     },
 }
 
-impl Reduction {
+impl WindowReduction {
     /// `algorithm`: its name in `cc/`.
     pub(super) fn begin(kind: Recovery, algorithm: &str, decision: &mut Decision) -> Self {
         match kind {
@@ -112,7 +112,7 @@ mod tests {
     fn halve(algorithm: &str, ssthresh: u32, acknowledgements: u32) -> (u32, u32) {
         let mut decision = Decision { cwnd: 100, ssthresh, ..Decision::default() };
         let mut in_flight = 100;
-        let mut halving = Reduction::begin(Recovery::Halving, algorithm, &mut decision);
+        let mut halving = WindowReduction::begin(Recovery::Halving, algorithm, &mut decision);
         for _ in 0..acknowledgements {
             in_flight -= 1;
             let ack = Ack { in_flight, acked: 1, ..Ack::default() };

@@ -15,7 +15,7 @@ const MAX_RTO: Duration = Duration::from_millis(120_000);
 const MIN_RTT_WINDOW: Duration = Duration::from_millis(300_000);
 
 #[derive(Debug, Clone)]
-pub(crate) struct Rtt {
+pub(crate) struct RttEstimator {
     /// 8 times the smoothed RTT, 4 times its deviation, in ns: so the gains of 1/8 and 1/4 lose nothing
     /// by rounding.
     smoothed8: u64,
@@ -25,7 +25,7 @@ pub(crate) struct Rtt {
     backoff: u32,
 }
 
-impl Rtt {
+impl RttEstimator {
     pub(crate) fn new() -> Self {
         let min = Duration::from_nanos(u64::MAX);
         Self { smoothed8: 0, deviation4: 0, min, min_since: Timestamp::ZERO, backoff: 0 }
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn follows_rfc_6298() {
-        let mut rtt = Rtt::new();
+        let mut rtt = RttEstimator::new();
         let ms = Duration::from_millis;
         let (mut srtt, mut rttvar) = (None::<f64>, 0.0_f64);
         for sample in [100, 120, 80, 300, 100, 100] {

@@ -11,14 +11,14 @@ use units::Bytes;
 /// GSO packets. So it holds six windows. It grows when the window has room for more than it holds, and never
 /// falls.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Buffer {
+pub(super) struct SendBuffer {
     pub(super) segments: u64,
     most: u64,
     memory: u64,
     mss: u64,
 }
 
-impl Buffer {
+impl SendBuffer {
     /// Of segments of so many bytes of payload, growing to so many bytes.
     pub(super) fn new(tcp: &Tcp, mss: u32, most: Bytes) -> Self {
         // Headers, the buffer's descriptors, rounding to a power of two, as Linux 6.x counts a

@@ -4,7 +4,7 @@
 use super::state::{Phase, Sender, TimerPurpose, micros_of};
 use crate::{
     packet::Blocks,
-    tcp::{Context, detection::DetectionInput, recovery::Reduction, scoreboard::Delivered},
+    tcp::{Context, detection::DetectionInput, recovery::WindowReduction, scoreboard::Delivered},
 };
 use congestion::{Ack, Event};
 use scenario::{Profile, Tcp};
@@ -128,7 +128,7 @@ impl Sender {
             control.loss(&ack, &mut self.decision);
             self.reduction = self.window_algorithm.then(|| {
                 let name = control.params().algorithm().name;
-                Reduction::begin(tcp.recovery, name, &mut self.decision)
+                WindowReduction::begin(tcp.recovery, name, &mut self.decision)
             });
         }
         match &mut self.reduction {

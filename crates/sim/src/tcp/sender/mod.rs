@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Of a window algorithm the sender brings the window down in `Cwr` and `Recovery`
-//! ([`Reduction`](super::recovery::Reduction)), once for both; at all other times, and always where an
+//! ([`WindowReduction`](super::recovery::WindowReduction)), once for both; at all other times, and always where an
 //! algorithm sets a rate, the algorithm is asked at every acknowledgement.
 //!
 //! `state` is what a sender knows, `acknowledgement` what an acknowledgement means, `timer` what the time

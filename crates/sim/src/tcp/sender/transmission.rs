@@ -190,9 +190,9 @@ impl Sender {
         self.last_sent = cx.now;
         let is_last = self.content.complete && number + 1 == self.content.available;
         let payload = if is_last { self.content.last } else { self.mss };
-        let mut flags = gso_flags | if cx.tcp.ecn && is_new { flag::CAPABLE } else { 0 };
+        let mut flags = gso_flags | if cx.tcp.ecn && is_new { flag::ECT } else { 0 };
         if is_new && std::mem::take(&mut self.tell_reduced) {
-            flags |= flag::REDUCED;
+            flags |= flag::CWR;
         }
         let packet = Packet {
             number,
@@ -261,9 +261,9 @@ impl Sender {
 /// Flags of the `nth` segment of a GSO packet, from 1, of whose segments `frame` come in one frame.
 fn gso_flags(nth: u32, goes_on: bool, frame: u32) -> u8 {
     match goes_on {
-        true if !nth.is_multiple_of(frame) => flag::MORE,
+        true if !nth.is_multiple_of(frame) => flag::MORE_IN_FRAME,
         // Linux sets PSH on every GSO packet of several segments (`__tcp_transmit_skb`).
-        false if nth > 1 => flag::PUSHED,
+        false if nth > 1 => flag::PSH,
         _ => 0,
     }
 }
