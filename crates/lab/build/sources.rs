@@ -124,7 +124,7 @@ impl Sources {
             });
         }
         hashes.sort_unstable();
-        let all = hashes.iter().fold(Sha256::new(), |all, hash| all.chain_update(hash));
+        let all = hashes.iter().fold(Sha256::new(), Sha256::chain_update);
         all.finalize().iter().fold(String::new(), |mut digits, byte| {
             write!(digits, "{byte:02x}").expect("a string takes it");
             digits

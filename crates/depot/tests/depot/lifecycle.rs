@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Reading the configuration again, and starting anew without refusing a connection.
 
+#![expect(unsafe_code, reason = "rights of one thread, given up")]
+
 use crate::common::{
     client::{connect, exchange, get, read_answer, status},
     noise,
@@ -8,16 +10,13 @@ use crate::common::{
     scripted::Scripted,
     sha256,
 };
-use rustix::{
-    io::{FdFlags, fcntl_setfd},
-    process::Signal,
-};
+use rustix::process::Signal;
 use std::{
     fs,
     io::{Read, Write},
     net::{SocketAddr, TcpListener},
     os::{
-        fd::AsRawFd,
+        fd::OwnedFd,
         unix::{
             fs::PermissionsExt,
             net::{UnixDatagram, UnixListener, UnixStream},
@@ -222,9 +221,12 @@ fn strangers_neither_take_listeners_nor_give_any() {
 
 /// A depot that is handed a listener as systemd does it.
 fn activated(listener: &TcpListener, settings: &str) -> Daemon {
-    fcntl_setfd(listener, FdFlags::empty()).unwrap();
-    let line = format!("LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" \"$@\" 3<&{}", listener.as_raw_fd());
-    Daemon::launched(&mut Daemon::command(&line, "depot", settings)).unwrap()
+    // By way of its standard input: no other test's program inherits it, and a shell may know no
+    // number of a descriptor above 9.
+    let line = "LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" \"$@\" 3<&0 </dev/null";
+    let mut command = Daemon::command(line, "depot", settings);
+    command.stdin(OwnedFd::from(listener.try_clone().unwrap()));
+    Daemon::launched(&mut command).unwrap()
 }
 
 #[test]
