@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What the tests of the command line share: calling it, and looking at what it leaves behind.
 
+use crate::draft::Draft;
 use serde_json::Value;
 use std::{
     collections::BTreeSet,
@@ -115,10 +116,8 @@ pub fn scenario(name: &str) -> String {
 /// A scenario of the test's own: two nodes, one link.
 pub fn two_nodes(folder: &Path) -> PathBuf {
     let path = folder.join("two.toml");
-    let text = "title = \"two\"\n\
-        [[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n\
-        [[link]]\nbetween = [\"a\", \"b\"]\nrate = \"100mbit\"\ndelay = \"5ms\"\n";
-    std::fs::write(&path, text).expect("a writable folder");
+    let text = Draft::new("two", "").nodes(&["a", "b"]).link("a", "b", "rate=100mbit delay=5ms");
+    std::fs::write(&path, text.to_string()).expect("a writable folder");
     path
 }
 

@@ -4,6 +4,7 @@
 
 use crate::{
     common::{Kernel, call, done, json, longhaul, refused, text, until},
+    draft::Draft,
     pace::{Cleared, pins},
 };
 use scenario::Scenario;
@@ -24,15 +25,12 @@ const NOBODY: u32 = 65534;
 const BYTES: usize = 3_000_000;
 
 fn network() -> Wan {
-    let link = |a: &str, b: &str| {
-        format!(
-            "[[link]]\nbetween = [\"{a}\", \"{b}\"]\nrate = \"100mbit\"\ndelay = \"5ms\"\n\
-             overhead = 38\nqueue = \"4MB\"\n"
-        )
-    };
-    let nodes = ["client", "depot", "origin"].map(|name| format!("[[node]]\nname = \"{name}\"\n"));
-    let links = link("client", "depot") + &link("depot", "origin");
-    let text = format!("title = \"paced\"\n{}{links}", nodes.concat());
+    let link = "rate=100mbit delay=5ms overhead=38 queue=4MB";
+    let text = Draft::new("paced", "")
+        .nodes(&["client", "depot", "origin"])
+        .link("client", "depot", link)
+        .link("depot", "origin", link)
+        .to_string();
     let scenario = Scenario::parse(&text, "paced", &[] as &[&str]).expect("a sound scenario");
     Wan::up(&scenario.runs[0]).unwrap_or_else(|error| panic!("{error}"))
 }
@@ -172,6 +170,26 @@ fn rules(device: &str) -> Vec<(String, bool)> {
     rules.map(rule).collect()
 }
 
+/// What is put in the place of a depot's rules is all there is.
+fn other_rules_take_the_place_of_the_first(wan: &Wan, file: &File, peer: &str, before: u64) {
+    let [to_client, to_origin] = devices();
+    let set = ["depot", "pace", file.path(), "--line", "100mbit"];
+    let origin = format!("{}/32", wan.address("origin").unwrap());
+    on(wan, "depot", || {
+        assert_eq!(rules(&to_client).len(), 2);
+        file.write(&[(&origin, "gap"), (peer, "tcp")]);
+        assert_eq!(done(&set), format!("{to_origin} {origin}\n"));
+        assert_eq!(rules(&to_client), [("198.51.100.0/24".to_owned(), false)]);
+        assert_eq!(rules(&to_origin)[1], (origin.clone(), true));
+        for (device, rule) in [(&to_client, "2"), (&to_origin, "1")] {
+            done(&["pace", "del", device, rule]);
+        }
+        assert_eq!((gso_max_segs(&to_client), gso_max_segs(&to_origin)), (before, 1));
+        done(&["depot", "pace", file.path(), "--off"]);
+        assert_eq!(gso_max_segs(&to_origin), before);
+    });
+}
+
 #[test]
 fn packets_to_a_peer_are_followed_by_gap_frames_and_the_depot_has_no_rights() {
     let _kernel = Kernel::without_ours();
@@ -248,22 +266,9 @@ fn packets_to_a_peer_are_followed_by_gap_frames_and_the_depot_has_no_rights() {
     });
     until("the depot has seen it", || depot.said(&["INFO", "paced again", &peer]));
 
-    // Killed it takes nothing with it, and what is put in its place is all there is.
+    // Killed it takes nothing with it.
     drop(depot);
-    let origin = format!("{}/32", wan.address("origin").unwrap());
-    on(&wan, "depot", || {
-        assert_eq!(rules(&to_client).len(), 2);
-        file.write(&[(&origin, "gap"), (&peer, "tcp")]);
-        assert_eq!(done(&set), format!("{to_origin} {origin}\n"));
-        assert_eq!(rules(&to_client), [("198.51.100.0/24".to_owned(), false)]);
-        assert_eq!(rules(&to_origin)[1], (origin.clone(), true));
-        for (device, rule) in [(&to_client, "2"), (&to_origin, "1")] {
-            done(&["pace", "del", device, rule]);
-        }
-        assert_eq!((gso_max_segs(&to_client), gso_max_segs(&to_origin)), (before, 1));
-        done(&["depot", "pace", file.path(), "--off"]);
-        assert_eq!(gso_max_segs(&to_origin), before);
-    });
+    other_rules_take_the_place_of_the_first(&wan, &file, &peer, before);
     assert_eq!(pins(), Vec::<PathBuf>::new());
     assert!(!Path::new("/run/longhaul/paced").exists(), "no notice is left");
 }

@@ -9,6 +9,8 @@ mod controls;
 mod demo;
 mod depot;
 mod depot_paced;
+#[path = "../../../scenario/tests/draft/mod.rs"]
+mod draft;
 mod export;
 mod figure;
 mod figure_09;

@@ -8,7 +8,10 @@
 //! ```
 //! Only sizes read back from the sockets and drops counted by the emulator are judged.
 
-use crate::common::{Measured, alone, credible};
+use crate::{
+    common::{Measured, alone, credible},
+    draft::Draft,
+};
 use scenario::Scenario;
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -108,16 +111,14 @@ struct Tuned {
 /// Moves the body over the chain, with these settings of hops.
 fn transfer(tuned: Tuned, hops: &str) -> Outcome {
     let Tuned { sndbuf, rcvbuf } = tuned;
-    let text = format!(
-        "title = \"buffers\"\nfamily = \"ipv4\"\n\
-         [[node]]\nname = \"origin\"\n[[node]]\nname = \"client\"\n\
-         [[node]]\nname = \"far\"\ncc = \"reno\"\ntcp_wmem_max = \"{sndbuf}\"\n\
-         [[node]]\nname = \"near\"\ntcp_rmem_max = \"{rcvbuf}\"\n\
-         [[link]]\nbetween = [\"origin\", \"far\"]\nrate = \"1gbit\"\ndelay = \"1ms\"\n\
-         [[link]]\nbetween = [\"far\", \"near\"]\nrate = \"200mbit\"\ndelay = \"100ms\"\n\
-         queue = \"{QUEUE}\"\n\
-         [[link]]\nbetween = [\"near\", \"client\"]\nrate = \"1gbit\"\ndelay = \"1ms\"\n"
-    );
+    let text = Draft::new("buffers", "family=ipv4")
+        .nodes(&["origin", "client"])
+        .node("far", &format!("cc=reno tcp_wmem_max={sndbuf}"))
+        .node("near", &format!("tcp_rmem_max={rcvbuf}"))
+        .link("origin", "far", "rate=1gbit delay=1ms")
+        .link("far", "near", &format!("rate=200mbit delay=100ms queue=\"{QUEUE}\""))
+        .link("near", "client", "rate=1gbit delay=1ms")
+        .to_string();
     let scenario = Scenario::parse(&text, "test", &[] as &[&str]).unwrap_or_else(|e| panic!("{e}"));
     let wan = Wan::up(&scenario.runs[0]).unwrap_or_else(|error| panic!("{error}"));
     let mut far = Depot::start(&wan, "far", hops);

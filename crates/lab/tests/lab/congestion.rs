@@ -8,6 +8,7 @@ mod trace;
 mod traffic;
 mod windows;
 
+use crate::draft::Draft;
 use scenario::Scenario;
 use wan::Wan;
 
@@ -29,17 +30,15 @@ impl Path {
 
 /// Paths that have nothing to do with one another, in one emulator.
 fn paths_of_their_own<'p>(paths: impl Iterator<Item = &'p Path>) -> Wan {
-    let mut text = "title = \"congestion controls\"\n".to_owned();
+    let mut draft = Draft::new("congestion controls", "");
     for path in paths {
         let (from, to) = (path.sender(), path.receiver());
         for node in [&from, &to] {
-            text += &format!(
-                "[[node]]\nname = \"{node}\"\ncc = \"reno\"\n\
-                 tcp_rmem_max = \"32MB\"\ntcp_wmem_max = \"32MB\"\n"
-            );
+            draft = draft.node(node, "cc=reno tcp_rmem_max=32MB tcp_wmem_max=32MB");
         }
-        text += &format!("[[link]]\nbetween = [\"{from}\", \"{to}\"]\n{}\n", path.settings);
+        draft = draft.link(&from, &to, "").line(&path.settings);
     }
+    let text = draft.to_string();
     let scenario = Scenario::parse(&text, "test", &[] as &[&str]).unwrap_or_else(|e| panic!("{e}"));
     let wan = Wan::up(&scenario.runs[0]).unwrap_or_else(|error| panic!("{error}"));
     for node in wan.nodes() {

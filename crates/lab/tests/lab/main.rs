@@ -5,6 +5,8 @@ mod buffers;
 mod classes;
 mod common;
 mod congestion;
+#[path = "../../../scenario/tests/draft/mod.rs"]
+mod draft;
 mod pacing;
 mod queue;
 mod sources;

@@ -6,7 +6,10 @@
 //!
 //! And what a sender finds of its path, by the kernel's own figures of its socket.
 
-use crate::common::{Measured, alone, credible, emulated::emulated};
+use crate::{
+    common::{Measured, alone, credible, emulated::emulated},
+    draft::Draft,
+};
 use kernel::pace::{DevicePacer, Frames, Match, Method, Options, Rule, Target};
 use record::RunResults;
 use scenario::Scenario;
@@ -26,10 +29,8 @@ const PACKET: u64 = 1514;
 const TOLERANCE: f64 = 0.005;
 
 fn network() -> Wan {
-    let text = format!(
-        "title = \"pacing\"\n[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n[[link]]\n\
-         between = [\"a\", \"b\"]\nrate = \"{LINE}bit\"\ndelay = \"5ms\"\nqueue = \"60MB\"\n"
-    );
+    let link = format!("rate={LINE}bit delay=5ms queue=60MB");
+    let text = Draft::new("pacing", "").nodes(&["a", "b"]).link("a", "b", &link).to_string();
     let scenario = Scenario::parse(&text, "pacing", &[] as &[&str]).expect("a sound scenario");
     Wan::up(&scenario.runs[0]).unwrap_or_else(|error| panic!("{error}"))
 }

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A link's `discipline`: its parameters, what they are where nothing is said, and RED's thresholds.
 
+use crate::draft::Draft;
 use longhaul_scenario::{Discipline, Queue, Run, Scenario, Thresholds};
 use units::{Bytes, Duration};
 
 /// 1 Gb/s and 20 ms there and back: a bandwidth-delay product of 2.5 MB.
-const PAIR: &str = "title = \"t\"\n[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n\
-                    [[link]]\nbetween = [\"a\", \"b\"]\nrate = \"1gbit\"\ndelay = \"10ms\"\n";
-
 fn runs(more: &str, overrides: &[&str]) -> Vec<Run> {
-    let text = format!("{PAIR}{more}");
+    let link = "rate=1gbit delay=10ms";
+    let text = Draft::new("t", "").nodes(&["a", "b"]).link("a", "b", link).line(more).to_string();
     Scenario::parse(&text, "t.toml", overrides).unwrap_or_else(|e| panic!("{e}")).runs
 }
 

@@ -3,6 +3,8 @@
 
 mod count;
 mod discipline;
+#[path = "../draft/mod.rs"]
+mod draft;
 mod expand;
 mod files;
 mod hostile;

@@ -3,6 +3,8 @@
 
 mod common;
 mod determinism;
+#[path = "../../../scenario/tests/draft/mod.rs"]
+mod draft;
 mod golden;
 mod kernel;
 mod ns2;

@@ -3,6 +3,7 @@
 //! paper's, shortened where a figure has settled.
 
 use crate::common::{curve, forward, forward_link, outcome};
+use crate::draft::Draft;
 use longhaul_sim::Outcome;
 use record::Quantity;
 use scenario::{Run, Scenario};
@@ -98,13 +99,13 @@ fn packets_and_gaps_fill_the_wire() {
 #[test]
 fn rates_are_kept() {
     let text = |pacing: &str, more: &str| {
-        format!(
-            "title = \"t\"\nduration = \"10s\"\n[tcp]\nrcvbuf = \"64MB\"\nsndbuf = \"64MB\"\n\
-             [[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n\
-             [[link]]\nname = \"wire\"\nbetween = [\"a\", \"b\"]\nrate = \"1gbit\"\n\
-             delay = \"5ms\"\noverhead = 38\nqueue = \"100000p\"\n\
-             [[flow]]\nfrom = \"a\"\nto = \"b\"\n{pacing}\n{more}"
-        )
+        Draft::new("t", "duration=10s tcp={rcvbuf=\"64MB\",sndbuf=\"64MB\"}")
+            .nodes(&["a", "b"])
+            .link("a", "b", "name=wire rate=1gbit delay=5ms overhead=38 queue=100000p")
+            .flow("a", "b", "")
+            .line(pacing)
+            .line(more)
+            .to_string()
     };
     let capped = "[pacing]\nmax_rate = \"200mbit\"";
     let class = "[[bottleneck]]\nname = \"x\"\nfrom = \"a\"\nto = \"b\"\nrate = \"200mbit\"";

@@ -2,6 +2,7 @@
 //! What TCP's endpoints, depots and traffic do, against expectations worked out by hand.
 
 use crate::common::{curve, forward, forward_link, hop, only, onsets, runs};
+use crate::draft::Draft;
 use longhaul_sim::Outcome;
 use record::{FlowSummary, Quantity};
 
@@ -441,16 +442,15 @@ fn a_buffer_that_is_all_in_flight_does_not_freeze_the_window() {
 #[test]
 fn segments_leave_in_pieces_of_a_millisecond() {
     let mean = |profile: &str| {
-        let text = format!(
-            "title = \"t\"\nduration = \"3s\"\n\
-             [tcp]\nprofile = \"{profile}\"\ninitial_ssthresh = 100\nack_every = 2\n\
-             ack_delay = \"40ms\"\n\
-             [[node]]\nname = \"server\"\n[[node]]\nname = \"router\"\n[[node]]\nname = \"client\"\n\
-             [[link]]\nname = \"wire\"\nbetween = [\"server\", \"router\"]\nrate = \"1gbit\"\n\
-             delay = \"0\"\nqueue = \"1000p\"\n\
-             [[link]]\nname = \"link\"\nbetween = [\"router\", \"client\"]\nrate = \"50mbit\"\n\
-             delay = \"25ms\"\nqueue = \"1000p\"\n{FLOW}"
+        let tcp = format!(
+            "tcp={{profile={profile:?},initial_ssthresh=100,ack_every=2,ack_delay=\"40ms\"}}"
         );
+        let text = Draft::new("t", &format!("duration=3s {tcp}"))
+            .nodes(&["server", "router", "client"])
+            .link("server", "router", "name=wire rate=1gbit delay=\"0\" queue=1000p")
+            .link("router", "client", "name=link rate=50mbit delay=25ms queue=1000p")
+            .line(FLOW)
+            .to_string();
         let outcome = crate::common::only(&text);
         forward_link(&outcome, "wire").burst_mean_segments.unwrap()
     };

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Emulated networks and the pacing gateway, with real sockets. As root.
 
+#[path = "../../../scenario/tests/draft/mod.rs"]
+mod draft;
 mod gateway;
 mod network;
 

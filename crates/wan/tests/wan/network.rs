@@ -2,7 +2,7 @@
 //! The emulated network with real kernel TCP and UDP on it: nothing is invented, nothing vanishes
 //! uncounted, and super-packets are accounted for segment by segment. Takes root.
 
-use crate::alone;
+use crate::{alone, draft::Draft};
 use longhaul_wan::{LinkState, Wan};
 use scenario::Scenario;
 use std::{
@@ -17,13 +17,15 @@ use std::{
 
 /// Nodes n0, n1, … in a line, links with these settings.
 fn line_of(family: &str, links: &[&str]) -> Wan {
-    let mut text = format!("title = \"test\"\nfamily = \"{family}\"\n");
+    let name = |n: usize| format!("n{n}");
+    let mut draft = Draft::new("test", &format!("family={family}"));
     for n in 0..=links.len() {
-        text += &format!("[[node]]\nname = \"n{n}\"\n");
+        draft = draft.node(&name(n), "");
     }
     for (n, settings) in links.iter().enumerate() {
-        text += &format!("[[link]]\nbetween = [\"n{n}\", \"n{}\"]\n{settings}\n", n + 1);
+        draft = draft.link(&name(n), &name(n + 1), "").line(settings);
     }
+    let text = draft.to_string();
     let scenario = Scenario::parse(&text, "test", &[] as &[&str]).expect("a sound scenario");
     Wan::up(&scenario.runs[0]).unwrap_or_else(|error| panic!("{error}"))
 }
