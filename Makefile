@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # make demo    the main job on this machine: installs what is missing, builds, runs
+# make check   formatting, clippy, and the tests that need no emulator, depot or kernel program, nor
+#              root: a few minutes, for each commit
 # make test    all tests
 # make lint    formatting, clippy, shell scripts
 # make study   the papers' figures in full: some eight hours of emulation, and of simulation;
@@ -8,13 +10,21 @@
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo -E env "PATH=$$PATH:/usr/sbin:/sbin")
 LONGHAUL := target/release/longhaul
 
-.PHONY: demo test lint build study study-emulated study-simulated deps-build deps-run deps-test
+# Crates whose tests run in this process alone, in virtual time where they have time.
+PURE := units netmodel congestion scenario session record report sim
+
+.PHONY: demo check test lint build study study-emulated study-simulated deps-build deps-run deps-test
 
 demo: deps-run build
 	$(SUDO) $(LONGHAUL) demo
 
 build: deps-build
 	cargo build --release --locked --package longhaul-cli
+
+check: deps-build
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo test --workspace --exclude longhaul-kernel --locked --lib --bins $(PURE:%=--test %)
 
 # Network namespaces and TAP devices take root, so the tests run as root. They are built by the
 # user, so that no file of root's is left in target/.

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `longhaul wan`.
 
+#![expect(
+    unsafe_code,
+    reason = "only this program knows that it has no second thread before it forks"
+)]
+
 use crate::{failure::Failure, print::print_json};
 use ::wan::{
     Health, Report,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `cc/` through the C table that `build.rs` makes of it. Every `unsafe` of this room is here.
 
+#![expect(unsafe_code, reason = "calls into cc/")]
+
 use std::{
     ffi::{CStr, c_char, c_void},
     fmt,

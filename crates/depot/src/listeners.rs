@@ -4,6 +4,8 @@
 //! A socket that is handed over keeps its queue of connections, so that a depot can be started anew
 //! without refusing any.
 
+#![expect(unsafe_code, reason = "descriptors that another process hands over")]
+
 use crate::{config::Config, error::Error};
 use session::Scheme;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};

@@ -5,6 +5,8 @@
 //! below something that is still in use: after very many connections a depot of few would stay as
 //! large as it was. So it is told to once there is clearly less to do.
 
+#![expect(unsafe_code, reason = "malloc_trim(3) has no safe wrapper")]
+
 /// A fall of less than this is not worth the search for memory, which takes milliseconds.
 const LEAST: usize = 256;
 /// For how many looks nothing may happen before work counts as over.

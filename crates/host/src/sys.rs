@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The few system calls that no library in use wraps safely: every `unsafe` of this crate is here.
 
+#![expect(unsafe_code, reason = "system calls that no library in use wraps")]
+
 use rustix::{
     fs::{Access, access},
     io::Errno,

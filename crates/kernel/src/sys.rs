@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What libbpf-rs does not wrap: every `unsafe` of this room is here.
 
+#![expect(unsafe_code, reason = "calls of libbpf and of the kernel that libbpf-rs does not wrap")]
+
 use libbpf_rs::{AsRawLibbpf, Link, ProgramMut};
 use std::{
     io,

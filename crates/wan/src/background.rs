@@ -6,6 +6,8 @@
 //! cause, the network is gone; a socket left behind by `kill -9` is recognised by nobody answering
 //! and replaced by the next `up`. Of several processes that want one name, who has its lock has it.
 
+#![expect(unsafe_code, reason = "a network goes into the background by fork(2)")]
+
 use crate::{
     Health, Snapshot, Wan, WanError,
     network::LinkStatus,

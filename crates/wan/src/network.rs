@@ -5,6 +5,11 @@
 //! Everything is held by this process: when it ends, by whatever cause, namespaces and devices are
 //! gone and so are the commands it started.
 
+#![expect(
+    unsafe_code,
+    reason = "a command of a node ends with this process, which is set between fork and exec"
+)]
+
 use crate::{
     directed_link::DirectedLink,
     emulator::{Emulator, Snapshot},

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The few system calls that no library in use wraps: every `unsafe` of this room is here.
 
+#![expect(unsafe_code, reason = "system calls that no library in use wraps")]
+
 use std::{
     ffi::CString,
     fs::{File, OpenOptions},

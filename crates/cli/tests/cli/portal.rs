@@ -7,9 +7,9 @@ use crate::{
 };
 use std::{
     fs::{self, File},
-    net::{TcpListener, TcpStream},
+    net::{SocketAddr, TcpListener, TcpStream},
     os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Child, Command, Output, Stdio},
     time::{Duration, Instant},
 };
@@ -48,6 +48,37 @@ fn told(what: &str, arguments: &[&str]) -> String {
     text(&curl(&[&["-o", "/dev/null", "-w", what], arguments].concat()).stdout)
 }
 
+fn at(path: &Path) -> String {
+    path.to_str().unwrap().to_owned()
+}
+
+/// The portal's configuration with the places of this test, and a server's around it.
+fn configure(folder: &Path, deploy: &Path, portal: SocketAddr, origin: SocketAddr) {
+    let path = |name: &str| folder.join(name);
+    let mut conf = fs::read_to_string(deploy.join("portal.conf")).unwrap();
+    for (example, here) in [
+        ("listen 80;", format!("listen {portal};")),
+        ("listen 8080;", format!("listen {origin};")),
+        ("/srv/www", at(&path("www"))),
+        ("/etc/nginx/portal.users", at(&path("users"))),
+        ("/run/longhaul-portal/socket", at(&path("socket"))),
+        ("allow 192.0.2.7;", "allow 127.0.0.1;".to_owned()),
+    ] {
+        assert!(conf.contains(example), "{example}");
+        conf = conf.replace(example, &here);
+    }
+    fs::write(path("users"), "alice:{PLAIN}secret\n").unwrap();
+    let d = folder.display();
+    let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .map(|kind| format!("{kind}_temp_path {d}/{kind};\n"))
+        .concat();
+    let main = format!(
+        "daemon off;\nmaster_process off;\npid {d}/pid;\nevents {{}}\n\
+         http {{\naccess_log {d}/access.log;\n{temporary}{conf}}}\n"
+    );
+    fs::write(path("main.conf"), main).unwrap();
+}
+
 #[test]
 fn a_portal_gives_tickets_to_those_who_have_logged_in() {
     let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/portal");
@@ -55,8 +86,7 @@ fn a_portal_gives_tickets_to_those_who_have_logged_in() {
     // nginx's workers are another user's.
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let path = |name: &str| folder.path().join(name);
-    let at = |path: PathBuf| path.to_str().unwrap().to_owned();
-    done(&["ticket", "keygen", &at(path("key.pem")), "--public", &at(path("keys.json"))]);
+    done(&["ticket", "keygen", &at(&path("key.pem")), "--public", &at(&path("keys.json"))]);
     let body: Vec<u8> =
         (0..3_000_001_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     fs::create_dir_all(path("www/files/sub")).unwrap();
@@ -67,38 +97,18 @@ fn a_portal_gives_tickets_to_those_who_have_logged_in() {
         path("keys.json")
     );
     fs::write(path("depot.toml"), depot).unwrap();
-    let depots = ["near", "far"].map(|id| Depot::named(id, &["--config", &at(path("depot.toml"))]));
+    let depots =
+        ["near", "far"].map(|id| Depot::named(id, &["--config", &at(&path("depot.toml"))]));
 
     let [portal, origin] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     let [portal, origin] = [portal, origin].map(|free| free.local_addr().unwrap());
-    let mut conf = fs::read_to_string(deploy.join("portal.conf")).unwrap();
-    for (example, here) in [
-        ("listen 80;", format!("listen {portal};")),
-        ("listen 8080;", format!("listen {origin};")),
-        ("/srv/www", at(path("www"))),
-        ("/etc/nginx/portal.users", at(path("users"))),
-        ("/run/longhaul-portal/socket", at(path("socket"))),
-        ("allow 192.0.2.7;", "allow 127.0.0.1;".to_owned()),
-    ] {
-        assert!(conf.contains(example), "{example}");
-        conf = conf.replace(example, &here);
-    }
-    fs::write(path("users"), "alice:{PLAIN}secret\n").unwrap();
-    let d = folder.path().display();
-    let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-        .map(|kind| format!("{kind}_temp_path {d}/{kind};\n"))
-        .concat();
-    let main = format!(
-        "daemon off;\nmaster_process off;\npid {d}/pid;\nevents {{}}\n\
-         http {{\naccess_log {d}/access.log;\n{temporary}{conf}}}\n"
-    );
-    fs::write(path("main.conf"), main).unwrap();
+    configure(folder.path(), &deploy, portal, origin);
 
     let via = depots.each_ref().map(|depot| depot.listen.clone()).join(",");
     let mut script = Command::new(deploy.join("mint-ticket.py"));
     script
-        .args(["--socket", &at(path("socket")), "--origin", &format!("http://{origin}")])
-        .args(["--key", &at(path("key.pem")), "--via", &via])
+        .args(["--socket", &at(&path("socket")), "--origin", &format!("http://{origin}")])
+        .args(["--key", &at(&path("key.pem")), "--via", &via])
         .args(["--longhaul", env!("CARGO_BIN_EXE_longhaul")]);
     // It says at once what it lacks.
     let mut wrong = Command::new(deploy.join("mint-ticket.py"));
@@ -109,7 +119,7 @@ fn a_portal_gives_tickets_to_those_who_have_logged_in() {
     let script = Running::start(&mut script, &path("script.log"), || path("socket").exists());
     let nginx_log = path("nginx.log");
     let mut nginx = Command::new("nginx");
-    nginx.args(["-c", &at(path("main.conf")), "-e", "stderr"]);
+    nginx.args(["-c", &at(&path("main.conf")), "-e", "stderr"]);
     let _nginx = Running::start(&mut nginx, &nginx_log, || TcpStream::connect(portal).is_ok());
     let mode = fs::metadata(path("socket")).unwrap().permissions().mode();
     assert_eq!(mode & 0o7777, 0o660, "{mode:o}");

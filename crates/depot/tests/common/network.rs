@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Networks of a test's own, which end with it.
 
+#![expect(unsafe_code, reason = "a network namespace for one thread")]
+
 use super::client::run;
 
 /// Puts this thread, and what it starts, into a network of its own.

@@ -5,6 +5,8 @@
 //! like any other and does nothing otherwise, then becomes the daemon. So signals, open files and
 //! memory are those of a real depot, and no other program has to be built first.
 
+#![expect(unsafe_code, reason = "a system call filter, and rights given up")]
+
 use super::PATIENCE;
 use std::{
     io::{BufRead, BufReader},

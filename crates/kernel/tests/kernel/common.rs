@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What the tests share: a network of their own, transfers through it, and faults on the way.
 
+#![expect(unsafe_code, reason = "namespaces, socket filters and rights of one thread")]
+
 use congestion::Algorithm;
 use longhaul_kernel::cc::{self, Loaded, Options};
 use socket2::{Domain, Socket, Type};

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Congestion controls that stay.
 
+#![expect(unsafe_code, reason = "a mount namespace of the test")]
+
 use crate::common::{Pair, alone, available, in_own_network, is_once_more, loaded, once_more};
 use congestion::Algorithm;
 use longhaul_kernel::{

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What the kernel computed is what the same file computes in a program, bit for bit.
 
+#![expect(unsafe_code, reason = "a signal to one thread")]
+
 use crate::common::{Pair, alone, in_own_network, ip, loaded};
 use congestion::{Algorithm, Attach, Event, Params};
 use longhaul_kernel::{

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `cc/pace.h` for programs. Every `unsafe` of this room is here.
 
+#![expect(unsafe_code, reason = "calls into cc/pace.h")]
+
 /// `struct pace_params`. Plain numbers, since the kernel's program is given the same bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]

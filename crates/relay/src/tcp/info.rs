@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Questions to the kernel about a socket that no safe library asks.
 
+#![expect(unsafe_code, reason = "options of sockets that no library in use wraps")]
+
 use rustix::net::sockopt;
 use std::{
     io, mem,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The origin: reads requests strictly, holds them against what their clients mean, and misbehaves as planned.
 
+#![expect(unsafe_code, reason = "asks how much of a socket is unsent")]
+
 use super::{
     answers::{End, Plan, Reads},
     ledger::{Conversation, Ledger, count},

@@ -2,6 +2,8 @@
 //! How many bytes a daemon has allocated and not freed, exactly: its allocator counts them where
 //! the test can see it, in a file that both have mapped.
 
+#![expect(unsafe_code, reason = "an allocator that counts")]
+
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     ffi::CStr,

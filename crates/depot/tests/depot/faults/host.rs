@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A host that runs out of something: descriptors, pages for pipes, room for the log.
 
+#![expect(unsafe_code, reason = "asks the C library for the size of a page")]
+
 use super::ask;
 use crate::common::{
     client::{connect, get, read_answer, status},

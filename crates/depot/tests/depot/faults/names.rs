@@ -10,6 +10,8 @@
 //! ```
 //! The namespaces live as long as the threads and processes in them.
 
+#![expect(unsafe_code, reason = "asks for the number of a thread")]
+
 use super::ask;
 use crate::common::{
     client::{connect_from, get, read_answer, status},

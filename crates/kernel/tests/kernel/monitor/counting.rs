@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Every packet is counted, once, with its bytes on the wire; others' are not.
 
+#![expect(unsafe_code, reason = "options of sockets that no library in use wraps")]
+
 use super::wire::{Sender, cable, data, pause, udp};
 use crate::common::{Pair, alone, in_own_network, ip};
 use longhaul_kernel::monitor::{Direction, DirectionStatistics, Flow, Monitor, Options};

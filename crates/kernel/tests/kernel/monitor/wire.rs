@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A cable between two devices, and frames on it that nobody but the test sends.
 
+#![expect(unsafe_code, reason = "packet sockets")]
+
 use crate::common::ip;
 use std::{
     fs, io,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Targets of sockets, against what TCP says of them.
 
+#![expect(unsafe_code, reason = "options of sockets that no library in use wraps")]
+
 use super::{LINE, injector, options, wire};
 use crate::common::{alone, in_own_network, until};
 use longhaul_kernel::pace::Target;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! TCP's own pacing on behalf of programs, against what their sockets say of it.
 
+#![expect(unsafe_code, reason = "options of sockets that no library in use wraps")]
+
 use crate::common::{alone, in_own_network};
 use longhaul_kernel::pace::{Match, SocketPacer};
 use std::{

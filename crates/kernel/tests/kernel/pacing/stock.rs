@@ -2,6 +2,8 @@
 //! Under the kernel that Debian has today, in a virtual machine (`scripts/in-kernel`): with a network card's own
 //! driver, VLAN tags, and that kernel's settings. Others' kernels are more like it than like the one here.
 
+#![expect(unsafe_code, reason = "packet sockets")]
+
 use super::{LINE, injector, mbit, options, wire::Frame};
 use crate::common::{alone, ip, is_once_more, once_more, tc, until};
 use longhaul_kernel::pace::{Options, Target};

@@ -2,6 +2,8 @@
 //! Two network namespaces with a TAP device each, and a wire between them that drops gap frames. What a TAP
 //! is given is read in the order in which it was queued, whichever processor did it.
 
+#![expect(unsafe_code, reason = "namespaces and TAP devices of the test")]
+
 use crate::common::{ip, tc};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{
