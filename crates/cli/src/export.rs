@@ -2,7 +2,7 @@
 //! `longhaul lab export`.
 
 use crate::failure::Failure;
-use ::report::Export;
+use ::report::MetricsTable;
 use std::{
     fs::{self, OpenOptions},
     io::{self, BufWriter, ErrorKind, Write},
@@ -40,7 +40,7 @@ pub fn run(args: &ExportArgs) -> Result<(), Failure> {
         return Err(exists(file));
     }
     let warm_up_s = args.warm_up.map_or(0.0, units::Duration::as_secs_f64);
-    let export = Export::read(&args.dirs, warm_up_s).map_err(Failure::failed)?;
+    let export = MetricsTable::read(&args.dirs, warm_up_s).map_err(Failure::failed)?;
     if to_output {
         let written = export.csv(BufWriter::new(io::stdout().lock()));
         // Who reads only a part of it, as `head` does, has what it wanted.

@@ -10,7 +10,7 @@ use record::{
 /// Prints a warning for each point and variant whose repeats have results that are equal to the last digit.
 pub fn warn_of_identical(records: &[RunResults]) {
     let identical = repeats::identical(records).into_iter();
-    let mut warnings: Vec<_> = identical.map(|(key, repeats)| (of_what(&key), repeats)).collect();
+    let mut warnings: Vec<_> = identical.map(|(key, repeats)| (key_text(&key), repeats)).collect();
     warnings.sort();
     for (what, repeats) in warnings {
         eprintln!(
@@ -21,7 +21,7 @@ pub fn warn_of_identical(records: &[RunResults]) {
 }
 
 /// Variant and point, as in ` of variant "direct" at rtt=20ms`.
-fn of_what(key: &RepeatKey) -> String {
+fn key_text(key: &RepeatKey) -> String {
     let variant = key.variant.as_ref().map(|variant| format!(" of variant \"{variant}\""));
     let point = Some(point_text(&key.point)).filter(|point| !point.is_empty());
     variant.unwrap_or_default() + &point.map_or_else(String::new, |point| format!(" at {point}"))

@@ -41,7 +41,7 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    Export(ExportArgs),
+    MetricsTable(ExportArgs),
 }
 
 #[derive(clap::Args)]
@@ -106,7 +106,7 @@ impl From<Method> for ::lab::Method {
 pub fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Run { args, method } => run_scenario(args, method),
-        Command::Export(args) => export::run(&args),
+        Command::MetricsTable(args) => export::run(&args),
         Command::Check { file, method, set, json } => {
             let scenario = scenario::load(&file, &set).map_err(Failure::usage)?;
             check(&scenario, method, json)
@@ -118,7 +118,7 @@ pub fn run(command: Command) -> Result<(), Failure> {
 pub fn run_scenario(args: RunArgs, method: Method) -> Result<(), Failure> {
     let known = args.known();
     let RunArgs { file, variant, mut set, repeat, jobs, out, json, .. } = args;
-    let jobs = jobs_of(method, jobs)?;
+    let jobs = job_count(method, jobs)?;
     set.extend(repeat.map(|n| format!("repeat={n}")));
     let mut scenario = scenario::load(&file, &set).map_err(Failure::usage)?;
     keep_named_variants(&mut scenario, &variant)?;
@@ -144,7 +144,7 @@ pub fn run_scenario(args: RunArgs, method: Method) -> Result<(), Failure> {
     runs::check(&results.runs, of_flows.chain(of_traffic))
 }
 
-fn jobs_of(method: Method, asked: Option<NonZeroUsize>) -> Result<usize, Failure> {
+fn job_count(method: Method, asked: Option<NonZeroUsize>) -> Result<usize, Failure> {
     match (method, asked.map(NonZeroUsize::get)) {
         (Method::Sim, Some(jobs)) => Ok(jobs),
         (Method::Sim, None) => {

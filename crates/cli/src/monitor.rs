@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `longhaul monitor`: every packet of a device, timed in the kernel.
 
-mod folder;
 mod live;
 mod observation;
+mod output_directory;
 mod text;
 
 use crate::{
@@ -78,7 +78,7 @@ const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
 pub fn run(args: &MonitorArgs) -> Result<(), Failure> {
     if let Some(folder) = &args.out {
-        folder::require_new(folder)?;
+        output_directory::require_new(folder)?;
     }
     let options = Options {
         bin: args.bin,
@@ -99,12 +99,12 @@ pub fn run(args: &MonitorArgs) -> Result<(), Failure> {
     let observation =
         Observation { options: &options, monitor: &monitor, snapshot: &snapshot, ended };
     if let Some(folder) = &args.out {
-        folder::write(folder, &observation)?;
+        output_directory::write(folder, &observation)?;
     }
     if args.json {
         print_json(&observation.report());
     } else {
-        print_text(&text::of(&observation));
+        print_text(&text::report_text(&observation));
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `longhaul ticket`: keys, and signed routes that depots open to.
 
-mod file;
+mod key_files;
 mod text;
 
 use crate::{failure::Failure, print::print_text};
@@ -58,10 +58,10 @@ pub struct MakeArgs {
     via: Vec<DepotAddress>,
     /// Until when: a time from now, as 10min or 12h, or a date, as 2030-01-31T12:00:00Z
     #[arg(long, value_name = "WHEN", default_value = "1h")]
-    expires: When,
+    expires: TimeArg,
     /// From when on, in the same form [default: at once]
     #[arg(long, value_name = "WHEN")]
-    not_before: Option<When>,
+    not_before: Option<TimeArg>,
     /// Only for these methods [default: GET,HEAD]
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     method: Vec<Method>,
@@ -107,7 +107,7 @@ pub struct VerifyArgs {
     keys: PathBuf,
     /// At this time instead of now: a date, or a time from now
     #[arg(long, value_name = "WHEN")]
-    at: Option<When>,
+    at: Option<TimeArg>,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -124,14 +124,14 @@ pub fn run(command: Command) -> Result<(), Failure> {
 
 /// A point in time as people say it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum When {
+pub enum TimeArg {
     /// So long after now.
     After(Duration),
     /// Then.
     At(UnixTime),
 }
 
-impl FromStr for When {
+impl FromStr for TimeArg {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         // A bare number of seconds would be a time from now to some and a date to others.
@@ -148,7 +148,7 @@ impl FromStr for When {
     }
 }
 
-impl When {
+impl TimeArg {
     /// Whole seconds, and never a second too early.
     fn from(self, now: UnixTime) -> UnixTime {
         match self {
@@ -187,14 +187,14 @@ fn keygen(args: &KeygenArgs) -> Result<(), Failure> {
     let set = match &args.add_to {
         None => signer.public_set(),
         Some(others) => {
-            let set = signer.public_set_with(&file::read(others)?);
+            let set = signer.public_set_with(&key_files::read(others)?);
             set.map_err(|error| Failure::usage(format!("{}: {error}", others.display())))?
         }
     };
-    file::create(&args.key, &signer.to_pem(), file::PRIVATE)?;
+    key_files::create(&args.key, &signer.to_pem(), key_files::PRIVATE)?;
     let written = match (&args.public, &args.add_to) {
-        (Some(public), _) => file::create(public, &set, file::PUBLIC),
-        (None, Some(others)) => file::replace(others, &set),
+        (Some(public), _) => key_files::create(public, &set, key_files::PUBLIC),
+        (None, Some(others)) => key_files::replace(others, &set),
         (None, None) => {
             print_text(&set);
             Ok(())
@@ -210,20 +210,20 @@ fn keygen(args: &KeygenArgs) -> Result<(), Failure> {
 }
 
 fn make(args: MakeArgs) -> Result<(), Failure> {
-    let pem = file::read(&args.key)?;
+    let pem = key_files::read(&args.key)?;
     let signer = Signer::from_pem(&pem)
         .map_err(|error| Failure::usage(format!("{}: {error}", args.key.display())))?;
     let now = now();
     let tail = args.tail.clone();
     let ticket = ticket(args, now)?;
-    let token = signer.sign(&ticket).map_err(unusable)?;
+    let token = signer.sign(&ticket).map_err(invalid_ticket)?;
     let tail = match tail {
         Some(tail) => tail,
         // The name of the file, for curl -O.
         None => ticket.tail_to(&ticket.url).unwrap_or_default(),
     };
-    let route = TicketRoute::new(&token, &tail).map_err(unusable)?;
-    ticket.step(&route).map_err(unusable)?;
+    let route = TicketRoute::new(&token, &tail).map_err(invalid_ticket)?;
+    ticket.step(&route).map_err(invalid_ticket)?;
     print_text(&(ticket.via[0].url(&route.to_string()) + "\n"));
     Ok(())
 }
@@ -267,7 +267,7 @@ fn ticket(args: MakeArgs, now: UnixTime) -> Result<Ticket, Failure> {
 }
 
 /// What was asked for makes no ticket.
-fn unusable(error: TicketError) -> Failure {
+fn invalid_ticket(error: TicketError) -> Failure {
     match error {
         TicketError::Claims { reason, .. } => Failure::usage(format!("no such ticket: {reason}")),
         other => Failure::usage(other),
@@ -282,7 +282,7 @@ fn show(args: &ShowArgs) -> Result<(), Failure> {
 }
 
 fn verify(args: &VerifyArgs) -> Result<(), Failure> {
-    let keys = KeySet::parse(&file::read(&args.keys)?)
+    let keys = KeySet::parse(&key_files::read(&args.keys)?)
         .map_err(|error| Failure::usage(format!("{}: {error}", args.keys.display())))?;
     let at = args.at.map_or_else(now, |when| when.from(now()));
     let (token, route) = parse_ticket(&args.ticket)?;
@@ -297,7 +297,7 @@ fn verify(args: &VerifyArgs) -> Result<(), Failure> {
 
 /// The token, and the route if there is more than a token.
 fn parse_ticket(text: &str) -> Result<(String, Option<TicketRoute>), Failure> {
-    let text = if text == "-" { file::read_input()? } else { text.to_owned() };
+    let text = if text == "-" { key_files::read_input()? } else { text.to_owned() };
     let text = text.trim();
     let target = match text.split_once("://") {
         Some((_, rest)) => rest.find('/').map_or("/", |at| &rest[at..]),

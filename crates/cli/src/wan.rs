@@ -27,12 +27,12 @@ pub enum Command {
         #[arg(long, value_name = "KEY=VALUE")]
         set: Vec<String>,
         #[command(flatten)]
-        name: Name,
+        name: NetworkArg,
     },
     /// Run a command on a node: `longhaul wan exec client -- curl http://server/`.
     Exec {
         #[command(flatten)]
-        name: Name,
+        name: NetworkArg,
         /// The node.
         node: String,
         /// The command and its arguments.
@@ -42,7 +42,7 @@ pub enum Command {
     /// Say what is up, what its links have done, and whether the emulator keeps up.
     Status {
         #[command(flatten)]
-        name: Name,
+        name: NetworkArg,
         /// Print one JSON document.
         #[arg(long)]
         json: bool,
@@ -50,7 +50,7 @@ pub enum Command {
     /// Take the network down.
     Down {
         #[command(flatten)]
-        name: Name,
+        name: NetworkArg,
     },
     /// Measure what the emulator really gives on this machine: rate, round trip, loss, queue limit.
     Check {
@@ -61,13 +61,13 @@ pub enum Command {
 }
 
 #[derive(clap::Args)]
-pub struct Name {
+pub struct NetworkArg {
     /// Which network, where several are up.
     #[arg(long, default_value = "default")]
     name: NetworkName,
 }
 
-impl std::fmt::Display for Name {
+impl std::fmt::Display for NetworkArg {
     /// As an argument, where it has to be given.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let is_default = self.name.to_string() == "default";
@@ -126,7 +126,7 @@ fn up(
     for node in &run.nodes {
         println!("{}", node.name);
     }
-    let named = Name { name: name.clone() };
+    let named = NetworkArg { name: name.clone() };
     eprintln!("up; try: longhaul wan exec{named} {} -- ip address", run.nodes[0].name);
     Ok(())
 }

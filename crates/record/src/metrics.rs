@@ -16,9 +16,10 @@ mod robustness;
 mod slow_start;
 
 pub use convergence::{convergence_rtts, delta_fair_convergence_bins};
-pub use fairness::{alpha_fair, jain, max_min, stream_rates_bps};
+pub use fairness::{alpha_fairness, jain_index, max_min_fairness, stream_rates_bps};
 pub use reaction::{
-    Sender, aggressiveness_bps, average_responsiveness_bins, responsiveness_rtts, smoothness_bps,
+    SampledSender, aggressiveness_bps, average_responsiveness_bins, responsiveness_rtts,
+    smoothness_bps,
 };
 pub use robustness::{
     PathState, completion_distance, completion_times_s, kolmogorov_smirnov, performability,
@@ -29,7 +30,7 @@ use crate::{
     TrafficSummary, goodput_bps, stats,
 };
 use bins::{BIN_S, Bins, hop_curve};
-use convergence::DeltaFair;
+use convergence::DeltaFairConvergence;
 use delay::RoundTrips;
 use robustness::PathBins;
 use serde::{Deserialize, Serialize};
@@ -159,7 +160,7 @@ impl Metrics {
         let goodputs: Vec<f64> = flows.iter().map(|flow| flow.goodput_bps).collect();
         let streams: Option<Vec<Vec<f64>>> = flows.iter().map(stream_rates_bps).collect();
         let durations = completion_times_s(flows);
-        let delta_fair = DeltaFair::of(flows, series);
+        let delta_fair = DeltaFairConvergence::of(flows, series);
         let each: Vec<FlowMetrics> = flows
             .iter()
             .zip(&delta_fair.flows_s)
@@ -175,11 +176,11 @@ impl Metrics {
             retransmits: total(flows, |flow| flow.retransmits),
             drops: slow_start::drops(series),
             drops_after_start: slow_start::drops_after_start(flows, series),
-            jain_index: jain(&goodputs),
-            jain_index_streams: streams.and_then(|streams| jain(&streams.concat())),
-            max_min_fairness: max_min(&goodputs),
-            proportional_fairness: alpha_fair(&goodputs, 1.0),
-            alpha_fairness: alpha_fair(&goodputs, ALPHA),
+            jain_index: jain_index(&goodputs),
+            jain_index_streams: streams.and_then(|streams| jain_index(&streams.concat())),
+            max_min_fairness: max_min_fairness(&goodputs),
+            proportional_fairness: alpha_fairness(&goodputs, 1.0),
+            alpha_fairness: alpha_fairness(&goodputs, ALPHA),
             delta_fair_convergence_s: delta_fair.slowest_s,
             responsiveness_rtts: largest(&each, |flow| flow.responsiveness_rtts),
             average_responsiveness_s: average_responsiveness_s(flows, series),
@@ -202,7 +203,7 @@ impl Metrics {
             .filter_map(|source| Some(source.completion_mean_s? * source.files_completed? as f64))
             .sum();
         let completed = files_completed.filter(|files| *files > 0);
-        let times = OfferedFiles::completions_s(&files.rows);
+        let times = OfferedFiles::completion_times_s(&files.rows);
         let start_s = traffic.iter().map(|source| source.start_s).fold(f64::INFINITY, f64::min);
         let seconds = traffic.iter().map(|source| source.end_s).fold(0.0, f64::max) - start_s;
         let bytes = traffic.iter().map(|source| source.bytes).sum();
@@ -248,7 +249,7 @@ impl Metrics {
             .and_then(|rates| cov(&rates));
         let goodput = bins::total_goodput_bps(flows, series, bins);
         self.goodput_cov = goodput.as_deref().and_then(cov);
-        if let Some((goodput, disturbed)) = goodput.zip(bins::disturbed(flows, series, bins)) {
+        if let Some((goodput, disturbed)) = goodput.zip(bins::disturbed_bins(flows, series, bins)) {
             let bins = PathBins::new(&goodput, &disturbed);
             // As with the efficiency: flows beyond that link have nothing to do with its rate.
             let capacity = busiest.and_then(|link| link.rate_bps).filter(|bps| *bps > 0);
@@ -360,7 +361,7 @@ fn longest_hop<'a>(flow: &'a FlowSummary, series: &Series) -> Option<(&'a HopSum
 
 fn responsiveness(flow: &FlowSummary, hop: &HopSummary, series: &Series) -> Option<f64> {
     let curve = |quantity| hop_curve(series, flow, hop, quantity);
-    responsiveness_rtts(Sender {
+    responsiveness_rtts(SampledSender {
         // The acknowledged bytes stand still at a hole, which is no answer of the sender's.
         delivered_bytes: curve(Quantity::DeliveredBytes).or_else(|| curve(Quantity::AckedBytes))?,
         retransmits: curve(Quantity::Retransmits)?,

@@ -61,7 +61,7 @@ impl OfferedFiles {
     }
 
     /// Completion times of those that ended, in seconds.
-    pub fn completions_s(files: &[OfferedFile]) -> Vec<f64> {
+    pub fn completion_times_s(files: &[OfferedFile]) -> Vec<f64> {
         files.iter().filter_map(|file| file.completion_s).collect()
     }
 

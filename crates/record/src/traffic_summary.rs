@@ -40,12 +40,12 @@ pub struct TrafficSummary {
 impl TrafficSummary {
     /// Adds the quantiles of completion times, and how many files they are from.
     #[must_use]
-    pub fn with_files(self, files: &OfferedFiles) -> Self {
+    pub fn with_completion_quantiles(self, files: &OfferedFiles) -> Self {
         if self.files_offered.is_none() {
             return self;
         }
         let own = files.of_source(&self.name);
-        let times = OfferedFiles::completions_s(own);
+        let times = OfferedFiles::completion_times_s(own);
         Self {
             files_recorded: Some(own.len() as u64),
             completion_p50_s: stats::quantile(&times, 0.5),

@@ -67,7 +67,7 @@ impl Summary {
     /// What came out after the first `cut_s` seconds; `None` where a flow that was under way then was not
     /// sampled. Of traffic, only the metrics of files whose clients started after the cut are there.
     #[must_use]
-    pub fn after(&self, cut_s: f64, series: &Series, files: &OfferedFiles) -> Option<Self> {
+    pub fn after_warm_up(&self, cut_s: f64, series: &Series, files: &OfferedFiles) -> Option<Self> {
         let going = self.flows.iter().filter(|flow| flow.end_s > cut_s);
         let flows: Vec<FlowSummary> =
             going.map(|flow| flow.after(cut_s, series)).collect::<Option<_>>()?;
@@ -315,7 +315,7 @@ mod tests {
             completion_s: Some(completion_s),
         };
         let files = OfferedFiles { rows: vec![file(1, 9.0, 100.0), file(2, 10.0, 0.5)] };
-        let after = summary().after(10.0, &series("file", 20), &files).unwrap();
+        let after = summary().after_warm_up(10.0, &series("file", 20), &files).unwrap();
         let names: Vec<&str> = after.flows.iter().map(|flow| flow.name.as_str()).collect();
         assert_eq!(names, ["file", "late"], "one had ended");
         let (cut, late) = (&after.flows[0], &after.flows[1]);
@@ -335,23 +335,29 @@ mod tests {
 
     #[test]
     fn a_cut_between_samples_is_interpolated() {
-        let after = summary().after(10.5, &series("file", 20), &OfferedFiles::default()).unwrap();
+        let after =
+            summary().after_warm_up(10.5, &series("file", 20), &OfferedFiles::default()).unwrap();
         assert_eq!((after.flows[0].bytes, after.flows[0].goodput_bps), (2850, 2400.0));
         assert_eq!(after.links[0].bytes, 2850);
     }
 
     #[test]
     fn a_flow_that_was_not_sampled_cannot_be_cut() {
-        assert_eq!(summary().after(10.0, &series("other", 20), &OfferedFiles::default()), None);
+        assert_eq!(
+            summary().after_warm_up(10.0, &series("other", 20), &OfferedFiles::default()),
+            None
+        );
         // With nothing to cut, all stays.
-        let after = summary().after(0.0, &series("other", 20), &OfferedFiles::default()).unwrap();
+        let after =
+            summary().after_warm_up(0.0, &series("other", 20), &OfferedFiles::default()).unwrap();
         assert_eq!(after.flows.len(), 3);
         assert_eq!(after.flows[0].bytes, summary().flows[0].bytes);
     }
 
     #[test]
     fn what_is_listed_is_what_there_is() {
-        let after = summary().after(10.0, &series("file", 20), &OfferedFiles::default()).unwrap();
+        let after =
+            summary().after_warm_up(10.0, &series("file", 20), &OfferedFiles::default()).unwrap();
         let value = serde_json::to_value(&after.metrics).unwrap();
         for (key, value) in value.as_object().unwrap().iter().filter(|(key, _)| *key != "flows") {
             let known = !value.is_null() && !value.as_array().is_some_and(Vec::is_empty);

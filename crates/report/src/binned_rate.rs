@@ -4,13 +4,13 @@
 
 use crate::{
     format,
-    svg::{ROW, SOFT, px, step},
+    svg::{LINE_HEIGHT, SOFT, px, tick_step},
 };
 use maud::{Markup, html};
 use std::ops::Range;
 
 /// What the scale of a rate, with its unit, takes beside a picture.
-pub const LEFT: f64 = 66.0;
+pub const LEFT_MARGIN: f64 = 66.0;
 
 /// The bins of one column of a picture, in bits a second.
 pub struct Column {
@@ -71,7 +71,7 @@ pub fn steps(columns: &[Column], y: impl Fn(f64) -> f64) -> String {
 pub fn time_axis(span_s: &Range<f64>, width: f64, height: f64) -> Markup {
     let length_s = span_s.end - span_s.start;
     // Twice as many steps as beside a panel: it is wider than high.
-    let every = step(length_s / 2.0).max(f64::MIN_POSITIVE);
+    let every = tick_step(length_s / 2.0).max(f64::MIN_POSITIVE);
     let first = (span_s.start / every - 1e-9).ceil() as u64;
     let last = (span_s.end / every + 1e-9) as u64;
     html! {
@@ -82,7 +82,7 @@ pub fn time_axis(span_s: &Range<f64>, width: f64, height: f64) -> Markup {
             path d=(format!("M{x:.1} {height:.1}v4")) stroke=(SOFT) {}
             text x=(px(x)) y=(px(height + 18.0)) text-anchor="middle" { (format::digits(time_s)) }
         }
-        text x=(px(width / 2.0)) y=(px(height + 20.0 + ROW)) text-anchor="middle" fill=(SOFT) {
+        text x=(px(width / 2.0)) y=(px(height + 20.0 + LINE_HEIGHT)) text-anchor="middle" fill=(SOFT) {
             "time, s"
         }
     }

@@ -277,7 +277,7 @@ fn warmed_up(folder: &Path, summary: &Summary, warm_up_s: f64) -> Result<Option<
         return Ok(Some(summary.clone()));
     }
     let (series, files) = (Record::series(folder)?, Record::files(folder)?);
-    Ok(summary.after(warm_up_s, &series, &files))
+    Ok(summary.after_warm_up(warm_up_s, &series, &files))
 }
 
 /// A run's value, or that of each of its flows with its name. `cut` is the summary without the warm-up; whether

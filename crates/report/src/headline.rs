@@ -35,7 +35,8 @@ impl Headline {
 }
 
 fn at_point(group: &ScenarioRuns) -> Vec<Finding> {
-    let mut cells: Vec<&Cell> = group.cells.iter().filter(|cell| cell.n() > 0).collect();
+    let mut cells: Vec<&Cell> =
+        group.cells.iter().filter(|cell| cell.included_runs() > 0).collect();
     // The baseline's figure stands in every other sentence, and another client's is in the table.
     let like_for_like = |cell: &&Cell| {
         cell.gain.as_ref().is_some_and(|gain| group.cells[gain.over].client == cell.client)
@@ -54,7 +55,7 @@ fn at_point(group: &ScenarioRuns) -> Vec<Finding> {
 fn at_point_text(group: &ScenarioRuns, cell: &Cell) -> String {
     let median = cell.median_bps().unwrap_or_default();
     let mut text = format::rate(median);
-    text += &match cell.n() {
+    text += &match cell.included_runs() {
         1 => " in one run".to_owned(),
         n => format!(" by the median of {n} runs"),
     };
@@ -106,7 +107,7 @@ fn over_sweep_finding(group: &ScenarioRuns, cells: &[(&Cell, &Gain)]) -> Finding
 
 fn caveats(group: &ScenarioRuns) -> Vec<String> {
     let mut caveats = Vec::new();
-    let fewest = group.cells.iter().map(Cell::n).filter(|n| *n > 0).min().unwrap_or(0);
+    let fewest = group.cells.iter().map(Cell::included_runs).filter(|n| *n > 0).min().unwrap_or(0);
     if fewest > 0 && fewest < 3 {
         let runs = if fewest == 1 { "a single run" } else { "two runs" };
         caveats.push(format!(
@@ -114,7 +115,7 @@ fn caveats(group: &ScenarioRuns) -> Vec<String> {
              differences shown. Repeat at least three times before drawing conclusions."
         ));
     }
-    let cut: usize = group.cells.iter().map(Cell::cut).sum();
+    let cut: usize = group.cells.iter().map(Cell::cut_runs).sum();
     if cut > 0 {
         let transfers = if cut == 1 { "One transfer" } else { "Some transfers" };
         caveats.push(format!(

@@ -6,7 +6,7 @@
 //!            └─ traces (downsampled) ──────► JSON in the page ─► assets/report.js draws with uPlot
 //! records ─ figure (one metric over a swept key) ─► SVG, or a table
 //! records ─ link_figure (a link's bins and a window in the course of time) ─► SVG, or a table
-//! records ─ export (every metric of every run) ─► CSV, or Parquet
+//! records ─ metrics_table (every metric of every run) ─► CSV, or Parquet
 //! a link's bins, gaps and bursts ─ monitor_picture ──► SVG
 //! ```
 //! Text, tables and dot strips are made here and need no script; the charts are drawn in the
@@ -22,12 +22,12 @@ mod axis_unit;
 mod binned_rate;
 mod capacity;
 mod error;
-mod export;
 mod figure;
 pub mod format;
 mod headline;
 mod link_figure;
 mod metric;
+mod metrics_table;
 mod monitor_picture;
 mod page;
 mod run;
@@ -40,9 +40,9 @@ mod testing;
 mod traces;
 
 pub use error::Error;
-pub use export::Export;
 pub use figure::{Figure, FigureQuery, Panel as FigurePanel, Point as FigurePoint};
 pub use link_figure::{LinkFigure, LinkFigureQuery, LinkPanel, LinkStatistics};
+pub use metrics_table::MetricsTable;
 pub use monitor_picture::{HistogramBar, MonitorPicture};
 
 use record::Record;

@@ -6,9 +6,12 @@
 
 use crate::{
     axis_unit::AxisUnit,
-    binned_rate::{LEFT, band, columns, steps, time_axis},
+    binned_rate::{LEFT_MARGIN, band, columns, steps, time_axis},
     format,
-    svg::{BLUE, LETTER, OCHRE, Page, ROW, RULE, SOFT, Scale, moved, px, upright},
+    svg::{
+        BLUE, LETTER_WIDTH, LINE_HEIGHT, OCHRE, Page, RULE, SOFT, Scale, px, translate,
+        vertical_text,
+    },
 };
 use maud::{Markup, html};
 use std::ops::Range;
@@ -22,7 +25,7 @@ const RATE_HEIGHT: f64 = 240.0;
 const LOWER_TOP: f64 = 414.0;
 const LOWER_HEIGHT: f64 = 180.0;
 const LOWER_WIDTH: f64 = 400.0;
-const PAGE: (f64, f64) = (LEFT + WIDTH + 24.0, LOWER_TOP + LOWER_HEIGHT + 58.0);
+const PAGE: (f64, f64) = (LEFT_MARGIN + WIDTH + 24.0, LOWER_TOP + LOWER_HEIGHT + 58.0);
 
 /// Columns of gaps to a power of ten.
 const GAPS_IN_DECADE: f64 = 16.0;
@@ -67,11 +70,11 @@ impl MonitorPicture<'_> {
     /// The picture as an SVG document of its own.
     pub fn svg(&self) -> String {
         let lower = |column: f64, bars: &Distribution, heading: &str, axis: &str| {
-            let left = LEFT + column * (WIDTH - LOWER_WIDTH);
-            html! { g transform=(moved(left, LOWER_TOP)) { (bars.draw(heading, axis)) } }
+            let left = LEFT_MARGIN + column * (WIDTH - LOWER_WIDTH);
+            html! { g transform=(translate(left, LOWER_TOP)) { (bars.draw(heading, axis)) } }
         };
         let body = html! {
-            g transform=(moved(LEFT, RATE_TOP)) { (self.rate()) }
+            g transform=(translate(LEFT_MARGIN, RATE_TOP)) { (self.rate()) }
             (lower(0.0, &gap_bars(&self.gaps_ns), "Gaps between packets", "gap, start to start"))
             (lower(1.0, &burst_bars(&self.burst_packets), "Bursts", "packets in a burst"))
         };
@@ -97,7 +100,7 @@ impl MonitorPicture<'_> {
         html! {
             (self.legend(self.data_bytes.len() > data.len(), !gaps.is_empty()))
             (scale.draw(WIDTH, RATE_HEIGHT))
-            (upright(&scale.unit.axis, 16.0 - LEFT, RATE_HEIGHT))
+            (vertical_text(&scale.unit.axis, 16.0 - LEFT_MARGIN, RATE_HEIGHT))
             (time_axis(&(0.0..end_s), WIDTH, RATE_HEIGHT))
             path d=(band(&data, y)) fill=(DATA) fill-opacity="0.4" {}
             @if !gaps.is_empty() {
@@ -123,7 +126,7 @@ impl MonitorPicture<'_> {
             .into_iter()
             .map(|(colour, is_band, text)| {
                 let at = x;
-                x += 32.0 + text.chars().count() as f64 * LETTER + 18.0;
+                x += 32.0 + text.chars().count() as f64 * LETTER_WIDTH + 18.0;
                 (at, colour, is_band, text)
             })
             .collect();
@@ -233,7 +236,7 @@ impl Distribution {
                 path d=(format!("M{x:.1} {LOWER_HEIGHT:.1}v4")) stroke=(SOFT) {}
                 text x=(px(x)) y=(px(LOWER_HEIGHT + 18.0)) text-anchor="middle" { (label) }
             }
-            text x=(px(LOWER_WIDTH / 2.0)) y=(px(LOWER_HEIGHT + 20.0 + ROW)) text-anchor="middle"
+            text x=(px(LOWER_WIDTH / 2.0)) y=(px(LOWER_HEIGHT + 20.0 + LINE_HEIGHT)) text-anchor="middle"
                 fill=(SOFT) { (axis) }
         }
     }
@@ -242,7 +245,7 @@ impl Distribution {
     fn labels(&self) -> (usize, &[(f64, String)]) {
         let widest = self.ticks.iter().map(|(_, label)| label.chars().count()).max().unwrap_or(1);
         let room = LOWER_WIDTH / self.ticks.len().max(1) as f64;
-        let every = ((widest as f64 + 1.5) * LETTER / room).ceil().max(1.0);
+        let every = ((widest as f64 + 1.5) * LETTER_WIDTH / room).ceil().max(1.0);
         (every as usize, &self.ticks)
     }
 }

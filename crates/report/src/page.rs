@@ -119,7 +119,7 @@ fn section(index: usize, group: &ScenarioRuns, panels: &[sweep_chart::SweepChart
                 (charts(index, group, panels))
                 (results::comparison(group))
             }
-            @if traffic::any(group) {
+            @if traffic::has_traffic(group) {
                 @if !group.cells.is_empty() { h2 { "Traffic beside the flows" } }
                 p.note { "Medians over the runs that count, and below them the least and the most. \
                           Completion times are of files that arrived whole." }
@@ -155,7 +155,7 @@ fn charts(index: usize, group: &ScenarioRuns, panels: &[sweep_chart::SweepChart]
                       dots the single runs." }
             (chart("sweep"))
         }
-        @if group.cells.iter().any(|cell| !cell.endless()) {
+        @if group.cells.iter().any(|cell| !cell.is_endless()) {
             h2 { "Completion times" }
             p.note { "Every run is a dot, hollow when it was cut at the time limit. The tick is the \
                       mean, the bar its 95 % confidence interval (Student’s t; none where a run was \
@@ -163,7 +163,7 @@ fn charts(index: usize, group: &ScenarioRuns, panels: &[sweep_chart::SweepChart]
             (chart("times"))
         }
         // Over a sweep, the chart above has shown it.
-        @if panels.is_empty() && group.cells.iter().any(Cell::endless) {
+        @if panels.is_empty() && group.cells.iter().any(Cell::is_endless) {
             h2 { "Goodput" }
             p.note { "Of flows that go on to the end of the run, so that they have no completion time. \
                       Every run is a dot; the tick is the mean, the bar its 95 % confidence interval \

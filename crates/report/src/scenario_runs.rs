@@ -71,27 +71,27 @@ pub struct Gain {
 
 impl Cell {
     /// Those repeats that count.
-    pub fn counted(&self) -> impl Iterator<Item = &Repeat> {
+    pub fn included(&self) -> impl Iterator<Item = &Repeat> {
         self.repeats.iter().filter(|repeat| repeat.transfer.verdict.in_medians())
     }
 
-    pub fn n(&self) -> usize {
-        self.counted().count()
+    pub fn included_runs(&self) -> usize {
+        self.included().count()
     }
 
     /// Goodputs that count, in bits a second.
     pub fn goodputs(&self) -> Vec<f64> {
-        self.counted().map(|repeat| repeat.transfer.goodput_bps).collect()
+        self.included().map(|repeat| repeat.transfer.goodput_bps).collect()
     }
 
     /// Completion times that count, in seconds; those of cut transfers are lower bounds.
     pub fn seconds(&self) -> Vec<f64> {
-        self.counted().map(|repeat| repeat.transfer.seconds).collect()
+        self.included().map(|repeat| repeat.transfer.seconds).collect()
     }
 
     /// How many of those that count were cut off by the time limit.
-    pub fn cut(&self) -> usize {
-        self.counted().filter(|repeat| repeat.transfer.verdict == RunVerdict::Cut).count()
+    pub fn cut_runs(&self) -> usize {
+        self.included().filter(|repeat| repeat.transfer.verdict == RunVerdict::Cut).count()
     }
 
     pub fn median_bps(&self) -> Option<f64> {
@@ -110,14 +110,18 @@ impl Cell {
     }
 
     /// Whether these transfers go on as long as the runs do.
-    pub fn endless(&self) -> bool {
+    pub fn is_endless(&self) -> bool {
         self.repeats.iter().any(|repeat| repeat.transfer.endless)
     }
 
     /// Mean completion time; no interval when a cut transfer makes it a lower bound.
     pub fn mean_seconds(&self) -> Option<MeanEstimate> {
         let estimate = stats::mean_ci95(&self.seconds())?;
-        Some(if self.cut() > 0 { MeanEstimate { half_width: None, ..estimate } } else { estimate })
+        Some(if self.cut_runs() > 0 {
+            MeanEstimate { half_width: None, ..estimate }
+        } else {
+            estimate
+        })
     }
 
     /// The run closest to the median goodput: of those that count, or else of all.
@@ -126,7 +130,7 @@ impl Cell {
             return self.repeats.first().map(|repeat| repeat.run);
         };
         let distance = |repeat: &&Repeat| (repeat.transfer.goodput_bps - median).abs();
-        let closest = self.counted().min_by(|a, b| distance(a).total_cmp(&distance(b)));
+        let closest = self.included().min_by(|a, b| distance(a).total_cmp(&distance(b)));
         closest.map(|repeat| repeat.run)
     }
 }

@@ -19,8 +19,8 @@ pub const ORANGE: &str = "#d55e00";
 pub const OCHRE: &str = "#b07a00";
 
 /// A letter of a label, on average, and a line of them, in CSS pixels.
-pub const LETTER: f64 = 6.3;
-pub const ROW: f64 = 14.0;
+pub const LETTER_WIDTH: f64 = 6.3;
+pub const LINE_HEIGHT: f64 = 14.0;
 
 /// What stands on a page.
 pub struct Page<'a> {
@@ -61,7 +61,7 @@ pub struct Scale {
 impl Scale {
     /// From zero to the next step above the largest value; steps are 1, 2 or 5 of a power of ten.
     pub fn up_to(largest: f64, unit: AxisUnit) -> Self {
-        let step = step(largest);
+        let step = tick_step(largest);
         Self { step, top: step * (largest / step - 1e-9).ceil().max(1.0), unit }
     }
 
@@ -99,7 +99,7 @@ impl Scale {
 }
 
 /// About a fifth of the largest value: 1, 2 or 5 of a power of ten.
-pub fn step(largest: f64) -> f64 {
+pub fn tick_step(largest: f64) -> f64 {
     let rough = if largest > 0.0 { largest / 5.0 } else { 0.2 };
     let power = 10_f64.powf(rough.log10().floor());
     let step = [1.0, 2.0, 5.0, 10.0].map(|n| n * power).into_iter().find(|step| *step >= rough);
@@ -107,12 +107,12 @@ pub fn step(largest: f64) -> f64 {
 }
 
 /// What the values beside a panel of that height are, along it, so far left of it.
-pub fn upright(text: &str, left: f64, height: f64) -> Markup {
+pub fn vertical_text(text: &str, left: f64, height: f64) -> Markup {
     let turned = format!("translate({left:.1} {:.1}) rotate(-90)", height / 2.0);
     html! { text transform=(turned) text-anchor="middle" fill=(SOFT) { (text) } }
 }
 
-pub fn moved(x: f64, y: f64) -> String {
+pub fn translate(x: f64, y: f64) -> String {
     format!("translate({x:.1} {y:.1})")
 }
 

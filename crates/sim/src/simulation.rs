@@ -287,7 +287,7 @@ impl Simulation {
         let sources = self.run.traffic.iter().zip(&self.traffic).zip(under_way);
         let traffic: Vec<_> = sources
             .map(|((traffic, state), bytes)| {
-                state.summary(traffic, bytes, &self.state).with_files(files)
+                state.summary(traffic, bytes, &self.state).with_completion_quantiles(files)
             })
             .collect();
         let metrics = summary.metrics.with_traffic(&traffic, files);

@@ -146,7 +146,7 @@ fn transfers(status: &Status) -> String {
         return "\nno transfer under way\n".to_owned();
     }
     // Few depots have such transfers.
-    let striped = status.transfers.iter().any(|transfer| !streams(transfer).is_empty());
+    let striped = status.transfers.iter().any(|transfer| !streams_text(transfer).is_empty());
     let mut text = format!(
         "\n{:<24} {:<34} {:>22} {:>12} {:>9} {:>10} {:>10}{}\n",
         "client",
@@ -164,12 +164,12 @@ fn transfers(status: &Status) -> String {
             "{:<24} {:<34} {:>22} {:>12} {:>9} {:>10} {:>10} {}",
             shorten(&transfer.client, 24),
             shorten_front(&transfer.target, 34),
-            so_far(transfer),
+            progress_text(transfer),
             rate(transfer.down_bps + transfer.up_bps),
             age(transfer.age_s),
             rtt(&transfer.client_tcp),
             rtt(&transfer.upstream_tcp),
-            streams(transfer),
+            streams_text(transfer),
         );
         text += &format!("{}\n", line.trim_end());
     }
@@ -190,7 +190,7 @@ fn refusals(status: &Status) -> String {
     text
 }
 
-fn so_far(transfer: &Transfer) -> String {
+fn progress_text(transfer: &Transfer) -> String {
     let moved = size(transfer.down_bytes + transfer.up_bytes);
     match transfer.expected_bytes {
         Some(expected) if transfer.up_bytes == 0 => format!("{moved} of {}", size(expected)),
@@ -199,7 +199,7 @@ fn so_far(transfer: &Transfer) -> String {
 }
 
 /// Over how many connections it goes, on each side on which it is, or should have been, more than one.
-fn streams(transfer: &Transfer) -> String {
+fn streams_text(transfer: &Transfer) -> String {
     let several = |(side, tcp): (&str, &Option<Tcp>)| {
         let Tcp { streams, streams_asked, .. } = tcp.as_ref()?;
         match streams_asked {
@@ -300,7 +300,7 @@ mod tests {
                 "down_bytes": 0, "up_bps": 0, "down_bps": 0, "age_s": 1.0,
                 "client_tcp": tcp(client, None), "upstream_tcp": tcp(next, asked),
             });
-            streams(&serde_json::from_value(transfer).unwrap())
+            streams_text(&serde_json::from_value(transfer).unwrap())
         };
         assert_eq!(said(1, 1, None), "");
         assert_eq!(said(1, 4, Some(4)), "next 4");

@@ -17,16 +17,16 @@ pub fn timed_at(direction: Direction) -> &'static str {
 }
 
 /// The table.
-pub fn of(observation: &Observation<'_>) -> String {
+pub fn report_text(observation: &Observation<'_>) -> String {
     let parts = observation.options.directions.iter().filter_map(|&direction| {
         let figures = observation.snapshot.statistics(direction)?;
-        Some(one(observation, direction, figures))
+        Some(direction_text(observation, direction, figures))
     });
     parts.collect::<Vec<_>>().join("\n")
 }
 
 /// How it was watched, in a line.
-pub fn about(observation: &Observation<'_>, direction: Direction) -> String {
+pub fn method_text(observation: &Observation<'_>, direction: Direction) -> String {
     format!(
         "{}, timed {}, bins of {}",
         format::seconds(observation.snapshot.elapsed.as_secs_f64()),
@@ -35,7 +35,7 @@ pub fn about(observation: &Observation<'_>, direction: Direction) -> String {
     )
 }
 
-fn one(
+fn direction_text(
     observation: &Observation<'_>,
     direction: Direction,
     figures: &DirectionStatistics,
@@ -43,7 +43,7 @@ fn one(
     let seconds = observation.snapshot.elapsed.as_secs_f64();
     let device = &observation.options.device;
     let name = direction.name();
-    let mut text = format!("{device} {name}: {}\n", about(observation, direction));
+    let mut text = format!("{device} {name}: {}\n", method_text(observation, direction));
     if figures.packets + figures.gap_frames == 0 {
         return text + "  no packets\n";
     }

@@ -113,7 +113,7 @@ pub fn link_throughput_bps(monitored_bps: &Curve, bins: Bins) -> Option<Vec<f64>
 
 /// In which bins any of the flows' senders sent a segment again, on whichever hop; `None` when one
 /// of the hops was not sampled, or there is none.
-pub fn disturbed(flows: &[FlowSummary], series: &Series, bins: Bins) -> Option<Vec<bool>> {
+pub fn disturbed_bins(flows: &[FlowSummary], series: &Series, bins: Bins) -> Option<Vec<bool>> {
     let mut disturbed = vec![false; bins.count];
     let mut hops = 0;
     for flow in flows {

@@ -70,7 +70,7 @@ fn joins(flows: &[FlowSummary]) -> Vec<Join> {
 
 /// How long joining flows take to a fair share.
 #[derive(Debug, Default, PartialEq)]
-pub struct DeltaFair {
+pub struct DeltaFairConvergence {
     /// The longest over all joins, in seconds; `None` when at one of them it never came to that,
     /// and when no flow joins another.
     pub slowest_s: Option<f64>,
@@ -78,7 +78,7 @@ pub struct DeltaFair {
     pub flows_s: Vec<Option<f64>>,
 }
 
-impl DeltaFair {
+impl DeltaFairConvergence {
     pub fn of(flows: &[FlowSummary], series: &Series) -> Self {
         let mut found = Self { slowest_s: None, flows_s: vec![None; flows.len()] };
         let mut all: Vec<Option<f64>> = Vec::new();
@@ -160,17 +160,20 @@ mod tests {
                 series.push(&entity, Quantity::ReceivedBytes, f64::from(second), f64::from(sum));
             }
         }
-        let found = DeltaFair::of(&flows, &series);
+        let found = DeltaFairConvergence::of(&flows, &series);
         // a and z start together and have 1 and 9 until z ends: never fair.
         assert_eq!(found.flows_s, [Some(2.0), None, Some(2.0), None]);
         assert_eq!(found.slowest_s, None);
-        let without_z = DeltaFair::of(&flows[..3], &series);
+        let without_z = DeltaFairConvergence::of(&flows[..3], &series);
         assert_eq!(
             without_z,
-            DeltaFair { slowest_s: Some(2.0), flows_s: vec![Some(2.0), None, Some(2.0)] }
+            DeltaFairConvergence {
+                slowest_s: Some(2.0),
+                flows_s: vec![Some(2.0), None, Some(2.0)]
+            }
         );
-        assert_eq!(DeltaFair::of(&flows[..1], &series).slowest_s, None);
-        assert_eq!(DeltaFair::of(&flows[..3], &Series::default()).slowest_s, None);
+        assert_eq!(DeltaFairConvergence::of(&flows[..1], &series).slowest_s, None);
+        assert_eq!(DeltaFairConvergence::of(&flows[..3], &Series::default()).slowest_s, None);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 /// Jain's index: `(sum x)^2 / (n sum x^2)` (RFC 5166, section 2.3.1). `None` without flows or when
 /// none of them got anything.
-pub fn jain(rates: &[f64]) -> Option<f64> {
+pub fn jain_index(rates: &[f64]) -> Option<f64> {
     let sum: f64 = rates.iter().sum();
     let squares: f64 = rates.iter().map(|x| x * x).sum();
     (squares > 0.0).then(|| sum * sum / (rates.len() as f64 * squares))
@@ -23,8 +23,8 @@ pub fn jain(rates: &[f64]) -> Option<f64> {
 /// Fairness by the utility `x^(1 - alpha) / (1 - alpha)`, or `ln x` at alpha 1 (Mo and Walrand).
 ///
 /// `alpha` is above 0: 1 is proportional fairness, 2 minimum potential delay, and with growing
-/// alpha it becomes [`max_min`]. `None` without flows or when none of them got anything.
-pub fn alpha_fair(rates: &[f64], alpha: f64) -> Option<f64> {
+/// alpha it becomes [`max_min_fairness`]. `None` without flows or when none of them got anything.
+pub fn alpha_fairness(rates: &[f64], alpha: f64) -> Option<f64> {
     let n = rates.len() as f64;
     let mean = positive_mean(rates)?;
     let shares = rates.iter().map(|x| x / mean);
@@ -38,8 +38,8 @@ pub fn alpha_fair(rates: &[f64], alpha: f64) -> Option<f64> {
     })
 }
 
-/// Max-min fairness: the smallest rate over the mean. `None` as in [`alpha_fair`].
-pub fn max_min(rates: &[f64]) -> Option<f64> {
+/// Max-min fairness: the smallest rate over the mean. `None` as in [`alpha_fairness`].
+pub fn max_min_fairness(rates: &[f64]) -> Option<f64> {
     let smallest = rates.iter().copied().fold(f64::INFINITY, f64::min);
     Some(smallest / positive_mean(rates)?)
 }
@@ -77,12 +77,12 @@ mod tests {
 
     #[test]
     fn by_hand() {
-        close(jain(&UNEVEN), 16.0 / 20.0);
+        close(jain_index(&UNEVEN), 16.0 / 20.0);
         // Geometric mean sqrt 3, harmonic mean 3/2, smallest 1, each over the mean 2.
-        close(alpha_fair(&UNEVEN, 1.0), 3f64.sqrt() / 2.0);
-        close(alpha_fair(&UNEVEN, 2.0), 0.75);
-        close(max_min(&UNEVEN), 0.5);
-        assert!((alpha_fair(&UNEVEN, 400.0).unwrap() - 0.5).abs() < 2e-3);
+        close(alpha_fairness(&UNEVEN, 1.0), 3f64.sqrt() / 2.0);
+        close(alpha_fairness(&UNEVEN, 2.0), 0.75);
+        close(max_min_fairness(&UNEVEN), 0.5);
+        assert!((alpha_fairness(&UNEVEN, 400.0).unwrap() - 0.5).abs() < 2e-3);
     }
 
     #[test]
@@ -112,29 +112,33 @@ mod tests {
             let n = 1 + random.next_u32() % 40;
             let rates: Vec<f64> =
                 (0..n).map(|_| f64::from(random.next_u32() % 100_001) / 100.0 + 1e-3).collect();
-            let jain = jain(&rates).unwrap();
+            let jain = jain_index(&rates).unwrap();
             assert!(jain <= 1.0 + 1e-12 && jain >= 1.0 / f64::from(n) - 1e-12, "{jain} {rates:?}");
             // Power means fall with growing alpha, from 1 down to the smallest.
-            let falling = [0.0, 0.5, 1.0, 2.0, 8.0].map(|alpha| alpha_fair(&rates, alpha).unwrap());
+            let falling =
+                [0.0, 0.5, 1.0, 2.0, 8.0].map(|alpha| alpha_fairness(&rates, alpha).unwrap());
             assert!((falling[0] - 1.0).abs() < 1e-9, "{rates:?}");
-            let falling = [&falling[..], &[max_min(&rates).unwrap()]].concat();
+            let falling = [&falling[..], &[max_min_fairness(&rates).unwrap()]].concat();
             assert!(falling.windows(2).all(|two| two[1] <= two[0] + 1e-9), "{falling:?} {rates:?}");
         }
     }
 
     #[test]
     fn limits() {
-        for fairness in
-            [jain, max_min, |x: &[f64]| alpha_fair(x, 1.0), |x: &[f64]| alpha_fair(x, 2.0)]
-        {
+        for fairness in [
+            jain_index,
+            max_min_fairness,
+            |x: &[f64]| alpha_fairness(x, 1.0),
+            |x: &[f64]| alpha_fairness(x, 2.0),
+        ] {
             close(fairness(&[7.0; 5]), 1.0);
             assert_eq!(fairness(&[]), None);
             assert_eq!(fairness(&[0.0, 0.0]), None);
         }
         // One of n gets all: Jain gives 1/n, the others 0.
-        close(jain(&[0.0, 0.0, 0.0, 8.0]), 0.25);
-        close(alpha_fair(&[0.0, 8.0], 1.0), 0.0);
-        close(alpha_fair(&[0.0, 8.0], 2.0), 0.0);
-        close(max_min(&[0.0, 8.0]), 0.0);
+        close(jain_index(&[0.0, 0.0, 0.0, 8.0]), 0.25);
+        close(alpha_fairness(&[0.0, 8.0], 1.0), 0.0);
+        close(alpha_fairness(&[0.0, 8.0], 2.0), 0.0);
+        close(max_min_fairness(&[0.0, 8.0]), 0.0);
     }
 }

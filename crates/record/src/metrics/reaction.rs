@@ -48,7 +48,7 @@ fn fine_span_s(total: &Curve, rtt_s: f64) -> Option<(f64, f64)> {
 
 /// A sender as it was sampled.
 #[derive(Debug, Clone, Copy)]
-pub struct Sender<'a> {
+pub struct SampledSender<'a> {
     /// Bytes delivered so far.
     pub delivered_bytes: &'a Curve,
     /// Segments sent again so far.
@@ -67,7 +67,7 @@ pub struct Sender<'a> {
 /// `retransmits` grows, and lasts while the next growth comes within two round trips of the last
 /// one; the rate may still answer for two round trips after that. The answer is the median over
 /// the times of congestion in which the rate did halve; `None` when it never did.
-pub fn responsiveness_rtts(sender: Sender<'_>) -> Option<f64> {
+pub fn responsiveness_rtts(sender: SampledSender<'_>) -> Option<f64> {
     let rtt_s = sender.rtt_s;
     let (first, last) = fine_span_s(sender.delivered_bytes, rtt_s)?;
     let until = last.min(sender.end_s);
@@ -149,8 +149,12 @@ mod tests {
 
     fn responsiveness(delivered: &[f64], retransmits: &[f64], end_s: f64) -> Option<f64> {
         let (delivered, retransmits) = (total(delivered), total(retransmits));
-        let sender =
-            Sender { delivered_bytes: &delivered, retransmits: &retransmits, rtt_s: 0.125, end_s };
+        let sender = SampledSender {
+            delivered_bytes: &delivered,
+            retransmits: &retransmits,
+            rtt_s: 0.125,
+            end_s,
+        };
         responsiveness_rtts(sender)
     }
 

@@ -160,7 +160,7 @@ fn without_files_of_traffic_there_is_no_table_of_them() {
 fn files_are_found_by_source() {
     let files = files();
     assert_eq!(files.of_source("web").len(), 3);
-    assert_eq!(OfferedFiles::completions_s(files.of_source("web")), [0.25]);
+    assert_eq!(OfferedFiles::completion_times_s(files.of_source("web")), [0.25]);
     assert_eq!((files.of_source("large").len(), files.of_source("x").len()), (1, 0));
 }
 

@@ -5,14 +5,14 @@
 use super::{Figure, Panel, Point};
 use crate::{
     axis_unit::AxisUnit,
-    svg::{CURVES, LETTER, Page, ROW, SOFT, Scale, moved, px, upright},
+    svg::{CURVES, LETTER_WIDTH, LINE_HEIGHT, Page, SOFT, Scale, px, translate, vertical_text},
 };
 use maud::{Markup, html};
 
 /// A panel's size and what stands around it, in CSS pixels.
 const WIDTH: f64 = 290.0;
 const HEIGHT: f64 = 230.0;
-const LEFT: f64 = 58.0;
+const LEFT_MARGIN: f64 = 58.0;
 const RIGHT: f64 = 14.0;
 const ABOVE: f64 = 30.0;
 const BELOW: f64 = 56.0;
@@ -32,24 +32,27 @@ impl Figure {
         let scale = Scale::up_to(self.largest() / unit.divisor, unit);
         let abreast = self.panels.len().clamp(1, MOST_ABREAST);
         let rows = self.panels.len().div_ceil(abreast);
-        let (panel_width, panel_height) = (LEFT + WIDTH + RIGHT, ABOVE + HEIGHT + BELOW);
+        let (panel_width, panel_height) = (LEFT_MARGIN + WIDTH + RIGHT, ABOVE + HEIGHT + BELOW);
         // At least as wide as the title, in letters half as large again.
-        let title = 32.0 + 1.5 * LETTER * self.title.chars().count() as f64;
+        let title = 32.0 + 1.5 * LETTER_WIDTH * self.title.chars().count() as f64;
         // A source may be a sentence, which no figure is as wide as.
-        let about = (32.0 + LETTER * self.about().chars().count() as f64).min(WIDEST_ABOUT);
+        let about = (32.0 + LETTER_WIDTH * self.about().chars().count() as f64).min(WIDEST_ABOUT);
         let width = (abreast as f64 * panel_width).max(title).max(about);
         let (legend, legend_height) = self.legend(width);
         let panels_end = HEAD + rows as f64 * panel_height;
         let height = panels_end + legend_height + 8.0;
         let at = |n: usize| {
             let (row, column) = (n / abreast, n % abreast);
-            moved(column as f64 * panel_width + LEFT, HEAD + row as f64 * panel_height + ABOVE)
+            translate(
+                column as f64 * panel_width + LEFT_MARGIN,
+                HEAD + row as f64 * panel_height + ABOVE,
+            )
         };
         let body = html! {
             @for (n, panel) in self.panels.iter().enumerate() {
                 g transform=(at(n)) { (self.panel(panel, &scale)) }
             }
-            g transform=(moved(0.0, panels_end)) { (legend) }
+            g transform=(translate(0.0, panels_end)) { (legend) }
         };
         let description = format!("{}: {} over {}", self.title, scale.unit.axis, self.x);
         let (heading, about) = (self.title.as_str(), self.about());
@@ -62,9 +65,9 @@ impl Figure {
         html! {
             text x=(px(middle_x)) y="-10" text-anchor="middle" font-weight="600" { (panel.fixed) }
             (scale.draw(WIDTH, HEIGHT))
-            (upright(&scale.unit.axis, 14.0 - LEFT, HEIGHT))
+            (vertical_text(&scale.unit.axis, 14.0 - LEFT_MARGIN, HEIGHT))
             (panel.axis(&xs))
-            text x=(px(middle_x)) y=(px(HEIGHT + 4.0 + 3.0 * ROW)) text-anchor="middle" fill=(SOFT) {
+            text x=(px(middle_x)) y=(px(HEIGHT + 4.0 + 3.0 * LINE_HEIGHT)) text-anchor="middle" fill=(SOFT) {
                 (self.x) @if panel.positions().1 { " (logarithmic)" }
             }
             @for (n, line) in panel.points.iter().enumerate() {
@@ -117,7 +120,7 @@ impl Figure {
         let (mut x, mut row) = (16.0, 0.0);
         let mut entries = Vec::new();
         for (n, name) in self.lines.iter().enumerate() {
-            let takes = MARK + name.chars().count() as f64 * LETTER + 18.0;
+            let takes = MARK + name.chars().count() as f64 * LETTER_WIDTH + 18.0;
             if x + takes > width && x > 16.0 {
                 (x, row) = (16.0, row + 1.0);
             }
@@ -156,7 +159,7 @@ impl Panel {
             let half = label.chars().count() as f64 * DIGIT / 2.0;
             let row = ends.iter().position(|end| x - half > end + 3.0)?;
             ends[row] = x + half;
-            Some((*x, HEIGHT + 18.0 + row as f64 * ROW, label))
+            Some((*x, HEIGHT + 18.0 + row as f64 * LINE_HEIGHT, label))
         });
         html! {
             path d=(format!("M0 {HEIGHT:.1}H{WIDTH:.1}")) stroke=(SOFT) {}

@@ -2,7 +2,7 @@
 //! What stands where in a figure, and what it refuses.
 
 use super::*;
-use crate::svg::LETTER;
+use crate::svg::LETTER_WIDTH;
 use record::{Entity, OfferedFiles, Quantity, Series};
 use std::path::PathBuf;
 
@@ -215,7 +215,7 @@ fn ranges_stand_beside_one_another_and_nothing_is_cut_off() {
     // The first value's place is 14; two lines stand 5 apart around it.
     assert!(svg.contains("M9.0 ") && svg.contains("M14.0 "), "{svg}");
     let width = svg.split("width=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
-    let needed = figure.about().chars().count() as f64 * LETTER;
+    let needed = figure.about().chars().count() as f64 * LETTER_WIDTH;
     assert!(width.parse::<f64>().unwrap() > needed, "{width}, {needed}");
 }
 

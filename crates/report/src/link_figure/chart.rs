@@ -5,9 +5,9 @@
 use super::{LinkFigure, LinkPanel};
 use crate::{
     axis_unit::AxisUnit,
-    binned_rate::{LEFT, band, columns, steps, time_axis},
+    binned_rate::{LEFT_MARGIN, band, columns, steps, time_axis},
     format,
-    svg::{BLUE, LETTER, ORANGE, Page, SOFT, Scale, moved, px, upright},
+    svg::{BLUE, LETTER_WIDTH, ORANGE, Page, SOFT, Scale, px, translate, vertical_text},
 };
 use maud::{Markup, html};
 
@@ -25,16 +25,16 @@ impl LinkFigure {
     pub fn svg(&self) -> String {
         let rate = self.rate_scale();
         let windows = self.largest_windows();
-        let at = |n: usize| moved(LEFT, HEAD + n as f64 * (HEIGHT + BETWEEN));
+        let at = |n: usize| translate(LEFT_MARGIN, HEAD + n as f64 * (HEIGHT + BETWEEN));
         let body = html! {
-            g transform=(moved(LEFT, 66.0)) { (self.legend()) }
+            g transform=(translate(LEFT_MARGIN, 66.0)) { (self.legend()) }
             @for (n, panel) in self.panels.iter().enumerate() {
                 g transform=(at(n)) { (self.panel(panel, &rate, windows[n])) }
             }
         };
         let height = HEAD + self.panels.len() as f64 * (HEIGHT + BETWEEN) - 24.0;
         let description = format!("{}: rate over time of link {}", self.title, self.link);
-        let width = LEFT + WIDTH + RIGHT;
+        let width = LEFT_MARGIN + WIDTH + RIGHT;
         Page { description, heading: &self.title, about: self.about(), width, height }.svg(&body)
     }
 
@@ -65,7 +65,7 @@ impl LinkFigure {
         html! {
             text x="0" y="-8" font-weight="600" { (panel.label) (label) }
             (rate.draw(WIDTH, HEIGHT))
-            (upright(&rate.unit.axis, 16.0 - LEFT, HEIGHT))
+            (vertical_text(&rate.unit.axis, 16.0 - LEFT_MARGIN, HEIGHT))
             (time_axis(&self.span_s, WIDTH, HEIGHT))
             path d=(band(&bins, y)) fill=(RATE) fill-opacity="0.4" {}
             path d=(steps(&bins, y)) fill="none" stroke=(RATE) stroke-width="1.2" {}
@@ -74,7 +74,7 @@ impl LinkFigure {
             }
             @if self.hop.is_some() {
                 (window.draw_right(WIDTH, HEIGHT))
-                (upright("congestion window, packets", WIDTH + RIGHT - 12.0, HEIGHT))
+                (vertical_text("congestion window, packets", WIDTH + RIGHT - 12.0, HEIGHT))
                 path d=(self.window(panel, &window)) fill="none" stroke=(WINDOW) stroke-width="1.6" {}
                 @if let Some(at_s) = panel.numbers.filled_at_s.filter(|at| self.span_s.contains(at)) {
                     (dashed(&format!("M{:.1} 0V{HEIGHT:.1}", self.x(at_s))))
@@ -132,7 +132,7 @@ impl LinkFigure {
             .into_iter()
             .map(|(mark, text)| {
                 let x = next;
-                next += 32.0 + text.chars().count() as f64 * LETTER + 18.0;
+                next += 32.0 + text.chars().count() as f64 * LETTER_WIDTH + 18.0;
                 (x, mark, text)
             })
             .collect();

@@ -106,7 +106,7 @@ impl<'a> CellData<'a> {
             method: &cell.method,
             client: &cell.client,
             colour: variant.colour % COLOURS,
-            endless: cell.endless(),
+            endless: cell.is_endless(),
             repeats: cell.repeats.iter().map(RepeatData::new).collect(),
             representative: cell.representative(),
             seconds: cell.mean_seconds().map(interval),

@@ -35,8 +35,8 @@ pub fn details(group: &ScenarioRuns) -> Markup {
 
 /// Of the runs that count, or else of the first.
 fn metrics_of(group: &ScenarioRuns, cell: &Cell) -> Vec<Value> {
-    let counted = cell.counted().map(|repeat| repeat.run);
-    let first = cell.repeats.first().filter(|_| cell.n() == 0).map(|repeat| repeat.run);
+    let counted = cell.included().map(|repeat| repeat.run);
+    let first = cell.repeats.first().filter(|_| cell.included_runs() == 0).map(|repeat| repeat.run);
     let metrics = |run: usize| serde_json::to_value(&group.runs[run].summary.metrics);
     counted.chain(first).map(|run| metrics(run).expect("plain data")).collect()
 }

@@ -76,8 +76,8 @@ impl Column {
         match self {
             Self::Method => group.several_methods(),
             Self::Client => cell.client != NO_CLIENT,
-            Self::Range => cell.n() > 1,
-            Self::Time => !cell.endless(),
+            Self::Range => cell.included_runs() > 1,
+            Self::Time => !cell.is_endless(),
             Self::Gain => cell.gain.is_some(),
             Self::Content => cell.repeats.iter().any(|r| r.transfer.sha256_ok.is_some()),
         }
@@ -103,8 +103,8 @@ fn row(group: &ScenarioRuns, cell: &Cell, columns: &[Column], fastest: f64) -> M
         td { (strip(group, cell, fastest)) }
         @if columns.contains(&Column::Range) { td.number { (text(cell.range_bps().map(range))) } }
         td.number {
-            (cell.n())
-            @let left_out = cell.repeats.len() - cell.n();
+            (cell.included_runs())
+            @let left_out = cell.repeats.len() - cell.included_runs();
             @if left_out > 0 { " " span.bad { "(" (left_out) " left out)" } }
         }
         @if columns.contains(&Column::Time) { td.number { (median_seconds(cell)) } }
@@ -122,14 +122,14 @@ fn range((slowest, fastest): (f64, f64)) -> String {
 /// The median time; a bound when the run in the middle may have been cut. Without an end there is
 /// none.
 fn median_seconds(cell: &Cell) -> Markup {
-    let seconds = stats::median(&cell.seconds()).filter(|_| !cell.endless());
+    let seconds = stats::median(&cell.seconds()).filter(|_| !cell.is_endless());
     let Some(median) = seconds else { return html! { "–" } };
     html! {
         // A cut transfer lasts as long as the limit, so cut ones are the longest.
-        @if cell.cut() * 2 >= cell.n() && cell.cut() > 0 { "> " }
+        @if cell.cut_runs() * 2 >= cell.included_runs() && cell.cut_runs() > 0 { "> " }
         (format::seconds(median))
         @if let Some(range) = seconds_range(cell) { small { (range) } }
-        @if cell.cut() > 0 { " " small.cut { (cell.cut()) " cut" } }
+        @if cell.cut_runs() > 0 { " " small.cut { (cell.cut_runs()) " cut" } }
     }
 }
 

@@ -15,7 +15,7 @@ struct Row<'g> {
 }
 
 /// Whether there is anything to tell.
-pub fn any(group: &ScenarioRuns) -> bool {
+pub fn has_traffic(group: &ScenarioRuns) -> bool {
     group.runs.iter().any(|run| !run.summary.traffic.is_empty())
 }
 

@@ -86,7 +86,7 @@ fn medians_and_gains() {
         ["direct", "depots"]
     );
     let depots = cell(&group, "depots");
-    assert_eq!((depots.n(), depots.median_bps()), (3, Some(600.0)));
+    assert_eq!((depots.included_runs(), depots.median_bps()), (3, Some(600.0)));
     assert_eq!(depots.range_bps(), Some((500.0, 900.0)));
     let gain = depots.gain.as_ref().unwrap();
     assert_eq!((gain.factor, gain.overlap), (6.0, false));
@@ -124,7 +124,10 @@ fn what_does_not_count_is_in_no_median_and_in_the_list() {
     wrong.summary.flows[0].sha256_ok = Some(false);
     let group = one_group(vec![invalid, short, wrong, run("direct", "", 4, 400.0)]);
     let direct = cell(&group, "direct");
-    assert_eq!((direct.n(), direct.repeats.len(), direct.median_bps()), (1, 4, Some(400.0)));
+    assert_eq!(
+        (direct.included_runs(), direct.repeats.len(), direct.median_bps()),
+        (1, 4, Some(400.0))
+    );
     let left_out: Vec<String> =
         group.left_out().map(|(run, why)| format!("{} {why}", run.manifest.repeat)).collect();
     assert_eq!(left_out, ["1 the emulator was late", "2 curl: ended early", "3 curl: complete"]);
@@ -137,7 +140,10 @@ fn a_cut_transfer_counts_as_far_as_it_got() {
     (flow.timed_out, flow.bytes, flow.sha256_ok, flow.exit_code) = (true, 500, None, None);
     let group = one_group(vec![cut, run("direct", "", 2, 100.0)]);
     let direct = cell(&group, "direct");
-    assert_eq!((direct.n(), direct.cut(), direct.median_bps()), (2, 1, Some(75.0)));
+    assert_eq!(
+        (direct.included_runs(), direct.cut_runs(), direct.median_bps()),
+        (2, 1, Some(75.0))
+    );
     // The times are bounds now, so their mean has no interval.
     assert_eq!(direct.mean_seconds().unwrap().half_width, None);
     assert!(Headline::new(&group).caveats.iter().any(|text| text.contains("time limit")));

@@ -143,7 +143,7 @@ fn each_bottleneck_is_full_and_loses_nothing_and_one_queue_for_all_loses() {
             let link = forward_link(&outcome, &format!("to-{class}"));
             if variant == "classes" {
                 assert!(share >= 0.95, "{class}: {share}");
-                assert!(record::metrics::jain(&rates) >= Some(0.98), "{class}: {rates:?}");
+                assert!(record::metrics::jain_index(&rates) >= Some(0.98), "{class}: {rates:?}");
                 assert_eq!(link.queue_drops, 0, "{class}");
             } else {
                 assert!(link.queue_drops > 0, "{variant}, {class}");

@@ -83,7 +83,7 @@ fn files_are_counted_and_told_of_one_by_one() {
     assert_eq!((source.files_recorded, rows.len() as u64), (Some(offered), offered));
     assert!(rows.iter().zip(1..).all(|(file, number)| file.number == number));
     assert!(rows.windows(2).all(|pair| pair[0].start_s <= pair[1].start_s));
-    let mut times = OfferedFiles::completions_s(rows);
+    let mut times = OfferedFiles::completion_times_s(rows);
     assert_eq!(source.files_completed, Some(times.len() as u64));
     // 20 kB take 20 ms at least, and nothing is faster.
     assert!(times.iter().all(|seconds| *seconds > 0.03), "{times:?}");

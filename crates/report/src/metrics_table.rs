@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Records to one long table, as pandas, R and SQL engines take it ("tidy data", Wickham 2014): a row for each
-//! run, entity and metric. As CSV ([`Export::csv`]) and as Parquet ([`Export::parquet`]).
+//! run, entity and metric. As CSV ([`MetricsTable::csv`]) and as Parquet ([`MetricsTable::parquet`]).
 //!
 //! What a run does not know has no row. A swept key is a column of its own with the texts of the scenario,
 //! and where all of them are numbers, with or without units, another one with the numbers.
@@ -27,7 +27,7 @@ const AFTER: [&str; 5] = ["entity", "standing", "metric", "value", "unit"];
 
 /// The metrics of some records as one long table.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Export {
+pub struct MetricsTable {
     swept: Vec<Swept>,
     runs: Vec<Run>,
 }
@@ -49,7 +49,7 @@ struct Run {
     rows: Vec<Row>,
 }
 
-impl Export {
+impl MetricsTable {
     /// Reads the records at and below these folders; each once, however often it is named. Of each run the
     /// first `warm_up_s` seconds are left out.
     ///

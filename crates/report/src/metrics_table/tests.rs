@@ -40,7 +40,7 @@ fn write(dir: &Path, id: &str, point: &[(&str, &str)], valid: bool) {
 /// The table as CSV, read by the crate's reader.
 fn read(dirs: &[PathBuf]) -> (Vec<String>, Vec<Vec<String>>) {
     let mut text = Vec::new();
-    Export::read(dirs, 0.0).unwrap().csv(&mut text).unwrap();
+    MetricsTable::read(dirs, 0.0).unwrap().csv(&mut text).unwrap();
     let mut csv = csv::Reader::from_reader(text.as_slice());
     let texts = |row: &csv::StringRecord| row.iter().map(str::to_owned).collect::<Vec<_>>();
     let head = texts(csv.headers().unwrap());
@@ -122,7 +122,7 @@ fn a_record_counts_once_however_often_it_is_named() {
     assert_eq!(read(&both).1, read(&both[..1]).1);
     let empty = tempfile::tempdir().unwrap();
     let dirs = [dir.path().to_owned(), empty.path().to_owned()];
-    let error = Export::read(&dirs, 0.0).unwrap_err().to_string();
+    let error = MetricsTable::read(&dirs, 0.0).unwrap_err().to_string();
     assert!(error.contains("no record at or below"), "{error}");
 }
 

@@ -35,7 +35,7 @@ pub fn rows_after(
     series: &Series,
     files: &OfferedFiles,
 ) -> Vec<Row> {
-    let Some(after) = whole.after(warm_up_s, series, files) else { return Vec::new() };
+    let Some(after) = whole.after_warm_up(warm_up_s, series, files) else { return Vec::new() };
     let mut rows = rows(manifest, &after);
     rows.retain(|row| {
         let metric = row.metric.name.as_str();

@@ -2,7 +2,7 @@
 //! What the monitor saw, kept: a folder with the document, the bins and a picture of each direction.
 //! It appears whole, and is never written into again.
 
-use super::{observation::Observation, text::about};
+use super::{observation::Observation, text::method_text};
 use crate::failure::Failure;
 use ::kernel::monitor::{Bins, Direction, DirectionStatistics, Histogram};
 use ::report::{HistogramBar, MonitorPicture};
@@ -88,17 +88,17 @@ fn picture(
     let title = format!("{} {}", observation.options.device, direction.name());
     MonitorPicture {
         title: &title,
-        about: &about(observation, direction),
+        about: &method_text(observation, direction),
         bin_s: bins.data().width().as_secs_f64(),
         data_bytes: bins.data().bins(),
         gap_frame_bytes,
-        gaps_ns: spreads(&figures.gaps.histogram),
-        burst_packets: spreads(&figures.bursts.histogram),
+        gaps_ns: histogram_bars(&figures.gaps.histogram),
+        burst_packets: histogram_bars(&figures.bursts.histogram),
     }
     .svg()
 }
 
-fn spreads(histogram: &Histogram) -> Vec<HistogramBar> {
+fn histogram_bars(histogram: &Histogram) -> Vec<HistogramBar> {
     histogram
         .bins()
         .map(|slot| HistogramBar { values: slot.from..slot.to, count: slot.count })
