@@ -8,11 +8,11 @@ mod cc;
 mod demo;
 mod depot;
 mod export;
+mod failover;
 mod failure;
 mod figure;
 mod identical_repeats;
 mod lab;
-mod lead;
 mod monitor;
 mod origin;
 mod pace;
@@ -51,7 +51,7 @@ enum Command {
     /// Run scenarios and archive what was measured.
     #[command(subcommand)]
     Lab(lab::Command),
-    Lead(lead::LeadArgs),
+    Failover(failover::FailoverArgs),
     Monitor(monitor::MonitorArgs),
     /// Precise pacing of what leaves by a device.
     #[command(subcommand)]
@@ -86,9 +86,9 @@ fn main() -> ExitCode {
         }
         Command::Figure(args) => figure::run(&args),
         Command::Lab(command) => lab::run(command),
-        Command::Lead(args) => {
+        Command::Failover(args) => {
             let log = log_to_stderr();
-            let result = lead::run(args, &log);
+            let result = failover::run(args, &log);
             log.finish();
             result
         }

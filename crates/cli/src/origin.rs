@@ -2,7 +2,7 @@
 //! `longhaul origin`: a directory served through depots, where no web server is at hand.
 
 use crate::failure::Failure;
-use ::depot::origin::{self, Config, Error};
+use ::origin::{self, Config, Error};
 use clap::{Args, ValueEnum};
 use session::{Authority, DepotAddress, Form};
 use std::{net::SocketAddr, path::PathBuf};

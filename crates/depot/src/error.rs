@@ -3,8 +3,8 @@
 
 use crate::{
     config::ConfigError, hop_sockets::TuneError, observe::AccessLogError, packet_pacing::NotPaced,
-    reloading_file::FileError,
 };
+use host::FileError;
 use session::DepotIdError;
 use std::{io, net::SocketAddr, path::PathBuf};
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The relay daemon: listeners, admission, relay engine; and what stands beside it: a small origin server,
-//! and what has a site lead its clients to the depots that are up.
+//! The relay daemon: configuration, admission, HTTP, observation.
 //!
 //! A depot takes a request whose path holds a route (`session`), leads the client on or connects
 //! to the next hop, and passes the answer from one socket to the other with bounded memory:
@@ -32,14 +31,11 @@ mod failover_routes;
 mod handover;
 mod hop_sockets;
 mod http;
-pub mod lead;
 mod listeners;
 mod memory;
 mod observe;
-pub mod origin;
 mod packet_pacing;
 mod peer_load;
-mod reloading_file;
 mod server;
 mod settings;
 mod spare_descriptors;
@@ -54,7 +50,7 @@ pub use config::{
 };
 pub use error::Error;
 pub use hop_sockets::TuneError;
+pub use host::FileError;
 pub use observe::{AccessLogError, FetchError, StderrLog, fetch as fetch_status, status};
 pub use packet_pacing::{NotPaced, Pacers};
-pub use reloading_file::FileError;
 pub use server::{Reread, check, run};

@@ -13,10 +13,12 @@ use crate::{
     state::{RequestContext, Shared},
 };
 use bytes::BytesMut;
-use serde::{Deserialize, Serialize};
 use session::{
     DepotAddress, Fetch,
-    message::{Connection, Framing, Method, RequestHead, ResponseHead, own_answer},
+    message::{
+        Framing, RequestHead, ResponseHead,
+        load::{LOAD, Load, MAX_LOAD_BODY},
+    },
 };
 use std::{
     collections::HashMap,
@@ -26,52 +28,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What depots ask each other.
-pub(crate) const LOAD: &str = "/lh1/load";
 /// How much less full a sibling must be to get another's clients.
 const CLEARLY: f64 = 0.1;
 /// After so many rounds without an answer nobody knows how full a sibling is.
 const FORGOTTEN: u32 = 3;
 /// The client for which names of siblings are looked up: this depot itself.
 const OWN: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-/// No answer about the load is longer.
-pub(crate) const LONGEST: usize = 4 << 10;
 
-/// Whether a request asks how full this depot is.
-pub(crate) fn asks_load(request: &RequestHead) -> bool {
-    request.target == LOAD && matches!(request.method, Method::Get | Method::Head)
-}
-
-/// How full a depot is.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Load {
-    /// Connections of clients.
-    pub connections: usize,
-    /// How many it takes.
-    pub connections_limit: usize,
-    /// Whether it takes no more, because it stops.
-    pub leaving: bool,
-}
-
-impl Load {
-    /// This depot's.
-    pub(crate) fn of(shared: &Shared, config: &Config) -> Self {
-        Self {
-            connections: shared.gate.len(),
-            connections_limit: config.limits.connections,
-            leaving: shared.is_leaving(),
-        }
-    }
-
-    /// From 0, empty, to 1, full.
-    fn share(self) -> f64 {
-        self.connections as f64 / self.connections_limit.max(1) as f64
-    }
-
-    /// As an answer.
-    pub(crate) fn answer(self, method: Method, connection: Connection) -> Vec<u8> {
-        let text = serde_json::to_string(&self).expect("numbers are JSON");
-        own_answer("application/json", &(text + "\n"), method, connection)
+/// How full this depot is.
+pub(crate) fn own_load(shared: &Shared, config: &Config) -> Load {
+    Load {
+        connections: shared.gate.len(),
+        connections_limit: config.limits.connections,
+        leaving: shared.is_leaving(),
     }
 }
 
@@ -113,7 +82,7 @@ impl PeerLoads {
         context: RequestContext<'_>,
     ) -> Option<DepotAddress> {
         let config = context.config();
-        let share = Load::of(&context, config).share();
+        let share = own_load(&context, config).share();
         let may = !request.came_through_depot()
             && request.method.is_idempotent()
             && request.framing() == Framing::Empty
@@ -171,11 +140,11 @@ async fn load(hop: &mut upstream::Hop, question: &str) -> io::Result<(Load, bool
     }
     sink.flush().await?;
     let mut buffer = BytesMut::new();
-    let head = head::read(&mut source, &mut buffer, LONGEST, ResponseHead::parse).await;
+    let head = head::read(&mut source, &mut buffer, MAX_LOAD_BODY, ResponseHead::parse).await;
     let head = head.map_err(|error| io::Error::other(format!("{error:?}")))?;
     let framing = head.framing(&request).map_err(|fault| io::Error::other(fault.to_string()))?;
     let length = match framing {
-        Framing::Length(length) if head.status == 200 && length <= LONGEST as u64 => {
+        Framing::Length(length) if head.status == 200 && length <= MAX_LOAD_BODY as u64 => {
             length as usize
         }
         _ => return Err(io::Error::other(format!("it says {} without a length", head.status))),

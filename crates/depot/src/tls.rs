@@ -5,9 +5,12 @@ use crate::{
     certificate::{Trouble, Validity},
     config::TlsFiles,
     observe::status::Reload,
-    reloading_file::{FileError, ReloadingFile},
 };
-use relay::tcp::Stream;
+use host::{FileError, ReloadingFile};
+use relay::tcp::{
+    Stream,
+    tls_files::{ALPN, certificates, client_config, in_words},
+};
 use std::{
     io,
     net::SocketAddr,
@@ -17,15 +20,9 @@ use std::{
 };
 use tokio::net::TcpStream;
 use tokio_rustls::rustls::{
-    self, ClientConfig, RootCertStore, ServerConfig,
-    pki_types::{
-        CertificateDer, PrivateKeyDer,
-        pem::{self, PemObject},
-    },
+    self, ClientConfig, ServerConfig,
+    pki_types::{PrivateKeyDer, pem::PemObject},
 };
-
-/// What is spoken above TLS.
-const ALPN: &[u8] = b"http/1.1";
 
 /// What TLS needs.
 #[derive(Debug)]
@@ -69,8 +66,8 @@ impl Tls {
 
     /// How it went when the files were read last.
     pub(crate) fn reloads(&self) -> impl Iterator<Item = Reload> {
-        let own = self.server.iter().map(|server| server.reload());
-        own.chain([self.client.reload()])
+        let own = self.server.iter().map(|server| server.last_read());
+        own.chain([self.client.last_read()]).map(Reload::of)
     }
 
     /// When the certificate is good, if there is one and it says so.
@@ -148,38 +145,5 @@ fn not_a_pair(certificate: &Path, key: &Path, error: &rustls::Error) -> FileErro
             FileError::new(certificate, &reason)
         }
         error => FileError::new(certificate, error),
-    }
-}
-
-/// Whom to trust: the authorities of the file, or those that this system trusts.
-fn client_config(files: &[PathBuf]) -> Result<ClientConfig, FileError> {
-    let mut roots = RootCertStore::empty();
-    if let Some(file) = files.first() {
-        for certificate in certificates(file)? {
-            roots.add(certificate).map_err(|error| FileError::new(file, &error))?;
-        }
-    } else {
-        // Some that this system has may be of no use; without any, each https hop says why.
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    }
-    let mut config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
-    config.alpn_protocols = vec![ALPN.to_vec()];
-    Ok(config)
-}
-
-fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, FileError> {
-    let certificates = CertificateDer::pem_file_iter(file).and_then(Iterator::collect);
-    let certificates: Vec<_> = certificates.map_err(|error| in_words(file, error))?;
-    if certificates.is_empty() {
-        return Err(FileError::new(file, &"it holds no certificate in PEM"));
-    }
-    Ok(certificates)
-}
-
-fn in_words(file: &Path, error: pem::Error) -> FileError {
-    match error {
-        pem::Error::Io(error) => FileError::new(file, &error),
-        pem::Error::NoItemsFound => FileError::new(file, &"it holds no private key in PEM"),
-        other => FileError::new(file, &format!("it is no PEM: {other}")),
     }
 }

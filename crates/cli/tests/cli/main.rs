@@ -12,13 +12,13 @@ mod depot_paced;
 #[path = "../../../scenario/tests/draft/mod.rs"]
 mod draft;
 mod export;
+mod failover;
 mod figure;
 mod figure_09;
 mod gap_packets;
 mod gateway;
 mod lab;
 mod lacking;
-mod lead;
 mod monitor;
 mod operator;
 mod pace;

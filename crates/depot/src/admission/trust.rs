@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Whose tickets open the depot, and how often each was used.
 
-use crate::{
-    config::TrustFiles,
-    observe::status::Reload,
-    reloading_file::{FileError, ReloadingFile},
-};
+use crate::{config::TrustFiles, observe::status::Reload};
+use host::{FileError, ReloadingFile};
 use session::ticket::{KeySet, Replays, RevocationList, TicketError, UnixTime, Verified};
 use std::{
     fs,
@@ -65,8 +62,8 @@ impl Trust {
 
     /// How it went when they were read last.
     pub(crate) fn reloads(&self) -> impl Iterator<Item = Reload> {
-        let keys = self.keys.iter().map(ReloadingFile::reload);
-        keys.chain(self.revoked.iter().map(ReloadingFile::reload))
+        let keys = self.keys.iter().map(ReloadingFile::last_read);
+        keys.chain(self.revoked.iter().map(ReloadingFile::last_read)).map(Reload::of)
     }
 
     /// What a token grants, if one of the keys signed it, it holds now and was not taken back.

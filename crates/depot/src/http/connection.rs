@@ -13,7 +13,7 @@ use crate::{
         stripe_enter,
     },
     observe::Entry,
-    peer_load::{self, Load},
+    peer_load::own_load,
     state::{RequestContext, Shared},
 };
 use bytes::BytesMut;
@@ -28,7 +28,8 @@ use relay::{
 use session::{
     DepotAddress, Fetch, Scheme, Step,
     message::{
-        Connection, Fault, Framing, ProxyError, RequestHead, options_for, redirect, stripes::JOIN,
+        Connection, Fault, Framing, ProxyError, RequestHead, load::asks_load, options_for,
+        redirect, stripes::JOIN,
     },
 };
 use std::{io, net::SocketAddr, time::Duration};
@@ -213,8 +214,8 @@ impl Client {
     ) -> Connection {
         let own = own_connection(request, context);
         // Asked every second or so, by each of those who want to know: that is no line of the log.
-        if peer_load::asks_load(request) && context.config().allow.client(self.stream.peer().ip()) {
-            let answer = Load::of(&context, context.config()).answer(request.method, own);
+        if asks_load(request) && context.config().allow.client(self.stream.peer().ip()) {
+            let answer = own_load(&context, context.config()).answer(request.method, own);
             return self.answer(&answer, own, context).await;
         }
         let mut entry = Entry::new(self.stream.peer(), context);

@@ -54,7 +54,7 @@ impl Counts {
             connect_failures: FAILURES.map(|failure| none(failure.token())).into(),
             tickets: [none(OTHER)].into(),
             ticket_refusals: 0,
-            configuration: Reload::of("configuration", true, SystemTime::now()),
+            configuration: Reload::of(("configuration", true, SystemTime::now())),
         }))
     }
 
@@ -113,7 +113,7 @@ impl Counts {
         let configuration = &mut self.counted().configuration;
         configuration.good = good;
         if good {
-            *configuration = Reload::of("configuration", true, SystemTime::now());
+            *configuration = Reload::of(("configuration", true, SystemTime::now()));
         }
     }
 
@@ -125,7 +125,7 @@ impl Counts {
 
 impl Reload {
     /// When this was read well last, and whether it was so the last time.
-    pub(crate) fn of(what: &str, good: bool, when: SystemTime) -> Self {
+    pub(crate) fn of((what, good, when): (&str, bool, SystemTime)) -> Self {
         let since_1970 = when.duration_since(UNIX_EPOCH).unwrap_or_default();
         Self { of: what.to_owned(), good, good_unix_s: since_1970.as_secs_f64() }
     }

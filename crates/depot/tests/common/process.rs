@@ -54,14 +54,14 @@ fn role() {
         }
         "origin" => {
             log.start();
-            longhaul_depot::origin::run(origin(&settings)).map_err(|e| e.to_string())
+            origin::run(origin(&settings)).map_err(|e| e.to_string())
         }
         "lead" => {
             log.start();
-            let config = longhaul_depot::lead::Config::from_toml(&settings, "settings");
-            config.map_err(|e| e.to_string()).and_then(|config| {
-                longhaul_depot::lead::run(config, false).map_err(|e| e.to_string())
-            })
+            let config = failover::Config::from_toml(&settings, "settings");
+            config
+                .map_err(|e| e.to_string())
+                .and_then(|config| failover::run(config, false).map_err(|e| e.to_string()))
         }
         other => Err(format!("no role {other}")),
     };
@@ -123,9 +123,9 @@ fn become_a_user() {
 }
 
 /// An origin's settings: directory, form and depots, a word each.
-fn origin(settings: &str) -> longhaul_depot::origin::Config {
+fn origin(settings: &str) -> origin::Config {
     let mut words = settings.split('\n');
-    longhaul_depot::origin::Config {
+    origin::Config {
         dir: words.next().unwrap().into(),
         listen: "127.0.0.1:0".parse().unwrap(),
         form: match words.next() {

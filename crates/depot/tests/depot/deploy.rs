@@ -2,7 +2,7 @@
 //! The recipes under `deploy/`, run by the real nginx and Apache, with real clients through two
 //! real depots.
 
-mod lead;
+mod failover;
 
 use crate::common::{
     client::{connect, curl, read_answer, run, status, wget},
@@ -282,8 +282,8 @@ fn the_examples_are_valid() {
     }
     let text = fs::read_to_string(deploy("depot.toml")).unwrap();
     longhaul_depot::Config::from_toml(&text, "depot.toml").unwrap();
-    let text = fs::read_to_string(deploy("lead/lead.toml")).unwrap();
-    longhaul_depot::lead::Config::from_toml(&text, "lead.toml").unwrap();
+    let text = fs::read_to_string(deploy("lead/failover.toml")).unwrap();
+    ::failover::Config::from_toml(&text, "failover.toml").unwrap();
     let mut units: Vec<_> =
         fs::read_dir(deploy("systemd")).unwrap().map(|f| f.unwrap().path()).collect();
     units.retain(|unit| unit.extension().is_some_and(|kind| kind == "service" || kind == "socket"));

@@ -23,6 +23,15 @@ pub struct PeerAddr {
     pub tls: bool,
 }
 
+impl PeerAddr {
+    /// A peer whose host is an address or a name, as in `192.0.2.1` or `depot.example.org`.
+    pub fn new(host: &str, port: u16, tls: bool) -> Self {
+        let ip = host.trim_start_matches('[').trim_end_matches(']').parse();
+        let host = ip.map_or_else(|_| PeerHost::Name(host.to_owned()), PeerHost::Ip);
+        Self { host, port, tls }
+    }
+}
+
 impl fmt::Display for PeerAddr {
     /// `host:port`, an IPv6 address in brackets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -13,6 +13,7 @@ mod fields;
 mod forwarded;
 mod framing;
 mod lines;
+pub mod load;
 mod method;
 mod print;
 mod request;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `longhaul lead`: its configuration, and looking once; beside web servers it is tried in `depot/tests/depot/deploy`.
+//! `longhaul failover`: its configuration, and looking once; beside web servers it is tried in `depot/tests/depot/deploy`.
 
 use crate::{
     common::{done, refused},
@@ -9,9 +9,9 @@ use std::{fs, net::TcpListener, path::Path};
 
 #[test]
 fn a_configuration_is_checked() {
-    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/lead/lead.toml");
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/failover/failover.toml");
     let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("lead.toml");
+    let file = folder.path().join("failover.toml");
     let path = file.to_str().unwrap();
     // Its web server need not be here.
     let (include, reload) = (folder.path().join("depots.conf"), "reload = [\"true\"]");
@@ -20,7 +20,7 @@ fn a_configuration_is_checked() {
         .replace("\"/etc/nginx/longhaul-depots.conf\"", &format!("{include:?}"))
         .replace("reload = [\"systemctl\", \"reload\", \"nginx\"]", reload);
     fs::write(&file, &example).unwrap();
-    assert_eq!(done(&["lead", "check", path]), "");
+    assert_eq!(done(&["failover", "check", path]), "");
     let include = format!("{include:?}");
     for (good, bad, why) in [
         ("server = \"nginx\"", "server = \"iis\"", "unknown variant `iis`"),
@@ -39,20 +39,20 @@ fn a_configuration_is_checked() {
     ] {
         assert!(example.contains(good), "{good}");
         fs::write(&file, example.replacen(good, bad, 1)).unwrap();
-        let (code, said) = refused(&["lead", "check", path]);
+        let (code, said) = refused(&["failover", "check", path]);
         assert!(code == 2 && said.contains(why), "{bad}: {code} {said}");
-        assert_ne!(refused(&["lead", path, "--once"]).0, 0, "{bad}");
+        assert_ne!(refused(&["failover", path, "--once"]).0, 0, "{bad}");
     }
     fs::remove_file(&file).unwrap();
-    let (code, said) = refused(&["lead", path]);
+    let (code, said) = refused(&["failover", path]);
     assert!(code == 2 && said.contains("cannot read"), "{said}");
-    assert_eq!(refused(&["lead"]).0, 2);
+    assert_eq!(refused(&["failover"]).0, 2);
 }
 
 #[test]
 fn looking_once_writes_the_include_and_ends() {
     let folder = tempfile::tempdir().unwrap();
-    let [file, include] = ["lead.toml", "depots.conf"].map(|name| folder.path().join(name));
+    let [file, include] = ["failover.toml", "depots.conf"].map(|name| folder.path().join(name));
     let path = file.to_str().unwrap();
     let (up, silent) = (Depot::start(&[]), TcpListener::bind("127.0.0.1:0").unwrap());
     let down = silent.local_addr().unwrap();
@@ -61,21 +61,21 @@ fn looking_once_writes_the_include_and_ends() {
         let text = format!(
             "server = \"nginx\"\ninclude = {include:?}\nreload = {reload}\nfall = 1\ntimeout = \"300ms\"\n\
              [[clients]]\nnetworks = [\"192.0.2.0/24\"]\n\
-             ways = [\"http://{up}/lh1/fetch/{down}\", \"http://{up}/lh1/fetch/-\"]\n\
-             [[clients]]\nnetworks = [\"198.51.100.0/24\"]\nways = [\"http://{down}/lh1/fetch/-\"]\n"
+             routes = [\"http://{up}/lh1/fetch/{down}\", \"http://{up}/lh1/fetch/-\"]\n\
+             [[clients]]\nnetworks = [\"198.51.100.0/24\"]\nroutes = [\"http://{down}/lh1/fetch/-\"]\n"
         );
         fs::write(&file, text).unwrap();
     };
     write("[]");
-    done(&["lead", path, "--once"]);
+    done(&["failover", path, "--once"]);
     let written = fs::read_to_string(&include).unwrap();
     let expected =
         format!("192.0.2.0/24 \"http://{}/lh1/fetch/-\";\n198.51.100.0/24 \"\";\n", up.listen);
     assert!(written.ends_with(&expected), "{written}");
     // Nothing has changed, so nobody need know.
     write("[\"false\"]");
-    done(&["lead", path, "--once"]);
+    done(&["failover", path, "--once"]);
     fs::remove_file(&include).unwrap();
-    let (code, said) = refused(&["lead", path, "--once"]);
+    let (code, said) = refused(&["failover", path, "--once"]);
     assert!(code == 1 && said.contains("the web server does not reload: false"), "{code} {said}");
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The file that a web server includes: which networks are sent which way.
+//! The file that a web server includes: which networks are sent by which route.
 
-use super::config::{Clients, Config, Server, Way};
+use super::config::{Clients, Config, FailoverRoute, Server};
 use ipnet::IpNet;
 use session::DepotAddress;
 use std::{
@@ -12,21 +12,20 @@ use std::{
     path::Path,
 };
 
-const HEADER: &str =
-    "# Written by `longhaul lead`: changes are lost. Networks without a way are served directly.\n";
+const HEADER: &str = "# Written by `longhaul failover`: changes are lost. Networks without a route are served directly.\n";
 
 /// The file's text, where these depots are up.
 pub(super) fn text(config: &Config, is_up: impl Fn(&DepotAddress) -> bool) -> String {
     let mut text = HEADER.to_owned();
     for clients in &config.clients {
-        let way = way(clients, &is_up);
+        let route = route(clients, &is_up);
         for net in clients.networks.iter().flat_map(in_parts) {
-            // A network without a way is named, too: a wider one around it may have one.
-            let written = match (config.server, way) {
-                (Server::Nginx, Some(way)) => writeln!(text, "{net} \"{way}\";"),
+            // A network without a route is named, too: a wider one around it may have one.
+            let written = match (config.server, route) {
+                (Server::Nginx, Some(route)) => writeln!(text, "{net} \"{route}\";"),
                 (Server::Nginx, None) => writeln!(text, "{net} \"\";"),
-                (Server::Apache, Some(way)) => {
-                    writeln!(text, "SetEnvIfExpr \"-R '{net}'\" LONGHAUL_DEPOTS={way}")
+                (Server::Apache, Some(route)) => {
+                    writeln!(text, "SetEnvIfExpr \"-R '{net}'\" LONGHAUL_DEPOTS={route}")
                 }
                 (Server::Apache, None) => {
                     writeln!(text, "SetEnvIfExpr \"-R '{net}'\" !LONGHAUL_DEPOTS")
@@ -47,9 +46,12 @@ fn in_parts(net: &IpNet) -> Vec<IpNet> {
     }
 }
 
-/// The best way whose depots are all up.
-fn way<'c>(clients: &'c Clients, is_up: &impl Fn(&DepotAddress) -> bool) -> Option<&'c Way> {
-    clients.ways.iter().find(|way| way.depots().iter().all(is_up))
+/// The best route whose depots are all up.
+fn route<'c>(
+    clients: &'c Clients,
+    is_up: &impl Fn(&DepotAddress) -> bool,
+) -> Option<&'c FailoverRoute> {
+    clients.routes.iter().find(|route| route.depots().iter().all(is_up))
 }
 
 /// Whether a file can be there: by an absolute path, in a folder that is there, in the place of a file, a link or
@@ -102,14 +104,14 @@ mod tests {
     fn config(server: &str) -> Config {
         let text = format!(
             "server = \"{server}\"\ninclude = \"/x\"\n[[clients]]\nnetworks = [\"192.0.2.0/24\", \"2001:db8::/32\"]\n\
-             ways = [\"http://d1:1/lh1/fetch/d2:2\", \"http://d3:3/lh1/fetch/-\"]\n\
-             [[clients]]\nnetworks = [\"192.0.2.7/32\"]\nways = [\"http://d4:4/lh1/fetch/-\"]"
+             routes = [\"http://d1:1/lh1/fetch/d2:2\", \"http://d3:3/lh1/fetch/-\"]\n\
+             [[clients]]\nnetworks = [\"192.0.2.7/32\"]\nroutes = [\"http://d4:4/lh1/fetch/-\"]"
         );
         Config::from_toml(&text, "x").unwrap()
     }
 
     #[test]
-    fn clients_go_the_best_way_that_is_whole() {
+    fn clients_go_the_best_route_that_is_whole() {
         for (up, first, second) in [
             ("d1:1 d2:2 d3:3 d4:4", "http://d1:1/lh1/fetch/d2:2", "http://d4:4/lh1/fetch/-"),
             ("d1:1 d3:3 d4:4", "http://d3:3/lh1/fetch/-", "http://d4:4/lh1/fetch/-"),
@@ -123,9 +125,9 @@ mod tests {
             );
             assert_eq!(nginx, format!("{HEADER}{lines}"), "{up}");
             let apache = text(&config("apache"), is_up);
-            let set = |way: &str| match way {
+            let set = |route: &str| match route {
                 "" => "!LONGHAUL_DEPOTS".to_owned(),
-                way => format!("LONGHAUL_DEPOTS={way}"),
+                route => format!("LONGHAUL_DEPOTS={route}"),
             };
             let last = format!("SetEnvIfExpr \"-R '192.0.2.7/32'\" {}\n", set(second));
             assert!(apache.ends_with(&last), "{apache}");
@@ -133,11 +135,11 @@ mod tests {
         }
     }
 
-    /// Both servers' programs take every kind of network: see `tests/deploy/lead.rs`.
+    /// Both servers' programs take every kind of network: see `tests/deploy/failover.rs`.
     #[test]
     fn all_addresses_are_written_in_halves() {
         let all = "server = \"apache\"\ninclude = \"/x\"\n[[clients]]\n\
-                   networks = [\"0.0.0.0/0\", \"::/0\", \"::ffff:192.0.2.9/120\"]\nways = [\"http://d/lh1/fetch/-\"]";
+                   networks = [\"0.0.0.0/0\", \"::/0\", \"::ffff:192.0.2.9/120\"]\nroutes = [\"http://d/lh1/fetch/-\"]";
         let text = text(&Config::from_toml(all, "x").unwrap(), |_| true);
         for net in ["0.0.0.0/1", "128.0.0.0/1", "::/1", "8000::/1", "192.0.2.0/24"] {
             let line = format!("SetEnvIfExpr \"-R '{net}'\" LONGHAUL_DEPOTS=http://d/lh1/fetch/-");

@@ -61,7 +61,7 @@ mod tests {
         assert_eq!(after(&[true]), Some(true));
     }
 
-    /// The same said in another way: by the last looks of all.
+    /// The same said in other words: by the last looks of all.
     fn by_history(looks: &[bool], fall: usize, rise: usize) -> Option<bool> {
         let mut is_up = *looks.first()?;
         let mut begin = 0;

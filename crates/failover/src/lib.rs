@@ -3,11 +3,11 @@
 //!
 //! ```text
 //! each second   probe ──▶ health ──▶ choice ──▶ include ──▶ the web server's file, and its reload
-//!               every     up or      by way     as text     only where that has changed
+//!               every     up or      by route    as text     only where that has changed
 //!               depot     down
 //! ```
-//! A site redirects its clients to depots; when one dies it has to stop. Of each group of clients the first way
-//! counts whose depots are all up; without one, clients are served directly.
+//! A site redirects its clients to depots; when one dies it has to stop. Each group of clients gets its first route
+//! whose depots are all up; without one, clients are served directly.
 //!
 //! Threats. Depots answer probes: their bytes are hostile, so a probe reads one head, and a short body, within a
 //! time. Names may hang: look-ups are bounded. Nothing that anybody answers gets into
@@ -20,11 +20,14 @@ mod include;
 mod probe;
 mod reload;
 
-pub use config::{Clients, Config, ConfigError, Server, Way};
+pub use config::{Clients, Config, ConfigError, FailoverRoute, Server};
 
-use crate::{config::TlsFiles, reloading_file::FileError, tls::Tls};
 use health::Health;
-use relay::dial::Names;
+use host::{FileError, ReloadingFile};
+use relay::{
+    dial::Names,
+    tcp::{tls::ClientConfig, tls_files::client_config},
+};
 use reload::Reload;
 use sd_notify::NotifyState;
 use session::DepotAddress;
@@ -32,7 +35,6 @@ use std::{
     collections::HashMap,
     env, io,
     path::{Path, PathBuf},
-    sync::Arc,
     time::Duration,
 };
 use tokio::{
@@ -72,7 +74,7 @@ pub enum Error {
 /// The include's folder is not there, or something that is no file is in its place; the program that reloads is not
 /// there; certificates cannot be used.
 pub fn check(config: &Config) -> Result<(), Error> {
-    tls(config)?;
+    roots(config)?;
     include::check(&config.include)
         .map_err(|error| Error::Include { path: config.include.clone(), error })?;
     match config.reload.first() {
@@ -90,8 +92,10 @@ fn is_there(program: &str) -> bool {
         || !program.contains('/') && env::split_paths(&path).any(|at| at.join(program).is_file())
 }
 
-fn tls(config: &Config) -> Result<Tls, FileError> {
-    Tls::new(&TlsFiles { roots: config.roots.clone(), ..TlsFiles::default() })
+/// The authorities whose certificates depots may have.
+fn roots(config: &Config) -> Result<ReloadingFile<ClientConfig>, FileError> {
+    let files = config.roots.iter().cloned().collect();
+    ReloadingFile::new("roots", files, client_config, |_| String::new())
 }
 
 /// Leads until SIGTERM or SIGINT, which leave the include as it is; or looks once, and ends.
@@ -102,17 +106,21 @@ pub fn run(config: Config, once: bool) -> Result<(), Error> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let result = runtime.block_on(async {
         // What looks every now and then reloads for a change alone; what stays, also for one before it.
-        let mut lead = Lead::new(config, !once)?;
-        lead.look().await?;
-        if once { lead.reload.now().await.map_err(Error::Reload) } else { lead.stay().await }
+        let mut failover = Failover::new(config, !once)?;
+        failover.look().await?;
+        if once {
+            failover.reload.now().await.map_err(Error::Reload)
+        } else {
+            failover.stay().await
+        }
     });
     runtime.shutdown_background();
     result
 }
 
-struct Lead {
+struct Failover {
     config: Config,
-    tls: Arc<Tls>,
+    roots: ReloadingFile<ClientConfig>,
     names: Names,
     depots: HashMap<DepotAddress, Health>,
     reload: Reload,
@@ -122,13 +130,13 @@ struct Lead {
     said: Option<(String, Instant)>,
 }
 
-impl Lead {
+impl Failover {
     fn new(config: Config, is_due: bool) -> Result<Self, Error> {
         let health = Health::new(config.fall, config.rise);
         let depots = config.depots().map(|depot| (depot.clone(), health)).collect();
-        let (tls, reload) = (Arc::new(tls(&config)?), Reload::new(&config.reload, is_due));
+        let (roots, reload) = (roots(&config)?, Reload::new(&config.reload, is_due));
         let names = Names::default();
-        Ok(Self { config, tls, names, depots, reload, written: None, said: None })
+        Ok(Self { config, roots, names, depots, reload, written: None, said: None })
     }
 
     async fn stay(mut self) -> Result<(), Error> {
@@ -157,7 +165,7 @@ impl Lead {
 
     /// Looks at all depots once, and sees to it that the include says so.
     async fn look(&mut self) -> Result<(), Error> {
-        self.tls.refresh();
+        self.roots.refresh();
         for (depot, found) in self.probe().await {
             let Some(health) = self.depots.get_mut(&depot) else { continue };
             let was_up = health.is_up();
@@ -216,10 +224,10 @@ impl Lead {
     async fn probe(&self) -> Vec<(DepotAddress, Result<bool, String>)> {
         let mut probes = JoinSet::new();
         for depot in self.depots.keys() {
-            let (tls, names, depot) = (Arc::clone(&self.tls), self.names.clone(), depot.clone());
+            let (tls, names, depot) = (self.roots.get(), self.names.clone(), depot.clone());
             let time = Duration::from(self.config.timeout);
             probes.spawn(async move {
-                let found = timeout(time, probe::ask(&depot, &tls, &names, time)).await;
+                let found = timeout(time, probe::ask(&depot, tls, &names, time)).await;
                 let late = || format!("it does not answer within {} s", time.as_secs_f64());
                 (depot, found.unwrap_or_else(|_| Err(late())))
             });

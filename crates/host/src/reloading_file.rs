@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What is made of files, and made again when they change: keys and certificates are renewed while
-//! a depot runs.
+//! a daemon runs.
 
-use crate::observe::status::Reload;
 use std::{
     fs, io,
     os::unix::fs::MetadataExt,
@@ -25,12 +24,12 @@ pub struct FileError {
 
 impl FileError {
     /// What is wrong with a file.
-    pub(crate) fn new(file: &Path, reason: &impl ToString) -> Self {
+    pub fn new(file: &Path, reason: &impl ToString) -> Self {
         Self { file: file.to_owned(), reason: reason.to_string(), gone: false }
     }
 
     /// A file cannot be read.
-    pub(crate) fn io(file: &Path, error: &io::Error) -> Self {
+    pub fn io(file: &Path, error: &io::Error) -> Self {
         Self { gone: error.kind() == io::ErrorKind::NotFound, ..Self::new(file, error) }
     }
 }
@@ -40,7 +39,7 @@ type Make<T> = fn(&[PathBuf]) -> Result<T, FileError>;
 
 /// Something made of files.
 #[derive(Debug)]
-pub(crate) struct ReloadingFile<T> {
+pub struct ReloadingFile<T> {
     /// What it is, for the log.
     what: &'static str,
     files: Vec<PathBuf>,
@@ -68,7 +67,10 @@ const AGAIN: Duration = Duration::from_secs(60);
 
 impl<T> ReloadingFile<T> {
     /// Makes it for the first time.
-    pub(crate) fn new(
+    ///
+    /// # Errors
+    /// A file cannot be used.
+    pub fn new(
         what: &'static str,
         files: Vec<PathBuf>,
         make: Make<T>,
@@ -82,22 +84,23 @@ impl<T> ReloadingFile<T> {
     }
 
     /// Says what it is once its file is there no more.
-    pub(crate) fn or_else_gone(self, gone: fn() -> T) -> Self {
+    #[must_use]
+    pub fn or_else_gone(self, gone: fn() -> T) -> Self {
         Self { gone: Some(gone), ..self }
     }
 
     /// The file that it is called by.
-    pub(crate) fn file(&self) -> &Path {
+    pub fn file(&self) -> &Path {
         self.files.first().map_or(Path::new("-"), PathBuf::as_path)
     }
 
     /// As it is now.
-    pub(crate) fn get(&self) -> Arc<T> {
+    pub fn get(&self) -> Arc<T> {
         Arc::clone(&self.made.read().unwrap_or_else(PoisonError::into_inner).value)
     }
 
     /// Makes it again if one of the files has changed. What there was stays if that fails.
-    pub(crate) fn refresh(&self) {
+    pub fn refresh(&self) {
         let stamps = stamps(&self.files);
         if self.made.read().unwrap_or_else(PoisonError::into_inner).stamps == stamps {
             return self.remind();
@@ -138,10 +141,10 @@ impl<T> ReloadingFile<T> {
         }
     }
 
-    /// How it went when it was made last.
-    pub(crate) fn reload(&self) -> Reload {
+    /// How it went when it was made last: what it is, whether that worked, and when it last did.
+    pub fn last_read(&self) -> (&'static str, bool, SystemTime) {
         let made = self.made.read().unwrap_or_else(PoisonError::into_inner);
-        Reload::of(self.what, made.failed.is_none(), made.when)
+        (self.what, made.failed.is_none(), made.when)
     }
 }
 

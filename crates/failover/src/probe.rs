@@ -4,24 +4,26 @@
 //! It is asked how full it is, which depots tell their clients alone: to a stranger they say 403, by a head with
 //! their own `Proxy-Status`. Either is a sign of life. One that is full, or is being stopped, says 503.
 
-use crate::{
-    http::{head, upstream::peer_of},
-    peer_load::{LOAD, LONGEST, Load},
-    tls::Tls,
-};
 use bytes::BytesMut;
 use http::{StatusCode, header};
 use relay::{
-    dial::{Names, Resolver},
-    tcp::Stream,
+    dial::{Names, PeerAddr, Resolver},
+    tcp::{
+        Stream, read_head,
+        tls::{self, ClientConfig},
+    },
 };
 use session::{
     DepotAddress, Scheme,
-    message::{PROXY_STATUS, ResponseHead},
+    message::{
+        PROXY_STATUS, ResponseHead,
+        load::{LOAD, Load, MAX_LOAD_BODY},
+    },
 };
 use std::{
     io,
     net::{IpAddr, Ipv4Addr},
+    sync::Arc,
     time::Duration,
 };
 use tokio::{
@@ -35,11 +37,12 @@ const OWN: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 /// Whether a depot that takes requests tells this host how full it is; the text says why it takes none.
 pub(super) async fn ask(
     depot: &DepotAddress,
-    tls: &Tls,
+    tls: Arc<ClientConfig>,
     names: &Names,
     time: Duration,
 ) -> Result<bool, String> {
-    let peer = peer_of(&depot.authority, depot.scheme);
+    let (authority, is_tls) = (&depot.authority, depot.scheme == Scheme::Https);
+    let peer = PeerAddr::new(&authority.host.to_string(), authority.port, is_tls);
     let resolver = Resolver { names, client: OWN };
     let addresses = resolver.addresses(&peer, Instant::now() + time).await;
     let addresses = addresses.map_err(|fault| fault.to_string())?;
@@ -57,7 +60,7 @@ pub(super) async fn ask(
         };
         let stream = match depot.scheme {
             Scheme::Http => Ok(Stream::new(tcp, address)),
-            Scheme::Https => relay::tcp::tls::connect(tls.client(), tcp, address, &peer.host).await,
+            Scheme::Https => tls::connect(Arc::clone(&tls), tcp, address, &peer.host).await,
         };
         match stream {
             Ok(mut stream) => return answer(&mut stream, depot).await,
@@ -78,7 +81,7 @@ async fn answer(stream: &mut Stream, depot: &DepotAddress) -> Result<bool, Strin
     }
     sink.flush().await.map_err(in_words)?;
     let mut buffer = BytesMut::new();
-    let head = head::read(&mut source, &mut buffer, LONGEST, ResponseHead::parse).await;
+    let head = read_head(&mut source, &mut buffer, MAX_LOAD_BODY, ResponseHead::parse).await;
     let head = head.map_err(|_| "it does not answer as a depot does".to_owned())?;
     let is_own = head.headers.contains(&PROXY_STATUS);
     match head.status {
@@ -88,7 +91,8 @@ async fn answer(stream: &mut Stream, depot: &DepotAddress) -> Result<bool, Strin
         status => return Err(format!("it says {status}, and not as a depot does")),
     }
     let length = head.headers.get(&header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
-    let length = length.and_then(|text| text.parse().ok()).filter(|length| *length <= LONGEST);
+    let length =
+        length.and_then(|text| text.parse().ok()).filter(|length| *length <= MAX_LOAD_BODY);
     let length = length.ok_or("it does not answer as a depot does")?;
     while buffer.len() < length {
         let missing = length - buffer.len();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Which clients are led which ways.
+//! Which clients are led which routes.
 
 use ipnet::{IpNet, Ipv4Net};
 use serde::{Deserialize, Serialize};
@@ -65,14 +65,14 @@ pub enum Server {
 pub struct Clients {
     /// Their networks.
     pub networks: Vec<IpNet>,
-    /// The ways to lead them, the best one first.
-    pub ways: Vec<Way>,
+    /// The routes to lead them, the best one first.
+    pub routes: Vec<FailoverRoute>,
 }
 
-/// A way through depots: the depot that a client asks, and the rest of the route.
+/// A route through depots: the depot that a client asks, and the rest of the route.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Way {
+pub struct FailoverRoute {
     text: String,
     depots: Vec<DepotAddress>,
 }
@@ -99,10 +99,10 @@ pub enum ConfigError {
         expected: &'static str,
     },
     /// A network stands there more than once.
-    #[error("clients.networks: {0} is named twice, and only one way would count")]
+    #[error("clients.networks: {0} is named twice, and only one route would count")]
     Twice(IpNet),
     /// Nothing to do.
-    #[error("[[clients]]: each needs a network and a way, and there has to be one")]
+    #[error("[[clients]]: each needs a network and a route, and there has to be one")]
     Nobody,
 }
 
@@ -139,7 +139,7 @@ impl Config {
                 return Err(ConfigError::Range { key, value, expected });
             }
         }
-        let empty = |clients: &Clients| clients.networks.is_empty() || clients.ways.is_empty();
+        let empty = |clients: &Clients| clients.networks.is_empty() || clients.routes.is_empty();
         if config.clients.is_empty() || config.clients.iter().any(empty) {
             return Err(ConfigError::Nobody);
         }
@@ -153,26 +153,26 @@ impl Config {
         Ok(config)
     }
 
-    /// All depots of all ways; some more than once.
+    /// All depots of all routes; some more than once.
     pub(super) fn depots(&self) -> impl Iterator<Item = &DepotAddress> {
-        self.clients.iter().flat_map(|clients| &clients.ways).flat_map(Way::depots)
+        self.clients.iter().flat_map(|clients| &clients.routes).flat_map(FailoverRoute::depots)
     }
 }
 
-impl Way {
+impl FailoverRoute {
     /// All depots on it.
     pub fn depots(&self) -> &[DepotAddress] {
         &self.depots
     }
 }
 
-impl FromStr for Way {
+impl FromStr for FailoverRoute {
     type Err = String;
-    /// Reads `http[s]://depot[:port]/lh1/fetch/...` or `.../lead/...`, as far as the depots go.
+    /// Reads `http[s]://depot[:port]/lh1/fetch/...` or `.../failover/...`, as far as the depots go.
     fn from_str(text: &str) -> Result<Self, String> {
         let bad = |why: &dyn fmt::Display| {
             format!(
-                "\"{text}\" is no way through depots: {why}; expected the depot that clients ask and \
+                "\"{text}\" is no route through depots: {why}; expected the depot that clients ask and \
                  the rest of the route, as in http://depot1:3880/lh1/fetch/depot2:3880"
             )
         };
@@ -208,20 +208,20 @@ impl FromStr for Way {
     }
 }
 
-impl TryFrom<String> for Way {
+impl TryFrom<String> for FailoverRoute {
     type Error = String;
     fn try_from(text: String) -> Result<Self, String> {
         text.parse()
     }
 }
 
-impl From<Way> for String {
-    fn from(way: Way) -> Self {
-        way.text
+impl From<FailoverRoute> for String {
+    fn from(route: FailoverRoute) -> Self {
+        route.text
     }
 }
 
-impl fmt::Display for Way {
+impl fmt::Display for FailoverRoute {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
@@ -232,15 +232,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ways_are_read_with_all_their_depots() {
+    fn routes_are_read_with_all_their_depots() {
         for (text, depots) in [
             ("http://d1:3880/lh1/fetch/-", "d1:3880"),
             ("http://d1/lh1/fetch/d2,https:d3", "d1:80 d2:3880 https:d3:443"),
             ("https://d1/lh1/lead/d2:3880/https:d1", "https:d1:443 d2:3880"),
             ("http://[2001:db8::1]:3880/lh1/fetch/-", "[2001:db8::1]:3880"),
         ] {
-            let way: Way = text.parse().unwrap();
-            let all: Vec<_> = way.depots().iter().map(ToString::to_string).collect();
+            let route: FailoverRoute = text.parse().unwrap();
+            let all: Vec<_> = route.depots().iter().map(ToString::to_string).collect();
             assert_eq!(all.join(" "), depots, "{text}");
         }
         for text in [
@@ -255,7 +255,7 @@ mod tests {
             "http://d1/lh1/fetch/d2\n",
             "ftp://d1/lh1/fetch/-",
         ] {
-            assert!(text.parse::<Way>().is_err(), "{text}");
+            assert!(text.parse::<FailoverRoute>().is_err(), "{text}");
         }
     }
 }

@@ -35,7 +35,7 @@ impl Reload {
         self.is_due = true;
     }
 
-    /// Begins what is due unless it is under way already, and says how one went that has ended. To be called now
+    /// Begins what is due unless it is under route already, and says how one went that has ended. To be called now
     /// and then: one that fails is due again.
     pub(super) async fn tend(&mut self) -> Option<Result<(), String>> {
         let Some(task) = self.running.take_if(|task| task.is_finished()) else {

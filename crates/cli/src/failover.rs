@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `longhaul lead`: a site leads its clients to the depots that are up.
+//! `longhaul failover`: a site leads its clients to the depots that are up.
 
 use crate::failure::Failure;
-use ::depot::{
-    StderrLog,
-    lead::{self, Config},
-};
+use ::depot::StderrLog;
+use ::failover::Config;
 use clap::{Args, Subcommand};
 use std::path::{Path, PathBuf};
 
@@ -15,10 +13,10 @@ use std::path::{Path, PathBuf};
 /// which way clients go. Ends at SIGTERM, and leaves the file as it is.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-pub struct LeadArgs {
+pub struct FailoverArgs {
     #[command(subcommand)]
     command: Option<Command>,
-    /// Configuration file (TOML); deploy/lead/README.md explains its keys
+    /// Configuration file (TOML); deploy/failover/README.md explains its keys
     #[arg(required = true)]
     config: Option<PathBuf>,
     /// Look once, write the file, and end
@@ -35,15 +33,15 @@ enum Command {
     },
 }
 
-pub fn run(args: LeadArgs, log: &StderrLog) -> Result<(), Failure> {
+pub fn run(args: FailoverArgs, log: &StderrLog) -> Result<(), Failure> {
     match (args.command, args.config) {
         (Some(Command::Check { config }), _) => {
-            lead::check(&read(&config)?).map_err(Failure::usage)
+            ::failover::check(&read(&config)?).map_err(Failure::usage)
         }
         (None, Some(config)) => {
             let config = read(&config)?;
             log.start();
-            lead::run(config, args.once).map_err(Failure::failed)
+            ::failover::run(config, args.once).map_err(Failure::failed)
         }
         (None, None) => unreachable!("a configuration is required"),
     }

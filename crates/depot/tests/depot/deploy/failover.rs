@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `longhaul lead` beside the real nginx and Apache, with real depots that die, fall silent and come back.
+//! `longhaul failover` beside the real nginx and Apache, with real depots that die, fall silent and come back.
 
 use super::{Recipe, WITH_APACHE, WITH_NGINX};
 use crate::common::{
@@ -61,14 +61,14 @@ fn contained(program: &str, arguments: Vec<String>) -> Vec<String> {
     words.into_iter().chain(arguments).collect()
 }
 
-/// A site whose depots `longhaul lead` looks after, with the defaults; ended when dropped.
+/// A site whose depots `longhaul failover` looks after, with the defaults; ended when dropped.
 struct Site {
     server: Server,
     lead: Child,
 }
 
 impl Site {
-    fn start(recipe: &Recipe, ways: &[String]) -> Self {
+    fn start(recipe: &Recipe, routes: &[String]) -> Self {
         let server = recipe.start(|_| String::new());
         let (pid, dir) = (server.pid(), server.dir.path());
         // As `nginx -s reload` and `apachectl graceful` do.
@@ -77,7 +77,7 @@ impl Site {
             format!("[\"sh\", \"-c\", \"kill -{signal} $(cat /proc/{pid}/task/{pid}/children)\"]");
         let settings = format!(
             "server = \"{}\"\ninclude = \"{}/longhaul-depots.conf\"\nreload = {reload}\n\
-             [[clients]]\nnetworks = [\"127.0.0.0/8\"]\nways = {ways:?}\n\
+             [[clients]]\nnetworks = [\"127.0.0.0/8\"]\nways = {routes:?}\n\
              [[clients]]\nnetworks = {OTHERS:?}\nways = [\"http://depot:3880/lh1/fetch/-\"]\n",
             recipe.folder,
             dir.display(),
@@ -164,9 +164,9 @@ fn what_is_no_depot_is_not_led_to_and_an_include_that_cannot_be_written_is_tried
     let silent = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let other = WITH_NGINX.start(|_| String::new());
     let way = |depot: String| format!("http://{depot}/lh1/fetch/-");
-    let ways = [silent.to_string(), other.address.to_string(), near.authority()].map(way);
-    let site = Site::start(&NGINX, &ways);
-    site.await_way(&ways[2]);
+    let routes = [silent.to_string(), other.address.to_string(), near.authority()].map(way);
+    let site = Site::start(&NGINX, &routes);
+    site.await_way(&routes[2]);
     // In its place stands what is no file.
     let include = site.server.dir.path().join("longhaul-depots.conf");
     fs::remove_file(&include).unwrap();
@@ -175,5 +175,5 @@ fn what_is_no_depot_is_not_led_to_and_an_include_that_cannot_be_written_is_tried
     assert!(site.log().contains("WARN"), "{}", site.log());
     fs::remove_dir(&include).unwrap();
     eventually("it is written again", || include.is_file());
-    site.await_way(&ways[2]);
+    site.await_way(&routes[2]);
 }

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Certificates in files, as TLS needs them.
+
+use host::FileError;
+use std::path::{Path, PathBuf};
+use tokio_rustls::rustls::{
+    ClientConfig, RootCertStore,
+    pki_types::{
+        CertificateDer,
+        pem::{self, PemObject},
+    },
+};
+
+/// What is spoken above TLS.
+pub const ALPN: &[u8] = b"http/1.1";
+
+/// Whom to trust: the authorities of the file, or those that this system trusts.
+pub fn client_config(files: &[PathBuf]) -> Result<ClientConfig, FileError> {
+    let mut roots = RootCertStore::empty();
+    if let Some(file) = files.first() {
+        for certificate in certificates(file)? {
+            roots.add(certificate).map_err(|error| FileError::new(file, &error))?;
+        }
+    } else {
+        // Some that this system has may be of no use; without any, each https hop says why.
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    }
+    let mut config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = vec![ALPN.to_vec()];
+    Ok(config)
+}
+
+/// The certificates of a file in PEM: at least one.
+///
+/// # Errors
+/// The file cannot be read, or holds none.
+pub fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, FileError> {
+    let certificates = CertificateDer::pem_file_iter(file).and_then(Iterator::collect);
+    let certificates: Vec<_> = certificates.map_err(|error| in_words(file, error))?;
+    if certificates.is_empty() {
+        return Err(FileError::new(file, &"it holds no certificate in PEM"));
+    }
+    Ok(certificates)
+}
+
+/// What is wrong with a file that is to be in PEM.
+pub fn in_words(file: &Path, error: pem::Error) -> FileError {
+    match error {
+        pem::Error::Io(error) => FileError::new(file, &error),
+        pem::Error::NoItemsFound => FileError::new(file, &"it holds no private key in PEM"),
+        other => FileError::new(file, &format!("it is no PEM: {other}")),
+    }
+}
