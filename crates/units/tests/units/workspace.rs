@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What holds for all crates: ARCHITECTURE.md says which may depend on which.
+//! What holds for all crates: ARCHITECTURE.md says which may depend on which, and no file is too long
+//! to read.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,6 +9,8 @@ use std::{
 };
 use toml::{Table, Value};
 
+/// Lines of a Rust file.
+const LONGEST: usize = 600;
 const HEADER: &str = "| Crate | For | Depends on |";
 
 fn root() -> PathBuf {
@@ -79,4 +82,27 @@ fn crates_depend_on_what_architecture_md_says() {
     let crates: BTreeSet<String> =
         crates.map(|entry| entry.file_name().into_string().unwrap()).collect();
     assert_eq!(crates, above, "crates (left) and the table (right)");
+}
+
+fn each_rust_file(folder: &Path, visit: &mut impl FnMut(&Path)) {
+    for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap()) {
+        let path = entry.path();
+        if entry.file_type().unwrap().is_dir() {
+            each_rust_file(&path, visit);
+        } else if path.extension().is_some_and(|kind| kind == "rs") {
+            visit(&path);
+        }
+    }
+}
+
+#[test]
+fn no_rust_file_is_longer_than_600_lines() {
+    let mut long = Vec::new();
+    each_rust_file(&root().join("crates"), &mut |file| {
+        let lines = fs::read_to_string(file).unwrap().lines().count();
+        if lines > LONGEST {
+            long.push(format!("{}: {lines}", file.display()));
+        }
+    });
+    assert!(long.is_empty(), "more than {LONGEST} lines: {long:#?}");
 }
