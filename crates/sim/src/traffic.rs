@@ -224,10 +224,10 @@ impl TrafficHandle<'_> {
             }
             (ConnectionEvent::Requested, Source::OnOff { .. }) => self.plan(sim, sim.now),
             (ConnectionEvent::Arrived, Source::Files { .. }) => {
-                self.count_if_whole(sim, connection)
+                self.count_if_whole(sim, connection);
             }
             (ConnectionEvent::Acknowledged, Source::Files { .. }) => {
-                Self::close_if_done(sim, connection)
+                Self::close_if_done(sim, connection);
             }
             (ConnectionEvent::Acknowledged, Source::OnOff { on: Burst::Bytes(_), .. }) => {
                 let is_over = sim

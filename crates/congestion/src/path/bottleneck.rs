@@ -75,7 +75,7 @@ struct PlannedEvent {
     kind: EventKind,
 }
 
-/// EventKind happens to the flow of that number.
+/// What happens to the flow of that number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum EventKind {
     Sample,

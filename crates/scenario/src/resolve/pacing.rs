@@ -88,7 +88,7 @@ pub(super) fn bottlenecks(
         for to in &spec.to {
             let node = &to.value.0;
             let report = |what: String| {
-                problems.report(&to.location, format!("bottleneck \"{name}\": {what}"))
+                problems.report(&to.location, format!("bottleneck \"{name}\": {what}"));
             };
             if !behind.insert((from, node)) {
                 report(format!("\"{node}\" is behind another one of \"{from}\" already"));

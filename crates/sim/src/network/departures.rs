@@ -34,7 +34,7 @@ impl Network {
         match paced {
             // Also what may leave at once: behind what is due now and has not left.
             Some(PacketPacing::At(at)) => {
-                self.directions[number as usize].qdisc().hold_until(at, packet)
+                self.directions[number as usize].qdisc().hold_until(at, packet);
             }
             Some(PacketPacing::Gap { flow, target, rtt }) => {
                 self.enter_class(events, now, packet);
