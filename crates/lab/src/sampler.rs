@@ -137,7 +137,7 @@ pub fn watch(
     }
 }
 
-/// The entity of a directed_link named `LINK/forward` or `LINK/backward`.
+/// The entity of a directed link named `LINK/forward` or `LINK/backward`.
 pub fn link_entity(directed_link: &str) -> Entity {
     Entity::parse(&format!("link:{directed_link}"))
         .expect("directed_links are named LINK/DIRECTION")

@@ -24,7 +24,7 @@ pub struct DirectedLink {
     pub to: File,
 }
 
-/// A directed_link that the emulator moves packets along.
+/// A directed link that the emulator moves packets along.
 pub struct Running {
     pub link: Link,
     pub from: File,
@@ -38,7 +38,7 @@ pub struct Running {
     last: Option<(Frame, Run)>,
 }
 
-/// A frame on its way: written to the directed_link's device at `release`.
+/// A frame on its way: written to the directed link's device at `release`.
 pub struct Pending {
     pub release: Timestamp,
     pub frame: FramePart,

@@ -36,7 +36,7 @@ use units::{Duration, Timestamp};
 /// Frames read from one device before the others and the releases get their turn.
 const READ_BATCH: usize = 32;
 
-/// What one directed_link did so far.
+/// What one directed link did so far.
 #[derive(Debug, Clone)]
 pub struct LinkState {
     /// The link's counts.
@@ -58,7 +58,7 @@ pub struct LinkState {
 pub struct Snapshot {
     /// When this was taken, since the emulator's start.
     pub at: Timestamp,
-    /// The directed_links, in the order they were given.
+    /// The directed links, in the order they were given.
     pub directed_links: Vec<LinkState>,
     /// How it kept up.
     pub health: Health,
@@ -120,7 +120,7 @@ impl Emulator {
         Ok(Self { requests, wake, thread: Some(thread), started })
     }
 
-    /// When time zero of the directed_links was.
+    /// When time zero of the directed links was.
     pub fn started(&self) -> std::time::Instant {
         self.started
     }
@@ -173,10 +173,10 @@ struct Loop {
     buffer: Box<[u8]>,
 }
 
-/// Tells the wake-up descriptor from the directed_links' devices.
+/// Tells the wake-up descriptor from the directed links' devices.
 const WAKE: u64 = u64::MAX;
 
-/// An epoll set of the directed_links' devices and the wake-up descriptor.
+/// An epoll set of the directed links' devices and the wake-up descriptor.
 fn watch(directed_links: &[DirectedLink], wake: &OwnedFd) -> io::Result<OwnedFd> {
     let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     let readable = epoll::EventFlags::IN;
@@ -246,7 +246,7 @@ impl Loop {
     }
 
     /// Writes every frame whose time has come, and asks links that decide at departure what they have
-    /// decided, in order of time over all directed_links; answers when the next is due.
+    /// decided, in order of time over all directed links; answers when the next is due.
     ///
     /// A link is asked for no more than is due, so that it is not ahead of the links' time where that turns
     /// out to have stood still.
@@ -289,7 +289,7 @@ impl Loop {
         Some(Timespec::try_from(sleep).expect("a release is years away at most"))
     }
 
-    /// Reads what a directed_link's device has and puts it onto the link.
+    /// Reads what a directed link's device has and puts it onto the link.
     fn read(&mut self, n: usize) {
         for _ in 0..READ_BATCH {
             let now = self.now();

@@ -61,7 +61,7 @@ impl Wan {
                 devices.push(node_named(&nodes, end).open_device(n)?);
             }
         }
-        // A link's two devices follow one another, and so do its two directed_links.
+        // A link's two devices follow one another, and so do its two directed links.
         for (n, directed_link) in run.directed_links().enumerate() {
             directed_links.push(DirectedLink {
                 link: directed_link.config,
