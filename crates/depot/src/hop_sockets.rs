@@ -87,10 +87,8 @@ pub(crate) fn check(hops: &[Hop]) -> Result<(), TuneError> {
         match sockopt::set_tcp_congestion(&socket, name) {
             Ok(()) => {}
             Err(Errno::NOENT) => {
-                let available =
-                    std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control")
-                        .unwrap_or_default();
-                let (name, available) = (name.clone(), available.trim().to_owned());
+                let available = host::sysctl::available_congestion_controls().unwrap_or_default();
+                let name = name.clone();
                 return Err(TuneError::Unknown { peer, name, available });
             }
             Err(Errno::PERM) => return Err(TuneError::Forbidden { peer, name: name.clone() }),

@@ -21,6 +21,6 @@ impl Limits {
 
 /// The last of a setting's three numbers.
 fn most(name: &str) -> Option<Bytes> {
-    let text = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).ok()?;
+    let text = host::sysctl::read(&format!("net.ipv4.{name}")).ok()?;
     text.split_whitespace().nth(2)?.parse().ok().map(Bytes::new)
 }

@@ -158,8 +158,8 @@ pub fn tuned_sndbuf(socket: impl AsFd, size: Bytes) -> io::Result<()> {
 /// # Errors
 /// The kernel refuses.
 pub fn most_of(name: &str) -> io::Result<usize> {
-    let text = std::fs::read_to_string(format!("/proc/sys/net/core/{name}"))?;
-    text.trim().parse().map_err(io::Error::other)
+    let text = host::sysctl::read(&format!("net.core.{name}"))?;
+    text.parse().map_err(io::Error::other)
 }
 
 /// Whether asking for so much gives more than there is `now`, rather than less and for good.
