@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! DirectionStatistics 2, 6 and 7 of paper 001 by simulation: packets leave at the rate of equation 2; no burst reaches the
+//! Figures 2, 6 and 7 of paper 001 by simulation: packets leave at the rate of equation 2; no burst reaches the
 //! bottleneck before the window holds what the path does; groups paced to their share lose nothing.
 //! Takes no rights.
 
