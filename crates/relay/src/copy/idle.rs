@@ -16,3 +16,12 @@ pub struct IdleTimeouts {
     /// How fast a client is to take what waits in the kernel alone.
     pub minimum: Option<MinimumRate>,
 }
+
+impl Default for IdleTimeouts {
+    /// Ten minutes for either end, a minute for an acknowledgement, and no minimum rate.
+    fn default() -> Self {
+        let idle = Duration::from_secs(600);
+        let tcp_user = Duration::from_secs(60);
+        Self { source_idle: idle, sink_idle: idle, tcp_user, minimum: None }
+    }
+}

@@ -12,6 +12,7 @@ pub mod pipe;
 mod progress;
 mod resources;
 mod splice;
+mod to_end;
 mod write_all;
 
 pub use ack_progress::AckProgress;
@@ -21,3 +22,4 @@ pub use idle::IdleTimeouts;
 pub use minimum_rate::MinimumRate;
 pub use progress::Progress;
 pub use resources::{RelayMode, RelayResources};
+pub use to_end::copy_to_end;

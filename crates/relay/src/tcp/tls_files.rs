@@ -15,6 +15,9 @@ use tokio_rustls::rustls::{
 pub const ALPN: &[u8] = b"http/1.1";
 
 /// Whom to trust: the authorities of the file, or those that this system trusts.
+///
+/// # Errors
+/// The file cannot be read, or holds no certificate.
 pub fn client_config(files: &[PathBuf]) -> Result<ClientConfig, FileError> {
     let mut roots = RootCertStore::empty();
     if let Some(file) = files.first() {

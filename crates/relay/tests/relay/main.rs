@@ -2,6 +2,7 @@
 //! What the relay reads from peers, and its example.
 
 mod blocks;
+mod example;
 #[path = "../../../session/tests/session/fuzz/mutate.rs"]
 mod mutate;
 #[path = "../../../session/tests/session/fuzz/run.rs"]

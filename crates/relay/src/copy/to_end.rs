@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! One direction of a plain relay.
+
+use crate::{
+    copy::{Copy, CopyError, Ends, IdleTimeouts, Progress, RelayResources},
+    tcp::{Sink, Source},
+};
+use bytes::BytesMut;
+
+/// Copies until the source's end, and then ends the sink's direction. Returns the number of bytes.
+///
+/// # Errors
+/// It broke off; [`CopyError`] says where.
+pub async fn copy_to_end(
+    source: &mut Source<'_>,
+    sink: &mut Sink<'_>,
+    resources: &RelayResources,
+    timeouts: IdleTimeouts,
+) -> Result<u64, CopyError> {
+    let (mut ahead, progress) = (BytesMut::new(), Progress::default());
+    let ends = Ends { source, ahead: &mut ahead, sink };
+    let mut copy: Copy<'_, '_, '_> = Copy::new(ends, resources, timeouts, &progress);
+    let copied = match copy.data(None).await {
+        Ok(()) => copy.flush().await,
+        Err(error) => Err(error),
+    };
+    copy.end();
+    copied?;
+    sink.shut().await.map_err(CopyError::SinkGone)?;
+    Ok(progress.moved())
+}
