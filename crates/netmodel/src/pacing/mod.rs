@@ -5,7 +5,7 @@
 //!
 //! - [`Estimator`]: which rate a flow's packets shall leave at (equation 1), in `cc/pace.h`, which the
 //!   kernel's program is made of too.
-//! - [`DevicePacer`]: the gap frames behind each packet, so that a queue that sends one after the other keeps
+//! - [`GapInjector`]: the gap frames behind each packet, so that a queue that sends one after the other keeps
 //!   that rate (equations 2 and 3).
 //! - [`Scheduler`]: packets for several bottlenecks over one wire, each bottleneck's at its own pace.
 
