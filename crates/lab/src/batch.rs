@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! All runs of a scenario, each into a folder of its own. RunEvent is there already, as the scenario has
+//! All runs of a scenario, each into a folder of its own. What is there already, as the scenario has
 //! it now, is not run again.
 //!
 //! One way for every method: jobs take the next run from a queue and tell the caller's thread what
@@ -40,7 +40,7 @@ pub struct Options {
     pub method: Method,
     /// Runs at the same time; at least 1, and with [`Method::Emu`] no more.
     pub jobs: usize,
-    /// RunEvent is on record and need not be run.
+    /// What is on record and need not be run.
     pub known: ReusePolicy,
     /// The program that is a depot.
     pub longhaul: PathBuf,
@@ -67,11 +67,11 @@ pub struct Event<'a> {
     pub index: usize,
     /// The run.
     pub run: &'a Run,
-    /// RunEvent happened.
+    /// What happened.
     pub what: RunEvent<'a>,
 }
 
-/// RunEvent happened to a run.
+/// What happened to a run.
 #[derive(Debug)]
 pub enum RunEvent<'a> {
     /// It was on record already. All that were come before the first that begins.
@@ -165,7 +165,7 @@ pub fn run_all(
     }
 }
 
-/// RunEvent a job tells of a run.
+/// What a job tells of a run.
 enum Message {
     Begins,
     Goes(Progress),

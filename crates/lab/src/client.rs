@@ -27,7 +27,7 @@ pub struct Ended {
     pub exit_code: Option<i32>,
     /// Whether the time limit was the reason.
     pub timed_out: bool,
-    /// RunEvent it said on standard error.
+    /// What it said on standard error.
     pub said: String,
 }
 

@@ -19,7 +19,7 @@ pub fn params(run: &Run, name: &str) -> Result<Params, LabError> {
     sim::params(run, name).map_err(|unknown| LabError::Unsupported(unknown.to_string()))
 }
 
-/// RunEvent a run's nodes and flows ask for by names with longhaul's prefix, each once.
+/// What a run's nodes and flows ask for by names with longhaul's prefix, each once.
 pub fn ours(run: &Run) -> BTreeSet<&str> {
     let of_flows = run.flows.iter().flat_map(|flow| &flow.cc);
     let all = run.nodes.iter().map(|node| &node.cc).chain(of_flows).map(String::as_str);
@@ -47,7 +47,7 @@ fn in_simulation(run: &Run) -> BTreeSet<&String> {
     of_flows.chain(with_tcp.map(|traffic| &traffic.cc)).collect()
 }
 
-/// RunEvent a run's nodes and flows ask for by names that begin with `lh_`. Those that were not in the
+/// What a run's nodes and flows ask for by names that begin with `lh_`. Those that were not in the
 /// kernel yet leave it when this is dropped, or when the process dies.
 #[derive(Debug)]
 pub struct LoadedControls {
@@ -56,7 +56,7 @@ pub struct LoadedControls {
 }
 
 impl LoadedControls {
-    /// Loads what is missing. RunEvent somebody has loaded is used as it is, unless the run asks for
+    /// Loads what is missing. What somebody has loaded is used as it is, unless the run asks for
     /// parameters of its own.
     ///
     /// # Errors

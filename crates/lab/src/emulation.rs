@@ -26,7 +26,7 @@ use std::{
 };
 use wan::Wan;
 
-/// RunEvent a run needs besides the scenario.
+/// What a run needs besides the scenario.
 pub struct EmuContext<'a> {
     /// A folder for the run's files, emptied by the caller.
     pub folder: &'a Path,
@@ -73,7 +73,7 @@ pub fn run(run: &Run, context: &mut EmuContext<'_>) -> Result<Record, LabError> 
         let file = file_of(context.folder, plan);
         let bytes = std::fs::metadata(&file).map_or(0, |metadata| metadata.len());
         let whole = ended.exit_code == Some(0) && !ended.timed_out;
-        // RunEvent a client left unfinished is no copy that could be right or wrong.
+        // What a client left unfinished is no copy that could be right or wrong.
         let sha256_ok = if whole { Some(sha256_of(&file)? == plan.payload.sha256) } else { None };
         verified.push((bytes, sha256_ok));
         // A record may be kept for years; the copy has served its purpose.
@@ -114,7 +114,7 @@ fn timeouts(wan: &Wan, plans: &[FlowPlan]) -> Result<Vec<Option<u64>>, LabError>
 
 /// The run as it will take place, which is what goes on record: a flow's first hop is sent by an
 /// end, whose program knows nothing of congestion controls, so the flow's is made the node's; and
-/// some program downloads it. RunEvent `[tcp]` may say, the nodes' kernels are told. With it, each flow
+/// some program downloads it. What `[tcp]` may say, the nodes' kernels are told. With it, each flow
 /// whose congestion control its node can't have.
 pub fn effective_run(run: &Run) -> (Run, Vec<String>) {
     let mut run = run.clone();

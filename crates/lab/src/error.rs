@@ -26,7 +26,7 @@ pub enum LabError {
     Server {
         /// Which.
         name: String,
-        /// RunEvent it said, or how it ended.
+        /// What it said, or how it ended.
         reason: String,
     },
     /// The record could not be written or an earlier one read.
@@ -35,7 +35,7 @@ pub enum LabError {
     /// A file or a system call of the lab's own failed.
     #[error("could not {what}{}: {error}", path.as_ref().map(|p| format!(" {}", p.display())).unwrap_or_default())]
     System {
-        /// RunEvent was tried.
+        /// What was tried.
         what: &'static str,
         /// On which file, if on one.
         path: Option<PathBuf>,

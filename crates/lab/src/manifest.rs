@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! RunEvent a manifest says of a run whatever the method.
+//! What a manifest says of a run whatever the method.
 
 use crate::{machine, method::Method, model, source_hash};
 use record::{Manifest, SCHEMA, manifest};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! RunEvent the closed forms of [`congestion::response`] predict for a flow of a scenario.
+//! What the closed forms of [`congestion::response`] predict for a flow of a scenario.
 //!
 //! Augusto et al. (2008), section 3: a chain carries what the worst of its connections carries
 //! (equations 1 and 3), and losses of links in series add up (equation 4). A connection carries what
@@ -22,7 +22,7 @@ use record::manifest::Prediction;
 use scenario::{Discipline, Hop, Loss, Routes, Run};
 use units::{Bytes, Probability};
 
-/// RunEvent a connection is predicted to carry.
+/// What a connection is predicted to carry.
 struct Connection {
     bps: f64,
     /// Its response function is Reno's here, which is equation 2.

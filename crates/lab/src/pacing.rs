@@ -121,7 +121,7 @@ pub fn direction(run: &Run, leg: Leg) -> &Direction {
     run.links[leg.link].direction(leg.heading)
 }
 
-/// RunEvent keeps the packets of a hop apart that is not paced by TCP.
+/// What keeps the packets of a hop apart that is not paced by TCP.
 fn method(pacing: Pacing) -> Method {
     if pacing == Pacing::Edt { Method::EDT } else { Method::Gap }
 }
@@ -137,7 +137,7 @@ fn frames(run: &Run, direction: &Direction, method: Method) -> Frames {
     }
 }
 
-/// RunEvent of a run's pacing real programs and this kernel can't do: whose, and why.
+/// What of a run's pacing real programs and this kernel can't do: whose, and why.
 pub fn lacking(run: &Run) -> Vec<(String, String)> {
     let routes = run.routes();
     let mut lacking = Vec::new();

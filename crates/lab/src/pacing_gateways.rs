@@ -33,7 +33,7 @@ use wan::{
     pacing_gateway::{Error, Gateway, GatewayClass, NextHop, Options, Summary},
 };
 
-/// RunEvent has classes: each host that bottlenecks are seen from, by its link that leads to them.
+/// What has classes: each host that bottlenecks are seen from, by its link that leads to them.
 type Hosts<'r> = BTreeMap<(&'r str, usize), Host<'r>>;
 
 struct Host<'r> {
@@ -162,7 +162,7 @@ fn options(wan: &Wan, run: &Run, node: &str, host: &Host<'_>) -> Result<Options,
     })
 }
 
-/// RunEvent of a run's classes a gateway can't do: whose, and why.
+/// What of a run's classes a gateway can't do: whose, and why.
 pub fn lacking(run: &Run) -> Vec<(String, String)> {
     let (routes, hosts) = (run.routes(), hosts(run));
     let mut lacking = Vec::new();
@@ -224,7 +224,7 @@ fn faults_of(summary: &Summary) -> Vec<String> {
     faults
 }
 
-/// RunEvent they did, for the record: what `longhaul pace gateway --json` prints, and the node.
+/// What they did, for the record: what `longhaul pace gateway --json` prints, and the node.
 pub fn on_record(gateways: &[Ended]) -> serde_json::Value {
     let summaries = gateways.iter().filter_map(|Ended { node, outcome }| {
         let mut figures = serde_json::to_value(outcome.as_ref().ok()?).expect("plain data");

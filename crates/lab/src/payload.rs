@@ -20,7 +20,7 @@ pub type Digest256 = [u8; 32];
 pub struct Payload {
     /// Where it is.
     pub path: PathBuf,
-    /// RunEvent it must hash to.
+    /// What it must hash to.
     pub sha256: Digest256,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! RunEvent each method can't do. A run is looked at before anything starts, and all that is in the way is
+//! What each method can't do. A run is looked at before anything starts, and all that is in the way is
 //! reported at once: what a method leaves out without a word would make a record of something else. A flow's
 //! `client` is a program, which a simulation has none of; the transfer is the same, so it is simulated, and
 //! reported once ([`Method::ignored`]).
@@ -34,7 +34,7 @@ impl Method {
         problems.of_all(runs.iter().map(|run| &run.id)).map(|()| prepared)
     }
 
-    /// RunEvent the method takes from these runs without doing anything with it, one line for each key.
+    /// What the method takes from these runs without doing anything with it, one line for each key.
     pub fn ignored(self, runs: &[Run]) -> Vec<String> {
         let client = |run: &Run| run.flows.iter().any(|flow| flow.client.is_some());
         let mut ignored = Vec::new();
@@ -83,7 +83,7 @@ impl Method {
     }
 }
 
-/// RunEvent is in the way of a scenario's runs.
+/// What is in the way of a scenario's runs.
 #[derive(Default)]
 struct Problems {
     unsupported: Lines,
@@ -107,7 +107,7 @@ impl Problems {
 /// One thing that is in the way. Of those that differ in their subject alone, one line is said.
 struct Problem {
     before: &'static str,
-    /// RunEvent it is about, as "flow transfer"; empty where the rest says it.
+    /// What it is about, as "flow transfer"; empty where the rest says it.
     subject: String,
     after: String,
 }
@@ -192,7 +192,7 @@ fn kernels_parameters(run: &Run) -> Vec<Problem> {
     lacking.collect()
 }
 
-/// RunEvent a run's flows and traffic ask for that real programs over the kernel's TCP can't move.
+/// What a run's flows and traffic ask for that real programs over the kernel's TCP can't move.
 fn without_program(run: &Run) -> Vec<Problem> {
     let mut lacking = Vec::new();
     for flow in &run.flows {

@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// RunEvent lies in a run's folder.
+/// What lies in a run's folder.
 pub enum Found {
     /// Nothing, or a record that does not count or can't be read: it will be replaced.
     Nothing,
@@ -17,7 +17,7 @@ pub enum Found {
     Record { of_run: Box<Record>, same_program: bool },
 }
 
-/// RunEvent is on record of the same run by the same method. A record of another scenario is somebody's
+/// What is on record of the same run by the same method. A record of another scenario is somebody's
 /// measurement, and refused.
 pub fn on_record(folder: &Path, run: &Run, method: Method) -> Result<Found, LabError> {
     let Ok(record) = Record::open(folder) else { return Ok(Found::Nothing) };
@@ -101,7 +101,7 @@ impl Drop for WorkDirectory {
     }
 }
 
-/// RunEvent the servers and clients said, beside the record.
+/// What the servers and clients said, beside the record.
 pub fn keep_logs(from: &Path, folder: &Path) -> Result<(), LabError> {
     let to = folder.join("logs");
     let failed = |e| LabError::file("keep the logs in", &to, e);

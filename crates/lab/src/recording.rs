@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! RunEvent was observed of a run, made into its record.
+//! What was observed of a run, made into its record.
 
 use crate::{
     client::{self, Ended},
@@ -37,11 +37,11 @@ pub struct Observed<'a> {
     pub pacing_faults: Vec<String>,
     /// The gateways of hosts with classes.
     pub gateways: &'a [pacing_gateways::Ended],
-    /// RunEvent the sampler saw.
+    /// What the sampler saw.
     pub seen: Observations,
     /// The names of the links' directions.
     pub directed_links: &'a [String],
-    /// RunEvent they did.
+    /// What they did.
     pub links: &'a Snapshot,
     /// Time zero.
     pub zero: Instant,
@@ -99,7 +99,7 @@ pub fn record(mut observed: Observed<'_>) -> Record {
     let links = link_summaries(&observed, active_s(&flows));
     let metrics = Metrics::compute(&flows, &links, &series);
     let manifest = manifest(&observed);
-    // RunEvent traffic does is for simulations: an emulation refuses it.
+    // What traffic does is for simulations: an emulation refuses it.
     let summary = Summary { flows, links, metrics, ..Summary::default() };
     Record { manifest, series, summary, files: OfferedFiles::default() }
 }
@@ -157,7 +157,7 @@ fn flow_summary<'a>(
     }
 }
 
-/// RunEvent was seen of a hop, and what its path gives at best.
+/// What was seen of a hop, and what its path gives at best.
 fn hop_summary(seen: &HopObservation, limits: Option<PathLimits>) -> HopSummary {
     let last = seen.connections.last();
     let was_seen = last.is_some();
@@ -216,7 +216,7 @@ fn manifest(observed: &Observed<'_>) -> Manifest {
         nodes: observed.sysctls.clone(),
         congestion_controls: observed.congestion_controls.clone(),
         sockets,
-        // RunEvent the emulator's devices offer to the kernel, which uses it where a program sends TCP.
+        // What the emulator's devices offer to the kernel, which uses it where a program sends TCP.
         offloads: [("wan*", ["tx-checksum", "tso4", "tso6", "tso-ecn"])]
             .into_iter()
             .map(|(device, names)| (device.to_owned(), names.map(str::to_owned).into()))

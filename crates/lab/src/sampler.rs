@@ -44,7 +44,7 @@ pub struct ReceivedFile {
     pub path: PathBuf,
 }
 
-/// RunEvent was seen of one hop.
+/// What was seen of one hop.
 #[derive(Debug, Clone, Default)]
 pub struct HopObservation {
     /// The connections that carried it, as last seen; more than one where a client tried again.
@@ -58,7 +58,7 @@ impl HopObservation {
     }
 }
 
-/// RunEvent was seen in all.
+/// What was seen in all.
 pub struct Observations {
     /// Over time.
     pub series: Series,

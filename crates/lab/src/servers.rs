@@ -32,9 +32,9 @@ const STOP: Duration = Duration::from_secs(5);
 pub struct FlowPlan {
     /// The flow.
     pub flow: Flow,
-    /// RunEvent it carries.
+    /// What it carries.
     pub payload: Payload,
-    /// RunEvent the client asks for.
+    /// What the client asks for.
     pub url: String,
     /// Its hops.
     pub hops: Vec<HopSockets>,
@@ -89,7 +89,7 @@ impl FlowPlan {
         Some(redirect.to_string())
     }
 
-    /// RunEvent the n-th depot is configured to be: open for this flow's neighbours only.
+    /// What the n-th depot is configured to be: open for this flow's neighbours only.
     fn depot_config(&self, n: usize) -> Config {
         let flow = &self.flow;
         let whole = |address: IpAddr| address.into();

@@ -39,7 +39,7 @@ pub struct Progress {
     pub ends: Timestamp,
     /// Events so far.
     pub events: u64,
-    /// RunEvent they took.
+    /// What they took.
     pub wall: Duration,
 }
 
@@ -50,14 +50,14 @@ impl Progress {
         if wall_s > 0.0 { self.events as f64 / wall_s } else { 0.0 }
     }
 
-    /// RunEvent the rest takes if it is as the part that is done; none before there is such a part.
+    /// What the rest takes if it is as the part that is done; none before there is such a part.
     pub fn left(&self) -> Option<Duration> {
         let left_s = self.wall.as_secs_f64() * (1.0 / self.share - 1.0);
         Duration::try_from_secs_f64(left_s).ok()
     }
 }
 
-/// RunEvent a run needs besides the scenario.
+/// What a run needs besides the scenario.
 pub struct SimContext<'a> {
     /// The command line to put on record.
     pub command: &'a [String],
@@ -119,7 +119,7 @@ impl Going {
         }
     }
 
-    /// RunEvent there is so far, which does not count.
+    /// What there is so far, which does not count.
     fn partial(&mut self, how: &str) -> Record {
         let Progress { now, ends, .. } = self.progress();
         let at = format!("{how} at {:.1} s of {:.1} s", now.as_secs_f64(), ends.as_secs_f64());

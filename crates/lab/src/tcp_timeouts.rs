@@ -5,7 +5,7 @@
 use host::Namespace;
 use std::io;
 
-/// RunEvent the kernel counts a timeout as, by the state that it met the socket in.
+/// What the kernel counts a timeout as, by the state that it met the socket in.
 const TIMEOUTS: [&str; 6] = [
     "TCPTimeouts",
     "TCPLossFailures",
