@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Buffers that follow the path: what [`governor`] decides, seen and done for all connections that
+//! Buffers that follow the path: what `governor` decides, seen and done for all connections that
 //! have a transfer, by one task.
 //!
 //! The kernel tunes buffers by itself, up to `net.ipv4.tcp_wmem` and `tcp_rmem`. Only where that is

@@ -19,7 +19,7 @@ pub struct First<'f, 'a> {
 }
 
 impl First<'_, '_> {
-    /// As [`Sink::write`].
+    /// As [`Sink::write`](super::Sink::write).
     pub fn poll_write(
         &mut self,
         context: &mut Context<'_>,
@@ -28,7 +28,7 @@ impl First<'_, '_> {
         poll_write(self.tcp, self.tls.as_deref_mut(), context, bytes)
     }
 
-    /// As [`Sink::flush`].
+    /// As [`Sink::flush`](super::Sink::flush).
     pub fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         poll_flush(self.tls.as_deref_mut(), context)
     }

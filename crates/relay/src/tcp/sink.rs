@@ -40,7 +40,7 @@ impl<'a> Sink<'a> {
         Self { tcp, tls, stripes: None }
     }
 
-    /// As [`Source::plain`].
+    /// As [`Source::plain`](super::Source::plain).
     pub fn plain(&self) -> Option<&'a TcpStream> {
         (self.tls.is_none() && self.stripes.is_none()).then_some(self.tcp.socket())
     }

@@ -88,7 +88,7 @@ impl Stream {
         self.tls.is_some()
     }
 
-    /// As [`Source::read`].
+    /// As [`Source::read`](super::Source::read).
     pub fn poll_read(
         &mut self,
         context: &mut Context<'_>,
@@ -98,7 +98,7 @@ impl Stream {
         poll_read(&self.tcp, self.tls.as_deref_mut(), context, buffer, most)
     }
 
-    /// As [`Sink::write`].
+    /// As [`Sink::write`](super::Sink::write).
     pub fn poll_write(
         &mut self,
         context: &mut Context<'_>,
@@ -107,7 +107,7 @@ impl Stream {
         poll_write(&self.tcp, self.tls.as_deref_mut(), context, bytes)
     }
 
-    /// As [`Sink::flush`].
+    /// As [`Sink::flush`](super::Sink::flush).
     pub fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         poll_flush(self.tls.as_deref_mut(), context)
     }
