@@ -6,7 +6,7 @@ mod pace;
 mod status;
 
 use crate::failure::Failure;
-use ::depot::{Config, Error, FetchError, Hop, RelayMode, StderrLog, TuneError, UpstreamRule};
+use ::depot::{Config, Hop, RelayMode, StderrLog, UpstreamRule};
 use clap::{Args, Subcommand};
 use ipnet::IpNet;
 use std::{
@@ -100,26 +100,6 @@ pub fn run(args: DepotArgs, log: &StderrLog) -> Result<(), Failure> {
         }
         Some(Command::Pace(args)) => pace::run(&args),
         Some(Command::Status(args)) => status::run(&args),
-    }
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        match error {
-            Error::Config(_) | Error::Id(_) => Self::usage(error),
-            Error::Tune(TuneError::Unknown { .. } | TuneError::Forbidden { .. })
-            | Error::NotPaced(_) => Self::lacks(error),
-            other => Self::failed(other),
-        }
-    }
-}
-
-impl From<FetchError> for Failure {
-    fn from(error: FetchError) -> Self {
-        match error {
-            FetchError::Address(_) => Self::usage(error),
-            other => Self::failed(other),
-        }
     }
 }
 

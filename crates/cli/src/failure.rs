@@ -29,11 +29,6 @@ impl Failure {
         Self::new(FailureClass::Usage, text)
     }
 
-    /// The machine lacks something; the text names it and how to get it.
-    pub fn lacks(text: impl Display) -> Self {
-        Self::new(FailureClass::Lacks, text)
-    }
-
     /// Data arrived that are not what was sent, or a ticket is not good.
     pub fn unverified(text: impl Display) -> Self {
         Self::new(FailureClass::Unverified, text)
@@ -70,6 +65,8 @@ macro_rules! from_classified {
 }
 
 from_classified! {
+    ::depot::Error,
+    ::depot::FetchError,
     ::kernel::Error,
     ::kernel::pace::PlanError,
     ::lab::LabError,

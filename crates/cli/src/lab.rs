@@ -41,7 +41,7 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    MetricsTable(ExportArgs),
+    Export(ExportArgs),
 }
 
 #[derive(clap::Args)]
@@ -106,7 +106,7 @@ impl From<Method> for ::lab::Method {
 pub fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Run { args, method } => run_scenario(args, method),
-        Command::MetricsTable(args) => export::run(&args),
+        Command::Export(args) => export::run(&args),
         Command::Check { file, method, set, json } => {
             let scenario = scenario::load(&file, &set).map_err(Failure::usage)?;
             check(&scenario, method, json)

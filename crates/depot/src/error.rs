@@ -7,6 +7,7 @@ use crate::{
 use host::FileError;
 use session::DepotIdError;
 use std::{io, net::SocketAddr, path::PathBuf};
+use units::{ClassifyFailure, FailureClass};
 
 /// Why a depot does not start or go on. The fault is with the configuration or the host.
 #[derive(Debug, thiserror::Error)]
@@ -48,4 +49,15 @@ pub enum Error {
     /// The runtime or the signal handlers cannot be set up.
     #[error("the system refuses what a daemon needs: {0}")]
     System(#[from] io::Error),
+}
+
+impl ClassifyFailure for Error {
+    fn failure_class(&self) -> FailureClass {
+        match self {
+            Self::Config(_) | Self::Id(_) => FailureClass::Usage,
+            Self::Tune(TuneError::Unknown { .. } | TuneError::Forbidden { .. })
+            | Self::NotPaced(_) => FailureClass::Lacks,
+            _ => FailureClass::Failed,
+        }
+    }
 }

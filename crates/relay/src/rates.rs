@@ -60,9 +60,9 @@ struct Crowd {
     transfers: HashMap<u64, Arc<Transfer>>,
 }
 
-/// A transfer's place in the crowd; given up when dropped.
+/// A transfer's membership in the crowd; it ends when dropped.
 #[derive(Debug)]
-struct Place<'r> {
+struct CrowdMember<'r> {
     rates: &'r Rates,
     client: IpAddr,
     crowd: Arc<Mutex<Crowd>>,
@@ -87,7 +87,7 @@ pub struct Pacing<'r> {
     /// None where no rate is set for anybody, so that nothing has to be done.
     transfer: Option<Arc<Transfer>>,
     #[expect(dead_code, reason = "it is there to be dropped")]
-    place: Option<Place<'r>>,
+    member: Option<CrowdMember<'r>>,
 }
 
 /// A transfer that may be held to a rate.
@@ -140,14 +140,14 @@ impl Rates {
     pub fn begin(&self, number: u64, client: IpAddr, limits: TransferLimits) -> Pacing<'_> {
         let TransferLimits { granted, by_client, by_peer } = limits;
         if granted.is_none() && !by_client && !by_peer {
-            return Pacing { transfer: None, place: None };
+            return Pacing { transfer: None, member: None };
         }
         let transfer = Arc::new(Transfer { granted, held: Mutex::default() });
-        let place = by_client.then(|| self.enter(host_key(client), number, &transfer));
-        Pacing { transfer: Some(transfer), place }
+        let member = by_client.then(|| self.enter(host_key(client), number, &transfer));
+        Pacing { transfer: Some(transfer), member }
     }
 
-    fn enter(&self, client: IpAddr, number: u64, transfer: &Arc<Transfer>) -> Place<'_> {
+    fn enter(&self, client: IpAddr, number: u64, transfer: &Arc<Transfer>) -> CrowdMember<'_> {
         let crowd = {
             let mut clients = locked(&self.0);
             let Clients { rate, by_address } = &mut *clients;
@@ -156,7 +156,7 @@ impl Rates {
             Arc::clone(&own.crowd)
         };
         locked(&crowd).enter(number, transfer);
-        Place { rates: self, client, crowd, number }
+        CrowdMember { rates: self, client, crowd, number }
     }
 }
 
@@ -201,7 +201,7 @@ impl Crowd {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for CrowdMember<'_> {
     fn drop(&mut self) {
         // Whoever sets a part has this lock: from here on nobody sets one of this transfer's.
         locked(&self.crowd).leave(self.number);

@@ -8,6 +8,7 @@ use hyper::{body::Bytes, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use std::{io, time::Duration};
 use tokio::{net::TcpStream, time::timeout};
+use units::{ClassifyFailure, FailureClass};
 
 /// How long the answer may take.
 const TIME: Duration = Duration::from_secs(10);
@@ -42,6 +43,15 @@ pub enum FetchError {
         /// What is wrong.
         what: String,
     },
+}
+
+impl ClassifyFailure for FetchError {
+    fn failure_class(&self) -> FailureClass {
+        match self {
+            Self::Address(_) => FailureClass::Usage,
+            Self::Unreachable { .. } | Self::NoStatus { .. } => FailureClass::Failed,
+        }
+    }
 }
 
 /// The status of the depot whose admin listener has this address, and the text that said it. The

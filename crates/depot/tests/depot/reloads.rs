@@ -14,6 +14,10 @@ use std::{
     fs,
     io::{Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
 };
 
 /// The settings of a depot that is open for these upstreams.
@@ -75,6 +79,41 @@ fn transfers_under_way_across_a_reload_leave_no_connection_behind() {
     // Allowed again, with a new connection.
     depot.read_again(&file, &open_for("\"127.0.0.0/8:*\""));
     assert_eq!(status(&get(depot.address, &route).0), 200);
+}
+
+#[test]
+fn idle_connections_outlive_a_reload_that_still_allows_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("depot.toml");
+    let answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+    let connections = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&connections);
+    let origin = Scripted::new(move |mut stream, _| {
+        count.fetch_add(1, SeqCst);
+        loop {
+            stream.write_all(answer.as_bytes()).unwrap();
+            if read_head(&stream).is_none() {
+                return;
+            }
+        }
+    });
+    let rules =
+        |more: &str| format!("reuse.idle = \"60s\"\n{}{more}", open_for("\"127.0.0.0/8:*\""));
+    let depot = Daemon::of_file(&file, &rules(""));
+    let route = origin.route("-", "/");
+    let ask = || status(&get(depot.address, &route).0);
+    assert_eq!((ask(), ask()), (200, 200));
+    assert_eq!(connections.load(SeqCst), 1, "the second request used the first one's connection");
+    // Another key of the configuration changes.
+    depot.read_again(&file, &rules("[limits]\nconnections = 99\n"));
+    assert_eq!(ask(), 200);
+    assert_eq!(connections.load(SeqCst), 1, "it was taken over");
+    // Socket options that the connection was not opened with.
+    depot.read_again(&file, &rules("[[hop]]\npeer = \"127.0.0.0/8\"\nsndbuf = \"64KB\"\n"));
+    assert_eq!(ask(), 200);
+    assert_eq!(connections.load(SeqCst), 2, "it was opened again with the new options");
+    depot.read_again(&file, &open_for(""));
+    assert_eq!(ask(), 403);
 }
 
 #[test]

@@ -10,5 +10,5 @@ pub mod resolver;
 pub use dialer::{Connector, Dialer, Hops};
 pub use peer::{PeerAddr, PeerHost};
 pub use pool::Pool;
-pub use refusal::{Class, Refusal, Retry, Source};
+pub use refusal::{Class, FaultSource, Refusal, Retry};
 pub use resolver::{Names, Resolver};

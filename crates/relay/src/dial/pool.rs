@@ -197,6 +197,57 @@ mod tests {
     use std::io::Write;
     use tokio::net::TcpStream;
 
+    const LIMITS: Limits = Limits { per_key: 2, idle: Duration::from_secs(60) };
+
+    fn key(leave: &'static str) -> Key<&'static str> {
+        Key { peer: PeerAddr::new("192.0.2.1", 80, false), leave }
+    }
+
+    /// A connection, and the listener that keeps it open.
+    async fn connection() -> (Stream, std::net::TcpListener) {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        (Stream::new(TcpStream::connect(address).await.unwrap(), address), listener)
+    }
+
+    #[tokio::test]
+    async fn new_rules_keep_what_they_allow_and_close_the_rest() {
+        let (pool, first) = (Pool::default(), Generation::default());
+        let (a, _a) = connection().await;
+        let (b, _b) = connection().await;
+        let (late, _late) = connection().await;
+        pool.put(key("rules"), (a, BytesMut::new()), first, LIMITS);
+        pool.put(key("ticket"), (b, BytesMut::new()), first, LIMITS);
+        let second = first.next();
+        pool.readmit(second, |key, _| key.leave == "ticket");
+        assert_eq!(pool.len(), 1);
+        assert!(pool.take(&key("rules"), LIMITS).is_none(), "no longer allowed");
+        // One that was in use meanwhile may not be allowed either.
+        pool.put(key("rules"), (late, BytesMut::new()), first, LIMITS);
+        assert_eq!(pool.len(), 1);
+        let (stream, ahead, generation) = pool.take(&key("ticket"), LIMITS).unwrap();
+        assert_eq!(generation, second, "it belongs to the new rules");
+        pool.put(key("ticket"), (stream, ahead), generation, LIMITS);
+        assert_eq!(pool.len(), 1);
+    }
+
+    #[tokio::test]
+    async fn leave_and_number_bound_what_is_kept() {
+        let (pool, generation) = (Pool::default(), Generation::default());
+        let mut listeners = Vec::new();
+        for _ in 0..3 {
+            let (stream, listener) = connection().await;
+            listeners.push(listener);
+            pool.put(key("ticket"), (stream, BytesMut::new()), generation, LIMITS);
+        }
+        assert_eq!(pool.len(), LIMITS.per_key);
+        assert!(pool.take(&key("rules"), LIMITS).is_none(), "opened by another leave");
+        let at_once = Limits { idle: Duration::ZERO, ..LIMITS };
+        assert!(pool.take(&key("ticket"), at_once).is_none(), "idle for too long");
+        pool.tidy(at_once);
+        assert!(pool.is_empty());
+    }
+
     #[tokio::test]
     async fn what_has_just_come_is_seen() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Why there is no connection to a peer.
 
-use std::net::IpAddr;
+use std::{error::Error, fmt, net::IpAddr};
 
 /// Whose fault a refusal is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
+pub enum FaultSource {
     /// The rules of whoever runs this relay.
     Rules,
     /// This host.
@@ -55,11 +55,10 @@ pub enum Retry {
 }
 
 /// Why there is no connection to a peer.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text}")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// Whose fault it is.
-    pub source_of_fault: Source,
+    pub source: FaultSource,
     /// What kind of failure it was.
     pub class: Class,
     /// Whether trying again may help.
@@ -70,24 +69,32 @@ pub struct Refusal {
     pub detail: Option<String>,
 }
 
+impl Error for Refusal {}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
 impl Refusal {
     /// The rules do not let this relay connect to a peer, which may be for one of its addresses.
     pub fn forbidden(text: String, ip: Option<IpAddr>) -> Self {
         let detail = ip.map(|ip| ip.to_string());
-        let (source_of_fault, class) = (Source::Rules, Class::Forbidden);
-        Self { source_of_fault, class, retry: Retry::Never, text, detail }
+        let (source, class) = (FaultSource::Rules, Class::Forbidden);
+        Self { source, class, retry: Retry::Never, text, detail }
     }
 
     /// This host cannot do it, for lack of something or otherwise.
     pub fn of_host(text: String, scarce: bool) -> Self {
         let (class, retry) =
             if scarce { (Class::Scarce, Retry::Later) } else { (Class::Internal, Retry::Never) };
-        Self { source_of_fault: Source::Host, class, retry, text, detail: None }
+        Self { source: FaultSource::Host, class, retry, text, detail: None }
     }
 
     /// The peer, or the path to it, is at fault.
     pub fn of_peer(class: Class, text: String) -> Self {
-        Self { source_of_fault: Source::Peer, class, retry: Retry::Elsewhere, text, detail: None }
+        Self { source: FaultSource::Peer, class, retry: Retry::Elsewhere, text, detail: None }
     }
 
     /// With the address that a name led to, if it was a name.

@@ -53,8 +53,8 @@ pub struct Resolver<'a> {
     pub client: IpAddr,
 }
 
-/// A look-up's place among those under way; given up when its thread is done.
-struct Place {
+/// A look-up's slot among those under way; given up when its thread is done.
+struct LookupSlot {
     under_way: Arc<Mutex<UnderWay>>,
     name: String,
     client: IpAddr,
@@ -121,19 +121,20 @@ impl Names {
         under_way.by_name.insert(name.to_owned(), told.clone());
         *under_way.by_client.entry(client).or_default() += 1;
         let under_way = Arc::clone(&self.under_way);
-        let (place, look_up) = (Place { under_way, name: name.to_owned(), client }, self.look_up);
+        let (slot, look_up) =
+            (LookupSlot { under_way, name: name.to_owned(), client }, self.look_up);
         // Nobody waits for the thread itself.
         drop(tokio::task::spawn_blocking(move || {
-            let found = look_up(&place.name);
+            let found = look_up(&slot.name);
             // Before it is told, so that whoever asks next begins anew.
-            drop(place);
+            drop(slot);
             tell.send_replace(Some(Arc::new(found)));
         }));
         Ok(told)
     }
 }
 
-impl Drop for Place {
+impl Drop for LookupSlot {
     fn drop(&mut self) {
         let mut under_way = lock(&self.under_way);
         under_way.by_name.remove(&self.name);
@@ -241,7 +242,7 @@ mod tests {
             }
         );
         assert_eq!(found.unwrap(), ["192.0.2.1:80".parse().unwrap()]);
-        // The places are given back.
+        // The slots are given back.
         while !lock(&names.under_way).by_name.is_empty() {
             tokio::task::yield_now().await;
         }
