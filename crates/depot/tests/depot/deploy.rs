@@ -282,7 +282,7 @@ fn the_examples_are_valid() {
     }
     let text = fs::read_to_string(deploy("depot.toml")).unwrap();
     longhaul_depot::Config::from_toml(&text, "depot.toml").unwrap();
-    let text = fs::read_to_string(deploy("lead/failover.toml")).unwrap();
+    let text = fs::read_to_string(deploy("failover/failover.toml")).unwrap();
     ::failover::Config::from_toml(&text, "failover.toml").unwrap();
     let mut units: Vec<_> =
         fs::read_dir(deploy("systemd")).unwrap().map(|f| f.unwrap().path()).collect();

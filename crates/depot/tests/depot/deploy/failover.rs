@@ -77,8 +77,8 @@ impl Site {
             format!("[\"sh\", \"-c\", \"kill -{signal} $(cat /proc/{pid}/task/{pid}/children)\"]");
         let settings = format!(
             "server = \"{}\"\ninclude = \"{}/longhaul-depots.conf\"\nreload = {reload}\n\
-             [[clients]]\nnetworks = [\"127.0.0.0/8\"]\nways = {routes:?}\n\
-             [[clients]]\nnetworks = {OTHERS:?}\nways = [\"http://depot:3880/lh1/fetch/-\"]\n",
+             [[clients]]\nnetworks = [\"127.0.0.0/8\"]\nroutes = {routes:?}\n\
+             [[clients]]\nnetworks = {OTHERS:?}\nroutes = [\"http://depot:3880/lh1/fetch/-\"]\n",
             recipe.folder,
             dir.display(),
         );
