@@ -176,9 +176,9 @@ from = "sender"
 to = "receiver"
 bytes = "1GB"
 pacing = "gap"
-[[method]]
+[[variant]]
 name = "free"
-[[method]]
+[[variant]]
 name = "found"
 set = { "pacing.find_cap" = true }
 "#;
