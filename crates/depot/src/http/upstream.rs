@@ -69,7 +69,8 @@ pub(crate) async fn connected(
     let tls = || settings.tls.client();
     let connector = Connector { tls: &tls, overruled: &settings.overruled };
     let dialer = Dialer { connector, resolver, time: settings.config.timeouts.connect.into() };
-    let hops = Admitted { config: &settings.config, next: &fetch.next, grant };
+    let (config, next) = (&*settings.config, &fetch.next);
+    let hops = Admitted { config, next, verdict: config.allow.upstream(next, grant) };
     let stream = dialer.dial(&key.peer, &hops).await?;
     let generation = settings.generation;
     Ok(Hop { stream, ahead: BytesMut::new(), reused: false, key, generation })
@@ -132,14 +133,10 @@ pub(crate) fn is_still_allowed(
 struct Admitted<'a> {
     config: &'a Config,
     next: &'a Authority,
-    grant: Grant,
+    verdict: Verdict,
 }
 
 impl Admitted<'_> {
-    fn verdict(&self) -> Verdict {
-        self.config.allow.upstream(self.next, self.grant)
-    }
-
     /// The rules do not let this depot connect there.
     fn not_open(&self, why: &str, ip: Option<IpAddr>) -> Refusal {
         let text = format!("this depot is not open for upstream {}: {why}", self.next);
@@ -149,7 +146,7 @@ impl Admitted<'_> {
 
 impl Hops for Admitted<'_> {
     fn admit(&self, _: &PeerAddr) -> Result<(), Refusal> {
-        match self.verdict() {
+        match self.verdict {
             Verdict::Refused => Err(self.not_open("it is not listed", None)),
             _ => Ok(()),
         }
@@ -160,7 +157,7 @@ impl Hops for Admitted<'_> {
         _: &PeerAddr,
         resolved: Vec<SocketAddr>,
     ) -> Result<Vec<SocketAddr>, Refusal> {
-        let allowed = self.config.allow.addresses(self.verdict(), resolved.into_iter());
+        let allowed = self.config.allow.addresses(self.verdict, resolved.into_iter());
         allowed.map_err(|objection| match objection {
             Objection::Rules(reason, ip) => self.not_open(&reason, ip),
             Objection::Unjudged(errno) => {
@@ -216,4 +213,30 @@ pub(crate) fn no_answer(next: &Authority, error: HeadError) -> Fault {
         HeadError::Io(error) => (ProxyError::ConnectionTerminated, format!("failed: {error}")),
     };
     Fault::new(StatusCode::BAD_GATEWAY, kind, format!("upstream {next} {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{admission::trust::Trust, http::refused, tls::Tls};
+    use relay::dial::Names;
+    use session::{Route, Step};
+
+    #[tokio::test]
+    async fn socket_settings_that_fail_are_the_depots_own_fault() {
+        let text = "allow.local = true\nallow.upstreams = [\"127.0.0.0/8:*\"]\n\
+                    [[hop]]\npeer = \"127.0.0.0/8\"\ncongestion = \"warp\"";
+        let config = Config::from_toml(text, "test").unwrap();
+        // Unchecked: what was there at the start may be gone later.
+        let tls = Tls::new(&config.tls).unwrap();
+        let settings = Settings::of(config, Trust::default(), tls);
+        let route: Route = "/lh1/fetch/-/http:127.0.0.1:1/".parse().unwrap();
+        let Step::Fetch(fetch) = route.step() else { panic!("a fetch leads nobody") };
+        let names = Names::default();
+        let resolver = Resolver { names: &names, client: "127.0.0.1".parse().unwrap() };
+        let connected = connected(&fetch, Grant::Rules, &settings, resolver).await;
+        let fault = refused::fault(connected.err().expect("a refusal"));
+        assert_eq!(fault.status, StatusCode::INTERNAL_SERVER_ERROR);
+        assert_eq!(fault.error, ProxyError::ProxyInternalError);
+    }
 }
