@@ -130,11 +130,11 @@ impl Acceptor {
             return self.turn_away(caller, Fault::new(status, error, reason));
         }
         match self.shared.gate.enter(peer.ip(), &settings.config.limits) {
-            Ok(place) => {
+            Ok(slot) => {
                 let (shared, alive) = (Arc::clone(&self.shared), self.alive.clone());
                 tokio::spawn(async move {
-                    connection::serve(caller, &shared).await;
-                    drop((place, alive));
+                    connection::serve(caller, slot, &shared).await;
+                    drop(alive);
                 });
             }
             Err(reason) => {

@@ -16,6 +16,7 @@
 //!   hop_sockets    congestion control and buffers by peer
 //!   peer_load      other depots that take clients when this one is full
 //!   failover_routes  routes around depots that fail
+//!   warm           connections to next depots, open ahead of need
 //!   packet_pacing  peers whose packets are spaced below TCP, which is watched
 //!   memory         memory given back after a crowd
 //! ```
@@ -42,6 +43,7 @@ mod spare_descriptors;
 mod state;
 mod tls;
 mod trace;
+mod warm;
 
 pub use config::{
     AccessTo, Admin, Allow, Buffers, Config, ConfigError, Detour, DigestMode, Hop, Limits, Log,

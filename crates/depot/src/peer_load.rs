@@ -9,20 +9,18 @@
 use crate::{
     admission::verdict::Grant,
     config::{Config, PeerGroup},
-    http::{head, upstream},
+    http::{question, upstream},
     state::{RequestContext, Shared},
 };
-use bytes::BytesMut;
 use session::{
     DepotAddress, Fetch,
     message::{
-        Framing, RequestHead, ResponseHead,
+        Framing, RequestHead,
         load::{LOAD, Load, MAX_LOAD_BODY},
     },
 };
 use std::{
     collections::HashMap,
-    io,
     net::{IpAddr, Ipv4Addr},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
@@ -123,39 +121,9 @@ async fn ask(depot: &DepotAddress, shared: &Shared) -> Result<Load, String> {
             .map_err(|refusal| refusal.to_string())?,
     };
     let text = format!("GET {LOAD} HTTP/1.1\r\nHost: {}\r\n\r\n", fetch.host);
-    let (load, fit) = load(&mut hop, &text).await.map_err(|error| error.to_string())?;
+    let asked = question::ask(&mut hop, &text, MAX_LOAD_BODY).await;
+    let (load, fit) = asked.map_err(|error| error.to_string())?;
     let used = upstream::Used { hop, fit };
     used.settle().keep(&shared.pool, &settings.config);
     Ok(load)
-}
-
-/// Sends the question and reads the answer; also says whether the connection is fit for another one.
-async fn load(hop: &mut upstream::Hop, question: &str) -> io::Result<(Load, bool)> {
-    let parsed = RequestHead::parse(question.as_bytes()).ok().flatten();
-    let (request, _) = parsed.ok_or(io::ErrorKind::InvalidInput)?;
-    let (mut source, mut sink) = hop.stream.split();
-    let mut left = question.as_bytes();
-    while !left.is_empty() {
-        left = &left[sink.write(left).await?..];
-    }
-    sink.flush().await?;
-    let mut buffer = BytesMut::new();
-    let head = head::read(&mut source, &mut buffer, MAX_LOAD_BODY, ResponseHead::parse).await;
-    let head = head.map_err(|error| io::Error::other(format!("{error:?}")))?;
-    let framing = head.framing(&request).map_err(|fault| io::Error::other(fault.to_string()))?;
-    let length = match framing {
-        Framing::Length(length) if head.status == 200 && length <= MAX_LOAD_BODY as u64 => {
-            length as usize
-        }
-        _ => return Err(io::Error::other(format!("it says {} without a length", head.status))),
-    };
-    while buffer.len() < length {
-        let missing = length - buffer.len();
-        if source.read(&mut buffer, missing).await? == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-    }
-    // What nobody asked for would pass for the answer to whatever is asked next.
-    let fit = buffer.len() == length && head.keeps_alive(framing);
-    Ok((serde_json::from_slice(&buffer[..length])?, fit))
 }

@@ -18,6 +18,7 @@ use crate::{
     spare_descriptors::Spare,
     state::{Phase, Shared},
     trace::Requests,
+    warm::Warm,
 };
 use relay::{
     copy::{RelayResources, pipe::Pipes},
@@ -178,6 +179,7 @@ impl Depot {
                 ),
             },
             pool: Pool::default(),
+            warm: Warm::default(),
             gate: Arc::default(),
             rates: Rates::new(config.limits.client_rate),
             peer_loads: PeerLoads::default(),
@@ -218,6 +220,7 @@ impl Depot {
         hop_sockets::listeners(&listeners.accepting(), &shared.config());
         announce(&listeners, &shared);
         tokio::spawn(Arc::clone(&shared).tidy());
+        tokio::spawn(Warm::keep(Arc::clone(&shared)));
         tokio::spawn(PeerLoads::watch(Arc::clone(&shared)));
         tokio::spawn(buffers::govern(Arc::clone(&shared)));
         if let Some(listener) = listeners.admin {

@@ -13,6 +13,7 @@ use crate::{
     settings::Settings,
     spare_descriptors::Spare,
     trace::Requests,
+    warm::Warm,
 };
 use relay::{
     copy::RelayResources,
@@ -46,6 +47,8 @@ pub(crate) struct Shared {
     pub resources: RelayResources,
     /// Connections to next hops that wait for work.
     pub pool: Pool,
+    /// Next depots to which some are open ahead of need.
+    pub warm: Warm,
     /// Who is connected.
     pub gate: Arc<Gate>,
     /// To what rates clients are held.

@@ -31,6 +31,8 @@ pub struct TcpInfo {
     pub spacing: Spacing,
     /// How long ago the peer last acknowledged anything, while bytes are being sent again; else 0.
     pub unanswered: Duration,
+    /// Retransmission timeouts since the peer last acknowledged anything.
+    pub timeouts: u8,
     /// Bytes in the send buffer that have not been sent yet.
     pub unsent: Bytes,
     /// Bytes sent since the connection began, and sent again.
@@ -116,9 +118,9 @@ impl TcpInfo {
             Bytes::new(u64::from(count) * u64::from(word(offset_of!(Kernel, tcpi_snd_mss))))
         };
         // Without bytes under way the last acknowledgement may be old: there was nothing to answer.
-        let is_sent_again = byte(offset_of!(Kernel, tcpi_retransmits)) > 0;
+        let timeouts = byte(offset_of!(Kernel, tcpi_retransmits));
         let unanswered_ms =
-            if is_sent_again { word(offset_of!(Kernel, tcpi_last_ack_recv)) } else { 0 };
+            if timeouts > 0 { word(offset_of!(Kernel, tcpi_last_ack_recv)) } else { 0 };
         Self {
             rtt_us: word(offset_of!(Kernel, tcpi_rtt)),
             // The kernel's filter begins with the largest number.
@@ -138,6 +140,7 @@ impl TcpInfo {
                 .map(bytes_per_second),
             spacing: Spacing::of_kernel(long(offset_of!(Kernel, tcpi_max_pacing_rate))),
             unanswered: Duration::from_millis(unanswered_ms.into()),
+            timeouts,
             unsent: Bytes::new(word(offset_of!(Kernel, tcpi_notsent_bytes)).into()),
             sent: Bytes::new(long(offset_of!(Kernel, tcpi_bytes_sent))),
             acked: Bytes::new(long(offset_of!(Kernel, tcpi_bytes_acked))),

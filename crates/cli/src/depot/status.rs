@@ -87,9 +87,10 @@ fn head(status: &Status) -> String {
         status.version
     );
     text += &format!(
-        "{} of {} client connections, {} idle to next hops; pipes {} of {}, process {}, {} files\n",
+        "{} of {} client connections, {} held by depots, {} idle to next hops; pipes {} of {}, process {}, {} files\n",
         connections.open,
         connections.limit,
+        connections.held,
         connections.idle_upstream,
         size(memory.pipes_reserved_bytes),
         size(memory.pipes_limit_bytes),

@@ -32,6 +32,8 @@ struct Open {
     most: usize,
     by_client: HashMap<IpAddr, usize>,
     by_site: HashMap<IpAddr, usize>,
+    /// Those that depots hold, which are in none of the others.
+    held: usize,
 }
 
 /// One connection's place; given back when dropped.
@@ -40,6 +42,41 @@ pub(crate) struct ConnectionSlot {
     gate: Arc<Gate>,
     client: IpAddr,
     site: IpAddr,
+    is_held: bool,
+}
+
+impl ConnectionSlot {
+    /// From now on, and to its end, the connection is one that a depot holds; or the limit of those that
+    /// it would break.
+    pub(crate) fn hold(&mut self, limits: &Limits) -> Result<(), String> {
+        if self.is_held {
+            return Ok(());
+        }
+        let mut open = self.gate.open();
+        if open.held >= limits.held {
+            return Err(format!("depots hold {} connections, the most allowed", open.held));
+        }
+        open.held += 1;
+        open.leave(self.client, self.site);
+        self.is_held = true;
+        Ok(())
+    }
+}
+
+impl Open {
+    /// One of those that no depot holds is gone.
+    fn leave(&mut self, client: IpAddr, site: IpAddr) {
+        self.total -= 1;
+        for (counts, who) in [(&mut self.by_client, client), (&mut self.by_site, site)] {
+            if let Some(own) = counts.get_mut(&who) {
+                *own -= 1;
+                if *own == 0 {
+                    counts.remove(&who);
+                    shrink(counts);
+                }
+            }
+        }
+    }
 }
 
 impl Gate {
@@ -67,12 +104,17 @@ impl Gate {
         *open.by_site.entry(site).or_default() += 1;
         open.total += 1;
         open.most = open.most.max(open.total);
-        Ok(ConnectionSlot { gate: Arc::clone(self), client, site })
+        Ok(ConnectionSlot { gate: Arc::clone(self), client, site, is_held: false })
     }
 
-    /// How many connections are open.
+    /// How many connections are open, without those that depots hold.
     pub(crate) fn len(&self) -> usize {
         self.open().total
+    }
+
+    /// How many connections depots hold.
+    pub(crate) fn held(&self) -> usize {
+        self.open().held
     }
 
     /// The most that were open at a time since this was last asked, and how many are now.
@@ -91,16 +133,9 @@ impl Gate {
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         let mut open = self.gate.open();
-        let open = &mut *open;
-        open.total -= 1;
-        for (counts, who) in [(&mut open.by_client, self.client), (&mut open.by_site, self.site)] {
-            if let Some(own) = counts.get_mut(&who) {
-                *own -= 1;
-                if *own == 0 {
-                    counts.remove(&who);
-                    shrink(counts);
-                }
-            }
+        match self.is_held {
+            true => open.held -= 1,
+            false => open.leave(self.client, self.site),
         }
     }
 }
@@ -123,6 +158,29 @@ mod tests {
         drop(first);
         let _again = enter(b).unwrap();
         assert_eq!(gate.open().by_client.len(), 2);
+    }
+
+    #[test]
+    fn what_depots_hold_has_a_limit_of_its_own() {
+        let limits = Limits { connections: 2, per_client: 1, held: 2, ..Limits::default() };
+        let gate = Arc::new(Gate::default());
+        let enter = || gate.enter("10.0.0.1".parse().unwrap(), &limits);
+        let mut first = enter().unwrap();
+        assert!(enter().is_err());
+        first.hold(&limits).unwrap();
+        first.hold(&limits).unwrap();
+        assert_eq!((gate.len(), gate.held()), (0, 1), "it is in one of them, and once");
+        let mut second = enter().unwrap();
+        second.hold(&limits).unwrap();
+        let mut third = enter().unwrap();
+        assert!(third.hold(&limits).unwrap_err().starts_with("depots hold 2 connections"));
+        assert_eq!((gate.len(), gate.held()), (1, 2), "it stays what it was");
+        drop(first);
+        third.hold(&limits).unwrap();
+        drop((second, third));
+        assert_eq!((gate.len(), gate.held()), (0, 0));
+        let open = gate.open();
+        assert!(open.by_client.is_empty() && open.by_site.is_empty());
     }
 
     #[test]

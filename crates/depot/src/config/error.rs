@@ -4,6 +4,7 @@
 use crate::config::pacing::PacingMethod;
 use ipnet::IpNet;
 use session::{DepotAddress, DepotIdError};
+use toml::de::DeTable;
 
 /// What is wrong with a configuration. The fault is with who wrote it.
 #[derive(Debug, thiserror::Error)]
@@ -60,6 +61,45 @@ pub enum ConfigError {
         /// Which rate is set.
         rate: &'static str,
     },
+    /// Warm connections with somebody who is no trusted depot.
+    #[error(
+        "[[hop]] peer = \"{0}\": `warm` is for depots: list their network in `trust.depots`, or leave it out"
+    )]
+    WarmStranger(IpNet),
+    /// More warm connections than are kept at all.
+    #[error(
+        "[[hop]] peer = \"{peer}\": `warm` is {warm}, more than `reuse.per_hop`, which is {per_hop}"
+    )]
+    WarmBeyondReuse {
+        /// The hop.
+        peer: IpNet,
+        /// What it is.
+        warm: u16,
+        /// How many connections are kept.
+        per_hop: usize,
+    },
+    /// What is wrong in a table of several.
+    #[error("{error}")]
+    InTable {
+        /// The tables' name.
+        table: &'static str,
+        /// Which of them, from 0.
+        index: usize,
+        /// The key in it.
+        key: &'static str,
+        /// What is wrong.
+        error: Box<ConfigError>,
+    },
+    /// The same, and where.
+    #[error("{file}: line {line}: {error}")]
+    At {
+        /// The file's name.
+        file: String,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong.
+        error: Box<ConfigError>,
+    },
     /// A size or number is outside its range.
     #[error("`{key}` is {value}: expected {expected}")]
     Range {
@@ -76,4 +116,25 @@ impl ConfigError {
     pub(super) fn range(key: &'static str, value: &impl ToString, expected: &'static str) -> Self {
         Self::Range { key, value: value.to_string(), expected }
     }
+
+    pub(super) fn in_hop(index: usize, key: &'static str, error: Self) -> Self {
+        Self::InTable { table: "hop", index, key, error: Box::new(error) }
+    }
+
+    /// With the line of the file's text that it is about, where that is known.
+    pub(super) fn located(self, text: &str, file: &str) -> Self {
+        let Self::InTable { table, index, key, error } = self else { return self };
+        match line_of(text, table, index, key) {
+            Some(line) => Self::At { file: file.to_owned(), line, error },
+            None => *error,
+        }
+    }
+}
+
+/// The line, from 1, of a key in one of several tables.
+fn line_of(text: &str, table: &str, index: usize, key: &str) -> Option<usize> {
+    let document = DeTable::parse(text).ok()?;
+    let tables = document.get_ref().get(table)?.get_ref().as_array()?;
+    let (key, _) = tables.get(index)?.get_ref().as_table()?.get_key_value(key)?;
+    Some(1 + text[..key.span().start].matches('\n').count())
 }

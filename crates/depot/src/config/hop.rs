@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `[[hop]]`: socket settings by peer.
 
-use crate::config::{error::ConfigError, pacing::Pacing, range::check_rate};
+use crate::config::{
+    error::ConfigError,
+    pacing::Pacing,
+    range::{check_rate, check_time},
+};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use session::message::stripes::MAX_STREAMS;
 use std::str::FromStr;
-use units::{Bytes, ParseError};
+use units::{Bytes, Duration, ParseError};
+
+/// The most idle connections that are kept open to one depot.
+const MAX_WARM: u16 = 1000;
 
 /// Socket settings for every connection with a peer in a network, whoever opened it.
 ///
@@ -41,6 +48,13 @@ pub struct Hop {
     /// Whether to connect by Multipath TCP, and to take it; a peer without it gets TCP.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub mptcp: bool,
+    /// How many idle connections are kept open to each next depot there that was used lately.
+    #[serde(default, skip_serializing_if = "Hop::is_none_warm")]
+    pub warm: u16,
+    /// For how long an idle connection with a depot there is held, whoever opened it; and for how long
+    /// after the last request `warm` counts.
+    #[serde(default = "Hop::default_idle", skip_serializing_if = "Hop::is_default_idle")]
+    pub idle: Duration,
 }
 
 /// Who looks after the buffers of a hop's connections.
@@ -74,7 +88,24 @@ impl Hop {
             notsent_lowat: None,
             streams: Self::one_stream(),
             mptcp: false,
+            warm: 0,
+            idle: Self::default_idle(),
         }
+    }
+
+    /// For how long connections of depots are held that no hop says anything of.
+    pub(crate) fn default_idle() -> Duration {
+        Duration::from_secs(600)
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
+    fn is_default_idle(idle: &Duration) -> bool {
+        *idle == Self::default_idle()
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
+    fn is_none_warm(warm: &u16) -> bool {
+        *warm == 0
     }
 
     fn one_stream() -> u8 {
@@ -101,6 +132,10 @@ impl Hop {
         if !(1..=MAX_STREAMS).contains(&self.streams) {
             return Err(ConfigError::range("hop.streams", &self.streams, "1 to 16"));
         }
+        if self.warm > MAX_WARM {
+            return Err(ConfigError::range("hop.warm", &self.warm, "0 to 1000"));
+        }
+        check_time("hop.idle", self.idle)?;
         if self.mptcp && self.pacing != Pacing::None {
             return Err(ConfigError::Paths { peer: self.peer, rate: "pacing" });
         }

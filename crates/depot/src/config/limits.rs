@@ -17,6 +17,9 @@ pub struct Limits {
     pub connections: usize,
     /// The same from one address. A depot before this one brings many clients from one address.
     pub per_client: usize,
+    /// Connections that depots of `trust.depots` may hold open while they are idle. Those count here, and
+    /// not in `connections` and `per_client`.
+    pub held: usize,
     /// To which rate all transfers of one address together are held, in each direction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_rate: Option<Rate>,
@@ -43,6 +46,7 @@ impl Limits {
         for (key, value, range, expected) in [
             ("limits.connections", self.connections as u64, 1..=1_000_000, "1 to 1000000"),
             ("limits.per_client", self.per_client as u64, 1..=1_000_000, "1 to 1000000"),
+            ("limits.held", self.held as u64, 0..=1_000_000, "0 to 1000000"),
             ("limits.head", self.head.get(), 1 << 10..=1 << 20, "1KB to 1MB"),
             ("limits.pipe", self.pipe.get(), 1 << 16..=1 << 24, "64KB to 16MB"),
             ("limits.memory", self.memory.get(), 1 << 16..=1 << 40, "64KB to 1024GB"),
@@ -61,6 +65,7 @@ impl Default for Limits {
         Self {
             connections: 1024,
             per_client: 256,
+            held: 1024,
             client_rate: None,
             least_rate: None,
             least_time: Duration::from_secs(60),

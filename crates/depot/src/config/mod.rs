@@ -13,7 +13,7 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     path::PathBuf,
 };
-use units::Rate;
+use units::{Duration, Rate};
 
 pub use admin::Admin;
 pub use allow::Allow;
@@ -114,7 +114,7 @@ impl Config {
     pub fn from_toml(text: &str, file: &str) -> Result<Self, ConfigError> {
         let config: Self = toml::from_str(text)
             .map_err(|error| ConfigError::Toml { file: file.to_owned(), error: Box::new(error) })?;
-        config.check()?;
+        config.check().map_err(|error| error.located(text, file))?;
         Ok(config)
     }
 
@@ -159,6 +159,7 @@ impl Config {
             return Err(ConfigError::Paths { peer: hop.peer, rate: "limits.client_rate" });
         }
         self.check_paced_below()?;
+        self.check_warm()?;
         self.hops.iter().try_for_each(Hop::check)
     }
 
@@ -176,6 +177,32 @@ impl Config {
             }
         }
         Ok(())
+    }
+
+    /// A depot that holds connections open for strangers would be at their mercy, and one that opens them
+    /// ahead of need has to know whom it does that for.
+    fn check_warm(&self) -> Result<(), ConfigError> {
+        for (n, hop) in self.hops.iter().enumerate().filter(|(_, hop)| hop.warm > 0) {
+            let wrong = |error| Err(ConfigError::in_hop(n, "warm", error));
+            if !self.trust.depots.iter().any(|net| net.contains(&hop.peer)) {
+                return wrong(ConfigError::WarmStranger(hop.peer));
+            }
+            if usize::from(hop.warm) > self.reuse.per_hop {
+                let (warm, per_hop) = (hop.warm, self.reuse.per_hop);
+                return wrong(ConfigError::WarmBeyondReuse { peer: hop.peer, warm, per_hop });
+            }
+        }
+        Ok(())
+    }
+
+    /// For how long an idle connection with this depot is held.
+    pub(crate) fn held_idle(&self, depot: IpAddr) -> Duration {
+        self.hop(depot).map_or_else(Hop::default_idle, |hop| hop.idle)
+    }
+
+    /// How many idle connections are to be open to this depot.
+    pub(crate) fn warm(&self, depot: IpAddr) -> usize {
+        self.hop(depot).map_or(0, |hop| hop.warm.into())
     }
 
     /// Which keys differ that count only when a depot starts.
@@ -223,6 +250,7 @@ impl Config {
             mptcp: hop.mptcp,
             spacing: hop.pacing.spacing(),
             raise_buffers: hop.buffers == Buffers::Auto,
+            keepalive: hop.warm > 0,
             user_timeout,
         }
     }

@@ -118,6 +118,25 @@ fn mistakes_are_named_with_their_place() {
             "limits.client_rate = \"1gbit\"\n[[hop]]\npeer = \"::/0\"\nmptcp = true",
             "peer = \"::/0\": `limits.client_rate` and `mptcp` exclude each other",
         ),
+        (
+            "trust.depots = [\"10.0.0.0/8\"]\n[[hop]]\npeer = \"10.1.0.0/16\"\nwarm = 4\n\
+             [[hop]]\npeer = \"192.0.2.0/24\"\n\nwarm = 4",
+            "depot.toml: line 8: [[hop]] peer = \"192.0.2.0/24\": `warm` is for depots: list",
+        ),
+        (
+            "trust.depots = [\"10.1.0.0/16\"]\nhop = [{ peer = \"10.0.0.0/8\", warm = 1 }]",
+            "depot.toml: line 2: [[hop]] peer = \"10.0.0.0/8\": `warm` is for depots",
+        ),
+        (
+            "trust.depots = [\"::/0\"]\nreuse.per_hop = 3\n[[hop]]\npeer = \"::/0\"\nwarm = 4",
+            "line 5: [[hop]] peer = \"::/0\": `warm` is 4, more than `reuse.per_hop`, which is 3",
+        ),
+        ("[[hop]]\npeer = \"::/0\"\nidle = \"0s\"", "`hop.idle` is 0s: expected 1ms to 24h"),
+        ("limits.held = 1000001", "`limits.held` is 1000001: expected 0 to 1000000"),
+        (
+            "reuse.per_hop = 2000\ntrust.depots = [\"::/0\"]\n[[hop]]\npeer = \"::/0\"\nwarm = 1001",
+            "`hop.warm` is 1001: expected 0 to 1000",
+        ),
         ("[pool]\nabove = 1.1", "0 to 1"),
         ("threads = 1025", "`threads` is 1025: expected 0 to 1024"),
         ("id = \"1 2\"", "cannot name a depot"),

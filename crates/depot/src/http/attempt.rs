@@ -10,6 +10,7 @@ use crate::http::{
     interims::Interims,
     outcome::{Answer, End, Outcome},
     refused::Unanswered,
+    silent_hop::silence,
     striping::Granted,
     upstream,
 };
@@ -72,6 +73,8 @@ pub(super) enum Tried {
     Over(Over),
     /// The connection turned out to be closed already.
     WasClosed,
+    /// It turned out that nothing gets through on it any more.
+    WasSilent,
 }
 
 /// A try that is over, before its connections are settled.
@@ -122,28 +125,33 @@ impl<'x> UpstreamAttempt<'x> {
         let interims = client.interims.came();
         let (mut client_source, mut client_sink) = client.stream.split();
         let (mut source, mut sink) = hop.stream.split();
+        let upstream_socket = source.tcp();
         let end = {
             let up = self.up(&mut client_source, &mut client.ahead, &mut sink, text);
             let slow = self.too_slow(client_sink.tcp());
             let down =
                 self.down(&mut source, &mut hop.ahead, &mut client_sink, &mut client.interims);
+            let silent = silence(upstream_socket);
             let (mut up, mut down, mut slow) = (pin!(up), pin!(down), pin!(slow));
+            let mut silent = pin!(silent);
             let is_measured = self.exchange.config().limits.least_rate.is_some();
             loop {
                 tokio::select! {
-                                    biased;
-                                    end = &mut down => break Ok(end),
-                                    end = &mut up, if self.given_up.get().is_none() => match end {
-                                        // It takes no more of the request; its answer may say why.
-                                        Up::Broken(why @
-                Broken::Copy(CopyError::SinkGone(_) | CopyError::SinkStalled)) => {
-                                            let _ = self.given_up.set(why);
-                                            self.sent.notify_one();
-                                        }
-                                        end => break Err(end),
-                                    },
-                                    end = &mut slow, if is_measured => break end,
-                                }
+                    biased;
+                    end = &mut down => break Ok(end),
+                    end = &mut up, if self.given_up.get().is_none() => match end {
+                        Up::Broken(why) if why.is_of_sink() => {
+                            // It takes no more of the request; its answer may say why.
+                            let _ = self.given_up.set(why);
+                            self.sent.notify_one();
+                        }
+                        end => break Err(end),
+                    },
+                    end = &mut slow, if is_measured => break end,
+                    () = &mut silent, if hop.reused && self.answer.get().is_none() => {
+                        return Tried::WasSilent;
+                    }
+                }
             }
         };
         if let Ok(Down::None(HeadError::Closed | HeadError::Io(_))) = end

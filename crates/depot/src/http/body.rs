@@ -35,6 +35,13 @@ pub(crate) enum Broken {
     Differs(Fault),
 }
 
+impl Broken {
+    /// Whether it is the receiver that takes no more.
+    pub(crate) fn is_of_sink(&self) -> bool {
+        matches!(self, Self::Copy(CopyError::SinkGone(_) | CopyError::SinkStalled))
+    }
+}
+
 impl From<CopyError> for Broken {
     fn from(error: CopyError) -> Self {
         Self::Copy(error)

@@ -2,6 +2,7 @@
 //! One client's connection: one request after another, until one of both ends it.
 
 use crate::{
+    admission::limits::ConnectionSlot,
     hop_sockets,
     http::{
         body::Broken,
@@ -28,8 +29,8 @@ use relay::{
 use session::{
     DepotAddress, Fetch, Scheme, Step,
     message::{
-        Connection, Fault, Framing, ProxyError, RequestHead, load::asks_load, options_for,
-        redirect, stripes::JOIN,
+        Connection, Fault, Framing, ProxyError, RequestHead, hold::asks_hold, load::asks_load,
+        options_for, redirect, stripes::JOIN,
     },
 };
 use std::{io, net::SocketAddr, time::Duration};
@@ -89,11 +90,12 @@ impl Caller {
     }
 }
 
-/// Serves one accepted connection to its end.
-pub(crate) async fn serve(caller: Caller, shared: &Shared) {
+/// Serves one accepted connection to its end, at which its place is given back.
+pub(crate) async fn serve(caller: Caller, slot: ConnectionSlot, shared: &Shared) {
     let peer = caller.peer;
     // Boxed, so that a handshake takes up nothing once it is made.
     let Some(mut client) = Box::pin(caller.client(shared)).await else { return };
+    client.slot = Some(slot);
     let settings = shared.settings();
     let tcp = client.stream.tcp();
     let set_up = hop_sockets::accepted(tcp, peer.ip(), &settings.config, &settings.overruled);
@@ -174,7 +176,7 @@ impl Client {
         let (mut source, _) = self.stream.split();
         if !first && self.ahead.is_empty() {
             // Between two requests a client may stay away longer, and be let go without a word.
-            let idle = config.timeouts.keep_alive.into();
+            let idle = self.held.unwrap_or_else(|| config.timeouts.keep_alive.into());
             let came = tokio::select! {
                 came = timeout(idle, source.read(&mut self.ahead, 4 << 10)) => came,
                 () = shared.leaving() => return Err(None),
@@ -217,6 +219,9 @@ impl Client {
         if asks_load(request) && context.config().allow.client(self.stream.peer().ip()) {
             let answer = own_load(&context, context.config()).answer(request.method, own);
             return self.answer(&answer, own, context).await;
+        }
+        if asks_hold(request) {
+            return Box::pin(self.hold(request, own, context)).await;
         }
         let mut entry = Entry::new(self.stream.peer(), context);
         entry.asked(request, context);
@@ -361,7 +366,7 @@ impl Client {
     }
 
     /// Sends an answer of the depot's own. How that goes is the client's affair.
-    async fn answer(
+    pub(super) async fn answer(
         &mut self,
         bytes: &[u8],
         then: Connection,

@@ -119,6 +119,7 @@ impl Exchange<'_> {
                 Err(end) => return Outcome::without(end),
             };
             self.live.reached(&fetch.next, &hop.stream);
+            self.context.warm.used(fetch, self.grant, &hop, self.config());
             let streams = self.streams(fetch, &hop);
             let peer = hop.stream.peer().ip();
             let plain =
@@ -137,6 +138,8 @@ impl Exchange<'_> {
                 // The connection was used before and has been closed meanwhile, which is nobody's
                 // fault; what was asked can be asked again.
                 Tried::WasClosed => {}
+                // What waited beside it has been out of touch for as long.
+                Tried::WasSilent => self.context.pool.forget(hop.key()),
             }
         }
     }

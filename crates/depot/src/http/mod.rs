@@ -3,14 +3,17 @@
 //!
 //! ```text
 //! connection      one client: request after request
+//!   hold            connections that the depot before this one wants held open
 //!   plan            what to do with a request, if the rules or a ticket allow it
 //!   exchange        a request passed on and its response passed back
 //!     upstream        the next hop's connection: new, or kept from an earlier request
+//!     question        a depot's own short questions to another one
 //!     attempt         the exchange with one connection
 //!       body            HTTP's framing of what `relay` copies
 //!       digest_check    digests made and compared as a body passes
 //!       interims        1xx responses
 //!       striping        a response over several connections
+//!       silent_hop      kept connections on which nothing gets through
 //!       slow_client     clients below the minimum rate
 //!       stalled_hop     next hops below theirs
 //! ```
@@ -23,10 +26,13 @@ pub(crate) mod connection;
 pub(crate) mod digest_check;
 pub(crate) mod exchange;
 pub(crate) mod head;
+mod hold;
 pub(crate) mod interims;
 pub(crate) mod outcome;
 pub(crate) mod plan;
+pub(crate) mod question;
 pub(crate) mod refused;
+mod silent_hop;
 mod slow_client;
 mod stalled_hop;
 pub(crate) mod stripe_enter;

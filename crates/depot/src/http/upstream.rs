@@ -12,7 +12,7 @@ use http::StatusCode;
 use relay::{
     dial::{
         self, Connector, Dialer, Hops, PeerAddr, PeerHost, Refusal, Resolver,
-        pool::{Generation, Key, Limits},
+        pool::{Generation, Kept, Key, Limits},
         resolver::is_scarcity,
     },
     tcp::{Stream, info::reset_on_close, socket_options::HopOptions},
@@ -25,6 +25,7 @@ use std::{
     net::{IpAddr, SocketAddr},
     time::Duration,
 };
+use tokio::time::Instant;
 
 /// Connections to next hops that wait for work, told apart by whose leave they had.
 pub(crate) type Pool = dial::Pool<Grant>;
@@ -38,6 +39,10 @@ pub(crate) struct Hop {
     /// Whether it was used before. Then it may be closed already.
     pub reused: bool,
     key: Key<Grant>,
+    /// For how long the next hop holds it while it is idle, where that was agreed.
+    held: Option<Duration>,
+    /// When it was used last, if it was.
+    used: Option<Instant>,
     /// By whose rules it was opened, or taken over.
     generation: Generation,
 }
@@ -53,9 +58,32 @@ pub(crate) struct Used {
 /// A connection to the next hop that waits for work, if there is one. It may turn out to be closed, so
 /// it serves only what can be asked again.
 pub(crate) fn waiting(fetch: &Fetch, grant: Grant, pool: &Pool, config: &Config) -> Option<Hop> {
-    let key = Key { peer: peer_of(&fetch.next, fetch.scheme), leave: grant };
-    let (stream, ahead, generation) = pool.take(&key, limits_of(&config.reuse))?;
-    Some(Hop { stream, ahead, reused: true, key, generation })
+    let key = key_of(fetch, grant);
+    let (kept, generation) = pool.take(&key, limits_of(&config.reuse))?;
+    Some(Hop::waited(kept, key, generation))
+}
+
+/// One that the next depot is to be asked to hold: for the first time, or, of the `warm` that were used last, again.
+pub(crate) fn due(key: &Key<Grant>, warm: usize, pool: &Pool) -> Option<Hop> {
+    let (kept, generation) = pool.take_due(key, warm)?;
+    Some(Hop::waited(kept, key.clone(), generation))
+}
+
+/// Under which key connections for these requests are kept.
+pub(crate) fn key_of(fetch: &Fetch, grant: Grant) -> Key<Grant> {
+    Key { peer: peer_of(&fetch.next, fetch.scheme), leave: grant }
+}
+
+impl Hop {
+    fn waited(kept: Kept, key: Key<Grant>, generation: Generation) -> Self {
+        let Kept { stream, ahead, held, used } = kept;
+        Self { stream, ahead, reused: true, key, held, used, generation }
+    }
+
+    /// What others of the same next hop are kept under.
+    pub(crate) fn key(&self) -> &Key<Grant> {
+        &self.key
+    }
 }
 
 /// A new connection to the next hop.
@@ -65,7 +93,7 @@ pub(crate) async fn connected(
     settings: &Settings,
     resolver: Resolver<'_>,
 ) -> Result<Hop, Refusal> {
-    let key = Key { peer: peer_of(&fetch.next, fetch.scheme), leave: grant };
+    let key = key_of(fetch, grant);
     let tls = || settings.tls.client();
     let connector = Connector { tls: &tls, overruled: &settings.overruled };
     let dialer = Dialer { connector, resolver, time: settings.config.timeouts.connect.into() };
@@ -73,7 +101,8 @@ pub(crate) async fn connected(
     let hops = Admitted { config, next, verdict: config.allow.upstream(next, grant) };
     let stream = dialer.dial(&key.peer, &hops).await?;
     let generation = settings.generation;
-    Ok(Hop { stream, ahead: BytesMut::new(), reused: false, key, generation })
+    let (ahead, held, used) = (BytesMut::new(), None, None);
+    Ok(Hop { stream, ahead, reused: false, key, held, used, generation })
 }
 
 /// A connection to an address of the next hop that was admitted.
@@ -186,9 +215,23 @@ impl Used {
     /// Keeps the connection for the next exchange, if it is fit.
     pub(crate) fn keep(self, pool: &Pool, config: &Config) {
         if self.fit {
-            let Hop { stream, ahead, key, generation, .. } = self.hop;
-            pool.put(key, (stream, ahead), generation, limits_of(&config.reuse));
+            let (key, kept, generation) = self.parts();
+            pool.put(key, kept, generation, limits_of(&config.reuse));
         }
+    }
+
+    /// The same of one that the next depot has just agreed to hold for so long while it is idle.
+    pub(crate) fn keep_unused(self, held: Duration, pool: &Pool, config: &Config) {
+        if self.fit {
+            let (key, kept, generation) = self.parts();
+            let kept = Kept { held: Some(held), ..kept };
+            pool.put_unused(key, kept, generation, limits_of(&config.reuse));
+        }
+    }
+
+    fn parts(self) -> (Key<Grant>, Kept, Generation) {
+        let Hop { stream, ahead, key, held, used, generation, .. } = self.hop;
+        (key, Kept { stream, ahead, held, used }, generation)
     }
 }
 

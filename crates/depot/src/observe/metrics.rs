@@ -214,6 +214,10 @@ fn depot(out: &mut Out<'_>, status: &Status) -> fmt::Result {
         connections.limit,
     )?;
     out.gauge(
+        &family("held_connections", "Connections that other depots may hold open while idle"),
+        connections.held,
+    )?;
+    out.gauge(
         &family("idle_upstream_connections", "Connections to next hops that wait for work"),
         connections.idle_upstream,
     )?;

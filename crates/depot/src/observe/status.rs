@@ -151,6 +151,9 @@ pub struct Connections {
     pub open: usize,
     /// The most of them (`limits.connections`).
     pub limit: usize,
+    /// Of depots that may hold them open while they are idle; not among the others.
+    #[serde(default)]
+    pub held: usize,
     /// To next hops, waiting for work.
     pub idle_upstream: usize,
 }

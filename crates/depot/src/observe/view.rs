@@ -74,6 +74,7 @@ impl View {
             connections: Connections {
                 open: shared.gate.len(),
                 limit: config.limits.connections,
+                held: shared.gate.held(),
                 idle_upstream: shared.pool.len(),
             },
             memory: Memory {

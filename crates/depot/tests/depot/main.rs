@@ -32,3 +32,4 @@ mod siblings;
 mod striping;
 mod tickets;
 mod tls;
+mod warm;

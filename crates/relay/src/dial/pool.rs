@@ -5,7 +5,9 @@
 //! transfer left it. Which ones there are follows from use; how many, and for how long, is bounded.
 //!
 //! Connections are kept by peer and by the leave under which they were opened (`L`), and carry a
-//! generation: that of the rules that allowed them. New rules start a new generation; what they still
+//! generation: that of the rules that allowed them. The one that was used last is taken first: its window
+//! is the largest. A peer may have agreed to hold a connection for longer than others are kept; such
+//! connections are also opened ahead of need ([`Pool::put_unused`]). New rules start a new generation; what they still
 //! allow is taken over into it ([`Pool::readmit`]), and the rest is closed. A connection of an older
 //! generation is neither kept nor used.
 
@@ -49,8 +51,22 @@ pub struct Key<L> {
 pub struct Limits {
     /// Connections of one key; 0 keeps none.
     pub per_key: usize,
-    /// For how long one may wait.
+    /// For how long one may wait that its peer has not agreed to hold for longer.
     pub idle: Duration,
+}
+
+/// A connection between two uses.
+#[derive(Debug)]
+pub struct Kept {
+    /// The connection.
+    pub stream: Stream,
+    /// What was read from it before, with the room that it has.
+    pub ahead: BytesMut,
+    /// For how long the peer has agreed to hold it while it is idle. `None`: it has not been asked, and
+    /// [`Limits::idle`] counts.
+    pub held: Option<Duration>,
+    /// When an exchange ended on it last; `None` before the first.
+    pub used: Option<Instant>,
 }
 
 /// Idle connections.
@@ -70,21 +86,51 @@ struct State<L> {
 /// ended in good order, and so does its connection.
 #[derive(Debug)]
 struct Idle {
-    stream: Option<Stream>,
-    /// What is read into, with the room that it has.
-    ahead: BytesMut,
+    kept: Option<Kept>,
     since: Instant,
 }
 
 impl Idle {
-    fn wake(mut self) -> Option<(Stream, BytesMut)> {
-        Some((self.stream.take()?, std::mem::take(&mut self.ahead)))
+    fn new(kept: Kept) -> Self {
+        Self { kept: Some(kept), since: Instant::now() }
+    }
+
+    fn used(&self) -> Option<Instant> {
+        self.kept.as_ref()?.used
+    }
+
+    fn stream(&self) -> Option<&Stream> {
+        Some(&self.kept.as_ref()?.stream)
+    }
+
+    /// For how long it is kept.
+    fn time(&self, limits: Limits) -> Duration {
+        self.kept.as_ref().and_then(|kept| kept.held).unwrap_or(limits.idle)
+    }
+
+    fn is_in_time(&self, limits: Limits) -> bool {
+        self.since.elapsed() < self.time(limits)
+    }
+
+    /// Whether the peer has still to be asked to hold it, or is soon to be asked again.
+    fn is_due(&self) -> bool {
+        let held = self.kept.as_ref().and_then(|kept| kept.held);
+        held.is_none_or(|held| self.since.elapsed() > held / 2)
+    }
+
+    /// Whether nothing has come on it.
+    fn stands(&mut self) -> bool {
+        self.kept.as_mut().is_some_and(|kept| stands(&mut kept.stream))
+    }
+
+    fn wake(mut self) -> Option<Kept> {
+        self.kept.take()
     }
 }
 
 impl Drop for Idle {
     fn drop(&mut self) {
-        if let Some(stream) = &self.stream {
+        if let Some(stream) = self.stream() {
             reset_on_close(stream.tcp(), false);
         }
     }
@@ -98,34 +144,33 @@ impl<L> Default for Pool<L> {
 }
 
 impl<L: Eq + Hash> Pool<L> {
-    /// The connection that was used last, if it still stands; with what was read from it before, and
-    /// the generation that it belongs to.
-    pub fn take(&self, key: &Key<L>, limits: Limits) -> Option<(Stream, BytesMut, Generation)> {
+    /// The connection that was used last, if it still stands; and the generation that it belongs to.
+    pub fn take(&self, key: &Key<L>, limits: Limits) -> Option<(Kept, Generation)> {
         loop {
-            let (idle, generation) = {
+            let (mut idle, generation) = {
                 let mut state = self.state();
                 let generation = state.generation;
                 (state.idle.get_mut(key)?.pop()?, generation)
             };
-            if idle.since.elapsed() < limits.idle
-                && let Some((mut stream, ahead)) = idle.wake()
-                && stands(&mut stream)
+            if idle.is_in_time(limits)
+                && idle.stands()
+                && let Some(kept) = idle.wake()
             {
-                return Some((stream, ahead, generation));
+                return Some((kept, generation));
             }
         }
     }
 
     /// Keeps a connection on which an exchange has ended in good order, unless the rules that allowed
     /// it have been replaced.
-    pub fn put(
-        &self,
-        key: Key<L>,
-        (stream, ahead): (Stream, BytesMut),
-        generation: Generation,
-        limits: Limits,
-    ) {
-        let idle = Idle { stream: Some(stream), ahead, since: Instant::now() };
+    pub fn put(&self, key: Key<L>, kept: Kept, generation: Generation, limits: Limits) {
+        self.put_unused(key, Kept { used: Some(Instant::now()), ..kept }, generation, limits);
+    }
+
+    /// The same of a connection on which nobody's exchange has ended: those that were used later than this
+    /// one are taken first.
+    pub fn put_unused(&self, key: Key<L>, kept: Kept, generation: Generation, limits: Limits) {
+        let idle = Idle::new(kept);
         let mut state = self.state();
         // Under the lock: else all could be looked at in between, and this one be kept.
         if state.generation != generation {
@@ -133,8 +178,37 @@ impl<L: Eq + Hash> Pool<L> {
         }
         let of_key = state.idle.entry(key).or_default();
         if of_key.len() < limits.per_key {
-            of_key.push(idle);
+            let at = of_key.partition_point(|other| other.used() <= idle.used());
+            of_key.insert(at, idle);
         }
+    }
+
+    /// Closes the connections of a key that do not stand any more, and counts the others.
+    pub fn standing(&self, key: &Key<L>, limits: Limits) -> usize {
+        let mut state = self.state();
+        let Some(of_key) = state.idle.get_mut(key) else { return 0 };
+        of_key.retain_mut(|idle| idle.is_in_time(limits) && idle.stands());
+        of_key.len()
+    }
+
+    /// A connection that its peer is to be asked to hold: for the first time, or, of the `lasting` that were
+    /// used last, again, because half of the time is over.
+    pub fn take_due(&self, key: &Key<L>, lasting: usize) -> Option<(Kept, Generation)> {
+        let mut state = self.state();
+        let generation = state.generation;
+        let of_key = state.idle.get_mut(key)?;
+        let first = of_key.len().saturating_sub(lasting);
+        let is_due = |(at, idle): (usize, &Idle)| {
+            let asked = idle.kept.as_ref().is_some_and(|kept| kept.held.is_some());
+            idle.is_due() && (!asked || at >= first)
+        };
+        let at = of_key.iter().enumerate().position(is_due)?;
+        Some((of_key.remove(at).wake()?, generation))
+    }
+
+    /// Closes the connections of a key.
+    pub fn forget(&self, key: &Key<L>) {
+        self.state().idle.remove(key);
     }
 
     /// Starts a new generation. Connections that `is_allowed` are taken over into it, all others are
@@ -147,8 +221,7 @@ impl<L: Eq + Hash> Pool<L> {
         let mut state = self.state();
         state.generation = generation;
         state.idle.retain(|key, of_key| {
-            of_key
-                .retain(|idle| idle.stream.as_ref().is_some_and(|stream| is_allowed(key, stream)));
+            of_key.retain(|idle| idle.stream().is_some_and(|stream| is_allowed(key, stream)));
             !of_key.is_empty()
         });
     }
@@ -156,7 +229,7 @@ impl<L: Eq + Hash> Pool<L> {
     /// Closes those that have waited for too long.
     pub fn tidy(&self, limits: Limits) {
         self.state().idle.retain(|_, of_key| {
-            of_key.retain(|idle| idle.since.elapsed() < limits.idle);
+            of_key.retain(|idle| idle.is_in_time(limits));
             !of_key.is_empty()
         });
     }
@@ -204,10 +277,11 @@ mod tests {
     }
 
     /// A connection, and the listener that keeps it open.
-    async fn connection() -> (Stream, std::net::TcpListener) {
+    async fn connection() -> (Kept, std::net::TcpListener) {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        (Stream::new(TcpStream::connect(address).await.unwrap(), address), listener)
+        let stream = Stream::new(TcpStream::connect(address).await.unwrap(), address);
+        (Kept { stream, ahead: BytesMut::new(), held: None, used: None }, listener)
     }
 
     #[tokio::test]
@@ -216,18 +290,18 @@ mod tests {
         let (a, _a) = connection().await;
         let (b, _b) = connection().await;
         let (late, _late) = connection().await;
-        pool.put(key("rules"), (a, BytesMut::new()), first, LIMITS);
-        pool.put(key("ticket"), (b, BytesMut::new()), first, LIMITS);
+        pool.put(key("rules"), a, first, LIMITS);
+        pool.put(key("ticket"), b, first, LIMITS);
         let second = first.next();
         pool.readmit(second, |key, _| key.leave == "ticket");
         assert_eq!(pool.len(), 1);
         assert!(pool.take(&key("rules"), LIMITS).is_none(), "no longer allowed");
         // One that was in use meanwhile may not be allowed either.
-        pool.put(key("rules"), (late, BytesMut::new()), first, LIMITS);
+        pool.put(key("rules"), late, first, LIMITS);
         assert_eq!(pool.len(), 1);
-        let (stream, ahead, generation) = pool.take(&key("ticket"), LIMITS).unwrap();
+        let (kept, generation) = pool.take(&key("ticket"), LIMITS).unwrap();
         assert_eq!(generation, second, "it belongs to the new rules");
-        pool.put(key("ticket"), (stream, ahead), generation, LIMITS);
+        pool.put(key("ticket"), kept, generation, LIMITS);
         assert_eq!(pool.len(), 1);
     }
 
@@ -236,15 +310,73 @@ mod tests {
         let (pool, generation) = (Pool::default(), Generation::default());
         let mut listeners = Vec::new();
         for _ in 0..3 {
-            let (stream, listener) = connection().await;
+            let (kept, listener) = connection().await;
             listeners.push(listener);
-            pool.put(key("ticket"), (stream, BytesMut::new()), generation, LIMITS);
+            pool.put(key("ticket"), kept, generation, LIMITS);
         }
         assert_eq!(pool.len(), LIMITS.per_key);
         assert!(pool.take(&key("rules"), LIMITS).is_none(), "opened by another leave");
         let at_once = Limits { idle: Duration::ZERO, ..LIMITS };
         assert!(pool.take(&key("ticket"), at_once).is_none(), "idle for too long");
         pool.tidy(at_once);
+        assert!(pool.is_empty());
+    }
+
+    /// The local port, by which tests tell connections apart.
+    fn port(kept: &Kept) -> u16 {
+        kept.stream.tcp().local_addr().unwrap().port()
+    }
+
+    #[tokio::test]
+    async fn what_was_used_last_is_taken_first_and_unused_connections_last() {
+        let (pool, generation) = (Pool::default(), Generation::default());
+        let limits = Limits { per_key: 9, ..LIMITS };
+        let mut listeners = Vec::new();
+        let mut ports = Vec::new();
+        for is_used in [true, false, true, false] {
+            let (kept, listener) = connection().await;
+            listeners.push(listener);
+            ports.push(port(&kept));
+            match is_used {
+                true => pool.put(key("rules"), kept, generation, limits),
+                false => pool.put_unused(key("rules"), kept, generation, limits),
+            }
+        }
+        let mut taken = Vec::new();
+        while let Some((kept, _)) = pool.take(&key("rules"), limits) {
+            taken.push(port(&kept));
+        }
+        assert_eq!(taken[..2], [ports[2], ports[0]]);
+        assert_eq!(taken.len(), 4);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn held_connections_outlast_others_and_the_last_used_are_renewed() {
+        let (pool, generation) = (Pool::default(), Generation::default());
+        let limits = Limits { per_key: 9, idle: Duration::from_secs(4) };
+        let mut listeners = Vec::new();
+        let mut ports = Vec::new();
+        for held in [None, Some(600), Some(600), Some(600)] {
+            let (kept, listener) = connection().await;
+            listeners.push(listener);
+            ports.push(port(&kept));
+            let held = held.map(Duration::from_secs);
+            pool.put(key("rules"), Kept { held, ..kept }, generation, limits);
+        }
+        let due = || pool.take_due(&key("rules"), 2).map(|(kept, _)| kept);
+        assert_eq!(due().map(|kept| port(&kept)), Some(ports[0]), "nobody has asked for it");
+        assert!(due().is_none());
+        tokio::time::advance(Duration::from_secs(301)).await;
+        pool.tidy(limits);
+        assert_eq!(pool.standing(&key("rules"), limits), 3);
+        let renewed = due().expect("half of its time is over");
+        assert_eq!(port(&renewed), ports[2], "of the two that were used last");
+        pool.put_unused(key("rules"), renewed, generation, limits);
+        assert_eq!(due().map(|kept| port(&kept)), Some(ports[3]));
+        tokio::time::advance(Duration::from_secs(300)).await;
+        pool.tidy(limits);
+        let left = pool.take(&key("rules"), limits).map(|(kept, _)| port(&kept));
+        assert_eq!(left, Some(ports[2]), "the surplus is closed");
         assert!(pool.is_empty());
     }
 

@@ -7,13 +7,20 @@
 use crate::tcp::info::{Spacing, is_mptcp_socket, set_window_clamp, unfix_sndbuf};
 use ipnet::IpNet;
 use rustix::{io::Errno, net::sockopt};
-use socket2::SockRef;
+use socket2::{SockRef, TcpKeepalive};
 use std::{
     io,
     os::fd::{AsFd, BorrowedFd},
     time::Duration,
 };
 use units::Bytes;
+
+/// When a silent peer is probed first. Middleboxes forget connections after a few minutes.
+const PROBE_AFTER: Duration = Duration::from_secs(60);
+/// How far apart further probes are.
+const PROBE_EVERY: Duration = Duration::from_secs(10);
+/// How many probes go unanswered before the connection is given up.
+const PROBES: u32 = 3;
 
 /// Socket options for connections with one peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +41,9 @@ pub struct HopOptions<'a> {
     pub spacing: Spacing,
     /// Whether buffers that are not set here may be raised beyond the kernel's own tuning.
     pub raise_buffers: bool,
+    /// Whether TCP probes a peer from which nothing has come for a minute (`SO_KEEPALIVE`): so middleboxes
+    /// remember the connection, and a peer that is gone is noticed.
+    pub keepalive: bool,
     /// `TCP_USER_TIMEOUT`: how long sent bytes may stay unacknowledged.
     pub user_timeout: Duration,
 }
@@ -59,6 +69,9 @@ impl HopOptions<'_> {
     }
 
     fn set_all_but_congestion(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
+        if self.keepalive {
+            keep_alive(socket)?;
+        }
         // A relay has nothing to gain from waiting for more bytes before it sends some.
         sockopt::set_tcp_nodelay(socket, true)?;
         match sockopt::set_tcp_user_timeout(socket, millis(self.user_timeout)) {
@@ -92,9 +105,20 @@ impl Default for HopOptions<'_> {
             mptcp: false,
             spacing: Spacing::Free,
             raise_buffers: true,
+            keepalive: false,
             user_timeout: Duration::from_secs(60),
         }
     }
+}
+
+/// Has TCP probe a peer from which nothing has come for a minute, and give it up after three probes.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn keep_alive(socket: impl AsFd) -> io::Result<()> {
+    let probes =
+        TcpKeepalive::new().with_time(PROBE_AFTER).with_interval(PROBE_EVERY).with_retries(PROBES);
+    SockRef::from(&socket).set_tcp_keepalive(&probes)
 }
 
 /// Sets how much of what is to be sent waits in the kernel.

@@ -12,6 +12,7 @@ mod fault;
 mod fields;
 mod forwarded;
 mod framing;
+pub mod hold;
 mod lines;
 pub mod load;
 mod method;

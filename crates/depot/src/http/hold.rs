@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Connections that the depot before this one wants held open while they are idle.
+//!
+//! Only depots of `trust.depots` get that, and at most `limits.held` at a time.
+
+use crate::{http::client::Client, observe::Entry, state::RequestContext, trace};
+use http::StatusCode;
+use relay::tcp::socket_options::keep_alive;
+use session::message::{Connection, Fault, ProxyError, RequestHead, hold::Hold};
+
+impl Client {
+    /// Holds the connection, if it may be held, and says so.
+    pub(super) async fn hold(
+        &mut self,
+        request: &RequestHead,
+        own: Connection,
+        context: RequestContext<'_>,
+    ) -> Connection {
+        match self.granted(request, context) {
+            Ok(hold) => {
+                self.held = Some(hold.idle());
+                self.answer(&hold.answer(request.method, own), own, context).await
+            }
+            Err(fault) => {
+                let mut entry = Entry::new(self.stream.peer(), context);
+                entry.asked(request, context);
+                let with_body = request.method.is_answered_with_body();
+                self.refuse(entry, &fault, with_body, context).await;
+                Connection::Close
+            }
+        }
+    }
+
+    fn granted(
+        &mut self,
+        request: &RequestHead,
+        context: RequestContext<'_>,
+    ) -> Result<Hold, Fault> {
+        let (config, peer) = (context.config(), self.stream.peer().ip());
+        let denied = |reason: String| {
+            Fault::new(StatusCode::FORBIDDEN, ProxyError::HttpRequestDenied, reason)
+        };
+        if !trace::trusts(config, peer) {
+            let reason = format!("this depot holds no connections for {peer}: see trust.depots");
+            return Err(denied(reason));
+        }
+        let most = Hold::of(config.held_idle(peer).into());
+        let asked = Hold::asked(request).unwrap_or(most);
+        let slot = self.slot.as_mut();
+        let slot = slot.ok_or_else(|| denied("this connection is turned away".to_owned()))?;
+        slot.hold(&config.limits).map_err(|reason| {
+            let status = StatusCode::SERVICE_UNAVAILABLE;
+            Fault::new(status, ProxyError::ConnectionLimitReached, reason)
+        })?;
+        if let Err(error) = keep_alive(self.stream.tcp()) {
+            tracing::warn!(%peer, %error, "cannot have TCP probe a depot whose connection is held");
+        }
+        Ok(Hold { idle_s: asked.idle_s.min(most.idle_s) })
+    }
+}

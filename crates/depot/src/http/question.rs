@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A depot's own short questions to another one.
+
+use crate::http::{head, upstream::Hop};
+use bytes::BytesMut;
+use serde::de::DeserializeOwned;
+use session::message::{Framing, RequestHead, ResponseHead};
+use std::io;
+
+/// Sends a request and reads its answer, a JSON document of at most `max_body` bytes; also says whether
+/// the connection is fit for another exchange.
+pub(crate) async fn ask<T: DeserializeOwned>(
+    hop: &mut Hop,
+    question: &str,
+    max_body: usize,
+) -> io::Result<(T, bool)> {
+    let parsed = RequestHead::parse(question.as_bytes()).ok().flatten();
+    let (request, _) = parsed.ok_or(io::ErrorKind::InvalidInput)?;
+    let (mut source, mut sink) = hop.stream.split();
+    let mut left = question.as_bytes();
+    while !left.is_empty() {
+        left = &left[sink.write(left).await?..];
+    }
+    sink.flush().await?;
+    let mut buffer = BytesMut::new();
+    let head = head::read(&mut source, &mut buffer, max_body, ResponseHead::parse).await;
+    let head = head.map_err(|error| io::Error::other(format!("{error:?}")))?;
+    let framing = head.framing(&request).map_err(|fault| io::Error::other(fault.to_string()))?;
+    if head.status != 200 {
+        return Err(io::Error::other(format!("it answers {}", head.status)));
+    }
+    let length = match framing {
+        Framing::Length(length) if length <= max_body as u64 => length as usize,
+        _ => return Err(io::Error::other("its answer has no length, or is too long")),
+    };
+    while buffer.len() < length {
+        let missing = length - buffer.len();
+        if source.read(&mut buffer, missing).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    // What nobody asked for would pass for the answer to whatever is asked next.
+    let fit = buffer.len() == length && head.keeps_alive(framing);
+    Ok((serde_json::from_slice(&buffer[..length])?, fit))
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Connections to next depots that are open before they are needed.
+//!
+//! A connection that is opened for a request costs it a round trip and begins with a small window. So a depot
+//! keeps `hop.warm` idle connections to each depot that it has asked lately, and agrees with that depot on how long
+//! they may be idle ([`session::message::hold`]). Those that a crowd has opened beyond that are held, too, and
+//! are closed when they have not been used for `hop.idle`, as are all of a depot that is asked no more.
+//!
+//! Which depots there are follows from use, so what clients can ask for is bounded: a depot counts if its address
+//! is in a hop with `warm`, which the configuration allows for depots of `trust.depots` alone, and if it was asked
+//! for by an address or name that rules or a ticket name, of which there are [`MOST`].
+
+use crate::{
+    admission::verdict::{Grant, Verdict},
+    config::Config,
+    http::{
+        question,
+        upstream::{self, Hop},
+    },
+    state::Shared,
+};
+use relay::dial::pool::Key;
+use session::{
+    Fetch,
+    message::hold::{HOLD, Hold, MAX_HOLD_BODY},
+};
+use std::{
+    collections::HashMap,
+    net::{IpAddr, Ipv4Addr},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::{
+    sync::Notify,
+    task::JoinSet,
+    time::{Instant, sleep, timeout},
+};
+
+/// The most next depots that are kept ready at a time.
+const MOST: usize = 64;
+/// The most connections to one depot that are opened, or agreed upon, at the same time.
+const AT_ONCE: usize = 8;
+/// How often connections are counted where nobody has taken any.
+const LOOK: Duration = Duration::from_secs(1);
+/// How long a depot that has refused, or cannot be reached, is left alone: at first, and at last.
+const PAUSE: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(60)];
+/// The client for which names are looked up: this depot itself.
+const OWN: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+
+/// The next depots that were asked lately.
+#[derive(Debug, Default)]
+pub(crate) struct Warm {
+    depots: Mutex<HashMap<Key<Grant>, NextDepot>>,
+    /// Told when a connection to one of them was taken.
+    taken: Notify,
+}
+
+/// One of them.
+#[derive(Debug, Clone)]
+struct NextDepot {
+    /// How it is asked.
+    fetch: Fetch,
+    grant: Grant,
+    address: IpAddr,
+    used: Instant,
+    /// For how long it is left alone, and since when.
+    pause: Option<(Duration, Instant)>,
+    /// Whether connections are being opened to it, or agreed upon.
+    is_busy: bool,
+}
+
+impl Warm {
+    /// A request goes to a next depot on this connection, which may be one that waited.
+    pub(crate) fn used(&self, fetch: &Fetch, grant: Grant, hop: &Hop, config: &Config) {
+        let address = hop.stream.peer().ip();
+        if fetch.origin.is_some() || config.warm(address) == 0 {
+            return;
+        }
+        // Names that a network of the rules admits by their addresses are anybody's to invent.
+        if config.allow.upstream(&fetch.next, grant) == Verdict::ByAddress {
+            return;
+        }
+        let mut depots = self.depots();
+        let key = upstream::key_of(fetch, grant);
+        if depots.len() >= MOST && !depots.contains_key(&key) {
+            let longest_ago = depots.iter().min_by_key(|(_, depot)| depot.used);
+            let Some(key) = longest_ago.map(|(key, _)| key.clone()) else { return };
+            depots.remove(&key);
+        }
+        let new = || NextDepot {
+            fetch: fetch.clone(),
+            grant,
+            address,
+            used: Instant::now(),
+            pause: None,
+            is_busy: false,
+        };
+        let depot = depots.entry(key).or_insert_with(new);
+        (depot.used, depot.address) = (Instant::now(), address);
+        drop(depots);
+        self.taken.notify_one();
+    }
+
+    /// Keeps connections open, for as long as the depot runs.
+    pub(crate) async fn keep(shared: Arc<Shared>) {
+        loop {
+            tokio::select! {
+                () = shared.warm.taken.notified() => {}
+                () = sleep(LOOK) => {}
+                () = shared.leaving() => return,
+            }
+            for (key, depot) in shared.warm.due(&shared) {
+                let shared = Arc::clone(&shared);
+                tokio::spawn(async move {
+                    let result = tend(&key, &depot, &shared).await;
+                    shared.warm.tended(&key, result);
+                });
+            }
+        }
+    }
+
+    /// The depots to look at now; each is told of only once until [`tended`](Self::tended).
+    fn due(&self, shared: &Shared) -> Vec<(Key<Grant>, NextDepot)> {
+        let config = shared.config();
+        let mut depots = self.depots();
+        depots.retain(|_, depot| {
+            let idle = Duration::from(config.held_idle(depot.address));
+            config.warm(depot.address) > 0 && depot.used.elapsed() < idle
+        });
+        let mut due = Vec::new();
+        for (key, depot) in depots.iter_mut() {
+            let rests = depot.pause.is_some_and(|(time, since)| since.elapsed() < time);
+            if !depot.is_busy && !rests {
+                depot.is_busy = true;
+                due.push((key.clone(), depot.clone()));
+            }
+        }
+        due
+    }
+
+    /// What came of looking at a depot.
+    fn tended(&self, key: &Key<Grant>, result: Result<(), String>) {
+        let mut depots = self.depots();
+        let Some(depot) = depots.get_mut(key) else { return };
+        depot.is_busy = false;
+        match result {
+            Ok(()) => depot.pause = None,
+            Err(reason) => {
+                let longer = depot.pause.map_or(PAUSE[0], |(time, _)| (time * 2).min(PAUSE[1]));
+                let seconds = longer.as_secs();
+                let depot_name = depot.fetch.next.to_string();
+                tracing::warn!(
+                    upstream = depot_name,
+                    reason,
+                    seconds,
+                    "no warm connections to this depot for some seconds"
+                );
+                depot.pause = Some((longer, Instant::now()));
+            }
+        }
+    }
+
+    /// Nothing is left half changed, so a panic elsewhere does not spoil it.
+    fn depots(&self) -> MutexGuard<'_, HashMap<Key<Grant>, NextDepot>> {
+        self.depots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Sees to it that so many connections to a depot are open, and that it holds those that are.
+async fn tend(key: &Key<Grant>, depot: &NextDepot, shared: &Arc<Shared>) -> Result<(), String> {
+    let config = shared.config();
+    let (warm, limits) = (config.warm(depot.address), upstream::limits_of(&config.reuse));
+    let mut tasks = JoinSet::new();
+    let mut missing = warm.saturating_sub(shared.pool.standing(key, limits));
+    let mut result = Ok(());
+    loop {
+        while tasks.len() < AT_ONCE && result.is_ok() {
+            let waiting = upstream::due(key, warm, &shared.pool);
+            if waiting.is_none() && missing == 0 {
+                break;
+            }
+            missing -= usize::from(waiting.is_none());
+            tasks.spawn(hold(waiting, depot.clone(), Arc::clone(shared)));
+        }
+        match tasks.join_next().await {
+            None => return result,
+            Some(Ok(Ok(()))) => {}
+            Some(Ok(Err(reason))) => result = Err(reason),
+            Some(Err(error)) => result = Err(error.to_string()),
+        }
+    }
+}
+
+/// Has a depot hold a connection: one that waited, or a new one.
+async fn hold(waiting: Option<Hop>, depot: NextDepot, shared: Arc<Shared>) -> Result<(), String> {
+    let settings = shared.settings();
+    let (config, fetch) = (&settings.config, &depot.fetch);
+    let mut hop = match waiting {
+        Some(hop) => hop,
+        None => upstream::connected(fetch, depot.grant, &settings, shared.resolver(OWN))
+            .await
+            .map_err(|refusal| refusal.to_string())?,
+    };
+    let idle = Hold::of(config.held_idle(depot.address).into());
+    let (name, value) = idle.field();
+    let value = value.to_str().unwrap_or_default();
+    let text = format!("GET {HOLD} HTTP/1.1\r\nHost: {}\r\n{name}: {value}\r\n\r\n", fetch.host);
+    let asked = question::ask::<Hold>(&mut hop, &text, MAX_HOLD_BODY);
+    let asked = timeout(config.timeouts.response_head.into(), asked).await;
+    let answer = asked.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()));
+    let (granted, fit) =
+        answer.map_err(|error| format!("asked to hold a connection, it did not: {error}"))?;
+    let held = granted.idle().min(idle.idle());
+    upstream::Used { hop, fit }.settle().keep_unused(held, &shared.pool, config);
+    Ok(())
+}

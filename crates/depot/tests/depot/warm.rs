@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Connections between depots that are open before they are needed, and who may hold them.
+
+use crate::common::{
+    client::{connect_from, get, run, status},
+    network::{ip, own_network},
+    process::{Daemon, eventually},
+    scripted::{Gate, Scripted, halting, read_head},
+};
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+const SERVED: &str = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nserved";
+const TRUST: &str = "admin.listen = \"127.0.0.1:0\"\ntrust.depots = [\"127.0.0.0/8\"]";
+
+/// A depot that keeps three connections open to the next one.
+fn near(hop: &str) -> Daemon {
+    Daemon::depot(&format!("id = \"near\"\n{TRUST}\n{}", warm(hop)))
+}
+
+fn warm(hop: &str) -> String {
+    format!("[[hop]]\npeer = \"127.0.0.0/8\"\nwarm = 3\n{hop}")
+}
+
+/// The next one, at which connections last a second that nobody holds.
+fn far() -> Daemon {
+    Daemon::depot(&format!("id = \"far\"\n{TRUST}\ntimeouts.keep_alive = \"1s\""))
+}
+
+/// How many connections were opened for requests.
+fn connects(depot: &Daemon) -> u64 {
+    depot.status().times.connect.counts.iter().sum()
+}
+
+fn idle(depot: &Daemon) -> usize {
+    depot.status().connections.idle_upstream
+}
+
+fn held(depot: &Daemon) -> usize {
+    depot.status().connections.held
+}
+
+fn served(depot: &Daemon, route: &str) {
+    let (head, body, _) = get(depot.address, route);
+    assert_eq!((status(&head), &body[..]), (200, &b"served"[..]), "{head}");
+}
+
+/// Asks to hold a connection; the answer's status, and for how long.
+fn ask_to_hold(mut client: &TcpStream, fields: &str) -> (u16, Option<u32>) {
+    write!(client, "GET /lh1/hold HTTP/1.1\r\nHost: d\r\n{fields}\r\n").unwrap();
+    let head = read_head(client).expect("an answer");
+    let length = head.split("Content-Length: ").nth(1).and_then(|rest| rest.lines().next());
+    let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
+    client.read_exact(&mut body).unwrap();
+    let hold: Option<serde_json::Value> = serde_json::from_slice(&body).ok();
+    let idle_s = hold.and_then(|hold| u32::try_from(hold["idle_s"].as_u64()?).ok());
+    (status(&head), idle_s)
+}
+
+#[test]
+fn connections_that_the_next_depot_holds_wait_for_requests() {
+    let (near, far) = (near(""), far());
+    let route = Scripted::answering(SERVED).route(&far.authority(), "/");
+    served(&near, &route);
+    // Those that were opened ahead of need, and the one that was needed.
+    eventually("they are open", || idle(&near) == 4 && held(&far) == 4);
+    let opened = connects(&near);
+    // Longer than either side keeps those that are not held.
+    sleep(Duration::from_secs(5));
+    assert_eq!((idle(&near), held(&far)), (4, 4));
+    for _ in 0..5 {
+        served(&near, &route);
+    }
+    assert_eq!(connects(&near), opened, "each request found one");
+    assert_eq!(far.status().connections.open, 0, "they are not among other clients");
+}
+
+#[test]
+fn the_pool_grows_with_demand_and_shrinks_with_disuse() {
+    let (near, far, gate) = (near("idle = \"3s\""), far(), Gate::default());
+    let route = halting(b"served", &gate).route(&far.authority(), "/");
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| served(&near, &route));
+        }
+        eventually("all are under way", || near.status().live_transfers == 8);
+        eventually("and others ready", || idle(&near) >= 3);
+        gate.open();
+    });
+    eventually("those that were needed wait, too", || idle(&near) >= 8 && held(&far) >= 8);
+    eventually("nobody asks any more", || idle(&near) == 0 && held(&far) == 0);
+}
+
+#[test]
+fn a_depot_that_starts_anew_costs_no_client_an_error() {
+    let near = near("");
+    let far = far();
+    let settings = format!("id = \"far\"\nlisten = [\"{}\"]\n{TRUST}", far.address);
+    let route = Scripted::answering(SERVED).route(&far.authority(), "/");
+    served(&near, &route);
+    eventually("they are open", || idle(&near) == 4);
+    drop(far);
+    let far = Daemon::depot_with(&settings);
+    for _ in 0..8 {
+        served(&near, &route);
+    }
+    eventually("others are open in their place", || idle(&near) >= 3 && held(&far) >= 3);
+}
+
+#[test]
+fn a_connection_that_died_in_silence_costs_no_client_an_error() {
+    own_network();
+    let (near, far) = (near(""), far());
+    let route = Scripted::answering(SERVED).route(&far.authority(), "/");
+    served(&near, &route);
+    eventually("they are open", || idle(&near) == 4);
+    let list = run("ss", "iproute2", &["-Htn", "state", "established"]);
+    let list = String::from_utf8(list.stdout).unwrap();
+    let far_port = far.address.port();
+    let ports = list.lines().filter_map(|line| {
+        let (own, peer) = line.split_once("127.0.0.1:")?.1.split_once("127.0.0.1:")?;
+        let (own, peer) = (own.trim(), peer.trim());
+        (peer.parse() == Ok(far_port)).then(|| own.to_owned())
+    });
+    let ports: Vec<_> = ports.collect();
+    assert_eq!(ports.len(), 4, "{list}");
+    // As a middlebox does that has forgotten them: nothing of theirs comes back.
+    ip("rule add pref 10 lookup local");
+    ip("rule del pref 0");
+    for port in &ports {
+        ip(&format!("rule add pref 1 ipproto tcp sport {far_port} dport {port} blackhole"));
+    }
+    let opened = connects(&near);
+    served(&near, &route);
+    assert_eq!(connects(&near), opened + 1, "a new one at once, not one dead one after the other");
+    eventually("others are open in their place", || idle(&near) >= 3);
+    served(&near, &route);
+    assert_eq!(connects(&near), opened + 1);
+}
+
+#[test]
+fn a_reload_closes_no_warm_connection() {
+    let (dir, far) = (tempfile::tempdir().unwrap(), far());
+    let file = dir.path().join("depot.toml");
+    let text = |idle: &str| {
+        format!(
+            "listen = [\"127.0.0.1:0\"]\n{TRUST}\n[allow]\nclients = [\"127.0.0.0/8\"]\nlocal = true\n\
+             upstreams = [\"127.0.0.0/8:*\"]\n[reuse]\nidle = \"{idle}\"\n{}",
+            warm("")
+        )
+    };
+    let near = Daemon::of_file(&file, &text("4s"));
+    let route = Scripted::answering(SERVED).route(&far.authority(), "/");
+    served(&near, &route);
+    eventually("they are open", || idle(&near) == 4 && held(&far) == 4);
+    let opened = connects(&near);
+    near.read_again(&file, &text("2s"));
+    assert_eq!((idle(&near), held(&far)), (4, 4));
+    served(&near, &route);
+    assert_eq!(connects(&near), opened);
+}
+
+#[test]
+fn names_that_anybody_may_invent_are_not_kept_ready() {
+    let (near, far) = (near(""), far());
+    let origin = Scripted::answering(SERVED);
+    // The rules list its address and not its name.
+    served(&near, &origin.route(&format!("localhost:{}", far.address.port()), "/"));
+    sleep(Duration::from_secs(2));
+    assert_eq!((idle(&near), held(&far)), (1, 0));
+}
+
+#[test]
+fn only_trusted_depots_hold_connections_and_only_so_many() {
+    let depot = Daemon::depot(
+        "admin.listen = \"127.0.0.1:0\"\ntrust.depots = [\"127.0.0.2/32\"]\nlimits.held = 1\n\
+         [[hop]]\npeer = \"127.0.0.2/32\"\nidle = \"1h\"",
+    );
+    let stranger = connect_from("127.0.0.3", depot.address);
+    assert_eq!(ask_to_hold(&stranger, "Keep-Alive: timeout=5\r\n"), (403, None));
+    assert_eq!((&stranger).read(&mut [0]).unwrap(), 0, "and is let go");
+    depot.await_log(&["403", "/lh1/hold"]);
+    let trusted = connect_from("127.0.0.2", depot.address);
+    for (asked, got) in [
+        ("", 3600),
+        ("Keep-Alive: timeout=99999999999\r\n", 3600),
+        ("Keep-Alive: timeout=soon\r\n", 3600),
+        ("Keep-Alive: max=1, timeout=90\r\n", 90),
+    ] {
+        assert_eq!(ask_to_hold(&trusted, asked), (200, Some(got)), "{asked}");
+        assert_eq!(held(&depot), 1, "however often it asks");
+    }
+    let other = connect_from("127.0.0.2", depot.address);
+    assert_eq!(ask_to_hold(&other, "Keep-Alive: timeout=5\r\n"), (503, None));
+    drop(trusted);
+    eventually("its place is free", || held(&depot) == 0);
+    let other = connect_from("127.0.0.2", depot.address);
+    assert_eq!(ask_to_hold(&other, "Keep-Alive: timeout=1\r\n"), (200, Some(1)));
+    let begun = Instant::now();
+    assert_eq!((&other).read(&mut [0]).unwrap(), 0);
+    assert!(begun.elapsed() >= Duration::from_secs(1), "it lasts as long as was agreed");
+    eventually("and no longer", || held(&depot) == 0);
+}
+
+#[test]
+fn a_held_connection_has_no_more_time_for_a_head() {
+    let depot = Daemon::depot(&format!("{TRUST}\ntimeouts.request_head = \"500ms\""));
+    let mut client = connect_from("127.0.0.2", depot.address);
+    assert_eq!(ask_to_hold(&client, "Keep-Alive: timeout=600\r\n").0, 200);
+    client.write_all(b"GET /lh1/ho").unwrap();
+    assert_eq!(status(&read_head(&client).expect("an answer")), 408);
+}
+
+#[test]
+fn a_depot_that_will_not_hold_any_is_asked_ever_more_rarely() {
+    let near = near("");
+    let far = Daemon::depot("id = \"far\"\nadmin.listen = \"127.0.0.1:0\"");
+    let route = Scripted::answering(SERVED).route(&far.authority(), "/");
+    served(&near, &route);
+    near.await_log(&["no warm connections", "answers 403"]);
+    sleep(Duration::from_secs(3));
+    served(&near, &route);
+    let asked = far.log_text().matches("/lh1/hold").count();
+    assert!((1..=2 * 8).contains(&asked), "{asked} times, of which 8 are at the same time");
+}

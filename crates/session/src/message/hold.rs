@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a depot asks the next one: to hold this connection open while nothing is asked on it.
+//!
+//! ```text
+//! GET /lh1/hold HTTP/1.1          the depot that has connected, and for how long it wants it
+//! Keep-Alive: timeout=600
+//!
+//! HTTP/1.1 200 OK                 for how long it gets it: until then both keep it
+//! {"idle_s":600}
+//! ```
+
+use super::{Connection, Method, RequestHead, own_answer};
+use http::{HeaderName, HeaderValue};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// What is asked for.
+pub const HOLD: &str = "/lh1/hold";
+/// The maximum length of the answer's body, in bytes.
+pub const MAX_HOLD_BODY: usize = 4 << 10;
+
+static KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+
+/// Whether a request asks to hold its connection.
+pub fn asks_hold(request: &RequestHead) -> bool {
+    request.target == HOLD && matches!(request.method, Method::Get | Method::Head)
+}
+
+/// For how long a connection is held while nothing is asked on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hold {
+    /// In seconds, from the end of an answer.
+    pub idle_s: u32,
+}
+
+impl Hold {
+    /// For so long; parts of a second are left out, so that the side that asks gives up no later than
+    /// the one that answers.
+    pub fn of(idle: Duration) -> Self {
+        Self { idle_s: u32::try_from(idle.as_secs()).unwrap_or(u32::MAX) }
+    }
+
+    /// For how long that is.
+    pub fn idle(self) -> Duration {
+        Duration::from_secs(self.idle_s.into())
+    }
+
+    /// The field by which it is asked for.
+    pub fn field(self) -> (HeaderName, HeaderValue) {
+        let value = HeaderValue::try_from(format!("timeout={}", self.idle_s));
+        (KEEP_ALIVE.clone(), value.expect("letters and digits"))
+    }
+
+    /// What a request asks for; none where it names no time, or one that is no number.
+    pub fn asked(request: &RequestHead) -> Option<Self> {
+        let mut parameters = request.headers.members(&KEEP_ALIVE);
+        let seconds = parameters.find_map(|parameter| {
+            let (name, value) = parameter.split_once('=')?;
+            name.trim().eq_ignore_ascii_case("timeout").then(|| value.trim())
+        })?;
+        let digits = !seconds.is_empty() && seconds.bytes().all(|b| b.is_ascii_digit());
+        // More digits than fit are more time than anybody grants.
+        digits.then(|| Self { idle_s: seconds.parse().unwrap_or(u32::MAX) })
+    }
+
+    /// As an answer.
+    pub fn answer(self, method: Method, connection: Connection) -> Vec<u8> {
+        let text = serde_json::to_string(&self).expect("a number is JSON");
+        own_answer("application/json", &(text + "\n"), method, connection)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(fields: &str) -> Option<u32> {
+        let text = format!("GET {HOLD} HTTP/1.1\r\nHost: d\r\n{fields}\r\n");
+        let (head, _) = RequestHead::parse(text.as_bytes()).unwrap().unwrap();
+        assert!(asks_hold(&head));
+        Hold::asked(&head).map(|hold| hold.idle_s)
+    }
+
+    #[test]
+    fn what_is_asked_for_is_read() {
+        let own = Hold::of(Duration::from_millis(600_900));
+        let (name, value) = own.field();
+        assert_eq!(asked(&format!("{name}: {}\r\n", value.to_str().unwrap())), Some(600));
+        assert_eq!(own.idle(), Duration::from_secs(600));
+        for (fields, seconds) in [
+            ("Keep-Alive: max=5, Timeout = 7\r\n", Some(7)),
+            ("Keep-Alive: max=5\r\nKeep-Alive: timeout=8\r\n", Some(8)),
+            ("Keep-Alive: timeout=99999999999999999999\r\n", Some(u32::MAX)),
+            ("Keep-Alive: timeout=-1\r\n", None),
+            ("Keep-Alive: timeout=\r\n", None),
+            ("Keep-Alive: timeout\r\n", None),
+            ("", None),
+        ] {
+            assert_eq!(asked(fields), seconds, "{fields}");
+        }
+    }
+
+    #[test]
+    fn other_requests_do_not_ask() {
+        for line in ["POST /lh1/hold", "GET /lh1/hold/", "GET /lh1/hold?x", "GET /LH1/hold"] {
+            let text = format!("{line} HTTP/1.1\r\nHost: d\r\nContent-Length: 0\r\n\r\n");
+            let (head, _) = RequestHead::parse(text.as_bytes()).unwrap().unwrap();
+            assert!(!asks_hold(&head), "{line}");
+        }
+    }
+}
