@@ -28,9 +28,9 @@
 //! a machine lacks, is that of the built program.
 //!
 //! To run: root, and Linux 6.1 or newer with BTF. Written for what differs between versions (links
-//! since 6.4, `cong_control` with four arguments since 6.10), but run on 6.18 only: there, links
-//! and the four arguments were in use; registering without a link was tested on it too; the adapter
-//! with two arguments was compiled, never run.
+//! since 6.4, `cong_control` with four arguments since 6.10, `cwnd_event_tx_start` since 7.1), but run on
+//! 6.18 only: there, links and the four arguments were in use; registering without a link was tested on it
+//! too; the adapter with two arguments, and the one for 7.1, were compiled, never run.
 //!
 //! Before 6.4 a congestion control that was loaded without being pinned stays in the kernel when
 //! its process is killed, and can't be left to a child ([`cc::Loaded::is_inherited`]).
@@ -51,4 +51,4 @@ pub mod pace;
 
 pub use bpf_statistics::{BpfStatistics, ProgramRuns};
 pub use error::Error;
-pub use support::{CongControl, Support};
+pub use support::{CongControl, Restart, Support};

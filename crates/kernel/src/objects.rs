@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The compiled programs, and opening one for the kernel that runs.
 
-use crate::{CongControl, Error, Support, cc::Options};
+use crate::{CongControl, Error, Restart, Support, cc::Options};
 use congestion::Attach;
 use libbpf_rs::{MapCore, MapMut, MapType, Object, ObjectBuilder, OpenObject, PrintLevel};
 use std::{cell::RefCell, sync::Once};
@@ -29,10 +29,12 @@ const BPF_F_LINK: u32 = 1 << 13;
 
 /// Which `struct tcp_congestion_ops` of an object this kernel takes.
 pub fn ops(attach: Attach, support: Support) -> &'static str {
-    match (attach, support.cong_control) {
-        (Attach::Window, _) => "window",
-        (Attach::Rate, CongControl::Four) => "rate",
-        (Attach::Rate, CongControl::Two) => "rate_before_6_10",
+    match (attach, support.cong_control, support.restart) {
+        (Attach::Window, _, Restart::Own) => "window",
+        (Attach::Window, _, Restart::CwndEvent) => "window_before_7_1",
+        (Attach::Rate, CongControl::Two, _) => "rate_before_6_10",
+        (Attach::Rate, CongControl::Four, Restart::CwndEvent) => "rate_before_7_1",
+        (Attach::Rate, CongControl::Four, Restart::Own) => "rate",
     }
 }
 

@@ -17,6 +17,8 @@ pub struct Support {
     pub links: bool,
     /// How rate algorithms are called.
     pub cong_control: CongControl,
+    /// How algorithms hear of a restart from idle.
+    pub restart: Restart,
 }
 
 /// The arguments of `tcp_congestion_ops.cong_control`.
@@ -26,6 +28,16 @@ pub enum CongControl {
     Two,
     /// `(sk, ack, flag, rs)`.
     Four,
+}
+
+/// The member of `tcp_congestion_ops` that tells of a restart from idle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Restart {
+    /// `cwnd_event`, with `CA_EVENT_TX_START`; before Linux 7.1.
+    CwndEvent,
+    /// `cwnd_event_tx_start`. There a `cwnd_event` that waits for `CA_EVENT_TX_START` is loaded, and never
+    /// hears of it.
+    Own,
 }
 
 impl Support {
@@ -50,7 +62,9 @@ impl Support {
         let btf = Btf::from_path(path).map_err(Error::bpf(format!("read {}", path.display())))?;
         let cong_control = cong_control(&btf).ok_or(Error::NoStructOps)?;
         let links = btf.type_by_name::<types::Struct<'_>>("bpf_struct_ops_link").is_some();
-        Ok(Self { links, cong_control })
+        let restart =
+            if has_member(&btf, "cwnd_event_tx_start") { Restart::Own } else { Restart::CwndEvent };
+        Ok(Self { links, cong_control, restart })
     }
 }
 
@@ -75,6 +89,12 @@ pub(crate) fn require_root() -> Result<(), Error> {
     if held.effective.contains(needed) { Ok(()) } else { Err(Error::NotRoot) }
 }
 
+/// Whether this kernel's `tcp_congestion_ops` has this member.
+fn has_member(btf: &Btf<'_>, name: &str) -> bool {
+    let ops = btf.type_by_name::<types::Struct<'_>>("tcp_congestion_ops");
+    ops.is_some_and(|ops| ops.iter().any(|member| member.name.is_some_and(|n| n == name)))
+}
+
 fn cong_control(btf: &Btf<'_>) -> Option<CongControl> {
     // What the kernel wraps a struct in of which it takes programs.
     btf.type_by_name::<types::Struct<'_>>("bpf_struct_ops_tcp_congestion_ops")?;
@@ -93,6 +113,23 @@ fn cong_control(btf: &Btf<'_>) -> Option<CongControl> {
 mod tests {
     use super::*;
     use crate::objects;
+
+    #[test]
+    fn how_a_kernel_tells_of_a_restart_is_read_from_its_types() {
+        let release = host::sysctl::read("kernel.osrelease").expect("a release");
+        let mut numbers = release.split(['.', '-']).map_while(|word| word.parse::<u32>().ok());
+        let version = (numbers.next().expect("a version"), numbers.next().unwrap_or(0));
+        let expected = if version >= (7, 1) { Restart::Own } else { Restart::CwndEvent };
+        let support = Support::of_btf(Path::new(Support::BTF)).expect("this kernel's types");
+        assert_eq!(support.restart, expected, "{release}");
+        // A program's declaration of the struct has both.
+        let folder = tempfile::tempdir().expect("a writable folder");
+        let path = folder.path().join("types");
+        std::fs::write(&path, objects::bytes("bbr")).expect("a writable folder");
+        let btf = Btf::from_path(&path).expect("types");
+        assert!(has_member(&btf, "cwnd_event_tx_start") && has_member(&btf, "cwnd_event"));
+        assert!(!has_member(&btf, "cwnd_event_tx"));
+    }
 
     #[test]
     fn a_kernel_without_a_tracepoint_is_told_so() {

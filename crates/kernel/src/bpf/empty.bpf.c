@@ -55,18 +55,34 @@ void BPF_PROG(empty_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 {
 }
 
+SEC("struct_ops/cwnd_event_tx_start")
+void BPF_PROG(empty_cwnd_event_tx_start, struct sock *sk)
+{
+}
+
+#define BEFORE_7_1 .cwnd_event = (void *)empty_cwnd_event
+#define FROM_7_1 .cwnd_event_tx_start = (void *)empty_cwnd_event_tx_start
+
 #define EMPTY_OPS(name_) \
 	.flags = TCP_CONG_NON_RESTRICTED, \
 	.name = name_, \
 	.init = (void *)empty_init, \
 	.ssthresh = (void *)empty_ssthresh, \
 	.undo_cwnd = (void *)empty_undo_cwnd, \
-	.set_state = (void *)empty_set_state, \
-	.cwnd_event = (void *)empty_cwnd_event
+	.set_state = (void *)empty_set_state
 
 SEC(".struct_ops.link")
 struct tcp_congestion_ops window = {
 	EMPTY_OPS("lh_empty_window"),
+	FROM_7_1,
+	.cong_avoid = (void *)empty_cong_avoid,
+	.pkts_acked = (void *)empty_pkts_acked,
+};
+
+SEC(".struct_ops.link")
+struct tcp_congestion_ops window_before_7_1 = {
+	EMPTY_OPS("lh_empty_window"),
+	BEFORE_7_1,
 	.cong_avoid = (void *)empty_cong_avoid,
 	.pkts_acked = (void *)empty_pkts_acked,
 };
@@ -74,11 +90,20 @@ struct tcp_congestion_ops window = {
 SEC(".struct_ops.link")
 struct tcp_congestion_ops rate = {
 	EMPTY_OPS("lh_empty_rate"),
+	FROM_7_1,
+	.cong_control = (void *)empty_cong_control,
+};
+
+SEC(".struct_ops.link")
+struct tcp_congestion_ops rate_before_7_1 = {
+	EMPTY_OPS("lh_empty_rate"),
+	BEFORE_7_1,
 	.cong_control = (void *)empty_cong_control,
 };
 
 SEC(".struct_ops.link")
 struct tcp_congestion_ops rate_before_6_10 = {
 	EMPTY_OPS("lh_empty_rate"),
+	BEFORE_7_1,
 	.cong_control = (void *)empty_cong_control_2,
 };

@@ -29,21 +29,38 @@ void BPF_PROG(hook_set_state, struct sock *sk, u8 new_state)
 	apply(sk, &d);
 }
 
-SEC("struct_ops/cwnd_event")
-void BPF_PROG(hook_cwnd_event, struct sock *sk, enum tcp_ca_event happened)
+static __always_inline void restart(struct sock *sk)
 {
 	struct cc_decision d = in_force(sk);
 	struct told told = nothing(sk);
 
-	if (happened != CA_EVENT_TX_START || !after_idle(sk) || !initialized(sk))
+	if (!after_idle(sk) || !initialized(sk))
 		return;
 	consult(sk, HOOK_EVENT, CC_RESTART, &told, &d);
 	apply(sk, &d);
 }
 
-#define EVENT_HOOKS .set_state = (void *)hook_set_state, .cwnd_event = (void *)hook_cwnd_event,
+SEC("struct_ops/cwnd_event")
+void BPF_PROG(hook_cwnd_event, struct sock *sk, enum tcp_ca_event happened)
+{
+	if (happened == CA_EVENT_TX_START)
+		restart(sk);
+}
+
+/* From Linux 7.1 on; there cwnd_event is never called with CA_EVENT_TX_START. */
+SEC("struct_ops/cwnd_event_tx_start")
+void BPF_PROG(hook_cwnd_event_tx_start, struct sock *sk)
+{
+	restart(sk);
+}
+
+#define STATE_HOOK .set_state = (void *)hook_set_state,
+#define EVENT_HOOKS_BEFORE_7_1 STATE_HOOK .cwnd_event = (void *)hook_cwnd_event,
+#define EVENT_HOOKS STATE_HOOK .cwnd_event_tx_start = (void *)hook_cwnd_event_tx_start,
 #else
+#define EVENT_HOOKS_BEFORE_7_1
 #define EVENT_HOOKS
 #endif
 
+#define SHARED_HOOKS_BEFORE_7_1 .init = (void *)hook_init, EVENT_HOOKS_BEFORE_7_1
 #define SHARED_HOOKS .init = (void *)hook_init, EVENT_HOOKS

@@ -132,6 +132,7 @@ struct tcp_congestion_ops {
 	void (*cong_avoid)(struct sock *sk, __u32 ack, __u32 acked);
 	void (*set_state)(struct sock *sk, __u8 new_state);
 	void (*cwnd_event)(struct sock *sk, enum tcp_ca_event event);
+	void (*cwnd_event_tx_start)(struct sock *sk);
 	void (*pkts_acked)(struct sock *sk, const struct ack_sample *sample);
 	void (*cong_control)(struct sock *sk, __u32 ack, int flag, const struct rate_sample *rs);
 	__u32 (*undo_cwnd)(struct sock *sk);

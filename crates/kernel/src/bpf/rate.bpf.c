@@ -100,18 +100,21 @@ u32 BPF_PROG(rate_undo_cwnd, struct sock *sk)
 	return allowed(tcp_sk(sk), d.cwnd);
 }
 
-#define RATE_OPS(cong_control_) { \
+#define RATE_OPS(cong_control_, shared_hooks) { \
 	.flags = TCP_CONG_NON_RESTRICTED, \
 	.name = KERNEL_NAME, \
 	.cong_control = (void *)cong_control_, \
 	.ssthresh = (void *)rate_ssthresh, \
 	.undo_cwnd = (void *)rate_undo_cwnd, \
-	SHARED_HOOKS \
+	shared_hooks \
 }
 
-/* The loader creates the one that fits the kernel; the other's cong_control is not even loaded. */
+/* The loader creates the one that fits the kernel; what others alone call is not even loaded. */
 SEC(".struct_ops.link")
-struct tcp_congestion_ops rate = RATE_OPS(rate_cong_control);
+struct tcp_congestion_ops rate = RATE_OPS(rate_cong_control, SHARED_HOOKS);
 
 SEC(".struct_ops.link")
-struct tcp_congestion_ops rate_before_6_10 = RATE_OPS(rate_cong_control_2);
+struct tcp_congestion_ops rate_before_7_1 = RATE_OPS(rate_cong_control, SHARED_HOOKS_BEFORE_7_1);
+
+SEC(".struct_ops.link")
+struct tcp_congestion_ops rate_before_6_10 = RATE_OPS(rate_cong_control_2, SHARED_HOOKS_BEFORE_7_1);

@@ -84,15 +84,25 @@ void BPF_PROG(window_pkts_acked, struct sock *sk, const struct ack_sample *sampl
 }
 #endif
 
-SEC(".struct_ops.link")
-struct tcp_congestion_ops window = {
-	.flags = TCP_CONG_NON_RESTRICTED,
-	.name = KERNEL_NAME,
-	.cong_avoid = (void *)window_cong_avoid,
-	.ssthresh = (void *)window_ssthresh,
-	.undo_cwnd = (void *)window_undo_cwnd,
 #if CC(_uses_rtt)
-	.pkts_acked = (void *)window_pkts_acked,
+#define RTT_HOOK .pkts_acked = (void *)window_pkts_acked,
+#else
+#define RTT_HOOK
 #endif
-	SHARED_HOOKS
-};
+
+#define WINDOW_OPS(shared_hooks) { \
+	.flags = TCP_CONG_NON_RESTRICTED, \
+	.name = KERNEL_NAME, \
+	.cong_avoid = (void *)window_cong_avoid, \
+	.ssthresh = (void *)window_ssthresh, \
+	.undo_cwnd = (void *)window_undo_cwnd, \
+	RTT_HOOK \
+	shared_hooks \
+}
+
+/* The loader creates the one that fits the kernel; what the other alone calls is not even loaded. */
+SEC(".struct_ops.link")
+struct tcp_congestion_ops window = WINDOW_OPS(SHARED_HOOKS);
+
+SEC(".struct_ops.link")
+struct tcp_congestion_ops window_before_7_1 = WINDOW_OPS(SHARED_HOOKS_BEFORE_7_1);

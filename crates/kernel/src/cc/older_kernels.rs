@@ -4,7 +4,7 @@
 use super::{Holder, Loaded, Options, attach, pin::Pin, settings::available};
 use crate::lock::Lock;
 use crate::{
-    CongControl, Error, Support,
+    CongControl, Error, Restart, Support,
     objects::{self, Setup},
 };
 use congestion::{Algorithm, Attach};
@@ -77,6 +77,29 @@ fn each_kernel_takes_its_own_cong_control_only() {
             Err(Error::Refused { log, .. }) => {
                 assert!(log.contains(&format!("prog '{program}': failed to load")), "{log}");
                 assert_eq!(log.matches("BPF program load failed").count(), 1, "{log}");
+            }
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+}
+
+/// The member that tells of a restart from 7.1 on is in every object that uses it, and an older kernel is told
+/// that it lacks it.
+#[test]
+fn a_kernel_before_7_1_has_no_restart_of_its_own() {
+    let _alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+    let support = Support::probe().expect("root");
+    if support.restart == Restart::Own {
+        // It would take the older one, too, and never call it.
+        return;
+    }
+    let newer = Support { restart: Restart::Own, ..support };
+    for name in ["bbr", "cubic"] {
+        let algorithm = Algorithm::find(name).expect("it uses restarts");
+        let setup = setup(algorithm, newer, &OPTIONS);
+        match objects::load(algorithm.name, &algorithm.kernel_name(), &setup) {
+            Err(Error::Refused { log, .. }) => {
+                assert!(log.contains("cwnd_event_tx_start"), "{log}");
             }
             other => panic!("{name}: {other:?}"),
         }
