@@ -2,7 +2,7 @@
 //! Bodies of every framing, whole and broken, through two real depots, by splice and by copy.
 
 use crate::common::{
-    client::{curl, exchange, get, status, wget},
+    client::{connect, curl, exchange, get, status, wget},
     noise,
     process::Daemon,
     scripted::Scripted,
@@ -10,8 +10,10 @@ use crate::common::{
 };
 use rand_core::{Rng, SeedableRng};
 use std::{
-    io::Write,
+    io::{Read, Write},
     net::{Shutdown, SocketAddr},
+    thread::sleep,
+    time::{Duration, Instant},
 };
 
 /// The ways to move bodies; every test here runs in each.
@@ -452,4 +454,44 @@ fn requests_in_a_row_are_answered_in_turn() {
         }
         assert!(rest.is_empty());
     }
+}
+
+/// An origin whose body follows its head after some time.
+fn in_two_parts(between: Duration) -> Scripted {
+    Scripted::new(move |mut stream, _| {
+        stream.set_nodelay(true).unwrap();
+        write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {PART}\r\n\r\n").unwrap();
+        sleep(between);
+        let _ = stream.write_all(&vec![b'x'; PART]);
+    })
+}
+
+const PART: usize = 40_000;
+
+/// What of an answer comes first, and when.
+fn first_read(depot: &Daemon, route: &str) -> (usize, Duration) {
+    let mut client = connect(depot.address);
+    write!(client, "GET {route} HTTP/1.1\r\nHost: d\r\nConnection: close\r\n\r\n").unwrap();
+    let begun = Instant::now();
+    let read = client.read(&mut vec![0; 2 * PART]).unwrap();
+    (read, begun.elapsed())
+}
+
+#[test]
+fn a_body_close_behind_its_head_goes_out_with_it() {
+    for mode in ["splice", "copy"] {
+        let depot = Daemon::depot(&format!("relay = \"{mode}\""));
+        let route = in_two_parts(Duration::from_micros(300)).route("-", "/");
+        let whole = (0..20).filter(|_| first_read(&depot, &route).0 > PART).count();
+        // The test's own threads may be late.
+        assert!(whole >= 5, "{mode}: {whole} of 20");
+    }
+}
+
+#[test]
+fn a_body_far_behind_its_head_is_not_waited_for() {
+    let depot = Daemon::depot("");
+    let route = in_two_parts(Duration::from_secs(2)).route("-", "/");
+    let (read, after) = first_read(&depot, &route);
+    assert!(read < 1000 && after < Duration::from_secs(1), "{read} bytes after {after:?}");
 }
