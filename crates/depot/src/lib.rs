@@ -17,6 +17,7 @@
 //!   peer_load      other depots that take clients when this one is full
 //!   failover_routes  routes around depots that fail
 //!   warm           connections to next depots, open ahead of need
+//!   start_up       settings of the host that slow the start of transfers
 //!   packet_pacing  peers whose packets are spaced below TCP, which is watched
 //!   memory         memory given back after a crowd
 //! ```
@@ -40,6 +41,7 @@ mod peer_load;
 mod server;
 mod settings;
 mod spare_descriptors;
+mod start_up;
 mod state;
 mod tls;
 mod trace;

@@ -8,7 +8,7 @@ use crate::{
     hop_sockets::{self},
     observe::Clients,
     packet_pacing::{self, Pacers},
-    spare_descriptors,
+    spare_descriptors, start_up,
     tls::Tls,
 };
 use relay::{dial::pool::Generation, tcp::congestion::Overruled};
@@ -43,6 +43,7 @@ impl Settings {
         hop_sockets::check(&config.hops)?;
         packet_pacing::check(&config, pacers)?;
         spare_descriptors::check(&config);
+        start_up::check(&config);
         let (trust, tls) = (Trust::new(&config.trust)?, Tls::new(&config.tls)?);
         Ok(Self::of(config, trust, tls))
     }

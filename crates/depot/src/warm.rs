@@ -211,6 +211,10 @@ async fn hold(waiting: Option<Hop>, depot: NextDepot, shared: Arc<Shared>) -> Re
     let (granted, fit) =
         answer.map_err(|error| format!("asked to hold a connection, it did not: {error}"))?;
     let held = granted.idle().min(idle.idle());
+    // It would be closed, and opened anew, over and over.
+    if held < LOOK {
+        return Err("asked to hold a connection, it grants no time".to_owned());
+    }
     upstream::Used { hop, fit }.settle().keep_unused(held, &shared.pool, config);
     Ok(())
 }

@@ -133,9 +133,10 @@ impl Gate {
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         let mut open = self.gate.open();
-        match self.is_held {
-            true => open.held -= 1,
-            false => open.leave(self.client, self.site),
+        if self.is_held {
+            open.held -= 1;
+        } else {
+            open.leave(self.client, self.site);
         }
     }
 }

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `[[hop]]`: socket settings by peer.
 
-use crate::config::{
-    error::ConfigError,
-    pacing::Pacing,
-    range::{check_rate, check_time},
-};
+use crate::config::{error::ConfigError, pacing::Pacing, range::check_rate};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use session::message::stripes::MAX_STREAMS;
@@ -135,7 +131,10 @@ impl Hop {
         if self.warm > MAX_WARM {
             return Err(ConfigError::range("hop.warm", &self.warm, "0 to 1000"));
         }
-        check_time("hop.idle", self.idle)?;
+        // Depots agree on whole seconds.
+        if !(Duration::from_secs(1)..=Duration::from_secs(24 * 3600)).contains(&self.idle) {
+            return Err(ConfigError::range("hop.idle", &self.idle, "1s to 24h"));
+        }
         if self.mptcp && self.pacing != Pacing::None {
             return Err(ConfigError::Paths { peer: self.peer, rate: "pacing" });
         }

@@ -131,7 +131,7 @@ fn mistakes_are_named_with_their_place() {
             "trust.depots = [\"::/0\"]\nreuse.per_hop = 3\n[[hop]]\npeer = \"::/0\"\nwarm = 4",
             "line 5: [[hop]] peer = \"::/0\": `warm` is 4, more than `reuse.per_hop`, which is 3",
         ),
-        ("[[hop]]\npeer = \"::/0\"\nidle = \"0s\"", "`hop.idle` is 0s: expected 1ms to 24h"),
+        ("[[hop]]\npeer = \"::/0\"\nidle = \"999ms\"", "`hop.idle` is 999ms: expected 1s to 24h"),
         ("limits.held = 1000001", "`limits.held` is 1000001: expected 0 to 1000000"),
         (
             "reuse.per_hop = 2000\ntrust.depots = [\"::/0\"]\n[[hop]]\npeer = \"::/0\"\nwarm = 1001",

@@ -15,8 +15,9 @@ use std::{
     sync::Arc,
 };
 use tokio_rustls::rustls::{
-    ServerConfig, ServerConnection, Stream,
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    ClientConfig, ClientConnection, HandshakeKind, RootCertStore, ServerConfig, ServerConnection,
+    Stream,
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
 };
 
 fn text(bytes: &[u8]) -> String {
@@ -187,6 +188,45 @@ fn what_nobody_asked_for_goes_to_nobody_over_tls() {
         let got = pki.curl(&["-f", "--max-time", "10", &url(&depot, talkative, &format!("/{n}"))]);
         assert_eq!(text(&got.stdout), "right", "{n}: {}", text(&got.stderr));
     }
+}
+
+/// The second handshake between the same two shows and checks no certificate.
+#[test]
+fn a_next_hop_knows_the_depot_again() {
+    let pki = Pki::new();
+    let depot = [pki.depot("reuse.per_hop = 0")];
+    let origin = origin(&pki, |stream| {
+        let again = stream.conn.handshake_kind() == Some(HandshakeKind::Resumed);
+        let body = if again { "again" } else { "first" };
+        let _ = write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n{body}");
+    });
+    let bodies = ["/1", "/2", "/3"].map(|path| {
+        let got = pki.curl(&["-f", &url(&depot, origin, path)]);
+        text(&got.stdout)
+    });
+    assert_eq!(bodies, ["first", "again", "again"]);
+}
+
+#[test]
+fn a_depot_knows_the_one_before_it_again() {
+    let pki = Pki::new();
+    let depot = pki.depot("");
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(pki.roots()).unwrap()).unwrap();
+    let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    let config = Arc::new(config);
+    let kinds = [(); 2].map(|()| {
+        let name = ServerName::from(depot.address.ip());
+        let mut tls = ClientConnection::new(Arc::clone(&config), name).unwrap();
+        let mut socket = connect(depot.address);
+        let mut stream = Stream::new(&mut tls, &mut socket);
+        let question = "OPTIONS * HTTP/1.1\r\nHost: d\r\nConnection: close\r\n\r\n";
+        stream.write_all(question.as_bytes()).unwrap();
+        // What it is known by comes with the answer.
+        let _ = stream.read_to_end(&mut Vec::new());
+        tls.handshake_kind().unwrap()
+    });
+    assert_eq!(kinds, [HandshakeKind::Full, HandshakeKind::Resumed]);
 }
 
 #[test]

@@ -337,9 +337,10 @@ mod tests {
             let (kept, listener) = connection().await;
             listeners.push(listener);
             ports.push(port(&kept));
-            match is_used {
-                true => pool.put(key("rules"), kept, generation, limits),
-                false => pool.put_unused(key("rules"), kept, generation, limits),
+            if is_used {
+                pool.put(key("rules"), kept, generation, limits);
+            } else {
+                pool.put_unused(key("rules"), kept, generation, limits);
             }
         }
         let mut taken = Vec::new();

@@ -37,7 +37,8 @@ const MOST: usize = 4 << 20;
 const SETTINGS: &str = "id = \"d1\"\n\
     timeouts.request_head = \"200ms\"\ntimeouts.idle = \"200ms\"\n\
     timeouts.response_head = \"200ms\"\ntimeouts.keep_alive = \"200ms\"\n\
-    timeouts.half_closed = \"200ms\"\n\
+    timeouts.half_closed = \"200ms\"\ntrust.depots = [\"127.0.0.0/8\"]\n\
+    hop = [{ peer = \"127.0.0.0/8\", idle = \"1s\" }]\n\
     [allow]\nclients = [\"127.0.0.0/8\"]\nupstreams = [\"127.0.0.0/8:*\"]\nlocal = true\n\
     methods = [\"GET\", \"HEAD\", \"PUT\", \"POST\", \"DELETE\", \"OPTIONS\"]";
 const SERVED: &str = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nserved";

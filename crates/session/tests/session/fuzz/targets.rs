@@ -9,8 +9,8 @@ use longhaul_session::{
     digest::{self, Digest},
     message::{
         Connection, Fields, Framing, NextHop, OutgoingBody, OutgoingRequest, OutgoingResponse,
-        PROXY_STATUS, RequestHead, RequestRoute, ResponseHead, chunked as coding, interim_for,
-        options_for, reported, request_for, response_for, trailers_for_client,
+        PROXY_STATUS, RequestHead, RequestRoute, ResponseHead, chunked as coding, hold::Hold,
+        interim_for, options_for, reported, request_for, response_for, trailers_for_client,
     },
     ticket::{KeySet, Signer, TicketError, TicketRoute, UnixTime},
 };
@@ -58,6 +58,7 @@ pub fn request(input: &[u8]) -> bool {
     let id = "d1".parse().unwrap();
     let fetch = to_a_depot();
     let _ = options_for(&head, &id, Connection::Keep);
+    let _ = Hold::asked(&head).map(|hold| hold.answer(head.method, Connection::Keep));
     let out = OutgoingRequest { id: &id, connection: Connection::Keep, extra: &[] };
     let Ok(text) = request_for(&head, &fetch, &out) else { return true };
     let (again, length) = RequestHead::parse(&text).unwrap().expect("what is printed is whole");

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Settings of this host that slow the start of transfers on connections that depots keep for each other.
+
+use crate::config::{Buffers, Config};
+use host::sysctl;
+use ipnet::IpNet;
+
+/// Begins again with a small window after idleness, where the congestion control leaves that to TCP.
+const RESTART: &str = "net.ipv4.tcp_slow_start_after_idle";
+/// The congestion control of connections that no hop speaks of.
+const DEFAULT: &str = "net.ipv4.tcp_congestion_control";
+/// Least, first and largest size of a buffer that the kernel tunes.
+const BUFFERS: [&str; 2] = ["net.ipv4.tcp_wmem", "net.ipv4.tcp_rmem"];
+/// From which largest size on nothing is said.
+const ENOUGH: u64 = 16 << 20;
+/// What is advised: 5 Gb/s over 100 ms.
+const ADVISED: u64 = 64 << 20;
+
+/// Says which there are, and what to do about each.
+pub(crate) fn check(config: &Config) {
+    for Finding { setting, value, effect, remedy } in findings(config, |key| sysctl::read(key).ok())
+    {
+        tracing::warn!(setting, value, remedy, "{effect}");
+    }
+}
+
+/// A setting that costs time.
+#[derive(Debug, PartialEq, Eq)]
+struct Finding {
+    setting: &'static str,
+    value: String,
+    effect: String,
+    remedy: String,
+}
+
+/// What the settings, as `read` gives them, mean for connections with the depots that this one trusts.
+fn findings(config: &Config, read: impl Fn(&str) -> Option<String>) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let depots = &config.trust.depots;
+    let default = read(DEFAULT).unwrap_or_default();
+    let congestion = |net: &IpNet| {
+        let hop = config.hop_around(net).and_then(|hop| hop.congestion.clone());
+        hop.unwrap_or_else(|| default.clone())
+    };
+    let restarts = |net: &&IpNet| !decides_every_window(&congestion(net));
+    if let Some(value) = read(RESTART).filter(|value| value != "0")
+        && let Some(net) = depots.iter().find(restarts)
+    {
+        let name = congestion(net);
+        found.push(Finding {
+            setting: RESTART,
+            value,
+            effect: format!(
+                "{name} towards {net} begins with a small window after idleness, also on warm connections"
+            ),
+            remedy: format!("sysctl -w {RESTART}=0"),
+        });
+    }
+    let is_tuned = |net: &&IpNet| {
+        let hop = config.hop_around(net);
+        hop.is_none_or(|hop| hop.sndbuf.is_none() && hop.rcvbuf.is_none())
+    };
+    let Some(net) = depots.iter().find(is_tuned) else { return found };
+    let raises = config.hop_around(net).is_none_or(|hop| hop.buffers == Buffers::Auto);
+    let until = if raises { " until the depot has raised the buffer" } else { "" };
+    for setting in BUFFERS {
+        let Some(value) = read(setting) else { continue };
+        let words: Vec<u64> = value.split(' ').filter_map(|word| word.parse().ok()).collect();
+        let &[least, first, largest] = words.as_slice() else { continue };
+        if largest < ENOUGH {
+            // Over 100 ms, of which a second has ten.
+            let mb_per_s = largest as f64 * 10.0 / 1e6;
+            found.push(Finding {
+                setting,
+                effect: format!(
+                    "a connection with {net} moves {mb_per_s:.0} MB/s at most over 100 ms{until}"
+                ),
+                remedy: format!("sysctl -w {setting}=\"{least} {first} {ADVISED}\""),
+                value,
+            });
+        }
+    }
+    found
+}
+
+/// Whether a congestion control sets the window at each acknowledgement (`cong_control`): then TCP
+/// does not make it smaller after idleness.
+fn decides_every_window(name: &str) -> bool {
+    name.starts_with("bbr") || matches!(name, "lh_bbr" | "lh_fast" | "lh_libra")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "trust.depots = [\"10.1.0.0/16\"]";
+
+    fn found(text: &str, restart: &str, default: &str, largest: &str) -> Vec<Finding> {
+        let config = Config::from_toml(text, "x").unwrap();
+        findings(&config, |key| {
+            Some(match key {
+                RESTART => restart.to_owned(),
+                DEFAULT => default.to_owned(),
+                _ => format!("4096 16384 {largest}"),
+            })
+        })
+    }
+
+    #[test]
+    fn each_setting_that_costs_time_is_named_with_its_remedy() {
+        let all = found(TEXT, "1", "cubic", "4194304");
+        let settings: Vec<_> = all.iter().map(|finding| finding.setting).collect();
+        assert_eq!(settings, [RESTART, BUFFERS[0], BUFFERS[1]]);
+        assert_eq!(all[0].remedy, "sysctl -w net.ipv4.tcp_slow_start_after_idle=0");
+        assert!(all[0].effect.starts_with("cubic towards 10.1.0.0/16"), "{:?}", all[0]);
+        assert_eq!(all[1].remedy, "sysctl -w net.ipv4.tcp_wmem=\"4096 16384 67108864\"");
+        assert!(all[1].effect.contains("42 MB/s at most over 100 ms until"), "{:?}", all[1]);
+    }
+
+    #[test]
+    fn nothing_is_said_where_it_costs_nothing() {
+        assert!(found("", "1", "cubic", "4194304").is_empty(), "no depot");
+        assert!(found(TEXT, "0", "cubic", "67108864").is_empty());
+        assert!(found(TEXT, "1", "bbr", "67108864").is_empty());
+        let hop = "\n[[hop]]\npeer = \"10.0.0.0/8\"\n";
+        let paced = format!("{TEXT}{hop}congestion = \"lh_bbr\"");
+        assert!(found(&paced, "1", "cubic", "67108864").is_empty());
+        let window = format!("{TEXT}{hop}congestion = \"lh_htcp\"");
+        assert_eq!(found(&window, "1", "bbr", "67108864").len(), 1);
+        let fixed = format!("{TEXT}{hop}sndbuf = \"64MB\"");
+        assert!(found(&fixed, "0", "cubic", "4194304").is_empty());
+        let kernel = format!("{TEXT}{hop}buffers = \"kernel\"");
+        assert!(!found(&kernel, "0", "cubic", "4194304")[0].effect.contains("until"));
+    }
+}
