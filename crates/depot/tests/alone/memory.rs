@@ -3,9 +3,15 @@
 //!
 //! 2 GB lie ready at the origin and the reader takes 1 MB/s. Each depot's resident memory, pipes
 //! and socket memory together must stay under 64 MB beyond the socket buffers configured. Watched
-//! for 30 s, or for `LONGHAUL_WATCH_SECONDS`.
+//! for 30 s, or for `LONGHAUL_WATCH_SECONDS`. And what a thousand warm connections between two depots
+//! hold at each.
 
-use crate::common::{client, held::Held, process::Daemon};
+use crate::common::{
+    client,
+    held::Held,
+    process::{Daemon, eventually},
+    scripted::Scripted,
+};
 use std::{
     io::{Read, Write},
     time::{Duration, Instant},
@@ -53,4 +59,30 @@ fn a_slow_reader_costs_little() {
         assert!(held.sockets > BUFFER && held.pipes >= 1 << 20, "{held:?}");
     }
     assert!(taken < 64 << 20, "the reader was not slow");
+}
+
+/// How many are open between two depots.
+const WARM: usize = 1000;
+/// What they may hold at each depot.
+const WARM_MOST: usize = 100 << 20;
+
+#[test]
+fn a_thousand_warm_connections_hold_little() {
+    let _alone = crate::alone();
+    let trust = "admin.listen = \"127.0.0.1:0\"\nreuse.per_hop = 1024\n\
+                 trust.depots = [\"127.0.0.0/8\"]";
+    let hop = format!("[[hop]]\npeer = \"127.0.0.0/8\"\nwarm = {WARM}");
+    let near = Daemon::depot(&format!("id = \"near\"\n{trust}\n{hop}"));
+    let far = Daemon::depot(&format!("id = \"far\"\n{trust}"));
+    let origin = Scripted::answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    let (head, _, _) = client::get(near.address, &origin.route(&far.authority(), "/"));
+    assert_eq!(client::status(&head), 200);
+    eventually("all are open", || {
+        near.status().connections.idle_upstream >= WARM && far.status().connections.held >= WARM
+    });
+    for depot in [&near, &far] {
+        let held = Held::by(depot.pid());
+        println!("{WARM} warm connections: {held:?}");
+        assert!(held.total() < WARM_MOST, "{held:?}");
+    }
 }
