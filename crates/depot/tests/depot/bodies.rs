@@ -4,7 +4,7 @@
 use crate::common::{
     client::{connect, curl, exchange, get, status, wget},
     noise,
-    process::Daemon,
+    process::{Daemon, eventually},
     scripted::Scripted,
     sha256,
 };
@@ -482,9 +482,9 @@ fn a_body_close_behind_its_head_goes_out_with_it() {
     for mode in ["splice", "copy"] {
         let depot = Daemon::depot(&format!("relay = \"{mode}\""));
         let route = in_two_parts(Duration::from_micros(300)).route("-", "/");
-        let whole = (0..20).filter(|_| first_read(&depot, &route).0 > PART).count();
-        // The test's own threads may be late.
-        assert!(whole >= 8, "{mode}: {whole} of 20");
+        let whole = || (0..20).filter(|_| first_read(&depot, &route).0 > PART).count();
+        // The test's own threads may be late, but not time and again.
+        eventually(&format!("most of 20 come whole, by {mode}"), || whole() >= 15);
     }
 }
 

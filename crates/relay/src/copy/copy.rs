@@ -22,7 +22,7 @@
 
 use crate::{
     copy::{CopyError, IdleTimeouts, Progress, RelayResources, batch::Batch},
-    tcp::{More, Sink, Source, readable},
+    tcp::{More, Sink, Source},
 };
 use bytes::BytesMut;
 use std::{io, sync::atomic::Ordering::Relaxed, time::Duration};
@@ -229,14 +229,15 @@ impl<'p, 's, 'k, O: Observer + ?Sized> Copy<'p, 's, 'k, O> {
         Ok(())
     }
 
-    /// Gives the first bytes a moment to come, if a head is to go out with them.
-    pub(super) async fn await_first(&mut self) {
+    /// Gives the first bytes a moment to come, if a head is to go out with them; whether there is now
+    /// something to read.
+    pub(super) async fn await_first(&mut self) -> bool {
         let alone = !self.pending.is_empty() && self.ahead.is_empty();
-        // Above TLS nobody knows whether there is something to read.
-        if alone && self.progress.moved() == 0 && self.source.plain().is_some() {
-            // What it came to shows when it is read.
-            let _ = timeout(WITH_HEAD, readable(self.source.tcp())).await;
-        }
+        // TLS may hold bytes that its socket does not show.
+        alone
+            && self.progress.moved() == 0
+            && self.source.plain().is_some()
+            && timeout(WITH_HEAD, self.source.tcp().peek(&mut [0])).await.is_ok()
     }
 
     /// Sends what is pending, and what TLS holds.

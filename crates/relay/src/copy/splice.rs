@@ -84,15 +84,13 @@ impl<O: Observer + ?Sized> Copy<'_, '_, '_, O> {
     ) -> Result<u64, CopyError> {
         let at_a_time = self.at_a_time();
         let at_most = at_a_time.min(most - self.ahead.len());
-        let mut has_waited = false;
         let pipe = loop {
             match self.fill(at_most) {
                 Filled::With(pipe) => break pipe,
-                Filled::NotYet if !has_waited => {
-                    has_waited = true;
-                    self.await_first().await;
-                }
                 Filled::NotYet => {
+                    if self.await_first().await {
+                        continue;
+                    }
                     // The sink's answer to it may be what the source waits for.
                     let moved = self.put_out(More::No).await?;
                     if moved > 0 {
