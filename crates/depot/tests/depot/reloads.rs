@@ -5,7 +5,7 @@
 use crate::common::{
     client::{connect, get, status},
     pki::Pki,
-    process::Daemon,
+    process::{Daemon, eventually},
     scripted::{Gate, Scripted, read_head},
 };
 use rustix::process::Signal;
@@ -97,11 +97,19 @@ fn idle_connections_outlive_a_reload_that_still_allows_them() {
             }
         }
     });
-    let rules =
-        |more: &str| format!("reuse.idle = \"60s\"\n{}{more}", open_for("\"127.0.0.0/8:*\""));
+    let rules = |more: &str| {
+        let watched = "admin.listen = \"127.0.0.1:0\"\nreuse.idle = \"60s\"";
+        format!("{watched}\n{}{more}", open_for("\"127.0.0.0/8:*\""))
+    };
     let depot = Daemon::of_file(&file, &rules(""));
     let route = origin.route("-", "/");
-    let ask = || status(&get(depot.address, &route).0);
+    let ask = || {
+        let answer = status(&get(depot.address, &route).0);
+        // The client has its answer a moment before the connection is kept.
+        let kept = || depot.status().connections.idle_upstream == 1;
+        eventually("the connection is kept", || answer != 200 || kept());
+        answer
+    };
     assert_eq!((ask(), ask()), (200, 200));
     assert_eq!(connections.load(SeqCst), 1, "the second request used the first one's connection");
     // Another key of the configuration changes.
