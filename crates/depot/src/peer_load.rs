@@ -21,7 +21,6 @@ use session::{
 };
 use std::{
     collections::HashMap,
-    net::{IpAddr, Ipv4Addr},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -30,8 +29,6 @@ use std::{
 const CLEARLY: f64 = 0.1;
 /// After so many rounds without an answer nobody knows how full a sibling is.
 const FORGOTTEN: u32 = 3;
-/// The client for which names of siblings are looked up: this depot itself.
-const OWN: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 /// How full this depot is.
 pub(crate) fn own_load(shared: &Shared, config: &Config) -> Load {
@@ -116,9 +113,7 @@ async fn ask(depot: &DepotAddress, shared: &Shared) -> Result<Load, String> {
     let settings = shared.settings();
     let mut hop = match upstream::waiting(&fetch, Grant::Rules, &shared.pool, &settings.config) {
         Some(hop) => hop,
-        None => upstream::connected(&fetch, Grant::Rules, &settings, shared.resolver(OWN))
-            .await
-            .map_err(|refusal| refusal.to_string())?,
+        None => question::connected(&fetch, Grant::Rules, &settings, shared).await?,
     };
     let text = format!("GET {LOAD} HTTP/1.1\r\nHost: {}\r\n\r\n", fetch.host);
     let asked = question::ask(&mut hop, &text, MAX_LOAD_BODY).await;

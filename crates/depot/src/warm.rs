@@ -26,7 +26,7 @@ use session::{
 };
 use std::{
     collections::HashMap,
-    net::{IpAddr, Ipv4Addr},
+    net::IpAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -44,8 +44,6 @@ const AT_ONCE: usize = 8;
 const LOOK: Duration = Duration::from_secs(1);
 /// How long a depot that has refused, or cannot be reached, is left alone: at first, and at last.
 const PAUSE: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(60)];
-/// The client for which names are looked up: this depot itself.
-const OWN: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 /// The next depots that were asked lately.
 #[derive(Debug, Default)]
@@ -197,9 +195,7 @@ async fn hold(waiting: Option<Hop>, depot: NextDepot, shared: Arc<Shared>) -> Re
     let (config, fetch) = (&settings.config, &depot.fetch);
     let mut hop = match waiting {
         Some(hop) => hop,
-        None => upstream::connected(fetch, depot.grant, &settings, shared.resolver(OWN))
-            .await
-            .map_err(|refusal| refusal.to_string())?,
+        None => question::connected(fetch, depot.grant, &settings, &shared).await?,
     };
     let idle = Hold::of(config.held_idle(depot.address).into());
     let (name, value) = idle.field();

@@ -38,14 +38,13 @@ fn highspeed_is_faster_than_cubic_and_cubic_than_reno() {
 /// The median of a variant's repeats, each of which has brought the whole file.
 fn median_goodput(document: &serde_json::Value, variant: &str) -> f64 {
     let runs = document["runs"].as_array().unwrap().iter().filter(|run| run["variant"] == variant);
-    let mut goodputs: Vec<f64> = runs
+    let goodputs: Vec<f64> = runs
         .map(|run| {
             assert_eq!(run["sha256_ok"], true, "{run}");
             run["goodput_bps"].as_f64().unwrap()
         })
         .collect();
-    goodputs.sort_by(f64::total_cmp);
-    goodputs[goodputs.len() / 2]
+    record::stats::median(&goodputs).expect("each variant has run")
 }
 
 /// Whether each is faster than the one before.

@@ -61,7 +61,7 @@ pub enum ConfigError {
         /// Which rate is set.
         rate: &'static str,
     },
-    /// Warm connections with somebody who is no trusted depot.
+    /// Warm connections with a peer that `trust.depots` does not list.
     #[error(
         "[[hop]] peer = \"{0}\": `warm` is for depots: list their network in `trust.depots`, or leave it out"
     )]

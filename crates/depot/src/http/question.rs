@@ -1,11 +1,39 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A depot's own short questions to another one.
 
-use crate::http::{head, upstream::Hop};
+use crate::{
+    admission::verdict::Grant,
+    http::{
+        head,
+        upstream::{self, Hop},
+    },
+    settings::Settings,
+    state::Shared,
+};
 use bytes::BytesMut;
 use serde::de::DeserializeOwned;
-use session::message::{Framing, RequestHead, ResponseHead};
-use std::io;
+use session::{
+    Fetch,
+    message::{Framing, RequestHead, ResponseHead},
+};
+use std::{
+    io,
+    net::{IpAddr, Ipv4Addr},
+};
+
+/// The client for which names are looked up: this depot itself.
+const OWN: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+
+/// A new connection to another depot, for a question; or why there is none.
+pub(crate) async fn connected(
+    fetch: &Fetch,
+    grant: Grant,
+    settings: &Settings,
+    shared: &Shared,
+) -> Result<Hop, String> {
+    let connected = upstream::connected(fetch, grant, settings, shared.resolver(OWN)).await;
+    connected.map_err(|refusal| refusal.to_string())
+}
 
 /// Sends a request and reads its answer, a JSON document of at most `max_body` bytes; also says whether
 /// the connection is fit for another exchange.

@@ -103,19 +103,12 @@ impl Idle {
         Some(&self.kept.as_ref()?.stream)
     }
 
-    /// For how long it is kept.
-    fn time(&self, limits: Limits) -> Duration {
-        self.kept.as_ref().and_then(|kept| kept.held).unwrap_or(limits.idle)
+    fn held(&self) -> Option<Duration> {
+        self.kept.as_ref()?.held
     }
 
     fn is_in_time(&self, limits: Limits) -> bool {
-        self.since.elapsed() < self.time(limits)
-    }
-
-    /// Whether the peer has still to be asked to hold it, or is soon to be asked again.
-    fn is_due(&self) -> bool {
-        let held = self.kept.as_ref().and_then(|kept| kept.held);
-        held.is_none_or(|held| self.since.elapsed() > held / 2)
+        self.since.elapsed() < self.held().unwrap_or(limits.idle)
     }
 
     /// Whether nothing has come on it.
@@ -199,8 +192,7 @@ impl<L: Eq + Hash> Pool<L> {
         let of_key = state.idle.get_mut(key)?;
         let first = of_key.len().saturating_sub(lasting);
         let is_due = |(at, idle): (usize, &Idle)| {
-            let asked = idle.kept.as_ref().is_some_and(|kept| kept.held.is_some());
-            idle.is_due() && (!asked || at >= first)
+            idle.held().is_none_or(|held| at >= first && idle.since.elapsed() > held / 2)
         };
         let at = of_key.iter().enumerate().position(is_due)?;
         Some((of_key.remove(at).wake()?, generation))
