@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A next hop that resets its connection while both directions move. The kernel tells of a reset once, to
-//! whoever reads or writes first: the other must not take the end that it sees for one in good order.
+//! A next hop that resets its connection. The kernel tells of a reset once, to whoever reads, looks or writes
+//! first: nobody must take the end that comes next for one in good order.
 
 use crate::common::{
     PATIENCE,
@@ -16,6 +16,10 @@ use std::{
 
 /// More than a depot, and the buffers of all sockets on the way, hold.
 const BODY: usize = 64 << 20;
+
+/// Depots that may reach everything here.
+const LOOPBACK: &str = "[allow]\nclients = [\"127.0.0.0/8\"]\nupstreams = [\"127.0.0.0/8:*\"]\n\
+    local = true\nmethods = [\"GET\", \"POST\"]\n";
 
 /// A client that takes little at a time.
 fn client(depot: &Daemon) -> TcpStream {
@@ -69,14 +73,37 @@ fn ends(depot: &Daemon, chunked: bool) -> std::io::Result<usize> {
 
 #[test]
 fn a_reset_that_the_upload_meets_first_is_no_end_of_the_answer() {
-    let settings = "[allow]\nclients = [\"127.0.0.0/8\"]\nupstreams = [\"127.0.0.0/8:*\"]\n\
-        local = true\nmethods = [\"GET\", \"POST\"]\n";
     for relay in ["splice", "copy"] {
-        let depot = Daemon::depot(&format!("relay = \"{relay}\"\n{settings}"));
+        let depot = Daemon::depot(&format!("relay = \"{relay}\"\n{LOOPBACK}"));
         for chunked in [false, true] {
             let end = ends(&depot, chunked);
             let reset = end.as_ref().is_err_and(|error| error.kind() == ErrorKind::ConnectionReset);
             assert!(reset, "relay {relay}, chunked {chunked}: {end:?}");
+        }
+    }
+}
+
+/// The depot waits for a moment for what follows a head, and the reset may fall into that moment.
+#[test]
+fn a_reset_close_behind_a_head_is_no_end_of_the_answer() {
+    for relay in ["splice", "copy"] {
+        let depot = Daemon::depot(&format!("relay = \"{relay}\"\n{LOOPBACK}"));
+        for round in 0..60 {
+            let behind = Duration::from_micros(50 * round);
+            let origin = Scripted::new(move |mut stream, _| {
+                stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
+                std::thread::sleep(behind);
+                SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
+            });
+            let mut client = client(&depot);
+            let route = origin.route("-", "/f");
+            write!(client, "GET {route} HTTP/1.1\r\nHost: depot\r\n\r\n").unwrap();
+            let mut answer = Vec::new();
+            let end = client.read_to_end(&mut answer);
+            // Where the reset overtook the head, the depot says so in an answer of its own.
+            let refused = answer.starts_with(b"HTTP/1.1 502 ");
+            let reset = end.as_ref().is_err_and(|error| error.kind() == ErrorKind::ConnectionReset);
+            assert!(refused || reset, "relay {relay}, {behind:?}: {}", answer.escape_ascii());
         }
     }
 }

@@ -231,13 +231,19 @@ impl<'p, 's, 'k, O: Observer + ?Sized> Copy<'p, 's, 'k, O> {
 
     /// Gives the first bytes a moment to come, if a head is to go out with them; whether there is now
     /// something to read.
-    pub(super) async fn await_first(&mut self) -> bool {
+    ///
+    /// # Errors
+    /// The source has failed. The kernel tells of that once: whoever reads next finds an orderly end.
+    pub(super) async fn await_first(&mut self) -> io::Result<bool> {
         let alone = !self.pending.is_empty() && self.ahead.is_empty();
         // TLS may hold bytes that its socket does not show.
-        alone
-            && self.progress.moved() == 0
-            && self.source.plain().is_some()
-            && timeout(WITH_HEAD, self.source.tcp().peek(&mut [0])).await.is_ok()
+        if !alone || self.progress.moved() > 0 || self.source.plain().is_none() {
+            return Ok(false);
+        }
+        match timeout(WITH_HEAD, self.source.tcp().peek(&mut [0])).await {
+            Ok(seen) => seen.map(|_| true),
+            Err(_) => Ok(false),
+        }
     }
 
     /// Sends what is pending, and what TLS holds.
@@ -287,8 +293,9 @@ impl<'p, 's, 'k, O: Observer + ?Sized> Copy<'p, 's, 'k, O> {
     /// # Errors
     /// It broke off; [`CopyError`] says where.
     pub async fn read(&mut self, most: usize) -> Result<usize, CopyError> {
-        self.await_first().await;
+        let first = self.await_first().await;
         self.flush().await?;
+        first.map_err(CopyError::SourceFailed)?;
         let Self { source, ahead, sink, timeouts, .. } = self;
         let read = tokio::select! {
             biased;

@@ -85,12 +85,17 @@ impl<O: Observer + ?Sized> Copy<'_, '_, '_, O> {
         let at_a_time = self.at_a_time();
         let at_most = at_a_time.min(most - self.ahead.len());
         let pipe = loop {
-            match self.fill(at_most) {
+            let filled = match self.fill(at_most) {
+                Filled::NotYet => match self.await_first().await {
+                    Ok(true) => continue,
+                    Ok(false) => Filled::NotYet,
+                    Err(error) => Filled::Failed(error),
+                },
+                filled => filled,
+            };
+            match filled {
                 Filled::With(pipe) => break pipe,
                 Filled::NotYet => {
-                    if self.await_first().await {
-                        continue;
-                    }
                     // The sink's answer to it may be what the source waits for.
                     let moved = self.put_out(More::No).await?;
                     if moved > 0 {
