@@ -124,7 +124,7 @@ impl Acceptor {
     fn admit(&self, caller: Caller) {
         let (settings, peer) = (self.shared.settings(), caller.peer);
         // A ticket may open the depot to clients that are not listed; what they ask tells.
-        if !settings.trust.takes_tickets() && !settings.config.allow.client(peer.ip()) {
+        if !settings.trust.takes_tickets() && !settings.config.lets_in(peer.ip()) {
             let reason = format!("this depot is not open for clients from {}", peer.ip());
             let (status, error) = (StatusCode::FORBIDDEN, ProxyError::HttpRequestDenied);
             return self.turn_away(caller, Fault::new(status, error, reason));

@@ -32,12 +32,15 @@ impl Validity {
             let validity = certificate.validity();
             let (from, until) =
                 (time(validity.not_before.timestamp()), time(validity.not_after.timestamp()));
-            whole = Some(whole.map_or(Self { from, until }, |whole| Self {
-                from: whole.from.max(from),
-                until: whole.until.min(until),
-            }));
+            let this = Self { from, until };
+            whole = Some(whole.map_or(this, |whole| whole.and(this)));
         }
         whole
+    }
+
+    /// When both are good.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self { from: self.from.max(other.from), until: self.until.min(other.until) }
     }
 
     /// Until when, in seconds since 1970.

@@ -40,6 +40,7 @@ mod packet_pacing;
 mod peer_load;
 mod server;
 mod settings;
+mod shown_certificates;
 mod spare_descriptors;
 mod start_up;
 mod state;
@@ -49,8 +50,8 @@ mod warm;
 
 pub use config::{
     AccessTo, Admin, Allow, Buffers, Config, ConfigError, Detour, DigestMode, Hop, Limits, Log,
-    LogFormat, Pacing, PacingMethod, PeerGroup, RelayMode, Reuse, Stall, Timeouts, TlsFiles,
-    TrustFiles, UpstreamRule, UpstreamRuleError,
+    LogFormat, Pacing, PacingMethod, PeerGroup, RelayMode, Reuse, Site, SiteError, SiteHost,
+    SiteName, SiteOrigin, Stall, Timeouts, TlsFiles, TrustFiles, UpstreamRule, UpstreamRuleError,
 };
 pub use error::Error;
 pub use hop_sockets::TuneError;

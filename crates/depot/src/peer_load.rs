@@ -116,7 +116,7 @@ async fn ask(depot: &DepotAddress, shared: &Shared) -> Result<Load, String> {
         None => question::connected(&fetch, Grant::Rules, &settings, shared).await?,
     };
     let text = format!("GET {LOAD} HTTP/1.1\r\nHost: {}\r\n\r\n", fetch.host);
-    let asked = question::ask(&mut hop, &text, MAX_LOAD_BODY).await;
+    let asked = question::ask(&mut hop, &text, (MAX_LOAD_BODY, 0)).await;
     let (load, fit) = asked.map_err(|error| error.to_string())?;
     let used = upstream::Used { hop, fit };
     used.settle().keep(&shared.pool, &settings.config);

@@ -44,7 +44,7 @@ impl Settings {
         packet_pacing::check(&config, pacers)?;
         spare_descriptors::check(&config);
         start_up::check(&config);
-        let (trust, tls) = (Trust::new(&config.trust)?, Tls::new(&config.tls)?);
+        let (trust, tls) = (Trust::new(&config.trust)?, Tls::new(&config.tls, &config.sites)?);
         Ok(Self::of(config, trust, tls))
     }
 

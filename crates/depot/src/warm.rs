@@ -3,7 +3,7 @@
 //!
 //! A connection that is opened for a request costs it a round trip and begins with a small window. So a depot
 //! keeps `hop.warm` idle connections to each depot that it has asked lately, and agrees with that depot on how long
-//! they may be idle ([`session::message::hold`]). Those that a crowd has opened beyond that are held, too, and
+//! they may be idle ([`session::message::hold`]). A new one carries `hop.prime` bytes first, to grow its window. Those that a crowd has opened beyond that are held, too, and
 //! are closed when they have not been used for `hop.idle`, as are all of a depot that is asked no more.
 //!
 //! Which depots there are follows from use, so what clients can ask for is bounded: a depot counts if its address
@@ -22,7 +22,7 @@ use crate::{
 use relay::dial::pool::Key;
 use session::{
     Fetch,
-    message::hold::{HOLD, Hold, MAX_HOLD_BODY},
+    message::hold::{self, HOLD, Hold, MAX_HOLD_BODY},
 };
 use std::{
     collections::HashMap,
@@ -75,7 +75,7 @@ impl Warm {
             return;
         }
         // Names that a network of the rules admits by their addresses are anybody's to invent.
-        if config.allow.upstream(&fetch.next, grant) == Verdict::ByAddress {
+        if config.upstream(&fetch.next, grant) == Verdict::ByAddress {
             return;
         }
         let mut depots = self.depots();
@@ -178,7 +178,7 @@ async fn tend(key: &Key<Grant>, depot: &NextDepot, shared: &Arc<Shared>) -> Resu
                 break;
             }
             missing -= usize::from(waiting.is_none());
-            tasks.spawn(hold(waiting, depot.clone(), Arc::clone(shared)));
+            tasks.spawn(hold_one(waiting, depot.clone(), Arc::clone(shared)));
         }
         match tasks.join_next().await {
             None => return result,
@@ -189,19 +189,37 @@ async fn tend(key: &Key<Grant>, depot: &NextDepot, shared: &Arc<Shared>) -> Resu
     }
 }
 
-/// Has a depot hold a connection: one that waited, or a new one.
-async fn hold(waiting: Option<Hop>, depot: NextDepot, shared: Arc<Shared>) -> Result<(), String> {
+/// Has a depot hold a connection: one that waited, or a new one. One that waited may have been closed meanwhile.
+async fn hold_one(
+    waiting: Option<Hop>,
+    depot: NextDepot,
+    shared: Arc<Shared>,
+) -> Result<(), String> {
     let settings = shared.settings();
-    let (config, fetch) = (&settings.config, &depot.fetch);
-    let mut hop = match waiting {
-        Some(hop) => hop,
-        None => question::connected(fetch, depot.grant, &settings, &shared).await?,
-    };
+    if let Some(hop) = waiting
+        && agree(hop, &depot, 0, (&settings.config, &shared)).await.is_ok()
+    {
+        return Ok(());
+    }
+    let hop = question::connected(&depot.fetch, depot.grant, &settings, &shared).await?;
+    let prime = settings.config.prime(depot.address).get();
+    agree(hop, &depot, prime, (&settings.config, &shared)).await
+}
+
+/// Asks a depot to hold a connection, and to send so much on it before; keeps it if it does.
+async fn agree(
+    mut hop: Hop,
+    depot: &NextDepot,
+    prime: u64,
+    (config, shared): (&Config, &Shared),
+) -> Result<(), String> {
     let idle = Hold::of(config.held_idle(depot.address).into());
-    let (name, value) = idle.field();
-    let value = value.to_str().unwrap_or_default();
-    let text = format!("GET {HOLD} HTTP/1.1\r\nHost: {}\r\n{name}: {value}\r\n\r\n", fetch.host);
-    let asked = question::ask::<Hold>(&mut hop, &text, MAX_HOLD_BODY);
+    let mut text = format!("GET {HOLD} HTTP/1.1\r\nHost: {}\r\n", depot.fetch.host);
+    for (name, value) in [idle.field(), hold::prime(prime)] {
+        text.push_str(&format!("{name}: {}\r\n", value.to_str().unwrap_or_default()));
+    }
+    text.push_str("\r\n");
+    let asked = question::ask::<Hold>(&mut hop, &text, (MAX_HOLD_BODY, prime));
     let asked = timeout(config.timeouts.response_head.into(), asked).await;
     let answer = asked.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()));
     let (granted, fit) =

@@ -5,7 +5,8 @@
 //! with a name admits whatever addresses that name has; a rule with a network admits addresses,
 //! also those that a name resolves to. A ticket admits its own next hop, whatever the rules say.
 //! Addresses of this host itself (loopback, link-local, its own) are refused unless `allow.local` is
-//! set, and those of private networks unless `allow.private` is, or a rule names the network:
+//! set, and those of private networks unless `allow.private` is, or a rule names the network, or the hop is one that
+//! the configuration itself has a site lead to:
 //! services that trust those would otherwise be open to every client. The addresses that were checked
 //! are the ones connected to, so that a name that changes its address meanwhile gains nothing.
 
@@ -53,6 +54,10 @@ impl Allow {
             let ip = address.ip();
             let listed = self.upstreams.iter().any(|r| r.admits_ip(ip, address.port()));
             let named = self.upstreams.iter().any(|r| r.names_private(ip, address.port()));
+            if verdict == Verdict::OfSite {
+                addresses.push(address);
+                continue;
+            }
             match (verdict, self.objection(ip, named).map_err(Objection::Unjudged)?) {
                 (Verdict::Refused, _) => refusal = (String::from("it is not listed"), None),
                 (Verdict::ByAddress, _) if !listed => {

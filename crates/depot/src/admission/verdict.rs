@@ -11,6 +11,8 @@ pub(crate) enum Grant {
     Rules,
     /// A ticket, which names its next hop.
     Ticket,
+    /// A site, whose next hop the configuration names.
+    Site,
 }
 
 /// What the rules say of a next hop before its name is resolved.
@@ -22,6 +24,8 @@ pub(crate) enum Verdict {
     ByAddress,
     /// Not listed, but a ticket grants it.
     Granted,
+    /// What the configuration has a site lead to, wherever that is.
+    OfSite,
     /// Not listed, and no address could change that. Nothing is resolved, so that a depot does
     /// not answer strangers' questions about names.
     Refused,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What is wrong with a configuration.
 
-use crate::config::pacing::PacingMethod;
+use crate::config::{pacing::PacingMethod, site::SiteName};
 use ipnet::IpNet;
-use session::{DepotAddress, DepotIdError};
+use session::{Authority, DepotAddress, DepotIdError};
 use toml::de::DeTable;
 
 /// What is wrong with a configuration. The fault is with who wrote it.
@@ -25,7 +25,7 @@ pub enum ConfigError {
     NoListener,
     /// TLS without what it needs.
     #[error(
-        "`tls.certificate` and `tls.key` belong together, and `tls.listen` needs them: \
+        "`tls.certificate` and `tls.key` belong together, and `tls.listen` needs them, or a [[site]] with its own: \
          give both files, or none of the three"
     )]
     NoCertificate,
@@ -78,6 +78,41 @@ pub enum ConfigError {
         /// How many connections are kept.
         per_hop: usize,
     },
+    /// Two sites of one name.
+    #[error("two [[site]] tables have the name \"{0}\": a name leads to one origin")]
+    SiteTwice(SiteName),
+    /// A site under the depot's own name.
+    #[error(
+        "[[site]] name = \"{0}\": `names` lists it as the depot's own, where routes and tickets lead"
+    )]
+    SiteIsDepot(SiteName),
+    /// A site whose requests would come round.
+    #[error(
+        "[[site]] name = \"{site}\": requests would come back to where they have been, at {at}"
+    )]
+    SiteLoop {
+        /// Its name.
+        site: SiteName,
+        /// Where they would.
+        at: Authority,
+    },
+    /// A certificate without a key, or a key without one.
+    #[error(
+        "[[site]] name = \"{0}\": `certificate` and `key` belong together: give both files, or none"
+    )]
+    SiteKey(SiteName),
+    /// A site without a certificate where the depot listens with TLS.
+    #[error(
+        "[[site]] name = \"{0}\" has no certificate, and `tls.listen` needs one for each name: give it \
+         `certificate` and `key`, which may be the depot's own where those are for both names"
+    )]
+    SiteCertificate(SiteName),
+    /// A certificate that nobody would see.
+    #[error(
+        "[[site]] name = \"{0}\" has a certificate, and nothing listens with TLS: list addresses in \
+         `tls.listen`, as in [\"0.0.0.0:443\"]"
+    )]
+    SiteListener(SiteName),
     /// What is wrong in a table of several.
     #[error("{error}")]
     InTable {
@@ -117,8 +152,13 @@ impl ConfigError {
         Self::Range { key, value: value.to_string(), expected }
     }
 
-    pub(super) fn in_hop(index: usize, key: &'static str, error: Self) -> Self {
-        Self::InTable { table: "hop", index, key, error: Box::new(error) }
+    pub(super) fn in_table(
+        table: &'static str,
+        index: usize,
+        key: &'static str,
+        error: Self,
+    ) -> Self {
+        Self::InTable { table, index, key, error: Box::new(error) }
     }
 
     /// With the line of the file's text that it is about, where that is known.

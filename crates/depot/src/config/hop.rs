@@ -11,6 +11,9 @@ use units::{Bytes, Duration, ParseError};
 /// The most idle connections that are kept open to one depot.
 const MAX_WARM: u16 = 1000;
 
+/// The most that a connection carries when it is opened.
+const MAX_PRIME: Bytes = Bytes::new(64 << 20);
+
 /// Socket settings for every connection with a peer in a network, whoever opened it.
 ///
 /// They go by peer because in a download the sender over the long haul is the *accepted* socket
@@ -51,6 +54,9 @@ pub struct Hop {
     /// after the last request `warm` counts.
     #[serde(default = "Hop::default_idle", skip_serializing_if = "Hop::is_default_idle")]
     pub idle: Duration,
+    /// How much each of them carries when it is opened, so that its window grows.
+    #[serde(default = "Hop::default_prime", skip_serializing_if = "Hop::is_default_prime")]
+    pub prime: Bytes,
 }
 
 /// Who looks after the buffers of a hop's connections.
@@ -86,6 +92,7 @@ impl Hop {
             mptcp: false,
             warm: 0,
             idle: Self::default_idle(),
+            prime: Self::default_prime(),
         }
     }
 
@@ -97,6 +104,16 @@ impl Hop {
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
     fn is_default_idle(idle: &Duration) -> bool {
         *idle == Self::default_idle()
+    }
+
+    /// How much that is with depots that no hop says anything of.
+    pub(crate) fn default_prime() -> Bytes {
+        Bytes::new(1 << 20)
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
+    fn is_default_prime(prime: &Bytes) -> bool {
+        *prime == Self::default_prime()
     }
 
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
@@ -130,6 +147,9 @@ impl Hop {
         }
         if self.warm > MAX_WARM {
             return Err(ConfigError::range("hop.warm", &self.warm, "0 to 1000"));
+        }
+        if self.prime > MAX_PRIME {
+            return Err(ConfigError::range("hop.prime", &self.prime, "0B to 64MB"));
         }
         // Depots agree on whole seconds.
         if !(Duration::from_secs(1)..=Duration::from_secs(24 * 3600)).contains(&self.idle) {

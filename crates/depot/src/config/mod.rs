@@ -8,12 +8,12 @@ use relay::{
     tcp::{info::Spacing, socket_options::HopOptions},
 };
 use serde::{Deserialize, Serialize};
-use session::{DEPOT_PORT, DepotAddress, DepotId};
+use session::{Authority, DEPOT_PORT, DepotAddress, DepotId};
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     path::PathBuf,
 };
-use units::{Duration, Rate};
+use units::{Bytes, Duration, Rate};
 
 pub use admin::Admin;
 pub use allow::Allow;
@@ -27,6 +27,7 @@ pub use pacing::{Pacing, PacingMethod};
 pub use peer_group::PeerGroup;
 pub use relay::copy::RelayMode;
 pub use reuse::Reuse;
+pub use site::{Site, SiteError, SiteHost, SiteName, SiteOrigin};
 pub use stall::Stall;
 pub use timeouts::Timeouts;
 pub use tls::TlsFiles;
@@ -48,6 +49,7 @@ mod pacing;
 mod peer_group;
 mod range;
 mod reuse;
+mod site;
 mod stall;
 mod timeouts;
 mod tls;
@@ -104,6 +106,9 @@ pub struct Config {
     /// Socket settings by peer.
     #[serde(rename = "hop", skip_serializing_if = "Vec::is_empty")]
     pub hops: Vec<Hop>,
+    /// Origins under names of their own.
+    #[serde(rename = "site", skip_serializing_if = "Vec::is_empty")]
+    pub sites: Vec<Site>,
 }
 
 impl Config {
@@ -136,7 +141,7 @@ impl Config {
             return Err(ConfigError::NoListener);
         }
         let (certificate, key) = (self.tls.certificate.is_some(), self.tls.key.is_some());
-        if certificate != key || (!certificate && !self.tls.listen.is_empty()) {
+        if certificate != key || (!self.shows_certificate() && !self.tls.listen.is_empty()) {
             return Err(ConfigError::NoCertificate);
         }
         let peers: Vec<IpNet> = self.hops.iter().map(|hop| hop.peer.trunc()).collect();
@@ -160,6 +165,7 @@ impl Config {
         }
         self.check_paced_below()?;
         self.check_warm()?;
+        self.check_sites()?;
         self.hops.iter().try_for_each(Hop::check)
     }
 
@@ -183,7 +189,7 @@ impl Config {
     /// ahead of need has to know whom it does that for.
     fn check_warm(&self) -> Result<(), ConfigError> {
         for (n, hop) in self.hops.iter().enumerate().filter(|(_, hop)| hop.warm > 0) {
-            let wrong = |error| Err(ConfigError::in_hop(n, "warm", error));
+            let wrong = |error| Err(ConfigError::in_table("hop", n, "warm", error));
             if !self.trust.depots.iter().any(|net| net.contains(&hop.peer)) {
                 return wrong(ConfigError::WarmStranger(hop.peer));
             }
@@ -200,6 +206,11 @@ impl Config {
         self.hop(depot).map_or_else(Hop::default_idle, |hop| hop.idle)
     }
 
+    /// How much a connection with this depot carries when it is opened ahead of need.
+    pub(crate) fn prime(&self, depot: IpAddr) -> Bytes {
+        self.hop(depot).map_or_else(Hop::default_prime, |hop| hop.prime)
+    }
+
     /// How many idle connections are to be open to this depot.
     pub(crate) fn warm(&self, depot: IpAddr) -> usize {
         self.hop(depot).map_or(0, |hop| hop.warm.into())
@@ -212,7 +223,7 @@ impl Config {
             ("listen", self.listen != new.listen),
             ("tls.listen", self.tls.listen != new.tls.listen),
             // Its listeners cannot be without.
-            ("tls.certificate", !self.tls.listen.is_empty() && new.tls.certificate.is_none()),
+            ("tls.certificate", !self.tls.listen.is_empty() && !new.shows_certificate()),
             ("handover", self.handover != new.handover),
             ("threads", self.threads != new.threads),
             ("relay", self.relay != new.relay),
@@ -223,6 +234,22 @@ impl Config {
             ("log", self.log != new.log),
         ];
         differ.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
+    }
+
+    /// Whether it has a certificate to show, for one name or other.
+    fn shows_certificate(&self) -> bool {
+        let of_site = || self.sites.iter().any(|site| site.certificate.is_some());
+        self.tls.certificate.is_some() || of_site()
+    }
+
+    /// What is said of a next hop by whoever gives leave.
+    pub(crate) fn upstream(&self, next: &Authority, grant: Grant) -> Verdict {
+        match grant {
+            Grant::Site if self.is_of_site(next) => Verdict::OfSite,
+            // Around it, through others that clients may name.
+            Grant::Site => self.allow.upstream(next, Grant::Rules),
+            grant => self.allow.upstream(next, grant),
+        }
     }
 
     /// Whether any peer may come by Multipath TCP.
@@ -293,6 +320,7 @@ impl Default for Config {
             admin: Admin::default(),
             log: Log::default(),
             hops: Vec::new(),
+            sites: Vec::new(),
         }
     }
 }

@@ -132,6 +132,7 @@ fn mistakes_are_named_with_their_place() {
             "line 5: [[hop]] peer = \"::/0\": `warm` is 4, more than `reuse.per_hop`, which is 3",
         ),
         ("[[hop]]\npeer = \"::/0\"\nidle = \"999ms\"", "`hop.idle` is 999ms: expected 1s to 24h"),
+        ("[[hop]]\npeer = \"::/0\"\nprime = \"65MB\"", "`hop.prime` is 65MB: expected 0B to 64MB"),
         ("limits.held = 1000001", "`limits.held` is 1000001: expected 0 to 1000000"),
         (
             "reuse.per_hop = 2000\ntrust.depots = [\"::/0\"]\n[[hop]]\npeer = \"::/0\"\nwarm = 1001",
@@ -146,8 +147,68 @@ fn mistakes_are_named_with_their_place() {
         ("[admin]\nlisten = \"3881\"", "line 2"),
         ("[log]\nformat = \"xml\"", "`text`"),
     ] {
-        let error = Config::from_toml(text, "depot.toml").expect_err(text).to_string();
-        assert!(error.contains(expected), "{text}: {error}");
+        refused(text, expected);
+    }
+}
+
+/// Holds what is said of a configuration against what should be.
+fn refused(text: &str, expected: &str) {
+    let error = Config::from_toml(text, "depot.toml").expect_err(text).to_string();
+    assert!(error.contains(expected), "{text}: {error}");
+}
+
+#[test]
+fn sites_that_overlap_loop_or_show_no_certificate_are_named_with_their_place() {
+    for (text, expected) in [
+        (
+            "[[site]]\nname = \"d.example:80\"\norigin = \"http://o\"",
+            "\"d.example:80\" is no DNS name",
+        ),
+        ("[[site]]\nname = \"192.0.2.1\"\norigin = \"http://o\"", "line 2"),
+        ("[[site]]\nname = \"d.example\"\norigin = \"http://o/x\"", "\"http://o/x\" has a path"),
+        ("[[site]]\nname = \"d.example\"\norigin = \"o:80\"", "line 3"),
+        ("[[site]]\nname = \"d.example\"", "missing field `origin`"),
+        (
+            "[[site]]\nname = \"d.example\"\norigin = \"http://o\"\n\
+             [[site]]\norigin = \"http://p\"\nname = \"D.example\"",
+            "depot.toml: line 6: two [[site]] tables have the name \"d.example\"",
+        ),
+        (
+            "names = [\"d.example\"]\n[[site]]\nname = \"d.example\"\norigin = \"http://o\"",
+            "line 3: [[site]] name = \"d.example\": `names` lists it as the depot's own",
+        ),
+        (
+            "[[site]]\nname = \"d.example\"\norigin = \"http://o\"\nvia = [\"d2\", \"d3\", \"d2\"]",
+            "line 4: [[site]] name = \"d.example\": requests would come back to where they have been, at d2:3880",
+        ),
+        (
+            "[[site]]\nname = \"d.example\"\norigin = \"http://o\"\nvia = [\"127.0.0.1\"]",
+            "line 4: [[site]] name = \"d.example\": requests would come back",
+        ),
+        (
+            "listen = [\"192.0.2.1:80\"]\n[[site]]\nname = \"d.example\"\norigin = \"http://192.0.2.1\"",
+            "line 4: [[site]] name = \"d.example\": requests would come back",
+        ),
+        (
+            "listen = [\"[::]:80\"]\n[[site]]\nname = \"d.example\"\norigin = \"http://o\"\n\
+             [[site]]\nname = \"e.example\"\norigin = \"http://d.example\"",
+            "line 7: [[site]] name = \"e.example\": requests would come back",
+        ),
+        (
+            "tls.listen = [\"[::]:443\"]\ntls.certificate = \"c\"\ntls.key = \"k\"\n\
+             [[site]]\nname = \"d.example\"\norigin = \"http://o\"",
+            "line 5: [[site]] name = \"d.example\" has no certificate",
+        ),
+        (
+            "[[site]]\nname = \"d.example\"\norigin = \"http://o\"\ncertificate = \"c\"",
+            "line 4: [[site]] name = \"d.example\": `certificate` and `key` belong together",
+        ),
+        (
+            "[[site]]\nname = \"d.example\"\norigin = \"http://o\"\ncertificate = \"c\"\nkey = \"k\"",
+            "line 4: [[site]] name = \"d.example\" has a certificate, and nothing listens with TLS",
+        ),
+    ] {
+        refused(text, expected);
     }
 }
 

@@ -23,8 +23,9 @@ use relay::{
 use session::{
     Fetch,
     message::{
-        Connection, Framing, NextHop, OutgoingBody, OutgoingResponse, ResponseHead, interim_for,
-        response_for, trailers_for_client, trailers_for_origin,
+        Connection, Fault, Framing, NextHop, OutgoingBody, OutgoingResponse, PROXY_STATUS,
+        ResponseHead, interim_for, response_for, site_is_taken, trailers_for_client,
+        trailers_for_origin,
     },
 };
 use std::{
@@ -244,6 +245,9 @@ impl<'x> UpstreamAttempt<'x> {
             Ok(head) => head,
             Err(down) => return down,
         };
+        if let Err(fault) = self.is_for_site(&head) {
+            return Down::Bad(Unanswered::for_good(fault));
+        }
         let (framing, mut check, outward) = match self.framing(&head) {
             Ok(framing) => framing,
             Err(unanswered) => return Down::Bad(unanswered),
@@ -337,8 +341,23 @@ impl<'x> UpstreamAttempt<'x> {
             request_route: *request_route,
             body: outward,
             extra,
+            site: self.exchange.site.is_some(),
         };
         response_for(head, request, &out)
+    }
+
+    /// A next depot that does not take a request as a site's drops what the site needs. What it says of itself does
+    /// not count.
+    fn is_for_site(&self, head: &ResponseHead) -> Result<(), Fault> {
+        let is_depot = self.fetch.origin.is_none() && self.exchange.site.is_some();
+        if !is_depot || site_is_taken(&head.headers) || head.headers.contains(&PROXY_STATUS) {
+            return Ok(());
+        }
+        let reason = format!(
+            "depot {} drops what a site needs, cookies among it: `trust.depots` there must list this depot",
+            self.fetch.next
+        );
+        Err(Fault::bad_response(reason))
     }
 
     /// How the answer's body comes, what it is held against, and how it goes on.
@@ -366,8 +385,8 @@ impl<'x> UpstreamAttempt<'x> {
         client: &mut Sink<'_>,
         interims: &mut Interims,
     ) -> Result<ResponseHead, Down> {
-        let Exchange { request, context, live, .. } = self.exchange;
-        let config = self.exchange.config();
+        let Exchange { request, context, live, site, .. } = self.exchange;
+        let (config, for_site) = (self.exchange.config(), site.is_some());
         let (limit, timeouts) =
             (config.limits.head.get() as usize, config.timeouts.towards_client());
         let mut for_client = Duration::ZERO;
@@ -382,7 +401,7 @@ impl<'x> UpstreamAttempt<'x> {
                 return Ok(head);
             }
             interims.count().map_err(|fault| Down::Bad(Unanswered::of_upstream(fault)))?;
-            if let Some(interim) = interim_for(&head, request, &context.id) {
+            if let Some(interim) = interim_for(&head, request, (&context.id, for_site)) {
                 let begun = Instant::now();
                 let passed = interims.pass(&interim, client, timeouts, &live.received).await;
                 passed.map_err(|error| Down::Broken(error.into()))?;

@@ -110,7 +110,7 @@ pub(crate) async fn serve(caller: Caller, slot: ConnectionSlot, shared: &Shared)
     while let Some(request) = client.next_request(first, shared).await {
         let settings = shared.settings();
         let context = RequestContext::new(shared, &settings);
-        if request.target.starts_with(JOIN) {
+        if request.target.starts_with(JOIN) && context.config().site_of(&request).is_none() {
             return Box::pin(stripe_enter::enter(client, request, context)).await;
         }
         // Boxed, so that a client between two requests takes up little.
@@ -132,7 +132,9 @@ pub(crate) async fn turn_away(caller: Caller, fault: &Fault, shared: &Shared) {
     if full && !context.config().pool.members.is_empty() {
         let Some(request) = client.next_request(true, shared).await else { return };
         entry.asked(&request, context);
-        if let Some(peer) = shared.peer_loads.instead(&request, context) {
+        let instead = || shared.peer_loads.instead(&request, context);
+        let for_depot = context.config().site_of(&request).is_none();
+        if let Some(peer) = for_depot.then(instead).flatten() {
             client.lead_away(entry, &request, &peer, context).await;
             return;
         }
@@ -215,22 +217,28 @@ impl Client {
         context: RequestContext<'_>,
     ) -> Connection {
         let own = own_connection(request, context);
+        let site = context.config().site_of(request);
+        // Under a site's name all paths are the site's.
+        let for_depot = site.is_none();
         // Asked every second or so, by each of those who want to know: that is no line of the log.
-        if asks_load(request) && context.config().allow.client(self.stream.peer().ip()) {
+        if for_depot && asks_load(request) && context.config().allow.client(self.stream.peer().ip())
+        {
             let answer = own_load(&context, context.config()).answer(request.method, own);
             return self.answer(&answer, own, context).await;
         }
-        if asks_hold(request) {
+        if for_depot && asks_hold(request) {
             return Box::pin(self.hold(request, own, context)).await;
         }
         let mut entry = Entry::new(self.stream.peer(), context);
         entry.asked(request, context);
-        if let Some(peer) = context.peer_loads.instead(request, context) {
+        entry.at(site);
+        let instead = || context.peer_loads.instead(request, context);
+        if let Some(peer) = for_depot.then(instead).flatten() {
             return self.lead_away(entry, request, &peer, context).await;
         }
         let with_body = request.method.is_answered_with_body();
         let from = (self.stream.peer(), scheme_of(&self.stream));
-        let plan = match Plan::of(request, from, context).await {
+        let plan = match Plan::of(request, site, from, context).await {
             Ok(plan) => plan,
             Err(fault) => {
                 self.refuse(entry, &fault, with_body, context).await;
@@ -296,6 +304,7 @@ impl Client {
             trace: &trace,
             grant: plan.grant,
             allowance,
+            site: plan.site.as_ref(),
             pacing: &pacing,
             routes,
             live: &live,

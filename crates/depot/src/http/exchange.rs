@@ -34,8 +34,8 @@ use relay::{
 use session::{
     Fetch,
     message::{
-        Connection, Fault, Framing, OutgoingRequest, RequestHead, RequestRoute, forwarded_for,
-        request_for, stripes,
+        Connection, Fault, Framing, OutgoingRequest, RequestHead, RequestRoute, SiteRequest,
+        forwarded_for, request_for, stripes,
     },
 };
 use std::{
@@ -60,6 +60,8 @@ pub(crate) struct Exchange<'x> {
     pub grant: Grant,
     /// How much of it is granted.
     pub allowance: Allowance,
+    /// How the client asked, where it is for a site.
+    pub site: Option<&'x SiteRequest>,
     /// To what rate it is held.
     pub pacing: &'x Pacing<'x>,
     /// What to ask, and of whom: of the first, or else of the next.
@@ -165,7 +167,7 @@ impl Exchange<'_> {
         request_for(
             self.request,
             fetch,
-            &OutgoingRequest { id, connection: Connection::Keep, extra },
+            &OutgoingRequest { id, connection: Connection::Keep, extra, site: self.site },
         )
     }
 

@@ -6,7 +6,10 @@
 use crate::{http::client::Client, observe::Entry, state::RequestContext, trace};
 use http::StatusCode;
 use relay::tcp::socket_options::keep_alive;
-use session::message::{Connection, Fault, ProxyError, RequestHead, hold::Hold};
+use session::message::{
+    Connection, Fault, ProxyError, RequestHead,
+    hold::{Hold, PADDING, prime_asked},
+};
 
 impl Client {
     /// Holds the connection, if it may be held, and says so.
@@ -18,8 +21,15 @@ impl Client {
     ) -> Connection {
         match self.granted(request, context) {
             Ok(hold) => {
-                self.held = Some(hold.idle());
-                self.answer(&hold.answer(request.method, own), own, context).await
+                // Once for each connection: an answer is no download.
+                let is_new = self.held.replace(hold.idle()).is_none() && own == Connection::Keep;
+                let most = context.config().prime(self.stream.peer().ip()).get();
+                let length = if is_new { prime_asked(request).min(most) } else { 0 };
+                let (answer, padding) = hold.answer(length, request.method, own);
+                match self.answer(&answer, own, context).await {
+                    Connection::Keep => self.pad(padding, context).await,
+                    Connection::Close => Connection::Close,
+                }
             }
             Err(fault) => {
                 let mut entry = Entry::new(self.stream.peer(), context);
@@ -29,6 +39,19 @@ impl Client {
                 Connection::Close
             }
         }
+    }
+
+    /// Sends what an answer is made longer with, in pieces that each have the time of an answer.
+    async fn pad(&mut self, mut left: u64, context: RequestContext<'_>) -> Connection {
+        while left > 0 {
+            let length = left.min(PADDING.len() as u64);
+            let piece = &PADDING[..length as usize];
+            if self.answer(piece, Connection::Keep, context).await == Connection::Close {
+                return Connection::Close;
+            }
+            left -= length;
+        }
+        Connection::Keep
     }
 
     fn granted(

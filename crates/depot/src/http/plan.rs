@@ -6,14 +6,19 @@ use crate::{
         identity,
         verdict::{Grant, Verdict},
     },
+    config::Site,
     settings::Settings,
     state::RequestContext,
+    trace,
 };
 use http::StatusCode;
 use relay::dial::Resolver;
 use session::{
-    Fetch, Redirect, Route, RouteError, Scheme, Step,
-    message::{Fault, Framing, Method, ProxyError, RequestHead, RequestRoute, forwarded_client},
+    Fetch, OriginUrl, Redirect, Route, RouteError, Scheme, Step,
+    message::{
+        Fault, Framing, Method, ProxyError, RequestHead, RequestRoute, SiteRequest,
+        forwarded_client,
+    },
     ticket::{Ticket, TicketClient, TicketError, TicketRoute, Verified},
 };
 use std::net::{IpAddr, SocketAddr};
@@ -29,6 +34,8 @@ pub(crate) struct Plan {
     pub grant: Grant,
     /// Whom the ticket was held against, by this depot or by those before it.
     client: IpAddr,
+    /// How the client asked for a site, of this depot or of one before it.
+    pub site: Option<SiteRequest>,
 }
 
 /// How much of a transfer is granted.
@@ -57,6 +64,7 @@ impl Allowance {
 enum Asked {
     Route(Route),
     Ticket(TicketRoute, Box<Verified>),
+    Site(OriginUrl),
 }
 
 impl Plan {
@@ -65,13 +73,17 @@ impl Plan {
         match &self.asked {
             Asked::Route(route) => RequestRoute::Route(route),
             Asked::Ticket(route, verified) => RequestRoute::Ticket(route, verified),
+            Asked::Site(url) => {
+                let asked = self.site.as_ref().map_or("", |site| &site.asked);
+                RequestRoute::Site(url, asked)
+            }
         }
     }
 
     /// The ticket that opens the depot, where it is one that does.
     pub(crate) fn ticket(&self) -> Option<&Ticket> {
         match &self.asked {
-            Asked::Route(_) => None,
+            Asked::Route(_) | Asked::Site(_) => None,
             Asked::Ticket(_, verified) => Some(&verified.ticket),
         }
     }
@@ -84,7 +96,7 @@ impl Plan {
     /// What the ticket holds a transfer to.
     pub(crate) fn allowance(&self) -> Allowance {
         match &self.asked {
-            Asked::Route(_) => Allowance::default(),
+            Asked::Route(_) | Asked::Site(_) => Allowance::default(),
             Asked::Ticket(_, verified) => {
                 let Ticket { bytes, rate, .. } = verified.ticket;
                 Allowance { bytes, rate }
@@ -96,7 +108,7 @@ impl Plan {
     /// would have to vouch for the client.
     pub(crate) fn straight(&self, fetch: &Fetch) -> Option<Fetch> {
         match &self.asked {
-            Asked::Route(_) => match fetch.target.parse::<Route>().ok()?.step() {
+            Asked::Route(_) | Asked::Site(_) => match fetch.target.parse::<Route>().ok()?.step() {
                 Step::Fetch(fetch) => Some(fetch),
                 Step::Lead(_) => None,
             },
@@ -105,12 +117,16 @@ impl Plan {
         }
     }
 
-    /// The plan for a request of a client.
+    /// The plan for a request of a client: for what a `site` has, or for a depot.
     pub(crate) async fn of(
         request: &RequestHead,
+        site: Option<&Site>,
         (client, scheme): (SocketAddr, Scheme),
         context: RequestContext<'_>,
     ) -> Result<Self, Fault> {
+        if let Some(site) = site {
+            return for_site(request, site, (client.ip(), scheme));
+        }
         // Browsers ask this of every host whose pages they show.
         if request.target == "/favicon.ico" {
             let (status, error) = (StatusCode::NOT_FOUND, ProxyError::HttpRequestError);
@@ -123,6 +139,32 @@ impl Plan {
             by_rules(request, client.ip(), context)
         }
     }
+}
+
+fn for_site(
+    request: &RequestHead,
+    site: &Site,
+    (client, scheme): (IpAddr, Scheme),
+) -> Result<Plan, Fault> {
+    if !site.admits(client) {
+        return Err(denied(format!("this site is not open for clients from {client}")));
+    }
+    if !site.methods.contains(&request.method) {
+        let reason = format!("this site takes {}", Method::list(&site.methods));
+        return Err(Fault::method_not_allowed(&site.methods, reason));
+    }
+    let malformed = |error| Fault::bad_request(format!("malformed target: {error}"));
+    let url = site.origin.url(&request.target).map_err(malformed)?;
+    let route = Route::Fetch { chain: site.via.clone(), origin: url.clone() };
+    let asked = request.asked_authority().unwrap_or(site.name.as_str()).to_owned();
+    let host = site.host.as_ref().map(|host| host.as_str().to_owned());
+    Ok(Plan {
+        asked: Asked::Site(url),
+        step: route.step(),
+        grant: Grant::Site,
+        client,
+        site: Some(SiteRequest { asked, scheme, client: client.to_canonical(), host }),
+    })
 }
 
 fn by_rules(
@@ -152,7 +194,9 @@ fn by_rules(
             "this depot does not lead clients to {depot}: it is not listed"
         )));
     }
-    Ok(Plan { asked: Asked::Route(route), step, grant: Grant::Rules, client })
+    let told = || SiteRequest::read(&request.headers).filter(|_| trace::trusts(config, client));
+    let site = request.came_through_depot().then(told).flatten();
+    Ok(Plan { asked: Asked::Route(route), step, grant: Grant::Rules, client, site })
 }
 
 /// What to tell whoever asks for something else than a route; it may take the depot for a forward proxy.
@@ -185,7 +229,7 @@ async fn by_ticket(
     let client = client_of(request, peer, (ticket, route.hop()), settings, resolver).await?;
     let step = Step::Fetch(ticket.step(&route)?);
     let asked = Asked::Ticket(route, Box::new(verified));
-    let plan = Plan { asked, step, grant: Grant::Ticket, client };
+    let plan = Plan { asked, step, grant: Grant::Ticket, client, site: None };
     plan.allowance().check(request.framing())?;
     // Last, so that what is refused is no use.
     if let Asked::Ticket(_, verified) = &plan.asked {

@@ -10,7 +10,7 @@ use crate::{
     settings::Settings,
     state::Shared,
 };
-use bytes::BytesMut;
+use bytes::{Buf, BytesMut};
 use serde::de::DeserializeOwned;
 use session::{
     Fetch,
@@ -20,6 +20,9 @@ use std::{
     io,
     net::{IpAddr, Ipv4Addr},
 };
+
+/// How much of an answer is read at a time.
+const PIECE: u64 = 64 << 10;
 
 /// The client for which names are looked up: this depot itself.
 const OWN: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
@@ -35,12 +38,12 @@ pub(crate) async fn connected(
     connected.map_err(|refusal| refusal.to_string())
 }
 
-/// Sends a request and reads its answer, a JSON document of at most `max_body` bytes; also says whether
-/// the connection is fit for another exchange.
+/// Sends a request and reads its answer, a JSON document within `max_body` bytes; also says whether
+/// the connection is fit for another exchange. The document may have spaces behind it, `padding` bytes at most.
 pub(crate) async fn ask<T: DeserializeOwned>(
     hop: &mut Hop,
     question: &str,
-    max_body: usize,
+    (max_body, padding): (usize, u64),
 ) -> io::Result<(T, bool)> {
     let parsed = RequestHead::parse(question.as_bytes()).ok().flatten();
     let (request, _) = parsed.ok_or(io::ErrorKind::InvalidInput)?;
@@ -58,16 +61,24 @@ pub(crate) async fn ask<T: DeserializeOwned>(
         return Err(io::Error::other(format!("it answers {}", head.status)));
     }
     let length = match framing {
-        Framing::Length(length) if length <= max_body as u64 => length as usize,
+        Framing::Length(length) if length <= max_body as u64 + padding => length,
         _ => return Err(io::Error::other("its answer has no length, or is too long")),
     };
-    while buffer.len() < length {
-        let missing = length - buffer.len();
-        if source.read(&mut buffer, missing).await? == 0 {
+    let (mut document, mut left) = (BytesMut::new(), length);
+    loop {
+        let came = left.min(buffer.len() as u64);
+        let of_document = (came as usize).min(max_body - document.len());
+        document.extend_from_slice(&buffer[..of_document]);
+        buffer.advance(came as usize);
+        left -= came;
+        if left == 0 {
+            break;
+        }
+        if source.read(&mut buffer, left.min(PIECE) as usize).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
     }
     // What nobody asked for would pass for the answer to whatever is asked next.
-    let fit = buffer.len() == length && head.keeps_alive(framing);
-    Ok((serde_json::from_slice(&buffer[..length])?, fit))
+    let fit = buffer.is_empty() && head.keeps_alive(framing);
+    Ok((serde_json::from_slice(&document)?, fit))
 }

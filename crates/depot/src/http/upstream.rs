@@ -98,7 +98,7 @@ pub(crate) async fn connected(
     let connector = Connector { tls: &tls, overruled: &settings.overruled };
     let dialer = Dialer { connector, resolver, time: settings.config.timeouts.connect.into() };
     let (config, next) = (&*settings.config, &fetch.next);
-    let hops = Admitted { config, next, verdict: config.allow.upstream(next, grant) };
+    let hops = Admitted { config, next, verdict: config.upstream(next, grant) };
     let stream = dialer.dial(&key.peer, &hops).await?;
     let generation = settings.generation;
     let (ahead, held, used) = (BytesMut::new(), None, None);
@@ -148,8 +148,7 @@ pub(crate) fn is_still_allowed(
     before: &Config,
     now: &Config,
 ) -> bool {
-    let (address, verdict) =
-        (stream.peer(), now.allow.upstream(&authority_of(&key.peer), key.leave));
+    let (address, verdict) = (stream.peer(), now.upstream(&authority_of(&key.peer), key.leave));
     let same_trust = !key.peer.tls || before.tls.roots == now.tls.roots;
     let same_options = before.hop_options(address.ip()) == now.hop_options(address.ip());
     same_trust
@@ -271,7 +270,7 @@ mod tests {
                     [[hop]]\npeer = \"127.0.0.0/8\"\ncongestion = \"warp\"";
         let config = Config::from_toml(text, "test").unwrap();
         // Unchecked: what was there at the start may be gone later.
-        let tls = Tls::new(&config.tls).unwrap();
+        let tls = Tls::new(&config.tls, &[]).unwrap();
         let settings = Settings::of(config, Trust::default(), tls);
         let route: Route = "/lh1/fetch/-/http:127.0.0.1:1/".parse().unwrap();
         let Step::Fetch(fetch) = route.step() else { panic!("a fetch leads nobody") };

@@ -8,6 +8,7 @@ use super::{
     line::{Fields, Line},
 };
 use crate::{
+    config::{Site, SiteName},
     http::{
         body::Broken,
         outcome::{Answer, End},
@@ -42,6 +43,7 @@ pub(crate) struct Entry {
     target: Option<Arc<str>>,
     trace: Option<Trace>,
     ticket: Option<String>,
+    site: Option<SiteName>,
     /// Once it is a transfer.
     live: Option<Arc<Live>>,
     request_framing: Framing,
@@ -73,6 +75,7 @@ impl Entry {
             target: None,
             trace: None,
             ticket: None,
+            site: None,
             live: None,
             request_framing: Framing::Empty,
             answer: None,
@@ -91,6 +94,11 @@ impl Entry {
     /// By what the request is followed.
     pub(crate) fn trace(&mut self, request: &RequestHead, context: RequestContext<'_>) -> Trace {
         self.trace.get_or_insert_with(|| Trace::of(request, self.client.ip(), context)).clone()
+    }
+
+    /// It was asked of this site, if of one.
+    pub(crate) fn at(&mut self, site: Option<&Site>) {
+        self.site = site.map(|site| site.name.clone());
     }
 
     /// By this ticket it is done, if by one.
@@ -211,6 +219,7 @@ impl Entry {
                 asked_for: self.trace.as_ref().and_then(|trace| trace.asked_for),
                 request: self.trace.as_ref().map(|trace| &*trace.request),
                 ticket: self.ticket.as_deref(),
+                site: self.site.as_ref().map(SiteName::as_str),
                 upstream,
                 to: ending.led_to,
                 method: self.method,

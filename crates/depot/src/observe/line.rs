@@ -41,6 +41,8 @@ pub(crate) struct Fields<'a> {
     pub request: Option<&'a str>,
     /// The ticket's `jti`.
     pub ticket: Option<&'a str>,
+    /// The site's name.
+    pub site: Option<&'a str>,
     pub upstream: Option<&'a str>,
     pub to: Option<&'a str>,
     pub method: Option<&'a str>,
@@ -86,6 +88,7 @@ impl Fields<'_> {
         line.known("for", self.asked_for.map(|ip| ip.to_string()).as_deref());
         line.known("request", self.request);
         line.known("ticket", self.ticket);
+        line.known("site", self.site);
         line.known("upstream", self.upstream);
         line.known("to", self.to);
         line.known("method", self.method);
@@ -297,6 +300,7 @@ impl Line<'_> {
                 asked_for: None,
                 request: None,
                 ticket: Some("t1"),
+                site: None,
                 upstream: Some("o:80"),
                 to: None,
                 method: Some("GET"),

@@ -29,6 +29,7 @@ mod refusals;
 mod reloads;
 mod resets;
 mod siblings;
+mod sites;
 mod striping;
 mod tickets;
 mod tls;

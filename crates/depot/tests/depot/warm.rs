@@ -210,6 +210,55 @@ fn only_trusted_depots_hold_connections_and_only_so_many() {
 }
 
 #[test]
+fn a_new_connection_carries_what_was_agreed_and_that_once() {
+    let depot = Daemon::depot(
+        "trust.depots = [\"127.0.0.2/32\"]\n[[hop]]\npeer = \"127.0.0.2/32\"\nprime = \"30KB\"",
+    );
+    let length = |client: &mut TcpStream, fields: &str| {
+        write!(client, "GET /lh1/hold HTTP/1.1\r\nHost: d\r\n{fields}\r\n").unwrap();
+        let head = read_head(client).expect("an answer");
+        let length = head.split("Content-Length: ").nth(1).and_then(|rest| rest.lines().next());
+        let mut body = vec![0; length.expect("it has a length").parse().unwrap()];
+        client.read_exact(&mut body).unwrap();
+        let hold: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(hold["idle_s"], 600);
+        body.len()
+    };
+    for (asked, expected) in [
+        ("Longhaul-Prime: 20000\r\n", 20_000),
+        ("Longhaul-Prime: 99999999\r\n", 30 << 10),
+        ("Longhaul-Prime: 18446744073709551616\r\n", 15),
+        ("Longhaul-Prime: -1\r\n", 15),
+        ("Longhaul-Prime: 3\r\n", 15),
+        ("", 15),
+    ] {
+        let mut client = connect_from("127.0.0.2", depot.address);
+        assert_eq!(length(&mut client, asked), expected, "{asked}");
+        // Only the first answer: it is no download.
+        assert_eq!(length(&mut client, asked), 15, "{asked}, again");
+    }
+}
+
+#[test]
+fn connections_that_are_opened_ahead_of_need_have_grown() {
+    let (near, far) = (near("prime = \"300KB\""), far());
+    let origin = Scripted::answering(SERVED);
+    served(&near, &origin.route(&far.authority(), "/f"));
+    eventually("three wait", || idle(&near) >= 3);
+    // Of 10 segments of 64 KB at most at first, on loopback.
+    let grown = || sockets_that_sent(far.address.port(), 300 << 10);
+    eventually("two of them carried what was asked for", || grown() >= 2);
+}
+
+/// How many connections of a port, on loopback, have sent so many bytes that were acknowledged.
+fn sockets_that_sent(port: u16, bytes: u64) -> usize {
+    let listed = run("ss", "iproute2", &["-tinHO", &format!("sport = :{port}")]);
+    let text = String::from_utf8_lossy(&listed.stdout).into_owned();
+    let acked = |line: &str| line.split("bytes_acked:").nth(1)?.split(' ').next()?.parse().ok();
+    text.lines().filter_map(acked).filter(|acked: &u64| *acked >= bytes).count()
+}
+
+#[test]
 fn a_held_connection_has_no_more_time_for_a_head() {
     let depot = Daemon::depot(&format!("{TRUST}\ntimeouts.request_head = \"500ms\""));
     let mut client = connect_from("127.0.0.2", depot.address);

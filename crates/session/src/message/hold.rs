@@ -2,24 +2,29 @@
 //! What a depot asks the next one: to hold this connection open while nothing is asked on it.
 //!
 //! ```text
-//! GET /lh1/hold HTTP/1.1          the depot that has connected, and for how long it wants it
+//! GET /lh1/hold HTTP/1.1          the depot that has connected, for how long it wants it, and how long an answer
 //! Keep-Alive: timeout=600
+//! Longhaul-Prime: 1048576
 //!
 //! HTTP/1.1 200 OK                 for how long it gets it: until then both keep it
-//! {"idle_s":600}
+//! Content-Length: 1048576
+//! {"idle_s":600}                  and spaces, which grow the window of the depot that answers
 //! ```
 
-use super::{Connection, Method, RequestHead, own_answer};
+use super::{Connection, Method, RequestHead, framing, rewrite::padded_answer};
 use http::{HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// What is asked for.
 pub const HOLD: &str = "/lh1/hold";
-/// The maximum length of the answer's body, in bytes.
+/// The maximum length of the answer's body, in bytes, without the spaces.
 pub const MAX_HOLD_BODY: usize = 4 << 10;
+/// What the answer's body is made longer with.
+pub const PADDING: [u8; 16 << 10] = [b' '; 16 << 10];
 
 static KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+static PRIME: HeaderName = HeaderName::from_static("longhaul-prime");
 
 /// Whether a request asks to hold its connection.
 pub fn asks_hold(request: &RequestHead) -> bool {
@@ -63,11 +68,25 @@ impl Hold {
         digits.then(|| Self { idle_s: seconds.parse().unwrap_or(u32::MAX) })
     }
 
-    /// As an answer.
-    pub fn answer(self, method: Method, connection: Connection) -> Vec<u8> {
-        let text = serde_json::to_string(&self).expect("a number is JSON");
-        own_answer("application/json", &(text + "\n"), method, connection)
+    /// An answer whose body has `length` bytes, if that is more than what it says, of which it is the beginning; and
+    /// how many bytes of [`PADDING`] are to follow.
+    pub fn answer(self, length: u64, method: Method, connection: Connection) -> (Vec<u8>, u64) {
+        let text = serde_json::to_string(&self).expect("a number is JSON") + "\n";
+        let padding = length.saturating_sub(text.len() as u64);
+        let answer = padded_answer("application/json", (&text, padding), method, connection);
+        (answer, if method.is_answered_with_body() { padding } else { 0 })
     }
+}
+
+/// The field by which an answer of this length is asked for.
+pub fn prime(length: u64) -> (HeaderName, HeaderValue) {
+    (PRIME.clone(), length.into())
+}
+
+/// How long an answer a request asks for; 0 where it says nothing, or what is no number of bytes.
+pub fn prime_asked(request: &RequestHead) -> u64 {
+    let value = request.headers.get(&PRIME).and_then(|value| value.to_str().ok());
+    value.filter(|value| !value.is_empty()).and_then(framing::bytes).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ mod print;
 mod request;
 mod response;
 mod rewrite;
+mod site;
 pub mod stripes;
 mod via;
 
@@ -36,6 +37,7 @@ pub use rewrite::{
     options_for, own_answer, redirect, request_for, response_for, trailers_for_client,
     trailers_for_origin,
 };
+pub use site::{SiteRequest, is_taken as site_is_taken};
 pub use via::came_through_depot;
 
 use http::Version;

@@ -99,6 +99,14 @@ impl RequestHead {
         self.version != Version::HTTP_10 && !self.headers.lists(&header::CONNECTION, "close")
     }
 
+    /// Whom the client asks: the value of `Host`, or what the whole URL says instead (RFC 9112, section 3.2.2).
+    pub fn asked_authority(&self) -> Option<&str> {
+        match &self.url {
+            Some(url) => url.split_once("://")?.1.split(['/', '?']).next(),
+            None => self.headers.get(&header::HOST)?.to_str().ok(),
+        }
+    }
+
     /// Whether it came through a depot.
     pub fn came_through_depot(&self) -> bool {
         self.through_depot

@@ -10,6 +10,7 @@ mod delimit;
 mod fields;
 mod mutate;
 mod run;
+mod site;
 mod targets;
 
 /// How many mutations each target gets unless told otherwise.
@@ -25,4 +26,5 @@ macro_rules! fuzz {
 }
 
 fuzz!(fields: via, fields);
+fuzz!(site: site);
 fuzz!(targets: request, response, chunked, route, ticket_route, token, digest, keys, proxy_status);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What a depot changes in heads that it passes on, and that nothing else changes.
 
+mod site;
 mod withheld;
 
 use longhaul_session::{
@@ -40,7 +41,8 @@ fn passed_on(text: &str) -> String {
     let Step::Fetch(fetch) = head.target.parse::<Route>().unwrap().step() else {
         panic!("{text} leads on");
     };
-    let out = OutgoingRequest { id: &id(), connection: Connection::Keep, extra: &extra() };
+    let out =
+        OutgoingRequest { id: &id(), connection: Connection::Keep, extra: &extra(), site: None };
     String::from_utf8(request_for(&head, &fetch, &out).unwrap()).unwrap()
 }
 
@@ -69,6 +71,7 @@ fn answered_with(
         request_route: RequestRoute::Route(&route),
         body,
         extra: &extra(),
+        site: false,
     };
     (String::from_utf8(response_for(&head, &request, &out)).unwrap(), body)
 }
@@ -215,7 +218,7 @@ fn a_request_that_comes_back_is_refused() {
         "GET /lh1/fetch/-/http:o/f HTTP/1.1\r\nHost: d\r\nConnection: via\r\nVia: 1.1 D1 (longhaul)\r\n\r\n",
     );
     let Step::Fetch(fetch) = head.target.parse::<Route>().unwrap().step() else { panic!() };
-    let out = OutgoingRequest { id: &id(), connection: Connection::Close, extra: &[] };
+    let out = OutgoingRequest { id: &id(), connection: Connection::Close, extra: &[], site: None };
     assert_eq!(request_for(&head, &fetch, &out).unwrap_err().status, 508);
 }
 
@@ -316,7 +319,7 @@ fn interim_answers_go_to_those_who_know_them() {
         let fields = "Host: d\r\nContent-Length: 5\r\n\r\n";
         request(&format!("PUT /lh1/fetch/-/http:o/f HTTP/{version}\r\n{fields}"))
     };
-    let sent = interim_for(&early, &put("1.1"), &id()).unwrap();
+    let sent = interim_for(&early, &put("1.1"), (&id(), false)).unwrap();
     assert_eq!(
         sorted(&String::from_utf8(sent).unwrap()),
         [
@@ -326,9 +329,9 @@ fn interim_answers_go_to_those_who_know_them() {
             "Via: 1.1 d1 (longhaul)"
         ]
     );
-    assert_eq!(interim_for(&early, &put("1.0"), &id()), None);
+    assert_eq!(interim_for(&early, &put("1.0"), (&id(), false)), None);
     for head in ["HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.1 101 Switch\r\n\r\n"] {
-        assert_eq!(interim_for(&response(head), &put("1.1"), &id()), None);
+        assert_eq!(interim_for(&response(head), &put("1.1"), (&id(), false)), None);
     }
 }
 

@@ -11,6 +11,7 @@ mod trailers;
 pub use outgoing_body::{NextHop, OutgoingBody};
 pub use request::{OutgoingRequest, options_for, request_for};
 pub use request_route::RequestRoute;
+pub(super) use response::padded_answer;
 pub use response::{OutgoingResponse, interim_for, own_answer, redirect, response_for};
 pub use trailers::{trailers_for_client, trailers_for_origin};
 

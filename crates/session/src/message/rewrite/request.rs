@@ -2,7 +2,10 @@
 //! The head of a request, as it goes on.
 
 use super::{
-    super::{Connection, Fault, Fields, Framing, Method, RequestHead, print::HeadWriter, via},
+    super::{
+        Connection, Fault, Fields, Framing, Method, RequestHead, SiteRequest, print::HeadWriter,
+        via,
+    },
     beyond, names_route,
 };
 use crate::{depot_id::DepotId, step::Fetch};
@@ -17,13 +20,15 @@ pub struct OutgoingRequest<'a> {
     pub connection: Connection,
     /// Fields between depots (`Longhaul-...`), for a next hop that is one.
     pub extra: &'a [(HeaderName, HeaderValue)],
+    /// How the client asked, where it is for a site.
+    pub site: Option<&'a SiteRequest>,
 }
 
 /// The head to send to the next hop. Its body goes out as [`RequestHead::framing`] says it came.
 ///
 /// The client's HTTP version is kept, so that an HTTP/1.0 client never gets a chunked body; in
-/// HTTP/1.0 the connection is always closed. Cookies are left out: those a browser has for a
-/// depot's name are no origin's business.
+/// HTTP/1.0 the connection is always closed. Cookies are left out, unless it is for a site: those a browser has
+/// for a depot's name are no origin's business.
 ///
 /// # Errors
 /// What to answer (508): the request has come round in a loop.
@@ -36,11 +41,12 @@ pub fn request_for(
     via::check_loop(came, out.id)?;
     let version = if head.version == Version::HTTP_10 { " HTTP/1.0" } else { " HTTP/1.1" };
     let mut going = HeadWriter::start(&[head.method.as_str(), " ", &fetch.target, version]);
-    going.text(&header::HOST, &fetch.host);
+    let is_last = fetch.origin.is_some();
+    going.text(&header::HOST, out.site.filter(|_| is_last).map_or(&fetch.host, SiteRequest::host));
     let (goes_on, left) = (beyond(came), max_forwards(head));
     going.pass(came, |name, value| {
         !REWRITTEN.contains(name)
-            && is_clients(name, value)
+            && (if out.site.is_some() { is_for_site(name) } else { is_clients(name, value) })
             && (*name != header::TRAILER || head.framing() == Framing::Chunked)
             && (*name != header::MAX_FORWARDS || left.is_none())
             && goes_on(name)
@@ -63,17 +69,27 @@ pub fn request_for(
         going.field(&header::TE, "trailers");
         going.field(&header::CONNECTION, "TE");
     }
-    if fetch.origin.is_none() {
+    if !is_last {
         for (name, value) in out.extra {
             going.field(name, value);
         }
+    }
+    match out.site {
+        Some(site) if is_last => {
+            site.for_origin().into_iter().for_each(|(name, value)| going.field(&name, value));
+        }
+        Some(site) => {
+            let (name, value) = site.field();
+            going.field(&name, value);
+        }
+        None => {}
     }
     Ok(going.end())
 }
 
 /// What a depot says itself of every request, and what it passes on of none.
-static REWRITTEN: [HeaderName; 5] =
-    [header::HOST, header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::VIA, header::COOKIE];
+static REWRITTEN: [HeaderName; 4] =
+    [header::HOST, header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::VIA];
 
 /// What stands in the names of fields by which others are told who asks, or for which name, path or method: they
 /// would believe a depot, and the client has written it. Each proxy and each host of services has its own, so this
@@ -203,13 +219,18 @@ const META: &str = "-meta-";
 fn is_clients(name: &HeaderName, value: &HeaderValue) -> bool {
     let text = name.as_str();
     if COMMON.binary_search(&text).is_ok() {
-        return true;
+        return *name != header::COOKIE;
     }
     // A page that came through a depot names its address, and so its ticket.
     if matches!(text, "referer" | "ping-from") {
         return !names_route(&String::from_utf8_lossy(value.as_bytes()));
     }
     !says_who(text)
+}
+
+/// The same of a site's client: cookies are the site's, and its addresses hold no tickets.
+fn is_for_site(name: &HeaderName) -> bool {
+    COMMON.binary_search(&name.as_str()).is_ok() || !says_who(name.as_str())
 }
 
 /// Whether others are told who asks, for what or how, by a field of this name.

@@ -2,6 +2,7 @@
 //! The way that a request took to a depot, and the same way to another place.
 
 use crate::{
+    authority::Authority,
     origin::OriginUrl,
     route::Route,
     ticket::{TicketRoute, Verified},
@@ -14,6 +15,8 @@ pub enum RequestRoute<'a> {
     Route(&'a Route),
     /// By a ticket that proved good.
     Ticket(&'a TicketRoute, &'a Verified),
+    /// To a site of the depot's, under the name that the client has for it.
+    Site(&'a OriginUrl, &'a str),
 }
 
 impl RequestRoute<'_> {
@@ -28,6 +31,13 @@ impl RequestRoute<'_> {
             Self::Ticket(route, verified) => {
                 let tail = verified.ticket.tail_to(&url)?;
                 route.with_tail(tail).ok().map(|route| route.to_string())
+            }
+            // An origin that sees neither the site's name nor its TLS calls it by its own, or without.
+            Self::Site(origin, asked) => {
+                let asked = Authority::parse(asked, Some(url.scheme().default_port())).ok();
+                let is_here = url.authority() == origin.authority()
+                    || asked.is_some_and(|asked| asked == *url.authority());
+                (is_here && url.scheme() == origin.scheme()).then(|| url.target().to_owned())
             }
         }
     }

@@ -3,7 +3,8 @@
 
 use super::{
     super::{
-        Connection, Framing, Method, RequestHead, ResponseHead, framing, print::HeadWriter, via,
+        Connection, Fields, Framing, Method, RequestHead, ResponseHead, framing, print::HeadWriter,
+        site, via,
     },
     OutgoingBody, RequestRoute,
     allowed::{self, Part},
@@ -38,6 +39,8 @@ pub struct OutgoingResponse<'a> {
     pub body: OutgoingBody,
     /// Fields between depots (`Longhaul-...`), for an asker that is one.
     pub extra: &'a [(HeaderName, HeaderValue)],
+    /// Whether it is a site's: then all that is not of one connection passes.
+    pub site: bool,
 }
 
 /// The head to send to the client (or to the depot before this one).
@@ -54,26 +57,26 @@ pub fn response_for(
     going.pass(came, |name, value| {
         let listed = match *name {
             header::LOCATION => false,
-            header::CONTENT_TYPE => !is_apart(value),
             header::TRAILER => trailers_go(out.body),
+            _ if out.site => !WRITTEN.contains(name),
+            header::CONTENT_TYPE => !is_apart(value),
             _ => allowed::goes_on(Part::Head, name, value),
         };
         listed && beyond(name)
     });
-    if came.get_all(&header::CONTENT_TYPE).any(is_apart) {
+    if !out.site && came.get_all(&header::CONTENT_TYPE).any(is_apart) {
         going.field(&header::CONTENT_TYPE, "application/octet-stream");
     }
     say_framing(&mut going, head, request, out.body, &beyond);
-    if let Some(given) = came.get(&header::LOCATION)
-        && let Some(location) = location(given, request, out)
-    {
-        going.text(&header::LOCATION, &location);
+    for name in [header::LOCATION, header::CONTENT_LOCATION] {
+        let given = came.get(&name).filter(|_| name == header::LOCATION || out.site);
+        if let Some(location) = given.and_then(|given| location(given, request, out)) {
+            going.text(&name, &location);
+        }
     }
-    let policy = header::CONTENT_SECURITY_POLICY;
-    if !beyond(&policy) || !came.get_all(&policy).any(|policy| policy == SANDBOX) {
-        going.field(&policy, SANDBOX);
+    if !out.site {
+        shut_in(&mut going, came, &beyond);
     }
-    going.field(&header::REFERRER_POLICY, NO_REFERRER);
     going.field(&header::VIA, via::with_own_entry(came, head.version, out.id));
     let connection = match out.body.framing {
         Framing::UntilClose => Connection::Close,
@@ -84,13 +87,34 @@ pub fn response_for(
         for (name, value) in out.extra {
             going.field(name, value);
         }
+        if out.site {
+            let (name, value) = site::taken();
+            going.field(&name, value);
+        }
     }
     going.end()
 }
 
+/// Fields of a site's answer that are written anew.
+static WRITTEN: [HeaderName; 4] =
+    [header::CONTENT_LENGTH, header::CONTENT_LOCATION, header::TRANSFER_ENCODING, header::VIA];
+
+/// Keeps an answer of one of many origins from the others.
+fn shut_in(going: &mut HeadWriter, came: &Fields, beyond: &impl Fn(&HeaderName) -> bool) {
+    let policy = header::CONTENT_SECURITY_POLICY;
+    if !beyond(&policy) || !came.get_all(&policy).any(|policy| policy == SANDBOX) {
+        going.field(&policy, SANDBOX);
+    }
+    going.field(&header::REFERRER_POLICY, NO_REFERRER);
+}
+
 /// An interim answer (1xx) as it goes back; nothing where it does not (RFC 9110, section 15.2:
 /// HTTP/1.0 knows none).
-pub fn interim_for(head: &ResponseHead, request: &RequestHead, id: &DepotId) -> Option<Vec<u8>> {
+pub fn interim_for(
+    head: &ResponseHead,
+    request: &RequestHead,
+    (id, is_for_site): (&DepotId, bool),
+) -> Option<Vec<u8>> {
     if !head.is_interim() || request.version == Version::HTTP_10 {
         return None;
     }
@@ -98,9 +122,13 @@ pub fn interim_for(head: &ResponseHead, request: &RequestHead, id: &DepotId) -> 
     let (mut going, beyond) = (status_line(head), beyond(came));
     going.pass(came, |name, value| {
         let of_the_answer = [header::LOCATION, header::CONTENT_SECURITY_POLICY].contains(name);
-        !of_the_answer && allowed::goes_on(Part::Head, name, value) && beyond(name)
+        let listed = || allowed::goes_on(Part::Head, name, value);
+        let passes = if is_for_site { !WRITTEN.contains(name) } else { listed() };
+        !of_the_answer && passes && beyond(name)
     });
-    going.field(&header::REFERRER_POLICY, NO_REFERRER);
+    if !is_for_site {
+        going.field(&header::REFERRER_POLICY, NO_REFERRER);
+    }
     going.field(&header::VIA, via::with_own_entry(came, head.version, id));
     Some(going.end())
 }
@@ -167,6 +195,9 @@ fn location(
     out: &OutgoingResponse<'_>,
 ) -> Option<String> {
     let given = percent_encode(given.as_bytes(), NOT_IN_URLS).to_string();
+    if out.site {
+        return Some(of_site(given, out.request_route));
+    }
     let absolute = out.origin.map_or_else(|| given.clone(), |origin| origin.absolute(&given));
     if request.came_through_depot() {
         return Some(absolute);
@@ -179,6 +210,14 @@ fn location(
     let (url, fragment) = absolute.split_at(absolute.find('#').unwrap_or(absolute.len()));
     let back = url.parse().ok().and_then(|url| out.request_route.to(url));
     Some(back.map_or(absolute.clone(), |target| format!("{target}{fragment}")))
+}
+
+/// A site's reference: one to the origin leads to the site where the client asked for that, and else goes back as it is.
+fn of_site(given: String, request_route: RequestRoute<'_>) -> String {
+    let RequestRoute::Site(..) = request_route else { return given };
+    let (url, fragment) = given.split_at(given.find('#').unwrap_or(given.len()));
+    let target = url.parse().ok().and_then(|url| request_route.to(url));
+    target.map(|target| format!("{target}{fragment}")).unwrap_or(given)
 }
 
 /// Whether an absolute reference leads to where the request was sent: to this depot, by the name that its client
@@ -212,11 +251,21 @@ pub fn redirect(to: &str, method: Method, connection: Connection) -> Vec<u8> {
     }]);
     head.text(&header::LOCATION, to);
     let kind = "text/plain; charset=utf-8";
-    own(head, kind, &format!("longhaul: {to}\n"), method, connection)
+    own(head, kind, (&format!("longhaul: {to}\n"), 0), method, connection)
 }
 
 /// A whole answer of the depot's own, to a question that is for itself.
 pub fn own_answer(kind: &str, body: &str, method: Method, connection: Connection) -> Vec<u8> {
+    padded_answer(kind, (body, 0), method, connection)
+}
+
+/// The beginning of such an answer, to whose body so many bytes are still to follow.
+pub(in super::super) fn padded_answer(
+    kind: &str,
+    body: (&str, u64),
+    method: Method,
+    connection: Connection,
+) -> Vec<u8> {
     let mut head = HeadWriter::start(&["HTTP/1.1 200 OK"]);
     head.field(&header::CACHE_CONTROL, "no-store");
     own(head, kind, body, method, connection)
@@ -225,13 +274,13 @@ pub fn own_answer(kind: &str, body: &str, method: Method, connection: Connection
 fn own(
     mut head: HeadWriter,
     kind: &str,
-    body: &str,
+    (body, padding): (&str, u64),
     method: Method,
     connection: Connection,
 ) -> Vec<u8> {
     head.field(&header::REFERRER_POLICY, NO_REFERRER);
     head.field(&header::CONTENT_TYPE, kind);
-    head.number(&header::CONTENT_LENGTH, body.len() as u64);
+    head.number(&header::CONTENT_LENGTH, body.len() as u64 + padding);
     connection.write_to(&mut head, Version::HTTP_11);
     let mut out = head.end();
     if method.is_answered_with_body() {

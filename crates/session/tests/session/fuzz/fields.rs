@@ -45,7 +45,7 @@ fn with_via(value: &HeaderValue) -> Vec<u8> {
 
 /// The head of a request as depot d1 passes it on; nothing where it has come round.
 fn passed_on(head: &RequestHead, id: &DepotId) -> Option<Vec<u8>> {
-    let out = OutgoingRequest { id, connection: Connection::Keep, extra: &[] };
+    let out = OutgoingRequest { id, connection: Connection::Keep, extra: &[], site: None };
     request_for(head, &to_a_depot(), &out).map_err(|fault| assert_eq!(fault.status, 508)).ok()
 }
 
@@ -101,6 +101,7 @@ fn answered(head: &ResponseHead, id: &DepotId) -> Vec<u8> {
         request_route: RequestRoute::Route(&route),
         body,
         extra: &[],
+        site: false,
     };
     response_for(head, &GET, &out)
 }
@@ -169,7 +170,7 @@ pub fn fields(input: &[u8]) -> bool {
         assert!(is_inert(name) && !OF_HEADS.contains(&name.as_str()), "{name} goes on");
     }
     let interim = ResponseHead { status: http::StatusCode::EARLY_HINTS, ..head.clone() };
-    let interim = interim_for(&interim, &GET, &id).expect("the client knows them");
+    let interim = interim_for(&interim, &GET, (&id, false)).expect("the client knows them");
     nothing_speaks_for_others(&interim);
     if head.framing(&GET).is_err() {
         return false;

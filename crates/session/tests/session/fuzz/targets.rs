@@ -9,7 +9,8 @@ use longhaul_session::{
     digest::{self, Digest},
     message::{
         Connection, Fields, Framing, NextHop, OutgoingBody, OutgoingRequest, OutgoingResponse,
-        PROXY_STATUS, RequestHead, RequestRoute, ResponseHead, chunked as coding, hold::Hold,
+        PROXY_STATUS, RequestHead, RequestRoute, ResponseHead, chunked as coding,
+        hold::{Hold, prime_asked},
         interim_for, options_for, reported, request_for, response_for, trailers_for_client,
     },
     ticket::{KeySet, Signer, TicketError, TicketRoute, UnixTime},
@@ -58,8 +59,10 @@ pub fn request(input: &[u8]) -> bool {
     let id = "d1".parse().unwrap();
     let fetch = to_a_depot();
     let _ = options_for(&head, &id, Connection::Keep);
-    let _ = Hold::asked(&head).map(|hold| hold.answer(head.method, Connection::Keep));
-    let out = OutgoingRequest { id: &id, connection: Connection::Keep, extra: &[] };
+    let length = prime_asked(&head);
+    assert!(length < 1 << 63);
+    let _ = Hold::asked(&head).map(|hold| hold.answer(length, head.method, Connection::Keep));
+    let out = OutgoingRequest { id: &id, connection: Connection::Keep, extra: &[], site: None };
     let Ok(text) = request_for(&head, &fetch, &out) else { return true };
     let (again, length) = RequestHead::parse(&text).unwrap().expect("what is printed is whole");
     assert_eq!(delimit::head(&text), Some((text.len(), body(head.framing()))));
@@ -94,7 +97,7 @@ pub fn response(input: &[u8]) -> bool {
     let Ok(Some((head, length))) = ResponseHead::parse(input) else { return false };
     let id = "d1".parse().unwrap();
     no_prefix_is_taken(input, length, |part| ResponseHead::parse(part).ok().flatten());
-    if let Some(text) = interim_for(&head, &GET, &id) {
+    if let Some(text) = interim_for(&head, &GET, (&id, false)) {
         assert_eq!(delimit::head(&text), Some((text.len(), Body::Nothing)));
         return true;
     }
@@ -118,6 +121,7 @@ pub fn response(input: &[u8]) -> bool {
                 request_route: RequestRoute::Route(&route),
                 body: out,
                 extra: &[],
+                site: false,
             },
         );
         let (again, length) = ResponseHead::parse(&text).unwrap().expect("it is whole");

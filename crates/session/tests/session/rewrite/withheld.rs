@@ -113,7 +113,7 @@ fn no_origin_speaks_for_the_whole_name_of_a_depot() {
     let head = answered(get, &format!("HTTP/1.1 200 OK\r\n{fields}\r\n"));
     assert_eq!(names_in(&head, &FOR_THE_WHOLE_NAME), Vec::<String>::new(), "{head}");
     let early = response(&format!("HTTP/1.1 103 Early Hints\r\n{fields}\r\n"));
-    let head = interim_for(&early, &request(get), &id()).unwrap();
+    let head = interim_for(&early, &request(get), (&id(), false)).unwrap();
     let head = String::from_utf8(head).unwrap();
     assert_eq!(names_in(&head, &FOR_THE_WHOLE_NAME), Vec::<String>::new(), "{head}");
     let field = |name: &str| (name.parse().unwrap(), HeaderValue::from_static("x"));
@@ -381,7 +381,7 @@ fn what_a_connection_names_is_known_beside_what_is_no_text() {
     assert!(!head.keeps_alive());
     let fetch = "/lh1/fetch/-/http:o/f".parse::<Route>().unwrap().step();
     let Step::Fetch(fetch) = fetch else { panic!("it is the last depot") };
-    let out = OutgoingRequest { id: &id(), connection: Connection::Close, extra: &[] };
+    let out = OutgoingRequest { id: &id(), connection: Connection::Close, extra: &[], site: None };
     let going = String::from_utf8(request_for(&head, &fetch, &out).unwrap()).unwrap();
     assert!(!going.contains("X-A") && !going.contains("x-a"), "{going}");
 }

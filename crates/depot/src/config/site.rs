@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `[[site]]`: an origin under a name of its own.
+
+use super::{Config, ConfigError};
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+use session::{
+    Authority, AuthorityError, DepotAddress, Host, MAX_DEPOTS, OriginError, OriginUrl, Scheme,
+    message::{Method, RequestHead},
+};
+use std::{
+    fmt,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    path::PathBuf,
+};
+
+/// An origin that the depot answers for under the origin's own name, as a reverse proxy.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Site {
+    /// What clients ask for, in `Host` and in TLS.
+    pub name: SiteName,
+    /// Where it is.
+    pub origin: SiteOrigin,
+    /// The depots on the way there, the one nearest to this one first.
+    #[serde(default)]
+    pub via: Vec<DepotAddress>,
+    /// The `Host` that the origin gets; without, it is the client's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<SiteHost>,
+    /// Who may ask.
+    #[serde(default = "Site::everybody")]
+    pub clients: Vec<IpNet>,
+    /// What they may ask.
+    #[serde(default = "Site::all_methods")]
+    pub methods: Vec<Method>,
+    /// The site's certificate, and those between it and its root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<PathBuf>,
+    /// Its private key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<PathBuf>,
+}
+
+/// A DNS name, in lower case.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct SiteName(String);
+
+/// Scheme, host and port of an origin.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct SiteOrigin(OriginUrl);
+
+/// A value of `Host`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct SiteHost(String);
+
+/// Why a text is not what a site needs.
+#[derive(Debug, thiserror::Error)]
+pub enum SiteError {
+    /// No DNS name.
+    #[error("\"{0}\" is no DNS name: a site has one and no port, as in data.example.org")]
+    Name(String),
+    /// No `host[:port]`.
+    #[error(transparent)]
+    Host(#[from] AuthorityError),
+    /// No URL.
+    #[error(transparent)]
+    Origin(#[from] OriginError),
+    /// A URL of something at an origin.
+    #[error("\"{0}\" has a path: a site is a whole origin, as in http://origin.example.org:8080")]
+    Path(String),
+}
+
+impl TryFrom<String> for SiteName {
+    type Error = SiteError;
+    fn try_from(text: String) -> Result<Self, SiteError> {
+        match text.parse() {
+            Ok(Host::Name(name)) => Ok(Self(name)),
+            _ => Err(SiteError::Name(text)),
+        }
+    }
+}
+
+impl TryFrom<String> for SiteOrigin {
+    type Error = SiteError;
+    fn try_from(text: String) -> Result<Self, SiteError> {
+        let url: OriginUrl = text.parse()?;
+        if url.target() == "/" { Ok(Self(url)) } else { Err(SiteError::Path(text)) }
+    }
+}
+
+impl TryFrom<String> for SiteHost {
+    type Error = SiteError;
+    fn try_from(text: String) -> Result<Self, SiteError> {
+        Authority::parse(&text, Some(1))?;
+        Ok(Self(text))
+    }
+}
+
+impl From<SiteName> for String {
+    fn from(name: SiteName) -> Self {
+        name.0
+    }
+}
+
+impl From<SiteOrigin> for String {
+    fn from(SiteOrigin(url): SiteOrigin) -> Self {
+        format!("{}://{}", url.scheme(), url.host_field())
+    }
+}
+
+impl From<SiteHost> for String {
+    fn from(host: SiteHost) -> Self {
+        host.0
+    }
+}
+
+impl fmt::Display for SiteName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl SiteName {
+    /// As text.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl SiteHost {
+    /// As text.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl SiteOrigin {
+    /// The URL of something there.
+    pub(crate) fn url(&self, target: &str) -> Result<OriginUrl, OriginError> {
+        OriginUrl::new(self.0.scheme(), self.0.authority().clone(), target)
+    }
+
+    fn authority(&self) -> &Authority {
+        self.0.authority()
+    }
+
+    fn scheme(&self) -> Scheme {
+        self.0.scheme()
+    }
+}
+
+impl Site {
+    fn everybody() -> Vec<IpNet> {
+        let all: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
+        all.map(|ip| IpNet::new(ip, 0).expect("0 bits fit")).into()
+    }
+
+    fn all_methods() -> Vec<Method> {
+        Method::ALL.into()
+    }
+
+    /// Whether this client may ask.
+    pub(crate) fn admits(&self, client: IpAddr) -> bool {
+        let client = client.to_canonical();
+        self.clients.iter().any(|net| net.contains(&client))
+    }
+
+    /// Whether requests for it go to this depot or origin.
+    fn leads_to(&self, next: &Authority) -> bool {
+        self.via.iter().any(|depot| depot.authority == *next) || self.origin.authority() == next
+    }
+}
+
+impl Config {
+    /// The site that a request is for, if it is for one; the port does not matter.
+    pub(crate) fn site_of(&self, request: &RequestHead) -> Option<&Site> {
+        if self.sites.is_empty() {
+            return None;
+        }
+        let asked = Authority::parse(request.asked_authority()?, Some(80)).ok()?;
+        self.sites.iter().find(|site| asked.host == Host::Name(site.name.0.clone()))
+    }
+
+    /// Whether requests for some site go to this next hop.
+    pub(crate) fn is_of_site(&self, next: &Authority) -> bool {
+        self.sites.iter().any(|site| site.leads_to(next))
+    }
+
+    /// Whether anybody at this address may ask for anything without a ticket.
+    pub(crate) fn lets_in(&self, client: IpAddr) -> bool {
+        self.allow.client(client) || self.sites.iter().any(|site| site.admits(client))
+    }
+
+    /// # Errors
+    /// Two sites have a name, one leads back here, or one cannot be asked over TLS.
+    pub(super) fn check_sites(&self) -> Result<(), ConfigError> {
+        for (n, site) in self.sites.iter().enumerate() {
+            let wrong = |key, error| Err(ConfigError::in_table("site", n, key, error));
+            let name = &site.name;
+            if self.sites[..n].iter().any(|other| other.name == *name) {
+                return wrong("name", ConfigError::SiteTwice(name.clone()));
+            }
+            if self.names.iter().any(|own| own.authority.host == Host::Name(name.0.clone())) {
+                return wrong("name", ConfigError::SiteIsDepot(name.clone()));
+            }
+            if site.via.len() >= MAX_DEPOTS {
+                let expected = "at most 15 depots";
+                return wrong("via", ConfigError::range("via", &site.via.len(), expected));
+            }
+            let origin = DepotAddress {
+                scheme: site.origin.scheme(),
+                authority: site.origin.authority().clone(),
+            };
+            let stops = site.via.iter().map(|depot| ("via", depot)).chain([("origin", &origin)]);
+            let mut before: Vec<&DepotAddress> = Vec::new();
+            for (key, stop) in stops {
+                if before.contains(&stop) || self.is_here(stop) {
+                    let (site, at) = (name.clone(), stop.authority.clone());
+                    return wrong(key, ConfigError::SiteLoop { site, at });
+                }
+                before.push(stop);
+            }
+            match (&site.certificate, &site.key, self.tls.listen.is_empty()) {
+                (Some(_), Some(_), false) | (None, None, true) => {}
+                (Some(_), None, _) => {
+                    return wrong("certificate", ConfigError::SiteKey(name.clone()));
+                }
+                (None, Some(_), _) => return wrong("key", ConfigError::SiteKey(name.clone())),
+                (None, None, false) => {
+                    return wrong("name", ConfigError::SiteCertificate(name.clone()));
+                }
+                (Some(_), Some(_), true) => {
+                    return wrong("certificate", ConfigError::SiteListener(name.clone()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it can be seen here that a next hop is this depot itself. Where only the DNS tells, requests that
+    /// come round are refused ([`session::message`], 508).
+    fn is_here(&self, next: &DepotAddress) -> bool {
+        let Authority { host, port } = &next.authority;
+        let listen = match next.scheme {
+            Scheme::Http => &self.listen,
+            Scheme::Https => &self.tls.listen,
+        };
+        let listens = |ip: IpAddr| {
+            let ip = ip.to_canonical();
+            let at = |own: IpAddr| own == ip || (own.is_unspecified() && ip.is_loopback());
+            listen.iter().any(|own| own.port() == *port && at(own.ip().to_canonical()))
+        };
+        match host {
+            Host::Ip(ip) => listens(*ip),
+            // Whoever listens on the site's own port has its requests; another port may be the origin's.
+            Host::Name(name) => {
+                let is_site = self.sites.iter().any(|site| site.name.0 == *name);
+                let listens = listen.iter().any(|own| own.port() == *port);
+                self.names.contains(next) || (is_site && listens)
+            }
+        }
+    }
+}
