@@ -63,7 +63,7 @@ def table(by_way, rate_bps):
 
 def picture(by_way, rate_bps, span_s, title):
     """An SVG: megabytes arrived over the first seconds."""
-    wide, high, left, top, right, bottom = 760, 420, 60, 40, 150, 50
+    wide, high, left, top, right, bottom = 800, 420, 60, 40, 190, 50
     inner, tall = wide - left - right, high - top - bottom
     most = min(max(seen["bytes"] for seen in by_way.values()), rate_bps / 8 * span_s)
     x = lambda s: left + inner * min(s, span_s) / span_s
@@ -76,7 +76,7 @@ def picture(by_way, rate_bps, span_s, title):
         out.append(f'<line x1="{left}" x2="{left + inner}" y1="{y(bytes_):.1f}" y2="{y(bytes_):.1f}" stroke="#ddd"/>'
                    f'<text x="{left - 8}" y="{y(bytes_) + 4:.1f}" text-anchor="end">{bytes_ / 1e6:.3g}</text>'
                    f'<text x="{x(at):.1f}" y="{high - bottom + 20}" text-anchor="middle">{at:.3g}</text>')
-    out.append(f'<text x="{left + inner / 2}" y="{high - 12}" text-anchor="middle">seconds since the request</text>'
+    out.append(f'<text x="{left + inner / 2}" y="{high - 12}" text-anchor="middle">seconds since the client began to connect</text>'
                f'<text x="16" y="{top + tall / 2}" text-anchor="middle" '
                f'transform="rotate(-90 16 {top + tall / 2})">MB arrived</text>')
     for n, (way, seen) in enumerate(by_way.items()):

@@ -4,7 +4,8 @@
 //! A connection that is opened for a request costs it a round trip and begins with a small window. So a depot
 //! keeps `hop.warm` idle connections to each depot that it has asked lately, and agrees with that depot on how long
 //! they may be idle ([`session::message::hold`]). A new one carries `hop.prime` bytes first, to grow its window. Those that a crowd has opened beyond that are held, too, and
-//! are closed when they have not been used for `hop.idle`, as are all of a depot that is asked no more.
+//! are closed when they have not been used for `hop.idle`, as are all of a depot that is asked no more. The next depots
+//! of sites are kept ready from the start on.
 //!
 //! Which depots there are follows from use, so what clients can ask for is bounded: a depot counts if its address
 //! is in a hop with `warm`, which the configuration allows for depots of `trust.depots` alone, and if it was asked
@@ -59,7 +60,8 @@ struct NextDepot {
     /// How it is asked.
     fetch: Fetch,
     grant: Grant,
-    address: IpAddr,
+    /// Once it has been connected to.
+    address: Option<IpAddr>,
     used: Instant,
     /// For how long it is left alone, and since when.
     pause: Option<(Duration, Instant)>,
@@ -88,13 +90,13 @@ impl Warm {
         let new = || NextDepot {
             fetch: fetch.clone(),
             grant,
-            address,
+            address: None,
             used: Instant::now(),
             pause: None,
             is_busy: false,
         };
         let depot = depots.entry(key).or_insert_with(new);
-        (depot.used, depot.address) = (Instant::now(), address);
+        (depot.used, depot.address) = (Instant::now(), Some(address));
         drop(depots);
         self.taken.notify_one();
     }
@@ -121,10 +123,15 @@ impl Warm {
     fn due(&self, shared: &Shared) -> Vec<(Key<Grant>, NextDepot)> {
         let config = shared.config();
         let mut depots = self.depots();
-        depots.retain(|_, depot| {
-            let idle = Duration::from(config.held_idle(depot.address));
-            config.warm(depot.address) > 0 && depot.used.elapsed() < idle
+        depots.retain(|key, depot| {
+            let is_of_site = || key.leave == Grant::Site && config.is_of_site(&depot.fetch.next);
+            let was_used = |address| {
+                let idle = Duration::from(config.held_idle(address));
+                config.warm(address) > 0 && depot.used.elapsed() < idle
+            };
+            depot.address.is_some_and(was_used) || is_of_site()
         });
+        add_sites(&mut depots, &config);
         let mut due = Vec::new();
         for (key, depot) in depots.iter_mut() {
             let rests = depot.pause.is_some_and(|(time, since)| since.elapsed() < time);
@@ -164,10 +171,30 @@ impl Warm {
     }
 }
 
+/// Next depots of sites are known before anybody asks.
+fn add_sites(depots: &mut HashMap<Key<Grant>, NextDepot>, config: &Config) {
+    if config.hops.iter().all(|hop| hop.warm == 0) {
+        return;
+    }
+    for site in &config.sites {
+        let Some(next) = site.via.first() else { continue };
+        let fetch = Fetch::from_depot(next.clone(), HOLD.to_owned(), site.via.len());
+        let key = upstream::key_of(&fetch, Grant::Site);
+        if depots.len() < MOST && !depots.contains_key(&key) {
+            let (used, grant) = (Instant::now(), Grant::Site);
+            let new = NextDepot { fetch, grant, address: None, used, pause: None, is_busy: false };
+            depots.insert(key, new);
+        }
+    }
+}
+
 /// Sees to it that so many connections to a depot are open, and that it holds those that are.
 async fn tend(key: &Key<Grant>, depot: &NextDepot, shared: &Arc<Shared>) -> Result<(), String> {
     let config = shared.config();
-    let (warm, limits) = (config.warm(depot.address), upstream::limits_of(&config.reuse));
+    let Some(address) = depot.address else {
+        return meet(key, depot, (&config, shared)).await;
+    };
+    let (warm, limits) = (config.warm(address), upstream::limits_of(&config.reuse));
     let mut tasks = JoinSet::new();
     let mut missing = warm.saturating_sub(shared.pool.standing(key, limits));
     let mut result = Ok(());
@@ -189,6 +216,25 @@ async fn tend(key: &Key<Grant>, depot: &NextDepot, shared: &Arc<Shared>) -> Resu
     }
 }
 
+/// Connects to a depot for the first time, which tells whether connections to it are to be kept.
+async fn meet(
+    key: &Key<Grant>,
+    depot: &NextDepot,
+    (config, shared): (&Config, &Shared),
+) -> Result<(), String> {
+    let hop = question::connected(&depot.fetch, depot.grant, &shared.settings(), shared).await?;
+    let address = hop.stream.peer().ip();
+    let depot = NextDepot { address: Some(address), ..depot.clone() };
+    let agreed = match config.warm(address) {
+        0 => Ok(()),
+        _ => agree(hop, &depot, config.prime(address).get(), (config, shared)).await,
+    };
+    if let Some(known) = shared.warm.depots().get_mut(key) {
+        known.address = depot.address;
+    }
+    agreed
+}
+
 /// Has a depot hold a connection: one that waited, or a new one. One that waited may have been closed meanwhile.
 async fn hold_one(
     waiting: Option<Hop>,
@@ -202,7 +248,7 @@ async fn hold_one(
         return Ok(());
     }
     let hop = question::connected(&depot.fetch, depot.grant, &settings, &shared).await?;
-    let prime = settings.config.prime(depot.address).get();
+    let prime = settings.config.prime(hop.stream.peer().ip()).get();
     agree(hop, &depot, prime, (&settings.config, &shared)).await
 }
 
@@ -213,7 +259,7 @@ async fn agree(
     prime: u64,
     (config, shared): (&Config, &Shared),
 ) -> Result<(), String> {
-    let idle = Hold::of(config.held_idle(depot.address).into());
+    let idle = Hold::of(config.held_idle(hop.stream.peer().ip()).into());
     let mut text = format!("GET {HOLD} HTTP/1.1\r\nHost: {}\r\n", depot.fetch.host);
     for (name, value) in [idle.field(), hold::prime(prime)] {
         text.push_str(&format!("{name}: {}\r\n", value.to_str().unwrap_or_default()));

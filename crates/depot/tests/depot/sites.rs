@@ -5,7 +5,7 @@ use crate::common::{
     client::{curl, exchange, status},
     noise,
     pki::Pki,
-    process::Daemon,
+    process::{Daemon, eventually},
     scripted::Scripted,
     sha256,
 };
@@ -219,6 +219,26 @@ fn each_name_has_its_certificate_and_files_go_both_ways() {
     let other = format!("other.example.org:{port}:127.0.0.1");
     let got = pki.curl(&["--resolve", &other, &format!("https://other.example.org:{port}/")]);
     assert_eq!(got.status.code(), Some(60), "its certificate is for another name");
+}
+
+#[test]
+fn a_sites_next_depot_is_kept_ready_from_the_start_on() {
+    let origin = Scripted::answering(ANSWER);
+    let far = far("\"127.0.0.0/8\"", "");
+    let site = site(origin.address, &[&far], "");
+    let near = Daemon::depot(&format!(
+        "trust.depots = [\"127.0.0.0/8\"]\nadmin.listen = \"127.0.0.1:0\"\n{site}\
+         [[hop]]\npeer = \"127.0.0.0/8\"\nwarm = 2\nidle = \"1s\""
+    ));
+    let waiting = || near.status().connections.idle_upstream;
+    eventually("two connections wait", || waiting() == 2);
+    // Longer than others are kept that nobody asks for.
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    eventually("two still do", || waiting() == 2);
+    let (head, _) = ask(&near, "GET /", "");
+    assert_eq!(status(&head), 200, "{head}");
+    let connects: u64 = near.status().times.connect.counts.iter().sum();
+    assert_eq!(connects, 0, "the request needed no new connection");
 }
 
 #[test]
