@@ -36,6 +36,7 @@ pub fn program(flow: &Flow) -> &'static str {
     match flow.client.unwrap_or_default() {
         Client::Curl => "curl",
         Client::Wget => "wget",
+        Client::Aria2 => "aria2c",
     }
 }
 
@@ -58,6 +59,22 @@ pub fn download(
         Client::Wget => command
             .args(["--no-config", "--no-verbose", "--no-proxy", "--tries=1"])
             .arg("--output-document")
+            .arg(file),
+        Client::Aria2 => command
+            .args([
+                "--no-conf",
+                "--quiet",
+                "--max-tries=1",
+                "--no-proxy=*",
+                "--file-allocation=none",
+            ])
+            .args([
+                "--max-connection-per-server=16",
+                "--split=16",
+                "--min-split-size=1M",
+                "--dir=/",
+            ])
+            .arg("--out")
             .arg(file),
     };
     command.arg(&plan.url);

@@ -8,6 +8,7 @@ use crate::{
     pacing::Pacers,
     pacing_gateways::{self, Gateways},
     payload::{Payloads, sha256_of},
+    phases::Phases,
     recording::{self, Observed},
     sampler::{self, ReceivedFile},
     servers::{FlowPlan, Servers},
@@ -45,13 +46,11 @@ pub fn run(run: &Run, context: &mut EmuContext<'_>) -> Result<Record, LabError> 
     let started = std::time::SystemTime::now();
     let controls = LoadedControls::provide(run)?;
     let wan = Wan::up(run)?;
-    let plans = (0..)
-        .zip(&run.flows)
-        .map(|(n, flow)| {
-            let bytes = flow.bytes.expect("an emulated flow has an end");
-            FlowPlan::new(&wan, n, flow, context.payloads.get(bytes)?)
-        })
-        .collect::<Result<Vec<_>, _>>()?;
+    let mut plans = Vec::new();
+    for (n, flow) in (0..).zip(&run.flows) {
+        let bytes = flow.bytes.expect("an emulated flow has an end");
+        plans.push(FlowPlan::new(&wan, n, flow, context.payloads.get(bytes)?, &plans)?);
+    }
     let pacers = Pacers::attach(&wan, run, &plans)?;
     let gateways = Gateways::start(&wan, run)?;
     let servers = Servers::start(&wan, run, &plans, context.folder, context.longhaul)?;
@@ -150,6 +149,7 @@ fn drive(
     context: &EmuContext<'_>,
 ) -> Result<(Vec<Ended>, sampler::Observations), LabError> {
     let hops: Vec<_> = plans.iter().flat_map(|plan| plan.hops.clone()).collect();
+    let phases = Phases::of(plans);
     let files: Vec<_> = plans
         .iter()
         .map(|plan| ReceivedFile {
@@ -158,19 +158,26 @@ fn drive(
         })
         .collect();
     let (running, stop) = mpsc::channel();
+    let begun = Instant::now();
     thread::scope(|scope| {
         let watcher = scope.spawn({
-            let (hops, files) = (&hops, &files);
-            move || sampler::watch(wan, hops, files, &stop)
+            let (hops, files, phases) = (&hops, &files, &phases);
+            move || sampler::watch(wan, hops, files, phases, &stop)
         });
         let clients: Vec<_> = plans
             .iter()
             .zip(&files)
             .map(|(plan, file)| {
-                scope.spawn(|| {
+                let phases = &phases;
+                scope.spawn(move || {
+                    let limit = begun + Duration::from(run.timeout);
+                    phases.await_earlier(&plan.flow, context.interrupted);
                     wait(plan.flow.start.into(), context.interrupted);
-                    let limit = run.timeout.saturating_sub(plan.flow.start);
-                    client::download(wan, plan, &file.path, limit.into(), context.interrupted)
+                    phases.begin(&plan.flow.name);
+                    let limit = limit.saturating_duration_since(Instant::now());
+                    let ended = client::download(wan, plan, &file.path, limit, context.interrupted);
+                    phases.end(&plan.flow.name);
+                    ended
                 })
             })
             .collect();

@@ -26,6 +26,7 @@ mod model;
 mod pacing;
 mod pacing_gateways;
 mod payload;
+mod phases;
 mod preflight;
 mod record_directories;
 mod recording;

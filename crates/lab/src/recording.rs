@@ -159,14 +159,14 @@ fn flow_summary<'a>(
 
 /// What was seen of a hop, and what its path gives at best.
 fn hop_summary(seen: &HopObservation, limits: Option<PathLimits>) -> HopSummary {
-    let last = seen.connections.last();
-    let was_seen = last.is_some();
+    let carrier = seen.carrier();
+    let was_seen = carrier.is_some();
     HopSummary {
-        congestion_control: last.map(|socket| socket.congestion_control.clone()),
+        congestion_control: carrier.map(|socket| socket.congestion_control.clone()),
         bytes: was_seen.then(|| seen.total(|socket| socket.info.acked.get())),
         retransmits: was_seen.then(|| seen.total(|socket| socket.info.retransmits.into())),
-        min_rtt_us: last.and_then(|socket| socket.info.min_rtt_us).map(f64::from),
-        srtt_us: last.map(|socket| socket.info.rtt_us.into()),
+        min_rtt_us: carrier.and_then(|socket| socket.info.min_rtt_us).map(f64::from),
+        srtt_us: carrier.map(|socket| socket.info.rtt_us.into()),
         bottleneck_bps: limits.and_then(|limits| limits.bottleneck).map(units::Rate::bps),
         base_rtt_us: limits.map(|limits| limits.base_rtt.as_nanos() as f64 / 1e3),
         segment_bytes: limits.map(|limits| limits.segment.get()),

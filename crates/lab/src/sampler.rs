@@ -2,7 +2,7 @@
 //! Looks at the sending sockets of every hop, at the links' queues and at the clients' files, every
 //! [`INTERVAL`], while a run lasts.
 
-use crate::error::LabError;
+use crate::{error::LabError, phases::Phases};
 use host::{TcpSocket, TcpSockets};
 use record::{Entity, Quantity, Series};
 use std::{
@@ -35,6 +35,13 @@ pub struct HopSockets {
     pub peer: IpAddr,
 }
 
+impl HopSockets {
+    /// Whether another flow has the same connections.
+    fn is_same(&self, other: &Self) -> bool {
+        (&self.node, self.local, self.peer) == (&other.node, other.local, other.peer)
+    }
+}
+
 /// A flow's file as it arrives.
 #[derive(Debug, Clone)]
 pub struct ReceivedFile {
@@ -47,14 +54,34 @@ pub struct ReceivedFile {
 /// What was seen of one hop.
 #[derive(Debug, Clone, Default)]
 pub struct HopObservation {
-    /// The connections that carried it, as last seen; more than one where a client tried again.
+    /// The connections that carried it, as last seen; more than one where a client tried again, or depots keep some
+    /// open.
     pub connections: Vec<TcpSocket>,
+    /// Those that an earlier flow has left, as it left them.
+    before: Vec<TcpSocket>,
 }
 
 impl HopObservation {
-    /// A count summed over the connections.
+    /// A count summed over the connections, of this flow alone.
     pub fn total(&self, count: impl Fn(&TcpSocket) -> u64) -> u64 {
-        self.connections.iter().map(count).sum()
+        self.connections.iter().map(|socket| self.since_before(socket, &count)).sum()
+    }
+
+    /// The connection that has carried most of it.
+    pub fn carrier(&self) -> Option<&TcpSocket> {
+        self.carrier_of(|_| true)
+    }
+
+    fn carrier_of(&self, is_one: impl Fn(&TcpSocket) -> bool) -> Option<&TcpSocket> {
+        let acked = |socket: &TcpSocket| socket.info.acked.get();
+        let those = self.connections.iter().filter(|socket| is_one(socket));
+        // Of equals the newest.
+        those.max_by_key(|socket| self.since_before(socket, &acked))
+    }
+
+    fn since_before(&self, socket: &TcpSocket, count: &impl Fn(&TcpSocket) -> u64) -> u64 {
+        let before = self.before.iter().find(|before| before.cookie == socket.cookie);
+        count(socket).saturating_sub(before.map_or(0, count))
     }
 }
 
@@ -72,6 +99,7 @@ pub fn watch(
     wan: &Wan,
     hops: &[HopSockets],
     files: &[ReceivedFile],
+    phases: &Phases,
     stop: &mpsc::Receiver<()>,
 ) -> Result<Observations, LabError> {
     let failed = |e| LabError::system("list the nodes' sockets", e);
@@ -95,8 +123,17 @@ pub fn watch(
             let Some(first) = hops.iter().find(on_node) else { continue };
             let sockets = view.connections(first.local.is_ipv6()).map_err(failed)?;
             let time_s = wan.started().elapsed().as_secs_f64();
-            let places = hops.iter().zip(&mut seen.hops).filter(|(hop, _)| on_node(hop));
-            for (place, hop) in places {
+            for (n, place) in hops.iter().enumerate().filter(|(_, hop)| on_node(hop)) {
+                if !phases.is_carried(&place.flow) {
+                    continue;
+                }
+                let (before, rest) = seen.hops.split_at_mut(n);
+                let hop = &mut rest[0];
+                if hop.connections.is_empty()
+                    && let Some(at) = hops[..n].iter().rposition(|earlier| earlier.is_same(place))
+                {
+                    hop.before.clone_from(&before[at].connections);
+                }
                 let found =
                     sockets.iter().filter(|s| s.local == place.local && s.peer.ip() == place.peer);
                 let found: Vec<&TcpSocket> = found.collect();
@@ -145,7 +182,7 @@ pub fn link_entity(directed_link: &str) -> Entity {
 
 impl HopObservation {
     /// One sample of all connections that the hop has now: totals are over all that it ever had, the
-    /// rest is the newest's.
+    /// rest is of the one that has carried most.
     fn look(&mut self, place: &HopSockets, found: &[&TcpSocket], time_s: f64, series: &mut Series) {
         for &socket in found {
             match self.connections.iter_mut().find(|known| known.cookie == socket.cookie) {
@@ -154,8 +191,8 @@ impl HopObservation {
             }
         }
         let is_open = |known: &&TcpSocket| found.iter().any(|s| s.cookie == known.cookie);
-        let Some(newest) = self.connections.iter().rev().find(is_open) else { return };
-        let info = &newest.info;
+        let Some(carrier) = self.carrier_of(|known| is_open(&known)) else { return };
+        let info = &carrier.info;
         let entity = Entity::Hop { flow: place.flow.clone(), index: place.index };
         let mut push = |quantity, value| series.push(&entity, quantity, time_s, value);
         push(Quantity::AckedBytes, self.total(|s| s.info.acked.get()) as f64);

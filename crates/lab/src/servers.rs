@@ -6,7 +6,7 @@
 //! thread that started them, and are stopped and waited for when dropped.
 
 use crate::{error::LabError, payload::Payload, sampler::HopSockets};
-use depot::{Allow, Config, Hop as HopSettings};
+use depot::{Allow, Config, Hop as HopSettings, Site, TrustFiles};
 use host::{Lack, TcpSockets};
 use scenario::{Flow, Run, Signalling};
 use session::{Authority, DepotAddress, Form, OriginUrl, Redirect, Scheme};
@@ -43,8 +43,16 @@ pub struct FlowPlan {
 }
 
 impl FlowPlan {
-    /// Gives the n-th flow of a run its ports.
-    pub fn new(wan: &Wan, n: u16, flow: &Flow, payload: Payload) -> Result<Self, LabError> {
+    /// Gives the n-th flow of a run its ports: those of the flow that it comes after, or its own.
+    pub fn new(
+        wan: &Wan,
+        n: u16,
+        flow: &Flow,
+        payload: Payload,
+        before: &[Self],
+    ) -> Result<Self, LabError> {
+        let earlier = before.iter().position(|plan| flow.after.as_ref() == Some(&plan.flow.name));
+        let n = earlier.map_or(n, |at| before[at].number());
         let at = |node: &str, port| Ok::<_, LabError>(SocketAddr::new(wan.address(node)?, port));
         let origin = at(&flow.from, FIRST_ORIGIN_PORT + n)?;
         let depots: Vec<SocketAddr> =
@@ -59,8 +67,22 @@ impl FlowPlan {
                 Ok(HopSockets { flow, index, node, local: *local, peer })
             })
             .collect::<Result<_, LabError>>()?;
-        let url = format!("http://{}:{}/{}", flow.from, origin.port(), flow.name);
+        let asked = match (flow.via.last(), depots.last()) {
+            (Some(node), Some(depot)) if flow.site => format!("{node}:{}", depot.port()),
+            _ => format!("{}:{}", flow.from, origin.port()),
+        };
+        let url = format!("http://{asked}/{}", flow.name);
         Ok(Self { flow: flow.clone(), payload, url, hops, origin, depots })
+    }
+
+    /// Which flow's ports it has.
+    fn number(&self) -> u16 {
+        self.origin.port() - FIRST_ORIGIN_PORT
+    }
+
+    /// Whether its servers are its own.
+    fn has_own_servers(&self) -> bool {
+        self.flow.after.is_none()
     }
 
     /// The redirect that hands the client over to the depots; none for a direct flow.
@@ -75,7 +97,7 @@ impl FlowPlan {
             .zip(&self.depots)
             .map(|(node, address)| authority(node, address.port()).into())
             .collect();
-        if depots.is_empty() {
+        if depots.is_empty() || self.flow.site {
             return None;
         }
         let origin = authority(&self.flow.from, self.origin.port());
@@ -96,10 +118,13 @@ impl FlowPlan {
         let downstream = self.hops[n + 1].peer;
         let upstream_node = if n == 0 { &flow.from } else { &flow.via[n - 1] };
         let upstream = if n == 0 { self.origin } else { self.depots[n - 1] };
+        let neighbours =
+            [n.checked_sub(1).map(|_| upstream.ip()), flow.via.get(n + 1).map(|_| downstream)];
         let buffers = |peer, congestion| HopSettings {
             congestion,
             sndbuf: flow.sndbuf,
             rcvbuf: flow.rcvbuf,
+            warm: if n > 0 && peer == upstream.ip() { flow.warm } else { 0 },
             ..HopSettings::of(whole(peer))
         };
         // The client is led through every depot, so every one must lead on to the next.
@@ -127,8 +152,33 @@ impl FlowPlan {
                 buffers(downstream, Some(flow.cc[n + 1].clone())),
                 buffers(upstream.ip(), None),
             ],
+            trust: TrustFiles {
+                depots: neighbours.into_iter().flatten().map(whole).collect(),
+                ..TrustFiles::default()
+            },
+            sites: self.site(n).into_iter().collect(),
             ..Config::default()
         }
+    }
+}
+
+impl FlowPlan {
+    /// The site that the n-th depot has: the one nearest the client, under its node's name.
+    fn site(&self, n: usize) -> Option<Site> {
+        let last = self.flow.via.len() - 1;
+        if !self.flow.site || n != last {
+            return None;
+        }
+        let via =
+            (0..last).rev().map(|n| format!("{}:{}", self.flow.via[n], self.depots[n].port()));
+        let via = via.map(|depot| format!("\"{depot}\"")).collect::<Vec<_>>().join(", ");
+        let text = format!(
+            "name = \"{}\"\norigin = \"http://{}:{}\"\nvia = [{via}]\n",
+            self.flow.via[n],
+            self.flow.from,
+            self.origin.port()
+        );
+        Some(toml::from_str(&text).expect("nodes have plain names"))
     }
 }
 
@@ -159,7 +209,7 @@ impl Servers {
                 servers.0.push(start_nginx(wan, &node.name, &of_node, folder)?);
             }
         }
-        for plan in plans {
+        for plan in plans.iter().filter(|plan| plan.has_own_servers()) {
             for n in 0..plan.flow.via.len() {
                 servers.0.push(start_depot(wan, plan, n, folder, longhaul)?);
             }
@@ -249,7 +299,11 @@ pub fn missing_program(program: &str, error: io::Error) -> LabError {
     if error.kind() != io::ErrorKind::NotFound {
         return LabError::system("start a program", error);
     }
-    let package = if program == "nginx" { "nginx-light" } else { program };
+    let package = match program {
+        "nginx" => "nginx-light",
+        "aria2c" => "aria2",
+        program => program,
+    };
     LabError::Lacks(Lack::new(
         format_args!("{program} is not installed"),
         format_args!("apt-get install {package}"),
@@ -270,7 +324,8 @@ fn start_nginx(
     std::fs::write(&config, text).map_err(|e| LabError::file("write", &config, e))?;
     let mut command = wan.command(node, "nginx")?;
     command.arg("-p").arg(&prefix).arg("-c").arg(&config).arg("-e").arg("stderr");
-    let listens = plans.iter().map(|plan| plan.origin).collect();
+    let own = plans.iter().filter(|plan| plan.has_own_servers());
+    let listens = own.map(|plan| plan.origin).collect();
     Server::start(command, name, node, listens, folder)
 }
 
@@ -286,14 +341,17 @@ fn nginx_config(plans: &[&FlowPlan]) -> Result<String, LabError> {
     for kind in ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"] {
         text += &format!("  {kind}_temp_path {kind};\n");
     }
-    for plan in plans {
-        let (address, name) = (plan.origin, &plan.flow.name);
-        text += &format!("  server {{\n    listen {address};\n    location = /{name} {{\n");
-        if let Some(location) = plan.redirect() {
-            // A depot says who it is in Via; whoever else asks is sent to the depots.
-            text += &format!("      if ($http_via = \"\") {{ return 302 \"{location}\"; }}\n");
+    for server in plans.iter().filter(|plan| plan.has_own_servers()) {
+        text += &format!("  server {{\n    listen {};\n", server.origin);
+        for plan in plans.iter().filter(|plan| plan.origin == server.origin) {
+            text += &format!("    location = /{} {{\n", plan.flow.name);
+            if let Some(location) = plan.redirect() {
+                // A depot says who it is in Via; whoever else asks is sent to the depots.
+                text += &format!("      if ($http_via = \"\") {{ return 302 \"{location}\"; }}\n");
+            }
+            text += &format!("      alias {};\n    }}\n", quoted(&plan.payload.path)?);
         }
-        text += &format!("      alias {};\n    }}\n  }}\n", quoted(&plan.payload.path)?);
+        text += "  }\n";
     }
     Ok(text + "}\n")
 }

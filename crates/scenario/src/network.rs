@@ -100,6 +100,9 @@ pub(crate) struct FlowSpec {
     pub jitter: Duration,
     pub client: Option<Client>,
     pub signalling: Signalling,
+    pub after: Option<Located<Pattern>>,
+    pub warm: u16,
+    pub site: bool,
     pub sndbuf: Option<Bytes>,
     pub rcvbuf: Option<Bytes>,
 }
@@ -139,6 +142,7 @@ impl Numbered for FlowSpec {
         self.from.number(number);
         self.to.number(number);
         self.via.iter_mut().for_each(|depot| depot.number(number));
+        self.after.iter_mut().for_each(|flow| flow.number(number));
     }
 }
 
@@ -363,6 +367,12 @@ fn flow(mut fields: Fields<'_>, run_ends: bool) -> Option<Vec<FlowSpec>> {
     let jitter = fields.or("jitter", Duration::ZERO);
     let client = fields.optional("client");
     let signalling = fields.or("signalling", Signalling::default());
+    let after = fields.optional("after");
+    let warm = fields.or("warm", Whole::<0, 16>(0)).0 as u16;
+    let site = fields.or("site", false);
+    if via.is_empty() && (warm > 0 || site) {
+        fields.report(fields.location(), "warm and site are for depots: name some in \"via\"");
+    }
     let sndbuf = fields.optional("sndbuf");
     let rcvbuf = fields.optional("rcvbuf");
     let location = fields.location().clone();
@@ -381,6 +391,9 @@ fn flow(mut fields: Fields<'_>, run_ends: bool) -> Option<Vec<FlowSpec>> {
         jitter,
         client,
         signalling,
+        after,
+        warm,
+        site,
         sndbuf,
         rcvbuf,
     }))

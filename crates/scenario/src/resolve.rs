@@ -99,6 +99,7 @@ pub(crate) fn resolve(spec: NetworkSpec, file: &Location, problems: &Problems) -
         let variation = context.round_trip(&flow.from, &flow.to);
         flows.push(Jittered { thing: flow, jitter: spec.jitter, variation });
     });
+    check_after(&spec.flows, &flows, problems);
     let bottlenecks = pacing::bottlenecks(&spec.bottlenecks, &context);
     let traffic = all_traffic(&spec, file, &context);
     let hops = flows.iter().flat_map(|flow| flow.thing.hops()).map(|hop| (hop.from, hop.to));
@@ -248,6 +249,36 @@ fn node(spec: &NodeSpec, bdp: Option<Bytes>, problems: &Problems) -> Node {
     }
 }
 
+/// A flow takes over the connections of another only where both go the same way.
+fn check_after(specs: &[FlowSpec], flows: &[Jittered<Flow>], problems: &Problems) {
+    for (n, spec) in specs.iter().enumerate() {
+        let Some(after) = &spec.after else { continue };
+        let Some(flow) = flows.get(n).map(|flow| &flow.thing) else { continue };
+        let before = &flows[..n];
+        let earlier = before.iter().find(|earlier| earlier.thing.name == after.value.as_str());
+        let same = |earlier: &Flow| {
+            let way = |flow: &Flow| {
+                let Flow { from, to, via, cc, warm, site, .. } = flow.clone();
+                (from, to, via, cc, warm, site)
+            };
+            way(earlier) == way(flow)
+        };
+        let taken = specs[..n].iter().filter_map(|spec| spec.after.as_ref());
+        let is_taken = taken.clone().any(|other| other.value.as_str() == after.value.as_str());
+        let wrong = match earlier {
+            Some(_) if is_taken => "another flow comes after that one",
+            None => "there is no such flow before it",
+            Some(earlier) if !same(&earlier.thing) => {
+                "its from, to, via, cc, warm and site must be those of that flow"
+            }
+            Some(_) => continue,
+        };
+        let (name, after_name) = (&flow.name, after.value.as_str());
+        let message = format!("flow \"{name}\", after = \"{after_name}\": {wrong}");
+        problems.report(&after.location, message);
+    }
+}
+
 /// A flow, with the pacing of hops of which it says nothing.
 fn flow(spec: &FlowSpec, pacing: Pacing, context: &NetworkContext<'_>) -> Flow {
     let NetworkContext { nodes, routes, problems, .. } = *context;
@@ -290,6 +321,9 @@ fn flow(spec: &FlowSpec, pacing: Pacing, context: &NetworkContext<'_>) -> Flow {
         start: spec.start,
         client: spec.client,
         signalling: spec.signalling,
+        after: spec.after.as_ref().map(|flow| flow.value.as_str().to_owned()),
+        warm: spec.warm,
+        site: spec.site,
         sndbuf: spec.sndbuf,
         rcvbuf: spec.rcvbuf,
     }

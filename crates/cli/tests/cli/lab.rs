@@ -277,6 +277,93 @@ fn all_that_a_method_cannot_do_is_said_at_once_a_line_each() {
     }
 }
 
+/// A chain that carries a file, and half a second later another over the same connections.
+const KEPT: &str = r#"
+title = "kept"
+timeout = "60s"
+[[node]]
+name = "client"
+[[node]]
+name = "near"
+[[node]]
+name = "far"
+[[node]]
+name = "server"
+[[link]]
+between = ["client", "near"]
+rate = "50mbit"
+delay = "1ms"
+[[link]]
+between = ["near", "far"]
+rate = "50mbit"
+delay = "20ms"
+[[link]]
+between = ["far", "server"]
+rate = "50mbit"
+delay = "1ms"
+[[flow]]
+name = "first"
+from = "server"
+to = "client"
+via = ["far", "near"]
+bytes = "3MB"
+warm = 2
+[[flow]]
+name = "second"
+from = "server"
+to = "client"
+via = ["far", "near"]
+bytes = "1MB"
+warm = 2
+after = "first"
+start = "500ms"
+[[variant]]
+name = "chain"
+[[variant]]
+name = "site"
+set = { "flow.first.site" = true, "flow.second.site" = true }
+"#;
+
+#[test]
+fn a_flow_after_another_goes_over_the_connections_that_it_left() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("kept.toml");
+    std::fs::write(&file, KEPT).unwrap();
+    let out = folder.path().join("out");
+    let (file, out_text) = (file.to_str().unwrap(), out.to_str().unwrap());
+    let document = measured(&["lab", "run", file, "--json", "--out", out_text]);
+    for run in document["runs"].as_array().unwrap() {
+        assert_eq!(run["sha256_ok"], true, "{run}");
+    }
+    for variant in ["chain", "site"] {
+        let record = record::Record::open(&out.join(format!("{variant},r01"))).unwrap();
+        let [first, second] = &record.summary.flows[..] else { panic!("two flows") };
+        assert!(second.start_s >= first.end_s + 0.5, "{variant}");
+        for (flow, bytes) in [(first, 3 << 20), (second, 1 << 20)] {
+            for hop in &flow.hops {
+                // With a head, and on the hop between the depots what they say to each other first.
+                let carried = hop.bytes.unwrap();
+                let more = if flow.name == "first" && hop.index == 1 { 3 << 20 } else { 4096 };
+                // The client's own connection is gone before its last bytes are sampled.
+                let least = if hop.index == 2 { bytes / 2 } else { bytes };
+                assert!((least..bytes + more).contains(&carried), "{variant}: {hop:?}");
+            }
+        }
+        let ports = |flow: &str, hop: u32| -> Vec<String> {
+            let sockets = record.manifest.sockets.iter();
+            let of_hop = sockets.filter(|socket| socket.flow == flow && socket.hop == hop);
+            of_hop.map(|socket| socket.peer.clone()).collect()
+        };
+        let between = ports("first", 1);
+        assert!(ports("second", 1).iter().all(|peer| between.contains(peer)), "{variant}");
+    }
+    let (_, said) = refused(&["sim", file, "--out", out_text]);
+    for key in ["after", "warm", "site"] {
+        assert!(said.contains(&format!("{key}: its depots keep no connections")), "{said}");
+    }
+}
+
 #[test]
 fn a_problem_of_some_runs_names_them() {
     let folder = tempfile::tempdir().unwrap();

@@ -338,7 +338,7 @@ macro_rules! keyword {
     };
 }
 keyword!(Family, "ipv4 or ipv6", "ipv4" => Self::Ipv4, "ipv6" => Self::Ipv6);
-keyword!(Client, "curl or wget", "curl" => Self::Curl, "wget" => Self::Wget);
+keyword!(Client, "curl, wget or aria2", "curl" => Self::Curl, "wget" => Self::Wget, "aria2" => Self::Aria2);
 keyword!(Signalling, "fetch or lead", "fetch" => Self::Fetch, "lead" => Self::Lead);
 keyword!(Profile, "linux or ns2", "linux" => Self::Linux, "ns2" => Self::Ns2);
 keyword!(LossDetection, "rack or dupack", "rack" => Self::Rack, "dupack" => Self::Dupack);

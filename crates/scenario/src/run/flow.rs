@@ -34,6 +34,15 @@ pub struct Flow {
     pub client: Option<Client>,
     /// How the client is brought to the depots.
     pub signalling: Signalling,
+    /// The flow whose end it waits for, and whose connections behind the client's it takes over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
+    /// How many idle connections its depots keep open to each other.
+    #[serde(default, skip_serializing_if = "is_none_warm")]
+    pub warm: u16,
+    /// Whether the client asks the depot nearest to it at once, for a site that has the depot's name.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub site: bool,
     /// `SO_SNDBUF` of the depots' sockets; the kernel tunes them where it is none.
     #[serde(rename = "sndbuf_bytes", with = "json::some_bytes")]
     pub sndbuf: Option<Bytes>,
@@ -52,6 +61,11 @@ impl Flow {
         let hops = senders.zip(receivers).zip(&self.cc).zip(pacing);
         hops.map(|(((from, to), cc), pacing)| Hop { from, to, cc, pacing })
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
+fn is_none_warm(warm: &u16) -> bool {
+    *warm == 0
 }
 
 /// One TCP connection of a flow.
@@ -76,6 +90,8 @@ pub enum Client {
     Curl,
     /// GNU Wget.
     Wget,
+    /// aria2, over 16 connections.
+    Aria2,
 }
 
 /// How a client is brought to a flow's depots (`docs/protocol.md`).
