@@ -248,10 +248,10 @@ impl Transfer<'_> {
         }
         self.check_size(place + data.len() as u64)?;
         let client = self.client;
-        let piece = client.limit.as_ref().map_or(usize::MAX, RateLimit::piece);
+        let piece = client.limit.as_deref().map_or(usize::MAX, RateLimit::piece);
         for piece in data.chunks(piece) {
             if let Some(limit) = &client.limit {
-                limit.pay(piece.len()).await;
+                tokio::time::sleep(limit.take(piece.len())).await;
             }
             let known = (fill.from + fill.overlap).saturating_sub(place);
             let known = usize::try_from(known).unwrap_or(usize::MAX).min(piece.len());

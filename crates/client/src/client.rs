@@ -5,9 +5,8 @@ use crate::{
     Error, Options, Progress, Report,
     get::Transfer,
     http::{Http, Target},
-    name::{file_name, without_credentials},
+    name::file_name,
     pace::RateLimit,
-    text::printable,
 };
 use session::digest::Digest;
 use std::{fmt, future::Future, io::Write, path::PathBuf, sync::Arc, time::Instant};
@@ -17,7 +16,7 @@ use std::{fmt, future::Future, io::Write, path::PathBuf, sync::Arc, time::Instan
 pub struct Client {
     pub(crate) options: Options,
     pub(crate) http: Http,
-    pub(crate) limit: Option<RateLimit>,
+    pub(crate) limit: Option<Arc<RateLimit>>,
 }
 
 /// Where a download goes.
@@ -55,7 +54,7 @@ impl Client {
     /// Certificates cannot be read, or TLS cannot be set up.
     pub fn new(options: Options) -> Result<Self, Error> {
         let http = Http::new(&options)?;
-        let limit = options.limit_rate.map(RateLimit::new);
+        let limit = options.limit_rate.map(RateLimit::new).map(Arc::new);
         Ok(Self { options, http, limit })
     }
 
@@ -71,19 +70,7 @@ impl Client {
             Destination::File(file) => Some(file.clone()),
             Destination::Stream(_) => None,
         };
-        let mut report = Report {
-            url: printable(&without_credentials(&request.url), 8000),
-            file,
-            bytes: 0,
-            resumed_bytes: 0,
-            seconds: 0.0,
-            first_byte_seconds: None,
-            attempts: 0,
-            connections: 0,
-            hops: 0,
-            digest: None,
-            result: Err(Error::Stopped),
-        };
+        let mut report = Report { file, ..Report::refused(&request.url, Error::Stopped) };
         let opened = Target::new(&request.url, &self.options)
             .and_then(|target| Transfer::open(self, target, request, progress, started));
         report.result = match opened {

@@ -16,6 +16,7 @@
 
 mod answer;
 mod attempt;
+mod blocks;
 mod client;
 mod error;
 mod existing;
@@ -28,16 +29,20 @@ mod options;
 mod pace;
 mod part;
 mod proof;
+mod put;
 mod ranges;
 mod routes;
 mod sink;
+mod stop;
 mod text;
 
 pub use client::{Client, Destination, GetRequest};
 pub use error::Error;
 pub use hash::DigestArg;
 pub use list::{ListEntry, read_list};
-pub use name::{MAX_NAME_LEN, file_name, path_within};
+pub use name::{MAX_NAME_LEN, file_name, path_within, upload_url};
 pub use options::{Options, Progress, Report, ReportedDigest, Status};
+pub use put::{PutRequest, Source};
 pub use routes::Routes;
+pub use stop::{Stop, StopSignal, run_until_signal};
 pub use text::printable;

@@ -2,10 +2,15 @@
 //! Names of files: from URLs and from lists, neither of which are trusted.
 
 use crate::{Error, text::printable};
-use percent_encoding::percent_decode_str;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
 use reqwest::Url;
-use std::path::{Component, Path, PathBuf};
+use std::{
+    os::unix::ffi::OsStrExt,
+    path::{Component, Path, PathBuf},
+};
 
+/// What a path segment holds without encoding (RFC 3986, section 2.3).
+const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 /// The longest name that leaves room for what is appended while the transfer goes on (`.part.json~`).
 pub const MAX_NAME_LEN: usize = 255 - ".part.json~".len();
 
@@ -66,6 +71,22 @@ pub fn path_within(name: &str) -> Result<PathBuf, Error> {
     if path.as_os_str().is_empty() { Err(refused("it is empty")) } else { Ok(path) }
 }
 
+/// Where a file is uploaded to: a URL that ends in `/` gets its name, percent-encoded.
+///
+/// # Errors
+/// The URL ends in `/`, and the file has no name: standard input, or a path like `..`.
+pub fn upload_url(url: &str, file: Option<&Path>) -> Result<String, Error> {
+    if !url.ends_with('/') {
+        return Ok(url.to_owned());
+    }
+    let Some(name) = file.and_then(Path::file_name) else {
+        let text =
+            "the URL ends in /, and what is uploaded has no name to append. Name it in the URL";
+        return Err(Error::Usage(text.to_owned()));
+    };
+    Ok(format!("{url}{}", percent_encode(name.as_bytes(), UNRESERVED)))
+}
+
 /// A URL as it may be shown and kept: without user, password and fragment.
 pub(crate) fn without_credentials(url: &str) -> String {
     let Ok(mut url) = url.parse::<Url>() else {
@@ -120,6 +141,16 @@ mod tests {
         for name in ["", "/etc/passwd", "../x", "a/../../x", "a/", "a/\x1b", ".", "..", "./x/.."] {
             assert!(path_within(name).is_err(), "{name:?}");
         }
+    }
+
+    #[test]
+    fn uploads_get_the_name_of_the_file() {
+        let to = |url: &str, file: &str| upload_url(url, Some(Path::new(file)));
+        assert_eq!(to("http://h/d/", "x/a b?#%.t").unwrap(), "http://h/d/a%20b%3F%23%25.t");
+        assert_eq!(to("http://h/d/n", "x/a").unwrap(), "http://h/d/n");
+        assert!(to("http://h/", "..").is_err());
+        assert!(upload_url("http://h/", None).is_err());
+        assert_eq!(upload_url("http://h/n", None).unwrap(), "http://h/n");
     }
 
     #[test]

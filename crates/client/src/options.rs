@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What a transfer may do, and what it has done.
 
-use crate::{Error, routes::Routes};
+use crate::{Error, name::without_credentials, routes::Routes, text::printable};
 use serde::Serialize;
 use session::digest::Digest;
 use std::{
@@ -187,6 +187,23 @@ pub struct Report {
 }
 
 impl Report {
+    /// Of a transfer that did not begin.
+    pub fn refused(url: &str, error: Error) -> Self {
+        Self {
+            url: printable(&without_credentials(url), 8000),
+            file: None,
+            bytes: 0,
+            resumed_bytes: 0,
+            seconds: 0.0,
+            first_byte_seconds: None,
+            attempts: 0,
+            connections: 0,
+            hops: 0,
+            digest: None,
+            result: Err(error),
+        }
+    }
+
     /// Bits a second of what this process transferred.
     pub fn goodput_bps(&self) -> f64 {
         if self.seconds <= 0.0 || matches!(self.result, Ok(Status::Unchanged | Status::Skipped)) {

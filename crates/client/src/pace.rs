@@ -25,15 +25,13 @@ impl RateLimit {
         usize::try_from(self.rate.bps() / 8 / 20).unwrap_or(usize::MAX).clamp(512, 1 << 20)
     }
 
-    /// Waits until so many bytes may have come.
-    pub(crate) async fn pay(&self, bytes: usize) {
+    /// Takes so many bytes: how long to wait until they are due.
+    pub(crate) fn take(&self, bytes: usize) -> Duration {
         let time = self.rate.time_for(Bytes::new(bytes as u64)).unwrap_or_default();
-        let due = {
-            let mut paid = self.paid.lock().expect("no panic while it is held");
-            *paid = (*paid).max(Instant::now()) + Duration::from(time);
-            *paid
-        };
-        tokio::time::sleep_until(due.into()).await;
+        let now = Instant::now();
+        let mut paid = self.paid.lock().expect("no panic while it is held");
+        *paid = (*paid).max(now) + Duration::from(time);
+        *paid - now
     }
 }
 

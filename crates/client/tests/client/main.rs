@@ -6,4 +6,5 @@ mod disk;
 mod faults;
 mod rules;
 mod server;
+mod uploads;
 mod versions;
