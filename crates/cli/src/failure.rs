@@ -11,12 +11,19 @@ use units::{ClassifyFailure, FailureClass};
 #[derive(Debug)]
 pub struct Failure {
     class: FailureClass,
+    /// Where it is not that of the class: after a signal.
+    exit_code: Option<u8>,
     text: String,
 }
 
 impl Failure {
     pub fn new(class: FailureClass, text: impl Display) -> Self {
-        Self { class, text: text.to_string() }
+        Self { class, exit_code: None, text: text.to_string() }
+    }
+
+    /// With an exit code that is not the class's.
+    pub fn with_exit_code(self, code: u8) -> Self {
+        Self { exit_code: Some(code), ..self }
     }
 
     /// It was tried and failed.
@@ -36,8 +43,13 @@ impl Failure {
 
     /// Prints the message to standard error and returns the exit code.
     pub fn report(&self) -> ExitCode {
+        self.print();
+        ExitCode::from(self.exit_code.unwrap_or(self.class.exit_code()))
+    }
+
+    /// Prints the message to standard error.
+    pub fn print(&self) {
         eprintln!("longhaul: {self}");
-        ExitCode::from(self.class.exit_code())
     }
 }
 
@@ -65,6 +77,7 @@ macro_rules! from_classified {
 }
 
 from_classified! {
+    ::client::Error,
     ::depot::Error,
     ::depot::FetchError,
     ::kernel::Error,

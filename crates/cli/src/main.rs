@@ -11,6 +11,7 @@ mod export;
 mod failover;
 mod failure;
 mod figure;
+mod get;
 mod identical_repeats;
 mod lab;
 mod monitor;
@@ -18,11 +19,13 @@ mod origin;
 mod pace;
 mod print;
 mod progress;
+mod put;
 mod report;
 mod results_table;
 mod runs;
 mod text_table;
 mod ticket;
+mod transfer;
 mod wan;
 
 use ::depot::StderrLog;
@@ -47,6 +50,7 @@ enum Command {
     Demo(demo::DemoArgs),
     Depot(Box<depot::DepotArgs>),
     Figure(figure::FigureArgs),
+    Get(Box<get::GetArgs>),
     Origin(origin::OriginArgs),
     /// Run scenarios and archive what was measured.
     #[command(subcommand)]
@@ -56,6 +60,7 @@ enum Command {
     /// Precise pacing of what leaves by a device.
     #[command(subcommand)]
     Pace(pace::Command),
+    Put(Box<put::PutArgs>),
     Report(report::ReportArgs),
     /// Simulate a scenario in virtual time: short for `lab run --method sim`.
     Sim(lab::RunArgs),
@@ -85,6 +90,7 @@ fn main() -> ExitCode {
             result
         }
         Command::Figure(args) => figure::run(&args),
+        Command::Get(args) => get::run(*args),
         Command::Lab(command) => lab::run(command),
         Command::Failover(args) => {
             let log = log_to_stderr();
@@ -94,6 +100,7 @@ fn main() -> ExitCode {
         }
         Command::Monitor(args) => monitor::run(&args),
         Command::Pace(command) => pace::run(command),
+        Command::Put(args) => put::run(*args),
         Command::Report(args) => report::run(&args),
         Command::Sim(args) => lab::run_scenario(args, lab::Method::Sim),
         Command::Ticket(command) => ticket::run(command),

@@ -17,6 +17,10 @@ mod figure;
 mod figure_09;
 mod gap_packets;
 mod gateway;
+mod get;
+#[allow(dead_code, reason = "tests of the client use all of it")]
+#[path = "../../../client/tests/client/server.rs"]
+mod http_server;
 mod lab;
 mod lacking;
 mod monitor;
@@ -24,6 +28,7 @@ mod operator;
 mod pace;
 mod paced;
 mod portal;
+mod put;
 mod sim;
 mod ticket;
 mod wan;

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `longhaul put`: uploads.
+
+use crate::{
+    failure::Failure,
+    transfer::{Tally, TransferArgs, shown_name},
+};
+use clap::Args;
+use client::{Client, Error, Progress, PutRequest, Source, Stop, run_until_signal, upload_url};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  longhaul put set.tar https://data.example.org/upload/
+  tar c sets | longhaul put - https://data.example.org/upload/sets.tar";
+
+/// Upload files by HTTP PUT, with a digest. See docs/get.md.
+///
+/// A URL that ends in / gets the file's name appended. Exit codes: 0 done, 1 failed, 2 wrong usage,
+/// 130 and 143 stopped.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct PutArgs {
+    /// Files, - for standard input; then the URL
+    #[arg(value_name = "FILE... URL", num_args = 2.., required = true)]
+    arguments: Vec<PathBuf>,
+    /// Fail if the server has something under that URL already
+    #[arg(long)]
+    no_overwrite: bool,
+    #[command(flatten)]
+    transfer: TransferArgs,
+}
+
+/// A file to upload.
+struct Job {
+    url: String,
+    /// Nothing for standard input.
+    file: Option<PathBuf>,
+}
+
+pub fn run(args: PutArgs) -> Result<(), Failure> {
+    let jobs = jobs(&args.arguments)?;
+    let client = Client::new(args.transfer.options()?)?;
+    run_until_signal(|stop| async move {
+        let (mut tally, files) = (Tally::default(), jobs.len());
+        for job in jobs {
+            if stop.signal().is_some() {
+                break;
+            }
+            tally.count(upload(&client, job, &args, &stop).await);
+        }
+        tally.end(files, stop.signal())
+    })
+    .map_err(|error| Failure::failed(format!("the system refuses a runtime: {error}")))?
+}
+
+async fn upload(client: &Client, job: Job, args: &PutArgs, stop: &Stop) -> Result<(), Failure> {
+    let progress = Arc::new(Progress::default());
+    let line = args.transfer.show(&shown_name(job.file.as_deref(), "standard input"), &progress);
+    let source = match job.file {
+        Some(file) => Source::File(file),
+        None => Source::Stream(Box::new(io::stdin())),
+    };
+    let request = PutRequest { url: job.url, source, no_overwrite: args.no_overwrite };
+    let report = client.put(request, &progress, stop.wait()).await;
+    drop(line);
+    let stopped = matches!(report.result, Err(Error::Stopped));
+    let result = args.transfer.report(report);
+    if stopped { Ok(()) } else { result }
+}
+
+fn jobs(arguments: &[PathBuf]) -> Result<Vec<Job>, Failure> {
+    let (url, files) = arguments.split_last().ok_or_else(|| Failure::usage("no URL"))?;
+    let url = url.to_str().ok_or_else(|| Failure::usage("the URL is not UTF-8"))?;
+    if files.len() > 1 && !url.ends_with('/') {
+        return Err(Failure::usage("several files need a URL that ends in /"));
+    }
+    let job = |file: &PathBuf| {
+        let file = (file != Path::new("-")).then(|| file.clone());
+        Ok(Job { url: upload_url(url, file.as_deref())?, file })
+    };
+    files.iter().map(job).collect()
+}

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What `longhaul get` and `longhaul put` share: options, progress, and what is printed at the end.
+
+use crate::failure::Failure;
+use clap::Args;
+use client::{Error, Options, Progress, Report, Routes, Status, StopSignal, printable};
+use indicatif::{HumanBytes, HumanDuration, ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+use session::DepotAddress;
+use std::{
+    env, fs,
+    io::{self, IsTerminal, Write},
+    path::{Path, PathBuf},
+    sync::{Arc, mpsc},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+use units::{ClassifyFailure, FailureClass, Rate};
+
+/// How often progress is drawn.
+const DRAWN: Duration = Duration::from_millis(100);
+
+/// Options of both commands.
+#[derive(Debug, Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is an option")]
+pub struct TransferArgs {
+    /// Depots to go through, the one nearest this machine first
+    #[arg(long, value_name = "[https:]HOST[:PORT],...", value_delimiter = ',')]
+    via: Vec<DepotAddress>,
+    /// Routes through depots by host (TOML) [default: longhaul/client.toml in the user's configuration directory]
+    #[arg(long, value_name = "FILE", conflicts_with = "via")]
+    config: Option<PathBuf>,
+    /// Maximum rate of the whole command, as in 100mbit or 10MBps
+    #[arg(long, value_name = "RATE")]
+    limit_rate: Option<Rate>,
+    /// Number of retries without progress before giving up
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    retries: u32,
+    /// End an attempt when nothing, or less than --min-rate, moves for this long
+    #[arg(long, value_name = "TIME", default_value = "30s")]
+    stall_time: units::Duration,
+    /// Minimum rate over --stall-time
+    #[arg(long, value_name = "RATE", default_value = "8kbit")]
+    min_rate: Rate,
+    /// Wait before the first retry; doubles each time, up to 30 s
+    #[arg(long, value_name = "TIME", default_value = "1s", hide = true)]
+    retry_wait: units::Duration,
+    /// Follow redirects from https to http, and ask depots in the clear for https URLs
+    #[arg(long)]
+    allow_downgrade: bool,
+    /// Also trust the certificate authorities in this file (PEM)
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// Use the proxies that the environment names (`http_proxy`, `https_proxy`, `no_proxy`)
+    #[arg(long)]
+    env_proxy: bool,
+    /// Print one JSON object per file to standard output
+    #[arg(long)]
+    pub json: bool,
+    /// Print nothing but errors
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+impl TransferArgs {
+    /// The options of both commands.
+    pub fn options(&self) -> Result<Options, Failure> {
+        if self.stall_time == units::Duration::ZERO {
+            return Err(Failure::usage("--stall-time must be above 0"));
+        }
+        Ok(Options {
+            routes: self.routes()?,
+            limit_rate: self.limit_rate,
+            retries: self.retries,
+            first_wait: self.retry_wait.into(),
+            stall_time: self.stall_time.into(),
+            min_rate: self.min_rate,
+            allow_downgrade: self.allow_downgrade,
+            ca: self.ca.clone(),
+            proxy_from_environment: self.env_proxy,
+            report_digest: self.json,
+            ..Options::default()
+        })
+    }
+
+    fn routes(&self) -> Result<Routes, Failure> {
+        if !self.via.is_empty() {
+            return Ok(Routes::through(self.via.clone()));
+        }
+        let file = match (&self.config, default_config()) {
+            (Some(file), _) => file.clone(),
+            (None, Some(file)) if file.exists() => file,
+            _ => return Ok(Routes::default()),
+        };
+        let text = fs::read_to_string(&file)
+            .map_err(|error| Failure::usage(format!("cannot read {}: {error}", file.display())))?;
+        Ok(Routes::from_toml(&text, &file)?)
+    }
+
+    /// Shows the progress of a transfer where there is a terminal to show it on.
+    pub fn show(&self, name: &str, progress: &Arc<Progress>) -> ProgressLine {
+        let shown = !self.quiet && io::stderr().is_terminal();
+        ProgressLine(shown.then(|| drawing(name.to_owned(), Arc::clone(progress))))
+    }
+
+    /// Prints how a transfer ended; an error as the failure of a command.
+    pub fn report(&self, report: Report) -> Result<(), Failure> {
+        if self.json {
+            // A reader that has gone wants no more.
+            let _ = writeln!(io::stdout(), "{}", document(&report));
+        } else if report.result.is_ok() && !self.quiet && io::stderr().is_terminal() {
+            eprintln!("{}", summary(&report));
+        }
+        report.result.map(|_| ()).map_err(|error| {
+            let tried = match report.attempts {
+                0 | 1 => String::new(),
+                attempts => format!(" (after {attempts} attempts)"),
+            };
+            let url = printable(&report.url, 200);
+            Failure::new(error.failure_class(), format!("{url}: {error}{tried}"))
+        })
+    }
+}
+
+fn default_config() -> Option<PathBuf> {
+    let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let directory = set("XDG_CONFIG_HOME").or_else(|| Some(set("HOME")?.join(".config")))?;
+    Some(directory.join("longhaul/client.toml"))
+}
+
+/// What a list or several files came to.
+#[derive(Debug, Default)]
+pub struct Tally {
+    failed: usize,
+    class: Option<FailureClass>,
+    last: Option<Failure>,
+}
+
+impl Tally {
+    /// Counts one; its error is printed when the next one fails, or by the command at its end.
+    pub fn count(&mut self, result: Result<(), Failure>) {
+        let Err(failure) = result else { return };
+        self.failed += 1;
+        let class = failure.failure_class();
+        let rank = |class| match class {
+            FailureClass::Usage => 0,
+            FailureClass::Lacks => 1,
+            FailureClass::Failed => 2,
+            FailureClass::Unverified => 3,
+        };
+        self.class = Some(
+            self.class.map_or(class, |known| if rank(class) > rank(known) { class } else { known }),
+        );
+        if let Some(earlier) = self.last.replace(failure) {
+            earlier.print();
+        }
+    }
+
+    /// The result of the command: for several files, how many failed.
+    pub fn end(self, of: usize, stopped: Option<StopSignal>) -> Result<(), Failure> {
+        if let Some(signal) = stopped {
+            let text = "stopped. To go on where it ended, run the same command again";
+            return Err(Failure::failed(text).with_exit_code(signal.exit_code()));
+        }
+        let (Some(last), Some(class)) = (self.last, self.class) else { return Ok(()) };
+        if of == 1 {
+            return Err(last);
+        }
+        last.print();
+        Err(Failure::new(class, format!("{} of {of} files failed", self.failed)))
+    }
+}
+
+/// A line of progress, until it is dropped.
+pub struct ProgressLine(Option<(mpsc::Sender<()>, JoinHandle<()>)>);
+
+impl Drop for ProgressLine {
+    fn drop(&mut self) {
+        if let Some((ended, drawing)) = self.0.take() {
+            drop(ended);
+            // It only draws.
+            let _ = drawing.join();
+        }
+    }
+}
+
+fn drawing(name: String, progress: Arc<Progress>) -> (mpsc::Sender<()>, JoinHandle<()>) {
+    let (ended, end) = mpsc::channel();
+    let thread = thread::spawn(move || {
+        let style = ProgressStyle::with_template("{wide_msg}").expect("a template of one word");
+        let line = ProgressBar::new_spinner().with_style(style);
+        let (mut rate, mut before) = (0.0, progress.held());
+        while end.recv_timeout(DRAWN) == Err(mpsc::RecvTimeoutError::Timeout) {
+            if let Some(note) = progress.take_note() {
+                line.suspend(|| eprintln!("{name}: {note}"));
+            }
+            let held = progress.held();
+            let now = held.saturating_sub(before) as f64 / DRAWN.as_secs_f64();
+            before = held;
+            rate += (now - rate) * 0.1;
+            line.set_message(format!("{name}  {}", progress_text(&progress, rate)));
+        }
+        line.finish_and_clear();
+    });
+    (ended, thread)
+}
+
+/// Bytes, share, rate in bytes a second, time left, hops.
+fn progress_text(progress: &Progress, rate: f64) -> String {
+    let held = progress.held();
+    let mut text = HumanBytes(held).to_string();
+    if let Some(total) = progress.total().filter(|total| *total > 0) {
+        let share = held as f64 / total as f64 * 100.0;
+        text.push_str(&format!(" of {} ({share:.0} %)", HumanBytes(total)));
+    }
+    text.push_str(&format!(", {}/s", HumanBytes(rate as u64)));
+    let left = progress.total().map(|total| total.saturating_sub(held) as f64 / rate.max(1.0));
+    if let Some(left) = left.and_then(|left| Duration::try_from_secs_f64(left).ok()) {
+        text.push_str(&format!(", {} left", HumanDuration(left)));
+    }
+    if progress.connections() > 1 {
+        text.push_str(&format!(", {} connections", progress.connections()));
+    }
+    if progress.hops() > 0 {
+        text.push_str(&format!(", {} hops", progress.hops()));
+    }
+    text
+}
+
+/// How a file is called in messages.
+pub fn shown_name(file: Option<&Path>, otherwise: &str) -> String {
+    let name = file.map_or(otherwise.into(), |file| file.display().to_string());
+    printable(&name, 100)
+}
+
+fn summary(report: &Report) -> String {
+    let name = shown_name(report.file.as_deref(), "standard output");
+    match report.result {
+        Ok(Status::Skipped) => format!("{name}: exists, skipped"),
+        Ok(Status::Unchanged) => format!("{name}: complete already"),
+        _ => format!(
+            "{name}: {} in {:.1} s, {:.1} Mbit/s{}",
+            HumanBytes(report.bytes),
+            report.seconds,
+            report.goodput_bps() / 1e6,
+            if report.digest.as_ref().is_some_and(|d| d.verified) {
+                ", digest verified"
+            } else {
+                ""
+            }
+        ),
+    }
+}
+
+fn document(report: &Report) -> Value {
+    let status = match &report.result {
+        Ok(status) => json!(status),
+        Err(Error::Stopped) => json!("stopped"),
+        Err(_) => json!("failed"),
+    };
+    let digest = report.digest.as_ref().map(|reported| {
+        let text = reported.digest.to_string();
+        let value = text.split_once(':').map_or("", |(_, value)| value);
+        json!({
+            "algorithm": reported.digest.algorithm().key(),
+            "value": value,
+            "verified": reported.verified,
+        })
+    });
+    json!({
+        "url": report.url,
+        "file": report.file.as_ref().map(|file| file.to_string_lossy()),
+        "status": status,
+        "error": report.result.as_ref().err().map(ToString::to_string),
+        "bytes": report.bytes,
+        "resumed_bytes": report.resumed_bytes,
+        "seconds": report.seconds,
+        "first_byte_seconds": report.first_byte_seconds,
+        "goodput_bps": report.goodput_bps(),
+        "attempts": report.attempts,
+        "connections": report.connections,
+        "hops": report.hops,
+        "digest": digest,
+    })
+}

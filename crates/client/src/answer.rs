@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a response's header section says of a file, read strictly.
+//!
+//! Framing that could be read in two ways is refused: `Content-Length` twice or beside `Transfer-Encoding`, any coding
+//! but `chunked`. Validators are strong as RFC 9110, section 8.8, says: an entity tag without `W/`, or a
+//! `Last-Modified` that is a minute older than `Date`.
+
+use http::{HeaderMap, HeaderName, StatusCode, header};
+use serde::{Deserialize, Serialize};
+use session::{
+    digest::{self, Algorithm, CONTENT_DIGEST, Digest, REPR_DIGEST},
+    message::{Fields, RequestHead, ResponseHead},
+};
+use std::time::{Duration, SystemTime};
+
+/// How much older than `Date` a date of change is that no second change can have kept.
+const SETTLED: Duration = Duration::from_secs(60);
+/// The longest wait that a server may ask for.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// Validators are short; what is longer is not kept.
+const LONGEST_VALIDATOR: usize = 1024;
+
+/// How the end of a body is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Framing {
+    Length(u64),
+    Chunked,
+    UntilClose,
+}
+
+/// By what two versions of a file are told apart.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Validators {
+    /// As it was sent, weak or strong.
+    pub etag: Option<String>,
+    pub last_modified: Option<String>,
+    /// The date was old enough when it was sent.
+    pub settled: bool,
+}
+
+impl Validators {
+    /// The value of `If-Range`; nothing where no validator is strong.
+    pub(crate) fn strong(&self) -> Option<&str> {
+        match self.etag.as_deref() {
+            Some(etag) if !etag.starts_with("W/") => Some(etag),
+            None if self.settled => self.last_modified.as_deref(),
+            // A weak tag beside a date says that the server knows of changes which it does not tell.
+            _ => None,
+        }
+    }
+
+    /// Whether an answer with `other` is of the same version, for certain.
+    pub(crate) fn same_version(&self, other: &Self) -> bool {
+        match self.strong() {
+            Some(strong) if self.etag.is_some() => other.etag.as_deref() == Some(strong),
+            Some(_) => other.etag.is_none() && other.last_modified == self.last_modified,
+            None => false,
+        }
+    }
+}
+
+/// `Content-Range` of a 206: the first byte, the one after the last, and the length of the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ContentRange {
+    pub start: u64,
+    pub end: u64,
+    pub total: Option<u64>,
+}
+
+/// What a header section says.
+#[derive(Debug, Clone)]
+pub(crate) struct Answer {
+    pub status: StatusCode,
+    pub framing: Framing,
+    pub validators: Validators,
+    pub content_range: Option<ContentRange>,
+    /// Of a 416: the length of the file.
+    pub unsatisfied: Option<u64>,
+    pub encoding: Option<String>,
+    pub digest: Option<Digest>,
+    pub modified: Option<SystemTime>,
+    pub hops: u32,
+    pub through_depot: bool,
+    pub no_ranges: bool,
+    pub retry_after: Option<Duration>,
+}
+
+impl Answer {
+    /// Reads a header section. `now` is held against a date in `Retry-After`.
+    ///
+    /// # Errors
+    /// The framing is not beyond doubt; the text says why.
+    pub(crate) fn read(
+        status: StatusCode,
+        headers: &HeaderMap,
+        now: SystemTime,
+    ) -> Result<Self, String> {
+        let framing = framing(headers)?;
+        let range = single(headers, &header::CONTENT_RANGE);
+        let modified = single(headers, &header::LAST_MODIFIED).and_then(date);
+        let via = headers.get_all(header::VIA);
+        Ok(Self {
+            status,
+            framing,
+            validators: validators(headers),
+            content_range: range.and_then(content_range),
+            unsatisfied: range.and_then(|r| r.strip_prefix("bytes */")).and_then(number),
+            encoding: encoding(headers),
+            digest: promised(headers, status == StatusCode::OK),
+            modified,
+            hops: via.iter().map(|value| entries(value.as_bytes())).sum(),
+            through_depot: session::message::came_through_depot(via),
+            no_ranges: single(headers, &header::ACCEPT_RANGES)
+                .is_some_and(|value| value.eq_ignore_ascii_case("none")),
+            retry_after: single(headers, &header::RETRY_AFTER).and_then(|v| wait(v, now)),
+        })
+    }
+}
+
+/// The value of a field that stands there once.
+fn single<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
+    let mut values = headers.get_all(name).iter();
+    let value = values.next()?;
+    if values.next().is_some() { None } else { value.to_str().ok().map(str::trim) }
+}
+
+/// Digits only, as `u64`'s own parser would take a sign.
+fn number(text: &str) -> Option<u64> {
+    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    digits.then(|| text.parse().ok())?
+}
+
+fn framing(headers: &HeaderMap) -> Result<Framing, String> {
+    let lengths = headers.get_all(header::CONTENT_LENGTH).iter().count();
+    let codings = headers.get_all(header::TRANSFER_ENCODING).iter().count();
+    match (lengths, codings) {
+        (0, 0) => Ok(Framing::UntilClose),
+        (1, 0) => single(headers, &header::CONTENT_LENGTH)
+            .and_then(number)
+            .map(Framing::Length)
+            .ok_or_else(|| "Content-Length is not a number".to_owned()),
+        (0, 1) => match single(headers, &header::TRANSFER_ENCODING) {
+            Some(coding) if coding.eq_ignore_ascii_case("chunked") => Ok(Framing::Chunked),
+            _ => Err("its Transfer-Encoding is not \"chunked\"".to_owned()),
+        },
+        (_, 0) => Err("it has Content-Length more than once".to_owned()),
+        (0, _) => Err("it has Transfer-Encoding more than once".to_owned()),
+        _ => Err("it has both Content-Length and Transfer-Encoding".to_owned()),
+    }
+}
+
+fn validators(headers: &HeaderMap) -> Validators {
+    let short = |value: &&str| value.len() <= LONGEST_VALIDATOR;
+    let etag = single(headers, &header::ETAG).filter(short).filter(|etag| is_etag(etag));
+    let last_modified = single(headers, &header::LAST_MODIFIED).filter(short);
+    let changed = last_modified.and_then(date);
+    let sent = single(headers, &header::DATE).and_then(date);
+    let settled = changed.zip(sent).is_some_and(|(changed, sent)| {
+        sent.duration_since(changed).is_ok_and(|age| age >= SETTLED)
+    });
+    Validators {
+        etag: etag.map(str::to_owned),
+        last_modified: changed.and(last_modified).map(str::to_owned),
+        settled,
+    }
+}
+
+/// `entity-tag` of RFC 9110, section 8.8.3, of visible ASCII.
+fn is_etag(text: &str) -> bool {
+    let opaque = text.strip_prefix("W/").unwrap_or(text);
+    let inner = opaque.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    inner.is_some_and(|inner| inner.bytes().all(|b| b.is_ascii_graphic() && b != b'"'))
+}
+
+fn date(text: &str) -> Option<SystemTime> {
+    httpdate::parse_http_date(text).ok()
+}
+
+fn content_range(text: &str) -> Option<ContentRange> {
+    let (range, total) = text.strip_prefix("bytes ")?.split_once('/')?;
+    let (first, last) = range.split_once('-')?;
+    let (start, end) = (number(first)?, number(last)?.checked_add(1)?);
+    let total = if total == "*" { None } else { Some(number(total)?) };
+    let fits = start < end && total.is_none_or(|total| end <= total);
+    fits.then_some(ContentRange { start, end, total })
+}
+
+/// What is not `identity`, of all lines together.
+fn encoding(headers: &HeaderMap) -> Option<String> {
+    let lines = headers.get_all(header::CONTENT_ENCODING).iter();
+    let lines: Vec<_> = lines.map(|line| String::from_utf8_lossy(line.as_bytes())).collect();
+    let members = lines.iter().flat_map(|line| line.split(',')).map(str::trim);
+    let codings: Vec<_> = members
+        .filter(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case("identity"))
+        .map(str::to_ascii_lowercase)
+        .collect();
+    (!codings.is_empty()).then(|| codings.join(", "))
+}
+
+/// The digest of the whole file that a header or trailer section promises. `whole`: the body is the whole file, so that
+/// its own digest will do.
+pub(crate) fn promised(headers: &HeaderMap, whole: bool) -> Option<Digest> {
+    let names = [&REPR_DIGEST, &CONTENT_DIGEST];
+    let names = &names[..if whole { 2 } else { 1 }];
+    let fields = headers.iter().filter(|(name, _)| names.contains(name));
+    let fields: Fields = fields.map(|(name, value)| (name.clone(), value.clone())).collect();
+    let asked = RequestHead::parse(b"GET / HTTP/1.1\r\nHost: host\r\n\r\n").ok()??.0;
+    let head = ResponseHead {
+        status: StatusCode::OK,
+        reason: String::new(),
+        version: http::Version::HTTP_11,
+        headers: Fields::new(),
+    };
+    let digest = digest::of_response(&head, &asked, &fields)?;
+    // MD5 stops nobody.
+    (digest.algorithm() != Algorithm::Md5).then_some(digest)
+}
+
+/// How many proxies a `Via` line names: commas inside comments separate nothing.
+fn entries(line: &[u8]) -> u32 {
+    let (mut depth, mut count, mut filled) = (0_u32, 0, false);
+    for byte in line {
+        match byte {
+            b'(' => depth += 1,
+            b')' => depth = depth.saturating_sub(1),
+            b',' if depth == 0 => filled = false,
+            b' ' | b'\t' => {}
+            _ if depth == 0 && !filled => {
+                filled = true;
+                count += 1;
+            }
+            _ => {}
+        }
+    }
+    count
+}
+
+/// Seconds or a date.
+fn wait(text: &str, now: SystemTime) -> Option<Duration> {
+    let wait = match number(text) {
+        Some(seconds) => Duration::from_secs(seconds),
+        None => date(text)?.duration_since(now).unwrap_or_default(),
+    };
+    Some(wait.min(LONGEST_WAIT))
+}
+
+#[cfg(test)]
+#[path = "answer_tests.rs"]
+mod tests;

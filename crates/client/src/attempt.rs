@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! One attempt: a request, and the bytes of its answer.
+//!
+//! ```text
+//! held, strong validator   Range: bytes=(held - overlap)-, If-Range ──▶ 206: the very same range? compare, go on
+//!                                                                  └──▶ 200: another version, from zero
+//! else                     the whole                               ───▶ 200
+//! ```
+
+use crate::{
+    Error, Status,
+    answer::{Answer, Framing, promised},
+    error::Trouble,
+    get::Transfer,
+    http::{Wanted, refusal},
+    pace::{RateLimit, StallWatch},
+    part::Identity,
+};
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+use http_body_util::BodyExt;
+use reqwest::Body;
+use session::digest::Digest;
+use std::time::Instant;
+use tokio::time::timeout;
+
+/// A range that is asked for.
+#[derive(Debug, Clone, Copy)]
+struct Resume {
+    start: u64,
+    end: Option<u64>,
+    /// So many bytes from `start` are held already.
+    overlap: u64,
+}
+
+/// What a body is to fill.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fill {
+    pub from: u64,
+    pub end: Option<u64>,
+    pub overlap: u64,
+}
+
+impl Transfer<'_> {
+    /// Asks once. Nothing in the result: all bytes are held.
+    pub(crate) async fn attempt(&mut self) -> Result<Option<Status>, Trouble> {
+        if self.exists {
+            return self.compare_existing().await.map(Some);
+        }
+        self.connections = self.connections.max(1);
+        self.progress.set_connections(1);
+        let resume = self.resume();
+        if resume.is_some() {
+            self.start_digests();
+            let held = self.sink.first_gap(self.identity.total);
+            let prefix = held.map_or(self.sink.held(), |gap| gap.start);
+            self.catch_up(prefix).await?;
+        }
+        let validator = self.identity.validators.strong();
+        let wanted = match resume {
+            Some(Resume { start, end, .. }) => {
+                // To the end without naming it, which is what servers know best.
+                let end = end.filter(|_| end != self.identity.total);
+                Wanted { range: Some((start, end)), validator, ..Wanted::default() }
+            }
+            None => Wanted::default(),
+        };
+        let (answer, body) = self.client.http.get(&self.target, wanted).await?;
+        self.hops = answer.hops;
+        self.progress.set_hops(answer.hops);
+        match (answer.status, resume) {
+            (StatusCode::OK, _) => self.whole(answer, body).await,
+            (StatusCode::PARTIAL_CONTENT, Some(resume)) => self.part(answer, body, resume).await,
+            (StatusCode::PARTIAL_CONTENT, None) => Err(Trouble::retry(Error::Answer(
+                "a part was sent where the whole was asked for".to_owned(),
+            ))),
+            (StatusCode::RANGE_NOT_SATISFIABLE, Some(_)) => {
+                Err(Trouble::Restart("the server has no such range".to_owned()))
+            }
+            _ => Err(refusal(&answer, body).await),
+        }
+        .map(|()| None)
+    }
+
+    /// Where to go on, if that is allowed.
+    fn resume(&self) -> Option<Resume> {
+        if !self.can_resume() || self.sink.held() == 0 {
+            return None;
+        }
+        let total = self.identity.total;
+        let (place, end) = match self.sink.first_gap(total) {
+            Some(gap) => (gap.start, gap.end),
+            // All is there, and has not been compared: an earlier process left it.
+            None => (total?, total),
+        };
+        let overlap = self.sink.overlap_before(place);
+        Some(Resume { start: place - overlap, end, overlap })
+    }
+
+    /// Takes an answer with the whole file.
+    async fn whole(&mut self, answer: Answer, body: Body) -> Result<(), Trouble> {
+        self.check_encoding(&answer)?;
+        self.check_promise(&answer)?;
+        let total = match answer.framing {
+            Framing::Length(length) => Some(length),
+            Framing::Chunked | Framing::UntilClose => None,
+        };
+        self.check_size(total.unwrap_or(0))?;
+        self.sink.reset().await?;
+        self.forget_resumed();
+        self.sink.check_space(total.unwrap_or(0))?;
+        self.from_zero = false;
+        self.modified = answer.modified;
+        self.server_digest = answer.digest;
+        self.running.clear();
+        self.identity = Identity {
+            url: self.target.shown.clone(),
+            validators: answer.validators,
+            total,
+            digest: self.server_digest.as_ref().map(digest_text),
+            encoding: answer.encoding,
+        };
+        self.start_digests();
+        let fill = Fill { from: 0, end: total, overlap: 0 };
+        let (length, trailers) = self.receive(body, fill).await?;
+        if total.is_some_and(|total| total != length) {
+            return Err(ended_early(length));
+        }
+        self.take_trailers(trailers.as_ref(), true);
+        if answer.framing == Framing::UntilClose {
+            self.prove_end(length).await?;
+        }
+        self.identity.total = Some(length);
+        Ok(())
+    }
+
+    /// Takes an answer with a range.
+    async fn part(&mut self, answer: Answer, body: Body, asked: Resume) -> Result<(), Trouble> {
+        let (end, total) = self.check_range(&answer, asked.start, asked.end)?;
+        self.check_size(total)?;
+        self.sink.check_space(total)?;
+        self.modified = answer.modified.or(self.modified);
+        self.identity.total = Some(total);
+        if self.server_digest.is_none() {
+            self.server_digest = answer.digest;
+        }
+        let fill = Fill { from: asked.start, end: Some(end), overlap: asked.overlap };
+        let (place, trailers) = self.receive(body, fill).await?;
+        if place != end {
+            return Err(ended_early(place));
+        }
+        self.take_trailers(trailers.as_ref(), false);
+        if self.sink.first_gap(Some(total)).is_some() {
+            // The server may send less than was asked for, and later more.
+            let error = Error::Answer("the server sends only parts of what it is asked for".into());
+            return Err(Trouble::Retry(error, Some(std::time::Duration::ZERO)));
+        }
+        Ok(())
+    }
+
+    /// Whether a 206 is what was asked for, of the version that is held: its end and the file's length.
+    pub(crate) fn check_range(
+        &mut self,
+        answer: &Answer,
+        start: u64,
+        end: Option<u64>,
+    ) -> Result<(u64, u64), Trouble> {
+        let checked = self.checked_range(answer, start, end);
+        if matches!(checked, Err((_, true))) {
+            self.without_ranges = true;
+        }
+        checked.map_err(|(why, _)| Trouble::Restart(why.to_owned()))
+    }
+
+    /// As [`Self::check_range`]; an error says whether ranges are not to be trusted any more.
+    fn checked_range(
+        &self,
+        answer: &Answer,
+        start: u64,
+        end: Option<u64>,
+    ) -> Result<(u64, u64), (&'static str, bool)> {
+        let range =
+            answer.content_range.ok_or(("the server sends a range that cannot be read", true))?;
+        let total = range.total.ok_or(("the server does not say the file's length", true))?;
+        if range.start != start || end.is_some_and(|end| range.end > end) {
+            return Err(("the server sent another range than was asked for", true));
+        }
+        if matches!(answer.framing, Framing::Length(length) if length != range.end - range.start) {
+            return Err(("the server sends a range of another length than it says", true));
+        }
+        if self.identity.total.is_some_and(|known| known != total) {
+            return Err(("the file at the server has another length now", false));
+        }
+        if !self.identity.validators.same_version(&answer.validators) {
+            return Err(("the server has another version of the file now", false));
+        }
+        if self.identity.encoding != answer.encoding {
+            return Err(("the server encodes the file in another way now", false));
+        }
+        let other = |known: &Digest| {
+            let new = answer.digest.as_ref();
+            new.is_some_and(|new| new.algorithm() == known.algorithm() && new != known)
+        };
+        if self.server_digest.as_ref().is_some_and(other) {
+            return Err(("the file at the server has another digest now", false));
+        }
+        Ok((range.end, total))
+    }
+
+    /// Receives a body: the place after its last byte, and its trailers.
+    async fn receive(
+        &mut self,
+        mut body: Body,
+        fill: Fill,
+    ) -> Result<(u64, Option<HeaderMap>), Trouble> {
+        let options = &self.client.options;
+        let mut watch = StallWatch::new(options.stall_time, options.min_rate);
+        let (mut place, mut trailers) = (fill.from, None);
+        loop {
+            let waiting = Instant::now();
+            let frame = match timeout(watch.patience(), body.frame()).await {
+                Ok(Some(Ok(frame))) => frame,
+                Ok(Some(Err(error))) => return Err(broken(&error)),
+                Ok(None) => return Ok((place, trailers)),
+                Err(_) => return Err(stalled(0, watch.patience())),
+            };
+            let data = match frame.into_data() {
+                Ok(data) => data,
+                Err(frame) => {
+                    trailers = frame.into_trailers().ok();
+                    continue;
+                }
+            };
+            if data.is_empty() {
+                continue;
+            }
+            let watched = watch.came(data.len(), waiting.elapsed());
+            self.first_byte.get_or_insert_with(|| self.started.elapsed());
+            place = self.take(place, data, fill).await?;
+            watched.map_err(|came| stalled(came, watch.patience()))?;
+        }
+    }
+
+    /// Takes bytes that came for `place`.
+    async fn take(&mut self, mut place: u64, data: Bytes, fill: Fill) -> Result<u64, Trouble> {
+        if fill.end.is_some_and(|end| place + data.len() as u64 > end) {
+            return Err(Trouble::Restart("the server sent more than it said".to_owned()));
+        }
+        self.check_size(place + data.len() as u64)?;
+        let client = self.client;
+        let piece = client.limit.as_deref().map_or(usize::MAX, RateLimit::piece);
+        for piece in data.chunks(piece) {
+            if let Some(limit) = &client.limit {
+                tokio::time::sleep(limit.take(piece.len())).await;
+            }
+            let known = (fill.from + fill.overlap).saturating_sub(place);
+            let known = usize::try_from(known).unwrap_or(usize::MAX).min(piece.len());
+            let (again, new) = piece.split_at(known);
+            if !again.is_empty() && !self.sink.matches(place, again)? {
+                return Err(Trouble::Restart(
+                    "the server sends other bytes than before".to_owned(),
+                ));
+            }
+            place += again.len() as u64;
+            if new.is_empty() {
+                continue;
+            }
+            self.sink.write(place, new).await?;
+            for running in self.running.iter_mut().filter(|running| running.at == place) {
+                running.update(new);
+            }
+            place += new.len() as u64;
+            self.progress.set(self.sink.held(), self.identity.total);
+        }
+        self.sink.checkpoint_if_due(&self.identity);
+        Ok(place)
+    }
+
+    fn take_trailers(&mut self, trailers: Option<&HeaderMap>, whole: bool) {
+        if let Some(digest) = trailers.and_then(|trailers| promised(trailers, whole)) {
+            self.server_digest.get_or_insert(digest);
+        }
+    }
+
+    fn check_size(&self, length: u64) -> Result<(), Error> {
+        match self.client.options.max_size {
+            Some(most) if length > most.get() => Err(Error::TooLarge(most)),
+            _ => Ok(()),
+        }
+    }
+
+    /// An encoded body is the file only where its name says so.
+    fn check_encoding(&self, answer: &Answer) -> Result<(), Error> {
+        let Some(encoding) = &answer.encoding else { return Ok(()) };
+        if self.client.options.save_encoded || is_named_for(&self.name, encoding) {
+            return Ok(());
+        }
+        Err(Error::Encoded(crate::printable(encoding, 40)))
+    }
+
+    /// A server that promises something else than is wanted need not send it.
+    fn check_promise(&self, answer: &Answer) -> Result<(), Error> {
+        match (&self.asked_digest, &answer.digest) {
+            (Some(expected), Some(found))
+                if expected.algorithm() == found.algorithm() && expected != found =>
+            {
+                Err(Error::OtherDigest { expected: expected.clone(), found: found.clone() })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A digest as [`crate::DigestArg`] reads it.
+fn digest_text(digest: &Digest) -> String {
+    digest.to_string().replacen(':', "=", 1)
+}
+
+/// Whether a file of this name is stored in this coding.
+fn is_named_for(name: &str, encoding: &str) -> bool {
+    let suffixes: &[&str] = match encoding {
+        "gzip" | "x-gzip" => &[".gz", ".tgz", ".svgz"],
+        "br" => &[".br"],
+        "zstd" => &[".zst", ".tzst"],
+        "compress" | "x-compress" => &[".z"],
+        "bzip2" | "x-bzip2" => &[".bz2", ".tbz2"],
+        "xz" | "x-xz" => &[".xz", ".txz"],
+        _ => &[],
+    };
+    let name = name.to_ascii_lowercase();
+    suffixes.iter().any(|suffix| name.ends_with(suffix))
+}
+
+fn ended_early(place: u64) -> Trouble {
+    Trouble::retry(Error::Connection(format!("the body ended after byte {place}, before its end")))
+}
+
+fn broken(error: &reqwest::Error) -> Trouble {
+    Trouble::retry(Error::connection("the connection broke", error))
+}
+
+fn stalled(came: u64, time: std::time::Duration) -> Trouble {
+    Trouble::retry(Error::Stalled(format!("{came} bytes in {:.1} s", time.as_secs_f64())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_named_for;
+
+    #[test]
+    fn coding_is_the_files_own_only_by_its_name() {
+        assert!(is_named_for("a.tar.GZ", "gzip"));
+        assert!(is_named_for("a.tgz", "x-gzip"));
+        assert!(!is_named_for("a.tar", "gzip"));
+        assert!(!is_named_for("a.gz", "br"));
+        assert!(!is_named_for("a.gz", "gzip, gzip"));
+    }
+}

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Requests: headers, redirects, credentials, and what a status means.
+//!
+//! Each request starts at the URL that the user gave, since redirects into chains of depots carry tickets that expire.
+//! Credentials go to the origin that they were given for and to nobody else.
+
+use crate::{
+    Error, Options, answer::Answer, error::Trouble, name::without_credentials, text::printable,
+};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http_body_util::BodyExt;
+use percent_encoding::percent_decode_str;
+use reqwest::{Body, Client, RequestBuilder, Response, Url, redirect::Policy};
+use std::time::{Duration, SystemTime};
+use tokio::time::timeout;
+
+const MAX_REDIRECTS: usize = 10;
+const MAX_FIELDS: usize = 128;
+/// How much of an error's text is read and shown.
+const MAX_DETAIL: usize = 200;
+/// How long an error's text is waited for.
+const DETAIL_TIME: Duration = Duration::from_secs(2);
+
+/// Where a file is asked for.
+#[derive(Debug, Clone)]
+pub(crate) struct Target {
+    /// As asked for, without credentials.
+    pub shown: String,
+    /// The file's own URL, without credentials.
+    url: Url,
+    credentials: Option<(String, String)>,
+    /// Where the first request goes: to `url`, or to a depot.
+    start: Url,
+}
+
+impl Target {
+    pub(crate) fn new(url: &str, options: &Options) -> Result<Self, Error> {
+        let refused = |why: &str| {
+            Error::Usage(format!("{}: {why}", printable(&without_credentials(url), 200)))
+        };
+        let mut parsed: Url = url
+            .parse()
+            .map_err(|error| Error::Usage(format!("{}: {error}", printable(url, 200))))?;
+        if !matches!(parsed.scheme(), "http" | "https") {
+            return Err(refused("only http and https URLs can be transferred"));
+        }
+        parsed.set_fragment(None);
+        let led = options.routes.lead(&parsed, options.allow_downgrade)?;
+        let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+        let credentials = (!parsed.username().is_empty() || parsed.password().is_some())
+            .then(|| (decoded(parsed.username()), decoded(parsed.password().unwrap_or_default())));
+        strip_credentials(&mut parsed);
+        let start = led.unwrap_or_else(|| parsed.clone());
+        Ok(Self { shown: parsed.to_string(), url: parsed, credentials, start })
+    }
+
+    /// The credentials, if this is the origin that they were given for.
+    fn credentials_for(&self, url: &Url) -> Option<&(String, String)> {
+        self.credentials.as_ref().filter(|_| url.origin() == self.url.origin())
+    }
+}
+
+fn strip_credentials(url: &mut Url) {
+    // Both fail only for URLs without a host, which have no credentials.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+}
+
+/// What of a file is asked for.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Wanted<'a> {
+    pub head_only: bool,
+    /// The first byte, and the one after the last.
+    pub range: Option<(u64, Option<u64>)>,
+    /// The validator for `If-Range`.
+    pub validator: Option<&'a str>,
+}
+
+/// Sends requests.
+#[derive(Debug)]
+pub(crate) struct Http {
+    client: Client,
+    allow_downgrade: bool,
+    patience: Duration,
+}
+
+impl Http {
+    pub(crate) fn new(options: &Options) -> Result<Self, Error> {
+        let builder = Client::builder()
+            .user_agent(concat!("longhaul/", env!("CARGO_PKG_VERSION")))
+            .redirect(Policy::none())
+            .referer(false)
+            .retry(reqwest::retry::never())
+            .http1_only()
+            .http1_max_headers(MAX_FIELDS)
+            .tcp_nodelay(true)
+            .connect_timeout(options.connect_timeout);
+        let builder = if options.proxy_from_environment { builder } else { builder.no_proxy() };
+        let builder = match &options.ca {
+            Some(file) => {
+                let pem = std::fs::read(file).map_err(|e| Error::file("read", file, e))?;
+                let unusable = |why: &str| {
+                    Error::Usage(format!("{}: no usable certificates: {why}", file.display()))
+                };
+                let certificates = reqwest::Certificate::from_pem_bundle(&pem)
+                    .map_err(|error| unusable(&error.to_string()))?;
+                if certificates.is_empty() {
+                    return Err(unusable("it holds none in PEM"));
+                }
+                builder.tls_certs_merge(certificates)
+            }
+            None => builder,
+        };
+        let client =
+            builder.build().map_err(|error| Error::connection("cannot set up HTTP", &error))?;
+        Ok(Self {
+            client,
+            allow_downgrade: options.allow_downgrade,
+            patience: options.connect_timeout + options.stall_time,
+        })
+    }
+
+    /// Asks for a file, and follows redirects.
+    pub(crate) async fn get(
+        &self,
+        target: &Target,
+        wanted: Wanted<'_>,
+    ) -> Result<(Answer, Body), Trouble> {
+        let method = if wanted.head_only { Method::HEAD } else { Method::GET };
+        let mut url = target.start.clone();
+        for _ in 0..=MAX_REDIRECTS {
+            let request = self.client.request(method.clone(), url.clone());
+            let request = with_credentials(request, target, &url).headers(get_headers(wanted));
+            let response = self.send(request, &url).await?;
+            match redirection(&response, &url)? {
+                Some(next) => url = self.follow(&url, next)?,
+                None => return read(response),
+            }
+        }
+        Err(Error::Redirect(format!("more than {MAX_REDIRECTS} redirects")).into())
+    }
+
+    /// Sends a request of an upload, once.
+    pub(crate) fn put(&self, target: &Target, url: &Url) -> RequestBuilder {
+        with_credentials(self.client.request(Method::PUT, url.clone()), target, url)
+    }
+
+    pub(crate) fn start(target: &Target) -> Url {
+        target.start.clone()
+    }
+
+    async fn send(&self, request: RequestBuilder, url: &Url) -> Result<Response, Trouble> {
+        let asked = host(url);
+        match timeout(self.patience, request.send()).await {
+            Ok(Ok(response)) => Ok(response),
+            Ok(Err(error)) => Err(failed(&asked, &error)),
+            Err(_) => Err(Trouble::retry(Error::Stalled(format!("{asked} does not answer")))),
+        }
+    }
+
+    /// Where a redirect leads, if it may be followed.
+    pub(crate) fn follow(&self, from: &Url, mut to: Url) -> Result<Url, Trouble> {
+        let shown = printable(to.as_str(), 200);
+        if !matches!(to.scheme(), "http" | "https") {
+            return Err(
+                Error::Redirect(format!("a redirect leads to {shown}, which is not HTTP")).into()
+            );
+        }
+        if from.scheme() == "https" && to.scheme() == "http" && !self.allow_downgrade {
+            return Err(Error::Redirect(format!(
+                "a redirect leads from https to {shown}. To follow it: --allow-downgrade"
+            ))
+            .into());
+        }
+        strip_credentials(&mut to);
+        to.set_fragment(None);
+        Ok(to)
+    }
+}
+
+fn with_credentials(request: RequestBuilder, target: &Target, url: &Url) -> RequestBuilder {
+    match target.credentials_for(url) {
+        Some((user, password)) => request.basic_auth(user, Some(password)),
+        None => request,
+    }
+}
+
+fn get_headers(wanted: Wanted<'_>) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    let fixed = |text| HeaderValue::from_static(text);
+    headers.insert(header::ACCEPT_ENCODING, fixed("identity"));
+    headers.insert("want-repr-digest", fixed("sha-256=10"));
+    // A depot or server that makes the digest as bytes pass sends it behind them.
+    headers.insert(header::TE, fixed("trailers"));
+    headers.insert(header::CONNECTION, fixed("TE"));
+    if let Some((start, end)) = wanted.range {
+        let last = end.map_or(String::new(), |end| end.saturating_sub(1).to_string());
+        let range = HeaderValue::try_from(format!("bytes={start}-{last}"));
+        headers.insert(header::RANGE, range.expect("digits"));
+        if let Some(validator) = wanted.validator.and_then(|v| HeaderValue::try_from(v).ok()) {
+            headers.insert(header::IF_RANGE, validator);
+        }
+    }
+    headers
+}
+
+/// Host and port, for messages.
+pub(crate) fn host(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    let port = url.port().map_or(String::new(), |port| format!(":{port}"));
+    printable(&format!("{host}{port}"), 100)
+}
+
+/// A request that got no answer. A certificate that is not accepted will not be later either.
+pub(crate) fn failed(asked: &str, error: &reqwest::Error) -> Trouble {
+    let text = Error::connection(asked, error);
+    if text.to_string().contains("certificate") || error.is_builder() {
+        return Trouble::Final(text);
+    }
+    Trouble::retry(text)
+}
+
+/// Where a response redirects to.
+pub(crate) fn redirection(response: &Response, url: &Url) -> Result<Option<Url>, Trouble> {
+    if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
+        return Ok(None);
+    }
+    let location = response.headers().get(header::LOCATION).and_then(|value| value.to_str().ok());
+    let location = location.and_then(|location| url.join(location).ok());
+    let missing = || Error::Redirect(format!("{} redirects to no usable address", host(url)));
+    location.map(Some).ok_or_else(|| missing().into())
+}
+
+fn read(response: Response) -> Result<(Answer, Body), Trouble> {
+    let answer = Answer::read(response.status(), response.headers(), SystemTime::now())
+        .map_err(|why| Trouble::Final(Error::Answer(why)))?;
+    Ok((answer, http::Response::from(response).into_body()))
+}
+
+/// What to do about a status that is not the one hoped for.
+pub(crate) async fn refusal(answer: &Answer, body: Body) -> Trouble {
+    let status = answer.status;
+    let detail = detail(body).await;
+    let error = Error::Status { status, detail };
+    let passing = matches!(
+        status,
+        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS
+    );
+    if passing || status.is_server_error() {
+        Trouble::Retry(error, answer.retry_after)
+    } else {
+        Trouble::Final(error)
+    }
+}
+
+/// The start of an error's text: its first line with letters, without markup, printable.
+pub(crate) async fn detail(mut body: Body) -> String {
+    let mut text = Vec::new();
+    let read = async {
+        while let Some(Ok(frame)) = body.frame().await {
+            text.extend(frame.into_data().unwrap_or_default().iter().take(MAX_DETAIL * 4));
+            if text.len() >= MAX_DETAIL * 4 {
+                break;
+            }
+        }
+    };
+    // What has come until then will do.
+    let _ = timeout(DETAIL_TIME, read).await;
+    detail_text(&Bytes::from(text))
+}
+
+fn detail_text(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    if text.trim_start().starts_with('<') {
+        return String::new();
+    }
+    let words: Vec<_> = text.split_whitespace().collect();
+    let mut text = printable(&words.join(" "), MAX_DETAIL);
+    while text.len() > MAX_DETAIL {
+        text.pop();
+    }
+    if text.is_empty() { text } else { format!(": {text}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_text_is_short_and_printable() {
+        assert_eq!(detail_text(b"no\x1b[2J\r\n such  file\n"), ": no?[2J such file");
+        assert_eq!(detail_text(b" <html>x"), "");
+        assert_eq!(detail_text(b""), "");
+        assert!(detail_text("\u{e9}".repeat(400).as_bytes()).len() <= MAX_DETAIL + 2);
+    }
+
+    #[test]
+    fn credentials_stay_with_their_origin() {
+        let target = Target::new("http://u%40x:p@h:81/f#x", &Options::default()).unwrap();
+        assert_eq!(target.shown, "http://h:81/f");
+        let given = |url: &str| target.credentials_for(&url.parse().unwrap()).is_some();
+        assert_eq!(target.credentials, Some(("u@x".to_owned(), "p".to_owned())));
+        assert!(given("http://h:81/else"));
+        for url in ["https://h:81/f", "http://h/f", "http://h.x:81/f"] {
+            assert!(!given(url), "{url}");
+        }
+    }
+
+    #[test]
+    fn redirects_keep_to_http_and_tls() {
+        let http = Http::new(&Options::default()).unwrap();
+        let from: Url = "https://a/".parse().unwrap();
+        let follow = |to: &str| http.follow(&from, to.parse().unwrap());
+        assert!(follow("http://a/").is_err());
+        assert!(follow("file:///etc/passwd").is_err());
+        assert_eq!(follow("https://u:p@b/#x").unwrap().as_str(), "https://b/");
+    }
+}

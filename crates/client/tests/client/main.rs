@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Downloads and uploads against servers that misbehave by a script.
+
+mod common;
+mod disk;
+mod faults;
+mod rules;
+mod server;
+mod uploads;
+mod versions;
