@@ -80,8 +80,8 @@ pub(crate) struct Answer {
     pub digest: Option<Digest>,
     pub modified: Option<SystemTime>,
     pub hops: u32,
-    pub through_depot: bool,
-    pub no_ranges: bool,
+    /// Other connections may bring parts of it: no depot on the way, and no word against ranges.
+    pub may_be_split: bool,
     pub retry_after: Option<Duration>,
 }
 
@@ -109,9 +109,9 @@ impl Answer {
             digest: promised(headers, status == StatusCode::OK),
             modified,
             hops: via.iter().map(|value| entries(value.as_bytes())).sum(),
-            through_depot: session::message::came_through_depot(via),
-            no_ranges: single(headers, &header::ACCEPT_RANGES)
-                .is_some_and(|value| value.eq_ignore_ascii_case("none")),
+            may_be_split: !session::message::came_through_depot(via)
+                && !single(headers, &header::ACCEPT_RANGES)
+                    .is_some_and(|value| value.eq_ignore_ascii_case("none")),
             retry_after: single(headers, &header::RETRY_AFTER).and_then(|v| wait(v, now)),
         })
     }

@@ -82,8 +82,10 @@ fn versions_are_the_same_only_by_the_strong_validator() {
 #[test]
 fn hops_and_depots_are_read_from_via() {
     let read = answer(&[("via", "1.1 d1 (longhaul), 1.1 d2 (a, (b), c)"), ("via", "1.0 x")]);
-    assert_eq!((read.hops, read.through_depot), (3, true));
+    assert_eq!((read.hops, read.may_be_split), (3, false));
     assert_eq!(answer(&[]).hops, 0);
+    assert!(answer(&[("via", "1.1 x (squid)")]).may_be_split);
+    assert!(!answer(&[("accept-ranges", "none")]).may_be_split);
     assert_eq!(answer(&[("via", " , ,1.1 x")]).hops, 1);
 }
 

@@ -15,13 +15,18 @@ use crate::{
     http::{Wanted, refusal},
     pace::{RateLimit, StallWatch},
     part::Identity,
+    sink::Sink,
+    team::{Shared, Team},
 };
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use http_body_util::BodyExt;
 use reqwest::Body;
 use session::digest::Digest;
-use std::time::Instant;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 use tokio::time::timeout;
 
 /// A range that is asked for.
@@ -122,7 +127,16 @@ impl Transfer<'_> {
         };
         self.start_digests();
         let fill = Fill { from: 0, end: total, overlap: 0 };
-        let (length, trailers) = self.receive(body, fill).await?;
+        let team = self.team(answer.may_be_split, 0, total);
+        let (length, trailers) = self.receive(body, fill, team.as_ref()).await?;
+        if let Some(team) = team {
+            self.finish_team(team, length).await?;
+            return if self.sink.first_gap(total).is_some() {
+                Err(Trouble::Continue)
+            } else {
+                Ok(())
+            };
+        }
         if total.is_some_and(|total| total != length) {
             return Err(ended_early(length));
         }
@@ -136,7 +150,12 @@ impl Transfer<'_> {
 
     /// Takes an answer with a range.
     async fn part(&mut self, answer: Answer, body: Body, asked: Resume) -> Result<(), Trouble> {
-        let (end, total) = self.check_range(&answer, asked.start, asked.end)?;
+        let digest = self.server_digest.as_ref();
+        let checked = check_part(&self.identity, digest, &answer, asked.start, asked.end);
+        let (end, total) = checked.map_err(|(why, never_again)| {
+            self.without_ranges |= never_again;
+            Trouble::Restart(why.to_owned())
+        })?;
         self.check_size(total)?;
         self.sink.check_space(total)?;
         self.modified = answer.modified.or(self.modified);
@@ -145,66 +164,23 @@ impl Transfer<'_> {
             self.server_digest = answer.digest;
         }
         let fill = Fill { from: asked.start, end: Some(end), overlap: asked.overlap };
-        let (place, trailers) = self.receive(body, fill).await?;
-        if place != end {
-            return Err(ended_early(place));
+        let team = self.team(answer.may_be_split, asked.start + asked.overlap, Some(end));
+        let (place, trailers) = self.receive(body, fill, team.as_ref()).await?;
+        match team {
+            Some(team) => self.finish_team(team, place).await?,
+            None if place != end => return Err(ended_early(place)),
+            None => self.take_trailers(trailers.as_ref(), false),
         }
-        self.take_trailers(trailers.as_ref(), false);
+        let filled = asked.end.unwrap_or(total) == end;
         if self.sink.first_gap(Some(total)).is_some() {
+            if filled {
+                return Err(Trouble::Continue);
+            }
             // The server may send less than was asked for, and later more.
             let error = Error::Answer("the server sends only parts of what it is asked for".into());
-            return Err(Trouble::Retry(error, Some(std::time::Duration::ZERO)));
+            return Err(Trouble::Retry(error, Some(Duration::ZERO)));
         }
         Ok(())
-    }
-
-    /// Whether a 206 is what was asked for, of the version that is held: its end and the file's length.
-    pub(crate) fn check_range(
-        &mut self,
-        answer: &Answer,
-        start: u64,
-        end: Option<u64>,
-    ) -> Result<(u64, u64), Trouble> {
-        let checked = self.checked_range(answer, start, end);
-        if matches!(checked, Err((_, true))) {
-            self.without_ranges = true;
-        }
-        checked.map_err(|(why, _)| Trouble::Restart(why.to_owned()))
-    }
-
-    /// As [`Self::check_range`]; an error says whether ranges are not to be trusted any more.
-    fn checked_range(
-        &self,
-        answer: &Answer,
-        start: u64,
-        end: Option<u64>,
-    ) -> Result<(u64, u64), (&'static str, bool)> {
-        let range =
-            answer.content_range.ok_or(("the server sends a range that cannot be read", true))?;
-        let total = range.total.ok_or(("the server does not say the file's length", true))?;
-        if range.start != start || end.is_some_and(|end| range.end > end) {
-            return Err(("the server sent another range than was asked for", true));
-        }
-        if matches!(answer.framing, Framing::Length(length) if length != range.end - range.start) {
-            return Err(("the server sends a range of another length than it says", true));
-        }
-        if self.identity.total.is_some_and(|known| known != total) {
-            return Err(("the file at the server has another length now", false));
-        }
-        if !self.identity.validators.same_version(&answer.validators) {
-            return Err(("the server has another version of the file now", false));
-        }
-        if self.identity.encoding != answer.encoding {
-            return Err(("the server encodes the file in another way now", false));
-        }
-        let other = |known: &Digest| {
-            let new = answer.digest.as_ref();
-            new.is_some_and(|new| new.algorithm() == known.algorithm() && new != known)
-        };
-        if self.server_digest.as_ref().is_some_and(other) {
-            return Err(("the file at the server has another digest now", false));
-        }
-        Ok((range.end, total))
     }
 
     /// Receives a body: the place after its last byte, and its trailers.
@@ -212,6 +188,7 @@ impl Transfer<'_> {
         &mut self,
         mut body: Body,
         fill: Fill,
+        team: Option<&Team>,
     ) -> Result<(u64, Option<HeaderMap>), Trouble> {
         let options = &self.client.options;
         let mut watch = StallWatch::new(options.stall_time, options.min_rate);
@@ -236,7 +213,19 @@ impl Transfer<'_> {
             }
             let watched = watch.came(data.len(), waiting.elapsed());
             self.first_byte.get_or_insert_with(|| self.started.elapsed());
+            let Some(team) = team else {
+                place = self.take(place, data, fill).await?;
+                watched.map_err(|came| stalled(came, watch.patience()))?;
+                continue;
+            };
+            // What follows is another connection's.
+            let (data, full) = team.own().clip(place, data);
             place = self.take(place, data, fill).await?;
+            team.own().reached(place);
+            // At the file's own end the connection may serve the next file.
+            if full && fill.end != Some(place) {
+                return Ok((place, None));
+            }
             watched.map_err(|came| stalled(came, watch.patience()))?;
         }
     }
@@ -276,6 +265,42 @@ impl Transfer<'_> {
         Ok(place)
     }
 
+    /// More connections for what comes from `place` to `end`, where that is allowed.
+    fn team(&self, may_be_split: bool, place: u64, end: Option<u64>) -> Option<Team> {
+        let Sink::File(part) = &self.sink else { return None };
+        let most = self.most_connections;
+        if !may_be_split || most < 2 || self.client.limit.is_some() || !self.can_resume() {
+            return None;
+        }
+        let shared = Shared {
+            http: Arc::clone(&self.client.http),
+            target: self.target.clone(),
+            identity: self.identity.clone(),
+            digest: self.server_digest.clone(),
+            writer: part.writer().clone(),
+            progress: Arc::clone(&self.progress),
+            stall_time: self.client.options.stall_time,
+            min_rate: self.client.options.min_rate,
+        };
+        let end = end.filter(|end| end.saturating_sub(place) >= Team::SMALLEST)?;
+        Some(Team::start(shared, place, end, most))
+    }
+
+    /// Waits for the other connections.
+    async fn finish_team(&mut self, mut team: Team, place: u64) -> Result<(), Trouble> {
+        let short = !team.own().is_full(place);
+        let alone = team.most() < 2;
+        while !short && !alone && !team.has_ended_within(Duration::from_millis(100)).await {
+            self.sink.checkpoint_if_due(&self.identity);
+        }
+        self.connections = self.connections.max(team.most());
+        if team.has_failures() {
+            self.most_connections = (team.most() / 2).max(1) as usize;
+        }
+        self.progress.set_connections(1);
+        if short { Err(ended_early(place)) } else { Ok(()) }
+    }
+
     fn take_trailers(&mut self, trailers: Option<&HeaderMap>, whole: bool) {
         if let Some(digest) = trailers.and_then(|trailers| promised(trailers, whole)) {
             self.server_digest.get_or_insert(digest);
@@ -311,6 +336,45 @@ impl Transfer<'_> {
     }
 }
 
+/// Whether a 206 is what was asked for, of the version that is held: its end and the file's length.
+///
+/// # Errors
+/// Why not, and whether ranges of this server are not to be trusted any more.
+pub(crate) fn check_part(
+    identity: &Identity,
+    digest: Option<&Digest>,
+    answer: &Answer,
+    start: u64,
+    end: Option<u64>,
+) -> Result<(u64, u64), (&'static str, bool)> {
+    let range =
+        answer.content_range.ok_or(("the server sends a range that cannot be read", true))?;
+    let total = range.total.ok_or(("the server does not say the file's length", true))?;
+    if range.start != start || end.is_some_and(|end| range.end > end) {
+        return Err(("the server sent another range than was asked for", true));
+    }
+    if matches!(answer.framing, Framing::Length(length) if length != range.end - range.start) {
+        return Err(("the server sends a range of another length than it says", true));
+    }
+    if identity.total.is_some_and(|known| known != total) {
+        return Err(("the file at the server has another length now", false));
+    }
+    if !identity.validators.same_version(&answer.validators) {
+        return Err(("the server has another version of the file now", false));
+    }
+    if identity.encoding != answer.encoding {
+        return Err(("the server encodes the file in another way now", false));
+    }
+    let other = |known: &Digest| {
+        let new = answer.digest.as_ref();
+        new.is_some_and(|new| new.algorithm() == known.algorithm() && new != known)
+    };
+    if digest.is_some_and(other) {
+        return Err(("the file at the server has another digest now", false));
+    }
+    Ok((range.end, total))
+}
+
 /// A digest as [`crate::DigestArg`] reads it.
 fn digest_text(digest: &Digest) -> String {
     digest.to_string().replacen(':', "=", 1)
@@ -339,7 +403,7 @@ fn broken(error: &reqwest::Error) -> Trouble {
     Trouble::retry(Error::connection("the connection broke", error))
 }
 
-fn stalled(came: u64, time: std::time::Duration) -> Trouble {
+fn stalled(came: u64, time: Duration) -> Trouble {
     Trouble::retry(Error::Stalled(format!("{came} bytes in {:.1} s", time.as_secs_f64())))
 }
 

@@ -15,7 +15,7 @@ use std::{fmt, future::Future, io::Write, path::PathBuf, sync::Arc, time::Instan
 #[derive(Debug)]
 pub struct Client {
     pub(crate) options: Options,
-    pub(crate) http: Http,
+    pub(crate) http: Arc<Http>,
     pub(crate) limit: Option<Arc<RateLimit>>,
 }
 
@@ -53,7 +53,7 @@ impl Client {
     /// # Errors
     /// Certificates cannot be read, or TLS cannot be set up.
     pub fn new(options: Options) -> Result<Self, Error> {
-        let http = Http::new(&options)?;
+        let http = Arc::new(Http::new(&options)?);
         let limit = options.limit_rate.map(RateLimit::new).map(Arc::new);
         Ok(Self { options, http, limit })
     }

@@ -5,7 +5,7 @@ use crate::text::printable;
 use http::StatusCode;
 use session::digest::Digest;
 use std::{
-    io,
+    fmt, io,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -18,7 +18,7 @@ pub enum Error {
     #[error("{0}")]
     Usage(String),
     /// The file is there already, and not known to be the same.
-    #[error("{} exists{why}. To replace it: --overwrite", file.display())]
+    #[error("{} exists{why}. To replace it: --overwrite", shown(file))]
     Exists {
         /// The file.
         file: PathBuf,
@@ -26,10 +26,10 @@ pub enum Error {
         why: String,
     },
     /// Another process transfers the same file.
-    #[error("{} is in use by another transfer. Wait for it, or choose another name with -o", .0.display())]
+    #[error("{} is in use by another transfer. Wait for it, or choose another name with -o", shown(.0))]
     Locked(PathBuf),
     /// A file of this machine cannot be used.
-    #[error("cannot {doing} {}: {error}", path.display())]
+    #[error("cannot {doing} {}: {error}", shown(path))]
     File {
         /// What was tried: completes "cannot".
         doing: &'static str,
@@ -39,7 +39,7 @@ pub enum Error {
         error: io::Error,
     },
     /// The disk is too small.
-    #[error("{}: not enough free space: {needed} bytes needed, {free} free", path.display())]
+    #[error("{}: not enough free space: {needed} bytes needed, {free} free", shown(path))]
     NoSpace {
         /// A file on that disk.
         path: PathBuf,
@@ -107,7 +107,7 @@ pub enum Error {
     #[error("{0}; what was written to standard output cannot be taken back: discard it")]
     Written(String),
     /// The file that is sent has changed meanwhile.
-    #[error("{} changed while it was sent: {why}", file.display())]
+    #[error("{} changed while it was sent: {why}", shown(file))]
     SourceChanged {
         /// The file.
         file: PathBuf,
@@ -117,6 +117,11 @@ pub enum Error {
     /// A signal.
     #[error("stopped")]
     Stopped,
+}
+
+/// A path as it may be shown.
+fn shown(path: &Path) -> String {
+    printable(&path.to_string_lossy(), 500)
 }
 
 fn status_text(status: StatusCode) -> String {
@@ -165,6 +170,8 @@ pub(crate) enum Trouble {
     Retry(Error, Option<Duration>),
     /// What is held is not what the server has now: begin again from zero.
     Restart(String),
+    /// A part of what was missing has come; ask for the next.
+    Continue,
     /// The same would happen again.
     Final(Error),
 }
@@ -172,6 +179,16 @@ pub(crate) enum Trouble {
 impl Trouble {
     pub(crate) fn retry(error: Error) -> Self {
         Self::Retry(error, None)
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Retry(error, _) | Self::Final(error) => error.fmt(f),
+            Self::Restart(why) => f.write_str(why),
+            Self::Continue => f.write_str("more is missing"),
+        }
     }
 }
 

@@ -55,6 +55,8 @@ pub(crate) struct Transfer<'c> {
     pub from_zero: bool,
     /// A file has the name, and it is not known yet whether it is the same.
     pub exists: bool,
+    /// Fewer than are allowed where some have failed.
+    pub most_connections: usize,
     pub first_byte: Option<Duration>,
     pub attempts: u32,
     pub connections: u32,
@@ -106,6 +108,7 @@ impl<'c> Transfer<'c> {
             without_ranges: false,
             from_zero,
             exists,
+            most_connections: options.connections,
             first_byte: None,
             attempts: 0,
             connections: 0,
@@ -163,6 +166,8 @@ impl<'c> Transfer<'c> {
             };
             match trouble {
                 Trouble::Final(error) => return self.end(error).await,
+                // Each time a gap less, or fewer connections that can leave gaps.
+                Trouble::Continue => {}
                 Trouble::Restart(why) => {
                     restarts += 1;
                     if restarts > MAX_RESTARTS {

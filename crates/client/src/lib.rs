@@ -34,6 +34,7 @@ mod ranges;
 mod routes;
 mod sink;
 mod stop;
+mod team;
 mod text;
 
 pub use client::{Client, Destination, GetRequest};

@@ -27,7 +27,7 @@ use std::{
     io::{self, Read, Write},
     os::unix::fs::{FileExt, MetadataExt},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard},
     time::{Duration, Instant, SystemTime},
 };
 use tokio::task::JoinHandle;
@@ -62,14 +62,43 @@ struct Sidecar {
     done: RangeSet,
 }
 
+/// Writes to the part, also from several tasks.
+#[derive(Debug, Clone)]
+pub(crate) struct PartWriter {
+    file: Arc<File>,
+    part: PathBuf,
+    ranges: Arc<Mutex<RangeSet>>,
+}
+
+impl PartWriter {
+    /// Which bytes are held.
+    pub(crate) fn ranges(&self) -> MutexGuard<'_, RangeSet> {
+        self.ranges.lock().expect("no panic while it is held")
+    }
+
+    /// Writes bytes to their place. What a full disk still takes is held.
+    pub(crate) fn write(&self, mut offset: u64, mut bytes: &[u8]) -> Result<(), Error> {
+        while !bytes.is_empty() {
+            let written = match self.file.write_at(bytes, offset) {
+                Ok(0) => Err(io::ErrorKind::WriteZero.into()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                result => result,
+            };
+            let written = written.map_err(|error| Error::file("write", &self.part, error))?;
+            self.ranges().insert(offset, offset + written as u64);
+            offset += written as u64;
+            bytes = &bytes[written..];
+        }
+        Ok(())
+    }
+}
+
 /// The part file, open and locked.
 #[derive(Debug)]
 pub(crate) struct PartFile {
     name: PathBuf,
-    part: PathBuf,
     sidecar: PathBuf,
-    file: Arc<File>,
-    ranges: RangeSet,
+    writer: PartWriter,
     saved: Instant,
     saving: Option<JoinHandle<()>>,
 }
@@ -86,20 +115,18 @@ impl PartFile {
         let part = appended(name, ".part");
         let sidecar = appended(name, ".part.json");
         let file = open_locked(&part)?;
-        let mut opened = Self {
+        let opened = Self {
             name: name.to_owned(),
-            part,
             sidecar,
-            file: Arc::new(file),
-            ranges: RangeSet::default(),
+            writer: PartWriter { file: Arc::new(file), part, ranges: Arc::default() },
             saved: Instant::now(),
             saving: None,
         };
         let known = if resume { opened.read_sidecar() } else { None };
-        let length = opened.file.metadata().map_or(0, |data| data.len());
+        let length = opened.writer.file.metadata().map_or(0, |data| data.len());
         let identity = known.filter(|known| known.version == 1 && known.done.end() <= length);
         let Some(Sidecar { identity, done, .. }) = identity else { return Ok((opened, None)) };
-        opened.ranges = done;
+        *opened.writer.ranges() = done;
         Ok((opened, Some(identity)))
     }
 
@@ -115,48 +142,39 @@ impl PartFile {
         serde_json::from_str(&text).ok()
     }
 
-    pub(crate) fn ranges(&self) -> &RangeSet {
-        &self.ranges
+    pub(crate) fn ranges(&self) -> MutexGuard<'_, RangeSet> {
+        self.writer.ranges()
+    }
+
+    pub(crate) fn writer(&self) -> &PartWriter {
+        &self.writer
     }
 
     pub(crate) fn first_gap(&self, total: Option<u64>) -> Option<Gap> {
-        self.ranges.first_gap(total)
+        self.ranges().first_gap(total)
     }
 
     /// Throws away what is held.
     pub(crate) async fn reset(&mut self) -> Result<(), Error> {
         // Otherwise a late checkpoint would speak of bytes that are gone.
         self.settle().await;
-        self.ranges.clear();
+        self.ranges().clear();
         remove(&self.sidecar)?;
-        self.file.set_len(0).map_err(|error| Error::file("truncate", &self.part, error))
-    }
-
-    /// Writes bytes to their place. What a full disk still takes is held.
-    pub(crate) fn write(&mut self, mut offset: u64, mut bytes: &[u8]) -> Result<(), Error> {
-        while !bytes.is_empty() {
-            let written = match self.file.write_at(bytes, offset) {
-                Ok(0) => Err(io::ErrorKind::WriteZero.into()),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                result => result,
-            };
-            let written = written.map_err(|error| Error::file("write", &self.part, error))?;
-            self.ranges.insert(offset, offset + written as u64);
-            offset += written as u64;
-            bytes = &bytes[written..];
-        }
-        Ok(())
+        self.writer
+            .file
+            .set_len(0)
+            .map_err(|error| Error::file("truncate", &self.writer.part, error))
     }
 
     /// Reads bytes that are held.
     pub(crate) fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), Error> {
-        let read = self.file.read_exact_at(buffer, offset);
-        read.map_err(|error| Error::file("read", &self.part, error))
+        let read = self.writer.file.read_exact_at(buffer, offset);
+        read.map_err(|error| Error::file("read", &self.writer.part, error))
     }
 
     /// Another handle of the part, and its name for messages.
     pub(crate) fn reader(&self) -> (Arc<File>, PathBuf) {
-        (Arc::clone(&self.file), self.part.clone())
+        (Arc::clone(&self.writer.file), self.writer.part.clone())
     }
 
     /// Renews the sidecar in the background if it is time.
@@ -166,8 +184,9 @@ impl PartFile {
             return;
         }
         self.saved = Instant::now();
-        let (file, path) = (Arc::clone(&self.file), self.sidecar.clone());
-        let sidecar = Sidecar { version: 1, identity: identity.clone(), done: self.ranges.clone() };
+        let (file, path) = (Arc::clone(&self.writer.file), self.sidecar.clone());
+        let sidecar =
+            Sidecar { version: 1, identity: identity.clone(), done: self.ranges().clone() };
         self.saving = Some(tokio::task::spawn_blocking(move || {
             // A sidecar that cannot be written costs a resume, not the transfer.
             let _ = save(&file, &path, &sidecar);
@@ -186,26 +205,26 @@ impl PartFile {
     pub(crate) async fn checkpoint(&mut self, identity: &Identity) -> Result<(), Error> {
         self.settle().await;
         let mut sidecar =
-            Sidecar { version: 1, identity: identity.clone(), done: self.ranges.clone() };
-        let mut saved = save(&self.file, &self.sidecar, &sidecar);
+            Sidecar { version: 1, identity: identity.clone(), done: self.ranges().clone() };
+        let mut saved = save(&self.writer.file, &self.sidecar, &sidecar);
         let full = saved.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::StorageFull);
-        let kept = self.ranges.end().saturating_sub(ROOM_FOR_SIDECAR);
-        if full && self.file.set_len(kept).is_ok() {
+        let kept = self.ranges().end().saturating_sub(ROOM_FOR_SIDECAR);
+        if full && self.writer.file.set_len(kept).is_ok() {
             sidecar.done.truncate(kept);
-            saved = save(&self.file, &self.sidecar, &sidecar);
+            saved = save(&self.writer.file, &self.sidecar, &sidecar);
         }
         saved.map_err(|error| Error::file("write", &self.sidecar, error))
     }
 
     /// Whether the disk has room for so many bytes more.
     pub(crate) fn check_space(&self, total: u64) -> Result<(), Error> {
-        let needed = total.saturating_sub(self.ranges.held());
-        let Ok(disk) = rustix::fs::fstatvfs(&self.file) else { return Ok(()) };
+        let needed = total.saturating_sub(self.ranges().held());
+        let Ok(disk) = rustix::fs::fstatvfs(&self.writer.file) else { return Ok(()) };
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
         if needed <= free {
             return Ok(());
         }
-        Err(Error::NoSpace { path: self.part.clone(), needed, free })
+        Err(Error::NoSpace { path: self.writer.part.clone(), needed, free })
     }
 
     /// Gives the complete file its name.
@@ -216,14 +235,15 @@ impl PartFile {
         overwrite: bool,
     ) -> Result<(), Error> {
         self.settle().await;
-        let failed = |doing, error: io::Error| Error::file(doing, &self.part, error);
-        self.file.set_len(total).map_err(|error| failed("truncate", error))?;
+        let failed = |doing, error: io::Error| Error::file(doing, &self.writer.part, error);
+        self.writer.file.set_len(total).map_err(|error| failed("truncate", error))?;
         if let Some(modified) = modified {
-            set_modified(&self.file, modified).map_err(|error| failed("date", error.into()))?;
+            set_modified(&self.writer.file, modified)
+                .map_err(|error| failed("date", error.into()))?;
         }
-        self.file.sync_all().map_err(|error| failed("flush", error))?;
+        self.writer.file.sync_all().map_err(|error| failed("flush", error))?;
         if overwrite {
-            let renamed = fs::rename(&self.part, &self.name);
+            let renamed = fs::rename(&self.writer.part, &self.name);
             renamed.map_err(|error| Error::file("write", &self.name, error))?;
         } else {
             self.rename_without_replacing()?;
@@ -236,13 +256,18 @@ impl PartFile {
     }
 
     fn rename_without_replacing(&self) -> Result<(), Error> {
-        let renamed =
-            rustix::fs::renameat_with(CWD, &self.part, CWD, &self.name, RenameFlags::NOREPLACE);
+        let renamed = rustix::fs::renameat_with(
+            CWD,
+            &self.writer.part,
+            CWD,
+            &self.name,
+            RenameFlags::NOREPLACE,
+        );
         let result = match renamed {
             // Some file systems cannot; a second name can be made on those.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
-                rustix::fs::linkat(CWD, &self.part, CWD, &self.name, AtFlags::empty())
-                    .and_then(|()| rustix::fs::unlink(&self.part))
+                rustix::fs::linkat(CWD, &self.writer.part, CWD, &self.name, AtFlags::empty())
+                    .and_then(|()| rustix::fs::unlink(&self.writer.part))
             }
             result => result,
         };
@@ -258,9 +283,9 @@ impl PartFile {
     /// Removes part and sidecar.
     pub(crate) async fn remove(&mut self) -> Result<(), Error> {
         self.settle().await;
-        self.ranges.clear();
+        self.ranges().clear();
         remove(&self.sidecar)?;
-        remove(&self.part)
+        remove(&self.writer.part)
     }
 }
 

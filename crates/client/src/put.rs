@@ -135,7 +135,7 @@ impl Upload<'_> {
                 match self.attempt(Some(stream), None).await {
                     Ok(()) => Ok(None),
                     Err(Trouble::Retry(error, _) | Trouble::Final(error)) => Err(error),
-                    Err(Trouble::Restart(why)) => Err(Error::Answer(why)),
+                    Err(other) => Err(Error::Answer(other.to_string())),
                 }
             }
         }
@@ -156,7 +156,7 @@ impl Upload<'_> {
             let (error, asked) = match trouble {
                 Trouble::Retry(error, asked) => (error, asked),
                 Trouble::Final(error) => return Err(error),
-                Trouble::Restart(why) => (Error::Answer(why), None),
+                other => (Error::Answer(other.to_string()), None),
             };
             if self.attempts > options.retries {
                 return Err(error);

@@ -86,7 +86,7 @@ impl Sink {
     /// Writes bytes to their place; for a stream, that is where it is.
     pub(crate) async fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         match self {
-            Self::File(part) => part.write(offset, bytes),
+            Self::File(part) => part.writer().write(offset, bytes),
             Self::Stream(stream) => {
                 debug_assert_eq!(offset, stream.written, "a stream has one place");
                 stream.write(bytes).await
@@ -137,8 +137,10 @@ impl Sink {
     /// Leaves what is held for a later process; or nothing, where nothing is held.
     pub(crate) async fn leave(&mut self, identity: &Identity) -> Result<(), Error> {
         match self {
-            Self::File(part) if part.ranges().held() == 0 => part.remove().await,
-            Self::File(part) => part.checkpoint(identity).await,
+            Self::File(part) => {
+                let empty = part.ranges().held() == 0;
+                if empty { part.remove().await } else { part.checkpoint(identity).await }
+            }
             Self::Stream(_) => Ok(()),
         }
     }

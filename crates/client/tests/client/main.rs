@@ -4,6 +4,7 @@
 mod common;
 mod disk;
 mod faults;
+mod parallel;
 mod rules;
 mod server;
 mod uploads;

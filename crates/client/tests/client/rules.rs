@@ -320,6 +320,15 @@ fn redirects_are_followed_afresh_for_each_attempt() {
 }
 
 #[test]
+fn ipv6_literals_work() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start_at("[::1]:0", |_, _, conn| conn.answer("200 OK", &[], b"x"));
+    assert!(server.url("/f").starts_with("http://[::1]:"));
+    let report = get(quick(), request(&server.url("/f"), &directory.path().join("f")));
+    assert!(report.result.is_ok(), "{report:?}");
+}
+
+#[test]
 fn redirects_are_bounded() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(|_, _, conn| conn.answer("302 Found", &[("Location", "/f")], b""));

@@ -92,7 +92,14 @@ pub struct Server {
 impl Server {
     /// Answers each request by `script`, which gets the number of those before it.
     pub fn start(script: impl Fn(usize, &Request, &mut Conn) + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::start_at("127.0.0.1:0", script)
+    }
+
+    pub fn start_at(
+        address: &str,
+        script: impl Fn(usize, &Request, &mut Conn) + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind(address).unwrap();
         let address = listener.local_addr().unwrap();
         let requests = Arc::new(Mutex::new(Vec::new()));
         let stopped = Arc::new(AtomicBool::new(false));
