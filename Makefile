@@ -77,7 +77,7 @@ deps-build:
 	    /usr/include/libelf.h:libelf-dev /usr/include/zlib.h:zlib1g-dev
 
 deps-run:
-	scripts/install-missing ip:iproute2 curl:curl wget:wget nginx:nginx-light
+	scripts/install-missing ip:iproute2 curl:curl wget:wget aria2c:aria2 nginx:nginx-light
 
 deps-test: deps-build deps-run
 	scripts/install-missing apache2:apache2-bin chromium:chromium certutil:libnss3-tools \

@@ -105,7 +105,7 @@ impl LongRun {
         let folder = tempfile::tempdir().unwrap();
         let before = namespaces();
         let child = longhaul()
-            .args(["lab", "run", &scenario("demo.toml"), "--variant", "depots-bbr"])
+            .args(["lab", "run", &scenario("demo.toml"), "--variant", "cold"])
             .args(["--set", "vars.size=200MB", "--set", "vars.rate=10mbit", "--set", "timeout=60s"])
             .arg("--out")
             .arg(folder.path().join("out"))
@@ -194,7 +194,7 @@ fn a_faulty_scenario_is_refused_with_file_line_and_what_was_expected() {
     let (code, said) = refused(&["lab", "run", "/nowhere.toml"]);
     assert_eq!(code, 2, "{said}");
     let (code, said) = refused(&["lab", "run", &scenario("demo.toml"), "--variant", "by-pigeon"]);
-    assert!(code == 2 && said.contains("depots-bbr"), "{said}");
+    assert!(code == 2 && said.contains("direct-bbr"), "{said}");
     let (code, said) = refused(&["report", folder.path().to_str().unwrap()]);
     assert!(code == 1 && said.contains("no record"), "{said}");
 }

@@ -56,10 +56,8 @@ fn the_example_of_the_documentation_makes_four_runs() {
 #[test]
 fn the_demo_is_the_path_it_promises() {
     let scenario = read("demo.toml", &[]);
-    assert_eq!(scenario.runs.len(), 24, "four variants, two clients, three repeats");
-    let run = run(&scenario, "depots-bbr,client=wget,r01");
-    // All downloads together end in less than five minutes, whatever happens.
-    assert!(scenario.runs.iter().map(|run| run.timeout.as_secs_f64()).sum::<f64>() < 290.0);
+    assert_eq!(scenario.runs.len(), 54, "six variants, three sizes, three repeats");
+    let run = run(&scenario, "cold,size=10MB,r01");
     assert_eq!(run.routes().rtt("client", "server"), Some(Duration::from_millis(90)));
     let delays: Vec<u64> = run.links.iter().map(|l| l.forward.delay.as_nanos()).collect();
     assert_eq!(delays, [3_000_000, 39_000_000, 3_000_000]);
@@ -82,7 +80,7 @@ fn the_demo_is_the_path_it_promises() {
 }
 
 #[test]
-fn only_the_last_way_of_the_demo_changes_an_end() {
+fn only_one_way_of_the_demo_changes_an_end() {
     let scenario = read("demo.toml", &[]);
     for run in &scenario.runs {
         let variant = &run.variant.as_ref().unwrap().name;
@@ -100,8 +98,8 @@ fn only_the_last_way_of_the_demo_changes_an_end() {
 fn the_demo_scales_by_its_options() {
     let options = ["vars.size=10MB", "vars.rtt=50ms", "vars.rate=100mbit", "repeat=3"];
     let scenario = read("demo.toml", &options);
-    assert_eq!(scenario.runs.len(), 24);
-    let run = run(&scenario, "direct,client=curl,r03");
+    assert_eq!(scenario.runs.len(), 18);
+    let run = run(&scenario, "direct,size=10MB,r03");
     assert_eq!(run.flows[0].bytes, Some(Bytes::new(10 << 20)));
     assert_eq!(run.links[1].forward.delay, Duration::from_millis(19));
     // 100 Mb/s x 50 ms = 625 kB.
