@@ -101,7 +101,8 @@ pub fn run(args: GetArgs) -> Result<(), Failure> {
             }
             tally.count(download(&client, job, &args, &stop).await);
         }
-        tally.end(files, stop.signal())
+        let again = "stopped. To go on where it ended, run the same command again";
+        tally.end(files, stop.signal(), again)
     })
     .map_err(|error| Failure::failed(format!("the system refuses a runtime: {error}")))?
 }

@@ -53,7 +53,8 @@ pub fn run(args: PutArgs) -> Result<(), Failure> {
             }
             tally.count(upload(&client, job, &args, &stop).await);
         }
-        tally.end(files, stop.signal())
+        let again = "stopped. To send what is missing, run the command again";
+        tally.end(files, stop.signal(), again)
     })
     .map_err(|error| Failure::failed(format!("the system refuses a runtime: {error}")))?
 }

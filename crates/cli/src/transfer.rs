@@ -156,10 +156,9 @@ impl Tally {
         }
     }
 
-    /// The result of the command: for several files, how many failed.
-    pub fn end(self, of: usize, stopped: Option<StopSignal>) -> Result<(), Failure> {
+    /// The result of the command: for several files, how many failed. `text` says what to do after a signal.
+    pub fn end(self, of: usize, stopped: Option<StopSignal>, text: &str) -> Result<(), Failure> {
         if let Some(signal) = stopped {
-            let text = "stopped. To go on where it ended, run the same command again";
             return Err(Failure::failed(text).with_exit_code(signal.exit_code()));
         }
         let (Some(last), Some(class)) = (self.last, self.class) else { return Ok(()) };

@@ -238,21 +238,25 @@ impl PartFile {
         let failed = |doing, error: io::Error| Error::file(doing, &self.writer.part, error);
         self.writer.file.set_len(total).map_err(|error| failed("truncate", error))?;
         if let Some(modified) = modified {
-            set_modified(&self.writer.file, modified)
-                .map_err(|error| failed("date", error.into()))?;
+            // Not every file system keeps every date.
+            let _ = set_modified(&self.writer.file, modified);
         }
-        self.writer.file.sync_all().map_err(|error| failed("flush", error))?;
+        let file = Arc::clone(&self.writer.file);
+        let flushed = tokio::task::spawn_blocking(move || file.sync_all()).await;
+        let flushed = flushed.map_err(io::Error::other).and_then(|flushed| flushed);
+        flushed.map_err(|error| failed("flush", error))?;
         if overwrite {
             let renamed = fs::rename(&self.writer.part, &self.name);
             renamed.map_err(|error| Error::file("write", &self.name, error))?;
         } else {
             self.rename_without_replacing()?;
         }
-        remove(&self.sidecar)?;
+        // The file is there: what follows cannot make it wrong.
+        let _ = remove(&self.sidecar);
         let directory = self.name.parent().filter(|parent| !parent.as_os_str().is_empty());
         let directory = directory.unwrap_or(Path::new("."));
-        let flushed = File::open(directory).and_then(|directory| directory.sync_all());
-        flushed.map_err(|error| Error::file("flush", directory, error))
+        let _ = File::open(directory).and_then(|directory| directory.sync_all());
+        Ok(())
     }
 
     fn rename_without_replacing(&self) -> Result<(), Error> {
