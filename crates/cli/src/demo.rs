@@ -66,9 +66,7 @@ pub fn run(args: &DemoArgs) -> Result<(), Failure> {
     let scenario = Scenario::parse(SCENARIO, "demo", &set).map_err(Failure::usage)?;
     let out = args.out.clone().unwrap_or_else(default_out);
     let records = runs::run_all(&scenario.runs, &out, Method::Emu, 1, ReusePolicy::SameProgram)?;
-    let mut runs = FlowResult::of_all(&records);
-    // What warms connections up is no result.
-    runs.retain(|run| run.flow == "transfer");
+    let runs = FlowResult::of_all(&records);
     let medians = flow_medians(&runs, scenario.baseline.as_deref());
     let report = runs::write_report(&out)?;
     let link_bps = scenario.runs[0].links[0].forward.rate.map_or(0, Rate::bps);

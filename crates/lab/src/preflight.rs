@@ -230,7 +230,12 @@ fn without_program(run: &Run) -> Vec<Problem> {
 fn kept_connections(run: &Run) -> Vec<Problem> {
     let mut lacking = Vec::new();
     for flow in &run.flows {
-        let keys = [("after", flow.after.is_some()), ("warm", flow.warm > 0), ("site", flow.site)];
+        let keys = [
+            ("after", flow.after.is_some()),
+            ("prepares", flow.prepares),
+            ("warm", flow.warm > 0),
+            ("site", flow.site),
+        ];
         for (key, _) in keys.into_iter().filter(|(_, is_set)| *is_set) {
             let after = format!(", {key}: its depots keep no connections. Method emu may");
             let subject = format!("flow {}", flow.name);

@@ -97,6 +97,9 @@ pub fn record(mut observed: Observed<'_>) -> Record {
     let flows: Vec<FlowSummary> =
         (0..observed.plans.len()).map(|n| flow_summary(&observed, n, &routes, &mut hops)).collect();
     let links = link_summaries(&observed, active_s(&flows));
+    let prepares =
+        |name: &String| observed.run.flows.iter().any(|flow| flow.prepares && flow.name == *name);
+    let flows: Vec<_> = flows.into_iter().filter(|flow| !prepares(&flow.name)).collect();
     let metrics = Metrics::compute(&flows, &links, &series);
     let manifest = manifest(&observed);
     // What traffic does is for simulations: an emulation refuses it.
@@ -274,6 +277,13 @@ fn sockets(observed: &Observed<'_>) -> Vec<manifest::HopSocket> {
 /// congestion control than the scenario says.
 fn invalid_reasons(observed: &Observed<'_>, sockets: &[manifest::HopSocket]) -> Vec<String> {
     let mut reasons = observed.links.health.faults();
+    for (n, plan) in observed.plans.iter().enumerate().filter(|(_, plan)| plan.flow.prepares) {
+        let outcome = outcome(observed, &observed.ended[n], observed.verified[n].1);
+        if outcome != "complete" {
+            let name = &plan.flow.name;
+            reasons.push(format!("flow {name}, which prepares connections: {outcome}"));
+        }
+    }
     reasons.extend(observed.pacing_faults.iter().cloned());
     for socket in sockets {
         let asked = socket.congestion_control_asked.as_deref().unwrap_or_default();

@@ -101,6 +101,7 @@ pub(crate) struct FlowSpec {
     pub client: Option<Client>,
     pub signalling: Signalling,
     pub after: Option<Located<Pattern>>,
+    pub prepares: bool,
     pub warm: u16,
     pub site: bool,
     pub sndbuf: Option<Bytes>,
@@ -368,6 +369,7 @@ fn flow(mut fields: Fields<'_>, run_ends: bool) -> Option<Vec<FlowSpec>> {
     let client = fields.optional("client");
     let signalling = fields.or("signalling", Signalling::default());
     let after = fields.optional("after");
+    let prepares = fields.or("prepares", false);
     let warm = fields.or("warm", Whole::<0, 16>(0)).0 as u16;
     let site = fields.or("site", false);
     if via.is_empty() && (warm > 0 || site) {
@@ -392,6 +394,7 @@ fn flow(mut fields: Fields<'_>, run_ends: bool) -> Option<Vec<FlowSpec>> {
         client,
         signalling,
         after,
+        prepares,
         warm,
         site,
         sndbuf,

@@ -252,6 +252,15 @@ fn node(spec: &NodeSpec, bdp: Option<Bytes>, problems: &Problems) -> Node {
 /// A flow takes over the connections of another only where both go the same way.
 fn check_after(specs: &[FlowSpec], flows: &[Jittered<Flow>], problems: &Problems) {
     for (n, spec) in specs.iter().enumerate() {
+        let for_whom = |other: &FlowSpec| {
+            other.after.as_ref().is_some_and(|after| after.value.as_str() == spec.name.as_str())
+        };
+        if spec.prepares && !specs[n + 1..].iter().any(for_whom) {
+            let name = spec.name.as_str();
+            let message =
+                format!("flow \"{name}\" prepares connections, and no flow comes after it");
+            problems.report(&spec.location, message);
+        }
         let Some(after) = &spec.after else { continue };
         let Some(flow) = flows.get(n).map(|flow| &flow.thing) else { continue };
         let before = &flows[..n];
@@ -322,6 +331,7 @@ fn flow(spec: &FlowSpec, pacing: Pacing, context: &NetworkContext<'_>) -> Flow {
         client: spec.client,
         signalling: spec.signalling,
         after: spec.after.as_ref().map(|flow| flow.value.as_str().to_owned()),
+        prepares: spec.prepares,
         warm: spec.warm,
         site: spec.site,
         sndbuf: spec.sndbuf,

@@ -37,6 +37,9 @@ pub struct Flow {
     /// The flow whose end it waits for, and whose connections behind the client's it takes over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
+    /// Whether it does no more than prepare connections for another: then it is no result.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub prepares: bool,
     /// How many idle connections its depots keep open to each other.
     #[serde(default, skip_serializing_if = "is_none_warm")]
     pub warm: u16,
