@@ -267,8 +267,9 @@ fn check_after(specs: &[FlowSpec], flows: &[Jittered<Flow>], problems: &Problems
         let earlier = before.iter().find(|earlier| earlier.thing.name == after.value.as_str());
         let same = |earlier: &Flow| {
             let way = |flow: &Flow| {
-                let Flow { from, to, via, cc, warm, site, .. } = flow.clone();
-                (from, to, via, cc, warm, site)
+                // With another congestion control than its connections have, a run does not count.
+                let Flow { from, to, via, warm, site, .. } = flow.clone();
+                (from, to, via, warm, site)
             };
             way(earlier) == way(flow)
         };
@@ -278,7 +279,7 @@ fn check_after(specs: &[FlowSpec], flows: &[Jittered<Flow>], problems: &Problems
             Some(_) if is_taken => "another flow comes after that one",
             None => "there is no such flow before it",
             Some(earlier) if !same(&earlier.thing) => {
-                "its from, to, via, cc, warm and site must be those of that flow"
+                "its from, to, via, warm and site must be those of that flow"
             }
             Some(_) => continue,
         };
