@@ -70,7 +70,8 @@ impl PeerLoads {
         }
     }
 
-    /// Where a client is to ask instead, if this depot is too full for its request.
+    /// Where a client is to ask instead, if this depot is too full for its request. Another depot has none of this
+    /// one's sites.
     pub(crate) fn instead(
         &self,
         request: &RequestHead,
@@ -82,7 +83,7 @@ impl PeerLoads {
             && request.method.is_idempotent()
             && request.framing() == Framing::Empty
             && request.target.starts_with('/');
-        if !may || share < config.pool.above {
+        if !may || share < config.pool.above || config.site_of(request).is_some() {
             return None;
         }
         self.least(config, share - CLEARLY)

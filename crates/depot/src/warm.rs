@@ -69,6 +69,13 @@ struct NextDepot {
     is_busy: bool,
 }
 
+impl NextDepot {
+    /// One that has not been connected to.
+    fn new(fetch: Fetch, grant: Grant) -> Self {
+        Self { fetch, grant, address: None, used: Instant::now(), pause: None, is_busy: false }
+    }
+}
+
 impl Warm {
     /// A request goes to a next depot on this connection, which may be one that waited.
     pub(crate) fn used(&self, fetch: &Fetch, grant: Grant, hop: &Hop, config: &Config) {
@@ -87,15 +94,7 @@ impl Warm {
             let Some(key) = longest_ago.map(|(key, _)| key.clone()) else { return };
             depots.remove(&key);
         }
-        let new = || NextDepot {
-            fetch: fetch.clone(),
-            grant,
-            address: None,
-            used: Instant::now(),
-            pause: None,
-            is_busy: false,
-        };
-        let depot = depots.entry(key).or_insert_with(new);
+        let depot = depots.entry(key).or_insert_with(|| NextDepot::new(fetch.clone(), grant));
         (depot.used, depot.address) = (Instant::now(), Some(address));
         drop(depots);
         self.taken.notify_one();
@@ -181,9 +180,7 @@ fn add_sites(depots: &mut HashMap<Key<Grant>, NextDepot>, config: &Config) {
         let fetch = Fetch::from_depot(next.clone(), HOLD.to_owned(), site.via.len());
         let key = upstream::key_of(&fetch, Grant::Site);
         if depots.len() < MOST && !depots.contains_key(&key) {
-            let (used, grant) = (Instant::now(), Grant::Site);
-            let new = NextDepot { fetch, grant, address: None, used, pause: None, is_busy: false };
-            depots.insert(key, new);
+            depots.insert(key, NextDepot::new(fetch, Grant::Site));
         }
     }
 }

@@ -132,9 +132,7 @@ pub(crate) async fn turn_away(caller: Caller, fault: &Fault, shared: &Shared) {
     if full && !context.config().pool.members.is_empty() {
         let Some(request) = client.next_request(true, shared).await else { return };
         entry.asked(&request, context);
-        let instead = || shared.peer_loads.instead(&request, context);
-        let for_depot = context.config().site_of(&request).is_none();
-        if let Some(peer) = for_depot.then(instead).flatten() {
+        if let Some(peer) = shared.peer_loads.instead(&request, context) {
             client.lead_away(entry, &request, &peer, context).await;
             return;
         }
@@ -232,8 +230,7 @@ impl Client {
         let mut entry = Entry::new(self.stream.peer(), context);
         entry.asked(request, context);
         entry.at(site);
-        let instead = || context.peer_loads.instead(request, context);
-        if let Some(peer) = for_depot.then(instead).flatten() {
+        if let Some(peer) = context.peer_loads.instead(request, context) {
             return self.lead_away(entry, request, &peer, context).await;
         }
         let with_body = request.method.is_answered_with_body();
