@@ -3,12 +3,12 @@
 
 use crate::{
     failure::Failure,
-    transfer::{Tally, TransferArgs, shown_name},
+    transfer::{TransferArgs, one_by_one, shown_name},
 };
 use clap::Args;
 use client::{
     Client, Destination, DigestArg, Error, GetRequest, Options, Progress, Stop, file_name,
-    printable, read_list, run_until_signal,
+    printable, read_list,
 };
 use std::{
     fs,
@@ -80,7 +80,7 @@ struct Job {
     destination: Result<Destination, Error>,
 }
 
-pub fn run(args: GetArgs) -> Result<(), Failure> {
+pub fn run(args: &GetArgs) -> Result<(), Failure> {
     let options = Options {
         connections: args.connections.into(),
         overwrite: args.overwrite,
@@ -91,20 +91,10 @@ pub fn run(args: GetArgs) -> Result<(), Failure> {
         max_size: args.max_size,
         ..args.transfer.options()?
     };
-    let jobs = jobs(&args)?;
+    let jobs = jobs(args)?;
     let client = Client::new(options)?;
-    run_until_signal(|stop| async move {
-        let (mut tally, files) = (Tally::default(), jobs.len());
-        for job in jobs {
-            if stop.signal().is_some() {
-                break;
-            }
-            tally.count(download(&client, job, &args, &stop).await);
-        }
-        let again = "stopped. To go on where it ended, run the same command again";
-        tally.end(files, stop.signal(), again)
-    })
-    .map_err(|error| Failure::failed(format!("the system refuses a runtime: {error}")))?
+    let again = "stopped. To go on where it ended, run the same command again";
+    one_by_one(jobs, again, async |job, stop| download(&client, job, args, stop).await)
 }
 
 async fn download(client: &Client, job: Job, args: &GetArgs, stop: &Stop) -> Result<(), Failure> {
@@ -124,10 +114,7 @@ async fn download(client: &Client, job: Job, args: &GetArgs, stop: &Stop) -> Res
         }
         Err(error) => client::Report::refused(&job.url, error),
     };
-    let stopped = matches!(report.result, Err(Error::Stopped));
-    let result = args.transfer.report(report);
-    // That of a signal is told once, for all files.
-    if stopped { Ok(()) } else { result }
+    args.transfer.report(report)
 }
 
 /// What is to be done; files of a list that have no usable name are errors of their own.

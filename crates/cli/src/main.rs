@@ -90,7 +90,7 @@ fn main() -> ExitCode {
             result
         }
         Command::Figure(args) => figure::run(&args),
-        Command::Get(args) => get::run(*args),
+        Command::Get(args) => get::run(&args),
         Command::Lab(command) => lab::run(command),
         Command::Failover(args) => {
             let log = log_to_stderr();
@@ -100,7 +100,7 @@ fn main() -> ExitCode {
         }
         Command::Monitor(args) => monitor::run(&args),
         Command::Pace(command) => pace::run(command),
-        Command::Put(args) => put::run(*args),
+        Command::Put(args) => put::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Sim(args) => lab::run_scenario(args, lab::Method::Sim),
         Command::Ticket(command) => ticket::run(command),

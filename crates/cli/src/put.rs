@@ -3,10 +3,10 @@
 
 use crate::{
     failure::Failure,
-    transfer::{Tally, TransferArgs, shown_name},
+    transfer::{TransferArgs, one_by_one, shown_name},
 };
 use clap::Args;
-use client::{Client, Error, Progress, PutRequest, Source, Stop, run_until_signal, upload_url};
+use client::{Client, Progress, PutRequest, Source, Stop, upload_url};
 use std::{
     io,
     path::{Path, PathBuf},
@@ -42,21 +42,11 @@ struct Job {
     file: Option<PathBuf>,
 }
 
-pub fn run(args: PutArgs) -> Result<(), Failure> {
+pub fn run(args: &PutArgs) -> Result<(), Failure> {
     let jobs = jobs(&args.arguments)?;
     let client = Client::new(args.transfer.options()?)?;
-    run_until_signal(|stop| async move {
-        let (mut tally, files) = (Tally::default(), jobs.len());
-        for job in jobs {
-            if stop.signal().is_some() {
-                break;
-            }
-            tally.count(upload(&client, job, &args, &stop).await);
-        }
-        let again = "stopped. To send what is missing, run the command again";
-        tally.end(files, stop.signal(), again)
-    })
-    .map_err(|error| Failure::failed(format!("the system refuses a runtime: {error}")))?
+    let again = "stopped. To send what is missing, run the command again";
+    one_by_one(jobs, again, async |job, stop| upload(&client, job, args, stop).await)
 }
 
 async fn upload(client: &Client, job: Job, args: &PutArgs, stop: &Stop) -> Result<(), Failure> {
@@ -69,9 +59,7 @@ async fn upload(client: &Client, job: Job, args: &PutArgs, stop: &Stop) -> Resul
     let request = PutRequest { url: job.url, source, no_overwrite: args.no_overwrite };
     let report = client.put(request, &progress, stop.wait()).await;
     drop(line);
-    let stopped = matches!(report.result, Err(Error::Stopped));
-    let result = args.transfer.report(report);
-    if stopped { Ok(()) } else { result }
+    args.transfer.report(report)
 }
 
 fn jobs(arguments: &[PathBuf]) -> Result<Vec<Job>, Failure> {

@@ -3,7 +3,9 @@
 
 use crate::failure::Failure;
 use clap::Args;
-use client::{Error, Options, Progress, Report, Routes, Status, StopSignal, printable};
+use client::{
+    Error, Options, Progress, Report, Routes, Status, Stop, StopSignal, printable, run_until_signal,
+};
 use indicatif::{HumanBytes, HumanDuration, ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use session::DepotAddress;
@@ -111,6 +113,10 @@ impl TransferArgs {
         } else if report.result.is_ok() && !self.quiet && io::stderr().is_terminal() {
             eprintln!("{}", summary(&report));
         }
+        // That of a signal is told once, for all files.
+        if matches!(report.result, Err(Error::Stopped)) {
+            return Ok(());
+        }
         report.result.map(|_| ()).map_err(|error| {
             let tried = match report.attempts {
                 0 | 1 => String::new(),
@@ -128,9 +134,28 @@ fn default_config() -> Option<PathBuf> {
     Some(directory.join("longhaul/client.toml"))
 }
 
+/// Transfers one file after another, until a signal asks for the end; `again` says what to do then.
+pub fn one_by_one<J>(
+    jobs: Vec<J>,
+    again: &str,
+    transfer: impl AsyncFn(J, &Stop) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    run_until_signal(|stop| async move {
+        let (mut tally, files) = (Tally::default(), jobs.len());
+        for job in jobs {
+            if stop.signal().is_some() {
+                break;
+            }
+            tally.count(transfer(job, &stop).await);
+        }
+        tally.end(files, stop.signal(), again)
+    })
+    .map_err(|error| Failure::failed(format!("the system refuses a runtime: {error}")))?
+}
+
 /// What a list or several files came to.
 #[derive(Debug, Default)]
-pub struct Tally {
+struct Tally {
     failed: usize,
     class: Option<FailureClass>,
     last: Option<Failure>,
@@ -138,7 +163,7 @@ pub struct Tally {
 
 impl Tally {
     /// Counts one; its error is printed when the next one fails, or by the command at its end.
-    pub fn count(&mut self, result: Result<(), Failure>) {
+    fn count(&mut self, result: Result<(), Failure>) {
         let Err(failure) = result else { return };
         self.failed += 1;
         let class = failure.failure_class();
@@ -157,7 +182,7 @@ impl Tally {
     }
 
     /// The result of the command: for several files, how many failed. `text` says what to do after a signal.
-    pub fn end(self, of: usize, stopped: Option<StopSignal>, text: &str) -> Result<(), Failure> {
+    fn end(self, of: usize, stopped: Option<StopSignal>, text: &str) -> Result<(), Failure> {
         if let Some(signal) = stopped {
             return Err(Failure::failed(text).with_exit_code(signal.exit_code()));
         }
