@@ -20,6 +20,8 @@ mod blocks;
 mod client;
 mod error;
 mod existing;
+#[cfg(test)]
+mod fuzz_tests;
 mod get;
 mod hash;
 mod http;

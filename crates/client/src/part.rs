@@ -54,12 +54,14 @@ pub(crate) struct Identity {
     pub encoding: Option<String>,
 }
 
+/// What stands beside the part, in a file of its own.
 #[derive(Debug, Serialize, Deserialize)]
-struct Sidecar {
+pub(crate) struct Sidecar {
     version: u32,
     #[serde(flatten)]
-    identity: Identity,
-    done: RangeSet,
+    pub identity: Identity,
+    /// The bytes that are held.
+    pub done: RangeSet,
 }
 
 /// Writes to the part, also from several tasks.

@@ -6,6 +6,9 @@
 //!                          ▲                      │ 20 % faster a second later
 //!                          └──────────────────────┘ else: no more
 //! ```
+//! While the rate still rises, in slow start, nothing is decided: what is left seems long then, and another
+//! connection would lose packets to the first.
+//!
 //! A connection that has brought its part gets half of the largest rest. One that fails leaves its rest to the others,
 //! or to a later attempt: there are fewer from then on. Each range is checked as a resumed one is.
 //! Differs: nothing is held before a new range, so no bytes are compared.
@@ -39,7 +42,8 @@ use units::Rate;
 const WORTH_IT: Duration = Duration::from_secs(3);
 /// How long a new connection has to show that it helps; the rate is that of the second half.
 const TRIAL: Duration = Duration::from_secs(1);
-/// How much faster it must get, in percent.
+/// How much faster it must get, in percent; and how much faster the second half of a trial is than the first while
+/// the rate rises.
 const GAIN: u64 = 120;
 /// How many failures end the use of further connections.
 const MAX_FAILURES: u32 = 3;
@@ -162,6 +166,14 @@ impl Drop for Team {
     }
 }
 
+/// What came for a while.
+struct Trial {
+    /// Bytes a second in its second half.
+    rate: u64,
+    /// Whether the first half was much slower.
+    rises: bool,
+}
+
 /// Decides how many connections there are.
 struct Conductor {
     shared: Arc<Shared>,
@@ -181,9 +193,13 @@ impl Conductor {
     async fn run(mut self) {
         let (mut growing, mut before) = (true, None);
         while !self.is_done() {
-            let rate = self.trial().await;
+            let Trial { rate, rises } = self.trial().await;
             if self.is_done() {
                 break;
+            }
+            if rises {
+                self.fill_up();
+                continue;
             }
             if growing && before.is_some_and(|before| rate * 100 < before * GAIN) {
                 growing = false;
@@ -204,13 +220,18 @@ impl Conductor {
         self.segments.is_empty() && self.workers.is_empty()
     }
 
-    /// Waits for a while: bytes a second in its second half.
-    async fn trial(&mut self) -> u64 {
-        let half = Instant::now() + TRIAL / 2;
-        self.work_until(half).await;
+    /// Waits for a while, and sees what comes.
+    async fn trial(&mut self) -> Trial {
+        let first = self.rate_for(TRIAL / 2).await;
+        let rate = self.rate_for(TRIAL / 2).await;
+        Trial { rate, rises: rate * 100 > first * GAIN }
+    }
+
+    /// Bytes a second in the time to come.
+    async fn rate_for(&mut self, time: Duration) -> u64 {
         let before = self.shared.writer.ranges().held();
         let started = Instant::now();
-        self.work_until(half + TRIAL / 2).await;
+        self.work_until(started + time).await;
         let came = self.shared.writer.ranges().held().saturating_sub(before);
         (came as f64 / started.elapsed().as_secs_f64().max(1e-3)) as u64
     }

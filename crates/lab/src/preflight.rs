@@ -72,7 +72,6 @@ impl Method {
                 unsupported.extend(
                     congestion_controls::unknown_in_simulation(run).into_iter().map(Problem::from),
                 );
-                unsupported.extend(kept_connections(run));
                 if let Err(error) = Simulation::new(run) {
                     unsupported.extend(error.problems().iter().cloned().map(Problem::from));
                 }
@@ -222,25 +221,6 @@ fn without_program(run: &Run) -> Vec<Problem> {
     if run.tcp != (Tcp { ecn: run.tcp.ecn, ..Tcp::of(Profile::Linux, run.family) }) {
         let what = "the ends are the kernel's own; set them by the nodes' sysctl and buffers";
         lacking.push(emu_lacks("[tcp] but for ecn".to_owned(), what));
-    }
-    lacking
-}
-
-/// What a run's flows ask for that simulated depots don't do: they open all connections anew.
-fn kept_connections(run: &Run) -> Vec<Problem> {
-    let mut lacking = Vec::new();
-    for flow in &run.flows {
-        let keys = [
-            ("after", flow.after.is_some()),
-            ("prepares", flow.prepares),
-            ("warm", flow.warm > 0),
-            ("site", flow.site),
-        ];
-        for (key, _) in keys.into_iter().filter(|(_, is_set)| *is_set) {
-            let after = format!(", {key}: its depots keep no connections. Method emu may");
-            let subject = format!("flow {}", flow.name);
-            lacking.push(Problem { before: "method sim can't do ", subject, after });
-        }
     }
     lacking
 }

@@ -8,7 +8,7 @@
 use crate::{error::LabError, payload::Payload, sampler::HopSockets};
 use depot::{Allow, Config, Hop as HopSettings, Site, TrustFiles};
 use host::{Lack, TcpSockets};
-use scenario::{Flow, Run, Signalling};
+use scenario::{Flow, Run, Signalling, kept};
 use session::{Authority, DepotAddress, Form, OriginUrl, Redirect, Scheme};
 use std::{
     fs::File,
@@ -124,6 +124,8 @@ impl FlowPlan {
             congestion,
             sndbuf: flow.sndbuf,
             rcvbuf: flow.rcvbuf,
+            idle: kept::WARM_IDLE,
+            prime: kept::PRIME,
             warm: if n > 0 && peer == upstream.ip() { flow.warm } else { 0 },
             ..HopSettings::of(whole(peer))
         };

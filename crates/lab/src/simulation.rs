@@ -98,7 +98,8 @@ pub fn run(run: &Run, context: &mut SimContext<'_>) -> Result<Record, LabError> 
         }
     }
     (context.on_progress)(going.progress());
-    Ok(going.record(Vec::new()))
+    let faults = going.simulation.faults();
+    Ok(going.record(faults))
 }
 
 /// A run under way.

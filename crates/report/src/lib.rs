@@ -32,6 +32,7 @@ mod monitor_picture;
 mod page;
 mod run;
 mod scenario_runs;
+mod start;
 mod svg;
 mod sweep_chart;
 mod swept_value;

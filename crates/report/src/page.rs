@@ -5,6 +5,7 @@ mod data;
 mod metrics;
 mod results;
 mod settings;
+mod starts;
 mod traffic;
 
 use crate::{
@@ -117,6 +118,7 @@ fn section(index: usize, group: &ScenarioRuns, panels: &[sweep_chart::SweepChart
             @if !group.cells.is_empty() {
                 (results::table(group))
                 (charts(index, group, panels))
+                (starts::section(group))
                 (results::comparison(group))
             }
             @if traffic::has_traffic(group) {

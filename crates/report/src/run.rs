@@ -3,6 +3,7 @@
 
 use crate::{
     capacity::{Capacity, Paths},
+    start::{self, Start},
     traces::Traces,
 };
 use record::{
@@ -25,6 +26,7 @@ pub struct Run {
     pub manifest: Manifest,
     pub summary: Summary,
     pub traces: Traces,
+    pub starts: Vec<Start>,
     paths: Paths,
 }
 
@@ -57,7 +59,8 @@ impl Run {
             *key = short_key(key).to_owned();
         }
         let (traces, paths) = (Traces::new(&summary, series, most_bins), Paths::of(&manifest));
-        Self { manifest, summary, traces, paths }
+        let starts = start::starts(&summary, series);
+        Self { manifest, summary, traces, starts, paths }
     }
 
     /// The verdict on the whole run.

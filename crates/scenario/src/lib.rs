@@ -23,6 +23,7 @@ mod document;
 mod expand;
 mod fields;
 mod json;
+pub mod kept;
 mod keys;
 mod limits;
 mod network;

@@ -277,6 +277,9 @@ fn check_after(specs: &[FlowSpec], flows: &[Jittered<Flow>], problems: &Problems
         let is_taken = taken.clone().any(|other| other.value.as_str() == after.value.as_str());
         let wrong = match earlier {
             Some(_) if is_taken => "another flow comes after that one",
+            Some(earlier) if earlier.thing.bytes.is_none() => {
+                "that flow has no bytes, and so no end"
+            }
             None => "there is no such flow before it",
             Some(earlier) if !same(&earlier.thing) => {
                 "its from, to, via, warm and site must be those of that flow"

@@ -9,6 +9,8 @@ use crate::{network::Network, tcp::Connection};
 pub(crate) enum ConnectionUser {
     /// A hop of a stream of a flow.
     Hop { flow: u32, stream: u32, hop: u32 },
+    /// Depots of a chain, who opened it for a hop ahead of need.
+    Warm { chain: u32, hop: u32 },
     /// A redirect that leads the client of a flow to a depot; the n-th.
     Redirect { flow: u32, step: u32 },
     /// A traffic source.
@@ -51,6 +53,11 @@ impl ConnectionTable {
 
     pub(crate) fn user(&self, number: u32) -> ConnectionUser {
         self.all[number as usize].user
+    }
+
+    /// It is that user's from now on.
+    pub(crate) fn pass_to(&mut self, number: u32, user: ConnectionUser) {
+        self.all[number as usize].user = user;
     }
 
     pub(crate) fn generation(&self, number: u32) -> u32 {

@@ -33,6 +33,8 @@ pub(crate) enum EventKind {
     Departure,
     /// A flow starts.
     Flow,
+    /// A flow's site starts to keep connections open.
+    Site,
     /// A traffic source acts.
     Traffic,
     /// A sample is due.
@@ -40,7 +42,7 @@ pub(crate) enum EventKind {
 }
 
 impl EventKind {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Arrival,
         Self::Dequeue,
         Self::Retransmission,
@@ -49,6 +51,7 @@ impl EventKind {
         Self::Opening,
         Self::Departure,
         Self::Flow,
+        Self::Site,
         Self::Traffic,
         Self::Sample,
     ];

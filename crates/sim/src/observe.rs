@@ -68,22 +68,21 @@ impl Observer {
             let received = flow.received(sim);
             self.series.push(&self.flows[n], Quantity::ReceivedBytes, now_s, received as f64);
             let connections = flow.streams.iter().flat_map(|stream| &stream.connections);
-            for (at, number) in connections.enumerate() {
+            for (at, taken) in connections.enumerate() {
                 let hop = &flow.hops[at % flow.hops.len()];
-                let Some(connection) = number.and_then(|number| sim.connections.get(number)) else {
-                    continue;
-                };
+                let Some(taken) = taken else { continue };
+                let Some(connection) = sim.connections.get(taken.number) else { continue };
                 let (entity, series) = (&self.hops[n][at], &mut self.series);
                 let mut push = |quantity, value| series.push(entity, quantity, now_s, value);
-                let (decision, counts) = (connection.decision(), connection.counts());
+                let (decision, carried) = (connection.decision(), taken.carried(sim));
                 let mss = f64::from(hop.mss);
-                push(Quantity::AckedBytes, connection.una() as f64 * mss);
-                push(Quantity::DeliveredBytes, counts.delivered as f64 * mss);
+                push(Quantity::AckedBytes, carried.acknowledged as f64 * mss);
+                push(Quantity::DeliveredBytes, carried.delivered as f64 * mss);
                 push(Quantity::CwndSegments, decision.cwnd.into());
                 if decision.ssthresh < Decision::INFINITE_SSTHRESH {
                     push(Quantity::SsthreshSegments, decision.ssthresh.into());
                 }
-                push(Quantity::Retransmits, counts.retransmits as f64);
+                push(Quantity::Retransmits, carried.retransmits as f64);
                 let paced = connection.pacing_rate();
                 if paced > 0 {
                     push(Quantity::PacingRateBps, paced as f64 * 8.0);
@@ -122,6 +121,7 @@ impl Observer {
             .flows
             .iter()
             .zip(flows)
+            .filter(|(flow, _)| !flow.prepares)
             .map(|(flow, state)| flow_summary(run, flow, state, sim))
             .collect();
         let links = link_summaries(run, sim);
@@ -163,7 +163,7 @@ fn flow_summary(
     }
 }
 
-fn outcome(run: &Run, flow: &scenario::Flow, state: &FlowState) -> String {
+pub(crate) fn outcome(run: &Run, flow: &scenario::Flow, state: &FlowState) -> String {
     match (flow.bytes, state.ended, run.duration) {
         (Some(_), Some(_), _) => "complete".to_owned(),
         (Some(_), None, None) => format!("cut at the time limit of {}", run.timeout),
@@ -175,8 +175,9 @@ fn outcome(run: &Run, flow: &scenario::Flow, state: &FlowState) -> String {
 fn hop_summaries(state: &FlowState, sim: &SimulationState) -> Vec<HopSummary> {
     let mut summaries = Vec::new();
     for (stream, connections) in (0..).zip(state.streams.iter().map(|s| &s.connections)) {
-        for (hop, number) in state.hops.iter().zip(connections) {
-            let connection = number.and_then(|number| sim.connections.get(number));
+        for (hop, taken) in state.hops.iter().zip(connections) {
+            let connection = taken.as_ref().and_then(|taken| sim.connections.get(taken.number));
+            let carried = taken.as_ref().map(|taken| taken.carried(sim));
             let rtt = connection.map(crate::tcp::Connection::rtt);
             summaries.push(HopSummary {
                 index: summaries.len() as u32,
@@ -184,9 +185,9 @@ fn hop_summaries(state: &FlowState, sim: &SimulationState) -> Vec<HopSummary> {
                 from: hop.from.clone(),
                 to: hop.to.clone(),
                 congestion_control: Some(hop.cc.clone()),
-                bytes: connection.map(|c| c.una() * u64::from(hop.mss)),
-                retransmits: Some(connection.map_or(0, |c| c.counts().retransmits)),
-                timeouts: Some(connection.map_or(0, |c| c.counts().timeouts)),
+                bytes: carried.map(|carried| carried.acknowledged * u64::from(hop.mss)),
+                retransmits: Some(carried.map_or(0, |carried| carried.retransmits)),
+                timeouts: Some(carried.map_or(0, |carried| carried.timeouts)),
                 min_rtt_us: rtt.and_then(|(_, min)| min).map(micros),
                 srtt_us: rtt.and_then(|(smoothed, _)| smoothed).map(micros),
                 bottleneck_bps: hop.limits.bottleneck.map(units::Rate::bps),

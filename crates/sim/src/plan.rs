@@ -39,8 +39,10 @@ impl Unsupported {
     }
 }
 
-/// Settings that change nothing for one connection on its own.
-const SYSCTLS_WITHOUT_EFFECT: [&str; 1] = ["net.ipv4.tcp_no_metrics_save"];
+/// A kernel setting that changes nothing for one connection on its own.
+const NO_METRICS_SAVE: &str = "net.ipv4.tcp_no_metrics_save";
+/// Whether an algorithm that does not set the window at each acknowledgement begins anew after an idle time: "0" or "1".
+const SLOW_START_AFTER_IDLE: &str = "net.ipv4.tcp_slow_start_after_idle";
 
 /// Settings of a connection.
 #[derive(Debug, Clone)]
@@ -61,6 +63,7 @@ pub(crate) struct ConnectionPlan {
     /// Segments of one GSO packet that its receiver gets in one frame.
     pub(crate) frame: u32,
     pub(crate) pace: SenderPacing,
+    pub(crate) slow_start_after_idle: bool,
 }
 
 /// What spaces a sender's packets.
@@ -192,6 +195,10 @@ impl<'r> Planner<'r> {
             limits,
             frame: self.frame(forward),
             pace: if tcp.pacing { SenderPacing::Tcp } else { SenderPacing::None },
+            slow_start_after_idle: node(from)
+                .sysctl
+                .get(SLOW_START_AFTER_IDLE)
+                .is_none_or(|value| value != "0"),
         })
     }
 
@@ -247,15 +254,33 @@ impl<'r> Planner<'r> {
 pub(crate) fn check(run: &Run) -> Result<(), Unsupported> {
     let settings =
         run.nodes.iter().flat_map(|node| node.sysctl.keys().map(move |name| (node, name)));
-    let unknown = settings.filter(|(_, name)| !SYSCTLS_WITHOUT_EFFECT.contains(&name.as_str()));
-    Unsupported::gather(unknown.map(|(node, name)| {
-        Err(Unsupported::one(format!(
-            "node \"{}\": the kernel setting {name} is not simulated; [tcp] has what is, or use \
-             --method emu",
-            node.name
+    let unknown = settings.filter_map(|(node, name)| {
+        let value = node.sysctl[name].as_str();
+        let what = match (name.as_str(), value) {
+            (NO_METRICS_SAVE, _) | (SLOW_START_AFTER_IDLE, "0" | "1") => return None,
+            (SLOW_START_AFTER_IDLE, _) => {
+                format!("{name} = \"{value}\" is neither \"0\" nor \"1\"")
+            }
+            _ => format!("{name} is not simulated; [tcp] has what is, or use --method emu"),
+        };
+        Some(Err(Unsupported::one(format!("node \"{}\": the kernel setting {what}", node.name))))
+    });
+    Unsupported::gather(unknown.chain(others_control(run).map(Err))).map(|_: Vec<()>| ())
+}
+
+/// Flows that ask for something else than what the connections that they take over have.
+fn others_control(run: &Run) -> impl Iterator<Item = Unsupported> {
+    let of_flow = |flow: &Flow| {
+        let earlier = run.flows.iter().find(|other| flow.after.as_ref() == Some(&other.name))?;
+        let mut kept = flow.hops().zip(earlier.hops()).take(flow.via.len());
+        let (hop, has) = kept.find(|(hop, has)| (hop.cc, hop.pacing) != (has.cc, has.pacing))?;
+        let what = if hop.cc == has.cc { "pacing" } else { "congestion control" };
+        Some(Unsupported::one(format!(
+            "flow {}: from {} to {} it takes over connections of flow {}, whose {what} is another",
+            flow.name, hop.from, hop.to, earlier.name
         )))
-    }))
-    .map(|_: Vec<()>| ())
+    };
+    run.flows.iter().filter_map(of_flow).collect::<Vec<_>>().into_iter()
 }
 
 fn default_set<'a>(run: &Run, name: &str, algorithm: &'a Algorithm) -> &'a Params {

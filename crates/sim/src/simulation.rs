@@ -5,8 +5,8 @@ use crate::{
     connection_table::{ConnectionTable, ConnectionUser},
     event_queue::{EventId, EventKind, EventQueue},
     file_log::FileLog,
-    flows::{FlowHandle, FlowState},
-    observe::Observer,
+    flows::{FlowHandle, FlowState, KeptConnections},
+    observe::{self, Observer},
     packet::{Packet, PacketKind},
     plan::{self, Planner, Unsupported},
     simulation_state::SimulationState,
@@ -66,7 +66,7 @@ impl Simulation {
             let redirecting = FlowState::redirecting(flow).into_iter();
             let redirects = redirecting.map(|node| planner.hop(node, &flow.to, &hops[0].cc));
             let redirects = Unsupported::gather(redirects)?;
-            Ok(FlowState::new(flow, hops, redirects))
+            Ok(FlowState::new(flow, hops, redirects, run))
         }));
         let traffic =
             Unsupported::gather(run.traffic.iter().map(|traffic| {
@@ -82,8 +82,17 @@ impl Simulation {
         planner.set_classes();
         let mut network = planner.network;
         let mut events = EventQueue::new(network.number_arrival_sources(network.junctions()));
-        for (n, flow) in (0..).zip(&run.flows) {
+        let kept: Vec<KeptConnections> = run
+            .flows
+            .iter()
+            .zip(&flows)
+            .map(|(flow, state)| KeptConnections::new(flow, &state.hops))
+            .collect();
+        for (n, flow) in (0..).zip(&run.flows).filter(|(_, flow)| flow.after.is_none()) {
             events.plan(Timestamp::ZERO + flow.start, EventId::new(EventKind::Flow, n, 0));
+            if kept[n as usize].known_from_start().is_some() {
+                events.plan(Timestamp::ZERO, EventId::new(EventKind::Site, n, 0));
+            }
         }
         for (n, traffic) in (0..).zip(&run.traffic) {
             events.plan(Timestamp::ZERO + traffic.start, EventId::new(EventKind::Traffic, n, 0));
@@ -96,6 +105,7 @@ impl Simulation {
             network,
             arrival_source: SimulationState::NO_ARRIVAL,
             connections: ConnectionTable::default(),
+            kept,
             files: FileLog::new(run.seed, OfferedFiles::MAX_ROWS),
             flows_left: run.flows.iter().filter(|flow| flow.bytes.is_some()).count(),
         };
@@ -147,9 +157,11 @@ impl Simulation {
         self.others += 1;
         self.state.events.pop();
         match kind {
-            EventKind::Flow => {
-                let state = &mut self.flows[index as usize];
-                FlowHandle { number: index, state }.start(&mut self.state);
+            EventKind::Flow => self.start_flow(index),
+            EventKind::Site => {
+                if let Some(hop) = self.state.kept[index as usize].known_from_start() {
+                    self.state.keep_warm(index, hop);
+                }
             }
             EventKind::Traffic => self.act(index),
             EventKind::Departure => {
@@ -164,6 +176,17 @@ impl Simulation {
             _ => self.timer(event.id, kind),
         }
         true
+    }
+
+    fn start_flow(&mut self, number: u32) {
+        let earlier = &self.run.flows[number as usize].after;
+        if let Some(at) =
+            self.run.flows.iter().position(|flow| earlier.as_ref() == Some(&flow.name))
+        {
+            self.flows[at].hand_over(&self.state);
+        }
+        let state = &mut self.flows[number as usize];
+        FlowHandle { number, state }.start(&mut self.state);
     }
 
     fn act(&mut self, number: u32) {
@@ -214,6 +237,7 @@ impl Simulation {
                 let state = &mut self.flows[number as usize];
                 FlowHandle { number, state }.on_hop_event(sim, stream, hop, event);
             }
+            ConnectionUser::Warm { chain, hop } => sim.on_warm_event(number, (chain, hop), event),
             ConnectionUser::Redirect { flow, step } => {
                 let state = &mut self.flows[flow as usize];
                 FlowHandle { number: flow, state }.on_redirect_event(sim, number, step, event);
@@ -266,6 +290,17 @@ impl Simulation {
     /// Events so far: arrivals at the ends of links, timers, samples.
     pub fn events(&self) -> u64 {
         self.others + self.state.network.arrivals
+    }
+
+    /// Why the run is not to be believed.
+    pub fn faults(&self) -> Vec<String> {
+        let flows = self.run.flows.iter().zip(&self.flows);
+        let unprepared = flows.filter(|(flow, state)| flow.prepares && state.ended.is_none());
+        let fault = |(flow, state)| {
+            let outcome = observe::outcome(&self.run, flow, state);
+            format!("flow {}, which prepares connections: {outcome}", flow.name)
+        };
+        unprepared.map(fault).collect()
     }
 
     /// What came out so far.

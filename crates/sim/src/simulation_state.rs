@@ -5,6 +5,7 @@ use crate::{
     connection_table::{ConnectionTable, ConnectionUser},
     event_queue::EventQueue,
     file_log::FileLog,
+    flows::KeptConnections,
     network::Network,
     plan::ConnectionPlan,
     tcp::{Connection, ConnectionRoute, Context},
@@ -21,6 +22,8 @@ pub(crate) struct SimulationState {
     pub(crate) events: EventQueue,
     pub(crate) network: Network,
     pub(crate) connections: ConnectionTable,
+    /// Idle connections of flows' depots, by the number of the flow that comes first.
+    pub(crate) kept: Vec<KeptConnections>,
     /// Files of traffic.
     pub(crate) files: FileLog,
     /// Flows of a file that have not ended.

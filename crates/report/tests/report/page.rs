@@ -68,6 +68,8 @@ fn a_demo_and_a_sweep_are_drawn() {
     // point.
     assert_drawn(&dom, (1 + 2 * 6 + 4) + (2 + 3 * 3));
     assert_eq!(dom.matches("<svg class=\"strip").count(), 6 + 15);
+    // One picture of the demo's starts, one for each of the sweep's points.
+    assert_eq!(dom.matches("<svg class=\"start").count(), 1 + 5);
     for text in ["A demo", "Goodput over delay", "cubic → bbr → cubic", "cut at the time limit"]
     {
         assert!(dom.contains(text), "{text}");

@@ -2,7 +2,7 @@
 //! A connection: both of its ends, and how it opens.
 
 use super::{
-    ConnectionRoute, Context,
+    Carried, ConnectionRoute, Context,
     connection_setup::ConnectionSetup,
     content::Content,
     receiver::{AckTiming, Receiver},
@@ -18,7 +18,7 @@ use units::{Bytes, Duration, Timestamp};
 
 /// Bytes of a client's request beyond headers: a line and a few fields.
 const REQUEST: u32 = 150;
-/// What a client waits for an answer before it asks again (RFC 6298 section 2), then twice as long.
+/// What a client waits for the first answer before it asks again (RFC 6298 section 2), then twice as long.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// How long a receiver waits for the rest of a frame that was lost on the way: no link's `max_burst` should be
 /// longer, and no result depends on it.
@@ -58,6 +58,11 @@ pub(crate) struct Connection {
     receiver: Receiver,
     opening: Opening,
     opening_timer: crate::timer::Timer,
+    /// The first segment of the answer that the client waits for.
+    awaited: u64,
+    /// How many requests the client has sent before this one, and how many the server has answered.
+    requests: u64,
+    answers: u64,
     /// When the server answered the client, for its first RTT sample.
     answered: Option<Timestamp>,
     params: Params,
@@ -76,6 +81,9 @@ impl Connection {
             receiver,
             opening: Opening::Over,
             opening_timer: crate::timer::Timer::OFF,
+            awaited: 0,
+            requests: 0,
+            answers: 0,
             answered: None,
             params: setup.params.clone(),
             reads: true,
@@ -93,7 +101,19 @@ impl Connection {
         ConnectionEvent::Requested
     }
 
-    /// Sends the client's packet of the opening.
+    /// The client asks for more, when all that it asked for before is there.
+    pub(crate) fn ask_again(&mut self, cx: &mut Context<'_>) -> ConnectionEvent {
+        self.requests += 1;
+        self.awaited = self.receiver.next();
+        if !cx.tcp.handshake {
+            return ConnectionEvent::Requested;
+        }
+        self.opening = Opening::Requested(0);
+        self.ask(cx);
+        ConnectionEvent::Nothing
+    }
+
+    /// Sends the client's packet of the opening, or a later request.
     fn ask(&mut self, cx: &mut Context<'_>) {
         let (kind, payload, tries) = match self.opening {
             Opening::Asked(tries) => (PacketKind::Syn, 0, tries),
@@ -101,14 +121,15 @@ impl Connection {
             Opening::Over => return,
         };
         self.control(cx, kind, payload, self.route.backward);
-        let due = cx.now + FIRST_WAIT.saturating_mul(1 << tries.min(6));
+        let wait = if self.requests == 0 { FIRST_WAIT } else { self.sender.rtt.timeout(cx.tcp) };
+        let due = cx.now + wait.saturating_mul(1 << tries.min(6));
         let id = self.route.event_id(EventKind::Opening);
         self.opening_timer.set(due, |at| cx.events.plan(at, id));
     }
 
     fn control(&self, cx: &mut Context<'_>, kind: PacketKind, payload: u32, path: u32) {
         let packet = Packet {
-            number: 0,
+            number: self.requests,
             owner: self.route.owner,
             window: 0,
             length: (self.route.header + payload) as u16,
@@ -134,12 +155,15 @@ impl Connection {
                     self.ask(cx);
                 }
             }
+            // One that was sent again may have been answered.
+            PacketKind::Request if packet.number < self.answers => {}
             PacketKind::Request => {
+                self.answers += 1;
                 if !self.sender.is_established() {
                     let rtt = self.answered.map(|answered| cx.now.since(answered));
                     self.sender.establish(cx.now, &self.params, rtt);
-                    return ConnectionEvent::Requested;
                 }
+                return ConnectionEvent::Requested;
             }
             PacketKind::Datagram => unreachable!("a datagram is of no connection"),
         }
@@ -147,7 +171,7 @@ impl Connection {
     }
 
     fn data(&mut self, cx: &mut Context<'_>, packet: &Packet) -> ConnectionEvent {
-        if self.opening != Opening::Over {
+        if self.opening != Opening::Over && packet.number >= self.awaited {
             self.opening = Opening::Over;
             self.opening_timer.clear();
         }
@@ -277,6 +301,7 @@ impl Connection {
             | EventKind::Dequeue
             | EventKind::Departure
             | EventKind::Flow
+            | EventKind::Site
             | EventKind::Traffic
             | EventKind::Sample => unreachable!("not a connection's"),
         }
@@ -357,8 +382,11 @@ impl Connection {
         self.sender.pacing_rate()
     }
 
-    pub(crate) fn counts(&self) -> SenderCounts {
-        self.sender.counts
+    /// What it has carried since it was opened.
+    pub(crate) fn carried(&self) -> Carried {
+        let SenderCounts { retransmits, timeouts, delivered, .. } = self.sender.counts;
+        let (arrived, acknowledged) = (self.arrived(), self.una());
+        Carried { arrived, acknowledged, delivered, retransmits, timeouts }
     }
 
     /// The smoothed and the smallest RTT.

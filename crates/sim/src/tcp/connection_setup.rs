@@ -19,4 +19,5 @@ pub(crate) struct ConnectionSetup<'a> {
     pub(crate) pace: SenderPacing,
     /// Segments of one GSO packet that its receiver gets in one frame.
     pub(crate) frame: u32,
+    pub(crate) slow_start_after_idle: bool,
 }

@@ -22,9 +22,12 @@
 //! The work for an acknowledgement does not grow with the window: every segment is sent, marked and
 //! forgotten once, and sets of segments are ranges (`crate::ranges`).
 //!
+//! A connection that is kept carries further files, one behind the other, each in segments of its own.
+//!
 //! Not here: undoing a window that was reduced for nothing, because no link reorders packets, and
 //! urgent data, keep-alive and closing, which no result depends on.
 
+mod carried;
 mod connection;
 mod connection_setup;
 mod content;
@@ -38,6 +41,7 @@ mod scoreboard;
 mod send_buffer;
 mod sender;
 
+pub(crate) use carried::Carried;
 pub(crate) use connection::{Connection, ConnectionEvent};
 pub(crate) use connection_setup::ConnectionSetup;
 pub(crate) use content::Content;

@@ -6,6 +6,7 @@ mod determinism;
 #[path = "../../../scenario/tests/draft/mod.rs"]
 mod draft;
 mod golden;
+mod kept;
 mod kernel;
 mod ns2;
 mod pacing;

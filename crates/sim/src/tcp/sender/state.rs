@@ -54,6 +54,8 @@ pub(super) struct CwndUse {
     /// The most that was in use since the window was last the limit, and when that was noted.
     pub(super) peak: u64,
     pub(super) since: Timestamp,
+    /// Whether a window that was not in use comes down (Linux's `tcp_slow_start_after_idle`).
+    pub(super) comes_down: bool,
 }
 
 #[derive(Debug)]
@@ -122,7 +124,8 @@ pub(super) struct Probe {
 impl Sender {
     /// `allowed`: the first segment that the receiver has no room for.
     pub(in crate::tcp) fn new(tcp: &Tcp, setup: &ConnectionSetup<'_>, allowed: u64) -> Self {
-        let &ConnectionSetup { mss, sndbuf, content, pace, frame, .. } = setup;
+        let &ConnectionSetup { mss, sndbuf, content, pace, frame, slow_start_after_idle, .. } =
+            setup;
         Self {
             control: None,
             window_algorithm: true,
@@ -158,7 +161,7 @@ impl Sender {
             pacing: Timer::OFF,
             write_time: Timestamp::ZERO,
             last_sent: Timestamp::ZERO,
-            used: CwndUse::default(),
+            used: CwndUse { comes_down: slow_start_after_idle, ..CwndUse::default() },
             tell_reduced: false,
         }
     }

@@ -122,6 +122,7 @@ impl Sender {
         let unused = cx.now.since(self.used.since);
         if cx.tcp.profile != Profile::Linux
             || !self.window_algorithm
+            || !self.used.comes_down
             || unused < self.rtt.timeout(cx.tcp)
         {
             return;
@@ -158,9 +159,11 @@ impl Sender {
         let ack = self.event(cx.now);
         let control = self.control.as_mut().expect("it has sent");
         control.event(&ack, &mut self.decision, Event::Restart);
-        if !self.window_algorithm {
+        if !self.window_algorithm || !self.used.comes_down {
             return;
         }
+        // Linux begins anew to note how much of it is used (`tcp_cwnd_restart`), or it came down twice.
+        (self.used.peak, self.used.since) = (0, cx.now);
         let decision = &mut self.decision;
         let least = cx.tcp.initial_window.min(decision.cwnd);
         decision.ssthresh = decision.ssthresh.max(decision.cwnd / 4 * 3);

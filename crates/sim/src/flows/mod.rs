@@ -6,15 +6,25 @@
 //! nearest to it, which opens one to the next, and so on to the source. A depot reads from one
 //! connection what the other's send buffer has room for, so what it holds is bounded by the two
 //! sockets' buffers and a slow hop shuts the window of the one before.
+//!
+//! Depots keep their connections to each other and to the source when a transfer is over, for the flow that comes
+//! after it (`kept`). The client of a site asks the depot nearest to it at once.
+
+mod kept;
+mod stream;
+
+pub(crate) use kept::KeptConnections;
 
 use crate::{
     connection_table::ConnectionUser,
+    event_queue::{EventId, EventKind},
     plan::ConnectionPlan,
     simulation_state::SimulationState,
     tcp::{Connection, ConnectionEvent, ConnectionSetup, Content},
 };
-use scenario::{Flow, Signalling};
-use units::Timestamp;
+use scenario::{Flow, Run, Signalling};
+use stream::{HopConnection, Stream};
+use units::{Duration, Timestamp};
 
 /// Bytes of a redirect's answer.
 const REDIRECT: u64 = 300;
@@ -28,17 +38,10 @@ pub(crate) struct FlowState {
     pub(crate) streams: Vec<Stream>,
     pub(crate) started: Option<Timestamp>,
     pub(crate) ended: Option<Timestamp>,
-}
-
-/// One of the connections, or chains of them, that share a flow's file.
-#[derive(Debug)]
-pub(crate) struct Stream {
-    /// All that it carries; no end where it is none.
-    pub(crate) bytes: Option<u64>,
-    /// Numbers of the connections, hop by hop, once they are opened.
-    pub(crate) connections: Vec<Option<u32>>,
-    /// Bytes that the depot behind each hop but the last has passed on.
-    passed: Vec<u64>,
+    /// The flow whose depots it shares with those that came after that one: itself where it comes after none.
+    chain: u32,
+    /// The flow that comes after it, and how long after its end.
+    next: Option<(u32, Duration)>,
 }
 
 impl FlowState {
@@ -46,19 +49,25 @@ impl FlowState {
         flow: &Flow,
         hops: Vec<ConnectionPlan>,
         redirects: Vec<ConnectionPlan>,
+        run: &Run,
     ) -> Self {
         let streams = u64::from(flow.streams.max(1));
         let share = |n: u64| {
             // The first streams have one byte more where it does not come out even.
             flow.bytes.map(|b| b.get() / streams + u64::from(n < b.get() % streams))
         };
-        let stream = |n| Stream {
-            bytes: share(n),
-            connections: vec![None; hops.len()],
-            passed: vec![0; hops.len()],
-        };
-        let streams = (0..streams).map(stream).collect();
-        Self { hops, redirects, streams, started: None, ended: None }
+        let streams = (0..streams).map(|n| Stream::new(share(n), hops.len())).collect();
+        let is_next = |(_, other): &(u32, &Flow)| other.after.as_ref() == Some(&flow.name);
+        let next = (0..).zip(&run.flows).find(is_next).map(|(n, other)| (n, other.start));
+        Self {
+            hops,
+            redirects,
+            streams,
+            started: None,
+            ended: None,
+            chain: chain_of(flow, run),
+            next,
+        }
     }
 
     /// The nodes that redirect a flow's client, in order.
@@ -67,7 +76,7 @@ impl FlowState {
             Signalling::Fetch => 0,
             Signalling::Lead => flow.via.len().saturating_sub(1),
         };
-        if flow.via.is_empty() {
+        if flow.via.is_empty() || flow.site {
             return Vec::new();
         }
         std::iter::once(&flow.from).chain(&flow.via[..depots]).map(String::as_str).collect()
@@ -78,15 +87,24 @@ impl FlowState {
         let last = self.hops.len() - 1;
         self.streams.iter().map(|stream| stream.received(last, &self.hops[last], sim)).sum()
     }
+
+    /// What its connections carry from now on is another flow's.
+    pub(crate) fn hand_over(&mut self, sim: &SimulationState) {
+        let connections = self.streams.iter_mut().flat_map(|stream| &mut stream.connections);
+        for connection in connections.flatten() {
+            connection.hand_over(sim);
+        }
+    }
 }
 
-impl Stream {
-    /// Content bytes in order at the end of a hop.
-    fn received(&self, hop: usize, plan: &ConnectionPlan, sim: &SimulationState) -> u64 {
-        let connection = self.connections[hop].and_then(|number| sim.connections.get(number));
-        let bytes = connection.map_or(0, |c| c.arrived() * u64::from(plan.mss));
-        self.bytes.map_or(bytes, |all| bytes.min(all))
+/// The number of the first of the flows that share their depots with this one, one after the other.
+fn chain_of(flow: &Flow, run: &Run) -> u32 {
+    let number = |name: &String| run.flows.iter().position(|other| other.name == *name);
+    let mut first = number(&flow.name).expect("it is one of the run's");
+    while let Some(earlier) = run.flows[first].after.as_ref().and_then(number) {
+        first = earlier;
     }
+    first as u32
 }
 
 impl SimulationState {
@@ -106,6 +124,7 @@ impl SimulationState {
             content: Content::NOTHING,
             pace: hop.pace,
             frame: hop.frame,
+            slow_start_after_idle: hop.slow_start_after_idle,
         };
         let connection = Connection::new(&setup, &self.tcp, self.now);
         self.connections.insert(number, connection);
@@ -164,14 +183,24 @@ impl FlowHandle<'_> {
     fn open_streams(&mut self, sim: &mut SimulationState) {
         let last = self.state.hops.len() as u32 - 1;
         for stream in 0..self.state.streams.len() as u32 {
-            self.open_hop(sim, stream, last);
+            self.ask_hop(sim, stream, last);
         }
     }
 
-    fn open_hop(&mut self, sim: &mut SimulationState, stream: u32, hop: u32) {
+    /// Asks for a hop's data: over a connection that was kept, or a new one.
+    fn ask_hop(&mut self, sim: &mut SimulationState, stream: u32, hop: u32) {
         let user = ConnectionUser::Hop { flow: self.number, stream, hop };
-        let (number, event) = sim.open(user, &self.state.hops[hop as usize]);
-        self.state.streams[stream as usize].connections[hop as usize] = Some(number);
+        let chain = self.state.chain;
+        let (number, event) = match sim.kept[chain as usize].take(hop, sim.now) {
+            Some(number) => {
+                sim.connections.pass_to(number, user);
+                (number, sim.with(number, Connection::ask_again))
+            }
+            None => sim.open(user, &self.state.hops[hop as usize]),
+        };
+        sim.keep_warm(chain, hop);
+        let connection = HopConnection::taken(number, sim);
+        self.state.streams[stream as usize].connections[hop as usize] = Some(connection);
         if event == ConnectionEvent::Requested {
             self.requested(sim, stream, hop);
         }
@@ -179,19 +208,21 @@ impl FlowHandle<'_> {
 
     /// The server of a hop is asked: a depot asks the next, the source sends.
     fn requested(&mut self, sim: &mut SimulationState, stream: u32, hop: u32) {
+        let is_to_client = hop as usize + 1 == self.state.hops.len();
+        let state = &self.state.streams[stream as usize];
+        let connection = state.connections[hop as usize].as_ref().expect("it has just asked");
+        sim.with(connection.number, |c, _| c.reads = is_to_client);
         if hop > 0 {
-            self.open_hop(sim, stream, hop - 1);
+            self.ask_hop(sim, stream, hop - 1);
             return;
         }
-        let state = &self.state.streams[stream as usize];
-        let all =
-            state.bytes.map_or(Content::ENDLESS, |b| Content::of_bytes(b, self.state.hops[0].mss));
-        let number = state.connections[0].expect("it has just asked");
-        let is_depots = self.state.hops.len() > 1;
-        sim.with(number, |c, cx| {
-            c.reads = !is_depots;
-            c.offer(cx, all);
-        });
+        let all = match state.bytes {
+            Some(bytes) => {
+                connection.beyond_before(Content::of_bytes(bytes, self.state.hops[0].mss))
+            }
+            None => Content::ENDLESS,
+        };
+        sim.with(connection.number, |c, cx| c.offer(cx, all));
     }
 
     /// News of a hop's connection.
@@ -204,15 +235,7 @@ impl FlowHandle<'_> {
     ) {
         let last = self.state.hops.len() as u32 - 1;
         match event {
-            ConnectionEvent::Requested => {
-                let number = self.state.streams[stream as usize].connections[hop as usize];
-                if hop < last
-                    && let Some(number) = number
-                {
-                    sim.with(number, |c, _| c.reads = false);
-                }
-                self.requested(sim, stream, hop);
-            }
+            ConnectionEvent::Requested => self.requested(sim, stream, hop),
             ConnectionEvent::Arrived if hop == last => self.arrived(sim, stream),
             ConnectionEvent::Arrived => self.pass_on(sim, stream, hop),
             ConnectionEvent::Acknowledged if hop > 0 => self.pass_on(sim, stream, hop - 1),
@@ -231,6 +254,9 @@ impl FlowHandle<'_> {
             if self.state.streams.iter().all(whole) {
                 self.state.ended = Some(sim.now);
                 sim.flows_left -= 1;
+                if let Some((next, later)) = self.state.next {
+                    sim.events.plan(sim.now + later, EventId::new(EventKind::Flow, next, 0));
+                }
             }
         }
     }
@@ -240,26 +266,29 @@ impl FlowHandle<'_> {
         let at = hop as usize;
         let [from, to] = [&self.state.hops[at], &self.state.hops[at + 1]];
         let stream = &mut self.state.streams[stream as usize];
-        let (Some(upstream), Some(downstream)) =
-            (stream.connections[at], stream.connections[at + 1])
-        else {
-            return;
-        };
-        let Some(next) = sim.connections.get(downstream) else { return };
-        let room = next.una() * u64::from(to.mss) + next.buffer();
+        let [Some(upstream), Some(downstream)] = &stream.connections[at..=at + 1] else { return };
+        let (taken, given) = (upstream.number, downstream.number);
+        let Some(next) = sim.connections.get(given) else { return };
+        let room = downstream.acknowledged(sim) * u64::from(to.mss) + next.buffer();
         let received = stream.received(at, from, sim);
         let passed = received.min(room);
         if passed <= stream.passed[at] {
             return;
         }
-        stream.passed[at] = passed;
-        let (read, more) = if stream.bytes == Some(passed) {
+        let is_all = stream.bytes == Some(passed);
+        let (read, more) = if is_all {
             (passed.div_ceil(from.mss.into()), Content::of_bytes(passed, to.mss))
         } else {
             let available = passed / u64::from(to.mss);
             (passed / u64::from(from.mss), Content { available, ..Content::NOTHING })
         };
-        sim.with(upstream, |c, cx| c.read(cx, read));
-        sim.with(downstream, |c, cx| c.offer(cx, more));
+        let read = upstream.before.arrived + read;
+        let more = downstream.beyond_before(more);
+        stream.passed[at] = passed;
+        sim.with(taken, |c, cx| c.read(cx, read));
+        sim.with(given, |c, cx| c.offer(cx, more));
+        if is_all {
+            sim.kept[self.state.chain as usize].put(hop, taken, sim.now);
+        }
     }
 }

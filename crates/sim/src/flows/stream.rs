@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The connections that carry a flow's file, each as far as the flow has it: what it carried before, and what it
+//! carries after the flow, is others'.
+
+use crate::{
+    plan::ConnectionPlan,
+    simulation_state::SimulationState,
+    tcp::{Carried, Connection, Content},
+};
+
+/// One of the connections, or chains of them, that share a flow's file.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    /// All that it carries; no end where it is none.
+    pub(crate) bytes: Option<u64>,
+    /// Hop by hop, once they are taken.
+    pub(crate) connections: Vec<Option<HopConnection>>,
+    /// Bytes that the depot behind each hop but the last has passed on.
+    pub(super) passed: Vec<u64>,
+}
+
+/// A connection that a flow has taken.
+#[derive(Debug)]
+pub(crate) struct HopConnection {
+    pub(crate) number: u32,
+    /// What it had carried before.
+    pub(super) before: Carried,
+    /// What it had carried when it became another flow's.
+    until: Option<Carried>,
+}
+
+impl Stream {
+    pub(super) fn new(bytes: Option<u64>, hops: usize) -> Self {
+        let connections = std::iter::repeat_with(|| None).take(hops).collect();
+        Self { bytes, connections, passed: vec![0; hops] }
+    }
+
+    /// Content bytes in order at the end of a hop.
+    pub(super) fn received(&self, hop: usize, plan: &ConnectionPlan, sim: &SimulationState) -> u64 {
+        let segments = self.connections[hop].as_ref().map_or(0, |c| c.carried(sim).arrived);
+        let bytes = segments * u64::from(plan.mss);
+        self.bytes.map_or(bytes, |all| bytes.min(all))
+    }
+}
+
+impl HopConnection {
+    /// A flow has just taken it.
+    pub(super) fn taken(number: u32, sim: &SimulationState) -> Self {
+        let before = sim.connections.get(number).map(Connection::carried).unwrap_or_default();
+        Self { number, before, until: None }
+    }
+
+    /// What it has carried for its flow.
+    pub(crate) fn carried(&self, sim: &SimulationState) -> Carried {
+        let now = || sim.connections.get(self.number).map(Connection::carried);
+        self.until.or_else(now).unwrap_or_default().since(&self.before)
+    }
+
+    /// Its flow's segments that are acknowledged.
+    pub(super) fn acknowledged(&self, sim: &SimulationState) -> u64 {
+        let all = sim.connections.get(self.number).map_or(0, Connection::una);
+        all.saturating_sub(self.before.arrived)
+    }
+
+    /// Content that comes behind what it carried before.
+    pub(super) fn beyond_before(&self, content: Content) -> Content {
+        Content { available: self.before.arrived + content.available, ..content }
+    }
+
+    /// What it carries from now on is another flow's.
+    pub(super) fn hand_over(&mut self, sim: &SimulationState) {
+        self.until = sim.connections.get(self.number).map(Connection::carried);
+    }
+}
