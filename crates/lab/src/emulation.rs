@@ -15,7 +15,7 @@ use crate::{
     tcp_timeouts,
 };
 use record::Record;
-use scenario::{Flow, Run};
+use scenario::{Client, Flow, Run};
 use std::{
     path::{Path, PathBuf},
     sync::{
@@ -155,6 +155,7 @@ fn drive(
         .map(|plan| ReceivedFile {
             flow: plan.flow.name.clone(),
             path: file_of(context.folder, plan),
+            has_holes: plan.flow.client == Some(Client::Aria2),
         })
         .collect();
     let (running, stop) = mpsc::channel();

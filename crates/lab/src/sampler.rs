@@ -8,6 +8,7 @@ use record::{Entity, Quantity, Series};
 use std::{
     collections::HashMap,
     net::{IpAddr, SocketAddr},
+    os::unix::fs::MetadataExt,
     path::PathBuf,
     sync::mpsc,
     time::{Duration, Instant},
@@ -17,6 +18,8 @@ use wan::Wan;
 
 /// Between two looks.
 const INTERVAL: Duration = Duration::from_millis(20);
+/// What a file's blocks are counted in (stat(2)).
+const BLOCK: u64 = 512;
 /// How long after the clients' end the sockets are watched for their last acknowledgements.
 const LINGER: Duration = Duration::from_secs(1);
 
@@ -49,6 +52,17 @@ pub struct ReceivedFile {
     pub flow: String,
     /// The file.
     pub path: PathBuf,
+    /// Whether its program writes at several places, so that its length says little.
+    pub has_holes: bool,
+}
+
+impl ReceivedFile {
+    /// How many bytes of it have come, once it is there.
+    fn received(&self) -> Option<u64> {
+        let metadata = std::fs::metadata(&self.path).ok()?;
+        let held = if self.has_holes { metadata.blocks() * BLOCK } else { u64::MAX };
+        Some(metadata.len().min(held))
+    }
 }
 
 /// What was seen of one hop.
@@ -158,9 +172,9 @@ pub fn watch(
             *before = counted;
         }
         for file in files {
-            if let Ok(metadata) = std::fs::metadata(&file.path) {
-                let (entity, bytes) = (Entity::Flow(file.flow.clone()), metadata.len() as f64);
-                seen.series.push(&entity, Quantity::ReceivedBytes, time_s, bytes);
+            if let Some(bytes) = file.received() {
+                let entity = Entity::Flow(file.flow.clone());
+                seen.series.push(&entity, Quantity::ReceivedBytes, time_s, bytes as f64);
             }
         }
         if linger.is_some_and(|end| !open || Instant::now() > end) {

@@ -31,9 +31,16 @@ fn start(flow: &FlowSummary, series: &Series) -> Option<Start> {
     let since_start = sampled.time_s.iter().map(|time_s| time_s - flow.start_s);
     let samples = since_start.zip(sampled.value.iter().copied());
     // What was sampled later than the end is the end, whose time is known better.
+    let samples = samples.filter(|(time_s, _)| *time_s > 0.0 && *time_s < flow.seconds.min(SPAN_S));
+    let samples: Vec<_> = samples.collect();
     let mut points = vec![(0.0, 0.0)];
-    points
-        .extend(samples.filter(|(time_s, _)| *time_s > 0.0 && *time_s < flow.seconds.min(SPAN_S)));
+    // Where sampling begins with the first bytes, there were none one sample before.
+    if let [(first_s, _), (second_s, _), ..] = samples[..]
+        && 2.0 * first_s > second_s
+    {
+        points.push((2.0 * first_s - second_s, 0.0));
+    }
+    points.extend(samples);
     if flow.seconds <= SPAN_S {
         points.push((flow.seconds, flow.bytes as f64));
     }
@@ -71,6 +78,16 @@ mod tests {
         let of = |seconds| starts(&summary(seconds), &series()).remove(0).points;
         assert_eq!(of(3.0), [(0.0, 0.0), (0.5, 200.0), (1.5, 600.0)]);
         assert_eq!(of(1.25), [(0.0, 0.0), (0.5, 200.0), (1.25, 1000.0)]);
+    }
+
+    #[test]
+    fn nothing_had_come_one_sample_before_the_first() {
+        let mut series = Series::default();
+        for (time_s, bytes) in [(10.5, 200.0), (10.75, 600.0)] {
+            series.push(&Entity::Flow("f".into()), Quantity::ReceivedBytes, time_s, bytes);
+        }
+        let points = starts(&summary(3.0), &series).remove(0).points;
+        assert_eq!(points, [(0.0, 0.0), (0.25, 0.0), (0.5, 200.0), (0.75, 600.0)]);
     }
 
     #[test]

@@ -11,8 +11,8 @@ use crate::{
 use maud::{Markup, html};
 
 /// The size of a picture's panel and what stands around it, in CSS pixels.
-const WIDTH: f64 = 330.0;
-const HEIGHT: f64 = 180.0;
+const WIDTH: f64 = 500.0;
+const HEIGHT: f64 = 210.0;
 const LEFT: f64 = 46.0;
 const RIGHT: f64 = 12.0;
 const ABOVE: f64 = 8.0;
