@@ -80,7 +80,9 @@ fn answer(mut stream: TcpStream, config: Arc<ServerConfig>) -> std::io::Result<(
 fn ask(address: &str) -> Result<(), Box<dyn Error>> {
     let mut roots = RootCertStore::empty();
     roots.add(std::fs::read(CERTIFICATE)?.into())?;
-    for (what, resumes, early) in [("new", false, false), ("resumed", true, false), ("early data", true, true)] {
+    for (what, resumes, early) in
+        [("new", false, false), ("resumed", true, false), ("early data", true, true)]
+    {
         let mut seconds = Vec::new();
         for _ in 0..5 {
             let mut config =
