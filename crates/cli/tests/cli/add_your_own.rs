@@ -6,6 +6,7 @@ use crate::common::{Kernel, ours, text};
 use record::Record;
 use std::{
     fs,
+    os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::{Command, Output},
 };
@@ -30,39 +31,49 @@ fn blocks(page: &str) -> Vec<Block<'_>> {
         .collect()
 }
 
-/// A copy of what the repository keeps, to be changed.
+/// A copy of what the repository keeps, to be changed. It always stands in the same place, so that what it builds in
+/// `target/` replaces what an earlier one has built.
 struct Copy {
-    folder: tempfile::TempDir,
+    folder: PathBuf,
 }
 
 impl Copy {
     fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("add-your-own");
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
         let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         for entry in fs::read_dir(repository).unwrap().flatten() {
             // What git keeps to itself, and what it ignores.
             if [".git", "target", "out"].iter().any(|&left_out| entry.file_name() == left_out) {
                 continue;
             }
-            let copied = Command::new("cp").arg("-a").arg(entry.path()).arg(folder.path()).status();
+            let copied = Command::new("cp").arg("-a").arg(entry.path()).arg(&folder).status();
             assert!(copied.unwrap().success(), "{entry:?}");
         }
         Self { folder }
     }
 
     fn file(&self, path: &str) -> PathBuf {
-        self.folder.path().join(path)
+        self.folder.join(path)
     }
 
-    /// A command line of the page, from the repository's root.
+    /// A command line of the page, from the repository's root. What it builds is built as for tests, upon the
+    /// dependencies that these have built, or this would wait for the compiler most of its time; it stands where
+    /// the page has it.
     fn run(&self, line: &str) -> Output {
         let mut command = Command::new("sh");
-        command.args(["-euc", line]).current_dir(self.folder.path());
-        // The page's paths are those of a build that nobody redirected. Less of it is optimised, or
-        // this would wait for the compiler most of its time.
+        let as_tests = line.replace("cargo build --release", "cargo build");
+        command.args(["-euc", &as_tests]).current_dir(&self.folder);
+        // The page's paths are those of a build that nobody redirected.
         command.env_remove("CARGO_TARGET_DIR");
-        command.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1").env("CARGO_PROFILE_RELEASE_DEBUG", "0");
-        command.output().unwrap()
+        let built = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("it is below target/");
+        command.env("CARGO_BUILD_BUILD_DIR", built);
+        let output = command.output().unwrap();
+        if as_tests != line && output.status.success() {
+            symlink("debug", self.file("target/release")).unwrap();
+        }
+        output
     }
 }
 
@@ -72,6 +83,7 @@ impl Drop for Copy {
         let _ = Command::new(self.file("target/release/longhaul"))
             .args(["cc", "unload", "all"])
             .output();
+        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
