@@ -197,16 +197,13 @@ impl Conductor {
             if self.is_done() {
                 break;
             }
-            if rises {
-                self.fill_up();
-                continue;
-            }
-            if growing && before.is_some_and(|before| rate * 100 < before * GAIN) {
+            let settled = !rises;
+            if settled && growing && before.is_some_and(|before| rate * 100 < before * GAIN) {
                 growing = false;
             }
             let left: u64 = self.segments.iter().map(|segment| segment.left()).sum();
             let worth_it = left / rate.max(1) >= WORTH_IT.as_secs();
-            if growing && worth_it && self.allowed < self.most && self.failures == 0 {
+            if settled && growing && worth_it && self.allowed < self.most && self.failures == 0 {
                 before = Some(rate);
                 self.allowed += 1;
             }

@@ -3,8 +3,8 @@
 //! rustls' client and server.
 //!
 //! ```text
-//! early_data serve 0.0.0.0:4443
-//! early_data ask ADDRESS:4443      connects anew, resumes, and resumes with the request as early data; 5 times each
+//! early_data serve 0.0.0.0:4443 FILE    writes its certificate to the file
+//! early_data ask ADDRESS:4443 FILE      a new session, a resumed one, one with the request as early data; 5 times each
 //! ```
 
 use std::{
@@ -22,21 +22,19 @@ use tokio_rustls::rustls::{
 
 const REQUEST: &[u8] = b"GET /file HTTP/1.1\r\nHost: early.example\r\n\r\n";
 const NAME: &str = "early.example";
-/// Both ends must have the same; it protects nothing.
-const CERTIFICATE: &str = "/tmp/longhaul-early-data.der";
 
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["serve", address] => serve(address),
-        ["ask", address] => ask(address),
-        _ => Err("usage: early_data serve|ask ADDRESS:PORT".into()),
+        ["serve", address, certificate] => serve(address, certificate),
+        ["ask", address, certificate] => ask(address, certificate),
+        _ => Err("usage: early_data serve|ask ADDRESS:PORT FILE".into()),
     }
 }
 
-fn serve(address: &str) -> Result<(), Box<dyn Error>> {
+fn serve(address: &str, certificate: &str) -> Result<(), Box<dyn Error>> {
     let certified = rcgen::generate_simple_self_signed([NAME.to_owned()])?;
-    std::fs::write(CERTIFICATE, certified.cert.der())?;
+    std::fs::write(certificate, certified.cert.der())?;
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der()));
     let chain = vec![certified.cert.der().clone()];
     let mut config = ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key)?;
@@ -77,9 +75,9 @@ fn answer(mut stream: TcpStream, config: Arc<ServerConfig>) -> std::io::Result<(
     Ok(())
 }
 
-fn ask(address: &str) -> Result<(), Box<dyn Error>> {
+fn ask(address: &str, certificate: &str) -> Result<(), Box<dyn Error>> {
     let mut roots = RootCertStore::empty();
-    roots.add(std::fs::read(CERTIFICATE)?.into())?;
+    roots.add(std::fs::read(certificate)?.into())?;
     for (what, resumes, early) in
         [("new", false, false), ("resumed", true, false), ("early data", true, true)]
     {

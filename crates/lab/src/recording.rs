@@ -280,8 +280,7 @@ fn invalid_reasons(observed: &Observed<'_>, sockets: &[manifest::HopSocket]) -> 
     for (n, plan) in observed.plans.iter().enumerate().filter(|(_, plan)| plan.flow.prepares) {
         let outcome = outcome(observed, &observed.ended[n], observed.verified[n].1);
         if outcome != "complete" {
-            let name = &plan.flow.name;
-            reasons.push(format!("flow {name}, which prepares connections: {outcome}"));
+            reasons.push(plan.flow.unprepared(&outcome));
         }
     }
     reasons.extend(observed.pacing_faults.iter().cloned());

@@ -6,7 +6,7 @@
 //! thread that started them, and are stopped and waited for when dropped.
 
 use crate::{error::LabError, payload::Payload, sampler::HopSockets};
-use depot::{Allow, Config, Hop as HopSettings, Site, TrustFiles};
+use depot::{Allow, Config, Hop as HopSettings, Reuse, Site, TrustFiles};
 use host::{Lack, TcpSockets};
 use scenario::{Flow, Run, Signalling, kept};
 use session::{Authority, DepotAddress, Form, OriginUrl, Redirect, Scheme};
@@ -159,6 +159,7 @@ impl FlowPlan {
                 ..TrustFiles::default()
             },
             sites: self.site(n).into_iter().collect(),
+            reuse: Reuse { idle: kept::IDLE, ..Reuse::default() },
             ..Config::default()
         }
     }

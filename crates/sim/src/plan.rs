@@ -265,11 +265,12 @@ pub(crate) fn check(run: &Run) -> Result<(), Unsupported> {
         };
         Some(Err(Unsupported::one(format!("node \"{}\": the kernel setting {what}", node.name))))
     });
-    Unsupported::gather(unknown.chain(others_control(run).map(Err))).map(|_: Vec<()>| ())
+    Unsupported::gather(unknown.chain(others_control(run).into_iter().map(Err)))
+        .map(|_: Vec<()>| ())
 }
 
 /// Flows that ask for something else than what the connections that they take over have.
-fn others_control(run: &Run) -> impl Iterator<Item = Unsupported> {
+fn others_control(run: &Run) -> Vec<Unsupported> {
     let of_flow = |flow: &Flow| {
         let earlier = run.flows.iter().find(|other| flow.after.as_ref() == Some(&other.name))?;
         let mut kept = flow.hops().zip(earlier.hops()).take(flow.via.len());
@@ -280,7 +281,7 @@ fn others_control(run: &Run) -> impl Iterator<Item = Unsupported> {
             flow.name, hop.from, hop.to, earlier.name
         )))
     };
-    run.flows.iter().filter_map(of_flow).collect::<Vec<_>>().into_iter()
+    run.flows.iter().filter_map(of_flow).collect()
 }
 
 fn default_set<'a>(run: &Run, name: &str, algorithm: &'a Algorithm) -> &'a Params {

@@ -14,7 +14,7 @@ use crate::{
     traffic::{TrafficHandle, TrafficState},
 };
 use record::{OfferedFiles, Series, Summary};
-use scenario::Run;
+use scenario::{Flow, Run};
 use units::{Bytes, Timestamp};
 
 /// A run in virtual time. It reads no clock and draws all chance from the run's seed, so the same run
@@ -296,9 +296,8 @@ impl Simulation {
     pub fn faults(&self) -> Vec<String> {
         let flows = self.run.flows.iter().zip(&self.flows);
         let unprepared = flows.filter(|(flow, state)| flow.prepares && state.ended.is_none());
-        let fault = |(flow, state)| {
-            let outcome = observe::outcome(&self.run, flow, state);
-            format!("flow {}, which prepares connections: {outcome}", flow.name)
+        let fault = |(flow, state): (&Flow, &FlowState)| {
+            flow.unprepared(&observe::outcome(&self.run, flow, state))
         };
         unprepared.map(fault).collect()
     }

@@ -37,7 +37,7 @@ pub fn section(group: &ScenarioRuns) -> Markup {
                 (format::digits(SPAN_S)) " s at most. Of each way the run closest to the median."
             }
             (legend(group, &pictures))
-            div.multiples.starts {
+            div.multiples {
                 @for picture in &pictures {
                     figure {
                         @if !picture.title.is_empty() { figcaption { (picture.title) } }

@@ -64,6 +64,11 @@ impl Flow {
         let hops = senders.zip(receivers).zip(&self.cc).zip(pacing);
         hops.map(|(((from, to), cc), pacing)| Hop { from, to, cc, pacing })
     }
+
+    /// Why a run does not count in which it ended like this, where it prepares connections.
+    pub fn unprepared(&self, outcome: &str) -> String {
+        format!("flow {}, which prepares connections: {outcome}", self.name)
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]

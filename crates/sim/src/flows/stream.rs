@@ -37,7 +37,8 @@ impl Stream {
 
     /// Content bytes in order at the end of a hop.
     pub(super) fn received(&self, hop: usize, plan: &ConnectionPlan, sim: &SimulationState) -> u64 {
-        let segments = self.connections[hop].as_ref().map_or(0, |c| c.carried(sim).arrived);
+        // What comes when it is another flow's is beyond all bytes of this one.
+        let segments = self.connections[hop].as_ref().map_or(0, |c| c.arrived(sim));
         let bytes = segments * u64::from(plan.mss);
         self.bytes.map_or(bytes, |all| bytes.min(all))
     }
@@ -54,6 +55,11 @@ impl HopConnection {
     pub(crate) fn carried(&self, sim: &SimulationState) -> Carried {
         let now = || sim.connections.get(self.number).map(Connection::carried);
         self.until.or_else(now).unwrap_or_default().since(&self.before)
+    }
+
+    /// Segments in order at its receiver, from its flow's first on.
+    fn arrived(&self, sim: &SimulationState) -> u64 {
+        sim.connections.get(self.number).map_or(0, |c| c.arrived() - self.before.arrived)
     }
 
     /// Its flow's segments that are acknowledged.
