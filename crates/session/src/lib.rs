@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! HTTP signalling: wire format and rules of a route through depots. No I/O, no clock.
+//! HTTP signalling and sessions: wire formats and rules of a route through depots. No I/O, no clock.
 //!
 //! An ordinary client asks the origin; the origin answers 302 with a [`Route`] in the URL; the
 //! client asks a depot; each depot takes one [`Step`] along the route: it leads the client on to
@@ -8,12 +8,13 @@
 //! long a body is. `docs/protocol.md` is the specification; a test holds it to this code.
 //!
 //! A [`ticket`] does what a route does, signed by somebody whom the depots trust. [`digest`] reads
-//! and prints digests of bodies.
+//! and prints digests of bodies. [`lsl`] is for what is not HTTP: sessions (`docs/lsl.md`).
 
 mod authority;
 mod depot_address;
 mod depot_id;
 pub mod digest;
+pub mod lsl;
 pub mod message;
 mod origin;
 mod route;
