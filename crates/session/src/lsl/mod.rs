@@ -3,6 +3,7 @@
 //! I/O, no clock, no source of randomness. `docs/lsl.md` is the specification; rules are cited by their numbers.
 //!
 //! ```text
+//! duplex     both directions, once the ends have greeted each other
 //! fields     type, length, value: what headers and handshakes consist of
 //! record     the records between the two ends
 //! handshake  how a session begins and continues
@@ -12,6 +13,7 @@
 //! receiving  one direction at its receiving end
 //! ```
 
+mod duplex;
 mod fields;
 pub mod handshake;
 mod key;
@@ -20,6 +22,7 @@ pub mod record;
 mod sending;
 mod tree;
 
+pub use duplex::{Duplex, Event, Output, split_record};
 pub use fields::Malformed;
 pub use key::{KeyPair, SessionKey};
 pub use receiving::{ReceiveError, Received, Receiving};

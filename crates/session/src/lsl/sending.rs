@@ -22,6 +22,17 @@ pub enum Direction {
     FromAcceptor = 1,
 }
 
+impl Direction {
+    /// What the other end sends.
+    #[must_use]
+    pub fn other(self) -> Self {
+        match self {
+            Self::FromInitiator => Self::FromAcceptor,
+            Self::FromAcceptor => Self::FromInitiator,
+        }
+    }
+}
+
 /// More that is to be sent again than this at one time is not remembered: nobody asks for it in good faith.
 const MAX_AGAIN: usize = 64;
 
@@ -216,6 +227,21 @@ impl Sending {
             None => return Err(PositionError::BytesGone),
         };
         Ok(PositionCheck { checkpoints: [from.clone()].into(), prefix: from, position })
+    }
+
+    /// Goes on from what the other end already has, on the connection on which data may have been sent early.
+    ///
+    /// # Errors
+    /// Its beginning of the stream is another one.
+    pub fn welcome(&mut self, check: PositionCheck, limit: u64) -> Result<(), PositionError> {
+        if self.sent.length() < check.position.offset {
+            return self.resume(check, limit);
+        }
+        if check.prefix.position() != check.position {
+            return Err(PositionError::PrefixDiffers);
+        }
+        self.limit = self.limit.max(limit);
+        Ok(())
     }
 
     /// Goes on where the other end is, on a new connection.
