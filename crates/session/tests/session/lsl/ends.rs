@@ -148,7 +148,9 @@ impl Pair {
 
     fn greet(&mut self, random: &mut impl Rng) {
         let mut secret = [[0; 32]; 2];
-        secret.iter_mut().for_each(|bytes| random.fill_bytes(bytes));
+        for bytes in &mut secret {
+            random.fill_bytes(bytes);
+        }
         let window = 1 << 16 << below(6, random);
         let terms = Terms { limit: window, note: b"note".to_vec() };
         let greeting = Greeting::new(SESSION, secret[0], b"", &terms, None);
@@ -175,7 +177,9 @@ impl Pair {
     /// Connects again.
     fn reattach(&mut self, random: &mut impl Rng) {
         let mut nonces = [[0; 32]; 2];
-        nonces.iter_mut().for_each(|nonce| random.fill_bytes(nonce));
+        for nonce in &mut nonces {
+            random.fill_bytes(nonce);
+        }
         let [one, two] = &mut self.ends;
         let of = |end: &mut End| {
             let duplex = end.duplex();
@@ -221,7 +225,7 @@ impl Pair {
             end.duplex().finish(Vec::new());
         }
         let mut said = Vec::new();
-        for _ in 0..1 + below(8, random) {
+        for _ in 0..=below(8, random) {
             said.extend(end.speak().unwrap_or_default());
         }
         if damage > 0 && below(damage, random) < said.len() as u64 {
