@@ -3,28 +3,40 @@
 //! I/O, no clock, no source of randomness. `docs/lsl.md` is the specification; rules are cited by their numbers.
 //!
 //! ```text
-//! duplex     both directions, once the ends have greeted each other
-//! fields     type, length, value: what headers and handshakes consist of
-//! record     the records between the two ends
-//! handshake  how a session begins and continues
-//!   key        its key, and what is proved with it
-//! tree       a stream hashed in groups; positions in it
-//! sending    one direction at its sending end
-//! receiving  one direction at its receiving end
+//! session_id  a session's name
+//! fields      type, length, value: what headers and handshakes consist of
+//! header      preface, version, kind and length of the two headers
+//!   open        OPEN: session, route, target
+//!   answer      ANSWER: status, error, reports of depots
+//! record      the records between the two ends
+//! handshake   how a session begins and continues
+//!   key         its key, and what is proved with it
+//! duplex      both directions, once the ends have greeted each other
+//!   sending     one direction at its sending end
+//!   receiving   one direction at its receiving end
+//!   tree        a stream hashed in groups; positions in it
 //! ```
 
+mod answer;
 mod duplex;
 mod fields;
 pub mod handshake;
+mod header;
 mod key;
+mod open;
 mod receiving;
 pub mod record;
 mod sending;
+mod session_id;
 mod tree;
 
+pub use answer::{Answer, HopReport, MAX_TEXT};
 pub use duplex::{Duplex, Event, Output, split_record};
 pub use fields::Malformed;
+pub use header::{ALPN, FIRST_BYTE, Header, MAX_HEADER, UnknownField};
 pub use key::{KeyPair, SessionKey};
+pub use open::{Congestion, Hop, MAX_HOPS, Open, OpenStep, Role, Target, TicketText};
 pub use receiving::{ReceiveError, Received, Receiving};
 pub use sending::{Direction, Next, PositionCheck, PositionError, Sending, seal_again};
+pub use session_id::{SessionId, SessionIdError};
 pub use tree::{GROUP, MAX_STREAM, Position, Prefix, Value, group_end, group_start};

@@ -3,6 +3,7 @@
 
 mod ends;
 mod handshakes;
+mod headers;
 
 use ends::{Network, Pair};
 use rand_core::{Rng, SeedableRng};
