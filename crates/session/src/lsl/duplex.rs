@@ -123,6 +123,11 @@ impl Duplex {
         Ok(())
     }
 
+    /// Sends this record, which ends a handshake, before anything else.
+    pub fn send_first(&mut self, record: Vec<u8>) {
+        self.outbox.push_front(record);
+    }
+
     /// Takes a record; `kind` is `None` if it is to be ignored.
     ///
     /// # Errors

@@ -64,6 +64,12 @@ pub(super) fn put(kind: u8, value: &[u8], out: &mut Vec<u8>) {
     out.extend(value);
 }
 
+/// The beginning of a text, of at most so many bytes.
+pub(super) fn cut(text: &str, most: usize) -> &str {
+    let end = (0..=text.len().min(most)).rev().find(|at| text.is_char_boundary(*at));
+    &text[..end.unwrap_or_default()]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

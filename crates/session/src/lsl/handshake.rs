@@ -11,7 +11,7 @@
 //! ```
 
 use crate::lsl::{
-    Position,
+    Position, SessionId,
     fields::{Field, Malformed, put, read},
     key::{KeyPair, SessionKey},
     record::{EndCode, MAX_HANDSHAKE},
@@ -98,7 +98,7 @@ pub struct Agreed {
 /// The initiator of a new session.
 #[derive(Debug)]
 pub struct Greeting {
-    session: [u8; 16],
+    session: SessionId,
     pair: KeyPair,
     secret: Vec<u8>,
     hello: Vec<u8>,
@@ -107,7 +107,7 @@ pub struct Greeting {
 impl Greeting {
     /// Begins; `random` is for this session alone, and `secret` empty if there is none.
     pub fn new(
-        session: [u8; 16],
+        session: SessionId,
         random: [u8; 32],
         secret: &[u8],
         terms: &Terms,
@@ -115,7 +115,7 @@ impl Greeting {
     ) -> Self {
         let pair = KeyPair::from_random(random);
         let mut hello = Vec::new();
-        put(SESSION, &session, &mut hello);
+        put(SESSION, &session.0, &mut hello);
         put(ENCODINGS, &[ENCODING], &mut hello);
         put(KEY, &pair.public, &mut hello);
         put_terms(terms, &mut hello);
@@ -144,7 +144,7 @@ impl Greeting {
         }
         let other = fields.required(KEY)?.array()?;
         let publics = [&self.pair.public, &other];
-        let key = self.pair.agree(&other, &self.session, publics, &self.secret)?;
+        let key = self.pair.agree(&other, self.session, publics, &self.secret)?;
         let (proof, unproved) = fields.proof(welcome)?;
         if !key.proves(&proof, "welcome", &[&self.hello, unproved]) {
             return Err(HandshakeError::Proof);
@@ -159,7 +159,7 @@ impl Greeting {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hello {
     /// The session's name.
-    pub session: [u8; 16],
+    pub session: SessionId,
     /// What the initiator says.
     pub terms: Terms,
     /// The further digest that it wants.
@@ -192,7 +192,7 @@ impl Hello {
             Some(_) => return Err(Malformed("the field secret is not 1").into()),
         };
         Ok(Self {
-            session: fields.required(SESSION)?.array()?,
+            session: SessionId(fields.required(SESSION)?.array()?),
             terms: fields.terms()?,
             digest,
             key: fields.required(KEY)?.array()?,
@@ -222,7 +222,7 @@ impl Hello {
             return Err(HandshakeError::NoSecret);
         }
         let pair = KeyPair::from_random(random);
-        let key = pair.agree(&self.key, &self.session, [&self.key, &pair.public], secret)?;
+        let key = pair.agree(&self.key, self.session, [&self.key, &pair.public], secret)?;
         let mut payload = Vec::new();
         put(ENCODINGS, &[ENCODING], &mut payload);
         put(KEY, &pair.public, &mut payload);
@@ -276,13 +276,13 @@ impl Attaching {
     /// Begins; `nonce` is random.
     pub fn new(
         key: &SessionKey,
-        session: &[u8; 16],
+        session: SessionId,
         nonce: [u8; 32],
         limit: u64,
         position: &Position,
     ) -> Self {
         let mut attach = Vec::new();
-        put(SESSION, session, &mut attach);
+        put(SESSION, &session.0, &mut attach);
         put_again(nonce, limit, position, &mut attach);
         let proof = key.proof("attach", &[&attach]);
         put(PROOF, &proof, &mut attach);
@@ -314,7 +314,7 @@ impl Attaching {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attach {
     /// The session's name, which decides whose key counts.
-    pub session: [u8; 16],
+    pub session: SessionId,
     /// How far the initiator takes data.
     pub limit: u64,
     /// What it has received.
@@ -332,7 +332,7 @@ impl Attach {
         fields.required(NONCE)?.array::<32>()?;
         fields.proof(payload)?;
         Ok(Self {
-            session: fields.required(SESSION)?.array()?,
+            session: SessionId(fields.required(SESSION)?.array()?),
             limit: fields.terms()?.limit,
             position: fields.position()?,
             payload: payload.to_vec(),

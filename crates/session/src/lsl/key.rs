@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The key of a session, and what is proved with it (docs/lsl.md, section 6).
 
-use crate::lsl::fields::Malformed;
+use crate::lsl::{SessionId, fields::Malformed};
 use aws_lc_rs::agreement::{PrivateKey, UnparsedPublicKey, X25519, agree};
 use std::fmt;
 
@@ -36,7 +36,7 @@ impl KeyPair {
     pub(super) fn agree(
         &self,
         other: &[u8; 32],
-        session: &[u8; 16],
+        session: SessionId,
         publics: [&[u8; 32]; 2],
         secret: &[u8],
     ) -> Result<SessionKey, Malformed> {
@@ -44,7 +44,7 @@ impl KeyPair {
         let other = UnparsedPublicKey::new(&X25519, other);
         agree(&self.private, other, weak, |shared| {
             let mut hasher = blake3::Hasher::new_derive_key(CONTEXT);
-            hasher.update(shared).update(session).update(publics[0]).update(publics[1]);
+            hasher.update(shared).update(&session.0).update(publics[0]).update(publics[1]);
             hasher.update(secret);
             Ok(SessionKey(hasher.finalize().into()))
         })
@@ -121,11 +121,11 @@ mod tests {
     fn both_ends_come_to_the_same_key_and_a_third_does_not() {
         let [one, two, three] = [1, 2, 3].map(|n| KeyPair::from_random([n; 32]));
         let publics = [&one.public, &two.public];
-        let key = one.agree(&two.public, &[7; 16], publics, b"code").unwrap();
-        assert_eq!(key, two.agree(&one.public, &[7; 16], publics, b"code").unwrap());
-        assert_ne!(key, three.agree(&one.public, &[7; 16], publics, b"code").unwrap());
-        assert_ne!(key, two.agree(&one.public, &[7; 16], publics, b"node").unwrap());
-        assert_ne!(key, two.agree(&one.public, &[8; 16], publics, b"code").unwrap());
+        let key = one.agree(&two.public, SessionId([7; 16]), publics, b"code").unwrap();
+        assert_eq!(key, two.agree(&one.public, SessionId([7; 16]), publics, b"code").unwrap());
+        assert_ne!(key, three.agree(&one.public, SessionId([7; 16]), publics, b"code").unwrap());
+        assert_ne!(key, two.agree(&one.public, SessionId([7; 16]), publics, b"node").unwrap());
+        assert_ne!(key, two.agree(&one.public, SessionId([8; 16]), publics, b"code").unwrap());
         let proof = key.proof("fin", &[b"ab", b"c"]);
         assert!(key.proves(&proof, "fin", &[b"abc"]));
         assert!(!key.proves(&proof, "done", &[b"abc"]));
@@ -136,7 +136,7 @@ mod tests {
         let pair = KeyPair::from_random([1; 32]);
         // The points of order 1 and 2 lead to an all-zero secret, whatever the private key.
         for weak in [[0; 32], std::array::from_fn(|n| u8::from(n == 0))] {
-            assert!(pair.agree(&weak, &[0; 16], [&pair.public, &weak], b"").is_err());
+            assert!(pair.agree(&weak, SessionId([0; 16]), [&pair.public, &weak], b"").is_err());
         }
     }
 }

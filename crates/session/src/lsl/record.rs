@@ -3,7 +3,7 @@
 
 use crate::lsl::{
     Direction, SessionKey, Value,
-    fields::Malformed,
+    fields::{Malformed, cut},
     tree::{GROUP, MAX_STREAM},
 };
 
@@ -314,8 +314,7 @@ impl End {
         sender: Direction,
         key: Option<&SessionKey>,
     ) -> Vec<u8> {
-        let most = (0..=text.len().min(MAX_END_TEXT)).rev().find(|at| text.is_char_boundary(*at));
-        let text = &text.as_bytes()[..most.unwrap_or_default()];
+        let text = cut(text, MAX_END_TEXT).as_bytes();
         let code = (code as u16).to_be_bytes();
         let prove = |key: &SessionKey| key.proof("end", &[&[sender as u8], &code, text]);
         let proof = key.map_or([0; 32], prove);

@@ -4,7 +4,7 @@
 use super::{below, bytes};
 use longhaul_session::lsl::{
     Direction, Duplex, Event, Next, Output, Position, Prefix, ReceiveError, Receiving, Sending,
-    group_start,
+    SessionId, group_start,
     handshake::{Attach, Attaching, EARLY_LIMIT, Greeting, Hello, Terms},
     record::RecordKind,
     seal_again, split_record,
@@ -51,7 +51,7 @@ pub struct Pair {
     pub damaged: u64,
 }
 
-const SESSION: [u8; 16] = [9; 16];
+const SESSION: SessionId = SessionId([9; 16]);
 
 impl End {
     fn new(direction: Direction, random: &mut impl Rng) -> Self {
@@ -187,7 +187,7 @@ impl Pair {
             (duplex.key().clone(), receiving.limit(), receiving.position())
         };
         let (key, limit, position) = of(one);
-        let attaching = Attaching::new(&key, &SESSION, nonces[0], limit, &position);
+        let attaching = Attaching::new(&key, SESSION, nonces[0], limit, &position);
         let (key, limit, position) = of(two);
         let attach = Attach::parse(attaching.attach()).expect("well formed");
         let reattaching = attach.attached(&key, nonces[1], limit, &position).expect("proved");

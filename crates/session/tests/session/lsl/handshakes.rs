@@ -2,11 +2,11 @@
 //! Who can begin a session, and who can continue it.
 
 use longhaul_session::lsl::{
-    GROUP, Position, Prefix, SessionKey,
+    GROUP, Position, Prefix, SessionId, SessionKey,
     handshake::{Attach, Attaching, Greeting, HandshakeError, Hello, Terms, WholeDigest},
 };
 
-const SESSION: [u8; 16] = [5; 16];
+const SESSION: SessionId = SessionId([5; 16]);
 
 fn terms() -> Terms {
     Terms { limit: 1 << 20, note: Vec::new() }
@@ -44,7 +44,7 @@ fn a_changed_byte_in_any_handshake_is_refused() {
     for at in 0..confirm.len() {
         assert!(whole.confirmed(&changed(&confirm, at)).is_err(), "byte {at} of CONFIRM");
     }
-    let attaching = Attaching::new(&agreed.key, &SESSION, [3; 32], 7, &position);
+    let attaching = Attaching::new(&agreed.key, SESSION, [3; 32], 7, &position);
     let attached = |attach: &[u8]| {
         Attach::parse(attach).and_then(|attach| attach.attached(&agreed.key, [4; 32], 8, &position))
     };
@@ -79,7 +79,7 @@ fn without_the_secret_nobody_joins() {
 fn name_of_a_session_does_not_open_it() {
     let key = SessionKey::from_bytes([1; 32]);
     let other = SessionKey::from_bytes([2; 32]);
-    let stranger = Attaching::new(&other, &SESSION, [3; 32], 0, &Position::default());
+    let stranger = Attaching::new(&other, SESSION, [3; 32], 0, &Position::default());
     let attach = Attach::parse(stranger.attach()).unwrap();
     let refused = attach.attached(&key, [4; 32], 0, &Position::default());
     assert_eq!(refused.map(drop), Err(HandshakeError::Proof));
@@ -88,7 +88,7 @@ fn name_of_a_session_does_not_open_it() {
 #[test]
 fn replayed_attach_does_not_take_a_session_over() {
     let key = SessionKey::from_bytes([1; 32]);
-    let attaching = Attaching::new(&key, &SESSION, [3; 32], 0, &Position::default());
+    let attaching = Attaching::new(&key, SESSION, [3; 32], 0, &Position::default());
     let answer = |nonce| {
         let attach = Attach::parse(attaching.attach()).unwrap();
         attach.attached(&key, nonce, 0, &Position::default()).unwrap()
