@@ -123,6 +123,14 @@ impl Duplex {
         Ok(())
     }
 
+    /// Begins again with an initiator that has not proved itself: nothing was sent to it, and what it has sent stays.
+    pub fn begin_again(&mut self, own: Direction, key: SessionKey, limit: u64) {
+        (self.key, self.sending) = (key, Sending::new(own, limit));
+        self.receiving.resume();
+        self.outbox.clear();
+        self.acknowledged = self.receiving.ack();
+    }
+
     /// Sends this record, which ends a handshake, before anything else.
     pub fn send_first(&mut self, record: Vec<u8>) {
         self.outbox.push_front(record);
@@ -189,6 +197,18 @@ impl Duplex {
         };
         self.ask_for_missing()?;
         Ok(self.whole_or(delivered))
+    }
+
+    /// Takes DATA of an initiator that has not proved itself yet: nothing is answered.
+    ///
+    /// # Errors
+    /// As [`receive`](Self::receive).
+    pub fn early_data(&mut self, head: &DataHead, bytes: Bytes) -> Result<Received, ReceiveError> {
+        let received = self.receiving.data(head, bytes)?;
+        if let Received::Again(offset) = received {
+            self.push(record(RecordKind::Again, &offset.to_be_bytes()))?;
+        }
+        Ok(received)
     }
 
     fn whole_or(&self, delivered: Vec<Bytes>) -> Event {

@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The acceptor's side of one session: takes it, and takes each further connection of it.
+
+use crate::{
+    connection::{Caller, open, read_answer, read_more},
+    core::Core,
+    drive::{Opening, drive},
+    error::{Error, Loss},
+    initiator::random,
+    listener::Registration,
+    options::Options,
+    outgoing::{Outgoing, Window},
+    route::Route,
+    session::Session,
+    state::State,
+};
+use ::session::lsl::{
+    Direction, Position, Prefix, Sending, SessionId,
+    handshake::{Attach, HandshakeError, Hello, Terms, Welcoming},
+    record::{End, EndCode, RecordKind, record},
+    split_record,
+};
+use bytes::{Bytes, BytesMut};
+use relay::tcp::{Sink, Stream};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+use tokio::{
+    sync::mpsc,
+    time::{sleep, timeout},
+};
+
+/// How long an initiator that needs a secret may take to prove that it has it, and how long a session waits for one
+/// that has gone before.
+pub(crate) const PROOF_TIME: Duration = Duration::from_secs(30);
+/// How long a session that is over is remembered, so that an initiator that has not heard so is told.
+const REMEMBERED: Duration = Duration::from_secs(60);
+/// How long to wait before going to a meeting again.
+const BETWEEN_MEETINGS: Duration = Duration::from_secs(1);
+
+/// A further connection of a session.
+#[derive(Debug)]
+pub(crate) enum Arrival {
+    /// The initiator has proved that it continues the session.
+    Continued { stream: Stream, ahead: BytesMut, limit: u64, position: Position },
+    /// It begins again, before it has proved anything.
+    Again { hello: Hello, stream: Stream, ahead: BytesMut },
+}
+
+/// Where further connections of a session come from.
+#[derive(Debug)]
+pub(crate) enum Arrivals {
+    /// A listener hands them over.
+    Listener(mpsc::Receiver<Arrival>, Registration),
+    /// The two ends meet at a depot again.
+    Meeting(Box<Caller>, Vec<Route>),
+}
+
+/// A session that an initiator asks for.
+#[derive(Debug)]
+pub struct Incoming {
+    pub(crate) hello: Hello,
+    pub(crate) stream: Stream,
+    pub(crate) ahead: BytesMut,
+    pub(crate) arrivals: Arrivals,
+}
+
+impl Incoming {
+    /// The session's name.
+    pub fn session(&self) -> SessionId {
+        self.hello.session
+    }
+
+    /// What the initiator says to the application.
+    pub fn note(&self) -> &[u8] {
+        &self.hello.terms.note
+    }
+
+    /// Whom the connection comes from: the initiator, or the last depot.
+    pub fn peer(&self) -> SocketAddr {
+        self.stream.peer()
+    }
+
+    /// Waits for an initiator at the last depot of a route. `waiting` is told when the depot has let this end in.
+    ///
+    /// # Errors
+    /// There is no way to the depot, or it does not let this end in.
+    pub async fn meet(
+        session: SessionId,
+        routes: Vec<Route>,
+        options: &Options,
+        mut waiting: impl FnMut(),
+    ) -> Result<Self, Error> {
+        let caller = Box::new(Caller::new(options));
+        let mut last = None;
+        for route in &routes {
+            match greet(&caller, route, session, &mut waiting).await {
+                Ok((hello, stream, ahead)) => {
+                    let arrivals = Arrivals::Meeting(caller, routes);
+                    return Ok(Self { hello, stream, ahead, arrivals });
+                }
+                Err(Loss::Fatal(error)) => return Err(error),
+                Err(Loss::Connection(reason)) => last = Some(reason),
+            }
+        }
+        let last = last.expect("there is a route");
+        Err(Error::NoConnection { time: Duration::ZERO, last })
+    }
+
+    /// Takes the session; what is written to it goes to the initiator.
+    ///
+    /// # Errors
+    /// The initiator does not have the secret.
+    pub async fn accept(self, options: Options) -> Result<Session, Error> {
+        let nothing = Outgoing::Window(Window::default());
+        self.accept_from(Prefix::default(), nothing, options).await
+    }
+
+    /// Takes a session of whose stream `received` is there already.
+    ///
+    /// # Errors
+    /// The initiator does not have the secret.
+    pub async fn accept_from(
+        mut self,
+        received: Prefix,
+        outgoing: Outgoing,
+        options: Options,
+    ) -> Result<Session, Error> {
+        let own = Direction::FromAcceptor;
+        let receiving = Core::first_receiving(own, received);
+        let (limit, note) = (receiving.limit(), options.note.clone());
+        let terms = Terms { limit, note };
+        let welcome = self.hello.welcome(random(), &options.secret, &terms, &receiving.position());
+        let welcoming: Welcoming = match welcome {
+            Ok(welcoming) => welcoming,
+            Err(error) => {
+                refuse(&mut self.stream, error.code(), &error.to_string()).await;
+                return Err(error.into());
+            }
+        };
+        let sending = Sending::new(own, self.hello.terms.limit);
+        let (session, key) = (self.hello.session, welcoming.key().clone());
+        let takes_early = options.secret.is_empty();
+        let core = Core::with_key(session, key, sending, receiving, own, outgoing, options);
+        let first = record(RecordKind::Welcome, &welcoming.payload);
+        let opening = Opening::Welcome { welcoming: Box::new(welcoming), takes_early };
+        if let Arrivals::Listener(_, registration) = &self.arrivals {
+            registration.knows(&core);
+        }
+        let begun = Begun { stream: self.stream, ahead: self.ahead, first, opening };
+        tokio::spawn(keep(Arc::clone(&core), Some(begun), self.arrivals));
+        Ok(Session::new(core))
+    }
+
+    /// Does not take the session, and says why.
+    pub async fn refuse(mut self, text: &str) {
+        refuse(&mut self.stream, EndCode::Application, text).await;
+    }
+}
+
+/// A session of an earlier process, of which nobody has asked for yet.
+pub(crate) fn restored(
+    state: &State,
+    received: Prefix,
+    outgoing: Outgoing,
+    arrivals: Arrivals,
+    options: Options,
+) -> Session {
+    let own = Direction::FromAcceptor;
+    let receiving = Core::first_receiving(own, received);
+    let sending = Sending::new(own, 0);
+    let (session, key) = (state.session, state.key.clone());
+    let core = Core::with_key(session, key, sending, receiving, own, outgoing, options);
+    core.proved();
+    if let Arrivals::Listener(_, registration) = &arrivals {
+        registration.knows(&core);
+    }
+    tokio::spawn(keep(Arc::clone(&core), None, arrivals));
+    Session::new(core)
+}
+
+/// A connection that has begun.
+struct Begun {
+    stream: Stream,
+    ahead: BytesMut,
+    first: Vec<u8>,
+    opening: Opening,
+}
+
+/// Keeps a session going.
+async fn keep(core: Arc<Core>, mut begun: Option<Begun>, mut arrivals: Arrivals) {
+    let mut last = String::new();
+    loop {
+        if let Some(Begun { mut stream, mut ahead, first, opening }) = begun.take() {
+            let ended = tokio::select! {
+                ended = drive(&core, &mut stream, &mut ahead, first, opening) => ended,
+                next = arrivals.replaced() => {
+                    core.pause();
+                    begun = resume(&core, next).await;
+                    continue;
+                }
+            };
+            match ended {
+                Err(Loss::Fatal(error)) => return core.fail(error),
+                Err(Loss::Connection(reason)) => last = reason,
+                Ok(()) => {}
+            }
+        }
+        if core.is_abandoned() && !core.is_over() {
+            return core.fail(Error::Abandoned);
+        }
+        let patience = match (core.is_over(), core.is_proved()) {
+            (true, _) => REMEMBERED,
+            (false, true) => core.options().patience,
+            (false, false) => PROOF_TIME,
+        };
+        match timeout(patience, arrivals.next(&core)).await {
+            Ok(Ok(next)) => begun = resume(&core, next).await,
+            Ok(Err(error)) => return core.fail(error),
+            Err(_) if core.is_over() => return,
+            Err(_) => return core.fail(Error::NoConnection { time: patience, last }),
+        }
+    }
+}
+
+/// Goes on with what has arrived; `None` if the session cannot.
+async fn resume(core: &Core, next: Arrival) -> Option<Begun> {
+    match next {
+        Arrival::Continued { mut stream, ahead, limit, position } => {
+            core.proved();
+            match core.reattached(limit, position, None).await {
+                Ok(()) => {
+                    let (first, opening) = (Vec::new(), Opening::Attached);
+                    Some(Begun { stream, ahead, first, opening })
+                }
+                Err(Loss::Fatal(error)) => {
+                    if let Some(words) = core.fail_with_words(error) {
+                        let (_, mut sink) = stream.split();
+                        let _ = timeout(PROOF_TIME, say(&mut sink, &words)).await;
+                    }
+                    None
+                }
+                Err(Loss::Connection(_)) => None,
+            }
+        }
+        Arrival::Again { hello, mut stream, ahead } => match welcome(core, &hello) {
+            Ok((first, opening)) => Some(Begun { stream, ahead, first, opening }),
+            Err(error) => {
+                refuse(&mut stream, error.code(), &error.to_string()).await;
+                None
+            }
+        },
+    }
+}
+
+/// Answers HELLO of a session that was begun before.
+fn welcome(core: &Core, hello: &Hello) -> Result<(Vec<u8>, Opening), HandshakeError> {
+    let Options { secret, note, .. } = core.options();
+    let (_, limit, position) = core.terms().expect("an acceptor has a key");
+    let terms = Terms { limit, note: note.clone() };
+    let welcoming = Box::new(hello.welcome(random(), secret, &terms, &position)?);
+    core.begun_again(welcoming.key().clone(), hello.terms.limit);
+    let first = record(RecordKind::Welcome, &welcoming.payload);
+    Ok((first, Opening::Welcome { welcoming, takes_early: secret.is_empty() }))
+}
+
+impl Arrivals {
+    /// The next connection while there is one.
+    async fn replaced(&mut self) -> Arrival {
+        if let Self::Listener(arrivals, _) = self
+            && let Some(next) = arrivals.recv().await
+        {
+            return next;
+        }
+        std::future::pending().await
+    }
+
+    /// The next connection.
+    async fn next(&mut self, core: &Core) -> Result<Arrival, Error> {
+        match self {
+            Self::Listener(arrivals, _) => arrivals.recv().await.ok_or(Error::Replaced),
+            Self::Meeting(caller, routes) => loop {
+                for route in routes.iter() {
+                    match meet_again(caller, route, core).await {
+                        Ok(next) => return Ok(next),
+                        Err(Loss::Fatal(error)) => return Err(error),
+                        Err(Loss::Connection(reason)) => {
+                            tracing::debug!(session = %core.session, reason, "no meeting");
+                        }
+                    }
+                    sleep(BETWEEN_MEETINGS).await;
+                }
+            },
+        }
+    }
+}
+
+/// Goes to a depot and waits for the initiator there; with the connection, and the first record of the initiator.
+async fn meeting(
+    caller: &Caller,
+    route: &Route,
+    session: SessionId,
+    waiting: &mut impl FnMut(),
+) -> Result<(Stream, BytesMut, (Option<RecordKind>, Bytes)), Loss> {
+    let mut stream = caller.connect(route).await?;
+    let mut ahead = BytesMut::new();
+    let first = {
+        let (mut source, mut sink) = stream.split();
+        say(&mut sink, &open(route, session)).await?;
+        read_answer(&mut source, &mut ahead, |_| waiting()).await?;
+        loop {
+            if let Some(record) = split_record(&mut ahead)? {
+                break record;
+            }
+            timeout(PROOF_TIME, read_more(&mut source, &mut ahead))
+                .await
+                .map_err(|_| Loss::Connection("the initiator says nothing".to_owned()))??;
+        }
+    };
+    Ok((stream, ahead, first))
+}
+
+async fn greet(
+    caller: &Caller,
+    route: &Route,
+    session: SessionId,
+    waiting: &mut impl FnMut(),
+) -> Result<(Hello, Stream, BytesMut), Loss> {
+    let (stream, ahead, first) = meeting(caller, route, session, waiting).await?;
+    let (Some(RecordKind::Hello), payload) = first else {
+        return Err(Loss::Connection("the initiator does not begin with HELLO".to_owned()));
+    };
+    let hello = Hello::parse(&payload).map_err(Error::from)?;
+    Ok((hello, stream, ahead))
+}
+
+async fn meet_again(caller: &Caller, route: &Route, core: &Core) -> Result<Arrival, Loss> {
+    let (mut stream, mut ahead, first) = meeting(caller, route, core.session, &mut || ()).await?;
+    match first {
+        (Some(RecordKind::Attach), payload) => {
+            let (limit, position) = attach(core, &mut stream, &mut ahead, &payload).await?;
+            Ok(Arrival::Continued { stream, ahead, limit, position })
+        }
+        (Some(RecordKind::Hello), payload) if !core.is_proved() => {
+            let hello = Hello::parse(&payload).map_err(Error::from)?;
+            Ok(Arrival::Again { hello, stream, ahead })
+        }
+        _ => {
+            refuse(&mut stream, EndCode::NoRoom, "this session has begun").await;
+            Err(Loss::Connection("the initiator does not continue the session".to_owned()))
+        }
+    }
+}
+
+/// Answers ATTACH, and reads the initiator's proof: its limit and position.
+pub(crate) async fn attach(
+    core: &Core,
+    stream: &mut Stream,
+    ahead: &mut BytesMut,
+    payload: &[u8],
+) -> Result<(u64, Position), Loss> {
+    let malformed = |error| Loss::Connection(format!("a session cannot be continued: {error}"));
+    let attach = Attach::parse(payload).map_err(malformed)?;
+    let (key, limit, position) = core.terms().expect("an acceptor has the key");
+    let welcoming = match attach.attached(&key, random(), limit, &position) {
+        Ok(welcoming) => welcoming,
+        Err(error) => {
+            refuse(stream, error.code(), &error.to_string()).await;
+            return Err(malformed(error));
+        }
+    };
+    let (mut source, mut sink) = stream.split();
+    say(&mut sink, &record(RecordKind::Attached, &welcoming.payload)).await?;
+    loop {
+        match split_record(ahead)? {
+            Some((Some(RecordKind::Confirm), payload)) => {
+                welcoming.confirmed(&payload).map_err(malformed)?;
+                return Ok((attach.limit, attach.position));
+            }
+            Some((None, _)) => {}
+            Some(_) => return Err(Loss::Connection("a record came before CONFIRM".to_owned())),
+            None => timeout(PROOF_TIME, read_more(&mut source, ahead))
+                .await
+                .map_err(|_| Loss::Connection("there was no proof in time".to_owned()))??,
+        }
+    }
+}
+
+/// Ends a connection that belongs to no session here.
+pub(crate) async fn refuse(stream: &mut Stream, code: EndCode, text: &str) {
+    let words = End::to_record(code, text, Direction::FromAcceptor, None);
+    let (mut source, mut sink) = stream.split();
+    let goodbye = async {
+        if say(&mut sink, &words).await.is_ok() && sink.shut().await.is_ok() {
+            let mut scrap = BytesMut::new();
+            while matches!(source.read(&mut scrap, 16 << 10).await, Ok(1..)) {
+                scrap.clear();
+            }
+        }
+    };
+    let _ = timeout(Duration::from_secs(2), goodbye).await;
+}
+
+/// Sends all of it.
+pub(crate) async fn say(sink: &mut Sink<'_>, mut bytes: &[u8]) -> Result<(), Loss> {
+    while !bytes.is_empty() {
+        let written = sink.write(bytes).await?;
+        bytes = &bytes[written..];
+    }
+    sink.flush().await?;
+    Ok(())
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What the application does with its session.
+
+use super::{Core, Figures, Phase, State};
+use crate::error::Error;
+use ::session::lsl::{Position, handshake::EARLY_LIMIT};
+use bytes::Bytes;
+use std::{
+    future::poll_fn,
+    task::{Context, Poll},
+};
+
+impl Core {
+    /// Waits until `ready` finds something, or the session has failed.
+    fn poll<T>(
+        &self,
+        context: &mut Context<'_>,
+        ready: impl FnOnce(&mut State) -> Option<T>,
+    ) -> Poll<Result<T, Error>> {
+        let mut state = self.state();
+        if let Some(found) = ready(&mut state) {
+            return Poll::Ready(Ok(found));
+        }
+        if let Some(failure) = &state.failure {
+            return Poll::Ready(Err(failure.clone()));
+        }
+        if !state.wakers.iter().any(|waker| waker.will_wake(context.waker())) {
+            state.wakers.push(context.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    /// Takes what the application writes; says how much.
+    pub(crate) fn poll_write(
+        &self,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<Result<usize, Error>> {
+        let most = self.options.send_window.get();
+        let written = self.poll(context, |state| {
+            if state.failure.is_some() {
+                return None;
+            }
+            let taken = state.outgoing.write(bytes, most);
+            (taken > 0 || bytes.is_empty()).then_some(taken)
+        });
+        if matches!(written, Poll::Ready(Ok(1..))) {
+            self.to_send.notify_one();
+        }
+        written
+    }
+
+    /// The application writes no more.
+    pub(crate) fn end(&self) {
+        let mut state = self.state();
+        state.progress.is_ended = true;
+        if let Some(duplex) = state.phase.duplex() {
+            duplex.finish(Vec::new());
+        }
+        drop(state);
+        self.to_send.notify_one();
+    }
+
+    /// The next verified bytes; `None` at the end of the stream.
+    pub(crate) fn poll_chunk(
+        &self,
+        context: &mut Context<'_>,
+        most: usize,
+    ) -> Poll<Result<Option<Bytes>, Error>> {
+        let chunk = self.poll(context, |state| {
+            let Some(mut first) = state.incoming.pop_front() else {
+                return state.progress.is_whole.then_some(None);
+            };
+            if first.len() > most {
+                let rest = first.split_off(most);
+                state.incoming.push_front(rest);
+            }
+            Some(Some(first))
+        });
+        match &chunk {
+            Poll::Ready(Ok(Some(bytes))) => self.taken(bytes.len() as u64),
+            Poll::Ready(Ok(None)) if !self.options.confirm_by_hand => {
+                if let Err(error) = self.confirm() {
+                    return Poll::Ready(Err(error));
+                }
+            }
+            _ => {}
+        }
+        chunk
+    }
+
+    /// So many bytes have gone to the application.
+    fn taken(&self, bytes: u64) {
+        let mut state = self.state();
+        state.taken += bytes;
+        // The window grows with what the application takes, as a congestion window does.
+        let most = self.options.receive_window.get().max(EARLY_LIMIT);
+        let window = state.taken.clamp(EARLY_LIMIT, most);
+        let is_drained = state.incoming.is_empty();
+        let duplex = state.phase.duplex().expect("what arrives has been verified");
+        duplex.set_window(window);
+        duplex.delivered(bytes, is_drained);
+        drop(state);
+        self.to_send.notify_one();
+    }
+
+    /// The application has everything, in safety: the other end is told.
+    pub(crate) fn confirm(&self) -> Result<(), Error> {
+        let mut state = self.state();
+        if !state.progress.is_confirmed {
+            state.progress.is_confirmed = true;
+            if state.progress.is_whole {
+                Self::confirm_now(&mut state)?;
+            }
+        }
+        drop(state);
+        self.to_send.notify_one();
+        Ok(())
+    }
+
+    /// The latest position that was passed with `written` bytes, to be kept.
+    pub(crate) fn mark(&self, written: u64) -> Option<Position> {
+        let mut state = self.state();
+        if state.incoming.is_empty()
+            && let Some(duplex) = state.phase.duplex()
+            && duplex.receiving().received() == written
+        {
+            return Some(duplex.receiving().position());
+        }
+        let mut latest = None;
+        while state.marks.front().is_some_and(|mark| mark.offset <= written) {
+            latest = state.marks.pop_front();
+        }
+        latest
+    }
+
+    /// Waits until the other end has everything that was sent, and says so.
+    pub(crate) async fn sent(&self) -> Result<(), Error> {
+        let is_done = |state: &mut State| {
+            state.phase.duplex().is_some_and(|duplex| duplex.sending().is_done()).then_some(())
+        };
+        poll_fn(|context| self.poll(context, is_done)).await
+    }
+
+    /// Waits until the two ends have greeted each other.
+    pub(crate) async fn greeted(&self) -> Result<Vec<u8>, Error> {
+        let note = |state: &mut State| state.key.is_some().then(|| state.note.clone());
+        poll_fn(|context| self.poll(context, note)).await
+    }
+
+    /// The session's handle has gone.
+    pub(crate) fn abandon(&self) {
+        self.state().progress.is_abandoned = true;
+        self.to_send.notify_one();
+    }
+
+    /// How far both streams are: sent and acknowledged, received; connections so far; depots.
+    pub(crate) fn figures(&self) -> Figures {
+        let mut state = self.state();
+        let (hops, connections, opened) = (state.hops.clone(), state.connections, state.opened);
+        let (sent, acknowledged, received) = match &mut state.phase {
+            Phase::Early(sending) => (sending.sent(), sending.acknowledged(), 0),
+            Phase::Open(duplex) | Phase::Paused(duplex) => (
+                duplex.sending().sent(),
+                duplex.sending().acknowledged(),
+                duplex.receiving().received(),
+            ),
+        };
+        let is_connected = matches!(state.phase, Phase::Open(_));
+        Figures { sent, acknowledged, received, hops, connections, opened, is_connected }
+    }
+}

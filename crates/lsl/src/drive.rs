@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A session's connection: a handshake, then records in both directions at the same time, until it breaks or the
+//! session is over.
+
+use crate::{
+    connection::{read_answer, read_more},
+    core::Core,
+    error::{Error, Loss},
+};
+use ::session::lsl::{
+    Direction,
+    handshake::{Attaching, Greeting, Welcoming},
+    record::{End, RecordKind, record},
+    split_record,
+};
+use bytes::{Bytes, BytesMut};
+use relay::tcp::{Sink, Source, Stream};
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// An end that has sent nothing for so long sends PING (rule 10.1).
+const PING_AFTER: Duration = Duration::from_secs(15);
+/// A connection on which nothing arrives for so long is given up (rule 7.1).
+const SILENCE: Duration = Duration::from_secs(60);
+/// How long what is sent last may take, and the other end's close.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// What happens on a connection before records are exchanged.
+pub(crate) enum Opening {
+    /// An initiator begins a session.
+    Greet(Box<Greeting>),
+    /// An initiator continues it.
+    Attach(Attaching),
+    /// An acceptor has answered HELLO, and awaits the initiator's proof.
+    Welcome {
+        welcoming: Box<Welcoming>,
+        /// Whether data may come before it.
+        takes_early: bool,
+    },
+    /// An acceptor continues a session with an initiator that has proved itself.
+    Attached,
+}
+
+/// Sends `first`, and keeps the session going on this connection.
+///
+/// # Errors
+/// Why the connection is over before the session is.
+pub(crate) async fn drive(
+    core: &Core,
+    stream: &mut Stream,
+    ahead: &mut BytesMut,
+    first: Vec<u8>,
+    opening: Opening,
+) -> Result<(), Loss> {
+    core.connected();
+    let (mut source, mut sink) = stream.split();
+    let mut is_silent = false;
+    let ended = {
+        let read = read(core, &mut source, ahead, opening);
+        let write = write(core, &mut sink, first);
+        tokio::select! {
+            lost = read => lost.map(|never| match never {}),
+            over = write => over,
+        }
+    };
+    let ended = match ended {
+        // The last of both ends may have been read with the close.
+        Err(Loss::Connection(_)) if core.is_over() => Ok(()),
+        // The other end may be told why.
+        Err(Loss::Fatal(error)) => {
+            core.fail(error.clone());
+            is_silent = timeout(GRACE, write_rest(core, &mut sink)).await.is_err();
+            Err(Loss::Fatal(error))
+        }
+        ended => ended,
+    };
+    core.pause();
+    if !is_silent && !matches!(ended, Err(Loss::Connection(_))) && sink.shut().await.is_ok() {
+        // Closed with unread bytes, TCP would reset the connection and with it what was sent last.
+        let _ = timeout(GRACE, drain(&mut source)).await;
+    }
+    ended
+}
+
+async fn drain(source: &mut Source<'_>) {
+    let mut scrap = BytesMut::new();
+    while matches!(source.read(&mut scrap, 16 << 10).await, Ok(1..)) {
+        scrap.clear();
+    }
+}
+
+/// Nothing: reading goes on until the connection is over.
+enum Never {}
+
+async fn read(
+    core: &Core,
+    source: &mut Source<'_>,
+    ahead: &mut BytesMut,
+    opening: Opening,
+) -> Result<Never, Loss> {
+    match opening {
+        Opening::Greet(greeting) => {
+            let welcome = answered(core, source, ahead, RecordKind::Welcome).await?;
+            let (agreed, confirm) = greeting.welcomed(&welcome).map_err(|error| {
+                // Without a secret it is a byte that was changed on the way, more likely than not.
+                let may_differ = core.options().secret.is_empty();
+                if may_differ {
+                    Loss::Connection(error.to_string())
+                } else {
+                    Error::from(error).into()
+                }
+            })?;
+            let confirm = record(RecordKind::Confirm, &confirm);
+            let (limit, note) = (agreed.terms.limit, agreed.terms.note);
+            core.welcomed(agreed.key, limit, agreed.position, note, confirm).await?;
+        }
+        Opening::Attach(attaching) => {
+            let attached = answered(core, source, ahead, RecordKind::Attached).await?;
+            let answer = attaching.attached(&attached);
+            let (limit, position, confirm) = answer
+                .map_err(|error| Loss::Connection(format!("the session goes not on: {error}")))?;
+            let confirm = record(RecordKind::Confirm, &confirm);
+            core.reattached(limit, position, Some(confirm)).await?;
+        }
+        Opening::Welcome { welcoming, takes_early } => {
+            await_proof(core, source, ahead, &welcoming, takes_early).await?;
+        }
+        Opening::Attached => {}
+    }
+    loop {
+        while let Some((kind, payload)) = split_record(ahead)? {
+            core.receive(kind, payload)?;
+            tokio::task::consume_budget().await;
+        }
+        heard(source, ahead).await?;
+    }
+}
+
+/// Reads something before the other end has been silent for too long.
+async fn heard(source: &mut Source<'_>, ahead: &mut BytesMut) -> Result<(), Loss> {
+    let silent = |_| Err(Loss::Connection(format!("nothing has come for {} s", SILENCE.as_secs())));
+    timeout(SILENCE, read_more(source, ahead)).await.unwrap_or_else(silent)
+}
+
+/// Reads a whole record.
+async fn next_record(
+    source: &mut Source<'_>,
+    ahead: &mut BytesMut,
+) -> Result<(Option<RecordKind>, Bytes), Loss> {
+    loop {
+        if let Some(record) = split_record(ahead)? {
+            return Ok(record);
+        }
+        heard(source, ahead).await?;
+    }
+}
+
+/// Reads ANSWER and the acceptor's first record.
+async fn answered(
+    core: &Core,
+    source: &mut Source<'_>,
+    ahead: &mut BytesMut,
+    expected: RecordKind,
+) -> Result<Bytes, Loss> {
+    let answer = read_answer(source, ahead, |_| ()).await?;
+    core.set_hops(answer.hops);
+    loop {
+        match next_record(source, ahead).await? {
+            (Some(kind), payload) if kind == expected => return Ok(payload),
+            (Some(RecordKind::End), payload) => {
+                // The key is not agreed on yet, or belongs to a session that the other end does not know.
+                let end = End::parse(&payload, Direction::FromAcceptor, None)?;
+                return Err(Loss::Fatal(Error::ended(&end)));
+            }
+            (None, _) => {}
+            _ => {
+                return Err(Loss::Connection("the acceptor begins with another record".to_owned()));
+            }
+        }
+    }
+}
+
+/// Reads until the initiator of a new session has proved itself.
+async fn await_proof(
+    core: &Core,
+    source: &mut Source<'_>,
+    ahead: &mut BytesMut,
+    welcoming: &Welcoming,
+    takes_early: bool,
+) -> Result<(), Loss> {
+    loop {
+        match next_record(source, ahead).await? {
+            (Some(RecordKind::Confirm), payload) => {
+                welcoming.confirmed(&payload).map_err(Error::from)?;
+                core.confirmed();
+                return Ok(());
+            }
+            (Some(RecordKind::Data), payload) if takes_early => core.early_data(payload)?,
+            (Some(RecordKind::End), payload) => {
+                // Nobody has proved anything: whoever has begun this session may end it.
+                let end = End::parse(&payload, Direction::FromInitiator, Some(welcoming.key()))?;
+                return Err(Loss::Fatal(Error::ended(&end)));
+            }
+            (None, _) => {}
+            _ => return Err(Loss::Connection("a record came before CONFIRM".to_owned())),
+        }
+    }
+}
+
+/// Sends records until the session is over.
+async fn write(core: &Core, sink: &mut Sink<'_>, first: Vec<u8>) -> Result<(), Loss> {
+    let mut pending = first;
+    loop {
+        while let Some(record) = core.next_record().await? {
+            if pending.is_empty() {
+                pending = record;
+            } else {
+                pending.extend_from_slice(&record);
+            }
+            // Short records go together, and a handshake with the first data.
+            if pending.len() >= 64 << 10 {
+                write_all(sink, &std::mem::take(&mut pending)).await?;
+            }
+        }
+        write_all(sink, &std::mem::take(&mut pending)).await?;
+        sink.flush().await?;
+        if core.is_over() {
+            return Ok(());
+        }
+        if core.is_abandoned() {
+            return Err(Loss::Fatal(Error::Abandoned));
+        }
+        if timeout(PING_AFTER, core.to_send.notified()).await.is_err() {
+            core.ping();
+        }
+    }
+}
+
+async fn write_rest(core: &Core, sink: &mut Sink<'_>) -> Result<(), Loss> {
+    // The last words come first, and nothing else matters any more.
+    if let Some(record) = core.next_record().await? {
+        write_all(sink, &record).await?;
+        sink.flush().await?;
+    }
+    Ok(())
+}
+
+async fn write_all(sink: &mut Sink<'_>, mut bytes: &[u8]) -> Result<(), Loss> {
+    while !bytes.is_empty() {
+        let written = sink.write(bytes).await?;
+        bytes = &bytes[written..];
+    }
+    Ok(())
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The initiator's side: connects, and connects again.
+
+use crate::{
+    connection::{Caller, open},
+    core::Core,
+    drive::{Opening, drive},
+    error::{Error, Loss},
+    options::Options,
+    route::Route,
+};
+use ::session::lsl::{
+    SessionId,
+    handshake::{Attaching, EARLY_LIMIT, Greeting, Terms},
+    record::{RecordKind, record},
+};
+use bytes::BytesMut;
+use std::{sync::Arc, time::Duration};
+use tokio::time::{Instant, sleep};
+
+/// How long to wait before the first attempt to connect again. Then twice as long each time.
+const FIRST_WAIT: Duration = Duration::from_millis(20);
+
+/// Random bytes.
+pub(crate) fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
+        .expect("Linux has random bytes");
+    bytes
+}
+
+/// Keeps a session going, by the first of these routes that works.
+pub(crate) async fn keep(core: Arc<Core>, routes: Vec<Route>) {
+    let caller = Caller::new(core.options());
+    let (mut at, mut wait) = (0, FIRST_WAIT);
+    let mut last_good = Instant::now();
+    loop {
+        let before = core.figures();
+        let route = &routes[at % routes.len()];
+        let ended = call(&core, &caller, route).await;
+        let after = core.figures();
+        let last = match ended {
+            Ok(()) => return,
+            Err(Loss::Fatal(error)) => return core.fail(error),
+            Err(Loss::Connection(reason)) => reason,
+        };
+        if core.is_abandoned() {
+            return core.fail(Error::Abandoned);
+        }
+        if (after.acknowledged, after.received) != (before.acknowledged, before.received) {
+            last_good = Instant::now();
+        }
+        // A route by which the other end was reached is worth another try at once.
+        if after.opened > before.opened {
+            wait = FIRST_WAIT;
+        } else {
+            at += 1;
+        }
+        let time = last_good.elapsed();
+        if time >= core.options().patience {
+            return core.fail(Error::NoConnection { time, last });
+        }
+        tracing::debug!(session = %core.session, reason = last, "the connection is lost");
+        sleep(wait).await;
+        wait = (wait * 2).min(core.options().longest_wait);
+    }
+}
+
+/// One connection.
+async fn call(core: &Core, caller: &Caller, route: &Route) -> Result<(), Loss> {
+    let mut stream = caller.connect(route).await?;
+    let mut first = open(route, core.session);
+    let opening = if let Some((key, limit, position)) = core.terms() {
+        let attaching = Attaching::new(&key, core.session, random(), limit, &position);
+        first.extend(record(RecordKind::Attach, attaching.attach()));
+        Opening::Attach(attaching)
+    } else {
+        let Options { secret, note, .. } = core.options();
+        let terms = Terms { limit: EARLY_LIMIT, note: note.clone() };
+        let greeting = Greeting::new(core.session, random(), secret, &terms, None);
+        first.extend(record(RecordKind::Hello, greeting.hello()));
+        Opening::Greet(Box::new(greeting))
+    };
+    drive(core, &mut stream, &mut BytesMut::new(), first, opening).await
+}
+
+/// A name for a new session.
+pub(crate) fn new_session() -> SessionId {
+    SessionId(random())
+}

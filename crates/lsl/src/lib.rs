@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Sessions for programs: a stream of bytes through depots that survives its connections and proves what
+//! arrived (`docs/lsl.md`).
+//!
+//! ```text
+//! Session ── reads, writes ──▶ core ◀── records ── drive ◀──▶ connection ◀──▶ depots
+//!                               ▲                    ▲
+//!                               └── what survives    └── initiator: connects again
+//!                                   a connection         listener: accepts again
+//! ```
+//! An initiator [connects](Session::connect) by a [`Route`]; an acceptor [listens](Listener), or meets the initiator at a
+//! depot. Both get a [`Session`], which reads and writes as a TCP stream does.
+
+mod acceptor;
+mod connection;
+mod core;
+mod drive;
+mod error;
+mod initiator;
+mod listener;
+mod options;
+mod outgoing;
+mod route;
+mod session;
+mod state;
+
+pub use acceptor::Incoming;
+pub use error::Error;
+pub use listener::Listener;
+pub use options::{ListenOptions, Options};
+pub use outgoing::{Outgoing, Window};
+pub use route::{Route, RouteError};
+pub use session::{Session, Statistics};
+pub use state::{State, StateError};

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Listens for initiators.
+//!
+//! Threats: anybody can connect, say nothing, say something else, or name a session of others. Connections that have not
+//! said what they want are few and short-lived, sessions are bounded, and only a proof changes one.
+
+use crate::{
+    acceptor::{Arrival, Arrivals, Incoming, attach, refuse, restored, say},
+    connection::{accepted, end, read_more},
+    core::Core,
+    error::Loss,
+    options::{ListenOptions, Options},
+    outgoing::Outgoing,
+    session::Session,
+    state::State,
+};
+use ::session::{
+    lsl::{
+        Answer, Header, MAX_HEADER, Open, Prefix, SessionId, Target,
+        handshake::{Attach, Hello},
+        record::{EndCode, RecordKind},
+        split_record,
+    },
+    message::Fault,
+};
+use bytes::{Buf, Bytes, BytesMut};
+use relay::tcp::Stream;
+use std::{
+    collections::HashMap,
+    io,
+    net::SocketAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+};
+use tokio::{
+    net::{TcpListener, ToSocketAddrs},
+    sync::{Semaphore, mpsc},
+    task::AbortHandle,
+    time::timeout,
+};
+
+/// Listens for initiators. Dropped, it takes no further sessions, and no further connections of those that it has
+/// taken.
+#[derive(Debug)]
+pub struct Listener {
+    local: SocketAddr,
+    registry: Arc<Registry>,
+    incoming: tokio::sync::Mutex<mpsc::Receiver<Incoming>>,
+    task: AbortHandle,
+}
+
+/// The sessions of a listener.
+#[derive(Debug)]
+struct Registry {
+    options: ListenOptions,
+    sessions: Mutex<HashMap<SessionId, Entry>>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// Known once the application has taken the session.
+    core: Option<Weak<Core>>,
+    arrivals: mpsc::Sender<Arrival>,
+}
+
+/// A session's place in its listener's registry.
+#[derive(Debug)]
+pub(crate) struct Registration {
+    registry: Arc<Registry>,
+    session: SessionId,
+}
+
+/// What a registry has for a session that is begun.
+enum Place {
+    /// It is a new one.
+    New(Arrivals),
+    /// It was begun before, by an initiator that has not proved itself, and is begun again (rule 7.5).
+    Again(mpsc::Sender<Arrival>),
+    /// There is no room, or the session has begun.
+    None,
+}
+
+impl Registry {
+    fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, Entry>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A place for a session.
+    fn register(self: &Arc<Self>, session: SessionId) -> Place {
+        let mut sessions = self.sessions();
+        let is_proved = |entry: &Entry| {
+            let core = entry.core.as_ref().and_then(Weak::upgrade);
+            core.is_some_and(|core| core.is_proved())
+        };
+        match sessions.get(&session) {
+            Some(entry) if is_proved(entry) => return Place::None,
+            Some(entry) => return Place::Again(entry.arrivals.clone()),
+            None if sessions.len() >= self.options.sessions => return Place::None,
+            None => {}
+        }
+        let (sender, arrivals) = mpsc::channel(4);
+        sessions.insert(session, Entry { core: None, arrivals: sender });
+        let registration = Registration { registry: Arc::clone(self), session };
+        Place::New(Arrivals::Listener(arrivals, registration))
+    }
+}
+
+impl Registration {
+    /// The application has taken the session.
+    pub(crate) fn knows(&self, core: &Arc<Core>) {
+        if let Some(entry) = self.registry.sessions().get_mut(&self.session) {
+            entry.core = Some(Arc::downgrade(core));
+        }
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.registry.sessions().remove(&self.session);
+    }
+}
+
+impl Listener {
+    /// Listens. Needs a runtime of tokio.
+    ///
+    /// # Errors
+    /// The address cannot be had.
+    pub async fn bind(address: impl ToSocketAddrs, options: ListenOptions) -> io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
+        let local = listener.local_addr()?;
+        let (sender, incoming) = mpsc::channel(options.backlog.max(1));
+        let registry = Arc::new(Registry { options, sessions: Mutex::default() });
+        let task = tokio::spawn(listen(listener, Arc::clone(&registry), sender)).abort_handle();
+        Ok(Self { local, registry, incoming: tokio::sync::Mutex::new(incoming), task })
+    }
+
+    /// Where it listens.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// The next session that an initiator asks for.
+    pub async fn accept(&self) -> Incoming {
+        match self.incoming.lock().await.recv().await {
+            Some(incoming) => incoming,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Takes back a session of an earlier process, whose initiator will continue it; `None` if there is no
+    /// room for it.
+    pub fn restore(
+        &self,
+        state: &State,
+        received: Prefix,
+        outgoing: Outgoing,
+        options: Options,
+    ) -> Option<Session> {
+        let Place::New(arrivals) = self.registry.register(state.session) else { return None };
+        Some(restored(state, received, outgoing, arrivals, options))
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn listen(listener: TcpListener, registry: Arc<Registry>, incoming: mpsc::Sender<Incoming>) {
+    let places = Arc::new(Semaphore::new(registry.options.handshakes));
+    loop {
+        let (tcp, peer) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        // More than that at a time are closed at once.
+        let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
+        let (registry, incoming) = (Arc::clone(&registry), incoming.clone());
+        tokio::spawn(async move {
+            let _ = tcp.set_nodelay(true);
+            let stream = Stream::new(tcp, peer);
+            let time = registry.options.handshake_time;
+            if let Ok(Err(Loss::Connection(reason))) =
+                timeout(time, greet(stream, &registry, &incoming)).await
+            {
+                tracing::debug!(%peer, reason, "no session");
+            }
+            drop(place);
+        });
+    }
+}
+
+/// Reads what a connection is for, and hands it over.
+async fn greet(
+    mut stream: Stream,
+    registry: &Arc<Registry>,
+    incoming: &mpsc::Sender<Incoming>,
+) -> Result<(), Loss> {
+    let mut ahead = BytesMut::new();
+    let open = read_open(&mut stream, &mut ahead).await?;
+    let (kind, payload) = answer(&mut stream, &mut ahead, &open).await?;
+    match kind {
+        Some(RecordKind::Hello) => {
+            let hello = match Hello::parse(&payload) {
+                Ok(hello) if hello.session == open.session => hello,
+                _ => {
+                    refuse(&mut stream, EndCode::Malformed, "HELLO is malformed").await;
+                    return Err(Loss::Connection("HELLO is malformed".to_owned()));
+                }
+            };
+            let taken = match (registry.register(hello.session), incoming.try_reserve()) {
+                (Place::New(arrivals), Ok(place)) => {
+                    place.send(Incoming { hello, stream, ahead, arrivals });
+                    None
+                }
+                (Place::Again(sender), _) => {
+                    let again = Arrival::Again { hello, stream, ahead };
+                    sender.try_send(again).err().map(mpsc::error::TrySendError::into_inner)
+                }
+                _ => Some(Arrival::Again { hello, stream, ahead }),
+            };
+            if let Some(Arrival::Again { mut stream, .. }) = taken {
+                refuse(&mut stream, EndCode::NoRoom, "").await;
+            }
+            Ok(())
+        }
+        Some(RecordKind::Attach) => continue_session(stream, ahead, registry, &payload).await,
+        _ => {
+            refuse(&mut stream, EndCode::Malformed, "expected HELLO or ATTACH").await;
+            Err(Loss::Connection("it begins with another record".to_owned()))
+        }
+    }
+}
+
+async fn read_open(stream: &mut Stream, ahead: &mut BytesMut) -> Result<Open, Loss> {
+    let (mut source, mut sink) = stream.split();
+    loop {
+        let parsed = Header::parse_open(ahead);
+        match parsed {
+            Ok(Some((open, length))) => {
+                ahead.advance(length);
+                if open.hops.is_empty() && open.target == Target::End {
+                    return Ok(open);
+                }
+                let fault = Fault::bad_request("this is the end of the route, and no depot");
+                let answer = Answer::of_fault(&fault, end());
+                say(&mut sink, &answer.to_bytes()?).await?;
+                return Err(Loss::Connection(fault.to_string()));
+            }
+            Ok(None) if ahead.len() <= MAX_HEADER => read_more(&mut source, ahead).await?,
+            Ok(None) => return Err(Loss::Connection("OPEN is too long".to_owned())),
+            Err(error) => {
+                let answer = Answer::of_fault(&Fault::bad_request(error.to_string()), end());
+                say(&mut sink, &answer.to_bytes()?).await?;
+                return Err(error.into());
+            }
+        }
+    }
+}
+
+/// Answers OPEN, and reads the first record.
+async fn answer(
+    stream: &mut Stream,
+    ahead: &mut BytesMut,
+    _: &Open,
+) -> Result<(Option<RecordKind>, Bytes), Loss> {
+    let (mut source, mut sink) = stream.split();
+    say(&mut sink, &accepted()).await?;
+    loop {
+        if let Some(record) = split_record(ahead)? {
+            return Ok(record);
+        }
+        read_more(&mut source, ahead).await?;
+    }
+}
+
+async fn continue_session(
+    mut stream: Stream,
+    mut ahead: BytesMut,
+    registry: &Registry,
+    payload: &[u8],
+) -> Result<(), Loss> {
+    let named = Attach::parse(payload).ok().map(|attach| attach.session);
+    let found = named.and_then(|session| {
+        let sessions = registry.sessions();
+        let entry = sessions.get(&session)?;
+        Some((entry.core.as_ref()?.upgrade()?, entry.arrivals.clone()))
+    });
+    let Some((core, arrivals)) = found else {
+        refuse(&mut stream, EndCode::UnknownSession, "").await;
+        return Ok(());
+    };
+    let (limit, position) = attach(&core, &mut stream, &mut ahead, payload).await?;
+    // Where the session has just ended there is nothing to continue.
+    let _ = arrivals.send(Arrival::Continued { stream, ahead, limit, position }).await;
+    Ok(())
+}

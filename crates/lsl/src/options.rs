@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! How a session behaves.
+
+use std::{path::PathBuf, time::Duration};
+use units::Bytes;
+
+/// Settings of a session.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// What both ends have to know, such as a short code; empty if nothing.
+    pub secret: Vec<u8>,
+    /// For the application at the other end, at most 4 096 bytes.
+    pub note: Vec<u8>,
+    /// The most that is kept of what was written and not acknowledged.
+    pub send_window: Bytes,
+    /// The most that is received ahead of the application.
+    pub receive_window: Bytes,
+    /// How long one attempt to connect may take.
+    pub connect_timeout: Duration,
+    /// The longest wait between two attempts to connect.
+    pub longest_wait: Duration,
+    /// How long the session lasts without a connection.
+    pub patience: Duration,
+    /// Certificates (PEM) of authorities to trust for depots over TLS, in place of the system's.
+    pub ca: Option<PathBuf>,
+    /// The other end learns that everything has arrived when the application says so
+    /// ([`Session::confirm`](crate::Session::confirm)), and not when it has read everything.
+    pub confirm_by_hand: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            secret: Vec::new(),
+            note: Vec::new(),
+            send_window: Bytes::new(64 << 20),
+            receive_window: Bytes::new(64 << 20),
+            connect_timeout: Duration::from_secs(15),
+            longest_wait: Duration::from_secs(5),
+            patience: Duration::from_secs(600),
+            ca: None,
+            confirm_by_hand: false,
+        }
+    }
+}
+
+/// Bounds of a listener.
+#[derive(Debug, Clone)]
+pub struct ListenOptions {
+    /// The most connections that have not said yet what they want.
+    pub handshakes: usize,
+    /// How long they may take to say it.
+    pub handshake_time: Duration,
+    /// The most sessions that wait for the application to accept them.
+    pub backlog: usize,
+    /// The most sessions, with those that have no connection at the moment.
+    pub sessions: usize,
+}
+
+impl Default for ListenOptions {
+    fn default() -> Self {
+        Self {
+            handshakes: 256,
+            handshake_time: Duration::from_secs(10),
+            backlog: 64,
+            sessions: 1024,
+        }
+    }
+}

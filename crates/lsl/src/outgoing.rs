@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What is sent, so that it can be read again until the other end has it.
+
+use std::{collections::VecDeque, fs::File, io, ops::Range, os::unix::fs::FileExt, sync::Arc};
+
+/// What is sent.
+#[derive(Debug, Clone)]
+pub enum Outgoing {
+    /// What the application writes, kept until it is acknowledged.
+    Window(Window),
+    /// A file, which must not change meanwhile.
+    File {
+        /// The file.
+        file: Arc<File>,
+        /// How many of its bytes are sent.
+        length: u64,
+    },
+}
+
+/// Bytes from an offset on.
+#[derive(Debug, Clone, Default)]
+pub struct Window {
+    from: u64,
+    bytes: VecDeque<u8>,
+}
+
+/// Where a range can be read.
+#[derive(Debug)]
+pub(crate) enum Piece {
+    /// Here.
+    Copied,
+    /// In a file, which may take a while.
+    InFile(Arc<File>, u64),
+}
+
+impl Outgoing {
+    /// How long the stream is so far.
+    pub(crate) fn available(&self) -> u64 {
+        match self {
+            Self::Window(window) => window.from + window.bytes.len() as u64,
+            Self::File { length, .. } => *length,
+        }
+    }
+
+    /// From where on bytes can still be read.
+    pub(crate) fn kept_from(&self) -> u64 {
+        match self {
+            Self::Window(window) => window.from,
+            Self::File { .. } => 0,
+        }
+    }
+
+    /// Forgets what lies before `offset`.
+    pub(crate) fn release(&mut self, offset: u64) {
+        if let Self::Window(window) = self {
+            let gone = offset.saturating_sub(window.from).min(window.bytes.len() as u64);
+            window.bytes.drain(..gone as usize);
+            window.from += gone;
+        }
+    }
+
+    /// Copies a range into `to`, or says where it is.
+    pub(crate) fn read(&self, range: &Range<u64>, to: &mut [u8]) -> Piece {
+        match self {
+            Self::Window(window) => {
+                let from = (range.start - window.from) as usize;
+                window.copy(from, to);
+                Piece::Copied
+            }
+            Self::File { file, .. } => Piece::InFile(Arc::clone(file), range.start),
+        }
+    }
+
+    /// Takes what the application writes, and says how much; none where it is a file.
+    pub(crate) fn write(&mut self, bytes: &[u8], most: u64) -> usize {
+        let Self::Window(window) = self else { return 0 };
+        let room = most.saturating_sub(window.bytes.len() as u64);
+        let taken = bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX));
+        window.bytes.extend(&bytes[..taken]);
+        taken
+    }
+}
+
+impl Window {
+    fn copy(&self, from: usize, to: &mut [u8]) {
+        let (front, back) = self.bytes.as_slices();
+        let of_front = front.get(from..).unwrap_or_default();
+        let split = of_front.len().min(to.len());
+        to[..split].copy_from_slice(&of_front[..split]);
+        let skipped = from.saturating_sub(front.len());
+        let rest = to.len() - split;
+        to[split..].copy_from_slice(&back[skipped..skipped + rest]);
+    }
+}
+
+/// Reads a part of a file, on a thread that may wait.
+pub(crate) async fn read_file(
+    file: Arc<File>,
+    offset: u64,
+    mut buffer: Vec<u8>,
+    from: usize,
+) -> io::Result<Vec<u8>> {
+    let read = move || file.read_exact_at(&mut buffer[from..], offset).map(|()| buffer);
+    tokio::task::spawn_blocking(read).await.unwrap_or_else(|error| Err(io::Error::other(error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn window_gives_what_was_written_until_it_is_released() {
+        let mut outgoing = Outgoing::Window(Window::default());
+        let (mut written, mut released) = (Vec::<u8>::new(), 0);
+        for round in 0..200u32 {
+            let more: Vec<u8> = (0..round * 7 % 90).map(|n| (n ^ round) as u8).collect();
+            let taken = outgoing.write(&more, 300);
+            written.extend(&more[..taken]);
+            assert_eq!(outgoing.available(), written.len() as u64);
+            for (from, to) in
+                [(released, written.len()), (released + written.len().min(9) / 2, written.len())]
+            {
+                let from = from.min(to);
+                let mut copy = vec![0; to - from];
+                outgoing.read(&(from as u64..to as u64), &mut copy);
+                assert_eq!(copy, written[from..to], "round {round}");
+            }
+            released = (released + round as usize % 60).min(written.len());
+            outgoing.release(released as u64);
+            assert_eq!(outgoing.kept_from(), released as u64);
+        }
+        assert!(released > 1000);
+    }
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A session, as programs use it.
+
+use crate::{
+    core::Core, error::Error, initiator, options::Options, outgoing::Outgoing, route::Route,
+    state::State,
+};
+use ::session::lsl::{Direction, HopReport, Position, Prefix, Sending, SessionId};
+use bytes::Bytes;
+use std::{
+    future::poll_fn,
+    io,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// A two-way stream of bytes that outlives its connections. Dropped, it ends as soon as everything that was
+/// [ended](Session::end) has arrived.
+#[derive(Debug)]
+pub struct Session {
+    core: Arc<Core>,
+}
+
+/// How far a session is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Statistics {
+    /// Bytes sent, without those that were sent again.
+    pub sent_bytes: u64,
+    /// Of those, bytes that the other end has delivered.
+    pub acknowledged_bytes: u64,
+    /// Bytes received and verified.
+    pub received_bytes: u64,
+    /// Connections so far.
+    pub connections: u32,
+    /// Whether there is one now.
+    pub is_connected: bool,
+    /// What the depots said of their connections when the latest was opened, the nearest depot first.
+    pub hops: Vec<HopReport>,
+}
+
+impl Session {
+    pub(crate) fn new(core: Arc<Core>) -> Self {
+        Self { core }
+    }
+
+    /// Opens a session, by the first of these routes that works. It continues by the next when one fails. Needs a
+    /// runtime of tokio; connects while the session is written to already.
+    ///
+    /// # Panics
+    /// There is no route.
+    pub fn connect(routes: Vec<Route>, options: Options) -> Self {
+        Self::send(routes, Outgoing::Window(crate::outgoing::Window::default()), options)
+    }
+
+    /// The same, with a file in place of what is written: it is sent, and nothing can be written.
+    ///
+    /// # Panics
+    /// There is no route.
+    pub fn send(routes: Vec<Route>, outgoing: Outgoing, options: Options) -> Self {
+        Self::begin(initiator::new_session(), routes, outgoing, options)
+    }
+
+    /// The same by a name that both ends know.
+    ///
+    /// # Panics
+    /// There is no route.
+    pub fn begin(
+        session: SessionId,
+        routes: Vec<Route>,
+        outgoing: Outgoing,
+        options: Options,
+    ) -> Self {
+        assert!(!routes.is_empty(), "a session needs a route");
+        let core = Core::initiator(session, outgoing, options);
+        tokio::spawn(initiator::keep(Arc::clone(&core), routes));
+        Self { core }
+    }
+
+    /// Continues a session of an earlier process.
+    ///
+    /// # Panics
+    /// There is no route.
+    pub fn resume(
+        state: &State,
+        routes: Vec<Route>,
+        outgoing: Outgoing,
+        received: Prefix,
+        options: Options,
+    ) -> Self {
+        assert!(!routes.is_empty(), "a session needs a route");
+        let own = Direction::FromInitiator;
+        let sending = Sending::new(own, 0);
+        let receiving = Core::first_receiving(own, received);
+        let (session, key) = (state.session, state.key.clone());
+        let core = Core::with_key(session, key, sending, receiving, own, outgoing, options);
+        tokio::spawn(initiator::keep(Arc::clone(&core), routes));
+        Self { core }
+    }
+
+    /// The session's name.
+    pub fn id(&self) -> SessionId {
+        self.core.session
+    }
+
+    /// Waits until both ends have greeted each other; with the acceptor's note.
+    ///
+    /// # Errors
+    /// The session has failed.
+    pub async fn greeted(&self) -> Result<Vec<u8>, Error> {
+        self.core.greeted().await
+    }
+
+    /// The next verified bytes, as they came; `None` at the end of the stream.
+    ///
+    /// # Errors
+    /// The session has failed.
+    pub async fn chunk(&self) -> Result<Option<Bytes>, Error> {
+        poll_fn(|context| self.core.poll_chunk(context, usize::MAX)).await
+    }
+
+    /// Writes all of it, once there is room.
+    ///
+    /// # Errors
+    /// The session has failed.
+    pub async fn write(&self, mut bytes: &[u8]) -> Result<(), Error> {
+        while !bytes.is_empty() {
+            let written = poll_fn(|context| self.core.poll_write(context, bytes)).await?;
+            bytes = &bytes[written..];
+        }
+        Ok(())
+    }
+
+    /// Nothing more will be written. The other direction stays open.
+    pub fn end(&self) {
+        self.core.end();
+    }
+
+    /// Waits until the other end has proved that it has everything that was sent. [`end`](Self::end) comes before.
+    ///
+    /// # Errors
+    /// The session has failed.
+    pub async fn sent(&self) -> Result<(), Error> {
+        self.core.sent().await
+    }
+
+    /// Everything that was received is safe: the other end is told so. Only with [`Options::confirm_by_hand`] is
+    /// this not done when the end of the stream is read.
+    ///
+    /// # Errors
+    /// The session has failed.
+    pub fn confirm(&self) -> Result<(), Error> {
+        self.core.confirm()
+    }
+
+    /// What has to be kept to continue in another process, and the latest position that `written` bytes include, if
+    /// there is a new one. `None` before the two ends have greeted each other.
+    pub fn state(&self) -> Option<State> {
+        let (key, _, _) = self.core.terms()?;
+        Some(State { session: self.core.session, key, received: Position::default() })
+    }
+
+    /// The latest position that `written` received bytes include, if there is one that was not asked for yet.
+    pub fn position(&self, written: u64) -> Option<Position> {
+        self.core.mark(written)
+    }
+
+    /// How far it is.
+    pub fn statistics(&self) -> Statistics {
+        let figures = self.core.figures();
+        Statistics {
+            sent_bytes: figures.sent,
+            acknowledged_bytes: figures.acknowledged,
+            received_bytes: figures.received,
+            connections: figures.connections,
+            is_connected: figures.is_connected,
+            hops: figures.hops,
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.core.abandon();
+    }
+}
+
+impl AsyncRead for Session {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if buffer.remaining() == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        self.core.poll_chunk(context, buffer.remaining()).map(|chunk| {
+            if let Some(bytes) = chunk.map_err(io::Error::other)? {
+                buffer.put_slice(&bytes);
+            }
+            Ok(())
+        })
+    }
+}
+
+impl AsyncWrite for Session {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.core.poll_write(context, bytes).map_err(io::Error::other)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.core.end();
+        Poll::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What one end keeps to continue a session in another process: under 1 KB for one direction.
+
+use ::session::lsl::{Position, SessionId, SessionKey};
+
+/// What the bytes begin with: a name, and the version of what follows.
+const MAGIC: &[u8; 4] = b"lhs\x01";
+
+/// What has to be kept of a session. Whoever has it can continue the session: it belongs in a file that only
+/// its owner reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct State {
+    /// The session's name.
+    pub session: SessionId,
+    /// Its key.
+    pub key: SessionKey,
+    /// What was received, and is safe.
+    pub received: Position,
+}
+
+/// The bytes are not a session's state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("this is not the state of a session, or of another version of longhaul")]
+pub struct StateError;
+
+impl State {
+    /// As it is kept.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let parts = [&MAGIC[..], &self.session.0, self.key.as_bytes(), &self.received.to_bytes()];
+        parts.concat()
+    }
+
+    /// Reads what was kept.
+    ///
+    /// # Errors
+    /// It is not a state.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, StateError> {
+        let rest = bytes.strip_prefix(MAGIC).ok_or(StateError)?;
+        let (session, rest) = rest.split_first_chunk().ok_or(StateError)?;
+        let (key, rest) = rest.split_first_chunk().ok_or(StateError)?;
+        let received = Position::parse(rest).map_err(|_| StateError)?;
+        let (session, key) = (SessionId(*session), SessionKey::from_bytes(*key));
+        Ok(Self { session, key, received })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ::session::lsl::MAX_STREAM;
+
+    #[test]
+    fn state_is_read_as_it_was_kept_and_under_1_kb() {
+        let (session, key) = (SessionId([1; 16]), SessionKey::from_bytes([2; 32]));
+        let received = Position { offset: MAX_STREAM, values: vec![[3; 32]; 30] };
+        let state = State { session, key, received };
+        let bytes = state.to_bytes();
+        assert!(bytes.len() < 1024, "{}", bytes.len());
+        assert_eq!(State::from_bytes(&bytes), Ok(state));
+        for length in 0..bytes.len() {
+            assert_eq!(State::from_bytes(&bytes[..length]), Err(StateError));
+        }
+    }
+}
