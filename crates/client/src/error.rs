@@ -114,6 +114,9 @@ pub enum Error {
         /// How.
         why: String,
     },
+    /// A session failed.
+    #[error("{0}")]
+    Session(#[from] lsl::Error),
     /// A signal.
     #[error("stopped")]
     Stopped,
@@ -158,6 +161,7 @@ impl ClassifyFailure for Error {
         match self {
             Self::Usage(_) => FailureClass::Usage,
             Self::Digest { .. } | Self::OtherDigest { .. } => FailureClass::Unverified,
+            Self::Session(error) if error.is_about_data() => FailureClass::Unverified,
             _ => FailureClass::Failed,
         }
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Downloads and uploads over HTTP that end with the right bytes or a clear error.
+//! Transfers that end with the right bytes or a clear error: downloads and uploads over HTTP, and files, directories and
+//! pipes by sessions ([`parcel`]).
 //!
 //! ```text
 //! get   name ──▶ part, locked ──▶ attempt ──▶ whole? ──▶ digest? ──▶ fsync, rename
@@ -29,6 +30,7 @@ mod list;
 mod name;
 mod options;
 mod pace;
+pub mod parcel;
 mod part;
 mod proof;
 mod put;

@@ -144,6 +144,11 @@ impl PartFile {
         serde_json::from_str(&text).ok()
     }
 
+    /// The name that it will have.
+    pub(crate) fn name(&self) -> &Path {
+        &self.name
+    }
+
     pub(crate) fn ranges(&self) -> MutexGuard<'_, RangeSet> {
         self.writer.ranges()
     }

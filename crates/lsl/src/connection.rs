@@ -55,9 +55,10 @@ impl Caller {
         let connector = Connector { tls: &client, overruled: &self.overruled };
         let resolver = Resolver { names: &self.names, client: IpAddr::V4(Ipv4Addr::LOCALHOST) };
         let dialer = Dialer { connector, resolver, time: self.options.connect_timeout };
+        let rate = [hop.pacing, self.options.limit_rate].into_iter().flatten().min();
         let options = HopOptions {
             congestion: hop.congestion.as_ref().map(Congestion::as_str),
-            spacing: hop.pacing.map_or(Spacing::Free, Spacing::AtMost),
+            spacing: rate.map_or(Spacing::Free, Spacing::AtMost),
             keepalive: true,
             ..HopOptions::default()
         };

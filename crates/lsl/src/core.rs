@@ -53,6 +53,8 @@ struct State {
     hops: Vec<HopReport>,
     note: Vec<u8>,
     connections: u32,
+    /// What the other end had when the session began.
+    resumed: u64,
     /// Connections on which both ends have proved themselves.
     opened: u32,
     wakers: Vec<Waker>,
@@ -133,7 +135,7 @@ impl Core {
         outgoing: Outgoing,
         options: Options,
     ) -> Arc<Self> {
-        let is_ended = matches!(outgoing, Outgoing::File { .. });
+        let is_ended = matches!(outgoing, Outgoing::Stored(_));
         let state = State {
             phase,
             outgoing,
@@ -147,6 +149,7 @@ impl Core {
             hops: Vec::new(),
             note: Vec::new(),
             connections: 0,
+            resumed: 0,
             opened: 0,
             wakers: Vec::new(),
         };
@@ -182,5 +185,6 @@ pub(crate) struct Figures {
     pub hops: Vec<HopReport>,
     pub connections: u32,
     pub opened: u32,
+    pub resumed: u64,
     pub is_connected: bool,
 }

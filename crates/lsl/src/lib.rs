@@ -28,7 +28,7 @@ pub use acceptor::Incoming;
 pub use error::Error;
 pub use listener::Listener;
 pub use options::{ListenOptions, Options};
-pub use outgoing::{Outgoing, Window};
+pub use outgoing::{Outgoing, Stored, StoredFile, Window};
 pub use route::{Route, RouteError};
 pub use session::{Session, Statistics};
 pub use state::{State, StateError};

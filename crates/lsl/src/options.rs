@@ -2,7 +2,7 @@
 //! How a session behaves.
 
 use std::{path::PathBuf, time::Duration};
-use units::Bytes;
+use units::{Bytes, Rate};
 
 /// Settings of a session.
 #[derive(Debug, Clone)]
@@ -15,6 +15,8 @@ pub struct Options {
     pub send_window: Bytes,
     /// The most that is received ahead of the application.
     pub receive_window: Bytes,
+    /// How fast this end sends at most.
+    pub limit_rate: Option<Rate>,
     /// How long one attempt to connect may take.
     pub connect_timeout: Duration,
     /// The longest wait between two attempts to connect.
@@ -35,6 +37,7 @@ impl Default for Options {
             note: Vec::new(),
             send_window: Bytes::new(64 << 20),
             receive_window: Bytes::new(64 << 20),
+            limit_rate: None,
             connect_timeout: Duration::from_secs(15),
             longest_wait: Duration::from_secs(5),
             patience: Duration::from_secs(600),

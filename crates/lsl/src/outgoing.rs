@@ -1,20 +1,55 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What is sent, so that it can be read again until the other end has it.
 
-use std::{collections::VecDeque, fs::File, io, ops::Range, os::unix::fs::FileExt, sync::Arc};
+use std::{collections::VecDeque, fmt, fs::File, io, ops::Range, os::unix::fs::FileExt, sync::Arc};
+
+/// What is stored, and can be read at any place. It must not change while it is sent.
+pub trait Stored: Send + Sync + fmt::Debug {
+    /// How many bytes are sent.
+    fn length(&self) -> u64;
+
+    /// Fills the buffer with what is there from `offset` on. It may block.
+    ///
+    /// # Errors
+    /// It cannot be read, or is shorter than it was.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
+}
+
+/// A file, of the length that it had when it was opened.
+#[derive(Debug)]
+pub struct StoredFile {
+    file: File,
+    length: u64,
+}
+
+impl StoredFile {
+    /// An open file.
+    ///
+    /// # Errors
+    /// Its length is not known.
+    pub fn new(file: File) -> io::Result<Self> {
+        let length = file.metadata()?.len();
+        Ok(Self { file, length })
+    }
+}
+
+impl Stored for StoredFile {
+    fn length(&self) -> u64 {
+        self.length
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.file.read_exact_at(buffer, offset)
+    }
+}
 
 /// What is sent.
 #[derive(Debug, Clone)]
 pub enum Outgoing {
     /// What the application writes, kept until it is acknowledged.
     Window(Window),
-    /// A file, which must not change meanwhile.
-    File {
-        /// The file.
-        file: Arc<File>,
-        /// How many of its bytes are sent.
-        length: u64,
-    },
+    /// What is stored.
+    Stored(Arc<dyn Stored>),
 }
 
 /// Bytes from an offset on.
@@ -29,8 +64,8 @@ pub struct Window {
 pub(crate) enum Piece {
     /// Here.
     Copied,
-    /// In a file, which may take a while.
-    InFile(Arc<File>, u64),
+    /// There, which may take a while.
+    Stored(Arc<dyn Stored>),
 }
 
 impl Outgoing {
@@ -38,7 +73,7 @@ impl Outgoing {
     pub(crate) fn available(&self) -> u64 {
         match self {
             Self::Window(window) => window.from + window.bytes.len() as u64,
-            Self::File { length, .. } => *length,
+            Self::Stored(stored) => stored.length(),
         }
     }
 
@@ -46,7 +81,7 @@ impl Outgoing {
     pub(crate) fn kept_from(&self) -> u64 {
         match self {
             Self::Window(window) => window.from,
-            Self::File { .. } => 0,
+            Self::Stored(_) => 0,
         }
     }
 
@@ -67,11 +102,11 @@ impl Outgoing {
                 window.copy(from, to);
                 Piece::Copied
             }
-            Self::File { file, .. } => Piece::InFile(Arc::clone(file), range.start),
+            Self::Stored(stored) => Piece::Stored(Arc::clone(stored)),
         }
     }
 
-    /// Takes what the application writes, and says how much; none where it is a file.
+    /// Takes what the application writes, and says how much; none where it is stored.
     pub(crate) fn write(&mut self, bytes: &[u8], most: u64) -> usize {
         let Self::Window(window) = self else { return 0 };
         let room = most.saturating_sub(window.bytes.len() as u64);
@@ -93,14 +128,14 @@ impl Window {
     }
 }
 
-/// Reads a part of a file, on a thread that may wait.
-pub(crate) async fn read_file(
-    file: Arc<File>,
+/// Reads behind the first `from` bytes of a buffer, on a thread that may wait.
+pub(crate) async fn read_stored(
+    stored: Arc<dyn Stored>,
     offset: u64,
     mut buffer: Vec<u8>,
     from: usize,
 ) -> io::Result<Vec<u8>> {
-    let read = move || file.read_exact_at(&mut buffer[from..], offset).map(|()| buffer);
+    let read = move || stored.read_at(offset, &mut buffer[from..]).map(|()| buffer);
     tokio::task::spawn_blocking(read).await.unwrap_or_else(|error| Err(io::Error::other(error)))
 }
 

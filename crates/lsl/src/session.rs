@@ -5,7 +5,7 @@ use crate::{
     core::Core, error::Error, initiator, options::Options, outgoing::Outgoing, route::Route,
     state::State,
 };
-use ::session::lsl::{Direction, HopReport, Position, Prefix, Sending, SessionId};
+use ::session::lsl::{Direction, HopReport, Position, Prefix, Sending, SessionId, Value};
 use bytes::Bytes;
 use std::{
     future::poll_fn,
@@ -30,6 +30,8 @@ pub struct Statistics {
     pub sent_bytes: u64,
     /// Of those, bytes that the other end has delivered.
     pub acknowledged_bytes: u64,
+    /// Bytes that the other end had when the session began.
+    pub resumed_bytes: u64,
     /// Bytes received and verified.
     pub received_bytes: u64,
     /// Connections so far.
@@ -54,7 +56,7 @@ impl Session {
         Self::send(routes, Outgoing::Window(crate::outgoing::Window::default()), options)
     }
 
-    /// The same, with a file in place of what is written: it is sent, and nothing can be written.
+    /// The same, with what is stored in place of what is written: nothing can be written.
     ///
     /// # Panics
     /// There is no route.
@@ -154,6 +156,21 @@ impl Session {
         self.core.confirm()
     }
 
+    /// What was to be written cannot be read: the session fails, at both ends.
+    pub fn fail(&self, error: io::Error) {
+        self.core.fail(Error::Source(Arc::new(error)));
+    }
+
+    /// The BLAKE3 hash of what was sent so far.
+    pub fn sent_hash(&self) -> Value {
+        self.core.hashes()[0]
+    }
+
+    /// The BLAKE3 hash of what was received so far.
+    pub fn received_hash(&self) -> Value {
+        self.core.hashes()[1]
+    }
+
     /// What has to be kept to continue in another process, and the latest position that `written` bytes include, if
     /// there is a new one. `None` before the two ends have greeted each other.
     pub fn state(&self) -> Option<State> {
@@ -172,6 +189,7 @@ impl Session {
         Statistics {
             sent_bytes: figures.sent,
             acknowledged_bytes: figures.acknowledged,
+            resumed_bytes: figures.resumed,
             received_bytes: figures.received,
             connections: figures.connections,
             is_connected: figures.is_connected,

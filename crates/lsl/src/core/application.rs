@@ -3,7 +3,7 @@
 
 use super::{Core, Figures, Phase, State};
 use crate::error::Error;
-use ::session::lsl::{Position, handshake::EARLY_LIMIT};
+use ::session::lsl::{Position, Prefix, Value, handshake::EARLY_LIMIT};
 use bytes::Bytes;
 use std::{
     future::poll_fn,
@@ -167,6 +167,17 @@ impl Core {
             ),
         };
         let is_connected = matches!(state.phase, Phase::Open(_));
-        Figures { sent, acknowledged, received, hops, connections, opened, is_connected }
+        let resumed = state.resumed;
+        Figures { sent, acknowledged, received, hops, connections, opened, resumed, is_connected }
+    }
+
+    /// The BLAKE3 hashes of what was sent and received so far.
+    pub(crate) fn hashes(&self) -> [Value; 2] {
+        match &self.state().phase {
+            Phase::Early(sending) => [sending.hash(), Prefix::default().root()],
+            Phase::Open(duplex) | Phase::Paused(duplex) => {
+                [duplex.sending().hash(), duplex.receiving().hash()]
+            }
+        }
     }
 }

@@ -4,7 +4,7 @@
 use super::{Core, Phase, Progress, State};
 use crate::{
     error::{Error, Loss},
-    outgoing::{Piece, read_file},
+    outgoing::{Piece, read_stored},
 };
 use ::session::lsl::{
     Direction, Duplex, Event, HopReport, Next, Output, Position, PositionCheck, Prefix, Received,
@@ -22,7 +22,7 @@ use std::{
 /// What precedes the bytes of a DATA record.
 const BEFORE_DATA: usize = RECORD_HEAD + DATA_HEAD;
 /// A position that a receiver may want to keep is remembered for each so many bytes.
-const MARK_EVERY: u64 = 16 << 20;
+const MARK_EVERY: u64 = 64 << 20;
 
 impl Core {
     /// There is a connection to be used.
@@ -69,6 +69,7 @@ impl Core {
     ) -> Result<(), Loss> {
         // Where the rest fails, the acceptor is told with a proof.
         self.state().key = Some(key.clone());
+        let resumed = position.offset;
         let check = self.check(position).await?;
         let mut state = self.state();
         let Phase::Early(sending) = &mut state.phase else {
@@ -85,6 +86,7 @@ impl Core {
         state.phase = Phase::Open(Box::new(duplex));
         state.opened += 1;
         state.note = note;
+        state.resumed = resumed;
         state.wake();
         drop(state);
         self.to_send.notify_one();
@@ -177,7 +179,7 @@ impl Core {
         let piece = self.state().outgoing.read(&range, &mut buffer[room..]);
         match piece {
             Piece::Copied => Ok(buffer),
-            Piece::InFile(file, offset) => read_file(file, offset, buffer, room)
+            Piece::Stored(stored) => read_stored(stored, range.start, buffer, room)
                 .await
                 .map_err(|error| Loss::Fatal(Error::Source(Arc::new(error)))),
         }

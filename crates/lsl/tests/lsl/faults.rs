@@ -5,7 +5,7 @@ use super::{
     bytes, listener, options, read_all, route,
     wire::{Mishap, Wire, number},
 };
-use longhaul_lsl::{ListenOptions, Listener, Options, Outgoing, Session, State};
+use longhaul_lsl::{ListenOptions, Listener, Options, Outgoing, Session, State, StoredFile};
 use session::lsl::{GROUP, Prefix, group_start};
 use std::{
     fs::File,
@@ -126,16 +126,14 @@ async fn session_continues_by_the_next_route() {
 #[tokio::test(flavor = "multi_thread")]
 async fn both_ends_restart_and_continue_from_their_states() {
     let directory = tempfile::tempdir().unwrap();
-    let content = bytes(40 << 20, 6);
+    let content = bytes(80 << 20, 6);
     let path = directory.path().join("source");
     std::fs::write(&path, &content).unwrap();
-    let outgoing = || Outgoing::File {
-        file: Arc::new(File::open(&path).unwrap()),
-        length: content.len() as u64,
-    };
+    let stored = || StoredFile::new(File::open(&path).unwrap()).unwrap();
+    let outgoing = || Outgoing::Stored(Arc::new(stored()));
     let first = listener().await;
     let address = first.local_addr();
-    let wire = Wire::to(address, |_| Mishap::Cut(20 << 20)).await;
+    let wire = Wire::to(address, |_| Mishap::Cut(70 << 20)).await;
     let session = Session::send(vec![route(wire.address)], outgoing(), options());
     let accepted = first.accept().await.accept(options()).await.unwrap();
     let (mut file, mut state) = (Vec::new(), None);

@@ -2,7 +2,7 @@
 //! What programs do with sessions where nothing goes wrong.
 
 use super::{bytes, listener, options, read_all, route};
-use longhaul_lsl::{Options, Outgoing, Session};
+use longhaul_lsl::{Options, Outgoing, Session, StoredFile};
 use std::{fs, sync::Arc};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use units::Bytes;
@@ -74,9 +74,9 @@ async fn file_is_sent_as_it_is() {
     let content = bytes(3_000_000, 3);
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("file"), &content).unwrap();
-    let file = Arc::new(fs::File::open(directory.path().join("file")).unwrap());
+    let file = fs::File::open(directory.path().join("file")).unwrap();
     let listener = listener().await;
-    let outgoing = Outgoing::File { file, length: content.len() as u64 };
+    let outgoing = Outgoing::Stored(Arc::new(StoredFile::new(file).unwrap()));
     let session = Session::send(vec![route(listener.local_addr())], outgoing, options());
     let by_hand = Options { confirm_by_hand: true, ..options() };
     let accepted = listener.accept().await.accept(by_hand).await.unwrap();

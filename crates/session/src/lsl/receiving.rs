@@ -12,7 +12,7 @@ use crate::lsl::{
     key::SessionKey,
     record::{Ack, DataHead, EndCode, Whole},
     sending::Direction,
-    tree::{GROUP, MAX_STREAM, Position, Prefix, group_start, value_of},
+    tree::{GROUP, MAX_STREAM, Position, Prefix, Value, group_start, value_of},
 };
 use bytes::{Buf, Bytes};
 use std::collections::BTreeMap;
@@ -91,6 +91,11 @@ impl Receiving {
     /// How much was received in order.
     pub fn received(&self) -> u64 {
         self.have.length()
+    }
+
+    /// The BLAKE3 hash of what was received in order so far.
+    pub fn hash(&self) -> Value {
+        self.have.root()
     }
 
     /// The proof of it.

@@ -8,7 +8,7 @@ use crate::lsl::{
     fields::Malformed,
     key::SessionKey,
     record::{Ack, DataHead, EndCode, Whole},
-    tree::{self, Position, Prefix, group_end, group_start},
+    tree::{self, Position, Prefix, Value, group_end, group_start},
 };
 use std::{collections::VecDeque, ops::Range};
 
@@ -118,6 +118,11 @@ impl Sending {
     /// How much was sent.
     pub fn sent(&self) -> u64 {
         self.sent.length()
+    }
+
+    /// The BLAKE3 hash of what was sent so far.
+    pub fn hash(&self) -> Value {
+        self.sent.root()
     }
 
     /// How much the other end has acknowledged.

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Files, directories and pipes from one machine to another, by a session (`docs/send.md`).
+//!
+//! ```text
+//! send     path or pipe ──▶ note: name, size ──▶ HELLO      the stream: a file's bytes, a tar archive, or a pipe's
+//! receive  note ──▶ NAME.part, as far as it is there ──▶ WELCOME ──▶ the rest ──▶ fsync, rename ──▶ DONE
+//! ```
+//! A sender whose session the receiver does not know any more begins another one, so that either end may be
+//! started again. Threats: names and links of a sender lead nowhere but into the directory, sizes are bounded by the
+//! disk and `--max-size`, and nobody without the code gets as far as a name.
+
+mod code;
+mod extract;
+mod note;
+mod receive;
+mod send;
+mod tree;
+
+pub use code::{Code, CodeError};
+pub use note::{Kind, Note};
+pub use receive::{Origin, Output, ReceiveRequest};
+pub use send::{Goal, Parcel, SendRequest};
+
+use crate::Error;
+use session::lsl::HopReport;
+use std::path::PathBuf;
+
+/// What a transfer by session did.
+#[derive(Debug)]
+pub struct ParcelReport {
+    /// What the sender calls it.
+    pub name: Option<String>,
+    /// Where it is now, at the receiver.
+    pub file: Option<PathBuf>,
+    /// Bytes of the stream.
+    pub bytes: u64,
+    /// Of those, bytes that were there from an earlier session.
+    pub resumed_bytes: u64,
+    /// From the start to the end; the receiver's from the sender's first word on.
+    pub seconds: f64,
+    /// Connections of the last session.
+    pub connections: u32,
+    /// What its depots said of their connections.
+    pub hops: Vec<HopReport>,
+    /// The BLAKE3 hash of the stream, which both ends have compared.
+    pub blake3: Option<String>,
+    /// How it ended.
+    pub result: Result<(), Error>,
+}
+
+impl ParcelReport {
+    fn begun() -> Self {
+        Self {
+            name: None,
+            file: None,
+            bytes: 0,
+            resumed_bytes: 0,
+            seconds: 0.0,
+            connections: 0,
+            hops: Vec::new(),
+            blake3: None,
+            result: Err(Error::Stopped),
+        }
+    }
+
+    /// Bits a second of what was transferred now.
+    pub fn goodput_bps(&self) -> f64 {
+        if self.seconds <= 0.0 {
+            return 0.0;
+        }
+        self.bytes.saturating_sub(self.resumed_bytes) as f64 * 8.0 / self.seconds
+    }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What the sender says of what it sends: JSON in HELLO, which the receiver does not trust.
+
+use crate::{Error, name::check_name, text::printable};
+use serde::{Deserialize, Serialize};
+use std::time::{Duration, SystemTime};
+
+/// What is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A file: the stream is its bytes.
+    File,
+    /// A directory: the stream is a tar archive of what is in it.
+    Directory,
+    /// A pipe: the stream is what came from it.
+    Pipe,
+}
+
+/// What the sender says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    /// What is sent.
+    pub kind: Kind,
+    /// Its name, without directories.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The length of the stream.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    /// Its permissions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<u32>,
+    /// When it was changed: nanoseconds since 1970.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub modified_ns: Option<u64>,
+}
+
+impl Note {
+    /// As it travels.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("it has a form in JSON")
+    }
+
+    /// Reads what a sender says.
+    ///
+    /// # Errors
+    /// It is not a note, or names no file that a directory can have.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, Error> {
+        let unusable =
+            |why: &str| Error::Answer(format!("what the sender says cannot be used: {why}"));
+        let note: Self = serde_json::from_slice(bytes)
+            .map_err(|_| unusable("it is no note of longhaul send"))?;
+        if let Some(name) = &note.name {
+            let shown = printable(name, 100);
+            check_name(name).map_err(|why| unusable(&format!("{shown:?}: {why}")))?;
+        }
+        Ok(note)
+    }
+
+    /// When it was changed.
+    pub(crate) fn modified(&self) -> Option<SystemTime> {
+        let since = Duration::from_nanos(self.modified_ns?);
+        SystemTime::UNIX_EPOCH.checked_add(since)
+    }
+}
+
+/// Nanoseconds since 1970.
+pub(super) fn nanoseconds(time: SystemTime) -> Option<u64> {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    u64::try_from(since.as_nanos()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn note_is_short_and_names_one_file() {
+        let note = Note {
+            kind: Kind::File,
+            name: Some("\u{1d11e}".repeat(61)),
+            bytes: Some(u64::MAX),
+            mode: Some(0o7777),
+            modified_ns: Some(u64::MAX),
+        };
+        let bytes = note.to_bytes();
+        assert!(bytes.len() < 1000);
+        assert_eq!(Note::parse(&bytes).unwrap(), note);
+        for name in ["", ".", "..", "a/b", "/etc", "a\\b", "a\nb", &"x".repeat(245)] {
+            let note = Note { name: Some(name.to_owned()), ..note.clone() };
+            assert!(Note::parse(&note.to_bytes()).is_err(), "{name:?}");
+        }
+        assert!(Note::parse(b"{}").is_err() && Note::parse(b"").is_err());
+    }
+}

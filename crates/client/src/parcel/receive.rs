@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The receiving end.
+
+use crate::{
+    Error, Progress,
+    parcel::{Code, Kind, Note, ParcelReport, extract::extract, hexadecimal},
+    part::{Identity, PartFile},
+};
+use bytes::Bytes;
+use lsl::{Incoming, Listener, Options, Outgoing, Route, Session, Window};
+use session::lsl::Prefix;
+use std::{
+    fmt, fs,
+    future::Future,
+    io::{self, Read, Write},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    pin::pin,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::{
+    sync::mpsc,
+    task::block_in_place,
+    time::{sleep, timeout},
+};
+use units::Bytes as Size;
+
+/// How long the sender may take to hear that this end stops.
+const GOODBYE: Duration = Duration::from_millis(300);
+/// How long to wait for the sender to end a session whose file is in its place.
+const END_TIME: Duration = Duration::from_secs(10);
+/// What is read of a part at a time to hash it.
+const PIECE: usize = 1 << 20;
+/// Pieces of an archive that wait to be unpacked.
+const QUEUE: usize = 16;
+
+/// Where a sender comes from.
+#[derive(Debug)]
+pub enum Origin {
+    /// It connects here; with this code, if one is wanted.
+    Listener(Listener, Option<Code>),
+    /// Both go to a depot with the same code.
+    Meeting(Vec<Route>, Code),
+}
+
+/// Where to put what comes.
+pub enum Output {
+    /// Under the sender's name, in this directory.
+    Directory(PathBuf),
+    /// Into this file or directory.
+    Path(PathBuf),
+    /// To standard output, or the like.
+    Stream(Box<dyn Write + Send>),
+}
+
+impl fmt::Debug for Output {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Directory(path) | Self::Path(path) => f.debug_tuple("Path").field(path).finish(),
+            Self::Stream(_) => f.write_str("Stream"),
+        }
+    }
+}
+
+/// A transfer.
+#[derive(Debug)]
+pub struct ReceiveRequest {
+    /// From whom.
+    pub origin: Origin,
+    /// Where to.
+    pub output: Output,
+    /// Replace a file that is there.
+    pub overwrite: bool,
+    /// The longest stream that is taken.
+    pub max_size: Option<Size>,
+    /// How.
+    pub options: Options,
+}
+
+/// Where one stream goes.
+enum Place {
+    File { part: Box<PartFile>, identity: Identity, prefix: Prefix },
+    Directory { new: PathBuf, name: PathBuf },
+    Stream,
+}
+
+impl ReceiveRequest {
+    /// Receives. `waiting` is called when the depot of a meeting has let this end in. When `stop` ends first, what has come is
+    /// kept and the error is [`Error::Stopped`].
+    pub async fn run(
+        mut self,
+        progress: &Arc<Progress>,
+        waiting: impl Fn(),
+        stop: impl Future<Output = ()>,
+    ) -> ParcelReport {
+        let mut report = ParcelReport::begun();
+        let mut stop = pin!(stop);
+        loop {
+            let incoming = tokio::select! {
+                incoming = self.incoming(&waiting) => incoming,
+                () = &mut stop => Err(Error::Stopped),
+            };
+            let started = Instant::now();
+            let result = match incoming {
+                Ok(incoming) => self.take(incoming, progress, &mut stop, &mut report).await,
+                Err(error) => Err(error),
+            };
+            report.seconds = started.elapsed().as_secs_f64();
+            // A sender with the wrong code does not keep the right one from coming.
+            if let (Err(error), Origin::Listener(..)) = (&result, &self.origin)
+                && is_of_stranger(error)
+            {
+                progress.note(format!("a sender was refused: {error}"));
+                continue;
+            }
+            if let Err(Error::Session(error)) = &result
+                && error.is_other_prefix()
+                && matches!(self.output, Output::Directory(_) | Output::Path(_))
+            {
+                progress.note("the sender has another file: beginning again".to_owned());
+                continue;
+            }
+            report.result = result;
+            return report;
+        }
+    }
+
+    async fn incoming(&mut self, waiting: &impl Fn()) -> Result<Incoming, Error> {
+        match &self.origin {
+            Origin::Listener(listener, _) => Ok(listener.accept().await),
+            Origin::Meeting(routes, code) => {
+                let session = code.session();
+                Ok(Incoming::meet(session, routes.clone(), &self.options, waiting).await?)
+            }
+        }
+    }
+
+    /// Takes one session.
+    async fn take(
+        &mut self,
+        incoming: Incoming,
+        progress: &Arc<Progress>,
+        stop: &mut (impl Future<Output = ()> + Unpin),
+        report: &mut ParcelReport,
+    ) -> Result<(), Error> {
+        let (place, note) = match self.place(incoming.note()).await {
+            Ok(found) => found,
+            Err(error) => {
+                incoming.refuse(&error.to_string()).await;
+                return Err(error);
+            }
+        };
+        report.name.clone_from(&note.name);
+        let secret = match &self.origin {
+            Origin::Listener(_, code) => code.as_ref().map(Code::secret).unwrap_or_default(),
+            Origin::Meeting(_, code) => code.secret(),
+        };
+        let options = Options { secret, confirm_by_hand: true, ..self.options.clone() };
+        let prefix = match &place {
+            Place::File { prefix, .. } => prefix.clone(),
+            _ => Prefix::default(),
+        };
+        report.resumed_bytes = prefix.length();
+        progress.set(prefix.length(), note.bytes);
+        let nothing = Outgoing::Window(Window::default());
+        let session = Arc::new(incoming.accept_from(prefix, nothing, options).await?);
+        session.end();
+        let received = tokio::select! {
+            received = self.receive(place, &session, &note, progress, report) => received,
+            () = stop => {
+                drop(session);
+                sleep(GOODBYE).await;
+                return Err(Error::Stopped);
+            }
+        };
+        let now = session.statistics();
+        (report.bytes, report.connections, report.hops) =
+            (now.received_bytes, now.connections, now.hops);
+        report.blake3 = Some(hexadecimal(&session.received_hash()));
+        received?;
+        // The sender has to hear that everything is safe; that it says so too is all that is missing.
+        let _ = timeout(END_TIME, session.sent()).await;
+        Ok(())
+    }
+
+    /// Where to put what a sender describes, and how much of it is there.
+    async fn place(&mut self, note: &[u8]) -> Result<(Place, Note), Error> {
+        let note = Note::parse(note)?;
+        if let (Some(bytes), Some(most)) = (note.bytes, self.max_size)
+            && bytes > most.get()
+        {
+            return Err(Error::TooLarge(most));
+        }
+        let path = match (&self.output, &note.name) {
+            (Output::Stream(_), _) if note.kind == Kind::Directory => {
+                return Err(Error::Usage("a directory cannot go to standard output".to_owned()));
+            }
+            (Output::Stream(_), _) => return Ok((Place::Stream, note)),
+            (Output::Path(path), _) => path.clone(),
+            (Output::Directory(directory), Some(name)) => directory.join(name),
+            (Output::Directory(_), None) => {
+                let text = "what is sent has no name. Name it here: -o FILE, or there: --name";
+                return Err(Error::Usage(text.to_owned()));
+            }
+        };
+        if !self.overwrite && fs::symlink_metadata(&path).is_ok() {
+            return Err(Error::Exists { file: path, why: String::new() });
+        }
+        if note.kind == Kind::Directory {
+            let new = self.new_directory(&path)?;
+            return Ok((Place::Directory { new, name: path }, note));
+        }
+        let url = String::from_utf8_lossy(&note.to_bytes()).into_owned();
+        let identity = Identity { url, total: note.bytes, ..Identity::default() };
+        // A pipe's bytes have no name by which they could be known again.
+        let may_resume = note.kind == Kind::File;
+        let (mut part, known) = PartFile::open(&path, may_resume)?;
+        let prefix = if known.as_ref() == Some(&identity) {
+            hash_part(&part).await?
+        } else {
+            part.reset().await?;
+            Prefix::default()
+        };
+        part.check_space(note.bytes.unwrap_or(0))?;
+        part.checkpoint(&identity).await?;
+        Ok((Place::File { part: Box::new(part), identity, prefix }, note))
+    }
+
+    /// An empty directory beside the one that it will be.
+    fn new_directory(&self, path: &Path) -> Result<PathBuf, Error> {
+        let mut name = path.as_os_str().to_owned();
+        name.push(".part");
+        let new = PathBuf::from(name);
+        let failed = |error| Error::file("write", &new, error);
+        // What an earlier session has left cannot be continued.
+        match fs::symlink_metadata(&new) {
+            Ok(data) if data.is_dir() => fs::remove_dir_all(&new).map_err(failed)?,
+            Ok(_) => return Err(failed(io::ErrorKind::NotADirectory.into())),
+            Err(_) => {}
+        }
+        fs::create_dir(&new).map_err(failed)?;
+        Ok(new)
+    }
+
+    /// Receives a stream and puts it in its place.
+    async fn receive(
+        &mut self,
+        place: Place,
+        session: &Arc<Session>,
+        note: &Note,
+        progress: &Arc<Progress>,
+        report: &mut ParcelReport,
+    ) -> Result<(), Error> {
+        let mut shown = Shown { progress, total: note.bytes, most: self.max_size };
+        match place {
+            Place::File { mut part, identity, prefix } => {
+                let kept = keep(&mut part, &identity, prefix.length(), session, &mut shown).await;
+                if let Err(Error::Session(error)) = &kept
+                    && error.is_other_prefix()
+                {
+                    part.reset().await?;
+                }
+                kept?;
+                if let Some(mode) = note.mode {
+                    let permissions = fs::Permissions::from_mode(mode & 0o777);
+                    let _ = part.reader().0.set_permissions(permissions);
+                }
+                let length = session.statistics().received_bytes;
+                part.finish(length, note.modified(), self.overwrite).await?;
+                report.file = Some(part.name().to_owned());
+            }
+            Place::Directory { new, name } => {
+                unpack(&new, session, &mut shown).await?;
+                put_directory(&new, &name, self.overwrite)?;
+                report.file = Some(name);
+            }
+            Place::Stream => {
+                let Output::Stream(out) = &mut self.output else { return Ok(()) };
+                let failed = |error| Error::file("write", Path::new("standard output"), error);
+                while let Some(chunk) = session.chunk().await? {
+                    block_in_place(|| out.write_all(&chunk)).map_err(failed)?;
+                    shown.more(chunk.len(), session)?;
+                }
+                block_in_place(|| out.flush()).map_err(failed)?;
+            }
+        }
+        session.confirm()?;
+        Ok(())
+    }
+}
+
+/// What goes wrong with somebody who is not the sender that is waited for.
+fn is_of_stranger(error: &Error) -> bool {
+    matches!(error, Error::Session(lsl::Error::Handshake(_)))
+}
+
+/// Progress, and the bound of what comes.
+struct Shown<'p> {
+    progress: &'p Progress,
+    total: Option<u64>,
+    most: Option<Size>,
+}
+
+impl Shown<'_> {
+    fn more(&mut self, bytes: usize, session: &Session) -> Result<(), Error> {
+        let held = self.progress.held() + bytes as u64;
+        self.progress.set(held, self.total);
+        self.progress.set_hops(session.statistics().hops.len() as u32);
+        match self.most.filter(|most| held > most.get()) {
+            Some(most) => Err(Error::TooLarge(most)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Hashes what is there of a file. It was verified when it came, and the sender verifies it again.
+async fn hash_part(part: &PartFile) -> Result<Prefix, Error> {
+    let length = part.ranges().end();
+    let (file, path) = part.reader();
+    let hash = move || {
+        use std::os::unix::fs::FileExt;
+        let (mut prefix, mut piece) = (Prefix::default(), vec![0; PIECE]);
+        while prefix.length() < length {
+            let now = (length - prefix.length()).min(PIECE as u64) as usize;
+            file.read_exact_at(&mut piece[..now], prefix.length())?;
+            prefix.extend(&piece[..now]);
+        }
+        Ok(prefix)
+    };
+    let hashed = tokio::task::spawn_blocking(hash).await.map_err(io::Error::other);
+    hashed.and_then(|hashed| hashed).map_err(|error: io::Error| Error::file("read", &path, error))
+}
+
+/// Writes a stream to a part, behind what is there.
+async fn keep(
+    part: &mut PartFile,
+    identity: &Identity,
+    mut offset: u64,
+    session: &Session,
+    shown: &mut Shown<'_>,
+) -> Result<(), Error> {
+    let kept = async {
+        while let Some(chunk) = session.chunk().await? {
+            block_in_place(|| part.writer().write(offset, &chunk))?;
+            offset += chunk.len() as u64;
+            shown.more(chunk.len(), session)?;
+            part.checkpoint_if_due(identity);
+        }
+        Ok(())
+    };
+    let kept: Result<(), Error> = kept.await;
+    if kept.is_err() {
+        // What has come is there for the next session.
+        part.checkpoint(identity).await?;
+    }
+    kept
+}
+
+/// Unpacks an archive on a thread of its own, as it comes.
+async fn unpack(new: &Path, session: &Session, shown: &mut Shown<'_>) -> Result<(), Error> {
+    let (sender, pieces) = mpsc::channel(QUEUE);
+    let directory = new.to_owned();
+    let unpacking = tokio::task::spawn_blocking(move || {
+        let mut reader = Pieces { pieces, now: Bytes::new() };
+        extract(&mut reader, &directory)?;
+        // What fills up the last record of an archive.
+        io::copy(&mut reader, &mut io::sink())
+            .map(drop)
+            .map_err(|error| Error::file("read", &directory, error))
+    });
+    let fed = async {
+        while let Some(chunk) = session.chunk().await? {
+            shown.more(chunk.len(), session)?;
+            if sender.send(chunk).await.is_err() {
+                // It has failed, and says why.
+                break;
+            }
+        }
+        Ok::<_, Error>(())
+    };
+    let fed = fed.await;
+    drop(sender);
+    let unpacked = unpacking.await.map_err(|error| Error::Answer(error.to_string()))?;
+    fed.and(unpacked)
+}
+
+/// Gives a directory its name.
+fn put_directory(new: &Path, name: &Path, overwrite: bool) -> Result<(), Error> {
+    let failed = |error| Error::file("write", name, error);
+    if overwrite && fs::symlink_metadata(name).is_ok_and(|data| data.is_dir()) {
+        fs::remove_dir_all(name).map_err(failed)?;
+    }
+    fs::rename(new, name).map_err(failed)
+}
+
+/// Pieces as they come, to be read.
+struct Pieces {
+    pieces: mpsc::Receiver<Bytes>,
+    now: Bytes,
+}
+
+impl Read for Pieces {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.now.is_empty() {
+            match self.pieces.blocking_recv() {
+                Some(next) => self.now = next,
+                None => return Ok(0),
+            }
+        }
+        let length = buffer.len().min(self.now.len());
+        buffer[..length].copy_from_slice(&self.now.split_to(length));
+        Ok(length)
+    }
+}

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The sending end.
+
+use crate::{
+    Error, Progress,
+    parcel::{Code, Kind, Note, ParcelReport, hexadecimal, note::nanoseconds, tree::StoredTree},
+};
+use lsl::{Options, Outgoing, Route, Session, Stored, StoredFile, Window};
+use rustix::rand::GetRandomFlags;
+use session::lsl::{SessionId, record::EndCode};
+use std::{
+    fmt,
+    fs::{File, Metadata},
+    future::Future,
+    io::Read,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    pin::pin,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::time::sleep;
+
+/// How often progress is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long the receiver may take to hear that this end stops.
+const GOODBYE: Duration = Duration::from_millis(300);
+/// How often a sender begins again with a receiver that does not know the session any more.
+const BEGINNINGS: u32 = 20;
+/// What is read from a pipe at a time.
+const PIECE: usize = 256 << 10;
+
+/// What is sent.
+pub enum Parcel {
+    /// A file or directory.
+    Path(PathBuf),
+    /// What comes from a pipe.
+    Pipe(Box<dyn Read + Send>),
+}
+
+impl fmt::Debug for Parcel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Path(path) => f.debug_tuple("Path").field(path).finish(),
+            Self::Pipe(_) => f.write_str("Pipe"),
+        }
+    }
+}
+
+/// Where it is sent.
+#[derive(Debug, Clone)]
+pub enum Goal {
+    /// To a receiver that listens, by the first of these routes that works; with a code, if it wants one.
+    Listener(Vec<Route>, Option<Code>),
+    /// To a depot where the receiver comes with the same code.
+    Meeting(Vec<Route>, Code),
+}
+
+/// A transfer.
+#[derive(Debug)]
+pub struct SendRequest {
+    /// What.
+    pub parcel: Parcel,
+    /// What the receiver is to call it, in place of its own name.
+    pub name: Option<String>,
+    /// Where to.
+    pub goal: Goal,
+    /// How.
+    pub options: Options,
+}
+
+/// What is sent, ready to be read.
+enum Content {
+    Stored(Arc<dyn Stored>),
+    Pipe(Box<dyn Read + Send>),
+}
+
+impl SendRequest {
+    /// Sends. When `stop` ends first, the error is [`Error::Stopped`], and the receiver keeps what it has.
+    pub async fn run(
+        self,
+        progress: &Arc<Progress>,
+        stop: impl Future<Output = ()>,
+    ) -> ParcelReport {
+        let mut report = ParcelReport::begun();
+        let started = Instant::now();
+        report.result = self.send(progress, stop, &mut report).await;
+        report.seconds = started.elapsed().as_secs_f64();
+        report
+    }
+
+    async fn send(
+        self,
+        progress: &Arc<Progress>,
+        stop: impl Future<Output = ()>,
+        report: &mut ParcelReport,
+    ) -> Result<(), Error> {
+        let watched = match &self.parcel {
+            Parcel::Path(path) => Some((path.clone(), looked_at(path)?)),
+            Parcel::Pipe(_) => None,
+        };
+        let (mut content, note) = open(self.parcel, self.name)?;
+        report.name.clone_from(&note.name);
+        let mut stop = pin!(stop);
+        for beginning in 1.. {
+            let session = begin(&mut content, &note, &self.goal, &self.options)?;
+            let ended = tokio::select! {
+                ended = follow(&session, &note, progress, report) => ended,
+                () = &mut stop => {
+                    drop(session);
+                    sleep(GOODBYE).await;
+                    return Err(Error::Stopped);
+                }
+            };
+            let is_stored = matches!(content, Content::Stored(_));
+            match ended {
+                Ok(()) => break,
+                Err(error) if is_stored && beginning < BEGINNINGS && is_forgotten(&error) => {
+                    progress.note("the receiver begins again".to_owned());
+                    sleep(LOOK).await;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        match watched {
+            Some((path, before)) => unchanged(&path, &before),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The receiver does not know the session, or has another file under that name: then it begins anew.
+fn is_forgotten(error: &lsl::Error) -> bool {
+    let lsl::Error::Ended { code, .. } = error else { return error.is_other_prefix() };
+    *code == EndCode::UnknownSession as u16 || error.is_other_prefix()
+}
+
+fn looked_at(path: &Path) -> Result<Metadata, Error> {
+    std::fs::metadata(path).map_err(|error| Error::file("read", path, error))
+}
+
+/// Whether a file is still what it was before it was sent.
+fn unchanged(path: &Path, before: &Metadata) -> Result<(), Error> {
+    let of = |data: &Metadata| (data.len(), data.mtime(), data.mtime_nsec());
+    let now = looked_at(path)?;
+    if before.is_dir() || of(&now) == of(before) {
+        return Ok(());
+    }
+    let why = "its date or length is another one now".to_owned();
+    Err(Error::SourceChanged { file: path.to_owned(), why })
+}
+
+/// Opens what is sent, and describes it.
+fn open(parcel: Parcel, name: Option<String>) -> Result<(Content, Note), Error> {
+    let path = match parcel {
+        Parcel::Pipe(pipe) => {
+            let (bytes, mode, modified_ns) = (None, None, None);
+            let note = Note { kind: Kind::Pipe, name, bytes, mode, modified_ns };
+            return Ok((Content::Pipe(pipe), note));
+        }
+        Parcel::Path(path) => path,
+    };
+    let data = looked_at(&path)?;
+    let whole = path.canonicalize().map_err(|error| Error::file("read", &path, error))?;
+    let own = whole.file_name().and_then(|name| name.to_str()).map(str::to_owned);
+    let name = name.or(own).ok_or_else(|| {
+        Error::Usage(format!("{}: its name is not UTF-8. Name it: --name", path.display()))
+    })?;
+    let (kind, stored): (_, Arc<dyn Stored>) = if data.is_dir() {
+        (Kind::Directory, Arc::new(StoredTree::list(&path)?))
+    } else if data.is_file() {
+        let file = File::open(&path).and_then(StoredFile::new);
+        (Kind::File, Arc::new(file.map_err(|error| Error::file("read", &path, error))?))
+    } else {
+        let text =
+            "it is not a file or directory. To send what comes from it: longhaul send - < FILE";
+        return Err(Error::file("send", &path, std::io::Error::other(text)));
+    };
+    let note = Note {
+        kind,
+        name: Some(name),
+        bytes: Some(stored.length()),
+        mode: Some(data.mode() & 0o777),
+        modified_ns: data.modified().ok().and_then(nanoseconds),
+    };
+    Ok((Content::Stored(stored), note))
+}
+
+/// Begins a session.
+fn begin(
+    content: &mut Content,
+    note: &Note,
+    goal: &Goal,
+    options: &Options,
+) -> Result<Arc<Session>, Error> {
+    let mut options = Options { note: note.to_bytes(), ..options.clone() };
+    let (id, routes) = match goal {
+        Goal::Listener(routes, code) => {
+            options.secret = code.as_ref().map(Code::secret).unwrap_or_default();
+            (new_session(), routes)
+        }
+        Goal::Meeting(routes, code) => {
+            options.secret = code.secret();
+            (code.session(), routes)
+        }
+    };
+    let outgoing = match content {
+        Content::Stored(stored) => Outgoing::Stored(Arc::clone(stored)),
+        Content::Pipe(_) => Outgoing::Window(Window::default()),
+    };
+    let session = Arc::new(Session::begin(id, routes.clone(), outgoing, options));
+    if let Content::Pipe(pipe) = content {
+        let pipe = std::mem::replace(pipe, Box::new(std::io::empty()));
+        feed(pipe, &session);
+    }
+    Ok(session)
+}
+
+fn new_session() -> SessionId {
+    let mut id = [0; 16];
+    rustix::rand::getrandom(&mut id, GetRandomFlags::empty()).expect("Linux has random bytes");
+    SessionId(id)
+}
+
+/// Writes what comes from a pipe to a session, on a thread that may wait for it.
+fn feed(mut pipe: Box<dyn Read + Send>, session: &Arc<Session>) {
+    let (session, runtime) = (Arc::downgrade(session), tokio::runtime::Handle::current());
+    std::thread::spawn(move || {
+        let mut piece = vec![0; PIECE];
+        loop {
+            let read = pipe.read(&mut piece);
+            let Some(session) = session.upgrade() else { return };
+            match read {
+                Ok(0) => return session.end(),
+                Ok(length) => {
+                    if runtime.block_on(session.write(&piece[..length])).is_err() {
+                        return;
+                    }
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return session.fail(error),
+            }
+        }
+    });
+}
+
+/// Waits until the receiver has everything.
+async fn follow(
+    session: &Session,
+    note: &Note,
+    progress: &Progress,
+    report: &mut ParcelReport,
+) -> Result<(), lsl::Error> {
+    let look = async {
+        let mut resumed = None;
+        loop {
+            let now = session.statistics();
+            progress.set(now.acknowledged_bytes, note.bytes);
+            progress.set_hops(now.hops.len() as u32);
+            if resumed.is_none() && now.is_connected {
+                resumed = Some(now.resumed_bytes);
+            }
+            report.resumed_bytes = now.resumed_bytes;
+            sleep(LOOK).await;
+        }
+    };
+    let ended = tokio::select! {
+        ended = whole(session) => ended,
+        () = look => unreachable!("it goes on for ever"),
+    };
+    let now = session.statistics();
+    progress.set(now.acknowledged_bytes, note.bytes);
+    (report.bytes, report.connections, report.hops) =
+        (now.acknowledged_bytes, now.connections, now.hops);
+    report.resumed_bytes = now.resumed_bytes;
+    report.blake3 = Some(hexadecimal(&session.sent_hash()));
+    ended
+}
+
+/// Both streams to their ends: the receiver sends nothing but that.
+async fn whole(session: &Session) -> Result<(), lsl::Error> {
+    while session.chunk().await?.is_some() {}
+    session.sent().await
+}
