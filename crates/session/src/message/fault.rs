@@ -34,6 +34,32 @@ pub enum ProxyError {
 }
 
 impl ProxyError {
+    const ALL: [Self; 18] = [
+        Self::DnsTimeout,
+        Self::DnsError,
+        Self::DestinationIpProhibited,
+        Self::DestinationIpUnroutable,
+        Self::ConnectionRefused,
+        Self::ConnectionTerminated,
+        Self::ConnectionTimeout,
+        Self::ConnectionLimitReached,
+        Self::HttpRequestError,
+        Self::HttpRequestDenied,
+        Self::HttpResponseIncomplete,
+        Self::HttpProtocolError,
+        Self::HttpResponseTimeout,
+        Self::ProxyInternalError,
+        Self::ProxyLoopDetected,
+        Self::TlsAlertReceived,
+        Self::TlsCertificateError,
+        Self::TlsProtocolError,
+    ];
+
+    /// The error type with this token, of those that depots report.
+    pub fn of_token(token: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|error| error.token() == token)
+    }
+
     /// The token of RFC 9209.
     pub const fn token(self) -> &'static str {
         match self {

@@ -2,12 +2,13 @@
 //! Everything that reads from the network, on inputs that nobody would write: a bounded number of
 //! mutations of the inputs kept in `corpus/`, the same for the same seed.
 //!
-//! The targets (`fuzz/targets.rs`, `fuzz/fields.rs`) are plain functions of bytes, which `libfuzzer_sys::fuzz_target!`
+//! The targets (`fuzz/targets.rs`, `fuzz/fields.rs`, `fuzz/lsl.rs`) are plain functions of bytes, which `libfuzzer_sys::fuzz_target!`
 //! takes as they are. `LONGHAUL_SEED` replays a run, `LONGHAUL_FUZZ_INPUTS` makes it longer. An input
 //! that fails is printed; kept in the corpus, it is tried first from then on.
 
 mod delimit;
 mod fields;
+mod lsl;
 mod mutate;
 mod run;
 mod site;
@@ -26,5 +27,6 @@ macro_rules! fuzz {
 }
 
 fuzz!(fields: via, fields);
+fuzz!(lsl: lsl_header);
 fuzz!(site: site);
 fuzz!(targets: request, response, chunked, route, ticket_route, token, digest, keys, proxy_status);

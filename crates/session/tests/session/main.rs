@@ -4,6 +4,7 @@
 mod chunked;
 mod digest;
 mod fuzz;
+mod lsl;
 mod protocol;
 mod rewrite;
 mod route;
