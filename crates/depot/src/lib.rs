@@ -13,6 +13,8 @@
 //!   settings       the configuration and the files that it names: what a reload replaces
 //!   observe        what it does and did: metrics, status page, access log
 //!   trace          ids by which one transfer is followed through a chain
+//!   client         a client's connection, and answers of the depot's own
+//!   upstream       the next hop's connection: new, or kept from an earlier request
 //!   hop_sockets    congestion control and buffers by peer
 //!   peer_load      other depots that take clients when this one is full
 //!   failover_routes  routes around depots that fail
@@ -27,6 +29,7 @@ mod acceptor;
 mod admission;
 mod buffers;
 mod certificate;
+mod client;
 mod config;
 mod error;
 mod failover_routes;
@@ -46,6 +49,7 @@ mod start_up;
 mod state;
 mod tls;
 mod trace;
+mod upstream;
 mod warm;
 
 pub use config::{

@@ -5,7 +5,6 @@ use crate::{
     admission::{identity::Identity, limits::Gate, trust::Uses},
     config::Config,
     failover_routes::FailoverRoutes,
-    http::upstream::{self, Pool},
     memory::{self, PeakDrop, Work},
     observe::Observer,
     packet_pacing::Paced,
@@ -13,6 +12,7 @@ use crate::{
     settings::Settings,
     spare_descriptors::Spare,
     trace::Requests,
+    upstream::{self, Pool},
     warm::Warm,
 };
 use relay::{

@@ -14,11 +14,9 @@
 use crate::{
     admission::verdict::{Grant, Verdict},
     config::Config,
-    http::{
-        question,
-        upstream::{self, Hop},
-    },
+    http::question,
     state::Shared,
+    upstream::{self, Hop},
 };
 use relay::dial::pool::Key;
 use session::{
@@ -88,7 +86,7 @@ impl Warm {
             return;
         }
         let mut depots = self.depots();
-        let key = upstream::key_of(fetch, grant);
+        let key = upstream::key_of(fetch.into(), grant);
         if depots.len() >= MOST && !depots.contains_key(&key) {
             let longest_ago = depots.iter().min_by_key(|(_, depot)| depot.used);
             let Some(key) = longest_ago.map(|(key, _)| key.clone()) else { return };
@@ -178,7 +176,7 @@ fn add_sites(depots: &mut HashMap<Key<Grant>, NextDepot>, config: &Config) {
     for site in &config.sites {
         let Some(next) = site.via.first() else { continue };
         let fetch = Fetch::from_depot(next.clone(), HOLD.to_owned(), site.via.len());
-        let key = upstream::key_of(&fetch, Grant::Site);
+        let key = upstream::key_of((&fetch).into(), Grant::Site);
         if depots.len() < MOST && !depots.contains_key(&key) {
             depots.insert(key, NextDepot::new(fetch, Grant::Site));
         }

@@ -64,7 +64,9 @@ impl Answer {
     /// What a depot answers that cannot open the session.
     pub fn of_fault(fault: &Fault, by: DepotId) -> Self {
         let mut text = fault.reason.clone();
-        text.truncate(text.floor_char_boundary(MAX_TEXT));
+        while text.len() > MAX_TEXT {
+            text.pop();
+        }
         let error = Some(fault.error.token().to_owned());
         Self { error, text, ..Self::of(fault.status, by) }
     }
