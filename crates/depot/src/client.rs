@@ -16,9 +16,13 @@ use relay::{
         info::{self, reset_on_close},
     },
 };
-use session::message::{Connection, Fault};
+use session::{
+    lsl::Answer,
+    message::{Connection, Fault},
+};
 use std::{io, time::Duration};
 use tokio::{
+    io::Interest,
     net::TcpStream,
     time::{sleep, timeout},
 };
@@ -66,7 +70,15 @@ impl Client {
         context: RequestContext<'_>,
     ) {
         entry.refused(fault);
-        let answer = fault.answer(&context.id, with_body, Connection::Close);
+        let answer = match self.protocol {
+            Protocol::Http => fault.answer(&context.id, with_body, Connection::Close),
+            Protocol::Session => {
+                let answer = Answer::of_fault(fault, context.id.clone());
+                answer.to_bytes().expect("an answer without reports is short")
+            }
+            // It is closed by a reset.
+            Protocol::Tcp => return,
+        };
         self.answer(&answer, Connection::Close, context).await;
     }
 
@@ -199,4 +211,11 @@ fn or_end(read: io::Result<usize>) -> io::Result<usize> {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
         read => read,
     }
+}
+
+/// Resolves once a connection has failed.
+pub(crate) async fn failed(tcp: &TcpStream) -> io::Error {
+    let ready = tcp.ready(Interest::ERROR).await;
+    let error = ready.err().or_else(|| failure(tcp));
+    error.unwrap_or_else(|| io::ErrorKind::ConnectionReset.into())
 }

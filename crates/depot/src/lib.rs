@@ -8,6 +8,7 @@
 //! server         start, reload, drain
 //!   acceptor       which connections are let in
 //!     http           one client's requests, passed on and answered (`relay` moves the bytes)
+//!     session        sessions: bytes in both directions (`docs/lsl.md`)
 //!   admission      for whom, and to where, it relays: nobody and nowhere by default
 //!   state          what all connections share
 //!   settings       the configuration and the files that it names: what a reload replaces
@@ -42,6 +43,7 @@ mod observe;
 mod packet_pacing;
 mod peer_load;
 mod server;
+mod session;
 mod settings;
 mod shown_certificates;
 mod spare_descriptors;
@@ -54,8 +56,9 @@ mod warm;
 
 pub use config::{
     AccessTo, Admin, Allow, Buffers, Config, ConfigError, Detour, DigestMode, Hop, Limits, Log,
-    LogFormat, Pacing, PacingMethod, PeerGroup, RelayMode, Reuse, Site, SiteError, SiteHost,
-    SiteName, SiteOrigin, Stall, Timeouts, TlsFiles, TrustFiles, UpstreamRule, UpstreamRuleError,
+    LogFormat, Pacing, PacingMethod, PeerGroup, RelayMode, Reuse, Sessions, Site, SiteError,
+    SiteHost, SiteName, SiteOrigin, Stall, Tcp, Timeouts, TlsFiles, TrustFiles, UpstreamRule,
+    UpstreamRuleError,
 };
 pub use error::Error;
 pub use hop_sockets::TuneError;

@@ -66,8 +66,8 @@ impl ShownCertificates {
         let shown: Arc<dyn ResolvesServerCert> = Arc::clone(&by_name) as _;
         let mut config = ServerConfig::builder().with_no_client_auth().with_cert_resolver(shown);
         // Clients that offer both are served as before: each kind of request is known by its first byte.
-        config.alpn_protocols =
-            [Protocol::Http, Protocol::Session].map(|it| it.alpn().to_vec()).into();
+        let protocols = [Protocol::Http, Protocol::Session].into_iter();
+        config.alpn_protocols = protocols.filter_map(Protocol::alpn).map(Vec::from).collect();
         Ok(Some(Self { by_name, config: Arc::new(config) }))
     }
 

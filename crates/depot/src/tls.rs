@@ -30,14 +30,17 @@ pub(crate) enum Protocol {
     Http,
     /// One session (`docs/lsl.md`).
     Session,
+    /// Bytes that mean nothing to a depot.
+    Tcp,
 }
 
 impl Protocol {
     /// Its name in TLS.
-    pub(crate) const fn alpn(self) -> &'static [u8] {
+    pub(crate) const fn alpn(self) -> Option<&'static [u8]> {
         match self {
-            Self::Http => tls_files::ALPN,
-            Self::Session => session::lsl::ALPN,
+            Self::Http => Some(tls_files::ALPN),
+            Self::Session => Some(session::lsl::ALPN),
+            Self::Tcp => None,
         }
     }
 }
@@ -134,7 +137,7 @@ impl Tls {
         }
         // What it has learned of servers is shared with the original.
         let mut config = ClientConfig::clone(&config);
-        config.alpn_protocols = vec![protocol.alpn().to_vec()];
+        config.alpn_protocols = protocol.alpn().map(Vec::from).into_iter().collect();
         Arc::new(config)
     }
 }

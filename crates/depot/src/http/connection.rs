@@ -15,23 +15,37 @@ use crate::{
     },
     observe::Entry,
     peer_load::own_load,
+    session,
     state::{RequestContext, Shared},
+    tls::Protocol,
 };
-use bytes::BytesMut;
-use http::StatusCode;
-use relay::{
-    copy::CopyError,
-    tcp::{Stream, info::reset_on_close},
-};
-use session::{
+use ::session::{
     DepotAddress, Fetch, Scheme, Step,
+    lsl::{self, Header, Open},
     message::{
         Connection, Fault, Framing, ProxyError, RequestHead, hold::asks_hold, load::asks_load,
         options_for, redirect, stripes::JOIN,
     },
 };
-use std::{io, net::SocketAddr};
+use bytes::BytesMut;
+use http::StatusCode;
+use relay::{
+    copy::CopyError,
+    tcp::{ReadHeadError, Source, Stream, info::reset_on_close},
+};
+use std::{io, net::SocketAddr, time::Duration};
 use tokio::{net::TcpStream, time::timeout};
+
+/// How long a client that is turned away may take to show what it speaks.
+const FIRST_BYTE_TIME: Duration = Duration::from_secs(1);
+/// How much is read at a time of a request's head.
+const FIRST_READ: usize = 16 << 10;
+
+/// What a client asks for.
+enum Message {
+    Request(RequestHead),
+    Session(Box<Open>),
+}
 
 /// A connection as it was accepted.
 #[derive(Debug)]
@@ -70,7 +84,11 @@ impl Caller {
                 }
             }
         };
-        Some(Client::new(stream, BytesMut::new()))
+        let protocol = match stream.alpn() {
+            Some(agreed) if Some(agreed) == Protocol::Session.alpn() => Protocol::Session,
+            _ => Protocol::Http,
+        };
+        Some(Client { protocol, ..Client::new(stream, BytesMut::new()) })
     }
 }
 
@@ -91,9 +109,15 @@ pub(crate) async fn serve(caller: Caller, slot: ConnectionSlot, shared: &Shared)
     // Not held while the client is waited for: they may be read again.
     drop(settings);
     let mut first = true;
-    while let Some(request) = client.next_request(first, shared).await {
+    while let Some(message) = client.next_message(first, shared).await {
         let settings = shared.settings();
         let context = RequestContext::new(shared, &settings);
+        let request = match message {
+            Message::Request(request) => request,
+            Message::Session(open) => {
+                return Box::pin(session::serve(client, *open, context)).await;
+            }
+        };
         if request.target.starts_with(JOIN) && context.config().site_of(&request).is_none() {
             return Box::pin(stripe_enter::enter(client, request, context)).await;
         }
@@ -114,12 +138,19 @@ pub(crate) async fn turn_away(caller: Caller, fault: &Fault, shared: &Shared) {
     // Where others may have room, what it asks for tells whether it can go there.
     let full = fault.error == ProxyError::ConnectionLimitReached;
     if full && !context.config().pool.members.is_empty() {
-        let Some(request) = client.next_request(true, shared).await else { return };
-        entry.asked(&request, context);
-        if let Some(peer) = shared.peer_loads.instead(&request, context) {
-            client.lead_away(entry, &request, &peer, context).await;
-            return;
+        match client.next_message(true, shared).await {
+            None => return,
+            Some(Message::Session(open)) => entry.session(open.session, &open.to_string()),
+            Some(Message::Request(request)) => {
+                entry.asked(&request, context);
+                if let Some(peer) = shared.peer_loads.instead(&request, context) {
+                    client.lead_away(entry, &request, &peer, context).await;
+                    return;
+                }
+            }
         }
+    } else {
+        client.await_protocol().await;
     }
     client.refuse(entry, fault, true, context).await;
 }
@@ -131,11 +162,28 @@ pub(crate) fn stopping() -> Fault {
 }
 
 impl Client {
-    /// The next request; none where there is no more, or none that can be read, and the client has
-    /// been told so.
-    async fn next_request(&mut self, first: bool, shared: &Shared) -> Option<RequestHead> {
-        match self.read_request(first, shared).await {
-            Ok(request) => Some(request),
+    /// Gives a client that is to be turned away a moment to show what it speaks.
+    async fn await_protocol(&mut self) {
+        let (mut source, _) = self.stream.split();
+        // What comes of it shows in what has come.
+        let _ = timeout(FIRST_BYTE_TIME, source.read(&mut self.ahead, 4 << 10)).await;
+        self.see_protocol();
+    }
+
+    /// What it speaks shows in the first byte.
+    fn see_protocol(&mut self) {
+        if self.ahead.first() == Some(&lsl::FIRST_BYTE) {
+            self.protocol = Protocol::Session;
+        }
+    }
+
+    /// The next request or session; none where there is no more, or none that can be read, and the client
+    /// has been told so.
+    async fn next_message(&mut self, first: bool, shared: &Shared) -> Option<Message> {
+        let read = self.read_message(first, shared).await;
+        self.see_protocol();
+        match read {
+            Ok(message) => Some(message),
             Err(None) => None,
             Err(Some(fault)) => {
                 // What cannot be read says that much all the same.
@@ -149,12 +197,12 @@ impl Client {
         }
     }
 
-    /// The request, or the fault to answer, or nothing where nobody waits for an answer.
-    async fn read_request(
+    /// The request or OPEN, or the fault to answer, or nothing where nobody waits for an answer.
+    async fn read_message(
         &mut self,
         first: bool,
         shared: &Shared,
-    ) -> Result<RequestHead, Option<Fault>> {
+    ) -> Result<Message, Option<Fault>> {
         let config = shared.config();
         let (limit, time) = (config.limits.head.get() as usize, config.timeouts.request_head);
         let (mut source, _) = self.stream.split();
@@ -169,7 +217,7 @@ impl Client {
                 return Err(None);
             }
         }
-        let read = head::read(&mut source, &mut self.ahead, limit, RequestHead::parse);
+        let read = read_first(&mut source, &mut self.ahead, limit, &mut self.protocol);
         let result = tokio::select! {
             biased;
             result = timeout(time.into(), read) => result,
@@ -178,7 +226,7 @@ impl Client {
         let fault =
             |status, reason: String| Some(Fault::new(status, ProxyError::HttpRequestError, reason));
         match result {
-            Ok(Ok(request)) => Ok(request),
+            Ok(Ok(message)) => Ok(message),
             Ok(Err(HeadError::Malformed(fault))) => Err(Some(fault)),
             Ok(Err(HeadError::TooLarge)) => Err(fault(
                 StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
@@ -341,6 +389,39 @@ impl Client {
         };
         reset_on_close(self.stream.tcp(), reset);
     }
+}
+
+/// Reads a request, or an OPEN: the first byte tells which.
+async fn read_first(
+    source: &mut Source<'_>,
+    ahead: &mut BytesMut,
+    limit: usize,
+    protocol: &mut Protocol,
+) -> Result<Message, HeadError> {
+    if ahead.is_empty() {
+        match source.read(ahead, FIRST_READ.min(limit)).await {
+            Ok(0) => return Err(HeadError::Closed),
+            Ok(_) => {}
+            Err(error) => return Err(HeadError::Io(error)),
+        }
+    }
+    if ahead.first() == Some(&lsl::FIRST_BYTE) {
+        *protocol = Protocol::Session;
+    }
+    if *protocol != Protocol::Session {
+        let request = head::read(source, ahead, limit, RequestHead::parse).await?;
+        return Ok(Message::Request(request));
+    }
+    let open = session::read_header(source, ahead, Header::parse_open).await;
+    let open = open.map_err(|error| match error {
+        ReadHeadError::Malformed(error) => {
+            HeadError::Malformed(Fault::bad_request(format!("malformed OPEN: {error}")))
+        }
+        ReadHeadError::Closed => HeadError::Closed,
+        ReadHeadError::CutOff | ReadHeadError::TooLarge => HeadError::CutOff,
+        ReadHeadError::Io(error) => HeadError::Io(error),
+    })?;
+    Ok(Message::Session(Box::new(open)))
 }
 
 /// What is spoken on a connection.

@@ -31,7 +31,7 @@ pub(crate) mod outcome;
 pub(crate) mod plan;
 pub(crate) mod question;
 pub(crate) mod refused;
-mod silent_hop;
+pub(crate) mod silent_hop;
 mod slow_client;
 mod stalled_hop;
 pub(crate) mod stripe_enter;

@@ -22,7 +22,7 @@ impl Config {
 
     fn limits(&self, granted: Option<Rate>) -> TransferLimits {
         let (by_client, by_peer) = (self.client_rate.is_some(), self.spacing != Spacing::Free);
-        TransferLimits { granted, by_client, by_peer }
+        TransferLimits { granted, upstream: None, by_client, by_peer }
     }
 
     fn options(&self, peer: IpAddr) -> HopOptions<'static> {

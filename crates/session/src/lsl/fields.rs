@@ -25,11 +25,11 @@ impl Field<'_> {
 
 /// Reads a list of fields. `repeated` says which types may occur more than once, `known` which are known;
 /// the unknown ones that may be ignored are in the result.
-pub(super) fn read<'a>(
-    mut bytes: &'a [u8],
+pub(super) fn read(
+    mut bytes: &[u8],
     known: impl Fn(u8) -> bool,
     repeated: impl Fn(u8) -> bool,
-) -> Result<Vec<Field<'a>>, Malformed> {
+) -> Result<Vec<Field<'_>>, Malformed> {
     let mut fields = Vec::new();
     let mut last = None;
     while !bytes.is_empty() {
