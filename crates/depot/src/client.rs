@@ -189,7 +189,7 @@ impl Client {
 
 /// What a connection has failed of. A client that has shut its side says no more: that it is gone shows
 /// in this alone, and what it did not acknowledge stays counted.
-fn failure(socket: &TcpStream) -> Option<io::Error> {
+pub(crate) fn failure(socket: &TcpStream) -> Option<io::Error> {
     socket.take_error().ok().flatten()
 }
 

@@ -38,6 +38,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// The most interim ANSWERs before the final one: each gives the next hop more time.
+const MOST_INTERIMS: u32 = 8;
+
 /// Why there is no session.
 pub(super) enum NoSession {
     /// The depot's own reason.
@@ -119,7 +122,7 @@ impl NextHop<'_> {
             && let Err(error) = hop.stream.wire().set_congestion(name.as_str())
         {
             // It is a wish, and ANSWER says what is in force.
-            tracing::warn!(%error, congestion = name.as_str(), "a session's congestion control is not granted");
+            tracing::debug!(%error, congestion = name.as_str(), "a session's congestion control is not granted");
         }
         Ok(hop)
     }
@@ -138,6 +141,7 @@ impl NextHop<'_> {
             text.map_err(|error| Fault::bad_request(format!("OPEN cannot be sent on: {error}")))?;
         let may_send = !hop.reused || !matches!(self.open.target, Target::Tcp { .. });
         let (sent, next) = (AtomicUsize::new(0), &self.hop.address.authority);
+        let mut interims = 0;
         let result = {
             let (mut client_source, mut client_sink) = client.stream.split();
             let (mut source, mut sink) = hop.stream.split();
@@ -145,28 +149,33 @@ impl NextHop<'_> {
             let interim = (client.protocol == Protocol::Session).then_some(&mut client_sink);
             let up = (&mut client_source, &mut client.ahead);
             let mut up = pin!(early::send(&text, up, &mut sink, (may_send, &sent)));
-            let answer = self.answer(&mut source, &mut hop.ahead, interim);
+            let answer = self.answer(&mut source, &mut hop.ahead, (interim, &mut interims));
             tokio::select! {
                 biased;
-                answer = answer => Some(answer),
+                answer = answer => answer,
                 error = &mut up => return Err(NoSession::Gone(error)),
-                () = silence(socket), if hop.reused => None,
+                () = silence(socket), if hop.reused => {
+                    Err(ReadHeadError::Io(io::ErrorKind::TimedOut.into()))
+                }
             }
-        };
-        let Some(result) = result else {
-            // What waited beside it has been out of touch for as long.
-            self.context.pool.forget(hop.key());
-            return Ok(Tried::WasClosed);
         };
         let none = match result {
             Ok(answer) => {
-                client.ahead.advance(sent.load(Relaxed));
+                let sent = sent.load(Relaxed);
+                client.ahead.advance(sent);
+                self.live.sent.count(sent as u64);
                 return Ok(Tried::Answered(answer));
             }
             Err(none) => none,
         };
+        let is_first = hop.reused && interims == 0 && hop.ahead.is_empty();
         let text = match none {
-            ReadHeadError::Closed | ReadHeadError::Io(_) if hop.reused && hop.ahead.is_empty() => {
+            ReadHeadError::Closed if is_first => return Ok(Tried::WasClosed),
+            ReadHeadError::Io(error) if is_first => {
+                if error.kind() == io::ErrorKind::TimedOut {
+                    // What waited beside it has been out of touch for as long.
+                    self.context.pool.forget(hop.key());
+                }
                 return Ok(Tried::WasClosed);
             }
             ReadHeadError::Malformed(fault) => return Err(NoSession::Fault(fault)),
@@ -185,7 +194,7 @@ impl NextHop<'_> {
         &self,
         source: &mut Source<'_>,
         ahead: &mut BytesMut,
-        mut client: Option<&mut Sink<'_>>,
+        (mut client, interims): (Option<&mut Sink<'_>>, &mut u32),
     ) -> Result<Answer, ReadHeadError<Fault>> {
         let (config, next) = (self.context.config(), &self.hop.address.authority);
         let mut time = config.timeouts.of_head(self.depots());
@@ -193,7 +202,8 @@ impl NextHop<'_> {
             let read =
                 tokio::time::timeout(time, read_header(source, ahead, Header::parse_answer)).await;
             let fault = match read {
-                Ok(Ok(answer)) if answer.is_interim() => {
+                Ok(Ok(answer)) if answer.is_interim() && *interims < MOST_INTERIMS => {
+                    *interims += 1;
                     if let (Some(client), Ok(bytes)) = (&mut client, answer.to_bytes()) {
                         let timeouts = config.timeouts.towards_client();
                         let passed =
@@ -203,6 +213,9 @@ impl NextHop<'_> {
                     time += Duration::from(config.session.meeting_time);
                     continue;
                 }
+                Ok(Ok(answer)) if answer.is_interim() => Fault::bad_response(format!(
+                    "upstream {next} sends more than {MOST_INTERIMS} ANSWERs that are not final"
+                )),
                 Ok(Ok(answer)) => return Ok(answer),
                 Ok(Err(ReadHeadError::Malformed(error))) => Fault::bad_response(format!(
                     "upstream {next} does not answer as a session's peer: {error}"

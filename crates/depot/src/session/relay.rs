@@ -6,13 +6,13 @@
 //!   closed, until both directions have ended: then a depot that is killed tells the truth, too.
 
 use crate::{
-    client::failed,
+    client::{failed, failure},
     config::Timeouts,
     observe::{Direction, Live},
 };
 use bytes::BytesMut;
 use relay::{
-    copy::{Copy, CopyError, Ends, IdleTimeouts, Progress, RelayResources},
+    copy::{AckProgress, Copy, CopyError, Ends, IdleTimeouts, Progress, RelayResources},
     tcp::{Stream, info::reset_on_close},
 };
 use std::{
@@ -20,6 +20,11 @@ use std::{
     time::{Duration, Instant},
 };
 use tokio::{sync::Notify, time::sleep};
+
+/// How often to look whether a peer has everything: at first, and at last.
+const LOOK: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(100)];
+/// The most bytes by which TLS and TCP mark the end of a direction: that a peer which is gone lacks these is no loss.
+const MARKS: usize = 32;
 
 /// How a session ended.
 #[derive(Debug)]
@@ -64,18 +69,16 @@ pub(super) async fn move_bytes(
     for stream in [&*client.stream, &*upstream.stream] {
         reset_on_close(stream.tcp(), true);
     }
+    // Silence of one direction alone is nobody's fault.
+    let patient = |timeouts| IdleTimeouts { source_idle: Duration::MAX, ..timeouts };
+    let to_client = patient(times.timeouts.towards_client());
+    let to_next = patient(times.timeouts.of_requests(times.depots));
     let ended = Ended::default();
     let end = {
         let (mut client_source, mut client_sink) = client.stream.split();
         let (mut source, mut sink) = upstream.stream.split();
         let up = Ends { source: &mut client_source, ahead: client.ahead, sink: &mut sink };
         let down = Ends { source: &mut source, ahead: upstream.ahead, sink: &mut client_sink };
-        // Silence of one direction alone is nobody's fault.
-        let patient = |timeouts| IdleTimeouts { source_idle: Duration::MAX, ..timeouts };
-        let (to_client, to_next) = (
-            patient(times.timeouts.towards_client()),
-            patient(times.timeouts.of_requests(times.depots)),
-        );
         tokio::select! {
             biased;
             () = ended.both.notified() => SessionEnd::Closed,
@@ -88,12 +91,40 @@ pub(super) async fn move_bytes(
             () = idle(live, times.idle) => SessionEnd::Idle(times.idle),
         }
     };
-    if matches!(end, SessionEnd::Closed) {
-        for stream in [&*client.stream, &*upstream.stream] {
-            reset_on_close(stream.tcp(), false);
-        }
+    if !matches!(end, SessionEnd::Closed) {
+        return end;
     }
-    end
+    for stream in [&*client.stream, &*upstream.stream] {
+        reset_on_close(stream.tcp(), false);
+    }
+    let delivered = tokio::join!(
+        delivered(client.stream, to_client, Direction::Down),
+        delivered(upstream.stream, to_next, Direction::Up),
+    );
+    delivered.0.and(delivered.1).err().unwrap_or(end)
+}
+
+/// Waits until the peer's system has everything, so that "ended" in the log is true.
+async fn delivered(
+    stream: &Stream,
+    timeouts: IdleTimeouts,
+    direction: Direction,
+) -> Result<(), SessionEnd> {
+    let (mut acks, mut pause) = (AckProgress::new(stream.tcp(), timeouts), LOOK[0]);
+    loop {
+        let left = acks.look().map_err(|error| SessionEnd::Broken(error, direction))?;
+        if left == 0 {
+            return Ok(());
+        }
+        if let Some(error) = failure(stream.tcp()) {
+            if left <= MARKS {
+                return Ok(());
+            }
+            return Err(SessionEnd::Broken(CopyError::SinkGone(error), direction));
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(LOOK[1]);
+    }
 }
 
 /// Moves one direction to its end and passes that on. Resolves only if one of its connections fails, be

@@ -114,6 +114,8 @@ fn data_behind_open_arrives_without_waiting() {
         assert_eq!(answer(&mut client).status, StatusCode::OK);
         assert_eq!(sha256(&to_end(&client)), sha256(&data));
         sends.join().unwrap();
+        // What was sent ahead of the ANSWER counts, too.
+        depots[0].await_log(&["ended", &format!("bytes={length} sent_bytes={length} ")]);
     }
 }
 
