@@ -129,7 +129,7 @@ pub(crate) async fn connected(
     let connector = Connector { tls: &tls, overruled: &settings.overruled };
     let dialer = Dialer { connector, resolver, time: settings.config.timeouts.connect.into() };
     let (config, next) = (&*settings.config, peer.next);
-    let hops = Admitted { config, next, verdict: config.upstream(next, grant) };
+    let hops = Admitted { config, next, verdict: (grant, config.upstream(next, grant)) };
     let stream = dialer.dial(&key.peer, &hops).await?;
     let generation = settings.generation;
     let (ahead, held, used) = (BytesMut::new(), None, None);
@@ -185,14 +185,14 @@ pub(crate) fn is_still_allowed(
     same_trust
         && same_options
         && verdict != Verdict::Refused
-        && now.allow.addresses(verdict, std::iter::once(address)).is_ok()
+        && now.allow.addresses((key.leave, verdict), std::iter::once(address)).is_ok()
 }
 
 /// A next hop for which somebody has given leave.
 struct Admitted<'a> {
     config: &'a Config,
     next: &'a Authority,
-    verdict: Verdict,
+    verdict: (Grant, Verdict),
 }
 
 impl Admitted<'_> {
@@ -205,7 +205,7 @@ impl Admitted<'_> {
 
 impl Hops for Admitted<'_> {
     fn admit(&self, _: &PeerAddr) -> Result<(), Refusal> {
-        match self.verdict {
+        match self.verdict.1 {
             Verdict::Refused => Err(self.not_open("it is not listed", None)),
             _ => Ok(()),
         }

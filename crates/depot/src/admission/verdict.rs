@@ -9,6 +9,8 @@ use std::net::IpAddr;
 pub(crate) enum Grant {
     /// The lists of clients and upstreams.
     Rules,
+    /// The lists of clients and servers.
+    ServerRules,
     /// A ticket, which names its next hop.
     Ticket,
     /// A site or a port of `[[tcp]]`, whose next hop the configuration names.

@@ -41,13 +41,13 @@ pub(super) async fn until_gone(
     failed(source.tcp()).await
 }
 
-/// Sends OPEN and then, where that is allowed, what the client sends. `sent` is how much of `ahead` was.
+/// Sends OPEN and then, as far as that is allowed, what the client sends. `sent` is how much of `ahead` was.
 /// Resolves once the client is gone. A next hop that takes no more may have answered: that tells.
 pub(super) async fn send(
     open: &[u8],
     (source, ahead): (&mut Source<'_>, &mut BytesMut),
     sink: &mut Sink<'_>,
-    (may_send, sent): (bool, &AtomicUsize),
+    (may_send, sent): (usize, &AtomicUsize),
 ) -> io::Error {
     let mut left = open;
     while !left.is_empty() {
@@ -57,8 +57,9 @@ pub(super) async fn send(
         left = &left[written..];
     }
     loop {
-        while may_send && sent.load(Relaxed) < ahead.len() {
-            let Ok(written) = sink.write(&ahead[sent.load(Relaxed)..]).await else {
+        while sent.load(Relaxed) < ahead.len().min(may_send) {
+            let ready = &ahead[sent.load(Relaxed)..ahead.len().min(may_send)];
+            let Ok(written) = sink.write(ready).await else {
                 return until_gone(source, ahead, AtEnd::HalfClosed).await;
             };
             sent.fetch_add(written, Relaxed);

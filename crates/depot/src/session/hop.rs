@@ -37,6 +37,7 @@ use std::{
     },
     time::{Duration, Instant},
 };
+use units::Bytes;
 
 /// The most interim ANSWERs before the final one: each gives the next hop more time.
 const MOST_INTERIMS: u32 = 8;
@@ -64,6 +65,8 @@ pub(super) struct NextHop<'h> {
     pub open: &'h Open,
     pub grant: Grant,
     pub asked_for: Option<IpAddr>,
+    /// The most bytes that are granted.
+    pub most: Option<Bytes>,
     pub live: &'h Arc<Live>,
     pub pacing: &'h Pacing<'h>,
 }
@@ -131,7 +134,8 @@ impl NextHop<'_> {
     fn text(&self, client: &Client, hop: &upstream::Hop) -> Result<Vec<u8>, Malformed> {
         let told = trace::trusts(self.context.config(), hop.stream.peer().ip());
         let asked_for = self.asked_for.unwrap_or(client.stream.peer().ip());
-        Open { client: told.then_some(asked_for), ..self.open.clone() }.to_bytes()
+        Open { client: self.open.client.or(told.then_some(asked_for)), ..self.open.clone() }
+            .to_bytes()
     }
 
     /// Sends OPEN, and what follows it, and awaits ANSWER.
@@ -139,7 +143,10 @@ impl NextHop<'_> {
         let text = self.text(client, hop);
         let text =
             text.map_err(|error| Fault::bad_request(format!("OPEN cannot be sent on: {error}")))?;
-        let may_send = !hop.reused || !matches!(self.open.target, Target::Tcp { .. });
+        let is_repeatable = !hop.reused || !matches!(self.open.target, Target::Tcp { .. });
+        let granted =
+            self.most.map_or(early::MOST, |most| most.get().min(early::MOST as u64) as usize);
+        let may_send = if is_repeatable { granted } else { 0 };
         let (sent, next) = (AtomicUsize::new(0), &self.hop.address.authority);
         let mut interims = 0;
         let result = {

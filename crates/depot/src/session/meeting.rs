@@ -7,7 +7,7 @@
 
 use crate::{
     client::Client,
-    http::connection::stopping,
+    http::{connection::stopping, plan::Allowance},
     observe::Entry,
     session::{
         early::{self, AtEnd},
@@ -51,6 +51,7 @@ struct Waiting {
 #[derive(Debug)]
 struct Joined {
     client: Client,
+    allowance: Allowance,
     /// Dropped when the session is over.
     over: oneshot::Sender<()>,
 }
@@ -127,6 +128,7 @@ pub(super) async fn meet(
     mut client: Client,
     entry: Entry,
     of: (SessionId, Role),
+    allowance: Allowance,
     context: RequestContext<'_>,
 ) {
     let most = context.config().session.meetings;
@@ -136,10 +138,10 @@ pub(super) async fn meet(
             Err(fault) => return refuse(client, entry, fault.into(), context).await,
         };
         match arrival {
-            Arrival::Waits(place) => return wait(client, entry, place, context).await,
+            Arrival::Waits(place) => return wait(client, entry, place, (allowance, context)).await,
             Arrival::Joins(join) => {
                 let (over, is_over) = oneshot::channel();
-                match join.send(Joined { client, over }) {
+                match join.send(Joined { client, allowance, over }) {
                     Ok(()) => {
                         // Its sender is dropped, never used. The session's line is the other connection's.
                         let _ = is_over.await;
@@ -154,7 +156,12 @@ pub(super) async fn meet(
 }
 
 /// Waits for the other end, and moves the session's bytes.
-async fn wait(mut client: Client, entry: Entry, mut place: Place<'_>, context: RequestContext<'_>) {
+async fn wait(
+    mut client: Client,
+    entry: Entry,
+    mut place: Place<'_>,
+    (allowance, context): (Allowance, RequestContext<'_>),
+) {
     let time = context.config().session.meeting_time;
     let waits = Answer::of(StatusCode::CONTINUE, context.id.clone()).to_bytes();
     let waits = waits.expect("a short header");
@@ -187,21 +194,29 @@ async fn wait(mut client: Client, entry: Entry, mut place: Place<'_>, context: R
     });
     drop(place);
     match why {
-        Ok(joined) => join(client, joined, entry, context).await,
+        Ok(joined) => join(client, joined, entry, (allowance, context)).await,
         Err(why) => refuse(client, entry, why, context).await,
     }
 }
 
 /// Tells both that the session is open, and moves its bytes.
-async fn join(mut near: Client, joined: Joined, mut entry: Entry, context: RequestContext<'_>) {
-    let Joined { client: mut far, over } = joined;
+async fn join(
+    mut near: Client,
+    joined: Joined,
+    mut entry: Entry,
+    (own, context): (Allowance, RequestContext<'_>),
+) {
+    let Joined { client: mut far, allowance: other, over } = joined;
+    // Of two tickets the stricter one.
+    let rate = own.rate.into_iter().chain(other.rate).min();
+    let most = own.bytes.into_iter().chain(other.bytes).min();
     let config = context.config();
     let name = Authority { host: Host::Name("meeting".to_owned()), port: 0 };
     entry.fetching(&name, &near.stream);
     let live = entry.opened();
     live.reached(&name, &far.stream);
     let pacing =
-        context.rates.begin(live.number, near.stream.peer().ip(), config.transfer_limits(None));
+        context.rates.begin(live.number, near.stream.peer().ip(), config.transfer_limits(rate));
     let held = pacing.hold(&near.stream, &far.stream, |peer| config.hop_options(peer));
     if let Err(error) = held {
         tracing::warn!(%error, "cannot hold a session to its rate");
@@ -211,7 +226,8 @@ async fn join(mut near: Client, joined: Joined, mut entry: Entry, context: Reque
         Ok(()) => tell(&mut far, &open, context).await,
         failed => failed,
     };
-    let times = Times { timeouts: &config.timeouts, depots: 0, idle: config.session.idle.into() };
+    let idle = config.session.idle.into();
+    let times = Times { timeouts: &config.timeouts, depots: 0, idle, most };
     let end = match told {
         Ok(()) => {
             let (one, other) = (

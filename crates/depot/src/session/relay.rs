@@ -20,6 +20,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tokio::{sync::Notify, time::sleep};
+use units::Bytes;
 
 /// How often to look whether a peer has everything: at first, and at last.
 const LOOK: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(100)];
@@ -49,6 +50,8 @@ pub(super) struct Times<'t> {
     pub timeouts: &'t Timeouts,
     pub depots: usize,
     pub idle: Duration,
+    /// The most bytes of each direction.
+    pub most: Option<Bytes>,
 }
 
 /// Tells when both directions have ended.
@@ -82,10 +85,10 @@ pub(super) async fn move_bytes(
         tokio::select! {
             biased;
             () = ended.both.notified() => SessionEnd::Closed,
-            error = direction(up, resources, to_next, &live.sent, &ended) => {
+            error = direction(up, resources, to_next, (&live.sent, times.most), &ended) => {
                 SessionEnd::Broken(error, Direction::Up)
             }
-            error = direction(down, resources, to_client, &live.received, &ended) => {
+            error = direction(down, resources, to_client, (&live.received, times.most), &ended) => {
                 SessionEnd::Broken(error, Direction::Down)
             }
             () = idle(live, times.idle) => SessionEnd::Idle(times.idle),
@@ -133,7 +136,7 @@ async fn direction(
     ends: Ends<'_, '_, '_>,
     resources: &RelayResources,
     timeouts: IdleTimeouts,
-    progress: &Progress,
+    (progress, most): (&Progress, Option<Bytes>),
     ended: &Ended,
 ) -> CopyError {
     let Ends { source, ahead, sink } = ends;
@@ -143,6 +146,7 @@ async fn direction(
         timeouts,
         progress,
     );
+    copy.most = most.map(Bytes::get);
     let moved = match copy.data(None).await {
         Ok(()) => copy.flush().await,
         Err(error) => Err(error),

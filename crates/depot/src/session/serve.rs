@@ -4,6 +4,7 @@
 use crate::{
     admission::verdict::Grant,
     client::Client,
+    http::plan::Allowance,
     observe::{Direction, Entry},
     session::{
         SessionEnd,
@@ -23,6 +24,7 @@ use session::{
     Authority, Scheme,
     lsl::{Answer, Hop, Open, OpenStep},
     message::{Connection, Fault},
+    ticket::Ticket,
 };
 use std::net::{IpAddr, SocketAddr};
 
@@ -30,7 +32,8 @@ use std::net::{IpAddr, SocketAddr};
 pub(crate) async fn serve(mut client: Client, open: Open, context: RequestContext<'_>) {
     let mut entry = Entry::new(client.stream.peer(), context);
     entry.session(open.session, &open.to_string());
-    match Plan::of(open, client.stream.peer().ip(), context) {
+    let scheme = if client.stream.is_tls() { Scheme::Https } else { Scheme::Http };
+    match Plan::of(open, (client.stream.peer().ip(), scheme), context).await {
         Ok(plan) => carry_out(client, entry, plan, context).await,
         Err(fault) => client.refuse(entry, &fault, true, context).await,
     }
@@ -44,14 +47,21 @@ pub(super) async fn carry_out(
     context: RequestContext<'_>,
 ) {
     entry.asked_for(plan.asked_for);
-    let Plan { session, step, grant, asked_for } = plan;
-    let opened = Opened { context, grant, asked_for };
+    entry.by(plan.ticket.as_ref());
+    let Plan { session, step, grant, asked_for, ticket } = plan;
+    let allowance = ticket.map_or_else(Allowance::default, |ticket| {
+        let Ticket { bytes, rate, .. } = ticket;
+        Allowance { bytes, rate }
+    });
+    let opened = Opened { context, grant, asked_for, allowance };
     match step {
         OpenStep::Connect { hop, open } => opened.through(client, entry, &hop, &open).await,
         OpenStep::Tcp { server, proxy_protocol } => {
             opened.to_server(client, entry, &server, proxy_protocol).await;
         }
-        OpenStep::Meeting(role) => meeting::meet(client, entry, (session, role), context).await,
+        OpenStep::Meeting(role) => {
+            meeting::meet(client, entry, (session, role), allowance, context).await;
+        }
     }
 }
 
@@ -61,21 +71,32 @@ struct Opened<'o> {
     context: RequestContext<'o>,
     grant: Grant,
     asked_for: Option<IpAddr>,
+    allowance: Allowance,
 }
 
 impl Opened<'_> {
     /// Through the next hop.
     async fn through(self, mut client: Client, mut entry: Entry, hop: &Hop, open: &Open) {
-        let Self { context, grant, asked_for } = self;
+        let Self { context, grant, asked_for, allowance } = self;
         let live = entry.fetching(&hop.address.authority, &client.stream);
-        let limits = context.config().transfer_limits(None);
+        let limits = context.config().transfer_limits(allowance.rate);
         let limits = TransferLimits { upstream: hop.pacing, ..limits };
         let pacing = context.rates.begin(live.number, client.stream.peer().ip(), limits);
-        let next = NextHop { context, hop, open, grant, asked_for, live: &live, pacing: &pacing };
+        let next = NextHop {
+            context,
+            hop,
+            open,
+            grant,
+            asked_for,
+            most: allowance.bytes,
+            live: &live,
+            pacing: &pacing,
+        };
         // Boxed, so that a session under way takes up little.
         match Box::pin(next.open(&mut client)).await {
             Ok((hop, answer)) => {
-                open_both(client, entry, (hop, answer), next.depots(), context).await;
+                let way = Way { depots: next.depots(), allowance };
+                open_both(client, entry, (hop, answer), way, context).await;
             }
             Err(why) => refuse(client, entry, why, context).await,
         }
@@ -89,9 +110,9 @@ impl Opened<'_> {
         server: &Authority,
         proxy_protocol: bool,
     ) {
-        let Self { context, grant, .. } = self;
+        let Self { context, grant, allowance, .. } = self;
         let live = entry.fetching(server, &client.stream);
-        let limits = context.config().transfer_limits(None);
+        let limits = context.config().transfer_limits(allowance.rate);
         let pacing = context.rates.begin(live.number, client.stream.peer().ip(), limits);
         let peer = Peer { next: server, scheme: Scheme::Http, protocol: Protocol::Tcp };
         let connected = Box::pin(hop::connected(peer, grant, &mut client, context)).await;
@@ -108,7 +129,7 @@ impl Opened<'_> {
             return refuse(client, entry, fault.into(), context).await;
         }
         let answer = Answer::of(StatusCode::OK, context.id.clone());
-        open_both(client, entry, (hop, answer), 0, context).await;
+        open_both(client, entry, (hop, answer), Way { depots: 0, allowance }, context).await;
     }
 
     /// Tells a server whose connection it has.
@@ -131,12 +152,18 @@ impl Opened<'_> {
     }
 }
 
+/// What a session that is open goes through, and how much of it is granted.
+struct Way {
+    depots: usize,
+    allowance: Allowance,
+}
+
 /// Tells the client that the session is open, and moves its bytes.
 async fn open_both(
     mut client: Client,
     mut entry: Entry,
     (mut hop, mut answer): (upstream::Hop, Answer),
-    depots: usize,
+    Way { depots, allowance }: Way,
     context: RequestContext<'_>,
 ) {
     answer.hops.insert(0, hop::report(&hop, context));
@@ -149,7 +176,12 @@ async fn open_both(
             return refuse(client, entry, fault.into(), context).await;
         }
     };
-    let times = Times { timeouts: &config.timeouts, depots, idle: config.session.idle.into() };
+    let times = Times {
+        timeouts: &config.timeouts,
+        depots,
+        idle: config.session.idle.into(),
+        most: allowance.bytes,
+    };
     let end = match told {
         Ok(()) => {
             let (near, far) = (
@@ -206,7 +238,8 @@ pub(super) async fn open_for(client: Client, open: Open, context: RequestContext
     let (session, step) = (open.session, open.step(&context.id));
     match step {
         Ok(step) => {
-            let plan = Plan { session, step, grant: Grant::Site, asked_for: None };
+            let (asked_for, ticket) = (None, None);
+            let plan = Plan { session, step, grant: Grant::Site, asked_for, ticket };
             carry_out(client, entry, plan, context).await;
         }
         Err(fault) => refuse(client, entry, fault.into(), context).await,

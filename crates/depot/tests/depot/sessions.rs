@@ -7,4 +7,5 @@ mod peers;
 mod ports;
 mod refused;
 mod servers;
+mod tickets;
 mod warm;

@@ -59,7 +59,7 @@ fn session_needs_a_ticket_where_one_is_required() {
     let ticket = Some(TicketText::new(0, "a.b.c".to_owned()).unwrap());
     let request = Open { ticket, ..open(&[acceptor.address]) };
     let answer = refused(&depot, &request.to_bytes().unwrap());
-    assert_eq!(answer.status, StatusCode::NOT_IMPLEMENTED, "{answer:?}");
+    assert_eq!(answer.status, StatusCode::FORBIDDEN, "no key is trusted: {answer:?}");
 }
 
 #[test]

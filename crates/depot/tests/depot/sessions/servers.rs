@@ -57,7 +57,7 @@ fn server_is_told_the_client_by_proxy_protocol() {
     assert_eq!(header, [&[0x21, 0x11, 127, 0, 0, 1, 127, 0, 0, 1][..], &ports].concat());
 
     let depot = Daemon::depot_with(
-        "listen = [\"[::1]:0\"]\n[allow]\nclients = [\"::1/128\"]\nupstreams = [\"::1/128:*\"]\nlocal = true",
+        "listen = [\"[::1]:0\"]\n[allow]\nclients = [\"::1/128\"]\nservers = [\"::1/128:*\"]\nlocal = true",
     );
     let listener = TcpListener::bind("[::1]:0").unwrap();
     let (header, client) = introduced(&listener, &depot);
@@ -69,7 +69,8 @@ fn server_is_told_the_client_by_proxy_protocol() {
 #[test]
 fn session_reaches_no_private_address_that_is_not_listed() {
     let depot = Daemon::depot(
-        "[allow]\nclients = [\"127.0.0.0/8\"]\nupstreams = [\"0.0.0.0/0:*\", \"localhost:*\"]",
+        "[allow]\nclients = [\"127.0.0.0/8\"]\nupstreams = [\"0.0.0.0/0:*\"]\n\
+         servers = [\"0.0.0.0/0:*\", \"localhost:*\"]",
     );
     let server = Acceptor::raw(echo);
     let named = Target::Tcp {
@@ -87,4 +88,16 @@ fn session_reaches_no_private_address_that_is_not_listed() {
         assert_eq!(answer.status, 403, "{open:?}: {answer:?}");
         assert_eq!(answer.error.as_deref(), Some("destination_ip_prohibited"));
     }
+}
+
+/// Else clients could send anything to what `allow.upstreams` lists, in the depot's name.
+#[test]
+fn upstreams_of_http_are_no_servers_of_sessions() {
+    let server = Acceptor::raw(echo);
+    let depot = Daemon::depot(
+        "[allow]\nclients = [\"127.0.0.0/8\"]\nupstreams = [\"127.0.0.0/8:*\"]\nlocal = true",
+    );
+    let answer = refused(&depot, &open_tcp(server.address).to_bytes().unwrap());
+    assert_eq!(answer.status, 403, "{answer:?}");
+    assert_eq!(answer.error.as_deref(), Some("destination_ip_prohibited"));
 }
