@@ -6,7 +6,7 @@ use crate::common::{
     PATIENCE,
     client::{connect, connect_from},
     noise,
-    process::Daemon,
+    process::{Daemon, eventually},
     sha256,
 };
 use std::{
@@ -77,4 +77,45 @@ fn server_is_told_the_client_of_a_port_through_trusted_depots() {
         stream.read_exact(&mut header).unwrap();
         assert_eq!((&header[12..16], &header[16..20]), (&[0x21, 0x11, 0, 12][..], &client[..]));
     }
+}
+
+#[test]
+fn port_keeps_its_server_until_the_next_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("depot.toml");
+    let server = Acceptor::raw(echo);
+    let plain = format!("listen = [\"127.0.0.1:0\"]\n{CLIENTS}");
+    let table = format!("[[tcp]]\nlisten = \"127.0.0.1:0\"\nupstream = \"{}\"", server.address);
+    let depot = Daemon::of_file(&file, &format!("{plain}{table}"));
+    depot.read_again(&file, &plain);
+    depot.await_log(&["configuration read again", "waiting=\"tcp\""]);
+    echoes(&connect(port(&depot)));
+}
+
+#[test]
+fn ports_and_sessions_survive_a_takeover() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("handover").display().to_string();
+    let server = Acceptor::raw(echo);
+    let settings = |id: &str, listen: &str, port: &str| {
+        format!(
+            "id = \"{id}\"\nlisten = [\"{listen}\"]\nhandover = \"{socket}\"\n{CLIENTS}\
+             [[tcp]]\nlisten = \"{port}\"\nupstream = \"{}\"",
+            server.address
+        )
+    };
+    let mut first = Daemon::depot_with(&settings("first", "127.0.0.1:0", "127.0.0.1:0"));
+    let under_way = connect(port(&first));
+    echoes(&under_way);
+    let (listen, at) = (first.authority(), port(&first).to_string());
+    let second = Daemon::depot_with(&settings("second", &listen, &at));
+    first.await_log(&["another depot has taken over"]);
+    assert_eq!(port(&second), port(&first));
+    echoes(&under_way);
+    eventually("the second one serves the port", || {
+        echoes(&connect(port(&second)));
+        second.log_text().contains("method=\"SESSION\"")
+    });
+    drop(under_way);
+    assert!(first.wait().success());
 }
