@@ -11,7 +11,9 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use session::{
     DepotAddress, OriginUrl,
     message::Method,
-    ticket::{KeySet, Signer, Ticket, TicketError, TicketRoute, UnixTime, Unverified, ticket_id},
+    ticket::{
+        KeySet, Opens, Signer, Ticket, TicketError, TicketRoute, UnixTime, Unverified, ticket_id,
+    },
 };
 use std::{net::IpAddr, num::NonZeroU32, path::PathBuf, str::FromStr, time::SystemTime};
 use units::{Bytes, Duration, Rate};
@@ -214,13 +216,13 @@ fn make(args: MakeArgs) -> Result<(), Failure> {
     let signer = Signer::from_pem(&pem)
         .map_err(|error| Failure::usage(format!("{}: {error}", args.key.display())))?;
     let now = now();
-    let tail = args.tail.clone();
+    let (tail, url) = (args.tail.clone(), args.url.clone());
     let ticket = ticket(args, now)?;
     let token = signer.sign(&ticket).map_err(invalid_ticket)?;
     let tail = match tail {
         Some(tail) => tail,
         // The name of the file, for curl -O.
-        None => ticket.tail_to(&ticket.url).unwrap_or_default(),
+        None => ticket.tail_to(&url).unwrap_or_default(),
     };
     let route = TicketRoute::new(&token, &tail).map_err(invalid_ticket)?;
     ticket.step(&route).map_err(invalid_ticket)?;
@@ -256,7 +258,7 @@ fn ticket(args: MakeArgs, now: UnixTime) -> Result<Ticket, Failure> {
         issued: Some(now),
         not_before,
         expires,
-        url: args.url,
+        opens: Opens::Url(args.url),
         via: args.via,
         methods: some(args.method),
         bytes: args.bytes,

@@ -116,7 +116,7 @@ pub enum Error {
     },
     /// A session failed.
     #[error("{0}")]
-    Session(#[from] lsl::Error),
+    Session(Box<lsl::Error>),
     /// A signal.
     #[error("stopped")]
     Stopped,
@@ -164,6 +164,12 @@ impl ClassifyFailure for Error {
             Self::Session(error) if error.is_about_data() => FailureClass::Unverified,
             _ => FailureClass::Failed,
         }
+    }
+}
+
+impl From<lsl::Error> for Error {
+    fn from(error: lsl::Error) -> Self {
+        Self::Session(Box::new(error))
     }
 }
 

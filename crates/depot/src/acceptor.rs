@@ -3,16 +3,20 @@
 //! why not.
 
 use crate::{
+    config::Tcp,
     http::connection::{self, Caller},
-    listeners::{BACKLOG, Listener},
+    listeners::{BACKLOG, Listener, Service},
     observe::Entry,
+    session,
     state::{Phase, RequestContext, Shared},
 };
-use http::StatusCode;
-use session::{
+use ::session::{
     Scheme,
+    lsl::{Answer, FIRST_BYTE},
     message::{Connection, Fault, ProxyError},
 };
+use http::StatusCode;
+use relay::tcp::info::reset_on_close;
 use socket2::SockRef;
 use std::{
     io,
@@ -53,7 +57,7 @@ impl Acceptor {
     }
 
     /// Accepts connections until the depot stops.
-    pub(crate) async fn keep(self, Listener { listener, scheme }: Listener) {
+    pub(crate) async fn keep(self, Listener { listener, service }: Listener) {
         let mut said: Option<Instant> = None;
         loop {
             let accepted = tokio::select! {
@@ -62,9 +66,12 @@ impl Acceptor {
             };
             match accepted {
                 Ok((client, peer)) if self.shared.spare.is_owed() => {
-                    self.tell(client, peer, scheme);
+                    self.tell(client, peer, &service);
                 }
-                Ok((client, peer)) => self.admit(Caller::new(client, peer, scheme)),
+                Ok((client, peer)) => match &service {
+                    Service::Clients(scheme) => self.admit(Caller::new(client, peer, *scheme)),
+                    Service::Port(table) => self.admit_plain(client, peer, table),
+                },
                 Err(error) => {
                     if said.is_none_or(|then| then.elapsed() >= SAID_AGAIN) {
                         tracing::warn!(%error, "cannot accept a connection");
@@ -73,20 +80,20 @@ impl Acceptor {
                     self.shared.observer.counts.not_accepted();
                     // Out of files or memory: the connection stays queued, so asking again at once
                     // would only spin.
-                    if !self.tell_one(&listener, scheme).await {
+                    if !self.tell_one(&listener, &service).await {
                         tokio::time::sleep(Duration::from_millis(100)).await;
                     }
                 }
             }
         }
-        if self.shared.phase() == Phase::Stopping {
-            self.shut(&listener, scheme);
+        if let (Phase::Stopping, Service::Clients(scheme)) = (self.shared.phase(), &service) {
+            self.shut(&listener, *scheme);
         }
     }
 
     /// Accepts one connection by a descriptor that was kept for this, and tells the client that there are no
     /// more. Says whether there was such a descriptor.
-    async fn tell_one(&self, listener: &TcpListener, scheme: Scheme) -> bool {
+    async fn tell_one(&self, listener: &TcpListener, service: &Service) -> bool {
         if !self.shared.spare.clients.release() {
             return false;
         }
@@ -96,22 +103,29 @@ impl Acceptor {
             self.shared.spare.clients.refill();
             return false;
         };
-        self.tell(client, peer, scheme);
+        self.tell(client, peer, service);
         true
     }
 
-    /// Tells a client that there are no descriptors, and keeps that of its connection. One who speaks TLS is just
-    /// closed.
-    fn tell(&self, client: TcpStream, peer: SocketAddr, scheme: Scheme) {
+    /// Tells a client that there are no descriptors, and keeps that of its connection. One who speaks TLS, or to a
+    /// server, is just closed.
+    fn tell(&self, client: TcpStream, peer: SocketAddr, service: &Service) {
+        let is_plain = matches!(service, Service::Clients(Scheme::Http));
         let (shared, alive) = (Arc::clone(&self.shared), self.alive.clone());
         tokio::spawn(async move {
-            if scheme == Scheme::Http {
+            if is_plain {
                 let reason = "this depot has no descriptors left for another connection: try later";
                 let status = StatusCode::SERVICE_UNAVAILABLE;
                 let fault = Fault::new(status, ProxyError::ConnectionLimitReached, reason);
                 let settings = shared.settings();
                 Entry::new(peer, RequestContext::new(&shared, &settings)).refused(&fault);
-                say(&client, &fault.answer(&shared.id, true, Connection::Close)).await;
+                let answer = if opens_session(&client).await {
+                    let answer = Answer::of_fault(&fault, shared.id.clone()).to_bytes();
+                    answer.expect("an answer without reports is short")
+                } else {
+                    fault.answer(&shared.id, true, Connection::Close)
+                };
+                say(&client, &answer).await;
             }
             if let Ok(client) = client.into_std() {
                 shared.spare.put_back(client.into());
@@ -145,6 +159,35 @@ impl Acceptor {
         }
     }
 
+    /// Serves a connection that is relayed to a server, or closes it.
+    fn admit_plain(&self, client: TcpStream, peer: SocketAddr, table: &Arc<Tcp>) {
+        let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
+        let settings = self.shared.settings();
+        let refused = if settings.config.allow.client(peer.ip()) {
+            match self.shared.gate.enter(peer.ip(), &settings.config.limits) {
+                Ok(slot) => {
+                    let (shared, alive) = (Arc::clone(&self.shared), self.alive.clone());
+                    let table = Arc::clone(table);
+                    tokio::spawn(async move {
+                        session::port::serve((client, peer), slot, &table, &shared).await;
+                        drop(alive);
+                    });
+                    return;
+                }
+                Err(reason) => Fault::new(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    ProxyError::ConnectionLimitReached,
+                    reason,
+                ),
+            }
+        } else {
+            let reason = format!("this depot is not open for clients from {}", peer.ip());
+            Fault::new(StatusCode::FORBIDDEN, ProxyError::HttpRequestDenied, reason)
+        };
+        reset_on_close(&client, true);
+        Entry::new(peer, RequestContext::new(&self.shared, &settings)).refused(&refused);
+    }
+
     fn turn_away(&self, caller: Caller, fault: Fault) {
         let Ok(permit) = Arc::clone(&self.refusals).try_acquire_owned() else { return };
         let (shared, alive) = (Arc::clone(&self.shared), self.alive.clone());
@@ -166,6 +209,13 @@ impl Acceptor {
             }
         }
     }
+}
+
+/// Whether a client's first byte is that of a session, if it comes soon.
+async fn opens_session(client: &TcpStream) -> bool {
+    let mut first = [0];
+    let peeked = timeout(GRACE, client.peek(&mut first)).await;
+    matches!(peeked, Ok(Ok(1))) && first[0] == FIRST_BYTE
 }
 
 /// Sends a short answer and awaits that the client closes, but not for long: what it asks for and nobody reads

@@ -8,11 +8,14 @@
 //! server         start, reload, drain
 //!   acceptor       which connections are let in
 //!     http           one client's requests, passed on and answered (`relay` moves the bytes)
+//!     session        sessions: bytes in both directions (`docs/lsl.md`)
 //!   admission      for whom, and to where, it relays: nobody and nowhere by default
 //!   state          what all connections share
 //!   settings       the configuration and the files that it names: what a reload replaces
 //!   observe        what it does and did: metrics, status page, access log
 //!   trace          ids by which one transfer is followed through a chain
+//!   client         a client's connection, and answers of the depot's own
+//!   upstream       the next hop's connection: new, or kept from an earlier request
 //!   hop_sockets    congestion control and buffers by peer
 //!   peer_load      other depots that take clients when this one is full
 //!   failover_routes  routes around depots that fail
@@ -27,6 +30,7 @@ mod acceptor;
 mod admission;
 mod buffers;
 mod certificate;
+mod client;
 mod config;
 mod error;
 mod failover_routes;
@@ -39,6 +43,7 @@ mod observe;
 mod packet_pacing;
 mod peer_load;
 mod server;
+mod session;
 mod settings;
 mod shown_certificates;
 mod spare_descriptors;
@@ -46,12 +51,14 @@ mod start_up;
 mod state;
 mod tls;
 mod trace;
+mod upstream;
 mod warm;
 
 pub use config::{
     AccessTo, Admin, Allow, Buffers, Config, ConfigError, Detour, DigestMode, Hop, Limits, Log,
-    LogFormat, Pacing, PacingMethod, PeerGroup, RelayMode, Reuse, Site, SiteError, SiteHost,
-    SiteName, SiteOrigin, Stall, Timeouts, TlsFiles, TrustFiles, UpstreamRule, UpstreamRuleError,
+    LogFormat, Pacing, PacingMethod, PeerGroup, RelayMode, Reuse, Sessions, Site, SiteError,
+    SiteHost, SiteName, SiteOrigin, Stall, Tcp, Timeouts, TlsFiles, TrustFiles, UpstreamRule,
+    UpstreamRuleError,
 };
 pub use error::Error;
 pub use hop_sockets::TuneError;

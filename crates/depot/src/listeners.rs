@@ -6,7 +6,10 @@
 
 #![expect(unsafe_code, reason = "descriptors that another process hands over")]
 
-use crate::{config::Config, error::Error};
+use crate::{
+    config::{Config, Tcp},
+    error::Error,
+};
 use session::Scheme;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::{
@@ -26,8 +29,16 @@ const FIRST_GIVEN: RawFd = 3;
 #[derive(Debug)]
 pub(crate) struct Listener {
     pub listener: Arc<TcpListener>,
-    /// With TLS or without.
-    pub scheme: Scheme,
+    pub service: Service,
+}
+
+/// What is served on a listener.
+#[derive(Debug, Clone)]
+pub(crate) enum Service {
+    /// Requests and sessions, with TLS or without.
+    Clients(Scheme),
+    /// Plain connections, which are relayed to one server.
+    Port(Arc<Tcp>),
 }
 
 /// All that a depot listens on.
@@ -46,11 +57,14 @@ impl Listeners {
         let mut given = Given::new(given);
         let plain = config.listen.iter().map(|address| (*address, Scheme::Http));
         let secured = config.tls.listen.iter().map(|address| (*address, Scheme::Https));
-        let listener = |(address, scheme)| {
+        let services = plain.chain(secured).map(|(at, scheme)| (at, Service::Clients(scheme)));
+        let ports =
+            config.tcp.iter().map(|table| (table.listen, Service::Port(Arc::new(table.clone()))));
+        let listener = |(address, service)| {
             let listener = given.take_or_open(address, config.takes_mptcp())?;
-            Ok::<_, Error>(Listener { listener: Arc::new(listener), scheme })
+            Ok::<_, Error>(Listener { listener: Arc::new(listener), service })
         };
-        let clients = plain.chain(secured).map(listener).collect::<Result<_, _>>()?;
+        let clients = services.chain(ports).map(listener).collect::<Result<_, _>>()?;
         let admin = config.admin.listen.map(|address| given.take_or_open(address, false));
         let admin = admin.transpose()?;
         given.close();
@@ -59,12 +73,21 @@ impl Listeners {
 
     /// The addresses for clients, with the ports that the system chose where 0 was given.
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
-        self.clients.iter().filter_map(|it| it.listener.local_addr().ok()).collect()
+        self.for_clients().into_iter().map(|(address, _)| address).collect()
+    }
+
+    /// Those of `[[tcp]]`.
+    pub(crate) fn ports(&self) -> Vec<SocketAddr> {
+        let ports = self.clients.iter().filter(|it| matches!(it.service, Service::Port(_)));
+        ports.filter_map(|it| it.listener.local_addr().ok()).collect()
     }
 
     /// Those addresses, with what is spoken there.
     pub(crate) fn for_clients(&self) -> Vec<(SocketAddr, Scheme)> {
-        let known = |it: &Listener| Some((it.listener.local_addr().ok()?, it.scheme));
+        let known = |it: &Listener| match it.service {
+            Service::Clients(scheme) => Some((it.listener.local_addr().ok()?, scheme)),
+            Service::Port(_) => None,
+        };
         self.clients.iter().filter_map(known).collect()
     }
 

@@ -9,8 +9,9 @@
 use crate::{
     admission::verdict::Grant,
     config::{Config, PeerGroup},
-    http::{question, upstream},
+    http::question,
     state::{RequestContext, Shared},
+    upstream,
 };
 use session::{
     DepotAddress, Fetch,
@@ -112,10 +113,11 @@ impl PeerLoads {
 async fn ask(depot: &DepotAddress, shared: &Shared) -> Result<Load, String> {
     let fetch = Fetch::from_depot(depot.clone(), LOAD.to_owned(), 1);
     let settings = shared.settings();
-    let mut hop = match upstream::waiting(&fetch, Grant::Rules, &shared.pool, &settings.config) {
-        Some(hop) => hop,
-        None => question::connected(&fetch, Grant::Rules, &settings, shared).await?,
-    };
+    let mut hop =
+        match upstream::waiting((&fetch).into(), Grant::Rules, &shared.pool, &settings.config) {
+            Some(hop) => hop,
+            None => question::connected(&fetch, Grant::Rules, &settings, shared).await?,
+        };
     let text = format!("GET {LOAD} HTTP/1.1\r\nHost: {}\r\n\r\n", fetch.host);
     let asked = question::ask(&mut hop, &text, (MAX_LOAD_BODY, 0)).await;
     let (load, fit) = asked.map_err(|error| error.to_string())?;

@@ -14,6 +14,7 @@ use crate::{
     observe::{self, Observer, StderrLog, View},
     packet_pacing::{Paced, Pacers},
     peer_load::PeerLoads,
+    session::Meetings,
     settings::Settings,
     spare_descriptors::Spare,
     state::{Phase, Shared},
@@ -186,6 +187,7 @@ impl Depot {
             failover_routes: FailoverRoutes::default(),
             uses: Uses::new(&config.trust),
             stripes: Arc::default(),
+            meetings: Meetings::default(),
             observer: Observer::new(&config, Arc::clone(&paced), log)?,
             spare: Spare::new(),
             paced,
@@ -269,10 +271,13 @@ impl Depot {
 fn announce(listeners: &Listeners, shared: &Shared) {
     let config = shared.config();
     let listen: Vec<_> = listeners.addresses().iter().map(ToString::to_string).collect();
+    let ports: Vec<_> = listeners.ports().iter().map(ToString::to_string).collect();
+    let ports = Some(ports.join(",")).filter(|ports| !ports.is_empty());
     let admin = listeners.admin.as_ref().and_then(|listener| listener.local_addr().ok());
     tracing::info!(
         id = shared.id.as_str(),
         listen = listen.join(","),
+        ports = ports.as_deref(),
         admin = admin.map(|address| address.to_string()),
         clients = config.allow.clients.len(),
         upstreams = config.allow.upstreams.len(),

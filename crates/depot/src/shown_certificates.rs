@@ -4,9 +4,10 @@
 use crate::{
     certificate::Validity,
     config::{Site, TlsFiles},
+    tls::Protocol,
 };
 use host::{FileError, ReloadingFile};
-use relay::tcp::tls_files::{ALPN, certificates, in_words};
+use relay::tcp::tls_files::{certificates, in_words};
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
@@ -64,7 +65,9 @@ impl ShownCertificates {
         let by_name = Arc::new(ByName { own, sites: by_name });
         let shown: Arc<dyn ResolvesServerCert> = Arc::clone(&by_name) as _;
         let mut config = ServerConfig::builder().with_no_client_auth().with_cert_resolver(shown);
-        config.alpn_protocols = vec![ALPN.to_vec()];
+        // Clients that offer both are served as before: each kind of request is known by its first byte.
+        let protocols = [Protocol::Http, Protocol::Session].into_iter();
+        config.alpn_protocols = protocols.filter_map(Protocol::alpn).map(Vec::from).collect();
         Ok(Some(Self { by_name, config: Arc::new(config) }))
     }
 

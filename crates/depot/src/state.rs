@@ -5,14 +5,15 @@ use crate::{
     admission::{identity::Identity, limits::Gate, trust::Uses},
     config::Config,
     failover_routes::FailoverRoutes,
-    http::upstream::{self, Pool},
     memory::{self, PeakDrop, Work},
     observe::Observer,
     packet_pacing::Paced,
     peer_load::PeerLoads,
+    session::Meetings,
     settings::Settings,
     spare_descriptors::Spare,
     trace::Requests,
+    upstream::{self, Pool},
     warm::Warm,
 };
 use relay::{
@@ -63,6 +64,8 @@ pub(crate) struct Shared {
     pub uses: Uses,
     /// Transfers that further connections may join.
     pub stripes: Arc<Offers>,
+    /// Sessions of which one end waits for the other.
+    pub meetings: Meetings,
     /// What is told of all requests.
     pub observer: Arc<Observer>,
     /// Descriptors kept to tell clients that there are no others, and to answer operators.
@@ -203,8 +206,12 @@ impl Shared {
             );
         }
         settings.generation = current.generation.next();
-        let settings = Arc::new(settings);
         let waiting = self.started.fixed_differences(&settings.config);
+        if settings.config.tcp != self.started.tcp {
+            // Ports stay open until the end, and what they lead to stays allowed as long.
+            Arc::make_mut(&mut settings.config).tcp.clone_from(&self.started.tcp);
+        }
+        let settings = Arc::new(settings);
         let client_rate = settings.config.limits.client_rate;
         self.paced.replace(&settings.config);
         // Idle connections were admitted, and set up, by the old ones. Before others can ask for

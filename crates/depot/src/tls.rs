@@ -8,7 +8,10 @@ use crate::{
     shown_certificates::{OwnCertificate, ShownCertificates},
 };
 use host::{FileError, ReloadingFile};
-use relay::tcp::{Stream, tls_files::client_config};
+use relay::tcp::{
+    Stream,
+    tls_files::{self, client_config},
+};
 use std::{
     collections::HashMap,
     io,
@@ -19,6 +22,28 @@ use std::{
 };
 use tokio::net::TcpStream;
 use tokio_rustls::rustls::ClientConfig;
+
+/// What is spoken on a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    /// Requests and answers.
+    Http,
+    /// One session (`docs/lsl.md`).
+    Session,
+    /// Bytes that mean nothing to a depot.
+    Tcp,
+}
+
+impl Protocol {
+    /// Its name in TLS.
+    pub(crate) const fn alpn(self) -> Option<&'static [u8]> {
+        match self {
+            Self::Http => Some(tls_files::ALPN),
+            Self::Session => Some(session::lsl::ALPN),
+            Self::Tcp => None,
+        }
+    }
+}
 
 /// What TLS needs.
 #[derive(Debug)]
@@ -105,7 +130,14 @@ impl Tls {
     }
 
     /// Whose certificates next hops may have.
-    pub(crate) fn client(&self) -> Arc<ClientConfig> {
-        self.client.get()
+    pub(crate) fn client(&self, protocol: Protocol) -> Arc<ClientConfig> {
+        let config = self.client.get();
+        if protocol == Protocol::Http {
+            return config;
+        }
+        // What it has learned of servers is shared with the original.
+        let mut config = ClientConfig::clone(&config);
+        config.alpn_protocols = protocol.alpn().map(Vec::from).into_iter().collect();
+        Arc::new(config)
     }
 }

@@ -14,15 +14,13 @@
 use crate::{
     admission::verdict::{Grant, Verdict},
     config::Config,
-    http::{
-        question,
-        upstream::{self, Hop},
-    },
+    http::question,
     state::Shared,
+    upstream::{self, Hop},
 };
 use relay::dial::pool::Key;
 use session::{
-    Fetch,
+    DepotAddress, Fetch,
     message::hold::{self, HOLD, Hold, MAX_HOLD_BODY},
 };
 use std::{
@@ -88,7 +86,7 @@ impl Warm {
             return;
         }
         let mut depots = self.depots();
-        let key = upstream::key_of(fetch, grant);
+        let key = upstream::key_of(fetch.into(), grant);
         if depots.len() >= MOST && !depots.contains_key(&key) {
             let longest_ago = depots.iter().min_by_key(|(_, depot)| depot.used);
             let Some(key) = longest_ago.map(|(key, _)| key.clone()) else { return };
@@ -123,7 +121,7 @@ impl Warm {
         let config = shared.config();
         let mut depots = self.depots();
         depots.retain(|key, depot| {
-            let is_of_site = || key.leave == Grant::Site && config.is_of_site(&depot.fetch.next);
+            let is_of_site = || key.leave == Grant::Site && config.is_fixed(&depot.fetch.next);
             let was_used = |address| {
                 let idle = Duration::from(config.held_idle(address));
                 config.warm(address) > 0 && depot.used.elapsed() < idle
@@ -170,19 +168,25 @@ impl Warm {
     }
 }
 
-/// Next depots of sites are known before anybody asks.
+/// Next depots of sites and ports are known before anybody asks.
 fn add_sites(depots: &mut HashMap<Key<Grant>, NextDepot>, config: &Config) {
     if config.hops.iter().all(|hop| hop.warm == 0) {
         return;
     }
-    for site in &config.sites {
-        let Some(next) = site.via.first() else { continue };
-        let fetch = Fetch::from_depot(next.clone(), HOLD.to_owned(), site.via.len());
-        let key = upstream::key_of(&fetch, Grant::Site);
+    let of_sites = config.sites.iter().map(|site| &site.via);
+    for via in of_sites.chain(config.tcp.iter().map(|table| &table.via)) {
+        let Some(next) = via.first() else { continue };
+        let fetch = to_hold(next.clone(), via.len());
+        let key = upstream::key_of((&fetch).into(), Grant::Site);
         if depots.len() < MOST && !depots.contains_key(&key) {
             depots.insert(key, NextDepot::new(fetch, Grant::Site));
         }
     }
+}
+
+/// How the next depot is asked to hold connections, which is the first of so many on the way.
+pub(crate) fn to_hold(next: DepotAddress, depots: usize) -> Fetch {
+    Fetch::from_depot(next, HOLD.to_owned(), depots)
 }
 
 /// Sees to it that so many connections to a depot are open, and that it holds those that are.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! To what rate the connections of a transfer are held.
 //!
-//! The lowest of three, on each of its two sides:
+//! The lowest of these, on each of its two sides:
 //! - the rate that its ticket grants,
+//! - towards the next hop, the rate that a session asks for,
 //! - the rate that is set as the peer's `pacing`,
 //! - its part of what its client may have: `limits.client_rate`, divided equally among the transfers
 //!   that the client has under way.
@@ -74,6 +75,8 @@ struct CrowdMember<'r> {
 pub struct TransferLimits {
     /// The rate that its ticket grants.
     pub granted: Option<Rate>,
+    /// The rate that its client asks for towards the next hop.
+    pub upstream: Option<Rate>,
     /// Whether clients are held to a rate.
     pub by_client: bool,
     /// Whether connections with any peer are spaced by TCP.
@@ -95,6 +98,8 @@ pub struct Pacing<'r> {
 struct Transfer {
     /// What its ticket grants.
     granted: Option<Rate>,
+    /// What its client asks for towards the next hop.
+    upstream: Option<Rate>,
     held: Mutex<Held>,
 }
 
@@ -138,11 +143,11 @@ impl Rates {
 
     /// A transfer of `client` begins.
     pub fn begin(&self, number: u64, client: IpAddr, limits: TransferLimits) -> Pacing<'_> {
-        let TransferLimits { granted, by_client, by_peer } = limits;
-        if granted.is_none() && !by_client && !by_peer {
+        let TransferLimits { granted, upstream, by_client, by_peer } = limits;
+        if granted.or(upstream).is_none() && !by_client && !by_peer {
             return Pacing { transfer: None, member: None };
         }
-        let transfer = Arc::new(Transfer { granted, held: Mutex::default() });
+        let transfer = Arc::new(Transfer { granted, upstream, held: Mutex::default() });
         let member = by_client.then(|| self.enter(host_key(client), number, &transfer));
         Pacing { transfer: Some(transfer), member }
     }
@@ -242,6 +247,7 @@ impl Pacing<'_> {
         };
         let mut held = locked(&transfer.held);
         (held.client, held.upstream) = (side(client), side(upstream));
+        held.upstream.set = lowest(held.upstream.set, transfer.upstream);
         held.pace()
     }
 

@@ -38,10 +38,12 @@ fn ticket_text(ticket: &Ticket, key: Option<&str>, checked: SignatureCheck) -> S
         ("signature", signature.to_owned()),
         ("signed", format!("{says}with {key}{}", by.unwrap_or_default())),
         ("valid", validity(ticket, checked)),
-        ("opens", format!("{}{scope}", ticket.url)),
+        ("opens", format!("{}{scope}", ticket.opens)),
         ("through", format!("{} (the one nearest the client first)", joined(&ticket.via))),
-        ("methods", joined(&ticket.methods)),
     ];
+    if !ticket.methods.is_empty() {
+        lines.push(("methods", joined(&ticket.methods)));
+    }
     if !ticket.clients.is_empty() {
         lines.push(("clients", joined(&ticket.clients)));
     }

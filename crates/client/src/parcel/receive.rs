@@ -208,7 +208,7 @@ impl ReceiveRequest {
             return Err(Error::Exists { file: path, why: String::new() });
         }
         if note.kind == Kind::Directory {
-            let new = self.new_directory(&path)?;
+            let new = Self::new_directory(&path)?;
             return Ok((Place::Directory { new, name: path }, note));
         }
         let url = String::from_utf8_lossy(&note.to_bytes()).into_owned();
@@ -228,7 +228,7 @@ impl ReceiveRequest {
     }
 
     /// An empty directory beside the one that it will be.
-    fn new_directory(&self, path: &Path) -> Result<PathBuf, Error> {
+    fn new_directory(path: &Path) -> Result<PathBuf, Error> {
         let mut name = path.as_os_str().to_owned();
         name.push(".part");
         let new = PathBuf::from(name);
@@ -292,7 +292,7 @@ impl ReceiveRequest {
 
 /// What goes wrong with somebody who is not the sender that is waited for.
 fn is_of_stranger(error: &Error) -> bool {
-    matches!(error, Error::Session(lsl::Error::Handshake(_)))
+    matches!(error, Error::Session(error) if matches!(**error, lsl::Error::Handshake(_)))
 }
 
 /// Progress, and the bound of what comes.

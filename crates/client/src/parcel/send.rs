@@ -103,7 +103,7 @@ impl SendRequest {
         report.name.clone_from(&note.name);
         let mut stop = pin!(stop);
         for beginning in 1.. {
-            let session = begin(&mut content, &note, &self.goal, &self.options)?;
+            let session = begin(&mut content, &note, &self.goal, &self.options);
             let ended = tokio::select! {
                 ended = follow(&session, &note, progress, report) => ended,
                 () = &mut stop => {
@@ -187,12 +187,7 @@ fn open(parcel: Parcel, name: Option<String>) -> Result<(Content, Note), Error> 
 }
 
 /// Begins a session.
-fn begin(
-    content: &mut Content,
-    note: &Note,
-    goal: &Goal,
-    options: &Options,
-) -> Result<Arc<Session>, Error> {
+fn begin(content: &mut Content, note: &Note, goal: &Goal, options: &Options) -> Arc<Session> {
     let mut options = Options { note: note.to_bytes(), ..options.clone() };
     let (id, routes) = match goal {
         Goal::Listener(routes, code) => {
@@ -213,7 +208,7 @@ fn begin(
         let pipe = std::mem::replace(pipe, Box::new(std::io::empty()));
         feed(pipe, &session);
     }
-    Ok(session)
+    session
 }
 
 fn new_session() -> SessionId {

@@ -6,7 +6,7 @@
 //! or with ports that somebody else redirects, does not see the addresses at which it is asked: it needs
 //! `names`.
 
-use crate::{admission::address_class, config::Config, http::upstream::peer_of};
+use crate::{admission::address_class, config::Config, upstream::peer_of};
 use http::StatusCode;
 use relay::dial::Resolver;
 use session::{

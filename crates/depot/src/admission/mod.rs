@@ -5,5 +5,6 @@ pub(crate) mod address_class;
 pub(crate) mod identity;
 pub(crate) mod limits;
 pub(crate) mod rules;
+pub(crate) mod ticket_client;
 pub(crate) mod trust;
 pub(crate) mod verdict;

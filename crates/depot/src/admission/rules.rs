@@ -30,11 +30,12 @@ impl Allow {
 
     /// What the rules say of a next hop.
     pub(crate) fn upstream(&self, hop: &Authority, grant: Grant) -> Verdict {
-        let any = |rule: &dyn Fn(&UpstreamRule) -> bool| self.upstreams.iter().any(rule);
+        let any = |rule: &dyn Fn(&UpstreamRule) -> bool| self.rules(grant).iter().any(rule);
+        let by_rules = matches!(grant, Grant::Rules | Grant::ServerRules);
         match &hop.host {
             Host::Ip(ip) if any(&|r| r.admits_ip(*ip, hop.port)) => Verdict::Listed,
             Host::Name(name) if any(&|r| r.admits_name(name, hop.port)) => Verdict::Listed,
-            Host::Name(_) if grant == Grant::Rules && any(&|r| r.may_admit_address(hop.port)) => {
+            Host::Name(_) if by_rules && any(&|r| r.may_admit_address(hop.port)) => {
                 Verdict::ByAddress
             }
             _ if grant == Grant::Ticket => Verdict::Granted,
@@ -42,18 +43,23 @@ impl Allow {
         }
     }
 
+    /// The rules of those by whose leave a next hop is connected to.
+    fn rules(&self, grant: Grant) -> &[UpstreamRule] {
+        if grant == Grant::ServerRules { &self.servers } else { &self.upstreams }
+    }
+
     /// Of a next hop's addresses those that the depot may connect to, or why there is none.
     pub(crate) fn addresses(
         &self,
-        verdict: Verdict,
+        (grant, verdict): (Grant, Verdict),
         resolved: impl Iterator<Item = SocketAddr>,
     ) -> Result<Vec<SocketAddr>, Objection> {
         let mut refusal = ("the name has no address".to_owned(), None);
         let mut addresses = Vec::new();
         for address in resolved {
             let ip = address.ip();
-            let listed = self.upstreams.iter().any(|r| r.admits_ip(ip, address.port()));
-            let named = self.upstreams.iter().any(|r| r.names_private(ip, address.port()));
+            let listed = self.rules(grant).iter().any(|r| r.admits_ip(ip, address.port()));
+            let named = self.rules(grant).iter().any(|r| r.names_private(ip, address.port()));
             if verdict == Verdict::OfSite {
                 addresses.push(address);
                 continue;
@@ -155,14 +161,19 @@ mod tests {
         let allow = allow(&["10.0.0.0/8:80"]);
         let resolved: Vec<SocketAddr> =
             ["192.0.2.1:80", "10.255.255.254:80"].map(|a| a.parse().unwrap()).into();
-        let by_address = allow.addresses(Verdict::ByAddress, resolved.iter().copied());
+        let by_address =
+            allow.addresses((Grant::Rules, Verdict::ByAddress), resolved.iter().copied());
         assert_eq!(by_address, Ok(resolved[1..].to_vec()));
         assert_eq!(
-            allow.addresses(Verdict::Listed, resolved.iter().copied()),
+            allow.addresses((Grant::Rules, Verdict::Listed), resolved.iter().copied()),
             Ok(resolved.clone())
         );
-        assert!(allow.addresses(Verdict::ByAddress, resolved[..1].iter().copied()).is_err());
-        assert!(allow.addresses(Verdict::Listed, std::iter::empty()).is_err());
+        assert!(
+            allow
+                .addresses((Grant::Rules, Verdict::ByAddress), resolved[..1].iter().copied())
+                .is_err()
+        );
+        assert!(allow.addresses((Grant::Rules, Verdict::Listed), std::iter::empty()).is_err());
     }
 
     #[test]
@@ -170,18 +181,38 @@ mod tests {
         let one = |ip: &str| std::iter::once(SocketAddr::new(ip.parse().unwrap(), 80));
         let mut allow = allow(&["o.example:80", "0.0.0.0/0:80", "::/0:80"]);
         for verdict in [Verdict::Listed, Verdict::ByAddress, Verdict::Granted] {
-            assert!(allow.addresses(verdict, one("127.0.0.1")).is_err());
+            assert!(allow.addresses((Grant::Rules, verdict), one("127.0.0.1")).is_err());
         }
         allow.local = true;
-        assert!(allow.addresses(Verdict::Listed, one("127.0.0.1")).is_ok());
+        assert!(allow.addresses((Grant::Rules, Verdict::Listed), one("127.0.0.1")).is_ok());
 
         let mut allow = self::allow(&["o.example:80", "10.0.0.0/8:80"]);
-        assert!(allow.addresses(Verdict::Listed, one("10.1.2.3")).is_ok(), "the rule names it");
+        assert!(
+            allow.addresses((Grant::Rules, Verdict::Listed), one("10.1.2.3")).is_ok(),
+            "the rule names it"
+        );
         for verdict in [Verdict::Listed, Verdict::Granted] {
-            assert!(allow.addresses(verdict, one("192.168.1.1")).is_err());
-            assert!(allow.addresses(verdict, one("192.0.2.1")).is_ok());
+            assert!(allow.addresses((Grant::Rules, verdict), one("192.168.1.1")).is_err());
+            assert!(allow.addresses((Grant::Rules, verdict), one("192.0.2.1")).is_ok());
         }
         allow.private = true;
-        assert!(allow.addresses(Verdict::Granted, one("192.168.1.1")).is_ok());
+        assert!(allow.addresses((Grant::Rules, Verdict::Granted), one("192.168.1.1")).is_ok());
+    }
+
+    #[test]
+    fn servers_of_sessions_have_a_list_of_their_own() {
+        let allow = Allow { servers: vec!["10.0.0.0/8:5432".parse().unwrap()], ..allow(&["o:80"]) };
+        for (hop, rules, servers) in [
+            ("o:80", Verdict::Listed, Verdict::Refused),
+            ("10.1.2.3:5432", Verdict::Refused, Verdict::Listed),
+            ("db.example:5432", Verdict::Refused, Verdict::ByAddress),
+        ] {
+            let hop = hop.parse().unwrap();
+            assert_eq!(allow.upstream(&hop, Grant::Rules), rules, "{hop}");
+            assert_eq!(allow.upstream(&hop, Grant::ServerRules), servers, "{hop}");
+        }
+        let one = || std::iter::once("10.1.2.3:5432".parse().unwrap());
+        let by = |grant| allow.addresses((grant, Verdict::ByAddress), one()).is_ok();
+        assert!(by(Grant::ServerRules) && !by(Grant::Rules));
     }
 }

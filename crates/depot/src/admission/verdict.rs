@@ -9,9 +9,11 @@ use std::net::IpAddr;
 pub(crate) enum Grant {
     /// The lists of clients and upstreams.
     Rules,
+    /// The lists of clients and servers.
+    ServerRules,
     /// A ticket, which names its next hop.
     Ticket,
-    /// A site, whose next hop the configuration names.
+    /// A site or a port of `[[tcp]]`, whose next hop the configuration names.
     Site,
 }
 
@@ -24,7 +26,7 @@ pub(crate) enum Verdict {
     ByAddress,
     /// Not listed, but a ticket grants it.
     Granted,
-    /// What the configuration has a site lead to, wherever that is.
+    /// What the configuration has a site or a port lead to, wherever that is.
     OfSite,
     /// Not listed, and no address could change that. Nothing is resolved, so that a depot does
     /// not answer strangers' questions about names.

@@ -14,6 +14,9 @@ pub struct Allow {
     pub clients: Vec<IpNet>,
     /// Origins and depots that it connects to, and depots that it leads clients to.
     pub upstreams: Vec<UpstreamRule>,
+    /// Servers at which sessions may end that know nothing of sessions. Not `upstreams`: to those, clients send
+    /// what `methods` allow and nothing else, and they may know this depot by its address.
+    pub servers: Vec<UpstreamRule>,
     /// What clients without a ticket may ask.
     pub methods: Vec<Method>,
     /// Whether it may connect to loopback, link-local and its own addresses.
@@ -27,6 +30,7 @@ impl Default for Allow {
         Self {
             clients: Vec::new(),
             upstreams: Vec::new(),
+            servers: Vec::new(),
             methods: vec![Method::Get, Method::Head],
             local: false,
             private: false,

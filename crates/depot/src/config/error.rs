@@ -4,6 +4,7 @@
 use crate::config::{pacing::PacingMethod, site::SiteName};
 use ipnet::IpNet;
 use session::{Authority, DepotAddress, DepotIdError};
+use std::net::SocketAddr;
 use toml::de::DeTable;
 
 /// What is wrong with a configuration. The fault is with who wrote it.
@@ -113,6 +114,11 @@ pub enum ConfigError {
          `tls.listen`, as in [\"0.0.0.0:443\"]"
     )]
     SiteListener(SiteName),
+    /// A port of `[[tcp]]` that something else listens on.
+    #[error(
+        "[[tcp]] listen = \"{0}\": another table or listener has this address: give it its own port"
+    )]
+    TcpTwice(SocketAddr),
     /// What is wrong in a table of several.
     #[error("{error}")]
     InTable {

@@ -27,8 +27,10 @@ pub use pacing::{Pacing, PacingMethod};
 pub use peer_group::PeerGroup;
 pub use relay::copy::RelayMode;
 pub use reuse::Reuse;
+pub use sessions::Sessions;
 pub use site::{Site, SiteError, SiteHost, SiteName, SiteOrigin};
 pub use stall::Stall;
+pub use tcp::Tcp;
 pub use timeouts::Timeouts;
 pub use tls::TlsFiles;
 pub use trust::TrustFiles;
@@ -49,8 +51,10 @@ mod pacing;
 mod peer_group;
 mod range;
 mod reuse;
+mod sessions;
 mod site;
 mod stall;
+mod tcp;
 mod timeouts;
 mod tls;
 mod trust;
@@ -100,6 +104,8 @@ pub struct Config {
     pub pool: PeerGroup,
     /// When a next hop is too slow.
     pub stall: Stall,
+    /// How sessions are held.
+    pub session: Sessions,
     /// Ways around depots that fail.
     #[serde(rename = "detour", skip_serializing_if = "Vec::is_empty")]
     pub detours: Vec<Detour>,
@@ -109,6 +115,9 @@ pub struct Config {
     /// Origins under names of their own.
     #[serde(rename = "site", skip_serializing_if = "Vec::is_empty")]
     pub sites: Vec<Site>,
+    /// Ports that are relayed to one server each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tcp: Vec<Tcp>,
 }
 
 impl Config {
@@ -166,6 +175,8 @@ impl Config {
         self.check_paced_below()?;
         self.check_warm()?;
         self.check_sites()?;
+        self.session.check()?;
+        self.check_tcp()?;
         self.hops.iter().try_for_each(Hop::check)
     }
 
@@ -230,6 +241,7 @@ impl Config {
             ("limits.pipe", self.limits.pipe != new.limits.pipe),
             ("limits.memory", self.limits.memory != new.limits.memory),
             ("trust.replays", self.trust.replays != new.trust.replays),
+            ("tcp", self.tcp != new.tcp),
             ("admin", self.admin != new.admin),
             ("log", self.log != new.log),
         ];
@@ -245,11 +257,16 @@ impl Config {
     /// What is said of a next hop by whoever gives leave.
     pub(crate) fn upstream(&self, next: &Authority, grant: Grant) -> Verdict {
         match grant {
-            Grant::Site if self.is_of_site(next) => Verdict::OfSite,
+            Grant::Site if self.is_fixed(next) => Verdict::OfSite,
             // Around it, through others that clients may name.
             Grant::Site => self.allow.upstream(next, Grant::Rules),
             grant => self.allow.upstream(next, grant),
         }
+    }
+
+    /// Whether the configuration itself has something lead to this next hop: a site, or a port of `[[tcp]]`.
+    pub(crate) fn is_fixed(&self, next: &Authority) -> bool {
+        self.is_of_site(next) || self.tcp.iter().any(|table| table.leads_to(next))
     }
 
     /// Whether any peer may come by Multipath TCP.
@@ -285,7 +302,12 @@ impl Config {
     /// What may hold a transfer to a rate, of which a ticket has granted one or none.
     pub(crate) fn transfer_limits(&self, granted: Option<Rate>) -> TransferLimits {
         let by_peer = self.hops.iter().any(|hop| hop.pacing.spacing() != Spacing::Free);
-        TransferLimits { granted, by_client: self.limits.client_rate.is_some(), by_peer }
+        TransferLimits {
+            granted,
+            upstream: None,
+            by_client: self.limits.client_rate.is_some(),
+            by_peer,
+        }
     }
 
     /// The narrowest of the hops that hold all of a network: part of it may have a narrower one.
@@ -316,11 +338,13 @@ impl Default for Config {
             reuse: Reuse::default(),
             pool: PeerGroup::default(),
             stall: Stall::default(),
+            session: Sessions::default(),
             detours: Vec::new(),
             admin: Admin::default(),
             log: Log::default(),
             hops: Vec::new(),
             sites: Vec::new(),
+            tcp: Vec::new(),
         }
     }
 }

@@ -266,3 +266,45 @@ fn what_is_paced_below_tcp_is_named_once_by_its_widest_network() {
         config.paced_below().iter().map(|(peer, method)| format!("{peer} {method}")).collect();
     assert_eq!(below, ["10.0.0.0/8 gap", "2001:db8::/32 edt"]);
 }
+
+#[test]
+fn tcp_ports_are_read_and_open_what_they_name() {
+    let text = "[[tcp]]\nlisten = \"127.0.0.1:5432\"\nupstream = \"db.example.org:5432\"\n\
+                via = [\"d2.example.net\"]\nproxy_protocol = true";
+    let config = Config::from_toml(text, "x").unwrap();
+    assert_eq!(Config::from_toml(&config.to_toml(), "x").unwrap(), config);
+    for (next, verdict) in [
+        ("db.example.org:5432", Verdict::OfSite),
+        ("d2.example.net:3880", Verdict::OfSite),
+        ("db.example.org:5433", Verdict::Refused),
+    ] {
+        assert_eq!(config.upstream(&next.parse().unwrap(), Grant::Site), verdict, "{next}");
+        assert_eq!(config.upstream(&next.parse().unwrap(), Grant::Rules), Verdict::Refused);
+    }
+    let many = format!("{text}\n").replace("[\"d2.example.net\"]", &format!("{:?}", vec!["d"; 16]));
+    let error = Config::from_toml(&many, "x").unwrap_err().to_string();
+    assert!(error.contains("line 4") && error.contains("at most 15 depots"), "{error}");
+}
+
+#[test]
+fn mistakes_about_sessions_and_ports_are_named() {
+    for (text, expected) in [
+        ("session.idle = \"0s\"", "`session.idle` is 0s"),
+        ("session.meeting_time = \"25h\"", "`session.meeting_time` is 90000s"),
+        ("session.meetings = 1000001", "`session.meetings` is 1000001"),
+        ("session.congestion = [\"BBR\"]", "`session.congestion` is BBR"),
+        ("[[tcp]]\nlisten = \"127.0.0.1:22\"", "missing field `upstream`"),
+        ("[[tcp]]\nlisten = \"127.0.0.1:22\"\nupstream = \"db\"", "line 3"),
+        (
+            "[[tcp]]\nlisten = \"0.0.0.0:3880\"\nupstream = \"db:1\"",
+            "another table or listener has",
+        ),
+        (
+            "[[tcp]]\nlisten = \"[::1]:22\"\nupstream = \"db:1\"\n[[tcp]]\nlisten = \"[::1]:22\"\nupstream = \"d:1\"",
+            "line 5: [[tcp]] listen = \"[::1]:22\"",
+        ),
+    ] {
+        let error = Config::from_toml(text, "depot.toml").unwrap_err().to_string();
+        assert!(error.contains(expected), "{text}: {error}");
+    }
+}

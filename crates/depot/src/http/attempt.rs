@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! An exchange with one connection to one next hop.
 
-use crate::http::{
-    body::{Body, BodyObserver, Broken, Emit},
+use crate::{
     client::Client,
-    digest_check::{CheckedBody, DigestCheck},
-    exchange::Exchange,
-    head::{self, HeadError},
-    interims::Interims,
-    outcome::{Answer, End, Outcome},
-    refused::Unanswered,
-    silent_hop::silence,
-    striping::Granted,
+    http::{
+        body::{Body, BodyObserver, Broken, Emit},
+        digest_check::{CheckedBody, DigestCheck},
+        exchange::Exchange,
+        head::{self, HeadError},
+        interims::Interims,
+        no_answer::{late, no_answer},
+        outcome::{Answer, End, Outcome},
+        refused::Unanswered,
+        silent_hop::silence,
+        striping::Granted,
+    },
     upstream,
 };
 use bytes::BytesMut;
@@ -181,11 +184,11 @@ impl<'x> UpstreamAttempt<'x> {
             Ok(Down::Broken(broken)) => End::Broken(broken),
             Ok(Down::Bad(unanswered)) => End::Unanswered(unanswered),
             Ok(Down::None(error)) => {
-                End::Unanswered(Unanswered::of_upstream(upstream::no_answer(next, error)))
+                End::Unanswered(Unanswered::of_upstream(no_answer(next, error)))
             }
             Ok(Down::Late) => {
                 let time = config.timeouts.of_head(self.fetch.depots);
-                let late = upstream::late(next, time, self.uploaded.load(Relaxed));
+                let late = late(next, time, self.uploaded.load(Relaxed));
                 End::Unanswered(Unanswered::of_upstream(late))
             }
             Err(Up::Broken(broken)) if answered => End::Broken(broken),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Watching a client that has asked and waits, and telling a connection's end.
 
-use crate::http::exchange::Exchange;
+use crate::{client::failed, http::exchange::Exchange};
 use bytes::BytesMut;
 use relay::tcp::Source;
 use std::{io, time::Duration};
@@ -14,7 +14,7 @@ impl Exchange<'_> {
         let limit = config.limits.head.get() as usize;
         loop {
             if ahead.len() >= limit {
-                return failed(source).await;
+                return failed(source.tcp()).await;
             }
             match source.read(ahead, (4 << 10).min(limit - ahead.len())).await {
                 Ok(0) => break,
@@ -28,7 +28,7 @@ impl Exchange<'_> {
         let mut seen = self.live.received.moved();
         loop {
             tokio::select! {
-                error = failed(source) => return error,
+                error = failed(source.tcp()) => return error,
                 () = tokio::time::sleep(patience) => {}
             }
             let now = self.live.received.moved();
@@ -39,11 +39,4 @@ impl Exchange<'_> {
             seen = now;
         }
     }
-}
-
-/// Resolves once a connection has failed.
-async fn failed(source: &Source<'_>) -> io::Error {
-    let ready = source.tcp().ready(tokio::io::Interest::ERROR).await;
-    let seen = || source.tcp().take_error().ok().flatten();
-    ready.err().or_else(seen).unwrap_or_else(|| io::ErrorKind::ConnectionReset.into())
 }

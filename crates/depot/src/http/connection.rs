@@ -3,10 +3,10 @@
 
 use crate::{
     admission::limits::ConnectionSlot,
+    client::Client,
     hop_sockets,
     http::{
         body::Broken,
-        client::Client,
         exchange::Exchange,
         head::{self, HeadError},
         outcome::{Answer, End, Outcome},
@@ -15,39 +15,37 @@ use crate::{
     },
     observe::Entry,
     peer_load::own_load,
+    session,
     state::{RequestContext, Shared},
+    tls::Protocol,
 };
-use bytes::BytesMut;
-use http::StatusCode;
-use relay::{
-    copy::{AckProgress, CopyError, IdleTimeouts, MinimumRate},
-    tcp::{
-        Stream,
-        info::{self, reset_on_close},
-    },
-};
-use session::{
+use ::session::{
     DepotAddress, Fetch, Scheme, Step,
+    lsl::{self, Header, Open},
     message::{
         Connection, Fault, Framing, ProxyError, RequestHead, hold::asks_hold, load::asks_load,
         options_for, redirect, stripes::JOIN,
     },
 };
-use std::{io, net::SocketAddr, time::Duration};
-use tokio::{
-    net::TcpStream,
-    time::{sleep, timeout},
+use bytes::BytesMut;
+use http::StatusCode;
+use relay::{
+    copy::CopyError,
+    tcp::{ReadHeadError, Source, Stream, info::reset_on_close},
 };
+use std::{io, net::SocketAddr, time::Duration};
+use tokio::{net::TcpStream, time::timeout};
 
-/// How long the depot's own short answers may take to be sent and taken.
-const ANSWER_TIME: Duration = Duration::from_secs(5);
-/// How long a client that has everything may take to close its side.
-const GRACE: Duration = Duration::from_secs(1);
-/// How often to look whether a client has everything: at first, and at last.
-const LOOK: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(100)];
+/// How long a client that is turned away may take to show what it speaks.
+const FIRST_BYTE_TIME: Duration = Duration::from_secs(1);
+/// How much is read at a time of a request's head.
+const FIRST_READ: usize = 16 << 10;
 
-/// The longest mark of a close that TLS sends (of 1.2; that of 1.3 has 24 bytes).
-const CLOSE_NOTIFY: usize = 31;
+/// What a client asks for.
+enum Message {
+    Request(RequestHead),
+    Session(Box<Open>),
+}
 
 /// A connection as it was accepted.
 #[derive(Debug)]
@@ -86,7 +84,11 @@ impl Caller {
                 }
             }
         };
-        Some(Client::new(stream, BytesMut::new()))
+        let protocol = match stream.alpn() {
+            Some(agreed) if Some(agreed) == Protocol::Session.alpn() => Protocol::Session,
+            _ => Protocol::Http,
+        };
+        Some(Client { protocol, ..Client::new(stream, BytesMut::new()) })
     }
 }
 
@@ -107,9 +109,15 @@ pub(crate) async fn serve(caller: Caller, slot: ConnectionSlot, shared: &Shared)
     // Not held while the client is waited for: they may be read again.
     drop(settings);
     let mut first = true;
-    while let Some(request) = client.next_request(first, shared).await {
+    while let Some(message) = client.next_message(first, shared).await {
         let settings = shared.settings();
         let context = RequestContext::new(shared, &settings);
+        let request = match message {
+            Message::Request(request) => request,
+            Message::Session(open) => {
+                return Box::pin(session::serve(client, *open, context)).await;
+            }
+        };
         if request.target.starts_with(JOIN) && context.config().site_of(&request).is_none() {
             return Box::pin(stripe_enter::enter(client, request, context)).await;
         }
@@ -130,12 +138,19 @@ pub(crate) async fn turn_away(caller: Caller, fault: &Fault, shared: &Shared) {
     // Where others may have room, what it asks for tells whether it can go there.
     let full = fault.error == ProxyError::ConnectionLimitReached;
     if full && !context.config().pool.members.is_empty() {
-        let Some(request) = client.next_request(true, shared).await else { return };
-        entry.asked(&request, context);
-        if let Some(peer) = shared.peer_loads.instead(&request, context) {
-            client.lead_away(entry, &request, &peer, context).await;
-            return;
+        match client.next_message(true, shared).await {
+            None => return,
+            Some(Message::Session(open)) => entry.session(open.session, &open.to_string()),
+            Some(Message::Request(request)) => {
+                entry.asked(&request, context);
+                if let Some(peer) = shared.peer_loads.instead(&request, context) {
+                    client.lead_away(entry, &request, &peer, context).await;
+                    return;
+                }
+            }
         }
+    } else {
+        client.await_protocol().await;
     }
     client.refuse(entry, fault, true, context).await;
 }
@@ -147,11 +162,28 @@ pub(crate) fn stopping() -> Fault {
 }
 
 impl Client {
-    /// The next request; none where there is no more, or none that can be read, and the client has
-    /// been told so.
-    async fn next_request(&mut self, first: bool, shared: &Shared) -> Option<RequestHead> {
-        match self.read_request(first, shared).await {
-            Ok(request) => Some(request),
+    /// Gives a client that is to be turned away a moment to show what it speaks.
+    async fn await_protocol(&mut self) {
+        let (mut source, _) = self.stream.split();
+        // What comes of it shows in what has come.
+        let _ = timeout(FIRST_BYTE_TIME, source.read(&mut self.ahead, 4 << 10)).await;
+        self.see_protocol();
+    }
+
+    /// What it speaks shows in the first byte.
+    fn see_protocol(&mut self) {
+        if self.ahead.first() == Some(&lsl::FIRST_BYTE) {
+            self.protocol = Protocol::Session;
+        }
+    }
+
+    /// The next request or session; none where there is no more, or none that can be read, and the client
+    /// has been told so.
+    async fn next_message(&mut self, first: bool, shared: &Shared) -> Option<Message> {
+        let read = self.read_message(first, shared).await;
+        self.see_protocol();
+        match read {
+            Ok(message) => Some(message),
             Err(None) => None,
             Err(Some(fault)) => {
                 // What cannot be read says that much all the same.
@@ -165,12 +197,12 @@ impl Client {
         }
     }
 
-    /// The request, or the fault to answer, or nothing where nobody waits for an answer.
-    async fn read_request(
+    /// The request or OPEN, or the fault to answer, or nothing where nobody waits for an answer.
+    async fn read_message(
         &mut self,
         first: bool,
         shared: &Shared,
-    ) -> Result<RequestHead, Option<Fault>> {
+    ) -> Result<Message, Option<Fault>> {
         let config = shared.config();
         let (limit, time) = (config.limits.head.get() as usize, config.timeouts.request_head);
         let (mut source, _) = self.stream.split();
@@ -185,7 +217,7 @@ impl Client {
                 return Err(None);
             }
         }
-        let read = head::read(&mut source, &mut self.ahead, limit, RequestHead::parse);
+        let read = read_first(&mut source, &mut self.ahead, limit, &mut self.protocol);
         let result = tokio::select! {
             biased;
             result = timeout(time.into(), read) => result,
@@ -194,7 +226,7 @@ impl Client {
         let fault =
             |status, reason: String| Some(Fault::new(status, ProxyError::HttpRequestError, reason));
         match result {
-            Ok(Ok(request)) => Ok(request),
+            Ok(Ok(message)) => Ok(message),
             Ok(Err(HeadError::Malformed(fault))) => Err(Some(fault)),
             Ok(Err(HeadError::TooLarge)) => Err(fault(
                 StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
@@ -357,149 +389,39 @@ impl Client {
         };
         reset_on_close(self.stream.tcp(), reset);
     }
-
-    /// Answers with a fault, says so in the log, and closes.
-    pub(crate) async fn refuse(
-        &mut self,
-        entry: Entry,
-        fault: &Fault,
-        with_body: bool,
-        context: RequestContext<'_>,
-    ) {
-        entry.refused(fault);
-        let answer = fault.answer(&context.id, with_body, Connection::Close);
-        self.answer(&answer, Connection::Close, context).await;
-    }
-
-    /// Sends an answer of the depot's own. How that goes is the client's affair.
-    pub(super) async fn answer(
-        &mut self,
-        bytes: &[u8],
-        then: Connection,
-        context: RequestContext<'_>,
-    ) -> Connection {
-        if self.interims.is_cut() {
-            return Connection::Close;
-        }
-        let sent = async {
-            let (_, mut sink) = self.stream.split();
-            let mut left = bytes;
-            while !left.is_empty() {
-                let written = sink.write(left).await?;
-                left = &left[written..];
-            }
-            sink.flush().await?;
-            if then == Connection::Close {
-                let _ = self.close(context).await;
-            }
-            io::Result::Ok(())
-        };
-        match timeout(ANSWER_TIME, sent).await {
-            Ok(Ok(())) => then,
-            _ => Connection::Close,
-        }
-    }
-
-    /// How long the client may take for what waits in the kernel.
-    fn idle_timeouts(&self, context: RequestContext<'_>) -> IdleTimeouts {
-        let config = context.config();
-        let towards = |minimum: MinimumRate| {
-            minimum.towards(&info::tcp_info(self.stream.tcp()).unwrap_or_default())
-        };
-        let minimum = config.limits.minimum_rate().map(towards);
-        IdleTimeouts { minimum, ..config.timeouts.towards_client() }
-    }
-
-    /// Waits until the client's kernel has everything, or the client speaks again, which it does not
-    /// before; so that "complete" in the log is true. Says whether the client is still there.
-    async fn settled(&mut self, context: RequestContext<'_>) -> Result<bool, Broken> {
-        let timeouts = self.idle_timeouts(context);
-        let (mut source, _) = self.stream.split();
-        let (mut acks, mut pause) = (AckProgress::new(source.tcp(), timeouts), LOOK[0]);
-        let mut closed = false;
-        while self.ahead.is_empty() && acks.queued() > 0 {
-            if closed && let Some(error) = failure(source.tcp()) {
-                return failed_with(source.tcp(), 0, &error);
-            }
-            tokio::select! {
-                read = source.read(&mut self.ahead, 4 << 10), if !closed => match or_end(read) {
-                    Ok(0) => closed = true,
-                    Ok(_) => {}
-                    Err(error) => return failed_with(source.tcp(), 0, &error),
-                },
-                () = sleep(pause) => {
-                    pause = (pause * 2).min(LOOK[1]);
-                    acks.look()?;
-                }
-            }
-        }
-        Ok(!closed)
-    }
-
-    /// Closes the connection in good order and waits until the client's kernel has everything, so
-    /// that "complete" in the log is true and nothing left unread resets the answer's last bytes.
-    async fn close(&mut self, context: RequestContext<'_>) -> Result<bool, Broken> {
-        let timeouts = self.idle_timeouts(context);
-        reset_on_close(self.stream.tcp(), false);
-        let (mut source, mut sink) = self.stream.split();
-        let tcp = sink.tcp();
-        let marks = if sink.plain().is_some() { 1 } else { 1 + CLOSE_NOTIFY };
-        // TLS has a mark to send, for which there may be no room.
-        tokio::select! {
-            biased;
-            shut = sink.shut() => shut.or_else(|error| failed_with(tcp, marks, &error).map(drop))?,
-            stalled = AckProgress::stalls(tcp, timeouts) => return Err(stalled.into()),
-        }
-        let mut acks = AckProgress::new(tcp, timeouts);
-        let (mut pause, mut closed) = (LOOK[0], false);
-        loop {
-            let left = acks.look()?;
-            if left == 0 && (closed || acks.unchanged_for() >= GRACE) {
-                return Ok(false);
-            }
-            if closed && let Some(error) = failure(source.tcp()) {
-                return failed_with(tcp, marks, &error);
-            }
-            // What nobody asked for is thrown away: left unread, it would turn the close into a reset
-            // that may overtake the answer's last bytes.
-            self.ahead.clear();
-            tokio::select! {
-                read = source.read(&mut self.ahead, 4 << 10), if !closed => match or_end(read) {
-                    Ok(0) => closed = true,
-                    // A sender of endless scrap must not keep its thread to itself.
-                    Ok(_) => tokio::task::consume_budget().await,
-                    Err(error) => return failed_with(tcp, marks, &error),
-                },
-                () = sleep(pause) => pause = (pause * 2).min(LOOK[1]),
-            }
-        }
-    }
 }
 
-/// What a connection has failed of. A client that has shut its side says no more: that it is gone shows
-/// in this alone, and what it did not acknowledge stays counted.
-fn failure(socket: &TcpStream) -> Option<io::Error> {
-    socket.take_error().ok().flatten()
-}
-
-/// What a failure means to a client that was handed everything: nothing where it has acknowledged all but
-/// the `marks` of the close itself.
-fn failed_with(client: &TcpStream, marks: usize, error: &io::Error) -> Result<bool, Broken> {
-    let left = info::unacknowledged(client).unwrap_or(usize::MAX);
-    if left <= marks {
-        return Ok(false);
+/// Reads a request, or an OPEN: the first byte tells which.
+async fn read_first(
+    source: &mut Source<'_>,
+    ahead: &mut BytesMut,
+    limit: usize,
+    protocol: &mut Protocol,
+) -> Result<Message, HeadError> {
+    if ahead.is_empty() {
+        match source.read(ahead, FIRST_READ.min(limit)).await {
+            Ok(0) => return Err(HeadError::Closed),
+            Ok(_) => {}
+            Err(error) => return Err(HeadError::Io(error)),
+        }
     }
-    let reason = format!("{error}, and it has not acknowledged the last {} bytes", left - marks);
-    Err(Broken::Copy(CopyError::SinkGone(io::Error::new(error.kind(), reason))))
-}
-
-/// What was read of a client that has its whole answer. Many then close the connection beneath TLS
-/// without a word, and that is no failure: nothing of theirs can have been cut off.
-fn or_end(read: io::Result<usize>) -> io::Result<usize> {
-    match read {
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
-        read => read,
+    if ahead.first() == Some(&lsl::FIRST_BYTE) {
+        *protocol = Protocol::Session;
     }
+    if *protocol != Protocol::Session {
+        let request = head::read(source, ahead, limit, RequestHead::parse).await?;
+        return Ok(Message::Request(request));
+    }
+    let open = session::read_header(source, ahead, Header::parse_open).await;
+    let open = open.map_err(|error| match error {
+        ReadHeadError::Malformed(error) => {
+            HeadError::Malformed(Fault::bad_request(format!("malformed OPEN: {error}")))
+        }
+        ReadHeadError::Closed => HeadError::Closed,
+        ReadHeadError::CutOff | ReadHeadError::TooLarge => HeadError::CutOff,
+        ReadHeadError::Io(error) => HeadError::Io(error),
+    })?;
+    Ok(Message::Session(Box::new(open)))
 }
 
 /// What is spoken on a connection.

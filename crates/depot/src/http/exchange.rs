@@ -13,24 +13,21 @@
 
 use crate::{
     admission::verdict::Grant,
+    client::Client,
     config::Config,
     http::{
         attempt::{Tried, UpstreamAttempt},
-        client::Client,
         interims::Interims,
         outcome::{End, Outcome},
         plan::Allowance,
         refused::Unanswered,
-        upstream,
     },
     observe::Live,
     state::RequestContext,
     trace::{self, Trace},
+    upstream,
 };
-use relay::{
-    dial::{Refusal, Retry},
-    rates::Pacing,
-};
+use relay::{dial::Retry, rates::Pacing};
 use session::{
     Fetch,
     message::{
@@ -177,7 +174,8 @@ impl Exchange<'_> {
         fetch: &Fetch,
         client: &mut Client,
     ) -> Result<upstream::Hop, End> {
-        let waiting = || upstream::waiting(fetch, self.grant, &self.context.pool, self.config());
+        let waiting =
+            || upstream::waiting(fetch.into(), self.grant, &self.context.pool, self.config());
         let hop = match self.may_share().then(waiting).flatten() {
             Some(hop) => hop,
             // Boxed: most requests need no new connection, and making one takes much room.
@@ -191,8 +189,7 @@ impl Exchange<'_> {
         Ok(hop)
     }
 
-    /// A new connection to the next hop, unless the client goes away first. What the settings said
-    /// when the request came does not count: meanwhile they may have been read again.
+    /// A new connection to the next hop, unless the client goes away first.
     pub(super) async fn connected(
         &self,
         fetch: &Fetch,
@@ -201,15 +198,8 @@ impl Exchange<'_> {
         let resolver = self.context.resolver(client.stream.peer().ip());
         let (mut source, _) = client.stream.split();
         let begun = Instant::now();
-        let connected = async {
-            loop {
-                let settings = self.context.shared().settings();
-                let hop = upstream::connected(fetch, self.grant, &settings, resolver).await?;
-                if settings.are_current() {
-                    return Ok::<_, Refusal>(hop);
-                }
-            }
-        };
+        let connected =
+            upstream::connected_now(fetch.into(), self.grant, self.context.shared(), resolver);
         tokio::select! {
             hop = connected => {
                 let hop = hop.map_err(Unanswered::from);

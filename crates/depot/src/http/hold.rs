@@ -3,7 +3,7 @@
 //!
 //! Only depots of `trust.depots` get that, and at most `limits.held` at a time.
 
-use crate::{http::client::Client, observe::Entry, state::RequestContext, trace};
+use crate::{client::Client, observe::Entry, state::RequestContext, trace};
 use http::StatusCode;
 use relay::tcp::socket_options::keep_alive;
 use session::message::{

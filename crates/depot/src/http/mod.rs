@@ -6,7 +6,6 @@
 //!   hold            connections that the depot before this one wants held open
 //!   plan            what to do with a request, if the rules or a ticket allow it
 //!   exchange        a request passed on and its response passed back
-//!     upstream        the next hop's connection: new, or kept from an earlier request
 //!     question        a depot's own short questions to another one
 //!     attempt         the exchange with one connection
 //!       body            HTTP's framing of what `relay` copies
@@ -20,7 +19,6 @@
 
 pub(crate) mod attempt;
 pub(crate) mod body;
-pub(crate) mod client;
 mod client_watch;
 pub(crate) mod connection;
 pub(crate) mod digest_check;
@@ -28,14 +26,14 @@ pub(crate) mod exchange;
 pub(crate) mod head;
 mod hold;
 pub(crate) mod interims;
+pub(crate) mod no_answer;
 pub(crate) mod outcome;
 pub(crate) mod plan;
 pub(crate) mod question;
 pub(crate) mod refused;
-mod silent_hop;
+pub(crate) mod silent_hop;
 mod slow_client;
 mod stalled_hop;
 pub(crate) mod stripe_enter;
 pub(crate) mod stripe_join;
 mod striping;
-pub(crate) mod upstream;

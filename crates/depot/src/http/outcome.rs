@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! How an exchange went.
 
-use crate::http::{body::Broken, refused::Unanswered, upstream};
+use crate::{
+    http::{body::Broken, refused::Unanswered},
+    upstream,
+};
 use session::message::Framing;
 use std::io;
 

@@ -3,23 +3,21 @@
 
 use crate::{
     admission::{
-        identity,
+        ticket_client::CameFrom,
         verdict::{Grant, Verdict},
     },
     config::Site,
-    settings::Settings,
     state::RequestContext,
     trace,
 };
 use http::StatusCode;
-use relay::dial::Resolver;
 use session::{
     Fetch, OriginUrl, Redirect, Route, RouteError, Scheme, Step,
     message::{
         Fault, Framing, Method, ProxyError, RequestHead, RequestRoute, SiteRequest,
         forwarded_client,
     },
-    ticket::{Ticket, TicketClient, TicketError, TicketRoute, Verified},
+    ticket::{Ticket, TicketError, TicketRoute, Verified},
 };
 use std::net::{IpAddr, SocketAddr};
 use units::{Bytes, Rate};
@@ -226,7 +224,9 @@ async fn by_ticket(
     if !context.identity.is(depot, scheme, &settings.config, resolver).await? {
         return Err(TicketError::Elsewhere { depot: depot.clone() }.into());
     }
-    let client = client_of(request, peer, (ticket, route.hop()), settings, resolver).await?;
+    let (relayed, vouched) = (request.came_through_depot(), forwarded_client(&request.headers));
+    let came = CameFrom { peer, relayed, vouched };
+    let client = came.client((ticket, route.hop()), settings, resolver).await?;
     let step = Step::Fetch(ticket.step(&route)?);
     let asked = Asked::Ticket(route, Box::new(verified));
     let plan = Plan { asked, step, grant: Grant::Ticket, client, site: None };
@@ -237,36 +237,6 @@ async fn by_ticket(
         context.observer.counts.ticket_taken(verified.ticket.issuer.as_deref());
     }
     Ok(plan)
-}
-
-/// The client whom a ticket is held against: whoever asks, or whom the depot before vouches for.
-///
-/// What comes through a depot comes from that one's address, whoever asked it, and whatever for: a plain route
-/// may lead to a ticket's as to any other. But `Forwarded` is sent to the next depot of a ticket alone, by
-/// one that has held the client against the ticket itself, and every depot takes it out of what came.
-async fn client_of(
-    request: &RequestHead,
-    peer: IpAddr,
-    (ticket, hop): (&Ticket, usize),
-    settings: &Settings,
-    resolver: Resolver<'_>,
-) -> Result<IpAddr, Fault> {
-    let asker = if request.came_through_depot() {
-        ticket.check_relayed(hop, peer)?
-    } else {
-        ticket.check_client(hop, peer)?
-    };
-    let TicketClient::MustBe(depot) = asker else { return Ok(peer) };
-    if !identity::has_address(depot, peer, &settings.config, resolver).await? {
-        return Err(denied(format!(
-            "the ticket has {depot} ask this depot, and {peer} is none of its addresses"
-        )));
-    }
-    match forwarded_client(&request.headers) {
-        Some(client) if ticket.admits(client) => Ok(client),
-        Some(client) => Err(TicketError::Client(client).into()),
-        None => Err(TicketError::Relayed(peer).into()),
-    }
 }
 
 fn denied(reason: String) -> Fault {

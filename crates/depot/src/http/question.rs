@@ -3,12 +3,10 @@
 
 use crate::{
     admission::verdict::Grant,
-    http::{
-        head,
-        upstream::{self, Hop},
-    },
+    http::head,
     settings::Settings,
     state::Shared,
+    upstream::{self, Hop},
 };
 use bytes::{Buf, BytesMut};
 use serde::de::DeserializeOwned;
@@ -34,7 +32,7 @@ pub(crate) async fn connected(
     settings: &Settings,
     shared: &Shared,
 ) -> Result<Hop, String> {
-    let connected = upstream::connected(fetch, grant, settings, shared.resolver(OWN)).await;
+    let connected = upstream::connected(fetch.into(), grant, settings, shared.resolver(OWN)).await;
     connected.map_err(|refusal| refusal.to_string())
 }
 

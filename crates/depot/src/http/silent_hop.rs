@@ -13,7 +13,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const TIMEOUTS: u8 = 2;
 
 /// Resolves once the peer has not acknowledged anything over that many of TCP's timeouts.
-pub(super) async fn silence(socket: &TcpStream) {
+pub(crate) async fn silence(socket: &TcpStream) {
     loop {
         sleep(LOOK).await;
         if info::tcp_info(socket).is_ok_and(|info| info.timeouts >= TIMEOUTS) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A client's connection that joins a transfer in place of asking for one.
 
-use crate::{http::client::Client, observe::Entry, state::RequestContext};
+use crate::{client::Client, observe::Entry, state::RequestContext};
 use http::StatusCode;
 use relay::stripes::{self, Joined};
 use session::message::{

@@ -2,8 +2,9 @@
 //! Opening further connections to a depot that has agreed.
 
 use crate::{
-    http::{head, refused, upstream},
+    http::{head, no_answer::no_answer, refused},
     settings::Settings,
+    upstream,
 };
 use bytes::BytesMut;
 use http::StatusCode;
@@ -62,7 +63,7 @@ async fn one(
     sink.flush().await.map_err(|error| error.to_string())?;
     let (mut ahead, limit) = (BytesMut::new(), settings.config.limits.head.get() as usize);
     let head = head::read(&mut source, &mut ahead, limit, ResponseHead::parse).await;
-    let head = head.map_err(|error| upstream::no_answer(&fetch.next, error).to_string())?;
+    let head = head.map_err(|error| no_answer(&fetch.next, error).to_string())?;
     if head.status != StatusCode::OK {
         return Err(format!("it was answered {}", head.status));
     }

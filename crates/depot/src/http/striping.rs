@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! An answer over several connections: asked of the next depot, and granted to the one before.
 
-use crate::http::{
-    attempt::UpstreamAttempt,
-    body::Broken,
-    exchange::Exchange,
-    stripe_join::{self},
+use crate::{
+    http::{attempt::UpstreamAttempt, body::Broken, exchange::Exchange, stripe_join},
     upstream,
 };
 use bytes::BytesMut;

@@ -13,6 +13,7 @@ use crate::{
         body::Broken,
         outcome::{Answer, End},
     },
+    session::SessionEnd,
     state::RequestContext,
     trace::Trace,
 };
@@ -20,12 +21,13 @@ use http::StatusCode;
 use relay::{copy::Progress, tcp::Stream};
 use session::{
     Authority,
+    lsl::SessionId,
     message::{Fault, Framing, RequestHead},
     ticket::{Ticket, TicketRoute},
 };
 use std::{
     borrow::Cow,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::Arc,
     time::{Instant, SystemTime},
 };
@@ -42,6 +44,10 @@ pub(crate) struct Entry {
     method: Option<&'static str>,
     target: Option<Arc<str>>,
     trace: Option<Trace>,
+    /// The session's name, where it is one.
+    session: Option<SessionId>,
+    /// The client for which a session was asked for by a depot.
+    asked_for: Option<IpAddr>,
     ticket: Option<String>,
     site: Option<SiteName>,
     /// Once it is a transfer.
@@ -74,6 +80,8 @@ impl Entry {
             method: None,
             target: None,
             trace: None,
+            session: None,
+            asked_for: None,
             ticket: None,
             site: None,
             live: None,
@@ -89,6 +97,43 @@ impl Entry {
         self.method = Some(request.method.as_str());
         self.target = Some(TicketRoute::redacted(&request.target).into());
         self.request_framing = request.framing();
+    }
+
+    /// A session was asked for, and what it leads to.
+    pub(crate) fn session(&mut self, session: SessionId, target: &str) {
+        self.session = Some(session);
+        self.method = Some("SESSION");
+        self.target = Some(target.into());
+    }
+
+    /// For this client, where a depot says so.
+    pub(crate) fn asked_for(&mut self, client: Option<IpAddr>) {
+        self.asked_for = client;
+    }
+
+    /// The session is open.
+    pub(crate) fn opened(&mut self) -> Arc<Live> {
+        // Whether its end is that of all bytes, only the two ends know.
+        let (status, framing) = (StatusCode::OK.as_u16(), Framing::UntilClose);
+        self.answer = Some((status, framing));
+        let live = self.live.as_ref().expect("a session that is open has a next hop");
+        live.answered(status, framing);
+        Arc::clone(live)
+    }
+
+    /// The session is over.
+    pub(crate) fn session_ended(mut self, end: SessionEnd) {
+        let ending = match end {
+            SessionEnd::Closed => Ending::of(Outcome::Ended, "ended"),
+            SessionEnd::Broken(error, direction) => {
+                self.broken(&Broken::Copy(error), direction, Framing::UntilClose)
+            }
+            SessionEnd::Idle(time) => {
+                let words = format!("session idle for {} s, reset", time.as_secs_f64());
+                Ending::of(Outcome::Client(super::Fate::Stalled), words)
+            }
+        };
+        self.end(&ending);
     }
 
     /// By what the request is followed.
@@ -216,8 +261,9 @@ impl Entry {
             reason: ending.reason.as_deref(),
             fields: Fields {
                 client: self.client,
-                asked_for: self.trace.as_ref().and_then(|trace| trace.asked_for),
+                asked_for: self.trace.as_ref().and_then(|trace| trace.asked_for).or(self.asked_for),
                 request: self.trace.as_ref().map(|trace| &*trace.request),
+                session: self.session.map(|id| id.to_string()).as_deref(),
                 ticket: self.ticket.as_deref(),
                 site: self.site.as_ref().map(SiteName::as_str),
                 upstream,

@@ -39,6 +39,8 @@ pub(crate) struct Fields<'a> {
     pub asked_for: Option<IpAddr>,
     /// The request's name, the same at all depots of a chain that trust each other.
     pub request: Option<&'a str>,
+    /// The session's name.
+    pub session: Option<&'a str>,
     /// The ticket's `jti`.
     pub ticket: Option<&'a str>,
     /// The site's name.
@@ -87,6 +89,7 @@ impl Fields<'_> {
         line.field("", "client", Value::Text(&address(self.client)));
         line.known("for", self.asked_for.map(|ip| ip.to_string()).as_deref());
         line.known("request", self.request);
+        line.known("session", self.session);
         line.known("ticket", self.ticket);
         line.known("site", self.site);
         line.known("upstream", self.upstream);
@@ -299,6 +302,7 @@ impl Line<'_> {
                 client: "192.0.2.1:5".parse().unwrap(),
                 asked_for: None,
                 request: None,
+                session: None,
                 ticket: Some("t1"),
                 site: None,
                 upstream: Some("o:80"),

@@ -142,7 +142,8 @@ fn opened(settings: &str) -> String {
     let open = if settings.contains("[allow]") {
         ""
     } else {
-        "[allow]\nclients = [\"127.0.0.0/8\"]\nupstreams = [\"127.0.0.0/8:*\"]\nlocal = true\n"
+        "[allow]\nclients = [\"127.0.0.0/8\"]\nupstreams = [\"127.0.0.0/8:*\"]\n\
+         servers = [\"127.0.0.0/8:*\"]\nlocal = true\n"
     };
     format!("{settings}\n{open}")
 }

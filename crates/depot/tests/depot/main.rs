@@ -28,6 +28,7 @@ mod rates;
 mod refusals;
 mod reloads;
 mod resets;
+mod sessions;
 mod siblings;
 mod sites;
 mod striping;

@@ -94,7 +94,7 @@ fn ticket(origin: SocketAddr, path: &str, via: &[&Daemon]) -> Ticket {
         issued: None,
         not_before: None,
         expires: from_now(3600),
-        url: format!("http://{origin}{path}").parse().unwrap(),
+        opens: format!("http://{origin}{path}").parse().unwrap(),
         via: via.iter().map(|depot| Authority::from(depot.address).into()).collect(),
         methods: vec![Method::Get, Method::Head],
         bytes: None,

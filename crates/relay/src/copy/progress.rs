@@ -15,6 +15,11 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// Counts bytes that somebody else has handed over.
+    pub fn count(&self, bytes: u64) {
+        self.moved.fetch_add(bytes, Relaxed);
+    }
+
     /// Bytes handed over.
     pub fn moved(&self) -> u64 {
         self.moved.load(Relaxed)

@@ -22,7 +22,7 @@ impl Config {
 
     fn limits(&self, granted: Option<Rate>) -> TransferLimits {
         let (by_client, by_peer) = (self.client_rate.is_some(), self.spacing != Spacing::Free);
-        TransferLimits { granted, by_client, by_peer }
+        TransferLimits { granted, upstream: None, by_client, by_peer }
     }
 
     fn options(&self, peer: IpAddr) -> HopOptions<'static> {
@@ -188,7 +188,7 @@ fn a_crowd_has_the_rate_together_and_is_seldom_set_anew() {
             let more = if step % 2 == 0 { count < target } else { random.next_u32() % 2 == 0 };
             if more {
                 let (granted, held) = (None, Mutex::default());
-                crowd.enter(next, &Arc::new(Transfer { granted, held }));
+                crowd.enter(next, &Arc::new(Transfer { granted, upstream: None, held }));
                 next += 1;
             } else if let Some(number) = crowd.transfers.keys().next().copied() {
                 crowd.leave(number);
@@ -234,4 +234,20 @@ async fn tcp_spaces_by_itself_where_no_rate_holds_it() {
     assert_eq!(all_held([&a, &up]), [Some(80), Some(80)]);
     rates.replace(None);
     assert_eq!((spaced(&a), spaced(&up)), (Spacing::Own, Spacing::Free));
+}
+
+#[tokio::test]
+async fn a_rate_asked_for_holds_the_next_hop_alone() {
+    let rates = Rates::new(None);
+    let [client, upstream] = Peers::new().await.both().await;
+    let config = Config::default();
+    let wish = |rate| TransferLimits { upstream: Some(mbit(rate)), ..config.limits(None) };
+    let pacing = rates.begin(1, A, wish(8));
+    pacing.hold(&client, &upstream, |peer| config.options(peer)).unwrap();
+    assert_eq!((held(&client), held(&upstream)), (None, Some(8)));
+    // The lower of it and what is set.
+    let set = Config { spacing: Spacing::AtMost(mbit(4)), ..config };
+    let pacing = rates.begin(2, A, TransferLimits { by_peer: true, ..wish(8) });
+    pacing.hold(&upstream, &client, |peer| set.options(peer)).unwrap();
+    assert_eq!((held(&upstream), held(&client)), (None, Some(4)));
 }

@@ -88,6 +88,11 @@ impl Stream {
         self.tls.is_some()
     }
 
+    /// What both sides have agreed to speak above TLS, if they have (ALPN).
+    pub fn alpn(&self) -> Option<&[u8]> {
+        self.tls.as_ref()?.get_ref().1.alpn_protocol()
+    }
+
     /// As [`Source::read`](super::Source::read).
     pub fn poll_read(
         &mut self,

@@ -101,6 +101,16 @@ impl Wire {
         Ok(())
     }
 
+    /// Sets the congestion control.
+    ///
+    /// # Errors
+    /// The kernel lacks it, or this user may not have it.
+    pub fn set_congestion(&self, name: &str) -> io::Result<()> {
+        let mut known = self.known();
+        (known.settled, known.seen) = (None, None);
+        Ok(rustix::net::sockopt::set_tcp_congestion(&self.tcp, name)?)
+    }
+
     /// Sets how much is kept unsent.
     ///
     /// # Errors

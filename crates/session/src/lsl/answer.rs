@@ -7,7 +7,7 @@ use crate::{
     lsl::{
         Congestion, Malformed, fields,
         header::{UnknownField, put_unknown, take, take_counted, text},
-        open::depot_id,
+        open::{MAX_HOPS, depot_id},
     },
     message::{Fault, ProxyError},
 };
@@ -101,6 +101,9 @@ impl Answer {
                 _ => unknown.push(UnknownField::of(&field)),
             }
         }
+        if hops.len() > MAX_HOPS {
+            return Err(Malformed("ANSWER has reports of more than 16 depots"));
+        }
         let status = status.ok_or(Malformed("ANSWER has no status"))?;
         let by = by.ok_or(Malformed("ANSWER does not say who made it"))?;
         if error.is_some() && status.as_u16() < 400 {
@@ -112,6 +115,9 @@ impl Answer {
     pub(super) fn fields(&self) -> Result<Vec<u8>, Malformed> {
         if self.text.len() > MAX_TEXT {
             return Err(Malformed("the text is longer than 1 024 bytes"));
+        }
+        if self.hops.len() > MAX_HOPS {
+            return Err(Malformed("ANSWER has reports of more than 16 depots"));
         }
         let mut out = Vec::with_capacity(128);
         fields::put(STATUS, &self.status.as_u16().to_be_bytes(), &mut out);

@@ -338,6 +338,12 @@ impl TicketText {
         Self::new(hop, text(value)?.to_owned())
     }
 
+    /// The same ticket for the next of its depots.
+    #[must_use]
+    pub fn next(&self) -> Self {
+        Self { hop: self.hop.saturating_add(1), token: self.token.clone() }
+    }
+
     /// Which of the ticket's depots is asked, from 0.
     pub fn hop(&self) -> u8 {
         self.hop

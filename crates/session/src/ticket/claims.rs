@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What a ticket says.
 
-use super::{TicketError, TicketRoute, UnixTime, route};
+use super::{Opens, TicketError, TicketRoute, UnixTime, route};
 use crate::{
     depot_address::DepotAddress,
+    lsl::Open,
     message::Method,
     origin::OriginUrl,
     route::{MAX_DEPOTS, check_depots},
@@ -33,11 +34,11 @@ pub struct Ticket {
     pub not_before: Option<UnixTime>,
     /// `exp`: until when.
     pub expires: UnixTime,
-    /// `lh.url`: what it opens. A URL whose path ends in `/`, without a query, is a prefix.
-    pub url: OriginUrl,
+    /// `lh.url` or `lh.session`: what it opens.
+    pub opens: Opens,
     /// `lh.via`: the depots, the one nearest the client first; at least one, at most 16.
     pub via: Vec<DepotAddress>,
-    /// `lh.methods`: never empty; GET and HEAD where the claim is left out.
+    /// `lh.methods`: GET and HEAD where the claim is left out. Empty if it opens sessions, and never else.
     pub methods: Vec<Method>,
     /// `lh.bytes`: the most bytes of one transfer's body, not 0.
     pub bytes: Option<Bytes>,
@@ -67,7 +68,10 @@ pub(super) struct Claims {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Scope {
-    url: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session: Option<String>,
     via: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     methods: Option<Vec<String>>,
@@ -93,9 +97,38 @@ pub enum TicketClient<'a> {
 }
 
 impl Ticket {
-    /// Whether the URL is a prefix of what the ticket opens, and not all of it.
+    /// Whether the ticket opens all URLs that begin as its own.
     pub fn is_prefix(&self) -> bool {
-        self.url.target().ends_with('/') && !self.url.target().contains('?')
+        let is_prefix = |target: &str| target.ends_with('/') && !target.contains('?');
+        matches!(&self.opens, Opens::Url(url) if is_prefix(url.target()))
+    }
+
+    /// The URL that it opens.
+    ///
+    /// # Errors
+    /// It opens sessions.
+    fn url(&self) -> Result<&OriginUrl, TicketError> {
+        match &self.opens {
+            Opens::Url(url) => Ok(url),
+            Opens::Session(_) => Err(TicketError::Tail("it is for sessions")),
+        }
+    }
+
+    /// Sees whether the ticket is for this OPEN, which the depot for `hop` has received.
+    ///
+    /// # Errors
+    /// It is not, or there is no such hop.
+    pub fn check_session(&self, open: &Open, hop: usize) -> Result<(), TicketError> {
+        self.check_hop(hop)?;
+        match &self.opens {
+            Opens::Session(target) => target.check(open, self.via[hop + 1..].iter()),
+            Opens::Url(_) => Err(TicketError::Session("it is for requests")),
+        }
+    }
+
+    /// Whether a depot of the ticket comes after this hop.
+    pub fn has_depot_after(&self, hop: usize) -> bool {
+        hop + 1 < self.via.len()
     }
 
     /// Sees whether the ticket is for a method.
@@ -178,22 +211,23 @@ impl Ticket {
 
     /// What the ticket opens with a tail.
     fn origin(&self, tail: &str) -> Result<OriginUrl, TicketError> {
+        let url = self.url()?;
         route::check_tail(tail).map_err(TicketError::Tail)?;
         if !self.is_prefix() {
             if tail.contains(['/', '?']) {
                 return Err(TicketError::Tail("it is for one URL, which only a name may follow"));
             }
-            return Ok(self.url.clone());
+            return Ok(url.clone());
         }
-        let target = format!("{}{tail}", self.url.target());
-        OriginUrl::new(self.url.scheme(), self.url.authority().clone(), &target)
+        let target = format!("{}{tail}", url.target());
+        OriginUrl::new(url.scheme(), url.authority().clone(), &target)
             .map_err(|_| TicketError::Tail("the URL that it makes is malformed"))
     }
 
     /// The tail that makes a URL of the ticket's; nothing where the ticket does not open it.
     pub fn tail_to(&self, url: &OriginUrl) -> Option<String> {
         let tail = if self.is_prefix() {
-            url.target().strip_prefix(self.url.target())?
+            url.target().strip_prefix(self.url().ok()?.target())?
         } else {
             let path = url.target().split('?').next().unwrap_or_default();
             path.rsplit('/').next().unwrap_or_default()
@@ -215,8 +249,8 @@ impl Ticket {
             "it names no depot".to_owned()
         } else if let Err(error) = check_depots(&self.via) {
             error.to_string()
-        } else if self.methods.is_empty() {
-            "it names no method".to_owned()
+        } else if self.methods.is_empty() == matches!(self.opens, Opens::Url(_)) {
+            "it names no method, or methods for a session".to_owned()
         } else if self.bytes == Some(Bytes::ZERO) || self.rate.is_some_and(|rate| rate.bps() == 0) {
             "its bytes or rate_bps are 0".to_owned()
         } else if self.not_before.is_some_and(|from| from > self.expires) {
@@ -239,9 +273,14 @@ impl Ticket {
             exp: self.expires,
             jti: self.id.clone(),
             lh: Scope {
-                url: self.url.to_string(),
+                url: self.url().ok().map(ToString::to_string),
+                session: match &self.opens {
+                    Opens::Url(_) => None,
+                    Opens::Session(target) => Some(target.to_string()),
+                },
                 via: self.via.iter().map(ToString::to_string).collect(),
-                methods: Some(self.methods.iter().map(ToString::to_string).collect()),
+                methods: (!self.methods.is_empty())
+                    .then(|| self.methods.iter().map(ToString::to_string).collect()),
                 bytes: self.bytes.and_then(|bytes| NonZeroU64::new(bytes.get())),
                 rate_bps: self.rate.and_then(|rate| NonZeroU64::new(rate.bps())),
                 clients: (!self.clients.is_empty()).then(|| texts(&self.clients)),
@@ -260,10 +299,21 @@ impl TryFrom<Claims> for Ticket {
             reason,
         };
         let scope = claims.lh;
-        let url = scope.url.parse().map_err(|error| bad(format!("its url: {error}")))?;
+        let opens = match (&scope.url, &scope.session) {
+            (Some(url), None) => {
+                Opens::Url(url.parse().map_err(|error| bad(format!("its url: {error}")))?)
+            }
+            (None, Some(target)) => {
+                let target =
+                    target.parse().map_err(|error| bad(format!("its session: {error}")))?;
+                Opens::Session(target)
+            }
+            _ => return Err(bad("it has not one of url and session".to_owned())),
+        };
         let via: Result<_, _> = scope.via.iter().take(MAX_DEPOTS + 1).map(|d| d.parse()).collect();
         let via = via.map_err(|error| bad(format!("its depots: {error}")))?;
         let methods = match scope.methods {
+            None if scope.session.is_some() => Vec::new(),
             None => vec![Method::Get, Method::Head],
             Some(names) => {
                 let methods: Result<_, _> = names.iter().map(|name| name.parse()).collect();
@@ -286,7 +336,7 @@ impl TryFrom<Claims> for Ticket {
             issued: claims.iat,
             not_before: claims.nbf,
             expires: claims.exp,
-            url,
+            opens,
             via,
             methods,
             bytes: scope.bytes.map(|bytes| Bytes::new(bytes.get())),

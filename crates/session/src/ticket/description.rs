@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A ticket as `longhaul ticket show --json` and `longhaul ticket verify --json` print it.
 
-use super::{Ticket, UnixTime};
+use super::{Opens, Ticket, UnixTime};
 use serde::Serialize;
 use std::{fmt::Display, num::NonZeroU32};
 
@@ -22,13 +22,15 @@ pub struct TicketDescription {
     pub not_before_unix_s: Option<u64>,
     /// When it expires.
     pub expires_unix_s: u64,
-    /// The URL that it opens.
-    pub url: String,
+    /// The URL that it opens; null if it opens sessions.
+    pub url: Option<String>,
+    /// The target of the sessions that it opens; null if it opens URLs.
+    pub session: Option<String>,
     /// Whether it opens all URLs that begin so.
     pub prefix: bool,
     /// The depots, the one nearest the client first.
     pub via: Vec<String>,
-    /// The methods of requests.
+    /// The methods of requests; empty if it opens sessions.
     pub methods: Vec<String>,
     /// The maximum of one transfer's body; null for any.
     pub bytes: Option<u64>,
@@ -43,6 +45,10 @@ pub struct TicketDescription {
 impl TicketDescription {
     /// The document of a ticket signed by that key.
     pub fn new(ticket: &Ticket, key: Option<&str>, verified: bool) -> Self {
+        let (url, session) = match &ticket.opens {
+            Opens::Url(url) => (Some(url.to_string()), None),
+            Opens::Session(target) => (None, Some(target.to_string())),
+        };
         Self {
             verified,
             key: key.map(str::to_owned),
@@ -51,7 +57,8 @@ impl TicketDescription {
             issued_unix_s: ticket.issued.map(UnixTime::seconds),
             not_before_unix_s: ticket.not_before.map(UnixTime::seconds),
             expires_unix_s: ticket.expires.seconds(),
-            url: ticket.url.to_string(),
+            url,
+            session,
             prefix: ticket.is_prefix(),
             via: texts(&ticket.via),
             methods: texts(&ticket.methods),
@@ -79,7 +86,7 @@ mod tests {
             issued: None,
             not_before: UnixTime::try_from(5).ok(),
             expires: UnixTime::try_from(9).unwrap(),
-            url: "http://origin.example/folder/".parse().unwrap(),
+            opens: "http://origin.example/folder/".parse().unwrap(),
             via: vec!["depot.example:3880".parse().unwrap()],
             methods: vec![crate::message::Method::Get],
             bytes: Some(units::Bytes::new(7)),
@@ -87,7 +94,7 @@ mod tests {
             clients: vec!["192.0.2.0/24".parse().unwrap()],
             uses: NonZeroU32::new(3),
         };
-        let expected = r#"{"verified":false,"key":"k","id":"t1","issuer":null,"issued_unix_s":null,"not_before_unix_s":5,"expires_unix_s":9,"url":"http://origin.example/folder/","prefix":true,"via":["depot.example:3880"],"methods":["GET"],"bytes":7,"rate_bps":null,"clients":["192.0.2.0/24"],"uses":3}"#;
+        let expected = r#"{"verified":false,"key":"k","id":"t1","issuer":null,"issued_unix_s":null,"not_before_unix_s":5,"expires_unix_s":9,"url":"http://origin.example/folder/","session":null,"prefix":true,"via":["depot.example:3880"],"methods":["GET"],"bytes":7,"rate_bps":null,"clients":["192.0.2.0/24"],"uses":3}"#;
         let text = serde_json::to_string(&TicketDescription::new(&ticket, Some("k"), false));
         assert_eq!(text.unwrap(), expected);
     }

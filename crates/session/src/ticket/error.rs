@@ -76,6 +76,9 @@ pub enum TicketError {
     /// The ticket is for something else.
     #[error("the ticket is not for this path: {0}")]
     Tail(&'static str),
+    /// The ticket is for another session, or not for sessions.
+    #[error("the ticket does not open this session: {0}")]
+    Session(&'static str),
     /// The ticket is for other methods.
     #[error("the ticket is not for {0}")]
     Method(Method),

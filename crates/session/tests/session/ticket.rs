@@ -43,7 +43,7 @@ fn ticket(url: &str) -> Ticket {
         issued: None,
         not_before: None,
         expires: at(NOW + 600),
-        url: url.parse().unwrap(),
+        opens: url.parse().unwrap(),
         via: vec!["d1:3880".parse().unwrap(), "d2:3880".parse().unwrap()],
         methods: vec![Method::Get, Method::Head],
         bytes: None,

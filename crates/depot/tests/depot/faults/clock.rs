@@ -78,7 +78,7 @@ impl Clocked {
             issued: None,
             not_before: Some(time(-60)),
             expires: time(good),
-            url: format!("http://{}/f", origin.address).parse().unwrap(),
+            opens: format!("http://{}/f", origin.address).parse().unwrap(),
             via: vec![Authority::from(self.depot.address).into()],
             methods: vec![Method::Get],
             bytes: None,

@@ -95,7 +95,7 @@ fn the_ticket_stands_in_each_log() {
         issued: None,
         not_before: None,
         expires: now.plus(600),
-        url: format!("http://{}/f", origin.address).parse().unwrap(),
+        opens: format!("http://{}/f", origin.address).parse().unwrap(),
         via: [&near, &far].map(|depot| Authority::from(depot.address).into()).into(),
         methods: vec![Method::Get],
         bytes: None,

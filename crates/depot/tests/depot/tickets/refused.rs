@@ -275,7 +275,7 @@ fn inner_addresses_are_reached_only_where_the_depot_allows_it() {
     let depot = keys.depot("", "");
     let at = |depot: &Daemon, url: &str| {
         let ticket = ticket(origin.address, "/f", &[depot]);
-        keys.route(&Ticket { url: url.parse().unwrap(), ..ticket }, "f")
+        keys.route(&Ticket { opens: url.parse().unwrap(), ..ticket }, "f")
     };
     let port = origin.address.port();
     for (host, what) in [

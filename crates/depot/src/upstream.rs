@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The next hop: a connection to it, new or used before, and what is said when it does not answer.
+//! The next hop: a connection to it, new or used before. Requests and sessions share them.
 
 use crate::{
     admission::verdict::{Grant, Objection, Verdict},
     config::{Config, Reuse},
-    http::head::HeadError,
     settings::Settings,
+    state::Shared,
+    tls::Protocol,
 };
 use bytes::BytesMut;
-use http::StatusCode;
 use relay::{
     dial::{
         self, Connector, Dialer, Hops, PeerAddr, PeerHost, Refusal, Resolver,
@@ -17,10 +17,7 @@ use relay::{
     },
     tcp::{Stream, info::reset_on_close, socket_options::HopOptions},
 };
-use session::{
-    Authority, Fetch, Host, Scheme,
-    message::{Fault, ProxyError},
-};
+use session::{Authority, Fetch, Host, Scheme};
 use std::{
     net::{IpAddr, SocketAddr},
     time::Duration,
@@ -29,6 +26,23 @@ use tokio::time::Instant;
 
 /// Connections to next hops that wait for work, told apart by whose leave they had.
 pub(crate) type Pool = dial::Pool<Grant>;
+
+/// Whom to connect to, and for what.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer<'p> {
+    /// Where.
+    pub next: &'p Authority,
+    /// With TLS or without.
+    pub scheme: Scheme,
+    /// What a new connection is for.
+    pub protocol: Protocol,
+}
+
+impl<'p> From<&'p Fetch> for Peer<'p> {
+    fn from(fetch: &'p Fetch) -> Self {
+        Self { next: &fetch.next, scheme: fetch.scheme, protocol: Protocol::Http }
+    }
+}
 
 /// A connection to the next hop.
 pub(crate) struct Hop {
@@ -57,8 +71,8 @@ pub(crate) struct Used {
 
 /// A connection to the next hop that waits for work, if there is one. It may turn out to be closed, so
 /// it serves only what can be asked again.
-pub(crate) fn waiting(fetch: &Fetch, grant: Grant, pool: &Pool, config: &Config) -> Option<Hop> {
-    let key = key_of(fetch, grant);
+pub(crate) fn waiting(peer: Peer<'_>, grant: Grant, pool: &Pool, config: &Config) -> Option<Hop> {
+    let key = key_of(peer, grant);
     let (kept, generation) = pool.take(&key, limits_of(&config.reuse))?;
     Some(Hop::waited(kept, key, generation))
 }
@@ -70,8 +84,8 @@ pub(crate) fn due(key: &Key<Grant>, warm: usize, pool: &Pool) -> Option<Hop> {
 }
 
 /// Under which key connections for these requests are kept.
-pub(crate) fn key_of(fetch: &Fetch, grant: Grant) -> Key<Grant> {
-    Key { peer: peer_of(&fetch.next, fetch.scheme), leave: grant }
+pub(crate) fn key_of(peer: Peer<'_>, grant: Grant) -> Key<Grant> {
+    Key { peer: peer_of(peer.next, peer.scheme), leave: grant }
 }
 
 impl Hop {
@@ -86,19 +100,36 @@ impl Hop {
     }
 }
 
+/// A new connection to the next hop, by the settings that are in force once it is made: meanwhile they may
+/// have been read again.
+pub(crate) async fn connected_now(
+    peer: Peer<'_>,
+    grant: Grant,
+    shared: &Shared,
+    resolver: Resolver<'_>,
+) -> Result<Hop, Refusal> {
+    loop {
+        let settings = shared.settings();
+        let hop = connected(peer, grant, &settings, resolver).await?;
+        if settings.are_current() {
+            return Ok(hop);
+        }
+    }
+}
+
 /// A new connection to the next hop.
 pub(crate) async fn connected(
-    fetch: &Fetch,
+    peer: Peer<'_>,
     grant: Grant,
     settings: &Settings,
     resolver: Resolver<'_>,
 ) -> Result<Hop, Refusal> {
-    let key = key_of(fetch, grant);
-    let tls = || settings.tls.client();
+    let key = key_of(peer, grant);
+    let tls = || settings.tls.client(peer.protocol);
     let connector = Connector { tls: &tls, overruled: &settings.overruled };
     let dialer = Dialer { connector, resolver, time: settings.config.timeouts.connect.into() };
-    let (config, next) = (&*settings.config, &fetch.next);
-    let hops = Admitted { config, next, verdict: config.upstream(next, grant) };
+    let (config, next) = (&*settings.config, peer.next);
+    let hops = Admitted { config, next, verdict: (grant, config.upstream(next, grant)) };
     let stream = dialer.dial(&key.peer, &hops).await?;
     let generation = settings.generation;
     let (ahead, held, used) = (BytesMut::new(), None, None);
@@ -111,7 +142,7 @@ pub(crate) async fn connect_to(
     address: SocketAddr,
     settings: &Settings,
 ) -> Result<Stream, Refusal> {
-    let tls = || settings.tls.client();
+    let tls = || settings.tls.client(Protocol::Http);
     let connector = Connector { tls: &tls, overruled: &settings.overruled };
     let peer = peer_of(&fetch.next, fetch.scheme);
     connector.connect(&peer, address, &settings.config.hop_options(address.ip())).await
@@ -154,14 +185,14 @@ pub(crate) fn is_still_allowed(
     same_trust
         && same_options
         && verdict != Verdict::Refused
-        && now.allow.addresses(verdict, std::iter::once(address)).is_ok()
+        && now.allow.addresses((key.leave, verdict), std::iter::once(address)).is_ok()
 }
 
 /// A next hop for which somebody has given leave.
 struct Admitted<'a> {
     config: &'a Config,
     next: &'a Authority,
-    verdict: Verdict,
+    verdict: (Grant, Verdict),
 }
 
 impl Admitted<'_> {
@@ -174,7 +205,7 @@ impl Admitted<'_> {
 
 impl Hops for Admitted<'_> {
     fn admit(&self, _: &PeerAddr) -> Result<(), Refusal> {
-        match self.verdict {
+        match self.verdict.1 {
             Verdict::Refused => Err(self.not_open("it is not listed", None)),
             _ => Ok(()),
         }
@@ -234,35 +265,13 @@ impl Used {
     }
 }
 
-/// The next hop does not answer: having taken the request, or having stopped taking its body.
-pub(crate) fn late(next: &Authority, time: Duration, uploaded: bool) -> Fault {
-    let stopped = if uploaded { "" } else { "took no more of the request's body and " };
-    let reason = format!("upstream {next} {stopped}did not answer within {} s", time.as_secs_f64());
-    Fault::new(StatusCode::GATEWAY_TIMEOUT, ProxyError::HttpResponseTimeout, reason)
-}
-
-/// The next hop took the request and gave no usable answer.
-pub(crate) fn no_answer(next: &Authority, error: HeadError) -> Fault {
-    let (kind, what) = match error {
-        HeadError::Malformed(fault) => return fault,
-        HeadError::Closed => (ProxyError::ConnectionTerminated, "closed without an answer".into()),
-        HeadError::CutOff => {
-            (ProxyError::HttpResponseIncomplete, "closed in the middle of its head".into())
-        }
-        HeadError::TooLarge => {
-            (ProxyError::HttpProtocolError, "sent a head larger than this depot takes".into())
-        }
-        HeadError::Io(error) => (ProxyError::ConnectionTerminated, format!("failed: {error}")),
-    };
-    Fault::new(StatusCode::BAD_GATEWAY, kind, format!("upstream {next} {what}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{admission::trust::Trust, http::refused, tls::Tls};
+    use http::StatusCode;
     use relay::dial::Names;
-    use session::{Route, Step};
+    use session::{Route, Step, message::ProxyError};
 
     #[tokio::test]
     async fn socket_settings_that_fail_are_the_depots_own_fault() {
@@ -276,7 +285,7 @@ mod tests {
         let Step::Fetch(fetch) = route.step() else { panic!("a fetch leads nobody") };
         let names = Names::default();
         let resolver = Resolver { names: &names, client: "127.0.0.1".parse().unwrap() };
-        let connected = connected(&fetch, Grant::Rules, &settings, resolver).await;
+        let connected = connected((&fetch).into(), Grant::Rules, &settings, resolver).await;
         let fault = refused::fault(connected.err().expect("a refusal"));
         assert_eq!(fault.status, StatusCode::INTERNAL_SERVER_ERROR);
         assert_eq!(fault.error, ProxyError::ProxyInternalError);

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The client whom a ticket is held against: whoever asks, or whom the depot before vouches for.
+//!
+//! What comes through a depot comes from that one's address, whoever asked it, and whatever for: a plain route
+//! may lead to a ticket's as to any other. But a depot vouches for a client to the next depot of a ticket
+//! alone, once it has held the client against the ticket itself, and every depot takes out what came.
+
+use crate::{admission::identity, settings::Settings};
+use http::StatusCode;
+use relay::dial::Resolver;
+use session::{
+    message::{Fault, ProxyError},
+    ticket::{Ticket, TicketClient, TicketError},
+};
+use std::net::IpAddr;
+
+/// Where a request or a session comes from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CameFrom {
+    /// This address.
+    pub peer: IpAddr,
+    /// Whether a depot has passed it on.
+    pub relayed: bool,
+    /// The client that a depot vouches for, where one says so.
+    pub vouched: Option<IpAddr>,
+}
+
+impl CameFrom {
+    /// The client, if the ticket is for it at this hop.
+    pub(crate) async fn client(
+        self,
+        (ticket, hop): (&Ticket, usize),
+        settings: &Settings,
+        resolver: Resolver<'_>,
+    ) -> Result<IpAddr, Fault> {
+        let peer = self.peer;
+        let asker = if self.relayed {
+            ticket.check_relayed(hop, peer)?
+        } else {
+            ticket.check_client(hop, peer)?
+        };
+        let TicketClient::MustBe(depot) = asker else { return Ok(peer) };
+        if !identity::has_address(depot, peer, &settings.config, resolver).await? {
+            let reason = format!(
+                "the ticket has {depot} ask this depot, and {peer} is none of its addresses"
+            );
+            let (status, error) = (StatusCode::FORBIDDEN, ProxyError::HttpRequestDenied);
+            return Err(Fault::new(status, error, reason));
+        }
+        match self.vouched {
+            Some(client) if ticket.admits(client) => Ok(client),
+            Some(client) => Err(TicketError::Client(client).into()),
+            None => Err(TicketError::Relayed(peer).into()),
+        }
+    }
+}

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A client's connection, what is known of it between two requests, and answers of the depot's own.
+
+use crate::{
+    admission::limits::ConnectionSlot,
+    http::{body::Broken, interims::Interims},
+    observe::Entry,
+    state::RequestContext,
+    tls::Protocol,
+};
+use bytes::BytesMut;
+use relay::{
+    copy::{AckProgress, CopyError, IdleTimeouts, MinimumRate},
+    tcp::{
+        Stream,
+        info::{self, reset_on_close},
+    },
+};
+use session::{
+    lsl::Answer,
+    message::{Connection, Fault},
+};
+use std::{io, time::Duration};
+use tokio::{
+    io::Interest,
+    net::TcpStream,
+    time::{sleep, timeout},
+};
+
+/// How long the depot's own short answers may take to be sent and taken.
+const ANSWER_TIME: Duration = Duration::from_secs(5);
+/// How long a client that has everything may take to close its side.
+const GRACE: Duration = Duration::from_secs(1);
+/// How often to look whether a client has everything: at first, and at last.
+const LOOK: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(100)];
+
+/// The longest mark of a close that TLS sends (of 1.2; that of 1.3 has 24 bytes).
+const CLOSE_NOTIFY: usize = 31;
+
+/// A client.
+#[derive(Debug)]
+pub(crate) struct Client {
+    /// Its connection.
+    pub stream: Stream,
+    /// What it has sent beyond what was read so far.
+    pub ahead: BytesMut,
+    /// What it speaks, as far as it has spoken.
+    pub protocol: Protocol,
+    /// What it has had of interim answers to its request.
+    pub interims: Interims,
+    /// Its place among the connections; none for one that is turned away.
+    pub slot: Option<ConnectionSlot>,
+    /// For how long it is held while it is idle, where it is a depot with which that was agreed.
+    pub held: Option<Duration>,
+}
+
+impl Client {
+    /// A client that has sent `ahead` so far.
+    pub(crate) fn new(stream: Stream, ahead: BytesMut) -> Self {
+        let (protocol, interims) = (Protocol::Http, Interims::default());
+        Self { stream, ahead, protocol, interims, slot: None, held: None }
+    }
+
+    /// Answers with a fault, says so in the log, and closes.
+    pub(crate) async fn refuse(
+        &mut self,
+        entry: Entry,
+        fault: &Fault,
+        with_body: bool,
+        context: RequestContext<'_>,
+    ) {
+        entry.refused(fault);
+        let answer = match self.protocol {
+            Protocol::Http => fault.answer(&context.id, with_body, Connection::Close),
+            Protocol::Session => {
+                let answer = Answer::of_fault(fault, context.id.clone());
+                answer.to_bytes().expect("an answer without reports is short")
+            }
+            // It is closed by a reset.
+            Protocol::Tcp => return,
+        };
+        self.answer(&answer, Connection::Close, context).await;
+    }
+
+    /// Sends an answer of the depot's own. How that goes is the client's affair.
+    pub(crate) async fn answer(
+        &mut self,
+        bytes: &[u8],
+        then: Connection,
+        context: RequestContext<'_>,
+    ) -> Connection {
+        if self.interims.is_cut() {
+            return Connection::Close;
+        }
+        let sent = async {
+            let (_, mut sink) = self.stream.split();
+            let mut left = bytes;
+            while !left.is_empty() {
+                let written = sink.write(left).await?;
+                left = &left[written..];
+            }
+            sink.flush().await?;
+            if then == Connection::Close {
+                let _ = self.close(context).await;
+            }
+            io::Result::Ok(())
+        };
+        match timeout(ANSWER_TIME, sent).await {
+            Ok(Ok(())) => then,
+            _ => Connection::Close,
+        }
+    }
+
+    /// How long the client may take for what waits in the kernel.
+    fn idle_timeouts(&self, context: RequestContext<'_>) -> IdleTimeouts {
+        let config = context.config();
+        let towards = |minimum: MinimumRate| {
+            minimum.towards(&info::tcp_info(self.stream.tcp()).unwrap_or_default())
+        };
+        let minimum = config.limits.minimum_rate().map(towards);
+        IdleTimeouts { minimum, ..config.timeouts.towards_client() }
+    }
+
+    /// Waits until the client's kernel has everything, or the client speaks again, which it does not
+    /// before; so that "complete" in the log is true. Says whether the client is still there.
+    pub(crate) async fn settled(&mut self, context: RequestContext<'_>) -> Result<bool, Broken> {
+        let timeouts = self.idle_timeouts(context);
+        let (mut source, _) = self.stream.split();
+        let (mut acks, mut pause) = (AckProgress::new(source.tcp(), timeouts), LOOK[0]);
+        let mut closed = false;
+        while self.ahead.is_empty() && acks.queued() > 0 {
+            if closed && let Some(error) = failure(source.tcp()) {
+                return failed_with(source.tcp(), 0, &error);
+            }
+            tokio::select! {
+                read = source.read(&mut self.ahead, 4 << 10), if !closed => match or_end(read) {
+                    Ok(0) => closed = true,
+                    Ok(_) => {}
+                    Err(error) => return failed_with(source.tcp(), 0, &error),
+                },
+                () = sleep(pause) => {
+                    pause = (pause * 2).min(LOOK[1]);
+                    acks.look()?;
+                }
+            }
+        }
+        Ok(!closed)
+    }
+
+    /// Closes the connection in good order and waits until the client's kernel has everything, so
+    /// that "complete" in the log is true and nothing left unread resets the answer's last bytes.
+    pub(crate) async fn close(&mut self, context: RequestContext<'_>) -> Result<bool, Broken> {
+        let timeouts = self.idle_timeouts(context);
+        reset_on_close(self.stream.tcp(), false);
+        let (mut source, mut sink) = self.stream.split();
+        let tcp = sink.tcp();
+        let marks = if sink.plain().is_some() { 1 } else { 1 + CLOSE_NOTIFY };
+        // TLS has a mark to send, for which there may be no room.
+        tokio::select! {
+            biased;
+            shut = sink.shut() => shut.or_else(|error| failed_with(tcp, marks, &error).map(drop))?,
+            stalled = AckProgress::stalls(tcp, timeouts) => return Err(stalled.into()),
+        }
+        let mut acks = AckProgress::new(tcp, timeouts);
+        let (mut pause, mut closed) = (LOOK[0], false);
+        loop {
+            let left = acks.look()?;
+            if left == 0 && (closed || acks.unchanged_for() >= GRACE) {
+                return Ok(false);
+            }
+            if closed && let Some(error) = failure(source.tcp()) {
+                return failed_with(tcp, marks, &error);
+            }
+            // What nobody asked for is thrown away: left unread, it would turn the close into a reset
+            // that may overtake the answer's last bytes.
+            self.ahead.clear();
+            tokio::select! {
+                read = source.read(&mut self.ahead, 4 << 10), if !closed => match or_end(read) {
+                    Ok(0) => closed = true,
+                    // A sender of endless scrap must not keep its thread to itself.
+                    Ok(_) => tokio::task::consume_budget().await,
+                    Err(error) => return failed_with(tcp, marks, &error),
+                },
+                () = sleep(pause) => pause = (pause * 2).min(LOOK[1]),
+            }
+        }
+    }
+}
+
+/// What a connection has failed of. A client that has shut its side says no more: that it is gone shows
+/// in this alone, and what it did not acknowledge stays counted.
+pub(crate) fn failure(socket: &TcpStream) -> Option<io::Error> {
+    socket.take_error().ok().flatten()
+}
+
+/// What a failure means to a client that was handed everything: nothing where it has acknowledged all but
+/// the `marks` of the close itself.
+fn failed_with(client: &TcpStream, marks: usize, error: &io::Error) -> Result<bool, Broken> {
+    let left = info::unacknowledged(client).unwrap_or(usize::MAX);
+    if left <= marks {
+        return Ok(false);
+    }
+    let reason = format!("{error}, and it has not acknowledged the last {} bytes", left - marks);
+    Err(Broken::Copy(CopyError::SinkGone(io::Error::new(error.kind(), reason))))
+}
+
+/// What was read of a client that has its whole answer. Many then close the connection beneath TLS
+/// without a word, and that is no failure: nothing of theirs can have been cut off.
+fn or_end(read: io::Result<usize>) -> io::Result<usize> {
+    match read {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
+        read => read,
+    }
+}
+
+/// Resolves once a connection has failed.
+pub(crate) async fn failed(tcp: &TcpStream) -> io::Error {
+    let ready = tcp.ready(Interest::ERROR).await;
+    let error = ready.err().or_else(|| failure(tcp));
+    error.unwrap_or_else(|| io::ErrorKind::ConnectionReset.into())
+}

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The next hop of a session: connected to and asked, over a connection that waited where there is one. If
+//! that turns out to be closed, the next hop is asked again (rule 2.9).
+
+use crate::{
+    admission::verdict::Grant,
+    client::Client,
+    http::{refused, silent_hop::silence},
+    observe::Live,
+    session::{
+        early::{self, AtEnd},
+        read_header,
+    },
+    state::RequestContext,
+    tls::Protocol,
+    trace,
+    upstream::{self, Peer},
+    warm,
+};
+use bytes::{Buf, BytesMut};
+use http::StatusCode;
+use relay::{
+    rates::Pacing,
+    tcp::{ReadHeadError, Sink, Source},
+};
+use session::{
+    lsl::{Answer, Congestion, Header, Hop, HopReport, Malformed, Open, Target},
+    message::{Fault, ProxyError},
+};
+use std::{
+    io,
+    net::IpAddr,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+use units::Bytes;
+
+/// The most interim ANSWERs before the final one: each gives the next hop more time.
+const MOST_INTERIMS: u32 = 8;
+
+/// Why there is no session.
+pub(super) enum NoSession {
+    /// The depot's own reason.
+    Fault(Fault),
+    /// The next hop says so, or somebody behind it.
+    Answer(Box<Answer>, Fault),
+    /// The client went away.
+    Gone(io::Error),
+}
+
+impl From<Fault> for NoSession {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+/// How an OPEN is sent on.
+pub(super) struct NextHop<'h> {
+    pub context: RequestContext<'h>,
+    pub hop: &'h Hop,
+    pub open: &'h Open,
+    pub grant: Grant,
+    pub asked_for: Option<IpAddr>,
+    /// The most bytes that are granted.
+    pub most: Option<Bytes>,
+    pub live: &'h Arc<Live>,
+    pub pacing: &'h Pacing<'h>,
+}
+
+/// What came of one connection.
+enum Tried {
+    Answered(Answer),
+    /// It had been used before, and was closed or is out of touch.
+    WasClosed,
+}
+
+impl NextHop<'_> {
+    /// Opens the session; the ANSWER is one that opens it.
+    pub(super) async fn open(
+        &self,
+        client: &mut Client,
+    ) -> Result<(upstream::Hop, Answer), NoSession> {
+        loop {
+            let mut hop = self.connection(client).await?;
+            match self.ask(client, &mut hop).await? {
+                Tried::WasClosed => {}
+                Tried::Answered(answer) => {
+                    return match answer.fault() {
+                        None => Ok((hop, answer)),
+                        Some(fault) => Err(NoSession::Answer(Box::new(answer), fault)),
+                    };
+                }
+            }
+        }
+    }
+
+    /// How many depots the session goes through from the next hop on.
+    pub(super) fn depots(&self) -> usize {
+        1 + self.open.hops.len()
+    }
+
+    fn peer(&self) -> Peer<'_> {
+        let address = &self.hop.address;
+        Peer { next: &address.authority, scheme: address.scheme, protocol: Protocol::Session }
+    }
+
+    /// A connection to the next hop: one that waited, or a new one.
+    async fn connection(&self, client: &mut Client) -> Result<upstream::Hop, NoSession> {
+        let (context, grant) = (self.context, self.grant);
+        let hop = match upstream::waiting(self.peer(), grant, &context.pool, context.config()) {
+            Some(hop) => hop,
+            None => connected(self.peer(), grant, client, context).await?,
+        };
+        let address = &self.hop.address;
+        self.live.reached(&address.authority, &hop.stream);
+        let fetch = warm::to_hold(address.clone(), self.depots());
+        context.warm.used(&fetch, grant, &hop, context.config());
+        hold(self.pacing, client, &hop, context)?;
+        if let Some(name) = &self.hop.congestion
+            && context.config().session.grants(name)
+            && let Err(error) = hop.stream.wire().set_congestion(name.as_str())
+        {
+            // It is a wish, and ANSWER says what is in force.
+            tracing::debug!(%error, congestion = name.as_str(), "a session's congestion control is not granted");
+        }
+        Ok(hop)
+    }
+
+    /// OPEN for the depot at an address, which is told the client where it is trusted.
+    fn text(&self, client: &Client, hop: &upstream::Hop) -> Result<Vec<u8>, Malformed> {
+        let told = trace::trusts(self.context.config(), hop.stream.peer().ip());
+        let asked_for = self.asked_for.unwrap_or(client.stream.peer().ip());
+        Open { client: self.open.client.or(told.then_some(asked_for)), ..self.open.clone() }
+            .to_bytes()
+    }
+
+    /// Sends OPEN, and what follows it, and awaits ANSWER.
+    async fn ask(&self, client: &mut Client, hop: &mut upstream::Hop) -> Result<Tried, NoSession> {
+        let text = self.text(client, hop);
+        let text =
+            text.map_err(|error| Fault::bad_request(format!("OPEN cannot be sent on: {error}")))?;
+        let is_repeatable = !hop.reused || !matches!(self.open.target, Target::Tcp { .. });
+        let granted =
+            self.most.map_or(early::MOST, |most| most.get().min(early::MOST as u64) as usize);
+        let may_send = if is_repeatable { granted } else { 0 };
+        let (sent, next) = (AtomicUsize::new(0), &self.hop.address.authority);
+        let mut interims = 0;
+        let result = {
+            let (mut client_source, mut client_sink) = client.stream.split();
+            let (mut source, mut sink) = hop.stream.split();
+            let socket = source.tcp();
+            let interim = (client.protocol == Protocol::Session).then_some(&mut client_sink);
+            let up = (&mut client_source, &mut client.ahead);
+            let mut up = pin!(early::send(&text, up, &mut sink, (may_send, &sent)));
+            let answer = self.answer(&mut source, &mut hop.ahead, (interim, &mut interims));
+            tokio::select! {
+                biased;
+                answer = answer => answer,
+                error = &mut up => return Err(NoSession::Gone(error)),
+                () = silence(socket), if hop.reused => {
+                    Err(ReadHeadError::Io(io::ErrorKind::TimedOut.into()))
+                }
+            }
+        };
+        let none = match result {
+            Ok(answer) => {
+                let sent = sent.load(Relaxed);
+                client.ahead.advance(sent);
+                self.live.sent.count(sent as u64);
+                return Ok(Tried::Answered(answer));
+            }
+            Err(none) => none,
+        };
+        let is_first = hop.reused && interims == 0 && hop.ahead.is_empty();
+        let text = match none {
+            ReadHeadError::Closed if is_first => return Ok(Tried::WasClosed),
+            ReadHeadError::Io(error) if is_first => {
+                if error.kind() == io::ErrorKind::TimedOut {
+                    // What waited beside it has been out of touch for as long.
+                    self.context.pool.forget(hop.key());
+                }
+                return Ok(Tried::WasClosed);
+            }
+            ReadHeadError::Malformed(fault) => return Err(NoSession::Fault(fault)),
+            ReadHeadError::Closed => "closed without an ANSWER".to_owned(),
+            ReadHeadError::CutOff | ReadHeadError::TooLarge => {
+                "closed in the middle of its ANSWER".to_owned()
+            }
+            ReadHeadError::Io(error) => format!("failed: {error}"),
+        };
+        let (status, error) = (StatusCode::BAD_GATEWAY, ProxyError::ConnectionTerminated);
+        Err(Fault::new(status, error, format!("upstream {next} {text}")).into())
+    }
+
+    /// The final ANSWER. Interim ones are passed on.
+    async fn answer(
+        &self,
+        source: &mut Source<'_>,
+        ahead: &mut BytesMut,
+        (mut client, interims): (Option<&mut Sink<'_>>, &mut u32),
+    ) -> Result<Answer, ReadHeadError<Fault>> {
+        let (config, next) = (self.context.config(), &self.hop.address.authority);
+        let mut time = config.timeouts.of_head(self.depots());
+        loop {
+            let read =
+                tokio::time::timeout(time, read_header(source, ahead, Header::parse_answer)).await;
+            let fault = match read {
+                Ok(Ok(answer)) if answer.is_interim() && *interims < MOST_INTERIMS => {
+                    *interims += 1;
+                    if let (Some(client), Ok(bytes)) = (&mut client, answer.to_bytes()) {
+                        let timeouts = config.timeouts.towards_client();
+                        let passed =
+                            self.live.received.write_all(client, &bytes, timeouts, |_| ()).await;
+                        passed.map_err(|error| ReadHeadError::Io(io::Error::other(error)))?;
+                    }
+                    time += Duration::from(config.session.meeting_time);
+                    continue;
+                }
+                Ok(Ok(answer)) if answer.is_interim() => Fault::bad_response(format!(
+                    "upstream {next} sends more than {MOST_INTERIMS} ANSWERs that are not final"
+                )),
+                Ok(Ok(answer)) => return Ok(answer),
+                Ok(Err(ReadHeadError::Malformed(error))) => Fault::bad_response(format!(
+                    "upstream {next} does not answer as a session's peer: {error}"
+                )),
+                Ok(Err(ReadHeadError::Closed)) => return Err(ReadHeadError::Closed),
+                Ok(Err(ReadHeadError::Io(error))) => return Err(ReadHeadError::Io(error)),
+                Ok(Err(ReadHeadError::CutOff | ReadHeadError::TooLarge)) => {
+                    return Err(ReadHeadError::CutOff);
+                }
+                Err(_) => {
+                    let seconds = time.as_secs_f64();
+                    let (status, error) =
+                        (StatusCode::GATEWAY_TIMEOUT, ProxyError::HttpResponseTimeout);
+                    Fault::new(
+                        status,
+                        error,
+                        format!("upstream {next} did not answer within {seconds} s"),
+                    )
+                }
+            };
+            return Err(ReadHeadError::Malformed(fault));
+        }
+    }
+}
+
+/// A new connection, unless the client goes away first.
+pub(super) async fn connected(
+    peer: Peer<'_>,
+    grant: Grant,
+    client: &mut Client,
+    context: RequestContext<'_>,
+) -> Result<upstream::Hop, NoSession> {
+    let resolver = context.resolver(client.stream.peer().ip());
+    let (mut source, _) = client.stream.split();
+    let begun = Instant::now();
+    let connected = upstream::connected_now(peer, grant, context.shared(), resolver);
+    tokio::select! {
+        hop = connected => {
+            let hop = hop.map_err(refused::fault);
+            context.observer.counts.connected(begun.elapsed(), hop.as_ref().err());
+            Ok(hop?)
+        }
+        error = early::until_gone(&mut source, &mut client.ahead, AtEnd::HalfClosed) => {
+            Err(NoSession::Gone(error))
+        }
+    }
+}
+
+/// Holds both connections to the session's rates.
+pub(super) fn hold(
+    pacing: &Pacing<'_>,
+    client: &Client,
+    hop: &upstream::Hop,
+    context: RequestContext<'_>,
+) -> Result<(), Fault> {
+    let options = |peer| context.config().hop_options(peer);
+    pacing
+        .hold(&client.stream, &hop.stream, options)
+        .map_err(|error| Fault::internal(format!("cannot hold a connection to its rate: {error}")))
+}
+
+/// What this depot says of its connection to the next hop.
+pub(super) fn report(hop: &upstream::Hop, context: RequestContext<'_>) -> HopReport {
+    let in_force = hop.stream.wire().in_force();
+    let congestion: Option<Congestion> = in_force.congestion.parse().ok();
+    HopReport { depot: context.id.clone(), streams: 1, rtt_us: in_force.rtt_us, congestion }
+}

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Meetings: two connections of one session, of the initiator and of the acceptor, that this depot joins. The first
+//! one waits for the other (ANSWER 100).
+//!
+//! Waiting connections are bounded, in all and for each client. A place is free again as soon as its connection
+//! is gone.
+
+use crate::{
+    client::Client,
+    http::{connection::stopping, plan::Allowance},
+    observe::Entry,
+    session::{
+        early::{self, AtEnd},
+        hop::NoSession,
+        relay::{Side, Times, move_bytes},
+        serve::{refuse, tell},
+    },
+    state::RequestContext,
+};
+use http::StatusCode;
+use relay::client_key::host_key;
+use session::{
+    Authority, Host,
+    lsl::{Answer, Role, SessionId},
+    message::{Fault, ProxyError},
+};
+use std::{
+    collections::HashMap,
+    net::IpAddr,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::{sync::oneshot, time::sleep};
+
+/// How many connections of one client may wait.
+const PER_CLIENT: usize = 16;
+
+/// Connections that wait for the other end of their session.
+#[derive(Debug, Default)]
+pub(crate) struct Meetings(Mutex<HashMap<SessionId, Waiting>>);
+
+#[derive(Debug)]
+struct Waiting {
+    role: Role,
+    client: IpAddr,
+    /// Takes the other end's connection.
+    join: oneshot::Sender<Joined>,
+}
+
+/// The connection of the end that came second.
+#[derive(Debug)]
+struct Joined {
+    client: Client,
+    allowance: Allowance,
+    /// Dropped when the session is over.
+    over: oneshot::Sender<()>,
+}
+
+/// A place in the table; it is given back when dropped.
+struct Place<'m> {
+    meetings: &'m Meetings,
+    session: SessionId,
+    joined: oneshot::Receiver<Joined>,
+}
+
+/// What a connection is to do.
+enum Arrival<'m> {
+    Waits(Place<'m>),
+    Joins(oneshot::Sender<Joined>),
+}
+
+impl Meetings {
+    fn arrive(
+        &self,
+        (session, role): (SessionId, Role),
+        client: IpAddr,
+        most: usize,
+    ) -> Result<Arrival<'_>, Fault> {
+        let client = host_key(client);
+        let mut table = self.table();
+        // Its connection may be gone, and its task not have run since.
+        if table.get(&session).is_some_and(|waiting| waiting.join.is_closed()) {
+            table.remove(&session);
+        }
+        if let Some(waiting) = table.get(&session) {
+            if waiting.role == role {
+                let reason = "another connection waits for this session in the same role";
+                let (status, error) = (StatusCode::CONFLICT, ProxyError::HttpRequestDenied);
+                return Err(Fault::new(status, error, reason));
+            }
+            let waiting = table.remove(&session).expect("it was there");
+            return Ok(Arrival::Joins(waiting.join));
+        }
+        let own = table.values().filter(|waiting| waiting.client == client).count();
+        if table.len() >= most || own >= PER_CLIENT {
+            let reason = format!(
+                "{} connections wait for a meeting, {own} of them from {client}: no more are taken",
+                table.len()
+            );
+            let (status, error) =
+                (StatusCode::SERVICE_UNAVAILABLE, ProxyError::ConnectionLimitReached);
+            return Err(Fault::new(status, error, reason));
+        }
+        let (join, joined) = oneshot::channel();
+        table.insert(session, Waiting { role, client, join });
+        Ok(Arrival::Waits(Place { meetings: self, session, joined }))
+    }
+
+    /// Nothing is left half changed, so a panic elsewhere does not spoil it.
+    fn table(&self) -> MutexGuard<'_, HashMap<SessionId, Waiting>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.joined.close();
+        let mut table = self.meetings.table();
+        // By now the place may be another's, whose connection is there.
+        if table.get(&self.session).is_some_and(|waiting| waiting.join.is_closed()) {
+            table.remove(&self.session);
+        }
+    }
+}
+
+/// Joins the connection that waits for this one, or waits for it.
+pub(super) async fn meet(
+    mut client: Client,
+    entry: Entry,
+    of: (SessionId, Role),
+    allowance: Allowance,
+    context: RequestContext<'_>,
+) {
+    let most = context.config().session.meetings;
+    loop {
+        let arrival = match context.meetings.arrive(of, client.stream.peer().ip(), most) {
+            Ok(arrival) => arrival,
+            Err(fault) => return refuse(client, entry, fault.into(), context).await,
+        };
+        match arrival {
+            Arrival::Waits(place) => return wait(client, entry, place, (allowance, context)).await,
+            Arrival::Joins(join) => {
+                let (over, is_over) = oneshot::channel();
+                match join.send(Joined { client, allowance, over }) {
+                    Ok(()) => {
+                        // Its sender is dropped, never used. The session's line is the other connection's.
+                        let _ = is_over.await;
+                        return entry.answered();
+                    }
+                    // It has gone away in this moment.
+                    Err(joined) => client = joined.client,
+                }
+            }
+        }
+    }
+}
+
+/// Waits for the other end, and moves the session's bytes.
+async fn wait(
+    mut client: Client,
+    entry: Entry,
+    mut place: Place<'_>,
+    (allowance, context): (Allowance, RequestContext<'_>),
+) {
+    let time = context.config().session.meeting_time;
+    let waits = Answer::of(StatusCode::CONTINUE, context.id.clone()).to_bytes();
+    let waits = waits.expect("a short header");
+    if let Err(end) = tell(&mut client, &waits, context).await {
+        return entry.session_ended(end);
+    }
+    let why = {
+        let (mut source, _) = client.stream.split();
+        tokio::select! {
+            biased;
+            joined = &mut place.joined => match joined {
+                Ok(joined) => Ok(joined),
+                Err(_) => Err(Fault::internal("the meeting's table is gone").into()),
+            },
+            error = early::until_gone(&mut source, &mut client.ahead, AtEnd::Gone) => {
+                Err(NoSession::Gone(error))
+            }
+            () = sleep(Duration::from(time)) => {
+                let reason = format!("the other end of the session did not come within {time}");
+                let (status, error) = (StatusCode::GATEWAY_TIMEOUT, ProxyError::ConnectionTimeout);
+                Err(Fault::new(status, error, reason).into())
+            }
+            () = context.leaving() => Err(stopping().into()),
+        }
+    };
+    let why = why.or_else(|why| {
+        // It may have come in this moment.
+        place.joined.close();
+        place.joined.try_recv().map_err(|_| why)
+    });
+    drop(place);
+    match why {
+        Ok(joined) => join(client, joined, entry, (allowance, context)).await,
+        Err(why) => refuse(client, entry, why, context).await,
+    }
+}
+
+/// Tells both that the session is open, and moves its bytes.
+async fn join(
+    mut near: Client,
+    joined: Joined,
+    mut entry: Entry,
+    (own, context): (Allowance, RequestContext<'_>),
+) {
+    let Joined { client: mut far, allowance: other, over } = joined;
+    // Of two tickets the stricter one.
+    let rate = own.rate.into_iter().chain(other.rate).min();
+    let most = own.bytes.into_iter().chain(other.bytes).min();
+    let config = context.config();
+    let name = Authority { host: Host::Name("meeting".to_owned()), port: 0 };
+    entry.fetching(&name, &near.stream);
+    let live = entry.opened();
+    live.reached(&name, &far.stream);
+    let pacing =
+        context.rates.begin(live.number, near.stream.peer().ip(), config.transfer_limits(rate));
+    let held = pacing.hold(&near.stream, &far.stream, |peer| config.hop_options(peer));
+    if let Err(error) = held {
+        tracing::warn!(%error, "cannot hold a session to its rate");
+    }
+    let open = Answer::of(StatusCode::OK, context.id.clone()).to_bytes().expect("a short header");
+    let told = match tell(&mut near, &open, context).await {
+        Ok(()) => tell(&mut far, &open, context).await,
+        failed => failed,
+    };
+    let idle = config.session.idle.into();
+    let times = Times { timeouts: &config.timeouts, depots: 0, idle, most };
+    let end = match told {
+        Ok(()) => {
+            let (one, other) = (
+                Side { stream: &mut near.stream, ahead: &mut near.ahead },
+                Side { stream: &mut far.stream, ahead: &mut far.ahead },
+            );
+            Box::pin(move_bytes(one, other, &live, &context.resources, times)).await
+        }
+        Err(end) => end,
+    };
+    entry.session_ended(end);
+    drop(over);
+}

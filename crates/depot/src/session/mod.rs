@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Sessions: two-way streams of bytes through depots (`docs/lsl.md`, sections 1 to 4).
+//!
+//! ```text
+//! serve             one OPEN: what came of it, and the session that follows
+//!   read              headers off a connection
+//!   plan              what to do with an OPEN, if the rules allow it
+//!   hop               the next hop: connected to, asked, and asked again where a kept connection was closed
+//!   early             what a client sends before there is an ANSWER
+//!   relay             bytes in both directions, ends and resets
+//!   meeting           two ends that both connect to this depot
+//!   port              `[[tcp]]`: plain connections that become sessions
+//!   proxy_protocol    the header that tells a server whose connection it has
+//! ```
+
+mod early;
+mod hop;
+mod meeting;
+mod plan;
+pub(crate) mod port;
+mod proxy_protocol;
+mod read;
+mod relay;
+mod serve;
+
+pub(crate) use meeting::Meetings;
+pub(crate) use read::read_header;
+pub(crate) use relay::SessionEnd;
+pub(crate) use serve::serve;

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `[[tcp]]`: plain connections that the depot takes through other depots to one server. For each the depot
+//! opens a session, as an initiator.
+
+use crate::{
+    admission::limits::ConnectionSlot,
+    client::Client,
+    config::Tcp,
+    hop_sockets,
+    session::serve::open_for,
+    state::{RequestContext, Shared},
+    tls::Protocol,
+};
+use bytes::BytesMut;
+use relay::tcp::{Stream, info::reset_on_close};
+use rustix::rand::{GetRandomFlags, getrandom};
+use session::lsl::{Hop, Open, SessionId, Target};
+use std::net::SocketAddr;
+use tokio::net::TcpStream;
+
+/// Serves one plain connection to its end.
+pub(crate) async fn serve(
+    (tcp, peer): (TcpStream, SocketAddr),
+    slot: ConnectionSlot,
+    table: &Tcp,
+    shared: &Shared,
+) {
+    // It is to be told of a failure, be it that this process is killed.
+    reset_on_close(&tcp, true);
+    let mut client = Client::new(Stream::new(tcp, peer), BytesMut::new());
+    client.protocol = Protocol::Tcp;
+    client.slot = Some(slot);
+    let settings = shared.settings();
+    let context = RequestContext::new(shared, &settings);
+    let tcp = client.stream.tcp();
+    let set_up = hop_sockets::accepted(tcp, peer.ip(), &settings.config, &settings.overruled);
+    let mut id = [0; 16];
+    let random = getrandom(&mut id, GetRandomFlags::empty()).map_err(Into::into);
+    if let Err(error) = set_up.and(random) {
+        tracing::warn!(client = %peer, %error, "cannot set up a client's connection");
+        return;
+    }
+    let hops = table.via.iter().cloned().map(Hop::from).collect();
+    let target =
+        Target::Tcp { server: table.upstream.clone(), proxy_protocol: table.proxy_protocol };
+    open_for(client, Open::new(SessionId(id), hops, target), context).await;
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The bytes of a session, in both directions at the same time.
+//!
+//! - The end of one direction is passed on, and the other one stays open (rule 4.2).
+//! - If a connection fails, the other one is reset (rule 4.3). So both are set to be reset when they are
+//!   closed, until both directions have ended: then a depot that is killed tells the truth, too.
+
+use crate::{
+    client::{failed, failure},
+    config::Timeouts,
+    observe::{Direction, Live},
+};
+use bytes::BytesMut;
+use relay::{
+    copy::{AckProgress, Copy, CopyError, Ends, IdleTimeouts, Progress, RelayResources},
+    tcp::{Stream, info::reset_on_close},
+};
+use std::{
+    sync::atomic::{AtomicU8, Ordering::Relaxed},
+    time::{Duration, Instant},
+};
+use tokio::{sync::Notify, time::sleep};
+use units::Bytes;
+
+/// How often to look whether a peer has everything: at first, and at last.
+const LOOK: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(100)];
+/// The most bytes by which TLS and TCP mark the end of a direction: that a peer which is gone lacks these is no loss.
+const MARKS: usize = 32;
+
+/// How a session ended.
+#[derive(Debug)]
+pub(crate) enum SessionEnd {
+    /// Both directions have ended in good order.
+    Closed,
+    /// A direction broke off.
+    Broken(CopyError, Direction),
+    /// Nothing moved for so long.
+    Idle(Duration),
+}
+
+/// A connection of a session.
+pub(super) struct Side<'s> {
+    pub stream: &'s mut Stream,
+    /// What was read from it already.
+    pub ahead: &'s mut BytesMut,
+}
+
+/// How long a session may take, and through how many depots it goes from here.
+pub(super) struct Times<'t> {
+    pub timeouts: &'t Timeouts,
+    pub depots: usize,
+    pub idle: Duration,
+    /// The most bytes of each direction.
+    pub most: Option<Bytes>,
+}
+
+/// Tells when both directions have ended.
+#[derive(Default)]
+struct Ended {
+    directions: AtomicU8,
+    both: Notify,
+}
+
+/// Moves all bytes, and leaves both connections to be closed or reset.
+pub(super) async fn move_bytes(
+    client: Side<'_>,
+    upstream: Side<'_>,
+    live: &Live,
+    resources: &RelayResources,
+    times: Times<'_>,
+) -> SessionEnd {
+    for stream in [&*client.stream, &*upstream.stream] {
+        reset_on_close(stream.tcp(), true);
+    }
+    // Silence of one direction alone is nobody's fault.
+    let patient = |timeouts| IdleTimeouts { source_idle: Duration::MAX, ..timeouts };
+    let to_client = patient(times.timeouts.towards_client());
+    let to_next = patient(times.timeouts.of_requests(times.depots));
+    let ended = Ended::default();
+    let end = {
+        let (mut client_source, mut client_sink) = client.stream.split();
+        let (mut source, mut sink) = upstream.stream.split();
+        let up = Ends { source: &mut client_source, ahead: client.ahead, sink: &mut sink };
+        let down = Ends { source: &mut source, ahead: upstream.ahead, sink: &mut client_sink };
+        tokio::select! {
+            biased;
+            () = ended.both.notified() => SessionEnd::Closed,
+            error = direction(up, resources, to_next, (&live.sent, times.most), &ended) => {
+                SessionEnd::Broken(error, Direction::Up)
+            }
+            error = direction(down, resources, to_client, (&live.received, times.most), &ended) => {
+                SessionEnd::Broken(error, Direction::Down)
+            }
+            () = idle(live, times.idle) => SessionEnd::Idle(times.idle),
+        }
+    };
+    if !matches!(end, SessionEnd::Closed) {
+        return end;
+    }
+    for stream in [&*client.stream, &*upstream.stream] {
+        reset_on_close(stream.tcp(), false);
+    }
+    let delivered = tokio::join!(
+        delivered(client.stream, to_client, Direction::Down),
+        delivered(upstream.stream, to_next, Direction::Up),
+    );
+    delivered.0.and(delivered.1).err().unwrap_or(end)
+}
+
+/// Waits until the peer's system has everything, so that "ended" in the log is true.
+async fn delivered(
+    stream: &Stream,
+    timeouts: IdleTimeouts,
+    direction: Direction,
+) -> Result<(), SessionEnd> {
+    let (mut acks, mut pause) = (AckProgress::new(stream.tcp(), timeouts), LOOK[0]);
+    loop {
+        let left = acks.look().map_err(|error| SessionEnd::Broken(error, direction))?;
+        if left == 0 {
+            return Ok(());
+        }
+        if let Some(error) = failure(stream.tcp()) {
+            if left <= MARKS {
+                return Ok(());
+            }
+            return Err(SessionEnd::Broken(CopyError::SinkGone(error), direction));
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(LOOK[1]);
+    }
+}
+
+/// Moves one direction to its end and passes that on. Resolves only if one of its connections fails, be
+/// it afterwards.
+async fn direction(
+    ends: Ends<'_, '_, '_>,
+    resources: &RelayResources,
+    timeouts: IdleTimeouts,
+    (progress, most): (&Progress, Option<Bytes>),
+    ended: &Ended,
+) -> CopyError {
+    let Ends { source, ahead, sink } = ends;
+    let mut copy: Copy<'_, '_, '_> = Copy::new(
+        Ends { source: &mut *source, ahead, sink: &mut *sink },
+        resources,
+        timeouts,
+        progress,
+    );
+    copy.most = most.map(Bytes::get);
+    let moved = match copy.data(None).await {
+        Ok(()) => copy.flush().await,
+        Err(error) => Err(error),
+    };
+    copy.end();
+    if let Err(error) = moved {
+        return error;
+    }
+    if let Err(error) = sink.shut().await {
+        return CopyError::SinkGone(error);
+    }
+    if ended.directions.fetch_add(1, Relaxed) == 1 {
+        ended.both.notify_one();
+    }
+    CopyError::SourceFailed(failed(source.tcp()).await)
+}
+
+/// Resolves once nothing has moved for so long.
+async fn idle(live: &Live, time: Duration) {
+    let moved = || live.sent.moved() + live.received.moved();
+    let pause = (time / 8).clamp(Duration::from_millis(1), Duration::from_secs(5));
+    let (mut seen, mut since) = (moved(), Instant::now());
+    loop {
+        sleep(pause).await;
+        let now = moved();
+        if now != seen {
+            (seen, since) = (now, Instant::now());
+        } else if since.elapsed() >= time {
+            return;
+        }
+    }
+}

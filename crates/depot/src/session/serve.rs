@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! One session: an OPEN, what came of it, and the bytes that follow.
+
+use crate::{
+    admission::verdict::Grant,
+    client::Client,
+    http::plan::Allowance,
+    observe::{Direction, Entry},
+    session::{
+        SessionEnd,
+        hop::{self, NextHop, NoSession},
+        meeting,
+        plan::Plan,
+        proxy_protocol,
+        relay::{Side, Times, move_bytes},
+    },
+    state::RequestContext,
+    tls::Protocol,
+    upstream::{self, Peer},
+};
+use http::StatusCode;
+use relay::{copy::Progress, rates::TransferLimits};
+use session::{
+    Authority, Scheme,
+    lsl::{Answer, Hop, Open, OpenStep},
+    message::{Connection, Fault},
+    ticket::Ticket,
+};
+use std::net::{IpAddr, SocketAddr};
+
+/// Serves an OPEN, and the session if there is one. The connection serves nothing else afterwards.
+pub(crate) async fn serve(mut client: Client, open: Open, context: RequestContext<'_>) {
+    let mut entry = Entry::new(client.stream.peer(), context);
+    entry.session(open.session, &open.to_string());
+    let scheme = if client.stream.is_tls() { Scheme::Https } else { Scheme::Http };
+    match Plan::of(open, (client.stream.peer().ip(), scheme), context).await {
+        Ok(plan) => carry_out(client, entry, plan, context).await,
+        Err(fault) => client.refuse(entry, &fault, true, context).await,
+    }
+}
+
+/// Does what was planned.
+pub(super) async fn carry_out(
+    client: Client,
+    mut entry: Entry,
+    plan: Plan,
+    context: RequestContext<'_>,
+) {
+    entry.asked_for(plan.asked_for);
+    entry.by(plan.ticket.as_ref());
+    let Plan { session, step, grant, asked_for, ticket } = plan;
+    let allowance = ticket.map_or_else(Allowance::default, |ticket| {
+        let Ticket { bytes, rate, .. } = ticket;
+        Allowance { bytes, rate }
+    });
+    let opened = Opened { context, grant, asked_for, allowance };
+    match step {
+        OpenStep::Connect { hop, open } => opened.through(client, entry, &hop, &open).await,
+        OpenStep::Tcp { server, proxy_protocol } => {
+            opened.to_server(client, entry, &server, proxy_protocol).await;
+        }
+        OpenStep::Meeting(role) => {
+            meeting::meet(client, entry, (session, role), allowance, context).await;
+        }
+    }
+}
+
+/// A session that may be opened.
+#[derive(Clone, Copy)]
+struct Opened<'o> {
+    context: RequestContext<'o>,
+    grant: Grant,
+    asked_for: Option<IpAddr>,
+    allowance: Allowance,
+}
+
+impl Opened<'_> {
+    /// Through the next hop.
+    async fn through(self, mut client: Client, mut entry: Entry, hop: &Hop, open: &Open) {
+        let Self { context, grant, asked_for, allowance } = self;
+        let live = entry.fetching(&hop.address.authority, &client.stream);
+        let limits = context.config().transfer_limits(allowance.rate);
+        let limits = TransferLimits { upstream: hop.pacing, ..limits };
+        let pacing = context.rates.begin(live.number, client.stream.peer().ip(), limits);
+        let next = NextHop {
+            context,
+            hop,
+            open,
+            grant,
+            asked_for,
+            most: allowance.bytes,
+            live: &live,
+            pacing: &pacing,
+        };
+        // Boxed, so that a session under way takes up little.
+        match Box::pin(next.open(&mut client)).await {
+            Ok((hop, answer)) => {
+                let way = Way { depots: next.depots(), allowance };
+                open_both(client, entry, (hop, answer), way, context).await;
+            }
+            Err(why) => refuse(client, entry, why, context).await,
+        }
+    }
+
+    /// To a server that knows nothing of sessions.
+    async fn to_server(
+        self,
+        mut client: Client,
+        mut entry: Entry,
+        server: &Authority,
+        proxy_protocol: bool,
+    ) {
+        let Self { context, grant, allowance, .. } = self;
+        let live = entry.fetching(server, &client.stream);
+        let limits = context.config().transfer_limits(allowance.rate);
+        let pacing = context.rates.begin(live.number, client.stream.peer().ip(), limits);
+        let peer = Peer { next: server, scheme: Scheme::Http, protocol: Protocol::Tcp };
+        let connected = Box::pin(hop::connected(peer, grant, &mut client, context)).await;
+        let mut hop = match connected {
+            Ok(hop) => hop,
+            Err(why) => return refuse(client, entry, why, context).await,
+        };
+        live.reached(server, &hop.stream);
+        let mut ready = hop::hold(&pacing, &client, &hop, context);
+        if proxy_protocol && ready.is_ok() {
+            ready = self.introduce(&client, &mut hop).await;
+        }
+        if let Err(fault) = ready {
+            return refuse(client, entry, fault.into(), context).await;
+        }
+        let answer = Answer::of(StatusCode::OK, context.id.clone());
+        open_both(client, entry, (hop, answer), Way { depots: 0, allowance }, context).await;
+    }
+
+    /// Tells a server whose connection it has.
+    async fn introduce(self, client: &Client, hop: &mut upstream::Hop) -> Result<(), Fault> {
+        let peer = client.stream.peer();
+        // Of a client before another depot the port is not known.
+        let client_address = self.asked_for.map_or(peer, |ip| SocketAddr::new(ip, 0));
+        let own = client.stream.tcp().local_addr().unwrap_or(peer);
+        let header = proxy_protocol::header(client_address, own);
+        let mut left = &header[..];
+        let (_, mut sink) = hop.stream.split();
+        while !left.is_empty() {
+            // A new connection takes as much at once.
+            let written = sink.write(left).await.map_err(|error| {
+                Fault::bad_response(format!("the server takes no PROXY protocol header: {error}"))
+            })?;
+            left = &left[written..];
+        }
+        Ok(())
+    }
+}
+
+/// What a session that is open goes through, and how much of it is granted.
+struct Way {
+    depots: usize,
+    allowance: Allowance,
+}
+
+/// Tells the client that the session is open, and moves its bytes.
+async fn open_both(
+    mut client: Client,
+    mut entry: Entry,
+    (mut hop, mut answer): (upstream::Hop, Answer),
+    Way { depots, allowance }: Way,
+    context: RequestContext<'_>,
+) {
+    answer.hops.insert(0, hop::report(&hop, context));
+    let live = entry.opened();
+    let config = context.config();
+    let told = match answer.to_bytes() {
+        Ok(bytes) => tell(&mut client, &bytes, context).await,
+        Err(error) => {
+            let fault = Fault::bad_response(format!("the ANSWER cannot be passed on: {error}"));
+            return refuse(client, entry, fault.into(), context).await;
+        }
+    };
+    let times = Times {
+        timeouts: &config.timeouts,
+        depots,
+        idle: config.session.idle.into(),
+        most: allowance.bytes,
+    };
+    let end = match told {
+        Ok(()) => {
+            let (near, far) = (
+                Side { stream: &mut client.stream, ahead: &mut client.ahead },
+                Side { stream: &mut hop.stream, ahead: &mut hop.ahead },
+            );
+            Box::pin(move_bytes(near, far, &live, &context.resources, times)).await
+        }
+        Err(end) => end,
+    };
+    entry.session_ended(end);
+}
+
+/// Sends the client an ANSWER that opens the session, or says that one will; a plain client gets none.
+pub(super) async fn tell(
+    client: &mut Client,
+    answer: &[u8],
+    context: RequestContext<'_>,
+) -> Result<(), SessionEnd> {
+    if client.protocol == Protocol::Tcp {
+        return Ok(());
+    }
+    let timeouts = context.config().timeouts.towards_client();
+    let (_, mut sink) = client.stream.split();
+    let progress = Progress::default();
+    let sent = progress.write_all(&mut sink, answer, timeouts, |_| ()).await;
+    sent.map_err(|error| SessionEnd::Broken(error, Direction::Down))
+}
+
+/// There is no session: says so to the client and the log.
+pub(super) async fn refuse(
+    mut client: Client,
+    entry: Entry,
+    why: NoSession,
+    context: RequestContext<'_>,
+) {
+    match why {
+        NoSession::Fault(fault) => client.refuse(entry, &fault, true, context).await,
+        NoSession::Gone(error) => entry.abandoned(&error),
+        NoSession::Answer(answer, fault) => match answer.to_bytes() {
+            Ok(bytes) if client.protocol == Protocol::Session => {
+                entry.refused(&fault);
+                client.answer(&bytes, Connection::Close, context).await;
+            }
+            _ => client.refuse(entry, &fault, true, context).await,
+        },
+    }
+}
+
+/// A session of the depot's own making, for a plain connection.
+pub(super) async fn open_for(client: Client, open: Open, context: RequestContext<'_>) {
+    let mut entry = Entry::new(client.stream.peer(), context);
+    entry.session(open.session, &open.to_string());
+    let (session, step) = (open.session, open.step(&context.id));
+    match step {
+        Ok(step) => {
+            let (asked_for, ticket) = (None, None);
+            let plan = Plan { session, step, grant: Grant::Site, asked_for, ticket };
+            carry_out(client, entry, plan, context).await;
+        }
+        Err(fault) => refuse(client, entry, fault.into(), context).await,
+    }
+}

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Sessions: bytes in both directions through depots (`docs/lsl.md`, sections 1 to 4).
+
+mod bytes;
+mod meetings;
+mod peers;
+mod ports;
+mod refused;
+mod servers;
+mod tickets;
+mod warm;

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Sessions to servers that know nothing of them.
+
+use super::peers::{Acceptor, echo, echoes, id, open_tcp, opened, refused};
+use crate::common::{PATIENCE, process::Daemon};
+use session::lsl::{Open, Target};
+use std::{
+    io::Read,
+    net::{Ipv6Addr, SocketAddr, TcpListener},
+    sync::mpsc,
+};
+
+#[test]
+fn last_depot_connects_to_a_plain_server() {
+    let depots = [1, 2].map(|n| Daemon::depot(&format!("id = \"d{n}\"")));
+    let server = Acceptor::raw(echo);
+    let (client, answer) = opened(&depots[0], &open_tcp(server.address));
+    echoes(&client);
+    assert_eq!((answer.by.as_str(), answer.hops.len()), ("d1", 1));
+    let hops = vec![super::peers::hop(depots[1].address)];
+    let (client, answer) = opened(&depots[0], &Open { hops, ..open_tcp(server.address) });
+    echoes(&client);
+    assert_eq!((answer.by.as_str(), answer.hops.len()), ("d2", 2));
+}
+
+/// The header that a server gets, without its signature, and what follows.
+fn introduced(listener: &TcpListener, depot: &Daemon) -> (Vec<u8>, SocketAddr) {
+    let server = listener.local_addr().unwrap();
+    let target = Target::Tcp { server: server.into(), proxy_protocol: true };
+    let (client, _) = opened(depot, &Open::new(id(9), Vec::new(), target));
+    let (mut stream, _) = listener.accept().unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut head = [0; 16];
+    stream.read_exact(&mut head).unwrap();
+    assert_eq!(&head[..12], b"\r\n\r\n\0\r\nQUIT\n");
+    let mut addresses = vec![0; usize::from(u16::from_be_bytes([head[14], head[15]]))];
+    stream.read_exact(&mut addresses).unwrap();
+    let own = client.local_addr().unwrap();
+    let (sender, done) = mpsc::channel();
+    std::thread::spawn(move || {
+        echo(stream);
+        sender.send(()).unwrap();
+    });
+    echoes(&client);
+    drop(client);
+    done.recv_timeout(PATIENCE).unwrap();
+    addresses.splice(0..0, [head[12], head[13]]);
+    (addresses, own)
+}
+
+#[test]
+fn server_is_told_the_client_by_proxy_protocol() {
+    let depot = Daemon::depot("");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (header, client) = introduced(&listener, &depot);
+    let ports = [client.port().to_be_bytes(), depot.address.port().to_be_bytes()].concat();
+    assert_eq!(header, [&[0x21, 0x11, 127, 0, 0, 1, 127, 0, 0, 1][..], &ports].concat());
+
+    let depot = Daemon::depot_with(
+        "listen = [\"[::1]:0\"]\n[allow]\nclients = [\"::1/128\"]\nservers = [\"::1/128:*\"]\nlocal = true",
+    );
+    let listener = TcpListener::bind("[::1]:0").unwrap();
+    let (header, client) = introduced(&listener, &depot);
+    let loopback = Ipv6Addr::LOCALHOST.octets();
+    let ports = [client.port().to_be_bytes(), depot.address.port().to_be_bytes()].concat();
+    assert_eq!(header, [&[0x21, 0x21][..], &loopback, &loopback, &ports].concat());
+}
+
+#[test]
+fn session_reaches_no_private_address_that_is_not_listed() {
+    let depot = Daemon::depot(
+        "[allow]\nclients = [\"127.0.0.0/8\"]\nupstreams = [\"0.0.0.0/0:*\"]\n\
+         servers = [\"0.0.0.0/0:*\", \"localhost:*\"]",
+    );
+    let server = Acceptor::raw(echo);
+    let named = Target::Tcp {
+        server: format!("localhost:{}", server.address.port()).parse().unwrap(),
+        proxy_protocol: false,
+    };
+    for open in [
+        open_tcp(server.address),
+        super::peers::open(&[server.address]),
+        Open::new(id(1), Vec::new(), named),
+        open_tcp("10.0.0.1:80".parse().unwrap()),
+        open_tcp("169.254.169.254:80".parse().unwrap()),
+    ] {
+        let answer = refused(&depot, &open.to_bytes().unwrap());
+        assert_eq!(answer.status, 403, "{open:?}: {answer:?}");
+        assert_eq!(answer.error.as_deref(), Some("destination_ip_prohibited"));
+    }
+}
+
+/// Else clients could send anything to what `allow.upstreams` lists, in the depot's name.
+#[test]
+fn upstreams_of_http_are_no_servers_of_sessions() {
+    let server = Acceptor::raw(echo);
+    let depot = Daemon::depot(
+        "[allow]\nclients = [\"127.0.0.0/8\"]\nupstreams = [\"127.0.0.0/8:*\"]\nlocal = true",
+    );
+    let answer = refused(&depot, &open_tcp(server.address).to_bytes().unwrap());
+    assert_eq!(answer.status, 403, "{answer:?}");
+    assert_eq!(answer.error.as_deref(), Some("destination_ip_prohibited"));
+}
