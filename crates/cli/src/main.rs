@@ -17,12 +17,15 @@ mod lab;
 mod monitor;
 mod origin;
 mod pace;
+mod parcel;
 mod print;
 mod progress;
 mod put;
+mod recv;
 mod report;
 mod results_table;
 mod runs;
+mod send;
 mod text_table;
 mod ticket;
 mod transfer;
@@ -61,7 +64,9 @@ enum Command {
     #[command(subcommand)]
     Pace(pace::Command),
     Put(Box<put::PutArgs>),
+    Recv(Box<recv::RecvArgs>),
     Report(report::ReportArgs),
+    Send(Box<send::SendArgs>),
     /// Simulate a scenario in virtual time: short for `lab run --method sim`.
     Sim(lab::RunArgs),
     /// Keys and tickets: signed URLs that depots open to.
@@ -101,7 +106,9 @@ fn main() -> ExitCode {
         Command::Monitor(args) => monitor::run(&args),
         Command::Pace(command) => pace::run(command),
         Command::Put(args) => put::run(&args),
+        Command::Recv(args) => recv::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Send(args) => send::run(*args),
         Command::Sim(args) => lab::run_scenario(args, lab::Method::Sim),
         Command::Ticket(command) => ticket::run(command),
         Command::Wan(command) => wan::run(command),

@@ -101,8 +101,7 @@ impl TransferArgs {
 
     /// Shows the progress of a transfer where there is a terminal to show it on.
     pub fn show(&self, name: &str, progress: &Arc<Progress>) -> ProgressLine {
-        let shown = !self.quiet && io::stderr().is_terminal();
-        ProgressLine(shown.then(|| drawing(name.to_owned(), Arc::clone(progress))))
+        show(self.quiet, name, progress)
     }
 
     /// Prints how a transfer ended; an error as the failure of a command.
@@ -193,6 +192,12 @@ impl Tally {
         last.print();
         Err(Failure::new(class, format!("{} of {of} files failed", self.failed)))
     }
+}
+
+/// Shows progress on standard error, if that is a terminal and nobody wants it quiet.
+pub fn show(quiet: bool, name: &str, progress: &Arc<Progress>) -> ProgressLine {
+    let shown = !quiet && io::stderr().is_terminal();
+    ProgressLine(shown.then(|| drawing(name.to_owned(), Arc::clone(progress))))
 }
 
 /// A line of progress, until it is dropped.

@@ -63,6 +63,11 @@ impl ParcelReport {
         }
     }
 
+    /// Of a transfer that did not begin.
+    pub fn refused(error: Error) -> Self {
+        Self { result: Err(error), ..Self::begun() }
+    }
+
     /// Bits a second of what was transferred now.
     pub fn goodput_bps(&self) -> f64 {
         if self.seconds <= 0.0 {

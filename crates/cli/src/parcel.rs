@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What `longhaul send` and `longhaul recv` share: routes, codes, progress, and what is printed at the end.
+
+use crate::{
+    failure::Failure,
+    transfer::{ProgressLine, show},
+};
+use clap::Args;
+use client::{
+    Error, Progress, Stop, StopSignal,
+    parcel::{Code, ParcelReport},
+    printable, run_until_signal,
+};
+use indicatif::HumanBytes;
+use lsl::{Options, Route, RouteError};
+use serde_json::{Value, json};
+use session::DepotAddress;
+use std::{
+    future::Future,
+    io::{self, IsTerminal, Write},
+    path::PathBuf,
+    sync::Arc,
+};
+use units::{ClassifyFailure, Rate};
+
+/// Options of both commands.
+#[derive(Debug, Args)]
+pub struct ParcelArgs {
+    /// Depots to go through, the one nearest this machine first; again for the next route if this one fails
+    #[arg(long, value_name = "[https:]HOST[:PORT],...")]
+    via: Vec<String>,
+    /// Code that both ends have to know
+    #[arg(long, value_name = "CODE")]
+    pub code: Option<Code>,
+    /// Give up after this long without a connection
+    #[arg(long, value_name = "TIME", default_value = "10min")]
+    patience: units::Duration,
+    /// Trust the certificate authorities in this file (PEM) in place of the system's
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// Print one JSON object to standard output
+    #[arg(long)]
+    pub json: bool,
+    /// Print nothing but errors and codes
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+impl ParcelArgs {
+    /// How sessions behave.
+    pub fn options(&self, limit_rate: Option<Rate>) -> Options {
+        Options {
+            patience: self.patience.into(),
+            ca: self.ca.clone(),
+            limit_rate,
+            ..Options::default()
+        }
+    }
+
+    /// Whether any depot was named.
+    pub fn has_depots(&self) -> bool {
+        !self.via.is_empty()
+    }
+
+    /// As they are written on the other machine's command line, where the last depots are those of the meeting.
+    pub fn meeting_place(&self) -> String {
+        let last = self.via.first().and_then(|route| route.rsplit(',').next());
+        last.unwrap_or("DEPOT").to_owned()
+    }
+
+    /// The routes, each made of its depots.
+    pub fn routes(
+        &self,
+        to: impl Fn(&[DepotAddress]) -> Result<Route, RouteError>,
+    ) -> Result<Vec<Route>, Failure> {
+        let usage = |error: &dyn std::fmt::Display| Failure::usage(format!("--via: {error}"));
+        if self.via.is_empty() {
+            return Ok(vec![to(&[]).map_err(Failure::usage)?]);
+        }
+        let route = |text: &String| {
+            let depots: Result<Vec<DepotAddress>, _> = text.split(',').map(str::parse).collect();
+            to(&depots.map_err(|error| usage(&error))?).map_err(|error| usage(&error))
+        };
+        self.via.iter().map(route).collect()
+    }
+
+    /// Transfers until the end or a signal; `again` says what to do after a signal.
+    pub fn run<F: Future<Output = ParcelReport>>(
+        &self,
+        name: &str,
+        again: &str,
+        transfer: impl FnOnce(Arc<Progress>, Stop) -> F,
+    ) -> Result<(), Failure> {
+        let progress = Arc::new(Progress::default());
+        let (line, stopped): (ProgressLine, _) =
+            (show(self.quiet, name, &progress), |stop: &Stop| stop.signal());
+        let ran = run_until_signal(|stop| async move {
+            let report = transfer(progress, stop.clone()).await;
+            drop(line);
+            (report, stopped(&stop))
+        });
+        let (report, signal) =
+            ran.map_err(|error| Failure::failed(format!("the system refuses a runtime: {error}")))?;
+        self.report(&report, signal, again)
+    }
+
+    fn report(
+        &self,
+        report: &ParcelReport,
+        signal: Option<StopSignal>,
+        again: &str,
+    ) -> Result<(), Failure> {
+        if self.json {
+            // A reader that has gone wants no more.
+            let _ = writeln!(io::stdout(), "{}", document(report));
+        } else if report.result.is_ok() && !self.quiet && io::stderr().is_terminal() {
+            eprintln!("{}", summary(report));
+        }
+        match (&report.result, signal) {
+            (Ok(()), _) => Ok(()),
+            (Err(Error::Stopped), Some(signal)) => {
+                Err(Failure::failed(again).with_exit_code(signal.exit_code()))
+            }
+            (Err(error), _) => Err(Failure::new(error.failure_class(), error)),
+        }
+    }
+}
+
+fn summary(report: &ParcelReport) -> String {
+    let name = report.name.as_deref().unwrap_or("standard input");
+    let resumed = match report.resumed_bytes {
+        0 => String::new(),
+        bytes => format!(", {} were there", HumanBytes(bytes)),
+    };
+    let depots = match report.hops.len() {
+        0 => String::new(),
+        hops => format!(", {hops} depots"),
+    };
+    format!(
+        "{}: {} in {:.1} s, {:.1} Mbit/s{resumed}{depots}, BLAKE3 {}",
+        printable(name, 100),
+        HumanBytes(report.bytes),
+        report.seconds,
+        report.goodput_bps() / 1e6,
+        report.blake3.as_deref().unwrap_or("-"),
+    )
+}
+
+fn document(report: &ParcelReport) -> Value {
+    let status = match &report.result {
+        Ok(()) => "complete",
+        Err(Error::Stopped) => "stopped",
+        Err(_) => "failed",
+    };
+    let hops: Vec<Value> = report
+        .hops
+        .iter()
+        .map(|hop| {
+            json!({
+                "depot": hop.depot.as_str(),
+                "streams": hop.streams,
+                "rtt_us": hop.rtt_us,
+                "congestion": hop.congestion.as_ref().map(session::lsl::Congestion::as_str),
+            })
+        })
+        .collect();
+    json!({
+        "name": report.name,
+        "file": report.file.as_ref().map(|file| file.to_string_lossy()),
+        "status": status,
+        "error": report.result.as_ref().err().map(ToString::to_string),
+        "bytes": report.bytes,
+        "resumed_bytes": report.resumed_bytes,
+        "seconds": report.seconds,
+        "goodput_bps": report.goodput_bps(),
+        "connections": report.connections,
+        "hops": hops,
+        "blake3": report.blake3,
+    })
+}
+
+/// The code that was given, or a new one, with which the user is told what to do on the other machine.
+pub fn code_or_new(given: Option<Code>, tell: impl Fn(&Code) -> String) -> Result<Code, Failure> {
+    if let Some(code) = given {
+        return Ok(code);
+    }
+    let mut random = [0; 10];
+    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
+        .map_err(|error| Failure::failed(format!("the system has no random bytes: {error}")))?;
+    let code = Code::from_random(random);
+    eprintln!("On the other machine: {}", tell(&code));
+    Ok(code)
+}

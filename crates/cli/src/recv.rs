@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `longhaul recv`: files, directories and pipes that longhaul send sends.
+
+use crate::{
+    failure::Failure,
+    parcel::{ParcelArgs, code_or_new},
+    transfer::shown_name,
+};
+use clap::Args;
+use client::{
+    Progress, Stop,
+    parcel::{Code, Origin, Output, ParcelReport, ReceiveRequest},
+};
+use lsl::{ListenOptions, Listener, Route};
+use session::lsl::Role;
+use std::{
+    io,
+    net::{Ipv6Addr, SocketAddr},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use units::Bytes;
+
+const EXAMPLES: &str = "\
+Examples:
+  longhaul recv k3v9-x2mq-7f4t-pd8w --via depot.example.org   (the code that longhaul send prints)
+  longhaul recv --listen 0.0.0.0:3881 -d sets                 (prints a code for longhaul send)
+  longhaul recv k3v9-x2mq-7f4t-pd8w --via depot.example.org -o - | tar x";
+
+/// Where it listens if nothing is said.
+const PORT: u16 = 3881;
+
+/// Receive what longhaul send sends. See docs/send.md.
+///
+/// A file comes as NAME.part, which gets its name when it is complete and verified. Run the same command
+/// again to continue. Exit codes: 0 done, 1 failed, 2 wrong usage, 4 other data arrived, 130 and 143 stopped.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct RecvArgs {
+    /// Code that longhaul send has printed
+    #[arg(value_name = "CODE", conflicts_with = "code")]
+    meeting: Option<Code>,
+    /// Listen for the sender here [default: port 3881, if there is no --via]
+    #[arg(long, value_name = "ADDR:PORT", conflicts_with = "via")]
+    listen: Option<SocketAddr>,
+    /// With --listen: take what anyone sends, without a code
+    #[arg(long, conflicts_with_all = ["code", "meeting", "via"])]
+    open: bool,
+    /// Put what comes into this directory, under the sender's name [default: this one]
+    #[arg(short, long, value_name = "DIR", conflicts_with = "output")]
+    directory: Option<PathBuf>,
+    /// Write to this file or directory; - for standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Replace what is there
+    #[arg(long)]
+    overwrite: bool,
+    /// Maximum size, as in 10GB
+    #[arg(long, value_name = "SIZE")]
+    max_size: Option<Bytes>,
+    #[command(flatten)]
+    parcel: ParcelArgs,
+}
+
+/// Where the sender comes from, before anything is opened.
+enum From {
+    Listen(SocketAddr, Option<Code>),
+    Meeting(Vec<Route>, Code),
+}
+
+pub fn run(args: &RecvArgs) -> Result<(), Failure> {
+    let from = from(args)?;
+    let again = "stopped. To receive what is missing, run the command again";
+    let shown = shown_name(args.output.as_deref().filter(|to| *to != Path::new("-")), "recv");
+    args.parcel.run(&shown, again, async |progress, stop| {
+        match receive(args, from, &progress, stop).await {
+            Ok(report) | Err(report) => report,
+        }
+    })
+}
+
+fn from(args: &RecvArgs) -> Result<From, Failure> {
+    let shared = &args.parcel;
+    let given = args.meeting.clone().or_else(|| shared.code.clone());
+    if shared.has_depots() {
+        let routes = shared.routes(|via| Route::meeting(via, Role::Acceptor))?;
+        let depot = shared.meeting_place();
+        let code =
+            code_or_new(given, |code| format!("longhaul send FILE --via {depot} --code {code}"))?;
+        return Ok(From::Meeting(routes, code));
+    }
+    if args.meeting.is_some() && args.listen.is_none() {
+        let text = "name the depot where the sender waits: --via DEPOT (as longhaul send has it)";
+        return Err(Failure::usage(text));
+    }
+    let address = args.listen.unwrap_or((Ipv6Addr::UNSPECIFIED, PORT).into());
+    if args.open {
+        return Ok(From::Listen(address, None));
+    }
+    let port = address.port();
+    let code =
+        code_or_new(given, |code| format!("longhaul send FILE THIS-HOST:{port} --code {code}"))?;
+    Ok(From::Listen(address, Some(code)))
+}
+
+async fn receive(
+    args: &RecvArgs,
+    from: From,
+    progress: &Arc<Progress>,
+    stop: Stop,
+) -> Result<ParcelReport, ParcelReport> {
+    let origin = match from {
+        From::Meeting(routes, code) => Origin::Meeting(routes, code),
+        From::Listen(address, code) => {
+            let listener = Listener::bind(address, ListenOptions::default()).await;
+            let listener = listener.map_err(|error| {
+                let text = format!("cannot listen at {address}: {error}");
+                ParcelReport::refused(client::Error::Connection(text))
+            })?;
+            if !args.parcel.quiet {
+                eprintln!("listening at {}", listener.local_addr());
+            }
+            Origin::Listener(listener, code)
+        }
+    };
+    let output = match &args.output {
+        None => Output::Directory(args.directory.clone().unwrap_or_else(|| ".".into())),
+        Some(path) if path == Path::new("-") => Output::Stream(Box::new(io::stdout())),
+        Some(path) => Output::Path(path.clone()),
+    };
+    let options = args.parcel.options(None);
+    let (overwrite, max_size) = (args.overwrite, args.max_size);
+    let request = ReceiveRequest { origin, output, overwrite, max_size, options };
+    let waiting = || {
+        if !args.parcel.quiet {
+            eprintln!("waiting for the sender");
+        }
+    };
+    Ok(request.run(progress, waiting, stop.wait()).await)
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `longhaul send`: files, directories and pipes.
+
+use crate::{
+    failure::Failure,
+    parcel::{ParcelArgs, code_or_new},
+    transfer::shown_name,
+};
+use clap::Args;
+use client::parcel::{Goal, Parcel, SendRequest};
+use lsl::Route;
+use session::lsl::Role;
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+use units::Rate;
+
+const EXAMPLES: &str = "\
+Examples:
+  longhaul send set.tar --via depot.example.org               (prints a code for longhaul recv)
+  longhaul send sets/ receiver.example.org:3881 --code k3v9-x2mq-7f4t-pd8w
+  tar c sets | longhaul send - --name sets.tar --via depot.example.org";
+
+/// Send a file, a directory or standard input to longhaul recv. See docs/send.md.
+///
+/// It continues after lost connections, and after either end was stopped: run the same command again.
+/// Exit codes: 0 received and verified, 1 failed, 2 wrong usage, 4 other data arrived, 130 and 143 stopped.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct SendArgs {
+    /// File or directory; - for standard input
+    #[arg(value_name = "FILE|DIR|-")]
+    what: PathBuf,
+    /// Where longhaul recv listens. Without it both ends meet at the last depot of --via
+    #[arg(value_name = "HOST:PORT")]
+    destination: Option<String>,
+    /// Name for the receiver, in place of the file's own
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Maximum rate, as in 100mbit or 10MBps
+    #[arg(long, value_name = "RATE")]
+    limit_rate: Option<Rate>,
+    #[command(flatten)]
+    parcel: ParcelArgs,
+}
+
+pub fn run(args: SendArgs) -> Result<(), Failure> {
+    let SendArgs { what, destination, name, limit_rate, parcel: shared } = args;
+    let options = shared.options(limit_rate);
+    let goal = match destination {
+        Some(to) => {
+            if to.starts_with("tcp:") {
+                return Err(Failure::usage(
+                    "a plain TCP server does not receive what is sent here",
+                ));
+            }
+            Goal::Listener(shared.routes(|via| Route::to(via, &to))?, shared.code.clone())
+        }
+        None if !shared.has_depots() => {
+            let text =
+                "name the receiver (HOST:PORT), or a depot where both ends meet (--via DEPOT)";
+            return Err(Failure::usage(text));
+        }
+        None => {
+            let routes = shared.routes(|via| Route::meeting(via, Role::Initiator))?;
+            let depot = shared.meeting_place();
+            let code = code_or_new(shared.code.clone(), |code| {
+                format!("longhaul recv {code} --via {depot}")
+            })?;
+            Goal::Meeting(routes, code)
+        }
+    };
+    let is_pipe = what == Path::new("-");
+    let shown = shown_name((!is_pipe).then_some(&what), "standard input");
+    let parcel = if is_pipe { Parcel::Pipe(Box::new(io::stdin())) } else { Parcel::Path(what) };
+    let request = SendRequest { parcel, name, goal, options };
+    let again = if is_pipe {
+        "stopped. What came from standard input is lost"
+    } else {
+        "stopped. To send what is missing, run the command again"
+    };
+    shared.run(&shown, again, async |progress, stop| request.run(&progress, stop.wait()).await)
+}
