@@ -22,7 +22,11 @@ use ::session::lsl::{
 };
 use bytes::{Bytes, BytesMut};
 use relay::tcp::{Sink, Stream};
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 use tokio::{
     sync::mpsc,
     time::{sleep, timeout},
@@ -90,19 +94,25 @@ impl Incoming {
         mut waiting: impl FnMut(),
     ) -> Result<Self, Error> {
         let caller = Box::new(Caller::new(options));
-        let mut last = None;
-        for route in &routes {
-            match greet(&caller, route, session, &mut waiting).await {
-                Ok((hello, stream, ahead)) => {
-                    let arrivals = Arrivals::Meeting(caller, routes);
-                    return Ok(Self { hello, stream, ahead, arrivals });
+        let begun = Instant::now();
+        loop {
+            let mut last = String::new();
+            for route in &routes {
+                match greet(&caller, route, session, &mut waiting).await {
+                    Ok((hello, stream, ahead)) => {
+                        let arrivals = Arrivals::Meeting(caller, routes);
+                        return Ok(Self { hello, stream, ahead, arrivals });
+                    }
+                    Err(Loss::Fatal(error)) => return Err(error),
+                    Err(Loss::Connection(reason)) => last = reason,
                 }
-                Err(Loss::Fatal(error)) => return Err(error),
-                Err(Loss::Connection(reason)) => last = Some(reason),
             }
+            let time = begun.elapsed();
+            if time >= options.patience {
+                return Err(Error::NoConnection { time, last });
+            }
+            sleep(BETWEEN_MEETINGS).await;
         }
-        let last = last.expect("there is a route");
-        Err(Error::NoConnection { time: Duration::ZERO, last })
     }
 
     /// Takes the session; what is written to it goes to the initiator.
@@ -324,8 +334,10 @@ async fn greet(
     session: SessionId,
     waiting: &mut impl FnMut(),
 ) -> Result<(Hello, Stream, BytesMut), Loss> {
-    let (stream, ahead, first) = meeting(caller, route, session, waiting).await?;
+    let (mut stream, ahead, first) = meeting(caller, route, session, waiting).await?;
     let (Some(RecordKind::Hello), payload) = first else {
+        // It continues a session of an acceptor before this one.
+        refuse(&mut stream, EndCode::UnknownSession, "").await;
         return Err(Loss::Connection("the initiator does not begin with HELLO".to_owned()));
     };
     let hello = Hello::parse(&payload).map_err(Error::from)?;
@@ -343,6 +355,8 @@ async fn meet_again(caller: &Caller, route: &Route, core: &Core) -> Result<Arriv
             let hello = Hello::parse(&payload).map_err(Error::from)?;
             Ok(Arrival::Again { hello, stream, ahead })
         }
+        // The initiator was started again, and comes back when nobody answers it.
+        (Some(RecordKind::Hello), _) => Err(Error::Replaced.into()),
         _ => {
             refuse(&mut stream, EndCode::NoRoom, "this session has begun").await;
             Err(Loss::Connection("the initiator does not continue the session".to_owned()))

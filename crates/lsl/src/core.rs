@@ -72,6 +72,8 @@ struct Progress {
     is_confirmed: bool,
     /// The other end has proved that it has the key.
     is_proved: bool,
+    /// Both ends have said and heard everything, and the connection is closed.
+    is_closed: bool,
     /// The application is not there any more.
     is_abandoned: bool,
 }

@@ -14,7 +14,7 @@ use ::session::lsl::{
     split_record,
 };
 use bytes::{Bytes, BytesMut};
-use relay::tcp::{Sink, Source, Stream};
+use relay::tcp::{Sink, Source, Stream, info::reset_on_close};
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -75,9 +75,14 @@ pub(crate) async fn drive(
         ended => ended,
     };
     core.pause();
-    if !is_silent && !matches!(ended, Err(Loss::Connection(_))) && sink.shut().await.is_ok() {
+    let is_orderly = !is_silent && !matches!(ended, Err(Loss::Connection(_)));
+    reset_on_close(source.tcp(), !is_orderly);
+    if is_orderly && sink.shut().await.is_ok() {
         // Closed with unread bytes, TCP would reset the connection and with it what was sent last.
         let _ = timeout(GRACE, drain(&mut source)).await;
+    }
+    if ended.is_ok() {
+        core.close();
     }
     ended
 }

@@ -147,6 +147,15 @@ impl Session {
         self.core.sent().await
     }
 
+    /// Waits until both ends know that both streams have arrived, and the connection is closed. A program that exits before
+    /// may leave the other end waiting. [`end`](Self::end), and reading to the end, come before.
+    ///
+    /// # Errors
+    /// The session has failed.
+    pub async fn closed(&self) -> Result<(), Error> {
+        self.core.closed().await
+    }
+
     /// Everything that was received is safe: the other end is told so. Only with [`Options::confirm_by_hand`] is
     /// this not done when the end of the stream is read.
     ///
@@ -159,6 +168,11 @@ impl Session {
     /// What was to be written cannot be read: the session fails, at both ends.
     pub fn fail(&self, error: io::Error) {
         self.core.fail(Error::Source(Arc::new(error)));
+    }
+
+    /// Another session takes its place: this one fails with [`Error::Replaced`].
+    pub fn replace(&self) {
+        self.core.fail(Error::Replaced);
     }
 
     /// The BLAKE3 hash of what was sent so far.

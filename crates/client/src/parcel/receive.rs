@@ -8,7 +8,7 @@ use crate::{
 };
 use bytes::Bytes;
 use lsl::{Incoming, Listener, Options, Outgoing, Route, Session, Window};
-use session::lsl::Prefix;
+use session::lsl::{Prefix, record::EndCode};
 use std::{
     fmt, fs,
     future::Future,
@@ -96,33 +96,46 @@ impl ReceiveRequest {
     ) -> ParcelReport {
         let mut report = ParcelReport::begun();
         let mut stop = pin!(stop);
+        let mut next = None;
         loop {
-            let incoming = tokio::select! {
-                incoming = self.incoming(&waiting) => incoming,
-                () = &mut stop => Err(Error::Stopped),
+            let incoming = if let Some(incoming) = next.take() {
+                Ok(incoming)
+            } else {
+                tokio::select! {
+                    incoming = self.incoming(&waiting) => incoming,
+                    () = &mut stop => Err(Error::Stopped),
+                }
             };
             let started = Instant::now();
             let result = match incoming {
-                Ok(incoming) => self.take(incoming, progress, &mut stop, &mut report).await,
+                Ok(incoming) => {
+                    self.take(incoming, progress, &mut stop, &mut next, &mut report).await
+                }
                 Err(error) => Err(error),
             };
             report.seconds = started.elapsed().as_secs_f64();
-            // A sender with the wrong code does not keep the right one from coming.
-            if let (Err(error), Origin::Listener(..)) = (&result, &self.origin)
-                && is_of_stranger(error)
-            {
-                progress.note(format!("a sender was refused: {error}"));
-                continue;
+            match &result {
+                Err(error) if self.goes_on_after(error) => progress.note(error.to_string()),
+                _ => {
+                    report.result = result;
+                    return report;
+                }
             }
-            if let Err(Error::Session(error)) = &result
-                && error.is_other_prefix()
-                && matches!(self.output, Output::Directory(_) | Output::Path(_))
-            {
-                progress.note("the sender has another file: beginning again".to_owned());
-                continue;
+        }
+    }
+
+    /// Whether another session may bring what this one has not.
+    fn goes_on_after(&self, error: &Error) -> bool {
+        let Error::Session(error) = error else { return false };
+        match (&**error, &self.origin) {
+            // A sender with the wrong code does not keep the right one from coming, and one that was started again
+            // comes back.
+            (lsl::Error::Handshake(_), Origin::Listener(..)) | (lsl::Error::Replaced, _) => true,
+            (lsl::Error::Ended { code, .. }, Origin::Listener(..)) => {
+                *code == EndCode::WrongProof as u16
             }
-            report.result = result;
-            return report;
+            // It has another file now, which is received from its beginning.
+            (error, _) => error.is_other_prefix() && !matches!(self.output, Output::Stream(_)),
         }
     }
 
@@ -142,9 +155,10 @@ impl ReceiveRequest {
         incoming: Incoming,
         progress: &Arc<Progress>,
         stop: &mut (impl Future<Output = ()> + Unpin),
+        next: &mut Option<Incoming>,
         report: &mut ParcelReport,
     ) -> Result<(), Error> {
-        let (place, note) = match self.place(incoming.note()).await {
+        let (place_of, note) = match self.place(incoming.note()).await {
             Ok(found) => found,
             Err(error) => {
                 incoming.refuse(&error.to_string()).await;
@@ -157,7 +171,7 @@ impl ReceiveRequest {
             Origin::Meeting(_, code) => code.secret(),
         };
         let options = Options { secret, confirm_by_hand: true, ..self.options.clone() };
-        let prefix = match &place {
+        let prefix = match &place_of {
             Place::File { prefix, .. } => prefix.clone(),
             _ => Prefix::default(),
         };
@@ -166,8 +180,12 @@ impl ReceiveRequest {
         let nothing = Outgoing::Window(Window::default());
         let session = Arc::new(incoming.accept_from(prefix, nothing, options).await?);
         session.end();
+        let Self { origin, output, overwrite, max_size, .. } = self;
+        let shown = Shown { progress, total: note.bytes, most: *max_size };
+        let place = Placing { output, overwrite: *overwrite, note: &note, shown };
         let received = tokio::select! {
-            received = self.receive(place, &session, &note, progress, report) => received,
+            received = place.receive(place_of, &session, report) => received,
+            () = begun_again(origin, &session, &note, next) => unreachable!("the session ends with it"),
             () = stop => {
                 drop(session);
                 sleep(GOODBYE).await;
@@ -180,7 +198,7 @@ impl ReceiveRequest {
         report.blake3 = Some(hexadecimal(&session.received_hash()));
         received?;
         // The sender has to hear that everything is safe; that it says so too is all that is missing.
-        let _ = timeout(END_TIME, session.sent()).await;
+        let _ = timeout(END_TIME, session.closed()).await;
         Ok(())
     }
 
@@ -242,57 +260,79 @@ impl ReceiveRequest {
         fs::create_dir(&new).map_err(failed)?;
         Ok(new)
     }
+}
 
+/// Fails a session without a connection when its sender, which was started again, begins another one; that is
+/// then the `next`. It is known by its note, of which a stranger knows neither the date nor the length. Others are
+/// refused meanwhile.
+async fn begun_again(origin: &Origin, session: &Session, note: &Note, next: &mut Option<Incoming>) {
+    let Origin::Listener(listener, _) = origin else { return std::future::pending().await };
+    loop {
+        let incoming = listener.accept().await;
+        let is_same = note.kind == Kind::File && incoming.note() == note.to_bytes();
+        if next.is_some() || !is_same || session.statistics().is_connected {
+            incoming.refuse("another transfer is under way: try later").await;
+            continue;
+        }
+        *next = Some(incoming);
+        session.replace();
+    }
+}
+
+/// What is done with a stream.
+struct Placing<'p> {
+    output: &'p mut Output,
+    overwrite: bool,
+    note: &'p Note,
+    shown: Shown<'p>,
+}
+
+impl Placing<'_> {
     /// Receives a stream and puts it in its place.
     async fn receive(
-        &mut self,
+        mut self,
         place: Place,
-        session: &Arc<Session>,
-        note: &Note,
-        progress: &Arc<Progress>,
+        session: &Session,
         report: &mut ParcelReport,
     ) -> Result<(), Error> {
-        let mut shown = Shown { progress, total: note.bytes, most: self.max_size };
         match place {
             Place::File { mut part, identity, prefix } => {
-                let kept = keep(&mut part, &identity, prefix.length(), session, &mut shown).await;
+                let offset = prefix.length();
+                let kept = keep(&mut part, &identity, offset, session, &mut self.shown).await;
                 if let Err(Error::Session(error)) = &kept
                     && error.is_other_prefix()
                 {
                     part.reset().await?;
                 }
                 kept?;
-                if let Some(mode) = note.mode {
+                if let Some(mode) = self.note.mode {
                     let permissions = fs::Permissions::from_mode(mode & 0o777);
                     let _ = part.reader().0.set_permissions(permissions);
                 }
                 let length = session.statistics().received_bytes;
-                part.finish(length, note.modified(), self.overwrite).await?;
+                part.finish(length, self.note.modified(), self.overwrite).await?;
                 report.file = Some(part.name().to_owned());
             }
             Place::Directory { new, name } => {
-                unpack(&new, session, &mut shown).await?;
+                unpack(&new, session, &mut self.shown).await?;
                 put_directory(&new, &name, self.overwrite)?;
                 report.file = Some(name);
             }
-            Place::Stream => {
-                let Output::Stream(out) = &mut self.output else { return Ok(()) };
-                let failed = |error| Error::file("write", Path::new("standard output"), error);
-                while let Some(chunk) = session.chunk().await? {
-                    block_in_place(|| out.write_all(&chunk)).map_err(failed)?;
-                    shown.more(chunk.len(), session)?;
-                }
-                block_in_place(|| out.flush()).map_err(failed)?;
-            }
+            Place::Stream => self.pass_on(session).await?,
         }
         session.confirm()?;
         Ok(())
     }
-}
 
-/// What goes wrong with somebody who is not the sender that is waited for.
-fn is_of_stranger(error: &Error) -> bool {
-    matches!(error, Error::Session(error) if matches!(**error, lsl::Error::Handshake(_)))
+    async fn pass_on(&mut self, session: &Session) -> Result<(), Error> {
+        let Output::Stream(out) = &mut *self.output else { return Ok(()) };
+        let failed = |error| Error::file("write", Path::new("standard output"), error);
+        while let Some(chunk) = session.chunk().await? {
+            block_in_place(|| out.write_all(&chunk)).map_err(failed)?;
+            self.shown.more(chunk.len(), session)?;
+        }
+        block_in_place(|| out.flush()).map_err(failed)
+    }
 }
 
 /// Progress, and the bound of what comes.

@@ -19,12 +19,14 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 /// How often progress is looked at.
 const LOOK: Duration = Duration::from_millis(50);
 /// How long the receiver may take to hear that this end stops.
 const GOODBYE: Duration = Duration::from_millis(300);
+/// How long to wait for the receiver to close a session that is over.
+const END_TIME: Duration = Duration::from_secs(5);
 /// How often a sender begins again with a receiver that does not know the session any more.
 const BEGINNINGS: u32 = 20;
 /// What is read from a pipe at a time.
@@ -275,5 +277,8 @@ async fn follow(
 /// Both streams to their ends: the receiver sends nothing but that.
 async fn whole(session: &Session) -> Result<(), lsl::Error> {
     while session.chunk().await?.is_some() {}
-    session.sent().await
+    session.sent().await?;
+    // All is there. The receiver has to hear that this end knows.
+    let _ = timeout(END_TIME, session.closed()).await;
+    Ok(())
 }

@@ -142,6 +142,13 @@ impl Core {
         poll_fn(|context| self.poll(context, is_done)).await
     }
 
+    /// Waits until both ends have said and heard everything.
+    pub(crate) async fn closed(&self) -> Result<(), Error> {
+        let is_closed =
+            |state: &mut State| (state.progress.is_closed && state.failure.is_none()).then_some(());
+        poll_fn(|context| self.poll(context, is_closed)).await
+    }
+
     /// Waits until the two ends have greeted each other.
     pub(crate) async fn greeted(&self) -> Result<Vec<u8>, Error> {
         let note = |state: &mut State| state.key.is_some().then(|| state.note.clone());

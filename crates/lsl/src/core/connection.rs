@@ -316,6 +316,13 @@ impl Core {
         self.to_send.notify_one();
     }
 
+    /// Both ends have said and heard everything, and the connection is closed.
+    pub(crate) fn close(&self) {
+        let mut state = self.state();
+        state.progress.is_closed = true;
+        state.wake();
+    }
+
     /// Whether nothing is left to be done: both streams are, or the session has failed.
     pub(crate) fn is_over(&self) -> bool {
         let mut state = self.state();
