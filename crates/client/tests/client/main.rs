@@ -5,6 +5,7 @@ mod common;
 mod disk;
 mod faults;
 mod parallel;
+mod parcels;
 mod rules;
 mod server;
 mod uploads;
