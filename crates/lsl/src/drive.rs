@@ -19,9 +19,9 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 /// An end that has sent nothing for so long sends PING (rule 10.1).
-const PING_AFTER: Duration = Duration::from_secs(15);
+const PING_AFTER: Duration = Duration::from_secs(10);
 /// A connection on which nothing arrives for so long is given up (rule 7.1).
-const SILENCE: Duration = Duration::from_secs(60);
+const SILENCE: Duration = Duration::from_secs(30);
 /// How long what is sent last may take, and the other end's close.
 const GRACE: Duration = Duration::from_secs(5);
 
