@@ -157,6 +157,13 @@ impl PartFile {
         &self.writer
     }
 
+    /// Holds all bytes of the part, also those that came after the last checkpoint. Only where somebody
+    /// compares them.
+    pub(crate) fn hold_all(&self) {
+        let length = self.writer.file.metadata().map_or(0, |data| data.len());
+        self.ranges().insert(0, length);
+    }
+
     pub(crate) fn first_gap(&self, total: Option<u64>) -> Option<Gap> {
         self.ranges().first_gap(total)
     }

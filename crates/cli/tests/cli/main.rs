@@ -30,6 +30,7 @@ mod paced;
 mod portal;
 mod put;
 mod send;
+mod send_wan;
 mod sim;
 mod ticket;
 mod wan;

@@ -235,6 +235,7 @@ impl ReceiveRequest {
         let may_resume = note.kind == Kind::File;
         let (mut part, known) = PartFile::open(&path, may_resume)?;
         let prefix = if known.as_ref() == Some(&identity) {
+            part.hold_all();
             hash_part(&part).await?
         } else {
             part.reset().await?;

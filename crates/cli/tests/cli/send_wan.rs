@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `longhaul send` through depots over an emulated wide-area network, and what may happen to it there.
+
+use crate::{
+    common::{alone, call, json, longhaul, text},
+    wan::Up,
+};
+use serde_json::Value;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+const NETWORK: &str = r#"
+title = "Two depots between a client and a server"
+[[node]]
+name = "a"
+[[node]]
+name = "d1"
+[[node]]
+name = "d2"
+[[node]]
+name = "b"
+[[link]]
+between = ["a", "d1"]
+rate = "100mbit"
+delay = "2ms"
+[[link]]
+between = ["d1", "d2"]
+rate = "100mbit"
+delay = "18ms"
+[[link]]
+between = ["d2", "b"]
+rate = "100mbit"
+delay = "2ms"
+"#;
+const D1: &str = "10.110.0.2";
+const D2: &str = "10.110.0.3";
+const B: &str = "10.110.0.4";
+const CODE: &str = "k3v9-x2mq-7f4t-pd8w";
+const LENGTH: u64 = 16 << 20;
+
+/// Changes one bit of what it passes on, in the place of a depot.
+const FLIPPING_RELAY: &str = r"
+import socket, sys, threading
+here, there = (sys.argv[1], 3999), (sys.argv[2], 3880)
+def pump(source, sink, flip):
+    passed = 0
+    while data := source.recv(65536):
+        if passed <= flip < passed + len(data):
+            data = bytearray(data)
+            data[flip - passed] ^= 4
+        passed += len(data)
+        sink.sendall(data)
+    sink.shutdown(socket.SHUT_WR)
+server = socket.create_server(here)
+for flip in [3_000_000] + [-1] * 20:
+    client, _ = server.accept()
+    upstream = socket.create_connection(there)
+    threading.Thread(target=pump, args=(client, upstream, flip), daemon=True).start()
+    threading.Thread(target=pump, args=(upstream, client, -1), daemon=True).start()
+";
+
+/// A process on a node, killed when dropped.
+struct On(Child);
+
+impl On {
+    fn start(network: &Up, node: &str, program: &str, arguments: &[&str]) -> Self {
+        let mut command = longhaul();
+        command.args(["wan", "exec", "--name", &network.0, node, "--", program]).args(arguments);
+        let quiet = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self(quiet.spawn().unwrap())
+    }
+
+    fn kill(mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for On {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A transfer: its directory, and the port at which its receiver listens.
+struct Transfer<'n> {
+    network: &'n Up,
+    directory: PathBuf,
+    port: u16,
+}
+
+impl<'n> Transfer<'n> {
+    fn new(network: &'n Up, root: &Path, port: u16) -> Self {
+        let directory = root.join(port.to_string());
+        fs::create_dir(&directory).unwrap();
+        let content: Vec<u8> = (0..LENGTH)
+            .map(|n| ((n + u64::from(port)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) as u8)
+            .collect();
+        fs::write(directory.join("file"), content).unwrap();
+        Self { network, directory, port }
+    }
+
+    fn receiver(&self) -> On {
+        let (listen, there) = (format!("{B}:{}", self.port), self.directory.join("there"));
+        fs::create_dir_all(&there).unwrap();
+        let there = there.to_str().unwrap();
+        let arguments = ["recv", "--json", "--listen", &listen, "--code", CODE, "-d", there];
+        On::start(self.network, "b", env!("CARGO_BIN_EXE_longhaul"), &arguments)
+    }
+
+    fn sender(&self, routes: &[&str]) -> On {
+        let (file, to) = (self.directory.join("file"), format!("{B}:{}", self.port));
+        let mut arguments = vec!["send", "--json", file.to_str().unwrap(), &to, "--code", CODE];
+        for route in routes {
+            arguments.extend(["--via", route]);
+        }
+        On::start(self.network, "a", env!("CARGO_BIN_EXE_longhaul"), &arguments)
+    }
+
+    /// Waits until the receiver has so many megabytes.
+    fn await_megabytes(&self, megabytes: u64) {
+        let (part, begun) = (self.directory.join("there/file.part"), Instant::now());
+        while fs::metadata(&part).map_or(0, |data| data.len()) < megabytes << 20 {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{}: nothing comes", self.port);
+            sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Both ends are done, and the file is the same. With what the sender reports.
+    fn end(self, sender: On, receiver: On) -> Value {
+        let reports = [sender, receiver].map(|mut end| {
+            let output = end.take_output();
+            let (out, err) = (text(&output.stdout), text(&output.stderr));
+            assert!(output.status.success(), "{}: {out}\n{err}", self.port);
+            serde_json::from_str::<Value>(&out).unwrap()
+        });
+        assert_eq!(reports[0]["blake3"], reports[1]["blake3"]);
+        let [here, there] = ["file", "there/file"].map(|name| fs::read(self.directory.join(name)));
+        assert!(here.unwrap() == there.unwrap(), "{}: another file arrived", self.port);
+        reports.into_iter().next().unwrap()
+    }
+}
+
+impl On {
+    fn take_output(&mut self) -> std::process::Output {
+        let nothing = Command::new("true").spawn().unwrap();
+        std::mem::replace(&mut self.0, nothing).wait_with_output().unwrap()
+    }
+}
+
+fn depot(network: &Up, node: &str, address: &str) -> On {
+    let listen = format!("{address}:3880");
+    let open = ["--allow-client", "0.0.0.0/0", "--allow-upstream", "10.110.0.0/16:*"];
+    let arguments = [&["depot", "--listen", &listen, "--id", node, "--allow-local"][..], &open];
+    let depot = On::start(network, node, env!("CARGO_BIN_EXE_longhaul"), &arguments.concat());
+    let begun = Instant::now();
+    while !network.exec(node, &["ss", "-ltn"]).contains(":3880") {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{node} does not listen");
+        sleep(Duration::from_millis(50));
+    }
+    depot
+}
+
+fn network(root: &Path) -> Up {
+    let (name, file) = (format!("test-send-{}", std::process::id()), root.join("network.toml"));
+    fs::write(&file, NETWORK).unwrap();
+    let output = call(&["wan", "up", file.to_str().unwrap(), "--name", &name]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    Up(name)
+}
+
+#[test]
+fn transfers_survive_depots_bits_ends_and_an_outage() {
+    let _alone = alone();
+    let root = tempfile::tempdir().unwrap();
+    let network = network(root.path());
+    let chain = format!("{D1},{D2}");
+    let mut first = depot(&network, "d1", D1);
+    let _second = depot(&network, "d2", D2);
+
+    // A depot is killed and started again.
+    let transfer = Transfer::new(&network, root.path(), 5001);
+    let (receiver, sender) = (transfer.receiver(), transfer.sender(&[&chain]));
+    transfer.await_megabytes(4);
+    first.kill();
+    sleep(Duration::from_millis(500));
+    first = depot(&network, "d1", D1);
+    let report = transfer.end(sender, receiver);
+    assert!(report["connections"].as_u64().unwrap() > 1, "{report}");
+
+    // Both ends are killed and started again.
+    let transfer = Transfer::new(&network, root.path(), 5002);
+    let (receiver, sender) = (transfer.receiver(), transfer.sender(&[&chain]));
+    transfer.await_megabytes(6);
+    sender.kill();
+    receiver.kill();
+    let report = {
+        let (receiver, sender) = (transfer.receiver(), transfer.sender(&[&chain]));
+        transfer.end(sender, receiver)
+    };
+    assert!(report["resumed_bytes"].as_u64().unwrap() >= 6 << 20, "{report}");
+
+    // A bit is changed in the place of a depot.
+    let transfer = Transfer::new(&network, root.path(), 5003);
+    let relay = On::start(&network, "d1", "python3", &["-c", FLIPPING_RELAY, D1, D2]);
+    let through_relay = format!("{D1}:3999");
+    let (receiver, sender) = (transfer.receiver(), transfer.sender(&[&through_relay]));
+    transfer.end(sender, receiver);
+    drop(relay);
+
+    // A depot is gone for good, and there is another route.
+    let transfer = Transfer::new(&network, root.path(), 5004);
+    let (receiver, sender) = (transfer.receiver(), transfer.sender(&[&chain, D2]));
+    transfer.await_megabytes(4);
+    first.kill();
+    let report = transfer.end(sender, receiver);
+    assert_eq!(report["hops"].as_array().unwrap().len(), 1, "{report}");
+
+    // The sender gets another address, and a minute without network follows.
+    let transfer = Transfer::new(&network, root.path(), 5005);
+    let (receiver, sender) = (transfer.receiver(), transfer.sender(&[D2]));
+    transfer.await_megabytes(4);
+    let emulator = json(&["wan", "status", "--name", &network.0, "--json"])["pid"].to_string();
+    let signal = |name: &str| {
+        let kill = Command::new("kill").args(["-s", name, &emulator]).status().unwrap();
+        assert!(kill.success());
+    };
+    move_to_another_address(&network);
+    signal("STOP");
+    sleep(Duration::from_secs(60));
+    signal("CONT");
+    let report = transfer.end(sender, receiver);
+    assert!(report["connections"].as_u64().unwrap() > 1, "{report}");
+}
+
+/// Gives the node `a` another address, and the depots a route to it.
+fn move_to_another_address(network: &Up) {
+    const MOVED: &str = "10.110.7.7";
+    network.exec("a", &["ip", "address", "add", &format!("{MOVED}/32"), "dev", "lo"]);
+    for (node, via) in [("d1", "10.110.0.1"), ("d2", D1)] {
+        let known = network.exec(node, &["ip", "-o", "route", "get", "10.110.0.1"]);
+        let device = known.split_once("dev ").and_then(|(_, rest)| rest.split(' ').next());
+        let device = device.expect("a route has a device");
+        network.exec(node, &["ip", "route", "add", MOVED, "via", via, "dev", device, "onlink"]);
+    }
+    for there in [D1, D2, B] {
+        let route = ["ip", "route", "replace", there, "via", D1, "dev", "wan0", "onlink"];
+        network.exec("a", &[&route[..], &["src", MOVED]].concat());
+    }
+    network.exec("a", &["ip", "address", "delete", "10.110.0.1/32", "dev", "lo"]);
+}
