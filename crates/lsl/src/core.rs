@@ -58,6 +58,8 @@ struct State {
     /// Connections on which both ends have proved themselves.
     opened: u32,
     wakers: Vec<Waker>,
+    /// Room for the next record.
+    spare: Vec<u8>,
 }
 
 /// What has happened, once and for all.
@@ -154,6 +156,7 @@ impl Core {
             resumed: 0,
             opened: 0,
             wakers: Vec::new(),
+            spare: Vec::new(),
         };
         let core =
             Self { session, direction, options, state: Mutex::new(state), to_send: Notify::new() };

@@ -224,7 +224,8 @@ async fn write(core: &Core, sink: &mut Sink<'_>, first: Vec<u8>) -> Result<(), L
             }
             // Short records go together, and a handshake with the first data.
             if pending.len() >= 64 << 10 {
-                write_all(sink, &std::mem::take(&mut pending)).await?;
+                write_all(sink, &pending).await?;
+                core.recycle(std::mem::take(&mut pending));
             }
         }
         write_all(sink, &std::mem::take(&mut pending)).await?;

@@ -175,8 +175,13 @@ impl Core {
 
     /// Reads a range of what is sent, behind so many bytes of room.
     async fn read(&self, range: Range<u64>, room: usize) -> Result<Vec<u8>, Loss> {
-        let mut buffer = vec![0; room + (range.end - range.start) as usize];
-        let piece = self.state().outgoing.read(&range, &mut buffer[room..]);
+        let (buffer, piece) = {
+            let mut state = self.state();
+            let mut buffer = std::mem::take(&mut state.spare);
+            buffer.resize(room + (range.end - range.start) as usize, 0);
+            let piece = state.outgoing.read(&range, &mut buffer[room..]);
+            (buffer, piece)
+        };
         match piece {
             Piece::Copied => Ok(buffer),
             Piece::Stored(stored) => read_stored(stored, range.start, buffer, room)
@@ -214,6 +219,14 @@ impl Core {
                 Ok(Some(record))
             }
             Some(Output::Data(Next::Again { group, range })) => self.again(group, range).await,
+        }
+    }
+
+    /// Takes back the room of a record that has been sent.
+    pub(crate) fn recycle(&self, record: Vec<u8>) {
+        let mut state = self.state();
+        if record.capacity() > state.spare.capacity() {
+            state.spare = record;
         }
     }
 
