@@ -3,7 +3,7 @@
 
 use crate::{
     failure::Failure,
-    transfer::{TransferArgs, one_by_one, shown_name},
+    transfer::{TransferArgs, one_by_one, plain_stdout, shown_name},
 };
 use clap::Args;
 use client::{
@@ -140,7 +140,7 @@ fn jobs(args: &GetArgs) -> Result<Vec<Job>, Failure> {
     let mut jobs = Vec::new();
     for url in &args.urls {
         let destination = match &args.output {
-            Some(_) if to_stdout => Destination::Stream(Box::new(io::stdout())),
+            Some(_) if to_stdout => Destination::Stream(plain_stdout()?),
             Some(file) => Destination::File(directory.join(file)),
             None => match file_name(url) {
                 Ok(name) => Destination::File(directory.join(name)),

@@ -4,7 +4,7 @@
 use crate::{
     failure::Failure,
     parcel::{ParcelArgs, code_or_new},
-    transfer::shown_name,
+    transfer::{plain_stdout, shown_name},
 };
 use clap::Args;
 use client::{
@@ -14,7 +14,6 @@ use client::{
 use lsl::{ListenOptions, Listener, Route};
 use session::lsl::Role;
 use std::{
-    io,
     net::{Ipv6Addr, SocketAddr},
     path::{Path, PathBuf},
     sync::Arc,
@@ -70,10 +69,19 @@ enum From {
 
 pub fn run(args: &RecvArgs) -> Result<(), Failure> {
     let from = from(args)?;
+    let output = match &args.output {
+        None => Output::Directory(args.directory.clone().unwrap_or_else(|| ".".into())),
+        Some(path) if path != Path::new("-") => Output::Path(path.clone()),
+        Some(_) if args.parcel.json => {
+            let text = "--json and -o - both write to standard output. Choose one";
+            return Err(Failure::usage(text));
+        }
+        Some(_) => Output::Stream(plain_stdout()?),
+    };
     let again = "stopped. To receive what is missing, run the command again";
     let shown = shown_name(args.output.as_deref().filter(|to| *to != Path::new("-")), "recv");
     args.parcel.run(&shown, again, async |progress, stop| {
-        match receive(args, from, &progress, stop).await {
+        match receive(args, from, output, &progress, stop).await {
             Ok(report) | Err(report) => report,
         }
     })
@@ -106,6 +114,7 @@ fn from(args: &RecvArgs) -> Result<From, Failure> {
 async fn receive(
     args: &RecvArgs,
     from: From,
+    output: Output,
     progress: &Arc<Progress>,
     stop: Stop,
 ) -> Result<ParcelReport, ParcelReport> {
@@ -122,11 +131,6 @@ async fn receive(
             }
             Origin::Listener(listener, code)
         }
-    };
-    let output = match &args.output {
-        None => Output::Directory(args.directory.clone().unwrap_or_else(|| ".".into())),
-        Some(path) if path == Path::new("-") => Output::Stream(Box::new(io::stdout())),
-        Some(path) => Output::Path(path.clone()),
     };
     let options = args.parcel.options(None);
     let (overwrite, max_size) = (args.overwrite, args.max_size);

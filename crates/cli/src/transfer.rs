@@ -12,6 +12,7 @@ use session::DepotAddress;
 use std::{
     env, fs,
     io::{self, IsTerminal, Write},
+    os::fd::AsFd,
     path::{Path, PathBuf},
     sync::{Arc, mpsc},
     thread::{self, JoinHandle},
@@ -192,6 +193,13 @@ impl Tally {
         last.print();
         Err(Failure::new(class, format!("{} of {of} files failed", self.failed)))
     }
+}
+
+/// Standard output without the search for line ends in what is written to it.
+pub fn plain_stdout() -> Result<Box<dyn Write + Send>, Failure> {
+    let own = io::stdout().as_fd().try_clone_to_owned();
+    let own = own.map_err(|error| Failure::failed(format!("no standard output: {error}")))?;
+    Ok(Box::new(fs::File::from(own)))
 }
 
 /// Shows progress on standard error, if that is a terminal and nobody wants it quiet.
