@@ -3,6 +3,7 @@
 //! session is over.
 
 use crate::{
+    acceptor::PROOF_TIME,
     connection::{read_answer, read_more},
     core::Core,
     error::{Error, Loss},
@@ -22,6 +23,8 @@ use tokio::time::timeout;
 const PING_AFTER: Duration = Duration::from_secs(10);
 /// A connection on which nothing arrives for so long is given up (rule 7.1).
 const SILENCE: Duration = Duration::from_secs(30);
+/// How long an initiator may take to prove itself behind the data that it may send before, over a slow path.
+const EARLY_PROOF_TIME: Duration = Duration::from_secs(300);
 /// How long what is sent last may take, and the other end's close.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -128,7 +131,10 @@ async fn read(
             core.reattached(limit, position, Some(confirm)).await?;
         }
         Opening::Welcome { welcoming, takes_early } => {
-            await_proof(core, source, ahead, &welcoming, takes_early).await?;
+            let time = if takes_early { EARLY_PROOF_TIME } else { PROOF_TIME };
+            let proof = await_proof(core, source, ahead, &welcoming, takes_early);
+            let late = |_| Err(Loss::Connection("there was no proof in time".to_owned()));
+            timeout(time, proof).await.unwrap_or_else(late)?;
         }
         Opening::Attached => {}
     }

@@ -21,6 +21,9 @@ use tokio::time::{Instant, sleep};
 /// How long to wait before the first attempt to connect again. Then twice as long each time.
 const FIRST_WAIT: Duration = Duration::from_millis(20);
 
+/// A connection that lasts longer than this was a good one.
+const LASTING: Duration = Duration::from_secs(5);
+
 /// Random bytes.
 pub(crate) fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
@@ -35,7 +38,7 @@ pub(crate) async fn keep(core: Arc<Core>, routes: Vec<Route>) {
     let (mut at, mut wait) = (0, FIRST_WAIT);
     let mut last_good = Instant::now();
     loop {
-        let before = core.figures();
+        let (before, begun) = (core.figures(), Instant::now());
         let route = &routes[at % routes.len()];
         let ended = call(&core, &caller, route).await;
         let after = core.figures();
@@ -47,12 +50,14 @@ pub(crate) async fn keep(core: Arc<Core>, routes: Vec<Route>) {
         if core.is_abandoned() {
             return core.fail(Error::Abandoned);
         }
-        if (after.acknowledged, after.received) != (before.acknowledged, before.received) {
-            last_good = Instant::now();
-        }
-        // A route by which the other end was reached is worth another try at once.
+        let has_moved =
+            (after.acknowledged, after.received) != (before.acknowledged, before.received);
         if after.opened > before.opened {
-            wait = FIRST_WAIT;
+            last_good = Instant::now();
+            // A route by which the other end was reached is worth another try at once, unless it breaks each time.
+            if has_moved || begun.elapsed() > LASTING {
+                wait = FIRST_WAIT;
+            }
         } else {
             at += 1;
         }
