@@ -23,6 +23,7 @@ mod put;
 mod report;
 mod results_table;
 mod runs;
+mod session;
 mod text_table;
 mod ticket;
 mod transfer;
@@ -62,6 +63,9 @@ enum Command {
     Pace(pace::Command),
     Put(Box<put::PutArgs>),
     Report(report::ReportArgs),
+    /// Sessions: two-way streams of bytes through depots.
+    #[command(subcommand)]
+    Session(session::Command),
     /// Simulate a scenario in virtual time: short for `lab run --method sim`.
     Sim(lab::RunArgs),
     /// Keys and tickets: signed URLs that depots open to.
@@ -102,6 +106,7 @@ fn main() -> ExitCode {
         Command::Pace(command) => pace::run(command),
         Command::Put(args) => put::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Session(command) => session::run(&command),
         Command::Sim(args) => lab::run_scenario(args, lab::Method::Sim),
         Command::Ticket(command) => ticket::run(command),
         Command::Wan(command) => wan::run(command),

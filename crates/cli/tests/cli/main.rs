@@ -29,6 +29,7 @@ mod pace;
 mod paced;
 mod portal;
 mod put;
+mod session;
 mod sim;
 mod ticket;
 mod wan;

@@ -106,6 +106,11 @@ impl Meetings {
         Ok(Arrival::Waits(Place { meetings: self, session, joined }))
     }
 
+    /// How many connections wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.table().values().filter(|waiting| !waiting.join.is_closed()).count()
+    }
+
     /// Nothing is left half changed, so a panic elsewhere does not spoil it.
     fn table(&self) -> MutexGuard<'_, HashMap<SessionId, Waiting>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)

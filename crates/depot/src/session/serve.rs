@@ -31,7 +31,7 @@ use std::net::{IpAddr, SocketAddr};
 /// Serves an OPEN, and the session if there is one. The connection serves nothing else afterwards.
 pub(crate) async fn serve(mut client: Client, open: Open, context: RequestContext<'_>) {
     let mut entry = Entry::new(client.stream.peer(), context);
-    entry.session(open.session, &open.to_string());
+    entry.session(&open);
     let scheme = if client.stream.is_tls() { Scheme::Https } else { Scheme::Http };
     match Plan::of(open, (client.stream.peer().ip(), scheme), context).await {
         Ok(plan) => carry_out(client, entry, plan, context).await,
@@ -234,7 +234,7 @@ pub(super) async fn refuse(
 /// A session of the depot's own making, for a plain connection.
 pub(super) async fn open_for(client: Client, open: Open, context: RequestContext<'_>) {
     let mut entry = Entry::new(client.stream.peer(), context);
-    entry.session(open.session, &open.to_string());
+    entry.session(&open);
     let (session, step) = (open.session, open.step(&context.id));
     match step {
         Ok(step) => {

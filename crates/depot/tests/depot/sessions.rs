@@ -9,3 +9,4 @@ mod refused;
 mod servers;
 mod tickets;
 mod warm;
+mod watched;
