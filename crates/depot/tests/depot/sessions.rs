@@ -7,6 +7,7 @@ mod peers;
 mod ports;
 mod refused;
 mod servers;
+mod takeover;
 mod tickets;
 mod warm;
 mod watched;
