@@ -185,8 +185,12 @@ async fn open_both(
     let end = match told {
         Ok(()) => {
             let (near, far) = (
-                Side { stream: &mut client.stream, ahead: &mut client.ahead },
-                Side { stream: &mut hop.stream, ahead: &mut hop.ahead },
+                Side {
+                    stream: &mut client.stream,
+                    ahead: &mut client.ahead,
+                    minimum: config.limits.minimum_rate(),
+                },
+                Side { stream: &mut hop.stream, ahead: &mut hop.ahead, minimum: None },
             );
             Box::pin(move_bytes(near, far, &live, &context.resources, times)).await
         }
