@@ -4,10 +4,14 @@
 //! A depot that has failed is asked last for a while, so that not every request has to find that
 //! out by itself.
 
-use crate::config::Config;
-use session::{Authority, Fetch};
+use crate::config::{Config, Detour};
+use session::{
+    Authority, Fetch,
+    lsl::{Hop, Open, Target},
+};
 use std::{
     collections::HashMap,
+    iter,
     sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -50,6 +54,28 @@ impl FailoverRoutes {
             |next: &Authority| failed.get(next).is_some_and(|then| then.elapsed() < memory);
         routes.sort_by_key(|route| lately(&route.next));
         Some(routes)
+    }
+
+    /// The same for a session that is to go on to `hop` with `open`. The acceptor, and the depot at which two ends
+    /// meet, have no others in their place.
+    pub(crate) fn session_routes(&self, hop: Hop, open: Open, config: &Config) -> Vec<(Hop, Open)> {
+        let is_last = open.hops.is_empty();
+        let is_end = is_last && !matches!(open.target, Target::Tcp { .. });
+        let around = |detour: &&Detour| detour.around == hop.address && !is_end;
+        let Some(detour) = config.detours.iter().find(around) else { return vec![(hop, open)] };
+        let through =
+            detour.through.iter().map(|depot| Hop { address: depot.clone(), ..hop.clone() });
+        let mut routes: Vec<_> =
+            iter::once(hop.clone()).chain(through).map(|hop| (hop, open.clone())).collect();
+        if detour.straight && !is_last {
+            let mut open = open;
+            routes.push((open.hops.remove(0), open));
+        }
+        let (memory, failed) = (Duration::from(detour.avoid), self.state());
+        routes.sort_by_key(|(hop, _)| {
+            failed.get(&hop.address.authority).is_some_and(|then| then.elapsed() < memory)
+        });
+        routes
     }
 
     /// Nothing is left half changed, so a panic elsewhere does not spoil it.

@@ -2,6 +2,7 @@
 //! Sessions: bytes in both directions through depots (`docs/lsl.md`, sections 1 to 4).
 
 mod bytes;
+mod detours;
 mod meetings;
 mod peers;
 mod ports;
