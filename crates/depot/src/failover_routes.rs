@@ -24,9 +24,16 @@ pub(crate) struct FailoverRoutes {
 }
 
 impl FailoverRoutes {
-    /// A depot has failed, or is of little use.
-    pub(crate) fn failed(&self, next: &Authority) {
-        self.state().insert(next.clone(), Instant::now());
+    /// A next hop has failed, or is of little use. One that no detour names is not remembered: clients choose
+    /// those, and could fill the memory with them.
+    pub(crate) fn failed(&self, next: &Authority, config: &Config) {
+        let names = |detour: &Detour| {
+            let mut depots = iter::once(&detour.around).chain(&detour.through);
+            depots.any(|depot| depot.authority == *next)
+        };
+        if config.detours.iter().any(names) {
+            self.state().insert(next.clone(), Instant::now());
+        }
     }
 
     /// All routes for a request, the most promising first: the one that it asks for, and those
@@ -81,5 +88,25 @@ impl FailoverRoutes {
     /// Nothing is left half changed, so a panic elsewhere does not spoil it.
     fn state(&self) -> MutexGuard<'_, HashMap<Authority, Instant>> {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_depots_that_detours_name_are_remembered() {
+        let text = "[allow]\nupstreams = [\"b.example:3880\"]\n\
+                    [[detour]]\naround = \"a.example:3880\"\nthrough = [\"b.example:3880\"]\n\
+                    straight = true";
+        let config = Config::from_toml(text, "depot.toml").unwrap();
+        let routes = FailoverRoutes::default();
+        for name in ["a.example:3880", "b.example:3880", "a.example:1", "chosen.example:3880"] {
+            routes.failed(&name.parse().unwrap(), &config);
+        }
+        let mut remembered: Vec<_> = routes.state().keys().map(ToString::to_string).collect();
+        remembered.sort();
+        assert_eq!(remembered, ["a.example:3880", "b.example:3880"]);
     }
 }

@@ -110,7 +110,7 @@ impl Opened<'_> {
                     return open_both(client, entry, (hop, answer), way, context).await;
                 }
                 (Err(NoSession::Unreachable(fault)), Some((instead, _))) => {
-                    failover.failed(name);
+                    failover.failed(name, context.config());
                     let (instead, reason) = (&instead.address.authority, fault.in_full());
                     tracing::warn!(upstream = %name, %instead, reason, "another route");
                 }
