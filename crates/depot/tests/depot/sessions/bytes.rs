@@ -306,7 +306,7 @@ fn wished_pacing_holds_the_connection_to_the_hop() {
 }
 
 #[test]
-fn client_slower_than_the_minimum_rate_is_reset_and_a_silent_one_is_not() {
+fn slow_reader_of_a_session_is_reset_a_silent_one_is_not() {
     let depot = Daemon::depot("[limits]\nleast_rate = \"80kbit\"\nleast_time = \"500ms\"");
     let acceptor = Acceptor::echo();
     let (silent, _) = opened(&depot, &open(&[acceptor.address]));
