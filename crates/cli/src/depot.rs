@@ -2,6 +2,7 @@
 //! `longhaul depot`: runs one (arguments over a configuration file over defaults), checks a
 //! configuration, has the kernel pace what it asks for, and shows what one that runs is doing.
 
+pub mod cells;
 mod pace;
 mod status;
 

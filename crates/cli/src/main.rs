@@ -26,6 +26,7 @@ mod report;
 mod results_table;
 mod runs;
 mod send;
+mod session;
 mod text_table;
 mod ticket;
 mod transfer;
@@ -67,6 +68,9 @@ enum Command {
     Recv(Box<recv::RecvArgs>),
     Report(report::ReportArgs),
     Send(Box<send::SendArgs>),
+    /// Sessions: two-way streams of bytes through depots.
+    #[command(subcommand)]
+    Session(session::Command),
     /// Simulate a scenario in virtual time: short for `lab run --method sim`.
     Sim(lab::RunArgs),
     /// Keys and tickets: signed URLs that depots open to.
@@ -109,6 +113,7 @@ fn main() -> ExitCode {
         Command::Recv(args) => recv::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Send(args) => send::run(*args),
+        Command::Session(command) => session::run(&command),
         Command::Sim(args) => lab::run_scenario(args, lab::Method::Sim),
         Command::Ticket(command) => ticket::run(command),
         Command::Wan(command) => wan::run(command),

@@ -12,7 +12,8 @@ use session::{
     DepotAddress, OriginUrl,
     message::Method,
     ticket::{
-        KeySet, Opens, Signer, Ticket, TicketError, TicketRoute, UnixTime, Unverified, ticket_id,
+        KeySet, Opens, SessionTarget, Signer, Ticket, TicketError, TicketRoute, UnixTime,
+        Unverified, ticket_id,
     },
 };
 use std::{net::IpAddr, num::NonZeroU32, path::PathBuf, str::FromStr, time::SystemTime};
@@ -42,13 +43,21 @@ pub struct KeygenArgs {
     add_to: Option<PathBuf>,
 }
 
-/// Sign a ticket and print the URL to ask for, as curl takes it.
+/// Sign a ticket for a URL, and print the URL to ask for, as curl takes it; or one for sessions, and print it.
 ///
-/// Whoever has the URL can use it until it expires, so it is for short times and for little.
+/// Whoever has it can use it until it expires, so it is for short times and for little.
 #[derive(Args)]
 pub struct MakeArgs {
     /// What it opens: the URL of a file at its origin, or of a folder (ends in /) and all below
-    url: OriginUrl,
+    #[arg(required_unless_present = "session")]
+    url: Option<OriginUrl>,
+    /// Open sessions instead: where they lead to behind the last depot of --via
+    #[arg(
+        long,
+        value_name = "end:HOST:PORT|tcp:HOST:PORT|meet",
+        conflicts_with_all = ["url", "whole_origin", "method", "tail"]
+    )]
+    session: Option<SessionTarget>,
     /// Let the URL be that of a whole server (`http://host/`), and so open all that it has
     #[arg(long)]
     whole_origin: bool,
@@ -216,13 +225,17 @@ fn make(args: MakeArgs) -> Result<(), Failure> {
     let signer = Signer::from_pem(&pem)
         .map_err(|error| Failure::usage(format!("{}: {error}", args.key.display())))?;
     let now = now();
-    let (tail, url) = (args.tail.clone(), args.url.clone());
+    let tail = args.tail.clone();
     let ticket = ticket(args, now)?;
     let token = signer.sign(&ticket).map_err(invalid_ticket)?;
-    let tail = match tail {
-        Some(tail) => tail,
+    let tail = match (&ticket.opens, tail) {
+        (Opens::Session(_), _) => {
+            print_text(&(token + "\n"));
+            return Ok(());
+        }
+        (Opens::Url(_), Some(tail)) => tail,
         // The name of the file, for curl -O.
-        None => ticket.tail_to(&url).unwrap_or_default(),
+        (Opens::Url(url), None) => ticket.tail_to(url).unwrap_or_default(),
     };
     let route = TicketRoute::new(&token, &tail).map_err(invalid_ticket)?;
     ticket.step(&route).map_err(invalid_ticket)?;
@@ -240,17 +253,13 @@ fn ticket(args: MakeArgs, now: UnixTime) -> Result<Ticket, Failure> {
     if let Some(from) = not_before.filter(|from| *from >= expires) {
         return Err(Failure::usage(format!("--not-before: {from} is not before {expires}")));
     }
-    if args.url.target().bytes().all(|b| b == b'/') && !args.whole_origin {
-        return Err(Failure::usage(format!(
-            "{} is all of that server: name a file, or a folder (ends in /); or say --whole-origin",
-            args.url
-        )));
-    }
+    let opens = opens(args.session, args.url, args.whole_origin)?;
     if args.bytes == Some(Bytes::ZERO) || args.rate.is_some_and(|rate| rate.bps() == 0) {
         return Err(Failure::usage("--bytes and --rate: 0 would let nothing through"));
     }
-    let some = |methods: Vec<Method>| {
-        if methods.is_empty() { vec![Method::Get, Method::Head] } else { methods }
+    let methods = match &opens {
+        Opens::Url(_) if args.method.is_empty() => vec![Method::Get, Method::Head],
+        _ => args.method,
     };
     Ok(Ticket {
         id: ticket_id(random()?),
@@ -258,14 +267,34 @@ fn ticket(args: MakeArgs, now: UnixTime) -> Result<Ticket, Failure> {
         issued: Some(now),
         not_before,
         expires,
-        opens: Opens::Url(args.url),
+        opens,
         via: args.via,
-        methods: some(args.method),
+        methods,
         bytes: args.bytes,
         rate: args.rate,
         clients: args.client.iter().map(IpNet::trunc).collect(),
         uses: args.uses,
     })
+}
+
+/// What the ticket is to open: one of these.
+fn opens(
+    session: Option<SessionTarget>,
+    url: Option<OriginUrl>,
+    whole_origin: bool,
+) -> Result<Opens, Failure> {
+    match (session, url) {
+        (Some(target), _) => Ok(Opens::Session(target)),
+        (None, Some(url)) => {
+            if url.target().bytes().all(|b| b == b'/') && !whole_origin {
+                return Err(Failure::usage(format!(
+                    "{url} is all of that server: name a file, or a folder (ends in /); or say --whole-origin"
+                )));
+            }
+            Ok(Opens::Url(url))
+        }
+        (None, None) => Err(Failure::usage("name a URL, or the target of sessions (--session)")),
+    }
 }
 
 /// What was asked for makes no ticket.

@@ -4,10 +4,14 @@
 //! A depot that has failed is asked last for a while, so that not every request has to find that
 //! out by itself.
 
-use crate::config::Config;
-use session::{Authority, Fetch};
+use crate::config::{Config, Detour};
+use session::{
+    Authority, Fetch,
+    lsl::{Hop, Open, Target},
+};
 use std::{
     collections::HashMap,
+    iter,
     sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -20,9 +24,16 @@ pub(crate) struct FailoverRoutes {
 }
 
 impl FailoverRoutes {
-    /// A depot has failed, or is of little use.
-    pub(crate) fn failed(&self, next: &Authority) {
-        self.state().insert(next.clone(), Instant::now());
+    /// A next hop has failed, or is of little use. One that no detour names is not remembered: clients choose
+    /// those, and could fill the memory with them.
+    pub(crate) fn failed(&self, next: &Authority, config: &Config) {
+        let names = |detour: &Detour| {
+            let mut depots = iter::once(&detour.around).chain(&detour.through);
+            depots.any(|depot| depot.authority == *next)
+        };
+        if config.detours.iter().any(names) {
+            self.state().insert(next.clone(), Instant::now());
+        }
     }
 
     /// All routes for a request, the most promising first: the one that it asks for, and those
@@ -52,8 +63,50 @@ impl FailoverRoutes {
         Some(routes)
     }
 
+    /// The same for a session that is to go on to `hop` with `open`. The acceptor, and the depot at which two ends
+    /// meet, have no others in their place.
+    pub(crate) fn session_routes(&self, hop: Hop, open: Open, config: &Config) -> Vec<(Hop, Open)> {
+        let is_last = open.hops.is_empty();
+        let is_end = is_last && !matches!(open.target, Target::Tcp { .. });
+        let around = |detour: &&Detour| detour.around == hop.address && !is_end;
+        let Some(detour) = config.detours.iter().find(around) else { return vec![(hop, open)] };
+        let through =
+            detour.through.iter().map(|depot| Hop { address: depot.clone(), ..hop.clone() });
+        let mut routes: Vec<_> =
+            iter::once(hop.clone()).chain(through).map(|hop| (hop, open.clone())).collect();
+        if detour.straight && !is_last {
+            let mut open = open;
+            routes.push((open.hops.remove(0), open));
+        }
+        let (memory, failed) = (Duration::from(detour.avoid), self.state());
+        routes.sort_by_key(|(hop, _)| {
+            failed.get(&hop.address.authority).is_some_and(|then| then.elapsed() < memory)
+        });
+        routes
+    }
+
     /// Nothing is left half changed, so a panic elsewhere does not spoil it.
     fn state(&self) -> MutexGuard<'_, HashMap<Authority, Instant>> {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_depots_that_detours_name_are_remembered() {
+        let text = "[allow]\nupstreams = [\"b.example:3880\"]\n\
+                    [[detour]]\naround = \"a.example:3880\"\nthrough = [\"b.example:3880\"]\n\
+                    straight = true";
+        let config = Config::from_toml(text, "depot.toml").unwrap();
+        let routes = FailoverRoutes::default();
+        for name in ["a.example:3880", "b.example:3880", "a.example:1", "chosen.example:3880"] {
+            routes.failed(&name.parse().unwrap(), &config);
+        }
+        let mut remembered: Vec<_> = routes.state().keys().map(ToString::to_string).collect();
+        remembered.sort();
+        assert_eq!(remembered, ["a.example:3880", "b.example:3880"]);
     }
 }

@@ -14,7 +14,7 @@ use std::{
 pub struct Depot {
     child: Child,
     pub listen: String,
-    admin: String,
+    pub admin: String,
 }
 
 impl Depot {

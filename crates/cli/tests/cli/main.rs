@@ -31,6 +31,7 @@ mod portal;
 mod put;
 mod send;
 mod send_wan;
+mod session;
 mod sim;
 mod ticket;
 mod wan;

@@ -372,3 +372,29 @@ fn curl_fetches_what_a_ticket_opens_and_no_more() {
     let again = curl();
     assert!(again.contains("has been used 1 times") && again.ends_with(" 403"), "{again}");
 }
+
+#[test]
+fn ticket_for_sessions_is_made_shown_and_verified() {
+    let folder = Folder::with_key();
+    let via = ["--via", "d1.example.com,https:d2.example.org"];
+    for target in ["end:a.example.net:9", "tcp:[2001:db8::1]:5432", "meet"] {
+        let ticket = folder.make(&[&via[..], &["--session", target, "--rate", "1gbit"]].concat());
+        assert_eq!(ticket.matches('.').count(), 2, "a token alone: {ticket}");
+        let said = folder.verify(&ticket, &[]);
+        assert_eq!((&said["session"], &said["url"]), (&target.into(), &Value::Null), "{said}");
+        assert_eq!(said["methods"], Value::Array(Vec::new()));
+        let said = done(&["ticket", "show", &ticket]);
+        assert!(said.contains(&format!("opens      session {target}\n")), "{said}");
+        assert!(!said.contains("methods"), "{said}");
+    }
+    for (wrong, expected) in [
+        (&["--session", "udp:h:1"][..], "no target of sessions"),
+        (&["--session", "meet", "http://o.example.org/f"], "cannot be used with"),
+        (&["--session", "meet", "--method", "GET"], "cannot be used with"),
+        (&[], "required"),
+    ] {
+        let key = folder.path("key.pem");
+        let (code, said) = refused(&[&["ticket", "make", "--key", &key][..], &via, wrong].concat());
+        assert!(code == 2 && said.contains(expected), "{wrong:?}: {said}");
+    }
+}

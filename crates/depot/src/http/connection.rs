@@ -140,7 +140,7 @@ pub(crate) async fn turn_away(caller: Caller, fault: &Fault, shared: &Shared) {
     if full && !context.config().pool.members.is_empty() {
         match client.next_message(true, shared).await {
             None => return,
-            Some(Message::Session(open)) => entry.session(open.session, &open.to_string()),
+            Some(Message::Session(open)) => entry.session(&open),
             Some(Message::Request(request)) => {
                 entry.asked(&request, context);
                 if let Some(peer) = shared.peer_loads.instead(&request, context) {

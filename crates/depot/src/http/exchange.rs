@@ -85,7 +85,7 @@ impl Exchange<'_> {
             let next =
                 routes.next().filter(|_| self.repeatable() && unanswered.retry == Retry::Elsewhere);
             let Some(next) = next else { return outcome };
-            self.context.failover_routes.failed(&fetch.next);
+            self.context.failover_routes.failed(&fetch.next, self.config());
             let reason = unanswered.fault.in_full();
             tracing::warn!(upstream = %fetch.next, instead = %next.next, reason, "another route");
             fetch = next;

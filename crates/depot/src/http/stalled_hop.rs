@@ -32,7 +32,7 @@ impl Exchange<'_> {
         if !reroute {
             return body.await;
         }
-        self.context.failover_routes.failed(next);
+        self.context.failover_routes.failed(next, self.config());
         Err(Broken::Copy(CopyError::SourceStalled))
     }
 

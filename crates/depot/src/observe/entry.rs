@@ -6,6 +6,7 @@ use super::{
     hops::Label,
     in_words,
     line::{Fields, Line},
+    registry::TargetKind,
 };
 use crate::{
     config::{Site, SiteName},
@@ -21,7 +22,7 @@ use http::StatusCode;
 use relay::{copy::Progress, tcp::Stream};
 use session::{
     Authority,
-    lsl::SessionId,
+    lsl::{Open, SessionId},
     message::{Fault, Framing, RequestHead},
     ticket::{Ticket, TicketRoute},
 };
@@ -45,7 +46,7 @@ pub(crate) struct Entry {
     target: Option<Arc<str>>,
     trace: Option<Trace>,
     /// The session's name, where it is one.
-    session: Option<SessionId>,
+    session: Option<(SessionId, TargetKind)>,
     /// The client for which a session was asked for by a depot.
     asked_for: Option<IpAddr>,
     ticket: Option<String>,
@@ -100,10 +101,10 @@ impl Entry {
     }
 
     /// A session was asked for, and what it leads to.
-    pub(crate) fn session(&mut self, session: SessionId, target: &str) {
-        self.session = Some(session);
+    pub(crate) fn session(&mut self, open: &Open) {
+        self.session = Some((open.session, (&open.target).into()));
         self.method = Some("SESSION");
-        self.target = Some(target.into());
+        self.target = Some(open.to_string().into());
     }
 
     /// For this client, where a depot says so.
@@ -160,6 +161,7 @@ impl Entry {
             upstream: next.to_string().into(),
             method: self.method.unwrap_or("-"),
             target: self.target.clone().unwrap_or_else(|| "".into()),
+            session: self.session.map(|(id, _)| id),
         };
         let live = self.observer.registry.begin(asked, client);
         self.live = Some(Arc::clone(&live));
@@ -250,6 +252,7 @@ impl Entry {
             client_hop: &self.client_hop,
             upstream,
             live,
+            session: self.session.map(|(_, target)| target),
         });
         let elapsed = self.start.elapsed();
         let bits = (moved.up_bytes + moved.down_bytes) as f64 * 8.0;
@@ -263,7 +266,7 @@ impl Entry {
                 client: self.client,
                 asked_for: self.trace.as_ref().and_then(|trace| trace.asked_for).or(self.asked_for),
                 request: self.trace.as_ref().map(|trace| &*trace.request),
-                session: self.session.map(|id| id.to_string()).as_deref(),
+                session: self.session.map(|(id, _)| id.to_string()).as_deref(),
                 ticket: self.ticket.as_deref(),
                 site: self.site.as_ref().map(SiteName::as_str),
                 upstream,

@@ -11,7 +11,7 @@ use relay::{
     copy::Progress,
     tcp::{Stream, Wire, info::InForce},
 };
-use session::{Authority, message::Framing};
+use session::{Authority, lsl::SessionId, message::Framing};
 use std::{
     net::SocketAddr,
     sync::{
@@ -36,6 +36,8 @@ pub(crate) struct Asked {
     pub method: &'static str,
     /// What was asked for, without what makes a ticket good.
     pub target: Arc<str>,
+    /// The session's name, where it is one.
+    pub session: Option<SessionId>,
 }
 
 /// A transfer under way.
@@ -239,6 +241,7 @@ impl Live {
         let answer = self.answer.get();
         Transfer {
             number: self.number,
+            session: self.asked.session.map(|session| session.to_string()),
             client: self.asked.client.to_string(),
             upstream: self.upstream_name().to_string(),
             method: self.asked.method.to_owned(),
@@ -257,6 +260,11 @@ impl Live {
             client_tcp,
             upstream_tcp,
         }
+    }
+
+    /// Whether it is a session that is open.
+    pub(crate) fn is_open_session(&self) -> bool {
+        self.asked.session.is_some() && self.answer.get().is_some()
     }
 
     /// The rate of both ways, to choose the fastest by.

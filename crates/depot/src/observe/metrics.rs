@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `/metrics`: a depot's status as `OpenMetrics` text, in base units. `docs/depot.md` has the table.
 
-use super::status::{Histogram, Hop, State, Status};
+use super::status::{Histogram, Hop, Sessions, State, Status};
 use http::HeaderValue;
 use prometheus_client::{
     collector::Collector,
@@ -198,6 +198,7 @@ impl Collector for Exposed {
         files(&mut out, status)?;
         connections(&mut out, status)?;
         requests(&mut out, status)?;
+        sessions(&mut out, &status.sessions)?;
         hops_counted(&mut out, &status.hops)?;
         hops_measured(&mut out, &status.hops)
     }
@@ -338,6 +339,27 @@ fn requests(out: &mut Out<'_>, status: &Status) -> fmt::Result {
     out.counters(
         &bytes("spliced", "Of those, bytes that were moved in the kernel"),
         directions(totals.up_spliced_bytes, totals.down_spliced_bytes).into_iter(),
+    )
+}
+
+fn sessions(out: &mut Out<'_>, sessions: &Sessions) -> fmt::Result {
+    out.gauge(
+        &family("sessions_open", "Sessions of which both sides are connected"),
+        sessions.open,
+    )?;
+    out.gauge(
+        &family("session_meetings_waiting", "Connections that wait for their session's other end"),
+        sessions.meetings_waiting,
+    )?;
+    out.counters(
+        &family("sessions", "Sessions that have ended or were refused, by target and how"),
+        sessions.ended.iter().map(|ended| {
+            let labels = vec![
+                ("target", ended.target.as_str().into()),
+                ("outcome", ended.outcome.as_str().into()),
+            ];
+            (labels, ended.sessions)
+        }),
     )
 }
 

@@ -8,7 +8,9 @@ use super::{
     Outcome,
     hops::{Hops, Label, Moved, Tally},
     live::{Asked, Live},
-    status::{self, Histogram, MOST_TRANSFERS, Refusals, Side, Tcp, Totals, Transfer},
+    status::{
+        self, EndedSessions, Histogram, MOST_TRANSFERS, Refusals, Side, Tcp, Totals, Transfer,
+    },
 };
 use crate::{config::Config, packet_pacing::Paced};
 use http::StatusCode;
@@ -16,7 +18,7 @@ use relay::{
     copy::Progress,
     tcp::{Stream, Wire},
 };
-use session::message::Fault;
+use session::{lsl::Target, message::Fault};
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, HashMap},
@@ -46,6 +48,7 @@ struct State {
     clients: Hops,
     outcomes: BTreeMap<Outcome, u64>,
     refusals: BTreeMap<(u16, &'static str), u64>,
+    sessions: BTreeMap<(TargetKind, Outcome), u64>,
     means: Means,
     first_byte: Histogram,
     duration: Histogram,
@@ -78,6 +81,16 @@ pub(crate) struct Ended<'a> {
     pub upstream: Option<&'a str>,
     /// What is counted of it while it is under way, if it ever was.
     pub live: Option<&'a Live>,
+    /// To what it leads, if it is a session.
+    pub session: Option<TargetKind>,
+}
+
+/// To what a session leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum TargetKind {
+    End,
+    Tcp,
+    Meeting,
 }
 
 /// All of it, read at one time.
@@ -88,6 +101,8 @@ pub(crate) struct Reading {
     pub hops: Vec<status::Hop>,
     pub transfers: Vec<Transfer>,
     pub live_transfers: usize,
+    pub open_sessions: usize,
+    pub ended_sessions: Vec<EndedSessions>,
     pub first_byte: Histogram,
     pub duration: Histogram,
 }
@@ -105,6 +120,7 @@ impl Registry {
                 clients: Hops::named(Side::Client, config),
                 outcomes: Outcome::ALL.map(|outcome| (outcome, 0)).into(),
                 refusals: BTreeMap::new(),
+                sessions: TargetKind::counted_from_the_start(),
                 means: Means::default(),
                 first_byte: Histogram::default(),
                 duration: Histogram::default(),
@@ -142,6 +158,10 @@ impl Registry {
         let mut state = self.state();
         let Ended { outcome, fault, .. } = *ended;
         *state.outcomes.entry(outcome).or_default() += 1;
+        // A connection that joins one that waits belongs to the session of that one.
+        if let Some(target) = ended.session.filter(|_| outcome != Outcome::Answered) {
+            *state.sessions.entry((target, outcome)).or_default() += 1;
+        }
         if let Some(fault) = fault {
             let reason = (fault.status.as_u16(), fault.error.token());
             *state.refusals.entry(reason).or_default() += 1;
@@ -220,6 +240,7 @@ impl Registry {
             (live, Summing::of(&state))
         };
         let live_transfers = live.len();
+        let open_sessions = live.iter().filter(|live| live.is_open_session()).count();
         let mut listed = Vec::with_capacity(live_transfers);
         for live in live {
             let sockets = live.sockets();
@@ -237,6 +258,8 @@ impl Registry {
             hops: all.hops.into_values().map(SummedHop::hop).collect(),
             transfers: listed.into_iter().map(|(live, sockets)| live.transfer(sockets)).collect(),
             live_transfers,
+            open_sessions,
+            ended_sessions: all.ended_sessions,
             first_byte: all.first_byte,
             duration: all.duration,
         }
@@ -245,6 +268,34 @@ impl Registry {
     /// Nothing is left half counted, so a panic elsewhere does not spoil the numbers.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl TargetKind {
+    /// Counters that stand at 0 before the first session.
+    fn counted_from_the_start() -> BTreeMap<(Self, Outcome), u64> {
+        let outcomes = [Outcome::Ended, Outcome::Refused];
+        let of = |target| outcomes.map(|outcome| ((target, outcome), 0));
+        [Self::End, Self::Tcp, Self::Meeting].into_iter().flat_map(of).collect()
+    }
+
+    /// The word for it in counters.
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::End => "end",
+            Self::Tcp => "tcp",
+            Self::Meeting => "meet",
+        }
+    }
+}
+
+impl From<&Target> for TargetKind {
+    fn from(target: &Target) -> Self {
+        match target {
+            Target::End => Self::End,
+            Target::Tcp { .. } => Self::Tcp,
+            Target::Meeting(_) => Self::Meeting,
+        }
     }
 }
 
@@ -282,6 +333,7 @@ impl Tally {
 struct Summing {
     totals: Totals,
     refusals: Vec<Refusals>,
+    ended_sessions: Vec<EndedSessions>,
     hops: BTreeMap<(Side, Label), SummedHop>,
     first_byte: Histogram,
     duration: Histogram,
@@ -301,6 +353,12 @@ impl Summing {
             error: (*error).to_owned(),
             requests: *requests,
         });
+        let ended_sessions =
+            state.sessions.iter().map(|((target, outcome), sessions)| EndedSessions {
+                target: target.as_str().to_owned(),
+                outcome: outcome.token().to_owned(),
+                sessions: *sessions,
+            });
         let mut hops = BTreeMap::new();
         for (side, of_side) in [(Side::Client, &state.clients), (Side::Upstream, &state.upstreams)]
         {
@@ -317,6 +375,7 @@ impl Summing {
                 down_spliced_bytes: down.spliced,
             },
             refusals: refusals.collect(),
+            ended_sessions: ended_sessions.collect(),
             hops,
             first_byte: state.first_byte.clone(),
             duration: state.duration.clone(),

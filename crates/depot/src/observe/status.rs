@@ -70,6 +70,9 @@ pub struct Status {
     pub transfers: Vec<Transfer>,
     /// Transfers under way in all.
     pub live_transfers: usize,
+    /// Sessions.
+    #[serde(default)]
+    pub sessions: Sessions,
 }
 
 /// The most transfers that a document lists.
@@ -268,11 +271,36 @@ pub struct Hop {
     pub delivery_rate_bps: Option<u64>,
 }
 
+/// Sessions: those that are open are among the transfers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sessions {
+    /// Open: both sides are connected.
+    pub open: usize,
+    /// Connections that wait for the other end of their session.
+    pub meetings_waiting: usize,
+    /// Sessions that have ended or were refused.
+    pub ended: Vec<EndedSessions>,
+}
+
+/// Sessions that led to one kind of target and ended in the same way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndedSessions {
+    /// The kind of target: `end`, `tcp` or `meet`.
+    pub target: String,
+    /// How they ended.
+    pub outcome: String,
+    /// How many.
+    pub sessions: u64,
+}
+
 /// A transfer under way.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Transfer {
     /// Its number since the start.
     pub number: u64,
+    /// The session's name; none for a request.
+    #[serde(default)]
+    pub session: Option<String>,
     /// Who asked; it may be another depot.
     pub client: String,
     /// The next hop.

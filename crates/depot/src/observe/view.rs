@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A depot as a whole, looked at from outside.
 
-use super::{
-    registry::Reading,
-    status::{
-        AccessLogState, Certificate, Connections, Memory, PacedPeer, SCHEMA, State, Status, Times,
-    },
+use super::status::{
+    AccessLogState, Certificate, Connections, Memory, PacedPeer, SCHEMA, Sessions, State, Status,
+    Times,
 };
 use crate::{
     packet_pacing::Peer,
@@ -57,8 +55,12 @@ impl View {
     /// All of it. Asks the kernel about each socket with a transfer: a few microseconds each.
     pub(crate) fn status(&self) -> Status {
         let (shared, config) = (&self.shared, self.shared.config());
-        let Reading { totals, refusals, hops, transfers, live_transfers, first_byte, duration } =
-            shared.observer.registry.read();
+        let reading = shared.observer.registry.read();
+        let sessions = Sessions {
+            open: reading.open_sessions,
+            meetings_waiting: shared.meetings.waiting(),
+            ended: reading.ended_sessions,
+        };
         let (settings, counted) = (shared.settings(), shared.observer.counts.read());
         let mut reloads = vec![counted.configuration];
         reloads.extend(settings.trust.reloads().chain(settings.tls.reloads()));
@@ -87,14 +89,18 @@ impl View {
                     .map_or(usize::try_from(limit).unwrap_or(0), Iterator::count),
                 open_files_limit: limit,
             },
-            totals,
-            refusals,
+            totals: reading.totals,
+            refusals: reading.refusals,
             access_log: AccessLogState {
                 to: shared.observer.log.to(),
                 dropped_lines: shared.observer.log.dropped(),
             },
             paced: shared.paced.peers().iter().map(PacedPeer::from).collect(),
-            times: Times { first_byte, duration, connect: counted.connect },
+            times: Times {
+                first_byte: reading.first_byte,
+                duration: reading.duration,
+                connect: counted.connect,
+            },
             connect_failures: counted.connect_failures,
             tls_failures: counted.tls_failures,
             accept_failures: counted.accept_failures,
@@ -105,9 +111,10 @@ impl View {
                 .tls
                 .validity()
                 .map(|validity| Certificate { not_after_unix_s: validity.until_unix_s() }),
-            hops,
-            transfers,
-            live_transfers,
+            hops: reading.hops,
+            transfers: reading.transfers,
+            live_transfers: reading.live_transfers,
+            sessions,
         }
     }
 }

@@ -5,7 +5,7 @@
 use crate::{
     admission::verdict::Grant,
     client::Client,
-    http::{refused, silent_hop::silence},
+    http::{refused::Unanswered, silent_hop::silence},
     observe::Live,
     session::{
         early::{self, AtEnd},
@@ -20,6 +20,7 @@ use crate::{
 use bytes::{Buf, BytesMut};
 use http::StatusCode;
 use relay::{
+    dial::Retry,
     rates::Pacing,
     tcp::{ReadHeadError, Sink, Source},
 };
@@ -46,6 +47,8 @@ const MOST_INTERIMS: u32 = 8;
 pub(super) enum NoSession {
     /// The depot's own reason.
     Fault(Fault),
+    /// The next hop could not be connected to, and another one may do.
+    Unreachable(Fault),
     /// The next hop says so, or somebody behind it.
     Answer(Box<Answer>, Fault),
     /// The client went away.
@@ -261,9 +264,13 @@ pub(super) async fn connected(
     let connected = upstream::connected_now(peer, grant, context.shared(), resolver);
     tokio::select! {
         hop = connected => {
-            let hop = hop.map_err(refused::fault);
-            context.observer.counts.connected(begun.elapsed(), hop.as_ref().err());
-            Ok(hop?)
+            let hop = hop.map_err(Unanswered::from);
+            let fault = hop.as_ref().err().map(|unanswered| &unanswered.fault);
+            context.observer.counts.connected(begun.elapsed(), fault);
+            hop.map_err(|Unanswered { fault, retry }| match retry {
+                Retry::Elsewhere => NoSession::Unreachable(fault),
+                _ => NoSession::Fault(fault),
+            })
         }
         error = early::until_gone(&mut source, &mut client.ahead, AtEnd::HalfClosed) => {
             Err(NoSession::Gone(error))

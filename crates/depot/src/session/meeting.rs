@@ -106,6 +106,11 @@ impl Meetings {
         Ok(Arrival::Waits(Place { meetings: self, session, joined }))
     }
 
+    /// How many connections wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.table().values().filter(|waiting| !waiting.join.is_closed()).count()
+    }
+
     /// Nothing is left half changed, so a panic elsewhere does not spoil it.
     fn table(&self) -> MutexGuard<'_, HashMap<SessionId, Waiting>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -226,13 +231,13 @@ async fn join(
         Ok(()) => tell(&mut far, &open, context).await,
         failed => failed,
     };
-    let idle = config.session.idle.into();
+    let (idle, minimum) = (config.session.idle.into(), config.limits.minimum_rate());
     let times = Times { timeouts: &config.timeouts, depots: 0, idle, most };
     let end = match told {
         Ok(()) => {
             let (one, other) = (
-                Side { stream: &mut near.stream, ahead: &mut near.ahead },
-                Side { stream: &mut far.stream, ahead: &mut far.ahead },
+                Side { stream: &mut near.stream, ahead: &mut near.ahead, minimum },
+                Side { stream: &mut far.stream, ahead: &mut far.ahead, minimum },
             );
             Box::pin(move_bytes(one, other, &live, &context.resources, times)).await
         }

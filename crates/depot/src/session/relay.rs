@@ -12,14 +12,21 @@ use crate::{
 };
 use bytes::BytesMut;
 use relay::{
-    copy::{AckProgress, Copy, CopyError, Ends, IdleTimeouts, Progress, RelayResources},
-    tcp::{Stream, info::reset_on_close},
+    copy::{
+        AckProgress, Copy, CopyError, Ends, IdleTimeouts, MinimumRate, Progress, RelayResources,
+        minimum_rate::Meter,
+    },
+    tcp::{
+        Stream,
+        info::{reset_on_close, tcp_info},
+    },
 };
 use std::{
+    future::pending,
     sync::atomic::{AtomicU8, Ordering::Relaxed},
     time::{Duration, Instant},
 };
-use tokio::{sync::Notify, time::sleep};
+use tokio::{net::TcpStream, sync::Notify, time::sleep};
 use units::Bytes;
 
 /// How often to look whether a peer has everything: at first, and at last.
@@ -43,6 +50,8 @@ pub(super) struct Side<'s> {
     pub stream: &'s mut Stream,
     /// What was read from it already.
     pub ahead: &'s mut BytesMut,
+    /// How fast it has to take bytes while the depot waits for it, if it is a client.
+    pub minimum: Option<MinimumRate>,
 }
 
 /// How long a session may take, and through how many depots it goes from here.
@@ -80,6 +89,7 @@ pub(super) async fn move_bytes(
     let end = {
         let (mut client_source, mut client_sink) = client.stream.split();
         let (mut source, mut sink) = upstream.stream.split();
+        let (client_tcp, tcp) = (client_sink.tcp(), sink.tcp());
         let up = Ends { source: &mut client_source, ahead: client.ahead, sink: &mut sink };
         let down = Ends { source: &mut source, ahead: upstream.ahead, sink: &mut client_sink };
         tokio::select! {
@@ -90,6 +100,12 @@ pub(super) async fn move_bytes(
             }
             error = direction(down, resources, to_client, (&live.received, times.most), &ended) => {
                 SessionEnd::Broken(error, Direction::Down)
+            }
+            () = too_slow(client_tcp, &live.received, client.minimum) => {
+                SessionEnd::Broken(CopyError::SinkSlow, Direction::Down)
+            }
+            () = too_slow(tcp, &live.sent, upstream.minimum) => {
+                SessionEnd::Broken(CopyError::SinkSlow, Direction::Up)
             }
             () = idle(live, times.idle) => SessionEnd::Idle(times.idle),
         }
@@ -162,6 +178,22 @@ async fn direction(
         ended.both.notify_one();
     }
     CopyError::SourceFailed(failed(source.tcp()).await)
+}
+
+/// Resolves once a client has taken too little for too long while the depot waits for it. What it
+/// sends is not measured: a session may be silent.
+async fn too_slow(client: &TcpStream, towards: &Progress, minimum: Option<MinimumRate>) {
+    let Some(minimum) = minimum else { return pending().await };
+    let info = || tcp_info(client).unwrap_or_default();
+    let mut meter = Meter::new([info().acked.get(), towards.moved()]);
+    loop {
+        sleep(minimum.pause()).await;
+        let info = info();
+        let taken = [info.acked.get(), towards.moved()];
+        if meter.look(minimum.towards(&info), towards.waits_for_sink(), taken) {
+            return;
+        }
+    }
 }
 
 /// Resolves once nothing has moved for so long.

@@ -31,7 +31,7 @@ use std::net::{IpAddr, SocketAddr};
 /// Serves an OPEN, and the session if there is one. The connection serves nothing else afterwards.
 pub(crate) async fn serve(mut client: Client, open: Open, context: RequestContext<'_>) {
     let mut entry = Entry::new(client.stream.peer(), context);
-    entry.session(open.session, &open.to_string());
+    entry.session(&open);
     let scheme = if client.stream.is_tls() { Scheme::Https } else { Scheme::Http };
     match Plan::of(open, (client.stream.peer().ip(), scheme), context).await {
         Ok(plan) => carry_out(client, entry, plan, context).await,
@@ -55,7 +55,7 @@ pub(super) async fn carry_out(
     });
     let opened = Opened { context, grant, asked_for, allowance };
     match step {
-        OpenStep::Connect { hop, open } => opened.through(client, entry, &hop, &open).await,
+        OpenStep::Connect { hop, open } => opened.through(client, entry, hop, *open).await,
         OpenStep::Tcp { server, proxy_protocol } => {
             opened.to_server(client, entry, &server, proxy_protocol).await;
         }
@@ -76,29 +76,46 @@ struct Opened<'o> {
 
 impl Opened<'_> {
     /// Through the next hop.
-    async fn through(self, mut client: Client, mut entry: Entry, hop: &Hop, open: &Open) {
+    async fn through(self, mut client: Client, mut entry: Entry, hop: Hop, open: Open) {
         let Self { context, grant, asked_for, allowance } = self;
-        let live = entry.fetching(&hop.address.authority, &client.stream);
-        let limits = context.config().transfer_limits(allowance.rate);
-        let limits = TransferLimits { upstream: hop.pacing, ..limits };
-        let pacing = context.rates.begin(live.number, client.stream.peer().ip(), limits);
-        let next = NextHop {
-            context,
-            hop,
-            open,
-            grant,
-            asked_for,
-            most: allowance.bytes,
-            live: &live,
-            pacing: &pacing,
-        };
-        // Boxed, so that a session under way takes up little.
-        match Box::pin(next.open(&mut client)).await {
-            Ok((hop, answer)) => {
-                let way = Way { depots: next.depots(), allowance };
-                open_both(client, entry, (hop, answer), way, context).await;
+        let failover = &context.failover_routes;
+        let mut routes = match grant {
+            // A ticket names its depots.
+            Grant::Ticket => vec![(hop, open)],
+            _ => failover.session_routes(hop, open, context.config()),
+        }
+        .into_iter()
+        .peekable();
+        let mut live = None;
+        while let Some((hop, open)) = routes.next() {
+            let name = &hop.address.authority;
+            let live = live.get_or_insert_with(|| entry.fetching(name, &client.stream));
+            let limits = context.config().transfer_limits(allowance.rate);
+            let limits = TransferLimits { upstream: hop.pacing, ..limits };
+            let pacing = context.rates.begin(live.number, client.stream.peer().ip(), limits);
+            let next = NextHop {
+                context,
+                hop: &hop,
+                open: &open,
+                grant,
+                asked_for,
+                most: allowance.bytes,
+                live,
+                pacing: &pacing,
+            };
+            // Boxed, so that a session under way takes up little.
+            match (Box::pin(next.open(&mut client)).await, routes.peek()) {
+                (Ok((hop, answer)), _) => {
+                    let way = Way { depots: next.depots(), allowance };
+                    return open_both(client, entry, (hop, answer), way, context).await;
+                }
+                (Err(NoSession::Unreachable(fault)), Some((instead, _))) => {
+                    failover.failed(name, context.config());
+                    let (instead, reason) = (&instead.address.authority, fault.in_full());
+                    tracing::warn!(upstream = %name, %instead, reason, "another route");
+                }
+                (Err(why), _) => return refuse(client, entry, why, context).await,
             }
-            Err(why) => refuse(client, entry, why, context).await,
         }
     }
 
@@ -185,8 +202,12 @@ async fn open_both(
     let end = match told {
         Ok(()) => {
             let (near, far) = (
-                Side { stream: &mut client.stream, ahead: &mut client.ahead },
-                Side { stream: &mut hop.stream, ahead: &mut hop.ahead },
+                Side {
+                    stream: &mut client.stream,
+                    ahead: &mut client.ahead,
+                    minimum: config.limits.minimum_rate(),
+                },
+                Side { stream: &mut hop.stream, ahead: &mut hop.ahead, minimum: None },
             );
             Box::pin(move_bytes(near, far, &live, &context.resources, times)).await
         }
@@ -219,7 +240,9 @@ pub(super) async fn refuse(
     context: RequestContext<'_>,
 ) {
     match why {
-        NoSession::Fault(fault) => client.refuse(entry, &fault, true, context).await,
+        NoSession::Fault(fault) | NoSession::Unreachable(fault) => {
+            client.refuse(entry, &fault, true, context).await;
+        }
         NoSession::Gone(error) => entry.abandoned(&error),
         NoSession::Answer(answer, fault) => match answer.to_bytes() {
             Ok(bytes) if client.protocol == Protocol::Session => {
@@ -234,7 +257,7 @@ pub(super) async fn refuse(
 /// A session of the depot's own making, for a plain connection.
 pub(super) async fn open_for(client: Client, open: Open, context: RequestContext<'_>) {
     let mut entry = Entry::new(client.stream.peer(), context);
-    entry.session(open.session, &open.to_string());
+    entry.session(&open);
     let (session, step) = (open.session, open.step(&context.id));
     match step {
         Ok(step) => {

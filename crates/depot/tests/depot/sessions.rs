@@ -2,10 +2,13 @@
 //! Sessions: bytes in both directions through depots (`docs/lsl.md`, sections 1 to 4).
 
 mod bytes;
+mod detours;
 mod meetings;
 mod peers;
 mod ports;
 mod refused;
 mod servers;
+mod takeover;
 mod tickets;
 mod warm;
+mod watched;

@@ -108,6 +108,7 @@ function showTiles(status) {
     tile("Pipes reserved", size(memory.pipes_reserved_bytes), `of ${size(memory.pipes_limit_bytes)} at most`, memory.pipes_reserved_bytes / memory.pipes_limit_bytes),
     tile("Idle to next hops", count(connections.idle_upstream), "waiting for work"),
     tile("Process", size(memory.resident_bytes), `${count(memory.open_files)} of ${count(memory.open_files_limit)} open files${status.accept_failures ? `, accepting failed ${count(status.accept_failures)} times` : ""}`),
+    tile("Sessions", count(status.sessions.open), `open, ${count(status.sessions.meetings_waiting)} wait for their other end`),
   );
 }
 

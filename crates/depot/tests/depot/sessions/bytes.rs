@@ -304,3 +304,17 @@ fn wished_pacing_holds_the_connection_to_the_hop() {
     assert_ne!(answer.hops[0].congestion.as_ref().unwrap().as_str(), "warp");
     let _ = asked(&depot, &wish("warp"));
 }
+
+#[test]
+fn slow_reader_of_a_session_is_reset_a_silent_one_is_not() {
+    let depot = Daemon::depot("[limits]\nleast_rate = \"80kbit\"\nleast_time = \"500ms\"");
+    let acceptor = Acceptor::echo();
+    let (silent, _) = opened(&depot, &open(&[acceptor.address]));
+    let endless = Acceptor::new(|mut stream, _| while stream.write_all(&[0; 8_192]).is_ok() {});
+    let (slow, _) = opened(&depot, &open(&[endless.address]));
+    let line = depot.await_log(&["WARN", "client stalled", &endless.address.to_string()]);
+    assert!(line.contains("it took less than `limits.least_rate`"), "{line}");
+    await_reset(&slow);
+    // It has been silent for longer.
+    echoes(&silent);
+}

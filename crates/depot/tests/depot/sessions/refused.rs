@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Sessions that do not come about.
 
-use super::peers::{Acceptor, asked, echoes, hop, open, open_tcp, opened, refused};
+use super::peers::{Acceptor, answer, asked, echoes, hop, open, open_tcp, opened, refused};
 use crate::common::{
     client::{connect, connect_from},
-    process::Daemon,
+    process::{Daemon, eventually},
     scripted::Scripted,
 };
 use http::StatusCode;
@@ -215,4 +215,21 @@ fn client_that_leaves_before_the_answer_frees_the_next_hop() {
     let end = gone.recv_timeout(crate::common::PATIENCE).unwrap();
     assert_eq!(end, Err(std::io::ErrorKind::ConnectionReset));
     depot.await_log(&["client gone", "method=\"SESSION\""]);
+}
+
+#[test]
+fn session_without_descriptors_left_gets_an_answer() {
+    let depot = Daemon::depot_by("ulimit -n 40; exec \"$0\" \"$@\"", "id = \"d1\"");
+    let acceptor = Acceptor::echo();
+    let request = open(&[acceptor.address]);
+    let held: Vec<_> = (0..64).map(|_| connect(depot.address)).collect();
+    depot.await_log(&["WARN", "cannot accept a connection"]);
+    // It was accepted, and there is no socket for its next hop.
+    let mut first = &held[0];
+    first.write_all(&request.to_bytes().unwrap()).unwrap();
+    let told = answer(&mut first);
+    assert_eq!(told.status, StatusCode::SERVICE_UNAVAILABLE, "{told:?}");
+    assert_eq!(first.read(&mut [0]).unwrap(), 0, "the connection is closed");
+    drop(held);
+    eventually("it recovers", || answer(&mut asked(&depot, &request)).status == StatusCode::OK);
 }

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Sessions around depots that cannot be connected to.
+
+use super::peers::{Acceptor, answer, asked, echoes, hop, id, open, opened, refused};
+use crate::common::process::Daemon;
+use http::StatusCode;
+use session::lsl::{Open, Role, Target};
+use std::net::{SocketAddr, TcpListener};
+
+/// An address at which nobody listens.
+fn nobody() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// A depot with a way around another one.
+fn depot(around: SocketAddr, more: &str) -> Daemon {
+    Daemon::depot(&format!("id = \"d1\"\n[[detour]]\naround = \"{around}\"\n{more}"))
+}
+
+#[test]
+fn session_goes_around_a_depot_that_is_gone() {
+    let (gone, other) = (nobody(), Daemon::depot("id = \"other\""));
+    let acceptor = Acceptor::echo();
+    let through = format!("through = [\"{}\", \"{}\"]", nobody(), other.address);
+    for (more, passed) in [(through.as_str(), &["d1", "other"][..]), ("straight = true", &["d1"])] {
+        let depot = depot(gone, more);
+        for _ in 0..2 {
+            let (client, answer) = opened(&depot, &open(&[gone, acceptor.address]));
+            let reports: Vec<_> = answer.hops.iter().map(|hop| hop.depot.to_string()).collect();
+            assert_eq!(reports, passed);
+            echoes(&client);
+        }
+        depot.await_log(&["WARN", "another route upstream=", &gone.to_string()]);
+        // The second session has not tried it again.
+        let tried = format!("another route upstream={gone}");
+        assert_eq!(depot.log_text().matches(&tried).count(), 1, "{}", depot.log_text());
+    }
+}
+
+#[test]
+fn session_to_a_server_goes_through_another_last_depot() {
+    let server = Acceptor::raw(super::peers::echo);
+    let servers = format!(
+        "id = \"other\"\n[allow]\nclients = [\"127.0.0.0/8\"]\nlocal = true\n\
+                           servers = [\"{}\"]",
+        server.address
+    );
+    let (gone, other) = (nobody(), Daemon::depot(&servers));
+    let depot = depot(gone, &format!("through = [\"{}\"]", other.address));
+    let target = Target::Tcp { server: server.address.into(), proxy_protocol: false };
+    let (client, answer) = opened(&depot, &Open::new(id(1), vec![hop(gone)], target));
+    assert_eq!(answer.by.as_str(), "other");
+    echoes(&client);
+}
+
+#[test]
+fn no_other_depot_takes_the_place_of_a_meeting() {
+    let (gone, other) = (nobody(), Daemon::depot("id = \"other\""));
+    let depot = depot(gone, &format!("through = [\"{}\"]\nstraight = true", other.address));
+    let open = Open::new(id(1), vec![hop(gone)], Target::Meeting(Role::Initiator));
+    let answer_to = refused(&depot, &open.to_bytes().unwrap());
+    assert_eq!(answer_to.status, StatusCode::BAD_GATEWAY, "{answer_to:?}");
+    // Nor does an acceptor.
+    let mut client = asked(&depot, &super::peers::open(&[gone]));
+    assert_eq!(answer(&mut client).status, StatusCode::BAD_GATEWAY);
+}
