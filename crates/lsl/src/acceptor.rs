@@ -97,12 +97,11 @@ impl Incoming {
                     let arrivals = Arrivals::Meeting(caller, routes);
                     return Ok(Self { hello, stream, ahead, arrivals });
                 }
-                Err(Loss::Fatal(error)) => return Err(error),
-                Err(Loss::Connection(reason)) => last = Some(reason),
+                Err(loss) => last = Some(loss.reason()?),
             }
         }
-        let last = last.expect("there is a route");
-        Err(Error::NoConnection { time: Duration::ZERO, last })
+        let (last, class) = last.expect("there is a route");
+        Err(Error::NoConnection { time: Duration::ZERO, last, class })
     }
 
     /// Takes the session; what is written to it goes to the initiator.
@@ -198,9 +197,9 @@ async fn keep(core: Arc<Core>, mut begun: Option<Begun>, mut arrivals: Arrivals)
                     continue;
                 }
             };
-            match ended {
-                Err(Loss::Fatal(error)) => return core.fail(error),
-                Err(Loss::Connection(reason)) => last = reason,
+            match ended.map_err(Loss::reason) {
+                Err(Err(error)) => return core.fail(error),
+                Err(Ok((reason, _))) => last = reason,
                 Ok(()) => {}
             }
         }
@@ -216,7 +215,7 @@ async fn keep(core: Arc<Core>, mut begun: Option<Begun>, mut arrivals: Arrivals)
             Ok(Ok(next)) => begun = resume(&core, next).await,
             Ok(Err(error)) => return core.fail(error),
             Err(_) if core.is_over() => return,
-            Err(_) => return core.fail(Error::NoConnection { time: patience, last }),
+            Err(_) => return core.fail(Error::NoConnection { time: patience, last, class: None }),
         }
     }
 }
@@ -238,7 +237,7 @@ async fn resume(core: &Core, next: Arrival) -> Option<Begun> {
                     }
                     None
                 }
-                Err(Loss::Connection(_)) => None,
+                Err(_) => None,
             }
         }
         Arrival::Again { hello, mut stream, ahead } => match welcome(core, &hello) {
@@ -281,8 +280,8 @@ impl Arrivals {
                 for route in routes.iter() {
                     match meet_again(caller, route, core).await {
                         Ok(next) => return Ok(next),
-                        Err(Loss::Fatal(error)) => return Err(error),
-                        Err(Loss::Connection(reason)) => {
+                        Err(loss) => {
+                            let (reason, _) = loss.reason()?;
                             tracing::debug!(session = %core.session, reason, "no meeting");
                         }
                     }

@@ -33,23 +33,25 @@ pub(crate) fn random<const N: usize>() -> [u8; N] {
 pub(crate) async fn keep(core: Arc<Core>, routes: Vec<Route>) {
     let caller = Caller::new(core.options());
     let (mut at, mut wait) = (0, FIRST_WAIT);
-    let mut last_good = Instant::now();
+    // Attempts since then: a short patience is no reason to leave a route untried.
+    let (mut last_good, mut tried) = (Instant::now(), 0);
     loop {
         let before = core.figures();
         let route = &routes[at % routes.len()];
         let ended = call(&core, &caller, route).await;
         let after = core.figures();
-        let last = match ended {
+        let (last, class) = match ended.map_err(Loss::reason) {
             Ok(()) => return,
-            Err(Loss::Fatal(error)) => return core.fail(error),
-            Err(Loss::Connection(reason)) => reason,
+            Err(Err(error)) => return core.fail(error),
+            Err(Ok(reason)) => reason,
         };
         if core.is_abandoned() {
             return core.fail(Error::Abandoned);
         }
         if (after.acknowledged, after.received) != (before.acknowledged, before.received) {
-            last_good = Instant::now();
+            (last_good, tried) = (Instant::now(), 0);
         }
+        tried += 1;
         // A route by which the other end was reached is worth another try at once.
         if after.opened > before.opened {
             wait = FIRST_WAIT;
@@ -57,8 +59,8 @@ pub(crate) async fn keep(core: Arc<Core>, routes: Vec<Route>) {
             at += 1;
         }
         let time = last_good.elapsed();
-        if time >= core.options().patience {
-            return core.fail(Error::NoConnection { time, last });
+        if time >= core.options().patience && tried >= routes.len() {
+            return core.fail(Error::NoConnection { time, last, class });
         }
         tracing::debug!(session = %core.session, reason = last, "the connection is lost");
         sleep(wait).await;

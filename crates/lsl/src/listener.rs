@@ -146,6 +146,16 @@ impl Listener {
         }
     }
 
+    /// Takes no further sessions: initiators are refused, and those that wait as well. The ones that were taken
+    /// continue on further connections until the listener is dropped.
+    pub async fn close(&self) {
+        let mut incoming = self.incoming.lock().await;
+        incoming.close();
+        while let Some(waiting) = incoming.recv().await {
+            tokio::spawn(waiting.refuse("the listener takes no more sessions"));
+        }
+    }
+
     /// Takes back a session of an earlier process, whose initiator will continue it; `None` if there is no
     /// room for it.
     pub fn restore(

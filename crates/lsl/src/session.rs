@@ -20,7 +20,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// [ended](Session::end) has arrived.
 #[derive(Debug)]
 pub struct Session {
-    core: Arc<Core>,
+    pub(crate) core: Arc<Core>,
 }
 
 /// How far a session is.
@@ -214,7 +214,7 @@ impl AsyncRead for Session {
             return Poll::Ready(Ok(()));
         }
         self.core.poll_chunk(context, buffer.remaining()).map(|chunk| {
-            if let Some(bytes) = chunk.map_err(io::Error::other)? {
+            if let Some(bytes) = chunk.map_err(io::Error::from)? {
                 buffer.put_slice(&bytes);
             }
             Ok(())
@@ -228,7 +228,7 @@ impl AsyncWrite for Session {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.core.poll_write(context, bytes).map_err(io::Error::other)
+        self.core.poll_write(context, bytes).map_err(io::Error::from)
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -118,3 +118,20 @@ async fn session_that_is_dropped_ends_at_the_other_end() {
     let error = read_all(&accepted).await.unwrap_err().to_string();
     assert!(error.contains("ended the session"), "{error}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn closed_listener_refuses_others_and_keeps_its_sessions() {
+    let listener = listener().await;
+    let session = Session::connect(vec![route(listener.local_addr())], options());
+    let accepted = listener.accept().await.accept(options()).await.unwrap();
+    let waiting = Session::connect(vec![route(listener.local_addr())], options());
+    waiting.write(b"anybody there?").await.unwrap();
+    listener.close().await;
+    let late = Session::connect(vec![route(listener.local_addr())], options());
+    assert!(waiting.greeted().await.is_err());
+    assert!(late.greeted().await.is_err());
+    session.write(b"still here").await.unwrap();
+    session.end();
+    assert_eq!(read_all(&accepted).await.unwrap(), b"still here");
+    session.sent().await.unwrap();
+}
