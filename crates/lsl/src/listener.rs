@@ -125,7 +125,19 @@ impl Listener {
     /// # Errors
     /// The address cannot be had.
     pub async fn bind(address: impl ToSocketAddrs, options: ListenOptions) -> io::Result<Self> {
-        let listener = TcpListener::bind(address).await?;
+        Self::over(TcpListener::bind(address).await?, options)
+    }
+
+    /// Listens at a socket that the application has bound. Needs a runtime of tokio.
+    ///
+    /// # Errors
+    /// The socket does not listen, or cannot be watched.
+    pub fn from_std(listener: std::net::TcpListener, options: ListenOptions) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        Self::over(TcpListener::from_std(listener)?, options)
+    }
+
+    fn over(listener: TcpListener, options: ListenOptions) -> io::Result<Self> {
         let local = listener.local_addr()?;
         let (sender, incoming) = mpsc::channel(options.backlog.max(1));
         let registry = Arc::new(Registry { options, sessions: Mutex::default() });

@@ -147,6 +147,12 @@ impl Session {
         self.core.sent().await
     }
 
+    /// Whether nothing is left to be done: both streams have arrived as a whole, both ends have said so, and the last
+    /// connection is over. A program that ends now leaves nothing open at the other end.
+    pub fn is_over(&self) -> bool {
+        self.core.is_over() && !self.core.figures().is_connected
+    }
+
     /// Everything that was received is safe: the other end is told so. Only with [`Options::confirm_by_hand`] is
     /// this not done when the end of the stream is read.
     ///
