@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Sends back what each session says, many at a time with poll: echo ADDRESS:PORT */
+#define _POSIX_C_SOURCE 200809L
 #include <errno.h>
 #include <longhaul/lsl.h>
 #include <poll.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Sends standard input: send HOST:PORT [DEPOT,DEPOT] */
+#define _POSIX_C_SOURCE 200809L
 #include <errno.h>
 #include <longhaul/lsl.h>
 #include <stdio.h>
