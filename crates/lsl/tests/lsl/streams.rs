@@ -135,3 +135,36 @@ async fn closed_listener_refuses_others_and_keeps_its_sessions() {
     assert_eq!(read_all(&accepted).await.unwrap(), b"still here");
     session.sent().await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn small_windows_hold_the_writer_and_lose_nothing() {
+    let listener = listener().await;
+    let small = Options {
+        send_window: Bytes::new(64 << 10),
+        receive_window: Bytes::new(64 << 10),
+        ..options()
+    };
+    let session = Session::connect(vec![route(listener.local_addr())], small.clone());
+    let accepted = listener.accept().await.accept(small).await.unwrap();
+    // Some 16 MiB are received ahead of the application, whatever it asks for.
+    let up = bytes(30_000_001, 9);
+    let copy = up.clone();
+    let write = tokio::spawn(async move {
+        session.write(&copy).await.unwrap();
+        session.end();
+        session.sent().await.unwrap();
+    });
+    // Until the writer is held.
+    let mut before = 0;
+    loop {
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        let now = accepted.statistics().received_bytes;
+        if now == before && now > 0 {
+            break;
+        }
+        before = now;
+    }
+    assert!(before < up.len() as u64, "{before}");
+    assert!(read_all(&accepted).await.unwrap() == up);
+    write.await.unwrap();
+}
