@@ -31,8 +31,8 @@ extern "C" {
 #define LSL_ROUTE 2           /* text: the depots of one more route, tried after those before it; "" is the direct one */
 #define LSL_SECRET 3          /* bytes: what both ends have to know, at most 4096 */
 #define LSL_NOTE 4            /* bytes: what the other program reads as LSL_PEER_NOTE, at most 4096 */
-#define LSL_SEND_WINDOW 5     /* number: most bytes written and not acknowledged; default 64 MiB */
-#define LSL_RECEIVE_WINDOW 6  /* number: most bytes received ahead of the program; default 64 MiB */
+#define LSL_SEND_WINDOW 5     /* number: most bytes written and not acknowledged, from 512 KiB; default 64 MiB */
+#define LSL_RECEIVE_WINDOW 6  /* number: most bytes received ahead of the program, from 16 MiB; default 64 MiB */
 #define LSL_PATIENCE 7        /* number: milliseconds without a connection until the session fails; default 600 000 */
 #define LSL_CONNECT_TIMEOUT 8 /* number: milliseconds that one attempt to connect may take; default 15 000 */
 #define LSL_CA_FILE 9         /* text: file of certificates (PEM) to trust in place of the system's */

@@ -260,7 +260,7 @@ static void pressure(void)
         if (length > 0)
             sent += (size_t)length;
         CHECK(length > 0 || errno == EAGAIN);
-        CHECK(sent < (16 << 20));
+        CHECK(sent < (32 << 20));
     }
     while (received < sent) {
         CHECK(polled(accepted, POLLIN, -1) == POLLIN);
