@@ -4,6 +4,8 @@
 #              root: a few minutes, for each commit
 # make test    all tests
 # make lint    formatting, clippy, shell scripts
+# make install-lib PREFIX=/usr/local DESTDIR=
+#              the library for C, its header and manual page
 # make study   the papers' figures in full: some eight hours of emulation, and of simulation;
 #              resumable, records in out/. study-emulated and study-simulated do one of the two
 
@@ -13,7 +15,10 @@ LONGHAUL := target/release/longhaul
 # Crates whose tests run in this process alone, in virtual time where they have time.
 PURE := units netmodel congestion scenario session record report sim
 
-.PHONY: demo check test lint build study study-emulated study-simulated deps-build deps-run deps-test
+PREFIX := /usr/local
+LIBDIR := $(PREFIX)/lib
+
+.PHONY: install-lib demo check test lint build study study-emulated study-simulated deps-build deps-run deps-test
 
 demo: deps-run build
 	$(SUDO) $(LONGHAUL) demo
@@ -25,6 +30,10 @@ check: deps-build
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo test --workspace --exclude longhaul-kernel --locked --lib --bins $(PURE:%=--test %)
+
+install-lib: deps-build
+	cargo build --release --locked --package longhaul-liblonghaul
+	DESTDIR=$(DESTDIR) scripts/install-lib target/release $(PREFIX) $(LIBDIR)
 
 # Network namespaces and TAP devices take root, so the tests run as root. They are built by the
 # user, so that no file of root's is left in target/.

@@ -96,20 +96,20 @@ impl Incoming {
         let caller = Box::new(Caller::new(options));
         let begun = Instant::now();
         loop {
-            let mut last = String::new();
+            let mut last = None;
             for route in &routes {
                 match greet(&caller, route, session, &mut waiting).await {
                     Ok((hello, stream, ahead)) => {
                         let arrivals = Arrivals::Meeting(caller, routes);
                         return Ok(Self { hello, stream, ahead, arrivals });
                     }
-                    Err(Loss::Fatal(error)) => return Err(error),
-                    Err(Loss::Connection(reason)) => last = reason,
+                    Err(loss) => last = Some(loss.reason()?),
                 }
             }
             let time = begun.elapsed();
             if time >= options.patience {
-                return Err(Error::NoConnection { time, last });
+                let (last, class) = last.expect("there is a route");
+                return Err(Error::NoConnection { time, last, class });
             }
             sleep(BETWEEN_MEETINGS).await;
         }
@@ -208,9 +208,9 @@ async fn keep(core: Arc<Core>, mut begun: Option<Begun>, mut arrivals: Arrivals)
                     continue;
                 }
             };
-            match ended {
-                Err(Loss::Fatal(error)) => return core.fail(error),
-                Err(Loss::Connection(reason)) => last = reason,
+            match ended.map_err(Loss::reason) {
+                Err(Err(error)) => return core.fail(error),
+                Err(Ok((reason, _))) => last = reason,
                 Ok(()) => {}
             }
         }
@@ -226,7 +226,7 @@ async fn keep(core: Arc<Core>, mut begun: Option<Begun>, mut arrivals: Arrivals)
             Ok(Ok(next)) => begun = resume(&core, next).await,
             Ok(Err(error)) => return core.fail(error),
             Err(_) if core.is_over() => return,
-            Err(_) => return core.fail(Error::NoConnection { time: patience, last }),
+            Err(_) => return core.fail(Error::NoConnection { time: patience, last, class: None }),
         }
     }
 }
@@ -248,7 +248,7 @@ async fn resume(core: &Core, next: Arrival) -> Option<Begun> {
                     }
                     None
                 }
-                Err(Loss::Connection(_)) => None,
+                Err(_) => None,
             }
         }
         Arrival::Again { hello, mut stream, ahead } => match welcome(core, &hello) {
@@ -291,8 +291,8 @@ impl Arrivals {
                 for route in routes.iter() {
                     match meet_again(caller, route, core).await {
                         Ok(next) => return Ok(next),
-                        Err(Loss::Fatal(error)) => return Err(error),
-                        Err(Loss::Connection(reason)) => {
+                        Err(loss) => {
+                            let (reason, _) = loss.reason()?;
                             tracing::debug!(session = %core.session, reason, "no meeting");
                         }
                     }

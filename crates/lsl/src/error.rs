@@ -9,8 +9,12 @@ use ::session::{
     },
     message::Fault,
 };
-use relay::dial::{Refusal, Retry};
-use std::{io, sync::Arc, time::Duration};
+use relay::dial::{Class, Refusal, Retry};
+use std::{
+    io::{self, ErrorKind},
+    sync::Arc,
+    time::Duration,
+};
 
 /// Why a session failed.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -45,6 +49,8 @@ pub enum Error {
         time: Duration,
         /// Why the last attempt failed.
         last: String,
+        /// What kind of failure that was, if the first hop could not be connected to.
+        class: Option<Class>,
     },
     /// What is to be sent cannot be read.
     #[error("cannot read what is to be sent: {0}")]
@@ -80,6 +86,31 @@ impl Error {
         }
     }
 
+    /// The kind of I/O error that programs know it as.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Unreachable(refusal) => kind_of(refusal.class),
+            Self::NoConnection { class, .. } => class.map_or(ErrorKind::TimedOut, kind_of),
+            Self::Refused(fault) => match fault.status.as_u16() {
+                400 => ErrorKind::InvalidInput,
+                409 => ErrorKind::AddrInUse,
+                _ => ErrorKind::PermissionDenied,
+            },
+            Self::Handshake(HandshakeError::Proof | HandshakeError::NoSecret) => {
+                ErrorKind::PermissionDenied
+            }
+            Self::Ended { code, .. } => match EndCode::of(*code) {
+                Some(EndCode::WrongProof) => ErrorKind::PermissionDenied,
+                Some(EndCode::NoRoom) => ErrorKind::ConnectionRefused,
+                _ if self.is_about_data() => ErrorKind::InvalidData,
+                _ => ErrorKind::ConnectionReset,
+            },
+            Self::Handshake(_) | Self::Position(_) | Self::Receive(_) => ErrorKind::InvalidData,
+            Self::Source(error) => error.kind(),
+            Self::Replaced | Self::Abandoned => ErrorKind::ConnectionAborted,
+        }
+    }
+
     /// Whether what arrived is not what was sent, or cannot be continued.
     pub fn is_about_data(&self) -> bool {
         let code = match self {
@@ -98,6 +129,25 @@ impl Error {
             Self::Position(error) => *error == PositionError::PrefixDiffers,
             _ => false,
         }
+    }
+}
+
+fn kind_of(class: Class) -> ErrorKind {
+    match class {
+        Class::Forbidden | Class::TlsCertificate => ErrorKind::PermissionDenied,
+        Class::NameUnknown | Class::Unroutable => ErrorKind::HostUnreachable,
+        Class::NameTimeout | Class::ConnectionTimeout => ErrorKind::TimedOut,
+        Class::ConnectionRefused => ErrorKind::ConnectionRefused,
+        Class::ConnectionFailed => ErrorKind::ConnectionReset,
+        Class::TlsAlert | Class::TlsProtocol => ErrorKind::InvalidData,
+        Class::Scarce => ErrorKind::OutOfMemory,
+        Class::Internal => ErrorKind::Other,
+    }
+}
+
+impl From<Error> for io::Error {
+    fn from(error: Error) -> Self {
+        Self::new(error.kind(), error)
     }
 }
 
@@ -124,6 +174,23 @@ pub(crate) enum Loss {
     /// The session may continue on another connection.
     #[error("{0}")]
     Connection(String),
+    /// The first hop could not be connected to.
+    #[error("{0}")]
+    Dial(Refusal),
+}
+
+impl Loss {
+    /// Why the connection is over, and the kind of failure if there was none.
+    ///
+    /// # Errors
+    /// The session has failed with it.
+    pub(crate) fn reason(self) -> Result<(String, Option<Class>), Error> {
+        match self {
+            Self::Fatal(error) => Err(error),
+            Self::Connection(reason) => Ok((reason, None)),
+            Self::Dial(refusal) => Ok((refusal.to_string(), Some(refusal.class))),
+        }
+    }
 }
 
 impl From<io::Error> for Loss {
@@ -158,7 +225,7 @@ impl From<Refusal> for Loss {
     fn from(refusal: Refusal) -> Self {
         match refusal.retry {
             Retry::Never => Self::Fatal(Error::Unreachable(refusal)),
-            _ => Self::Connection(refusal.to_string()),
+            _ => Self::Dial(refusal),
         }
     }
 }

@@ -36,24 +36,26 @@ pub(crate) fn random<const N: usize>() -> [u8; N] {
 pub(crate) async fn keep(core: Arc<Core>, routes: Vec<Route>) {
     let caller = Caller::new(core.options());
     let (mut at, mut wait) = (0, FIRST_WAIT);
-    let mut last_good = Instant::now();
+    // Attempts since then: a short patience is no reason to leave a route untried.
+    let (mut last_good, mut tried) = (Instant::now(), 0);
     loop {
         let (before, begun) = (core.figures(), Instant::now());
         let route = &routes[at % routes.len()];
         let ended = call(&core, &caller, route).await;
         let after = core.figures();
-        let last = match ended {
+        let (last, class) = match ended.map_err(Loss::reason) {
             Ok(()) => return,
-            Err(Loss::Fatal(error)) => return core.fail(error),
-            Err(Loss::Connection(reason)) => reason,
+            Err(Err(error)) => return core.fail(error),
+            Err(Ok(reason)) => reason,
         };
         if core.is_abandoned() {
             return core.fail(Error::Abandoned);
         }
+        tried += 1;
         let has_moved =
             (after.acknowledged, after.received) != (before.acknowledged, before.received);
         if after.opened > before.opened {
-            last_good = Instant::now();
+            (last_good, tried) = (Instant::now(), 0);
             // A route by which the other end was reached is worth another try at once, unless it breaks each time.
             if has_moved || begun.elapsed() > LASTING {
                 wait = FIRST_WAIT;
@@ -62,8 +64,8 @@ pub(crate) async fn keep(core: Arc<Core>, routes: Vec<Route>) {
             at += 1;
         }
         let time = last_good.elapsed();
-        if time >= core.options().patience {
-            return core.fail(Error::NoConnection { time, last });
+        if time >= core.options().patience && tried >= routes.len() {
+            return core.fail(Error::NoConnection { time, last, class });
         }
         tracing::debug!(session = %core.session, reason = last, "the connection is lost");
         sleep(wait).await;

@@ -9,9 +9,11 @@
 //!                                   a connection         listener: accepts again
 //! ```
 //! An initiator [connects](Session::connect) by a [`Route`]; an acceptor [listens](Listener), or meets the initiator at a
-//! depot. Both get a [`Session`], which reads and writes as a TCP stream does.
+//! depot. Both get a [`Session`], which reads and writes as a TCP stream does. Programs without tokio use
+//! [`blocking`].
 
 mod acceptor;
+pub mod blocking;
 mod connection;
 mod core;
 mod drive;

@@ -125,7 +125,19 @@ impl Listener {
     /// # Errors
     /// The address cannot be had.
     pub async fn bind(address: impl ToSocketAddrs, options: ListenOptions) -> io::Result<Self> {
-        let listener = TcpListener::bind(address).await?;
+        Self::over(TcpListener::bind(address).await?, options)
+    }
+
+    /// Listens at a socket that the application has bound. Needs a runtime of tokio.
+    ///
+    /// # Errors
+    /// The socket does not listen, or cannot be watched.
+    pub fn from_std(listener: std::net::TcpListener, options: ListenOptions) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        Self::over(TcpListener::from_std(listener)?, options)
+    }
+
+    fn over(listener: TcpListener, options: ListenOptions) -> io::Result<Self> {
         let local = listener.local_addr()?;
         let (sender, incoming) = mpsc::channel(options.backlog.max(1));
         let registry = Arc::new(Registry { options, sessions: Mutex::default() });
@@ -143,6 +155,16 @@ impl Listener {
         match self.incoming.lock().await.recv().await {
             Some(incoming) => incoming,
             None => std::future::pending().await,
+        }
+    }
+
+    /// Takes no further sessions: initiators are refused, and those that wait as well. The ones that were taken
+    /// continue on further connections until the listener is dropped.
+    pub async fn close(&self) {
+        let mut incoming = self.incoming.lock().await;
+        incoming.close();
+        while let Some(waiting) = incoming.recv().await {
+            tokio::spawn(waiting.refuse("the listener takes no more sessions"));
         }
     }
 

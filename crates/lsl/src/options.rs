@@ -11,7 +11,7 @@ pub struct Options {
     pub secret: Vec<u8>,
     /// For the application at the other end, at most 4 096 bytes.
     pub note: Vec<u8>,
-    /// The most that is kept of what was written and not acknowledged.
+    /// The most that is kept of what was written and not acknowledged; less than 512 KiB counts as that.
     pub send_window: Bytes,
     /// The most that is received ahead of the application.
     pub receive_window: Bytes,

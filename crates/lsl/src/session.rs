@@ -20,7 +20,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// [ended](Session::end) has arrived.
 #[derive(Debug)]
 pub struct Session {
-    core: Arc<Core>,
+    pub(crate) core: Arc<Core>,
 }
 
 /// How far a session is.
@@ -156,6 +156,12 @@ impl Session {
         self.core.closed().await
     }
 
+    /// Whether nothing is left to be done: both streams have arrived as a whole, both ends have said so, and the last
+    /// connection is over. A program that ends now leaves nothing open at the other end.
+    pub fn is_over(&self) -> bool {
+        self.core.is_over() && !self.core.figures().is_connected
+    }
+
     /// Everything that was received is safe: the other end is told so. Only with [`Options::confirm_by_hand`] is
     /// this not done when the end of the stream is read.
     ///
@@ -228,7 +234,7 @@ impl AsyncRead for Session {
             return Poll::Ready(Ok(()));
         }
         self.core.poll_chunk(context, buffer.remaining()).map(|chunk| {
-            if let Some(bytes) = chunk.map_err(io::Error::other)? {
+            if let Some(bytes) = chunk.map_err(io::Error::from)? {
                 buffer.put_slice(&bytes);
             }
             Ok(())
@@ -242,7 +248,7 @@ impl AsyncWrite for Session {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.core.poll_write(context, bytes).map_err(io::Error::other)
+        self.core.poll_write(context, bytes).map_err(io::Error::from)
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -3,12 +3,16 @@
 
 use super::{Core, Figures, Phase, State};
 use crate::error::Error;
-use ::session::lsl::{Position, Prefix, Value, handshake::EARLY_LIMIT};
+use ::session::lsl::{GROUP, Position, Prefix, Value, handshake::EARLY_LIMIT};
 use bytes::Bytes;
 use std::{
     future::poll_fn,
     task::{Context, Poll},
 };
+
+/// The least that is kept of what was written: the whole of a group is kept until the next one begins, so with less
+/// the writer would wait forever.
+const LEAST_WINDOW: u64 = 2 * GROUP;
 
 impl Core {
     /// Waits until `ready` finds something, or the session has failed.
@@ -36,7 +40,7 @@ impl Core {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<Result<usize, Error>> {
-        let most = self.options.send_window.get();
+        let most = self.options.send_window.get().max(LEAST_WINDOW);
         let written = self.poll(context, |state| {
             if state.failure.is_some() {
                 return None;

@@ -118,3 +118,53 @@ async fn session_that_is_dropped_ends_at_the_other_end() {
     let error = read_all(&accepted).await.unwrap_err().to_string();
     assert!(error.contains("ended the session"), "{error}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn closed_listener_refuses_others_and_keeps_its_sessions() {
+    let listener = listener().await;
+    let session = Session::connect(vec![route(listener.local_addr())], options());
+    let accepted = listener.accept().await.accept(options()).await.unwrap();
+    let waiting = Session::connect(vec![route(listener.local_addr())], options());
+    waiting.write(b"anybody there?").await.unwrap();
+    listener.close().await;
+    let late = Session::connect(vec![route(listener.local_addr())], options());
+    assert!(waiting.greeted().await.is_err());
+    assert!(late.greeted().await.is_err());
+    session.write(b"still here").await.unwrap();
+    session.end();
+    assert_eq!(read_all(&accepted).await.unwrap(), b"still here");
+    session.sent().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn small_windows_hold_the_writer_and_lose_nothing() {
+    let listener = listener().await;
+    let small = Options {
+        send_window: Bytes::new(64 << 10),
+        receive_window: Bytes::new(64 << 10),
+        ..options()
+    };
+    let session = Session::connect(vec![route(listener.local_addr())], small.clone());
+    let accepted = listener.accept().await.accept(small).await.unwrap();
+    // Some 16 MiB are received ahead of the application, whatever it asks for.
+    let up = bytes(30_000_001, 9);
+    let copy = up.clone();
+    let write = tokio::spawn(async move {
+        session.write(&copy).await.unwrap();
+        session.end();
+        session.sent().await.unwrap();
+    });
+    // Until the writer is held.
+    let mut before = 0;
+    loop {
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        let now = accepted.statistics().received_bytes;
+        if now == before && now > 0 {
+            break;
+        }
+        before = now;
+    }
+    assert!(before < up.len() as u64, "{before}");
+    assert!(read_all(&accepted).await.unwrap() == up);
+    write.await.unwrap();
+}
