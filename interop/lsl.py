@@ -58,7 +58,7 @@ def compress(h, m, counter, length, flags):
 
 def leaves(data, at, key, flags, root=False):
     """The chaining values of the chunks of `data`, the first of which is number `at`, as columns."""
-    full = len(data) // 1024 if len(data) % 1024 == 0 and data else len(data) // 1024
+    full = len(data) // 1024
     out = []
     for first, n, part in ((0, full, data[:full * 1024]), (full, 1, data[full * 1024:])):
         if n == 0 or (not part and data):
@@ -382,11 +382,12 @@ class Session:
         if state and os.path.exists(state):
             saved = json.load(open(state))
             self.session, self.key, self.confirmed, self.digest = bytes.fromhex(saved["session"]), bytes.fromhex(saved["key"]), True, saved["digest"]
+            self.received = saved["received"]
 
     def save(self):
         if self.state:
             with open(os.open(self.state + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as f:
-                json.dump({"session": self.session.hex(), "key": self.key.hex(), "digest": self.digest}, f)
+                json.dump({"session": self.session.hex(), "key": self.key.hex(), "digest": self.digest, "received": self.received}, f)
             os.replace(self.state + ".new", self.state)
 
     def over(self):
@@ -516,7 +517,7 @@ class Session:
                 self.say(f"note: {got[6]!r}")
             self.confirmed, high = True, self.out.high
             self.start(link, num(got[5]), max(at, self.out.pos) if kind == WELCOME else at)
-            self.out.high = max(high, at) if kind == WELCOME else at
+            self.out.high, self.out.acked = max(high, at) if kind == WELCOME else at, at
             return
         raise End(9, f"record {kind} is not allowed here")
 
@@ -640,8 +641,9 @@ class Session:
         self.inp.file.flush()
         if fin[:40] != u(self.inp.size) + self.inp.hash() or fin[72:] != self.inp.digest(self.digest):
             raise End(8, "the whole differs from what was sent")
-        link.put(DONE, fin[:40] + self.proof(b"done", bytes([1 - self.role]), fin[:40]))
         self.inp.fin, self.received = None, True
+        self.save()  # before DONE, because FIN does not come again after it
+        link.put(DONE, fin[:40] + self.proof(b"done", bytes([1 - self.role]), fin[:40]))
 
     # What leaves.
 

@@ -194,7 +194,7 @@ def test_secrets():
             r.kill(), r.communicate()
 
 
-def test_other_processes():
+def test_other_processes(both=True):
     """Both ends are killed, one after the other, and go on from their state files."""
     with tempfile.TemporaryDirectory() as d:
         data, port = os.urandom(60000000), free_port()
@@ -207,15 +207,21 @@ def test_other_processes():
         wait_for(grown(10000000))
         s.kill(), s.communicate()
         s = start(*sender)
-        wait_for(grown(30000000))
-        r.kill(), r.communicate()
-        assert os.path.exists(f"{d}/r") and not grown(len(data) - 1)()
-        r = start(*receiver)
+        if both:
+            wait_for(grown(30000000))
+            r.kill(), r.communicate()
+            assert os.path.exists(f"{d}/r") and not grown(len(data) - 1)()
+            r = start(*receiver)
         out, _ = ended(s)
         ended(r)
         with open(f"{d}/out", "rb") as f:
             assert f.read() == data
         assert out.split()[0] == lsl.blake3(data).hex() and not os.path.exists(f"{d}/s")
+
+
+def test_other_sender():
+    """The acceptor's FIN came to the first process, and does not come again."""
+    test_other_processes(both=False)
 
 
 def test_prefix():
