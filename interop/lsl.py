@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Sessions of docs/lsl.md, written from that document alone, to hold the document to. Needs Python 3.11 and numpy.
 
 Not here: TLS, tickets, several connections for a hop, target 1 (it has no records). Numbers in comments are rules of

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
 """Tests lsl.py against itself on loopback, through a depot of sections 2 to 4 that stands below. Ends with a count."""
 import hashlib, io, os, signal, socket, subprocess, sys, tempfile, threading, time
 

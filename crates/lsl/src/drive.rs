@@ -11,7 +11,7 @@ use crate::{
 use ::session::lsl::{
     Direction,
     handshake::{Attaching, Greeting, Welcoming},
-    record::{End, RecordKind, record},
+    record::{End, EndCode, RecordKind, record},
     split_record,
 };
 use bytes::{Bytes, BytesMut};
@@ -179,9 +179,17 @@ async fn answered(
         match next_record(source, ahead).await? {
             (Some(kind), payload) if kind == expected => return Ok(payload),
             (Some(RecordKind::End), payload) => {
-                // The key is not agreed on yet, or belongs to a session that the other end does not know.
+                // It cannot be proved yet. There is nothing to lose before WELCOME; afterwards only an acceptor that does not
+                // know the session any more ends it (rule 10.2).
                 let end = End::parse(&payload, Direction::FromAcceptor, None)?;
-                return Err(Loss::Fatal(Error::ended(&end)));
+                let is_final = expected == RecordKind::Welcome
+                    || EndCode::of(end.code) == Some(EndCode::UnknownSession);
+                let error = Error::ended(&end);
+                return Err(if is_final {
+                    Loss::Fatal(error)
+                } else {
+                    Loss::Connection(error.to_string())
+                });
             }
             (None, _) => {}
             _ => {

@@ -41,7 +41,7 @@ pub(super) fn read(
         if last > Some(kind) {
             return Err(Malformed("fields are not in the order of their types"));
         }
-        if last == Some(kind) && known(kind) && !repeated(kind) {
+        if last == Some(kind) && !repeated(kind) {
             return Err(Malformed("a field occurs twice"));
         }
         if kind < IGNORABLE && !known(kind) {
@@ -82,15 +82,16 @@ mod tests {
     #[test]
     fn fields_are_read_in_order_and_unknown_ones_by_their_type() {
         let mut out = Vec::new();
-        for (kind, value) in [(1, "a"), (2, "bb"), (2, ""), (200, "zz"), (200, "z")] {
+        for (kind, value) in [(1, "a"), (2, "bb"), (2, ""), (200, "zz"), (201, "z")] {
             put(kind, value.as_bytes(), &mut out);
         }
-        assert_eq!(read_all(&out), Ok(vec![(1, 1), (2, 2), (2, 0), (200, 2), (200, 1)]));
+        assert_eq!(read_all(&out), Ok(vec![(1, 1), (2, 2), (2, 0), (200, 2), (201, 1)]));
         for (bad, why) in [
             (&b"\x01\x00"[..], "cut off"),
             (b"\x01\x00\x02a", "cut off"),
             (b"\x02\x00\x00\x01\x00\x00", "order"),
             (b"\x01\x00\x00\x01\x00\x00", "twice"),
+            (b"\xc8\x00\x00\xc8\x00\x00", "twice"),
             (b"\x09\x00\x00", "unknown"),
         ] {
             let error = read_all(bad).expect_err("it is malformed").to_string();

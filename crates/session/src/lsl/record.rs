@@ -159,11 +159,11 @@ impl RecordHead {
     pub fn parse([kind, a, b, c]: [u8; RECORD_HEAD]) -> Result<Self, Malformed> {
         let length = u32::from_be_bytes([0, a, b, c]) as usize;
         let Some(kind) = RecordKind::of(kind) else {
-            let ignored = kind >= 128;
+            let ignored = kind >= 128 && length <= DATA_HEAD + GROUP as usize;
             return if ignored {
                 Ok(Self { kind: None, length })
             } else {
-                Err(Malformed("the record's type is unknown"))
+                Err(Malformed("the record's type is unknown, or it is too long to be ignored"))
             };
         };
         let (least, most) = kind.lengths();
