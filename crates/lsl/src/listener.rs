@@ -224,7 +224,7 @@ async fn greet(
 ) -> Result<(), Loss> {
     let mut ahead = BytesMut::new();
     let open = read_open(&mut stream, &mut ahead).await?;
-    let (kind, payload) = answer(&mut stream, &mut ahead, &open).await?;
+    let (kind, payload) = answer(&mut stream, &mut ahead).await?;
     match kind {
         Some(RecordKind::Hello) => {
             let hello = match Hello::parse(&payload) {
@@ -288,7 +288,6 @@ async fn read_open(stream: &mut Stream, ahead: &mut BytesMut) -> Result<Open, Lo
 async fn answer(
     stream: &mut Stream,
     ahead: &mut BytesMut,
-    _: &Open,
 ) -> Result<(Option<RecordKind>, Bytes), Loss> {
     let (mut source, mut sink) = stream.split();
     say(&mut sink, &accepted()).await?;

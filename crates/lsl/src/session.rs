@@ -191,8 +191,8 @@ impl Session {
         self.core.hashes()[1]
     }
 
-    /// What has to be kept to continue in another process, and the latest position that `written` bytes include, if
-    /// there is a new one. `None` before the two ends have greeted each other.
+    /// What has to be kept to continue in another process, with nothing received: set [`State::received`] to the
+    /// latest [`position`](Self::position). `None` before the two ends have greeted each other.
     pub fn state(&self) -> Option<State> {
         let (key, _, _) = self.core.terms()?;
         Some(State { session: self.core.session, key, received: Position::default() })
