@@ -232,7 +232,7 @@ pub(crate) fn get(fd: BorrowedFd<'_>, name: c_int) -> Result<Vec<u8>, Failure> {
             Ok(match (name, failure) {
                 (option::ERROR, failure) => {
                     let errno = failure.map_or(0, |failure| failure.errno);
-                    (errno.unsigned_abs() as u64).to_ne_bytes().to_vec()
+                    u64::from(errno.unsigned_abs()).to_ne_bytes().to_vec()
                 }
                 (_, failure) => text(&failure.map_or_else(String::new, |failure| failure.text)),
             })

@@ -91,7 +91,7 @@ impl Inner {
     /// Waits until the program has closed its end, or shut both directions.
     pub(crate) async fn closed(&self) {
         if self.hangup.ready(Interest::PRIORITY).await.is_err() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 

@@ -11,7 +11,7 @@
 //! Why a socket pair and a pump: `read`, `write`, `poll`, `select`, `epoll`, `shutdown` and `close` are the system's own,
 //! so they work in any program and in any library that it uses, with signals, threads and `dup`. The price is one more
 //! copy each way. Replacing these functions with `LD_PRELOAD` would save the copy, but it misses static programs,
-//! direct system calls, io_uring and runtimes that do without libc, and `epoll` cannot be replaced at all.
+//! direct system calls, `io_uring` and runtimes that do without libc, and `epoll` cannot be replaced at all.
 //!
 //! ```text
 //! ffi       the functions, their pointers checked: the only unsafe code

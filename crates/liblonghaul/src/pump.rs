@@ -174,16 +174,16 @@ async fn linger(inner: &Inner, session: &Session, mut is_lost: bool) -> Result<(
                 result?;
                 orphaned = Some(Instant::now() + ORPHANED);
             }
-            chunk = session.chunk() => match chunk? {
-                Some(_) => is_lost = true,
-                None => {
+            chunk = session.chunk() => {
+                if chunk?.is_none() {
                     let is_whole = !is_lost && confirm(inner, session).await?;
                     if orphaned.is_none() {
                         sent.await?;
                     }
                     return if is_whole { Ok(()) } else { Err(Error::Abandoned) };
                 }
-            },
+                is_lost = true;
+            }
             () = sleep_until(deadline), if orphaned.is_some() => return Err(Error::Abandoned),
         }
         if is_lost && orphaned.is_some() {
