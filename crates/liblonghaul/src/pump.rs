@@ -175,15 +175,14 @@ async fn linger(inner: &Inner, session: &Session, mut is_lost: bool) -> Result<(
                 orphaned = Some(Instant::now() + ORPHANED);
             }
             chunk = session.chunk() => {
-                if chunk?.is_some() {
-                    is_lost = true;
-                } else {
+                if chunk?.is_none() {
                     let is_whole = !is_lost && confirm(inner, session).await?;
                     if orphaned.is_none() {
                         sent.await?;
                     }
                     return if is_whole { Ok(()) } else { Err(Error::Abandoned) };
                 }
+                is_lost = true;
             }
             () = sleep_until(deadline), if orphaned.is_some() => return Err(Error::Abandoned),
         }

@@ -34,3 +34,8 @@ pub use outgoing::{Outgoing, Stored, StoredFile, Window};
 pub use route::{Route, RouteError};
 pub use session::{Session, Statistics};
 pub use state::{State, StateError};
+
+/// The examples of the guide, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/lsl-library.md")]
+struct Guide;

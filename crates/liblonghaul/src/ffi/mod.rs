@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The functions of `longhaul/lsl.h`, which documents them. Pointers and lengths are checked here, and no panic leaves.
-#![allow(unsafe_code, reason = "programs in C pass pointers and descriptors")]
+#![expect(unsafe_code, reason = "programs in C pass pointers and descriptors")]
 
 mod system;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What is installed, and what programs rely on.
 
-use super::{CRATE, build, checks, install, pkg_config, prefix, run, with_library};
+use super::{CRATE, build, checks, compile, install, pkg_config, prefix, run, with_library};
 use std::{fs, path::Path, process::Command};
 
 #[test]
@@ -71,6 +71,16 @@ fn library_exports_what_header_and_manual_describe() {
             "lsl(3) says nothing of LSL_{option}"
         );
     }
+}
+
+#[test]
+fn example_of_the_guide_compiles() {
+    let guide = fs::read_to_string(Path::new(CRATE).join("../../docs/lsl-library.md")).unwrap();
+    let (_, rest) = guide.split_once("```c\n").unwrap();
+    let (example, _) = rest.split_once("```").unwrap();
+    let source = prefix().join("guide.c");
+    fs::write(&source, example).unwrap();
+    compile(&source);
 }
 
 fn check(name: &str) {
