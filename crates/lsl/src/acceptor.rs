@@ -2,7 +2,7 @@
 //! The acceptor's side of one session: takes it, and takes each further connection of it.
 
 use crate::{
-    connection::{Caller, open, read_answer, read_more},
+    connection::{Caller, drain, open, read_answer, read_more, say},
     core::Core,
     drive::{Opening, drive},
     error::{Error, Loss},
@@ -21,7 +21,7 @@ use ::session::lsl::{
     split_record,
 };
 use bytes::{Bytes, BytesMut};
-use relay::tcp::{Sink, Stream};
+use relay::tcp::Stream;
 use std::{
     net::SocketAddr,
     sync::Arc,
@@ -404,21 +404,8 @@ pub(crate) async fn refuse(stream: &mut Stream, code: EndCode, text: &str) {
     let (mut source, mut sink) = stream.split();
     let goodbye = async {
         if say(&mut sink, &words).await.is_ok() && sink.shut().await.is_ok() {
-            let mut scrap = BytesMut::new();
-            while matches!(source.read(&mut scrap, 16 << 10).await, Ok(1..)) {
-                scrap.clear();
-            }
+            drain(&mut source).await;
         }
     };
     let _ = timeout(Duration::from_secs(2), goodbye).await;
-}
-
-/// Sends all of it.
-pub(crate) async fn say(sink: &mut Sink<'_>, mut bytes: &[u8]) -> Result<(), Loss> {
-    while !bytes.is_empty() {
-        let written = sink.write(bytes).await?;
-        bytes = &bytes[written..];
-    }
-    sink.flush().await?;
-    Ok(())
 }

@@ -16,7 +16,7 @@ use http::StatusCode;
 use relay::{
     dial::{Connector, Dialer, Names, PeerAddr, PeerHost, Resolver},
     tcp::{
-        Source, Stream, congestion::Overruled, info::Spacing, socket_options::HopOptions,
+        Sink, Source, Stream, congestion::Overruled, info::Spacing, socket_options::HopOptions,
         tls::ClientConfig, tls_files,
     },
 };
@@ -136,5 +136,28 @@ pub(crate) async fn read_more(source: &mut Source<'_>, ahead: &mut BytesMut) -> 
     match source.read(ahead, READ).await? {
         0 => Err(Loss::Connection("the connection was closed".to_owned())),
         _ => Ok(()),
+    }
+}
+
+/// Hands over all bytes; TLS may hold some back.
+pub(crate) async fn write_all(sink: &mut Sink<'_>, mut bytes: &[u8]) -> Result<(), Loss> {
+    while !bytes.is_empty() {
+        let written = sink.write(bytes).await?;
+        bytes = &bytes[written..];
+    }
+    Ok(())
+}
+
+/// Sends all bytes.
+pub(crate) async fn say(sink: &mut Sink<'_>, bytes: &[u8]) -> Result<(), Loss> {
+    write_all(sink, bytes).await?;
+    Ok(sink.flush().await?)
+}
+
+/// Reads to the end, and throws it away.
+pub(crate) async fn drain(source: &mut Source<'_>) {
+    let mut scrap = BytesMut::new();
+    while matches!(source.read(&mut scrap, 16 << 10).await, Ok(1..)) {
+        scrap.clear();
     }
 }

@@ -4,7 +4,7 @@
 
 use crate::{
     acceptor::PROOF_TIME,
-    connection::{read_answer, read_more},
+    connection::{drain, read_answer, read_more, say, write_all},
     core::Core,
     error::{Error, Loss},
 };
@@ -88,13 +88,6 @@ pub(crate) async fn drive(
         core.close();
     }
     ended
-}
-
-async fn drain(source: &mut Source<'_>) {
-    let mut scrap = BytesMut::new();
-    while matches!(source.read(&mut scrap, 16 << 10).await, Ok(1..)) {
-        scrap.clear();
-    }
 }
 
 /// Nothing: reading goes on until the connection is over.
@@ -242,8 +235,7 @@ async fn write(core: &Core, sink: &mut Sink<'_>, first: Vec<u8>) -> Result<(), L
                 core.recycle(std::mem::take(&mut pending));
             }
         }
-        write_all(sink, &std::mem::take(&mut pending)).await?;
-        sink.flush().await?;
+        say(sink, &std::mem::take(&mut pending)).await?;
         if core.is_over() {
             return Ok(());
         }
@@ -259,16 +251,7 @@ async fn write(core: &Core, sink: &mut Sink<'_>, first: Vec<u8>) -> Result<(), L
 async fn write_rest(core: &Core, sink: &mut Sink<'_>) -> Result<(), Loss> {
     // The last words come first, and nothing else matters any more.
     if let Some(record) = core.next_record().await? {
-        write_all(sink, &record).await?;
-        sink.flush().await?;
-    }
-    Ok(())
-}
-
-async fn write_all(sink: &mut Sink<'_>, mut bytes: &[u8]) -> Result<(), Loss> {
-    while !bytes.is_empty() {
-        let written = sink.write(bytes).await?;
-        bytes = &bytes[written..];
+        say(sink, &record).await?;
     }
     Ok(())
 }

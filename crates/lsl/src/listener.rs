@@ -5,8 +5,8 @@
 //! said what they want are few and short-lived, sessions are bounded, and only a proof changes one.
 
 use crate::{
-    acceptor::{Arrival, Arrivals, Incoming, attach, refuse, restored, say},
-    connection::{accepted, end, read_more},
+    acceptor::{Arrival, Arrivals, Incoming, attach, refuse, restored},
+    connection::{accepted, end, read_more, say},
     core::Core,
     error::Loss,
     options::{ListenOptions, Options},

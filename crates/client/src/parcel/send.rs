@@ -6,8 +6,7 @@ use crate::{
     parcel::{Code, Kind, Note, ParcelReport, hexadecimal, note::nanoseconds, tree::StoredTree},
 };
 use lsl::{Options, Outgoing, Route, Session, Stored, StoredFile, Window};
-use rustix::rand::GetRandomFlags;
-use session::lsl::{SessionId, record::EndCode};
+use session::lsl::record::EndCode;
 use std::{
     fmt,
     fs::{File, Metadata},
@@ -191,32 +190,25 @@ fn open(parcel: Parcel, name: Option<String>) -> Result<(Content, Note), Error> 
 /// Begins a session.
 fn begin(content: &mut Content, note: &Note, goal: &Goal, options: &Options) -> Arc<Session> {
     let mut options = Options { note: note.to_bytes(), ..options.clone() };
-    let (id, routes) = match goal {
-        Goal::Listener(routes, code) => {
-            options.secret = code.as_ref().map(Code::secret).unwrap_or_default();
-            (new_session(), routes)
-        }
-        Goal::Meeting(routes, code) => {
-            options.secret = code.secret();
-            (code.session(), routes)
-        }
-    };
     let outgoing = match content {
         Content::Stored(stored) => Outgoing::Stored(Arc::clone(stored)),
         Content::Pipe(_) => Outgoing::Window(Window::default()),
     };
-    let session = Arc::new(Session::begin(id, routes.clone(), outgoing, options));
+    let session = Arc::new(match goal {
+        Goal::Listener(routes, code) => {
+            options.secret = code.as_ref().map(Code::secret).unwrap_or_default();
+            Session::send(routes.clone(), outgoing, options)
+        }
+        Goal::Meeting(routes, code) => {
+            options.secret = code.secret();
+            Session::begin(code.session(), routes.clone(), outgoing, options)
+        }
+    });
     if let Content::Pipe(pipe) = content {
         let pipe = std::mem::replace(pipe, Box::new(std::io::empty()));
         feed(pipe, &session);
     }
     session
-}
-
-fn new_session() -> SessionId {
-    let mut id = [0; 16];
-    rustix::rand::getrandom(&mut id, GetRandomFlags::empty()).expect("Linux has random bytes");
-    SessionId(id)
 }
 
 /// Writes what comes from a pipe to a session, on a thread that may wait for it.

@@ -10,8 +10,7 @@ use crate::lsl::{
     Direction, Malformed, Next, PositionCheck, PositionError, ReceiveError, Received, Receiving,
     Sending, SessionKey,
     record::{
-        Ack, DATA_HEAD, DataHead, End, EndCode, RECORD_HEAD, RecordHead, RecordKind, Whole, offset,
-        record,
+        Ack, DATA_HEAD, DataHead, End, RECORD_HEAD, RecordHead, RecordKind, Whole, offset, record,
     },
 };
 use bytes::{Buf, Bytes, BytesMut};
@@ -295,11 +294,6 @@ impl Duplex {
     /// As [`Sending::sent_again`].
     pub fn sent_again(&mut self) {
         self.sending.sent_again();
-    }
-
-    /// END, with this end's proof.
-    pub fn end(&self, code: EndCode, text: &str) -> Vec<u8> {
-        End::to_record(code, text, self.own, Some(&self.key))
     }
 
     /// Whether both directions are done, as far as this end can tell: its DONE may not have arrived, and is sent again
