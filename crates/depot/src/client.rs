@@ -50,6 +50,8 @@ pub(crate) struct Client {
     pub interims: Interims,
     /// Its place among the connections; none for one that is turned away.
     pub slot: Option<ConnectionSlot>,
+    /// Over how many connections its session may go.
+    pub streams: u8,
     /// For how long it is held while it is idle, where it is a depot with which that was agreed.
     pub held: Option<Duration>,
 }
@@ -58,7 +60,7 @@ impl Client {
     /// A client that has sent `ahead` so far.
     pub(crate) fn new(stream: Stream, ahead: BytesMut) -> Self {
         let (protocol, interims) = (Protocol::Http, Interims::default());
-        Self { stream, ahead, protocol, interims, slot: None, held: None }
+        Self { stream, ahead, protocol, interims, slot: None, streams: 1, held: None }
     }
 
     /// Answers with a fault, says so in the log, and closes.

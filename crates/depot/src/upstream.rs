@@ -138,13 +138,13 @@ pub(crate) async fn connected(
 
 /// A connection to an address of the next hop that was admitted.
 pub(crate) async fn connect_to(
-    fetch: &Fetch,
+    peer: Peer<'_>,
     address: SocketAddr,
     settings: &Settings,
 ) -> Result<Stream, Refusal> {
-    let tls = || settings.tls.client(Protocol::Http);
+    let tls = || settings.tls.client(peer.protocol);
     let connector = Connector { tls: &tls, overruled: &settings.overruled };
-    let peer = peer_of(&fetch.next, fetch.scheme);
+    let peer = peer_of(peer.next, peer.scheme);
     connector.connect(&peer, address, &settings.config.hop_options(address.ip())).await
 }
 

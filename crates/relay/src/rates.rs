@@ -251,13 +251,17 @@ impl Pacing<'_> {
         held.pace()
     }
 
-    /// What takes in a connection that joins the client's: all then have an equal part.
-    pub fn join(&self) -> impl Fn(&Stream) -> io::Result<()> + Send + use<> {
+    /// What takes in a connection that joins the one on this side: all then have an equal part.
+    pub fn join(&self, side: crate::Side) -> impl Fn(&Stream) -> io::Result<()> + Send + use<> {
         let transfer = self.transfer.clone();
         move |joined| {
             let Some(transfer) = &transfer else { return Ok(()) };
             let mut held = locked(&transfer.held);
-            held.client.connections.push(joined.watch());
+            let side = match side {
+                crate::Side::Client => &mut held.client,
+                crate::Side::Upstream => &mut held.upstream,
+            };
+            side.connections.push(joined.watch());
             held.pace()
         }
     }

@@ -21,7 +21,7 @@ use crate::{
 };
 use ::session::{
     DepotAddress, Fetch, Scheme, Step,
-    lsl::{self, Header, Open},
+    lsl::{self, Header, JoinToken, Open},
     message::{
         Connection, Fault, Framing, ProxyError, RequestHead, hold::asks_hold, load::asks_load,
         options_for, redirect, stripes::JOIN,
@@ -45,6 +45,7 @@ const FIRST_READ: usize = 16 << 10;
 enum Message {
     Request(RequestHead),
     Session(Box<Open>),
+    Join(JoinToken),
 }
 
 /// A connection as it was accepted.
@@ -117,6 +118,9 @@ pub(crate) async fn serve(caller: Caller, slot: ConnectionSlot, shared: &Shared)
             Message::Session(open) => {
                 return Box::pin(session::serve(client, *open, context)).await;
             }
+            Message::Join(token) => {
+                return Box::pin(session::enter(client, token, context)).await;
+            }
         };
         if request.target.starts_with(JOIN) && context.config().site_of(&request).is_none() {
             return Box::pin(stripe_enter::enter(client, request, context)).await;
@@ -141,6 +145,7 @@ pub(crate) async fn turn_away(caller: Caller, fault: &Fault, shared: &Shared) {
         match client.next_message(true, shared).await {
             None => return,
             Some(Message::Session(open)) => entry.session(&open),
+            Some(Message::Join(_)) => entry.joins(),
             Some(Message::Request(request)) => {
                 entry.asked(&request, context);
                 if let Some(peer) = shared.peer_loads.instead(&request, context) {
@@ -412,8 +417,8 @@ async fn read_first(
         let request = head::read(source, ahead, limit, RequestHead::parse).await?;
         return Ok(Message::Request(request));
     }
-    let open = session::read_header(source, ahead, Header::parse_open).await;
-    let open = open.map_err(|error| match error {
+    let header = session::read_header(source, ahead, Header::parse).await;
+    let header = header.map_err(|error| match error {
         ReadHeadError::Malformed(error) => {
             HeadError::Malformed(Fault::bad_request(format!("malformed OPEN: {error}")))
         }
@@ -421,7 +426,13 @@ async fn read_first(
         ReadHeadError::CutOff | ReadHeadError::TooLarge => HeadError::CutOff,
         ReadHeadError::Io(error) => HeadError::Io(error),
     })?;
-    Ok(Message::Session(Box::new(open)))
+    match header {
+        Header::Open(open) => Ok(Message::Session(Box::new(open))),
+        Header::Join(token) => Ok(Message::Join(token)),
+        Header::Answer(_) => {
+            Err(HeadError::Malformed(Fault::bad_request("malformed OPEN: it is an ANSWER")))
+        }
+    }
 }
 
 /// What is spoken on a connection.

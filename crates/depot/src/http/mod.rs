@@ -36,4 +36,4 @@ mod slow_client;
 mod stalled_hop;
 pub(crate) mod stripe_enter;
 pub(crate) mod stripe_join;
-mod striping;
+pub(crate) mod striping;

@@ -22,14 +22,14 @@ pub(crate) async fn enter(client: Client, mut request: RequestHead, context: Req
     match context.stripes.join(
         token.map(|token| stripes::Token(token.0)),
         stream.peer().ip(),
-        Joined { stream, over },
+        Joined { stream, ahead, over },
     ) {
         Ok(()) => {
             // Its sender is dropped, never used.
             let _ = is_over.await;
             entry.answered();
         }
-        Err(Joined { stream, .. }) => {
+        Err(Joined { stream, ahead, .. }) => {
             let mut client = Client::new(stream, ahead);
             client.refuse(entry, &refused(), true, context).await;
         }

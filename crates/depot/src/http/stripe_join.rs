@@ -8,10 +8,7 @@ use crate::{
 };
 use bytes::BytesMut;
 use http::StatusCode;
-use relay::{
-    stripes::{Joins, OnJoin},
-    tcp::Stream,
-};
+use relay::{stripes::Joins, tcp::Stream};
 use session::{
     Fetch,
     message::{
@@ -28,15 +25,14 @@ pub(crate) fn join(
     address: SocketAddr,
     settings: &Arc<Settings>,
     agreed: StripeAgreement,
-    on_join: OnJoin,
 ) -> Joins {
-    let time = settings.config.timeouts.connect.into();
-    let open = || {
-        let (settings, fetch) = (Arc::clone(settings), fetch.clone());
+    let (time, next) = (settings.config.timeouts.connect.into(), fetch.next.to_string());
+    let (settings, fetch) = (Arc::clone(settings), fetch.clone());
+    let open = move || {
+        let (settings, fetch) = (Arc::clone(&settings), fetch.clone());
         async move { one(&fetch, address, &settings, agreed).await }
     };
-    let more = usize::from(agreed.streams) - 1;
-    Joins::open(more, time, open, &fetch.next.to_string(), on_join)
+    Joins::open((agreed.streams - 1, 0), time, open, next)
 }
 
 /// One connection, ready for blocks, and what has come of them.
@@ -46,7 +42,7 @@ async fn one(
     settings: &Settings,
     agreed: StripeAgreement,
 ) -> Result<(Stream, BytesMut), String> {
-    let connected = upstream::connect_to(fetch, address, settings).await;
+    let connected = upstream::connect_to(fetch.into(), address, settings).await;
     let mut stream = connected.map_err(|refusal| refused::fault(refusal).to_string())?;
     // The transfer under way goes on with what it has.
     if !settings.are_current() {

@@ -2,6 +2,7 @@
 //! An answer over several connections: asked of the next depot, and granted to the one before.
 
 use crate::{
+    config::Config,
     http::{attempt::UpstreamAttempt, body::Broken, exchange::Exchange, stripe_join},
     upstream,
 };
@@ -10,7 +11,7 @@ use http::{HeaderName, HeaderValue, Version};
 use relay::{
     Side,
     copy::CopyError,
-    stripes::{LEAST, Reader, Writer},
+    stripes::{Arrivals, LEAST, Reader, Writer},
     tcp::{Sink, Source, Stream},
 };
 use session::{
@@ -20,7 +21,7 @@ use session::{
         stripes::{StripeAgreement, Token, asked},
     },
 };
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 use tokio::time::timeout;
 use units::Bytes;
 
@@ -72,15 +73,17 @@ impl UpstreamAttempt<'_> {
             return Err(Fault::bad_response("the next depot divides an answer that has no body"));
         }
         let live = Arc::clone(live);
-        let told = Box::new(move |joined: &_| live.joined(Side::Upstream, joined));
-        let joins = stripe_join::join(
-            self.fetch,
-            source.peer(),
-            self.exchange.context.settings,
-            agreed,
-            told,
-        );
-        source.stripe(Reader::new(ahead.split(), joins));
+        let settings = self.exchange.context.settings;
+        let joins = stripe_join::join(self.fetch, source.peer(), settings, agreed);
+        let mut reader = Reader::new(ahead.split());
+        reader.let_join(Arrivals::asked(
+            joins,
+            Box::new(move |joined| {
+                live.joined(Side::Upstream, joined);
+                Ok(())
+            }),
+        ));
+        source.stripe(reader);
         Ok(())
     }
 
@@ -98,14 +101,16 @@ impl UpstreamAttempt<'_> {
         let offered = context.stripes.offer(client.ip(), streams - 1).ok()?;
         let agreed = StripeAgreement { streams, token: Token(offered.token.0) };
         let live = Arc::clone(live);
-        let (hold, unsent) = (pacing.join(), self.unsent());
+        let (hold, unsent) =
+            (pacing.join(Side::Client), unsent(self.exchange.config(), client.ip()));
         let set_up = Box::new(move |joined: &Stream| {
             hold(joined)?;
             unsent.map_or(Ok(()), |unsent| joined.wire().keep_unsent(unsent))?;
             live.joined(Side::Client, joined);
             Ok(())
         });
-        Some(Granted { agreed, writer: Writer::new(offered, WELCOME, set_up) })
+        let arrivals = Arrivals::offered(offered, WELCOME.into(), set_up);
+        Some(Granted { agreed, writer: Writer::new(arrivals) })
     }
 
     /// Sends the head that grants them, and has them join.
@@ -117,18 +122,11 @@ impl UpstreamAttempt<'_> {
     ) -> Result<(), Broken> {
         let timeouts = self.exchange.config().timeouts.towards_client();
         self.exchange.live.received.write_all(client, head, timeouts, |_| ()).await?;
-        let unsent = self.unsent().map_or(Ok(()), |unsent| client.wire().keep_unsent(unsent));
+        let unsent = unsent(self.exchange.config(), self.exchange.client.ip())
+            .map_or(Ok(()), |unsent| client.wire().keep_unsent(unsent));
         unsent.map_err(|error| Broken::from(CopyError::SinkGone(error)))?;
         client.stripe(granted.writer);
         Ok(())
-    }
-
-    /// What waits in the kernel on each connection until its rate is known, unless that is set: for what
-    /// a slow one has taken, all others wait.
-    fn unsent(&self) -> Option<Bytes> {
-        let set =
-            self.exchange.config().hop(self.exchange.client.ip()).and_then(|hop| hop.notsent_lowat);
-        set.is_none().then_some(UNSENT)
     }
 
     /// Ends what was sent, and what came, over several connections; what follows the body comes on one.
@@ -158,6 +156,13 @@ impl UpstreamAttempt<'_> {
         }
         Ok(())
     }
+}
+
+/// What waits in the kernel on each connection to a peer until its rate is known, unless that is set: for what
+/// a slow one has taken, all others wait.
+pub(crate) fn unsent(config: &Config, peer: IpAddr) -> Option<Bytes> {
+    let set = config.hop(peer).and_then(|hop| hop.notsent_lowat);
+    set.is_none().then_some(UNSENT)
 }
 
 impl Granted {

@@ -107,6 +107,12 @@ impl Entry {
         self.target = Some(open.to_string().into());
     }
 
+    /// Joins a session's hop.
+    pub(crate) fn joins(&mut self) {
+        self.method = Some("SESSION");
+        self.target = Some("join".into());
+    }
+
     /// For this client, where a depot says so.
     pub(crate) fn asked_for(&mut self, client: Option<IpAddr>) {
         self.asked_for = client;

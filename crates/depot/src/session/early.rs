@@ -41,7 +41,8 @@ pub(super) async fn until_gone(
     failed(source.tcp()).await
 }
 
-/// Sends OPEN and then, as far as that is allowed, what the client sends. `sent` is how much of `ahead` was.
+/// Sends OPEN and then, as far as that is allowed, what the client sends. `sent` is how much of `ahead` was. Where
+/// the hop is divided, OPEN is with the writer already.
 /// Resolves once the client is gone. A next hop that takes no more may have answered: that tells.
 pub(super) async fn send(
     open: &[u8],
@@ -68,13 +69,25 @@ pub(super) async fn send(
             return until_gone(source, ahead, AtEnd::HalfClosed).await;
         }
         if ahead.len() >= MOST {
-            return failed(source.tcp()).await;
+            return failed_meanwhile(source, sink).await;
         }
-        match more(source, ahead).await {
-            Ok(0) => return failed(source.tcp()).await,
+        let came = tokio::select! {
+            came = more(source, ahead) => came,
+            _ = sink.drive() => return until_gone(source, ahead, AtEnd::HalfClosed).await,
+        };
+        match came {
+            Ok(0) => return failed_meanwhile(source, sink).await,
             Ok(_) => {}
             Err(error) => return error,
         }
+    }
+}
+
+/// Resolves once the client is gone. What a divided hop has not taken yet is sent meanwhile.
+async fn failed_meanwhile(source: &Source<'_>, sink: &mut Sink<'_>) -> io::Error {
+    tokio::select! {
+        error = failed(source.tcp()) => error,
+        _ = sink.drive() => failed(source.tcp()).await,
     }
 }
 

@@ -22,6 +22,7 @@ use http::StatusCode;
 use relay::{
     dial::Retry,
     rates::Pacing,
+    stripes::Writer,
     tcp::{ReadHeadError, Sink, Source},
 };
 use session::{
@@ -134,18 +135,28 @@ impl NextHop<'_> {
     }
 
     /// OPEN for the depot at an address, which is told the client where it is trusted.
-    fn text(&self, client: &Client, hop: &upstream::Hop) -> Result<Vec<u8>, Malformed> {
+    fn text(
+        &self,
+        client: &Client,
+        hop: &upstream::Hop,
+        streams: u8,
+    ) -> Result<Vec<u8>, Malformed> {
         let told = trace::trusts(self.context.config(), hop.stream.peer().ip());
         let asked_for = self.asked_for.unwrap_or(client.stream.peer().ip());
-        Open { client: self.open.client.or(told.then_some(asked_for)), ..self.open.clone() }
-            .to_bytes()
+        let client = self.open.client.or(told.then_some(asked_for));
+        Open { client, streams, ..self.open.clone() }.to_bytes()
     }
 
     /// Sends OPEN, and what follows it, and awaits ANSWER.
     async fn ask(&self, client: &mut Client, hop: &mut upstream::Hop) -> Result<Tried, NoSession> {
-        let text = self.text(client, hop);
-        let text =
+        let streams = self.streams(hop);
+        let text = self.text(client, hop, streams);
+        let mut text =
             text.map_err(|error| Fault::bad_request(format!("OPEN cannot be sent on: {error}")))?;
+        if streams > 1 {
+            let head = std::mem::take(&mut text);
+            hop.stream.stripe_sink(Writer::behind(BytesMut::from(&head[..])));
+        }
         let is_repeatable = !hop.reused || !matches!(self.open.target, Target::Tcp { .. });
         let granted =
             self.most.map_or(early::MOST, |most| most.get().min(early::MOST as u64) as usize);
@@ -170,10 +181,15 @@ impl NextHop<'_> {
             }
         };
         let none = match result {
-            Ok(answer) => {
+            Ok(mut answer) => {
                 let sent = sent.load(Relaxed);
                 client.ahead.advance(sent);
                 self.live.sent.count(sent as u64);
+                if answer.fault().is_some() {
+                    answer.striped = None;
+                } else if streams > 1 || answer.striped.is_some() {
+                    self.join(hop, streams, answer.striped)?;
+                }
                 return Ok(Tried::Answered(answer));
             }
             Err(none) => none,
@@ -212,8 +228,8 @@ impl NextHop<'_> {
             let read =
                 tokio::time::timeout(time, read_header(source, ahead, Header::parse_answer)).await;
             let fault = match read {
-                Ok(Ok(answer)) if answer.is_interim() && *interims < MOST_INTERIMS => {
-                    *interims += 1;
+                Ok(Ok(mut answer)) if answer.is_interim() && *interims < MOST_INTERIMS => {
+                    (*interims, answer.striped) = (*interims + 1, None);
                     if let (Some(client), Ok(bytes)) = (&mut client, answer.to_bytes()) {
                         let timeouts = config.timeouts.towards_client();
                         let passed =
@@ -292,8 +308,8 @@ pub(super) fn hold(
 }
 
 /// What this depot says of its connection to the next hop.
-pub(super) fn report(hop: &upstream::Hop, context: RequestContext<'_>) -> HopReport {
+pub(super) fn report(hop: &upstream::Hop, streams: u8, context: RequestContext<'_>) -> HopReport {
     let in_force = hop.stream.wire().in_force();
     let congestion: Option<Congestion> = in_force.congestion.parse().ok();
-    HopReport { depot: context.id.clone(), streams: 1, rtt_us: in_force.rtt_us, congestion }
+    HopReport { depot: context.id.clone(), streams, rtt_us: in_force.rtt_us, congestion }
 }

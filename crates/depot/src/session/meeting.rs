@@ -13,7 +13,7 @@ use crate::{
         early::{self, AtEnd},
         hop::NoSession,
         relay::{Side, Times, move_bytes},
-        serve::{refuse, tell},
+        serve::{refuse, tell, tell_open},
     },
     state::RequestContext,
 };
@@ -226,9 +226,9 @@ async fn join(
     if let Err(error) = held {
         tracing::warn!(%error, "cannot hold a session to its rate");
     }
-    let open = Answer::of(StatusCode::OK, context.id.clone()).to_bytes().expect("a short header");
-    let told = match tell(&mut near, &open, context).await {
-        Ok(()) => tell(&mut far, &open, context).await,
+    let (open, shown) = (Answer::of(StatusCode::OK, context.id.clone()), (&live, &pacing));
+    let told = match tell_open(&mut near, open.clone(), shown, context).await {
+        Ok(()) => tell_open(&mut far, open, shown, context).await,
         failed => failed,
     };
     let (idle, minimum) = (config.session.idle.into(), config.limits.minimum_rate());

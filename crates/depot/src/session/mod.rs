@@ -8,6 +8,7 @@
 //!   hop               the next hop: connected to, asked, and asked again where a kept connection was closed
 //!   early             what a client sends before there is an ANSWER
 //!   relay             bytes in both directions, ends and resets
+//!   stripes           one hop over several connections
 //!   meeting           two ends that both connect to this depot
 //!   port              `[[tcp]]`: plain connections that become sessions
 //!   proxy_protocol    the header that tells a server whose connection it has
@@ -22,8 +23,10 @@ mod proxy_protocol;
 mod read;
 mod relay;
 mod serve;
+mod stripes;
 
 pub(crate) use meeting::Meetings;
 pub(crate) use read::read_header;
 pub(crate) use relay::SessionEnd;
 pub(crate) use serve::serve;
+pub(crate) use stripes::enter;

@@ -17,16 +17,21 @@ use relay::{
         minimum_rate::Meter,
     },
     tcp::{
-        Stream,
+        Sink, Source, Stream,
         info::{reset_on_close, tcp_info},
     },
 };
 use std::{
     future::pending,
+    io,
     sync::atomic::{AtomicU8, Ordering::Relaxed},
     time::{Duration, Instant},
 };
-use tokio::{net::TcpStream, sync::Notify, time::sleep};
+use tokio::{
+    net::TcpStream,
+    sync::Notify,
+    time::{sleep, timeout},
+};
 use units::Bytes;
 
 /// How often to look whether a peer has everything: at first, and at last.
@@ -168,6 +173,11 @@ async fn direction(
         Err(error) => Err(error),
     };
     copy.end();
+    let divided = source.is_striped() || sink.is_striped();
+    let moved = match moved {
+        Ok(()) if divided => unstripe(source, sink, timeouts.sink_idle).await,
+        moved => moved,
+    };
     if let Err(error) = moved {
         return error;
     }
@@ -178,6 +188,27 @@ async fn direction(
         ended.both.notify_one();
     }
     CopyError::SourceFailed(failed(source.tcp()).await)
+}
+
+/// Ends a direction on all the connections that have joined it.
+async fn unstripe(
+    source: &mut Source<'_>,
+    sink: &mut Sink<'_>,
+    time: Duration,
+) -> Result<(), CopyError> {
+    match timeout(time, source.unstripe()).await {
+        Ok(Ok(rest)) if rest.is_empty() => {}
+        Ok(Ok(_)) => {
+            let error = io::Error::new(io::ErrorKind::InvalidData, "bytes behind the end");
+            return Err(CopyError::SourceFailed(error));
+        }
+        Ok(Err(error)) => return Err(CopyError::SourceFailed(error)),
+        Err(_) => return Err(CopyError::SourceStalled),
+    }
+    match timeout(time, sink.unstripe()).await {
+        Ok(ended) => ended.map_err(CopyError::SinkGone),
+        Err(_) => Err(CopyError::SinkStalled),
+    }
 }
 
 /// Resolves once a client has taken too little for too long while the depot waits for it. What it

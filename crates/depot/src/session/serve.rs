@@ -5,7 +5,7 @@ use crate::{
     admission::verdict::Grant,
     client::Client,
     http::plan::Allowance,
-    observe::{Direction, Entry},
+    observe::{Direction, Entry, Live},
     session::{
         SessionEnd,
         hop::{self, NextHop, NoSession},
@@ -13,28 +13,40 @@ use crate::{
         plan::Plan,
         proxy_protocol,
         relay::{Side, Times, move_bytes},
+        stripes,
     },
     state::RequestContext,
     tls::Protocol,
     upstream::{self, Peer},
 };
 use http::StatusCode;
-use relay::{copy::Progress, rates::TransferLimits};
+use relay::{
+    copy::{CopyError, Progress},
+    rates::{Pacing, TransferLimits},
+};
 use session::{
     Authority, Scheme,
     lsl::{Answer, Hop, Open, OpenStep},
     message::{Connection, Fault},
     ticket::Ticket,
 };
-use std::net::{IpAddr, SocketAddr};
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
 
 /// Serves an OPEN, and the session if there is one. The connection serves nothing else afterwards.
 pub(crate) async fn serve(mut client: Client, open: Open, context: RequestContext<'_>) {
     let mut entry = Entry::new(client.stream.peer(), context);
     entry.session(&open);
+    let streams = open.streams;
     let scheme = if client.stream.is_tls() { Scheme::Https } else { Scheme::Http };
     match Plan::of(open, (client.stream.peer().ip(), scheme), context).await {
-        Ok(plan) => carry_out(client, entry, plan, context).await,
+        Ok(plan) => {
+            stripes::read_blocks(&mut client, streams);
+            carry_out(client, entry, plan, context).await;
+        }
         Err(fault) => client.refuse(entry, &fault, true, context).await,
     }
 }
@@ -106,7 +118,7 @@ impl Opened<'_> {
             // Boxed, so that a session under way takes up little.
             match (Box::pin(next.open(&mut client)).await, routes.peek()) {
                 (Ok((hop, answer)), _) => {
-                    let way = Way { depots: next.depots(), allowance };
+                    let way = Way { depots: next.depots(), allowance, pacing: &pacing };
                     return open_both(client, entry, (hop, answer), way, context).await;
                 }
                 (Err(NoSession::Unreachable(fault)), Some((instead, _))) => {
@@ -146,7 +158,8 @@ impl Opened<'_> {
             return refuse(client, entry, fault.into(), context).await;
         }
         let answer = Answer::of(StatusCode::OK, context.id.clone());
-        open_both(client, entry, (hop, answer), Way { depots: 0, allowance }, context).await;
+        let way = Way { depots: 0, allowance, pacing: &pacing };
+        open_both(client, entry, (hop, answer), way, context).await;
     }
 
     /// Tells a server whose connection it has.
@@ -170,9 +183,10 @@ impl Opened<'_> {
 }
 
 /// What a session that is open goes through, and how much of it is granted.
-struct Way {
+struct Way<'w> {
     depots: usize,
     allowance: Allowance,
+    pacing: &'w Pacing<'w>,
 }
 
 /// Tells the client that the session is open, and moves its bytes.
@@ -180,19 +194,19 @@ async fn open_both(
     mut client: Client,
     mut entry: Entry,
     (mut hop, mut answer): (upstream::Hop, Answer),
-    Way { depots, allowance }: Way,
+    Way { depots, allowance, pacing }: Way<'_>,
     context: RequestContext<'_>,
 ) {
-    answer.hops.insert(0, hop::report(&hop, context));
+    let streams = answer.striped.map_or(1, |striped| striped.streams);
+    answer.hops.insert(0, hop::report(&hop, streams, context));
     let live = entry.opened();
     let config = context.config();
-    let told = match answer.to_bytes() {
-        Ok(bytes) => tell(&mut client, &bytes, context).await,
-        Err(error) => {
-            let fault = Fault::bad_response(format!("the ANSWER cannot be passed on: {error}"));
-            return refuse(client, entry, fault.into(), context).await;
-        }
-    };
+    // It was as long as this when it came, but for this depot's report.
+    if let Err(error) = answer.to_bytes() {
+        let fault = Fault::bad_response(format!("the ANSWER cannot be passed on: {error}"));
+        return refuse(client, entry, fault.into(), context).await;
+    }
+    let told = tell_open(&mut client, answer, (&live, pacing), context).await;
     let times = Times {
         timeouts: &config.timeouts,
         depots,
@@ -216,7 +230,21 @@ async fn open_both(
     entry.session_ended(end);
 }
 
-/// Sends the client an ANSWER that opens the session, or says that one will; a plain client gets none.
+/// Sends the client the ANSWER that opens the session, and lets further connections join.
+pub(super) async fn tell_open(
+    client: &mut Client,
+    mut answer: Answer,
+    (live, pacing): (&Arc<Live>, &Pacing<'_>),
+    context: RequestContext<'_>,
+) -> Result<(), SessionEnd> {
+    let broken = |error| SessionEnd::Broken(CopyError::SinkGone(error), Direction::Down);
+    let granted = stripes::grant(client, &mut answer, context).map_err(broken)?;
+    let bytes = answer.to_bytes().map_err(|error| broken(io::Error::other(error)))?;
+    tell(client, &bytes, context).await?;
+    granted.map_or(Ok(()), |granted| granted.begin(client, live, pacing, context)).map_err(broken)
+}
+
+/// Sends the client an ANSWER; a plain client gets none.
 pub(super) async fn tell(
     client: &mut Client,
     answer: &[u8],

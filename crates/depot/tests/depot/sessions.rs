@@ -8,6 +8,7 @@ mod peers;
 mod ports;
 mod refused;
 mod servers;
+mod stripes;
 mod takeover;
 mod tickets;
 mod warm;

@@ -139,7 +139,7 @@ async fn connections_that_join_divide_the_part() {
     let (one, two) = (peers.stream(A).await, peers.stream(A).await);
     let pacing = rates.begin(1, A, config.limits(None));
     pacing.hold(&a, &up, |ip| config.options(ip)).unwrap();
-    let join = pacing.join();
+    let join = pacing.join(crate::Side::Client);
     join(&one).unwrap();
     assert_eq!(all_held([&a, &one, &up]), [40, 40, 80].map(Some));
     join(&two).unwrap();
@@ -220,7 +220,7 @@ async fn tcp_spaces_by_itself_where_no_rate_holds_it() {
     pacing.hold(&a, &up, |ip| own.options(ip)).unwrap();
     assert_eq!((spaced(&a), spaced(&up)), (Spacing::Own, Spacing::Free), "by peer");
     let joined = peers.stream(A).await;
-    pacing.join()(&joined).unwrap();
+    pacing.join(crate::Side::Client)(&joined).unwrap();
     assert_eq!((spaced(&a), spaced(&joined)), (Spacing::Own, Spacing::Own));
     drop(pacing);
     // A rate counts as ever, and when it is gone TCP's own does.

@@ -82,6 +82,11 @@ pub enum BlockError {
 }
 
 impl Blocks {
+    /// Whether there was none yet.
+    pub fn is_new(&self) -> bool {
+        self.at == 0 && self.left == 0 && !self.over
+    }
+
     /// What comes next, `bytes` being what has come; with how many of them were a block's head, which
     /// are done with.
     ///

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Connections that are about to join a striped transfer on its receiving end.
+//! Connections that this end opens to join a striped transfer.
 
 use crate::tcp::Stream;
 use bytes::BytesMut;
@@ -9,14 +9,16 @@ use std::{
 };
 use tokio::{sync::mpsc, task::JoinSet, time::timeout};
 
-/// What is called for each connection that has joined.
-pub type OnJoin = Box<dyn Fn(&Stream) + Send + Sync>;
+/// A connection that has joined, with what has come on it.
+type Opened = (Stream, BytesMut);
+type Begin = Box<dyn FnOnce(&mut JoinSet<()>) + Send + Sync>;
 
 /// Connections that are about to join; given up when dropped.
 pub struct Joins {
-    come: mpsc::Receiver<(Stream, BytesMut)>,
+    come: mpsc::Receiver<Opened>,
     tasks: JoinSet<()>,
-    on_join: OnJoin,
+    /// Opens them, once so many bytes have moved.
+    begin: Option<(u64, Begin)>,
 }
 
 impl std::fmt::Debug for Joins {
@@ -26,55 +28,61 @@ impl std::fmt::Debug for Joins {
 }
 
 impl Joins {
-    /// The next connection that has joined, with what has come on it; none when no more will.
-    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<(Stream, BytesMut)>> {
-        let next = self.come.poll_recv(context);
-        if let Poll::Ready(Some((stream, _))) = &next {
-            (self.on_join)(stream);
+    /// The next connection that has joined, with what has come on it; none when no more will. So many bytes have moved.
+    pub(super) fn poll_next(
+        &mut self,
+        context: &mut Context<'_>,
+        moved: u64,
+    ) -> Poll<Option<Opened>> {
+        if let Some((_, begin)) = self.begin.take_if(|(least, _)| moved >= *least) {
+            begin(&mut self.tasks);
         }
-        next
+        self.come.poll_recv(context)
     }
 
     /// Those that a test sends.
     #[cfg(test)]
-    pub fn by_hand() -> (mpsc::Sender<(Stream, BytesMut)>, Self) {
+    pub fn by_hand() -> (mpsc::Sender<Opened>, Self) {
         let (sender, come) = mpsc::channel(15);
-        (sender, Self { come, tasks: JoinSet::new(), on_join: Box::new(|_| ()) })
+        (sender, Self { come, tasks: JoinSet::new(), begin: None })
     }
 
-    /// Opens `more` connections, each by `open`, within `time`. The log
+    /// Opens `more` connections once `least` bytes have moved, each by `open`, within `time`. The log
     /// says which peer one could not be opened to, and why; the transfer goes on without it.
     pub fn open<F>(
-        more: usize,
+        (more, least): (u8, u64),
         time: Duration,
-        open: impl Fn() -> F,
-        peer: &str,
-        on_join: OnJoin,
+        open: impl Fn() -> F + Send + Sync + 'static,
+        peer: String,
     ) -> Self
     where
-        F: Future<Output = Result<(Stream, BytesMut), String>> + Send + 'static,
+        F: Future<Output = Result<Opened, String>> + Send + 'static,
     {
-        let (sender, come) = mpsc::channel(more.max(1));
-        let mut tasks = JoinSet::new();
-        for _ in 0..more {
-            let (sender, opened, peer) = (sender.clone(), open(), peer.to_owned());
-            tasks.spawn(async move {
-                let joined = timeout(time, opened).await;
-                match joined.unwrap_or_else(|_| Err("not in time".to_owned())) {
-                    // If the receiver is gone, the transfer is over.
-                    Ok(joined) => drop(sender.send(joined).await),
-                    Err(why) => {
-                        tracing::warn!(upstream = peer, why, "a connection could not join");
+        let (sender, come) = mpsc::channel(more.max(1).into());
+        let begin: Begin = Box::new(move |tasks| {
+            for _ in 0..more {
+                let (sender, opened, peer) = (sender.clone(), open(), peer.clone());
+                tasks.spawn(async move {
+                    let joined = timeout(time, opened).await;
+                    match joined.unwrap_or_else(|_| Err("not in time".to_owned())) {
+                        // If the receiver is gone, the transfer is over.
+                        Ok(joined) => drop(sender.send(joined).await),
+                        Err(why) => {
+                            tracing::warn!(upstream = peer, why, "a connection could not join");
+                        }
                     }
-                }
-            });
-        }
-        Self { come, tasks, on_join }
+                });
+            }
+        });
+        Self { come, tasks: JoinSet::new(), begin: Some((least, begin)) }
     }
 
     /// Gives up those that have not come.
     pub fn end(&mut self) {
+        self.begin = None;
         self.tasks.abort_all();
         self.come.close();
+        // The other end waits until those are closed that have come and were not taken in.
+        while self.come.try_recv().is_ok() {}
     }
 }

@@ -7,21 +7,24 @@
 //!  bytes ──▶ [`Writer`] ─── joined ──────────▶ [`Reader`] ──▶ bytes
 //!             └──────── joined ──────────────────┘
 //! ```
-//! The receiver asks, the sender agrees with a token ([`Offers`]), and the receiver opens further
-//! connections with it ([`Joins`]). Neither end waits for those: the transfer begins on one connection
+//! One end asks, the other one agrees with a token ([`Offers`]), and the first one opens further
+//! connections with it ([`Joins`]): the reader of an HTTP answer, and either end of a session's direction
+//! ([`Arrivals`]). Neither end waits for those: the transfer begins on one connection
 //! and takes each in as it comes. What is held is at most a block of each connection; the rest waits in
 //! the sockets' buffers, and so holds the sender back.
 
+mod arrivals;
 pub mod blocks;
 mod joins;
 mod offers;
 mod reader;
 mod writer;
 
-pub use joins::{Joins, OnJoin};
+pub use arrivals::{Arrivals, SetUp};
+pub use joins::Joins;
 pub use offers::{Joined, Offered, Offers, Token};
 pub use reader::Reader;
-pub use writer::{SetUp, Writer};
+pub use writer::Writer;
 
 /// A stream that is known to be shorter goes over one connection: it would be over before others joined.
 pub const LEAST: u64 = 1 << 20;

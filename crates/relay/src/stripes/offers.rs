@@ -2,6 +2,7 @@
 //! Transfers that further connections may join, and by which token.
 
 use crate::tcp::Stream;
+use bytes::BytesMut;
 use rustix::{
     io::retry_on_intr,
     rand::{GetRandomFlags, getrandom},
@@ -11,6 +12,7 @@ use std::{
     fmt, io,
     net::IpAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, ready},
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -43,6 +45,8 @@ struct Offer {
 pub struct Joined {
     /// The connection.
     pub stream: Stream,
+    /// What has come on it behind the token.
+    pub ahead: BytesMut,
     /// Dropped when the transfer is done with the connection, which tells the other end of this.
     pub over: oneshot::Sender<()>,
 }
@@ -53,7 +57,9 @@ pub struct Offered {
     /// By this token.
     pub token: Token,
     /// Those that have joined.
-    pub joined: mpsc::Receiver<Joined>,
+    joined: mpsc::Receiver<Joined>,
+    /// How many more may.
+    left: u8,
     offers: Arc<Offers>,
 }
 
@@ -69,7 +75,7 @@ impl Offers {
         let token = Token(token);
         let (sender, joined) = mpsc::channel(more.max(1).into());
         self.all().insert(token, Offer { client, left: more, sender });
-        Ok(Offered { token, joined, offers: Arc::clone(self) })
+        Ok(Offered { token, joined, left: more, offers: Arc::clone(self) })
     }
 
     /// Takes a connection of `client` into the transfer that this token opens; the connection where
@@ -94,6 +100,24 @@ impl Offers {
     }
 }
 
+impl Offered {
+    /// The next one; none when no more may join.
+    pub(super) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Joined>> {
+        if self.left == 0 {
+            return Poll::Ready(None);
+        }
+        let joined = ready!(self.joined.poll_recv(context));
+        self.left -= 1;
+        Poll::Ready(joined)
+    }
+
+    /// Who has not come by now comes too late.
+    pub(super) fn end(&mut self) {
+        self.joined.close();
+        while self.joined.try_recv().is_ok() {}
+    }
+}
+
 impl Drop for Offered {
     fn drop(&mut self) {
         self.offers.all().remove(&self.token);
@@ -109,7 +133,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let stream = Stream::new(TcpStream::connect(address).await.unwrap(), address);
-        (Joined { stream, over: oneshot::channel().0 }, listener)
+        (Joined { stream, ahead: BytesMut::new(), over: oneshot::channel().0 }, listener)
     }
 
     #[tokio::test]

@@ -6,10 +6,10 @@
 
 use crate::{
     stripes::{
+        arrivals::{Arrivals, Arrived},
         blocks::{Blocks, Next},
-        joins::Joins,
     },
-    tcp::{Stream, info::reset_on_close},
+    tcp::info::reset_on_close,
 };
 use bytes::{Buf, BytesMut};
 use std::{
@@ -25,7 +25,7 @@ const AHEAD: usize = 4 << 10;
 pub struct Reader {
     /// The first connection, then those that have joined.
     lanes: Vec<Lane>,
-    joins: Joins,
+    arrivals: Option<Arrivals>,
     /// How much of the body has been read.
     at: u64,
 }
@@ -34,7 +34,7 @@ pub struct Reader {
 #[derive(Debug, Default)]
 struct Lane {
     /// Unless it is the first one.
-    stream: Option<Stream>,
+    joined: Option<Box<Arrived>>,
     /// What was read of it and is not used.
     ahead: BytesMut,
     blocks: Blocks,
@@ -48,9 +48,14 @@ pub trait ReadFirst:
 impl<F: FnMut(&mut Context<'_>, &mut BytesMut, usize) -> Poll<io::Result<usize>>> ReadFirst for F {}
 
 impl Reader {
-    /// One of whose first connection `ahead` was read already, and which others join.
-    pub fn new(ahead: BytesMut, joins: Joins) -> Self {
-        Self { lanes: vec![Lane { ahead, ..Lane::default() }], joins, at: 0 }
+    /// One of whose first connection `ahead` was read already.
+    pub fn new(ahead: BytesMut) -> Self {
+        Self { lanes: vec![Lane { ahead, ..Lane::default() }], arrivals: None, at: 0 }
+    }
+
+    /// From now on these may join it.
+    pub fn let_join(&mut self, arrivals: Arrivals) {
+        self.arrivals = Some(arrivals);
     }
 
     /// Appends at most `most` bytes of the body; 0 is its end.
@@ -63,8 +68,13 @@ impl Reader {
     ) -> Poll<io::Result<usize>> {
         let more = self.take_in(context);
         let (mut unknown, mut ended, mut found) = (more, false, None);
-        for (n, lane) in self.lanes.iter_mut().enumerate() {
-            match lane.poll_next(context, first)? {
+        let mut n = 0;
+        while let Some(lane) = self.lanes.get_mut(n) {
+            let Some(next) = lane.poll_next_or_gone(context, first)? else {
+                self.lanes.remove(n);
+                continue;
+            };
+            match next {
                 Poll::Pending => unknown = true,
                 Poll::Ready(Next::Data { offset, length }) if offset == self.at => {
                     found = found.or(Some((n, length as usize)));
@@ -75,6 +85,7 @@ impl Reader {
                 Poll::Ready(Next::End(total)) => ended |= total == self.at,
                 Poll::Ready(Next::Data { .. } | Next::More) => {}
             }
+            n += 1;
         }
         if let Some((n, length)) = found {
             let taken = ready!(self.lanes[n].poll_take(context, first, buffer, length.min(most)))?;
@@ -97,20 +108,27 @@ impl Reader {
         context: &mut Context<'_>,
         mut first: impl ReadFirst,
     ) -> Poll<io::Result<()>> {
-        self.joins.end();
-        let (at, mut all) = (self.at, true);
-        for lane in &mut self.lanes {
-            match lane.poll_next(context, &mut first)? {
-                Poll::Ready(Next::End(total)) if total == at => {}
-                Poll::Ready(_) => return Poll::Ready(Err(senseless("the body is longer"))),
-                Poll::Pending => all = false,
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.end();
+        }
+        let (at, mut all, mut n) = (self.at, true, 0);
+        while let Some(lane) = self.lanes.get_mut(n) {
+            match lane.poll_next_or_gone(context, &mut first)? {
+                None => {
+                    self.lanes.remove(n);
+                    continue;
+                }
+                Some(Poll::Ready(Next::End(total))) if total == at => {}
+                Some(Poll::Ready(_)) => return Poll::Ready(Err(senseless("the body is longer"))),
+                Some(Poll::Pending) => all = false,
             }
+            n += 1;
         }
         if !all {
             return Poll::Pending;
         }
-        for joined in self.lanes.iter().filter_map(|lane| lane.stream.as_ref()) {
-            reset_on_close(joined.tcp(), false);
+        for joined in self.lanes.iter().filter_map(|lane| lane.joined.as_ref()) {
+            reset_on_close(joined.stream.tcp(), false);
         }
         self.lanes.truncate(1);
         Poll::Ready(Ok(()))
@@ -123,11 +141,12 @@ impl Reader {
 
     /// Takes in who has joined; says whether more may.
     fn take_in(&mut self, context: &mut Context<'_>) -> bool {
+        let Some(arrivals) = &mut self.arrivals else { return false };
         loop {
-            match self.joins.poll_next(context) {
-                Poll::Ready(Some((stream, ahead))) => {
-                    let (stream, blocks) = (Some(stream), Blocks::default());
-                    self.lanes.push(Lane { stream, ahead, blocks });
+            match arrivals.poll_next(context, self.at) {
+                Poll::Ready(Some(mut joined)) => {
+                    let (ahead, blocks) = (joined.ahead.split(), Blocks::default());
+                    self.lanes.push(Lane { joined: Some(Box::new(joined)), ahead, blocks });
                 }
                 Poll::Ready(None) => return false,
                 Poll::Pending => return true,
@@ -137,6 +156,21 @@ impl Reader {
 }
 
 impl Lane {
+    /// What comes next on this connection; none if it had joined and is closed, and nothing has come on it: the other
+    /// end did not need it any more.
+    fn poll_next_or_gone(
+        &mut self,
+        context: &mut Context<'_>,
+        first: &mut impl ReadFirst,
+    ) -> io::Result<Option<Poll<Next>>> {
+        match self.poll_next(context, first) {
+            Err(_) if self.joined.is_some() && self.ahead.is_empty() && self.blocks.is_new() => {
+                Ok(None)
+            }
+            next => next.map(Some),
+        }
+    }
+
     /// What comes next on this connection.
     fn poll_next(
         &mut self,
@@ -149,9 +183,14 @@ impl Lane {
             if next != Next::More {
                 return Ok(Poll::Ready(next));
             }
-            let read = match &mut self.stream {
+            let read = match &mut self.joined {
                 None => first(context, &mut self.ahead, AHEAD),
-                Some(stream) => stream.poll_read(context, &mut self.ahead, AHEAD),
+                Some(joined) => {
+                    let Poll::Ready(()) = joined.poll_welcome(context)? else {
+                        return Ok(Poll::Pending);
+                    };
+                    joined.stream.poll_read(context, &mut self.ahead, AHEAD)
+                }
             };
             match read? {
                 Poll::Ready(0) => return Err(cut_off()),
@@ -170,9 +209,9 @@ impl Lane {
         most: usize,
     ) -> Poll<io::Result<usize>> {
         let taken = if self.ahead.is_empty() {
-            match &mut self.stream {
+            match &mut self.joined {
                 None => ready!(first(context, buffer, most))?,
-                Some(stream) => ready!(stream.poll_read(context, buffer, most))?,
+                Some(joined) => ready!(joined.stream.poll_read(context, buffer, most))?,
             }
         } else {
             let here = most.min(self.ahead.len());

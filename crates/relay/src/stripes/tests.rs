@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Both ends over real connections: whatever is written, in whatever pieces, and whoever joins when.
 
-use super::{Joined, Joins, Offers, Reader, Token, Writer};
+use super::{Arrivals, Joined, Joins, Offers, Reader, Token, Writer};
 use crate::tcp::Stream;
 use bytes::{Buf, BytesMut};
 use rand_core::{Rng, SeedableRng};
@@ -36,7 +36,7 @@ async fn another(
     small: bool,
 ) {
     let (far, mut near) = connection(small).await;
-    let joined = Joined { stream: far, over: oneshot::channel().0 };
+    let joined = Joined { stream: far, ahead: BytesMut::new(), over: oneshot::channel().0 };
     assert!(offers.join(Some(token), HERE, joined).is_ok());
     let joins = joins.clone();
     tokio::spawn(async move {
@@ -66,10 +66,15 @@ async fn what_is_written_is_what_is_read() {
         let offers = Arc::new(Offers::default());
         let offered = offers.offer(HERE, 15).unwrap();
         let (token, (sender, joins)) = (offered.token, Joins::by_hand());
+        let offered = Arrivals::offered(offered, WELCOME.into(), Box::new(|_| Ok(())));
+        let asked = Arrivals::asked(joins, Box::new(|_| Ok(())));
+        // Either end may open them.
+        let (to_writer, to_reader) =
+            if case % 2 == 0 { (offered, asked) } else { (asked, offered) };
         let mut by_reader = Pcg64Mcg::seed_from_u64((!seed).wrapping_add(case));
         let write = async {
             let (_, mut sink) = far.split();
-            sink.stripe(Writer::new(offered, WELCOME, Box::new(|_| Ok(()))));
+            sink.stripe(Writer::new(to_writer));
             let (mut left, mut joined) = (&body[..], 0);
             while !left.is_empty() {
                 if joined < 15 && random.next_u32().is_multiple_of(4) {
@@ -81,11 +86,16 @@ async fn what_is_written_is_what_is_read() {
                 left = &left[written..];
             }
             drop(sender);
+            if random.next_u32().is_multiple_of(2) {
+                tokio::task::yield_now().await;
+            }
             sink.unstripe().await.unwrap();
         };
         let read = async {
             let (mut source, _) = near.split();
-            source.stripe(Reader::new(BytesMut::new(), joins));
+            let mut reader = Reader::new(BytesMut::new());
+            reader.let_join(to_reader);
+            source.stripe(reader);
             let mut got = BytesMut::new();
             loop {
                 let most = 1 + by_reader.next_u64() as usize % 300_000;

@@ -3,10 +3,10 @@
 
 use crate::{
     stripes::{
+        arrivals::{Arrivals, Arrived},
         blocks::{self, MAX_BLOCK_DATA},
-        offers::{Joined, Offered},
     },
-    tcp::{First, Stream},
+    tcp::First,
 };
 use bytes::{Buf, BytesMut};
 use std::{
@@ -14,15 +14,10 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-/// Sets up a connection that joins.
-pub type SetUp = Box<dyn FnMut(&Stream) -> io::Result<()> + Send>;
-
 /// The sending end.
+#[derive(Debug)]
 pub struct Writer {
-    offered: Offered,
-    /// What a connection that joins is sent before its first block.
-    welcome: &'static [u8],
-    set_up: SetUp,
+    arrivals: Option<Arrivals>,
     /// The first connection, then those that have joined.
     lanes: Vec<Lane>,
     /// How much of the body has been given to them.
@@ -35,7 +30,7 @@ pub struct Writer {
 #[derive(Debug, Default)]
 struct Lane {
     /// Unless it is the first one.
-    joined: Option<Joined>,
+    joined: Option<Box<Arrived>>,
     /// What it was given and its kernel has not taken.
     pending: BytesMut,
     /// Whether nothing is pending, here or in TLS.
@@ -46,16 +41,21 @@ struct Lane {
     ended: bool,
 }
 
-impl std::fmt::Debug for Writer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Writer").field("lanes", &self.lanes).finish_non_exhaustive()
-    }
-}
-
 impl Writer {
-    /// One to whose connection others may join, each of which is sent `welcome` before its first block.
-    pub fn new(offered: Offered, welcome: &'static [u8], set_up: SetUp) -> Self {
-        Self { offered, welcome, set_up, lanes: vec![Lane::default()], offset: 0, turn: 0 }
+    /// One that sends this before its first block.
+    pub fn behind(head: BytesMut) -> Self {
+        let first = Lane { pending: head, ..Lane::default() };
+        Self { arrivals: None, lanes: vec![first], offset: 0, turn: 0 }
+    }
+
+    /// One that these may join.
+    pub fn new(arrivals: Arrivals) -> Self {
+        Self { arrivals: Some(arrivals), ..Self::behind(BytesMut::new()) }
+    }
+
+    /// From now on these may join it.
+    pub fn let_join(&mut self, arrivals: Arrivals) {
+        self.arrivals = Some(arrivals);
     }
 
     /// Gives a connection that has room a block of what is written; says how much that was.
@@ -89,12 +89,11 @@ impl Writer {
         context: &mut Context<'_>,
         first: &mut First<'_, '_>,
     ) -> io::Result<()> {
-        while let Poll::Ready(Some(joined)) = self.offered.joined.poll_recv(context) {
-            // One that cannot be set up is let go, and the transfer goes on.
-            if (self.set_up)(&joined.stream).is_ok() {
-                let (joined, pending) = (Some(joined), self.welcome.into());
-                self.lanes.push(Lane { joined, pending, ..Lane::default() });
-            }
+        while let Some(arrivals) = &mut self.arrivals
+            && let Poll::Ready(Some(mut joined)) = arrivals.poll_next(context, self.offset)
+        {
+            let pending = joined.pending.split();
+            self.lanes.push(Lane { joined: Some(Box::new(joined)), pending, ..Lane::default() });
         }
         self.each(|lane| lane.poll_clear(context, first)).map(drop)
     }
@@ -107,7 +106,9 @@ impl Writer {
         first: &mut First<'_, '_>,
     ) -> Poll<io::Result<()>> {
         // Who has not come by now comes too late.
-        self.offered.joined.close();
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.end();
+        }
         let total = self.offset;
         let over = self.each(|lane| lane.poll_end(context, first, total))?;
         if over { Poll::Ready(Ok(())) } else { Poll::Pending }
@@ -171,9 +172,16 @@ impl Lane {
         ready!(self.poll_clear(context, first))?;
         let Some(joined) = &mut self.joined else { return Poll::Ready(Ok(())) };
         let mut scrap = BytesMut::new();
-        while ready!(joined.stream.poll_read(context, &mut scrap, 1 << 10))? > 0 {
-            scrap.clear();
+        loop {
+            match ready!(joined.stream.poll_read(context, &mut scrap, 1 << 10)) {
+                Ok(0) => return Poll::Ready(Ok(())),
+                // A reader that has all closes TLS without a word.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                    return Poll::Ready(Ok(()));
+                }
+                Ok(_) => scrap.clear(),
+                Err(error) => return Poll::Ready(Err(error)),
+            }
         }
-        Poll::Ready(Ok(()))
     }
 }

@@ -29,17 +29,13 @@ pub enum More {
 /// The end of a connection that bytes go to.
 #[derive(Debug)]
 pub struct Sink<'a> {
-    tcp: &'a Wire,
-    tls: Option<WriteHalf<&'a mut TlsStream<TlsSocket>>>,
+    pub(super) tcp: &'a Wire,
+    pub(super) tls: Option<WriteHalf<&'a mut TlsStream<TlsSocket>>>,
     /// Where this is the first of several connections.
-    stripes: Option<Box<Writer>>,
+    pub(super) stripes: &'a mut Option<Box<Writer>>,
 }
 
 impl<'a> Sink<'a> {
-    pub(super) fn new(tcp: &'a Wire, tls: Option<WriteHalf<&'a mut TlsStream<TlsSocket>>>) -> Self {
-        Self { tcp, tls, stripes: None }
-    }
-
     /// As [`Source::plain`](super::Source::plain).
     pub fn plain(&self) -> Option<&'a TcpStream> {
         (self.tls.is_none() && self.stripes.is_none()).then_some(self.tcp.socket())
@@ -47,7 +43,7 @@ impl<'a> Sink<'a> {
 
     /// From here on, what is written goes out in blocks, over further connections too.
     pub fn stripe(&mut self, stripes: Writer) {
-        self.stripes = Some(Box::new(stripes));
+        *self.stripes = Some(Box::new(stripes));
     }
 
     /// Whether what is written goes out over several connections.

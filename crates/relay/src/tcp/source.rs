@@ -30,17 +30,13 @@ const BRIEF: usize = 16 << 10;
 /// The end of a connection that bytes come from.
 #[derive(Debug)]
 pub struct Source<'a> {
-    tcp: &'a Wire,
-    tls: Option<ReadHalf<&'a mut TlsStream<TlsSocket>>>,
+    pub(super) tcp: &'a Wire,
+    pub(super) tls: Option<ReadHalf<&'a mut TlsStream<TlsSocket>>>,
     /// Where this is the first of several connections.
-    stripes: Option<Box<Reader>>,
+    pub(super) stripes: &'a mut Option<Box<Reader>>,
 }
 
 impl<'a> Source<'a> {
-    pub(super) fn new(tcp: &'a Wire, tls: Option<ReadHalf<&'a mut TlsStream<TlsSocket>>>) -> Self {
-        Self { tcp, tls, stripes: None }
-    }
-
     /// The socket, if what is read from it is what was sent: then the kernel can move it.
     pub fn plain(&self) -> Option<&'a TcpStream> {
         (self.tls.is_none() && self.stripes.is_none()).then_some(self.tcp.socket())
@@ -48,7 +44,7 @@ impl<'a> Source<'a> {
 
     /// From here on, what is read comes in blocks, over further connections too.
     pub fn stripe(&mut self, stripes: Reader) {
-        self.stripes = Some(Box::new(stripes));
+        *self.stripes = Some(Box::new(stripes));
     }
 
     /// Whether what is read comes over several connections.

@@ -6,10 +6,9 @@ use crate::tcp::{Sink, Source, Stream, Wire};
 impl Stream {
     /// Both ends, to be used at the same time.
     pub fn split(&mut self) -> (Source<'_>, Sink<'_>) {
-        let tcp: &Wire = &self.tcp;
-        match self.tls.as_deref_mut().map(tokio::io::split) {
-            None => (Source::new(tcp, None), Sink::new(tcp, None)),
-            Some((read, write)) => (Source::new(tcp, Some(read)), Sink::new(tcp, Some(write))),
-        }
+        let Self { tcp, tls, reader, writer } = self;
+        let tcp: &Wire = tcp;
+        let (read, write) = tls.as_deref_mut().map(tokio::io::split).unzip();
+        (Source { tcp, tls: read, stripes: reader }, Sink { tcp, tls: write, stripes: writer })
     }
 }

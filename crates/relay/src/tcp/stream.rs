@@ -5,9 +5,12 @@
 //! and to wait on. Without TLS the bytes on the socket are those of the application, and the kernel
 //! can move them by itself.
 
-use crate::tcp::{
-    poll::{poll_flush, poll_read, poll_send, poll_write},
-    wire::Wire,
+use crate::{
+    stripes::{Arrivals, Reader, Writer},
+    tcp::{
+        poll::{poll_flush, poll_read, poll_send, poll_write},
+        wire::Wire,
+    },
 };
 use bytes::BytesMut;
 use std::{
@@ -29,6 +32,10 @@ pub struct Stream {
     pub(super) tcp: Arc<Wire>,
     /// Boxed: its buffers are large, and most connections have none.
     pub(super) tls: Option<Box<TlsStream<TlsSocket>>>,
+    /// Where it is the first of several connections from which bytes come.
+    pub(super) reader: Option<Box<Reader>>,
+    /// Where it is the first of several connections to which bytes go.
+    pub(super) writer: Option<Box<Writer>>,
 }
 
 /// What TLS reads from and writes to.
@@ -38,7 +45,7 @@ pub struct TlsSocket(Arc<Wire>);
 impl Stream {
     /// A connection to `peer`, without TLS.
     pub fn new(tcp: TcpStream, peer: SocketAddr) -> Self {
-        Self { tcp: Wire::new(tcp, peer), tls: None }
+        Self { tcp: Wire::new(tcp, peer), tls: None, reader: None, writer: None }
     }
 
     /// Puts TLS above a socket by a handshake that `shake` makes.
@@ -55,7 +62,7 @@ impl Stream {
     {
         let tcp = Wire::new(tcp, peer);
         let tls = shake(TlsSocket(Arc::clone(&tcp))).await?;
-        Ok(Self { tcp, tls: Some(Box::new(tls)) })
+        Ok(Self { tcp, tls: Some(Box::new(tls)), reader: None, writer: None })
     }
 
     /// The socket.
@@ -91,6 +98,26 @@ impl Stream {
     /// What both sides have agreed to speak above TLS, if they have (ALPN).
     pub fn alpn(&self) -> Option<&[u8]> {
         self.tls.as_ref()?.get_ref().1.alpn_protocol()
+    }
+
+    /// From here on, what is read comes in blocks, over further connections too.
+    pub fn stripe_source(&mut self, reader: Reader) {
+        self.reader = Some(Box::new(reader));
+    }
+
+    /// From here on, what is written goes out in blocks, over further connections too.
+    pub fn stripe_sink(&mut self, writer: Writer) {
+        self.writer = Some(Box::new(writer));
+    }
+
+    /// These may join what is read and what is written, as far as that is in blocks.
+    pub fn let_join(&mut self, source: Option<Arrivals>, sink: Option<Arrivals>) {
+        if let (Some(reader), Some(arrivals)) = (&mut self.reader, source) {
+            reader.let_join(arrivals);
+        }
+        if let (Some(writer), Some(arrivals)) = (&mut self.writer, sink) {
+            writer.let_join(arrivals);
+        }
     }
 
     /// As [`Source::read`](super::Source::read).

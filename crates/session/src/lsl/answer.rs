@@ -8,6 +8,7 @@ use crate::{
         Congestion, Malformed, fields,
         header::{UnknownField, put_unknown, take, take_counted, text},
         open::{MAX_HOPS, depot_id},
+        stripes::Striped,
     },
     message::{Fault, ProxyError},
 };
@@ -23,6 +24,7 @@ const ERROR: u8 = 2;
 const BY: u8 = 3;
 const TEXT: u8 = 4;
 const HOP: u8 = 5;
+const STRIPED: u8 = 6;
 
 /// The answer to an OPEN.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +39,8 @@ pub struct Answer {
     pub text: String,
     /// The connections between the depots, the initiator's end first.
     pub hops: Vec<HopReport>,
+    /// Where the hop on which this comes was asked for several connections.
+    pub striped: Option<Striped>,
     /// What this version does not know, and passes on.
     pub unknown: Vec<UnknownField>,
 }
@@ -58,7 +62,7 @@ impl Answer {
     /// An answer that is no error.
     pub fn of(status: StatusCode, by: DepotId) -> Self {
         let (error, text, hops, unknown) = (None, String::new(), Vec::new(), Vec::new());
-        Self { status, error, by, text, hops, unknown }
+        Self { status, error, by, text, hops, striped: None, unknown }
     }
 
     /// What a depot answers that cannot open the session.
@@ -84,10 +88,10 @@ impl Answer {
     }
 
     pub(super) fn read(bytes: &[u8]) -> Result<Self, Malformed> {
-        let known = |kind| (STATUS..=HOP).contains(&kind);
+        let known = |kind| (STATUS..=STRIPED).contains(&kind);
         let all = fields::read(bytes, known, |kind| kind == HOP)?;
         let (mut status, mut error, mut by, mut says) = (None, None, None, String::new());
-        let (mut hops, mut unknown) = (Vec::new(), Vec::new());
+        let (mut hops, mut striped, mut unknown) = (Vec::new(), None, Vec::new());
         for field in all {
             match field.kind {
                 STATUS => status = Some(read_status(field.array()?)?),
@@ -98,6 +102,7 @@ impl Answer {
                 }
                 TEXT => text(field.value)?.clone_into(&mut says),
                 HOP => hops.push(HopReport::read(field.value)?),
+                STRIPED => striped = Some(Striped::read(field.value)?),
                 _ => unknown.push(UnknownField::of(&field)),
             }
         }
@@ -109,7 +114,7 @@ impl Answer {
         if error.is_some() && status.as_u16() < 400 {
             return Err(Malformed("ANSWER has an error and a status below 400"));
         }
-        Ok(Self { status, error, by, text: says, hops, unknown })
+        Ok(Self { status, error, by, text: says, hops, striped, unknown })
     }
 
     pub(super) fn fields(&self) -> Result<Vec<u8>, Malformed> {
@@ -130,6 +135,9 @@ impl Answer {
         }
         for hop in &self.hops {
             fields::put(HOP, &hop.value(), &mut out);
+        }
+        if let Some(striped) = &self.striped {
+            fields::put(STRIPED, &striped.value(), &mut out);
         }
         put_unknown(&self.unknown, &mut out);
         Ok(out)
@@ -173,7 +181,7 @@ fn read_error(value: &[u8]) -> Result<String, Malformed> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lsl::Header;
+    use crate::lsl::{Header, JoinToken};
 
     type RawField<'a> = (u8, &'a [u8]);
 
@@ -196,6 +204,11 @@ mod tests {
         let unknown = HopReport { congestion: None, ..report.clone() };
         let answer = Answer {
             hops: vec![report, unknown],
+            striped: Some(Striped {
+                streams: 16,
+                onward: JoinToken([1; 16]),
+                back: JoinToken([2; 16]),
+            }),
             unknown: vec![UnknownField { kind: 128, value: Vec::new() }],
             ..Answer::of(StatusCode::OK, "end".parse().unwrap())
         };
@@ -234,7 +247,10 @@ mod tests {
             (&[ok, by, (4, b"\xff")], "UTF-8"),
             (&[ok, by, (4, &long)], "1 024"),
             (&[ok, by, (5, b"\x02d1\x01\0\0\0")], "too short"),
-            (&[ok, by, (6, b"")], "unknown"),
+            (&[ok, by, (6, b"")], "too short"),
+            (&[ok, by, (6, &[17; 33])], "2 to 16"),
+            (&[ok, by, (6, &[2; 34])], "too long"),
+            (&[ok, by, (7, b"")], "unknown"),
         ] {
             let error = read(bad).expect_err(why).to_string();
             assert!(error.contains(why), "{error}, not {why}");

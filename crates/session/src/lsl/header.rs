@@ -2,7 +2,7 @@
 //! Headers, the only part of a session that depots read: preface, version, kind, length, fields
 //! (docs/lsl.md, section 1).
 
-use crate::lsl::{Answer, Malformed, Open, fields};
+use crate::lsl::{Answer, JoinToken, Malformed, Open, fields, stripes};
 
 /// The first byte of every header. No HTTP method and no TLS record begins with it.
 pub const FIRST_BYTE: u8 = 0xb1;
@@ -27,6 +27,8 @@ pub enum Header {
     Open(Open),
     /// Says what came of that.
     Answer(Answer),
+    /// Joins a hop of a session that is open.
+    Join(JoinToken),
 }
 
 /// A field of a type above 127 that this version does not know. It is passed on as it came.
@@ -50,7 +52,7 @@ impl Header {
         if bytes.get(4).is_some_and(|version| *version != VERSION) {
             return Err(Malformed("the header's version is not 1"));
         }
-        if bytes.get(5).is_some_and(|kind| ![OPEN, ANSWER].contains(kind)) {
+        if bytes.get(5).is_some_and(|kind| ![OPEN, ANSWER, stripes::KIND].contains(kind)) {
             return Err(Malformed("the header's kind is unknown"));
         }
         let Some(preface) = bytes.first_chunk::<PREFACE>() else { return Ok(None) };
@@ -62,6 +64,7 @@ impl Header {
         let Some(fields) = bytes.get(PREFACE..end) else { return Ok(None) };
         let header = match preface[5] {
             OPEN => Self::Open(Open::read(fields)?),
+            stripes::KIND => Self::Join(JoinToken::read_join(fields)?),
             _ => Self::Answer(Answer::read(fields)?),
         };
         Ok(Some((header, end)))
@@ -70,11 +73,11 @@ impl Header {
     /// Reads an OPEN, and nothing else.
     ///
     /// # Errors
-    /// As [`parse`](Self::parse), or it is an ANSWER.
+    /// As [`parse`](Self::parse), or it is another header.
     pub fn parse_open(bytes: &[u8]) -> Result<Option<(Open, usize)>, Malformed> {
         match Self::parse(bytes)? {
             Some((Self::Open(open), length)) => Ok(Some((open, length))),
-            Some((Self::Answer(_), _)) => Err(Malformed("it is an ANSWER where OPEN belongs")),
+            Some(_) => Err(Malformed("it is no OPEN")),
             None => Ok(None),
         }
     }
@@ -82,11 +85,11 @@ impl Header {
     /// Reads an ANSWER, and nothing else.
     ///
     /// # Errors
-    /// As [`parse`](Self::parse), or it is an OPEN.
+    /// As [`parse`](Self::parse), or it is another header.
     pub fn parse_answer(bytes: &[u8]) -> Result<Option<(Answer, usize)>, Malformed> {
         match Self::parse(bytes)? {
             Some((Self::Answer(answer), length)) => Ok(Some((answer, length))),
-            Some((Self::Open(_), _)) => Err(Malformed("it is an OPEN where ANSWER belongs")),
+            Some(_) => Err(Malformed("it is no ANSWER")),
             None => Ok(None),
         }
     }
@@ -99,12 +102,13 @@ impl Header {
         match self {
             Self::Open(open) => open.to_bytes(),
             Self::Answer(answer) => answer.to_bytes(),
+            Self::Join(token) => Ok(token.to_join()),
         }
     }
 }
 
 /// A header with these fields.
-fn with_preface(kind: u8, fields: &[u8]) -> Result<Vec<u8>, Malformed> {
+pub(super) fn with_preface(kind: u8, fields: &[u8]) -> Result<Vec<u8>, Malformed> {
     let length = u16::try_from(fields.len()).ok().filter(|n| usize::from(*n) <= MAX_FIELDS);
     let length = length.ok_or(Malformed("the header has more than 16 384 bytes of fields"))?;
     let mut out = Vec::with_capacity(PREFACE + fields.len());
@@ -175,10 +179,12 @@ mod tests {
             b"\xb1L\x53M",
             b"\xb1LSL\x02",
             b"\xb1LSL\x01\x00",
-            b"\xb1LSL\x01\x03",
+            b"\xb1LSL\x01\x04",
             b"\xb1LSL\x01\x01\x40\x01",
             b"\xb1LSL\x01\x01\xff\xff",
             b"\xb1LSL\x01\x01\x00\x00",
+            b"\xb1LSL\x01\x03\x00\x00",
+            b"\xb1LSL\x01\x03\x00\x04\x01\x00\x01\x00",
         ] {
             assert!(Header::parse(bad).is_err(), "{bad:?}");
         }

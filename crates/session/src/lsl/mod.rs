@@ -5,9 +5,10 @@
 //! ```text
 //! session_id  a session's name
 //! fields      type, length, value: what headers and handshakes consist of
-//! header      preface, version, kind and length of the two headers
+//! header      preface, version, kind and length of the headers
 //!   open        OPEN: session, route, target
 //!   answer      ANSWER: status, error, reports of depots
+//!   stripes     JOIN: one hop over several connections
 //! record      the records between the two ends
 //! handshake   how a session begins and continues
 //!   key         its key, and what is proved with it
@@ -28,6 +29,7 @@ mod receiving;
 pub mod record;
 mod sending;
 mod session_id;
+mod stripes;
 mod tree;
 
 pub use answer::{Answer, HopReport, MAX_TEXT};
@@ -39,4 +41,5 @@ pub use open::{Congestion, Hop, MAX_HOPS, Open, OpenStep, Role, Target, TicketTe
 pub use receiving::{ReceiveError, Received, Receiving};
 pub use sending::{Direction, Next, PositionCheck, PositionError, Sending, seal_again};
 pub use session_id::{SessionId, SessionIdError};
+pub use stripes::{JoinToken, Striped};
 pub use tree::{GROUP, MAX_STREAM, Position, Prefix, Value, group_end, group_start};

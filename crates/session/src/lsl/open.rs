@@ -7,6 +7,7 @@ use crate::{
         Malformed, SessionId,
         fields::{self, Field},
         header::{MAX_FIELDS, UnknownField, put_unknown, take, take_counted, text},
+        stripes,
     },
     message::{Fault, ProxyError},
 };
@@ -17,7 +18,7 @@ use units::Rate;
 /// The most hops of a route, and the most depots that may have passed an OPEN on.
 pub const MAX_HOPS: usize = 16;
 /// The most connections that a hop may use.
-const MAX_STREAMS: u8 = 16;
+pub(super) const MAX_STREAMS: u8 = 16;
 /// The longest name of a congestion control, as in Linux.
 const MAX_CONGESTION: usize = 15;
 
@@ -27,6 +28,7 @@ const TARGET: u8 = 3;
 const TICKET: u8 = 4;
 const PASSED: u8 = 5;
 const CLIENT: u8 = 6;
+const STREAMS: u8 = 7;
 
 /// A flag of a TCP target: the server is to be sent a PROXY protocol header.
 const PROXY_PROTOCOL: u8 = 1;
@@ -46,6 +48,9 @@ pub struct Open {
     pub passed: Vec<DepotId>,
     /// The client for which a depot has vouched.
     pub client: Option<IpAddr>,
+    /// Over how many connections the bytes between the sender of this and its receiver may come. If it is 2 or more,
+    /// they come in blocks.
+    pub streams: u8,
     /// What this version does not know, and passes on.
     pub unknown: Vec<UnknownField>,
 }
@@ -124,7 +129,7 @@ impl Open {
     /// An OPEN as the initiator sends it.
     pub fn new(session: SessionId, hops: Vec<Hop>, target: Target) -> Self {
         let (ticket, passed, client, unknown) = (None, Vec::new(), None, Vec::new());
-        Self { session, hops, target, ticket, passed, client, unknown }
+        Self { session, hops, target, ticket, passed, client, streams: 1, unknown }
     }
 
     /// What the depot `own` does with it (rules 2.3 and 2.5). A client that was vouched for is taken out
@@ -144,7 +149,7 @@ impl Open {
         if self.passed.len() >= MAX_HOPS {
             return Err(looped(format!("OPEN has passed {} depots already", self.passed.len())));
         }
-        self.client = None;
+        (self.client, self.streams) = (None, 1);
         if !self.hops.is_empty() {
             let hop = self.hops.remove(0);
             self.passed.push(own.clone());
@@ -160,7 +165,7 @@ impl Open {
     }
 
     pub(super) fn read(bytes: &[u8]) -> Result<Self, Malformed> {
-        let known = |kind| (SESSION..=CLIENT).contains(&kind);
+        let known = |kind| (SESSION..=STREAMS).contains(&kind);
         let all = fields::read(bytes, known, |kind| [HOP, PASSED].contains(&kind))?;
         let (mut session, mut target) = (None, None);
         let mut open = Self::new(SessionId([0; 16]), Vec::new(), Target::End);
@@ -172,6 +177,7 @@ impl Open {
                 TICKET => open.ticket = Some(TicketText::read(field.value)?),
                 PASSED => open.passed.push(depot_id(field.value)?),
                 CLIENT => open.client = Some(client(field.value)?),
+                STREAMS => open.streams = stripes::streams(field.array()?)?,
                 _ => open.unknown.push(UnknownField::of(&field)),
             }
         }
@@ -201,6 +207,9 @@ impl Open {
         }
         if let Some(client) = self.client {
             fields::put(CLIENT, client.to_string().as_bytes(), &mut out);
+        }
+        if self.streams > 1 {
+            fields::put(STREAMS, &[self.streams], &mut out);
         }
         put_unknown(&self.unknown, &mut out);
         Ok(out)
@@ -405,6 +414,7 @@ mod tests {
             ticket: Some(TicketText::new(1, "a.b-_.c".to_owned()).unwrap()),
             passed: vec!["d0".parse().unwrap()],
             client: Some("192.0.2.7".parse().unwrap()),
+            streams: 16,
             unknown: vec![UnknownField { kind: 200, value: b"new".to_vec() }],
             ..Open::new(
                 SessionId(*b"0123456789abcdef"),
@@ -473,7 +483,10 @@ mod tests {
             (&[id, end, (4, b"\0a.b.c d")], "ticket"),
             (&[id, end, (5, b"1")], "depot's name"),
             (&[id, end, (6, b"192.0.2")], "IP address"),
-            (&[id, end, (7, b"")], "unknown"),
+            (&[id, end, (7, b"")], "wrong length"),
+            (&[id, end, (7, &[1])], "2 to 16"),
+            (&[id, end, (7, &[17])], "2 to 16"),
+            (&[id, end, (8, b"")], "unknown"),
         ] {
             let error = with(bad).expect_err(why).to_string();
             assert!(error.contains(why), "{error}, not {why}");
@@ -490,7 +503,7 @@ mod tests {
             panic!("there is a hop")
         };
         assert_eq!(hop, open.hops[0]);
-        assert_eq!((&next.hops[..], next.client), (&open.hops[1..], None));
+        assert_eq!((&next.hops[..], next.client, next.streams), (&open.hops[1..], None, 1));
         assert_eq!(next.passed, [open.passed[0].clone(), own.clone()]);
         assert_eq!((&next.unknown, next.session), (&open.unknown, open.session));
         // It comes back.

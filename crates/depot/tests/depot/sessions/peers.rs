@@ -71,7 +71,7 @@ pub fn header(stream: &mut impl Read) -> io::Result<Header> {
 pub fn answer(stream: &mut impl Read) -> Answer {
     match header(stream).expect("an ANSWER") {
         Header::Answer(answer) => answer,
-        Header::Open(open) => panic!("an OPEN: {open:?}"),
+        other => panic!("no ANSWER: {other:?}"),
     }
 }
 
