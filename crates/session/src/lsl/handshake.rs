@@ -114,6 +114,9 @@ pub enum HandshakeError {
         "the other end cannot prove that it is the right one: a wrong code, or not the end of this session"
     )]
     Proof,
+    /// The session has begun with another further digest.
+    #[error("this session has begun, with another digest of the whole")]
+    OtherDigest,
     /// A secret is required.
     #[error("the other end has no code, and this session requires one")]
     NoSecret,
@@ -125,6 +128,7 @@ impl HandshakeError {
         match self {
             Self::Malformed(_) | Self::Encoding => EndCode::Malformed,
             Self::Proof | Self::NoSecret => EndCode::WrongProof,
+            Self::OtherDigest => EndCode::NoRoom,
         }
     }
 }
