@@ -80,7 +80,7 @@ pub struct ReceiveRequest {
 
 /// Where one stream goes.
 enum Place {
-    File { part: Box<PartFile>, identity: Identity, beginning: Beginning },
+    File { part: Box<PartFile>, identity: Identity, beginning: Box<Beginning> },
     Directory { new: PathBuf, name: PathBuf },
     Stream,
 }
@@ -172,7 +172,7 @@ impl ReceiveRequest {
         };
         let options = Options { secret, confirm_by_hand: true, ..self.options.clone() };
         let beginning = match &place_of {
-            Place::File { beginning, .. } => beginning.clone(),
+            Place::File { beginning, .. } => Beginning::clone(beginning),
             _ => Beginning::new(incoming.digest()),
         };
         report.resumed_bytes = beginning.length();
@@ -248,7 +248,7 @@ impl ReceiveRequest {
         };
         part.check_space(note.bytes.unwrap_or(0))?;
         part.checkpoint(&identity).await?;
-        Ok((Place::File { part: Box::new(part), identity, beginning }, note))
+        Ok((Place::File { part: Box::new(part), identity, beginning: Box::new(beginning) }, note))
     }
 
     /// An empty directory beside the one that it will be.
