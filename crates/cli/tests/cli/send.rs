@@ -250,10 +250,10 @@ fn either_end_is_killed_and_started_again() {
 }
 
 /// What `sha256sum` or `md5sum` prints of these bytes.
-fn checksum(program: &str, bytes: Vec<u8>) -> String {
+fn checksum(program: &str, bytes: &[u8]) -> String {
     let mut child =
         Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    child.stdin.take().unwrap().write_all(&bytes).unwrap();
+    child.stdin.take().unwrap().write_all(bytes).unwrap();
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{program}: {}", output.status);
     text(&output.stdout).split(' ').next().unwrap().to_owned()
@@ -261,7 +261,7 @@ fn checksum(program: &str, bytes: Vec<u8>) -> String {
 
 #[test]
 fn sha256_of_a_file_covers_what_killed_ends_have_transferred() {
-    let expected = checksum("sha256sum", content(12 << 20));
+    let expected = checksum("sha256sum", &content(12 << 20));
     for report in transfer_with_killed_ends(&["--digest", "sha256"]) {
         assert_eq!(report["sha256"], *expected, "{report}");
         assert!(report.get("md5").is_none(), "{report}");
@@ -280,7 +280,7 @@ fn md5_of_a_pipe_is_what_md5sum_prints() {
     let sent = report(&sender.wait_with_output().unwrap());
     let received = report(&receiver.end());
     assert!(fs::read(directory.path().join("arrived")).unwrap() == piped);
-    let expected = checksum("md5sum", piped);
+    let expected = checksum("md5sum", &piped);
     for report in [&sent, &received] {
         assert_eq!(report["md5"], *expected, "{report}");
         assert!(report.get("sha256").is_none(), "{report}");
