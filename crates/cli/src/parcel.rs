@@ -136,8 +136,12 @@ fn summary(report: &ParcelReport) -> String {
         0 => String::new(),
         hops => format!(", {hops} depots"),
     };
+    let digest = match &report.digest {
+        Some((kind, digest)) => format!(", {kind} {digest}"),
+        None => String::new(),
+    };
     format!(
-        "{}: {} in {:.1} s, {:.1} Mbit/s{resumed}{depots}, BLAKE3 {}",
+        "{}: {} in {:.1} s, {:.1} Mbit/s{resumed}{depots}, BLAKE3 {}{digest}",
         printable(name, 100),
         HumanBytes(report.bytes),
         report.seconds,
@@ -164,7 +168,7 @@ fn document(report: &ParcelReport) -> Value {
             })
         })
         .collect();
-    json!({
+    let mut document = json!({
         "name": report.name,
         "file": report.file.as_ref().map(|file| file.to_string_lossy()),
         "status": status,
@@ -176,7 +180,11 @@ fn document(report: &ParcelReport) -> Value {
         "connections": report.connections,
         "hops": hops,
         "blake3": report.blake3,
-    })
+    });
+    if let Some((kind, digest)) = &report.digest {
+        document[kind.name()] = json!(digest);
+    }
+    document
 }
 
 /// The code that was given, or a new one, with which the user is told what to do on the other machine.

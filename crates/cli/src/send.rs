@@ -8,7 +8,7 @@ use crate::{
 };
 use clap::Args;
 use client::parcel::{Goal, Parcel, SendRequest};
-use lsl::Route;
+use lsl::{Options, Route, WholeDigest};
 use session::lsl::Role;
 use std::{
     io,
@@ -41,13 +41,16 @@ pub struct SendArgs {
     /// Maximum rate, as in 100mbit or 10MBps
     #[arg(long, value_name = "RATE")]
     limit_rate: Option<Rate>,
+    /// Also compare a SHA-256 or MD5 of the whole, and report it
+    #[arg(long, value_name = "sha256|md5")]
+    digest: Option<WholeDigest>,
     #[command(flatten)]
     parcel: ParcelArgs,
 }
 
 pub fn run(args: SendArgs) -> Result<(), Failure> {
-    let SendArgs { what, destination, name, limit_rate, parcel: shared } = args;
-    let options = shared.options(limit_rate);
+    let SendArgs { what, destination, name, limit_rate, digest, parcel: shared } = args;
+    let options = Options { digest, ..shared.options(limit_rate) };
     let goal = match destination {
         Some(to) => {
             if to.starts_with("tcp:") {

@@ -5,7 +5,7 @@ use crate::{
     end::Inner,
     failure::Failure,
     pump::{Work, serve},
-    registry::{Connected, Descriptor, Fresh, Listening, Over, Stage, find, runtime},
+    registry::{Connected, Descriptor, Fresh, Listening, Over, Stage, digests, find, runtime},
     settings::{Settings, option, unknown},
 };
 use libc::c_int;
@@ -248,6 +248,13 @@ pub(crate) fn get(fd: BorrowedFd<'_>, name: c_int) -> Result<Vec<u8>, Failure> {
             Found::Session(Connected { session, .. }) => session.id().0.to_vec(),
             Found::Over(over) => over.id.0.to_vec(),
         }),
+        option::SENT_DIGEST | option::RECEIVED_DIGEST => {
+            let [sent, received] = match session(&descriptor)? {
+                Found::Session(Connected { session, .. }) => digests(&session),
+                Found::Over(over) => over.digests,
+            };
+            Ok(if name == option::SENT_DIGEST { sent } else { received })
+        }
         option::LOCAL => match &*descriptor.stage() {
             Stage::Listening(listening) => Ok(text(&listening.local.to_string())),
             Stage::Fresh(fresh) => match &fresh.bound {

@@ -85,6 +85,8 @@ pub(crate) struct Over {
     pub id: SessionId,
     pub note: Vec<u8>,
     pub statistics: Statistics,
+    /// The further digests of what was sent and received; empty without one, and of a part.
+    pub digests: [Vec<u8>; 2],
     pub result: Result<(), Failure>,
 }
 
@@ -98,6 +100,11 @@ static REGISTRY: LazyLock<Mutex<Registry>> = LazyLock::new(Mutex::default);
 
 fn registry() -> MutexGuard<'static, Registry> {
     REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The further digests of what was sent and received.
+pub(crate) fn digests(session: &Session) -> [Vec<u8>; 2] {
+    [session.sent_digest(), session.received_digest()].map(Option::unwrap_or_default)
 }
 
 /// The runtime of all sessions.
@@ -146,6 +153,7 @@ impl Descriptor {
     /// Its session is over.
     pub(crate) async fn end(&self, session: &Session, result: Result<(), Failure>) {
         let (id, statistics) = (session.id(), session.statistics());
+        let digests = digests(session);
         let note = session.greeted().await.unwrap_or_default();
         {
             let mut stage = self.stage();
@@ -153,7 +161,7 @@ impl Descriptor {
                 Stage::Connected(Connected { note: Some(note), .. }) => std::mem::take(note),
                 _ => note,
             };
-            *stage = Stage::Over(Box::new(Over { id, note, statistics, result }));
+            *stage = Stage::Over(Box::new(Over { id, note, statistics, digests, result }));
         }
         self.is_over.close();
         let mut registry = registry();

@@ -3,7 +3,7 @@
 
 use crate::failure::Failure;
 use libc::c_int;
-use lsl::{Options, Route};
+use lsl::{Options, Route, WholeDigest};
 use session::DepotAddress;
 use std::{path::PathBuf, time::Duration};
 use units::{Bytes, Rate};
@@ -23,11 +23,14 @@ pub(crate) mod option {
     pub(crate) const CA_FILE: c_int = 9;
     pub(crate) const RATE: c_int = 10;
     pub(crate) const WAIT: c_int = 11;
+    pub(crate) const DIGEST: c_int = 12;
     pub(crate) const ERROR: c_int = 32;
     pub(crate) const ERROR_TEXT: c_int = 33;
     pub(crate) const PEER_NOTE: c_int = 34;
     pub(crate) const LOCAL: c_int = 35;
     pub(crate) const SESSION: c_int = 36;
+    pub(crate) const SENT_DIGEST: c_int = 37;
+    pub(crate) const RECEIVED_DIGEST: c_int = 38;
 }
 
 /// The most that a note may have.
@@ -73,6 +76,7 @@ impl Settings {
                 wait @ 0..=1 => self.waits = wait == 1,
                 _ => return Err(Failure::invalid("LSL_WAIT is 0 or 1")),
             },
+            option::DIGEST => options.digest = digest(number(value)?)?,
             _ => return Err(unknown(name)),
         }
         Ok(())
@@ -88,6 +92,7 @@ impl Settings {
             option::CONNECT_TIMEOUT => options.connect_timeout.as_millis() as u64,
             option::RATE => options.limit_rate.map_or(0, Rate::bps),
             option::WAIT => u64::from(self.waits),
+            option::DIGEST => options.digest.map_or(0, |digest| u64::from(digest.number())),
             _ => return Err(unknown(name)),
         })
     }
@@ -142,6 +147,16 @@ fn number(value: &[u8]) -> Result<u64, Failure> {
     Ok(u64::from_ne_bytes(bytes))
 }
 
+fn digest(number: u64) -> Result<Option<WholeDigest>, Failure> {
+    if number == 0 {
+        return Ok(None);
+    }
+    let known = u8::try_from(number).ok().and_then(WholeDigest::of_number);
+    known.map(Some).ok_or_else(|| {
+        Failure::invalid("LSL_DIGEST is LSL_DIGEST_NONE, LSL_DIGEST_SHA256 or LSL_DIGEST_MD5")
+    })
+}
+
 fn window(value: &[u8]) -> Result<Bytes, Failure> {
     let bytes = number(value)?;
     if !WINDOWS.contains(&bytes) {
@@ -165,6 +180,10 @@ mod tests {
         assert!(settings.routes("b.example").is_err());
         settings.set(option::RATE, &eight(5_000_000)).unwrap();
         assert_eq!(settings.get(option::RATE).unwrap(), 5_000_000);
+        for number in [1, 2, 0] {
+            settings.set(option::DIGEST, &eight(number)).unwrap();
+            assert_eq!(settings.get(option::DIGEST).unwrap(), number);
+        }
         for (name, value) in [
             (option::VIA, &b"d1:port"[..]),
             (option::VIA, b"d\xff"),
@@ -173,6 +192,8 @@ mod tests {
             (option::SEND_WINDOW, &eight(5)),
             (option::WAIT, &eight(2)),
             (option::CONNECT_TIMEOUT, &eight(0)),
+            (option::DIGEST, &eight(3)),
+            (option::DIGEST, &eight(257)),
         ] {
             assert_eq!(settings.set(name, value).unwrap_err().errno, libc::EINVAL, "{name}");
         }

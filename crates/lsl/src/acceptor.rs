@@ -4,6 +4,7 @@
 use crate::{
     connection::{Caller, drain, open, read_answer, read_more, say},
     core::Core,
+    digest::Beginning,
     drive::{Opening, drive},
     error::{Error, Loss},
     initiator::random,
@@ -15,8 +16,8 @@ use crate::{
     state::State,
 };
 use ::session::lsl::{
-    Direction, Position, Prefix, Sending, SessionId,
-    handshake::{Attach, HandshakeError, Hello, Terms, Welcoming},
+    Direction, Position, SessionId,
+    handshake::{Attach, HandshakeError, Hello, Terms, Welcoming, WholeDigest},
     record::{End, EndCode, RecordKind, record},
     split_record,
 };
@@ -78,6 +79,11 @@ impl Incoming {
         &self.hello.terms.note
     }
 
+    /// What both ends also compare of each stream as a whole. [`Beginning`] has to be made for it.
+    pub fn digest(&self) -> Option<WholeDigest> {
+        self.hello.digest
+    }
+
     /// Whom the connection comes from: the initiator, or the last depot.
     pub fn peer(&self) -> SocketAddr {
         self.stream.peer()
@@ -121,21 +127,23 @@ impl Incoming {
     /// The initiator does not have the secret.
     pub async fn accept(self, options: Options) -> Result<Session, Error> {
         let nothing = Outgoing::Window(Window::default());
-        self.accept_from(Prefix::default(), nothing, options).await
+        self.accept_from(Beginning::default(), nothing, options).await
     }
 
-    /// Takes a session of whose stream `received` is there already.
+    /// Takes a session of whose stream `received` is there already: a [`Beginning`], or a `Prefix` if the session has no
+    /// further [`digest`](Self::digest).
     ///
     /// # Errors
-    /// The initiator does not have the secret.
+    /// The initiator does not have the secret, or what is there was not hashed for the further digest.
     pub async fn accept_from(
         mut self,
-        received: Prefix,
+        received: impl Into<Beginning>,
         outgoing: Outgoing,
         options: Options,
     ) -> Result<Session, Error> {
         let own = Direction::FromAcceptor;
-        let receiving = Core::first_receiving(own, received);
+        let received = received.into();
+        let receiving = Core::first_receiving(own, received.prefix().clone());
         let (limit, note) = (receiving.limit(), options.note.clone());
         let terms = Terms { limit, note };
         let welcome = self.hello.welcome(random(), &options.secret, &terms, &receiving.position());
@@ -146,10 +154,21 @@ impl Incoming {
                 return Err(error.into());
             }
         };
-        let sending = Sending::new(own, self.hello.terms.limit);
-        let (session, key) = (self.hello.session, welcoming.key().clone());
+        let known = State {
+            session: self.hello.session,
+            key: welcoming.key().clone(),
+            digest: self.hello.digest,
+            received: Position::default(),
+        };
         let takes_early = options.secret.is_empty();
-        let core = Core::with_key(session, key, sending, receiving, own, outgoing, options);
+        let limit = self.hello.terms.limit;
+        let core = match Core::with_key(&known, own, limit, received, outgoing, options) {
+            Ok(core) => core,
+            Err(error) => {
+                refuse(&mut self.stream, EndCode::Application, &error.to_string()).await;
+                return Err(error);
+            }
+        };
         let first = record(RecordKind::Welcome, &welcoming.payload);
         let opening = Opening::Welcome { welcoming: Box::new(welcoming), takes_early };
         if let Arrivals::Listener(_, registration) = &self.arrivals {
@@ -169,22 +188,19 @@ impl Incoming {
 /// A session of an earlier process, of which nobody has asked for yet.
 pub(crate) fn restored(
     state: &State,
-    received: Prefix,
+    received: Beginning,
     outgoing: Outgoing,
     arrivals: Arrivals,
     options: Options,
-) -> Session {
+) -> Result<Session, Error> {
     let own = Direction::FromAcceptor;
-    let receiving = Core::first_receiving(own, received);
-    let sending = Sending::new(own, 0);
-    let (session, key) = (state.session, state.key.clone());
-    let core = Core::with_key(session, key, sending, receiving, own, outgoing, options);
+    let core = Core::with_key(state, own, 0, received, outgoing, options)?;
     core.proved();
     if let Arrivals::Listener(_, registration) = &arrivals {
         registration.knows(&core);
     }
     tokio::spawn(keep(Arc::clone(&core), None, arrivals));
-    Session::new(core)
+    Ok(Session::new(core))
 }
 
 /// A connection that has begun.
@@ -263,6 +279,9 @@ async fn resume(core: &Core, next: Arrival) -> Option<Begun> {
 
 /// Answers HELLO of a session that was begun before.
 fn welcome(core: &Core, hello: &Hello) -> Result<(Vec<u8>, Opening), HandshakeError> {
+    if hello.digest != core.digest() {
+        return Err(HandshakeError::OtherDigest);
+    }
     let Options { secret, note, .. } = core.options();
     let (_, limit, position) = core.terms().expect("an acceptor has a key");
     let terms = Terms { limit, note: note.clone() };

@@ -13,10 +13,16 @@
 mod application;
 mod connection;
 
-use crate::{error::Error, options::Options, outgoing::Outgoing};
+use crate::{
+    digest::{Beginning, Digests},
+    error::Error,
+    options::Options,
+    outgoing::Outgoing,
+    state::State as Kept,
+};
 use ::session::lsl::{
     Direction, Duplex, HopReport, Position, Prefix, Receiving, Sending, SessionId, SessionKey,
-    handshake::EARLY_LIMIT,
+    handshake::{EARLY_LIMIT, WholeDigest},
 };
 use bytes::Bytes;
 use std::{
@@ -32,6 +38,8 @@ pub(crate) struct Core {
     pub(crate) session: SessionId,
     direction: Direction,
     options: Options,
+    /// The further digests, if they were agreed on.
+    digests: Option<Digests>,
     state: Mutex<State>,
     /// Told when there may be something to send, or the session is over.
     pub(crate) to_send: Notify,
@@ -109,22 +117,31 @@ impl State {
 impl Core {
     /// An initiator's, before its first connection.
     pub(crate) fn initiator(session: SessionId, outgoing: Outgoing, options: Options) -> Arc<Self> {
-        let sending = Sending::new(Direction::FromInitiator, EARLY_LIMIT);
-        Self::new(session, Direction::FromInitiator, Phase::Early(sending), outgoing, options)
+        let own = Direction::FromInitiator;
+        let phase = Phase::Early(Sending::new(own, EARLY_LIMIT));
+        let digests = Digests::begin(options.digest, Beginning::default());
+        let digests = digests.expect("nothing is there yet");
+        Self::new(session, own, phase, outgoing, digests, options)
     }
 
-    /// One of an end that has the key already.
+    /// One of an end that knows this of the session already, and may send up to `limit`.
+    ///
+    /// # Errors
+    /// What was received was not hashed for the further digest.
     pub(crate) fn with_key(
-        session: SessionId,
-        key: SessionKey,
-        sending: Sending,
-        receiving: Receiving,
+        known: &Kept,
         own: Direction,
+        limit: u64,
+        received: Beginning,
         outgoing: Outgoing,
         options: Options,
-    ) -> Arc<Self> {
-        let duplex = Box::new(Duplex::new(own, key, sending, receiving));
-        Self::new(session, own, Phase::Paused(duplex), outgoing, options)
+    ) -> Result<Arc<Self>, Error> {
+        let sending = Sending::new(own, limit);
+        let receiving = Self::first_receiving(own, received.prefix().clone());
+        let digests = Digests::begin(known.digest, received)?;
+        let duplex = Duplex::new(own, known.key.clone(), sending, receiving);
+        let phase = Phase::Paused(Box::new(duplex));
+        Ok(Self::new(known.session, own, phase, outgoing, digests, options))
     }
 
     /// What an end of this direction receives, of which `prefix` is there already.
@@ -137,6 +154,7 @@ impl Core {
         direction: Direction,
         phase: Phase,
         outgoing: Outgoing,
+        digests: Option<Digests>,
         options: Options,
     ) -> Arc<Self> {
         let is_ended = matches!(outgoing, Outgoing::Stored(_));
@@ -158,15 +176,15 @@ impl Core {
             wakers: Vec::new(),
             spare: Vec::new(),
         };
-        let core =
-            Self { session, direction, options, state: Mutex::new(state), to_send: Notify::new() };
+        let (state, to_send) = (Mutex::new(state), Notify::new());
+        let core = Self { session, direction, options, digests, state, to_send };
         {
             let mut state = core.state();
             let taken = state.phase.duplex().map_or(0, |duplex| duplex.receiving().received());
             state.taken = taken;
             state.key = state.phase.duplex().map(|duplex| duplex.key().clone());
             if is_ended && let Some(duplex) = state.phase.duplex() {
-                duplex.finish(Vec::new());
+                duplex.finish();
             }
         }
         Arc::new(core)
@@ -178,6 +196,11 @@ impl Core {
 
     pub(crate) fn options(&self) -> &Options {
         &self.options
+    }
+
+    /// The further digest on which the ends have agreed.
+    pub(crate) fn digest(&self) -> Option<WholeDigest> {
+        self.digests.as_ref().map(Digests::kind)
     }
 }
 

@@ -133,7 +133,7 @@ async fn read(
     }
     loop {
         while let Some((kind, payload)) = split_record(ahead)? {
-            core.receive(kind, payload)?;
+            core.receive(kind, payload).await?;
             tokio::task::consume_budget().await;
         }
         heard(source, ahead).await?;
@@ -207,7 +207,9 @@ async fn await_proof(
                 core.confirmed();
                 return Ok(());
             }
-            (Some(RecordKind::Data), payload) if takes_early => core.early_data(payload)?,
+            (Some(RecordKind::Data), payload) if takes_early => {
+                core.early_data(payload).await?;
+            }
             (Some(RecordKind::End), payload) => {
                 // Nobody has proved anything: whoever has begun this session may end it.
                 let end = End::parse(&payload, Direction::FromInitiator, Some(welcoming.key()))?;

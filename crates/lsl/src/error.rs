@@ -4,7 +4,7 @@
 use ::session::{
     lsl::{
         Malformed, PositionError, ReceiveError,
-        handshake::HandshakeError,
+        handshake::{HandshakeError, WholeDigest},
         record::{End, EndCode},
     },
     message::Fault,
@@ -42,6 +42,12 @@ pub enum Error {
     /// What arrives is damaged.
     #[error("{0}")]
     Receive(#[from] ReceiveError),
+    /// An earlier session has brought the beginning of the stream, and this end has not hashed it for the further digest that
+    /// the session has.
+    #[error(
+        "the beginning of the stream is here, but not its {0}, which both ends are to compare: supply these bytes, or begin again"
+    )]
+    NoDigest(WholeDigest),
     /// There was no connection for too long.
     #[error("no connection for {} s, the last attempt: {last}", .time.as_secs())]
     NoConnection {
@@ -81,7 +87,7 @@ impl Error {
             Self::Handshake(error) => Some(error.code()),
             Self::Position(error) => Some(error.code()),
             Self::Receive(error) => Some(error.code()),
-            Self::Source(_) | Self::Abandoned => Some(EndCode::Application),
+            Self::Source(_) | Self::Abandoned | Self::NoDigest(_) => Some(EndCode::Application),
             _ => None,
         }
     }
@@ -106,6 +112,7 @@ impl Error {
                 _ => ErrorKind::ConnectionReset,
             },
             Self::Handshake(_) | Self::Position(_) | Self::Receive(_) => ErrorKind::InvalidData,
+            Self::NoDigest(_) => ErrorKind::InvalidInput,
             Self::Source(error) => error.kind(),
             Self::Replaced | Self::Abandoned => ErrorKind::ConnectionAborted,
         }

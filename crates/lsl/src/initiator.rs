@@ -82,9 +82,9 @@ async fn call(core: &Core, caller: &Caller, route: &Route) -> Result<(), Loss> {
         first.extend(record(RecordKind::Attach, attaching.attach()));
         Opening::Attach(attaching)
     } else {
-        let Options { secret, note, .. } = core.options();
+        let Options { secret, note, digest, .. } = core.options();
         let terms = Terms { limit: EARLY_LIMIT, note: note.clone() };
-        let greeting = Greeting::new(core.session, random(), secret, &terms, None);
+        let greeting = Greeting::new(core.session, random(), secret, &terms, *digest);
         first.extend(record(RecordKind::Hello, greeting.hello()));
         Opening::Greet(Box::new(greeting))
     };

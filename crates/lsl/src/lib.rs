@@ -16,6 +16,7 @@ mod acceptor;
 pub mod blocking;
 mod connection;
 mod core;
+mod digest;
 mod drive;
 mod error;
 mod initiator;
@@ -26,7 +27,9 @@ mod route;
 mod session;
 mod state;
 
+pub use ::session::lsl::handshake::WholeDigest;
 pub use acceptor::Incoming;
+pub use digest::Beginning;
 pub use error::Error;
 pub use listener::Listener;
 pub use options::{ListenOptions, Options};

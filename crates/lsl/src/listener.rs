@@ -8,7 +8,8 @@ use crate::{
     acceptor::{Arrival, Arrivals, Incoming, attach, refuse, restored},
     connection::{accepted, end, read_more, say},
     core::Core,
-    error::Loss,
+    digest::Beginning,
+    error::{Error, Loss},
     options::{ListenOptions, Options},
     outgoing::Outgoing,
     session::Session,
@@ -16,7 +17,7 @@ use crate::{
 };
 use ::session::{
     lsl::{
-        Answer, Header, MAX_HEADER, Open, Prefix, SessionId, Target,
+        Answer, Header, MAX_HEADER, Open, SessionId, Target,
         handshake::{Attach, Hello},
         record::{EndCode, RecordKind},
         split_record,
@@ -169,16 +170,19 @@ impl Listener {
     }
 
     /// Takes back a session of an earlier process, whose initiator will continue it; `None` if there is no
-    /// room for it.
+    /// room for it. `received` is a [`Beginning`], or a `Prefix` if the session has no further digest.
+    ///
+    /// # Errors
+    /// What was received was not hashed for the further digest ([`State::digest`]).
     pub fn restore(
         &self,
         state: &State,
-        received: Prefix,
+        received: impl Into<Beginning>,
         outgoing: Outgoing,
         options: Options,
-    ) -> Option<Session> {
-        let Place::New(arrivals) = self.registry.register(state.session) else { return None };
-        Some(restored(state, received, outgoing, arrivals, options))
+    ) -> Result<Option<Session>, Error> {
+        let Place::New(arrivals) = self.registry.register(state.session) else { return Ok(None) };
+        restored(state, received.into(), outgoing, arrivals, options).map(Some)
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! How a session behaves.
 
+use ::session::lsl::handshake::WholeDigest;
 use std::{path::PathBuf, time::Duration};
 use units::{Bytes, Rate};
 
@@ -11,6 +12,8 @@ pub struct Options {
     pub secret: Vec<u8>,
     /// For the application at the other end, at most 4 096 bytes.
     pub note: Vec<u8>,
+    /// What both ends also compare of each stream as a whole. The initiator says so; an acceptor obeys it.
+    pub digest: Option<WholeDigest>,
     /// The most that is kept of what was written and not acknowledged; less than 512 KiB counts as that.
     pub send_window: Bytes,
     /// The most that is received ahead of the application.
@@ -35,6 +38,7 @@ impl Default for Options {
         Self {
             secret: Vec::new(),
             note: Vec::new(),
+            digest: None,
             send_window: Bytes::new(64 << 20),
             receive_window: Bytes::new(64 << 20),
             limit_rate: None,

@@ -2,10 +2,10 @@
 //! A session, as programs use it.
 
 use crate::{
-    core::Core, error::Error, initiator, options::Options, outgoing::Outgoing, route::Route,
-    state::State,
+    core::Core, digest::Beginning, error::Error, initiator, options::Options, outgoing::Outgoing,
+    route::Route, state::State,
 };
-use ::session::lsl::{Direction, HopReport, Position, Prefix, Sending, SessionId, Value};
+use ::session::lsl::{Direction, HopReport, Position, SessionId, Value, handshake::WholeDigest};
 use bytes::Bytes;
 use std::{
     future::poll_fn,
@@ -80,7 +80,11 @@ impl Session {
         Self { core }
     }
 
-    /// Continues a session of an earlier process.
+    /// Continues a session of an earlier process. `received` is a [`Beginning`], or a `Prefix` if the session has no further
+    /// digest.
+    ///
+    /// # Errors
+    /// What was received was not hashed for the further digest ([`State::digest`]).
     ///
     /// # Panics
     /// There is no route.
@@ -88,17 +92,14 @@ impl Session {
         state: &State,
         routes: Vec<Route>,
         outgoing: Outgoing,
-        received: Prefix,
+        received: impl Into<Beginning>,
         options: Options,
-    ) -> Self {
+    ) -> Result<Self, Error> {
         assert!(!routes.is_empty(), "a session needs a route");
-        let own = Direction::FromInitiator;
-        let sending = Sending::new(own, 0);
-        let receiving = Core::first_receiving(own, received);
-        let (session, key) = (state.session, state.key.clone());
-        let core = Core::with_key(session, key, sending, receiving, own, outgoing, options);
+        let (own, received) = (Direction::FromInitiator, received.into());
+        let core = Core::with_key(state, own, 0, received, outgoing, options)?;
         tokio::spawn(initiator::keep(Arc::clone(&core), routes));
-        Self { core }
+        Ok(Self { core })
     }
 
     /// The session's name.
@@ -191,11 +192,28 @@ impl Session {
         self.core.hashes()[1]
     }
 
+    /// The further digest of each stream that both ends compare: as [`Options::digest`] of the initiator has it.
+    pub fn digest(&self) -> Option<WholeDigest> {
+        self.core.digest()
+    }
+
+    /// The further digest of what was sent; `None` without one, and before the whole was sent.
+    pub fn sent_digest(&self) -> Option<Vec<u8>> {
+        self.core.sent_digest()
+    }
+
+    /// The further digest of what was received, which is the one that the other end has said; `None` without one, and before
+    /// the whole was received.
+    pub fn received_digest(&self) -> Option<Vec<u8>> {
+        self.core.received_digest()
+    }
+
     /// What has to be kept to continue in another process, with nothing received: set [`State::received`] to the
     /// latest [`position`](Self::position). `None` before the two ends have greeted each other.
     pub fn state(&self) -> Option<State> {
         let (key, _, _) = self.core.terms()?;
-        Some(State { session: self.core.session, key, received: Position::default() })
+        let (session, digest) = (self.core.session, self.core.digest());
+        Some(State { session, key, digest, received: Position::default() })
     }
 
     /// The latest position that `written` received bytes include, if there is one that was not asked for yet.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What one end keeps to continue a session in another process: under 1 KB for one direction.
 
-use ::session::lsl::{Position, SessionId, SessionKey};
+use ::session::lsl::{Position, SessionId, SessionKey, handshake::WholeDigest};
 
 /// What the bytes begin with: a name, and the version of what follows.
-const MAGIC: &[u8; 4] = b"lhs\x01";
+const MAGIC: &[u8; 4] = b"lhs\x02";
 
 /// What has to be kept of a session. Whoever has it can continue the session: it belongs in a file that only
 /// its owner reads.
@@ -14,6 +14,8 @@ pub struct State {
     pub session: SessionId,
     /// Its key.
     pub key: SessionKey,
+    /// The further digest on which the ends have agreed.
+    pub digest: Option<WholeDigest>,
     /// What was received, and is safe.
     pub received: Position,
 }
@@ -26,8 +28,9 @@ pub struct StateError;
 impl State {
     /// As it is kept.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let parts = [&MAGIC[..], &self.session.0, self.key.as_bytes(), &self.received.to_bytes()];
-        parts.concat()
+        let digest = [self.digest.map_or(0, WholeDigest::number)];
+        let (key, received) = (self.key.as_bytes(), self.received.to_bytes());
+        [&MAGIC[..], &self.session.0, key, &digest, &received].concat()
     }
 
     /// Reads what was kept.
@@ -38,9 +41,14 @@ impl State {
         let rest = bytes.strip_prefix(MAGIC).ok_or(StateError)?;
         let (session, rest) = rest.split_first_chunk().ok_or(StateError)?;
         let (key, rest) = rest.split_first_chunk().ok_or(StateError)?;
+        let ([digest], rest) = rest.split_first_chunk().ok_or(StateError)?;
+        let digest = match digest {
+            0 => None,
+            number => Some(WholeDigest::of_number(*number).ok_or(StateError)?),
+        };
         let received = Position::parse(rest).map_err(|_| StateError)?;
         let (session, key) = (SessionId(*session), SessionKey::from_bytes(*key));
-        Ok(Self { session, key, received })
+        Ok(Self { session, key, digest, received })
     }
 }
 
@@ -53,12 +61,14 @@ mod tests {
     fn state_is_read_as_it_was_kept_and_under_1_kb() {
         let (session, key) = (SessionId([1; 16]), SessionKey::from_bytes([2; 32]));
         let received = Position { offset: MAX_STREAM, values: vec![[3; 32]; 30] };
-        let state = State { session, key, received };
+        let state = State { session, key, digest: Some(WholeDigest::Md5), received };
         let bytes = state.to_bytes();
         assert!(bytes.len() < 1024, "{}", bytes.len());
-        assert_eq!(State::from_bytes(&bytes), Ok(state));
         for length in 0..bytes.len() {
             assert_eq!(State::from_bytes(&bytes[..length]), Err(StateError));
         }
+        assert_eq!(State::from_bytes(&bytes).as_ref(), Ok(&state));
+        let without = State { digest: None, ..state };
+        assert_eq!(State::from_bytes(&without.to_bytes()), Ok(without));
     }
 }

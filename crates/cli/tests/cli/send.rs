@@ -209,8 +209,8 @@ fn await_part(part: &Path, length: u64) {
     }
 }
 
-#[test]
-fn either_end_is_killed_and_started_again() {
+/// Kills both ends of a transfer one after the other, and starts each again; with what they say at the end.
+fn transfer_with_killed_ends(options: &[&str]) -> [Value; 2] {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("file");
     fs::write(&file, content(12 << 20)).unwrap();
@@ -221,12 +221,12 @@ fn either_end_is_killed_and_started_again() {
     let mut receiver = Receiver::start(&there, &["--listen", "127.0.0.1:0", "--code", CODE]);
     let address = receiver.address.clone();
     let slow = ["--limit-rate", "40mbit", "--code", CODE];
-    let mut sender = send(&[file, &address]).args(slow).spawn().unwrap();
+    let mut sender = send(&[file, &address]).args(slow).args(options).spawn().unwrap();
     await_part(&part, 2 << 20);
     // The sender is killed, and another one goes on.
     sender.kill().unwrap();
     sender.wait().unwrap();
-    let sender = send(&[file, &address]).args(slow).spawn().unwrap();
+    let sender = send(&[file, &address]).args(slow).args(options).spawn().unwrap();
     await_part(&part, 5 << 20);
     // The receiver is killed, and another one goes on with the same sender.
     receiver.kill();
@@ -239,6 +239,52 @@ fn either_end_is_killed_and_started_again() {
         assert_eq!(report["bytes"], 12 << 20, "{report}");
     }
     assert!(fs::read(there.join("file")).unwrap() == content(12 << 20));
+    [sent, received]
+}
+
+#[test]
+fn either_end_is_killed_and_started_again() {
+    for report in transfer_with_killed_ends(&[]) {
+        assert!(report.get("sha256").is_none() && report.get("md5").is_none(), "{report}");
+    }
+}
+
+/// What `sha256sum` or `md5sum` prints of these bytes.
+fn checksum(program: &str, bytes: &[u8]) -> String {
+    let mut child =
+        Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(bytes).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{program}: {}", output.status);
+    text(&output.stdout).split(' ').next().unwrap().to_owned()
+}
+
+#[test]
+fn sha256_of_a_file_covers_what_killed_ends_have_transferred() {
+    let expected = checksum("sha256sum", &content(12 << 20));
+    for report in transfer_with_killed_ends(&["--digest", "sha256"]) {
+        assert_eq!(report["sha256"], *expected, "{report}");
+        assert!(report.get("md5").is_none(), "{report}");
+    }
+}
+
+#[test]
+fn md5_of_a_pipe_is_what_md5sum_prints() {
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = ["--listen", "127.0.0.1:0", "--code", CODE, "-o", "arrived"];
+    let receiver = Receiver::start(directory.path(), &arguments);
+    let piped = content(3_000_000);
+    let options = ["-", &receiver.address, "--code", CODE, "--digest", "md5"];
+    let mut sender = send(&options).stdin(Stdio::piped()).spawn().unwrap();
+    sender.stdin.take().unwrap().write_all(&piped).unwrap();
+    let sent = report(&sender.wait_with_output().unwrap());
+    let received = report(&receiver.end());
+    assert!(fs::read(directory.path().join("arrived")).unwrap() == piped);
+    let expected = checksum("md5sum", &piped);
+    for report in [&sent, &received] {
+        assert_eq!(report["md5"], *expected, "{report}");
+        assert!(report.get("sha256").is_none(), "{report}");
+    }
 }
 
 #[test]
@@ -249,6 +295,7 @@ fn wrong_usage_says_what_to_do() {
         (&["send", "/etc/hostname", "127.0.0.1"], "port"),
         (&["send", "/etc/hostname", "tcp:127.0.0.1:22", "--via", "d1"], "plain TCP"),
         (&["send", "/etc/hostname", "127.0.0.1:1", "--code", "short"], "not a code"),
+        (&["send", "/etc/hostname", "127.0.0.1:1", "--digest", "crc32"], "sha256 or md5"),
         (&["recv", CODE], "--via DEPOT"),
         (&["recv", "--via", "d 1"], "--via"),
         (&["recv", "--open", "-o", "-", "--json"], "standard output"),

@@ -22,6 +22,7 @@ pub use receive::{Origin, Output, ReceiveRequest};
 pub use send::{Goal, Parcel, SendRequest};
 
 use crate::Error;
+use lsl::WholeDigest;
 use session::lsl::HopReport;
 use std::path::PathBuf;
 
@@ -44,6 +45,8 @@ pub struct ParcelReport {
     pub hops: Vec<HopReport>,
     /// The BLAKE3 hash of the stream, which both ends have compared.
     pub blake3: Option<String>,
+    /// A further digest of it, if the sender asked for one and both ends have compared it.
+    pub digest: Option<(WholeDigest, String)>,
     /// How it ended.
     pub result: Result<(), Error>,
 }
@@ -59,6 +62,7 @@ impl ParcelReport {
             connections: 0,
             hops: Vec::new(),
             blake3: None,
+            digest: None,
             result: Err(Error::Stopped),
         }
     }
@@ -75,6 +79,14 @@ impl ParcelReport {
         }
         self.bytes.saturating_sub(self.resumed_bytes) as f64 * 8.0 / self.seconds
     }
+}
+
+/// The digest of a whole stream in words: what was agreed on, and its bytes.
+fn shown_digest(
+    kind: Option<WholeDigest>,
+    bytes: Option<Vec<u8>>,
+) -> Option<(WholeDigest, String)> {
+    Some((kind?, hexadecimal(&bytes?)))
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {

@@ -3,12 +3,12 @@
 
 use crate::{
     Error, Progress,
-    parcel::{Code, Kind, Note, ParcelReport, extract::extract, hexadecimal},
+    parcel::{Code, Kind, Note, ParcelReport, extract::extract, hexadecimal, shown_digest},
     part::{Identity, PartFile},
 };
 use bytes::Bytes;
-use lsl::{Incoming, Listener, Options, Outgoing, Route, Session, Window};
-use session::lsl::{Prefix, record::EndCode};
+use lsl::{Beginning, Incoming, Listener, Options, Outgoing, Route, Session, WholeDigest, Window};
+use session::lsl::record::EndCode;
 use std::{
     fmt, fs,
     future::Future,
@@ -80,7 +80,7 @@ pub struct ReceiveRequest {
 
 /// Where one stream goes.
 enum Place {
-    File { part: Box<PartFile>, identity: Identity, prefix: Prefix },
+    File { part: Box<PartFile>, identity: Identity, beginning: Box<Beginning> },
     Directory { new: PathBuf, name: PathBuf },
     Stream,
 }
@@ -158,7 +158,7 @@ impl ReceiveRequest {
         next: &mut Option<Incoming>,
         report: &mut ParcelReport,
     ) -> Result<(), Error> {
-        let (place_of, note) = match self.place(incoming.note()).await {
+        let (place_of, note) = match self.place(incoming.note(), incoming.digest()).await {
             Ok(found) => found,
             Err(error) => {
                 incoming.refuse(&error.to_string()).await;
@@ -171,14 +171,14 @@ impl ReceiveRequest {
             Origin::Meeting(_, code) => code.secret(),
         };
         let options = Options { secret, confirm_by_hand: true, ..self.options.clone() };
-        let prefix = match &place_of {
-            Place::File { prefix, .. } => prefix.clone(),
-            _ => Prefix::default(),
+        let beginning = match &place_of {
+            Place::File { beginning, .. } => Beginning::clone(beginning),
+            _ => Beginning::new(incoming.digest()),
         };
-        report.resumed_bytes = prefix.length();
-        progress.set(prefix.length(), note.bytes);
+        report.resumed_bytes = beginning.length();
+        progress.set(beginning.length(), note.bytes);
         let nothing = Outgoing::Window(Window::default());
-        let session = Arc::new(incoming.accept_from(prefix, nothing, options).await?);
+        let session = Arc::new(incoming.accept_from(beginning, nothing, options).await?);
         session.end();
         let Self { origin, output, overwrite, max_size, .. } = self;
         let shown = Shown { progress, total: note.bytes, most: *max_size };
@@ -197,13 +197,18 @@ impl ReceiveRequest {
             (now.received_bytes, now.connections, now.hops);
         report.blake3 = Some(hexadecimal(&session.received_hash()));
         received?;
+        report.digest = shown_digest(session.digest(), session.received_digest());
         // The sender has to hear that everything is safe; that it says so too is all that is missing.
         let _ = timeout(END_TIME, session.closed()).await;
         Ok(())
     }
 
-    /// Where to put what a sender describes, and how much of it is there.
-    async fn place(&mut self, note: &[u8]) -> Result<(Place, Note), Error> {
+    /// Where to put what a sender describes, and how much of it is there, hashed for this further digest.
+    async fn place(
+        &mut self,
+        note: &[u8],
+        digest: Option<WholeDigest>,
+    ) -> Result<(Place, Note), Error> {
         let note = Note::parse(note)?;
         if let (Some(bytes), Some(most)) = (note.bytes, self.max_size)
             && bytes > most.get()
@@ -234,16 +239,16 @@ impl ReceiveRequest {
         // A pipe's bytes have no name by which they could be known again.
         let may_resume = note.kind == Kind::File;
         let (mut part, known) = PartFile::open(&path, may_resume)?;
-        let prefix = if known.as_ref() == Some(&identity) {
+        let beginning = if known.as_ref() == Some(&identity) {
             part.hold_all();
-            hash_part(&part).await?
+            hash_part(&part, digest).await?
         } else {
             part.reset().await?;
-            Prefix::default()
+            Beginning::new(digest)
         };
         part.check_space(note.bytes.unwrap_or(0))?;
         part.checkpoint(&identity).await?;
-        Ok((Place::File { part: Box::new(part), identity, prefix }, note))
+        Ok((Place::File { part: Box::new(part), identity, beginning: Box::new(beginning) }, note))
     }
 
     /// An empty directory beside the one that it will be.
@@ -297,8 +302,8 @@ impl Placing<'_> {
         report: &mut ParcelReport,
     ) -> Result<(), Error> {
         match place {
-            Place::File { mut part, identity, prefix } => {
-                let offset = prefix.length();
+            Place::File { mut part, identity, beginning } => {
+                let offset = beginning.length();
                 let kept = keep(&mut part, &identity, offset, session, &mut self.shown).await;
                 if let Err(Error::Session(error)) = &kept
                     && error.is_other_prefix()
@@ -356,18 +361,18 @@ impl Shown<'_> {
 }
 
 /// Hashes what is there of a file. It was verified when it came, and the sender verifies it again.
-async fn hash_part(part: &PartFile) -> Result<Prefix, Error> {
+async fn hash_part(part: &PartFile, digest: Option<WholeDigest>) -> Result<Beginning, Error> {
     let length = part.ranges().end();
     let (file, path) = part.reader();
     let hash = move || {
         use std::os::unix::fs::FileExt;
-        let (mut prefix, mut piece) = (Prefix::default(), vec![0; PIECE]);
-        while prefix.length() < length {
-            let now = (length - prefix.length()).min(PIECE as u64) as usize;
-            file.read_exact_at(&mut piece[..now], prefix.length())?;
-            prefix.extend(&piece[..now]);
+        let (mut beginning, mut piece) = (Beginning::new(digest), vec![0; PIECE]);
+        while beginning.length() < length {
+            let now = (length - beginning.length()).min(PIECE as u64) as usize;
+            file.read_exact_at(&mut piece[..now], beginning.length())?;
+            beginning.extend(&piece[..now]);
         }
-        Ok(prefix)
+        Ok(beginning)
     };
     let hashed = tokio::task::spawn_blocking(hash).await.map_err(io::Error::other);
     hashed.and_then(|hashed| hashed).map_err(|error: io::Error| Error::file("read", &path, error))

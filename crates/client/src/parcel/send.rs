@@ -3,7 +3,10 @@
 
 use crate::{
     Error, Progress,
-    parcel::{Code, Kind, Note, ParcelReport, hexadecimal, note::nanoseconds, tree::StoredTree},
+    parcel::{
+        Code, Kind, Note, ParcelReport, hexadecimal, note::nanoseconds, shown_digest,
+        tree::StoredTree,
+    },
 };
 use lsl::{Options, Outgoing, Route, Session, Stored, StoredFile, Window};
 use session::lsl::record::EndCode;
@@ -263,6 +266,9 @@ async fn follow(
         (now.acknowledged_bytes, now.connections, now.hops);
     report.resumed_bytes = now.resumed_bytes;
     report.blake3 = Some(hexadecimal(&session.sent_hash()));
+    if ended.is_ok() {
+        report.digest = shown_digest(session.digest(), session.sent_digest());
+    }
     ended
 }
 

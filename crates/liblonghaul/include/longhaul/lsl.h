@@ -38,6 +38,7 @@ extern "C" {
 #define LSL_CA_FILE 9         /* text: file of certificates (PEM) to trust in place of the system's */
 #define LSL_RATE 10           /* number: bit/s that this end sends at most, or 0 for no limit, the default */
 #define LSL_WAIT 11           /* number: 1 if lsl_connect waits until both ends have greeted each other; default 0 */
+#define LSL_DIGEST 12         /* number: LSL_DIGEST_..., what both ends also compare of the whole; lsl_connect decides */
 
 /* Further options of lsl_getsockopt. */
 #define LSL_ERROR 32      /* number: errno with which the session failed, or 0; reading it changes nothing */
@@ -45,6 +46,14 @@ extern "C" {
 #define LSL_PEER_NOTE 34  /* bytes: LSL_NOTE of the other program; waits until both ends have greeted each other */
 #define LSL_LOCAL 35      /* text with a zero byte: "ADDRESS:PORT" after lsl_bind */
 #define LSL_SESSION 36    /* 16 bytes: the session's name, the same at both ends and in the logs of depots */
+
+#define LSL_SENT_DIGEST 37     /* bytes: LSL_DIGEST of what was sent; none without one, or before LSL_SENT */
+#define LSL_RECEIVED_DIGEST 38 /* bytes: of what was received; none without one, or before the end was read */
+
+/* Values of LSL_DIGEST: none, 32 bytes, 16 bytes. BLAKE3 is always compared. */
+#define LSL_DIGEST_NONE 0
+#define LSL_DIGEST_SHA256 1
+#define LSL_DIGEST_MD5 2
 
 /* Events of lsl_wait. */
 #define LSL_GREETED 1 /* both ends have greeted each other */

@@ -136,6 +136,9 @@ static void wrong_calls(void)
     FAILS(lsl_setsockopt(fd, LSL_SEND_WINDOW, &value, sizeof value), EINVAL);
     FAILS(lsl_setsockopt(fd, LSL_RATE, NULL, sizeof value), EFAULT);
     FAILS(lsl_setsockopt(fd, LSL_NOTE, &value, (size_t)-1), EINVAL);
+    value = 3;
+    FAILS(lsl_setsockopt(fd, LSL_DIGEST, &value, sizeof value), EINVAL);
+    value = 1;
     FAILS(lsl_setsockopt(fd, LSL_VIA, "a:b:c", 5), EINVAL);
     FAILS(lsl_setsockopt(-1, LSL_RATE, &value, sizeof value), EBADF);
     FAILS(lsl_setsockopt(12345, LSL_RATE, &value, sizeof value), EBADF);
@@ -241,6 +244,34 @@ static void polling(void)
     CHECK(read(copy, got, sizeof got) == 0);
 }
 
+/* The connecting end decides on a digest, and both ends have it when all has arrived. */
+static void digests(void)
+{
+    /* As md5sum prints it for "hello". */
+    static const unsigned char md5[16] = {0x5d, 0x41, 0x40, 0x2a, 0xbc, 0x4b, 0x2a, 0x76,
+                                          0xb9, 0x71, 0x9d, 0x91, 0x10, 0x17, 0xc5, 0x92};
+    char got[32], scrap[8];
+    size_t size = sizeof got;
+    int listener = bound(0), fd = lsl_socket(0), accepted;
+
+    CHECK(lsl_listen(listener, 1) == 0);
+    number(fd, LSL_DIGEST, LSL_DIGEST_MD5);
+    CHECK(lsl_connect(fd, local) == 0);
+    accepted = lsl_accept(listener, 0);
+    CHECK(accepted >= 0 && write(fd, "hello", 5) == 5);
+    CHECK(lsl_getsockopt(fd, LSL_SENT_DIGEST, got, &size) == 0 && size == 0);
+    CHECK(shutdown(fd, SHUT_WR) == 0 && shutdown(accepted, SHUT_WR) == 0);
+    CHECK(read(accepted, scrap, sizeof scrap) == 5 && read(accepted, scrap, sizeof scrap) == 0);
+    CHECK(lsl_wait(fd, LSL_SENT, -1) == 0);
+    size = sizeof got;
+    CHECK(lsl_getsockopt(fd, LSL_SENT_DIGEST, got, &size) == 0 && size == 16 && memcmp(got, md5, 16) == 0);
+    size = sizeof got;
+    CHECK(lsl_getsockopt(accepted, LSL_RECEIVED_DIGEST, got, &size) == 0 && size == 16 && memcmp(got, md5, 16) == 0);
+    CHECK(read(fd, scrap, sizeof scrap) == 0 && lsl_wait(accepted, LSL_OVER, -1) == 0);
+    size = sizeof got;
+    CHECK(lsl_getsockopt(accepted, LSL_RECEIVED_DIGEST, got, &size) == 0 && memcmp(got, md5, 16) == 0);
+}
+
 /* Nobody reads: what is taken is bounded, and all of it comes. */
 static void pressure(void)
 {
@@ -327,7 +358,7 @@ int main(int argc, char **argv)
         void (*check)(void);
     } all[] = {{"close_early", close_early}, {"wrong_calls", wrong_calls}, {"refused", refused},
                {"secrets", secrets},         {"polling", polling},         {"pressure", pressure},
-               {"unread", unread},           {"closed", closed}};
+               {"unread", unread},           {"closed", closed},   {"digests", digests}};
     size_t i;
     /* A check that waits forever fails. */
     alarm(120);

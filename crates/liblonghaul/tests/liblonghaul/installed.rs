@@ -123,6 +123,11 @@ fn bytes_that_nobody_read_are_not_proved() {
 }
 
 #[test]
+fn digest_is_that_of_the_connecting_end_at_both_ends() {
+    check("digests");
+}
+
+#[test]
 fn bytes_written_before_close_arrive() {
     check("closed");
 }

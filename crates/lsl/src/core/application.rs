@@ -59,7 +59,7 @@ impl Core {
         let mut state = self.state();
         state.progress.is_ended = true;
         if let Some(duplex) = state.phase.duplex() {
-            duplex.finish(Vec::new());
+            duplex.finish();
         }
         drop(state);
         self.to_send.notify_one();
@@ -114,7 +114,7 @@ impl Core {
         if !state.progress.is_confirmed {
             state.progress.is_confirmed = true;
             if state.progress.is_whole {
-                Self::confirm_now(&mut state)?;
+                self.confirm_now(&mut state)?;
             }
         }
         drop(state);
@@ -180,6 +180,20 @@ impl Core {
         let is_connected = matches!(state.phase, Phase::Open(_));
         let resumed = state.resumed;
         Figures { sent, acknowledged, received, hops, connections, opened, resumed, is_connected }
+    }
+
+    /// The further digest of what was sent, once it is the whole.
+    pub(crate) fn sent_digest(&self) -> Option<Vec<u8>> {
+        let (covered, digest) = self.digests.as_ref()?.sent();
+        let state = self.state();
+        let is_all = state.progress.is_ended && state.outgoing.available() == covered;
+        is_all.then_some(digest)
+    }
+
+    /// The further digest of what was received, once it is the whole and compared.
+    pub(crate) fn received_digest(&self) -> Option<Vec<u8>> {
+        let digest = self.digests.as_ref()?.received();
+        self.state().progress.is_whole.then_some(digest)
     }
 
     /// The BLAKE3 hashes of what was sent and received so far.

@@ -3,6 +3,7 @@
 
 use super::{Core, Phase, Progress, State};
 use crate::{
+    digest::Digests,
     error::{Error, Loss},
     outgoing::{Piece, read_stored},
 };
@@ -81,7 +82,7 @@ impl Core {
         let mut duplex = Duplex::new(self.direction, key, sending, receiving);
         duplex.send_first(confirm);
         if state.progress.is_ended {
-            duplex.finish(Vec::new());
+            duplex.finish();
         }
         state.phase = Phase::Open(Box::new(duplex));
         state.opened += 1;
@@ -166,8 +167,11 @@ impl Core {
             }
         };
         while let Some(range) = check.next() {
-            let bytes = self.read(range, 0).await?;
+            let bytes = self.read(range.clone(), 0).await?;
             check.feed(&bytes);
+            if let Some(digests) = &self.digests {
+                digests.feed_sent(range.start, &bytes);
+            }
             tokio::task::yield_now().await;
         }
         Ok(check)
@@ -192,34 +196,73 @@ impl Core {
 
     /// The next record to send; `None` if there is none just now.
     pub(crate) async fn next_record(&self) -> Result<Option<Vec<u8>>, Loss> {
-        let output = {
-            let mut state = self.state();
-            if let Some(words) = state.last_words.take() {
-                return Ok(Some(words));
+        loop {
+            let next = match self.next_output() {
+                None => return Ok(None),
+                Some(Output::Record(record)) => return Ok(Some(record)),
+                Some(Output::Fin) => return Ok(self.fin()),
+                Some(Output::Data(next)) => next,
+            };
+            match next {
+                Next::New(range) => {
+                    if let Some(record) = self.new_data(range).await? {
+                        return Ok(Some(record));
+                    }
+                }
+                Next::Again { group, range } => return self.again(group, range).await,
             }
-            let available = state.outgoing.available();
+        }
+    }
+
+    fn next_output(&self) -> Option<Output> {
+        let mut state = self.state();
+        if let Some(words) = state.last_words.take() {
+            return Some(Output::Record(words));
+        }
+        let available = state.outgoing.available();
+        match &mut state.phase {
+            Phase::Early(_) if !self.options.secret.is_empty() => None,
+            Phase::Early(sending) => sending.next(available).map(Output::Data),
+            Phase::Open(duplex) => duplex.next(available),
+            Phase::Paused(_) => None,
+        }
+    }
+
+    fn fin(&self) -> Option<Vec<u8>> {
+        let digest = self.digests.as_ref().map(|digests| digests.sent().1);
+        let mut state = self.state();
+        Some(state.phase.duplex()?.fin(digest.unwrap_or_default()))
+    }
+
+    /// Reads and seals the bytes that follow; `None` if others do by then.
+    async fn new_data(&self, range: Range<u64>) -> Result<Option<Vec<u8>>, Loss> {
+        let from = range.start;
+        let mut record = self.read(range, BEFORE_DATA).await?;
+        if self.digests.is_some() {
+            // What is hashed at a time is one record.
+            tokio::task::yield_now().await;
+        }
+        let (head, bytes) = record.split_at_mut(BEFORE_DATA);
+        let sealed = {
+            let mut state = self.state();
+            // WELCOME may have come meanwhile, and the other end may have more than was sent.
+            let sent = match &state.phase {
+                Phase::Early(sending) => sending.sent(),
+                Phase::Open(duplex) | Phase::Paused(duplex) => duplex.sending().sent(),
+            };
+            if sent != from {
+                return Ok(None);
+            }
             match &mut state.phase {
-                Phase::Early(_) if !self.options.secret.is_empty() => None,
-                Phase::Early(sending) => sending.next(available).map(Output::Data),
-                Phase::Open(duplex) => duplex.next(available),
-                Phase::Paused(_) => None,
+                Phase::Early(sending) => sending.seal(bytes),
+                Phase::Open(duplex) | Phase::Paused(duplex) => duplex.seal(bytes),
             }
         };
-        match output {
-            None => Ok(None),
-            Some(Output::Record(record)) => Ok(Some(record)),
-            Some(Output::Data(Next::New(range))) => {
-                let mut record = self.read(range, BEFORE_DATA).await?;
-                let (head, bytes) = record.split_at_mut(BEFORE_DATA);
-                let sealed = match &mut self.state().phase {
-                    Phase::Early(sending) => sending.seal(bytes),
-                    Phase::Open(duplex) | Phase::Paused(duplex) => duplex.seal(bytes),
-                };
-                head.copy_from_slice(&sealed.to_record(bytes.len()));
-                Ok(Some(record))
-            }
-            Some(Output::Data(Next::Again { group, range })) => self.again(group, range).await,
+        if let Some(digests) = &self.digests {
+            digests.feed_sent(from, bytes);
         }
+        head.copy_from_slice(&sealed.to_record(bytes.len()));
+        Ok(Some(record))
     }
 
     /// Takes back the room of a record that has been sent.
@@ -241,14 +284,20 @@ impl Core {
     }
 
     /// Takes DATA of an initiator that has not proved itself yet (rule 6.5).
-    pub(crate) fn early_data(&self, mut payload: Bytes) -> Result<(), Loss> {
+    pub(crate) async fn early_data(&self, payload: Bytes) -> Result<(), Loss> {
+        self.take_early(payload)?;
+        self.hash_received().await;
+        Ok(())
+    }
+
+    fn take_early(&self, mut payload: Bytes) -> Result<(), Loss> {
         let head = payload.split_to(DATA_HEAD);
         let head: &[u8; DATA_HEAD] = head[..].try_into().expect("a record of this type has it");
         let head = DataHead::parse(head, payload.len())?;
         let mut state = self.state();
         let duplex = state.phase.duplex().expect("an acceptor has the key");
         match duplex.early_data(&head, payload)? {
-            Received::Deliver(bytes) => Self::deliver(&mut state, bytes),
+            Received::Deliver(bytes) => self.deliver(&mut state, bytes),
             // AGAIN cannot be sent yet; the gap is asked for later.
             Received::Nothing | Received::Again(_) => {}
         }
@@ -257,22 +306,29 @@ impl Core {
     }
 
     /// Takes a record.
-    pub(crate) fn receive(&self, kind: Option<RecordKind>, payload: Bytes) -> Result<(), Loss> {
+    pub(crate) async fn receive(
+        &self,
+        kind: Option<RecordKind>,
+        payload: Bytes,
+    ) -> Result<(), Loss> {
+        let is_whole = self.take_record(kind, payload)?;
+        self.hash_received().await;
+        if is_whole { self.compare_whole() } else { Ok(()) }
+    }
+
+    /// Whether all has arrived with it.
+    fn take_record(&self, kind: Option<RecordKind>, payload: Bytes) -> Result<bool, Loss> {
+        let mut is_whole = false;
         let mut state = self.state();
         let Phase::Open(duplex) = &mut state.phase else {
             return Err(Loss::Connection("a record came before the handshake's end".to_owned()));
         };
         match duplex.receive(kind, payload)? {
             Event::Nothing => {}
-            Event::Deliver(bytes) => Self::deliver(&mut state, bytes),
+            Event::Deliver(bytes) => self.deliver(&mut state, bytes),
             Event::Whole(bytes) => {
-                // Compared at once, and confirmed when the application has it.
-                duplex.receiving().done(&duplex.key().clone(), &[])?;
-                Self::deliver(&mut state, bytes);
-                state.progress.is_whole = true;
-                if state.progress.is_confirmed {
-                    Self::confirm_now(&mut state)?;
-                }
+                self.deliver(&mut state, bytes);
+                is_whole = true;
             }
             Event::Acknowledged => {
                 let needed = duplex.sending().needed_from();
@@ -289,10 +345,41 @@ impl Core {
         state.wake();
         drop(state);
         self.to_send.notify_one();
+        Ok(is_whole)
+    }
+
+    /// Hashes what has been received, for the further digest, if there is one.
+    async fn hash_received(&self) {
+        let Some(digests) = &self.digests else { return };
+        while digests.hash_next() {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Compares all that has arrived at once. It is confirmed when the application has it.
+    fn compare_whole(&self) -> Result<(), Loss> {
+        let mut state = self.state();
+        let duplex = state.phase.duplex().expect("what arrives has been verified");
+        duplex.receiving().done(duplex.key(), &self.hashed_digest())?;
+        state.progress.is_whole = true;
+        if state.progress.is_confirmed {
+            self.confirm_now(&mut state)?;
+        }
+        state.wake();
+        drop(state);
+        self.to_send.notify_one();
         Ok(())
     }
 
-    fn deliver(state: &mut State, bytes: Vec<Bytes>) {
+    /// What FIN has to have as further digest.
+    fn hashed_digest(&self) -> Vec<u8> {
+        self.digests.as_ref().map(Digests::received).unwrap_or_default()
+    }
+
+    fn deliver(&self, state: &mut State, bytes: Vec<Bytes>) {
+        if let Some(digests) = &self.digests {
+            digests.push_received(&bytes);
+        }
         state.incoming.extend(bytes.into_iter().filter(|bytes| !bytes.is_empty()));
         let duplex = state.phase.duplex().expect("what arrives has been verified");
         let received = duplex.receiving().received();
@@ -302,9 +389,9 @@ impl Core {
         }
     }
 
-    pub(super) fn confirm_now(state: &mut State) -> Result<(), Error> {
+    pub(super) fn confirm_now(&self, state: &mut State) -> Result<(), Error> {
         let duplex = state.phase.duplex().expect("what arrives has been verified");
-        Ok(duplex.complete(&[])?)
+        Ok(duplex.complete(&self.hashed_digest())?)
     }
 
     /// Asks the other end for a sign of life.

@@ -160,12 +160,13 @@ async fn both_ends_restart_and_continue_from_their_states() {
     let prefix = Prefix::reopen(&state.received, &file[last..]).expect("the same bytes");
     let second = Listener::bind("127.0.0.1:0", ListenOptions::default()).await.unwrap();
     let empty = Outgoing::Window(longhaul_lsl::Window::default());
-    let accepted = second.restore(&state, prefix, empty, options()).unwrap();
+    let accepted = second.restore(&state, prefix, empty, options()).unwrap().unwrap();
     accepted.end();
     let sender = State::from_bytes(&sender).unwrap();
     let wire = Wire::to(second.local_addr(), |_| Mishap::None).await;
     let routes = vec![route(wire.address)];
     let session = Session::resume(&sender, routes, outgoing(), Prefix::default(), options());
+    let session = session.unwrap();
     let rest = read_all(&accepted).await.unwrap();
     file.extend(rest);
     assert!(file == content);

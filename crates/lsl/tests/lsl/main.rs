@@ -2,6 +2,7 @@
 //! Sessions over real connections, which a wire between the ends may break or change.
 
 mod blocking;
+mod digests;
 mod faults;
 mod strangers;
 mod streams;

@@ -15,7 +15,7 @@ use tokio::{
     time::timeout,
 };
 
-async fn say(address: SocketAddr, what: &[u8]) -> Vec<u8> {
+pub async fn say(address: SocketAddr, what: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(what).await.unwrap();
     let mut heard = Vec::new();
@@ -23,7 +23,7 @@ async fn say(address: SocketAddr, what: &[u8]) -> Vec<u8> {
     heard
 }
 
-fn open(session: SessionId) -> Vec<u8> {
+pub fn open(session: SessionId) -> Vec<u8> {
     Open::new(session, Vec::new(), Target::End).to_bytes().unwrap()
 }
 

@@ -30,8 +30,8 @@ pub struct Duplex {
     receiving: Receiving,
     outbox: VecDeque<Vec<u8>>,
     acknowledged: Ack,
-    /// The end of what is sent, once the application has said so: the digest that FIN carries.
-    ending: Option<Vec<u8>>,
+    /// Whether the application sends no more.
+    is_ending: bool,
     /// Whether FIN was sent on this connection.
     fin_sent: bool,
     /// Whether DONE was sent, on this connection or an earlier one. The other end repeats FIN if it has not arrived.
@@ -61,6 +61,8 @@ pub enum Output {
     Record(Vec<u8>),
     /// Bytes, which the caller reads and has sealed.
     Data(Next),
+    /// The end of the stream, of which the caller has the digest: [`Duplex::fin`].
+    Fin,
 }
 
 /// Splits a whole record off what was read; `None` if it is not all there.
@@ -89,7 +91,7 @@ impl Duplex {
             sending,
             receiving,
             outbox: VecDeque::new(),
-            ending: None,
+            is_ending: false,
             fin_sent: false,
             done_sent: false,
         }
@@ -250,7 +252,8 @@ impl Duplex {
         self.receiving.set_window(window);
     }
 
-    /// Answers FIN with DONE, if what was received is what was sent. `digest` is that of the whole, if one was agreed on.
+    /// Answers FIN with DONE, if what was received is what was sent. `digest` is that of the whole, and empty if none was
+    /// agreed on.
     ///
     /// # Errors
     /// It is not.
@@ -262,9 +265,9 @@ impl Duplex {
         Ok(())
     }
 
-    /// The application sends no more than is available. `digest` is that of the whole, if one was agreed on.
-    pub fn finish(&mut self, digest: Vec<u8>) {
-        self.ending = Some(digest);
+    /// The application sends no more than is available.
+    pub fn finish(&mut self) {
+        self.is_ending = true;
     }
 
     /// Asks the other end for a sign of life.
@@ -280,10 +283,14 @@ impl Duplex {
         if let Some(next) = self.sending.next(available) {
             return Some(Output::Data(next));
         }
-        let ending = self.ending.as_ref().filter(|_| self.sending.sent() == available);
-        let digest = ending.filter(|_| !self.fin_sent && !self.sending.is_done())?.clone();
+        let is_due = self.is_ending && !self.fin_sent && !self.sending.is_done();
+        (is_due && self.sending.sent() == available).then_some(Output::Fin)
+    }
+
+    /// The record of [`Output::Fin`]. `digest` is that of the whole, and empty if none was agreed on.
+    pub fn fin(&mut self, digest: Vec<u8>) -> Vec<u8> {
         self.fin_sent = true;
-        Some(Output::Record(self.sending.fin(&self.key, digest).to_record(RecordKind::Fin)))
+        self.sending.fin(&self.key, digest).to_record(RecordKind::Fin)
     }
 
     /// As [`Sending::seal`].

@@ -16,6 +16,7 @@ use crate::lsl::{
     key::{KeyPair, SessionKey},
     record::{EndCode, MAX_HANDSHAKE},
 };
+use std::{fmt, str::FromStr};
 
 /// BLAKE3 in groups of 256 KiB: the one encoding so far.
 const ENCODING: u8 = 1;
@@ -46,6 +47,50 @@ pub enum WholeDigest {
     Md5,
 }
 
+/// The text names no digest that can be agreed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("expected sha256 or md5")]
+pub struct UnknownDigest;
+
+impl WholeDigest {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Sha256, Self::Md5];
+
+    /// Its name on command lines and in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sha256 => "sha256",
+            Self::Md5 => "md5",
+        }
+    }
+
+    /// Its number in HELLO.
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::Sha256 => 1,
+            Self::Md5 => 2,
+        }
+    }
+
+    /// The digest of this number.
+    pub fn of_number(number: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|digest| digest.number() == number)
+    }
+}
+
+impl fmt::Display for WholeDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for WholeDigest {
+    type Err = UnknownDigest;
+    fn from_str(text: &str) -> Result<Self, UnknownDigest> {
+        Self::ALL.into_iter().find(|digest| digest.name() == text).ok_or(UnknownDigest)
+    }
+}
+
 /// What an end says of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Terms {
@@ -69,6 +114,9 @@ pub enum HandshakeError {
         "the other end cannot prove that it is the right one: a wrong code, or not the end of this session"
     )]
     Proof,
+    /// The session has begun with another further digest.
+    #[error("this session has begun, with another digest of the whole")]
+    OtherDigest,
     /// A secret is required.
     #[error("the other end has no code, and this session requires one")]
     NoSecret,
@@ -80,6 +128,7 @@ impl HandshakeError {
         match self {
             Self::Malformed(_) | Self::Encoding => EndCode::Malformed,
             Self::Proof | Self::NoSecret => EndCode::WrongProof,
+            Self::OtherDigest => EndCode::NoRoom,
         }
     }
 }
@@ -120,7 +169,7 @@ impl Greeting {
         put(KEY, &pair.public, &mut hello);
         put_terms(terms, &mut hello);
         if let Some(digest) = digest {
-            put(DIGEST, &[if digest == WholeDigest::Sha256 { 1 } else { 2 }], &mut hello);
+            put(DIGEST, &[digest.number()], &mut hello);
         }
         if !secret.is_empty() {
             put(SECRET, &[1], &mut hello);
@@ -180,11 +229,11 @@ impl Hello {
         if !fields.required(ENCODINGS)?.value.contains(&ENCODING) {
             return Err(HandshakeError::Encoding);
         }
+        let unknown = Malformed("the digest is unknown");
         let digest = match fields.get(DIGEST).map(|field| field.value) {
             None => None,
-            Some([1]) => Some(WholeDigest::Sha256),
-            Some([2]) => Some(WholeDigest::Md5),
-            Some(_) => return Err(Malformed("the digest is unknown").into()),
+            Some(&[number]) => Some(WholeDigest::of_number(number).ok_or(unknown)?),
+            Some(_) => return Err(unknown.into()),
         };
         let has_secret = match fields.get(SECRET).map(|field| field.value) {
             None => false,

@@ -221,7 +221,7 @@ impl Receiving {
         self.fin.as_ref().is_some_and(|fin| fin.length == self.have.length())
     }
 
-    /// DONE, if all is there and what was sent. `digest` is that of the whole, if one was agreed on.
+    /// DONE, if all is there and what was sent. `digest` is that of the whole, and empty if none was agreed on.
     ///
     /// # Errors
     /// It differs.

@@ -6,6 +6,7 @@ mod handshakes;
 mod headers;
 
 use ends::{Network, Pair};
+use longhaul_session::lsl::{ReceiveError, record::EndCode};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -43,6 +44,17 @@ fn data_that_is_always_damaged_ends_the_session() {
     let mut pair = Pair::new(&mut random);
     let error = pair.run_with_group_always_damaged(&mut random);
     assert!(error.to_string().contains("keep arriving damaged"), "{error}");
+}
+
+#[test]
+fn digest_that_differs_or_is_missing_is_not_confirmed() {
+    let mut random = Pcg64Mcg::seed_from_u64(8);
+    let content = bytes(1000, &mut random);
+    for digest in [&[0; 32][..], &[0; 16], &[]] {
+        let error = Pair::new(&mut random).fin_with_digest(&content, digest);
+        assert_eq!(error, ReceiveError::WholeDiffers, "{} bytes", digest.len());
+        assert_eq!(error.code(), EndCode::WholeDiffers);
+    }
 }
 
 /// Bytes that depend on the seed.

@@ -5,7 +5,7 @@ use super::{below, bytes};
 use longhaul_session::lsl::{
     Direction, Duplex, Event, Next, Output, Position, Prefix, ReceiveError, Receiving, Sending,
     SessionId, group_start,
-    handshake::{Attach, Attaching, EARLY_LIMIT, Greeting, Hello, Terms},
+    handshake::{Attach, Attaching, EARLY_LIMIT, Greeting, Hello, Terms, WholeDigest},
     record::RecordKind,
     seal_again, split_record,
 };
@@ -51,6 +51,11 @@ pub struct Pair {
     pub damaged: u64,
 }
 
+/// The further digest on which these ends have agreed.
+fn sha256(bytes: &[u8]) -> Vec<u8> {
+    aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, bytes).as_ref().to_vec()
+}
+
 const SESSION: SessionId = SessionId([9; 16]);
 
 impl End {
@@ -83,6 +88,7 @@ impl End {
         let duplex = self.duplex.as_mut().expect("the ends have greeted each other");
         Some(match duplex.next(available)? {
             Output::Record(record) => record,
+            Output::Fin => duplex.fin(sha256(to_send)),
             Output::Data(Next::New(range)) => {
                 let bytes = part(range);
                 let head = duplex.seal(bytes);
@@ -111,7 +117,8 @@ impl End {
                 Event::Whole(pieces) => {
                     self.deliver(&pieces);
                     self.is_whole = true;
-                    self.duplex().complete(&[])?;
+                    let digest = sha256(&self.received);
+                    self.duplex().complete(&digest)?;
                 }
                 Event::Nothing | Event::Acknowledged => {}
                 Event::Ended(end) => assert!(!end.is_proved, "nobody ends it: {end:?}"),
@@ -153,8 +160,10 @@ impl Pair {
         }
         let window = 1 << 16 << below(6, random);
         let terms = Terms { limit: window, note: b"note".to_vec() };
-        let greeting = Greeting::new(SESSION, secret[0], b"", &terms, None);
+        let digest = Some(WholeDigest::Sha256);
+        let greeting = Greeting::new(SESSION, secret[0], b"", &terms, digest);
         let hello = Hello::parse(greeting.hello()).expect("well formed");
+        assert_eq!(hello.digest, digest);
         assert_eq!((&hello.terms, hello.session), (&terms, SESSION));
         let position = Prefix::default().position();
         let welcoming = hello.welcome(secret[1], b"", &terms, &position).expect("usable");
@@ -222,7 +231,7 @@ impl Pair {
         end.available +=
             below([100, 1 << 20][below(2, random) as usize], random).min(rest as u64) as usize;
         if end.available == end.to_send.len() {
-            end.duplex().finish(Vec::new());
+            end.duplex().finish();
         }
         let mut said = Vec::new();
         for _ in 0..=below(8, random) {
@@ -236,6 +245,23 @@ impl Pair {
         let listener = &mut self.ends[1 - speaker];
         listener.incoming.extend_from_slice(&said);
         listener.listen()
+    }
+
+    /// Has the first end send this much and end with another digest than that of it; with what the second end says to that.
+    pub fn fin_with_digest(&mut self, content: &[u8], digest: &[u8]) -> ReceiveError {
+        self.ends[0].to_send = content.to_vec();
+        self.ends[0].available = content.len();
+        self.ends[0].duplex().finish();
+        let duplex = self.ends[0].duplex();
+        let Some(Output::Data(Next::New(_))) = duplex.next(content.len() as u64) else {
+            panic!("there is more to send")
+        };
+        let head = duplex.seal(content).to_record(content.len());
+        assert_eq!(duplex.next(content.len() as u64), Some(Output::Fin));
+        let fin = duplex.fin(digest.to_vec());
+        assert_eq!(duplex.next(content.len() as u64), None, "FIN is not repeated");
+        self.ends[1].incoming.extend_from_slice(&[&head[..], content, &fin].concat());
+        self.ends[1].listen().expect_err("the digest is another one")
     }
 
     /// Plays until an end gives up, because something changes a group each time.

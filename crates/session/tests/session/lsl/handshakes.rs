@@ -4,6 +4,7 @@
 use longhaul_session::lsl::{
     GROUP, Position, Prefix, SessionId, SessionKey,
     handshake::{Attach, Attaching, Greeting, HandshakeError, Hello, Terms, WholeDigest},
+    record::EndCode,
 };
 
 const SESSION: SessionId = SessionId([5; 16]);
@@ -58,6 +59,27 @@ fn a_changed_byte_in_any_handshake_is_refused() {
             "byte {at} of ATTACHED"
         );
     }
+}
+
+#[test]
+fn digest_is_read_as_it_was_asked_for_and_an_unknown_one_is_refused() {
+    for digest in [None, Some(WholeDigest::Sha256), Some(WholeDigest::Md5)] {
+        let greeting = Greeting::new(SESSION, [1; 32], b"", &terms(), digest);
+        let hello = greeting.hello();
+        assert_eq!(Hello::parse(hello).unwrap().digest, digest);
+        if let Some(digest) = digest {
+            assert_eq!(digest.name().parse(), Ok(digest));
+            let field = [7, 0, 1, digest.number()];
+            let at = hello.windows(4).rposition(|window| window == field).expect("it is there");
+            for unknown in [0, 3, 255] {
+                let mut hello = hello.to_vec();
+                hello[at + 3] = unknown;
+                let error = Hello::parse(&hello).unwrap_err();
+                assert_eq!(error.code(), EndCode::Malformed, "digest {unknown}");
+            }
+        }
+    }
+    assert!("sha-256".parse::<WholeDigest>().is_err());
 }
 
 #[test]
