@@ -48,8 +48,8 @@ def unpack(data, required, optional, repeated=()):
     fields, last, known = {kind: [] for kind in repeated}, -1, {*required, *optional, *repeated, *range(128, 256)}
     while data:
         kind, size = data[0], number(data[1:3])
+        require(len(data) >= 3 + size and kind in known, 9, f"field {kind} is unknown or cut off")
         value, data = data[3:3 + size], data[3 + size:]
-        require(len(value) == size and kind in known, 9, f"field {kind} is unknown or cut off")
         require(kind > last or (kind == last and kind in repeated), 9, f"field {kind} stands at a wrong place")
         fields[kind], last = fields[kind] + [value] if kind in repeated else value, kind
     require(required <= set(fields), 9, f"fields {required - set(fields)} are missing")
@@ -152,7 +152,7 @@ class Session:
         """10.2"""
         reason = f"the other end says END {number(code)}: {text.decode(errors='replace')}"
         proven = self.key and hmac.compare_digest(proof, self.proof(b"end", 1 - self.role, code, text))
-        if (proven and number(code) != 9) or (self.greeting and number(code) not in (5, 9)):
+        if (proven and number(code) != 9) or (self.greeting and number(code) == 2):
             raise Failed(reason)
         if number(code) == 1 and self.role == 0 and not self.proven:
             self.session_key, self.name = None, self.name if self.meeting else None  # another session begins
