@@ -1,0 +1,148 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Tests lsl.py against `longhaul send` and `recv`, on loopback: test_interop.py LONGHAUL. Takes at most 60 s."""
+import os, pathlib, signal, socket, subprocess, sys, tempfile, time
+
+from test_lsl import Relay, free_port
+
+CODE = "k3v9-x2mq-7f4t-pd8w"
+LSL = [sys.executable, str(pathlib.Path(__file__).with_name("lsl.py"))]
+LATEST = time.monotonic() + 55
+GROUP, LARGE = 262144, os.urandom(20_000_000)
+
+
+class Check:
+    """One transfer in a directory of its own; ends what it has started."""
+    def __init__(self, longhaul, real_sends, data):
+        self.longhaul, self.real_sends, self.processes = longhaul, real_sends, []
+        self.directory = tempfile.TemporaryDirectory()
+        self.source, self.target = (pathlib.Path(self.directory.name, name) for name in ("in", "out"))
+        self.source.write_bytes(data)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in self.processes:
+            process.kill()
+            process.wait()
+        self.directory.cleanup()
+
+    def start(self, *command):
+        log = open(f"{self.directory.name}/{len(self.processes)}.log", "wb")
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+        self.processes.append(process)
+        return process
+
+    def depot(self):
+        port = free_port()
+        self.start(self.longhaul, "depot", "--listen", f"127.0.0.1:{port}", "--id", "depot1", "--allow-client",
+                   "127.0.0.0/8", "--allow-upstream", "127.0.0.1:*", "--allow-local")
+        with socket.socket() as sock:
+            self.wait(lambda: sock.connect_ex(("127.0.0.1", port)) == 0)
+        return port
+
+    def send(self, *options):
+        return self.start(*([self.longhaul] if self.real_sends else LSL), "send", self.source, "--code", CODE, *options)
+
+    def receive(self, port, *options):
+        if self.real_sends:
+            listen = ["--listen", str(port)] if port else []
+            return self.start(*LSL, "receive", self.target, "--code", CODE, *listen, *options)
+        listen = ["--listen", f"127.0.0.1:{port}"] if port else []
+        return self.start(self.longhaul, "recv", CODE, "-o", self.target, *listen, *options)
+
+    def wait(self, condition, seconds=15):
+        until = min(LATEST, time.monotonic() + seconds)
+        while not condition():
+            assert time.monotonic() < until, "nothing happens"
+            time.sleep(0.01)
+
+    def kill_in_the_middle(self, process):
+        part = self.target if self.real_sends else self.target.with_name("out.part")
+        self.wait(lambda: part.exists() and part.stat().st_size > 2_000_000)
+        process.kill()
+        process.wait()
+        assert part.exists() and part.stat().st_size < len(LARGE), "killed too late"
+
+    def done(self, *processes):
+        self.wait(lambda: all(process.poll() is not None for process in processes), 20)
+        assert [process.returncode for process in processes] == [0, 0], "an exit code is not 0"
+        assert self.target.read_bytes() == self.source.read_bytes(), "other bytes arrived"
+
+    def logs(self):
+        return "".join(path.read_text() for path in sorted(pathlib.Path(self.directory.name).glob("*.log")))
+
+
+def direct(check):
+    port = free_port()
+    check.done(check.receive(port), check.send(f"127.0.0.1:{port}"))
+
+
+def through_depot(check):
+    depot, port = check.depot(), free_port()
+    check.done(check.receive(port), check.send(f"127.0.0.1:{port}", "--via", f"127.0.0.1:{depot}"))
+
+
+def meeting(check):
+    via = "--via", f"127.0.0.1:{check.depot()}"
+    check.done(check.receive(None, *via), check.send(*via))
+
+
+def lost_connection(check):
+    port = free_port()
+    relay = Relay(port, cuts=[9_000_000])
+    check.done(check.receive(port), check.send(relay.peer))
+    assert relay.connections > 1, "the connection was not lost"
+
+
+def lost_meeting(check):
+    depot = check.depot()
+    relay = Relay(depot, cuts=[9_000_000])
+    check.done(check.receive(None, "--via", f"127.0.0.1:{depot}"), check.send("--via", relay.peer))
+    assert relay.connections > 1, "the connection was not lost"
+
+
+def damaged_byte(check):
+    port = free_port()
+    relay = Relay(port, flip=5_000_000)
+    check.done(check.receive(port), check.send(relay.peer))
+
+
+def killed_receiver(check):
+    port = free_port()
+    receiver, sender = check.receive(port), check.send(f"127.0.0.1:{port}")
+    check.kill_in_the_middle(receiver)
+    check.done(check.receive(port), sender)
+
+
+def killed_sender(check):
+    via = "--via", f"127.0.0.1:{check.depot()}"
+    receiver, sender = check.receive(None, *via), check.send(*via)
+    check.kill_in_the_middle(sender)
+    check.done(receiver, check.send(*via))
+
+
+def main(longhaul):
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    checks = [(direct, size) for size in (0, 1, GROUP, GROUP + 1, len(LARGE))]
+    checks += [(how, size) for how in (through_depot, meeting) for size in (0, GROUP + 1, len(LARGE))]
+    checks += [(how, len(LARGE)) for how in (lost_connection, lost_meeting, damaged_byte, killed_receiver, killed_sender)]
+    failed = 0
+    for real_sends in (True, False):
+        for how, size in checks:
+            name = f"{how.__name__}, {size} bytes, {'longhaul send' if real_sends else 'longhaul recv'}"
+            began = time.monotonic()
+            with Check(longhaul, real_sends, LARGE[:size]) as check:
+                try:
+                    how(check)
+                    print(f"ok: {name}, {time.monotonic() - began:.1f} s", flush=True)
+                except (AssertionError, OSError) as error:
+                    failed += 1
+                    print(f"FAILED: {name}: {error}\n{check.logs()}", flush=True)
+    print(f"{2 * len(checks) - failed} passed, {failed} failed")
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(os.path.abspath(sys.argv[1])))
