@@ -47,7 +47,8 @@ lint: deps-build
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
 	shellcheck $$(grep -lE '^#!.*sh$$' scripts/*) bench/congestion .ci/run
 	python3 -c 'import ast, sys; [ast.parse(open(f).read(), f) for f in sys.argv[1:]]' \
-	    bench/simulator bench/relay bench/warm-hops bench/get bench/session interop/lsl.py interop/test_lsl.py bench/emulated_chain.py bench/start_picture.py \
+	    bench/simulator bench/relay bench/warm-hops bench/get bench/session interop/hashes.py interop/lsl.py \
+	    interop/test_lsl.py interop/test_interop.py bench/emulated_chain.py bench/start_picture.py \
 	    bench/sockmap/check bench/ns2/validation bench/kernel/validation bench/kernel/flows \
 	    bench/pacing/precision bench/pacing/cost bench/pacing/testbed.py scripts/in-kernel scripts/in-kernel-guest \
 	    deploy/portal/mint-ticket.py
@@ -91,6 +92,8 @@ deps-run:
 deps-test: deps-build deps-run
 	scripts/install-missing apache2:apache2-bin chromium:chromium certutil:libnss3-tools \
 	    aria2c:aria2 rclone:rclone faketime:faketime unshare:util-linux python3:python3 \
-	    /usr/lib/python3/dist-packages/requests/__init__.py:python3-requests promtool:prometheus \
+	    /usr/lib/python3/dist-packages/requests/__init__.py:python3-requests \
+	    /usr/lib/python3/dist-packages/numpy/__init__.py:python3-numpy \
+	    /usr/lib/python3/dist-packages/cryptography/__init__.py:python3-cryptography promtool:prometheus \
 	    mmdebstrap:mmdebstrap 'podman:podman buildah' crun:crun systemd-analyze:systemd \
 	    qemu-system-x86_64:qemu-system-x86 busybox:busybox-static depmod:kmod xz:xz-utils

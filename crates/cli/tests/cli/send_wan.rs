@@ -41,6 +41,8 @@ const D1: &str = "10.110.0.2";
 const D2: &str = "10.110.0.3";
 const B: &str = "10.110.0.4";
 const CODE: &str = "k3v9-x2mq-7f4t-pd8w";
+/// Of both ends. One that waits in vain fails the test before long.
+const OPTIONS: [&str; 5] = ["--json", "--code", CODE, "--patience", "150s"];
 const LENGTH: u64 = 16 << 20;
 
 /// Changes one bit of what it passes on, in the place of a depot.
@@ -110,13 +112,13 @@ impl<'n> Transfer<'n> {
         let (listen, there) = (format!("{B}:{}", self.port), self.directory.join("there"));
         fs::create_dir_all(&there).unwrap();
         let there = there.to_str().unwrap();
-        let arguments = ["recv", "--json", "--listen", &listen, "--code", CODE, "-d", there];
+        let arguments = [&["recv", "--listen", &listen, "-d", there], &OPTIONS[..]].concat();
         On::start(self.network, "b", env!("CARGO_BIN_EXE_longhaul"), &arguments)
     }
 
     fn sender(&self, routes: &[&str]) -> On {
         let (file, to) = (self.directory.join("file"), format!("{B}:{}", self.port));
-        let mut arguments = vec!["send", "--json", file.to_str().unwrap(), &to, "--code", CODE];
+        let mut arguments = [&["send", file.to_str().unwrap(), &to], &OPTIONS[..]].concat();
         for route in routes {
             arguments.extend(["--via", route]);
         }

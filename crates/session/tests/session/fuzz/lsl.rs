@@ -21,6 +21,7 @@ pub fn lsl_header(input: &[u8]) -> bool {
             let fault = answer.fault();
             assert!(fault.is_none_or(|fault| !fault.reason.contains(char::is_control)));
         }
+        Header::Join(_) => {}
     }
     true
 }

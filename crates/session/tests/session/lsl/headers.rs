@@ -4,7 +4,7 @@
 use http::StatusCode;
 use longhaul_session::{
     DepotAddress,
-    lsl::{Answer, Header, Hop, HopReport, Open, Role, SessionId, Target},
+    lsl::{Answer, Header, Hop, HopReport, JoinToken, Open, Role, SessionId, Target},
 };
 use units::Rate;
 
@@ -47,6 +47,7 @@ fn headers_in_the_document_are_what_the_code_prints() {
         ("hex open-tcp", Header::Open(tcp)),
         ("hex open-meeting", Header::Open(meeting)),
         ("hex answer", Header::Answer(answer)),
+        ("hex join", Header::Join(JoinToken(session().0))),
     ] {
         let printed = header.to_bytes().unwrap();
         let hex: Vec<_> = printed.iter().map(|byte| format!("{byte:02x}")).collect();
