@@ -260,8 +260,8 @@ class Session:
                 self.put(DATA, u(start) + self.out.value(end) + self.out.read(start, end))
                 self.again, self.at = self.again[1:], max(self.at, end)
             elif fin:
-                whole, self.fin_sent = self.out.whole(), True
-                self.put(FIN, whole + self.proof(b"fin", self.role, whole) + self.out.digest(self.digest))
+                whole, digest, self.fin_sent = self.out.whole(), self.out.digest(self.digest), True
+                self.put(FIN, whole + self.proof(b"fin", self.role, whole, digest) + digest)
             else:
                 self.put(PING, bytes(8))
 
@@ -278,7 +278,7 @@ class Session:
             self.verify(payload[40:], 9, b"done", self.role, payload[:40])
             self.sent = payload[:40] == self.out.whole()
         elif kind == FIN and offset >= self.inp.size:
-            self.verify(payload[40:72], 9, b"fin", 1 - self.role, payload[:40])
+            self.verify(payload[40:72], 9, b"fin", 1 - self.role, payload[:40], payload[72:])
             self.fin = payload
         else:
             raise End(9, f"record {kind} is not allowed here")

@@ -298,8 +298,8 @@ impl Whole {
         digest: Vec<u8>,
     ) -> Self {
         let (length, hash) = (prefix.length(), prefix.root());
-        let proof = key.proof(label, &[&[direction as u8], &length.to_be_bytes(), &hash]);
-        Self { length, hash, proof, digest }
+        let parts: [&[u8]; 4] = [&[direction as u8], &length.to_be_bytes(), &hash, &digest];
+        Self { proof: key.proof(label, &parts), length, hash, digest }
     }
 
     /// Checks that an end of the session has said so.
@@ -309,7 +309,8 @@ impl Whole {
         direction: Direction,
         key: &SessionKey,
     ) -> Result<(), Malformed> {
-        let parts: [&[u8]; 3] = [&[direction as u8], &self.length.to_be_bytes(), &self.hash];
+        let length = self.length.to_be_bytes();
+        let parts: [&[u8]; 4] = [&[direction as u8], &length, &self.hash, &self.digest];
         if key.proves(&self.proof, label, &parts) {
             Ok(())
         } else {
