@@ -9,7 +9,6 @@ import argparse, hmac, io, json, os, secrets, select, socket, sys, time
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-
 from hashes import DIGESTS, GROUP, KEYED, Stream, blake3, derive_key
 
 WINDOW, EARLY, QUIET, SILENCE, PATIENCE, MEETING = 1 << 25, 1 << 24, 10, 30, 60, 3600  # bytes; seconds
@@ -380,7 +379,8 @@ def main():
         parser.error("a meeting needs --via and --code")
     if args.command == "send":
         note = {"kind": "file", "name": os.path.basename(args.file), "bytes": os.path.getsize(args.file)}
-        asks = [(NOTE, json.dumps(note).encode())] + [(DIGEST, key) for key in DIGESTS if DIGESTS[key] == args.digest]
+        asks = [(NOTE, json.dumps(note, separators=(",", ":")).encode())]  # 11.3
+        asks += [(DIGEST, key) for key in DIGESTS if DIGESTS[key] == args.digest]
         peers = args.via + [args.peer] * bool(args.peer)
         session = Session(0, open(args.file, "rb"), io.BytesIO(), peers, code, meeting, asks=asks)
     else:

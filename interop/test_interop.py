@@ -3,10 +3,8 @@
 """Tests lsl.py against `longhaul send` and `recv`, on loopback: test_interop.py LONGHAUL. Takes at most 60 s."""
 import os, pathlib, signal, socket, subprocess, sys, tempfile, time
 
-from test_lsl import Relay, free_port
+from test_lsl import CODE, LSL, Relay, free_port
 
-CODE = "k3v9-x2mq-7f4t-pd8w"
-LSL = [sys.executable, str(pathlib.Path(__file__).with_name("lsl.py"))]
 LATEST = time.monotonic() + 55
 GROUP, LARGE = 262144, os.urandom(20_000_000)
 
@@ -71,7 +69,7 @@ class Check:
         assert self.target.read_bytes() == self.source.read_bytes(), "other bytes arrived"
 
     def logs(self):
-        return "".join(path.read_text() for path in sorted(pathlib.Path(self.directory.name).glob("*.log")))
+        return "".join(path.read_text() for path in sorted(self.source.parent.glob("*.log")))
 
 
 def direct(check):
@@ -105,8 +103,7 @@ def lost_meeting(check):
 
 def damaged_byte(check):
     port = free_port()
-    relay = Relay(port, flip=5_000_000)
-    check.done(check.receive(port), check.send(relay.peer))
+    check.done(check.receive(port), check.send(Relay(port, flip=5_000_000).peer))
 
 
 def killed_receiver(check):
@@ -117,6 +114,13 @@ def killed_receiver(check):
 
 
 def killed_sender(check):
+    port = free_port()
+    receiver, sender = check.receive(port), check.send(f"127.0.0.1:{port}")
+    check.kill_in_the_middle(sender)
+    check.done(receiver, check.send(f"127.0.0.1:{port}"))
+
+
+def killed_sender_at_meeting(check):
     via = "--via", f"127.0.0.1:{check.depot()}"
     receiver, sender = check.receive(None, *via), check.send(*via)
     check.kill_in_the_middle(sender)
@@ -127,7 +131,8 @@ def main(longhaul):
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     checks = [(direct, size) for size in (0, 1, GROUP, GROUP + 1, len(LARGE))]
     checks += [(how, size) for how in (through_depot, meeting) for size in (0, GROUP + 1, len(LARGE))]
-    checks += [(how, len(LARGE)) for how in (lost_connection, lost_meeting, damaged_byte, killed_receiver, killed_sender)]
+    faults = lost_connection, lost_meeting, damaged_byte, killed_receiver, killed_sender, killed_sender_at_meeting
+    checks += [(how, len(LARGE)) for how in faults]
     failed = 0
     for real_sends in (True, False):
         for how, size in checks:
