@@ -4,7 +4,7 @@
 #![expect(unsafe_code, reason = "a signal to one thread")]
 
 use crate::common::{Pair, alone, in_own_network, ip, loaded};
-use congestion::{Algorithm, Attach, Event, Params};
+use congestion::{Algorithm, Attach, Event, Params, Set};
 use longhaul_kernel::{
     Error,
     cc::{self, Call, Hook, Options},
@@ -69,38 +69,55 @@ fn assert_chained(attach: Attach, calls: &[Call]) {
     }
 }
 
+const EVENTS: [Event; 4] = [Event::Timeout, Event::Recovered, Event::Undo, Event::Restart];
+
+fn count(calls: &[Call], hook: Hook) -> usize {
+    calls.iter().filter(|call| call.hook == hook).count()
+}
+
+/// The calls follow from each other, and a program comes to the same.
+fn assert_replayed(algorithm: &Algorithm, set: &Set, calls: &[Call]) {
+    assert_chained(algorithm.attach, calls);
+    for call in calls {
+        let again = call.replay(&set.params);
+        assert_eq!(again, (call.after, call.state_after), "{call:#?}");
+    }
+    let of = |hook| count(calls, hook);
+    println!(
+        "{} {}: {} calls, {} of ack, {} of rtt, {} of loss, {} timeouts, {} restarts, {} undone",
+        algorithm.name,
+        set.name,
+        calls.len(),
+        of(Hook::Ack),
+        of(Hook::Rtt),
+        of(Hook::Loss),
+        of(Hook::Event(Event::Timeout)),
+        of(Hook::Event(Event::Restart)),
+        of(Hook::Event(Event::Undo)),
+    );
+    assert!(of(Hook::Ack) > 50 && of(Hook::Loss) > 3, "too quiet to show anything");
+}
+
 #[test]
 fn the_kernel_computes_what_a_program_computes() {
     let _alone = alone();
     let mut hears_events = false;
     for algorithm in Algorithm::all() {
         for set in &algorithm.sets {
-            let calls = record(&set.params);
-            assert_chained(algorithm.attach, &calls);
-            for call in &calls {
-                let again = call.replay(&set.params);
-                assert_eq!(again, (call.after, call.state_after), "{call:#?}");
-            }
-            let count = |hook| calls.iter().filter(|call| call.hook == hook).count();
-            println!(
-                "{} {}: {} calls, {} of ack, {} of rtt, {} of loss, {} timeouts, \
-                 {} restarts, {} undone",
-                algorithm.name,
-                set.name,
-                calls.len(),
-                count(Hook::Ack),
-                count(Hook::Rtt),
-                count(Hook::Loss),
-                count(Hook::Event(Event::Timeout)),
-                count(Hook::Event(Event::Restart)),
-                count(Hook::Event(Event::Undo)),
-            );
-            let events = [Event::Timeout, Event::Recovered, Event::Undo, Event::Restart];
-            let heard = events.map(|event| count(Hook::Event(event)) > 0);
-            // Some algorithms ask for no events; who does, gets each kind.
-            assert!(heard == [false; 4] || heard == [true; 4], "{events:?}: {heard:?}");
+            // Some algorithms ask for no events; who does, gets each kind. Whether a timeout turns out to be
+            // spurious is a matter of microseconds, so the transfer may have to be made again.
+            let mut tries = 0;
+            let heard = loop {
+                let calls = record(&set.params);
+                assert_replayed(algorithm, set, &calls);
+                let heard = EVENTS.map(|event| count(&calls, Hook::Event(event)) > 0);
+                tries += 1;
+                if heard == [false; 4] || heard == [true; 4] {
+                    break heard;
+                }
+                assert!(tries < 4, "{EVENTS:?}: {heard:?}");
+            };
             hears_events |= heard[0];
-            assert!(count(Hook::Ack) > 50 && count(Hook::Loss) > 3, "too quiet to show anything");
         }
     }
     assert!(hears_events, "no event reached any algorithm");
