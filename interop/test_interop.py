@@ -41,7 +41,8 @@ class Check:
         return port
 
     def send(self, *options):
-        return self.start(*([self.longhaul] if self.real_sends else LSL), "send", self.source, "--code", CODE, *options)
+        return self.start(*([self.longhaul] if self.real_sends else LSL), "send", self.source, "--code", CODE, *options,
+                          *(["--no-encryption"] if self.real_sends else []))
 
     def receive(self, port, *options):
         if self.real_sends:

@@ -136,12 +136,13 @@ fn summary(report: &ParcelReport) -> String {
         0 => String::new(),
         hops => format!(", {hops} depots"),
     };
+    let encrypted = if report.is_encrypted { ", encrypted" } else { "" };
     let digest = match &report.digest {
         Some((kind, digest)) => format!(", {kind} {digest}"),
         None => String::new(),
     };
     format!(
-        "{}: {} in {:.1} s, {:.1} Mbit/s{resumed}{depots}, BLAKE3 {}{digest}",
+        "{}: {} in {:.1} s, {:.1} Mbit/s{resumed}{depots}{encrypted}, BLAKE3 {}{digest}",
         printable(name, 100),
         HumanBytes(report.bytes),
         report.seconds,
@@ -178,6 +179,7 @@ fn document(report: &ParcelReport) -> Value {
         "seconds": report.seconds,
         "goodput_bps": report.goodput_bps(),
         "connections": report.connections,
+        "encrypted": report.is_encrypted,
         "hops": hops,
         "blake3": report.blake3,
     });

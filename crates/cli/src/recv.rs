@@ -121,7 +121,9 @@ async fn receive(
     let origin = match from {
         From::Meeting(routes, code) => Origin::Meeting(routes, code),
         From::Listen(address, code) => {
-            let listener = Listener::bind(address, ListenOptions::default()).await;
+            let secret = code.as_ref().map(Code::secret).unwrap_or_default();
+            let listening = ListenOptions { secret, ..ListenOptions::default() };
+            let listener = Listener::bind(address, listening).await;
             let listener = listener.map_err(|error| {
                 let text = format!("cannot listen at {address}: {error}");
                 ParcelReport::refused(client::Error::Connection(text))

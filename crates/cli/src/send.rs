@@ -44,13 +44,17 @@ pub struct SendArgs {
     /// Also compare a SHA-256 or MD5 of the whole, and report it
     #[arg(long, value_name = "sha256|md5")]
     digest: Option<WholeDigest>,
+    /// Do not encrypt from end to end what is sent with a code: depots can read it
+    #[arg(long)]
+    no_encryption: bool,
     #[command(flatten)]
     parcel: ParcelArgs,
 }
 
 pub fn run(args: SendArgs) -> Result<(), Failure> {
-    let SendArgs { what, destination, name, limit_rate, digest, parcel: shared } = args;
-    let options = Options { digest, ..shared.options(limit_rate) };
+    let SendArgs { what, destination, name, limit_rate, digest, no_encryption, parcel: shared } =
+        args;
+    let options = Options { digest, encrypt: !no_encryption, ..shared.options(limit_rate) };
     let goal = match destination {
         Some(to) => {
             if to.starts_with("tcp:") {

@@ -9,7 +9,7 @@ use crate::{
     settings::{Settings, option, unknown},
 };
 use libc::c_int;
-use lsl::{ListenOptions, Session, Statistics};
+use lsl::{Session, Statistics};
 use rustix::net::{RecvFlags, recv};
 use std::{
     net::TcpListener,
@@ -149,7 +149,7 @@ pub(crate) fn listen(fd: BorrowedFd<'_>, backlog: c_int) -> Result<(), Failure> 
         let unbound = || Failure::new(libc::EDESTADDRREQ, "lsl_bind comes before lsl_listen");
         let bound = fresh.bound.as_ref().ok_or_else(unbound)?.try_clone()?;
         let _entered = runtime.enter();
-        let options = ListenOptions { backlog, ..ListenOptions::default() };
+        let options = fresh.settings.listen_options(backlog);
         let listener = Arc::new(lsl::Listener::from_std(bound, options)?);
         let (sender, queue) = mpsc::channel(backlog);
         let settings = fresh.settings.clone();
@@ -248,6 +248,16 @@ pub(crate) fn get(fd: BorrowedFd<'_>, name: c_int) -> Result<Vec<u8>, Failure> {
             Found::Session(Connected { session, .. }) => session.id().0.to_vec(),
             Found::Over(over) => over.id.0.to_vec(),
         }),
+        option::ENCRYPTED => {
+            let statistics = match session(&descriptor)? {
+                Found::Session(Connected { session, .. }) => {
+                    runtime()?.block_on(session.greeted())?;
+                    session.statistics()
+                }
+                Found::Over(over) => over.statistics,
+            };
+            Ok(u64::from(statistics.is_encrypted).to_ne_bytes().to_vec())
+        }
         option::SENT_DIGEST | option::RECEIVED_DIGEST => {
             let [sent, received] = match session(&descriptor)? {
                 Found::Session(Connected { session, .. }) => digests(&session),

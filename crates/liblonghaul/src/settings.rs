@@ -3,7 +3,7 @@
 
 use crate::failure::Failure;
 use libc::c_int;
-use lsl::{Options, Route, WholeDigest};
+use lsl::{ListenOptions, Options, Route, WholeDigest};
 use session::DepotAddress;
 use std::{path::PathBuf, time::Duration};
 use units::{Bytes, Rate};
@@ -24,6 +24,7 @@ pub(crate) mod option {
     pub(crate) const RATE: c_int = 10;
     pub(crate) const WAIT: c_int = 11;
     pub(crate) const DIGEST: c_int = 12;
+    pub(crate) const ENCRYPT: c_int = 13;
     pub(crate) const ERROR: c_int = 32;
     pub(crate) const ERROR_TEXT: c_int = 33;
     pub(crate) const PEER_NOTE: c_int = 34;
@@ -31,6 +32,7 @@ pub(crate) mod option {
     pub(crate) const SESSION: c_int = 36;
     pub(crate) const SENT_DIGEST: c_int = 37;
     pub(crate) const RECEIVED_DIGEST: c_int = 38;
+    pub(crate) const ENCRYPTED: c_int = 39;
 }
 
 /// The most that a note may have.
@@ -72,10 +74,8 @@ impl Settings {
                 let rate = number(value)?;
                 options.limit_rate = (rate > 0).then(|| Rate::bits_per_second(rate));
             }
-            option::WAIT => match number(value)? {
-                wait @ 0..=1 => self.waits = wait == 1,
-                _ => return Err(Failure::invalid("LSL_WAIT is 0 or 1")),
-            },
+            option::WAIT => self.waits = flag(value, "LSL_WAIT")?,
+            option::ENCRYPT => options.encrypt = flag(value, "LSL_ENCRYPT")?,
             option::DIGEST => options.digest = digest(number(value)?)?,
             _ => return Err(unknown(name)),
         }
@@ -92,6 +92,7 @@ impl Settings {
             option::CONNECT_TIMEOUT => options.connect_timeout.as_millis() as u64,
             option::RATE => options.limit_rate.map_or(0, Rate::bps),
             option::WAIT => u64::from(self.waits),
+            option::ENCRYPT => u64::from(options.encrypt),
             option::DIGEST => options.digest.map_or(0, |digest| u64::from(digest.number())),
             _ => return Err(unknown(name)),
         })
@@ -104,6 +105,12 @@ impl Settings {
         let route = |via: &Vec<DepotAddress>| Route::to(via, destination);
         let routes: Result<_, _> = vias.iter().map(route).collect();
         routes.map_err(|error| Failure::invalid(format!("{destination}: {error}")))
+    }
+
+    /// How a listener behaves on which so many sessions may wait.
+    pub(crate) fn listen_options(&self, backlog: usize) -> ListenOptions {
+        let secret = self.options.secret.clone();
+        ListenOptions { secret, backlog, ..ListenOptions::default() }
     }
 
     /// How the session behaves. Its end is confirmed when the program has read everything.
@@ -133,6 +140,14 @@ fn text(value: &[u8]) -> Result<&str, Failure> {
         return Err(Failure::invalid("the text is too long, or has a zero byte"));
     }
     std::str::from_utf8(value).map_err(|_| Failure::invalid("the text is not UTF-8"))
+}
+
+fn flag(value: &[u8], name: &str) -> Result<bool, Failure> {
+    match number(value)? {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(Failure::invalid(format!("{name} is 0 or 1"))),
+    }
 }
 
 fn at_most(value: &[u8], most: usize, name: &str) -> Result<Vec<u8>, Failure> {

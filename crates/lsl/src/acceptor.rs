@@ -2,7 +2,7 @@
 //! The acceptor's side of one session: takes it, and takes each further connection of it.
 
 use crate::{
-    connection::{Caller, drain, open, read_answer, read_more, say},
+    connection::{Caller, open, read_answer},
     core::Core,
     digest::Beginning,
     drive::{Opening, drive},
@@ -14,15 +14,15 @@ use crate::{
     route::Route,
     session::Session,
     state::State,
+    wire::Wire,
 };
 use ::session::lsl::{
     Direction, Position, SessionId,
     handshake::{Attach, HandshakeError, Hello, Terms, Welcoming, WholeDigest},
     record::{End, EndCode, RecordKind, record},
-    split_record,
+    sealed::{PreSharedKey, SealedCall, SealedStart},
 };
-use bytes::{Bytes, BytesMut};
-use relay::tcp::Stream;
+use bytes::Bytes;
 use std::{
     net::SocketAddr,
     sync::Arc,
@@ -45,9 +45,9 @@ const BETWEEN_MEETINGS: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) enum Arrival {
     /// The initiator has proved that it continues the session.
-    Continued { stream: Stream, ahead: BytesMut, limit: u64, position: Position },
+    Continued { wire: Wire, limit: u64, position: Position },
     /// It begins again, before it has proved anything.
-    Again { hello: Hello, stream: Stream, ahead: BytesMut },
+    Again { hello: Hello, wire: Wire },
 }
 
 /// Where further connections of a session come from.
@@ -63,9 +63,10 @@ pub(crate) enum Arrivals {
 #[derive(Debug)]
 pub struct Incoming {
     pub(crate) hello: Hello,
-    pub(crate) stream: Stream,
-    pub(crate) ahead: BytesMut,
+    pub(crate) wire: Wire,
     pub(crate) arrivals: Arrivals,
+    /// What initiators have to have.
+    pub(crate) secret: Vec<u8>,
 }
 
 impl Incoming {
@@ -86,7 +87,7 @@ impl Incoming {
 
     /// Whom the connection comes from: the initiator, or the last depot.
     pub fn peer(&self) -> SocketAddr {
-        self.stream.peer()
+        self.wire.peer()
     }
 
     /// Waits for an initiator at the last depot of a route. `waiting` is told when the depot has let this end in.
@@ -104,10 +105,11 @@ impl Incoming {
         loop {
             let mut last = None;
             for route in &routes {
-                match greet(&caller, route, session, &mut waiting).await {
-                    Ok((hello, stream, ahead)) => {
+                match greet(&caller, route, session, &options.secret, &mut waiting).await {
+                    Ok((hello, wire)) => {
                         let arrivals = Arrivals::Meeting(caller, routes);
-                        return Ok(Self { hello, stream, ahead, arrivals });
+                        let secret = options.secret.clone();
+                        return Ok(Self { hello, wire, arrivals, secret });
                     }
                     Err(loss) => last = Some(loss.reason()?),
                 }
@@ -121,7 +123,8 @@ impl Incoming {
         }
     }
 
-    /// Takes the session; what is written to it goes to the initiator.
+    /// Takes the session; what is written to it goes to the initiator. [`Options::secret`] is by default that of the listener or
+    /// of [`meet`](Self::meet).
     ///
     /// # Errors
     /// The initiator does not have the secret.
@@ -139,8 +142,11 @@ impl Incoming {
         mut self,
         received: impl Into<Beginning>,
         outgoing: Outgoing,
-        options: Options,
+        mut options: Options,
     ) -> Result<Session, Error> {
+        if options.secret.is_empty() {
+            options.secret = std::mem::take(&mut self.secret);
+        }
         let own = Direction::FromAcceptor;
         let received = received.into();
         let receiving = Core::first_receiving(own, received.prefix().clone());
@@ -150,7 +156,7 @@ impl Incoming {
         let welcoming: Welcoming = match welcome {
             Ok(welcoming) => welcoming,
             Err(error) => {
-                refuse(&mut self.stream, error.code(), &error.to_string()).await;
+                refuse(&mut self.wire, error.code(), &error.to_string()).await;
                 return Err(error.into());
             }
         };
@@ -165,7 +171,7 @@ impl Incoming {
         let core = match Core::with_key(&known, own, limit, received, outgoing, options) {
             Ok(core) => core,
             Err(error) => {
-                refuse(&mut self.stream, EndCode::Application, &error.to_string()).await;
+                refuse(&mut self.wire, EndCode::Application, &error.to_string()).await;
                 return Err(error);
             }
         };
@@ -174,14 +180,14 @@ impl Incoming {
         if let Arrivals::Listener(_, registration) = &self.arrivals {
             registration.knows(&core);
         }
-        let begun = Begun { stream: self.stream, ahead: self.ahead, first, opening };
+        let begun = Begun { wire: self.wire, first, opening };
         tokio::spawn(keep(Arc::clone(&core), Some(begun), self.arrivals));
         Ok(Session::new(core))
     }
 
     /// Does not take the session, and says why.
     pub async fn refuse(mut self, text: &str) {
-        refuse(&mut self.stream, EndCode::Application, text).await;
+        refuse(&mut self.wire, EndCode::Application, text).await;
     }
 }
 
@@ -205,8 +211,7 @@ pub(crate) fn restored(
 
 /// A connection that has begun.
 struct Begun {
-    stream: Stream,
-    ahead: BytesMut,
+    wire: Wire,
     first: Vec<u8>,
     opening: Opening,
 }
@@ -215,9 +220,9 @@ struct Begun {
 async fn keep(core: Arc<Core>, mut begun: Option<Begun>, mut arrivals: Arrivals) {
     let mut last = String::new();
     loop {
-        if let Some(Begun { mut stream, mut ahead, first, opening }) = begun.take() {
+        if let Some(Begun { mut wire, first, opening }) = begun.take() {
             let ended = tokio::select! {
-                ended = drive(&core, &mut stream, &mut ahead, first, opening) => ended,
+                ended = drive(&core, &mut wire, first, opening) => ended,
                 next = arrivals.replaced() => {
                     core.pause();
                     begun = resume(&core, next).await;
@@ -250,27 +255,26 @@ async fn keep(core: Arc<Core>, mut begun: Option<Begun>, mut arrivals: Arrivals)
 /// Goes on with what has arrived; `None` if the session cannot.
 async fn resume(core: &Core, next: Arrival) -> Option<Begun> {
     match next {
-        Arrival::Continued { mut stream, ahead, limit, position } => {
+        Arrival::Continued { mut wire, limit, position } => {
             core.proved();
             match core.reattached(limit, position, None).await {
                 Ok(()) => {
                     let (first, opening) = (Vec::new(), Opening::Attached);
-                    Some(Begun { stream, ahead, first, opening })
+                    Some(Begun { wire, first, opening })
                 }
                 Err(Loss::Fatal(error)) => {
                     if let Some(words) = core.fail_with_words(error) {
-                        let (_, mut sink) = stream.split();
-                        let _ = timeout(PROOF_TIME, say(&mut sink, &words)).await;
+                        let _ = timeout(PROOF_TIME, wire.say(&words)).await;
                     }
                     None
                 }
                 Err(_) => None,
             }
         }
-        Arrival::Again { hello, mut stream, ahead } => match welcome(core, &hello) {
-            Ok((first, opening)) => Some(Begun { stream, ahead, first, opening }),
+        Arrival::Again { hello, mut wire } => match welcome(core, &hello) {
+            Ok((first, opening)) => Some(Begun { wire, first, opening }),
             Err(error) => {
-                refuse(&mut stream, error.code(), &error.to_string()).await;
+                refuse(&mut wire, error.code(), &error.to_string()).await;
                 None
             }
         },
@@ -327,57 +331,97 @@ async fn meeting(
     caller: &Caller,
     route: &Route,
     session: SessionId,
+    key: impl FnOnce(SealedStart) -> Option<PreSharedKey>,
     waiting: &mut impl FnMut(),
-) -> Result<(Stream, BytesMut, (Option<RecordKind>, Bytes)), Loss> {
-    let mut stream = caller.connect(route).await?;
-    let mut ahead = BytesMut::new();
-    let first = {
-        let (mut source, mut sink) = stream.split();
-        say(&mut sink, &open(route, session)).await?;
-        read_answer(&mut source, &mut ahead, |_| waiting()).await?;
-        loop {
-            if let Some(record) = split_record(&mut ahead)? {
-                break record;
-            }
-            timeout(PROOF_TIME, read_more(&mut source, &mut ahead))
-                .await
-                .map_err(|_| Loss::Connection("the initiator says nothing".to_owned()))??;
-        }
+) -> Result<(Wire, (Option<RecordKind>, Bytes)), Loss> {
+    let mut wire = Wire::new(caller.connect(route).await?);
+    wire.say(&open(route, session)).await?;
+    read_answer(&mut wire.split().0, |_| waiting()).await?;
+    let silent = |_| Err(Loss::Connection("the initiator says nothing".to_owned()));
+    let first = timeout(PROOF_TIME, wire.next_record()).await.unwrap_or_else(silent)?;
+    let first = opened(&mut wire, session, first, key).await?;
+    Ok((wire, first))
+}
+
+/// Opens the first record of an initiator, if it is sealed. `key` says what it has to have.
+pub(crate) async fn opened(
+    wire: &mut Wire,
+    session: SessionId,
+    first: (Option<RecordKind>, Bytes),
+    key: impl FnOnce(SealedStart) -> Option<PreSharedKey>,
+) -> Result<(Option<RecordKind>, Bytes), Loss> {
+    let (Some(RecordKind::Sealed), payload) = first else { return Ok(first) };
+    let start = SealedCall::start(&payload)?;
+    let Some(key) = key(start) else {
+        let (code, text) = match start {
+            SealedStart::Hello => (EndCode::WrongProof, "no code is required here"),
+            SealedStart::Attach => (EndCode::UnknownSession, ""),
+        };
+        refuse(wire, code, text).await;
+        return Err(Loss::Connection("there is no key for a sealed record".to_owned()));
     };
-    Ok((stream, ahead, first))
+    let expected = match start {
+        SealedStart::Hello => RecordKind::Hello,
+        SealedStart::Attach => RecordKind::Attach,
+    };
+    match wire.open_call(session, &key, &payload) {
+        Ok(first) if first.0 == Some(expected) => Ok(first),
+        Ok(_) => Err(Loss::Connection("a sealed connection begins with another record".to_owned())),
+        Err(error) => {
+            // Where a session continues, it was changed on the way, or is of a stranger: nobody has to know.
+            if start == SealedStart::Hello {
+                refuse(wire, EndCode::WrongProof, "").await;
+            }
+            Err(error)
+        }
+    }
+}
+
+/// What an initiator has to have that begins a session, if there is a secret.
+pub(crate) fn key_of_secret(secret: &[u8]) -> Option<PreSharedKey> {
+    (!secret.is_empty()).then(|| PreSharedKey::of_secret(secret))
 }
 
 async fn greet(
     caller: &Caller,
     route: &Route,
     session: SessionId,
+    secret: &[u8],
     waiting: &mut impl FnMut(),
-) -> Result<(Hello, Stream, BytesMut), Loss> {
-    let (mut stream, ahead, first) = meeting(caller, route, session, waiting).await?;
-    let (Some(RecordKind::Hello), payload) = first else {
+) -> Result<(Hello, Wire), Loss> {
+    let key = |start| match start {
+        SealedStart::Hello => key_of_secret(secret),
         // It continues a session of an acceptor before this one.
-        refuse(&mut stream, EndCode::UnknownSession, "").await;
+        SealedStart::Attach => None,
+    };
+    let (mut wire, first) = meeting(caller, route, session, key, waiting).await?;
+    let (Some(RecordKind::Hello), payload) = first else {
+        refuse(&mut wire, EndCode::UnknownSession, "").await;
         return Err(Loss::Connection("the initiator does not begin with HELLO".to_owned()));
     };
     let hello = Hello::parse(&payload).map_err(Error::from)?;
-    Ok((hello, stream, ahead))
+    Ok((hello, wire))
 }
 
 async fn meet_again(caller: &Caller, route: &Route, core: &Core) -> Result<Arrival, Loss> {
-    let (mut stream, mut ahead, first) = meeting(caller, route, core.session, &mut || ()).await?;
+    let key = |start| match start {
+        SealedStart::Hello => key_of_secret(&core.options().secret),
+        SealedStart::Attach => core.terms().map(|(key, _, _)| PreSharedKey::of_key(&key)),
+    };
+    let (mut wire, first) = meeting(caller, route, core.session, key, &mut || ()).await?;
     match first {
         (Some(RecordKind::Attach), payload) => {
-            let (limit, position) = attach(core, &mut stream, &mut ahead, &payload).await?;
-            Ok(Arrival::Continued { stream, ahead, limit, position })
+            let (limit, position) = attach(core, &mut wire, &payload).await?;
+            Ok(Arrival::Continued { wire, limit, position })
         }
         (Some(RecordKind::Hello), payload) if !core.is_proved() => {
             let hello = Hello::parse(&payload).map_err(Error::from)?;
-            Ok(Arrival::Again { hello, stream, ahead })
+            Ok(Arrival::Again { hello, wire })
         }
         // The initiator was started again, and comes back when nobody answers it.
         (Some(RecordKind::Hello), _) => Err(Error::Replaced.into()),
         _ => {
-            refuse(&mut stream, EndCode::NoRoom, "this session has begun").await;
+            refuse(&mut wire, EndCode::NoRoom, "this session has begun").await;
             Err(Loss::Connection("the initiator does not continue the session".to_owned()))
         }
     }
@@ -386,8 +430,7 @@ async fn meet_again(caller: &Caller, route: &Route, core: &Core) -> Result<Arriv
 /// Answers ATTACH, and reads the initiator's proof: its limit and position.
 pub(crate) async fn attach(
     core: &Core,
-    stream: &mut Stream,
-    ahead: &mut BytesMut,
+    wire: &mut Wire,
     payload: &[u8],
 ) -> Result<(u64, Position), Loss> {
     let malformed = |error| Loss::Connection(format!("a session cannot be continued: {error}"));
@@ -396,34 +439,30 @@ pub(crate) async fn attach(
     let welcoming = match attach.attached(&key, random(), limit, &position) {
         Ok(welcoming) => welcoming,
         Err(error) => {
-            refuse(stream, error.code(), &error.to_string()).await;
+            refuse(wire, error.code(), &error.to_string()).await;
             return Err(malformed(error));
         }
     };
-    let (mut source, mut sink) = stream.split();
-    say(&mut sink, &record(RecordKind::Attached, &welcoming.payload)).await?;
+    wire.say(&record(RecordKind::Attached, &welcoming.payload)).await?;
     loop {
-        match split_record(ahead)? {
-            Some((Some(RecordKind::Confirm), payload)) => {
+        let late = |_| Err(Loss::Connection("there was no proof in time".to_owned()));
+        match timeout(PROOF_TIME, wire.next_record()).await.unwrap_or_else(late)? {
+            (Some(RecordKind::Confirm), payload) => {
                 welcoming.confirmed(&payload).map_err(malformed)?;
                 return Ok((attach.limit, attach.position));
             }
-            Some((None, _)) => {}
-            Some(_) => return Err(Loss::Connection("a record came before CONFIRM".to_owned())),
-            None => timeout(PROOF_TIME, read_more(&mut source, ahead))
-                .await
-                .map_err(|_| Loss::Connection("there was no proof in time".to_owned()))??,
+            (None, _) => {}
+            _ => return Err(Loss::Connection("a record came before CONFIRM".to_owned())),
         }
     }
 }
 
 /// Ends a connection that belongs to no session here.
-pub(crate) async fn refuse(stream: &mut Stream, code: EndCode, text: &str) {
+pub(crate) async fn refuse(wire: &mut Wire, code: EndCode, text: &str) {
     let words = End::to_record(code, text, Direction::FromAcceptor, None);
-    let (mut source, mut sink) = stream.split();
     let goodbye = async {
-        if say(&mut sink, &words).await.is_ok() && sink.shut().await.is_ok() {
-            drain(&mut source).await;
+        if wire.say(&words).await.is_ok() {
+            wire.close().await;
         }
     };
     let _ = timeout(Duration::from_secs(2), goodbye).await;

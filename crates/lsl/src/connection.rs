@@ -5,18 +5,19 @@ use crate::{
     error::{Error, Loss},
     options::Options,
     route::Route,
+    wire::Reader,
 };
 use ::session::{
     DepotId, Host, Scheme,
     lsl::{ALPN, Answer, Congestion, Header, Hop, MAX_HEADER, SessionId},
 };
-use bytes::{Buf, BytesMut};
+use bytes::Buf;
 use host::FileError;
 use http::StatusCode;
 use relay::{
     dial::{Connector, Dialer, Names, PeerAddr, PeerHost, Resolver},
     tcp::{
-        Sink, Source, Stream, congestion::Overruled, info::Spacing, socket_options::HopOptions,
+        Stream, congestion::Overruled, info::Spacing, socket_options::HopOptions,
         tls::ClientConfig, tls_files,
     },
 };
@@ -104,11 +105,11 @@ pub(crate) fn end() -> DepotId {
 
 /// Reads until the final ANSWER has come. `interim` is told of those before it.
 pub(crate) async fn read_answer(
-    source: &mut Source<'_>,
-    ahead: &mut BytesMut,
+    reader: &mut Reader<'_>,
     mut interim: impl FnMut(&Answer),
 ) -> Result<Answer, Loss> {
     loop {
+        let ahead = reader.ahead();
         if let Some((answer, length)) = Header::parse_answer(ahead)? {
             ahead.advance(length);
             if answer.is_interim() {
@@ -121,43 +122,15 @@ pub(crate) async fn read_answer(
                     Err(Loss::Connection(fault.to_string()))
                 }
                 Some(fault) => Err(Loss::Fatal(Error::Refused(fault))),
-                None => Ok(answer),
+                None => {
+                    reader.answered();
+                    Ok(answer)
+                }
             };
         }
         if ahead.len() > MAX_HEADER {
             return Err(Loss::Connection("ANSWER is too long".to_owned()));
         }
-        read_more(source, ahead).await?;
-    }
-}
-
-/// Reads something.
-pub(crate) async fn read_more(source: &mut Source<'_>, ahead: &mut BytesMut) -> Result<(), Loss> {
-    match source.read(ahead, READ).await? {
-        0 => Err(Loss::Connection("the connection was closed".to_owned())),
-        _ => Ok(()),
-    }
-}
-
-/// Hands over all bytes; TLS may hold some back.
-pub(crate) async fn write_all(sink: &mut Sink<'_>, mut bytes: &[u8]) -> Result<(), Loss> {
-    while !bytes.is_empty() {
-        let written = sink.write(bytes).await?;
-        bytes = &bytes[written..];
-    }
-    Ok(())
-}
-
-/// Sends all bytes.
-pub(crate) async fn say(sink: &mut Sink<'_>, bytes: &[u8]) -> Result<(), Loss> {
-    write_all(sink, bytes).await?;
-    Ok(sink.flush().await?)
-}
-
-/// Reads to the end, and throws it away.
-pub(crate) async fn drain(source: &mut Source<'_>) {
-    let mut scrap = BytesMut::new();
-    while matches!(source.read(&mut scrap, 16 << 10).await, Ok(1..)) {
-        scrap.clear();
+        reader.read_more().await?;
     }
 }

@@ -65,6 +65,8 @@ struct State {
     resumed: u64,
     /// Connections on which both ends have proved themselves.
     opened: u32,
+    /// The latest connection is sealed.
+    is_sealed: bool,
     wakers: Vec<Waker>,
     /// Room for the next record.
     spare: Vec<u8>,
@@ -173,6 +175,7 @@ impl Core {
             connections: 0,
             resumed: 0,
             opened: 0,
+            is_sealed: false,
             wakers: Vec::new(),
             spare: Vec::new(),
         };
@@ -215,4 +218,5 @@ pub(crate) struct Figures {
     pub opened: u32,
     pub resumed: u64,
     pub is_connected: bool,
+    pub is_sealed: bool,
 }

@@ -4,29 +4,26 @@
 
 use crate::{
     acceptor::PROOF_TIME,
-    connection::{drain, read_answer, read_more, say, write_all},
+    connection::read_answer,
     core::Core,
     error::{Error, Loss},
+    wire::{GRACE, Reader, Wire, Writer},
 };
 use ::session::lsl::{
     Direction,
     handshake::{Attaching, Greeting, Welcoming},
     record::{End, EndCode, RecordKind, record},
-    split_record,
 };
-use bytes::{Bytes, BytesMut};
-use relay::tcp::{Sink, Source, Stream, info::reset_on_close};
+use bytes::Bytes;
 use std::time::Duration;
 use tokio::time::timeout;
 
 /// An end that has sent nothing for so long sends PING (rule 10.1).
 const PING_AFTER: Duration = Duration::from_secs(10);
 /// A connection on which nothing arrives for so long is given up (rule 7.1).
-const SILENCE: Duration = Duration::from_secs(30);
+pub(crate) const SILENCE: Duration = Duration::from_secs(30);
 /// How long an initiator may take to prove itself behind the data that it may send before, over a slow path.
 const EARLY_PROOF_TIME: Duration = Duration::from_secs(300);
-/// How long what is sent last may take, and the other end's close.
-const GRACE: Duration = Duration::from_secs(5);
 
 /// What happens on a connection before records are exchanged.
 pub(crate) enum Opening {
@@ -50,17 +47,17 @@ pub(crate) enum Opening {
 /// Why the connection is over before the session is.
 pub(crate) async fn drive(
     core: &Core,
-    stream: &mut Stream,
-    ahead: &mut BytesMut,
+    wire: &mut Wire,
     first: Vec<u8>,
     opening: Opening,
 ) -> Result<(), Loss> {
-    core.connected();
-    let (mut source, mut sink) = stream.split();
+    core.connected(wire.is_sealed());
+    let first = wire.answer_sealed(first).await?;
+    let (mut reader, mut writer) = wire.split();
     let mut is_silent = false;
     let ended = {
-        let read = read(core, &mut source, ahead, opening);
-        let write = write(core, &mut sink, first);
+        let read = read(core, &mut reader, opening);
+        let write = write(core, &mut writer, first);
         tokio::select! {
             lost = read => lost.map(|never| match never {}),
             over = write => over,
@@ -72,17 +69,16 @@ pub(crate) async fn drive(
         // The other end may be told why.
         Err(Loss::Fatal(error)) => {
             core.fail(error.clone());
-            is_silent = timeout(GRACE, write_rest(core, &mut sink)).await.is_err();
+            is_silent = timeout(GRACE, write_rest(core, &mut writer)).await.is_err();
             Err(Loss::Fatal(error))
         }
         ended => ended,
     };
     core.pause();
     let is_orderly = !is_silent && !matches!(ended, Err(Loss::Connection(_)));
-    reset_on_close(source.tcp(), !is_orderly);
-    if is_orderly && sink.shut().await.is_ok() {
-        // Closed with unread bytes, TCP would reset the connection and with it what was sent last.
-        let _ = timeout(GRACE, drain(&mut source)).await;
+    wire.reset_on_close(!is_orderly);
+    if is_orderly {
+        wire.close().await;
     }
     if ended.is_ok() {
         core.close();
@@ -93,15 +89,10 @@ pub(crate) async fn drive(
 /// Nothing: reading goes on until the connection is over.
 enum Never {}
 
-async fn read(
-    core: &Core,
-    source: &mut Source<'_>,
-    ahead: &mut BytesMut,
-    opening: Opening,
-) -> Result<Never, Loss> {
+async fn read(core: &Core, reader: &mut Reader<'_>, opening: Opening) -> Result<Never, Loss> {
     match opening {
         Opening::Greet(greeting) => {
-            let welcome = answered(core, source, ahead, RecordKind::Welcome).await?;
+            let welcome = answered(core, reader, RecordKind::Welcome).await?;
             let (agreed, confirm) = greeting.welcomed(&welcome).map_err(|error| {
                 // Without a secret it is a byte that was changed on the way, more likely than not.
                 let may_differ = core.options().secret.is_empty();
@@ -116,7 +107,7 @@ async fn read(
             core.welcomed(agreed.key, limit, agreed.position, note, confirm).await?;
         }
         Opening::Attach(attaching) => {
-            let attached = answered(core, source, ahead, RecordKind::Attached).await?;
+            let attached = answered(core, reader, RecordKind::Attached).await?;
             let answer = attaching.attached(&attached);
             let (limit, position, confirm) = answer
                 .map_err(|error| Loss::Connection(format!("the session goes not on: {error}")))?;
@@ -125,51 +116,48 @@ async fn read(
         }
         Opening::Welcome { welcoming, takes_early } => {
             let time = if takes_early { EARLY_PROOF_TIME } else { PROOF_TIME };
-            let proof = await_proof(core, source, ahead, &welcoming, takes_early);
+            let proof = await_proof(core, reader, &welcoming, takes_early);
             let late = |_| Err(Loss::Connection("there was no proof in time".to_owned()));
             timeout(time, proof).await.unwrap_or_else(late)?;
         }
         Opening::Attached => {}
     }
     loop {
-        while let Some((kind, payload)) = split_record(ahead)? {
+        while let Some((kind, payload)) = reader.record()? {
             core.receive(kind, payload).await?;
             tokio::task::consume_budget().await;
         }
-        heard(source, ahead).await?;
+        heard(reader).await?;
     }
 }
 
 /// Reads something before the other end has been silent for too long.
-async fn heard(source: &mut Source<'_>, ahead: &mut BytesMut) -> Result<(), Loss> {
+async fn heard(reader: &mut Reader<'_>) -> Result<(), Loss> {
     let silent = |_| Err(Loss::Connection(format!("nothing has come for {} s", SILENCE.as_secs())));
-    timeout(SILENCE, read_more(source, ahead)).await.unwrap_or_else(silent)
+    timeout(SILENCE, reader.read_more()).await.unwrap_or_else(silent)
 }
 
 /// Reads a whole record.
-async fn next_record(
-    source: &mut Source<'_>,
-    ahead: &mut BytesMut,
-) -> Result<(Option<RecordKind>, Bytes), Loss> {
+async fn next_record(reader: &mut Reader<'_>) -> Result<(Option<RecordKind>, Bytes), Loss> {
     loop {
-        if let Some(record) = split_record(ahead)? {
+        if let Some(record) = reader.record()? {
             return Ok(record);
         }
-        heard(source, ahead).await?;
+        heard(reader).await?;
     }
 }
 
-/// Reads ANSWER and the acceptor's first record.
+/// Reads ANSWER, which precedes sealed records, and the acceptor's first record.
 async fn answered(
     core: &Core,
-    source: &mut Source<'_>,
-    ahead: &mut BytesMut,
+    reader: &mut Reader<'_>,
     expected: RecordKind,
 ) -> Result<Bytes, Loss> {
-    let answer = read_answer(source, ahead, |_| ()).await?;
-    core.set_hops(answer.hops);
+    if !reader.has_answer() {
+        core.set_hops(read_answer(reader, |_| ()).await?.hops);
+    }
     loop {
-        match next_record(source, ahead).await? {
+        match next_record(reader).await? {
             (Some(kind), payload) if kind == expected => return Ok(payload),
             (Some(RecordKind::End), payload) => {
                 // It cannot be proved yet. There is nothing to lose before WELCOME; afterwards only an acceptor that does not
@@ -195,13 +183,12 @@ async fn answered(
 /// Reads until the initiator of a new session has proved itself.
 async fn await_proof(
     core: &Core,
-    source: &mut Source<'_>,
-    ahead: &mut BytesMut,
+    reader: &mut Reader<'_>,
     welcoming: &Welcoming,
     takes_early: bool,
 ) -> Result<(), Loss> {
     loop {
-        match next_record(source, ahead).await? {
+        match next_record(reader).await? {
             (Some(RecordKind::Confirm), payload) => {
                 welcoming.confirmed(&payload).map_err(Error::from)?;
                 core.confirmed();
@@ -222,7 +209,7 @@ async fn await_proof(
 }
 
 /// Sends records until the session is over.
-async fn write(core: &Core, sink: &mut Sink<'_>, first: Vec<u8>) -> Result<(), Loss> {
+async fn write(core: &Core, writer: &mut Writer<'_>, first: Vec<u8>) -> Result<(), Loss> {
     let mut pending = first;
     loop {
         while let Some(record) = core.next_record().await? {
@@ -233,11 +220,11 @@ async fn write(core: &Core, sink: &mut Sink<'_>, first: Vec<u8>) -> Result<(), L
             }
             // Short records go together, and a handshake with the first data.
             if pending.len() >= 64 << 10 {
-                write_all(sink, &pending).await?;
+                writer.write_all(&pending).await?;
                 core.recycle(std::mem::take(&mut pending));
             }
         }
-        say(sink, &std::mem::take(&mut pending)).await?;
+        writer.say(&std::mem::take(&mut pending)).await?;
         if core.is_over() {
             return Ok(());
         }
@@ -250,10 +237,10 @@ async fn write(core: &Core, sink: &mut Sink<'_>, first: Vec<u8>) -> Result<(), L
     }
 }
 
-async fn write_rest(core: &Core, sink: &mut Sink<'_>) -> Result<(), Loss> {
+async fn write_rest(core: &Core, writer: &mut Writer<'_>) -> Result<(), Loss> {
     // The last words come first, and nothing else matters any more.
     if let Some(record) = core.next_record().await? {
-        say(sink, &record).await?;
+        writer.say(&record).await?;
     }
     Ok(())
 }

@@ -2,21 +2,22 @@
 //! The initiator's side: connects, and connects again.
 
 use crate::{
-    connection::{Caller, open},
+    connection::{Caller, open, read_answer},
     core::Core,
-    drive::{Opening, drive},
+    drive::{Opening, SILENCE, drive},
     error::{Error, Loss},
     options::Options,
     route::Route,
+    wire::Wire,
 };
 use ::session::lsl::{
     SessionId,
     handshake::{Attaching, EARLY_LIMIT, Greeting, Terms},
     record::{RecordKind, record},
+    sealed::{PreSharedKey, SealedStart},
 };
-use bytes::BytesMut;
 use std::{sync::Arc, time::Duration};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 /// How long to wait before the first attempt to connect again. Then twice as long each time.
 const FIRST_WAIT: Duration = Duration::from_millis(20);
@@ -75,20 +76,51 @@ pub(crate) async fn keep(core: Arc<Core>, routes: Vec<Route>) {
 
 /// One connection.
 async fn call(core: &Core, caller: &Caller, route: &Route) -> Result<(), Loss> {
-    let mut stream = caller.connect(route).await?;
-    let mut first = open(route, core.session);
-    let opening = if let Some((key, limit, position)) = core.terms() {
+    let mut wire = Wire::new(caller.connect(route).await?);
+    let mut header = open(route, core.session);
+    let Options { secret, note, digest, encrypt, .. } = core.options();
+    let (first, opening, sealed) = if let Some((key, limit, position)) = core.terms() {
         let attaching = Attaching::new(&key, core.session, random(), limit, &position);
-        first.extend(record(RecordKind::Attach, attaching.attach()));
-        Opening::Attach(attaching)
+        let first = record(RecordKind::Attach, attaching.attach());
+        (first, Opening::Attach(attaching), (SealedStart::Attach, PreSharedKey::of_key(&key)))
     } else {
-        let Options { secret, note, digest, .. } = core.options();
         let terms = Terms { limit: EARLY_LIMIT, note: note.clone() };
         let greeting = Greeting::new(core.session, random(), secret, &terms, *digest);
-        first.extend(record(RecordKind::Hello, greeting.hello()));
-        Opening::Greet(Box::new(greeting))
+        let first = record(RecordKind::Hello, greeting.hello());
+        let opening = Opening::Greet(Box::new(greeting));
+        (first, opening, (SealedStart::Hello, PreSharedKey::of_secret(secret)))
     };
-    drive(core, &mut stream, &mut BytesMut::new(), first, opening).await
+    if *encrypt && !secret.is_empty() {
+        seal(core, &mut wire, sealed, header, &first).await?;
+        return drive(core, &mut wire, Vec::new(), opening).await;
+    }
+    header.extend(first);
+    drive(core, &mut wire, header, opening).await
+}
+
+/// Sends the first record so that only the other end can read it, and reads the answer.
+async fn seal(
+    core: &Core,
+    wire: &mut Wire,
+    (start, key): (SealedStart, PreSharedKey),
+    header: Vec<u8>,
+    first: &[u8],
+) -> Result<(), Loss> {
+    let sealing = wire.begin_sealed(core.session, (start, &key), header, first).await?;
+    let answered = async {
+        core.set_hops(read_answer(&mut wire.split().0, |_| ()).await?.hops);
+        let silent = |_| Err(Loss::Connection("the acceptor does not answer".to_owned()));
+        timeout(SILENCE, wire.sealed_answer(sealing)).await.unwrap_or_else(silent)
+    };
+    let abandoned = async {
+        while !core.is_abandoned() {
+            core.to_send.notified().await;
+        }
+    };
+    tokio::select! {
+        answered = answered => answered,
+        () = abandoned => Err(Loss::Fatal(Error::Abandoned)),
+    }
 }
 
 /// A name for a new session.

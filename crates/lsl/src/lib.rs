@@ -3,7 +3,7 @@
 //! arrived (`docs/lsl.md`).
 //!
 //! ```text
-//! Session ── reads, writes ──▶ core ◀── records ── drive ◀──▶ connection ◀──▶ depots
+//! Session ── reads, writes ──▶ core ◀── records ── drive ◀──▶ wire ◀──▶ depots
 //!                               ▲                    ▲
 //!                               └── what survives    └── initiator: connects again
 //!                                   a connection         listener: accepts again
@@ -26,6 +26,7 @@ mod outgoing;
 mod route;
 mod session;
 mod state;
+mod wire;
 
 pub use ::session::lsl::handshake::WholeDigest;
 pub use acceptor::Incoming;

@@ -5,8 +5,8 @@
 //! said what they want are few and short-lived, sessions are bounded, and only a proof changes one.
 
 use crate::{
-    acceptor::{Arrival, Arrivals, Incoming, attach, refuse, restored},
-    connection::{accepted, end, read_more, say},
+    acceptor::{Arrival, Arrivals, Incoming, attach, key_of_secret, opened, refuse, restored},
+    connection::{accepted, end},
     core::Core,
     digest::Beginning,
     error::{Error, Loss},
@@ -14,17 +14,18 @@ use crate::{
     outgoing::Outgoing,
     session::Session,
     state::State,
+    wire::Wire,
 };
 use ::session::{
     lsl::{
         Answer, Header, MAX_HEADER, Open, SessionId, Target,
         handshake::{Attach, Hello},
         record::{EndCode, RecordKind},
-        split_record,
+        sealed::{PreSharedKey, SealedStart},
     },
     message::Fault,
 };
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::Buf;
 use relay::tcp::Stream;
 use std::{
     collections::HashMap,
@@ -83,6 +84,13 @@ enum Place {
 impl Registry {
     fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, Entry>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A session that the application has taken.
+    fn begun(&self, session: SessionId) -> Option<(Arc<Core>, mpsc::Sender<Arrival>)> {
+        let sessions = self.sessions();
+        let entry = sessions.get(&session)?;
+        Some((entry.core.as_ref()?.upgrade()?, entry.arrivals.clone()))
     }
 
     /// A place for a session.
@@ -211,7 +219,7 @@ async fn listen(listener: TcpListener, registry: Arc<Registry>, incoming: mpsc::
             let stream = Stream::new(tcp, peer);
             let time = registry.options.handshake_time;
             if let Ok(Err(Loss::Connection(reason))) =
-                timeout(time, greet(stream, &registry, &incoming)).await
+                timeout(time, greet(Wire::new(stream), &registry, &incoming)).await
             {
                 tracing::debug!(%peer, reason, "no session");
             }
@@ -222,105 +230,86 @@ async fn listen(listener: TcpListener, registry: Arc<Registry>, incoming: mpsc::
 
 /// Reads what a connection is for, and hands it over.
 async fn greet(
-    mut stream: Stream,
+    mut wire: Wire,
     registry: &Arc<Registry>,
     incoming: &mpsc::Sender<Incoming>,
 ) -> Result<(), Loss> {
-    let mut ahead = BytesMut::new();
-    let open = read_open(&mut stream, &mut ahead).await?;
-    let (kind, payload) = answer(&mut stream, &mut ahead).await?;
-    match kind {
-        Some(RecordKind::Hello) => {
+    let open = read_open(&mut wire).await?;
+    wire.say(&accepted()).await?;
+    let first = wire.next_record().await?;
+    let key = |start| match start {
+        SealedStart::Hello => key_of_secret(&registry.options.secret),
+        SealedStart::Attach => {
+            let (core, _) = registry.begun(open.session)?;
+            core.terms().map(|(key, _, _)| PreSharedKey::of_key(&key))
+        }
+    };
+    match opened(&mut wire, open.session, first, key).await? {
+        (Some(RecordKind::Hello), payload) => {
             let hello = match Hello::parse(&payload) {
                 Ok(hello) if hello.session == open.session => hello,
                 _ => {
-                    refuse(&mut stream, EndCode::Malformed, "HELLO is malformed").await;
+                    refuse(&mut wire, EndCode::Malformed, "HELLO is malformed").await;
                     return Err(Loss::Connection("HELLO is malformed".to_owned()));
                 }
             };
             let taken = match (registry.register(hello.session), incoming.try_reserve()) {
                 (Place::New(arrivals), Ok(place)) => {
-                    place.send(Incoming { hello, stream, ahead, arrivals });
+                    let secret = registry.options.secret.clone();
+                    place.send(Incoming { hello, wire, arrivals, secret });
                     None
                 }
                 (Place::Again(sender), _) => {
-                    let again = Arrival::Again { hello, stream, ahead };
+                    let again = Arrival::Again { hello, wire };
                     sender.try_send(again).err().map(mpsc::error::TrySendError::into_inner)
                 }
-                _ => Some(Arrival::Again { hello, stream, ahead }),
+                _ => Some(Arrival::Again { hello, wire }),
             };
-            if let Some(Arrival::Again { mut stream, .. }) = taken {
-                refuse(&mut stream, EndCode::NoRoom, "").await;
+            if let Some(Arrival::Again { mut wire, .. }) = taken {
+                refuse(&mut wire, EndCode::NoRoom, "").await;
             }
             Ok(())
         }
-        Some(RecordKind::Attach) => continue_session(stream, ahead, registry, &payload).await,
+        (Some(RecordKind::Attach), payload) => continue_session(wire, registry, &payload).await,
         _ => {
-            refuse(&mut stream, EndCode::Malformed, "expected HELLO or ATTACH").await;
+            refuse(&mut wire, EndCode::Malformed, "expected HELLO or ATTACH").await;
             Err(Loss::Connection("it begins with another record".to_owned()))
         }
     }
 }
 
-async fn read_open(stream: &mut Stream, ahead: &mut BytesMut) -> Result<Open, Loss> {
-    let (mut source, mut sink) = stream.split();
+async fn read_open(wire: &mut Wire) -> Result<Open, Loss> {
     loop {
-        let parsed = Header::parse_open(ahead);
+        let parsed = Header::parse_open(wire.ahead());
         match parsed {
             Ok(Some((open, length))) => {
-                ahead.advance(length);
+                wire.ahead().advance(length);
                 if open.hops.is_empty() && open.target == Target::End {
                     return Ok(open);
                 }
                 let fault = Fault::bad_request("this is the end of the route, and no depot");
-                let answer = Answer::of_fault(&fault, end());
-                say(&mut sink, &answer.to_bytes()?).await?;
+                wire.say(&Answer::of_fault(&fault, end()).to_bytes()?).await?;
                 return Err(Loss::Connection(fault.to_string()));
             }
-            Ok(None) if ahead.len() <= MAX_HEADER => read_more(&mut source, ahead).await?,
+            Ok(None) if wire.ahead().len() <= MAX_HEADER => wire.read_more().await?,
             Ok(None) => return Err(Loss::Connection("OPEN is too long".to_owned())),
             Err(error) => {
                 let answer = Answer::of_fault(&Fault::bad_request(error.to_string()), end());
-                say(&mut sink, &answer.to_bytes()?).await?;
+                wire.say(&answer.to_bytes()?).await?;
                 return Err(error.into());
             }
         }
     }
 }
 
-/// Answers OPEN, and reads the first record.
-async fn answer(
-    stream: &mut Stream,
-    ahead: &mut BytesMut,
-) -> Result<(Option<RecordKind>, Bytes), Loss> {
-    let (mut source, mut sink) = stream.split();
-    say(&mut sink, &accepted()).await?;
-    loop {
-        if let Some(record) = split_record(ahead)? {
-            return Ok(record);
-        }
-        read_more(&mut source, ahead).await?;
-    }
-}
-
-async fn continue_session(
-    mut stream: Stream,
-    mut ahead: BytesMut,
-    registry: &Registry,
-    payload: &[u8],
-) -> Result<(), Loss> {
+async fn continue_session(mut wire: Wire, registry: &Registry, payload: &[u8]) -> Result<(), Loss> {
     let named = Attach::parse(payload).ok().map(|attach| attach.session);
-    let found = named.and_then(|session| {
-        let sessions = registry.sessions();
-        let entry = sessions.get(&session)?;
-        Some((entry.core.as_ref()?.upgrade()?, entry.arrivals.clone()))
-    });
-    let Some((core, arrivals)) = found else {
-        refuse(&mut stream, EndCode::UnknownSession, "").await;
+    let Some((core, arrivals)) = named.and_then(|session| registry.begun(session)) else {
+        refuse(&mut wire, EndCode::UnknownSession, "").await;
         return Ok(());
     };
-    let (limit, position) = attach(&core, &mut stream, &mut ahead, payload).await?;
+    let (limit, position) = attach(&core, &mut wire, payload).await?;
     // Where the session has just ended there is nothing to continue.
-    let _ = arrivals.send(Arrival::Continued { stream, ahead, limit, position }).await;
+    let _ = arrivals.send(Arrival::Continued { wire, limit, position }).await;
     Ok(())
 }

@@ -10,6 +10,9 @@ use units::{Bytes, Rate};
 pub struct Options {
     /// What both ends have to know, such as a short code; empty if nothing.
     pub secret: Vec<u8>,
+    /// Whether an initiator with a secret encrypts everything, so that depots see only how much passes and when. An acceptor
+    /// follows it.
+    pub encrypt: bool,
     /// For the application at the other end, at most 4 096 bytes.
     pub note: Vec<u8>,
     /// What both ends also compare of each stream as a whole. The initiator says so; an acceptor obeys it.
@@ -37,6 +40,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             secret: Vec::new(),
+            encrypt: true,
             note: Vec::new(),
             digest: None,
             send_window: Bytes::new(64 << 20),
@@ -54,6 +58,9 @@ impl Default for Options {
 /// Bounds of a listener.
 #[derive(Debug, Clone)]
 pub struct ListenOptions {
+    /// What initiators have to have; empty if nothing. Those that encrypt and do not have it do not get as far as
+    /// [`Listener::accept`](crate::Listener::accept).
+    pub secret: Vec<u8>,
     /// The most connections that have not said yet what they want.
     pub handshakes: usize,
     /// How long they may take to say it.
@@ -67,6 +74,7 @@ pub struct ListenOptions {
 impl Default for ListenOptions {
     fn default() -> Self {
         Self {
+            secret: Vec::new(),
             handshakes: 256,
             handshake_time: Duration::from_secs(10),
             backlog: 64,

@@ -38,6 +38,8 @@ pub struct Statistics {
     pub connections: u32,
     /// Whether there is one now.
     pub is_connected: bool,
+    /// Whether the latest connection is encrypted from end to end.
+    pub is_encrypted: bool,
     /// What the depots said of their connections when the latest was opened, the nearest depot first.
     pub hops: Vec<HopReport>,
 }
@@ -231,6 +233,7 @@ impl Session {
             received_bytes: figures.received,
             connections: figures.connections,
             is_connected: figures.is_connected,
+            is_encrypted: figures.is_sealed,
             hops: figures.hops,
         }
     }

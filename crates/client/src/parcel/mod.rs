@@ -41,6 +41,8 @@ pub struct ParcelReport {
     pub seconds: f64,
     /// Connections of the last session.
     pub connections: u32,
+    /// Whether it was encrypted from end to end.
+    pub is_encrypted: bool,
     /// What its depots said of their connections.
     pub hops: Vec<HopReport>,
     /// The BLAKE3 hash of the stream, which both ends have compared.
@@ -60,6 +62,7 @@ impl ParcelReport {
             resumed_bytes: 0,
             seconds: 0.0,
             connections: 0,
+            is_encrypted: false,
             hops: Vec::new(),
             blake3: None,
             digest: None,

@@ -143,8 +143,8 @@ impl ReceiveRequest {
         match &self.origin {
             Origin::Listener(listener, _) => Ok(listener.accept().await),
             Origin::Meeting(routes, code) => {
-                let session = code.session();
-                Ok(Incoming::meet(session, routes.clone(), &self.options, waiting).await?)
+                let options = Options { secret: code.secret(), ..self.options.clone() };
+                Ok(Incoming::meet(code.session(), routes.clone(), &options, waiting).await?)
             }
         }
     }
@@ -195,6 +195,7 @@ impl ReceiveRequest {
         let now = session.statistics();
         (report.bytes, report.connections, report.hops) =
             (now.received_bytes, now.connections, now.hops);
+        report.is_encrypted = now.is_encrypted;
         report.blake3 = Some(hexadecimal(&session.received_hash()));
         received?;
         report.digest = shown_digest(session.digest(), session.received_digest());

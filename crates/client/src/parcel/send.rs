@@ -264,7 +264,7 @@ async fn follow(
     progress.set(now.acknowledged_bytes, note.bytes);
     (report.bytes, report.connections, report.hops) =
         (now.acknowledged_bytes, now.connections, now.hops);
-    report.resumed_bytes = now.resumed_bytes;
+    (report.resumed_bytes, report.is_encrypted) = (now.resumed_bytes, now.is_encrypted);
     report.blake3 = Some(hexadecimal(&session.sent_hash()));
     if ended.is_ok() {
         report.digest = shown_digest(session.digest(), session.sent_digest());

@@ -39,6 +39,7 @@ extern "C" {
 #define LSL_RATE 10           /* number: bit/s that this end sends at most, or 0 for no limit, the default */
 #define LSL_WAIT 11           /* number: 1 if lsl_connect waits until both ends have greeted each other; default 0 */
 #define LSL_DIGEST 12         /* number: LSL_DIGEST_..., what both ends also compare of the whole; lsl_connect decides */
+#define LSL_ENCRYPT 13        /* number: 0 not to encrypt a session with LSL_SECRET from end to end; lsl_connect decides */
 
 /* Further options of lsl_getsockopt. */
 #define LSL_ERROR 32      /* number: errno with which the session failed, or 0; reading it changes nothing */
@@ -49,6 +50,7 @@ extern "C" {
 
 #define LSL_SENT_DIGEST 37     /* bytes: LSL_DIGEST of what was sent; none without one, or before LSL_SENT */
 #define LSL_RECEIVED_DIGEST 38 /* bytes: of what was received; none without one, or before the end was read */
+#define LSL_ENCRYPTED 39       /* number: 1 if the session is encrypted from end to end; waits as LSL_PEER_NOTE does */
 
 /* Values of LSL_DIGEST: none, 32 bytes, 16 bytes. BLAKE3 is always compared. */
 #define LSL_DIGEST_NONE 0

@@ -199,6 +199,25 @@ static void refused(void)
     CHECK(send(later, "x", 1, MSG_NOSIGNAL) == -1 && errno == EPIPE);
 }
 
+/* Whether a session with a secret is encrypted is what its initiator says. */
+static void encrypted(uint64_t wanted)
+{
+    uint64_t got = 2;
+    size_t size = sizeof got;
+    int listener = bound(0), fd = lsl_socket(0), accepted;
+    CHECK(lsl_setsockopt(listener, LSL_SECRET, "right", 5) == 0 && lsl_listen(listener, 1) == 0);
+    CHECK(lsl_setsockopt(fd, LSL_SECRET, "right", 5) == 0);
+    number(fd, LSL_ENCRYPT, wanted);
+    CHECK(lsl_connect(fd, local) == 0);
+    CHECK((accepted = lsl_accept(listener, 0)) >= 0);
+    CHECK(lsl_getsockopt(fd, LSL_ENCRYPTED, &got, &size) == 0 && size == sizeof got && got == wanted);
+    got = 2;
+    CHECK(lsl_getsockopt(accepted, LSL_ENCRYPTED, &got, &size) == 0 && got == wanted);
+    close(accepted);
+    close(fd);
+    close(listener);
+}
+
 static void secrets(void)
 {
     int listener = bound(0), fd = lsl_socket(0);
@@ -206,6 +225,8 @@ static void secrets(void)
     CHECK(lsl_setsockopt(fd, LSL_SECRET, "wrong", 5) == 0);
     number(fd, LSL_WAIT, 1);
     FAILS(lsl_connect(fd, local), EACCES);
+    encrypted(1);
+    encrypted(0);
 }
 
 static void polling(void)

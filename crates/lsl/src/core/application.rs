@@ -178,8 +178,18 @@ impl Core {
             ),
         };
         let is_connected = matches!(state.phase, Phase::Open(_));
-        let resumed = state.resumed;
-        Figures { sent, acknowledged, received, hops, connections, opened, resumed, is_connected }
+        let (resumed, is_sealed) = (state.resumed, state.is_sealed);
+        Figures {
+            sent,
+            acknowledged,
+            received,
+            hops,
+            connections,
+            opened,
+            resumed,
+            is_connected,
+            is_sealed,
+        }
     }
 
     /// The further digest of what was sent, once it is the whole.

@@ -26,9 +26,11 @@ const BEFORE_DATA: usize = RECORD_HEAD + DATA_HEAD;
 const MARK_EVERY: u64 = 64 << 20;
 
 impl Core {
-    /// There is a connection to be used.
-    pub(crate) fn connected(&self) {
-        self.state().connections += 1;
+    /// There is a connection to be used, which may be sealed.
+    pub(crate) fn connected(&self, is_sealed: bool) {
+        let mut state = self.state();
+        state.connections += 1;
+        state.is_sealed = is_sealed;
     }
 
     /// The connection is gone: nothing is sent until there is another.

@@ -109,7 +109,7 @@ fn each_route_is_tried_however_short_the_patience() {
 #[test]
 fn wrong_secret_is_an_error_of_permission() {
     let listener = listener();
-    let with = |secret: &[u8]| Options { secret: secret.to_vec(), ..options() };
+    let with = |secret: &[u8]| Options { secret: secret.to_vec(), encrypt: false, ..options() };
     let session = Session::connect(vec![route(listener.local_addr())], with(b"one")).unwrap();
     let accepted = listener.accept(with(b"two"));
     let error = session.greeted().unwrap_err();

@@ -4,6 +4,7 @@
 mod blocking;
 mod digests;
 mod faults;
+mod sealed;
 mod strangers;
 mod streams;
 mod wire;

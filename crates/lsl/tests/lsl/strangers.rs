@@ -106,7 +106,7 @@ async fn idle_strangers_hold_no_place_for_long() {
 async fn wrong_secret_opens_nothing() {
     let listener = listener().await;
     let address = listener.local_addr();
-    let with = |secret: &[u8]| Options { secret: secret.into(), ..options() };
+    let with = |secret: &[u8]| Options { secret: secret.into(), encrypt: false, ..options() };
     let accept = tokio::spawn(async move {
         let mut results = Vec::new();
         for _ in 0..3 {

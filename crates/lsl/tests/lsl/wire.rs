@@ -6,7 +6,7 @@ use std::{
     io,
     net::SocketAddr,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
@@ -39,8 +39,13 @@ pub struct Wire {
     pub carried: Arc<AtomicU64>,
     /// Connections so far.
     pub connections: Arc<AtomicU64>,
+    /// What each connection carried to the acceptor, and back.
+    pub seen: Arc<Seen>,
     task: AbortHandle,
 }
+
+/// Bytes of both directions of each connection.
+pub type Seen = Mutex<Vec<[Vec<u8>; 2]>>;
 
 impl Wire {
     /// A wire to an address, which does to its n-th connection what `mishap` says.
@@ -50,14 +55,19 @@ impl Wire {
         let carried = Arc::new(AtomicU64::new(0));
         let connections = Arc::new(AtomicU64::new(0));
         let counts = (Arc::clone(&carried), Arc::clone(&connections));
+        let seen = Arc::new(Seen::default());
+        let shown = Arc::clone(&seen);
         let task = tokio::spawn(async move {
             loop {
                 let (client, _) = listener.accept().await.unwrap();
                 let mishap = mishap(counts.1.fetch_add(1, Relaxed));
-                tokio::spawn(pass(client, end, mishap, Arc::clone(&counts.0)));
+                shown.lock().unwrap().push([Vec::new(), Vec::new()]);
+                let number = shown.lock().unwrap().len() - 1;
+                let watched = (Arc::clone(&shown), number);
+                tokio::spawn(pass(client, end, mishap, Arc::clone(&counts.0), watched));
             }
         });
-        Self { address, carried, connections, task: task.abort_handle() }
+        Self { address, carried, connections, seen, task: task.abort_handle() }
     }
 }
 
@@ -67,7 +77,13 @@ impl Drop for Wire {
     }
 }
 
-async fn pass(client: TcpStream, end: SocketAddr, mishap: Mishap, carried: Arc<AtomicU64>) {
+async fn pass(
+    client: TcpStream,
+    end: SocketAddr,
+    mishap: Mishap,
+    carried: Arc<AtomicU64>,
+    (seen, number): (Arc<Seen>, usize),
+) {
     let Ok(server) = TcpStream::connect(end).await else { return };
     if matches!(mishap, Mishap::Hole) {
         let _held = (client, server);
@@ -75,8 +91,12 @@ async fn pass(client: TcpStream, end: SocketAddr, mishap: Mishap, carried: Arc<A
     }
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
-    let up = copy(from_client, to_server, mishap, carried);
-    let down = copy(from_server, to_client, Mishap::None, Arc::default());
+    let see = |direction: usize| {
+        let seen = Arc::clone(&seen);
+        move |piece: &[u8]| seen.lock().unwrap()[number][direction].extend_from_slice(piece)
+    };
+    let up = copy(from_client, to_server, mishap, carried, see(0));
+    let down = copy(from_server, to_client, Mishap::None, Arc::default(), see(1));
     if let Mishap::Cut(_) = mishap {
         // Where one direction breaks, both do.
         let down = async {
@@ -94,6 +114,7 @@ async fn copy(
     mut to: OwnedWriteHalf,
     mishap: Mishap,
     carried: Arc<AtomicU64>,
+    see: impl Fn(&[u8]),
 ) -> io::Result<()> {
     let mut buffer = vec![0; 64 << 10];
     let mut passed = 0;
@@ -117,6 +138,7 @@ async fn copy(
         }
         passed += piece.len() as u64;
         carried.fetch_add(piece.len() as u64, Relaxed);
+        see(piece);
         to.write_all(piece).await?;
     }
 }

@@ -179,7 +179,8 @@ impl Duplex {
                 | RecordKind::Welcome
                 | RecordKind::Attach
                 | RecordKind::Attached
-                | RecordKind::Confirm,
+                | RecordKind::Confirm
+                | RecordKind::Sealed,
             ) => Err(Malformed("a record is not allowed here").into()),
         }
     }

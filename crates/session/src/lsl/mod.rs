@@ -12,6 +12,7 @@
 //! record      the records between the two ends
 //! handshake   how a session begins and continues
 //!   key         its key, and what is proved with it
+//! sealed      records that nobody on the way can read
 //! duplex      both directions, once the ends have greeted each other
 //!   sending     one direction at its sending end
 //!   receiving   one direction at its receiving end
@@ -27,6 +28,7 @@ mod key;
 mod open;
 mod receiving;
 pub mod record;
+pub mod sealed;
 mod sending;
 mod session_id;
 mod stripes;

@@ -17,6 +17,10 @@ pub const MAX_HANDSHAKE: usize = 8192;
 pub const MAX_END_TEXT: usize = 1024;
 /// What precedes the text of END: code and proof.
 const END_HEAD: usize = 34;
+/// The longest message of Noise, and so the longest payload of SEALED.
+pub const MAX_SEALED: usize = 65_535;
+/// The shortest: one byte, and what proves that nobody changed it.
+const MIN_SEALED: usize = 17;
 /// The longest digest that FIN carries.
 const MAX_DIGEST: usize = 32;
 
@@ -38,6 +42,7 @@ pub enum RecordKind {
     Ping = 21,
     Pong = 22,
     End = 23,
+    Sealed = 24,
 }
 
 /// What a record begins with.
@@ -128,11 +133,12 @@ impl RecordKind {
             Self::Fin => (72, 72 + MAX_DIGEST),
             Self::Done => (72, 72),
             Self::End => (END_HEAD, END_HEAD + MAX_END_TEXT),
+            Self::Sealed => (MIN_SEALED, MAX_SEALED),
         }
     }
 
     fn of(number: u8) -> Option<Self> {
-        const ALL: [RecordKind; 13] = [
+        const ALL: [RecordKind; 14] = [
             RecordKind::Hello,
             RecordKind::Welcome,
             RecordKind::Attach,
@@ -146,6 +152,7 @@ impl RecordKind {
             RecordKind::Ping,
             RecordKind::Pong,
             RecordKind::End,
+            RecordKind::Sealed,
         ];
         ALL.into_iter().find(|kind| *kind as u8 == number)
     }

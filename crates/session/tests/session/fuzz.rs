@@ -32,3 +32,9 @@ fuzz!(lsl: lsl_header);
 fuzz!(lsl_ends: lsl_records, lsl_handshakes);
 fuzz!(site: site);
 fuzz!(targets: request, response, chunked, route, ticket_route, token, digest, keys, proxy_status);
+
+/// Each input costs four multiplications on a curve.
+#[test]
+fn lsl_sealed() {
+    run::run("lsl_sealed", INPUTS / 10, lsl_ends::lsl_sealed);
+}

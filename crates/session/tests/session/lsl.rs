@@ -4,6 +4,7 @@
 mod ends;
 mod handshakes;
 mod headers;
+mod sealed;
 
 use ends::{Network, Pair};
 use longhaul_session::lsl::{ReceiveError, record::EndCode};

@@ -3,8 +3,11 @@
 
 use bytes::{Bytes, BytesMut};
 use longhaul_session::lsl::{
-    Direction, Duplex, Event, Next, Output, Position, Prefix, Receiving, Sending, SessionKey,
+    Direction, Duplex, Event, Next, Output, Position, Prefix, Receiving, Sending, SessionId,
+    SessionKey,
     handshake::{Attach, Hello, Terms},
+    record::MAX_HANDSHAKE,
+    sealed::{PreSharedKey, SealedCall, SealedStart, Sealing},
     split_record,
 };
 
@@ -78,4 +81,25 @@ pub fn lsl_handshakes(input: &[u8]) -> bool {
         }
         Err(_) => false,
     }
+}
+
+/// Reads it as an acceptor does that expects sealed records: the first one of an initiator, and those behind it.
+pub fn lsl_sealed(input: &[u8]) -> bool {
+    let (session, key) = (SessionId([5; 16]), PreSharedKey::of_secret(b"code"));
+    let mut buffer = BytesMut::from(input);
+    let Ok(Some((_, payload))) = split_record(&mut buffer) else { return false };
+    if SealedCall::start(&payload).is_err() || payload.len() > MAX_HANDSHAKE {
+        return false;
+    }
+    // A stranger does not get further; what an initiator could send is read here as well.
+    assert!(SealedCall::read(session, &key, [2; 32], &payload).is_err());
+    let (_, first) = Sealing::begin(session, SealedStart::Hello, &key, [1; 32], &payload);
+    let Ok(Some((_, first))) = split_record(&mut BytesMut::from(&first[..])) else { return true };
+    let (call, read) = SealedCall::read(session, &key, [2; 32], &first).expect("it has the key");
+    assert_eq!(read, payload);
+    let (_, mut opener, _) = call.answer(b"");
+    let mut plain = BytesMut::new();
+    let opened = opener.open(&mut buffer, &mut plain);
+    assert!(plain.is_empty(), "nobody has sealed that");
+    opened.is_ok()
 }

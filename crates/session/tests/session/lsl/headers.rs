@@ -9,7 +9,7 @@ use longhaul_session::{
 use units::Rate;
 
 /// The bytes of a block of the document, by the words behind its fence.
-fn block(kind: &str) -> Vec<u8> {
+pub(super) fn block(kind: &str) -> Vec<u8> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/lsl.md");
     let text = std::fs::read_to_string(path).unwrap();
     let start = text.split(&format!("```{kind}\n")).nth(1).expect(kind);

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Sessions that nobody on the way can read.
+
+use super::{
+    bytes, options, read_all, route,
+    wire::{Mishap, Wire, number},
+};
+use longhaul_lsl::{Error, ListenOptions, Listener, Options, Session};
+use std::{sync::atomic::Ordering::Relaxed, time::Duration};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::timeout,
+};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+async fn listener(secret: &[u8]) -> Listener {
+    let options = ListenOptions { secret: secret.to_vec(), ..ListenOptions::default() };
+    Listener::bind("127.0.0.1:0", options).await.unwrap()
+}
+
+fn with(secret: &[u8], encrypt: bool) -> Options {
+    let longest_wait = Duration::from_millis(30);
+    Options { secret: secret.to_vec(), encrypt, longest_wait, ..options() }
+}
+
+/// Sends `content` over a wire with a note, and `answer` back.
+async fn exchange(
+    wire: &Wire,
+    listener: &Listener,
+    (content, answer): (&[u8], &[u8]),
+    encrypt: bool,
+) {
+    let accept = async {
+        let incoming = listener.accept().await;
+        assert_eq!(incoming.note(), b"name of a hidden file");
+        let note = b"name of the receiver".to_vec();
+        let accepted = incoming.accept(Options { note, ..options() }).await.unwrap();
+        accepted.write(answer).await.unwrap();
+        accepted.end();
+        assert!(read_all(&accepted).await.unwrap() == content);
+        accepted.sent().await.unwrap();
+        assert_eq!(accepted.statistics().is_encrypted, encrypt);
+    };
+    let note = b"name of a hidden file".to_vec();
+    let options = Options { note, ..with(b"a code", encrypt) };
+    let session = Session::connect(vec![route(wire.address)], options);
+    let send = async {
+        session.write(content).await.unwrap();
+        session.end();
+        assert!(read_all(&session).await.unwrap() == answer);
+        session.sent().await.unwrap();
+        assert_eq!(session.statistics().is_encrypted, encrypt);
+    };
+    timeout(LIMIT, async { tokio::join!(accept, send) }).await.expect("it comes to an end");
+}
+
+fn contains(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_on_the_way_reads_data_or_notes() {
+    let listener = listener(b"a code").await;
+    let content = b"what nobody else may know; ".repeat(40_000);
+    let answer = b"neither this".repeat(1000);
+    for encrypt in [true, false] {
+        let wire = Wire::to(listener.local_addr(), |_| Mishap::None).await;
+        exchange(&wire, &listener, (&content, &answer), encrypt).await;
+        let seen = wire.seen.lock().unwrap();
+        let [up, down] = &seen[0];
+        assert!(up.len() > content.len() && down.len() > answer.len());
+        for (bytes, hidden) in [
+            (up, &b"nobody else"[..]),
+            (up, b"hidden file"),
+            (down, b"neither this"),
+            (down, b"the receiver"),
+        ] {
+            assert_eq!(contains(bytes, hidden), !encrypt, "{}", hidden.escape_ascii());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_cut_or_changed_on_the_way_is_sent_again_on_another_connection() {
+    let seed = std::env::var("LONGHAUL_SEED").map_or(1, |text| text.parse().unwrap());
+    println!("LONGHAUL_SEED={seed}");
+    for round in 0..30 {
+        let seed: u64 = seed << 32 | round;
+        let listener = listener(b"a code").await;
+        let content = bytes(1_000_000 + number(seed, 1_000_000) as usize, seed);
+        let mishap = move |n| {
+            // HELLO is left alone: whoever changes it is told that the code is wrong, and the session has failed.
+            let at = 1000 + number(seed ^ n << 16, 400_000);
+            match number(seed ^ n << 8, 3) {
+                _ if n >= 4 => Mishap::None,
+                0 => Mishap::Flip(at),
+                _ => Mishap::Cut(at),
+            }
+        };
+        let wire = Wire::to(listener.local_addr(), mishap).await;
+        exchange(&wire, &listener, (&content, b"answer"), true).await;
+        assert!(wire.connections.load(Relaxed) > 1, "LONGHAUL_SEED={seed}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_the_code_no_session_reaches_the_application() {
+    let guarded = listener(b"right").await;
+    for secret in [&b"wrong"[..], b"r"] {
+        let stranger = Session::connect(vec![route(guarded.local_addr())], with(secret, true));
+        let error = timeout(LIMIT, stranger.greeted()).await.unwrap().unwrap_err();
+        assert!(matches!(&error, Error::Ended { code: 2, .. }), "{error}");
+    }
+    assert!(timeout(Duration::from_millis(100), guarded.accept()).await.is_err());
+    let known = Session::connect(vec![route(guarded.local_addr())], with(b"right", true));
+    let accepted = guarded.accept().await.accept(options()).await.unwrap();
+    known.greeted().await.unwrap();
+    assert_eq!(accepted.id(), known.id());
+
+    let open = listener(b"").await;
+    let session = Session::connect(vec![route(open.local_addr())], with(b"right", true));
+    let error = timeout(LIMIT, session.greeted()).await.unwrap().unwrap_err();
+    assert!(error.to_string().contains("no code"), "{error}");
+}
+
+/// Whoever was on the way has what was sent, and can send it again.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_recorded_opens_and_ends_nothing() {
+    let listener = listener(b"a code").await;
+    let wire = Wire::to(listener.local_addr(), |n| {
+        // HELLO on the first connection, ATTACH on the second.
+        if n == 0 { Mishap::Cut(5000) } else { Mishap::None }
+    });
+    let wire = wire.await;
+    let session = Session::connect(vec![route(wire.address)], with(b"a code", true));
+    let content = bytes(3_000_000, 1);
+    let accepted = listener.accept().await.accept(options()).await.unwrap();
+    session.write(&content[..2_000_000]).await.unwrap();
+    let mut received = Vec::new();
+    while received.len() < 2_000_000 {
+        received.extend(accepted.chunk().await.unwrap().expect("more is to come"));
+    }
+    let recorded: Vec<_> = wire.seen.lock().unwrap().iter().map(|[up, _]| up.clone()).collect();
+    assert!(recorded.len() > 1);
+    for bytes in recorded {
+        let mut replay = TcpStream::connect(listener.local_addr()).await.unwrap();
+        let _ = replay.write_all(&bytes).await;
+        let _ = replay.shutdown().await;
+        let mut answer = Vec::new();
+        let _ = timeout(Duration::from_secs(5), replay.read_to_end(&mut answer)).await;
+    }
+    let connections = session.statistics().connections;
+    session.write(&content[2_000_000..]).await.unwrap();
+    session.end();
+    let rest = timeout(LIMIT, read_all(&accepted)).await.unwrap().unwrap();
+    received.extend(rest);
+    assert!(received == content);
+    assert_eq!(session.statistics().connections, connections, "the session was disturbed");
+}
