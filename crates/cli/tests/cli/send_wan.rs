@@ -117,8 +117,13 @@ impl<'n> Transfer<'n> {
     }
 
     fn sender(&self, routes: &[&str]) -> On {
+        self.sender_with(routes, &[])
+    }
+
+    fn sender_with(&self, routes: &[&str], options: &[&str]) -> On {
         let (file, to) = (self.directory.join("file"), format!("{B}:{}", self.port));
-        let mut arguments = [&["send", file.to_str().unwrap(), &to], &OPTIONS[..]].concat();
+        let mut arguments =
+            [&["send", file.to_str().unwrap(), &to], &OPTIONS[..], options].concat();
         for route in routes {
             arguments.extend(["--via", route]);
         }
@@ -208,13 +213,17 @@ fn transfers_survive_depots_bits_ends_and_an_outage() {
     };
     assert!(report["resumed_bytes"].as_u64().unwrap() >= 6 << 20, "{report}");
 
-    // A bit is changed in the place of a depot.
-    let transfer = Transfer::new(&network, root.path(), 5003);
-    let relay = On::start(&network, "d1", "python3", &["-c", FLIPPING_RELAY, D1, D2]);
-    let through_relay = format!("{D1}:3999");
-    let (receiver, sender) = (transfer.receiver(), transfer.sender(&[&through_relay]));
-    transfer.end(sender, receiver);
-    drop(relay);
+    // A bit is changed in the place of a depot. Its group is sent again, on another connection if it was encrypted.
+    for (port, options, connections) in [(5003, &["--no-encryption"][..], 1), (5006, &[], 2)] {
+        let transfer = Transfer::new(&network, root.path(), port);
+        let relay = On::start(&network, "d1", "python3", &["-c", FLIPPING_RELAY, D1, D2]);
+        let through_relay = format!("{D1}:3999");
+        let receiver = transfer.receiver();
+        let sender = transfer.sender_with(&[&through_relay], options);
+        let report = transfer.end(sender, receiver);
+        assert_eq!(report["connections"], connections, "{report}");
+        drop(relay);
+    }
 
     // A depot is gone for good, and there is another route.
     let transfer = Transfer::new(&network, root.path(), 5004);
