@@ -41,8 +41,7 @@ class Check:
         return port
 
     def send(self, *options):
-        return self.start(*([self.longhaul] if self.real_sends else LSL), "send", self.source, "--code", CODE, *options,
-                          *(["--no-encryption"] if self.real_sends else []))
+        return self.start(*([self.longhaul] if self.real_sends else LSL), "send", self.source, "--code", CODE, *options)
 
     def receive(self, port, *options):
         if self.real_sends:
