@@ -9,7 +9,7 @@ import argparse, hmac, io, json, os, secrets, select, socket, sys, time
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from hashes import DIGESTS, GROUP, KEYED, Stream, blake3, derive_key
-from noise import ATTACH, END, HELLO, MARKS, SEALED, Channel, number, public_bytes, u
+from noise import ATTACH, END, HELLO, SEALED, Channel, number, public_bytes, u
 
 WINDOW, EARLY, QUIET, SILENCE, PATIENCE, MEETING = 1 << 25, 1 << 24, 10, 30, 60, 3600  # bytes; seconds
 OPEN, ANSWER, WELCOME, ATTACHED, CONFIRM, DATA, ACK, AGAIN, FIN, DONE, PING, PONG = 1, 2, 2, 4, 5, *range(16, 23)
@@ -172,19 +172,6 @@ class Session:
             raise End(9, "this is no public key")
         self.key = derive_key(b"longhaul lsl 1 session key", shared + self.opened + keys + self.secret)
 
-    def unseal(self, mark, message):
-        """12.4, 12.6: what comes next is the record in the initiator's first message."""
-        require(mark in MARKS, 9, "this begins neither with HELLO nor with ATTACH")
-        kind = MARKS[mark]
-        key = self.secret if kind == HELLO else self.session_key if self.opened == self.name else b""
-        require(key, 2 if kind == HELLO else 1, "no code here, or no such session")
-        try:
-            self.channel.begin(self.role, self.opened, kind, key, message)
-        except ConnectionError as error:
-            raise End(2, str(error)) if kind == HELLO else error
-        require(number(self.channel.buffer[1:4]) == len(self.channel.buffer) - 4, 9, "this is not one record")
-        return kind
-
     def greet(self):
         """Until CONFIRM."""
         private, nonce, early = X25519PrivateKey.generate(), (NONCE, secrets.token_bytes(32)), []
@@ -196,11 +183,14 @@ class Session:
             first = self.prove(ATTACH, b"", (SESSION, self.name), nonce, *state) if self.key else pack(*offer)
             kind, kinds = (ATTACH, [ATTACHED]) if self.key else (HELLO, [WELCOME])
             if self.encrypt:
-                self.channel.begin(self.role, self.name, kind, self.key or self.secret)
+                self.channel.begin(self.name, kind, self.key or self.secret)
             self.put(kind, first)
         kind, theirs = self.expect(QUIET if self.role else SILENCE, *kinds)
         if kind == SEALED:
-            kind, theirs = self.expect(0, self.unseal(theirs[0], theirs[1:]))
+            keys = {HELLO: self.secret, ATTACH: self.opened == self.name and self.session_key}
+            code = self.channel.accept(self.opened, keys, theirs)
+            require(not code, code, "the codes are not the same, or there is no such session")
+            kind, theirs = self.expect(0, HELLO, ATTACH)
         fields = unpack(theirs, *FIELDS[kind])
         if kind in (HELLO, ATTACH):
             require(fields[SESSION] == self.opened, 9, "the session is not that of OPEN")

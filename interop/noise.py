@@ -33,7 +33,7 @@ def hkdf(chain, material, count):
 
 
 class Cipher:
-    """Section 5.1, with the nonces of AESGCM (12.4)."""
+    """CipherState of Noise, with the nonces of AESGCM."""
     def __init__(self, key):
         self.aead, self.nonce = AESGCM(key), 0
 
@@ -105,16 +105,33 @@ class Noise:
 
 
 class Channel:
-    """Bytes of records over a socket: as they are, or sealed after `begin`."""
+    """Bytes of records over a socket: as they are, or sealed after `begin` or `accept`."""
     def __init__(self, sock):
         self.sock, self.heard, self.noise, self.mark, self.buffer = sock, time.monotonic(), None, b"", bytearray()
 
-    def begin(self, role, session, kind, key, message=None):
-        """Seals from now on. The first record is of this kind; the acceptor has the message in which it comes."""
-        noise = Noise(role, session, derive_key(CONTEXTS[kind], key))
-        if role == 1:
-            self.buffer += noise.open(message)
-        self.noise, self.mark = noise, b"" if role else u(kind // 2 + 1, 1)
+    def begin(self, session, kind, key):
+        """Of the initiator: seals what is written from now on, first a record of this kind."""
+        self.noise, self.mark = Noise(0, session, derive_key(CONTEXTS[kind], key)), u(kind // 2 + 1, 1)
+
+    def accept(self, session, keys, message):
+        """Opens the initiator's first message, with a key for HELLO and one for ATTACH. The record in it is read next.
+        Returns the code of END if it cannot be opened, or 0."""
+        kind = MARKS.get(message[0])
+        if not kind:
+            raise ConnectionError("the first message is neither HELLO nor ATTACH")
+        if not keys[kind]:
+            return 2 if kind == HELLO else 1
+        noise = Noise(1, session, derive_key(CONTEXTS[kind], keys[kind]))
+        try:
+            record = noise.open(message[1:])
+        except ConnectionError:
+            if kind == ATTACH:
+                raise
+            return 2
+        if record[:4] != u(kind, 1) + u(len(record) - 4, 3):
+            raise ConnectionError("the first message holds something else than its record")
+        self.noise, self.buffer = noise, bytearray(record)
+        return 0
 
     def exactly(self, size):
         data = bytearray()

@@ -255,8 +255,8 @@ def channels(passed, session=bytes(range(16))):
     return ends
 
 
-def written(source, target):
-    source.write(b"\x15\0\0\4\1\2\3\4")
+def written(source, target, kind=lsl.PING):
+    source.write(lsl.u(kind, 1) + b"\0\0\4\1\2\3\4")
     return target.sock.recv(1 << 16)
 
 
@@ -270,11 +270,10 @@ def opens(data, passed):
         if passed:
             return target.read(8) == b"\x15\0\0\4\1\2\3\4"
         session = lsl.Session(1, io.BytesIO(), io.BytesIO(), code=CODE)
-        session.secret, session.opened, session.sock, session.channel = b"secret", bytes(range(16)), target.sock, target
-        target.noise = None
-        first = session.expect(1, lsl.SEALED)[1]
-        session.unseal(first[0], first[1:])
-        return True
+        session.sock, session.channel = target.sock, lsl.Channel(target.sock)
+        message = session.expect(1, lsl.SEALED)[1]
+        keys = {lsl.HELLO: b"secret", lsl.ATTACH: b""}
+        return session.channel.accept(bytes(range(16)), keys, message) == 0
     except (OSError, lsl.End):
         return False
 
@@ -284,12 +283,16 @@ def test_vectors():
         ends = channels(passed)
         message = written(ends[passed % 2], ends[1 - passed % 2])
         assert message == vector(name), (name, message.hex())
+        if passed == 0:
+            assert not opens(message, 0), "PING in place of HELLO"
+            message = written(*channels(0), lsl.HELLO)
         assert opens(message, passed)
         for at in range(len(message)):  # including the header of the record, and the mark
             for bit in (1, 128):
                 assert not opens(message[:at] + bytes([message[at] ^ bit]) + message[at + 1:], passed), (name, at, bit)
         assert not opens(message[:-1], passed)
-    for message in (vector("sealed-second"), vector("sealed-first"), b"\x15\0\0\4\1\2\3\4", b"\x18\0\0\0"):
+    for message in (vector("sealed-second"), vector("sealed-first"), b"\x15\0\0\4\1\2\3\4", b"\x18\0\0\0",
+                    b"\x17\0\0\x22" + bytes(34)):
         assert not opens(message, 2)
     assert not opens(b"\x15\0\0\4\1\2\3\4", 1)
 
