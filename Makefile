@@ -48,7 +48,7 @@ lint: deps-build
 	shellcheck $$(grep -lE '^#!.*sh$$' scripts/*) bench/congestion .ci/run
 	python3 -c 'import ast, sys; [ast.parse(open(f).read(), f) for f in sys.argv[1:]]' \
 	    bench/simulator bench/relay bench/warm-hops bench/get bench/session interop/hashes.py interop/lsl.py \
-	    interop/test_lsl.py interop/test_interop.py bench/emulated_chain.py bench/start_picture.py \
+	    interop/noise.py interop/test_lsl.py interop/test_interop.py bench/emulated_chain.py bench/start_picture.py \
 	    bench/sockmap/check bench/ns2/validation bench/kernel/validation bench/kernel/flows \
 	    bench/pacing/precision bench/pacing/cost bench/pacing/testbed.py scripts/in-kernel scripts/in-kernel-guest \
 	    deploy/portal/mint-ticket.py

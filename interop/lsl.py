@@ -8,14 +8,13 @@ and data from the acceptor to the initiator. Numbers in comments are rules of do
 import argparse, hmac, io, json, os, secrets, select, socket, sys, time
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from hashes import DIGESTS, GROUP, KEYED, Stream, blake3, derive_key
+from noise import ATTACH, END, HELLO, SEALED, Channel, number, public_bytes, u
 
 WINDOW, EARLY, QUIET, SILENCE, PATIENCE, MEETING = 1 << 25, 1 << 24, 10, 30, 60, 3600  # bytes; seconds
-OPEN, ANSWER, HELLO, WELCOME, ATTACH, ATTACHED, CONFIRM = 1, 2, 1, 2, 3, 4, 5
-DATA, ACK, AGAIN, FIN, DONE, PING, PONG, END = 16, 17, 18, 19, 20, 21, 22, 23
+OPEN, ANSWER, WELCOME, ATTACHED, CONFIRM, DATA, ACK, AGAIN, FIN, DONE, PING, PONG = 1, 2, 2, 4, 5, *range(16, 23)
 SIZES = {**{kind: (0, 8192) for kind in range(1, 6)}, DATA: (41, 40 + GROUP), ACK: (16, 16), AGAIN: (8, 8),
-         FIN: (72, 104), DONE: (72, 72), PING: (8, 8), PONG: (8, 8), END: (34, 34 + 1024)}
+         FIN: (72, 104), DONE: (72, 72), PING: (8, 8), PONG: (8, 8), END: (34, 34 + 1024), SEALED: (17, 65535)}
 SESSION, ENCODINGS, KEY, NONCE, LIMIT, NOTE, DIGEST, POSITION, SECRET, PROOF = 1, 2, 3, 4, 5, 6, 7, 8, 9, 255
 FIELDS = {HELLO: ({SESSION, ENCODINGS, KEY, LIMIT}, {NOTE, DIGEST, SECRET}),  # required and optional
           WELCOME: ({ENCODINGS, KEY, LIMIT, POSITION, PROOF}, {NOTE}), CONFIRM: ({PROOF}, set()),
@@ -32,12 +31,6 @@ class End(Exception):
 def require(condition, code, text):
     if not condition:
         raise End(code, text)
-
-def u(value, size=8):
-    return value.to_bytes(size, "big")
-
-def number(data):
-    return int.from_bytes(data, "big")
 
 def pack(*fields):
     return b"".join(u(kind, 1) + u(len(value), 2) + value for kind, value in fields)
@@ -60,9 +53,9 @@ def header(kind, *fields):
 
 class Session:
     """Role 0: initiator, 1: acceptor. `peers` leads to the other end, or to the meeting under the code."""
-    def __init__(self, role, out, inp, peers=(), code="", meeting=False, listener=None, asks=()):
+    def __init__(self, role, out, inp, peers=(), code="", meeting=False, listener=None, asks=(), encrypt=False):
         self.role, self.out, self.inp, self.peers, self.meeting = role, Stream(out), Stream(inp), peers, meeting
-        self.listener, self.digest = listener, dict(asks).get(DIGEST)
+        self.listener, self.digest, self.encrypt = listener, dict(asks).get(DIGEST), encrypt and code
         self.secret = derive_key(b"longhaul lsl 1 code", code.encode()) if code else b""
         self.name = derive_key(b"longhaul lsl 1 meeting", code.encode())[:16] if meeting else None
         self.asks = [*asks, (SECRET, b"\1")] if code else asks
@@ -77,22 +70,12 @@ class Session:
     def connected(self, sock):
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.settimeout(QUIET)
-        self.sock, self.heard, self.greeting = sock, time.monotonic(), self.role == 0 and not self.session_key
-
-    def exactly(self, size):
-        data = bytearray()
-        while len(data) < size:
-            got = self.sock.recv(size - len(data))
-            if not got:
-                raise ConnectionError("the connection was closed")
-            data += got
-        self.heard = time.monotonic()
-        return bytes(data)
+        self.sock, self.channel, self.greeting = sock, Channel(sock), self.role == 0 and not self.session_key
 
     def header(self, kind, *fields):
-        start = self.exactly(8)
+        start = self.channel.exactly(8)
         require(start[:6] == b"\xb1LSL\x01" + u(kind, 1) and number(start[6:]) <= 16384, 9, "no header comes")
-        return unpack(self.exactly(number(start[6:])), *fields)
+        return unpack(self.channel.exactly(number(start[6:])), *fields)
 
     def accept(self):
         over = self.sent and self.received
@@ -117,29 +100,29 @@ class Session:
         self.sock.settimeout(SILENCE)
         while 100 <= (status := number((answer := self.header(ANSWER, {1, 3}, {2, 4}, {5}))[1])) < 200:
             self.sock.settimeout(MEETING)
-        self.since = self.heard = time.monotonic()  # 3.4
+        self.since = self.channel.heard = time.monotonic()  # 3.4
         if status != 200:
             by, error, text = (answer.get(field, b"").decode() for field in (3, 2, 4))
             raise (Failed if status < 500 and status != 409 else OSError)(f"{by} answers {status}: {error} {text}")
 
     def put(self, kind, payload):
-        self.sock.sendall(u(kind, 1) + u(len(payload), 3) + payload)
+        self.channel.write(u(kind, 1) + u(len(payload), 3) + payload)
 
     def record(self, wait):
         """The next record that means something to the callers; None if there is none within the time."""
-        while select.select([self.sock], [], [], wait)[0]:
-            kind, size = self.exactly(1)[0], number(self.exactly(3))
+        while self.channel.buffer or select.select([self.sock], [], [], wait)[0]:
+            kind, size = self.channel.read(1)[0], number(self.channel.read(3))
             least, most = SIZES.get(kind, (0, 40 + GROUP))
             known = (kind in SIZES or kind > 127) and least <= size <= most
             require(known, 9, f"record {kind} of {size} bytes is unknown, or has a wrong length")
-            payload = self.exactly(size)
+            payload = self.channel.read(size)
             if kind == PING:
                 self.put(PONG, payload)
             elif kind == END:
                 self.ended(payload[:2], payload[2:34], payload[34:])
             elif kind != PONG and kind < 128:
                 return kind, payload
-        if time.monotonic() - self.heard > SILENCE:
+        if time.monotonic() - self.channel.heard > SILENCE:
             raise ConnectionError("nothing arrives")
 
     def expect(self, wait, *kinds):
@@ -192,15 +175,22 @@ class Session:
     def greet(self):
         """Until CONFIRM."""
         private, nonce, early = X25519PrivateKey.generate(), (NONCE, secrets.token_bytes(32)), []
-        public = private.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+        public = public_bytes(private)
         state = (LIMIT, u(self.inp.size + WINDOW)), (POSITION, self.inp.position(self.inp.size))
-        self.key, first, kinds = self.session_key, b"", (HELLO, ATTACH)
+        self.key, first, kinds = self.session_key, b"", (HELLO, ATTACH, SEALED)
         if self.role == 0:
             offer = (SESSION, self.name), (ENCODINGS, b"\1"), (KEY, public), state[0], *self.asks
             first = self.prove(ATTACH, b"", (SESSION, self.name), nonce, *state) if self.key else pack(*offer)
-            self.put(ATTACH if self.key else HELLO, first)
-            kinds = (ATTACHED,) if self.key else (WELCOME,)
+            kind, kinds = (ATTACH, [ATTACHED]) if self.key else (HELLO, [WELCOME])
+            if self.encrypt:
+                self.channel.begin(self.name, kind, self.key or self.secret)
+            self.put(kind, first)
         kind, theirs = self.expect(QUIET if self.role else SILENCE, *kinds)
+        if kind == SEALED:
+            keys = {HELLO: self.secret, ATTACH: self.opened == self.name and self.session_key}
+            code = self.channel.accept(self.opened, keys, theirs)
+            require(not code, code, "the codes are not the same, or there is no such session")
+            kind, theirs = self.expect(0, HELLO, ATTACH)
         fields = unpack(theirs, *FIELDS[kind])
         if kind in (HELLO, ATTACH):
             require(fields[SESSION] == self.opened, 9, "the session is not that of OPEN")
@@ -370,6 +360,7 @@ def main():
     parser.add_argument("peer", nargs="?", type=peer, metavar="HOST:PORT", help="of the receiver, if it listens")
     parser.add_argument("--via", action="append", default=[], type=peer, metavar="HOST:PORT", help="a depot; repeat it")
     parser.add_argument("--code", default="", help="needed to meet at the last depot")
+    parser.add_argument("--no-encryption", dest="encrypt", action="store_false", help="of what is sent with a code")
     parser.add_argument("--listen", type=int, metavar="PORT")
     parser.add_argument("--digest", choices=DIGESTS.values())
     args = parser.parse_intermixed_args()
@@ -382,7 +373,7 @@ def main():
         asks = [(NOTE, json.dumps(note, separators=(",", ":")).encode())]  # 11.3
         asks += [(DIGEST, key) for key in DIGESTS if DIGESTS[key] == args.digest]
         peers = args.via + [args.peer] * bool(args.peer)
-        session = Session(0, open(args.file, "rb"), io.BytesIO(), peers, code, meeting, asks=asks)
+        session = Session(0, open(args.file, "rb"), io.BytesIO(), peers, code, meeting, None, asks, args.encrypt)
     else:
         file = open(os.open(args.file, os.O_RDWR | os.O_CREAT, 0o666), "r+b", buffering=0)
         listener = socket.create_server(("127.0.0.1", args.listen)) if args.listen else None

@@ -1,18 +1,18 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Tests lsl.py against `longhaul send` and `recv`, on loopback: test_interop.py LONGHAUL. Takes at most 60 s."""
-import os, pathlib, signal, socket, subprocess, sys, tempfile, time
+"""Tests lsl.py against `longhaul send` and `recv`, on loopback: test_interop.py LONGHAUL. Takes some 60 s."""
+import json, os, pathlib, signal, socket, subprocess, sys, tempfile, time
 
 from test_lsl import CODE, LSL, Relay, free_port
 
-LATEST = time.monotonic() + 55
+LATEST = time.monotonic() + 170
 GROUP, LARGE = 262144, os.urandom(20_000_000)
 
 
 class Check:
     """One transfer in a directory of its own; ends what it has started."""
-    def __init__(self, longhaul, real_sends, data):
-        self.longhaul, self.real_sends, self.processes = longhaul, real_sends, []
+    def __init__(self, longhaul, real_sends, encrypted, data):
+        self.longhaul, self.real_sends, self.encrypted, self.processes = longhaul, real_sends, encrypted, []
         self.directory = tempfile.TemporaryDirectory()
         self.source, self.target = (pathlib.Path(self.directory.name, name) for name in ("in", "out"))
         self.source.write_bytes(data)
@@ -40,16 +40,16 @@ class Check:
             self.wait(lambda: sock.connect_ex(("127.0.0.1", port)) == 0)
         return port
 
-    def send(self, *options):
-        return self.start(*([self.longhaul] if self.real_sends else LSL), "send", self.source, "--code", CODE, *options,
-                          *(["--no-encryption"] if self.real_sends else []))
+    def send(self, *options, code=CODE):
+        options = [*options, *(["--json"] if self.real_sends else []), *([] if self.encrypted else ["--no-encryption"])]
+        return self.start(*([self.longhaul] if self.real_sends else LSL), "send", self.source, "--code", code, *options)
 
     def receive(self, port, *options):
         if self.real_sends:
             listen = ["--listen", str(port)] if port else []
             return self.start(*LSL, "receive", self.target, "--code", CODE, *listen, *options)
         listen = ["--listen", f"127.0.0.1:{port}"] if port else []
-        return self.start(self.longhaul, "recv", CODE, "-o", self.target, *listen, *options)
+        return self.start(self.longhaul, "recv", CODE, "--json", "-o", self.target, *listen, *options)
 
     def wait(self, condition, seconds=15):
         until = min(LATEST, time.monotonic() + seconds)
@@ -68,6 +68,8 @@ class Check:
         self.wait(lambda: all(process.poll() is not None for process in processes), 20)
         assert [process.returncode for process in processes] == [0, 0], "an exit code is not 0"
         assert self.target.read_bytes() == self.source.read_bytes(), "other bytes arrived"
+        said = json.loads([line for line in self.logs().splitlines() if line.startswith("{")][-1])
+        assert said["encrypted"] == self.encrypted, said
 
     def logs(self):
         return "".join(path.read_text() for path in sorted(self.source.parent.glob("*.log")))
@@ -104,7 +106,33 @@ def lost_meeting(check):
 
 def damaged_byte(check):
     port = free_port()
-    check.done(check.receive(port), check.send(Relay(port, flip=5_000_000).peer))
+    relay = Relay(port, flip=5_000_000)
+    check.done(check.receive(port), check.send(relay.peer))
+    assert relay.connections == 1 + check.encrypted, "12.6: a damaged message ends the connection, damaged data do not"
+
+
+def damaged_beginning(check):
+    """The mark of the first message, or the second message: the sender connects again."""
+    for fault in ({"flip": 35}, {"back": 60}):
+        port = free_port()
+        relay = Relay(port, **fault)
+        check.done(check.receive(port), check.send(relay.peer))
+        assert relay.connections == 2, fault
+        check.target.unlink()
+
+
+def wrong_code(check):
+    """END 2, also for a first message that was damaged: the sender ends, and does not go on without encryption. The
+    receiver waits for another one."""
+    port = free_port()
+    receiver = check.receive(port)
+    for code, flip in ((CODE[::-1], None), (CODE, 60))[:1 + check.encrypted]:
+        relay = Relay(port, flip=flip)
+        sender = check.send(relay.peer, code=code)
+        check.wait(lambda: sender.poll() is not None)
+        assert sender.returncode == 1 and relay.connections == 1, sender.returncode
+        assert (b'"kind"' in relay.seen[0]) != check.encrypted, "the note can be seen, or cannot"
+    check.done(receiver, check.send(f"127.0.0.1:{port}"))
 
 
 def killed_receiver(check):
@@ -130,16 +158,20 @@ def killed_sender_at_meeting(check):
 
 def main(longhaul):
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    checks = [(direct, size) for size in (0, 1, GROUP, GROUP + 1, len(LARGE))]
-    checks += [(how, size) for how in (through_depot, meeting) for size in (0, GROUP + 1, len(LARGE))]
-    faults = lost_connection, lost_meeting, damaged_byte, killed_receiver, killed_sender, killed_sender_at_meeting
-    checks += [(how, len(LARGE)) for how in faults]
+    checks = [(direct, size, True) for size in (0, 1, GROUP, GROUP + 1, len(LARGE))]
+    checks += [(how, size, True) for how in (through_depot, meeting) for size in (0, GROUP + 1, len(LARGE))]
+    faults = lost_connection, damaged_byte, killed_receiver, killed_sender
+    checks += [(how, len(LARGE), encrypted) for how in faults for encrypted in (True, False)]
+    checks += [(how, len(LARGE), True) for how in (lost_meeting, killed_sender_at_meeting)]
+    checks += [(damaged_beginning, 1, True), (wrong_code, 1, True), (wrong_code, 1, False)]
+    checks += [(how, size, False) for how, size in ((direct, 0), (direct, GROUP + 1), (meeting, len(LARGE)))]
     failed = 0
     for real_sends in (True, False):
-        for how, size in checks:
-            name = f"{how.__name__}, {size} bytes, {'longhaul send' if real_sends else 'longhaul recv'}"
+        for how, size, encrypted in checks:
+            sealed = "encrypted" if encrypted else "plain"
+            name = f"{how.__name__}, {size} bytes, {sealed}, {'longhaul send' if real_sends else 'longhaul recv'}"
             began = time.monotonic()
-            with Check(longhaul, real_sends, LARGE[:size]) as check:
+            with Check(longhaul, real_sends, encrypted, LARGE[:size]) as check:
                 try:
                     how(check)
                     print(f"ok: {name}, {time.monotonic() - began:.1f} s", flush=True)

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Tests lsl.py against itself on loopback, through a depot of sections 2 to 4 and a faulty relay. Ends with a count."""
-import io, os, pathlib, socket, subprocess, sys, tempfile, threading, time
+import io, os, pathlib, re, socket, subprocess, sys, tempfile, threading, time
 
-import hashes, lsl
+import hashes, lsl, noise
 
 LSL = [sys.executable, str(pathlib.Path(__file__).with_name("lsl.py"))]
 CODE = "k3v9-x2mq-7f4t-pd8w"
@@ -15,9 +15,11 @@ def free_port():
 
 
 class Relay:
-    """Passes connections on to a port. Closes the first ones after `cuts` bytes, and damages the byte `flip` once."""
-    def __init__(self, port, cuts=(), flip=None):
-        self.port, self.cuts, self.flip, self.connections = port, list(cuts), flip, 0
+    """Passes connections on to a port. Closes the first ones after `cuts` bytes, and damages the byte `flip` once, or
+    the byte `back` of the other direction. `seen` has the beginning of each direction, of all connections."""
+    def __init__(self, port, cuts=(), flip=None, back=None):
+        self.port, self.cuts, self.flip, self.back, self.connections = port, list(cuts), flip, back, 0
+        self.seen = bytearray(), bytearray()
         self.server = socket.create_server(("127.0.0.1", 0))
         self.peer = f"127.0.0.1:{self.server.getsockname()[1]}"
         threading.Thread(target=self.accept, daemon=True).start()
@@ -36,15 +38,15 @@ class Relay:
             return
         self.connections += 1
         left = self.cuts.pop(0) if self.cuts else 1 << 60
-        threading.Thread(target=copy, args=(far, client, 1 << 60), daemon=True).start()
-        flip, self.flip = self.flip, None
-        copy(client, far, left, flip)
+        (flip, self.flip), (back, self.back) = (self.flip, None), (self.back, None)
+        threading.Thread(target=copy, args=(far, client, 1 << 60, back, self.seen[1]), daemon=True).start()
+        copy(client, far, left, flip, self.seen[0])
 
     def connect(self, client):
         return socket.create_connection(("127.0.0.1", self.port))
 
 
-def copy(source, target, left, flip=None):
+def copy(source, target, left, flip, seen):
     """In one direction; with a fault the connection is closed in both."""
     passed = 0
     try:
@@ -52,6 +54,7 @@ def copy(source, target, left, flip=None):
             if flip is not None and passed <= flip < passed + len(data):
                 data[flip - passed] ^= 1
             passed += len(data)
+            seen += data if len(seen) < 1 << 20 else b""
             target.sendall(data)
         target.shutdown(socket.SHUT_WR)
         if left <= passed:
@@ -124,7 +127,7 @@ def ended(process, code=0):
 def transfer(data, via=(), meeting=False, relay=None, codes=(CODE, CODE), send=(), there=b"", ends=(0, 0)):
     """One file, from a process to another; what both have said."""
     with tempfile.TemporaryDirectory() as directory:
-        source, target, port = pathlib.Path(directory, "in"), pathlib.Path(directory, "out"), free_port()
+        source, target, port = pathlib.Path(directory, "source"), pathlib.Path(directory, "out"), free_port()
         source.write_bytes(data)
         target.write_bytes(there)
         if relay:
@@ -198,21 +201,27 @@ def test_meeting():
 
 def test_damage_cuts_and_digests():
     data = os.urandom(20000000)
-    said, _ = transfer(data, relay=Relay(None, flip=5000000), send=("--digest", "sha256"))
+    said, _ = transfer(data, relay=Relay(None, flip=5000000), send=("--digest", "sha256", "--no-encryption"))
     assert "once more from 4980736" in said
-    relay = Relay(None, cuts=[3000000, 9000000, 4000000], flip=100000)
-    transfer(data, relay=relay, send=("--digest", "md5"))
-    assert relay.connections == 4
+    for options in ((), ("--no-encryption",)):  # sealed, the damage ends the first connection before its cut
+        relay = Relay(None, cuts=[3000000, 9000000, 4000000], flip=100000)
+        transfer(data, relay=relay, send=("--digest", "md5", *options))
+        assert relay.connections == 4
 
 
 def test_codes():
-    for ours, theirs in ((CODE, CODE[::-1]), ("", CODE), (CODE, "")):
+    """Other codes, or a damaged first message: the sender gives up, and does not go on without encryption."""
+    for ours, theirs, options in ((CODE, CODE[::-1], ()), (CODE, CODE[::-1], ["--no-encryption"]), ("", CODE, ()),
+                                  (CODE, "", ()), (CODE, "", ["--no-encryption"]), (CODE, CODE, ())):
         with tempfile.NamedTemporaryFile() as file:
             port = free_port()
             receiver = start("receive", "--listen", port, *(["--code", theirs] if theirs else []), file.name)
             try:
-                sender = start("send", *(["--code", ours] if ours else []), __file__, f"127.0.0.1:{port}")
-                assert "END 2" in ended(sender, 1)[1]
+                relay = Relay(port, flip=60 if ours == theirs else None)
+                codes = ["--code", ours] if ours else []
+                said = ended(start("send", *codes, *options, __file__, relay.peer), 1)[1]
+                assert "END 2" in said and relay.connections == 1, said
+                assert (b"test_lsl.py" in relay.seen[0]) == (not ours or bool(options))
             finally:
                 receiver.kill()
                 receiver.communicate()
@@ -225,6 +234,104 @@ def test_prefix():
     transfer(data, there=data)
     said, heard = transfer(data, there=data[:699998] + bytes([data[699998] ^ 1]), ends=(1, 1))
     assert "END 3" in said and "END 3" in heard
+
+
+def vector(name):
+    text = pathlib.Path(__file__).parents[1].joinpath("docs/lsl.md").read_text()
+    return bytes.fromhex(re.search(f"```hex {name}\n(.*?)```", text, re.DOTALL)[1])
+
+
+def channels(passed, session=bytes(range(16))):
+    """Both ends as in section 13, after so many of its messages. The record in each is PING."""
+    psk = hashes.derive_key(noise.CONTEXTS[lsl.HELLO], b"secret")
+    ends = [lsl.Channel(sock) for sock in socket.socketpair()]
+    for role, end in enumerate(ends):
+        private = noise.X25519PrivateKey.from_private_bytes(bytes([0x11 + 0x11 * role]) * 32)
+        end.noise = noise.Noise(role, bytes(range(16)) if role == 0 else session, psk, private)
+    ends[0].mark = b"\1"
+    for at in range(passed):
+        message = written(ends[at % 2], ends[1 - at % 2])
+        ends[1 - at % 2].noise.open(message[5 if at == 0 else 4:])
+    return ends
+
+
+def written(source, target, kind=lsl.PING):
+    source.write(lsl.u(kind, 1) + b"\0\0\4\1\2\3\4")
+    return target.sock.recv(1 << 16)
+
+
+def opens(data, passed):
+    """Whether the end for which it is opens the message, after as many others."""
+    ends = channels(passed)
+    source, target = ends[passed % 2].sock, ends[1 - passed % 2]
+    source.sendall(data)
+    source.shutdown(socket.SHUT_WR)
+    try:
+        if passed:
+            return target.read(8) == b"\x15\0\0\4\1\2\3\4"
+        session = lsl.Session(1, io.BytesIO(), io.BytesIO(), code=CODE)
+        session.sock, session.channel = target.sock, lsl.Channel(target.sock)
+        message = session.expect(1, lsl.SEALED)[1]
+        keys = {lsl.HELLO: b"secret", lsl.ATTACH: b""}
+        return session.channel.accept(bytes(range(16)), keys, message) == 0
+    except (OSError, lsl.End):
+        return False
+
+
+def test_vectors():
+    for passed, name in enumerate(("sealed-first", "sealed-second", "sealed-third")):
+        ends = channels(passed)
+        message = written(ends[passed % 2], ends[1 - passed % 2])
+        assert message == vector(name), (name, message.hex())
+        if passed == 0:
+            assert not opens(message, 0), "PING in place of HELLO"
+            message = written(*channels(0), lsl.HELLO)
+        assert opens(message, passed)
+        for at in range(len(message)):  # including the header of the record, and the mark
+            for bit in (1, 128):
+                assert not opens(message[:at] + bytes([message[at] ^ bit]) + message[at + 1:], passed), (name, at, bit)
+        assert not opens(message[:-1], passed)
+    for message in (vector("sealed-second"), vector("sealed-first"), b"\x15\0\0\4\1\2\3\4", b"\x18\0\0\0",
+                    b"\x17\0\0\x22" + bytes(34)):
+        assert not opens(message, 2)
+    assert not opens(b"\x15\0\0\4\1\2\3\4", 1)
+
+
+def test_sealed_messages():
+    """Each is opened once and in its place, in its session alone; long records are cut into several."""
+    initiator, acceptor = channels(2)
+    record = lsl.u(lsl.DATA, 1) + lsl.u(200000, 3) + os.urandom(200000)
+    threading.Thread(target=initiator.write, args=(record * 2,), daemon=True).start()
+    assert acceptor.read(4) + acceptor.read(200000) == record
+    assert acceptor.read(200004) == record
+    initiator.write(b"x")
+    message = acceptor.sock.recv(100)
+    assert acceptor.noise.open(message[4:]) == b"x"
+    for action in (lambda: acceptor.noise.open(message[4:]), lambda: channels(1, session=bytes(16)),
+                   lambda: channels(0)[1].write(b"x"), lambda: channels(1)[0].write(b"x")):
+        try:
+            action()
+        except ConnectionError:
+            continue
+        raise AssertionError("a message was taken or sent out of its place")
+
+
+def test_wire():
+    """12.1: encrypted, neither name, content nor hash can be seen; 12.6: what damage to the first messages does."""
+    data = os.urandom(500000)
+    relay = Relay(None)
+    for options, visible in ((("--no-encryption",), True), ((), False)):
+        relay.seen = bytearray(), bytearray()
+        transfer(data, relay=relay, send=options)
+        for part in (b'"name":"source"', data[300000:300016], hashes.blake3(data)):
+            assert (part in relay.seen[0]) == visible, (part, visible)
+        assert (hashes.blake3(data) in relay.seen[1]) == visible and len(relay.seen[0]) > len(data)
+    transfer(data, relay=relay, codes=("", ""))
+    assert relay.connections == 3
+    for fault in ({"back": 60}, {"flip": 35}, {"flip": 400000}):  # WELCOME; mark; DATA
+        relay = Relay(None, **fault)
+        transfer(data, relay=relay)
+        assert relay.connections == 2, fault
 
 
 if __name__ == "__main__":
