@@ -14,7 +14,7 @@ use crate::{
     route::Route,
     session::Session,
     state::State,
-    wire::Wire,
+    wire::{Wire, only_record},
 };
 use ::session::lsl::{
     Direction, Position, SessionId,
@@ -364,16 +364,20 @@ pub(crate) async fn opened(
         SealedStart::Hello => RecordKind::Hello,
         SealedStart::Attach => RecordKind::Attach,
     };
-    match wire.open_call(session, &key, &payload) {
-        Ok(first) if first.0 == Some(expected) => Ok(first),
-        Ok(_) => Err(Loss::Connection("a sealed connection begins with another record".to_owned())),
+    let first = match wire.open_call(session, &key, &payload) {
+        Ok(first) => only_record(&first)?,
         Err(error) => {
             // Where a session continues, it was changed on the way, or is of a stranger: nobody has to know.
             if start == SealedStart::Hello {
                 refuse(wire, EndCode::WrongProof, "").await;
             }
-            Err(error)
+            return Err(error.into());
         }
+    };
+    if first.0 == Some(expected) {
+        Ok(first)
+    } else {
+        Err(Loss::Connection("a sealed connection begins with another record".to_owned()))
     }
 }
 

@@ -3,8 +3,8 @@
 
 use crate::{connection::READ, error::Loss, initiator::random};
 use ::session::lsl::{
-    SessionId,
-    record::{RecordKind, record},
+    Direction, Malformed, SessionId,
+    record::{End, EndCode, RecordKind, record},
     sealed::{Opener, PreSharedKey, SealedCall, SealedStart, Sealer, Sealing},
     split_record,
 };
@@ -158,32 +158,40 @@ impl Wire {
                 let (sealer, opener, first) = sealing.answered(&payload)?;
                 self.seal = Seal::Both(sealer, opener);
                 self.opens_from_here()?;
-                // It is whole, and what follows was sealed behind it.
-                let rest = std::mem::replace(&mut self.ahead, BytesMut::from(&first[..]));
-                self.ahead.unsplit(rest);
+                only_record(&first)?;
+                self.put_back(&first);
                 Ok(())
             }
             (Some(RecordKind::End), payload) => {
-                let rest = std::mem::take(&mut self.ahead);
-                self.ahead.extend(record(RecordKind::End, &payload));
-                self.ahead.unsplit(rest);
+                let end = End::parse(&payload, Direction::FromAcceptor, None)?;
+                let cannot_open = [EndCode::UnknownSession, EndCode::WrongProof].map(Some);
+                if !cannot_open.contains(&EndCode::of(end.code)) {
+                    let reason = format!("an answer that is not sealed: {}", end.text);
+                    return Err(Loss::Connection(reason));
+                }
+                self.put_back(&record(RecordKind::End, &payload));
                 Ok(())
             }
             _ => Err(Loss::Connection("the acceptor does not seal its answer".to_owned())),
         }
     }
 
-    /// Opens the initiator's first record.
+    /// This is what is read next.
+    fn put_back(&mut self, bytes: &[u8]) {
+        let rest = std::mem::replace(&mut self.ahead, BytesMut::from(bytes));
+        self.ahead.unsplit(rest);
+    }
+
+    /// Opens the initiator's first record, and says what is in it.
     pub(crate) fn open_call(
         &mut self,
         session: SessionId,
         key: &PreSharedKey,
         payload: &[u8],
-    ) -> Result<(Option<RecordKind>, Bytes), Loss> {
+    ) -> Result<Vec<u8>, Malformed> {
         let (call, first) = SealedCall::read(session, key, random(), payload)?;
         self.seal = Seal::Answering(Box::new(call));
-        let malformed = || Loss::Connection("a sealed connection begins with no record".to_owned());
-        split_record(&mut BytesMut::from(&first[..]))?.ok_or_else(malformed)
+        Ok(first)
     }
 
     /// Ends this direction, and waits a while for the end of the other one. Closed with unread bytes, TCP would reset the
@@ -198,6 +206,15 @@ impl Wire {
     /// Whether the connection is reset when it is closed.
     pub(crate) fn reset_on_close(&mut self, is_reset: bool) {
         reset_on_close(self.stream.split().0.tcp(), is_reset);
+    }
+}
+
+/// The record of which these bytes consist.
+pub(crate) fn only_record(bytes: &[u8]) -> Result<(Option<RecordKind>, Bytes), Loss> {
+    let mut bytes = BytesMut::from(bytes);
+    match split_record(&mut bytes)? {
+        Some(record) if bytes.is_empty() => Ok(record),
+        _ => Err(Loss::Connection("a sealed handshake is not one record".to_owned())),
     }
 }
 

@@ -5,11 +5,18 @@ use super::{
     bytes, options, read_all, route,
     wire::{Mishap, Wire, number},
 };
+use http::StatusCode;
 use longhaul_lsl::{Error, ListenOptions, Listener, Options, Session};
+use session::lsl::{
+    Answer, Direction, Header, Open, SessionId, Target,
+    handshake::{Greeting, Terms},
+    record::{End, EndCode, RecordKind, record},
+    sealed::{PreSharedKey, SealedStart, Sealing},
+};
 use std::{sync::atomic::Ordering::Relaxed, time::Duration};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
+    net::{TcpListener, TcpStream},
     time::timeout,
 };
 
@@ -158,4 +165,67 @@ async fn what_was_recorded_opens_and_ends_nothing() {
     received.extend(rest);
     assert!(received == content);
     assert_eq!(session.statistics().connections, connections, "the session was disturbed");
+}
+
+/// What an acceptor answers to a first message that holds these bytes, behind ANSWER.
+async fn answer_to(listener: &Listener, start: SealedStart, first: &[u8]) -> Vec<u8> {
+    let session = SessionId([9; 16]);
+    let mut bytes = Open::new(session, Vec::new(), Target::End).to_bytes().unwrap();
+    bytes.extend(
+        Sealing::begin(session, start, &PreSharedKey::of_secret(b"a code"), [1; 32], first).1,
+    );
+    let mut stream = TcpStream::connect(listener.local_addr()).await.unwrap();
+    stream.write_all(&bytes).await.unwrap();
+    stream.shutdown().await.unwrap();
+    let mut answer = Vec::new();
+    timeout(LIMIT, stream.read_to_end(&mut answer)).await.unwrap().unwrap();
+    let (_, length) = Header::parse_answer(&answer).unwrap().expect("a whole ANSWER");
+    answer.split_off(length)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sealed_handshake_that_is_not_one_record_is_closed_without_a_word() {
+    let listener = listener(b"a code").await;
+    let terms = Terms::default();
+    let hello = Greeting::new(SessionId([9; 16]), [1; 32], b"a code", &terms, None);
+    let hello = record(RecordKind::Hello, hello.hello());
+    let ping = record(RecordKind::Ping, &[0; 8]);
+    let two = [&hello[..], &ping].concat();
+    for first in [&two[..], &hello[..hello.len() - 1], &ping, b""] {
+        assert_eq!(answer_to(&listener, SealedStart::Hello, first).await, b"");
+    }
+    // Nobody knows that session.
+    let end = answer_to(&listener, SealedStart::Attach, &hello).await;
+    assert_eq!((end[0], &end[4..6]), (RecordKind::End as u8, &[0, 1][..]));
+    assert!(timeout(Duration::from_millis(100), listener.accept()).await.is_err());
+}
+
+/// Whoever is on the way can answer without sealing: of that only "the code is wrong" is believed.
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_that_are_not_sealed_do_not_end_the_session() {
+    let stranger = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let routes = vec![route(stranger.local_addr().unwrap())];
+    let session = Session::connect(routes, with(b"a code", true));
+    let answers = async {
+        let ended = |code| End::to_record(code, "enough", Direction::FromAcceptor, None);
+        for answer in [
+            ended(EndCode::Application),
+            ended(EndCode::Malformed),
+            record(RecordKind::Welcome, &[0; 40]),
+            record(RecordKind::Sealed, &[0; 80]),
+            ended(EndCode::WrongProof),
+        ] {
+            let (mut stream, _) = stranger.accept().await.unwrap();
+            let mut head = [0; 64];
+            stream.read_exact(&mut head).await.unwrap();
+            let accepted = Answer::of(StatusCode::OK, "end".parse().unwrap()).to_bytes().unwrap();
+            stream.write_all(&[accepted, answer].concat()).await.unwrap();
+            stream.shutdown().await.unwrap();
+            let mut rest = Vec::new();
+            let _ = stream.read_to_end(&mut rest).await;
+        }
+    };
+    let (greeted, ()) =
+        timeout(LIMIT, async { tokio::join!(session.greeted(), answers) }).await.unwrap();
+    assert!(matches!(&greeted, Err(Error::Ended { code: 2, .. })), "{greeted:?}");
 }
