@@ -9,12 +9,17 @@
 //! started again. Threats: names and links of a sender lead nowhere but into the directory, sizes are bounded by the
 //! disk and `--max-size`, and nobody without the code gets as far as a name.
 
+mod archive_stream;
 mod code;
 mod extract;
+mod journal;
 mod note;
 mod receive;
 mod send;
 mod tree;
+mod unpack;
+#[cfg(test)]
+mod unpack_tests;
 
 pub use code::{Code, CodeError};
 pub use note::{Kind, Note};
