@@ -239,3 +239,7 @@ fn put(part: &Path, name: &Path, overwrite: bool) -> Result<(), Error> {
     }
     fs::rename(part, name).map_err(failed)
 }
+
+#[cfg(test)]
+#[path = "unpack_tests.rs"]
+mod tests;
