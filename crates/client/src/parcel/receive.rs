@@ -123,6 +123,10 @@ impl ReceiveRequest {
     /// Whether another session may bring what this one has not.
     fn goes_on_after(&self, error: &Error) -> bool {
         let Error::Session(error) = error else { return false };
+        if error.is_other_prefix() {
+            // It has another file now, which is received from its beginning.
+            return !matches!(self.output, Output::Stream(_));
+        }
         match (&**error, &self.origin) {
             // A sender with the wrong code does not keep the right one from coming, and one that was started again
             // comes back.
@@ -130,8 +134,7 @@ impl ReceiveRequest {
             (lsl::Error::Ended { code, .. }, Origin::Listener(..)) => {
                 *code == EndCode::WrongProof as u16
             }
-            // It has another file now, which is received from its beginning.
-            (error, _) => error.is_other_prefix() && !matches!(self.output, Output::Stream(_)),
+            _ => false,
         }
     }
 
