@@ -328,9 +328,13 @@ fn held(parent: BorrowedFd<'_>, name: &OsStr, size: u64) -> io::Result<Option<He
     if !data.is_file() || !is_own(&data) || length > size {
         return Err(io::Error::other("it is another file now"));
     }
-    if length < size && data.nlink() > 1 {
-        // Links are made to whole files: the other name is not from the archive.
-        return Err(io::Error::other("it has a second name (hard link)"));
+    if length < size {
+        if data.nlink() > 1 {
+            // Links are made to whole files: the other name is not from the archive.
+            return Err(io::Error::other("it has a second name (hard link)"));
+        }
+        // A machine that lost its power may have kept its final permissions, but not all of its bytes.
+        rustix::fs::fchmod(&file, Mode::RUSR | Mode::WUSR)?;
     }
     Ok(Some(Held { file, length }))
 }
