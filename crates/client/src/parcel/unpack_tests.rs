@@ -220,12 +220,15 @@ fn entry_whose_header_alone_was_recorded_is_made() {
     }
 }
 
+/// Puts something in the place of an entry, perhaps this file outside.
+type ReplaceBy = fn(&Path, &Path);
+
 #[test]
 fn replaced_entries_are_neither_followed_nor_written_to() {
     let archive = archive_of_each_kind();
     let expected = uninterrupted(&archive);
     let long = "n".repeat(200);
-    let replacements: [(&str, fn(&Path, &Path)); 7] = [
+    let replacements: [(&str, ReplaceBy); 7] = [
         ("symbolic link to the same", |path, outside| symlink(outside, path).unwrap()),
         ("symbolic link inside", |path, _| symlink("first", path).unwrap()),
         ("hard link", |path, outside| fs::hard_link(outside, path).unwrap()),
@@ -260,11 +263,11 @@ fn replaced_entries_are_neither_followed_nor_written_to() {
 fn replaced_links_and_directories_are_noticed() {
     let archive = archive_of_each_kind();
     let expected = uninterrupted(&archive);
-    let replacements: [(&str, fn(&Path)); 4] = [
-        ("sub/link", |path| symlink("../second", path).unwrap()),
-        ("sub/link", |path| fs::write(path, "../first").unwrap()),
-        ("sub/hard", |path| fs::write(path, b"0123456789").unwrap()),
-        ("sub", |path| {
+    let replacements: [(&str, ReplaceBy); 4] = [
+        ("sub/link", |path, _| symlink("../second", path).unwrap()),
+        ("sub/link", |path, _| fs::write(path, "../first").unwrap()),
+        ("sub/hard", |path, _| fs::write(path, b"0123456789").unwrap()),
+        ("sub", |path, _| {
             let moved = path.with_file_name("moved");
             fs::rename(path, &moved).unwrap();
             symlink("moved", path).unwrap();
@@ -277,7 +280,7 @@ fn replaced_links_and_directories_are_noticed() {
         if !path.is_dir() {
             fs::remove_file(&path).unwrap();
         }
-        replace(&path);
+        replace(&path, Path::new("nothing outside"));
         let rest = disk.receive(&archive, None);
         assert_eq!((rest.resumed, rest.is_refused), (0, false), "{name}");
         rest.result.unwrap();
@@ -417,7 +420,6 @@ fn random_archive(random: &mut Pcg64) -> Vec<u8> {
             0 => {
                 fs::create_dir(&path).unwrap();
                 directories.push(path);
-                continue;
             }
             1 => symlink("nowhere", &path).unwrap(),
             2 if !files.is_empty() => {
@@ -455,12 +457,12 @@ fn resize(path: &Path, length: u64) {
 
 /// Does to what is on the disk what a machine without power, or somebody else, may do.
 fn damage(disk: &Disk, random: &mut Pcg64) {
+    if !disk.part.is_dir() {
+        return;
+    }
     let journal = disk.journal();
     let length = fs::metadata(&journal).map_or(0, |data| data.len());
-    let paths: Vec<_> = match disk.part.is_dir() {
-        true => tree_of(&disk.part).into_keys().collect(),
-        false => return,
-    };
+    let paths: Vec<_> = tree_of(&disk.part).into_keys().collect();
     let path = paths.get(random.next_u32() as usize % paths.len().max(1));
     let path = disk.part.join(path.map_or(Path::new("none"), PathBuf::as_path));
     let is_file = fs::symlink_metadata(&path).is_ok_and(|data| data.is_file());
@@ -504,7 +506,7 @@ fn seeded_cuts_and_damage_never_give_another_tree() {
         let archive = random_archive(&mut random);
         let expected = uninterrupted(&archive);
         let disk = Disk::new();
-        for _ in 0..1 + random.next_u32() % 4 {
+        for _ in 0..=random.next_u32() % 4 {
             let cut = random.next_u64() as usize % (archive.len() + 1);
             let run = disk.receive(&archive, Some(cut));
             continued += u32::from(run.resumed > 0 && !run.is_refused);
