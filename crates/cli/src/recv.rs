@@ -31,7 +31,7 @@ const PORT: u16 = 3881;
 
 /// Receive what longhaul send sends. See docs/send.md.
 ///
-/// A file comes as NAME.part, which gets its name when it is complete and verified. Run the same command
+/// A file or directory comes as NAME.part, which gets its name when it is complete and verified. Run the same command
 /// again to continue. Exit codes: 0 done, 1 failed, 2 wrong usage, 4 other data arrived, 130 and 143 stopped.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -131,7 +131,7 @@ async fn receive(
             if !args.parcel.quiet {
                 eprintln!("listening at {}", listener.local_addr());
             }
-            Origin::Listener(listener, code)
+            Origin::Listener(listener)
         }
     };
     let options = args.parcel.options(None);

@@ -105,7 +105,8 @@ pub(crate) struct PartFile {
     saving: Option<JoinHandle<()>>,
 }
 
-fn appended(path: &Path, suffix: &str) -> PathBuf {
+/// A name with something appended.
+pub(crate) fn appended(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
@@ -307,8 +308,8 @@ impl PartFile {
     }
 }
 
-/// Opens the part, locked; nobody else has renamed or removed it meanwhile.
-fn open_locked(part: &Path) -> Result<File, Error> {
+/// Opens a part, or what stands beside it, locked; nobody else has renamed or removed it meanwhile.
+pub(crate) fn open_locked(part: &Path) -> Result<File, Error> {
     let failed = |error: io::Error| Error::file("open", part, error);
     let flags = OFlags::RDWR
         | OFlags::CREATE
@@ -347,7 +348,8 @@ fn open_locked(part: &Path) -> Result<File, Error> {
     Err(Error::Locked(part.to_owned()))
 }
 
-fn is_own(data: &fs::Metadata) -> bool {
+/// Whether a file belongs to this user.
+pub(crate) fn is_own(data: &fs::Metadata) -> bool {
     data.uid() == rustix::process::geteuid().as_raw()
 }
 
@@ -367,7 +369,8 @@ fn save(file: &File, path: &Path, sidecar: &Sidecar) -> io::Result<()> {
     result
 }
 
-fn remove(path: &Path) -> Result<(), Error> {
+/// Removes a file, if there is one.
+pub(crate) fn remove(path: &Path) -> Result<(), Error> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             Err(Error::file("remove", path, error))

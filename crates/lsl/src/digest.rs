@@ -5,7 +5,7 @@
 //! an earlier session had brought when it is read again. Bytes that come again are skipped.
 
 use crate::error::Error;
-use ::session::lsl::{Prefix, handshake::WholeDigest};
+use ::session::lsl::{Position, Prefix, handshake::WholeDigest};
 use bytes::Bytes;
 use md5::Md5;
 use sha2::{Digest, Sha256};
@@ -90,6 +90,11 @@ impl Beginning {
     /// How many bytes.
     pub fn length(&self) -> u64 {
         self.prefix.length()
+    }
+
+    /// What proves to the sender which bytes they are.
+    pub fn position(&self) -> Position {
+        self.prefix.position()
     }
 
     pub(crate) fn prefix(&self) -> &Prefix {

@@ -31,6 +31,7 @@ mod paced;
 mod portal;
 mod put;
 mod send;
+mod send_directory;
 mod send_encrypted;
 mod send_wan;
 mod session;

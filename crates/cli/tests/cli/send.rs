@@ -16,17 +16,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-const CODE: &str = "k3v9-x2mq-7f4t-pd8w";
+pub const CODE: &str = "k3v9-x2mq-7f4t-pd8w";
 
 /// A receiver that runs in a directory.
-struct Receiver {
+pub struct Receiver {
     child: Option<Child>,
     /// Where it listens.
-    address: String,
+    pub address: String,
 }
 
 impl Receiver {
-    fn start(directory: &Path, arguments: &[&str]) -> Self {
+    pub fn start(directory: &Path, arguments: &[&str]) -> Self {
         let mut child = longhaul()
             .arg("recv")
             .args(["--patience", "60s"])
@@ -43,13 +43,13 @@ impl Receiver {
         Self { child: Some(child), address }
     }
 
-    fn kill(&mut self) {
+    pub fn kill(&mut self) {
         let mut child = self.child.take().unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
     }
 
-    fn end(mut self) -> Output {
+    pub fn end(mut self) -> Output {
         self.child.take().unwrap().wait_with_output().unwrap()
     }
 }
@@ -63,7 +63,7 @@ impl Drop for Receiver {
     }
 }
 
-fn send(arguments: &[&str]) -> Command {
+pub fn send(arguments: &[&str]) -> Command {
     let mut command = longhaul();
     command.args(["send", "--json", "--patience", "60s"]).args(arguments);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -71,13 +71,13 @@ fn send(arguments: &[&str]) -> Command {
 }
 
 /// What a transfer that succeeded has printed.
-fn report(output: &Output) -> Value {
+pub fn report(output: &Output) -> Value {
     let out = text(&output.stdout);
     assert!(output.status.success(), "{}\n{out}\n{}", output.status, text(&output.stderr));
     serde_json::from_str(&out).unwrap()
 }
 
-fn content(length: usize) -> Vec<u8> {
+pub fn content(length: usize) -> Vec<u8> {
     (0..length as u64).map(|n| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u8).collect()
 }
 
@@ -201,7 +201,7 @@ fn pipe_is_sent_as_it_comes() {
 }
 
 /// Waits until the receiver has so much of a file.
-fn await_part(part: &Path, length: u64) {
+pub fn await_part(part: &Path, length: u64) {
     let begun = Instant::now();
     while fs::metadata(part).map_or(0, |data| data.len()) < length {
         assert!(begun.elapsed() < Duration::from_secs(30), "nothing comes");

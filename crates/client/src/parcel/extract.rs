@@ -1,49 +1,65 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A tar archive becomes a directory, and nothing outside it.
 //!
+//! Entries that are replayed (see `archive_stream`) are there already, except the last one, of which a part may be missing:
+//! they are compared, and get their attributes again. What the directory has beside them is removed before anything is
+//! added, so that it holds what an extraction would that was never interrupted.
+//!
 //! Threats: an archive names any path, links anywhere, and goes through its own links. Each name is resolved by the kernel
-//! below the directory and through no link (`openat2(2)`, `RESOLVE_BENEATH`, `RESOLVE_NO_SYMLINKS`); links that lead
-//! out are refused.
+//! below the directory and through no link (`openat2(2)`, `RESOLVE_BENEATH`, `RESOLVE_NO_SYMLINKS`), replayed or not;
+//! links that lead out are refused. What was replaced between two processes is not written to.
 
-use crate::{Error, text::printable};
+use super::archive_stream::{ArchiveStream, Held};
+use crate::{Error, part::is_own, text::printable};
 use rustix::{
     fd::{AsFd, BorrowedFd, OwnedFd},
-    fs::{AtFlags, Mode, OFlags, ResolveFlags, Timespec, Timestamps, UTIME_OMIT},
+    fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Timespec, Timestamps, UTIME_OMIT},
     io::Errno,
 };
 use std::{
+    collections::HashSet,
+    ffi::OsStr,
     fs::File,
     io::{self, Read},
-    os::unix::ffi::OsStrExt,
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{FileExt, MetadataExt},
+    },
     path::{Component, Path, PathBuf},
 };
 use tar::{Archive, Entry, EntryType};
 
 /// The longest path of an entry.
 const MAX_PATH: usize = 4096;
+/// What is copied of a content at a time.
+const PIECE: usize = 256 << 10;
 
-/// Puts the entries of an archive into a directory, which is empty.
-pub(super) fn extract(archive: impl Read, directory: &Path) -> Result<(), Error> {
+/// Puts the entries of an archive into a directory, which has those that are replayed, or is empty.
+pub(super) fn extract(stream: &ArchiveStream, directory: &Path) -> Result<(), Error> {
     let failed = |error: io::Error| Error::file("write", directory, error);
-    let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let root = rustix::fs::open(directory, flags, Mode::empty()).map_err(|e| failed(e.into()))?;
-    let mut archive = Archive::new(archive);
-    let mut directories = Vec::new();
+    let mut extraction = Extraction::begin(stream, directory).map_err(failed)?;
+    let mut archive = Archive::new(stream);
     for entry in archive.entries().map_err(failed)? {
         let mut entry = entry.map_err(failed)?;
         let path = path_of(&entry)?;
         let at = |error: io::Error| Error::file("write", &directory.join(&path), error);
-        if let Some(attributes) = put(root.as_fd(), &path, &mut entry).map_err(at)? {
-            directories.push((path, attributes));
+        if let Some(attributes) = extraction.put(&path, &mut entry).map_err(at)? {
+            extraction.directories.push((path, attributes));
         }
     }
-    // Last, and from within: putting something in changes a directory's date, and may need its permission.
-    for (path, attributes) in directories.into_iter().rev() {
-        let set = beneath(root.as_fd(), &path, OFlags::DIRECTORY | OFlags::RDONLY, Mode::empty())
-            .and_then(|file| attributes.set(&File::from(file)));
-        set.map_err(|error| Error::file("write", &directory.join(&path), error))?;
-    }
-    Ok(())
+    extraction.finish()
+}
+
+/// A directory that is filled.
+struct Extraction<'a> {
+    stream: &'a ArchiveStream,
+    directory: &'a Path,
+    root: OwnedFd,
+    /// Directories, which get their attributes at the end.
+    directories: Vec<(PathBuf, Attributes)>,
+    /// The paths of what was replayed, until everything else is removed.
+    replayed: Option<HashSet<PathBuf>>,
+    buffer: Vec<u8>,
 }
 
 /// Permissions and date.
@@ -92,57 +108,260 @@ fn path_of(entry: &Entry<'_, impl Read>) -> Result<PathBuf, Error> {
     Ok(path.components().collect())
 }
 
-/// Puts an entry in its place; with the attributes of a directory, which are set at the end.
-fn put(
-    root: BorrowedFd<'_>,
-    path: &Path,
-    entry: &mut Entry<'_, impl Read>,
-) -> io::Result<Option<Attributes>> {
-    let attributes = Attributes::of(entry)?;
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let name = path.file_name().expect("a path of normal components");
-    let parent = match parent {
-        Some(parent) => make_directories(root, parent)?,
-        None => root.try_clone_to_owned()?,
-    };
-    match entry.header().entry_type() {
-        EntryType::Directory => {
-            make_directory(parent.as_fd(), name)?;
-            return Ok(Some(attributes));
+impl<'a> Extraction<'a> {
+    fn begin(stream: &'a ArchiveStream, directory: &'a Path) -> io::Result<Self> {
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let root = rustix::fs::open(directory, flags, Mode::empty())?;
+        let replayed = stream.is_replaying().then(HashSet::new);
+        if replayed.is_some() && !is_own(&File::from(root.try_clone()?).metadata()?) {
+            return Err(io::Error::other("it belongs to another user"));
         }
-        EntryType::Symlink => {
-            let target = link_of(entry)?;
-            if leads_out(path, &target) {
-                return Err(io::Error::other("the link leads outside"));
+        let (directories, buffer) = (Vec::new(), vec![0; PIECE]);
+        Ok(Self { stream, directory, root, directories, replayed, buffer })
+    }
+
+    /// Puts an entry in its place; with the attributes of a directory, which are set at the end.
+    fn put(
+        &mut self,
+        path: &Path,
+        entry: &mut Entry<'_, impl Read>,
+    ) -> io::Result<Option<Attributes>> {
+        let attributes = Attributes::of(entry)?;
+        let kind = entry.header().entry_type();
+        let is_replayed = self.stream.is_replaying();
+        if is_replayed {
+            self.remember(path, kind)?;
+        } else {
+            self.remove_others()?;
+            self.stream.record()?;
+        }
+        let (parent, name) = self.place_of(path)?;
+        match kind {
+            EntryType::Directory => {
+                make_directory(parent.as_fd(), name)?;
+                beneath(parent.as_fd(), name, OFlags::DIRECTORY | OFlags::PATH, Mode::empty())?;
+                return Ok(Some(attributes));
             }
-            rustix::fs::symlinkat(&target, &parent, name)?;
-            let flags = AtFlags::SYMLINK_NOFOLLOW;
-            rustix::fs::utimensat(&parent, name, &attributes.times(), flags)?;
+            EntryType::Symlink => {
+                let target = link_of(entry)?;
+                if leads_out(path, &target) {
+                    return Err(io::Error::other("the link leads outside"));
+                }
+                match rustix::fs::symlinkat(&target, &parent, name) {
+                    Err(Errno::EXIST) if is_replayed => is_link(&parent, name, &target)?,
+                    made => made?,
+                }
+                let flags = AtFlags::SYMLINK_NOFOLLOW;
+                rustix::fs::utimensat(&parent, name, &attributes.times(), flags)?;
+            }
+            EntryType::Link => self.link(&link_of(entry)?, &parent, name, is_replayed)?,
+            EntryType::Regular | EntryType::Continuous => {
+                let size = entry.size();
+                let held = if is_replayed { held(parent.as_fd(), name, size)? } else { None };
+                let file = self.copy(parent.as_fd(), name, held, size, entry)?;
+                attributes.set(&file)?;
+            }
+            other => {
+                return Err(io::Error::other(format!("entries of type {other:?} are not taken")));
+            }
         }
-        EntryType::Link => {
-            let target = link_of(entry)?;
-            let target =
-                normal(&target).ok_or_else(|| io::Error::other("the link leads outside"))?;
-            let name_there = target.file_name().expect("a path of normal components");
-            let there = match target.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-                Some(parent) => beneath(root, parent, OFlags::DIRECTORY, Mode::empty())?,
-                None => root.try_clone_to_owned()?,
-            };
-            rustix::fs::linkat(&there, name_there, &parent, name, AtFlags::empty())?;
-        }
-        EntryType::Regular | EntryType::Continuous => {
-            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
-            let mode = Mode::RUSR | Mode::WUSR;
-            let file = beneath(parent.as_fd(), Path::new(name), flags, mode)?;
-            let mut file = File::from(file);
-            io::copy(entry, &mut file)?;
-            attributes.set(&file)?;
-        }
-        other => {
-            return Err(io::Error::other(format!("entries of type {other:?} are not taken")));
+        Ok(None)
+    }
+
+    /// The directory of an entry, made where it is missing, and its name in it.
+    fn place_of<'p>(&self, path: &'p Path) -> io::Result<(OwnedFd, &'p OsStr)> {
+        let name = path.file_name().expect("a path of normal components");
+        let parent = match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            Some(parent) => make_directories(self.root.as_fd(), parent)?,
+            None => self.root.try_clone()?,
+        };
+        Ok((parent, name))
+    }
+
+    /// Makes a hard link to an earlier entry.
+    fn link(
+        &self,
+        target: &Path,
+        parent: &OwnedFd,
+        name: &OsStr,
+        is_replayed: bool,
+    ) -> io::Result<()> {
+        let target = normal(target).ok_or_else(|| io::Error::other("the link leads outside"))?;
+        let name_there = target.file_name().expect("a path of normal components");
+        let there = match target.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            Some(parent) => beneath(self.root.as_fd(), parent, OFlags::DIRECTORY, Mode::empty())?,
+            None => self.root.try_clone()?,
+        };
+        match rustix::fs::linkat(&there, name_there, parent, name, AtFlags::empty()) {
+            Err(Errno::EXIST) if is_replayed => {
+                is_same(there.as_fd(), name_there, parent.as_fd(), name)
+            }
+            made => Ok(made?),
         }
     }
-    Ok(None)
+
+    /// Writes a file behind what is here of it; with the file.
+    fn copy(
+        &mut self,
+        parent: BorrowedFd<'_>,
+        name: &OsStr,
+        held: Option<Held>,
+        size: u64,
+        entry: &mut Entry<'_, impl Read>,
+    ) -> io::Result<File> {
+        let mut flags = OFlags::WRONLY | OFlags::NOFOLLOW;
+        let mut from = 0;
+        let file = match &held {
+            // It may be read-only by now, and is not written to any more.
+            Some(held) if held.length == size => {
+                from = size;
+                held.file.try_clone()?
+            }
+            Some(held) => {
+                from = held.length;
+                File::from(beneath(parent, name, flags, Mode::empty())?)
+            }
+            None => {
+                flags |= OFlags::CREATE | OFlags::EXCL;
+                File::from(beneath(parent, name, flags, Mode::RUSR | Mode::WUSR)?)
+            }
+        };
+        self.stream.begin_content(held);
+        let mut at = 0;
+        loop {
+            let length = entry.read(&mut self.buffer)?;
+            if length == 0 {
+                break;
+            }
+            // No piece is partly from the file and partly from the session.
+            if at >= from {
+                file.write_all_at(&self.buffer[..length], at)?;
+            }
+            at += length as u64;
+        }
+        if at != size {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.stream.end_content();
+        Ok(file)
+    }
+
+    /// Remembers what was replayed.
+    fn remember(&mut self, path: &Path, kind: EntryType) -> io::Result<()> {
+        let Some(replayed) = &mut self.replayed else { return Ok(()) };
+        if !replayed.insert(path.to_owned()) && kind != EntryType::Directory {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        for above in path.ancestors().skip(1) {
+            if above.as_os_str().is_empty() || !replayed.insert(above.to_owned()) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what is there and was not replayed: a machine that lost its power may have kept entries whose headers it
+    /// has lost, and others may have put something there.
+    fn remove_others(&mut self) -> io::Result<()> {
+        let Some(replayed) = self.replayed.take() else { return Ok(()) };
+        let (mut left, mut others) = (vec![PathBuf::from(".")], Vec::new());
+        while let Some(directory) = left.pop() {
+            let flags = OFlags::DIRECTORY | OFlags::RDONLY;
+            let opened = beneath(self.root.as_fd(), &directory, flags, Mode::empty())?;
+            for item in Dir::read_from(&opened)? {
+                let item = item?;
+                let name = OsStr::from_bytes(item.file_name().to_bytes());
+                if name == "." || name == ".." {
+                    continue;
+                }
+                let path: PathBuf = directory.join(name).components().skip(1).collect();
+                let is_other = !replayed.contains(&path);
+                let found = rustix::fs::statat(&opened, name, AtFlags::SYMLINK_NOFOLLOW)?;
+                if FileType::from_raw_mode(found.st_mode) == FileType::Directory {
+                    left.push(Path::new(".").join(&path));
+                    others.extend(is_other.then_some(path));
+                } else if is_other {
+                    rustix::fs::unlinkat(&opened, name, AtFlags::empty())?;
+                }
+            }
+        }
+        // Those within others come behind them.
+        for path in others.iter().rev() {
+            let (parent, name) = self.place_of(path)?;
+            rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR)?;
+        }
+        Ok(())
+    }
+
+    /// All entries are there.
+    fn finish(mut self) -> Result<(), Error> {
+        let failed = |error: io::Error| Error::file("write", self.directory, error);
+        if self.stream.is_replaying() {
+            // Its end is not in the journal: this is not the beginning of an archive.
+            return Err(failed(io::ErrorKind::InvalidData.into()));
+        }
+        self.stream.end_entries();
+        self.remove_others().map_err(failed)?;
+        // What fills up the last record of an archive.
+        let mut rest = self.stream;
+        io::copy(&mut rest, &mut io::sink()).map_err(failed)?;
+        // Last, and from within: putting something in changes a directory's date, and may need its permission.
+        for (path, attributes) in self.directories.into_iter().rev() {
+            let flags = OFlags::DIRECTORY | OFlags::RDONLY;
+            let set = beneath(self.root.as_fd(), &path, flags, Mode::empty())
+                .and_then(|file| attributes.set(&File::from(file)));
+            set.map_err(|error| Error::file("write", &self.directory.join(&path), error))?;
+        }
+        Ok(())
+    }
+}
+
+/// What is here of a file of this size; `None` if it is not there.
+fn held(parent: BorrowedFd<'_>, name: &OsStr, size: u64) -> io::Result<Option<Held>> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = match beneath(parent, name, flags, Mode::empty()) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => File::from(file?),
+    };
+    let data = file.metadata()?;
+    let length = data.len();
+    if !data.is_file() || !is_own(&data) || length > size {
+        return Err(io::Error::other("it is another file now"));
+    }
+    if length < size {
+        if data.nlink() > 1 {
+            // Links are made to whole files: the other name is not from the archive.
+            return Err(io::Error::other("it has a second name (hard link)"));
+        }
+        // A machine that lost its power may have kept its final permissions, but not all of its bytes.
+        rustix::fs::fchmod(&file, Mode::RUSR | Mode::WUSR)?;
+    }
+    Ok(Some(Held { file, length }))
+}
+
+/// A symbolic link is this one.
+fn is_link(parent: &OwnedFd, name: &OsStr, target: &Path) -> io::Result<()> {
+    let found = rustix::fs::readlinkat(parent, name, Vec::new())?;
+    if found.as_bytes() == target.as_os_str().as_bytes() {
+        return Ok(());
+    }
+    Err(io::Error::other("it is another link now"))
+}
+
+/// Two names are those of one file.
+fn is_same(
+    there: BorrowedFd<'_>,
+    name_there: &OsStr,
+    parent: BorrowedFd<'_>,
+    name: &OsStr,
+) -> io::Result<()> {
+    let flags = AtFlags::SYMLINK_NOFOLLOW;
+    let one = rustix::fs::statat(there, name_there, flags)?;
+    let other = rustix::fs::statat(parent, name, flags)?;
+    if (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino) {
+        return Ok(());
+    }
+    Err(io::Error::other("it is another file now"))
 }
 
 fn link_of(entry: &Entry<'_, impl Read>) -> io::Result<PathBuf> {
@@ -174,9 +393,14 @@ fn leads_out(path: &Path, target: &Path) -> bool {
     false
 }
 
-fn beneath(at: BorrowedFd<'_>, path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
+fn beneath(
+    at: BorrowedFd<'_>,
+    path: impl AsRef<Path>,
+    flags: OFlags,
+    mode: Mode,
+) -> io::Result<OwnedFd> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    Ok(rustix::fs::openat2(at, path, flags | OFlags::CLOEXEC, mode, resolve)?)
+    Ok(rustix::fs::openat2(at, path.as_ref(), flags | OFlags::CLOEXEC, mode, resolve)?)
 }
 
 fn make_directory(at: BorrowedFd<'_>, name: impl AsRef<Path>) -> io::Result<()> {
@@ -195,7 +419,7 @@ fn make_directories(root: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
     let mut at = root.try_clone_to_owned()?;
     for name in path.components() {
         make_directory(at.as_fd(), name)?;
-        at = beneath(at.as_fd(), Path::new(&name), flags, Mode::empty())?;
+        at = beneath(at.as_fd(), name, flags, Mode::empty())?;
     }
     Ok(at)
 }

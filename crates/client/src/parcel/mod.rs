@@ -5,16 +5,19 @@
 //! send     path or pipe ──▶ note: name, size ──▶ HELLO      the stream: a file's bytes, a tar archive, or a pipe's
 //! receive  note ──▶ NAME.part, as far as it is there ──▶ WELCOME ──▶ the rest ──▶ fsync, rename ──▶ DONE
 //! ```
-//! A sender whose session the receiver does not know any more begins another one, so that either end may be
-//! started again. Threats: names and links of a sender lead nowhere but into the directory, sizes are bounded by the
+//! A directory is unpacked as it comes, into a directory NAME.part (`unpack`). A sender whose session the receiver does not
+//! know any more begins another one, so that either end may be started again. Threats: names and links of a sender lead nowhere but into the directory, sizes are bounded by the
 //! disk and `--max-size`, and nobody without the code gets as far as a name.
 
+mod archive_stream;
 mod code;
 mod extract;
+mod journal;
 mod note;
 mod receive;
 mod send;
 mod tree;
+mod unpack;
 
 pub use code::{Code, CodeError};
 pub use note::{Kind, Note};

@@ -3,16 +3,15 @@
 
 use crate::{
     Error, Progress,
-    parcel::{Code, Kind, Note, ParcelReport, extract::extract, hexadecimal, shown_digest},
+    parcel::{Code, Kind, Note, ParcelReport, hexadecimal, shown_digest, unpack::DirectoryPart},
     part::{Identity, PartFile},
 };
-use bytes::Bytes;
 use lsl::{Beginning, Incoming, Listener, Options, Outgoing, Route, Session, WholeDigest, Window};
 use session::lsl::record::EndCode;
 use std::{
     fmt, fs,
     future::Future,
-    io::{self, Read, Write},
+    io::{self, Write},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     pin::pin,
@@ -20,7 +19,6 @@ use std::{
     time::{Duration, Instant},
 };
 use tokio::{
-    sync::mpsc,
     task::block_in_place,
     time::{sleep, timeout},
 };
@@ -32,14 +30,12 @@ const GOODBYE: Duration = Duration::from_millis(300);
 const END_TIME: Duration = Duration::from_secs(10);
 /// What is read of a part at a time to hash it.
 const PIECE: usize = 1 << 20;
-/// Pieces of an archive that wait to be unpacked.
-const QUEUE: usize = 16;
 
 /// Where a sender comes from.
 #[derive(Debug)]
 pub enum Origin {
-    /// It connects here; with this code, if one is wanted.
-    Listener(Listener, Option<Code>),
+    /// It connects here.
+    Listener(Listener),
     /// Both go to a depot with the same code.
     Meeting(Vec<Route>, Code),
 }
@@ -81,7 +77,7 @@ pub struct ReceiveRequest {
 /// Where one stream goes.
 enum Place {
     File { part: Box<PartFile>, identity: Identity, beginning: Box<Beginning> },
-    Directory { new: PathBuf, name: PathBuf },
+    Directory(DirectoryPart),
     Stream,
 }
 
@@ -127,6 +123,10 @@ impl ReceiveRequest {
     /// Whether another session may bring what this one has not.
     fn goes_on_after(&self, error: &Error) -> bool {
         let Error::Session(error) = error else { return false };
+        if error.is_other_prefix() {
+            // It has another file now, which is received from its beginning.
+            return !matches!(self.output, Output::Stream(_));
+        }
         match (&**error, &self.origin) {
             // A sender with the wrong code does not keep the right one from coming, and one that was started again
             // comes back.
@@ -134,14 +134,13 @@ impl ReceiveRequest {
             (lsl::Error::Ended { code, .. }, Origin::Listener(..)) => {
                 *code == EndCode::WrongProof as u16
             }
-            // It has another file now, which is received from its beginning.
-            (error, _) => error.is_other_prefix() && !matches!(self.output, Output::Stream(_)),
+            _ => false,
         }
     }
 
     async fn incoming(&mut self, waiting: &impl Fn()) -> Result<Incoming, Error> {
         match &self.origin {
-            Origin::Listener(listener, _) => Ok(listener.accept().await),
+            Origin::Listener(listener) => Ok(listener.accept().await),
             Origin::Meeting(routes, code) => {
                 let options = Options { secret: code.secret(), ..self.options.clone() };
                 Ok(Incoming::meet(code.session(), routes.clone(), &options, waiting).await?)
@@ -166,19 +165,24 @@ impl ReceiveRequest {
             }
         };
         report.name.clone_from(&note.name);
-        let secret = match &self.origin {
-            Origin::Listener(_, code) => code.as_ref().map(Code::secret).unwrap_or_default(),
-            Origin::Meeting(_, code) => code.secret(),
-        };
-        let options = Options { secret, confirm_by_hand: true, ..self.options.clone() };
+        let options = Options { confirm_by_hand: true, ..self.options.clone() };
         let beginning = match &place_of {
             Place::File { beginning, .. } => Beginning::clone(beginning),
-            _ => Beginning::new(incoming.digest()),
+            Place::Directory(part) => part.beginning().clone(),
+            Place::Stream => Beginning::new(incoming.digest()),
         };
         report.resumed_bytes = beginning.length();
         progress.set(beginning.length(), note.bytes);
         let nothing = Outgoing::Window(Window::default());
-        let session = Arc::new(incoming.accept_from(beginning, nothing, options).await?);
+        let session = match incoming.accept_from(beginning, nothing, options).await {
+            Ok(session) => Arc::new(session),
+            Err(error) => {
+                if let Place::Directory(part) = place_of {
+                    part.abandon().await;
+                }
+                return Err(error.into());
+            }
+        };
         session.end();
         let Self { origin, output, overwrite, max_size, .. } = self;
         let shown = Shown { progress, total: note.bytes, most: *max_size };
@@ -232,8 +236,8 @@ impl ReceiveRequest {
             return Err(Error::Exists { file: path, why: String::new() });
         }
         if note.kind == Kind::Directory {
-            let new = Self::new_directory(&path)?;
-            return Ok((Place::Directory { new, name: path }, note));
+            let part = DirectoryPart::open(&path, &note, digest).await?;
+            return Ok((Place::Directory(part), note));
         }
         let url = String::from_utf8_lossy(&note.to_bytes()).into_owned();
         let identity = Identity { url, total: note.bytes, ..Identity::default() };
@@ -251,32 +255,17 @@ impl ReceiveRequest {
         part.checkpoint(&identity).await?;
         Ok((Place::File { part: Box::new(part), identity, beginning: Box::new(beginning) }, note))
     }
-
-    /// An empty directory beside the one that it will be.
-    fn new_directory(path: &Path) -> Result<PathBuf, Error> {
-        let mut name = path.as_os_str().to_owned();
-        name.push(".part");
-        let new = PathBuf::from(name);
-        let failed = |error| Error::file("write", &new, error);
-        // What an earlier session has left cannot be continued.
-        match fs::symlink_metadata(&new) {
-            Ok(data) if data.is_dir() => fs::remove_dir_all(&new).map_err(failed)?,
-            Ok(_) => return Err(failed(io::ErrorKind::NotADirectory.into())),
-            Err(_) => {}
-        }
-        fs::create_dir(&new).map_err(failed)?;
-        Ok(new)
-    }
 }
 
 /// Fails a session without a connection when its sender, which was started again, begins another one; that is
-/// then the `next`. It is known by its note, of which a stranger knows neither the date nor the length. Others are
-/// refused meanwhile.
+/// then the `next`. It is known by what its note says, of which a stranger knows neither the date nor the length. Others
+/// are refused meanwhile, and so is a pipe, whose bytes do not come again.
 async fn begun_again(origin: &Origin, session: &Session, note: &Note, next: &mut Option<Incoming>) {
-    let Origin::Listener(listener, _) = origin else { return std::future::pending().await };
+    let Origin::Listener(listener) = origin else { return std::future::pending().await };
     loop {
         let incoming = listener.accept().await;
-        let is_same = note.kind == Kind::File && incoming.note() == note.to_bytes();
+        let is_same = note.kind != Kind::Pipe
+            && Note::parse(incoming.note()).is_ok_and(|other| other == *note);
         if next.is_some() || !is_same || session.statistics().is_connected {
             incoming.refuse("another transfer is under way: try later").await;
             continue;
@@ -320,9 +309,10 @@ impl Placing<'_> {
                 part.finish(length, self.note.modified(), self.overwrite).await?;
                 report.file = Some(part.name().to_owned());
             }
-            Place::Directory { new, name } => {
-                unpack(&new, session, &mut self.shown).await?;
-                put_directory(&new, &name, self.overwrite)?;
+            Place::Directory(part) => {
+                let name = part.name().to_owned();
+                let passed = |length| self.shown.more(length, session);
+                part.receive(session, self.overwrite, passed).await?;
                 report.file = Some(name);
             }
             Place::Stream => self.pass_on(session).await?,
@@ -402,61 +392,4 @@ async fn keep(
         part.checkpoint(identity).await?;
     }
     kept
-}
-
-/// Unpacks an archive on a thread of its own, as it comes.
-async fn unpack(new: &Path, session: &Session, shown: &mut Shown<'_>) -> Result<(), Error> {
-    let (sender, pieces) = mpsc::channel(QUEUE);
-    let directory = new.to_owned();
-    let unpacking = tokio::task::spawn_blocking(move || {
-        let mut reader = Pieces { pieces, now: Bytes::new() };
-        extract(&mut reader, &directory)?;
-        // What fills up the last record of an archive.
-        io::copy(&mut reader, &mut io::sink())
-            .map(drop)
-            .map_err(|error| Error::file("read", &directory, error))
-    });
-    let fed = async {
-        while let Some(chunk) = session.chunk().await? {
-            shown.more(chunk.len(), session)?;
-            if sender.send(chunk).await.is_err() {
-                // It has failed, and says why.
-                break;
-            }
-        }
-        Ok::<_, Error>(())
-    };
-    let fed = fed.await;
-    drop(sender);
-    let unpacked = unpacking.await.map_err(|error| Error::Answer(error.to_string()))?;
-    fed.and(unpacked)
-}
-
-/// Gives a directory its name.
-fn put_directory(new: &Path, name: &Path, overwrite: bool) -> Result<(), Error> {
-    let failed = |error| Error::file("write", name, error);
-    if overwrite && fs::symlink_metadata(name).is_ok_and(|data| data.is_dir()) {
-        fs::remove_dir_all(name).map_err(failed)?;
-    }
-    fs::rename(new, name).map_err(failed)
-}
-
-/// Pieces as they come, to be read.
-struct Pieces {
-    pieces: mpsc::Receiver<Bytes>,
-    now: Bytes,
-}
-
-impl Read for Pieces {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        while self.now.is_empty() {
-            match self.pieces.blocking_recv() {
-                Some(next) => self.now = next,
-                None => return Ok(0),
-            }
-        }
-        let length = buffer.len().min(self.now.len());
-        buffer[..length].copy_from_slice(&self.now.split_to(length));
-        Ok(length)
-    }
 }

@@ -16,7 +16,7 @@ use rustix::{
 use std::{fs, os::unix::fs::symlink, path::PathBuf, process::Command, thread, time::Duration};
 
 /// A file system of 1 MB that no other process sees. Takes root.
-fn small_disk() -> Option<(OwnedFd, PathBuf)> {
+pub fn small_disk() -> Option<(OwnedFd, PathBuf)> {
     let mount = || -> rustix::io::Result<OwnedFd> {
         let context = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
         fsconfig_set_string(&context, "size", "1m")?;

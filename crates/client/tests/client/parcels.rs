@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What a sender that means harm can do to a receiver.
 
+use crate::{
+    common::{bytes, names, runtime},
+    disk::small_disk,
+};
 use longhaul_client::{
     Error, Progress,
     parcel::{Origin, Output, ParcelReport, ReceiveRequest},
 };
-use lsl::{ListenOptions, Listener, Options, Outgoing, Route, Session, Stored};
+use lsl::{ListenOptions, Listener, Options, Outgoing, Route, Session, Stored, Window};
 use std::{fs, io, os::unix::fs::PermissionsExt, path::Path, sync::Arc, time::Duration};
 use tar::{Builder, EntryType, Header};
 use units::Bytes;
@@ -30,20 +34,27 @@ impl Stored for Content {
 async fn sent(note: &str, content: Vec<u8>, directory: &Path) -> ParcelReport {
     let listener = Listener::bind("127.0.0.1:0", ListenOptions::default()).await.unwrap();
     let route = Route::to(&[], &listener.local_addr().to_string()).unwrap();
+    let session = send(note, content, route);
+    let progress = Arc::new(Progress::default());
+    let request = receive(listener, directory);
+    let run = request.run(&progress, || (), std::future::pending());
+    let hear = async { while let Ok(Some(_)) = session.chunk().await {} };
+    tokio::join!(run, hear).0
+}
+
+fn send(note: &str, content: Vec<u8>, route: Route) -> Session {
     let options = Options { note: note.into(), ..Options::default() };
-    let outgoing = Outgoing::Stored(Arc::new(Content(content)));
-    let session = Session::send(vec![route], outgoing, options);
-    let request = ReceiveRequest {
-        origin: Origin::Listener(listener, None),
+    Session::send(vec![route], Outgoing::Stored(Arc::new(Content(content))), options)
+}
+
+fn receive(listener: Listener, directory: &Path) -> ReceiveRequest {
+    ReceiveRequest {
+        origin: Origin::Listener(listener),
         output: Output::Directory(directory.to_owned()),
         overwrite: false,
         max_size: Some(Bytes::new(1 << 20)),
         options: Options { patience: Duration::from_secs(5), ..Options::default() },
-    };
-    let progress = Arc::new(Progress::default());
-    let run = request.run(&progress, || (), std::future::pending());
-    let hear = async { while let Ok(Some(_)) = session.chunk().await {} };
-    tokio::join!(run, hear).0
+    }
 }
 
 fn archive(fill: impl FnOnce(&mut Builder<Vec<u8>>)) -> Vec<u8> {
@@ -110,7 +121,7 @@ async fn archive_entries_stay_in_their_directory() {
         });
         let report = sent(DIRECTORY, content, &inside).await;
         assert!(report.result.is_err(), "{what}");
-        assert!(!inside.join("tree").exists(), "{what}");
+        assert_eq!(fs::read_dir(&inside).unwrap().count(), 0, "{what}: nothing is left");
         assert!(!root.path().join("a/x").exists() && !root.path().join("x").exists(), "{what}");
         assert_eq!(fs::metadata(root.path().join("outside")).unwrap().len(), 9, "{what}");
     }
@@ -145,4 +156,78 @@ async fn more_than_was_said_or_is_allowed_is_not_taken() {
         assert!(error.contains(told), "{note}: {error}");
         assert!(!root.path().join("x").exists());
     }
+}
+
+/// An archive of two files of 300 000 bytes each.
+fn two_files() -> Vec<u8> {
+    archive(|builder| {
+        for name in ["one", "two"] {
+            let mut header = header(name, EntryType::Regular, "");
+            header.set_size(300_000);
+            header.set_cksum();
+            builder.append(&header, &bytes(1, 300_000)[..]).unwrap();
+        }
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn directory_on_a_full_disk_can_be_continued() {
+    let Some((_disk, root)) = small_disk() else { return };
+    fs::write(root.join("other"), vec![1; 600_000]).unwrap();
+    let error = sent(DIRECTORY, two_files(), &root).await.result.unwrap_err().to_string();
+    assert!(error.contains("No space left"), "{error}");
+    assert_eq!(names(&root), ["other", "tree.part", "tree.part.index"]);
+    fs::remove_file(root.join("other")).unwrap();
+    let report = sent(DIRECTORY, two_files(), &root).await;
+    report.result.unwrap();
+    assert!(report.resumed_bytes > 300_000, "{}", report.resumed_bytes);
+    assert_eq!(names(&root), ["tree"]);
+    assert_eq!(fs::read(root.join("tree/two")).unwrap(), bytes(1, 300_000));
+}
+
+#[test]
+fn sender_is_known_again_by_what_its_note_says() {
+    let living = runtime();
+    let root = tempfile::tempdir().unwrap();
+    let listener = Listener::bind("127.0.0.1:0", ListenOptions::default());
+    let listener = living.block_on(listener).unwrap();
+    let route = Route::to(&[], &listener.local_addr().to_string()).unwrap();
+    let progress = Arc::new(Progress::default());
+    let receiving = {
+        let (progress, request) = (Arc::clone(&progress), receive(listener, root.path()));
+        living.spawn(async move { request.run(&progress, || (), std::future::pending()).await })
+    };
+    // A runtime that ends takes its connections along, as a process does that is killed.
+    let killed = runtime();
+    let length = two_files().len();
+    let note = format!(r#"{{"kind":"directory","name":"tree","bytes":{length},"modified_ns":1}}"#);
+    killed.block_on(async {
+        let options = Options { note: note.into_bytes(), ..Options::default() };
+        let window = Outgoing::Window(Window::default());
+        let session = Session::send(vec![route.clone()], window, options);
+        session.write(&two_files()[..400_000]).await.unwrap();
+        while progress.held() < 300_000 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        std::mem::forget(session);
+    });
+    killed.shutdown_background();
+    let note = format!(
+        r#"{{ "modified_ns": 1, "bytes": {length}, "name": "tree", "kind": "directory" }}"#
+    );
+    let report = living.block_on(async {
+        // It is refused while the receiver has not noticed yet that the first one is gone.
+        for _ in 0..50 {
+            let session = send(&note, two_files(), route.clone());
+            while let Ok(Some(_)) = session.chunk().await {}
+            if receiving.is_finished() || session.sent().await.is_ok() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        tokio::time::timeout(Duration::from_secs(10), receiving).await.unwrap().unwrap()
+    });
+    report.result.unwrap();
+    assert!(report.resumed_bytes >= 300_000, "{}", report.resumed_bytes);
+    assert_eq!(names(root.path()), ["tree"]);
 }
