@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A tar archive becomes a directory, and nothing outside it.
 //!
-//! Entries that are replayed (see `archive_stream`) are there already, except the last one, of which a part may be missing:
-//! they are compared, and get their attributes again. What the directory has beside them is removed before anything is
-//! added, so that it holds what an extraction would that was never interrupted.
+//! Entries that are replayed (see `archive_stream`) are there already, except the last one, of which a part may be missing.
+//! They are compared, and get their attributes again. Everything else is removed from the directory before an entry is added,
+//! so that it never differs from the result of an extraction without interruptions.
 //!
 //! Threats: an archive names any path, links anywhere, and goes through its own links. Each name is resolved by the kernel
 //! below the directory and through no link (`openat2(2)`, `RESOLVE_BENEATH`, `RESOLVE_NO_SYMLINKS`), replayed or not;
-//! links that lead out are refused. What was replaced between two processes is not written to.
+//! links that lead out are refused. An entry that was replaced between two processes is not written to.
 
 use super::archive_stream::{ArchiveStream, Held};
 use crate::{Error, part::is_own, text::printable};

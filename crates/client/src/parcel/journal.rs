@@ -4,12 +4,12 @@
 //! ```text
 //! longhaul archive 1⏎   the transfer's note, as JSON⏎   headers, long names and padding as they came, without a gap
 //! ```
-//! Together with the files in `NAME.part` it is the beginning of the archive again. It holds neither lengths nor paths of its
-//! own: an archive says itself where contents belong, so that a journal cannot lead anywhere but the archive can.
+//! Together with the files in `NAME.part` it gives the beginning of the archive again. It has neither lengths nor paths of its
+//! own: the headers say which content belongs where, so that a journal leads nowhere but where an archive can.
 //!
-//! A header is written before its entry is created, by one call and unbuffered: after `kill -9` the directory holds
-//! nothing that is not in the journal. It may end anywhere, also within a header. It is not trusted: the sender compares what is
-//! read from it with its own archive, as it does with a file. It is locked, so that two transfers never mix.
+//! A header is written before its entry is created, by one call and unbuffered: after `kill -9` the directory has no entry
+//! that is not in the journal. The journal may end anywhere, also within a header. It is not trusted: the sender compares
+//! the beginning that it gives with its own archive, as it does with a file. It is locked, so that two transfers never mix.
 
 use crate::{
     Error,

@@ -5,9 +5,8 @@
 //! open      journal and NAME.part ──▶ thread: replays what is here ──▶ Beginning, for WELCOME
 //! receive   session ── pieces ──▶ the same thread unpacks the rest ──▶ rename, remove the journal
 //! ```
-//! What cannot be continued is kept until the sender's first verified bytes arrive: a stranger who says something else
-//! deletes nothing. What can be continued is kept when a session breaks off or the disk is full; everything else is
-//! removed.
+//! Part and journal are kept if the session breaks off or the disk is full, and removed if the archive is refused. The part of
+//! another transfer is kept until the sender's first verified bytes arrive, so that a stranger deletes nothing by a note.
 
 use super::{
     archive_stream::{ArchiveStream, Live, Piece},
