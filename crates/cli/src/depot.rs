@@ -3,6 +3,7 @@
 //! configuration, has the kernel pace what it asks for, and shows what one that runs is doing.
 
 pub mod cells;
+mod control;
 mod pace;
 mod status;
 
@@ -33,6 +34,13 @@ enum Command {
     Check(CheckArgs),
     Pace(pace::PaceArgs),
     Status(status::StatusArgs),
+    Transfers(control::TransfersArgs),
+    End(control::EndArgs),
+    Deny(control::DenyArgs),
+    Allow(control::AllowArgs),
+    Denied(control::DeniedArgs),
+    Limit(control::LimitArgs),
+    Limits(control::LimitsArgs),
 }
 
 /// Check a configuration, by itself and against this host, and print it in full.
@@ -101,6 +109,13 @@ pub fn run(args: DepotArgs, log: &StderrLog) -> Result<(), Failure> {
         }
         Some(Command::Pace(args)) => pace::run(&args),
         Some(Command::Status(args)) => status::run(&args),
+        Some(Command::Transfers(args)) => control::transfers(&args),
+        Some(Command::End(args)) => control::end(&args),
+        Some(Command::Deny(args)) => control::deny(&args),
+        Some(Command::Allow(args)) => control::allow(&args),
+        Some(Command::Denied(args)) => control::denied(&args),
+        Some(Command::Limit(args)) => control::limit(&args),
+        Some(Command::Limits(args)) => control::limits(&args),
     }
 }
 

@@ -12,7 +12,7 @@ use session::{
     DepotAddress, OriginUrl,
     message::Method,
     ticket::{
-        KeySet, Opens, SessionTarget, Signer, Ticket, TicketError, TicketRoute, UnixTime,
+        KeySet, Opens, PREFIX, SessionTarget, Signer, Ticket, TicketError, TicketRoute, UnixTime,
         Unverified, ticket_id,
     },
 };
@@ -82,6 +82,9 @@ pub struct MakeArgs {
     /// The highest rate of one transfer, as 800mbit
     #[arg(long, value_name = "RATE")]
     rate: Option<Rate>,
+    /// The highest rate of all its transfers together, at each depot, as 2gbit
+    #[arg(long, value_name = "RATE")]
+    total_rate: Option<Rate>,
     /// Only for clients in this network, or at this address; may be repeated
     #[arg(long, value_name = "NET", value_delimiter = ',', value_parser = network)]
     client: Vec<IpNet>,
@@ -254,8 +257,10 @@ fn ticket(args: MakeArgs, now: UnixTime) -> Result<Ticket, Failure> {
         return Err(Failure::usage(format!("--not-before: {from} is not before {expires}")));
     }
     let opens = opens(args.session, args.url, args.whole_origin)?;
-    if args.bytes == Some(Bytes::ZERO) || args.rate.is_some_and(|rate| rate.bps() == 0) {
-        return Err(Failure::usage("--bytes and --rate: 0 would let nothing through"));
+    let rates = [args.rate, args.total_rate];
+    if args.bytes == Some(Bytes::ZERO) || rates.into_iter().flatten().any(|rate| rate.bps() == 0) {
+        let text = "--bytes, --rate and --total-rate: 0 would let nothing through";
+        return Err(Failure::usage(text));
     }
     let methods = match &opens {
         Opens::Url(_) if args.method.is_empty() => vec![Method::Get, Method::Head],
@@ -272,6 +277,7 @@ fn ticket(args: MakeArgs, now: UnixTime) -> Result<Ticket, Failure> {
         methods,
         bytes: args.bytes,
         rate: args.rate,
+        total_rate: args.total_rate,
         clients: args.client.iter().map(IpNet::trunc).collect(),
         uses: args.uses,
     })
@@ -306,7 +312,10 @@ fn invalid_ticket(error: TicketError) -> Failure {
 }
 
 fn show(args: &ShowArgs) -> Result<(), Failure> {
-    let (token, _) = parse_ticket(&args.ticket)?;
+    let token = match parse_ticket(&args.ticket) {
+        Ok((token, _)) => token,
+        Err(failure) => logged_ticket(&args.ticket).ok_or(failure)?,
+    };
     let Unverified { ticket, key } = Unverified::read(&token).map_err(Failure::failed)?;
     text::print(&ticket, key.as_deref(), text::SignatureCheck::No(now()), args.json);
     Ok(())
@@ -324,6 +333,14 @@ fn verify(args: &VerifyArgs) -> Result<(), Failure> {
     }
     text::print(&verified.ticket, Some(&verified.key), text::SignatureCheck::Good(at), args.json);
     Ok(())
+}
+
+/// The token of a ticket's target as depots log it: without its signature (`/lh2/0/HEADER.CLAIMS.../NAME`).
+fn logged_ticket(text: &str) -> Option<String> {
+    let from = text.find(PREFIX)? + PREFIX.len();
+    let (_, rest) = text[from..].split_once('/')?;
+    let (claims, _) = rest.split_once("...")?;
+    Some(claims.to_owned())
 }
 
 /// The token, and the route if there is more than a token.

@@ -4,7 +4,10 @@
 
 use crate::{
     config::Tcp,
-    http::connection::{self, Caller},
+    http::{
+        connection::{self, Caller},
+        plan::shut_out,
+    },
     listeners::{BACKLOG, Listener, Service},
     observe::Entry,
     session,
@@ -143,6 +146,9 @@ impl Acceptor {
             let (status, error) = (StatusCode::FORBIDDEN, ProxyError::HttpRequestDenied);
             return self.turn_away(caller, Fault::new(status, error, reason));
         }
+        if self.shared.denied.has_client(peer.ip()) {
+            return self.turn_away(caller, shut_out());
+        }
         match self.shared.gate.enter(peer.ip(), &settings.config.limits) {
             Ok(slot) => {
                 let (shared, alive) = (Arc::clone(&self.shared), self.alive.clone());
@@ -163,7 +169,9 @@ impl Acceptor {
     fn admit_plain(&self, client: TcpStream, peer: SocketAddr, table: &Arc<Tcp>) {
         let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
         let settings = self.shared.settings();
-        let refused = if settings.config.allow.client(peer.ip()) {
+        let refused = if self.shared.denied.has_client(peer.ip()) {
+            shut_out()
+        } else if settings.config.allow.client(peer.ip()) {
             match self.shared.gate.enter(peer.ip(), &settings.config.limits) {
                 Ok(slot) => {
                     let (shared, alive) = (Arc::clone(&self.shared), self.alive.clone());

@@ -43,6 +43,14 @@ pub enum Error {
         /// What the system said.
         error: io::Error,
     },
+    /// Commands of operators cannot be listened for.
+    #[error("cannot listen for commands at {} (`control.socket`): {error}", path.display())]
+    Control {
+        /// The socket.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
     /// This host's name does not serve as an id.
     #[error("this host's name gives no id for the depot: {0}; set `id`")]
     Id(#[from] DepotIdError),

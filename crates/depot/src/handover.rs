@@ -12,29 +12,25 @@
 //! Where the byte does not come (the successor has failed), the predecessor goes on as if nothing had
 //! happened. Both accept meanwhile, and neither loses anything by that.
 
+use crate::private_socket::{PrivateSocket, check_peer};
 use rustix::{
     cmsg_space,
     net::{
         RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-        SendAncillaryMessage, SendFlags, recvmsg, sendmsg, sockopt::socket_peercred,
+        SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
     },
 };
 use std::{
-    fs::{self, Permissions},
     io,
     io::{IoSlice, IoSliceMut, Read, Write},
     mem::MaybeUninit,
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
-        unix::{
-            fs::{MetadataExt, PermissionsExt},
-            net::UnixStream,
-        },
+        unix::net::UnixStream,
     },
-    path::{Path, PathBuf},
+    path::Path,
     time::Duration,
 };
-use tokio::net::UnixListener;
 
 /// How long either waits for the other.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -91,34 +87,21 @@ impl Taken {
     }
 }
 
-/// Where a successor asks. The socket is removed when this is dropped, unless it is another's by then.
+/// Where a successor asks.
 #[derive(Debug)]
-pub(crate) struct Offer {
-    socket: UnixListener,
-    path: PathBuf,
-    inode: u64,
-}
+pub(crate) struct Offer(PrivateSocket);
 
 impl Offer {
     /// Listens there, for this user alone, in the place of whoever did.
     pub(crate) fn new(path: &Path) -> io::Result<Self> {
-        // Under another name first, so that at no time nobody is there.
-        let mut new = path.as_os_str().to_owned();
-        new.push(format!(".{}", std::process::id()));
-        let new = PathBuf::from(new);
-        let _ = fs::remove_file(&new);
-        let socket = UnixListener::bind(&new)?;
-        fs::set_permissions(&new, Permissions::from_mode(0o600))?;
-        let inode = fs::metadata(&new)?.ino();
-        fs::rename(&new, path)?;
-        Ok(Self { socket, path: path.to_owned(), inode })
+        PrivateSocket::new(path).map(Self)
     }
 
     /// Hands copies of the listeners to whoever asks; resolves once a successor has them and serves.
     pub(crate) async fn taken(&self, listeners: &[OwnedFd]) {
         loop {
-            let served = match self.socket.accept().await {
-                Ok((stream, _)) => serve(stream, listeners).await,
+            let served = match self.0.accept().await {
+                Ok(stream) => serve(stream, listeners).await,
                 Err(error) => Err(error),
             };
             match served {
@@ -135,14 +118,6 @@ impl Offer {
     }
 }
 
-impl Drop for Offer {
-    fn drop(&mut self) {
-        if fs::metadata(&self.path).is_ok_and(|meta| meta.ino() == self.inode) {
-            let _ = fs::remove_file(&self.path);
-        }
-    }
-}
-
 /// Hands over, and says whether the successor serves.
 async fn serve(stream: tokio::net::UnixStream, listeners: &[OwnedFd]) -> io::Result<bool> {
     let stream = stream.into_std()?;
@@ -153,16 +128,6 @@ async fn serve(stream: tokio::net::UnixStream, listeners: &[OwnedFd]) -> io::Res
     let mut answer = [0];
     let read = tokio::task::spawn_blocking(move || (&stream).read(&mut answer)).await?;
     Ok(matches!(read, Ok(1)))
-}
-
-/// Sees that whoever is at the other end is this user, or root.
-fn check_peer(stream: &UnixStream) -> io::Result<()> {
-    let who = socket_peercred(stream)?.uid;
-    if who == rustix::process::geteuid() || who.is_root() {
-        return Ok(());
-    }
-    let text = format!("the user {} is at the other end", who.as_raw());
-    Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
 }
 
 fn send(stream: &UnixStream, listeners: &[OwnedFd]) -> io::Result<()> {
@@ -179,7 +144,7 @@ fn send(stream: &UnixStream, listeners: &[OwnedFd]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::TcpListener;
+    use std::{net::TcpListener, path::PathBuf};
 
     #[tokio::test(flavor = "multi_thread")]
     async fn listeners_pass_from_one_to_the_next() {

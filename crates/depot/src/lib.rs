@@ -23,6 +23,7 @@
 //!   start_up       settings of the host that slow the start of transfers
 //!   packet_pacing  peers whose packets are spaced below TCP, which is watched
 //!   memory         memory given back after a crowd
+//!   control        commands of operators: list, end, deny, slow
 //! ```
 //! `docs/depot.md` is the operator's guide, `docs/protocol.md` the specification.
 
@@ -32,6 +33,7 @@ mod buffers;
 mod certificate;
 mod client;
 mod config;
+pub mod control;
 mod error;
 mod failover_routes;
 mod handover;
@@ -42,6 +44,7 @@ mod memory;
 mod observe;
 mod packet_pacing;
 mod peer_load;
+mod private_socket;
 mod server;
 mod session;
 mod settings;
@@ -55,8 +58,8 @@ mod upstream;
 mod warm;
 
 pub use config::{
-    AccessTo, Admin, Allow, Buffers, Config, ConfigError, Detour, DigestMode, Hop, Limits, Log,
-    LogFormat, Pacing, PacingMethod, PeerGroup, RelayMode, Reuse, Sessions, Site, SiteError,
+    AccessTo, Admin, Allow, Buffers, Config, ConfigError, Control, Detour, DigestMode, Hop, Limits,
+    Log, LogFormat, Pacing, PacingMethod, PeerGroup, RelayMode, Reuse, Sessions, Site, SiteError,
     SiteHost, SiteName, SiteOrigin, Stall, Tcp, Timeouts, TlsFiles, TrustFiles, UpstreamRule,
     UpstreamRuleError,
 };

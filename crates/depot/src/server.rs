@@ -3,9 +3,10 @@
 
 use crate::{
     acceptor::Acceptor,
-    admission::{identity::Identity, trust::Uses},
+    admission::{denied::Denied, identity::Identity, trust::Uses},
     buffers,
     config::Config,
+    control,
     error::Error,
     failover_routes::FailoverRoutes,
     handover::{self, Offer},
@@ -14,6 +15,7 @@ use crate::{
     observe::{self, Observer, StderrLog, View},
     packet_pacing::{Paced, Pacers},
     peer_load::PeerLoads,
+    private_socket::PrivateSocket,
     session::Meetings,
     settings::Settings,
     spare_descriptors::Spare,
@@ -33,8 +35,8 @@ use std::{
     net::SocketAddr,
     os::fd::OwnedFd,
     path::PathBuf,
-    sync::{Arc, RwLock, Weak},
-    time::Duration,
+    sync::{Arc, OnceLock, RwLock, Weak},
+    time::{Duration, Instant},
 };
 use tokio::{
     net::TcpListener,
@@ -50,6 +52,7 @@ pub struct Depot {
     shared: Arc<Shared>,
     phase: watch::Sender<Phase>,
     offer: Option<Offer>,
+    control: Option<PrivateSocket>,
 }
 
 /// Reads the configuration again; the text says why that failed.
@@ -185,6 +188,7 @@ impl Depot {
             rates: Rates::new(config.limits.client_rate),
             peer_loads: PeerLoads::default(),
             failover_routes: FailoverRoutes::default(),
+            denied: Denied::new(config.control.denied.as_deref())?,
             uses: Uses::new(&config.trust),
             stripes: Arc::default(),
             meetings: Meetings::default(),
@@ -198,20 +202,26 @@ impl Depot {
             requests: Requests::default(),
             names: Names::default(),
             phase: told,
+            drains_until: OnceLock::new(),
         });
         let offer = config
             .handover
             .as_ref()
             .map(|path| Offer::new(path).map_err(|error| failed(path, error)));
         let offer = offer.transpose()?;
+        let control = config.control.socket.as_ref().map(|path| {
+            let failed = |error| Error::Control { path: path.clone(), error };
+            PrivateSocket::new(path).map_err(failed)
+        });
+        let control = control.transpose()?;
         predecessor.confirm();
-        Ok(Self { listeners, shared, phase, offer })
+        Ok(Self { listeners, shared, phase, offer, control })
     }
 
     /// Serves until `signal` resolves, or another depot has taken over; then drains until all is done,
     /// the drain time is over, or `signal` resolves (again).
     async fn serve(self, signal: &mut impl AsyncFnMut()) {
-        let Self { listeners, shared, phase, offer } = self;
+        let Self { listeners, shared, phase, offer, control } = self;
         let (alive, mut all_done) = mpsc::channel::<()>(1);
         let door = Acceptor::new(Arc::clone(&shared), alive);
         let offered = match &offer {
@@ -225,6 +235,9 @@ impl Depot {
         tokio::spawn(Warm::keep(Arc::clone(&shared)));
         tokio::spawn(PeerLoads::watch(Arc::clone(&shared)));
         tokio::spawn(buffers::govern(Arc::clone(&shared)));
+        if let Some(socket) = control {
+            tokio::spawn(control::serve(socket, Arc::clone(&shared)));
+        }
         if let Some(listener) = listeners.admin {
             let view = View::new(Arc::clone(&shared));
             tokio::spawn(observe::serve(listener, Arc::new(view)));
@@ -252,7 +265,15 @@ impl Depot {
         phase.send_replace(why);
         let drain = Duration::from(shared.config().timeouts.drain);
         let seconds = drain.as_secs_f64();
+        let _ = shared.drains_until.set(Instant::now() + drain);
         if why == Phase::Succeeded {
+            match control::draining::socket(&shared.started) {
+                Some(Ok(socket)) => drop(tokio::spawn(control::serve(socket, Arc::clone(&shared)))),
+                Some(Err(error)) => {
+                    tracing::warn!(%error, "the depot that has taken over cannot see this one");
+                }
+                None => {}
+            }
             tracing::info!(seconds, "another depot has taken over: finishing transfers under way");
         } else {
             tell(&[NotifyState::Stopping]);

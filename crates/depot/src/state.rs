@@ -2,11 +2,11 @@
 //! What all connections of a depot share, and how far the depot is.
 
 use crate::{
-    admission::{identity::Identity, limits::Gate, trust::Uses},
+    admission::{denied::Denied, identity::Identity, limits::Gate, trust::Uses},
     config::Config,
     failover_routes::FailoverRoutes,
     memory::{self, PeakDrop, Work},
-    observe::Observer,
+    observe::{Live, Observer, Withdrawal},
     packet_pacing::Paced,
     peer_load::PeerLoads,
     session::Meetings,
@@ -26,8 +26,8 @@ use session::DepotId;
 use std::{
     net::IpAddr,
     ops::Deref,
-    sync::{Arc, PoisonError, RwLock},
-    time::Duration,
+    sync::{Arc, OnceLock, PoisonError, RwLock},
+    time::{Duration, Instant},
 };
 use tokio::sync::watch;
 
@@ -60,6 +60,8 @@ pub(crate) struct Shared {
     pub peer_loads: PeerLoads,
     /// Which depots have failed lately.
     pub failover_routes: FailoverRoutes,
+    /// Whom the operator has shut out.
+    pub denied: Denied,
     /// How often tickets were used.
     pub uses: Uses,
     /// Transfers that further connections may join.
@@ -71,6 +73,8 @@ pub(crate) struct Shared {
     /// Descriptors kept to tell clients that there are no others, and to answer operators.
     pub spare: Spare,
     pub(crate) phase: watch::Receiver<Phase>,
+    /// Until when it drains, once it does.
+    pub drains_until: OnceLock<Instant>,
 }
 
 /// A depot as one request sees it, from its first byte to its last: the settings are those that were in
@@ -158,6 +162,7 @@ impl Shared {
             settings.refresh();
             self.paced.refresh();
             self.observer.look();
+            self.withdraw_what_is_refused(&settings);
             self.spare.refill();
             let (begun, crest) = self.observer.crest();
             // All three are to know.
@@ -169,6 +174,39 @@ impl Shared {
             if fewer.contains(&true) {
                 // Nobody waits for it, and it needs no second try.
                 drop(tokio::task::spawn_blocking(memory::give_back));
+            }
+        }
+    }
+
+    /// Ends the transfers that would be refused now, unless the configuration lets them end by themselves.
+    fn withdraw_what_is_refused(&self, settings: &Settings) {
+        let is_withdrawn = |live: &Live| self.refusal_of(live, settings).is_some();
+        for live in self.observer.transfers(is_withdrawn) {
+            if let Some(why) = self.refusal_of(&live, settings) {
+                live.withdraw(why);
+            }
+        }
+    }
+
+    /// Why a transfer under way would be refused, if it was asked for now.
+    fn refusal_of(&self, live: &Live, settings: &Settings) -> Option<Withdrawal> {
+        let ticket = live.asked.ticket.as_deref();
+        if ticket.is_some_and(|ticket| self.denied.has_ticket(&ticket.id))
+            || live.is_of(|client| self.denied.has_client(client))
+        {
+            return Some(Withdrawal::Denied);
+        }
+        if !settings.config.control.withdraw {
+            return None;
+        }
+        match ticket {
+            Some(ticket) => {
+                let takes = settings.trust.still_takes(&ticket.id, &ticket.key);
+                (!takes).then_some(Withdrawal::Ticket)
+            }
+            None => {
+                let lets_in = settings.config.lets_in(live.asked.client.ip());
+                (!lets_in).then_some(Withdrawal::Client)
             }
         }
     }

@@ -2,11 +2,11 @@
 //! To what rate the connections of a transfer are held.
 //!
 //! The lowest of these, on each of its two sides:
-//! - the rate that its ticket grants,
+//! - the rate that its ticket grants, and the one that an operator has set for the transfer,
 //! - towards the next hop, the rate that a session asks for,
 //! - the rate that is set as the peer's `pacing`,
-//! - its part of what its client may have: `limits.client_rate`, divided equally among the transfers
-//!   that the client has under way.
+//! - its part of what its client may have, and of what all transfers of its ticket may have together: these are divided
+//!   equally among the transfers that the client, or the ticket, has under way.
 //!
 //! TCP spaces what it sends to that rate (`SO_MAX_PACING_RATE`): towards the client what is downloaded,
 //! towards the next hop what is uploaded, and then a full window holds the client. Several
@@ -17,6 +17,10 @@
 //! system calls for each that begins or ends; so the rate is divided among some more than there are,
 //! from 8 on, and stays so divided until the number has changed by about an eighth. What all have
 //! together is never more than the rate, and no less than 4/5 of it.
+//!
+//! Every rate may be changed while transfers are under way, so all transfers are known here, also those that nothing holds.
+//!
+//! Locks are taken in this order: a transfer's memberships, a crowd, all transfers, what a transfer is held to.
 
 use crate::{
     client_key::host_key,
@@ -31,28 +35,57 @@ use std::{
 };
 use units::Rate;
 
-/// What clients are held to.
-#[derive(Debug)]
-pub struct Rates(Mutex<Clients>);
+/// How many rates operators may set for clients and tickets at a time.
+const MOST_SET: usize = 4096;
+
+/// What clients, tickets and transfers are held to.
+#[derive(Debug, Clone)]
+pub struct Rates(Arc<Mutex<All>>);
 
 #[derive(Debug)]
-struct Clients {
-    /// What each may have.
-    rate: Option<Rate>,
-    /// Those that have transfers.
-    by_address: HashMap<IpAddr, Client>,
+struct All {
+    /// What each client may have.
+    client_rate: Option<Rate>,
+    /// What operators have set in its place, and for tickets.
+    set: HashMap<Sharer, Rate>,
+    /// Those who have transfers that are held to a rate.
+    crowds: HashMap<Sharer, Place>,
+    /// All transfers under way.
+    transfers: HashMap<u64, Arc<Transfer>>,
 }
 
+/// Whose transfers share a rate.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Sharer {
+    /// A client's, with all addresses that one host may have.
+    Client(IpAddr),
+    /// A ticket's.
+    Ticket(Arc<str>),
+}
+
+impl Sharer {
+    /// The client at an address.
+    pub fn client(address: IpAddr) -> Self {
+        Self::Client(host_key(address))
+    }
+}
+
+/// An operator has set too many rates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{MOST_SET} rates are set already")]
+pub struct TooManyRates;
+
 #[derive(Debug)]
-struct Client {
-    /// How many transfers have, or are about to have, a place in its crowd.
+struct Place {
+    /// How many transfers have, or are about to have, a place in the crowd.
     places: usize,
     crowd: Arc<Mutex<Crowd>>,
 }
 
-/// The transfers of one client.
+/// Transfers that share a rate.
 #[derive(Debug)]
 struct Crowd {
+    whose: Sharer,
     /// What they may have together.
     rate: Option<Rate>,
     /// By how many that is divided.
@@ -61,52 +94,57 @@ struct Crowd {
     transfers: HashMap<u64, Arc<Transfer>>,
 }
 
-/// A transfer's membership in the crowd; it ends when dropped.
+/// A transfer's membership in a crowd; it ends when dropped.
 #[derive(Debug)]
-struct CrowdMember<'r> {
-    rates: &'r Rates,
-    client: IpAddr,
+struct Membership {
+    rates: Rates,
+    whose: Sharer,
     crowd: Arc<Mutex<Crowd>>,
     number: u64,
 }
 
 /// What may hold a transfer to a rate.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct TransferLimits {
     /// The rate that its ticket grants.
     pub granted: Option<Rate>,
     /// The rate that its client asks for towards the next hop.
     pub upstream: Option<Rate>,
-    /// Whether clients are held to a rate.
-    pub by_client: bool,
-    /// Whether connections with any peer are spaced by TCP.
-    pub by_peer: bool,
+    /// The ticket, and what all of its transfers may have together.
+    pub ticket: Option<(Arc<str>, Option<Rate>)>,
 }
 
 /// What a transfer is held to for as long as this is there. Afterwards its connections stay as they
 /// are until the next transfer on them.
 #[derive(Debug)]
-pub struct Pacing<'r> {
-    /// None where no rate is set for anybody, so that nothing has to be done.
-    transfer: Option<Arc<Transfer>>,
-    #[expect(dead_code, reason = "it is there to be dropped")]
-    member: Option<CrowdMember<'r>>,
+pub struct Pacing {
+    rates: Rates,
+    transfer: Arc<Transfer>,
 }
 
 /// A transfer that may be held to a rate.
 #[derive(Debug)]
 struct Transfer {
+    number: u64,
+    client: Sharer,
+    ticket: Option<(Sharer, Option<Rate>)>,
     /// What its ticket grants.
     granted: Option<Rate>,
     /// What its client asks for towards the next hop.
     upstream: Option<Rate>,
+    /// With whom it shares a rate; nothing any more once it is over.
+    memberships: Mutex<Option<Vec<Membership>>>,
     held: Mutex<Held>,
 }
 
 #[derive(Debug, Default)]
 struct Held {
     /// Its part of what its client may have.
-    part: Option<Rate>,
+    of_client: Option<Rate>,
+    /// Its part of what its ticket's transfers may have.
+    of_ticket: Option<Rate>,
+    /// What an operator has set for it.
+    by_operator: Option<Rate>,
     client: Side,
     upstream: Side,
 }
@@ -121,53 +159,132 @@ struct Side {
     connections: Vec<Weak<Wire>>,
 }
 
+impl All {
+    /// What these transfers may have together, if a ticket allows so much; none if nothing holds them.
+    fn rate_of(&self, whose: &Sharer, by_ticket: Option<Rate>) -> Option<Rate> {
+        let by_default = match whose {
+            Sharer::Client(_) => self.client_rate,
+            Sharer::Ticket(_) => by_ticket,
+        };
+        self.set.get(whose).copied().or(by_default)
+    }
+}
+
 impl Rates {
     /// Holds each client to this rate.
-    pub fn new(rate: Option<Rate>) -> Self {
-        Self(Mutex::new(Clients { rate, by_address: HashMap::new() }))
+    pub fn new(client_rate: Option<Rate>) -> Self {
+        let (set, crowds, transfers) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Self(Arc::new(Mutex::new(All { client_rate, set, crowds, transfers })))
     }
 
-    /// From now on to this one. Transfers that began while there was none stay free.
-    pub fn replace(&self, rate: Option<Rate>) {
-        let crowds: Vec<_> = {
-            let mut clients = locked(&self.0);
-            clients.rate = rate;
-            clients.by_address.values().map(|client| Arc::clone(&client.crowd)).collect()
+    /// From now on to this one, also with what is under way.
+    pub fn replace(&self, client_rate: Option<Rate>) {
+        locked(&self.0).client_rate = client_rate;
+        self.share_anew(|_| true);
+    }
+
+    /// Holds all transfers of a client or ticket together to this rate, in the place of any other rate for all of them, or lets
+    /// go what was set.
+    ///
+    /// # Errors
+    /// Too many rates are set.
+    pub fn set(&self, whose: &Sharer, rate: Option<Rate>) -> Result<(), TooManyRates> {
+        {
+            let mut all = locked(&self.0);
+            match rate {
+                Some(rate) if all.set.len() < MOST_SET || all.set.contains_key(whose) => {
+                    all.set.insert(whose.clone(), rate);
+                }
+                Some(_) => return Err(TooManyRates),
+                None => drop(all.set.remove(whose)),
+            }
+        }
+        self.share_anew(|of| of == whose);
+        Ok(())
+    }
+
+    /// Holds one transfer to this rate, or lets it go; whether there is such a transfer.
+    pub fn set_transfer(&self, number: u64, rate: Option<Rate>) -> bool {
+        let Some(transfer) = locked(&self.0).transfers.get(&number).cloned() else { return false };
+        let mut held = locked(&transfer.held);
+        held.by_operator = rate;
+        // What fails here is a connection that has broken, and the transfer with it.
+        let _ = held.pace();
+        true
+    }
+
+    /// The rates that operators have set for clients and tickets.
+    pub fn all_set(&self) -> Vec<(Sharer, Rate)> {
+        locked(&self.0).set.iter().map(|(whose, rate)| (whose.clone(), *rate)).collect()
+    }
+
+    /// Has all transfers of these share their rate, whether they did before or not.
+    fn share_anew(&self, are: impl Fn(&Sharer) -> bool) {
+        let (crowds, transfers): (Vec<_>, Vec<_>) = {
+            let all = locked(&self.0);
+            let crowds = all.crowds.iter().filter(|(whose, _)| are(whose));
+            (
+                crowds.map(|(_, place)| Arc::clone(&place.crowd)).collect(),
+                all.transfers.values().cloned().collect(),
+            )
         };
         for crowd in crowds {
             let mut crowd = locked(&crowd);
-            crowd.rate = rate;
+            // What a ticket says itself stands in each of its transfers.
+            let by_ticket =
+                crowd.transfers.values().next().and_then(|transfer| transfer.ticket.as_ref()?.1);
+            crowd.rate = locked(&self.0).rate_of(&crowd.whose, by_ticket);
             crowd.share_out();
+        }
+        for transfer in transfers {
+            self.join(&transfer, &are);
         }
     }
 
     /// A transfer of `client` begins.
-    pub fn begin(&self, number: u64, client: IpAddr, limits: TransferLimits) -> Pacing<'_> {
-        let TransferLimits { granted, upstream, by_client, by_peer } = limits;
-        if granted.or(upstream).is_none() && !by_client && !by_peer {
-            return Pacing { transfer: None, member: None };
-        }
-        let transfer = Arc::new(Transfer { granted, upstream, held: Mutex::default() });
-        let member = by_client.then(|| self.enter(host_key(client), number, &transfer));
-        Pacing { transfer: Some(transfer), member }
+    pub fn begin(&self, number: u64, client: IpAddr, limits: TransferLimits) -> Pacing {
+        let TransferLimits { granted, upstream, ticket } = limits;
+        let transfer = Arc::new(Transfer {
+            number,
+            client: Sharer::client(client),
+            ticket: ticket.map(|(id, rate)| (Sharer::Ticket(id), rate)),
+            granted,
+            upstream,
+            memberships: Mutex::new(Some(Vec::new())),
+            held: Mutex::default(),
+        });
+        locked(&self.0).transfers.insert(number, Arc::clone(&transfer));
+        self.join(&transfer, |_| true);
+        Pacing { rates: self.clone(), transfer }
     }
 
-    fn enter(&self, client: IpAddr, number: u64, transfer: &Arc<Transfer>) -> CrowdMember<'_> {
-        let crowd = {
-            let mut clients = locked(&self.0);
-            let Clients { rate, by_address } = &mut *clients;
-            let own = by_address.entry(client).or_insert_with(|| Client::new(*rate));
-            own.places += 1;
-            Arc::clone(&own.crowd)
-        };
-        locked(&crowd).enter(number, transfer);
-        CrowdMember { rates: self, client, crowd, number }
+    /// Has a transfer share the rates that there are for these.
+    fn join(&self, transfer: &Arc<Transfer>, are: impl Fn(&Sharer) -> bool) {
+        let of_ticket = transfer.ticket.as_ref().map(|(whose, rate)| (whose, *rate));
+        let mut memberships = locked(&transfer.memberships);
+        let Some(memberships) = memberships.as_mut() else { return };
+        for (whose, by_ticket) in std::iter::once((&transfer.client, None)).chain(of_ticket) {
+            if !are(whose) || memberships.iter().any(|of| of.whose == *whose) {
+                continue;
+            }
+            let crowd = {
+                let mut all = locked(&self.0);
+                let Some(rate) = all.rate_of(whose, by_ticket) else { continue };
+                let place = all.crowds.entry(whose.clone());
+                let place = place.or_insert_with(|| Place::new(whose.clone(), rate));
+                place.places += 1;
+                Arc::clone(&place.crowd)
+            };
+            locked(&crowd).enter(transfer.number, transfer);
+            let (rates, whose, number) = (self.clone(), whose.clone(), transfer.number);
+            memberships.push(Membership { rates, whose, crowd, number });
+        }
     }
 }
 
-impl Client {
-    fn new(rate: Option<Rate>) -> Self {
-        let crowd = Crowd { rate, parts: 0, transfers: HashMap::new() };
+impl Place {
+    fn new(whose: Sharer, rate: Rate) -> Self {
+        let crowd = Crowd { whose, rate: Some(rate), parts: 0, transfers: HashMap::new() };
         Self { places: 0, crowd: Arc::new(Mutex::new(crowd)) }
     }
 }
@@ -176,7 +293,7 @@ impl Crowd {
     fn enter(&mut self, number: u64, transfer: &Arc<Transfer>) {
         self.transfers.insert(number, Arc::clone(transfer));
         self.count();
-        transfer.take(self.part());
+        transfer.take(&self.whose, self.part());
     }
 
     fn leave(&mut self, number: u64) {
@@ -198,7 +315,7 @@ impl Crowd {
     /// Gives each its part.
     fn share_out(&self) {
         let part = self.part();
-        self.transfers.values().for_each(|transfer| transfer.take(part));
+        self.transfers.values().for_each(|transfer| transfer.take(&self.whose, part));
     }
 
     fn part(&self) -> Option<Rate> {
@@ -206,22 +323,35 @@ impl Crowd {
     }
 }
 
-impl Drop for CrowdMember<'_> {
+impl Drop for Membership {
     fn drop(&mut self) {
         // Whoever sets a part has this lock: from here on nobody sets one of this transfer's.
         locked(&self.crowd).leave(self.number);
-        let Clients { by_address, .. } = &mut *locked(&self.rates.0);
-        if let Some(own) = by_address.get_mut(&self.client) {
-            own.places -= 1;
-            if own.places == 0 {
-                by_address.remove(&self.client);
-                shrink(by_address);
+        let All { crowds, .. } = &mut *locked(&self.rates.0);
+        if let Some(place) = crowds.get_mut(&self.whose) {
+            place.places -= 1;
+            if place.places == 0 {
+                crowds.remove(&self.whose);
+                shrink(crowds);
             }
         }
     }
 }
 
-impl Pacing<'_> {
+impl Drop for Pacing {
+    fn drop(&mut self) {
+        let all = &self.rates.0;
+        {
+            let transfers = &mut locked(all).transfers;
+            transfers.remove(&self.transfer.number);
+            shrink(transfers);
+        }
+        let memberships = locked(&self.transfer.memberships).take();
+        drop(memberships);
+    }
+}
+
+impl Pacing {
     /// Holds the two connections that the transfer goes over, or lets them go where they were held for
     /// another one. `options` are those for the peer at an address.
     ///
@@ -233,10 +363,7 @@ impl Pacing<'_> {
         upstream: &Stream,
         options: impl Fn(IpAddr) -> HopOptions<'o>,
     ) -> io::Result<()> {
-        let Some(transfer) = &self.transfer else {
-            client.wire().pace(Spacing::Free)?;
-            return upstream.wire().pace(Spacing::Free);
-        };
+        let transfer = &self.transfer;
         let side = |stream: &Stream| {
             let spacing = options(stream.peer().ip()).spacing;
             Side {
@@ -253,9 +380,8 @@ impl Pacing<'_> {
 
     /// What takes in a connection that joins the one on this side: all then have an equal part.
     pub fn join(&self, side: crate::Side) -> impl Fn(&Stream) -> io::Result<()> + Send + use<> {
-        let transfer = self.transfer.clone();
+        let transfer = Arc::clone(&self.transfer);
         move |joined| {
-            let Some(transfer) = &transfer else { return Ok(()) };
             let mut held = locked(&transfer.held);
             let side = match side {
                 crate::Side::Client => &mut held.client,
@@ -271,18 +397,20 @@ impl Pacing<'_> {
     /// # Errors
     /// The kernel refuses a rate.
     pub fn alone(&self) -> io::Result<()> {
-        let Some(transfer) = &self.transfer else { return Ok(()) };
-        let mut held = locked(&transfer.held);
+        let mut held = locked(&self.transfer.held);
         held.client.connections.truncate(1);
         held.pace()
     }
 }
 
 impl Transfer {
-    /// Its part of what its client may have is now this.
-    fn take(&self, part: Option<Rate>) {
+    /// Its part of what these may have is now this.
+    fn take(&self, whose: &Sharer, part: Option<Rate>) {
         let mut held = locked(&self.held);
-        held.part = part;
+        match whose {
+            Sharer::Client(_) => held.of_client = part,
+            Sharer::Ticket(_) => held.of_ticket = part,
+        }
         // What fails here is a connection that has broken, and the transfer with it.
         let _ = held.pace();
     }
@@ -290,7 +418,8 @@ impl Transfer {
 
 impl Held {
     fn pace(&self) -> io::Result<()> {
-        self.client.pace(self.part).and(self.upstream.pace(self.part))
+        let part = lowest(lowest(self.of_client, self.of_ticket), self.by_operator);
+        self.client.pace(part).and(self.upstream.pace(part))
     }
 }
 

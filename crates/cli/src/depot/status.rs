@@ -5,7 +5,7 @@ use super::cells::{age, rate, shorten, shorten_front, size, time};
 use crate::{failure::Failure, print::print_text};
 use ::depot::{
     fetch_status,
-    status::{Hop, Status, Tcp, Transfer},
+    status::{Hop, Status, Sum, Tcp, Transfer},
 };
 use clap::Args;
 use std::{
@@ -15,6 +15,8 @@ use std::{
 
 /// How often the table is drawn.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
+/// How many clients, and tickets, it sums up.
+const MOST_SUMS: usize = 10;
 /// Moves to the terminal's upper left corner.
 const CURSOR_HOME: &str = "\x1b[H";
 /// Erases to the end of the line.
@@ -72,6 +74,8 @@ fn table(status: &Status) -> String {
     let mut text = head(status);
     text += &hops(&status.hops);
     text += &transfers(status);
+    text += &sums("client", &status.clients);
+    text += &sums("ticket", &status.ticket_transfers);
     text += &refusals(status);
     text
 }
@@ -106,6 +110,13 @@ fn head(status: &Status) -> String {
     if status.access_log.dropped_lines > 0 {
         let log = &status.access_log;
         text += &format!("{} lines of the log ({}) lost\n", log.dropped_lines, log.to);
+    }
+    for draining in &status.draining {
+        let (process, transfers) = (draining.process, draining.live_transfers);
+        let left = age(draining.seconds_left);
+        text += &format!(
+            "process {process}, from before the takeover, finishes {transfers} transfers within {left}\n"
+        );
     }
     for paced in &status.paced {
         let so = if paced.in_force { "are" } else { "should be, and are NOT," };
@@ -165,7 +176,7 @@ fn transfers(status: &Status) -> String {
         let line = format!(
             "{:<24} {:<34} {:>22} {:>12} {:>9} {:>10} {:>10} {}",
             shorten(&transfer.client, 24),
-            shorten_front(&transfer.target, 34),
+            shorten_front(transfer.url.as_deref().unwrap_or(&transfer.target), 34),
             progress_text(transfer),
             rate(transfer.down_bps + transfer.up_bps),
             age(transfer.age_s),
@@ -178,6 +189,25 @@ fn transfers(status: &Status) -> String {
     let more = status.live_transfers.saturating_sub(status.transfers.len());
     if more > 0 {
         text += &format!("and {more} slower ones\n");
+    }
+    text
+}
+
+/// Clients or tickets with several transfers, the fastest first.
+fn sums(title: &str, sums: &[Sum]) -> String {
+    let several: Vec<_> = sums.iter().filter(|sum| sum.transfers > 1).take(MOST_SUMS).collect();
+    if several.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("\n{title:<40} {:>9} {:>10} {:>12}\n", "transfers", "so far", "rate");
+    for sum in several {
+        text += &format!(
+            "{:<40} {:>9} {:>10} {:>12}\n",
+            shorten(&sum.of, 40),
+            sum.transfers,
+            size(sum.up_bytes + sum.down_bytes),
+            rate(sum.up_bps + sum.down_bps),
+        );
     }
     text
 }

@@ -53,6 +53,9 @@ fn ticket_text(ticket: &Ticket, key: Option<&str>, checked: SignatureCheck) -> S
     if let Some(rate) = ticket.rate {
         lines.push(("rate", format!("at most {rate} a transfer")));
     }
+    if let Some(rate) = ticket.total_rate {
+        lines.push(("in all", format!("at most {rate} for all transfers together, at each depot")));
+    }
     if let Some(uses) = ticket.uses {
         lines.push(("uses", format!("{uses} requests at each depot")));
     }

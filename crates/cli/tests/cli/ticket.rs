@@ -398,3 +398,18 @@ fn ticket_for_sessions_is_made_shown_and_verified() {
         assert!(code == 2 && said.contains(expected), "{wrong:?}: {said}");
     }
 }
+
+#[test]
+fn ticket_is_shown_as_a_depot_logs_it() {
+    let folder = Folder::with_key();
+    let made = ["--via", "d1.example.com", "http://o.example.org/set.tar", "--total-rate", "2gbit"];
+    let url = folder.make(&made);
+    let target = &url[url.find("/lh2/").unwrap()..];
+    let logged = session::ticket::TicketRoute::redacted(target).into_owned();
+    assert!(logged.contains("...") && logged.len() < target.len());
+    let said = done(&["ticket", "show", &logged]);
+    for line in ["opens      http://o.example.org/set.tar\n", "at most 2gbit for all transfers"] {
+        assert!(said.contains(line), "{line}: {said}");
+    }
+    assert_ne!(refused(&["ticket", "verify", "--keys", &folder.path("key.pem"), &logged]).0, 0);
+}

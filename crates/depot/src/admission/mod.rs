@@ -2,6 +2,7 @@
 //! For whom, and to where, the depot relays.
 
 pub(crate) mod address_class;
+pub(crate) mod denied;
 pub(crate) mod identity;
 pub(crate) mod limits;
 pub(crate) mod rules;

@@ -54,6 +54,12 @@ impl Trust {
         self.keys.is_some()
     }
 
+    /// Whether a ticket of this name, signed with this key, would still be taken.
+    pub(crate) fn still_takes(&self, id: &str, key: &str) -> bool {
+        let has_key = self.keys.as_ref().is_some_and(|keys| keys.get().has(key));
+        has_key && self.revoked.as_ref().is_none_or(|revoked| !revoked.get().has(id))
+    }
+
     /// Reads again what has changed.
     pub(crate) fn refresh(&self) {
         self.keys.iter().for_each(ReloadingFile::refresh);

@@ -3,20 +3,18 @@
 
 use crate::admission::verdict::{Grant, Verdict};
 use ipnet::IpNet;
-use relay::{
-    rates::TransferLimits,
-    tcp::{info::Spacing, socket_options::HopOptions},
-};
+use relay::tcp::socket_options::HopOptions;
 use serde::{Deserialize, Serialize};
 use session::{Authority, DEPOT_PORT, DepotAddress, DepotId};
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     path::PathBuf,
 };
-use units::{Bytes, Duration, Rate};
+use units::{Bytes, Duration};
 
 pub use admin::Admin;
 pub use allow::Allow;
+pub use control::Control;
 pub use detour::Detour;
 pub use digest::DigestMode;
 pub use error::ConfigError;
@@ -40,6 +38,7 @@ use range::check_time;
 
 mod admin;
 mod allow;
+mod control;
 mod detour;
 mod digest;
 mod error;
@@ -98,6 +97,8 @@ pub struct Config {
     pub reuse: Reuse,
     /// Where operators may watch it.
     pub admin: Admin,
+    /// How operators may stop and slow what is under way.
+    pub control: Control,
     /// Where its lines about requests go.
     pub log: Log,
     /// Other depots that do the same work.
@@ -243,6 +244,8 @@ impl Config {
             ("trust.replays", self.trust.replays != new.trust.replays),
             ("tcp", self.tcp != new.tcp),
             ("admin", self.admin != new.admin),
+            ("control.socket", self.control.socket != new.control.socket),
+            ("control.denied", self.control.denied != new.control.denied),
             ("log", self.log != new.log),
         ];
         differ.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
@@ -299,17 +302,6 @@ impl Config {
         }
     }
 
-    /// What may hold a transfer to a rate, of which a ticket has granted one or none.
-    pub(crate) fn transfer_limits(&self, granted: Option<Rate>) -> TransferLimits {
-        let by_peer = self.hops.iter().any(|hop| hop.pacing.spacing() != Spacing::Free);
-        TransferLimits {
-            granted,
-            upstream: None,
-            by_client: self.limits.client_rate.is_some(),
-            by_peer,
-        }
-    }
-
     /// The narrowest of the hops that hold all of a network: part of it may have a narrower one.
     pub(crate) fn hop_around(&self, peers: &IpNet) -> Option<&Hop> {
         self.hops
@@ -341,6 +333,7 @@ impl Default for Config {
             session: Sessions::default(),
             detours: Vec::new(),
             admin: Admin::default(),
+            control: Control::default(),
             log: Log::default(),
             hops: Vec::new(),
             sites: Vec::new(),

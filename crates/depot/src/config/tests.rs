@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 use super::*;
+use units::Rate;
 use units::{Bytes, Duration};
 
 #[test]

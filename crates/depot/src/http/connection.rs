@@ -13,7 +13,7 @@ use crate::{
         plan::Plan,
         stripe_enter,
     },
-    observe::Entry,
+    observe::{Entry, Live, Withdrawal},
     peer_load::own_load,
     session,
     state::{RequestContext, Shared},
@@ -279,7 +279,8 @@ impl Client {
                 return Connection::Close;
             }
         };
-        entry.by(plan.ticket());
+        entry.by(plan.verified());
+        entry.leads_to(plan.url());
         // Not before the request is admitted: a stranger's connection is not kept.
         if let Some(answer) = options_for(request, &context.id, own) {
             entry.answered();
@@ -328,8 +329,7 @@ impl Client {
         let trace = entry.trace(request, context);
         let live = entry.fetching(&routes[0].next, &self.stream);
         let (client, allowance) = (self.stream.peer(), plan.allowance());
-        let pacing =
-            context.rates.begin(live.number, client.ip(), config.transfer_limits(allowance.rate));
+        let pacing = context.rates.begin(live.number, client.ip(), allowance.limits());
         let exchange = Exchange {
             context,
             request,
@@ -372,6 +372,7 @@ impl Client {
                 self.break_off(broken, answer.as_ref());
                 entry.relayed(&end);
             }
+            End::Withdrawn(why) => self.withdraw(entry, (*why, &live), with_body, context).await,
             End::Complete => entry.relayed(&end),
         }
         // Before another transfer has the connection, which is then held to that one's rate.
@@ -380,6 +381,23 @@ impl Client {
             used.keep(&context.pool, config);
         }
         if keep { Connection::Keep } else { Connection::Close }
+    }
+
+    /// Ends a transfer that was withdrawn: with an answer if it had none, or with a reset.
+    async fn withdraw(
+        &mut self,
+        entry: Entry,
+        (why, live): (Withdrawal, &Live),
+        with_body: bool,
+        context: RequestContext<'_>,
+    ) {
+        if live.status().is_none() && !self.interims.is_cut() {
+            let (status, error) = (StatusCode::FORBIDDEN, ProxyError::HttpRequestDenied);
+            let fault = Fault::new(status, error, why.words());
+            return self.refuse(entry, &fault, with_body, context).await;
+        }
+        reset_on_close(self.stream.tcp(), true);
+        entry.withdrawn(why);
     }
 
     /// Leaves the connection in the state that tells the client the truth when it is closed.

@@ -60,7 +60,7 @@ pub(crate) struct Exchange<'x> {
     /// How the client asked, where it is for a site.
     pub site: Option<&'x SiteRequest>,
     /// To what rate it is held.
-    pub pacing: &'x Pacing<'x>,
+    pub pacing: &'x Pacing,
     /// What to ask, and of whom: of the first, or else of the next.
     pub routes: &'x [Fetch],
     /// How far it is, and who watches.
@@ -74,8 +74,17 @@ impl Exchange<'_> {
         self.context.config()
     }
 
-    /// Asks the next hop, or those there are in its place, and passes the answer on.
+    /// Asks the next hop, or those there are in its place, and passes the answer on, unless the transfer is
+    /// withdrawn.
     pub(crate) async fn run(&self, client: &mut Client) -> Outcome {
+        tokio::select! {
+            biased;
+            outcome = self.by_routes(client) => outcome,
+            why = self.live.withdrawn() => Outcome::without(End::Withdrawn(why)),
+        }
+    }
+
+    async fn by_routes(&self, client: &mut Client) -> Outcome {
         client.interims = Interims::default();
         let mut routes = self.routes.iter();
         let mut fetch = routes.next().expect("there is a next hop");

@@ -3,6 +3,7 @@
 
 use crate::{
     http::{body::Broken, refused::Unanswered},
+    observe::Withdrawal,
     upstream,
 };
 use session::message::Framing;
@@ -21,6 +22,8 @@ pub(crate) enum End {
     Broken(Broken),
     /// The request's body broke off before the answer began.
     RequestBroken(Broken),
+    /// The depot has ended it.
+    Withdrawn(Withdrawal),
 }
 
 /// What is known of an exchange that has an answer.

@@ -11,6 +11,7 @@ use crate::{
     trace,
 };
 use http::StatusCode;
+use relay::rates::TransferLimits;
 use session::{
     Fetch, OriginUrl, Redirect, Route, RouteError, Scheme, Step,
     message::{
@@ -19,7 +20,10 @@ use session::{
     },
     ticket::{Ticket, TicketError, TicketRoute, Verified},
 };
-use std::net::{IpAddr, SocketAddr};
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
 use units::{Bytes, Rate};
 
 /// How a request got here, and what is done with it.
@@ -37,15 +41,29 @@ pub(crate) struct Plan {
 }
 
 /// How much of a transfer is granted.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Allowance {
     /// The most bytes of a body, either way.
     pub bytes: Option<Bytes>,
     /// The highest rate.
     pub rate: Option<Rate>,
+    /// The ticket that grants it, and the highest rate of all its transfers.
+    pub ticket: Option<(Arc<str>, Option<Rate>)>,
 }
 
 impl Allowance {
+    /// What a ticket grants.
+    pub(crate) fn of(ticket: &Ticket) -> Self {
+        let Ticket { id, bytes, rate, total_rate, .. } = ticket;
+        let of_ticket = Some((id.as_str().into(), *total_rate));
+        Self { bytes: *bytes, rate: *rate, ticket: of_ticket }
+    }
+
+    /// What may hold a transfer to a rate.
+    pub(crate) fn limits(&self) -> TransferLimits {
+        TransferLimits { granted: self.rate, upstream: None, ticket: self.ticket.clone() }
+    }
+
     /// Sees whether a body of a known length is granted.
     pub(crate) fn check(&self, framing: Framing) -> Result<(), Fault> {
         match (framing, self.bytes) {
@@ -80,10 +98,25 @@ impl Plan {
 
     /// The ticket that opens the depot, where it is one that does.
     pub(crate) fn ticket(&self) -> Option<&Ticket> {
+        self.verified().map(|verified| &verified.ticket)
+    }
+
+    /// The same, with the key that has signed it.
+    pub(crate) fn verified(&self) -> Option<&Verified> {
         match &self.asked {
             Asked::Route(_) | Asked::Site(_) => None,
-            Asked::Ticket(_, verified) => Some(&verified.ticket),
+            Asked::Ticket(_, verified) => Some(verified),
         }
+    }
+
+    /// What is asked of the origin, where the request's target does not show it: without what makes a ticket good.
+    pub(crate) fn url(&self) -> Option<String> {
+        let url = match &self.asked {
+            Asked::Route(_) => return None,
+            Asked::Site(url) => url.to_string(),
+            Asked::Ticket(route, verified) => verified.ticket.url_of(route).ok()?.to_string(),
+        };
+        Some(TicketRoute::redacted(&url).into_owned())
     }
 
     /// The client whom the next depot of the ticket is to hold against it; none where it is for all.
@@ -93,13 +126,7 @@ impl Plan {
 
     /// What the ticket holds a transfer to.
     pub(crate) fn allowance(&self) -> Allowance {
-        match &self.asked {
-            Asked::Route(_) | Asked::Site(_) => Allowance::default(),
-            Asked::Ticket(_, verified) => {
-                let Ticket { bytes, rate, .. } = verified.ticket;
-                Allowance { bytes, rate }
-            }
-        }
+        self.ticket().map(Allowance::of).unwrap_or_default()
     }
 
     /// The request as the next depot would pass it on: straight to what is behind it. Not where that depot
@@ -122,6 +149,9 @@ impl Plan {
         (client, scheme): (SocketAddr, Scheme),
         context: RequestContext<'_>,
     ) -> Result<Self, Fault> {
+        if context.denied.has_client(client.ip()) {
+            return Err(shut_out());
+        }
         if let Some(site) = site {
             return for_site(request, site, (client.ip(), scheme));
         }
@@ -219,6 +249,9 @@ async fn by_ticket(
     let route: TicketRoute = request.target.parse()?;
     let verified = settings.trust.verify(route.token())?;
     let ticket = &verified.ticket;
+    if context.denied.has_ticket(&ticket.id) {
+        return Err(shut_out());
+    }
     ticket.check_method(request.method)?;
     let depot = ticket.depot(route.hop())?;
     if !context.identity.is(depot, scheme, &settings.config, resolver).await? {
@@ -227,6 +260,9 @@ async fn by_ticket(
     let (relayed, vouched) = (request.came_through_depot(), forwarded_client(&request.headers));
     let came = CameFrom { peer, relayed, vouched };
     let client = came.client((ticket, route.hop()), settings, resolver).await?;
+    if context.denied.has_client(client) {
+        return Err(shut_out());
+    }
     let step = Step::Fetch(ticket.step(&route)?);
     let asked = Asked::Ticket(route, Box::new(verified));
     let plan = Plan { asked, step, grant: Grant::Ticket, client, site: None };
@@ -237,6 +273,11 @@ async fn by_ticket(
         context.observer.counts.ticket_taken(verified.ticket.issuer.as_deref());
     }
     Ok(plan)
+}
+
+/// What those are told whom the operator denies.
+pub(crate) fn shut_out() -> Fault {
+    denied("the operator of this depot has shut this client or this ticket out".to_owned())
 }
 
 fn denied(reason: String) -> Fault {

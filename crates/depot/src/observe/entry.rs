@@ -2,7 +2,7 @@
 //! What is known of one request: the one place from which counters and the log are fed.
 
 use super::{
-    Asked, Direction, Ended, Live, Observer, Outcome,
+    Asked, Direction, Ended, Live, Observer, Outcome, UsedTicket, Withdrawal,
     hops::Label,
     in_words,
     line::{Fields, Line},
@@ -24,7 +24,7 @@ use session::{
     Authority,
     lsl::{Open, SessionId},
     message::{Fault, Framing, RequestHead},
-    ticket::{Ticket, TicketRoute},
+    ticket::{TicketRoute, Verified},
 };
 use std::{
     borrow::Cow,
@@ -49,7 +49,8 @@ pub(crate) struct Entry {
     session: Option<(SessionId, TargetKind)>,
     /// The client for which a session was asked for by a depot.
     asked_for: Option<IpAddr>,
-    ticket: Option<String>,
+    ticket: Option<Arc<UsedTicket>>,
+    url: Option<Arc<str>>,
     site: Option<SiteName>,
     /// Once it is a transfer.
     live: Option<Arc<Live>>,
@@ -84,6 +85,7 @@ impl Entry {
             session: None,
             asked_for: None,
             ticket: None,
+            url: None,
             site: None,
             live: None,
             request_framing: Framing::Empty,
@@ -132,6 +134,7 @@ impl Entry {
     pub(crate) fn session_ended(mut self, end: SessionEnd) {
         let ending = match end {
             SessionEnd::Closed => Ending::of(Outcome::Ended, "ended"),
+            SessionEnd::Withdrawn(why) => Ending::of(Outcome::Withdrawn, why.words()),
             SessionEnd::Broken(error, direction) => {
                 self.broken(&Broken::Copy(error), direction, Framing::UntilClose)
             }
@@ -154,8 +157,16 @@ impl Entry {
     }
 
     /// By this ticket it is done, if by one.
-    pub(crate) fn by(&mut self, ticket: Option<&Ticket>) {
-        self.ticket = ticket.map(|ticket| ticket.id.clone());
+    pub(crate) fn by(&mut self, ticket: Option<&Verified>) {
+        self.ticket = ticket.map(|verified| {
+            let (ticket, key) = (&verified.ticket, verified.key.clone());
+            Arc::new(UsedTicket { id: ticket.id.clone(), issuer: ticket.issuer.clone(), key })
+        });
+    }
+
+    /// What is at the end of the route.
+    pub(crate) fn leads_to(&mut self, url: Option<String>) {
+        self.url = url.map(Into::into);
     }
 
     /// The request is to be passed on: from here on it is a transfer.
@@ -167,11 +178,20 @@ impl Entry {
             upstream: next.to_string().into(),
             method: self.method.unwrap_or("-"),
             target: self.target.clone().unwrap_or_else(|| "".into()),
+            asked_for: self.client_before(),
+            url: self.url.clone(),
+            ticket: self.ticket.clone(),
+            request: self.trace.as_ref().map(|trace| Arc::clone(&trace.request)),
             session: self.session.map(|(id, _)| id),
         };
         let live = self.observer.registry.begin(asked, client);
         self.live = Some(Arc::clone(&live));
         live
+    }
+
+    /// The client that asked a depot before this one.
+    fn client_before(&self) -> Option<IpAddr> {
+        self.trace.as_ref().and_then(|trace| trace.asked_for).or(self.asked_for)
     }
 
     /// What came of an answer.
@@ -220,6 +240,11 @@ impl Entry {
         self.end(&ending);
     }
 
+    /// The depot has ended the transfer.
+    pub(crate) fn withdrawn(mut self, why: Withdrawal) {
+        self.end(&Ending::of(Outcome::Withdrawn, why.words()));
+    }
+
     /// The answer was passed on, as far as `end` says.
     pub(crate) fn relayed(mut self, end: &End) {
         let framing = self.answer.map_or(Framing::Empty, |(_, framing)| framing);
@@ -265,15 +290,16 @@ impl Entry {
         self.observer.log.write(&Line {
             time: SystemTime::now(),
             level: ending.level,
-            outcome: ending.outcome,
+            outcome: ending.outcome.token(),
             words: &ending.words,
             reason: ending.reason.as_deref(),
             fields: Fields {
                 client: self.client,
-                asked_for: self.trace.as_ref().and_then(|trace| trace.asked_for).or(self.asked_for),
+                asked_for: self.client_before(),
                 request: self.trace.as_ref().map(|trace| &*trace.request),
                 session: self.session.map(|(id, _)| id.to_string()).as_deref(),
                 ticket: self.ticket.as_deref(),
+                url: self.url.as_deref(),
                 site: self.site.as_ref().map(SiteName::as_str),
                 upstream,
                 to: ending.led_to,
@@ -281,7 +307,7 @@ impl Entry {
                 target: self.target.as_deref(),
                 status: match ending.fault {
                     Some(fault) => Some(fault.status.as_u16()),
-                    None => self.answer.map(|(status, _)| status),
+                    None => self.answer.map(|(status, _)| status).or(live.and_then(Live::status)),
                 },
                 error: ending.fault.map(|fault| fault.error.token()),
                 bytes: moved.down_bytes,

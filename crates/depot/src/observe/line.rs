@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! One line about one request, as text or as JSON: the same fields under the same names.
 
-use super::{Outcome, status::Tcp};
+use super::{UsedTicket, status::Tcp};
 use session::Authority;
 use std::{
     borrow::Cow,
@@ -14,15 +14,15 @@ use tracing::Level;
 /// Room for most lines.
 const CAPACITY: usize = 768;
 
-/// What is said of a request at its end. What is not known is left out.
+/// What is said of a request at its end, and of a long transfer soon after it has begun. What is not known is left out.
 #[derive(Debug)]
 pub(crate) struct Line<'a> {
-    /// When it ended.
+    /// When that was.
     pub time: SystemTime,
     /// How loudly it is said.
     pub level: Level,
-    /// How it ended.
-    pub outcome: Outcome,
+    /// The word for how it ended.
+    pub outcome: &'static str,
     /// The same in words of the depot's own.
     pub words: &'a str,
     /// Why, in words of which others have written a part: in a line of text they must not look like fields.
@@ -41,8 +41,10 @@ pub(crate) struct Fields<'a> {
     pub request: Option<&'a str>,
     /// The session's name.
     pub session: Option<&'a str>,
-    /// The ticket's `jti`.
-    pub ticket: Option<&'a str>,
+    /// The ticket.
+    pub ticket: Option<&'a UsedTicket>,
+    /// What is at the end of the route.
+    pub url: Option<&'a str>,
     /// The site's name.
     pub site: Option<&'a str>,
     pub upstream: Option<&'a str>,
@@ -90,12 +92,14 @@ impl Fields<'_> {
         line.known("for", self.asked_for.map(|ip| ip.to_string()).as_deref());
         line.known("request", self.request);
         line.known("session", self.session);
-        line.known("ticket", self.ticket);
+        line.known("ticket", self.ticket.map(|ticket| ticket.id.as_str()));
+        line.known("issuer", self.ticket.and_then(|ticket| ticket.issuer.as_deref()));
         line.known("site", self.site);
         line.known("upstream", self.upstream);
         line.known("to", self.to);
         line.known("method", self.method);
         line.known("target", self.target);
+        line.known("url", self.url);
         line.known("status", self.status.map(u64::from));
         line.known("error", self.error);
         line.field("", "bytes", self.bytes.into());
@@ -239,7 +243,7 @@ impl Line<'_> {
         let mut json = Json(Vec::with_capacity(CAPACITY));
         json.field("", "time", Value::Text(&self.time()));
         json.field("", "level", Value::Text(&self.level.as_str().to_ascii_lowercase()));
-        json.field("", "outcome", Value::Text(self.outcome.token()));
+        json.field("", "outcome", Value::Text(self.outcome));
         json.field("", "message", Value::Text(&self.message()));
         self.fields.write(&mut json);
         json.0.push(b'}');
@@ -289,13 +293,20 @@ static EXAMPLE: std::sync::LazyLock<Tcp> = std::sync::LazyLock::new(|| Tcp {
 });
 
 #[cfg(test)]
+static TICKET: std::sync::LazyLock<UsedTicket> = std::sync::LazyLock::new(|| UsedTicket {
+    id: "t1".to_owned(),
+    issuer: Some("portal".to_owned()),
+    key: "k1".to_owned(),
+});
+
+#[cfg(test)]
 impl Line<'_> {
     /// A line to be tried out with.
     pub(crate) fn example() -> Self {
         Line {
             time: SystemTime::UNIX_EPOCH,
             level: Level::INFO,
-            outcome: Outcome::Complete,
+            outcome: "complete",
             words: "complete",
             reason: Some("x\" status=1 client=\"y"),
             fields: Fields {
@@ -303,7 +314,8 @@ impl Line<'_> {
                 asked_for: None,
                 request: None,
                 session: None,
-                ticket: Some("t1"),
+                ticket: Some(&TICKET),
+                url: None,
                 site: None,
                 upstream: Some("o:80"),
                 to: None,
@@ -333,7 +345,7 @@ mod tests {
         let line = Line::example();
         assert_eq!(
             line.text(),
-            "1970-01-01T00:00:00.000000Z  INFO complete reason=\"x\\\" status=1 client=\\\"y\" client=\"192.0.2.1:5\" ticket=\"t1\" upstream=\"o:80\" \
+            "1970-01-01T00:00:00.000000Z  INFO complete reason=\"x\\\" status=1 client=\\\"y\" client=\"192.0.2.1:5\" ticket=\"t1\" issuer=\"portal\" upstream=\"o:80\" \
              method=\"GET\" target=\"/a\\\"\\u{9b}\" status=200 bytes=10 sent_bytes=0 seconds=0.5 \
              rate_bps=160 relay=\"splice\" upstream_cc=\"bbr\" upstream_rtt_us=7 \
              upstream_retransmits=0 upstream_cwnd_bytes=14480 upstream_sndbuf_bytes=1 \

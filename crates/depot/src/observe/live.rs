@@ -2,9 +2,12 @@
 //! A transfer under way, to be looked at while others move it.
 
 use super::{
+    access_log::AccessLog,
     hops::{Label, Moved, Rates},
+    line::{Fields, Line},
     registry::Registry,
-    status::{MOST_TARGET, Side, Tcp, Transfer},
+    status::{MOST_TARGET, Side, Tcp, TicketName, Transfer},
+    withdrawal::Withdrawal,
 };
 use crate::packet_pacing::Paced;
 use relay::{
@@ -13,19 +16,26 @@ use relay::{
 };
 use session::{Authority, lsl::SessionId, message::Framing};
 use std::{
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
-        atomic::{AtomicU8, AtomicU32, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed},
     },
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
+use tokio::sync::Notify;
+use tracing::Level;
+
+/// A transfer that lasts so long has a line of its beginning in the log: short ones have one line, at their end.
+const LASTING: Duration = Duration::from_secs(1);
 
 /// What is asked for, and by whom.
 #[derive(Debug)]
 pub(crate) struct Asked {
     /// Who asked.
     pub client: SocketAddr,
+    /// The client for which a depot asks.
+    pub asked_for: Option<IpAddr>,
     /// The hop that it belongs to.
     pub client_hop: Label,
     /// The next hop, at first.
@@ -36,8 +46,25 @@ pub(crate) struct Asked {
     pub method: &'static str,
     /// What was asked for, without what makes a ticket good.
     pub target: Arc<str>,
+    /// What is at the end of the route.
+    pub url: Option<Arc<str>>,
+    /// The ticket that opens the depot, where one does.
+    pub ticket: Option<Arc<UsedTicket>>,
     /// The session's name, where it is one.
     pub session: Option<SessionId>,
+    /// The request's name.
+    pub request: Option<Arc<str>>,
+}
+
+/// A ticket by which something is done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct UsedTicket {
+    /// Its name.
+    pub id: String,
+    /// Who made it, as it says itself.
+    pub issuer: Option<String>,
+    /// The key that signed it.
+    pub key: String,
 }
 
 /// A transfer under way.
@@ -64,6 +91,13 @@ pub(crate) struct Live {
     /// Over how many connections the answer was asked for.
     asked_for: AtomicU8,
     rates: Mutex<Rates>,
+    /// Why the depot ends it, once it is to.
+    withdrawn: OnceLock<Withdrawal>,
+    told: Notify,
+    /// Who has joined it, if it is a meeting.
+    other_end: OnceLock<IpAddr>,
+    /// Whether the log has a line of its beginning.
+    is_announced: AtomicBool,
     registry: Arc<Registry>,
 }
 
@@ -111,9 +145,53 @@ impl Live {
             joined: Mutex::default(),
             asked_for: AtomicU8::new(1),
             rates: Mutex::default(),
+            withdrawn: OnceLock::new(),
+            told: Notify::new(),
+            other_end: OnceLock::new(),
+            is_announced: AtomicBool::new(false),
             asked,
             registry,
         }
+    }
+
+    /// Has it end; whether it was not to before.
+    pub(crate) fn withdraw(&self, why: Withdrawal) -> bool {
+        let is_first = self.withdrawn.set(why).is_ok();
+        self.told.notify_one();
+        is_first
+    }
+
+    /// Resolves once it is to end. One alone waits for it at a time.
+    pub(crate) async fn withdrawn(&self) -> Withdrawal {
+        loop {
+            if let Some(why) = self.withdrawn.get() {
+                return *why;
+            }
+            self.told.notified().await;
+        }
+    }
+
+    /// Whether it is of such a client: one that has asked the depot, or another one before it, or joined a meeting.
+    pub(crate) fn is_of(&self, client: impl Fn(IpAddr) -> bool) -> bool {
+        let Asked { client: peer, asked_for, .. } = &self.asked;
+        let all = [Some(peer.ip()), *asked_for, self.other_end.get().copied()];
+        all.into_iter().flatten().any(client)
+    }
+
+    /// Whether it was asked for by a ticket of this name.
+    pub(crate) fn has_ticket(&self, id: &str) -> bool {
+        self.asked.ticket.as_ref().is_some_and(|ticket| ticket.id == id)
+    }
+
+    /// Whether this text is in what it asks for.
+    pub(crate) fn asks_for(&self, text: &str) -> bool {
+        let Asked { target, url, .. } = &self.asked;
+        target.contains(text) || url.as_ref().is_some_and(|url| url.contains(text))
+    }
+
+    /// A client at this address is the other end of the session.
+    pub(crate) fn meets(&self, client: IpAddr) {
+        let _ = self.other_end.set(client);
     }
 
     /// There is a connection with a next hop.
@@ -194,6 +272,48 @@ impl Live {
         self.rates().look(self.moved(), elapsed);
     }
 
+    /// Whether the log is to have a line of its beginning now: once, and of those alone that last.
+    pub(crate) fn is_to_be_announced(&self) -> bool {
+        self.since.elapsed() >= LASTING && !self.is_announced.swap(true, Relaxed)
+    }
+
+    /// The line of its beginning.
+    pub(crate) fn announce(&self, log: &AccessLog) {
+        let (asked, upstream, moved) = (&self.asked, self.upstream_name(), self.moved());
+        let elapsed = self.since.elapsed();
+        let bits = (moved.up_bytes + moved.down_bytes) as f64 * 8.0;
+        log.write(&Line {
+            time: SystemTime::now(),
+            level: Level::INFO,
+            outcome: "begun",
+            words: "begun",
+            reason: None,
+            fields: Fields {
+                client: asked.client,
+                asked_for: asked.asked_for,
+                request: asked.request.as_deref(),
+                session: asked.session.map(|id| id.to_string()).as_deref(),
+                ticket: asked.ticket.as_deref(),
+                url: asked.url.as_deref(),
+                site: None,
+                upstream: Some(&upstream),
+                to: None,
+                method: Some(asked.method),
+                target: Some(&asked.target),
+                status: self.status(),
+                error: None,
+                bytes: moved.down_bytes,
+                sent_bytes: moved.up_bytes,
+                seconds: elapsed.as_millis() as f64 / 1e3,
+                rate_bps: (bits / elapsed.as_secs_f64().max(1e-6)) as u64,
+                relay: "none",
+                digest: None,
+                client_tcp: None,
+                upstream_tcp: None,
+            },
+        });
+    }
+
     /// What the kernel says of the client's socket, and of the next hop's; nothing of closed ones.
     pub(crate) fn sockets(&self) -> (Option<Tcp>, Option<Tcp>) {
         self.both(Wire::in_force)
@@ -246,6 +366,9 @@ impl Live {
             upstream: self.upstream_name().to_string(),
             method: self.asked.method.to_owned(),
             target: self.asked.target.chars().take(MOST_TARGET).collect(),
+            asked_for: self.asked.asked_for.map(|client| client.to_string()),
+            url: self.asked.url.as_ref().map(|url| url.chars().take(MOST_TARGET).collect()),
+            ticket: self.asked.ticket.as_deref().map(TicketName::from),
             status: answer.map(|(status, _)| *status),
             expected_bytes: answer.and_then(|(_, framing)| match framing {
                 Framing::Empty => Some(0),
@@ -260,6 +383,11 @@ impl Live {
             client_tcp,
             upstream_tcp,
         }
+    }
+
+    /// The rates of the last second.
+    pub(crate) fn rates_now(&self) -> Rates {
+        *self.rates()
     }
 
     /// Whether it is a session that is open.

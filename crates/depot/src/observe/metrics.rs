@@ -305,6 +305,15 @@ fn connections(out: &mut Out<'_>, status: &Status) -> fmt::Result {
 
 fn requests(out: &mut Out<'_>, status: &Status) -> fmt::Result {
     out.gauge(&family("live_transfers", "Transfers under way"), status.live_transfers)?;
+    let draining = &status.draining;
+    out.gauge(
+        &family("draining_processes", "Depots before this one that finish what they have accepted"),
+        draining.len(),
+    )?;
+    out.gauge(
+        &family("draining_transfers", "Transfers of these"),
+        draining.iter().map(|one| one.live_transfers).sum::<usize>(),
+    )?;
     out.counters(
         &family("requests", "Requests that have ended, by how"),
         status.totals.requests.iter().map(|(outcome, n)| (vec![("outcome", outcome.into())], *n)),

@@ -25,7 +25,9 @@ mod outcome;
 mod page;
 mod registry;
 pub mod status;
+mod sums;
 mod view;
+mod withdrawal;
 
 pub use access_log::AccessLogError;
 pub(crate) use admin::serve;
@@ -33,10 +35,11 @@ pub use client::{FetchError, fetch};
 pub(crate) use entry::Entry;
 pub(crate) use hops::Clients;
 pub use lines::StderrLog;
-pub(crate) use live::{Asked, Live};
+pub(crate) use live::{Asked, Live, UsedTicket};
 pub(crate) use outcome::{Direction, Fate, Outcome, in_words};
 pub(crate) use registry::Ended;
 pub(crate) use view::View;
+pub(crate) use withdrawal::Withdrawal;
 
 use crate::{config::Config, packet_pacing::Paced};
 use access_log::AccessLog;
@@ -65,9 +68,12 @@ impl Observer {
         Ok(Arc::new(Self { registry, log, counts: Counts::new() }))
     }
 
-    /// Measures the rates. To be called every second or so.
+    /// Measures the rates, and tells the log of transfers that last. To be called every second or so.
     pub(crate) fn look(&self) {
         self.registry.look();
+        for live in self.registry.transfers(Live::is_to_be_announced) {
+            live.announce(&self.log);
+        }
     }
 
     /// How many transfers have begun so far; the most that were under way at a time since this was last
@@ -79,6 +85,11 @@ impl Observer {
     /// The sockets of all transfers under way, to be looked at.
     pub(crate) fn sockets(&self) -> Vec<Weak<Wire>> {
         self.registry.sockets()
+    }
+
+    /// The transfers under way that are so.
+    pub(crate) fn transfers(&self, are: impl Fn(&Live) -> bool) -> Vec<Arc<Live>> {
+        self.registry.transfers(are)
     }
 
     /// Opens the access log's file anew, for whoever has renamed it.

@@ -24,6 +24,8 @@ pub(crate) enum Outcome {
     Client(Fate),
     /// It broke off at the next hop.
     Upstream(Fate),
+    /// The depot has ended it, because it is not allowed any more.
+    Withdrawn,
     /// The depot stopped.
     Stopped,
 }
@@ -56,7 +58,7 @@ pub(crate) enum Direction {
 
 impl Outcome {
     /// Every outcome.
-    pub(crate) const ALL: [Self; 18] = [
+    pub(crate) const ALL: [Self; 19] = [
         Self::Complete,
         Self::Ended,
         Self::LedOn,
@@ -74,6 +76,7 @@ impl Outcome {
         Self::Upstream(Fate::Failed),
         Self::Upstream(Fate::Malformed),
         Self::Upstream(Fate::Differs),
+        Self::Withdrawn,
         Self::Stopped,
     ];
 
@@ -97,6 +100,7 @@ impl Outcome {
             Self::Upstream(Fate::Failed) => "upstream_failed",
             Self::Upstream(Fate::Malformed) => "upstream_malformed",
             Self::Upstream(Fate::Differs) => "upstream_differs",
+            Self::Withdrawn => "withdrawn",
             Self::Stopped => "stopped",
         }
     }

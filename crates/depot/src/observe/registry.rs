@@ -9,8 +9,9 @@ use super::{
     hops::{Hops, Label, Moved, Tally},
     live::{Asked, Live},
     status::{
-        self, EndedSessions, Histogram, MOST_TRANSFERS, Refusals, Side, Tcp, Totals, Transfer,
+        self, EndedSessions, Histogram, MOST_TRANSFERS, Refusals, Side, Sum, Tcp, Totals, Transfer,
     },
+    sums,
 };
 use crate::{config::Config, packet_pacing::Paced};
 use http::StatusCode;
@@ -102,6 +103,8 @@ pub(crate) struct Reading {
     pub transfers: Vec<Transfer>,
     pub live_transfers: usize,
     pub open_sessions: usize,
+    pub clients: Vec<Sum>,
+    pub ticket_transfers: Vec<Sum>,
     pub ended_sessions: Vec<EndedSessions>,
     pub first_byte: Histogram,
     pub duration: Histogram,
@@ -226,6 +229,11 @@ impl Registry {
         }
     }
 
+    /// The transfers under way that are so, oldest first.
+    pub(crate) fn transfers(&self, are: impl Fn(&Live) -> bool) -> Vec<Arc<Live>> {
+        self.state().live.values().filter(|live| are(live)).cloned().collect()
+    }
+
     /// The sockets of all transfers under way.
     pub(crate) fn sockets(&self) -> Vec<Weak<Wire>> {
         let state = self.state();
@@ -241,6 +249,8 @@ impl Registry {
         };
         let live_transfers = live.len();
         let open_sessions = live.iter().filter(|live| live.is_open_session()).count();
+        let clients = sums::by(&live, sums::client);
+        let ticket_transfers = sums::by(&live, sums::ticket);
         let mut listed = Vec::with_capacity(live_transfers);
         for live in live {
             let sockets = live.sockets();
@@ -259,6 +269,8 @@ impl Registry {
             transfers: listed.into_iter().map(|(live, sockets)| live.transfer(sockets)).collect(),
             live_transfers,
             open_sessions,
+            clients,
+            ticket_transfers,
             ended_sessions: all.ended_sessions,
             first_byte: all.first_byte,
             duration: all.duration,

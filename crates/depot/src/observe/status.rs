@@ -4,6 +4,7 @@
 //! *Up* is from clients to origins (bodies of requests), *down* from origins to clients (bodies of
 //! answers). Keys carry their units.
 
+use super::live::UsedTicket;
 pub use relay::Side;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
@@ -70,6 +71,15 @@ pub struct Status {
     pub transfers: Vec<Transfer>,
     /// Transfers under way in all.
     pub live_transfers: usize,
+    /// Depots before this one that finish what they have accepted.
+    #[serde(default)]
+    pub draining: Vec<Draining>,
+    /// Those of each client together, the fastest first; at most [`MOST_SUMS`].
+    #[serde(default)]
+    pub clients: Vec<Sum>,
+    /// Those of each ticket together, likewise.
+    #[serde(default)]
+    pub ticket_transfers: Vec<Sum>,
     /// Sessions.
     #[serde(default)]
     pub sessions: Sessions,
@@ -77,6 +87,8 @@ pub struct Status {
 
 /// The most transfers that a document lists.
 pub const MOST_TRANSFERS: usize = 256;
+/// The most clients, and tickets, whose sums a document has.
+pub const MOST_SUMS: usize = 100;
 /// The most characters of a target that a document has.
 pub const MOST_TARGET: usize = 512;
 
@@ -309,6 +321,15 @@ pub struct Transfer {
     pub method: String,
     /// What was asked for, without what makes a ticket good.
     pub target: String,
+    /// The client for which a depot asks.
+    #[serde(default)]
+    pub asked_for: Option<String>,
+    /// What is at the end of the route.
+    #[serde(default)]
+    pub url: Option<String>,
+    /// The ticket by which it was asked for.
+    #[serde(default)]
+    pub ticket: Option<TicketName>,
     /// The answer's status, once there is one.
     pub status: Option<u16>,
     /// The length of the answer's body, if it is known.
@@ -327,6 +348,51 @@ pub struct Transfer {
     pub client_tcp: Option<Tcp>,
     /// The next hop's.
     pub upstream_tcp: Option<Tcp>,
+}
+
+/// A depot that another one has taken over from, and which finishes what it has accepted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Draining {
+    /// Its process.
+    pub process: u32,
+    /// For how long it goes on at most.
+    pub seconds_left: f64,
+    /// Its transfers in all.
+    pub live_transfers: usize,
+    /// Its oldest transfers, at most [`MOST_TRANSFERS`].
+    pub transfers: Vec<Transfer>,
+}
+
+/// Transfers under way that belong together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sum {
+    /// The client's address, for which a depot may ask, or the ticket's `jti`.
+    pub of: String,
+    /// How many.
+    pub transfers: usize,
+    /// Bytes of requests' bodies so far.
+    pub up_bytes: u64,
+    /// Bytes of answers' bodies so far.
+    pub down_bytes: u64,
+    /// The rate of the last second towards origins.
+    pub up_bps: u64,
+    /// The rate of the last second towards clients.
+    pub down_bps: u64,
+}
+
+/// A ticket, as operators name it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TicketName {
+    /// Its `jti`.
+    pub id: String,
+    /// Its `iss`.
+    pub issuer: Option<String>,
+}
+
+impl From<&UsedTicket> for TicketName {
+    fn from(ticket: &UsedTicket) -> Self {
+        Self { id: ticket.id.clone(), issuer: ticket.issuer.clone() }
+    }
 }
 
 /// What the kernel says of a connection.

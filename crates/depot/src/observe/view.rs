@@ -6,6 +6,7 @@ use super::status::{
     Times,
 };
 use crate::{
+    control::draining,
     packet_pacing::Peer,
     spare_descriptors,
     state::{Phase, Shared},
@@ -114,6 +115,9 @@ impl View {
             hops: reading.hops,
             transfers: reading.transfers,
             live_transfers: reading.live_transfers,
+            draining: draining::all(shared),
+            clients: reading.clients,
+            ticket_transfers: reading.ticket_transfers,
             sessions,
         }
     }

@@ -72,7 +72,7 @@ pub(super) struct NextHop<'h> {
     /// The most bytes that are granted.
     pub most: Option<Bytes>,
     pub live: &'h Arc<Live>,
-    pub pacing: &'h Pacing<'h>,
+    pub pacing: &'h Pacing,
 }
 
 /// What came of one connection.
@@ -296,7 +296,7 @@ pub(super) async fn connected(
 
 /// Holds both connections to the session's rates.
 pub(super) fn hold(
-    pacing: &Pacing<'_>,
+    pacing: &Pacing,
     client: &Client,
     hop: &upstream::Hop,
     context: RequestContext<'_>,

@@ -18,7 +18,7 @@ use crate::{
     state::RequestContext,
 };
 use http::StatusCode;
-use relay::client_key::host_key;
+use relay::{client_key::host_key, rates::TransferLimits};
 use session::{
     Authority, Host,
     lsl::{Answer, Role, SessionId},
@@ -146,7 +146,7 @@ pub(super) async fn meet(
             Arrival::Waits(place) => return wait(client, entry, place, (allowance, context)).await,
             Arrival::Joins(join) => {
                 let (over, is_over) = oneshot::channel();
-                match join.send(Joined { client, allowance, over }) {
+                match join.send(Joined { client, allowance: allowance.clone(), over }) {
                     Ok(()) => {
                         // Its sender is dropped, never used. The session's line is the other connection's.
                         let _ = is_over.await;
@@ -215,13 +215,14 @@ async fn join(
     // Of two tickets the stricter one.
     let rate = own.rate.into_iter().chain(other.rate).min();
     let most = own.bytes.into_iter().chain(other.bytes).min();
+    let limits = TransferLimits { granted: rate, ..own.limits() };
     let config = context.config();
     let name = Authority { host: Host::Name("meeting".to_owned()), port: 0 };
     entry.fetching(&name, &near.stream);
     let live = entry.opened();
     live.reached(&name, &far.stream);
-    let pacing =
-        context.rates.begin(live.number, near.stream.peer().ip(), config.transfer_limits(rate));
+    live.meets(far.stream.peer().ip());
+    let pacing = context.rates.begin(live.number, near.stream.peer().ip(), limits);
     let held = pacing.hold(&near.stream, &far.stream, |peer| config.hop_options(peer));
     if let Err(error) = held {
         tracing::warn!(%error, "cannot hold a session to its rate");

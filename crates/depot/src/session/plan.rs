@@ -3,6 +3,7 @@
 
 use crate::{
     admission::{ticket_client::CameFrom, verdict::Grant},
+    http::plan::shut_out,
     state::RequestContext,
     trace,
 };
@@ -11,7 +12,7 @@ use session::{
     Scheme,
     lsl::{Open, OpenStep, SessionId, TicketText},
     message::{Fault, ProxyError},
-    ticket::{Ticket, TicketError},
+    ticket::{TicketError, Verified},
 };
 use std::net::IpAddr;
 
@@ -24,7 +25,7 @@ pub(super) struct Plan {
     /// The client for which a depot asks, where it is believed.
     pub asked_for: Option<IpAddr>,
     /// What opens the depot, where it is a ticket.
-    pub ticket: Option<Ticket>,
+    pub ticket: Option<Verified>,
 }
 
 impl Plan {
@@ -35,6 +36,9 @@ impl Plan {
         from: (IpAddr, Scheme),
         context: RequestContext<'_>,
     ) -> Result<Self, Fault> {
+        if context.denied.has_client(from.0) {
+            return Err(shut_out());
+        }
         match open.ticket.clone() {
             None => Self::by_rules(open, from.0, context),
             Some(text) => {
@@ -72,6 +76,9 @@ impl Plan {
         let (settings, resolver) = (context.settings, context.resolver(peer));
         let verified = settings.trust.verify(text.token())?;
         let (ticket, hop) = (&verified.ticket, usize::from(text.hop()));
+        if context.denied.has_ticket(&ticket.id) {
+            return Err(shut_out());
+        }
         ticket.check_session(&open, hop)?;
         let depot = ticket.depot(hop)?;
         if !context.identity.is(depot, scheme, &settings.config, resolver).await? {
@@ -80,6 +87,9 @@ impl Plan {
         let (relayed, vouched) = (!open.passed.is_empty(), open.client);
         let came = CameFrom { peer, relayed, vouched };
         let client = came.client((ticket, hop), settings, resolver).await?;
+        if context.denied.has_client(client) {
+            return Err(shut_out());
+        }
         let (session, mut step) = (open.session, open.step(&context.id)?);
         if let OpenStep::Connect { open: next, .. } = &mut step {
             let follows = ticket.has_depot_after(hop);
@@ -91,6 +101,6 @@ impl Plan {
         context.uses.count(&verified)?;
         context.observer.counts.ticket_taken(verified.ticket.issuer.as_deref());
         let asked_for = Some(client).filter(|client| *client != peer);
-        Ok(Self { session, step, grant: Grant::Ticket, asked_for, ticket: Some(verified.ticket) })
+        Ok(Self { session, step, grant: Grant::Ticket, asked_for, ticket: Some(verified) })
     }
 }

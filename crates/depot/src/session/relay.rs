@@ -8,7 +8,7 @@
 use crate::{
     client::{failed, failure},
     config::Timeouts,
-    observe::{Direction, Live},
+    observe::{Direction, Live, Withdrawal},
 };
 use bytes::BytesMut;
 use relay::{
@@ -48,6 +48,8 @@ pub(crate) enum SessionEnd {
     Broken(CopyError, Direction),
     /// Nothing moved for so long.
     Idle(Duration),
+    /// The depot has ended it.
+    Withdrawn(Withdrawal),
 }
 
 /// A connection of a session.
@@ -113,6 +115,7 @@ pub(super) async fn move_bytes(
                 SessionEnd::Broken(CopyError::SinkSlow, Direction::Up)
             }
             () = idle(live, times.idle) => SessionEnd::Idle(times.idle),
+            why = live.withdrawn() => SessionEnd::Withdrawn(why),
         }
     };
     if !matches!(end, SessionEnd::Closed) {

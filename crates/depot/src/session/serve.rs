@@ -28,13 +28,13 @@ use session::{
     Authority, Scheme,
     lsl::{Answer, Hop, Open, OpenStep},
     message::{Connection, Fault},
-    ticket::Ticket,
 };
 use std::{
     io,
     net::{IpAddr, SocketAddr},
     sync::Arc,
 };
+use units::Bytes;
 
 /// Serves an OPEN, and the session if there is one. The connection serves nothing else afterwards.
 pub(crate) async fn serve(mut client: Client, open: Open, context: RequestContext<'_>) {
@@ -61,11 +61,8 @@ pub(super) async fn carry_out(
     entry.asked_for(plan.asked_for);
     entry.by(plan.ticket.as_ref());
     let Plan { session, step, grant, asked_for, ticket } = plan;
-    let allowance = ticket.map_or_else(Allowance::default, |ticket| {
-        let Ticket { bytes, rate, .. } = ticket;
-        Allowance { bytes, rate }
-    });
-    let opened = Opened { context, grant, asked_for, allowance };
+    let allowance = ticket.map(|verified| Allowance::of(&verified.ticket)).unwrap_or_default();
+    let opened = Opened { context, grant, asked_for, allowance: allowance.clone() };
     match step {
         OpenStep::Connect { hop, open } => opened.through(client, entry, hop, *open).await,
         OpenStep::Tcp { server, proxy_protocol } => {
@@ -78,7 +75,6 @@ pub(super) async fn carry_out(
 }
 
 /// A session that may be opened.
-#[derive(Clone, Copy)]
 struct Opened<'o> {
     context: RequestContext<'o>,
     grant: Grant,
@@ -102,8 +98,7 @@ impl Opened<'_> {
         while let Some((hop, open)) = routes.next() {
             let name = &hop.address.authority;
             let live = live.get_or_insert_with(|| entry.fetching(name, &client.stream));
-            let limits = context.config().transfer_limits(allowance.rate);
-            let limits = TransferLimits { upstream: hop.pacing, ..limits };
+            let limits = TransferLimits { upstream: hop.pacing, ..allowance.limits() };
             let pacing = context.rates.begin(live.number, client.stream.peer().ip(), limits);
             let next = NextHop {
                 context,
@@ -118,7 +113,7 @@ impl Opened<'_> {
             // Boxed, so that a session under way takes up little.
             match (Box::pin(next.open(&mut client)).await, routes.peek()) {
                 (Ok((hop, answer)), _) => {
-                    let way = Way { depots: next.depots(), allowance, pacing: &pacing };
+                    let way = Way { depots: next.depots(), most: allowance.bytes, pacing: &pacing };
                     return open_both(client, entry, (hop, answer), way, context).await;
                 }
                 (Err(NoSession::Unreachable(fault)), Some((instead, _))) => {
@@ -139,10 +134,10 @@ impl Opened<'_> {
         server: &Authority,
         proxy_protocol: bool,
     ) {
-        let Self { context, grant, allowance, .. } = self;
+        let Self { context, grant, ref allowance, .. } = self;
         let live = entry.fetching(server, &client.stream);
-        let limits = context.config().transfer_limits(allowance.rate);
-        let pacing = context.rates.begin(live.number, client.stream.peer().ip(), limits);
+        let pacing =
+            context.rates.begin(live.number, client.stream.peer().ip(), allowance.limits());
         let peer = Peer { next: server, scheme: Scheme::Http, protocol: Protocol::Tcp };
         let connected = Box::pin(hop::connected(peer, grant, &mut client, context)).await;
         let mut hop = match connected {
@@ -158,12 +153,12 @@ impl Opened<'_> {
             return refuse(client, entry, fault.into(), context).await;
         }
         let answer = Answer::of(StatusCode::OK, context.id.clone());
-        let way = Way { depots: 0, allowance, pacing: &pacing };
+        let way = Way { depots: 0, most: allowance.bytes, pacing: &pacing };
         open_both(client, entry, (hop, answer), way, context).await;
     }
 
     /// Tells a server whose connection it has.
-    async fn introduce(self, client: &Client, hop: &mut upstream::Hop) -> Result<(), Fault> {
+    async fn introduce(&self, client: &Client, hop: &mut upstream::Hop) -> Result<(), Fault> {
         let peer = client.stream.peer();
         // Of a client before another depot the port is not known.
         let client_address = self.asked_for.map_or(peer, |ip| SocketAddr::new(ip, 0));
@@ -185,8 +180,8 @@ impl Opened<'_> {
 /// What a session that is open goes through, and how much of it is granted.
 struct Way<'w> {
     depots: usize,
-    allowance: Allowance,
-    pacing: &'w Pacing<'w>,
+    most: Option<Bytes>,
+    pacing: &'w Pacing,
 }
 
 /// Tells the client that the session is open, and moves its bytes.
@@ -194,7 +189,7 @@ async fn open_both(
     mut client: Client,
     mut entry: Entry,
     (mut hop, mut answer): (upstream::Hop, Answer),
-    Way { depots, allowance, pacing }: Way<'_>,
+    Way { depots, most, pacing }: Way<'_>,
     context: RequestContext<'_>,
 ) {
     let streams = answer.striped.map_or(1, |striped| striped.streams);
@@ -207,12 +202,8 @@ async fn open_both(
         return refuse(client, entry, fault.into(), context).await;
     }
     let told = tell_open(&mut client, answer, (&live, pacing), context).await;
-    let times = Times {
-        timeouts: &config.timeouts,
-        depots,
-        idle: config.session.idle.into(),
-        most: allowance.bytes,
-    };
+    let times =
+        Times { timeouts: &config.timeouts, depots, idle: config.session.idle.into(), most };
     let end = match told {
         Ok(()) => {
             let (near, far) = (
@@ -234,7 +225,7 @@ async fn open_both(
 pub(super) async fn tell_open(
     client: &mut Client,
     mut answer: Answer,
-    (live, pacing): (&Arc<Live>, &Pacing<'_>),
+    (live, pacing): (&Arc<Live>, &Pacing),
     context: RequestContext<'_>,
 ) -> Result<(), SessionEnd> {
     let broken = |error| SessionEnd::Broken(CopyError::SinkGone(error), Direction::Down);

@@ -159,7 +159,7 @@ impl Granted {
         self,
         client: &mut Client,
         live: &Arc<Live>,
-        pacing: &Pacing<'_>,
+        pacing: &Pacing,
         context: RequestContext<'_>,
     ) -> io::Result<()> {
         let unsent = unsent(context.config(), client.stream.peer().ip());

@@ -11,6 +11,7 @@ mod blame;
 mod bodies;
 mod claims;
 mod clients;
+mod control;
 mod deploy;
 mod detours;
 mod digests;

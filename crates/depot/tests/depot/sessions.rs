@@ -4,7 +4,7 @@
 mod bytes;
 mod detours;
 mod meetings;
-mod peers;
+pub mod peers;
 mod ports;
 mod refused;
 mod servers;

@@ -23,24 +23,24 @@ use tempfile::TempDir;
 const SERVED: &str = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nserved";
 
 /// Keys whose tickets are trusted, in a file for depots.
-struct Keys {
+pub struct Keys {
     signer: Signer,
     dir: TempDir,
 }
 
 impl Keys {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let keys = Self { signer: signer(1), dir: tempfile::tempdir().unwrap() };
         keys.write(&keys.signer.public_set());
         keys
     }
 
-    fn file(&self) -> PathBuf {
+    pub fn file(&self) -> PathBuf {
         self.dir.path().join("keys.json")
     }
 
     /// Replaces the file, as an operator does.
-    fn write(&self, text: &str) {
+    pub fn write(&self, text: &str) {
         let new = self.dir.path().join("new");
         std::fs::write(&new, text).unwrap();
         std::fs::rename(new, self.file()).unwrap();
@@ -66,7 +66,7 @@ impl Keys {
         self.depot("", "local = true")
     }
 
-    fn route(&self, ticket: &Ticket, tail: &str) -> String {
+    pub fn route(&self, ticket: &Ticket, tail: &str) -> String {
         route(&self.signer, ticket, tail)
     }
 }
@@ -87,7 +87,7 @@ fn from_now(seconds: i64) -> UnixTime {
 }
 
 /// A ticket through these depots that says only what it must, good for an hour.
-fn ticket(origin: SocketAddr, path: &str, via: &[&Daemon]) -> Ticket {
+pub fn ticket(origin: SocketAddr, path: &str, via: &[&Daemon]) -> Ticket {
     Ticket {
         id: "t1".to_owned(),
         issuer: None,
@@ -99,6 +99,7 @@ fn ticket(origin: SocketAddr, path: &str, via: &[&Daemon]) -> Ticket {
         methods: vec![Method::Get, Method::Head],
         bytes: None,
         rate: None,
+        total_rate: None,
         clients: Vec::new(),
         uses: None,
     }

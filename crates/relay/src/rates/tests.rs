@@ -21,8 +21,7 @@ impl Config {
     }
 
     fn limits(&self, granted: Option<Rate>) -> TransferLimits {
-        let (by_client, by_peer) = (self.client_rate.is_some(), self.spacing != Spacing::Free);
-        TransferLimits { granted, upstream: None, by_client, by_peer }
+        TransferLimits { granted, ..TransferLimits::default() }
     }
 
     fn options(&self, peer: IpAddr) -> HopOptions<'static> {
@@ -83,7 +82,7 @@ async fn the_transfers_of_a_client_share_its_rate_for_as_long_as_they_last() {
     assert_eq!(all_held([&b, &b_up, &c]), [80, 80, 80].map(Some));
     assert_eq!(held(&a), Some(40), "it is the next transfer's on that connection");
     drop((second, other));
-    assert!(locked(&rates.0).by_address.is_empty());
+    assert!(locked(&rates.0).crowds.is_empty());
 }
 
 #[tokio::test]
@@ -94,7 +93,7 @@ async fn the_addresses_of_one_ipv6_host_share() {
     let addresses = addresses.map(|address| address.parse::<IpAddr>().unwrap());
     let begun: Vec<_> =
         (0..).zip(addresses).map(|(n, ip)| rates.begin(n, ip, config.limits(None))).collect();
-    let places: Vec<_> = locked(&rates.0).by_address.values().map(|client| client.places).collect();
+    let places: Vec<_> = locked(&rates.0).crowds.values().map(|place| place.places).collect();
     assert!(places == [1, 2] || places == [2, 1], "{places:?}");
     drop(begun);
 }
@@ -125,8 +124,8 @@ async fn a_connection_is_let_go_where_nothing_holds_the_next_transfer_on_it() {
     let [a, up] = peers.both().await;
     rates.begin(1, A, set.limits(None)).hold(&a, &up, |ip| set.options(ip)).unwrap();
     assert_eq!(all_held([&a, &up]), [Some(80), Some(80)]);
+    rates.replace(None);
     let free = rates.begin(2, A, none.limits(None));
-    assert!(free.transfer.is_none(), "nothing is done for it");
     free.hold(&a, &up, |ip| none.options(ip)).unwrap();
     assert_eq!(all_held([&a, &up]), [None, None]);
 }
@@ -167,7 +166,19 @@ async fn another_rate_counts_at_once_for_those_that_are_held_to_one() {
     // Where there is none any more, nobody takes a place.
     let _free = rates.begin(2, A, free.limits(None));
     drop(pacing);
-    assert!(locked(&rates.0).by_address.is_empty());
+    assert!(locked(&rates.0).crowds.is_empty());
+}
+
+fn transfer(number: u64, client: &Sharer) -> Transfer {
+    Transfer {
+        number,
+        client: client.clone(),
+        ticket: None,
+        granted: None,
+        upstream: None,
+        memberships: Mutex::default(),
+        held: Mutex::default(),
+    }
 }
 
 /// Begins and ends transfers at random: what all have together is never more than the rate, hardly less,
@@ -178,8 +189,9 @@ fn a_crowd_has_the_rate_together_and_is_seldom_set_anew() {
     let seed = std::env::var("LONGHAUL_SEED").map_or(11, |seed| seed.parse().unwrap());
     println!("LONGHAUL_SEED={seed}");
     let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(seed);
-    let mut crowd =
-        Crowd { rate: Some(Rate::bits_per_second(RATE)), parts: 0, transfers: HashMap::new() };
+    let whose = Sharer::client(A);
+    let Place { crowd, .. } = Place::new(whose.clone(), Rate::bits_per_second(RATE));
+    let crowd = &mut *locked(&crowd);
     let (mut next, mut set, mut changes) = (0, 0, 0);
     for target in [3, 7, 8, 9, 300, 40, 1000, 1000, 5, 0] {
         // Towards the target, and then up and down around it.
@@ -187,8 +199,7 @@ fn a_crowd_has_the_rate_together_and_is_seldom_set_anew() {
             let (count, parts) = (crowd.transfers.len(), crowd.parts);
             let more = if step % 2 == 0 { count < target } else { random.next_u32() % 2 == 0 };
             if more {
-                let (granted, held) = (None, Mutex::default());
-                crowd.enter(next, &Arc::new(Transfer { granted, upstream: None, held }));
+                crowd.enter(next, &Arc::new(transfer(next, &whose)));
                 next += 1;
             } else if let Some(number) = crowd.transfers.keys().next().copied() {
                 crowd.leave(number);
@@ -198,7 +209,8 @@ fn a_crowd_has_the_rate_together_and_is_seldom_set_anew() {
             if crowd.parts != parts {
                 set += count;
             }
-            let each: Vec<_> = crowd.transfers.values().map(|t| locked(&t.held).part).collect();
+            let each: Vec<_> =
+                crowd.transfers.values().map(|t| locked(&t.held).of_client).collect();
             assert!(each.iter().all(|part| *part == crowd.part()), "all have the same");
             let sum: u64 = each.iter().flatten().map(|part| part.bps()).sum();
             assert!(sum <= RATE, "{sum} of {count}");
@@ -247,7 +259,76 @@ async fn a_rate_asked_for_holds_the_next_hop_alone() {
     assert_eq!((held(&client), held(&upstream)), (None, Some(8)));
     // The lower of it and what is set.
     let set = Config { spacing: Spacing::AtMost(mbit(4)), ..config };
-    let pacing = rates.begin(2, A, TransferLimits { by_peer: true, ..wish(8) });
+    let pacing = rates.begin(2, A, wish(8));
     pacing.hold(&upstream, &client, |peer| set.options(peer)).unwrap();
     assert_eq!((held(&upstream), held(&client)), (None, Some(4)));
+}
+
+#[tokio::test]
+async fn rates_are_set_for_what_is_under_way_and_let_go_again() {
+    let (config, peers) = (Config::default(), Peers::new().await);
+    let rates = Rates::new(None);
+    let [a, a_up] = peers.both().await;
+    let [b, b_up] = peers.both().await;
+    let first = rates.begin(1, A, config.limits(None));
+    first.hold(&a, &a_up, |ip| config.options(ip)).unwrap();
+    assert_eq!(all_held([&a, &a_up]), [None, None]);
+    // A rate for each client, where there was none.
+    rates.replace(Some(mbit(80)));
+    assert_eq!(all_held([&a, &a_up]), [Some(80), Some(80)]);
+    // One for this client in its place, be it higher.
+    let whose = Sharer::client(A);
+    rates.set(&whose, Some(mbit(200))).unwrap();
+    let second = rates.begin(2, A, config.limits(None));
+    second.hold(&b, &b_up, |ip| config.options(ip)).unwrap();
+    assert_eq!(all_held([&a, &b]), [Some(100), Some(100)]);
+    assert!(rates.set_transfer(2, Some(mbit(30))));
+    assert_eq!(all_held([&a, &b]), [Some(100), Some(30)]);
+    assert!(rates.set_transfer(2, None) && !rates.set_transfer(3, None));
+    assert_eq!(rates.all_set(), [(whose.clone(), mbit(200))]);
+    rates.set(&whose, None).unwrap();
+    assert_eq!(all_held([&a, &b]), [Some(40), Some(40)]);
+    rates.replace(None);
+    assert_eq!(all_held([&a, &b, &a_up, &b_up]), [None; 4]);
+    drop((first, second));
+    let all = locked(&rates.0);
+    assert!(all.crowds.is_empty() && all.transfers.is_empty() && all.set.is_empty());
+}
+
+#[tokio::test]
+async fn transfers_of_a_ticket_share_what_it_may_have_in_all() {
+    let (config, peers) = (Config::client_rate(80), Peers::new().await);
+    let rates = Rates::new(config.client_rate);
+    let of = |rate: Option<u64>| TransferLimits {
+        ticket: Some(("order-1".into(), rate.map(mbit))),
+        ..TransferLimits::default()
+    };
+    let ([a, a_up], [b, b_up]) = (peers.both().await, peers.both().await);
+    let first = rates.begin(1, A, of(Some(60)));
+    first.hold(&a, &a_up, |ip| config.options(ip)).unwrap();
+    assert_eq!(held(&a), Some(60));
+    // From another address, with the same ticket.
+    let second = rates.begin(2, B, of(Some(60)));
+    second.hold(&b, &b_up, |ip| config.options(ip)).unwrap();
+    assert_eq!(all_held([&a, &b]), [Some(30), Some(30)]);
+    let whose = Sharer::Ticket("order-1".into());
+    rates.set(&whose, Some(mbit(10))).unwrap();
+    assert_eq!(all_held([&a, &b]), [Some(5), Some(5)]);
+    rates.set(&whose, None).unwrap();
+    assert_eq!(all_held([&a, &b]), [Some(30), Some(30)], "what the ticket says");
+    drop(second);
+    assert_eq!(held(&a), Some(60));
+}
+
+#[test]
+fn rates_that_operators_set_are_bounded() {
+    let rates = Rates::new(None);
+    let whose = |n: usize| Sharer::Ticket(n.to_string().into());
+    for n in 0..MOST_SET {
+        rates.set(&whose(n), Some(mbit(1))).unwrap();
+    }
+    assert_eq!(rates.set(&whose(MOST_SET), Some(mbit(1))), Err(TooManyRates));
+    rates.set(&whose(0), Some(mbit(2))).unwrap();
+    rates.set(&whose(1), None).unwrap();
+    rates.set(&whose(MOST_SET), Some(mbit(1))).unwrap();
 }

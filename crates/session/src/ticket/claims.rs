@@ -44,6 +44,8 @@ pub struct Ticket {
     pub bytes: Option<Bytes>,
     /// `lh.rate_bps`: the highest rate of one transfer, not 0.
     pub rate: Option<Rate>,
+    /// `lh.total_rate_bps`: the highest rate of all its transfers together, at each depot, not 0.
+    pub total_rate: Option<Rate>,
     /// `lh.clients`: for clients in these networks; for all, where it is empty.
     pub clients: Vec<IpNet>,
     /// `lh.uses`: how many requests it is good for, at each depot.
@@ -79,6 +81,8 @@ struct Scope {
     bytes: Option<NonZeroU64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     rate_bps: Option<NonZeroU64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total_rate_bps: Option<NonZeroU64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     clients: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -209,6 +213,14 @@ impl Ticket {
         }
     }
 
+    /// What a request by this route asks of the origin.
+    ///
+    /// # Errors
+    /// The ticket does not open it.
+    pub fn url_of(&self, route: &TicketRoute) -> Result<OriginUrl, TicketError> {
+        self.origin(route.tail())
+    }
+
     /// What the ticket opens with a tail.
     fn origin(&self, tail: &str) -> Result<OriginUrl, TicketError> {
         let url = self.url()?;
@@ -251,8 +263,10 @@ impl Ticket {
             error.to_string()
         } else if self.methods.is_empty() == matches!(self.opens, Opens::Url(_)) {
             "it names no method, or methods for a session".to_owned()
-        } else if self.bytes == Some(Bytes::ZERO) || self.rate.is_some_and(|rate| rate.bps() == 0) {
-            "its bytes or rate_bps are 0".to_owned()
+        } else if self.bytes == Some(Bytes::ZERO)
+            || [self.rate, self.total_rate].into_iter().flatten().any(|rate| rate.bps() == 0)
+        {
+            "its bytes, rate_bps or total_rate_bps are 0".to_owned()
         } else if self.not_before.is_some_and(|from| from > self.expires) {
             "it expires before it becomes valid".to_owned()
         } else if self.issuer.as_ref().is_some_and(|iss| iss.contains(char::is_control)) {
@@ -283,6 +297,7 @@ impl Ticket {
                     .then(|| self.methods.iter().map(ToString::to_string).collect()),
                 bytes: self.bytes.and_then(|bytes| NonZeroU64::new(bytes.get())),
                 rate_bps: self.rate.and_then(|rate| NonZeroU64::new(rate.bps())),
+                total_rate_bps: self.total_rate.and_then(|rate| NonZeroU64::new(rate.bps())),
                 clients: (!self.clients.is_empty()).then(|| texts(&self.clients)),
                 uses: self.uses,
             },
@@ -341,6 +356,7 @@ impl TryFrom<Claims> for Ticket {
             methods,
             bytes: scope.bytes.map(|bytes| Bytes::new(bytes.get())),
             rate: scope.rate_bps.map(|bps| Rate::bits_per_second(bps.get())),
+            total_rate: scope.total_rate_bps.map(|bps| Rate::bits_per_second(bps.get())),
             clients,
             uses: scope.uses,
         };

@@ -36,6 +36,8 @@ pub struct TicketDescription {
     pub bytes: Option<u64>,
     /// The maximum rate of one transfer; null for any.
     pub rate_bps: Option<u64>,
+    /// The maximum rate of all its transfers together, at each depot; null for any.
+    pub total_rate_bps: Option<u64>,
     /// The clients' networks; empty for any.
     pub clients: Vec<String>,
     /// The maximum number of requests per depot; null for any.
@@ -64,6 +66,7 @@ impl TicketDescription {
             methods: texts(&ticket.methods),
             bytes: ticket.bytes.map(units::Bytes::get),
             rate_bps: ticket.rate.map(units::Rate::bps),
+            total_rate_bps: ticket.total_rate.map(units::Rate::bps),
             clients: texts(&ticket.clients),
             uses: ticket.uses,
         }
@@ -91,10 +94,11 @@ mod tests {
             methods: vec![crate::message::Method::Get],
             bytes: Some(units::Bytes::new(7)),
             rate: None,
+            total_rate: None,
             clients: vec!["192.0.2.0/24".parse().unwrap()],
             uses: NonZeroU32::new(3),
         };
-        let expected = r#"{"verified":false,"key":"k","id":"t1","issuer":null,"issued_unix_s":null,"not_before_unix_s":5,"expires_unix_s":9,"url":"http://origin.example/folder/","session":null,"prefix":true,"via":["depot.example:3880"],"methods":["GET"],"bytes":7,"rate_bps":null,"clients":["192.0.2.0/24"],"uses":3}"#;
+        let expected = r#"{"verified":false,"key":"k","id":"t1","issuer":null,"issued_unix_s":null,"not_before_unix_s":5,"expires_unix_s":9,"url":"http://origin.example/folder/","session":null,"prefix":true,"via":["depot.example:3880"],"methods":["GET"],"bytes":7,"rate_bps":null,"total_rate_bps":null,"clients":["192.0.2.0/24"],"uses":3}"#;
         let text = serde_json::to_string(&TicketDescription::new(&ticket, Some("k"), false));
         assert_eq!(text.unwrap(), expected);
     }

@@ -213,6 +213,11 @@ impl KeySet {
         Ok(Self { keys })
     }
 
+    /// Whether there is a key of this name.
+    pub fn has(&self, kid: &str) -> bool {
+        self.keys.contains_key(kid)
+    }
+
     /// The names of the keys, in order.
     pub fn kids(&self) -> impl Iterator<Item = &str> {
         self.keys.keys().map(String::as_str)

@@ -60,7 +60,12 @@ impl RevocationList {
     /// It was taken back.
     pub fn check(&self, verified: &Verified) -> Result<(), TicketError> {
         let id = &verified.ticket.id;
-        if self.0.contains(id) { Err(TicketError::RevocationList(id.clone())) } else { Ok(()) }
+        if self.has(id) { Err(TicketError::RevocationList(id.clone())) } else { Ok(()) }
+    }
+
+    /// Whether a ticket of this name was taken back.
+    pub fn has(&self, id: &str) -> bool {
+        self.0.contains(id)
     }
 
     /// How many there are.

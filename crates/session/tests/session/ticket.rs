@@ -48,6 +48,7 @@ fn ticket(url: &str) -> Ticket {
         methods: vec![Method::Get, Method::Head],
         bytes: None,
         rate: None,
+        total_rate: None,
         clients: Vec::new(),
         uses: None,
     }

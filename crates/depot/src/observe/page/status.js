@@ -108,6 +108,8 @@ function showTiles(status) {
     tile("Pipes reserved", size(memory.pipes_reserved_bytes), `of ${size(memory.pipes_limit_bytes)} at most`, memory.pipes_reserved_bytes / memory.pipes_limit_bytes),
     tile("Idle to next hops", count(connections.idle_upstream), "waiting for work"),
     tile("Process", size(memory.resident_bytes), `${count(memory.open_files)} of ${count(memory.open_files_limit)} open files${status.accept_failures ? `, accepting failed ${count(status.accept_failures)} times` : ""}`),
+    ...status.draining.map(({ process, seconds_left: left, live_transfers: live }) =>
+      tile("Before the takeover", count(live), `transfers of process ${process}, for up to ${age(left)}`)),
     tile("Sessions", count(status.sessions.open), `open, ${count(status.sessions.meetings_waiting)} wait for their other end`),
   );
 }
@@ -134,8 +136,12 @@ function transferRow(transfer) {
   const { number, down_bytes: down, up_bytes: up, expected_bytes: expected } = transfer;
   if (!firstSeen.has(number)) firstSeen.set(number, down + up);
   // Long ones break after slashes.
-  const parts = `${transfer.method} ${transfer.target}`.split(/(?<=\/)/);
+  const parts = `${transfer.method} ${transfer.url ?? transfer.target}`.split(/(?<=\/)/);
   const target = make("td", "target", ...parts.flatMap((part) => [part, make("wbr")]));
+  const { ticket, asked_for: askedFor } = transfer;
+  if (ticket) target.append(make("small", "", `ticket ${ticket.id}${ticket.issuer ? ` of ${ticket.issuer}` : ""}`));
+  const client = make("td", "", transfer.client);
+  if (askedFor) client.append(make("small", "", `for ${askedFor}`));
   const far = make("td", "far", expected === null ? size(down) : `${size(down)} of ${size(expected)}`);
   if (expected > 0) {
     const bar = make("progress");
@@ -150,7 +156,7 @@ function transferRow(transfer) {
   const again = [transfer.client_tcp, transfer.upstream_tcp]
     .reduce((sum, tcp) => sum + (tcp ? tcp.retransmitted_segments : 0), 0);
   const row = make("tr", "",
-    make("td", "", transfer.client), target,
+    client, target,
     make("td", "", transfer.upstream, make("small", "", status)),
     far, speed, make("td", "n", age(transfer.age_s)),
     tcpCell(transfer.client_tcp), tcpCell(transfer.upstream_tcp), make("td", "n", count(again)));
@@ -166,6 +172,20 @@ function showTransfers(status) {
   fill("transfers", transfers.map(transferRow), "no-transfers");
   byId("more-transfers").hidden = live <= transfers.length;
   say(byId("more-transfers"), `The ${transfers.length} fastest of ${count(live)} are shown.`);
+}
+
+/** Clients and tickets with more than one transfer, the fastest first. */
+function showSums({ clients, ticket_transfers: tickets }) {
+  const row = (kind) => ({ of, transfers, up_bytes: up, down_bytes: down, up_bps: upRate, down_bps: downRate }) => {
+    const element = make("tr", "", make("td", "", `${kind} ${of}`), make("td", "n", count(transfers)),
+      make("td", "n", size(up + down)), make("td", "n", rate(upRate + downRate)));
+    element.dataset.key = `${kind} ${of}`;
+    return element;
+  };
+  const several = (sums) => sums.filter((sum) => sum.transfers > 1).slice(0, 10);
+  const rows = [...several(clients).map(row("client")), ...several(tickets).map(row("ticket"))];
+  byId("sums").hidden = rows.length === 0;
+  put(byId("sum-rows").tBodies[0], ...rows);
 }
 
 /** A line for each series, the newest point at the right edge; gaps where nothing was known. */
@@ -296,6 +316,7 @@ function show(status) {
   say(byId("trouble"), `${count(lost)} lines of the access log (${status.access_log.to}) or of standard error could not be written: is its disk full, or does nobody read it?`);
   showTiles(status);
   showTransfers(status);
+  showSums(status);
   showHops(status.hops);
   showCounts(status);
 }

@@ -83,6 +83,7 @@ impl Clocked {
             methods: vec![Method::Get],
             bytes: None,
             rate: None,
+            total_rate: None,
             clients: Vec::new(),
             uses: uses.and_then(NonZeroU32::new),
         };

@@ -100,6 +100,7 @@ fn the_ticket_stands_in_each_log() {
         methods: vec![Method::Get],
         bytes: None,
         rate: None,
+        total_rate: None,
         clients: Vec::new(),
         uses: None,
     };

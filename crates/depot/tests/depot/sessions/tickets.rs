@@ -47,6 +47,7 @@ impl Opening {
             methods: Vec::new(),
             bytes: None,
             rate: None,
+            total_rate: None,
             clients: Vec::new(),
             uses: None,
         }

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `longhaul depot transfers`, `end`, `deny`, `allow`, `denied`, `limit` and `limits`: commands to a depot that runs.
+
+use super::cells::{age, rate, shorten, size};
+use crate::{failure::Failure, print::print_text};
+use ::depot::{
+    control::{self, Answer, Command, Denial, Limit, Limited, Shunned, Which},
+    status::Transfer,
+};
+use clap::Args;
+use ipnet::IpNet;
+use serde_json::{Value, json};
+use session::ticket::UnixTime;
+use std::{net::IpAddr, path::PathBuf, str::FromStr, time::Duration};
+use units::Rate;
+
+/// How every command reaches the depot.
+#[derive(Debug, Args)]
+struct Reach {
+    /// Socket of the depot (`control.socket` in its configuration)
+    #[arg(long, value_name = "PATH", default_value = "/run/longhaul-depot/control.sock")]
+    socket: PathBuf,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+impl Reach {
+    fn ask(&self, command: &Command) -> Result<Answer, Failure> {
+        control::ask(&self.socket, command).map_err(Failure::failed)
+    }
+
+    fn unexpected(&self) -> Failure {
+        let socket = self.socket.display();
+        Failure::failed(format!("{socket}: the depot has answered something else"))
+    }
+
+    fn print(&self, document: &Value, text: &str) {
+        if self.json {
+            print_text(&format!("{document}\n"));
+        } else {
+            print_text(text);
+        }
+    }
+}
+
+/// A client's address, or the network of several.
+#[derive(Debug, Clone, Copy)]
+struct ClientArg(IpNet);
+
+impl FromStr for ClientArg {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let net = text.parse::<IpAddr>().map(IpNet::from).or_else(|_| text.parse());
+        net.map(Self).map_err(|_| "expected an address or a network, as 10.0.0.0/8".to_owned())
+    }
+}
+
+/// Transfers of which all holds that is given.
+#[derive(Debug, Args)]
+struct WhichArgs {
+    /// Transfers of this client, or of a network's clients, here or at a depot before this one
+    #[arg(long, value_name = "IP|NET")]
+    client: Option<ClientArg>,
+    /// Transfers by the ticket of this name
+    #[arg(long, value_name = "JTI")]
+    ticket: Option<String>,
+    /// Transfers whose URL or target contains this text
+    #[arg(long, value_name = "TEXT")]
+    file: Option<String>,
+    /// The transfer of this number
+    #[arg(long, value_name = "N")]
+    transfer: Option<u64>,
+}
+
+impl WhichArgs {
+    fn which(&self) -> Which {
+        Which {
+            transfer: self.transfer,
+            client: self.client.map(|client| client.0),
+            ticket: self.ticket.clone(),
+            file: self.file.clone(),
+        }
+    }
+}
+
+/// List the transfers under way.
+#[derive(Debug, Args)]
+pub struct TransfersArgs {
+    #[command(flatten)]
+    which: WhichArgs,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// End transfers under way: their clients see a broken connection, or 403 before the answer.
+#[derive(Debug, Args)]
+pub struct EndArgs {
+    #[command(flatten)]
+    which: WhichArgs,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// Who is shut out or let in.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+struct WhoArgs {
+    /// A client, or a network's clients
+    #[arg(long, value_name = "IP|NET")]
+    client: Option<ClientArg>,
+    /// The ticket of this name
+    #[arg(long, value_name = "JTI")]
+    ticket: Option<String>,
+}
+
+impl WhoArgs {
+    fn who(&self) -> Shunned {
+        match (self.client, &self.ticket) {
+            (Some(client), _) => Shunned::Client(client.0),
+            (None, ticket) => Shunned::Ticket(ticket.clone().unwrap_or_default()),
+        }
+    }
+}
+
+/// Shut a client or a ticket out for a time, and end its transfers.
+///
+/// It stays when the configuration is read again, and with `control.denied` also when the depot is started again.
+/// What is to last belongs in allow.clients or trust.revoked.
+#[derive(Debug, Args)]
+pub struct DenyArgs {
+    #[command(flatten)]
+    who: WhoArgs,
+    /// For how long, as in 10min or 12h
+    #[arg(long = "for", value_name = "TIME", default_value = "1h")]
+    time: units::Duration,
+    /// Why, for `longhaul depot denied`
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    why: String,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// Let a client or a ticket in again that was shut out.
+#[derive(Debug, Args)]
+pub struct AllowArgs {
+    #[command(flatten)]
+    who: WhoArgs,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// Hold the transfers of a client or ticket together, or one transfer, to a rate, from now on.
+///
+/// It counts in place of limits.client_rate and of the ticket's rate in all, until it is let go or the depot ends.
+#[derive(Debug, Args)]
+pub struct LimitArgs {
+    /// Rate, as in 100mbit, or none to let go what was set
+    #[arg(value_name = "RATE|none", value_parser = rate_or_none)]
+    rate: RateArg,
+    #[command(flatten)]
+    whose: WhoseArgs,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// Whose transfers are held to a rate.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+struct WhoseArgs {
+    /// All transfers of the client at this address
+    #[arg(long, value_name = "IP")]
+    client: Option<IpAddr>,
+    /// All transfers of the tickets of this name
+    #[arg(long, value_name = "JTI")]
+    ticket: Option<String>,
+    /// The transfer of this number
+    #[arg(long, value_name = "N")]
+    transfer: Option<u64>,
+}
+
+/// A rate, or none.
+#[derive(Debug, Clone, Copy)]
+struct RateArg(Option<Rate>);
+
+fn rate_or_none(text: &str) -> Result<RateArg, String> {
+    match text {
+        "none" => Ok(RateArg(None)),
+        text => text
+            .parse()
+            .map(|rate| RateArg(Some(rate)))
+            .map_err(|_| "expected a rate, as 100mbit or 2gbit, or none".to_owned()),
+    }
+}
+
+/// List the rates that were set for clients and tickets.
+#[derive(Debug, Args)]
+pub struct LimitsArgs {
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// List who is shut out, until when, and why.
+#[derive(Debug, Args)]
+pub struct DeniedArgs {
+    #[command(flatten)]
+    reach: Reach,
+}
+
+pub fn transfers(args: &TransfersArgs) -> Result<(), Failure> {
+    let reach = &args.reach;
+    let Answer::Transfers { transfers, more } =
+        reach.ask(&Command::Transfers(args.which.which()))?
+    else {
+        return Err(reach.unexpected());
+    };
+    let mut text = table(&transfers);
+    if more > 0 {
+        text += &format!("and {more} more\n");
+    }
+    reach.print(&json!({ "transfers": transfers, "more": more }), &text);
+    Ok(())
+}
+
+pub fn end(args: &EndArgs) -> Result<(), Failure> {
+    let which = args.which.which();
+    if which.is_all() {
+        let text = "say which transfers: --client, --ticket, --file or --transfer";
+        return Err(Failure::usage(text));
+    }
+    ended(&args.reach, &Command::End(which))
+}
+
+pub fn deny(args: &DenyArgs) -> Result<(), Failure> {
+    let seconds = Duration::from(args.time).as_secs();
+    let (who, why) = (args.who.who(), args.why.clone());
+    ended(&args.reach, &Command::Deny { who, seconds, why })
+}
+
+fn ended(reach: &Reach, command: &Command) -> Result<(), Failure> {
+    let Answer::Ended(ended) = reach.ask(command)? else { return Err(reach.unexpected()) };
+    let noun = if ended == 1 { "transfer" } else { "transfers" };
+    reach.print(&json!({ "ended": ended }), &format!("{ended} {noun} ended\n"));
+    Ok(())
+}
+
+pub fn allow(args: &AllowArgs) -> Result<(), Failure> {
+    let reach = &args.reach;
+    let Answer::Allowed { was_denied } = reach.ask(&Command::Allow { who: args.who.who() })? else {
+        return Err(reach.unexpected());
+    };
+    let text = if was_denied { "let in again\n" } else { "it was not shut out\n" };
+    reach.print(&json!({ "was_denied": was_denied }), text);
+    Ok(())
+}
+
+pub fn denied(args: &DeniedArgs) -> Result<(), Failure> {
+    let reach = &args.reach;
+    let Answer::Denied(list) = reach.ask(&Command::Denied)? else { return Err(reach.unexpected()) };
+    let text = if list.is_empty() {
+        "nobody is shut out\n".to_owned()
+    } else {
+        list.iter().map(line).collect()
+    };
+    reach.print(&json!({ "denied": list }), &text);
+    Ok(())
+}
+
+pub fn limit(args: &LimitArgs) -> Result<(), Failure> {
+    let (reach, WhoseArgs { client, ticket, transfer }) = (&args.reach, &args.whose);
+    let whose = match (client, ticket, transfer) {
+        (Some(address), ..) => Limited::Client(*address),
+        (_, Some(id), _) => Limited::Ticket(id.clone()),
+        (.., number) => Limited::Transfer(number.unwrap_or_default()),
+    };
+    let rate_bps = args.rate.0.map(Rate::bps);
+    let Answer::Limited { is_there } = reach.ask(&Command::Limit { whose, rate_bps })? else {
+        return Err(reach.unexpected());
+    };
+    if !is_there {
+        return Err(Failure::failed("there is no such transfer"));
+    }
+    let text = rate_bps.map_or_else(|| "let go\n".to_owned(), |bps| format!("{}\n", rate(bps)));
+    reach.print(&json!({ "rate_bps": rate_bps }), &text);
+    Ok(())
+}
+
+pub fn limits(args: &LimitsArgs) -> Result<(), Failure> {
+    let reach = &args.reach;
+    let Answer::Limits(list) = reach.ask(&Command::Limits)? else { return Err(reach.unexpected()) };
+    let text = if list.is_empty() {
+        "no rate is set\n".to_owned()
+    } else {
+        list.iter().map(limit_line).collect()
+    };
+    reach.print(&json!({ "limits": list }), &text);
+    Ok(())
+}
+
+fn limit_line(limit: &Limit) -> String {
+    let whose = match &limit.whose {
+        Limited::Client(address) => format!("client {address}"),
+        Limited::Ticket(id) => format!("ticket {id}"),
+        Limited::Transfer(number) => format!("transfer {number}"),
+    };
+    format!("{whose:<44} {}\n", rate(limit.rate_bps))
+}
+
+fn line(denial: &Denial) -> String {
+    let who = match &denial.who {
+        Shunned::Client(net) => format!("client {net}"),
+        Shunned::Ticket(id) => format!("ticket {id}"),
+    };
+    let until = UnixTime::try_from(denial.until_unix_s).map(|time| time.to_string());
+    let line = format!("{who:<44} until {}  {}", until.unwrap_or_default(), denial.why);
+    format!("{}\n", line.trim_end())
+}
+
+fn table(transfers: &[Transfer]) -> String {
+    if transfers.is_empty() {
+        return "no transfer under way\n".to_owned();
+    }
+    let mut text = format!(
+        "{:>8} {:<24} {:<32} {:>7} {:>10} {:>12} {}\n",
+        "number", "client", "ticket", "age", "bytes", "rate", "asks for"
+    );
+    for transfer in transfers {
+        let client = transfer.asked_for.as_deref().unwrap_or(&transfer.client);
+        let ticket = transfer.ticket.as_ref().map_or("-", |ticket| &ticket.id);
+        text += &format!(
+            "{:>8} {:<24} {:<32} {:>7} {:>10} {:>12} {}\n",
+            transfer.number,
+            shorten(client, 24),
+            shorten(ticket, 32),
+            age(transfer.age_s),
+            size(transfer.up_bytes + transfer.down_bytes),
+            rate(transfer.up_bps + transfer.down_bps),
+            shorten(transfer.url.as_deref().unwrap_or(&transfer.target), 80),
+        );
+    }
+    text
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Commands and answers, as they travel: one line of JSON each.
+
+use super::{Denial, Shunned};
+use crate::status::{Draining, Transfer};
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
+
+/// What a depot is to do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Command {
+    /// List transfers.
+    Transfers(Which),
+    /// End transfers.
+    End(Which),
+    /// Shut somebody out for so many seconds, and end that one's transfers.
+    Deny {
+        /// Whom.
+        who: Shunned,
+        /// For how long.
+        seconds: u64,
+        /// Why, for operators.
+        #[serde(default)]
+        why: String,
+    },
+    /// Let somebody in again.
+    Allow {
+        /// Whom.
+        who: Shunned,
+    },
+    /// List who is shut out.
+    Denied,
+    /// Hold somebody's transfers together to a rate, in the place of any other rate for all of them, or let it go: those that are
+    /// under way, and those to come.
+    Limit {
+        /// Whose.
+        whose: Limited,
+        /// To which rate, in bit/s; none lets it go.
+        rate_bps: Option<u64>,
+    },
+    /// List the rates that were set for clients and tickets.
+    Limits,
+    /// Say what is still under way, to the depot that has taken over.
+    Draining,
+}
+
+/// What is held to a rate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Limited {
+    /// All transfers of a client.
+    Client(IpAddr),
+    /// All transfers of the tickets of this name.
+    Ticket(String),
+    /// The transfer of this number.
+    Transfer(u64),
+}
+
+/// A rate that was set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limit {
+    /// For whom.
+    pub whose: Limited,
+    /// In bit/s.
+    pub rate_bps: u64,
+}
+
+/// Of the transfers under way those for which all of this holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Which {
+    /// It has this number.
+    pub transfer: Option<u64>,
+    /// A client of this network asked for it, here or of a depot before this one.
+    pub client: Option<IpNet>,
+    /// It was asked for by a ticket of this name (`jti`).
+    pub ticket: Option<String>,
+    /// What it asks for contains this text: its URL, or its target.
+    pub file: Option<String>,
+}
+
+impl Which {
+    /// Whether it says anything: else it means all.
+    pub fn is_all(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What a depot answers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// The transfers, oldest first, and how many more there are.
+    Transfers {
+        /// They.
+        transfers: Vec<Transfer>,
+        /// Further ones.
+        more: usize,
+    },
+    /// It has ended so many transfers.
+    Ended(usize),
+    /// Who is shut out.
+    Denied(Vec<Denial>),
+    /// Somebody was let in again, who may not have been shut out.
+    Allowed {
+        /// Whether that one was.
+        was_denied: bool,
+    },
+    /// The rate counts from now on; whether there is such a transfer.
+    Limited {
+        /// For clients and tickets always.
+        is_there: bool,
+    },
+    /// The rates that were set.
+    Limits(Vec<Limit>),
+    /// What is still under way.
+    Draining(Draining),
+    /// It has not done it, and why.
+    Error(String),
+}

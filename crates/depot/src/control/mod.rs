@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Commands of operators to a depot that runs: list transfers, end and slow them, and shut clients and tickets out.
+//!
+//! ```text
+//! longhaul depot end --ticket 5f0c... ──▶ ask ── one line of JSON ──▶ serve ──▶ carried out ──▶ one line of JSON
+//! ```
+//! Whoever can connect is root or the depot's own user, who could also end the depot; what they send is bounded all the
+//! same, in length and time, so that a program of theirs that goes wrong does no more than it says. Transfers never wait
+//! for it.
+
+mod carry_out;
+pub(crate) mod draining;
+mod message;
+
+pub use crate::admission::denied::{Denial, Shunned};
+pub use message::{Answer, Command, Limit, Limited, Which};
+
+use crate::{
+    private_socket::{PrivateSocket, check_peer},
+    state::Shared,
+};
+use carry_out::carry_out;
+use std::{
+    io::{self, Read, Write},
+    os::unix::net::UnixStream as StdStream,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::UnixStream,
+    sync::Semaphore,
+    time::timeout,
+};
+
+/// Connections at a time; further ones wait.
+const CONNECTIONS: usize = 64;
+/// The longest command, in bytes.
+const LONGEST: usize = 16 << 10;
+/// How long a command may take to come: who says nothing is not to hold the next one up.
+const HEARING: Duration = Duration::from_secs(2);
+/// How long a connection may last in all.
+const LIFE: Duration = Duration::from_secs(10);
+/// How long whoever asks waits for the depot.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// The longest answer that is read, in bytes.
+const LONGEST_ANSWER: u64 = 64 << 20;
+
+/// Carries commands out for as long as the depot runs, also while it drains.
+pub(crate) async fn serve(socket: PrivateSocket, shared: Arc<Shared>) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        match socket.accept().await {
+            Ok(stream) => {
+                let shared = Arc::clone(&shared);
+                tokio::spawn(async move {
+                    if let Ok(Err(error)) = timeout(LIFE, serve_one(stream, shared)).await {
+                        tracing::debug!(%error, "a command was not carried out, or not answered");
+                    }
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection with commands");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+/// One command, and its answer.
+async fn serve_one(mut stream: UnixStream, shared: Arc<Shared>) -> io::Result<()> {
+    check_peer(&stream)?;
+    let line = timeout(HEARING, read_line(&mut stream)).await??;
+    let answer = match line.as_deref().map(serde_json::from_slice::<Command>) {
+        Some(Ok(command)) => {
+            // It may write a file, and asks the kernel about many sockets.
+            tokio::task::spawn_blocking(move || carry_out(command, &shared)).await?
+        }
+        Some(Err(error)) => Answer::Error(format!("no command: {error}")),
+        None => Answer::Error(format!("no command: it is longer than {LONGEST} bytes")),
+    };
+    let mut text = serde_json::to_vec(&answer)?;
+    text.push(b'\n');
+    stream.write_all(&text).await?;
+    stream.shutdown().await
+}
+
+/// The bytes before the first line feed, or all; none if there are too many.
+async fn read_line(stream: &mut UnixStream) -> io::Result<Option<Vec<u8>>> {
+    let mut line = Vec::new();
+    loop {
+        if let Some(end) = line.iter().position(|byte| *byte == b'\n') {
+            line.truncate(end);
+            return Ok(Some(line));
+        }
+        if line.len() > LONGEST {
+            return Ok(None);
+        }
+        if stream.read_buf(&mut line).await? == 0 {
+            return Ok(Some(line));
+        }
+    }
+}
+
+/// Why a depot did not do as it was told.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// There is no way to it.
+    #[error("{}: {error}{}", path.display(), hint(error))]
+    Unreachable {
+        /// Its socket.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// It has answered something else.
+    #[error("{} does not answer as a depot: {reason}", path.display())]
+    Answer {
+        /// Its socket.
+        path: PathBuf,
+        /// What was wrong.
+        reason: String,
+    },
+    /// It has said why.
+    #[error("{0}")]
+    Refused(String),
+}
+
+fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => " (commands are for root and the depot's own user)",
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+            " (does the depot run, with this `control.socket`?)"
+        }
+        _ => "",
+    }
+}
+
+/// Has the depot at this socket carry a command out.
+///
+/// # Errors
+/// There is no depot, or it refuses.
+pub fn ask(path: &Path, command: &Command) -> Result<Answer, ControlError> {
+    ask_within(path, command, PATIENCE)
+}
+
+fn ask_within(path: &Path, command: &Command, patience: Duration) -> Result<Answer, ControlError> {
+    let unreachable = |error| ControlError::Unreachable { path: path.to_owned(), error };
+    let exchange = || {
+        let mut stream = StdStream::connect(path)?;
+        check_peer(&stream)?;
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))?;
+        let mut line = serde_json::to_vec(command)?;
+        line.push(b'\n');
+        stream.write_all(&line)?;
+        let mut answer = Vec::new();
+        stream.take(LONGEST_ANSWER).read_to_end(&mut answer)?;
+        io::Result::Ok(answer)
+    };
+    let text = exchange().map_err(unreachable)?;
+    let answer = serde_json::from_slice(&text);
+    match answer {
+        Ok(Answer::Error(text)) => Err(ControlError::Refused(text)),
+        Ok(answer) => Ok(answer),
+        Err(error) => {
+            let reason = error.to_string();
+            Err(ControlError::Answer { path: path.to_owned(), reason })
+        }
+    }
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Transfers under way, summed by client and by ticket.
+
+use super::{
+    Live,
+    status::{MOST_SUMS, Sum},
+};
+use std::{cmp::Reverse, collections::HashMap, sync::Arc};
+
+/// The sums of those for which there is a name, the fastest first.
+pub(super) fn by(transfers: &[Arc<Live>], name: impl Fn(&Live) -> Option<String>) -> Vec<Sum> {
+    let mut sums: HashMap<String, Sum> = HashMap::new();
+    for live in transfers {
+        let Some(of) = name(live) else { continue };
+        let none =
+            |of| Sum { of, transfers: 0, up_bytes: 0, down_bytes: 0, up_bps: 0, down_bps: 0 };
+        let sum = sums.entry(of).or_insert_with_key(|of| none(of.clone()));
+        let (moved, rates) = (live.moved(), live.rates_now());
+        sum.transfers += 1;
+        sum.up_bytes += moved.up_bytes;
+        sum.down_bytes += moved.down_bytes;
+        sum.up_bps += rates.up_bps;
+        sum.down_bps += rates.down_bps;
+    }
+    let mut sums: Vec<_> = sums.into_values().collect();
+    sums.sort_by(|a, b| {
+        let order = |sum: &Sum| (Reverse(sum.up_bps + sum.down_bps), Reverse(sum.transfers));
+        order(a).cmp(&order(b)).then_with(|| a.of.cmp(&b.of))
+    });
+    sums.truncate(MOST_SUMS);
+    sums
+}
+
+/// The client of a transfer: the one for which a depot asks, if there is one.
+pub(super) fn client(live: &Live) -> Option<String> {
+    let asked = &live.asked;
+    Some(asked.asked_for.unwrap_or_else(|| asked.client.ip()).to_string())
+}
+
+/// The ticket of a transfer.
+pub(super) fn ticket(live: &Live) -> Option<String> {
+    live.asked.ticket.as_ref().map(|ticket| ticket.id.clone())
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Unix sockets for this user and root alone.
+
+use rustix::net::sockopt::socket_peercred;
+use std::{
+    fs::{self, Permissions},
+    io,
+    os::{
+        fd::AsFd,
+        unix::fs::{MetadataExt, PermissionsExt},
+    },
+    path::{Path, PathBuf},
+};
+use tokio::net::{UnixListener, UnixStream};
+
+/// A socket that listens. It is removed when this is dropped, unless it is another's by then.
+#[derive(Debug)]
+pub(crate) struct PrivateSocket {
+    socket: UnixListener,
+    path: PathBuf,
+    inode: u64,
+}
+
+impl PrivateSocket {
+    /// Listens at a path, in the place of whoever did.
+    pub(crate) fn new(path: &Path) -> io::Result<Self> {
+        // Under another name first, so that at no time nobody is there.
+        let mut new = path.as_os_str().to_owned();
+        new.push(format!(".{}", std::process::id()));
+        let new = PathBuf::from(new);
+        let _ = fs::remove_file(&new);
+        let socket = UnixListener::bind(&new)?;
+        fs::set_permissions(&new, Permissions::from_mode(0o600))?;
+        let inode = fs::metadata(&new)?.ino();
+        fs::rename(&new, path)?;
+        Ok(Self { socket, path: path.to_owned(), inode })
+    }
+
+    /// The next connection, whoever it is from.
+    pub(crate) async fn accept(&self) -> io::Result<UnixStream> {
+        Ok(self.socket.accept().await?.0)
+    }
+}
+
+impl Drop for PrivateSocket {
+    fn drop(&mut self) {
+        if fs::metadata(&self.path).is_ok_and(|meta| meta.ino() == self.inode) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Sees that whoever is at the other end is this user, or root. The file's permissions say the same, but not
+/// of whoever has connected before they were set, or made the file.
+pub(crate) fn check_peer(stream: &impl AsFd) -> io::Result<()> {
+    let who = socket_peercred(stream)?.uid;
+    if who == rustix::process::geteuid() || who.is_root() {
+        return Ok(());
+    }
+    let text = format!("the user {} is at the other end", who.as_raw());
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
+}

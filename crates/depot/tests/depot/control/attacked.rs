@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Whoever may not give commands, and commands that are none.
+
+use super::{Controlled, Download, of_client};
+use crate::common::process::eventually;
+use longhaul_depot::control::Answer;
+use std::{
+    fs::{self, Permissions},
+    io::{Read, Write},
+    os::unix::{fs::PermissionsExt, net::UnixStream, process::CommandExt},
+    process::Command as Program,
+};
+
+/// What a depot answers to these bytes.
+fn say(controlled: &Controlled, bytes: &[u8]) -> String {
+    let mut stream = UnixStream::connect(controlled.socket()).unwrap();
+    // It may have heard enough before it has heard all.
+    let _ = stream.write_all(bytes);
+    let _ = stream.shutdown(std::net::Shutdown::Write);
+    let mut answer = String::new();
+    let _ = stream.read_to_string(&mut answer);
+    answer
+}
+
+#[test]
+fn malformed_and_oversized_commands_do_nothing() {
+    let controlled = Controlled::new();
+    let running = Download::begin("127.0.0.9", &controlled.depot, "/f");
+    for bytes in [
+        &b""[..],
+        b"\n",
+        b"end\n",
+        b"{\"end\":{}}\n",
+        b"{\"end\":{\"client\":\"127.0.0.0/8\",\"other\":1}}\n",
+        b"{\"end\":{\"client\":\"127.0.0.0/99\"}}\n",
+        b"{\"deny\":{\"who\":{\"client\":\"127.0.0.0/8\"},\"seconds\":0}}\n",
+        b"{\"deny\":{\"who\":{\"client\":\"127.0.0.0/8\"},\"seconds\":99999999999}}\n",
+        b"{\"deny\":{\"who\":{\"ticket\":\"\"},\"seconds\":9}}\n",
+        b"{\"deny\":{\"who\":{\"ticket\":\"a b\"},\"seconds\":9}}\n",
+        b"{\"deny\":{\"who\":{\"ticket\":\"a\"},\"seconds\":9,\"why\":\"a\\nb\"}}\n",
+        &[b'['; 15_000],
+        &[0xff; 100],
+        &vec![b'x'; 1 << 20],
+    ] {
+        let answer = say(&controlled, bytes);
+        // Of what is much too long the rest is not read, and the answer may be lost.
+        let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(60)]).into_owned();
+        assert!(answer.contains("\"error\"") || bytes.len() > 16 << 10, "{shown}: {answer}");
+    }
+    running.goes_on();
+}
+
+#[test]
+fn other_users_give_no_commands() {
+    let controlled = Controlled::new();
+    let running = Download::begin("127.0.0.9", &controlled.depot, "/f");
+    fs::set_permissions(controlled.dir.path(), Permissions::from_mode(0o755)).unwrap();
+    let as_nobody = || {
+        let socket = controlled.socket();
+        let mut curl = Program::new("curl");
+        curl.args(["-s", "--max-time", "5", "--unix-socket", socket.to_str().unwrap()]);
+        curl.args(["-X", "{\"end\":{\"client\":\"0.0.0.0/0\"}}", "http://x/"]);
+        // curl makes a request of it, whose first line is no command; what counts is that nobody answers.
+        curl.uid(65_534).gid(65_534).output().unwrap()
+    };
+    // 7: no connection.
+    assert_eq!(as_nobody().status.code(), Some(7), "the file is for its owner alone");
+    fs::set_permissions(controlled.socket(), Permissions::from_mode(0o666)).unwrap();
+    let refused = as_nobody();
+    assert!(refused.stdout.is_empty() && !refused.status.success(), "{refused:?}");
+    running.goes_on();
+}
+
+#[test]
+fn a_hundred_idle_connections_hold_no_command_up() {
+    let controlled = Controlled::new();
+    let running = Download::begin("127.0.0.9", &controlled.depot, "/f");
+    let idle: Vec<_> =
+        (0..100).map(|_| UnixStream::connect(controlled.socket()).unwrap()).collect();
+    // One that asks and does not read.
+    let mut deaf = UnixStream::connect(controlled.socket()).unwrap();
+    deaf.write_all(b"{\"transfers\":{}}\n").unwrap();
+    assert_eq!(controlled.end(of_client("127.0.0.9")), Answer::Ended(1));
+    running.is_ended();
+    eventually("the depot lets the idle ones go", || {
+        idle.iter().all(|stream| {
+            stream.set_nonblocking(true).unwrap();
+            matches!((&*stream).read(&mut [0]), Ok(0))
+        })
+    });
+}

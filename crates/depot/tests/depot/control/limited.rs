@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Rates that operators set while transfers run.
+
+use super::{BODY, Controlled, Download, settings};
+use crate::{
+    common::{
+        process::Daemon,
+        scripted::{Gate, halting},
+    },
+    tickets::{Keys, ticket},
+};
+use longhaul_depot::control::{Answer, Command, Limit, Limited};
+use units::Rate;
+
+const MBIT: u64 = 1_000_000;
+
+impl Controlled {
+    fn limit(&self, whose: Limited, mbit: Option<u64>) -> Answer {
+        self.tell(&Command::Limit { whose, rate_bps: mbit.map(|rate| rate * MBIT) })
+    }
+}
+
+/// To how many Mbit/s each transfer is held towards its client, in the order of their beginnings.
+fn held(depot: &Daemon) -> Vec<Option<u64>> {
+    let transfers = depot.status().transfers;
+    let pacing = transfers.iter().map(|transfer| transfer.client_tcp.as_ref()?.pacing_bps);
+    pacing.map(|bps| bps.map(|bps| bps / MBIT)).collect()
+}
+
+fn client(address: &str) -> Limited {
+    Limited::Client(address.parse().unwrap())
+}
+
+const THERE: Answer = Answer::Limited { is_there: true };
+
+#[test]
+fn client_and_transfer_are_held_to_a_rate_while_they_run() {
+    let controlled = Controlled::new();
+    let depot = &controlled.depot;
+    let begin = |from| Download::begin(from, depot, "/f");
+    let (a, b, c) = (begin("127.0.0.9"), begin("127.0.0.9"), begin("127.0.0.8"));
+    assert_eq!(held(depot), [None, None, None]);
+    assert_eq!(controlled.limit(client("127.0.0.9"), Some(80)), THERE);
+    assert_eq!(held(depot), [Some(40), Some(40), None]);
+    let number = depot.status().transfers[1].number;
+    assert_eq!(controlled.limit(Limited::Transfer(number), Some(8)), THERE);
+    assert_eq!(held(depot), [Some(40), Some(8), None]);
+    // One that begins afterwards has its part.
+    let d = begin("127.0.0.9");
+    assert_eq!(held(depot), [Some(26), Some(8), None, Some(26)]);
+    let set = Limit { whose: client("127.0.0.9"), rate_bps: 80 * MBIT };
+    assert_eq!(controlled.tell(&Command::Limits), Answer::Limits(vec![set]));
+    assert_eq!(controlled.limit(client("127.0.0.9"), None), THERE);
+    assert_eq!(controlled.limit(Limited::Transfer(number), None), THERE);
+    assert_eq!(held(depot), [None; 4]);
+    assert_eq!(controlled.limit(Limited::Transfer(99), None), Answer::Limited { is_there: false });
+    let low = Command::Limit { whose: client("127.0.0.9"), rate_bps: Some(7999) };
+    let refused = longhaul_depot::control::ask(&controlled.socket(), &low);
+    assert!(refused.unwrap_err().to_string().contains("8000 bit/s"));
+    for download in [a, b, c, d] {
+        download.goes_on();
+    }
+}
+
+#[test]
+fn another_client_rate_counts_for_what_began_without_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("depot.toml");
+    let text = |rate: &str| {
+        let listen = "listen = [\"127.0.0.1:0\"]\n";
+        let open = "clients = [\"127.0.0.0/8\"]\nupstreams = [\"127.0.0.0/8:*\"]\nlocal = true\n";
+        format!("{listen}{}[allow]\n{open}[limits]\n{rate}\n", settings(dir.path()))
+    };
+    let depot = Daemon::of_file(&file, &text(""));
+    let (a, b) =
+        (Download::begin("127.0.0.9", &depot, "/f"), Download::begin("127.0.0.9", &depot, "/f"));
+    assert_eq!(held(&depot), [None, None]);
+    depot.read_again(&file, &text("client_rate = \"60mbit\""));
+    assert_eq!(held(&depot), [Some(30), Some(30)]);
+    depot.read_again(&file, &text(""));
+    assert_eq!(held(&depot), [None, None]);
+    a.goes_on();
+    b.goes_on();
+}
+
+#[test]
+fn ticket_holds_all_of_its_transfers_together() {
+    let (keys, dir) = (Keys::new(), tempfile::tempdir().unwrap());
+    let file = keys.file();
+    let trust =
+        format!("[trust]\nkeys = {:?}\n[allow]\nlocal = true\n", file.display().to_string());
+    let depot = Daemon::depot(&format!("{}{trust}", settings(dir.path())));
+    let controlled = Controlled { depot, dir };
+    let begin = |from: &str, total: u64| {
+        let gate = Gate::default();
+        let origin = halting(&vec![7; BODY], &gate);
+        let mut ticket = ticket(origin.address, "/f", &[&controlled.depot]);
+        ticket.total_rate = Some(Rate::bits_per_second(total * MBIT));
+        let route = keys.route(&ticket, "f");
+        Download::by_route(from, &controlled.depot, &route, gate, origin)
+    };
+    let (a, b) = (begin("127.0.0.9", 60), begin("127.0.0.8", 60));
+    assert_eq!(held(&controlled.depot), [Some(30), Some(30)]);
+    assert_eq!(controlled.limit(Limited::Ticket("t1".to_owned()), Some(20)), THERE);
+    assert_eq!(held(&controlled.depot), [Some(10), Some(10)]);
+    a.goes_on();
+    b.goes_on();
+}
