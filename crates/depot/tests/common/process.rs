@@ -290,9 +290,14 @@ impl Daemon {
         self.child.id()
     }
 
-    /// Awaits a line of the log that contains all of `parts`; it may have been written already.
+    /// Awaits a line of the log that contains all of `parts`; it may have been written already. That a slow transfer has
+    /// begun counts only if it is asked for.
     pub fn await_log(&self, parts: &[&str]) -> String {
-        self.await_line(&|line| parts.iter().all(|part| line.contains(part)))
+        let wants_beginnings = parts.iter().any(|part| part.contains("begun"));
+        self.await_line(&|line| {
+            parts.iter().all(|part| line.contains(part))
+                && (wants_beginnings || !is_beginning(line))
+        })
     }
 
     fn await_line(&self, found: &dyn Fn(&str) -> bool) -> String {
@@ -308,8 +313,11 @@ impl Daemon {
         }
     }
 
+    /// The log so far, without that slow transfers have begun: which those are depends on the machine.
     pub fn log_text(&self) -> String {
-        self.log.lines().join("\n")
+        let lines = self.log.lines();
+        let lines = lines.iter().filter(|line| !is_beginning(line)).cloned();
+        lines.collect::<Vec<_>>().join("\n")
     }
 
     pub fn signal(&self, signal: rustix::process::Signal) {
@@ -338,6 +346,10 @@ impl Daemon {
     pub fn open_files(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/fd", self.pid())).unwrap().count()
     }
+}
+
+fn is_beginning(line: &str) -> bool {
+    line.contains(" INFO begun ")
 }
 
 impl Log {

@@ -230,16 +230,15 @@ fn a_rate_that_is_set_anew_counts_for_transfers_under_way() {
     let free = Download::begin("127.0.0.1", &depot);
     assert_eq!(held(&depot), [[None; 2]]);
     reload(&depot, &file, RATE);
-    // What began while there was no rate is not held to one, and takes no part of it.
+    // What began while there was no rate is held to its part, too.
+    assert_eq!(held(&depot), [[Some(ALL); 2]]);
     let first = Download::begin("127.0.0.1", &depot);
-    assert_eq!(held(&depot), [[None; 2], [Some(ALL); 2]]);
+    assert_eq!(held(&depot), [[Some(HALF); 2]; 2]);
     reload(&depot, &file, "limits.client_rate = \"400mbit\"\n");
-    assert_eq!(held(&depot), [[None; 2], [Some(HALF); 2]]);
-    let second = Download::begin("127.0.0.1", &depot);
-    assert_eq!(held(&depot), [[None; 2], [Some(QUARTER); 2], [Some(QUARTER); 2]]);
+    assert_eq!(held(&depot), [[Some(QUARTER); 2]; 2]);
     reload(&depot, &file, "");
-    assert_eq!(held(&depot), [[None; 2]; 3]);
-    for download in [free, first, second] {
+    assert_eq!(held(&depot), [[None; 2]; 2]);
+    for download in [free, first] {
         download.end();
     }
 }
