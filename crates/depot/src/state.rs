@@ -199,16 +199,12 @@ impl Shared {
         if !settings.config.control.withdraw {
             return None;
         }
-        match ticket {
-            Some(ticket) => {
-                let takes = settings.trust.still_takes(&ticket.id, &ticket.key);
-                (!takes).then_some(Withdrawal::Ticket)
-            }
-            None => {
-                let lets_in = settings.config.lets_in(live.asked.client.ip());
-                (!lets_in).then_some(Withdrawal::Client)
-            }
+        if let Some(ticket) = ticket {
+            let takes = settings.trust.still_takes(&ticket.id, &ticket.key);
+            return (!takes).then_some(Withdrawal::Ticket);
         }
+        let lets_in = settings.config.lets_in(live.asked.client.ip());
+        (!lets_in).then_some(Withdrawal::Client)
     }
 
     /// Resolves once the depot takes no more connections.

@@ -152,7 +152,7 @@ pub struct AllowArgs {
 
 /// Hold the transfers of a client or ticket together, or one transfer, to a rate, from now on.
 ///
-/// It counts in place of limits.client_rate and of the ticket's rate in all, until it is let go or the depot ends.
+/// It counts in place of `limits.client_rate` and of the ticket's rate in all, until it is let go or the depot ends.
 #[derive(Debug, Args)]
 pub struct LimitArgs {
     /// Rate, as in 100mbit, or none to let go what was set

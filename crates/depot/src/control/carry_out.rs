@@ -55,7 +55,7 @@ fn carry_out_here(command: Command, shared: &Shared) -> Answer {
             tracing::info!(?which, ended, "transfers ended by the operator");
             Answer::Ended(ended)
         }
-        Command::Deny { who, seconds, why } => deny(who, seconds, why, shared),
+        Command::Deny { who, seconds, why } => deny(&who, seconds, why, shared),
         Command::Allow { who } => match shared.denied.allow(&who) {
             Ok(was_denied) => {
                 tracing::info!(?who, was_denied, "let in again by the operator");
@@ -77,7 +77,7 @@ fn transfers(which: &Which, shared: &Shared) -> Answer {
     Answer::Transfers { transfers: transfers.collect(), more }
 }
 
-fn deny(who: Shunned, seconds: u64, why: String, shared: &Shared) -> Answer {
+fn deny(who: &Shunned, seconds: u64, why: String, shared: &Shared) -> Answer {
     if !(1..=LONGEST.as_secs()).contains(&seconds) {
         let days = LONGEST.as_secs() / 86_400;
         return Answer::Error(format!("the time is from 1 s to {days} days"));
@@ -85,7 +85,7 @@ fn deny(who: Shunned, seconds: u64, why: String, shared: &Shared) -> Answer {
     if why.len() > LONGEST_WHY || why.contains(char::is_control) {
         return Answer::Error(format!("the reason is one line of at most {LONGEST_WHY} bytes"));
     }
-    if let Shunned::Ticket(id) = &who
+    if let Shunned::Ticket(id) = who
         && (id.is_empty() || id.len() > MAX_ID_LEN || !id.bytes().all(|b| b.is_ascii_graphic()))
     {
         return Answer::Error("that is no name of a ticket (jti)".to_owned());
@@ -96,7 +96,7 @@ fn deny(who: Shunned, seconds: u64, why: String, shared: &Shared) -> Answer {
         return Answer::Error(error);
     }
     // Those that begin in this moment end within a second, when all are looked at.
-    let is_denied = |live: &Live| match &who {
+    let is_denied = |live: &Live| match who {
         Shunned::Client(net) => live.is_of(|client| net.contains(&client.to_canonical())),
         Shunned::Ticket(id) => live.has_ticket(id),
     };

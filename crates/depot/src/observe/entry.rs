@@ -178,7 +178,7 @@ impl Entry {
             upstream: next.to_string().into(),
             method: self.method.unwrap_or("-"),
             target: self.target.clone().unwrap_or_else(|| "".into()),
-            asked_for: self.client_before(),
+            for_client: self.client_before(),
             url: self.url.clone(),
             ticket: self.ticket.clone(),
             request: self.trace.as_ref().map(|trace| Arc::clone(&trace.request)),

@@ -35,7 +35,7 @@ pub(crate) struct Asked {
     /// Who asked.
     pub client: SocketAddr,
     /// The client for which a depot asks.
-    pub asked_for: Option<IpAddr>,
+    pub for_client: Option<IpAddr>,
     /// The hop that it belongs to.
     pub client_hop: Label,
     /// The next hop, at first.
@@ -173,8 +173,8 @@ impl Live {
 
     /// Whether it is of such a client: one that has asked the depot, or another one before it, or joined a meeting.
     pub(crate) fn is_of(&self, client: impl Fn(IpAddr) -> bool) -> bool {
-        let Asked { client: peer, asked_for, .. } = &self.asked;
-        let all = [Some(peer.ip()), *asked_for, self.other_end.get().copied()];
+        let Asked { client: peer, for_client, .. } = &self.asked;
+        let all = [Some(peer.ip()), *for_client, self.other_end.get().copied()];
         all.into_iter().flatten().any(client)
     }
 
@@ -290,7 +290,7 @@ impl Live {
             reason: None,
             fields: Fields {
                 client: asked.client,
-                asked_for: asked.asked_for,
+                asked_for: asked.for_client,
                 request: asked.request.as_deref(),
                 session: asked.session.map(|id| id.to_string()).as_deref(),
                 ticket: asked.ticket.as_deref(),
@@ -366,7 +366,7 @@ impl Live {
             upstream: self.upstream_name().to_string(),
             method: self.asked.method.to_owned(),
             target: self.asked.target.chars().take(MOST_TARGET).collect(),
-            asked_for: self.asked.asked_for.map(|client| client.to_string()),
+            asked_for: self.asked.for_client.map(|client| client.to_string()),
             url: self.asked.url.as_ref().map(|url| url.chars().take(MOST_TARGET).collect()),
             ticket: self.asked.ticket.as_deref().map(TicketName::from),
             status: answer.map(|(status, _)| *status),

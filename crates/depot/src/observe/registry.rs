@@ -249,7 +249,7 @@ impl Registry {
         };
         let live_transfers = live.len();
         let open_sessions = live.iter().filter(|live| live.is_open_session()).count();
-        let clients = sums::by(&live, sums::client);
+        let clients = sums::by(&live, |live| Some(sums::client(live)));
         let ticket_transfers = sums::by(&live, sums::ticket);
         let mut listed = Vec::with_capacity(live_transfers);
         for live in live {

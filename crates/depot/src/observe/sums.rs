@@ -32,9 +32,9 @@ pub(super) fn by(transfers: &[Arc<Live>], name: impl Fn(&Live) -> Option<String>
 }
 
 /// The client of a transfer: the one for which a depot asks, if there is one.
-pub(super) fn client(live: &Live) -> Option<String> {
+pub(super) fn client(live: &Live) -> String {
     let asked = &live.asked;
-    Some(asked.asked_for.unwrap_or_else(|| asked.client.ip()).to_string())
+    asked.for_client.unwrap_or_else(|| asked.client.ip()).to_string()
 }
 
 /// The ticket of a transfer.

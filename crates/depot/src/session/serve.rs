@@ -128,13 +128,13 @@ impl Opened<'_> {
 
     /// To a server that knows nothing of sessions.
     async fn to_server(
-        self,
+        &self,
         mut client: Client,
         mut entry: Entry,
         server: &Authority,
         proxy_protocol: bool,
     ) {
-        let Self { context, grant, ref allowance, .. } = self;
+        let Self { context, grant, ref allowance, .. } = *self;
         let live = entry.fetching(server, &client.stream);
         let pacing =
             context.rates.begin(live.number, client.stream.peer().ip(), allowance.limits());
