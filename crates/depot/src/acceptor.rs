@@ -9,6 +9,7 @@ use crate::{
     observe::Entry,
     session,
     state::{Phase, RequestContext, Shared},
+    trace,
 };
 use ::session::{
     Scheme,
@@ -143,7 +144,13 @@ impl Acceptor {
             let (status, error) = (StatusCode::FORBIDDEN, ProxyError::HttpRequestDenied);
             return self.turn_away(caller, Fault::new(status, error, reason));
         }
-        match self.shared.gate.enter(peer.ip(), &settings.config.limits) {
+        let (gate, limits) = (&self.shared.gate, &settings.config.limits);
+        let entered = if trace::trusts(&settings.config, peer.ip()) {
+            gate.enter_depot(peer.ip(), limits)
+        } else {
+            gate.enter_client(peer.ip(), limits)
+        };
+        match entered {
             Ok(slot) => {
                 let (shared, alive) = (Arc::clone(&self.shared), self.alive.clone());
                 tokio::spawn(async move {
@@ -151,11 +158,7 @@ impl Acceptor {
                     drop(alive);
                 });
             }
-            Err(reason) => {
-                let status = StatusCode::SERVICE_UNAVAILABLE;
-                let fault = Fault::new(status, ProxyError::ConnectionLimitReached, reason);
-                self.turn_away(caller, fault);
-            }
+            Err(reached) => self.turn_away(caller, reached.fault(&self.shared.id)),
         }
     }
 
@@ -164,7 +167,8 @@ impl Acceptor {
         let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
         let settings = self.shared.settings();
         let refused = if settings.config.allow.client(peer.ip()) {
-            match self.shared.gate.enter(peer.ip(), &settings.config.limits) {
+            // What comes here names no client, so it is one, also where a depot has the same address.
+            match self.shared.gate.enter_client(peer.ip(), &settings.config.limits) {
                 Ok(slot) => {
                     let (shared, alive) = (Arc::clone(&self.shared), self.alive.clone());
                     let table = Arc::clone(table);
@@ -174,11 +178,7 @@ impl Acceptor {
                     });
                     return;
                 }
-                Err(reason) => Fault::new(
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    ProxyError::ConnectionLimitReached,
-                    reason,
-                ),
+                Err(reached) => reached.fault(&self.shared.id),
             }
         } else {
             let reason = format!("this depot is not open for clients from {}", peer.ip());

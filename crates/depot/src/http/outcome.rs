@@ -5,7 +5,7 @@ use crate::{
     http::{body::Broken, refused::Unanswered},
     upstream,
 };
-use session::message::Framing;
+use session::message::{Fault, Framing};
 use std::io;
 
 /// How an exchange ended.
@@ -30,6 +30,8 @@ pub(crate) struct Answer {
     pub status: u16,
     /// How long its body was to be.
     pub framing: Framing,
+    /// Why a depot behind this one has answered by itself, if it has.
+    pub refusal: Option<Box<Fault>>,
 }
 
 /// How an exchange went.
