@@ -68,8 +68,8 @@ impl Client {
         Self { stream, ahead, protocol, interims, slot, carried, streams: 1, held }
     }
 
-    /// Counts what it does from now on for the client for which a depot asks, or which limit that would break. A
-    /// depot that names none is a client like any other.
+    /// Counts what a depot does from now on for the client that it asks for. One that names none is a client like
+    /// any other. The fault (503) says which limit that would break.
     pub(crate) fn carry(
         &mut self,
         asked_for: Option<IpAddr>,

@@ -169,7 +169,7 @@ fn a_place_is_needed_for_each_connection_that_joins() {
 
 #[test]
 fn connections_that_join_count_for_the_client_behind_a_depot() {
-    let body = noise(107, 8_000_001);
+    let body = noise(110, 8_000_001);
     let trust = "trust.depots = [\"127.0.0.1/32\"]";
     let near = near_with(4, trust);
     let far = Daemon::depot(&format!("id = \"far\"\n{trust}\nlimits.per_client = 2"));
