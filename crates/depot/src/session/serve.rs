@@ -279,11 +279,11 @@ pub(super) async fn refuse(
             client.refuse(entry, &fault, true, context).await;
         }
         NoSession::Gone(error) => entry.abandoned(&error),
-        NoSession::Answer(answer, fault) => {
-            if answer.is_of_end() {
-                entry.refused(&fault);
-            } else {
+        NoSession::Answer { answer, fault, is_depots } => {
+            if is_depots {
                 entry.refused_upstream(&fault);
+            } else {
+                entry.refused(&fault);
             }
             match answer.to_bytes() {
                 Ok(bytes) if client.protocol == Protocol::Session => {

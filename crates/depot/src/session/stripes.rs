@@ -24,7 +24,7 @@ use relay::{
 };
 use session::{
     Authority, Scheme,
-    lsl::{Answer, Header, JoinToken, Striped, Target},
+    lsl::{Answer, Header, JoinToken, Striped},
     message::{Fault, ProxyError},
 };
 use std::{io, net::SocketAddr, sync::Arc};
@@ -40,7 +40,7 @@ impl NextHop<'_> {
     /// Over how many connections the hop's bytes may go: as many as the client wishes and this depot's configuration
     /// allows. An acceptor knows nothing of it.
     pub(super) fn streams(&self, hop: &upstream::Hop) -> u8 {
-        if self.open.hops.is_empty() && self.open.target == Target::End {
+        if self.next_is_end() {
             return 1;
         }
         let address = hop.stream.peer().ip();

@@ -60,18 +60,27 @@ fn session_through_a_trusted_depot_counts_for_its_client() {
 #[test]
 fn refusal_of_the_far_end_is_no_depots() {
     let (near, far) = (depot("near", ""), depot("far", ""));
-    let acceptor = Acceptor::raw(|mut stream| {
-        let _ = super::peers::header(&mut stream);
-        let busy = Answer {
-            text: "busy".to_owned(),
-            ..Answer::of(StatusCode::SERVICE_UNAVAILABLE, "end".parse().unwrap())
-        };
-        let _ = stream.write_all(&busy.to_bytes().unwrap());
-    });
-    let (_, answer) = asked("127.0.0.9", &near, &open(&[far.address, acceptor.address]));
+    let busy = |by: &'static str| {
+        Acceptor::raw(move |mut stream| {
+            let _ = super::peers::header(&mut stream);
+            let busy = Answer {
+                text: "busy".to_owned(),
+                ..Answer::of(StatusCode::SERVICE_UNAVAILABLE, by.parse().unwrap())
+            };
+            let _ = stream.write_all(&busy.to_bytes().unwrap());
+        })
+    };
+    let route = open(&[far.address, busy("end").address]);
+    let (_, answer) = asked("127.0.0.9", &near, &route);
     assert_eq!((answer.status.as_u16(), answer.by.as_str()), (503, "end"));
     near.await_log(&["refused", "method=\"SESSION\"", "end says: busy"]);
-    assert_eq!(near.status().totals.requests["upstream_refused"], 0);
+    // The depot before it knows that it asks no depot, whatever that one calls itself.
+    let (_, answer) = asked("127.0.0.9", &far, &open(&[busy("d9").address]));
+    assert_eq!((answer.status.as_u16(), answer.by.as_str()), (503, "d9"));
+    far.await_log(&["refused", "method=\"SESSION\"", "d9 says: busy"]);
+    for depot in [near, far] {
+        assert_eq!(depot.status().totals.requests["upstream_refused"], 0);
+    }
 }
 
 #[test]
