@@ -53,7 +53,7 @@ pub(crate) struct Client {
     /// Its place among the connections; none for one that is turned away.
     pub slot: Option<ConnectionSlot>,
     /// For whom it is counted what it does now, where it is a depot.
-    carried: Option<CarriedClient>,
+    pub carried: Option<CarriedClient>,
     /// Over how many connections its session may go.
     pub streams: u8,
     /// For how long it is held while it is idle, where it is a depot with which that was agreed.
@@ -94,11 +94,6 @@ impl Client {
             Some(client) => self.carry(Some(client), context),
             None => Ok(()),
         }
-    }
-
-    /// It does nothing any more that is counted for a client.
-    pub(crate) fn carries_nothing(&mut self) {
-        self.carried = None;
     }
 
     /// For whom it asks: for itself, or for a client that it names and for which it is counted.

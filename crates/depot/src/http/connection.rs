@@ -129,7 +129,7 @@ pub(crate) async fn serve(caller: Caller, slot: ConnectionSlot, shared: &Shared)
         if Box::pin(client.serve_one(&request, context)).await == Connection::Close {
             return;
         }
-        client.carries_nothing();
+        client.carried = None;
         first = false;
     }
 }
