@@ -12,6 +12,7 @@ use crate::{
     observe::Entry,
     session,
     state::{Phase, RequestContext, Shared},
+    trace,
 };
 use ::session::{
     Scheme,
@@ -149,7 +150,13 @@ impl Acceptor {
         if self.shared.denied.has_client(peer.ip()) {
             return self.turn_away(caller, shut_out());
         }
-        match self.shared.gate.enter(peer.ip(), &settings.config.limits) {
+        let (gate, limits) = (&self.shared.gate, &settings.config.limits);
+        let entered = if trace::trusts(&settings.config, peer.ip()) {
+            gate.enter_depot(peer.ip(), limits)
+        } else {
+            gate.enter_client(peer.ip(), limits)
+        };
+        match entered {
             Ok(slot) => {
                 let (shared, alive) = (Arc::clone(&self.shared), self.alive.clone());
                 tokio::spawn(async move {
@@ -157,11 +164,7 @@ impl Acceptor {
                     drop(alive);
                 });
             }
-            Err(reason) => {
-                let status = StatusCode::SERVICE_UNAVAILABLE;
-                let fault = Fault::new(status, ProxyError::ConnectionLimitReached, reason);
-                self.turn_away(caller, fault);
-            }
+            Err(reached) => self.turn_away(caller, reached.fault(&self.shared.id)),
         }
     }
 
@@ -172,7 +175,8 @@ impl Acceptor {
         let refused = if self.shared.denied.has_client(peer.ip()) {
             shut_out()
         } else if settings.config.allow.client(peer.ip()) {
-            match self.shared.gate.enter(peer.ip(), &settings.config.limits) {
+            // What comes here names no client, so it is one, also where a depot has the same address.
+            match self.shared.gate.enter_client(peer.ip(), &settings.config.limits) {
                 Ok(slot) => {
                     let (shared, alive) = (Arc::clone(&self.shared), self.alive.clone());
                     let table = Arc::clone(table);
@@ -182,11 +186,7 @@ impl Acceptor {
                     });
                     return;
                 }
-                Err(reason) => Fault::new(
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    ProxyError::ConnectionLimitReached,
-                    reason,
-                ),
+                Err(reached) => reached.fault(&self.shared.id),
             }
         } else {
             let reason = format!("this depot is not open for clients from {}", peer.ip());

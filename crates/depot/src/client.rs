@@ -2,7 +2,7 @@
 //! A client's connection, what is known of it between two requests, and answers of the depot's own.
 
 use crate::{
-    admission::limits::ConnectionSlot,
+    admission::limits::{CarriedClient, ConnectionSlot},
     http::{body::Broken, interims::Interims},
     observe::Entry,
     state::RequestContext,
@@ -11,6 +11,7 @@ use crate::{
 use bytes::BytesMut;
 use relay::{
     copy::{AckProgress, CopyError, IdleTimeouts, MinimumRate},
+    stripes::{Asker, Token},
     tcp::{
         Stream,
         info::{self, reset_on_close},
@@ -20,12 +21,13 @@ use session::{
     lsl::Answer,
     message::{Connection, Fault},
 };
-use std::{io, time::Duration};
+use std::{io, net::IpAddr, time::Duration};
 use tokio::{
     io::Interest,
     net::TcpStream,
     time::{sleep, timeout},
 };
+use units::Bytes;
 
 /// How long the depot's own short answers may take to be sent and taken.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
@@ -50,6 +52,8 @@ pub(crate) struct Client {
     pub interims: Interims,
     /// Its place among the connections; none for one that is turned away.
     pub slot: Option<ConnectionSlot>,
+    /// For whom it is counted what it does now, where it is a depot.
+    pub carried: Option<CarriedClient>,
     /// Over how many connections its session may go.
     pub streams: u8,
     /// For how long it is held while it is idle, where it is a depot with which that was agreed.
@@ -60,7 +64,42 @@ impl Client {
     /// A client that has sent `ahead` so far.
     pub(crate) fn new(stream: Stream, ahead: BytesMut) -> Self {
         let (protocol, interims) = (Protocol::Http, Interims::default());
-        Self { stream, ahead, protocol, interims, slot: None, streams: 1, held: None }
+        let (slot, carried, held) = (None, None, None);
+        Self { stream, ahead, protocol, interims, slot, carried, streams: 1, held }
+    }
+
+    /// Counts what a depot does from now on for the client that it asks for. One that names none is a client like
+    /// any other. The fault (503) says which limit that would break.
+    pub(crate) fn carry(
+        &mut self,
+        asked_for: Option<IpAddr>,
+        context: RequestContext<'_>,
+    ) -> Result<(), Fault> {
+        self.carried = None;
+        let Some(slot) = &self.slot else { return Ok(()) };
+        let client = asked_for.unwrap_or(self.stream.peer().ip());
+        let carried = slot.carry(client, &context.config().limits);
+        self.carried = carried.map_err(|reached| reached.fault(&context.id))?;
+        Ok(())
+    }
+
+    /// The same for a connection that is to join the transfer of this token.
+    pub(crate) fn carry_joined(
+        &mut self,
+        token: Option<Token>,
+        context: RequestContext<'_>,
+    ) -> Result<(), Fault> {
+        let peer = self.stream.peer().ip();
+        match token.and_then(|token| context.stripes.client(token, peer)) {
+            Some(client) => self.carry(Some(client), context),
+            None => Ok(()),
+        }
+    }
+
+    /// For whom it asks: for itself, or for a client that it names and for which it is counted.
+    pub(crate) fn asker(&self) -> Asker {
+        let peer = self.stream.peer().ip();
+        Asker { peer, client: self.carried.as_ref().map_or(peer, CarriedClient::client) }
     }
 
     /// Answers with a fault, says so in the log, and closes.
@@ -72,6 +111,16 @@ impl Client {
         context: RequestContext<'_>,
     ) {
         entry.refused(fault);
+        self.answer_fault(fault, with_body, context).await;
+    }
+
+    /// Answers with a fault, and closes.
+    pub(crate) async fn answer_fault(
+        &mut self,
+        fault: &Fault,
+        with_body: bool,
+        context: RequestContext<'_>,
+    ) {
         let answer = match self.protocol {
             Protocol::Http => fault.answer(&context.id, with_body, Connection::Close),
             Protocol::Session => {
@@ -131,6 +180,11 @@ impl Client {
         let (mut acks, mut pause) = (AckProgress::new(source.tcp(), timeouts), LOOK[0]);
         let mut closed = false;
         while self.ahead.is_empty() && acks.queued() > 0 {
+            // A depot that has it all may ask for the same client on another connection before its acknowledgement
+            // is here. What has not left this host still takes up a place for the client.
+            if self.carried.is_some() && has_left(source.tcp()) {
+                self.carried = None;
+            }
             if closed && let Some(error) = failure(source.tcp()) {
                 return failed_with(source.tcp(), 0, &error);
             }
@@ -187,6 +241,11 @@ impl Client {
             }
         }
     }
+}
+
+/// Whether all that was written to a connection has been sent.
+fn has_left(socket: &TcpStream) -> bool {
+    info::tcp_info(socket).is_ok_and(|info| info.unsent == Bytes::ZERO)
 }
 
 /// What a connection has failed of. A client that has shut its side says no more: that it is gone shows

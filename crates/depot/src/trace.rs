@@ -5,8 +5,9 @@
 //! Longhaul-Request: 5f0c7d2e-2a     the name that the first depot gave the request
 //! Forwarded: for=192.0.2.7          the client that asked that one
 //! ```
-//! A depot sends these to a depot of `trust.depots` and believes them of one, by its address. It sends
-//! `Forwarded` also to the next depot of a ticket for certain clients: see [`crate::http::plan`].
+//! A depot sends these to a depot of `trust.depots` and believes them of one, by its address: for the log, and for
+//! the limits of clients ([`crate::admission::limits`]). It sends `Forwarded` also to the next depot of a
+//! ticket for certain clients: see [`crate::http::plan`].
 
 use crate::{config::Config, state::RequestContext};
 use http::{HeaderName, HeaderValue};

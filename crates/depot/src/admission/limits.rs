@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! How many connections are open, in all and from each client.
+//! How many connections are open: in all, from each client, and from each depot before this one.
 //!
 //! A client is an IPv4 address, or the /64 of an IPv6 one: every host has that many addresses of
 //! its own, so that a limit on each of them would be none. Many have more: a provider gives its customers a
 //! /56 or a /48, which is a site. One site has as much as a few clients.
+//!
+//! A depot of `trust.depots` brings many clients from one address, so its connections have a limit of their own.
+//! What such a connection does (a request, a session, a part of a transfer) is counted for the client that the depot
+//! names, for as long as it lasts: together with that client's other connections, wherever they come from. A client has the
+//! same share whether it comes by itself or through depots.
+//!
+//! The last quarter of all places is for clients that have few connections. Otherwise `connections / per_client`
+//! addresses, four by default, would fill a depot.
 
-use crate::config::Limits;
+use crate::{admission::limit_reached::LimitReached, config::Limits};
 use relay::{
     client_key::{host_key, site_key},
     shrink,
@@ -18,6 +26,10 @@ use std::{
 
 /// A site has as much as so many clients.
 const CLIENTS_OF_SITE: usize = 4;
+/// The last places are one part of so many of all places.
+const PARTS: usize = 4;
+/// A client with fewer connections than this may have one of the last places. A browser opens six.
+const FEW: usize = 8;
 
 /// Counts connections and refuses those over a limit.
 #[derive(Debug, Default)]
@@ -27,84 +39,206 @@ pub(crate) struct Gate {
 
 #[derive(Debug, Default)]
 struct Open {
+    /// Connections of clients and of depots, without those that depots hold.
     total: usize,
     /// The most since it was last asked for.
     most: usize,
+    /// Connections of clients, and what connections of depots do for clients.
     by_client: HashMap<IpAddr, usize>,
     by_site: HashMap<IpAddr, usize>,
+    by_depot: HashMap<IpAddr, usize>,
     /// Those that depots hold, which are in none of the others.
     held: usize,
+}
+
+/// Under which addresses a client is counted.
+#[derive(Debug, Clone, Copy)]
+struct ClientKeys {
+    host: IpAddr,
+    site: IpAddr,
+}
+
+/// Among which connections one is counted.
+#[derive(Debug, Clone, Copy)]
+enum Owner {
+    Client(ClientKeys),
+    Depot(IpAddr),
+    /// A depot that holds it: from then on, and to its end.
+    Held,
 }
 
 /// One connection's place; given back when dropped.
 #[derive(Debug)]
 pub(crate) struct ConnectionSlot {
     gate: Arc<Gate>,
+    owner: Owner,
+}
+
+/// What a depot's connection does for a client: counted among that client's connections until this is dropped.
+#[derive(Debug)]
+pub(crate) struct CarriedClient {
+    gate: Arc<Gate>,
     client: IpAddr,
-    site: IpAddr,
-    is_held: bool,
+    keys: ClientKeys,
 }
 
 impl ConnectionSlot {
     /// From now on, and to its end, the connection is one that a depot holds; or the limit of those that
     /// it would break.
-    pub(crate) fn hold(&mut self, limits: &Limits) -> Result<(), String> {
-        if self.is_held {
+    pub(crate) fn hold(&mut self, limits: &Limits) -> Result<(), LimitReached> {
+        if matches!(self.owner, Owner::Held) {
             return Ok(());
         }
         let mut open = self.gate.open();
         if open.held >= limits.held {
-            return Err(format!("depots hold {} connections, the most allowed", open.held));
+            return Err(LimitReached::Held(open.held));
         }
         open.held += 1;
-        open.leave(self.client, self.site);
-        self.is_held = true;
+        open.leave(self.owner);
+        self.owner = Owner::Held;
         Ok(())
+    }
+
+    /// Counts what the connection does for `client`, or says which limit that would break. A client's own
+    /// connection is counted as it is: then there is nothing to count.
+    pub(crate) fn carry(
+        &self,
+        client: IpAddr,
+        limits: &Limits,
+    ) -> Result<Option<CarriedClient>, LimitReached> {
+        let own = match self.owner {
+            Owner::Client(_) => return Ok(None),
+            Owner::Depot(_) => 1,
+            Owner::Held => 0,
+        };
+        let keys = ClientKeys::of(client);
+        let mut open = self.gate.open();
+        open.check_share(keys, open.total - own, limits)?;
+        open.count(keys);
+        Ok(Some(CarriedClient { gate: Arc::clone(&self.gate), client, keys }))
+    }
+}
+
+impl CarriedClient {
+    /// Its address.
+    pub(crate) fn client(&self) -> IpAddr {
+        self.client
+    }
+}
+
+impl ClientKeys {
+    fn of(client: IpAddr) -> Self {
+        Self { host: host_key(client), site: site_key(client) }
     }
 }
 
 impl Open {
-    /// One of those that no depot holds is gone.
-    fn leave(&mut self, client: IpAddr, site: IpAddr) {
-        self.total -= 1;
-        for (counts, who) in [(&mut self.by_client, client), (&mut self.by_site, site)] {
-            if let Some(own) = counts.get_mut(&who) {
-                *own -= 1;
-                if *own == 0 {
-                    counts.remove(&who);
-                    shrink(counts);
-                }
+    /// Whether a client may have one more where `others` connections are open.
+    fn check_share(
+        &self,
+        keys: ClientKeys,
+        others: usize,
+        limits: &Limits,
+    ) -> Result<(), LimitReached> {
+        let kept = limits.connections / PARTS;
+        for (counts, client, clients) in
+            [(&self.by_client, keys.host, 1), (&self.by_site, keys.site, CLIENTS_OF_SITE)]
+        {
+            let own = counts.get(&client).copied().unwrap_or(0);
+            if own >= limits.per_client.saturating_mul(clients) {
+                return Err(LimitReached::Client { client, own, is_site: clients > 1 });
             }
+            let few = FEW * clients;
+            if others >= limits.connections - kept && own >= few {
+                return Err(LimitReached::LastPlaces { kept, few, client, own });
+            }
+        }
+        Ok(())
+    }
+
+    /// A client has one more.
+    fn count(&mut self, keys: ClientKeys) {
+        *self.by_client.entry(keys.host).or_default() += 1;
+        *self.by_site.entry(keys.site).or_default() += 1;
+    }
+
+    /// A client has one less.
+    fn discount(&mut self, keys: ClientKeys) {
+        take_one(&mut self.by_client, keys.host);
+        take_one(&mut self.by_site, keys.site);
+    }
+
+    /// A connection is this one's no more.
+    fn leave(&mut self, owner: Owner) {
+        match owner {
+            Owner::Client(keys) => self.discount(keys),
+            Owner::Depot(depot) => take_one(&mut self.by_depot, depot),
+            Owner::Held => {
+                self.held -= 1;
+                return;
+            }
+        }
+        self.total -= 1;
+    }
+}
+
+/// Counts one less for an address, which is forgotten at none.
+fn take_one(counts: &mut HashMap<IpAddr, usize>, address: IpAddr) {
+    if let Some(own) = counts.get_mut(&address) {
+        *own -= 1;
+        if *own == 0 {
+            counts.remove(&address);
+            shrink(counts);
         }
     }
 }
 
 impl Gate {
-    /// A place for a connection from `client`, or which limit it would break.
-    pub(crate) fn enter(
+    /// A place for a connection from a client, or which limit it would break.
+    pub(crate) fn enter_client(
         self: &Arc<Self>,
         client: IpAddr,
         limits: &Limits,
-    ) -> Result<ConnectionSlot, String> {
-        let (client, site) = (host_key(client), site_key(client));
+    ) -> Result<ConnectionSlot, LimitReached> {
+        let keys = ClientKeys::of(client);
+        self.enter(Owner::Client(keys), limits, |open| {
+            open.check_share(keys, open.total, limits)?;
+            open.count(keys);
+            Ok(())
+        })
+    }
+
+    /// A place for a connection from a depot of `trust.depots`. For whom it is shows in what is asked on it.
+    pub(crate) fn enter_depot(
+        self: &Arc<Self>,
+        depot: IpAddr,
+        limits: &Limits,
+    ) -> Result<ConnectionSlot, LimitReached> {
+        let depot = host_key(depot);
+        self.enter(Owner::Depot(depot), limits, |open| {
+            let own = open.by_depot.entry(depot).or_default();
+            if *own >= limits.of_depot() {
+                return Err(LimitReached::Depot { depot, own: *own });
+            }
+            *own += 1;
+            Ok(())
+        })
+    }
+
+    fn enter(
+        self: &Arc<Self>,
+        owner: Owner,
+        limits: &Limits,
+        count: impl FnOnce(&mut Open) -> Result<(), LimitReached>,
+    ) -> Result<ConnectionSlot, LimitReached> {
         let mut open = self.open();
         if open.total >= limits.connections {
-            return Err(format!("{} connections are open, the most allowed", open.total));
+            return Err(LimitReached::Connections(open.total));
         }
-        let of_site = limits.per_client.saturating_mul(CLIENTS_OF_SITE);
-        for (counts, who, most) in
-            [(&open.by_client, client, limits.per_client), (&open.by_site, site, of_site)]
-        {
-            let own = counts.get(&who).copied().unwrap_or(0);
-            if own >= most {
-                return Err(format!("{own} connections from {who} are open, the most allowed"));
-            }
-        }
-        *open.by_client.entry(client).or_default() += 1;
-        *open.by_site.entry(site).or_default() += 1;
+        count(&mut open)?;
         open.total += 1;
         open.most = open.most.max(open.total);
-        Ok(ConnectionSlot { gate: Arc::clone(self), client, site, is_held: false })
+        Ok(ConnectionSlot { gate: Arc::clone(self), owner })
     }
 
     /// How many connections are open, without those that depots hold.
@@ -132,30 +266,48 @@ impl Gate {
 
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        let mut open = self.gate.open();
-        if self.is_held {
-            open.held -= 1;
-        } else {
-            open.leave(self.client, self.site);
-        }
+        self.gate.open().leave(self.owner);
+    }
+}
+
+impl Drop for CarriedClient {
+    fn drop(&mut self) {
+        self.gate.open().discount(self.keys);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::Ipv4Addr;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    /// The n-th of many addresses.
+    fn nth(n: u32) -> IpAddr {
+        Ipv4Addr::from_bits(Ipv4Addr::new(10, 0, 0, 1).to_bits() + n).into()
+    }
+
+    fn is_empty(gate: &Gate) -> bool {
+        let open = gate.open();
+        let none = open.by_client.is_empty() && open.by_site.is_empty() && open.by_depot.is_empty();
+        none && (open.total, open.held) == (0, 0)
+    }
 
     #[test]
     fn places_are_counted_and_given_back() {
         let limits = Limits { connections: 3, per_client: 2, ..Limits::default() };
         let gate = Arc::new(Gate::default());
-        let enter = |ip: IpAddr| gate.enter(ip, &limits);
-        let (a, b): (IpAddr, IpAddr) = ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap());
+        let enter = |client| gate.enter_client(client, &limits);
+        let (a, b) = (ip("10.0.0.1"), ip("10.0.0.2"));
         let first = enter(a).unwrap();
-        let _second = enter("::ffff:10.0.0.1".parse().unwrap()).unwrap();
-        assert!(enter(a).unwrap_err().contains("from 10.0.0.1"));
+        let _second = enter(ip("::ffff:10.0.0.1")).unwrap();
+        let full = LimitReached::Client { client: a, own: 2, is_site: false };
+        assert_eq!(enter(a).unwrap_err(), full);
         let _third = enter(b).unwrap();
-        assert!(enter(b).unwrap_err().starts_with("3 connections are open"));
+        assert_eq!(enter(b).unwrap_err(), LimitReached::Connections(3));
         drop(first);
         let _again = enter(b).unwrap();
         assert_eq!(gate.open().by_client.len(), 2);
@@ -164,48 +316,159 @@ mod tests {
     #[test]
     fn what_depots_hold_has_a_limit_of_its_own() {
         let limits = Limits { connections: 2, per_client: 1, held: 2, ..Limits::default() };
-        let gate = Arc::new(Gate::default());
-        let enter = || gate.enter("10.0.0.1".parse().unwrap(), &limits);
-        let mut first = enter().unwrap();
-        assert!(enter().is_err());
-        first.hold(&limits).unwrap();
-        first.hold(&limits).unwrap();
-        assert_eq!((gate.len(), gate.held()), (0, 1), "it is in one of them, and once");
-        let mut second = enter().unwrap();
-        second.hold(&limits).unwrap();
-        let mut third = enter().unwrap();
-        assert!(third.hold(&limits).unwrap_err().starts_with("depots hold 2 connections"));
-        assert_eq!((gate.len(), gate.held()), (1, 2), "it stays what it was");
-        drop(first);
-        third.hold(&limits).unwrap();
-        drop((second, third));
-        assert_eq!((gate.len(), gate.held()), (0, 0));
-        let open = gate.open();
-        assert!(open.by_client.is_empty() && open.by_site.is_empty());
+        for enter in [Gate::enter_client, Gate::enter_depot] {
+            let gate = Arc::new(Gate::default());
+            let enter = || enter(&gate, ip("10.0.0.1"), &limits);
+            let mut first = enter().unwrap();
+            first.hold(&limits).unwrap();
+            first.hold(&limits).unwrap();
+            assert_eq!((gate.len(), gate.held()), (0, 1), "it is in one of them, and once");
+            let mut second = enter().unwrap();
+            second.hold(&limits).unwrap();
+            let mut third = enter().unwrap();
+            assert_eq!(third.hold(&limits), Err(LimitReached::Held(2)));
+            assert_eq!((gate.len(), gate.held()), (1, 2), "it stays what it was");
+            drop(first);
+            third.hold(&limits).unwrap();
+            drop((second, third));
+            assert!(is_empty(&gate));
+        }
     }
 
     #[test]
     fn the_addresses_of_one_ipv6_host_are_one_client() {
         let limits = Limits { per_client: 1, ..Limits::default() };
         let gate = Arc::new(Gate::default());
-        let enter = |ip: &str| gate.enter(ip.parse().unwrap(), &limits);
+        let enter = |client: &str| gate.enter_client(ip(client), &limits);
         let _held = enter("2001:db8:0:1::1").unwrap();
         assert!(enter("2001:db8:0:1:ffff::2").is_err());
         assert!(enter("2001:db8:0:2::1").is_ok());
     }
+
     #[test]
     fn a_site_with_many_networks_has_as_much_as_a_few_clients() {
         let limits = Limits { per_client: 2, ..Limits::default() };
         let gate = Arc::new(Gate::default());
-        let enter = |n: usize| {
-            let ip = format!("2001:db8:7:{n:x}::1");
-            gate.enter(ip.parse().unwrap(), &limits)
-        };
+        let enter = |n: usize| gate.enter_client(ip(&format!("2001:db8:7:{n:x}::1")), &limits);
         let held: Vec<_> = (0..1000).map_while(|n| enter(n).ok()).collect();
         assert_eq!(held.len(), 2 * CLIENTS_OF_SITE);
-        assert!(enter(0).unwrap_err().contains("from 2001:db8:7::"));
-        assert!(gate.enter("2001:db8:8::1".parse().unwrap(), &limits).is_ok(), "another site");
+        let full = LimitReached::Client { client: ip("2001:db8:7::"), own: 8, is_site: true };
+        assert_eq!(enter(0).unwrap_err(), full);
+        assert!(gate.enter_client(ip("2001:db8:8::1"), &limits).is_ok(), "another site");
         drop(held);
-        assert!(enter(0).is_ok() && gate.open().by_site.is_empty());
+        assert!(enter(0).is_ok() && is_empty(&gate));
+    }
+
+    #[test]
+    fn few_clients_cannot_fill_a_depot() {
+        let (limits, gate) = (Limits::default(), Arc::new(Gate::default()));
+        let take_all = |client| {
+            std::iter::from_fn(|| gate.enter_client(client, &limits).ok()).collect::<Vec<_>>()
+        };
+        let greedy: Vec<_> = (0..5).map(|n| take_all(nth(n))).collect();
+        let taken: Vec<_> = greedy.iter().map(Vec::len).collect();
+        assert_eq!(taken, [256, 256, 256, FEW, FEW]);
+        let kept = limits.connections / PARTS;
+        let last = LimitReached::LastPlaces { kept, few: FEW, client: nth(4), own: FEW };
+        assert_eq!(gate.enter_client(nth(4), &limits).unwrap_err(), last);
+        // Others have as many as a browser opens.
+        let others: Vec<_> = (10..50).map(|n| take_all(nth(n))).collect();
+        let taken: usize = others.iter().map(Vec::len).sum();
+        assert_eq!(taken, kept - 2 * FEW, "all places are taken");
+        drop((greedy, others));
+        assert!(is_empty(&gate));
+    }
+
+    #[test]
+    fn a_site_has_a_few_clients_share_of_the_last_places() {
+        let limits = Limits { connections: 100, per_client: 75, ..Limits::default() };
+        let gate = Arc::new(Gate::default());
+        let most = (0..75).map(|_| gate.enter_client(nth(0), &limits).unwrap());
+        let _most: Vec<_> = most.collect();
+        let enter = |n: usize| gate.enter_client(ip(&format!("2001:db8:7:{n:x}::1")), &limits);
+        let held: Vec<_> = (0..25).map_while(|n| enter(n).ok()).collect();
+        assert_eq!(held.len(), 25, "fewer than {}", FEW * CLIENTS_OF_SITE);
+        drop(held);
+        let held: Vec<_> = (0..25).map_while(|_| enter(1).ok()).collect();
+        assert_eq!(held.len(), FEW);
+    }
+
+    #[test]
+    fn a_depots_connections_count_for_the_clients_it_names() {
+        let limits = Limits { connections: 8, per_client: 2, ..Limits::default() };
+        let gate = Arc::new(Gate::default());
+        let (depot, client) = (ip("10.9.9.9"), ip("10.0.0.1"));
+        let slots: Vec<_> = (0..4).map(|_| gate.enter_depot(depot, &limits).unwrap()).collect();
+        let own = gate.enter_client(client, &limits).unwrap();
+        assert!(own.carry(ip("10.0.0.2"), &limits).unwrap().is_none(), "it is a client's");
+        let carried = slots[0].carry(client, &limits).unwrap();
+        let full = LimitReached::Client { client, own: 2, is_site: false };
+        assert_eq!(slots[1].carry(client, &limits).unwrap_err(), full);
+        assert_eq!(gate.enter_client(client, &limits).unwrap_err(), full);
+        let other = slots[1].carry(ip("10.0.0.2"), &limits).unwrap();
+        assert_eq!(gate.len(), 5, "what connections do are no further connections");
+        drop(carried);
+        let _again = slots[1].carry(client, &limits).unwrap();
+        drop((own, other, slots));
+        assert_eq!(gate.len(), 0);
+        assert_eq!(gate.open().by_client.len(), 1, "what goes on counts");
+    }
+
+    #[test]
+    fn a_depot_has_a_limit_of_its_own() {
+        let gate = Arc::new(Gate::default());
+        let mut limits = Limits { connections: 8, per_depot: Some(2), ..Limits::default() };
+        let (depot, other) = (ip("10.9.9.9"), ip("10.9.9.8"));
+        let slots: Vec<_> = (0..2).map(|_| gate.enter_depot(depot, &limits).unwrap()).collect();
+        let full = LimitReached::Depot { depot, own: 2 };
+        assert_eq!(gate.enter_depot(depot, &limits).unwrap_err(), full);
+        drop(gate.enter_depot(other, &limits).unwrap());
+        // Without one of its own it may have all places.
+        limits.per_depot = None;
+        let more: Vec<_> = (0..6).map(|_| gate.enter_depot(depot, &limits).unwrap()).collect();
+        assert_eq!(gate.enter_depot(depot, &limits).unwrap_err(), LimitReached::Connections(8));
+        drop((slots, more));
+        assert!(is_empty(&gate));
+    }
+
+    #[test]
+    fn through_a_depot_the_last_places_are_for_few_connections_too() {
+        let (limits, gate) = (Limits::default(), Arc::new(Gate::default()));
+        let depot = ip("10.9.9.9");
+        let carry = |client| {
+            let slot = gate.enter_depot(depot, &limits).unwrap();
+            slot.carry(client, &limits).map(|carried| (slot, carried.unwrap()))
+        };
+        let busy: Vec<_> = (0..100).map(|_| carry(nth(1000)).unwrap()).collect();
+        let others: Vec<_> = (0..668).map(|n| carry(nth(n % 200)).unwrap()).collect();
+        let kept = limits.connections / PARTS;
+        assert_eq!(gate.len(), limits.connections - kept);
+        let last = LimitReached::LastPlaces { kept, few: FEW, client: nth(1000), own: 100 };
+        assert_eq!(carry(nth(1000)).unwrap_err(), last);
+        let last: Vec<_> = (0..256).map(|n| carry(nth(n)).unwrap()).collect();
+        assert_eq!(gate.len(), limits.connections, "all places are taken, by 256 clients");
+        drop((busy, others, last));
+        assert!(is_empty(&gate));
+    }
+
+    #[test]
+    fn a_limit_names_the_depot_and_the_setting() {
+        let id = "far".parse().unwrap();
+        let client = ip("192.0.2.7");
+        for (reached, setting) in [
+            (LimitReached::Connections(1024), "limits.connections"),
+            (LimitReached::LastPlaces { kept: 256, few: 8, client, own: 9 }, "limits.connections"),
+            (LimitReached::Client { client, own: 256, is_site: false }, "limits.per_client"),
+            (LimitReached::Depot { depot: client, own: 5 }, "limits.per_depot"),
+            (LimitReached::Held(7), "limits.held"),
+        ] {
+            let fault = reached.fault(&id);
+            assert_eq!(fault.status, 503);
+            for word in ["depot far", setting] {
+                assert!(fault.reason.contains(word), "{fault}");
+            }
+        }
+        let fault = LimitReached::Depot { depot: client, own: 5 }.fault(&id);
+        assert!(!fault.reason.contains("192.0.2.7") && fault.in_full().contains("192.0.2.7"));
     }
 }

@@ -4,6 +4,7 @@
 pub(crate) mod address_class;
 pub(crate) mod denied;
 pub(crate) mod identity;
+pub(crate) mod limit_reached;
 pub(crate) mod limits;
 pub(crate) mod rules;
 pub(crate) mod ticket_client;

@@ -15,10 +15,13 @@ use units::{Bytes, Duration, Rate};
 pub struct Limits {
     /// Connections accepted at a time.
     pub connections: usize,
-    /// The same from one address. A depot before this one brings many clients from one address.
+    /// The same for one client, whether it comes by itself or through depots of `trust.depots`.
     pub per_client: usize,
+    /// The same from one depot of `trust.depots`, which brings many clients; without, as many as `connections`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_depot: Option<usize>,
     /// Connections that depots of `trust.depots` may hold open while they are idle. Those count here, and
-    /// not in `connections` and `per_client`.
+    /// not in `connections` and `per_depot`.
     pub held: usize,
     /// To which rate all transfers of one address together are held, in each direction.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -42,10 +45,16 @@ impl Limits {
         Some(MinimumRate::new(self.least_rate?, self.least_time.into()))
     }
 
+    /// How many connections a depot of `trust.depots` may have.
+    pub(crate) fn of_depot(&self) -> usize {
+        self.per_depot.unwrap_or(self.connections)
+    }
+
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         for (key, value, range, expected) in [
             ("limits.connections", self.connections as u64, 1..=1_000_000, "1 to 1000000"),
             ("limits.per_client", self.per_client as u64, 1..=1_000_000, "1 to 1000000"),
+            ("limits.per_depot", self.of_depot() as u64, 1..=1_000_000, "1 to 1000000"),
             ("limits.held", self.held as u64, 0..=1_000_000, "0 to 1000000"),
             ("limits.head", self.head.get(), 1 << 10..=1 << 20, "1KB to 1MB"),
             ("limits.pipe", self.pipe.get(), 1 << 16..=1 << 24, "64KB to 16MB"),
@@ -65,6 +74,7 @@ impl Default for Limits {
         Self {
             connections: 1024,
             per_client: 256,
+            per_depot: None,
             held: 1024,
             client_rate: None,
             least_rate: None,

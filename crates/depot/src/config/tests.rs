@@ -135,6 +135,7 @@ fn mistakes_are_named_with_their_place() {
         ("[[hop]]\npeer = \"::/0\"\nidle = \"999ms\"", "`hop.idle` is 999ms: expected 1s to 24h"),
         ("[[hop]]\npeer = \"::/0\"\nprime = \"65MB\"", "`hop.prime` is 65MB: expected 0B to 64MB"),
         ("limits.held = 1000001", "`limits.held` is 1000001: expected 0 to 1000000"),
+        ("limits.per_depot = 0", "`limits.per_depot` is 0: expected 1 to 1000000"),
         (
             "reuse.per_hop = 2000\ntrust.depots = [\"::/0\"]\n[[hop]]\npeer = \"::/0\"\nwarm = 1001",
             "`hop.warm` is 1001: expected 0 to 1000",

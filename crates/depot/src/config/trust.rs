@@ -17,7 +17,8 @@ pub struct TrustFiles {
     pub revoked: Option<PathBuf>,
     /// Whether a ticket is needed even by listed clients.
     pub required: bool,
-    /// Networks of depots that are believed whom they ask for, and are told it.
+    /// Networks of depots that are believed whom they ask for, and are told it. What they ask is counted for
+    /// those clients.
     pub depots: Vec<IpNet>,
     /// How many tickets with limited uses are remembered at a time.
     pub replays: NonZeroUsize,

@@ -27,8 +27,8 @@ use session::{
     Fetch,
     message::{
         Connection, Fault, Framing, NextHop, OutgoingBody, OutgoingResponse, PROXY_STATUS,
-        ResponseHead, interim_for, response_for, site_is_taken, trailers_for_client,
-        trailers_for_origin,
+        ResponseHead, interim_for, refusal_by_depot, response_for, site_is_taken,
+        trailers_for_client, trailers_for_origin,
     },
 };
 use std::{
@@ -332,7 +332,8 @@ impl<'x> UpstreamAttempt<'x> {
             && !context.is_leaving();
         let status = head.status.as_u16();
         live.answered(status, outward.framing);
-        let answer = Answer { status, framing: outward.framing };
+        let refusal = refusal_by_depot(head, self.fetch.depots).map(Box::new);
+        let answer = Answer { status, framing: outward.framing, refusal };
         // A connection that has become one user's is nobody else's.
         let shared_by_all = !request.authenticates_connection() && !head.authenticates_connection();
         let fit = head.keeps_alive(framing) && shared_by_all;

@@ -129,6 +129,7 @@ pub(crate) async fn serve(caller: Caller, slot: ConnectionSlot, shared: &Shared)
         if Box::pin(client.serve_one(&request, context)).await == Connection::Close {
             return;
         }
+        client.carried = None;
         first = false;
     }
 }
@@ -271,6 +272,10 @@ impl Client {
             return self.lead_away(entry, request, &peer, context).await;
         }
         let with_body = request.method.is_answered_with_body();
+        if let Err(fault) = self.carry(entry.client_asked_for(), context) {
+            self.refuse(entry, &fault, with_body, context).await;
+            return Connection::Close;
+        }
         let from = (self.stream.peer(), scheme_of(&self.stream));
         let plan = match Plan::of(request, site, from, context).await {
             Ok(plan) => plan,
@@ -343,6 +348,7 @@ impl Client {
             routes,
             live: &live,
             client,
+            asker: self.asker(),
         };
         let Outcome { mut end, answer, upstream, mut keep } = exchange.run(self).await;
         let cut = self.interims.is_cut();
@@ -359,6 +365,7 @@ impl Client {
             }
         }
         let with_body = request.method.is_answered_with_body();
+        let refusal = answer.as_ref().and_then(|answer| answer.refusal.as_deref());
         match &end {
             End::Unanswered(unanswered) => {
                 self.refuse(entry, &unanswered.fault, with_body, context).await;
@@ -370,10 +377,10 @@ impl Client {
             },
             End::Broken(broken) => {
                 self.break_off(broken, answer.as_ref());
-                entry.relayed(&end);
+                entry.relayed(&end, refusal);
             }
             End::Withdrawn(why) => self.withdraw(entry, (*why, &live), with_body, context).await,
-            End::Complete => entry.relayed(&end),
+            End::Complete => entry.relayed(&end, refusal),
         }
         // Before another transfer has the connection, which is then held to that one's rate.
         drop(pacing);

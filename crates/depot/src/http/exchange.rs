@@ -27,7 +27,7 @@ use crate::{
     trace::{self, Trace},
     upstream,
 };
-use relay::{dial::Retry, rates::Pacing};
+use relay::{dial::Retry, rates::Pacing, stripes::Asker};
 use session::{
     Fetch,
     message::{
@@ -67,6 +67,8 @@ pub(crate) struct Exchange<'x> {
     pub live: &'x Arc<Live>,
     /// Who asks.
     pub client: SocketAddr,
+    /// And for whom.
+    pub asker: Asker,
 }
 
 impl Exchange<'_> {

@@ -71,10 +71,7 @@ impl Client {
         let asked = Hold::asked(request).unwrap_or(most);
         let slot = self.slot.as_mut();
         let slot = slot.ok_or_else(|| denied("this connection is turned away".to_owned()))?;
-        slot.hold(&config.limits).map_err(|reason| {
-            let status = StatusCode::SERVICE_UNAVAILABLE;
-            Fault::new(status, ProxyError::ConnectionLimitReached, reason)
-        })?;
+        slot.hold(&config.limits).map_err(|reached| reached.fault(&context.id))?;
         if let Err(error) = keep_alive(self.stream.tcp()) {
             tracing::warn!(%peer, %error, "cannot have TCP probe a depot whose connection is held");
         }

@@ -6,7 +6,7 @@ use crate::{
     observe::Withdrawal,
     upstream,
 };
-use session::message::Framing;
+use session::message::{Fault, Framing};
 use std::io;
 
 /// How an exchange ended.
@@ -33,6 +33,8 @@ pub(crate) struct Answer {
     pub status: u16,
     /// How long its body was to be.
     pub framing: Framing,
+    /// Why a depot behind this one has answered by itself, if it has.
+    pub refusal: Option<Box<Fault>>,
 }
 
 /// How an exchange went.

@@ -11,19 +11,23 @@ use session::message::{
 use tokio::sync::oneshot;
 
 /// Takes the connection into the transfer that its request names, and waits until that is over.
-pub(crate) async fn enter(client: Client, mut request: RequestHead, context: RequestContext<'_>) {
-    let Client { stream, ahead, .. } = client;
-    let mut entry = Entry::new(stream.peer(), context);
-    let token = token(&request);
+pub(crate) async fn enter(
+    mut client: Client,
+    mut request: RequestHead,
+    context: RequestContext<'_>,
+) {
+    let mut entry = Entry::new(client.stream.peer(), context);
+    let token = token(&request).map(|token| stripes::Token(token.0));
     // What opens a transfer is not for the log.
     JOIN.clone_into(&mut request.target);
     entry.asked(&request, context);
+    if let Err(fault) = client.carry_joined(token, context) {
+        return client.refuse(entry, &fault, true, context).await;
+    }
+    // What it is counted for stays until it is over.
+    let Client { stream, ahead, .. } = client;
     let (over, is_over) = oneshot::channel();
-    match context.stripes.join(
-        token.map(|token| stripes::Token(token.0)),
-        stream.peer().ip(),
-        Joined { stream, ahead, over },
-    ) {
+    match context.stripes.join(token, stream.peer().ip(), Joined { stream, ahead, over }) {
         Ok(()) => {
             // Its sender is dropped, never used.
             let _ = is_over.await;

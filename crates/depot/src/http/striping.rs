@@ -89,7 +89,7 @@ impl UpstreamAttempt<'_> {
 
     /// Grants the depot before this one the connections that it asks for, where that is worth it.
     pub(super) fn grant(&self, outward: OutgoingBody) -> Option<Granted> {
-        let Exchange { context, live, request, client, pacing, .. } = self.exchange;
+        let Exchange { context, live, request, client, asker, pacing, .. } = self.exchange;
         let streams = asked(request)?;
         let worth = match outward.framing {
             Framing::Empty => false,
@@ -98,7 +98,7 @@ impl UpstreamAttempt<'_> {
         if !worth || request.method != Method::Get || request.version != Version::HTTP_11 {
             return None;
         }
-        let offered = context.stripes.offer(client.ip(), streams - 1).ok()?;
+        let offered = context.stripes.offer(*asker, streams - 1).ok()?;
         let agreed = StripeAgreement { streams, token: Token(offered.token.0) };
         let live = Arc::clone(live);
         let (hold, unsent) =

@@ -67,6 +67,8 @@ struct Ending<'a> {
     reason: Option<String>,
     level: Level,
     fault: Option<&'a Fault>,
+    /// Whether a depot behind this one has found that fault, which counts it.
+    is_upstreams: bool,
     led_to: Option<&'a str>,
 }
 
@@ -118,6 +120,11 @@ impl Entry {
     /// For this client, where a depot says so.
     pub(crate) fn asked_for(&mut self, client: Option<IpAddr>) {
         self.asked_for = client;
+    }
+
+    /// The client for which a trusted depot asks, if it names one.
+    pub(crate) fn client_asked_for(&self) -> Option<IpAddr> {
+        self.trace.as_ref().and_then(|trace| trace.asked_for).or(self.asked_for)
     }
 
     /// The session is open.
@@ -178,7 +185,7 @@ impl Entry {
             upstream: next.to_string().into(),
             method: self.method.unwrap_or("-"),
             target: self.target.clone().unwrap_or_else(|| "".into()),
-            for_client: self.client_before(),
+            for_client: self.client_asked_for(),
             url: self.url.clone(),
             ticket: self.ticket.clone(),
             request: self.trace.as_ref().map(|trace| Arc::clone(&trace.request)),
@@ -189,14 +196,9 @@ impl Entry {
         live
     }
 
-    /// The client that asked a depot before this one.
-    fn client_before(&self) -> Option<IpAddr> {
-        self.trace.as_ref().and_then(|trace| trace.asked_for).or(self.asked_for)
-    }
-
     /// What came of an answer.
     pub(crate) fn answer(&mut self, answer: Option<&Answer>) {
-        self.answer = answer.map(|Answer { status, framing }| (*status, *framing));
+        self.answer = answer.map(|Answer { status, framing, .. }| (*status, *framing));
     }
 
     /// The client was led on.
@@ -227,6 +229,11 @@ impl Entry {
         self.end(&Ending { level, fault: Some(fault), reason: Some(reason), ..ending });
     }
 
+    /// A depot behind this one has refused the request, and the client is told so.
+    pub(crate) fn refused_upstream(mut self, fault: &Fault) {
+        self.end(&Ending::of_upstream(fault));
+    }
+
     /// The client went away before it was answered.
     pub(crate) fn abandoned(mut self, reason: &dyn std::fmt::Display) {
         let outcome = Outcome::Client(super::Fate::Gone);
@@ -245,14 +252,17 @@ impl Entry {
         self.end(&Ending::of(Outcome::Withdrawn, why.words()));
     }
 
-    /// The answer was passed on, as far as `end` says.
-    pub(crate) fn relayed(mut self, end: &End) {
+    /// The answer was passed on, as far as `end` says; it may be a depot's refusal.
+    pub(crate) fn relayed(mut self, end: &End, refusal: Option<&Fault>) {
         let framing = self.answer.map_or(Framing::Empty, |(_, framing)| framing);
         let ending = match end {
             End::Broken(broken) => self.broken(broken, Direction::Down, framing),
-            // Whether an orderly end was the body's, only the origin knows.
-            _ if framing == Framing::UntilClose => Ending::of(Outcome::Ended, "ended"),
-            _ => Ending::of(Outcome::Complete, "complete"),
+            _ => match refusal {
+                Some(fault) => Ending::of_upstream(fault),
+                // Whether an orderly end was the body's, only the origin knows.
+                None if framing == Framing::UntilClose => Ending::of(Outcome::Ended, "ended"),
+                None => Ending::of(Outcome::Complete, "complete"),
+            },
         };
         self.end(&ending);
     }
@@ -279,7 +289,7 @@ impl Entry {
         let upstream = upstream.as_deref();
         self.observer.registry.ended(&Ended {
             outcome: ending.outcome,
-            fault: ending.fault,
+            fault: ending.fault.filter(|_| !ending.is_upstreams),
             client_hop: &self.client_hop,
             upstream,
             live,
@@ -295,7 +305,7 @@ impl Entry {
             reason: ending.reason.as_deref(),
             fields: Fields {
                 client: self.client,
-                asked_for: self.client_before(),
+                asked_for: self.client_asked_for(),
                 request: self.trace.as_ref().map(|trace| &*trace.request),
                 session: self.session.map(|(id, _)| id.to_string()).as_deref(),
                 ticket: self.ticket.as_deref(),
@@ -328,7 +338,19 @@ fn means(sent: &Progress, received: &Progress) -> &'static str {
     if received.moved() >= sent.moved() { received.means() } else { sent.means() }
 }
 
-impl Ending<'_> {
+impl<'a> Ending<'a> {
+    fn of_upstream(fault: &'a Fault) -> Self {
+        // It may quote what was asked for.
+        let reason = TicketRoute::redacted(&fault.in_full()).into_owned();
+        let outcome = Outcome::of_refusal(fault);
+        Self {
+            fault: Some(fault),
+            is_upstreams: true,
+            reason: Some(reason),
+            ..Self::of(outcome, "upstream refused")
+        }
+    }
+
     fn of(outcome: Outcome, words: impl Into<Cow<'static, str>>) -> Self {
         Self {
             outcome,
@@ -336,6 +358,7 @@ impl Ending<'_> {
             reason: None,
             level: outcome.level(),
             fault: None,
+            is_upstreams: false,
             led_to: None,
         }
     }

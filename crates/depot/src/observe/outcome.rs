@@ -18,8 +18,10 @@ pub(crate) enum Outcome {
     LedOn,
     /// The depot answered by itself, as it should.
     Answered,
-    /// The depot refused the request, or could not pass it on.
+    /// The depot refused the request, or could not pass it on; or a depot behind it did, and the request was at fault.
     Refused,
+    /// A depot behind this one could not pass the request on, or had no place for it.
+    UpstreamRefused,
     /// It broke off at the client.
     Client(Fate),
     /// It broke off at the next hop.
@@ -64,6 +66,7 @@ impl Outcome {
         Self::LedOn,
         Self::Answered,
         Self::Refused,
+        Self::UpstreamRefused,
         Self::Client(Fate::Gone),
         Self::Client(Fate::Stalled),
         Self::Client(Fate::CutOff),
@@ -88,6 +91,7 @@ impl Outcome {
             Self::LedOn => "led_on",
             Self::Answered => "answered",
             Self::Refused => "refused",
+            Self::UpstreamRefused => "upstream_refused",
             Self::Client(Fate::Gone) => "client_gone",
             Self::Client(Fate::Stalled) => "client_stalled",
             Self::Client(Fate::CutOff) => "client_cut_off",
@@ -144,6 +148,12 @@ impl Outcome {
             _ => (Fate::Malformed, "failed"),
         };
         Some((Self::Upstream(fate), word))
+    }
+
+    /// That of a request which a depot behind this one has refused: that is no failure of a next hop where the request
+    /// is at fault.
+    pub(crate) fn of_refusal(fault: &Fault) -> Self {
+        if fault.status.is_server_error() { Self::UpstreamRefused } else { Self::Refused }
     }
 
     /// How loudly the log says it.

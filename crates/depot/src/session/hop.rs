@@ -50,8 +50,8 @@ pub(super) enum NoSession {
     Fault(Fault),
     /// The next hop could not be connected to, and another one may do.
     Unreachable(Fault),
-    /// The next hop says so, or somebody behind it.
-    Answer(Box<Answer>, Fault),
+    /// The next hop says so, or somebody behind it: a depot, or the other end.
+    Answer { answer: Box<Answer>, fault: Fault, is_depots: bool },
     /// The client went away.
     Gone(io::Error),
 }
@@ -95,11 +95,19 @@ impl NextHop<'_> {
                 Tried::Answered(answer) => {
                     return match answer.fault() {
                         None => Ok((hop, answer)),
-                        Some(fault) => Err(NoSession::Answer(Box::new(answer), fault)),
+                        Some(fault) => {
+                            let is_depots = !self.next_is_end() && !answer.is_of_end();
+                            Err(NoSession::Answer { answer: Box::new(answer), fault, is_depots })
+                        }
                     };
                 }
             }
         }
+    }
+
+    /// Whether the next hop is the other end of the session, and no depot.
+    pub(super) fn next_is_end(&self) -> bool {
+        self.open.hops.is_empty() && self.open.target == Target::End
     }
 
     /// How many depots the session goes through from the next hop on.

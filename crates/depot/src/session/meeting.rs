@@ -138,7 +138,7 @@ pub(super) async fn meet(
 ) {
     let most = context.config().session.meetings;
     loop {
-        let arrival = match context.meetings.arrive(of, client.stream.peer().ip(), most) {
+        let arrival = match context.meetings.arrive(of, client.asker().client, most) {
             Ok(arrival) => arrival,
             Err(fault) => return refuse(client, entry, fault.into(), context).await,
         };

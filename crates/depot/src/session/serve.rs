@@ -17,6 +17,7 @@ use crate::{
     },
     state::RequestContext,
     tls::Protocol,
+    trace,
     upstream::{self, Peer},
 };
 use http::StatusCode;
@@ -42,7 +43,13 @@ pub(crate) async fn serve(mut client: Client, open: Open, context: RequestContex
     entry.session(&open);
     let streams = open.streams;
     let scheme = if client.stream.is_tls() { Scheme::Https } else { Scheme::Http };
-    match Plan::of(open, (client.stream.peer().ip(), scheme), context).await {
+    let peer = client.stream.peer().ip();
+    let asked_for = open.client.filter(|_| trace::trusts(context.config(), peer));
+    if let Err(fault) = client.carry(asked_for, context) {
+        entry.asked_for(asked_for);
+        return client.refuse(entry, &fault, true, context).await;
+    }
+    match Plan::of(open, (peer, scheme), context).await {
         Ok(plan) => {
             stripes::read_blocks(&mut client, streams);
             carry_out(client, entry, plan, context).await;
@@ -263,13 +270,19 @@ pub(super) async fn refuse(
             client.refuse(entry, &fault, true, context).await;
         }
         NoSession::Gone(error) => entry.abandoned(&error),
-        NoSession::Answer(answer, fault) => match answer.to_bytes() {
-            Ok(bytes) if client.protocol == Protocol::Session => {
+        NoSession::Answer { answer, fault, is_depots } => {
+            if is_depots {
+                entry.refused_upstream(&fault);
+            } else {
                 entry.refused(&fault);
-                client.answer(&bytes, Connection::Close, context).await;
             }
-            _ => client.refuse(entry, &fault, true, context).await,
-        },
+            match answer.to_bytes() {
+                Ok(bytes) if client.protocol == Protocol::Session => {
+                    client.answer(&bytes, Connection::Close, context).await;
+                }
+                _ => client.answer_fault(&fault, true, context).await,
+            }
+        }
     }
 }
 

@@ -24,7 +24,7 @@ use relay::{
 };
 use session::{
     Authority, Scheme,
-    lsl::{Answer, Header, JoinToken, Striped, Target},
+    lsl::{Answer, Header, JoinToken, Striped},
     message::{Fault, ProxyError},
 };
 use std::{io, net::SocketAddr, sync::Arc};
@@ -40,7 +40,7 @@ impl NextHop<'_> {
     /// Over how many connections the hop's bytes may go: as many as the client wishes and this depot's configuration
     /// allows. An acceptor knows nothing of it.
     pub(super) fn streams(&self, hop: &upstream::Hop) -> u8 {
-        if self.open.hops.is_empty() && self.open.target == Target::End {
+        if self.next_is_end() {
             return 1;
         }
         let address = hop.stream.peer().ip();
@@ -146,7 +146,7 @@ pub(super) fn grant(
     if streams < 2 {
         return Ok(None);
     }
-    let offer = || context.stripes.offer(client.stream.peer().ip(), streams - 1);
+    let offer = || context.stripes.offer(client.asker(), streams - 1);
     let (onward, back) = (offer()?, offer()?);
     let token = |offered: &Offered| JoinToken(offered.token.0);
     answer.striped = Some(Striped { streams, onward: token(&onward), back: token(&back) });
@@ -184,13 +184,17 @@ impl Granted {
 }
 
 /// Takes a connection into the session whose hop its JOIN names, and waits until that is over.
-pub(crate) async fn enter(client: Client, token: JoinToken, context: RequestContext<'_>) {
-    let Client { stream, ahead, .. } = client;
-    let mut entry = Entry::new(stream.peer(), context);
+pub(crate) async fn enter(mut client: Client, token: JoinToken, context: RequestContext<'_>) {
+    let mut entry = Entry::new(client.stream.peer(), context);
     entry.joins();
+    let token = Some(stripes::Token(token.0));
+    if let Err(fault) = client.carry_joined(token, context) {
+        return client.refuse(entry, &fault, true, context).await;
+    }
+    // What it is counted for stays until it is over.
+    let Client { stream, ahead, .. } = client;
     let (over, is_over) = oneshot::channel();
-    let (token, client) = (stripes::Token(token.0), stream.peer().ip());
-    match context.stripes.join(Some(token), client, Joined { stream, ahead, over }) {
+    match context.stripes.join(token, stream.peer().ip(), Joined { stream, ahead, over }) {
         Ok(()) => {
             // Its sender is dropped, never used.
             let _ = is_over.await;

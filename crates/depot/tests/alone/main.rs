@@ -7,6 +7,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod conversations;
+mod fairness;
 mod memory;
 mod scale;
 

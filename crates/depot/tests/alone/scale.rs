@@ -2,18 +2,17 @@
 //! Very many connections at one depot, and very many transfers one after another: what they cost
 //! while they are there, and that nothing of them stays.
 
-mod crowd;
+pub mod crowd;
 mod heap;
 
 use crate::common::{
     held::{Held, most_resident, resident},
     process::{Daemon, eventually},
 };
-use crowd::{Link, Origin, ask, connect, fetch, link, take};
+use crowd::{Link, Origin, address, ask, come, connect, fetch, link, take};
 use heap::Heap;
 use longhaul_depot::status::Status;
 use std::{
-    net::Ipv4Addr,
     ops::Range,
     sync::{
         Arc, Mutex, MutexGuard,
@@ -23,7 +22,6 @@ use std::{
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     runtime::Runtime,
-    sync::Semaphore,
     task::JoinSet,
 };
 use tokio_rustls::{TlsConnector, rustls};
@@ -34,8 +32,6 @@ static ALLOCATOR: heap::Counted = heap::Counted;
 const IDLE: usize = 10_000;
 const ACTIVE: usize = 1_000;
 const CEILING: usize = 300 << 20;
-/// How many of very many do something at a time.
-const AT_A_TIME: usize = 500;
 
 const PLAIN: &str = "listen = [\"127.0.0.1:0\"]";
 
@@ -63,11 +59,6 @@ fn alone() -> MutexGuard<'static, ()> {
     alone
 }
 
-/// An address of its own for each client.
-fn address(n: usize) -> Ipv4Addr {
-    Ipv4Addr::from_bits(Ipv4Addr::new(127, 1, 0, 1).to_bits() + n as u32)
-}
-
 /// Awaits a depot that has nothing to do and has closed what it kept for later, and tells what it
 /// holds then.
 fn at_rest(depot: &Daemon, clients: usize) -> usize {
@@ -93,23 +84,6 @@ fn rested(depot: &Daemon, heap: &Heap, clients: usize, when: &str) -> usize {
         heap.live() as f64 / 1e6
     );
     resident
-}
-
-/// Lets a crowd come; `secure` is done with each connection that stands.
-fn come<S, F>(runtime: &Runtime, count: usize, connect: impl Fn(usize) -> F) -> Vec<Link<S>>
-where
-    F: Future<Output = Link<S>> + Send + 'static,
-    S: Send + 'static,
-{
-    let turns = Arc::new(Semaphore::new(AT_A_TIME));
-    let comers = (0..count).map(|n| {
-        let (turns, coming) = (Arc::clone(&turns), connect(n));
-        async move {
-            let _turn = turns.acquire().await.unwrap();
-            coming.await
-        }
-    });
-    runtime.block_on(async { comers.collect::<JoinSet<_>>().join_all().await })
 }
 
 /// Lets all of a crowd fetch a target, some at a time.

@@ -47,7 +47,11 @@ fn an_origin_that_does_not_answer_is_found_by_the_depot_that_asked_it() {
         let (last, others) = depots.split_last().unwrap();
         last.await_log(&["refused", "status=504", "did not answer within 0.4 s"]);
         for depot in others {
-            depot.await_log(&["complete", "status=504"]);
+            depot.await_log(&[
+                "upstream refused",
+                "status=504",
+                "far reports http_response_timeout",
+            ]);
         }
     }
 }

@@ -30,6 +30,7 @@ mod refusals;
 mod reloads;
 mod resets;
 mod sessions;
+mod shares;
 mod siblings;
 mod sites;
 mod striping;

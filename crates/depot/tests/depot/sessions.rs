@@ -8,6 +8,7 @@ pub mod peers;
 mod ports;
 mod refused;
 mod servers;
+mod shares;
 mod stripes;
 mod takeover;
 mod tickets;

@@ -168,6 +168,19 @@ fn a_place_is_needed_for_each_connection_that_joins() {
 }
 
 #[test]
+fn connections_that_join_count_for_the_client_behind_a_depot() {
+    let body = noise(110, 8_000_001);
+    let trust = "trust.depots = [\"127.0.0.1/32\"]";
+    let near = near_with(4, trust);
+    let far = Daemon::depot(&format!("id = \"far\"\n{trust}\nlimits.per_client = 2"));
+    let halves = Halves::of(&body);
+    let (head, got) = fetch(&near, far.address, &halves, 2);
+    assert_eq!((status(&head), sha256(&got)), (200, sha256(&body)));
+    near.await_log(&["could not join", "503"]);
+    far.await_log(&["refused", "2 connections from 127.0.0.1 are open", "limits.per_client"]);
+}
+
+#[test]
 fn a_wrong_token_opens_nothing_and_is_counted() {
     let far = far();
     let zeros = "0".repeat(32);

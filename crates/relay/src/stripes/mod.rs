@@ -22,7 +22,7 @@ mod writer;
 
 pub use arrivals::{Arrivals, SetUp};
 pub use joins::Joins;
-pub use offers::{Joined, Offered, Offers, Token};
+pub use offers::{Asker, Joined, Offered, Offers, Token};
 pub use reader::Reader;
 pub use writer::Writer;
 

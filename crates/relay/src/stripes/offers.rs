@@ -31,10 +31,18 @@ impl fmt::Debug for Token {
 #[derive(Debug, Default)]
 pub struct Offers(Mutex<HashMap<Token, Offer>>);
 
+/// For whom a transfer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Asker {
+    /// The address that has asked for it, and from which connections may join.
+    pub peer: IpAddr,
+    /// The client: the same, or the one for which a depot at that address asks.
+    pub client: IpAddr,
+}
+
 #[derive(Debug)]
 struct Offer {
-    /// Who asked, and so who may join.
-    client: IpAddr,
+    asker: Asker,
     /// How many more.
     left: u8,
     sender: mpsc::Sender<Joined>,
@@ -64,29 +72,36 @@ pub struct Offered {
 }
 
 impl Offers {
-    /// Lets `more` connections of a client join a transfer.
+    /// Lets `more` connections from the asker's address join its transfer.
     ///
     /// # Errors
     /// This host has no random bytes.
-    pub fn offer(self: &Arc<Self>, client: IpAddr, more: u8) -> io::Result<Offered> {
+    pub fn offer(self: &Arc<Self>, asker: Asker, more: u8) -> io::Result<Offered> {
         let mut token = [0; 16];
         // So few bytes come in one piece.
         retry_on_intr(|| getrandom(&mut token, GetRandomFlags::empty()))?;
         let token = Token(token);
         let (sender, joined) = mpsc::channel(more.max(1).into());
-        self.all().insert(token, Offer { client, left: more, sender });
+        self.all().insert(token, Offer { asker, left: more, sender });
         Ok(Offered { token, joined, left: more, offers: Arc::clone(self) })
     }
 
-    /// Takes a connection of `client` into the transfer that this token opens; the connection where
+    /// The client whose transfer a connection from `peer` would join by this token, if there is one.
+    pub fn client(&self, token: Token, peer: IpAddr) -> Option<IpAddr> {
+        let all = self.all();
+        let asker = all.get(&token)?.asker;
+        (asker.peer == peer).then_some(asker.client)
+    }
+
+    /// Takes a connection from `peer` into the transfer that this token opens; the connection where
     /// there is none.
     ///
     /// # Errors
     /// The connection, if no transfer waits for it.
-    pub fn join(&self, token: Option<Token>, client: IpAddr, joined: Joined) -> Result<(), Joined> {
+    pub fn join(&self, token: Option<Token>, peer: IpAddr, joined: Joined) -> Result<(), Joined> {
         let mut all = self.all();
         let offer = token.and_then(|token| all.get_mut(&token));
-        match offer.filter(|offer| offer.client == client && offer.left > 0) {
+        match offer.filter(|offer| offer.asker.peer == peer && offer.left > 0) {
             Some(offer) => {
                 offer.left -= 1;
                 offer.sender.try_send(joined).map_err(mpsc::error::TrySendError::into_inner)
@@ -139,24 +154,28 @@ mod tests {
     #[tokio::test]
     async fn whoever_was_not_asked_for_does_not_join() {
         let offers = Arc::new(Offers::default());
-        let client: IpAddr = "192.0.2.1".parse().unwrap();
-        let mut offered = offers.offer(client, 1).unwrap();
-        let other = offers.offer(client, 1).unwrap();
+        let peer: IpAddr = "192.0.2.1".parse().unwrap();
+        let asker = Asker { peer, client: "198.51.100.7".parse().unwrap() };
+        let mut offered = offers.offer(asker, 1).unwrap();
+        let other = offers.offer(asker, 1).unwrap();
         assert_ne!(offered.token, other.token);
-        let try_join = async |token, client| {
+        let try_join = async |token, peer| {
             let (joined, _listener) = joined().await;
-            offers.join(token, client, joined).is_ok()
+            offers.join(token, peer, joined).is_ok()
         };
+        assert_eq!(offers.client(offered.token, peer), Some(asker.client));
+        assert_eq!(offers.client(offered.token, asker.client), None, "it may not join");
+        assert_eq!(offers.client(Token([0; 16]), peer), None);
         let (wrong, right) = (Some(Token([0; 16])), Some(offered.token));
-        assert!(!try_join(None, client).await);
-        assert!(!try_join(wrong, client).await);
+        assert!(!try_join(None, peer).await);
+        assert!(!try_join(wrong, peer).await);
         assert!(!try_join(right, "192.0.2.2".parse().unwrap()).await, "from elsewhere");
-        assert!(try_join(right, client).await);
+        assert!(try_join(right, peer).await);
         assert!(offered.joined.try_recv().is_ok());
-        assert!(!try_join(right, client).await, "one more than agreed");
+        assert!(!try_join(right, peer).await, "one more than agreed");
         let over = Some(other.token);
         drop(other);
-        assert!(!try_join(over, client).await, "it is over");
+        assert!(!try_join(over, peer).await, "it is over");
         drop(offered);
         assert!(offers.all().is_empty());
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Both ends over real connections: whatever is written, in whatever pieces, and whoever joins when.
 
-use super::{Arrivals, Joined, Joins, Offers, Reader, Token, Writer};
+use super::{Arrivals, Asker, Joined, Joins, Offers, Reader, Token, Writer};
 use crate::tcp::Stream;
 use bytes::{Buf, BytesMut};
 use rand_core::{Rng, SeedableRng};
@@ -64,7 +64,7 @@ async fn what_is_written_is_what_is_read() {
         random.fill_bytes(&mut body);
         let (mut far, mut near) = connection(case % 3 == 0).await;
         let offers = Arc::new(Offers::default());
-        let offered = offers.offer(HERE, 15).unwrap();
+        let offered = offers.offer(Asker { peer: HERE, client: HERE }, 15).unwrap();
         let (token, (sender, joins)) = (offered.token, Joins::by_hand());
         let offered = Arrivals::offered(offered, WELCOME.into(), Box::new(|_| Ok(())));
         let asked = Arrivals::asked(joins, Box::new(|_| Ok(())));

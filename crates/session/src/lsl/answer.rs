@@ -16,6 +16,8 @@ use http::StatusCode;
 
 /// The most bytes of a text for the user.
 pub const MAX_TEXT: usize = 1024;
+/// What the other end of a session calls itself.
+const END: &str = "end";
 /// The longest error type.
 const MAX_ERROR: usize = 64;
 
@@ -70,6 +72,11 @@ impl Answer {
         let text = fields::cut(&fault.reason, MAX_TEXT).to_owned();
         let error = Some(fault.error.token().to_owned());
         Self { error, text, ..Self::of(fault.status, by) }
+    }
+
+    /// Whether the other end of the session made it, and no depot.
+    pub fn is_of_end(&self) -> bool {
+        self.by.as_str() == END
     }
 
     /// Whether a final answer follows.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What a depot answers when it cannot pass a request on, and whose fault that is.
 
-use super::{Connection, Fields, Method, MethodError, print::HeadWriter};
+use super::{Connection, Fields, Method, MethodError, ResponseHead, print::HeadWriter, via};
 use crate::depot_id::DepotId;
 use http::{HeaderName, HeaderValue, StatusCode, Version, header};
 use sfv::{BareItem, Item, List, ListEntry, Parser};
@@ -200,19 +200,61 @@ impl From<MethodError> for Fault {
 /// What somebody before says went wrong with a body that seems to end well: the first error in the
 /// `Proxy-Status` of its trailers (RFC 9209, section 2).
 pub fn reported(trailers: &Fields) -> Option<Fault> {
-    let list: List = Parser::new(&trailers.joined(&PROXY_STATUS)).parse().ok()?;
-    list.iter().find_map(|entry| {
-        let ListEntry::Item(Item { bare_item, params }) = entry else { return None };
-        let text = |item: &BareItem| match item {
-            BareItem::Token(token) => token.as_str().to_owned(),
-            BareItem::String(string) => string.as_str().to_owned(),
-            _ => String::new(),
-        };
-        let error = text(params.get("error")?);
-        let details = params.get("details").map(text).unwrap_or_default();
-        let reason = format!("{} reports {error}: {details}", text(bare_item));
-        Some(Fault::new(StatusCode::BAD_GATEWAY, ProxyError::HttpProtocolError, reason))
-    })
+    let reported = ReportedError::first(trailers)?;
+    Some(Fault::bad_response(reported.in_words()))
+}
+
+/// Why a depot answered by itself in place of passing a response on: the error that it names in
+/// `Proxy-Status`. `depots` is how many depots lie between here and the origin.
+///
+/// An origin may send `Proxy-Status` as well, and depots pass it on. Each depot that passes a response on adds
+/// itself to `Via`, and no origin can take an entry out, so a response with fewer entries of depots than there are
+/// depots was made by one of them. Where a depot has gone around another one (`[[detour]]`), the
+/// response of an origin that names an error of its own looks the same.
+pub fn refusal_by_depot(head: &ResponseHead, depots: usize) -> Option<Fault> {
+    let is_error = head.status.is_client_error() || head.status.is_server_error();
+    if !is_error || via::depots(head.headers.get_all(&header::VIA)) >= depots {
+        return None;
+    }
+    let reported = ReportedError::first(&head.headers)?;
+    let error = ProxyError::of_token(&reported.error).unwrap_or(ProxyError::HttpProtocolError);
+    Some(Fault::new(head.status, error, reported.in_words()))
+}
+
+/// The most characters of another's `details` that are repeated.
+const MAX_DETAILS: usize = 512;
+
+/// An error that a proxy reports in `Proxy-Status`.
+struct ReportedError {
+    proxy: String,
+    error: String,
+    details: String,
+}
+
+impl ReportedError {
+    /// The first one, which is that of the proxy nearest to the origin.
+    fn first(fields: &Fields) -> Option<Self> {
+        let list: List = Parser::new(&fields.joined(&PROXY_STATUS)).parse().ok()?;
+        list.iter().find_map(|entry| {
+            let ListEntry::Item(Item { bare_item, params }) = entry else { return None };
+            let text = |item: &BareItem| match item {
+                BareItem::Token(token) => token.as_str().to_owned(),
+                BareItem::String(string) => string.as_str().to_owned(),
+                _ => String::new(),
+            };
+            let details = params.get("details").map(text).unwrap_or_default();
+            Some(Self {
+                proxy: text(bare_item),
+                error: text(params.get("error")?),
+                details: details.chars().take(MAX_DETAILS).collect(),
+            })
+        })
+    }
+
+    fn in_words(&self) -> String {
+        let Self { proxy, error, details } = self;
+        format!("{proxy} reports {error}: {details}")
+    }
 }
 
 /// A string of RFC 8941: quoted, visible ASCII.
@@ -232,6 +274,50 @@ fn sf_string(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn response(fields: &str) -> ResponseHead {
+        let text = format!("HTTP/1.1 503 Service Unavailable\r\n{fields}Content-Length: 0\r\n\r\n");
+        ResponseHead::parse(text.as_bytes()).unwrap().unwrap().0
+    }
+
+    #[test]
+    fn depot_refusal_is_told_from_an_origins_error() {
+        let status =
+            "Proxy-Status: far; error=connection_limit_reached; details=\"it is full\"\r\n";
+        let (far, middle) = ("Via: 1.1 far (longhaul)\r\n", "Via: 1.1 middle (longhaul)\r\n");
+        for (fields, depots, is_refusal) in [
+            (status.to_owned(), 1, true),
+            // The depot between here and the one that refused has passed it on.
+            (format!("{status}{middle}"), 2, true),
+            // All depots have passed it on, so that it is the origin's, whatever that one adds.
+            (format!("{status}{far}"), 1, false),
+            (format!("{status}{far}{middle}"), 2, false),
+            (format!("{status}Via: 1.1 x (longhaul), 1.1 far (longhaul)\r\n"), 1, false),
+            // The next hop is the origin.
+            (status.to_owned(), 0, false),
+            (String::new(), 1, false),
+            ("Proxy-Status: cdn; received-status=503\r\n".to_owned(), 1, false),
+        ] {
+            let fault = refusal_by_depot(&response(&fields), depots);
+            assert_eq!(fault.is_some(), is_refusal, "{fields}");
+            let Some(fault) = fault else { continue };
+            assert_eq!(fault.status, 503);
+            assert_eq!(fault.error, ProxyError::ConnectionLimitReached);
+            assert_eq!(fault.reason, "far reports connection_limit_reached: it is full");
+        }
+        let mut served = response(status);
+        served.status = StatusCode::OK;
+        assert_eq!(refusal_by_depot(&served, 1), None);
+    }
+
+    #[test]
+    fn details_of_others_are_repeated_up_to_a_length() {
+        let details = "x".repeat(5000);
+        let status = format!("Proxy-Status: far; error=made_up; details=\"{details}\"\r\n");
+        let fault = refusal_by_depot(&response(&status), 1).unwrap();
+        assert_eq!(fault.error, ProxyError::HttpProtocolError, "no error of depots");
+        assert!(fault.reason.len() < 600, "{}", fault.reason.len());
+    }
 
     #[test]
     fn an_answer_says_what_happened_and_cannot_be_split() {

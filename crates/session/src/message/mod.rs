@@ -25,7 +25,7 @@ pub mod stripes;
 mod via;
 
 pub use connection::Connection;
-pub use fault::{Fault, PROXY_STATUS, ProxyError, reported};
+pub use fault::{Fault, PROXY_STATUS, ProxyError, refusal_by_depot, reported};
 pub use fields::Fields;
 pub use forwarded::{forwarded_client, forwarded_for};
 pub use framing::Framing;

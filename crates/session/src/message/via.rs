@@ -97,6 +97,18 @@ pub fn came_through_depot<'v>(via: impl IntoIterator<Item = &'v HeaderValue>) ->
     })
 }
 
+/// How many depots have passed a message on with these fields `Via`.
+pub(super) fn depots<'v>(via: impl IntoIterator<Item = &'v HeaderValue>) -> usize {
+    via.into_iter()
+        .map(|value| {
+            let mut count = 0;
+            // A line that cannot be read is no depot's: they leave out what would spoil their own.
+            let read = entries(value.as_bytes(), |entry| count += usize::from(entry.is_depot()));
+            read.map_or(0, |()| count)
+        })
+        .sum()
+}
+
 impl Entry<'_> {
     fn is_depot(&self) -> bool {
         self.comment == COMMENT.as_bytes()
@@ -264,6 +276,19 @@ mod tests {
             let fields = fields(&[value.as_bytes()]);
             assert_eq!(read(&fields), Ok(is), "{value}");
             assert_eq!(came_through_depot(fields.get_all(&header::VIA)), is, "{value}");
+        }
+    }
+
+    #[test]
+    fn depots_are_counted_in_every_line_that_can_be_read() {
+        for (values, count) in [
+            (&[][..], 0),
+            (&[&b"1.1 x, 1.1 y (nginx)"[..]][..], 0),
+            (&[b"1.1 x, 1.1 d2 (longhaul), 1.0 d1 (longhaul)"], 2),
+            (&[b"1.1 d2 (longhaul)", b"1.1 x", b"1.1 d1 (longhaul)"], 2),
+            (&[b"1.1 x (", b"1.1 d1 (longhaul)"], 1),
+        ] {
+            assert_eq!(depots(fields(values).get_all(&header::VIA)), count, "{values:?}");
         }
     }
 

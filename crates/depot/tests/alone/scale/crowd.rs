@@ -12,12 +12,15 @@ use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader},
     net::{TcpListener, TcpSocket, TcpStream},
     runtime::Runtime,
-    sync::watch,
+    sync::{Semaphore, watch},
+    task::JoinSet,
     time::timeout,
 };
 
 /// How long one of very many may wait for its turn.
 const TURN: Duration = Duration::from_secs(PATIENCE.as_secs() * 3);
+/// How many of very many do something at a time.
+const AT_A_TIME: usize = 500;
 
 /// An origin: `/N` is a body of N bytes, `/held/N` one that is sent as far as its valve is open.
 pub struct Origin {
@@ -48,7 +51,12 @@ impl Origin {
 
     /// The request's target at a depot.
     pub fn route(&self, path: &str) -> Arc<str> {
-        format!("/lh1/fetch/-/http:{}{path}", self.address).into()
+        self.route_by("-", path)
+    }
+
+    /// The same through further depots.
+    pub fn route_by(&self, chain: &str, path: &str) -> Arc<str> {
+        format!("/lh1/fetch/{chain}/http:{}{path}", self.address).into()
     }
 }
 
@@ -75,6 +83,28 @@ async fn serve(mut stream: Link<TcpStream>, mut open: watch::Receiver<usize>) ->
     Ok(())
 }
 
+/// An address of its own for each client.
+pub fn address(n: usize) -> Ipv4Addr {
+    Ipv4Addr::from_bits(Ipv4Addr::new(127, 1, 0, 1).to_bits() + n as u32)
+}
+
+/// Lets a crowd come, some at a time.
+pub fn come<T, F>(runtime: &Runtime, count: usize, connect: impl Fn(usize) -> F) -> Vec<T>
+where
+    F: Future<Output = T> + Send + 'static,
+    T: Send + 'static,
+{
+    let turns = Arc::new(Semaphore::new(AT_A_TIME));
+    let comers = (0..count).map(|n| {
+        let (turns, coming) = (Arc::clone(&turns), connect(n));
+        async move {
+            let _turn = turns.acquire().await.unwrap();
+            coming.await
+        }
+    });
+    runtime.block_on(async { comers.collect::<JoinSet<_>>().join_all().await })
+}
+
 /// A connection from an address of choice, so that very many find a port.
 pub async fn connect(from: Ipv4Addr, to: SocketAddr) -> Link<TcpStream> {
     let socket = TcpSocket::new_v4().unwrap();
@@ -94,13 +124,25 @@ pub async fn ask<S>(stream: &mut Link<S>, target: &str, connection: &str) -> usi
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let request = format!("GET {target} HTTP/1.1\r\nHost: d\r\nConnection: {connection}\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let head = timeout(TURN, read_head(stream)).await.expect("an answer in time").unwrap();
-    let head = head.expect("an answer");
+    let head = ask_for_head(stream, target, connection).await.expect("an answer");
     assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
     let length = head.split("\r\n").find_map(|line| line.strip_prefix("Content-Length: "));
     length.expect("a length").parse().unwrap()
+}
+
+/// Asks for a target and reads the answer's head, if there is one.
+pub async fn ask_for_head<S>(
+    stream: &mut Link<S>,
+    target: &str,
+    connection: &str,
+) -> io::Result<String>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let request = format!("GET {target} HTTP/1.1\r\nHost: d\r\nConnection: {connection}\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let head = timeout(TURN, read_head(stream)).await.expect("an answer in time, or none")?;
+    head.ok_or_else(|| ErrorKind::UnexpectedEof.into())
 }
 
 /// Reads so much of a body, and looks at nothing of it.

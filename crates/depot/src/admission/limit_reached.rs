@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Why there is no place for a connection: which limit is reached, of which setting, at which depot.
+
+use http::StatusCode;
+use session::{
+    DepotId,
+    message::{Fault, ProxyError},
+};
+use std::net::IpAddr;
+
+/// The limit that a connection, or what it is to be used for, would break.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum LimitReached {
+    /// So many connections are open, the most there may be.
+    Connections(usize),
+    /// The last `kept` places are for clients with fewer than `few` connections.
+    LastPlaces { kept: usize, few: usize, client: IpAddr, own: usize },
+    /// A client, or a site of several clients, has all that it may have.
+    Client { client: IpAddr, own: usize, is_site: bool },
+    /// A depot before this one has all that it may have.
+    Depot { depot: IpAddr, own: usize },
+    /// Depots hold so many idle connections, the most they may.
+    Held(usize),
+}
+
+impl LimitReached {
+    /// What is answered (503). A depot before this one passes it on, so it names the depot whose limit it is.
+    pub(crate) fn fault(&self, id: &DepotId) -> Fault {
+        let reason = match self {
+            Self::Connections(all) => format!(
+                "{all} connections are open at depot {id}, the most that its limits.connections allows"
+            ),
+            Self::LastPlaces { kept, few, client, own } => format!(
+                "depot {id} keeps the last {kept} places of its limits.connections for clients that have fewer \
+                 than {few} connections: {own} connections from {client} are open"
+            ),
+            Self::Client { client, own, is_site } => {
+                let whom = if *is_site { "a site" } else { "a client" };
+                format!(
+                    "{own} connections from {client} are open at depot {id}, the most that its limits.per_client \
+                     allows {whom}"
+                )
+            }
+            Self::Depot { own, .. } => format!(
+                "{own} connections from the depot before it are open at depot {id}, the most that its \
+                 limits.per_depot allows"
+            ),
+            Self::Held(all) => format!(
+                "depots hold {all} connections at depot {id}, the most that its limits.held allows"
+            ),
+        };
+        // Clients of the depot before need not know from which address that one asks.
+        let detail = match self {
+            Self::Depot { depot, .. } => Some(depot),
+            _ => None,
+        };
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        Fault::new(status, ProxyError::ConnectionLimitReached, reason).with_detail(detail)
+    }
+}
