@@ -134,6 +134,7 @@ fn origin(settings: &str) -> origin::Config {
         },
         through: words.map(|depot| depot.parse().unwrap()).collect(),
         public: None,
+        list: false,
     }
 }
 
