@@ -22,6 +22,7 @@ mod interims;
 mod leaving;
 mod lifecycle;
 mod log;
+mod logins;
 mod observe;
 mod quiet;
 mod rates;
