@@ -193,6 +193,27 @@ mod tests {
     }
 
     #[test]
+    fn unread_listing_holds_no_thread() {
+        let root = tempfile::tempdir().unwrap();
+        for n in 0..=BATCH {
+            fs::write(root.path().join(n.to_string()), "").unwrap();
+        }
+        let listing = || {
+            let entries = Beneath::new(root.path()).unwrap().entries("".into()).unwrap();
+            Listing::new(entries, String::new())
+        };
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.max_blocking_threads(1).build().unwrap();
+        runtime.block_on(async {
+            let mut unread = listing();
+            assert!(unread.frame().await.is_some());
+            // The one thread is free for others.
+            assert!(listing().collect().await.is_ok());
+            assert!(unread.frame().await.is_some());
+        });
+    }
+
+    #[test]
     fn large_directory_comes_in_bounded_pieces() {
         let root = tempfile::tempdir().unwrap();
         let count = 2 * BATCH + 1;

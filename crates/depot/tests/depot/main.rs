@@ -21,6 +21,7 @@ mod hops;
 mod interims;
 mod leaving;
 mod lifecycle;
+mod listings;
 mod log;
 mod logins;
 mod observe;
