@@ -8,7 +8,7 @@ use hyper::body::{Bytes, Incoming};
 use percent_encoding::percent_decode_str;
 use std::{
     io::{self, ErrorKind},
-    path::{Component, Path, PathBuf},
+    path::{Component, Path},
 };
 use tokio::task::spawn_blocking;
 use tower_http::services::{ServeDir, fs::DefaultServeDirFallback};
@@ -91,14 +91,15 @@ fn refused(error: &io::Error) -> Response<Body> {
 
 /// The listing of the directory at the path of a URL.
 async fn listing(dir: Beneath, path: String, method: &Method) -> io::Result<Response<Body>> {
-    let title =
-        percent_decode_str(&path).decode_utf8().map_err(|_| ErrorKind::NotFound)?.into_owned();
-    let relative = PathBuf::from(title.trim_start_matches('/'));
-    // The kernel would keep `..` within the root, but no file is served by such a path either.
-    if relative.components().any(|part| part == Component::ParentDir) {
+    let relative = percent_decode_str(path.trim_start_matches('/')).decode_utf8();
+    let relative = relative.map_err(|_| ErrorKind::NotFound)?.into_owned();
+    // No file is served by a path with other parts either.
+    let is_plain = |part| matches!(part, Component::Normal(_) | Component::CurDir);
+    if !Path::new(&relative).components().all(is_plain) {
         return Err(ErrorKind::NotFound.into());
     }
-    let entries = spawn_blocking(move || dir.entries(relative)).await??;
+    let title = format!("/{relative}");
+    let entries = spawn_blocking(move || dir.entries(relative.into())).await??;
     let body = match *method {
         Method::HEAD => Empty::new().map_err(|never| match never {}).boxed_unsync(),
         _ => Listing::new(entries, title).boxed_unsync(),

@@ -10,8 +10,11 @@ use std::process::Command;
 /// Where a client is sent that asks for `/f`.
 fn redirect(origin: &Server) -> String {
     let url = format!("http://{}/f", origin.address);
-    let curl = Command::new("curl").args(["-sS", "-o", "/dev/null", "-w", "%{redirect_url}", &url]);
-    text(&{ curl }.output().expect("Debian's package curl").stdout)
+    let curl = Command::new("curl")
+        .args(["-sS", "-o", "/dev/null", "-w", "%{redirect_url}", &url])
+        .output()
+        .expect("Debian's package curl");
+    text(&curl.stdout)
 }
 
 #[test]
