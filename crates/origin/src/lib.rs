@@ -2,8 +2,8 @@
 //! A small origin, for where no web server is at hand: serves a directory and sends clients
 //! through depots.
 //!
-//! A request that came through a depot, or that a depot has sent back, is answered with the file; any other with a
-//! redirect to the route. Without depots every request is answered with the file. The files are served by `tower-http`;
+//! A request that came through a depot, that a depot has sent back, or whose URL depots would refuse is answered with the
+//! file; any other with a redirect to the route. Without depots every request is answered with the file. The files are served by `tower-http`;
 //! what is added here is `If-Range`, which it does not know, and listings of directories.
 
 mod beneath;
@@ -148,32 +148,26 @@ impl Origin {
             || is_page
             || came_through_depot(request.headers().get_all(header::VIA))
             || asks_directly(target(&request));
-        let response = if direct || ![Method::GET, Method::HEAD].contains(&method) {
-            self.files.answer(request).await
-        } else {
-            self.redirect(&request)
+        let is_download = [Method::GET, Method::HEAD].contains(&method);
+        let redirect = if direct || !is_download { None } else { self.redirect(&request) };
+        let response = match redirect {
+            Some(redirect) => redirect,
+            None => self.files.answer(request).await,
         };
         tracing::info!(%method, path, status = response.status().as_u16(), "answered");
         Ok(response)
     }
 
-    /// Sends a client through the depots.
-    fn redirect(&self, request: &Request<Incoming>) -> Response<Body> {
+    /// Sends a client through the depots. `None`: for a URL that they would refuse, such as one with dot segments.
+    fn redirect(&self, request: &Request<Incoming>) -> Option<Response<Body>> {
         let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
         let asked = || host.and_then(|host| Authority::parse(host, Some(80)).ok());
         let public = self.public.clone().or_else(asked).unwrap_or(self.listen.into());
-        let location = OriginUrl::new(Scheme::Http, public, target(request))
-            .map_err(session::RouteError::from)
-            .and_then(|url| Redirect::new(&self.config.through, self.config.form, url));
-        match location.map(|location| (HeaderValue::from_str(&location.to_string()), location)) {
-            Ok((Ok(value), location)) => {
-                let mut response = text(StatusCode::FOUND, format!("longhaul: {location}\n"));
-                response.headers_mut().insert(header::LOCATION, value);
-                response
-            }
-            Ok((Err(error), _)) => text(StatusCode::BAD_REQUEST, format!("{error}\n")),
-            Err(error) => text(StatusCode::BAD_REQUEST, format!("{error}\n")),
-        }
+        let url = OriginUrl::new(Scheme::Http, public, target(request)).ok()?;
+        let location = Redirect::new(&self.config.through, self.config.form, url).ok()?.to_string();
+        let mut response = text(StatusCode::FOUND, format!("longhaul: {location}\n"));
+        response.headers_mut().insert(header::LOCATION, HeaderValue::from_str(&location).ok()?);
+        Some(response)
     }
 }
 
