@@ -21,7 +21,7 @@ Examples:
 pub struct OriginArgs {
     /// Directory to serve
     dir: PathBuf,
-    /// Address to listen on. URLs name its port, as in http://origin:8080/, unless it is 80
+    /// Address to listen on. URLs must name its port, unless it is 80
     #[arg(long, value_name = "IP:PORT", default_value = "0.0.0.0:8080")]
     listen: SocketAddr,
     /// Depots, in the order in which the bytes pass them: the one nearest this origin first [port: 3880,

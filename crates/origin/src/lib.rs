@@ -105,7 +105,7 @@ async fn serve(config: Config) -> Result<(), Error> {
     let public = config.public.as_deref().map(|text| Authority::parse(text, Some(listen.port())));
     let (public, files) = (public.transpose()?, Files::new(&config.dir, config.list)?);
     tracing::info!(%listen, dir = %config.dir.display(), depots = config.through.len(), "ready");
-    let origin = Arc::new(Origin { files, listen, public, config });
+    let origin = Arc::new(Origin { config, listen, public, files });
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {

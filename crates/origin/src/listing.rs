@@ -65,7 +65,8 @@ impl Body for Listing {
                 }
                 next @ State::Next(..) => {
                     if let State::Next(entries, title) = mem::replace(next, State::Ended) {
-                        *next = State::Making(spawn_blocking(move || piece(entries, title)));
+                        *next =
+                            State::Making(spawn_blocking(move || piece(entries, title.as_deref())));
                     }
                 }
             }
@@ -74,11 +75,11 @@ impl Body for Listing {
 }
 
 /// A piece of the page, and the entries that are left.
-fn piece(mut entries: Entries, title: Option<String>) -> io::Result<(Bytes, Option<Entries>)> {
+fn piece(mut entries: Entries, title: Option<&str>) -> io::Result<(Bytes, Option<Entries>)> {
     let mut batch = entries.by_ref().take(BATCH).collect::<io::Result<Vec<_>>>()?;
     batch.sort_unstable();
     let is_last = batch.len() < BATCH;
-    let mut page = title.as_deref().map(beginning).unwrap_or_default();
+    let mut page = title.map(beginning).unwrap_or_default();
     for entry in &batch {
         line(&mut page, entry);
     }

@@ -54,14 +54,18 @@ fn rclone_lists_and_copies_a_tree_directly_and_through_depots() {
         Daemon::listing_origin(root.path(), &[far, near]),
     );
     let route = format!("/lh1/fetch/{}/http:{}/", far.authority(), alone.authority());
-    for url in [alone.url("/"), led.url("/"), near.url(&route)] {
+    // rclone asks for "./x:y" at the top, and a route has no such segments.
+    let in_route: Vec<_> = files.iter().filter(|file| *file != "x:y").cloned().collect();
+    for (url, files) in
+        [(alone.url("/"), &files), (led.url("/"), &files), (near.url(&route), &in_route)]
+    {
         let listed = rclone(&url, &["lsf", "-R", "--files-only", ":http:"]);
         let mut listed: Vec<_> = listed.lines().collect();
         listed.sort_unstable();
-        assert_eq!(listed, files, "{url}");
+        assert_eq!(listed, *files, "{url}");
         let copy = tempfile::tempdir().unwrap();
         rclone(&url, &["copy", ":http:", copy.path().to_str().unwrap()]);
-        for file in &files {
+        for file in files {
             let [copied, own] = [copy.path(), root.path()].map(|dir| fs::read(dir.join(file)));
             assert_eq!(copied.unwrap(), own.unwrap(), "{url}: {file}");
         }
