@@ -59,12 +59,11 @@ const WITH_APACHE: Recipe = Recipe {
     folder: "apache",
     configuration: |dir, address, site| {
         let (d, logins) = (dir.display(), logins::APACHE_CONF);
+        let load = |module: &str| {
+            format!("LoadModule {module}_module /usr/lib/apache2/modules/mod_{module}.so\n")
+        };
         let modules = ["mpm_event", "authz_core", "rewrite", "setenvif", "dir", "dav", "dav_fs"];
-        let modules = [&modules[..], &logins::APACHE_MODULES]
-            .concat()
-            .iter()
-            .map(|m| format!("LoadModule {m}_module /usr/lib/apache2/modules/mod_{m}.so\n"))
-            .collect::<String>();
+        let modules = modules.map(load).concat() + &logins::APACHE_MODULES.map(load).concat();
         format!(
             "{modules}ServerRoot {d}\nServerName localhost\nPidFile {d}/pid\nDefaultRuntimeDir {d}\n\
              ErrorLog {d}/error.log\nListen {address}\nUser www-data\nGroup www-data\n\
