@@ -3,11 +3,12 @@
 //!
 //! The kernel resolves each path below the directory (`openat2(2)`, `RESOLVE_BENEATH`), so that a link that is
 //! changed between a look and an opening gains nothing. Links that stay inside are followed. Only regular
-//! files are read: a FIFO would hold its reader up, and a device may do anything.
+//! files are read: a FIFO would hold its reader up, and a device may do anything. A directory's entries are those that
+//! can be asked for: what would be refused is not listed.
 
 use rustix::{
     fd::{AsRawFd, OwnedFd},
-    fs::{CWD, Mode, OFlags, ResolveFlags, open, openat2},
+    fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags, open, openat2},
 };
 use std::{
     fs::Metadata,
@@ -54,10 +55,74 @@ impl Beneath {
         if !found.metadata()?.is_file() {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
-        // The same file, opened to be read.
-        let same = format!("/proc/self/fd/{}", found.as_raw_fd());
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        Ok(rustix::fs::openat(CWD, same, flags, Mode::empty())?.into())
+        Ok(opened(&found)?.into())
+    }
+
+    /// The entries of the directory at a path.
+    pub(super) fn entries(&self, path: PathBuf) -> io::Result<Entries> {
+        let found = self.look(&path)?;
+        if !found.metadata()?.is_dir() {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        Ok(Entries { root: self.clone(), dir: Dir::new(opened(&found)?)?, path })
+    }
+}
+
+/// What was looked at, opened to be read.
+fn opened(found: &std::fs::File) -> rustix::io::Result<OwnedFd> {
+    let same = format!("/proc/self/fd/{}", found.as_raw_fd());
+    rustix::fs::openat(CWD, same, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// The entries of a directory that can be asked for, in its own order.
+pub(super) struct Entries {
+    root: Beneath,
+    path: PathBuf,
+    dir: Dir,
+}
+
+/// A file or directory below the root.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Entry {
+    pub name: String,
+    pub is_dir: bool,
+}
+
+impl Iterator for Entries {
+    type Item = io::Result<Entry>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let found = match self.dir.read()? {
+                Ok(found) => found,
+                Err(error) => return Some(Err(error.into())),
+            };
+            // Other names cannot be asked for.
+            let Ok(name) = found.file_name().to_str() else { continue };
+            if [".", ".."].contains(&name) {
+                continue;
+            }
+            let name = name.to_owned();
+            if let Some(is_dir) = self.is_dir(&name, found.file_type()) {
+                return Some(Ok(Entry { name, is_dir }));
+            }
+        }
+    }
+}
+
+impl Entries {
+    /// Whether an entry is a directory; `None` where it is nothing that is served.
+    fn is_dir(&self, name: &str, seen: FileType) -> Option<bool> {
+        match seen {
+            FileType::RegularFile => Some(false),
+            FileType::Directory => Some(true),
+            // A link that leads out of the root, or nowhere, cannot be asked for either.
+            FileType::Symlink | FileType::Unknown => {
+                let target = self.root.look(&self.path.join(name)).ok()?.metadata().ok()?;
+                (target.is_dir() || target.is_file()).then(|| target.is_dir())
+            }
+            _ => None,
+        }
     }
 }
 

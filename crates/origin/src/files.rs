@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The files of a directory over HTTP.
+//! The files of a directory over HTTP, and listings of directories without an `index.html`.
 
-use super::{Body, beneath::Beneath, text};
+use super::{Body, beneath::Beneath, listing::Listing, text};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Empty};
 use hyper::body::{Bytes, Incoming};
+use percent_encoding::percent_decode_str;
 use std::{
     io::{self, ErrorKind},
-    path::Path,
+    path::{Component, Path},
 };
+use tokio::task::spawn_blocking;
 use tower_http::services::{ServeDir, fs::DefaultServeDirFallback};
 
 /// How much of a file is read at a time.
@@ -16,15 +18,20 @@ const CHUNK: usize = 256 << 10;
 
 /// A directory to serve.
 #[derive(Debug, Clone)]
-pub(super) struct Files(ServeDir<DefaultServeDirFallback, Beneath>);
+pub(super) struct Files {
+    files: ServeDir<DefaultServeDirFallback, Beneath>,
+    /// The directory, where it may be listed.
+    listed: Option<Beneath>,
+}
 
 impl Files {
-    pub(super) fn new(dir: &Path) -> io::Result<Self> {
-        let files = ServeDir::with_backend("", Beneath::new(dir)?)
+    pub(super) fn new(dir: &Path, list: bool) -> io::Result<Self> {
+        let dir = Beneath::new(dir)?;
+        let files = ServeDir::with_backend("", dir.clone())
             .with_buf_chunk_size(CHUNK)
             // Several ranges in one answer are not made: the whole file is, as RFC 9110 allows.
             .ignore_multi_range_requests(true);
-        Ok(Self(files))
+        Ok(Self { files, listed: list.then_some(dir) })
     }
 
     /// Answers GET and HEAD with ranges and conditions.
@@ -54,18 +61,53 @@ impl Files {
         *request.method_mut() = method.clone();
         *request.uri_mut() = uri.clone();
         *request.headers_mut() = headers;
-        match self.0.clone().try_call(request).await {
+        let response = match self.files.clone().try_call(request).await {
             Ok(response) => response.map(BodyExt::boxed_unsync),
-            Err(error) => {
-                let status = match error.kind() {
-                    ErrorKind::NotFound | ErrorKind::NotADirectory => StatusCode::NOT_FOUND,
-                    ErrorKind::PermissionDenied => StatusCode::FORBIDDEN,
-                    _ => StatusCode::INTERNAL_SERVER_ERROR,
-                };
-                text(status, format!("{status}\n"))
+            Err(error) => refused(&error),
+        };
+        match &self.listed {
+            // There is no index.html.
+            Some(dir)
+                if response.status() == StatusCode::NOT_FOUND && uri.path().ends_with('/') =>
+            {
+                let listing = listing(dir.clone(), uri.path().to_owned(), method).await;
+                listing.unwrap_or_else(|error| refused(&error))
             }
+            _ => response,
         }
     }
+}
+
+fn refused(error: &io::Error) -> Response<Body> {
+    let status = match error.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::InvalidInput => {
+            StatusCode::NOT_FOUND
+        }
+        ErrorKind::PermissionDenied => StatusCode::FORBIDDEN,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    };
+    text(status, format!("{status}\n"))
+}
+
+/// The listing of the directory at the path of a URL.
+async fn listing(dir: Beneath, path: String, method: &Method) -> io::Result<Response<Body>> {
+    let relative = percent_decode_str(path.trim_start_matches('/')).decode_utf8();
+    let relative = relative.map_err(|_| ErrorKind::NotFound)?.into_owned();
+    // No file is served by a path with other parts either.
+    let is_plain = |part| matches!(part, Component::Normal(_) | Component::CurDir);
+    if !Path::new(&relative).components().all(is_plain) {
+        return Err(ErrorKind::NotFound.into());
+    }
+    let title = format!("/{relative}");
+    let entries = spawn_blocking(move || dir.entries(relative.into())).await??;
+    let body = match *method {
+        Method::HEAD => Empty::new().map_err(|never| match never {}).boxed_unsync(),
+        _ => Listing::new(entries, title).boxed_unsync(),
+    };
+    let mut response = Response::new(body);
+    let page = HeaderValue::from_static("text/html; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, page);
+    Ok(response)
 }
 
 /// Whether an `If-Range` names the version that `response` is of: by its entity tag, or by its

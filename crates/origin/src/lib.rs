@@ -2,12 +2,13 @@
 //! A small origin, for where no web server is at hand: serves a directory and sends clients
 //! through depots.
 //!
-//! A request that came through a depot is answered with the file; any other with a redirect to
-//! the route. Without depots every request is answered with the file. The files are served by
-//! `tower-http`; what is added here is `If-Range`, which it does not know.
+//! A request that came through a depot, that a depot has sent back, or whose URL depots would refuse is answered with the
+//! file; any other with a redirect to the route. Without depots every request is answered with the file. The files are served by `tower-http`;
+//! what is added here is `If-Range`, which it does not know, and listings of directories.
 
 mod beneath;
 mod files;
+mod listing;
 
 use files::Files;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
@@ -19,7 +20,8 @@ use hyper::{
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
 use session::{
-    Authority, DepotAddress, Form, OriginUrl, Redirect, Scheme, message::came_through_depot,
+    Authority, AuthorityError, DepotAddress, Form, OriginUrl, Redirect, Scheme, asks_directly,
+    message::came_through_depot,
 };
 use std::{convert::Infallible, io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use tokio::{
@@ -44,8 +46,11 @@ pub struct Config {
     pub through: Vec<DepotAddress>,
     /// How clients are sent through them.
     pub form: Form,
-    /// The address under which depots reach this origin; without, what the client asked for.
-    pub public: Option<Authority>,
+    /// The address under which depots reach this origin, `host[:port]`; without a port, that of `listen`. `None`: the
+    /// address that the client asked for.
+    pub public: Option<String>,
+    /// Whether directories without an `index.html` are listed. They are then answered without a redirect.
+    pub list: bool,
 }
 
 /// Why the origin does not start. The fault is with the arguments or the host.
@@ -57,6 +62,9 @@ pub enum Error {
     /// The depots make no route.
     #[error(transparent)]
     Route(#[from] session::RouteError),
+    /// `public` is not an address.
+    #[error("the origin's public address: {0}")]
+    Public(#[from] AuthorityError),
     /// The address cannot be listened on.
     #[error("cannot listen on {address}: {error} (is another program using it?)")]
     Listen {
@@ -93,8 +101,11 @@ async fn serve(config: Config) -> Result<(), Error> {
     let listening = TcpListener::bind(config.listen).await;
     let listener = listening.map_err(|error| Error::Listen { address: config.listen, error })?;
     let listen = listener.local_addr()?;
+    // The port of URLs, 80, would be one on which nothing listens unless `listen` says so.
+    let public = config.public.as_deref().map(|text| Authority::parse(text, Some(listen.port())));
+    let (public, files) = (public.transpose()?, Files::new(&config.dir, config.list)?);
     tracing::info!(%listen, dir = %config.dir.display(), depots = config.through.len(), "ready");
-    let origin = Arc::new(Origin { files: Files::new(&config.dir)?, listen, config });
+    let origin = Arc::new(Origin { config, listen, public, files });
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
@@ -125,42 +136,44 @@ async fn serve(config: Config) -> Result<(), Error> {
 struct Origin {
     config: Config,
     listen: SocketAddr,
+    public: Option<Authority>,
     files: Files,
 }
 
 impl Origin {
     async fn answer(&self, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        let is_page = self.config.list && path.ends_with('/');
         let direct = self.config.through.is_empty()
-            || came_through_depot(request.headers().get_all(header::VIA));
-        let response = if direct || ![Method::GET, Method::HEAD].contains(&method) {
-            self.files.answer(request).await
-        } else {
-            self.redirect(&request)
+            || is_page
+            || came_through_depot(request.headers().get_all(header::VIA))
+            || asks_directly(target(&request));
+        let is_download = [Method::GET, Method::HEAD].contains(&method);
+        let redirect = if direct || !is_download { None } else { self.redirect(&request) };
+        let response = match redirect {
+            Some(redirect) => redirect,
+            None => self.files.answer(request).await,
         };
         tracing::info!(%method, path, status = response.status().as_u16(), "answered");
         Ok(response)
     }
 
-    /// Sends a client through the depots.
-    fn redirect(&self, request: &Request<Incoming>) -> Response<Body> {
-        let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
+    /// Sends a client through the depots. `None`: for a URL that they would refuse, such as one with dot segments.
+    fn redirect(&self, request: &Request<Incoming>) -> Option<Response<Body>> {
         let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
         let asked = || host.and_then(|host| Authority::parse(host, Some(80)).ok());
-        let public = self.config.public.clone().or_else(asked).unwrap_or(self.listen.into());
-        let location = OriginUrl::new(Scheme::Http, public, target)
-            .map_err(session::RouteError::from)
-            .and_then(|url| Redirect::new(&self.config.through, self.config.form, url));
-        match location.map(|location| (HeaderValue::from_str(&location.to_string()), location)) {
-            Ok((Ok(value), location)) => {
-                let mut response = text(StatusCode::FOUND, format!("longhaul: {location}\n"));
-                response.headers_mut().insert(header::LOCATION, value);
-                response
-            }
-            Ok((Err(error), _)) => text(StatusCode::BAD_REQUEST, format!("{error}\n")),
-            Err(error) => text(StatusCode::BAD_REQUEST, format!("{error}\n")),
-        }
+        let public = self.public.clone().or_else(asked).unwrap_or(self.listen.into());
+        let url = OriginUrl::new(Scheme::Http, public, target(request)).ok()?;
+        let location = Redirect::new(&self.config.through, self.config.form, url).ok()?.to_string();
+        let mut response = text(StatusCode::FOUND, format!("longhaul: {location}\n"));
+        response.headers_mut().insert(header::LOCATION, HeaderValue::from_str(&location).ok()?);
+        Some(response)
     }
+}
+
+/// Path and query of a request.
+fn target(request: &Request<Incoming>) -> &str {
+    request.uri().path_and_query().map_or("/", |target| target.as_str())
 }
 
 /// A short answer of text.

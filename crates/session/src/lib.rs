@@ -24,6 +24,6 @@ pub mod ticket;
 pub use authority::{Authority, AuthorityError, Host};
 pub use depot_address::{DEPOT_PORT, DepotAddress};
 pub use depot_id::{DepotId, DepotIdError};
-pub use origin::{OriginError, OriginUrl, Scheme};
+pub use origin::{OriginError, OriginUrl, Scheme, asks_directly};
 pub use route::{Form, MAX_DEPOTS, MAX_ROUTE_LEN, PREFIX, Redirect, Route, RouteError};
 pub use step::{Fetch, Step};

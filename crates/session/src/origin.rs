@@ -4,6 +4,9 @@
 use crate::authority::{Authority, AuthorityError};
 use std::{fmt, str::FromStr};
 
+/// The parameter by which a URL's query asks a site for the response itself, and for no redirect to depots.
+const DIRECT: &str = "lh-direct=1";
+
 /// How a depot talks to the next hop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scheme {
@@ -83,6 +86,27 @@ impl OriginUrl {
         &self.target
     }
 
+    /// The path alone.
+    pub fn path(&self) -> &str {
+        self.target.split('?').next().unwrap_or_default()
+    }
+
+    /// The same URL for the site to answer without depots: with `lh-direct=1` as the last parameter of its query.
+    #[must_use]
+    pub fn direct(&self) -> Self {
+        let separator = match self.target.split_once('?') {
+            None => "?",
+            Some((_, "")) => "",
+            Some(_) => "&",
+        };
+        Self { target: format!("{}{separator}{DIRECT}", self.target), ..self.clone() }
+    }
+
+    /// Whether it is for the site to answer without depots.
+    pub fn is_direct(&self) -> bool {
+        asks_directly(&self.target)
+    }
+
     /// The value of the `Host` field for this origin.
     pub fn host_field(&self) -> String {
         self.authority.without_port(self.scheme.default_port())
@@ -91,7 +115,7 @@ impl OriginUrl {
     /// `Location` values are references (RFC 9110, section 10.2.2): the same one, made absolute
     /// against this URL. What is no usable reference is handed back as it is.
     pub fn absolute(&self, reference: &str) -> String {
-        let path = self.target.split('?').next().unwrap_or_default();
+        let path = self.path();
         if let Some((scheme, rest)) = reference.split_once(':').filter(|(s, _)| is_scheme(s)) {
             return match split_scheme(reference) {
                 // Browsers take what has no host for a path at the host that they ask: a depot.
@@ -117,6 +141,12 @@ impl OriginUrl {
         // Dot segments may stay: whoever follows the reference takes them out.
         format!("{}://{}{resolved}", self.scheme, self.host_field())
     }
+}
+
+/// Whether a request target asks the site for the response itself, and for no redirect to depots.
+pub fn asks_directly(target: &str) -> bool {
+    let query = target.split_once('?').map_or("", |(_, query)| query);
+    query.split('&').any(|parameter| parameter == DIRECT)
 }
 
 /// The part before the first colon is a scheme (RFC 3986, section 3.1).
@@ -202,6 +232,30 @@ mod tests {
             "http://o/a\r\nb",
         ] {
             assert!(text.parse::<OriginUrl>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn direct_url_differs_by_one_parameter() {
+        for (url, direct) in [
+            ("http://o/f", "http://o/f?lh-direct=1"),
+            ("http://o/f?", "http://o/f?lh-direct=1"),
+            ("https://o:81/f?a=b", "https://o:81/f?a=b&lh-direct=1"),
+        ] {
+            let url: OriginUrl = url.parse().unwrap();
+            assert!(!url.is_direct(), "{url}");
+            assert_eq!(url.direct().to_string(), direct);
+            assert!(url.direct().is_direct(), "{url}");
+        }
+        for (target, is_direct) in [
+            ("/f?lh-direct=1&a=b", true),
+            ("/f?a=b?&lh-direct=1", true),
+            ("/f?lh-direct=10", false),
+            ("/f?xlh-direct=1", false),
+            ("/f&lh-direct=1", false),
+            ("/lh-direct=1", false),
+        ] {
+            assert_eq!(asks_directly(target), is_direct, "{target}");
         }
     }
 

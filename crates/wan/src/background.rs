@@ -20,6 +20,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use scenario::Run;
 use serde::{Deserialize, Serialize};
 use std::{
+    env,
     ffi::OsString,
     fmt,
     fs::File,
@@ -294,7 +295,7 @@ pub fn exec(
         let found =
             found.ok_or_else(|| WanError::NoSuchNode { name: node.to_owned(), known: known() })?;
         let mut command = Command::new(program);
-        command.args(arguments);
+        command.args(arguments).env("PATH", with_admin_tools(env::var_os("PATH")));
         Namespace::of_process(status.pid, found.descriptor)
             .and_then(|namespace| namespace.enter_on_exec(&mut command, status.hosts))
             .map_err(|e| WanError::system("enter the node", e))?;
@@ -309,6 +310,21 @@ pub fn exec(
     }
 }
 
+/// A `PATH` that also has the tools of administrators: sysctl, for one. Shells that became root's by `su` lack it. What
+/// the user has comes first.
+fn with_admin_tools(path: Option<OsString>) -> OsString {
+    const ADMIN_TOOLS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
+    // What exec(3) searches where there is no PATH.
+    let path = path.unwrap_or_else(|| "/bin:/usr/bin".into());
+    let mut directories: Vec<PathBuf> = env::split_paths(&path).collect();
+    for more in ADMIN_TOOLS.map(PathBuf::from) {
+        if !directories.contains(&more) {
+            directories.push(more);
+        }
+    }
+    env::join_paths(directories).unwrap_or(path)
+}
+
 fn socket_path(name: &NetworkName) -> PathBuf {
     run_files::path(&format!("wan-{name}.sock"))
 }
@@ -316,6 +332,17 @@ fn socket_path(name: &NetworkName) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn admin_tools_come_behind_what_the_user_has() {
+        for (path, expected) in [
+            (Some("/own/bin:/usr/bin"), "/own/bin:/usr/bin:/usr/local/sbin:/usr/sbin:/sbin"),
+            (Some("/sbin:/usr/sbin:/bin"), "/sbin:/usr/sbin:/bin:/usr/local/sbin"),
+            (None, "/bin:/usr/bin:/usr/local/sbin:/usr/sbin:/sbin"),
+        ] {
+            assert_eq!(with_admin_tools(path.map(OsString::from)), expected, "{path:?}");
+        }
+    }
 
     #[test]
     fn what_keeps_a_network_from_being_reached_is_told_apart() {

@@ -27,6 +27,7 @@ mod lab;
 mod lacking;
 mod monitor;
 mod operator;
+mod origin;
 mod pace;
 mod paced;
 mod portal;

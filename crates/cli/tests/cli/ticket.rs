@@ -311,14 +311,14 @@ fn wrong_use_is_refused_with_what_was_expected() {
 }
 
 /// A server of the command line; ended when dropped.
-struct Server {
+pub struct Server {
     child: Child,
-    address: String,
+    pub address: String,
 }
 
 impl Server {
     /// Starts it on a port that the system chooses, and awaits that it is ready.
-    fn start(arguments: &[&str]) -> Self {
+    pub fn start(arguments: &[&str]) -> Self {
         let mut command = longhaul();
         command.args(arguments).args(["--listen", "127.0.0.1:0"]).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();

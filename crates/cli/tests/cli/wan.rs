@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `longhaul wan`: a network kept up in the background, used, taken down, and killed.
 
-use crate::common::{alone, call, json, longhaul, refused, text, two_nodes, until};
-use std::process::Stdio;
+use crate::common::{alone, call, json, longhaul, refused, setting, text, two_nodes, until};
+use std::{fs::Permissions, os::unix::fs::PermissionsExt, process::Stdio};
 
 /// Takes the network down even where the test fails.
 pub struct Up(pub String);
@@ -57,6 +57,34 @@ fn a_person_can_use_the_network_with_any_program() {
     assert!(code == 2 && said.contains("there are: a, b"), "{said}");
     let (code, said) = refused(&["wan", "up", file.to_str().unwrap(), "--name", &network.0]);
     assert!(code == 1 && said.contains("already"), "{said}");
+}
+
+#[test]
+fn wan_exec_runs_sysctl_for_the_node_alone() {
+    const KEY: &str = "net.ipv4.tcp_slow_start_after_idle";
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let file = two_nodes(folder.path());
+    let network = Up::new("sysctl", file.to_str().unwrap());
+    // As in a shell that became root's by su: without the directories of administrators' tools.
+    let exec = |path: &str, command: &[&str]| {
+        let mut exec = longhaul();
+        exec.args(["wan", "exec", "--name", &network.0, "a", "--"]).args(command);
+        let output = exec.env("PATH", path).output().unwrap();
+        assert!(output.status.success(), "{command:?}: {}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let here = setting("tcp_slow_start_after_idle");
+    exec("/usr/bin:/bin", &["sysctl", "-w", &format!("{KEY}=0")]);
+    assert_eq!(exec("/usr/bin:/bin", &["sh", "-c", &format!("sysctl -n {KEY}")]), "0\n");
+    assert_eq!(network.exec("b", &["cat", "/proc/sys/net/ipv4/tcp_slow_start_after_idle"]), "1\n");
+    assert_eq!(setting("tcp_slow_start_after_idle"), here);
+    // What the user has comes first.
+    let own = folder.path().join("sysctl");
+    std::fs::write(&own, "#!/bin/sh\necho own\n").unwrap();
+    std::fs::set_permissions(&own, Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:/usr/bin:/bin", folder.path().display());
+    assert_eq!(exec(&path, &["sysctl"]), "own\n");
 }
 
 #[test]

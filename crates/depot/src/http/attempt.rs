@@ -27,8 +27,8 @@ use session::{
     Fetch,
     message::{
         Connection, Fault, Framing, NextHop, OutgoingBody, OutgoingResponse, PROXY_STATUS,
-        ResponseHead, interim_for, refusal_by_depot, response_for, site_is_taken,
-        trailers_for_client, trailers_for_origin,
+        RequestRoute, ResponseHead, interim_for, refusal_by_depot, response_for, send_to_login,
+        site_is_taken, trailers_for_client, trailers_for_origin,
     },
 };
 use std::{
@@ -380,6 +380,18 @@ impl<'x> UpstreamAttempt<'x> {
         Ok((framing, check, outward.map_err(Unanswered::of_upstream)?))
     }
 
+    /// A login of the origin does not pass depots: by a route its client is sent back to the site. A ticket's URL may be
+    /// one that only depots reach, and to a site's own name logins pass.
+    fn at_login(&self, head: ResponseHead) -> Result<ResponseHead, Down> {
+        let Exchange { request, request_route, site, .. } = self.exchange;
+        let is_by_route = site.is_none() && matches!(request_route, RequestRoute::Route(_));
+        match self.fetch.origin.as_ref().filter(|_| is_by_route) {
+            Some(origin) => send_to_login(head, request, origin)
+                .map_err(|fault| Down::Bad(Unanswered::for_good(fault))),
+            None => Ok(head),
+        }
+    }
+
     /// The head of the final answer. Interim ones before it are passed on: a client may wait for
     /// `100 Continue`.
     async fn head(
@@ -402,7 +414,7 @@ impl<'x> UpstreamAttempt<'x> {
             };
             let head = head.map_err(Down::None)?;
             if !head.is_interim() {
-                return Ok(head);
+                return self.at_login(head);
             }
             interims.count().map_err(|fault| Down::Bad(Unanswered::of_upstream(fault)))?;
             if let Some(interim) = interim_for(&head, request, (&context.id, for_site)) {

@@ -60,7 +60,7 @@ pub(crate) enum Direction {
 
 impl Outcome {
     /// Every outcome.
-    pub(crate) const ALL: [Self; 19] = [
+    pub(crate) const ALL: [Self; 20] = [
         Self::Complete,
         Self::Ended,
         Self::LedOn,

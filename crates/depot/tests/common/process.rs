@@ -52,9 +52,10 @@ fn role() {
                 run.map_err(|e| e.to_string())
             })
         }
-        "origin" => {
+        "origin" | "listing origin" => {
             log.start();
-            origin::run(origin(&settings)).map_err(|e| e.to_string())
+            let list = role == "listing origin";
+            origin::run(origin::Config { list, ..origin(&settings) }).map_err(|e| e.to_string())
         }
         "lead" => {
             log.start();
@@ -134,6 +135,7 @@ fn origin(settings: &str) -> origin::Config {
         },
         through: words.map(|depot| depot.parse().unwrap()).collect(),
         public: None,
+        list: false,
     }
 }
 
@@ -198,6 +200,13 @@ impl Daemon {
         let mut words = vec![dir.display().to_string(), form.to_owned()];
         words.extend(depots.iter().map(|depot| depot.authority()));
         Self::start("origin", &words.join("\n"))
+    }
+
+    /// The same in short form, with listings of directories.
+    pub fn listing_origin(dir: &Path, depots: &[&Daemon]) -> Self {
+        let mut words = vec![dir.display().to_string(), "fetch".to_owned()];
+        words.extend(depots.iter().map(|depot| depot.authority()));
+        Self::start("listing origin", &words.join("\n"))
     }
 
     /// A depot whose configuration stands in a file.

@@ -3,6 +3,7 @@
 //! real depots.
 
 mod failover;
+mod logins;
 
 use crate::common::{
     client::{connect, curl, read_answer, run, status, wget},
@@ -29,8 +30,8 @@ struct Recipe {
     program: Program,
     /// Where it stands under `deploy/`.
     folder: &'static str,
-    /// The main configuration for a directory and an address.
-    configuration: fn(&Path, SocketAddr) -> String,
+    /// The main configuration for a directory, an address, and the name of the site there.
+    configuration: fn(&Path, SocketAddr, &str) -> String,
     /// A line that sends clients of a network through depots.
     depots: fn(network: &str, way: &str) -> String,
 }
@@ -38,14 +39,15 @@ struct Recipe {
 const WITH_NGINX: Recipe = Recipe {
     program: NGINX,
     folder: "nginx",
-    configuration: |dir, address| {
+    configuration: |dir, address, site| {
+        let (d, logins) = (dir.display(), logins::NGINX_CONF);
         let server = format!(
-            "include longhaul.conf;\nserver {{ listen {address}; root {}/site;\n\
-             set $longhaul_origin \"{address}\";\n\
+            "include longhaul.conf;\n{log}\nserver {{ listen {address}; root {d}/site;\n\
+             access_log {d}/seen.log seen;\nset $longhaul_origin \"{site}\";\n\
              if ($longhaul_location) {{ return 302 $longhaul_location; }}\n\
              if ($longhaul_upload_location) {{ return 307 $longhaul_upload_location; }}\n\
-             dav_methods PUT; client_max_body_size 10m;\n}}",
-            dir.display()
+             dav_methods PUT; client_max_body_size 10m;\n{logins}\n}}",
+            log = logins::NGINX_LOG,
         );
         nginx_conf(dir, &server)
     },
@@ -55,18 +57,20 @@ const WITH_NGINX: Recipe = Recipe {
 const WITH_APACHE: Recipe = Recipe {
     program: APACHE,
     folder: "apache",
-    configuration: |dir, address| {
-        let d = dir.display();
-        let modules = ["mpm_event", "authz_core", "rewrite", "setenvif", "dir", "dav", "dav_fs"]
-            .map(|m| format!("LoadModule {m}_module /usr/lib/apache2/modules/mod_{m}.so\n"))
-            .concat();
+    configuration: |dir, address, site| {
+        let (d, logins) = (dir.display(), logins::APACHE_CONF);
+        let load = |module: &str| {
+            format!("LoadModule {module}_module /usr/lib/apache2/modules/mod_{module}.so\n")
+        };
+        let modules = ["mpm_event", "authz_core", "rewrite", "setenvif", "dir", "dav", "dav_fs"];
+        let modules = modules.map(load).concat() + &logins::APACHE_MODULES.map(load).concat();
         format!(
             "{modules}ServerRoot {d}\nServerName localhost\nPidFile {d}/pid\nDefaultRuntimeDir {d}\n\
              ErrorLog {d}/error.log\nListen {address}\nUser www-data\nGroup www-data\n\
              <VirtualHost {address}>\nDocumentRoot {d}/site\n\
-             Define LONGHAUL_ORIGIN {address}\nDefine LONGHAUL_UPLOADS\n\
+             Define LONGHAUL_ORIGIN {site}\nDefine LONGHAUL_UPLOADS\n\
              DavLockDB {d}/site/lock\n<Directory {d}/site>\nDav On\n</Directory>\n\
-             Include longhaul-depots.conf\nInclude longhaul.conf\n</VirtualHost>\n"
+             Include longhaul-depots.conf\nInclude longhaul.conf\n{logins}\n</VirtualHost>\n"
         )
     },
     depots: |network, way| format!("SetEnvIfExpr \"-R '{network}'\" LONGHAUL_DEPOTS={way}\n"),
@@ -75,6 +79,15 @@ const WITH_APACHE: Recipe = Recipe {
 impl Recipe {
     /// Starts the server with the recipe's files and these lines for depots.
     fn start(&self, depots: impl Fn(SocketAddr) -> String) -> Server {
+        self.start_as(|address| address.to_string(), depots)
+    }
+
+    /// The same for a site of another name than its address.
+    fn start_as(
+        &self,
+        name: impl Fn(SocketAddr) -> String,
+        depots: impl Fn(SocketAddr) -> String,
+    ) -> Server {
         Server::start(&self.program, |dir, address| {
             let site = dir.join("site/a b");
             fs::create_dir_all(&site).unwrap();
@@ -89,7 +102,9 @@ impl Recipe {
             let recipe = deploy(self.folder).join("longhaul.conf");
             fs::copy(recipe, dir.join("longhaul.conf")).unwrap();
             fs::write(dir.join("longhaul-depots.conf"), depots(address)).unwrap();
-            fs::write(dir.join("main.conf"), (self.configuration)(dir, address)).unwrap();
+            logins::write_files(dir);
+            let configuration = (self.configuration)(dir, address, &name(address));
+            fs::write(dir.join("main.conf"), configuration).unwrap();
         })
     }
 }

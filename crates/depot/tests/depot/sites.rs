@@ -88,6 +88,25 @@ fn a_site_answers_under_its_own_name_alone_and_through_a_chain() {
 }
 
 #[test]
+fn login_of_a_site_passes_as_it_is() {
+    let challenge = "WWW-Authenticate: Basic realm=\"files\"";
+    let far = far("\"127.0.0.0/8\"", "");
+    for (answer, field) in [
+        (format!("401 Unauthorized\r\n{challenge}"), challenge),
+        ("302 Found\r\nLocation: /login\r\nSet-Cookie: s=1".to_owned(), "Location: /login"),
+    ] {
+        let answer = format!("HTTP/1.1 {answer}\r\nContent-Length: 0\r\n\r\n");
+        let origin = Scripted::answering(answer);
+        for via in [&[][..], &[&far]] {
+            let (head, _) = ask(&near(&site(origin.address, via, "")), "GET /f.bin", "");
+            let (head, field) = (head.to_lowercase(), field.to_lowercase());
+            assert!(head.contains(&format!("\r\n{field}\r\n")), "{field}: {head}");
+            assert!(!head.contains("lh-direct"), "{head}");
+        }
+    }
+}
+
+#[test]
 fn paths_of_depots_are_the_sites_own_under_its_name() {
     let origin = Scripted::answering(ANSWER);
     let far = far("\"127.0.0.0/8\"", "");

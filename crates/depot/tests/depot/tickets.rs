@@ -224,6 +224,22 @@ fn a_redirect_of_the_origin_takes_no_ticket_out_of_its_prefix() {
 }
 
 #[test]
+fn login_behind_a_ticket_sends_nobody_to_its_origin() {
+    // It may be one that only depots reach.
+    let keys = Keys::new();
+    for answer in [
+        "HTTP/1.1 401 Who\r\nWWW-Authenticate: Basic realm=\"x\"\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 302 Found\r\nLocation: /login\r\nSet-Cookie: a=b\r\nContent-Length: 0\r\n\r\n",
+    ] {
+        let (depot, origin) = (keys.open(), Scripted::answering(answer));
+        let ticket = ticket(origin.address, "/data/", &[&depot]);
+        let (head, ..) = get(depot.address, &keys.route(&ticket, "f.bin"));
+        assert!(answer.starts_with(&format!("HTTP/1.1 {}", status(&head))), "{head}");
+        assert!(!head.contains("lh-direct") && !head.contains("WWW-Authenticate"), "{head}");
+    }
+}
+
+#[test]
 fn the_log_holds_no_ticket_that_can_be_used() {
     let (keys, origin) = (Keys::new(), Scripted::answering(SERVED));
     let lists = "local = true\nclients = [\"127.0.0.0/8\"]\nupstreams = [\"127.0.0.0/8:*\"]";

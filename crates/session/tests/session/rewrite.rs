@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What a depot changes in heads that it passes on, and that nothing else changes.
 
+mod login;
 mod site;
 mod withheld;
 

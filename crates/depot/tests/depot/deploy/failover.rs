@@ -36,8 +36,9 @@ const OTHERS: [&str; 8] = [
 /// The servers as they run outside of tests, with processes of their own. Those end with them.
 const NGINX: Recipe = Recipe {
     program: Program { name: "unshare", package: "nginx-light and util-linux", args: nginx },
-    configuration: |dir, address| {
-        (WITH_NGINX.configuration)(dir, address).replace("master_process off", "master_process on")
+    configuration: |dir, address, site| {
+        (WITH_NGINX.configuration)(dir, address, site)
+            .replace("master_process off", "master_process on")
     },
     ..WITH_NGINX
 };

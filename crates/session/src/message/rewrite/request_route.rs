@@ -20,12 +20,14 @@ pub enum RequestRoute<'a> {
 }
 
 impl RequestRoute<'_> {
-    /// The target that leads the same way to another URL of the same origin, if there is one.
+    /// The target that leads the same way to another URL of the same origin, if there is one. There is none to the
+    /// route's own URL where a client is sent back to it for a login ([`send_to_login`](crate::message::send_to_login)).
     pub fn to(&self, url: OriginUrl) -> Option<String> {
         match self {
             Self::Route(route) => {
                 let here = route.origin();
-                let same = (here.scheme(), here.authority()) == (url.scheme(), url.authority());
+                let same = (here.scheme(), here.authority()) == (url.scheme(), url.authority())
+                    && url != here.direct();
                 same.then(|| route.to_origin(url).ok()).flatten().map(|route| route.to_string())
             }
             Self::Ticket(route, verified) => {
