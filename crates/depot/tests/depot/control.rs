@@ -86,7 +86,7 @@ fn client(address: &str) -> Shunned {
 
 /// Transfers of a client, or of a network's clients.
 fn of_client(text: &str) -> Which {
-    let net = text.parse::<IpAddr>().map(IpNet::from).unwrap_or_else(|_| text.parse().unwrap());
+    let net = text.parse::<IpAddr>().map_or_else(|_| text.parse().unwrap(), IpNet::from);
     Which { client: Some(net), ..Which::default() }
 }
 
@@ -113,7 +113,7 @@ impl Download {
     }
 
     /// The depot has broken it off.
-    fn is_ended(mut self) {
+    fn breaks_off(mut self) {
         let mut rest = Vec::new();
         let read = self.client.read_to_end(&mut rest);
         assert!(rest.len() < BODY, "all of it has come");
@@ -158,12 +158,12 @@ fn transfers_are_listed_and_ended_by_number_client_and_file() {
     assert_eq!(controlled.numbers(both.clone()), all[..1]);
 
     assert_eq!(controlled.end(both), Answer::Ended(1));
-    a.is_ended();
+    a.breaks_off();
     let line = depot.await_log(&["ended by the operator", "client=\"127.0.0.9:"]);
     assert!(line.contains("/a/x.tar"), "{line}");
     let number = Which { transfer: Some(all[2]), ..Which::default() };
     assert_eq!(controlled.end(number.clone()), Answer::Ended(1));
-    c.is_ended();
+    c.breaks_off();
     assert_eq!(controlled.end(number), Answer::Ended(0));
     assert_eq!(controlled.end(of_client("10.0.0.0/8")), Answer::Ended(0));
     // What names nothing would end all.
@@ -199,7 +199,7 @@ fn denied_client_is_refused_for_a_time_and_its_transfers_end() {
     // One that is kept for another request.
     let mut kept = connect_from("127.0.0.9", depot.address);
     assert_eq!(controlled.deny(client("127.0.0.9"), 3600), Answer::Ended(1));
-    his.is_ended();
+    his.breaks_off();
     let get = format!("GET {route} HTTP/1.1\r\nHost: d\r\n\r\n");
     kept.write_all(get.as_bytes()).unwrap();
     assert_eq!(status(&read_head(&kept).unwrap()), 403);

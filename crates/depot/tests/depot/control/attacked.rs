@@ -81,7 +81,7 @@ fn a_hundred_idle_connections_hold_no_command_up() {
     let mut deaf = UnixStream::connect(controlled.socket()).unwrap();
     deaf.write_all(b"{\"transfers\":{}}\n").unwrap();
     assert_eq!(controlled.end(of_client("127.0.0.9")), Answer::Ended(1));
-    running.is_ended();
+    running.breaks_off();
     eventually("the depot lets the idle ones go", || {
         idle.iter().all(|stream| {
             stream.set_nonblocking(true).unwrap();

@@ -54,12 +54,12 @@ fn status_metrics_and_commands_reach_the_depot_before() {
     };
     assert_eq!(transfers.len(), 3);
     assert_eq!(tell(&Command::End(of_client("127.0.0.8"))), Answer::Ended(1));
-    one.is_ended();
+    one.breaks_off();
     let who = Shunned::Client("127.0.0.9/32".parse().unwrap());
     let denied = tell(&Command::Deny { who, seconds: 60, why: String::new() });
     assert_eq!(denied, Answer::Ended(2), "of both depots");
-    two.is_ended();
-    new.is_ended();
+    two.breaks_off();
+    new.breaks_off();
     assert!(first.wait().success());
     eventually("nothing is left of the first", || second.status().draining.is_empty());
     let left = fs::read_dir(dir.path()).unwrap().flatten();

@@ -45,7 +45,7 @@ fn revoked_ticket_ends_its_transfers_and_no_others() {
     let depot = depot(&keys, dir.path(), "");
     let (one, two) = (by_ticket(&keys, &depot, "order-1"), by_ticket(&keys, &depot, "order-2"));
     write(dir.path(), "order-1 # cancelled\n");
-    one.is_ended();
+    one.breaks_off();
     let line = depot.await_log(&["ended because its ticket"]);
     for part in ["ticket=\"order-1\"", "issuer=\"portal\"", "/set.tar\""] {
         assert!(line.contains(part), "{part} is not in {line}");
@@ -59,7 +59,7 @@ fn key_that_is_taken_away_ends_the_transfers_of_its_tickets() {
     let depot = depot(&keys, dir.path(), "");
     let one = by_ticket(&keys, &depot, "order-1");
     keys.write("{\"keys\":[]}");
-    one.is_ended();
+    one.breaks_off();
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn client_that_is_removed_from_the_list_loses_its_transfers() {
     let (his, other) =
         (Download::begin("127.0.0.9", &depot, "/f"), Download::begin("127.0.0.8", &depot, "/f"));
     depot.read_again(&file, &text("\"127.0.0.8/32\""));
-    his.is_ended();
+    his.breaks_off();
     depot.await_log(&["ended because its client"]);
     other.goes_on();
 }
@@ -111,7 +111,7 @@ fn ticket_is_named_in_the_status_and_denied_by_its_name() {
     assert_eq!(controlled.numbers(which).len(), 1);
     let denied = controlled.deny(Shunned::Ticket("order-1".to_owned()), 60);
     assert_eq!(denied, Answer::Ended(1));
-    one.is_ended();
+    one.breaks_off();
     let origin = halting(&[7; 10], &Gate::default());
     let mut again = ticket(origin.address, "/f", &[&controlled.depot]);
     again.id = "order-1".to_owned();
