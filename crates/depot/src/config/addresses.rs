@@ -43,7 +43,7 @@ impl Config {
                 return wrong(error);
             }
             if source.is_ipv4() != hop.peer.addr().is_ipv4() {
-                return wrong(ConfigError::SourceFamily { peer: hop.peer, source });
+                return wrong(ConfigError::SourceFamily { peer: hop.peer, address: source });
             }
         }
         Ok(())

@@ -54,13 +54,13 @@ pub enum ConfigError {
     SourceTwice(IpAddr),
     /// A hop whose peers the source address cannot reach.
     #[error(
-        "[[hop]] peer = \"{peer}\": connections cannot leave by {source}, which is of the other family (IPv4, IPv6)"
+        "[[hop]] peer = \"{peer}\": connections cannot leave by {address}, which is of the other family (IPv4, IPv6)"
     )]
     SourceFamily {
         /// The hop.
         peer: IpNet,
         /// The address.
-        source: IpAddr,
+        address: IpAddr,
     },
     /// Two hops for one network.
     #[error("two [[hop]] tables have the peer {0}: join them into one")]
