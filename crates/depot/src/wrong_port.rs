@@ -12,7 +12,7 @@ use std::fmt::Display;
 pub(crate) const TLS_HANDSHAKE: u8 = 22;
 
 /// A fatal alert, `unexpected_message` (RFC 8446, sections 5.1 and 6): record type, version, length, level, description.
-/// A server that speaks TLS does not answer a ClientHello so. A depot before this one can therefore tell what is wrong.
+/// A server that speaks TLS does not answer the start of a handshake so. A depot before this one can therefore tell what is wrong.
 pub(crate) const TLS_ALERT: [u8; 7] = [21, 3, 3, 0, 2, 2, 10];
 
 /// What a client on a port for TLS speaks instead, as its first byte has it.

@@ -18,11 +18,22 @@ pub struct UpstreamRule {
 }
 
 /// The host's part of a rule.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Eq)]
 enum HostRule {
     Name(String),
     /// As it was written: it may have host bits, which mean nothing.
     Net(IpNet),
+}
+
+impl PartialEq for HostRule {
+    /// Whether both admit the same.
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Name(name), Self::Name(other)) => name == other,
+            (Self::Net(net), Self::Net(other)) => net.trunc() == other.trunc(),
+            _ => false,
+        }
+    }
 }
 
 /// The text is no rule.
