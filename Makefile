@@ -91,7 +91,8 @@ deps-run:
 
 deps-test: deps-build deps-run
 	scripts/install-missing apache2:apache2-bin chromium:chromium certutil:libnss3-tools \
-	    aria2c:aria2 rclone:rclone sysctl:procps faketime:faketime unshare:util-linux python3:python3 \
+	    aria2c:aria2 rclone:rclone sysctl:procps faketime:faketime openssl:openssl unshare:util-linux \
+	    python3:python3 \
 	    /usr/lib/python3/dist-packages/requests/__init__.py:python3-requests \
 	    /usr/lib/python3/dist-packages/numpy/__init__.py:python3-numpy \
 	    /usr/lib/python3/dist-packages/cryptography/__init__.py:python3-cryptography promtool:prometheus \

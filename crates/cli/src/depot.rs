@@ -7,11 +7,13 @@ mod control;
 mod pace;
 mod status;
 
-use crate::failure::Failure;
-use ::depot::{Config, Hop, RelayMode, StderrLog, UpstreamRule};
+use crate::{failure::Failure, print::print_text};
+use ::depot::{Config, Hop, RelayMode, StderrLog, UpstreamRule, parse_network};
 use clap::{Args, Subcommand};
+use host::User;
 use ipnet::IpNet;
 use std::{
+    io::ErrorKind,
     net::SocketAddr,
     path::{Path, PathBuf},
 };
@@ -45,12 +47,16 @@ enum Command {
 
 /// Check a configuration, by itself and against this host, and print it in full.
 ///
-/// Takes what `longhaul depot` takes, so that what is checked is what will run.
+/// Takes what `longhaul depot` takes, so that what is checked is what will run. Changes nothing. As root, name the user
+/// that the depot runs as: root can read keys that this user cannot.
 #[derive(Debug, Args)]
 struct CheckArgs {
     /// Configuration file, as with --config
     #[arg(conflicts_with = "config")]
     file: Option<PathBuf>,
+    /// Check with the rights of this user, by name or number, and with no capabilities; takes root
+    #[arg(long, value_name = "USER")]
+    user: Option<String>,
     /// Print nothing where all is well
     #[arg(long)]
     quiet: bool,
@@ -70,8 +76,8 @@ struct RunArgs {
     /// Name of this depot in Via; no two depots of a chain may share it [default: host and port]
     #[arg(long, value_name = "NAME")]
     id: Option<String>,
-    /// Network whose clients may use the depot, as in 10.0.0.0/8
-    #[arg(long, value_name = "NET")]
+    /// Network whose clients may use the depot, as in 10.0.0.0/8, or one address
+    #[arg(long, value_name = "NET", value_parser = parse_network)]
     allow_client: Vec<IpNet>,
     /// Where the depot may connect or lead clients to: host:port, network:port, or * as the port
     #[arg(long, value_name = "HOST:PORT")]
@@ -82,6 +88,9 @@ struct RunArgs {
     /// Let it connect to loopback, link-local and its own addresses
     #[arg(long)]
     allow_local: bool,
+    /// Let it connect to private addresses that no --allow-upstream names by their network
+    #[arg(long)]
+    allow_private: bool,
     /// How bodies are moved: splice (in the kernel) or copy
     #[arg(long, value_name = "HOW", value_parser = relay_mode)]
     relay: Option<RelayMode>,
@@ -99,14 +108,7 @@ pub fn run(args: DepotArgs, log: &StderrLog) -> Result<(), Failure> {
             let reread = move || config(run.clone()).map_err(|failure| failure.to_string());
             Ok(::depot::run(first, Box::new(reread), pace::pacers(), log)?)
         }
-        Some(Command::Check(CheckArgs { file, quiet, run })) => {
-            let config = config(RunArgs { config: file.or(run.config), ..run })?;
-            ::depot::check(config.clone(), &pace::pacers())?;
-            if !quiet {
-                print!("{}", config.to_toml());
-            }
-            Ok(())
-        }
+        Some(Command::Check(args)) => check(args),
         Some(Command::Pace(args)) => pace::run(&args),
         Some(Command::Status(args)) => status::run(&args),
         Some(Command::Transfers(args)) => control::transfers(&args),
@@ -119,11 +121,34 @@ pub fn run(args: DepotArgs, log: &StderrLog) -> Result<(), Failure> {
     }
 }
 
+/// Checks a configuration, and prints it.
+fn check(args: CheckArgs) -> Result<(), Failure> {
+    let CheckArgs { file, user, quiet, run } = args;
+    // Before the configuration is read: the depot has to read that too.
+    if let Some(name) = &user {
+        User::find(name).and_then(|user| user.assume()).map_err(Failure::usage)?;
+    }
+    let config = config(RunArgs { config: file.or(run.config), ..run })?;
+    if user.is_none() {
+        ::depot::warn_of_root_rights(&config);
+    }
+    ::depot::check(config.clone(), &pace::pacers())?;
+    if !quiet {
+        print_text(&config.to_toml());
+    }
+    Ok(())
+}
+
 /// The configuration of a file.
 fn read(file: &Path) -> Result<Config, Failure> {
     let name = file.display().to_string();
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| Failure::usage(format!("cannot read {name}: {error}")))?;
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        let user = match error.kind() {
+            ErrorKind::PermissionDenied => format!(": {} may not read it", User::current()),
+            _ => String::new(),
+        };
+        Failure::usage(format!("cannot read {name}: {error}{user}"))
+    })?;
     Config::from_toml(&text, &name).map_err(Failure::usage)
 }
 
@@ -140,6 +165,7 @@ fn config(args: RunArgs) -> Result<Config, Failure> {
     config.allow.upstreams.extend(args.allow_upstream);
     config.hops.extend(args.hop);
     config.allow.local |= args.allow_local;
+    config.allow.private |= args.allow_private;
     Ok(config)
 }
 

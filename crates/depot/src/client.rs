@@ -7,6 +7,7 @@ use crate::{
     observe::Entry,
     state::RequestContext,
     tls::Protocol,
+    wrong_port::TLS_ALERT,
 };
 use bytes::BytesMut;
 use relay::{
@@ -127,6 +128,7 @@ impl Client {
                 let answer = Answer::of_fault(fault, context.id.clone());
                 answer.to_bytes().expect("an answer without reports is short")
             }
+            Protocol::Tls => TLS_ALERT.to_vec(),
             // It is closed by a reset.
             Protocol::Tcp => return,
         };

@@ -4,10 +4,13 @@
 use crate::{
     config::ConfigError, hop_sockets::TuneError, observe::AccessLogError, packet_pacing::NotPaced,
 };
-use host::FileError;
+use host::{FileError, User, sysctl};
 use session::DepotIdError;
 use std::{io, net::SocketAddr, path::PathBuf};
 use units::{ClassifyFailure, FailureClass};
+
+/// The first port that a process without `CAP_NET_BIND_SERVICE` may listen at.
+const FIRST_FREE_PORT: &str = "net.ipv4.ip_unprivileged_port_start";
 
 /// Why a depot does not start or go on. The fault is with the configuration or the host.
 #[derive(Debug, thiserror::Error)]
@@ -28,8 +31,10 @@ pub enum Error {
     #[error(transparent)]
     AccessLog(#[from] AccessLogError),
     /// An address cannot be listened on.
-    #[error("cannot listen on {address}: {error} (is another program using it?)")]
+    #[error("`{setting}`: cannot listen on {address}: {}", cannot_listen(*address, error))]
     Listen {
+        /// The setting that names it.
+        setting: &'static str,
         /// The address.
         address: SocketAddr,
         /// What the system said.
@@ -59,11 +64,41 @@ pub enum Error {
     System(#[from] io::Error),
 }
 
+/// Why an address cannot be listened on, and what to do.
+fn cannot_listen(address: SocketAddr, error: &io::Error) -> String {
+    let port = address.port();
+    match error.kind() {
+        io::ErrorKind::AddrInUse => format!(
+            "{error}: another program or another listener of this depot has it. `ss -ltnp 'sport = :{port}'` shows which"
+        ),
+        io::ErrorKind::AddrNotAvailable => {
+            format!("{error}: `ip address` lists the addresses of this host")
+        }
+        io::ErrorKind::PermissionDenied => {
+            let first = sysctl::read(FIRST_FREE_PORT).ok().and_then(|first| first.parse().ok());
+            // The kernel's default where it cannot be read.
+            let first = first.unwrap_or(1024_u16);
+            if port >= first {
+                return format!("{error}: a security module (SELinux, AppArmor) may forbid it");
+            }
+            format!(
+                "{error}: {} may not listen at ports below {first} ({FIRST_FREE_PORT}). Have systemd open the port \
+                 (longhaul-depot.socket), give the depot CAP_NET_BIND_SERVICE (longhaul-depot-low-ports.conf), or \
+                 allow the port to all users: sysctl -w {FIRST_FREE_PORT}={port}",
+                User::current()
+            )
+        }
+        _ => error.to_string(),
+    }
+}
+
 impl ClassifyFailure for Error {
     fn failure_class(&self) -> FailureClass {
         match self {
             Self::Config(_) | Self::Id(_) => FailureClass::Usage,
-            Self::Tune(TuneError::Unknown { .. } | TuneError::Forbidden { .. })
+            Self::Tune(
+                TuneError::Unknown { .. } | TuneError::Forbidden { .. } | TuneError::Source { .. },
+            )
             | Self::NotPaced(_) => FailureClass::Lacks,
             _ => FailureClass::Failed,
         }

@@ -8,13 +8,13 @@
 //! A route's `congctl` comes before what a socket was told, so that is told again once the connection
 //! is open; with `lock` the route has the last word ([`Overruled`]).
 
-use crate::config::{Config, Hop};
+use crate::config::Config;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use relay::{
     Side,
     tcp::{
         congestion::Overruled,
-        socket_options::{HopOptions, keep_unsent},
+        socket_options::{HopOptions, bind_source, keep_unsent},
     },
 };
 use rustix::{io::Errno, net::sockopt};
@@ -61,6 +61,19 @@ pub enum TuneError {
         /// What the system said.
         error: io::Error,
     },
+    /// An address that connections are to leave by is not this host's.
+    #[error(
+        "{setting} is {address}, which connections cannot leave by: {error}. `ip address` lists the addresses of this \
+         host"
+    )]
+    Source {
+        /// The setting.
+        setting: String,
+        /// The address.
+        address: IpAddr,
+        /// What the system said.
+        error: io::Error,
+    },
     /// Something else.
     #[error("cannot try the socket settings of [[hop]] peer = \"{peer}\": {error}")]
     Io {
@@ -71,10 +84,11 @@ pub enum TuneError {
     },
 }
 
-/// Tries each hop's congestion control on a socket, so that a depot which cannot do as it is
+/// Tries source addresses and each hop's congestion control on sockets, so that a depot which cannot do as it is
 /// told does not start.
-pub(crate) fn check(hops: &[Hop]) -> Result<(), TuneError> {
-    for hop in hops {
+pub(crate) fn check(config: &Config) -> Result<(), TuneError> {
+    check_sources(config)?;
+    for hop in &config.hops {
         let peer = hop.peer.to_string();
         if hop.mptcp {
             let protocol = Some(socket2::Protocol::MPTCP);
@@ -94,6 +108,17 @@ pub(crate) fn check(hops: &[Hop]) -> Result<(), TuneError> {
             Err(Errno::PERM) => return Err(TuneError::Forbidden { peer, name: name.clone() }),
             Err(error) => return Err(TuneError::Io { peer, error: error.into() }),
         }
+    }
+    Ok(())
+}
+
+/// Only the host's own addresses can be bound.
+fn check_sources(config: &Config) -> Result<(), TuneError> {
+    for (setting, address) in config.sources() {
+        let domain = if address.is_ipv4() { Domain::IPV4 } else { Domain::IPV6 };
+        let bound = Socket::new(domain, Type::STREAM, None)
+            .and_then(|socket| bind_source(&socket, address));
+        bound.map_err(|error| TuneError::Source { setting, address, error })?;
     }
     Ok(())
 }
@@ -180,7 +205,7 @@ mod tests {
     #[test]
     fn an_unknown_congestion_control_stops_the_start_and_names_the_others() {
         let config = config("[[hop]]\npeer = \"10.0.0.0/8\"\ncongestion = \"warp\"");
-        let error = check(&config.hops).unwrap_err().to_string();
+        let error = check(&config).unwrap_err().to_string();
         assert!(error.contains("\"warp\"") && error.contains("10.0.0.0/8"), "{error}");
         assert!(error.contains("reno"), "{error}");
     }
@@ -242,7 +267,7 @@ mod tests {
     fn settings_are_applied_by_peer_and_read_back() {
         let text = "[[hop]]\npeer = \"10.0.0.0/8\"\ncongestion = \"reno\"\nsndbuf = \"64KB\"\nrcvbuf = \"32KB\"";
         let config = config(text);
-        check(&config.hops).unwrap();
+        check(&config).unwrap();
         let socket = TcpListener::bind("127.0.0.1:0").unwrap();
         let read = || InForce::read(&socket, &Settled::read(&socket));
         let before = read();

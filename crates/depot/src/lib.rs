@@ -21,7 +21,10 @@
 //!   failover_routes  routes around depots that fail
 //!   warm           connections to next depots, open ahead of need
 //!   start_up       settings of the host that slow the start of transfers
+//!   config_warnings  settings that seldom mean what their author had in mind
+//!   file_rights    files that root can use and the depot's user perhaps cannot
 //!   packet_pacing  peers whose packets are spaced below TCP, which is watched
+//!   wrong_port     clients that speak TLS, or do not, at the wrong port
 //!   memory         memory given back after a crowd
 //!   control        commands of operators: list, end, deny, slow
 //! ```
@@ -33,9 +36,11 @@ mod buffers;
 mod certificate;
 mod client;
 mod config;
+mod config_warnings;
 pub mod control;
 mod error;
 mod failover_routes;
+mod file_rights;
 mod handover;
 mod hop_sockets;
 mod http;
@@ -56,14 +61,16 @@ mod tls;
 mod trace;
 mod upstream;
 mod warm;
+mod wrong_port;
 
 pub use config::{
     AccessTo, Admin, Allow, Buffers, Config, ConfigError, Control, Detour, DigestMode, Hop, Limits,
     Log, LogFormat, Pacing, PacingMethod, PeerGroup, RelayMode, Reuse, Sessions, Site, SiteError,
     SiteHost, SiteName, SiteOrigin, Stall, Tcp, Timeouts, TlsFiles, TrustFiles, UpstreamRule,
-    UpstreamRuleError,
+    UpstreamRuleError, parse_network,
 };
 pub use error::Error;
+pub use file_rights::warn_of_root_rights;
 pub use hop_sockets::TuneError;
 pub use host::FileError;
 pub use observe::{AccessLogError, FetchError, StderrLog, fetch as fetch_status, status};

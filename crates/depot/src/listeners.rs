@@ -55,17 +55,22 @@ impl Listeners {
     /// configuration does not name are closed, and the log says so.
     pub(crate) fn new(config: &Config, given: Vec<OwnedFd>) -> Result<Self, Error> {
         let mut given = Given::new(given);
-        let plain = config.listen.iter().map(|address| (*address, Scheme::Http));
-        let secured = config.tls.listen.iter().map(|address| (*address, Scheme::Https));
-        let services = plain.chain(secured).map(|(at, scheme)| (at, Service::Clients(scheme)));
-        let ports =
-            config.tcp.iter().map(|table| (table.listen, Service::Port(Arc::new(table.clone()))));
-        let listener = |(address, service)| {
-            let listener = given.take_or_open(address, config.takes_mptcp())?;
+        let of_clients =
+            |setting, at: &SocketAddr, scheme| (setting, *at, Service::Clients(scheme));
+        let plain = config.listen.iter().map(|at| of_clients("listen", at, Scheme::Http));
+        let secured =
+            config.tls.listen.iter().map(|at| of_clients("tls.listen", at, Scheme::Https));
+        let ports = config
+            .tcp
+            .iter()
+            .map(|table| ("tcp.listen", table.listen, Service::Port(Arc::new(table.clone()))));
+        let listener = |(setting, address, service)| {
+            let listener = given.take_or_open(setting, address, config.takes_mptcp())?;
             Ok::<_, Error>(Listener { listener: Arc::new(listener), service })
         };
-        let clients = services.chain(ports).map(listener).collect::<Result<_, _>>()?;
-        let admin = config.admin.listen.map(|address| given.take_or_open(address, false));
+        let clients = plain.chain(secured).chain(ports).map(listener).collect::<Result<_, _>>()?;
+        let admin = config.admin.listen;
+        let admin = admin.map(|address| given.take_or_open("admin.listen", address, false));
         let admin = admin.transpose()?;
         given.close();
         Ok(Self { clients, admin })
@@ -120,13 +125,21 @@ impl Given {
         Self(listening.collect())
     }
 
-    fn take_or_open(&mut self, address: SocketAddr, mptcp: bool) -> Result<TcpListener, Error> {
+    /// The listener that a setting names.
+    fn take_or_open(
+        &mut self,
+        setting: &'static str,
+        address: SocketAddr,
+        mptcp: bool,
+    ) -> Result<TcpListener, Error> {
         let given = self.take(address).map(|listener| {
             listener.set_nonblocking(true).and_then(|()| TcpListener::from_std(listener))
         });
-        given
-            .unwrap_or_else(|| open(address, mptcp))
-            .map_err(|error| Error::Listen { address, error })
+        given.unwrap_or_else(|| open(address, mptcp)).map_err(|error| Error::Listen {
+            setting,
+            address,
+            error,
+        })
     }
 
     /// The listener on an address; for port 0 any on that IP address.

@@ -9,6 +9,7 @@ use crate::{
     control,
     error::Error,
     failover_routes::FailoverRoutes,
+    file_rights,
     handover::{self, Offer},
     hop_sockets::{self},
     listeners::{self, Listeners},
@@ -139,11 +140,13 @@ fn runtime(threads: usize) -> io::Result<Runtime> {
     builder.enable_all().build()
 }
 
-/// Checks a configuration by itself and against this host, without starting anything.
+/// Checks a configuration by itself and against this host, with the rights of this process, without starting or
+/// changing anything.
 ///
 /// # Errors
 /// The configuration is wrong, or the host cannot do as it says.
 pub fn check(config: Config, pacers: &Pacers) -> Result<(), Error> {
+    file_rights::check_access_log(&config)?;
     Settings::new(config, pacers).map(drop)
 }
 

@@ -4,6 +4,7 @@
 use crate::{
     admission::trust::Trust,
     config::Config,
+    config_warnings,
     error::Error,
     hop_sockets::{self},
     observe::Clients,
@@ -40,11 +41,12 @@ impl Settings {
     /// Checks a configuration by itself and against this host, and reads its files.
     pub(crate) fn new(config: Config, pacers: &Pacers) -> Result<Self, Error> {
         config.check()?;
-        hop_sockets::check(&config.hops)?;
+        hop_sockets::check(&config)?;
         packet_pacing::check(&config, pacers)?;
         spare_descriptors::check(&config);
         start_up::check(&config);
         let (trust, tls) = (Trust::new(&config.trust)?, Tls::new(&config.tls, &config.sites)?);
+        config_warnings::warn(&config, &tls);
         Ok(Self::of(config, trust, tls))
     }
 

@@ -6,8 +6,9 @@ use crate::{
     config::{Site, TlsFiles},
     tls::Protocol,
 };
-use host::{FileError, ReloadingFile};
+use host::{FileError, ReloadingFile, SettingFile};
 use relay::tcp::tls_files::{certificates, in_words};
+use session::Host;
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
@@ -48,14 +49,11 @@ impl ShownCertificates {
     /// Reads them; none where the configuration names none.
     pub(crate) fn new(files: &TlsFiles, sites: &[Site]) -> Result<Option<Self>, FileError> {
         let own = files.certificate.as_deref().zip(files.key.as_deref());
-        let own = own.map(|(certificate, key)| read(certificate, key)).transpose()?;
+        let own = own.map(|pair| read(pair, ["tls.certificate", "tls.key"])).transpose()?;
         let mut by_name = HashMap::new();
         for site in sites {
-            let Some((certificate, key)) = site.certificate.as_deref().zip(site.key.as_deref())
-            else {
-                continue;
-            };
-            let read = read(certificate, key)?;
+            let Some(pair) = site.certificate.as_deref().zip(site.key.as_deref()) else { continue };
+            let read = read(pair, ["site.certificate", "site.key"])?;
             check_name(&read, site.name.as_str())?;
             by_name.insert(site.name.as_str().to_owned(), read);
         }
@@ -76,6 +74,22 @@ impl ShownCertificates {
         Arc::clone(&self.config)
     }
 
+    /// Why clients that call the depot by this host refuse the certificate that they see; nothing if they take it.
+    pub(crate) fn objection(&self, host: &Host) -> Option<String> {
+        let Some(own) = &self.by_name.own else {
+            return Some("the depot has no certificate of its own, only those of sites".to_owned());
+        };
+        let name = match host {
+            Host::Ip(ip) => ServerName::IpAddress((*ip).into()),
+            Host::Name(name) => match ServerName::try_from(name.as_str()) {
+                Ok(name) => name,
+                Err(error) => return Some(error.to_string()),
+            },
+        };
+        let error = own.get().is_for(&name).err()?;
+        Some(format!("{}: {error}", own.file().display()))
+    }
+
     /// All of them.
     pub(crate) fn all(&self) -> impl Iterator<Item = &ReloadingFile<OwnCertificate>> {
         self.by_name.own.iter().chain(self.by_name.sites.values())
@@ -90,8 +104,13 @@ impl ResolvesServerCert for ByName {
     }
 }
 
-fn read(certificate: &Path, key: &Path) -> Result<ReloadingFile<OwnCertificate>, FileError> {
-    let files = vec![certificate.to_owned(), key.to_owned()];
+/// Reads a certificate and its key, which these settings name.
+fn read(
+    (certificate, key): (&Path, &Path),
+    settings: [&'static str; 2],
+) -> Result<ReloadingFile<OwnCertificate>, FileError> {
+    let files =
+        vec![SettingFile::new(settings[0], certificate), SettingFile::new(settings[1], key)];
     ReloadingFile::new("certificates", files, pair, |_| String::new())
 }
 
@@ -105,15 +124,18 @@ fn pair(files: &[PathBuf]) -> Result<OwnCertificate, FileError> {
     Ok(OwnCertificate { key: Arc::new(both), validity })
 }
 
+impl OwnCertificate {
+    /// Whether clients that ask for this host take the certificate.
+    fn is_for(&self, host: &ServerName<'_>) -> Result<(), rustls::Error> {
+        let certificate = ParsedCertificate::try_from(self.key.end_entity_cert()?)?;
+        verify_server_name(&certificate, host)
+    }
+}
+
 /// Clients that ask for a site refuse a certificate for another name.
 fn check_name(shown: &ReloadingFile<OwnCertificate>, name: &str) -> Result<(), FileError> {
-    let own = shown.get();
-    let is_for = || {
-        let certificate = ParsedCertificate::try_from(own.key.end_entity_cert()?)?;
-        let name = ServerName::try_from(name).expect("a site's name is a DNS name");
-        verify_server_name(&certificate, &name)
-    };
-    is_for().map_err(|error| {
+    let host = ServerName::try_from(name).expect("a site's name is a DNS name");
+    shown.get().is_for(&host).map_err(|error| {
         let reason = format!("this certificate is not for the [[site]] {name}: {error}");
         FileError::new(shown.file(), &reason)
     })

@@ -6,12 +6,14 @@ use crate::{
     config::{Site, TlsFiles},
     observe::status::Reload,
     shown_certificates::{OwnCertificate, ShownCertificates},
+    wrong_port::ClearText,
 };
-use host::{FileError, ReloadingFile};
+use host::{FileError, ReloadingFile, SettingFile};
 use relay::tcp::{
     Stream,
     tls_files::{self, client_config},
 };
+use session::Host;
 use std::{
     collections::HashMap,
     io,
@@ -32,6 +34,8 @@ pub(crate) enum Protocol {
     Session,
     /// Bytes that mean nothing to a depot.
     Tcp,
+    /// TLS on a port without, which is refused.
+    Tls,
 }
 
 impl Protocol {
@@ -40,9 +44,18 @@ impl Protocol {
         match self {
             Self::Http => Some(tls_files::ALPN),
             Self::Session => Some(session::lsl::ALPN),
-            Self::Tcp => None,
+            Self::Tcp | Self::Tls => None,
         }
     }
+}
+
+/// What comes of a client's connection on a port for TLS.
+#[derive(Debug)]
+pub(crate) enum Accepted {
+    /// The handshake is made.
+    Secured(Stream),
+    /// The client speaks this instead. Nothing of it has been read.
+    ClearText(Stream, ClearText),
 }
 
 /// What TLS needs.
@@ -62,7 +75,7 @@ const AGAIN: Duration = Duration::from_secs(86_400);
 impl Tls {
     /// Reads certificates, keys and roots.
     pub(crate) fn new(files: &TlsFiles, sites: &[Site]) -> Result<Self, FileError> {
-        let roots = files.roots.iter().cloned().collect();
+        let roots = files.roots.iter().map(|file| SettingFile::new("tls.roots", file)).collect();
         let tls = Self {
             server: ShownCertificates::new(files, sites)?.map(Arc::new),
             client: ReloadingFile::new("roots", roots, client_config, |_| String::new())?,
@@ -76,6 +89,11 @@ impl Tls {
     pub(crate) fn reloads(&self) -> impl Iterator<Item = Reload> {
         let shown = self.shown().map(ReloadingFile::last_read);
         shown.chain([self.client.last_read()]).map(Reload::of)
+    }
+
+    /// Why clients that call the depot by this host refuse its certificate; nothing if they take it, or if it has none.
+    pub(crate) fn objection(&self, host: &Host) -> Option<String> {
+        self.server.as_ref()?.objection(host)
     }
 
     /// When all certificates are good that say so, if there are any.
@@ -121,12 +139,19 @@ impl Tls {
         kept
     }
 
-    /// A client's connection, once the handshake is made.
-    pub(crate) async fn accept(&self, client: TcpStream, peer: SocketAddr) -> io::Result<Stream> {
+    /// A client's connection, once the handshake is made, or the client speaks something else than TLS.
+    pub(crate) async fn accept(&self, client: TcpStream, peer: SocketAddr) -> io::Result<Accepted> {
         let Some(server) = &self.server else {
             return Err(io::Error::other("this depot has no certificate"));
         };
-        relay::tcp::tls::accept(server.config(), client, peer).await
+        let mut first = [0];
+        if client.peek(&mut first).await? == 1
+            && let Some(spoken) = ClearText::of(first[0])
+        {
+            return Ok(Accepted::ClearText(Stream::new(client, peer), spoken));
+        }
+        let secured = relay::tcp::tls::accept(server.config(), client, peer).await?;
+        Ok(Accepted::Secured(secured))
     }
 
     /// Whose certificates next hops may have.

@@ -23,7 +23,7 @@ mod reload;
 pub use config::{Clients, Config, ConfigError, FailoverRoute, Server};
 
 use health::Health;
-use host::{FileError, ReloadingFile};
+use host::{FileError, ReloadingFile, SettingFile};
 use relay::{
     dial::Names,
     tcp::{tls::ClientConfig, tls_files::client_config},
@@ -94,7 +94,7 @@ fn is_there(program: &str) -> bool {
 
 /// The authorities whose certificates depots may have.
 fn roots(config: &Config) -> Result<ReloadingFile<ClientConfig>, FileError> {
-    let files = config.roots.iter().cloned().collect();
+    let files = config.roots.iter().map(|file| SettingFile::new("roots", file)).collect();
     ReloadingFile::new("roots", files, client_config, |_| String::new())
 }
 

@@ -2,7 +2,8 @@
 //! Asking a depot whether it is alive.
 //!
 //! It is asked how full it is, which depots tell their clients alone: to a stranger they say 403, by a head with
-//! their own `Proxy-Status`. Either is a sign of life. One that is full, or is being stopped, says 503.
+//! their own `Proxy-Status`. Either is a sign of life. One that is full, or is being stopped, says 503. One that says
+//! 400 speaks TLS on a port that clients are to ask without.
 
 use bytes::BytesMut;
 use http::{StatusCode, header};
@@ -64,7 +65,7 @@ pub(super) async fn ask(
         };
         match stream {
             Ok(mut stream) => return answer(&mut stream, depot).await,
-            Err(error) => why = format!("TLS failed: {error}"),
+            Err(error) => why = format!("TLS failed: {}", tls::cause_of(&error)),
         }
     }
     Err(why)
@@ -87,6 +88,12 @@ async fn answer(stream: &mut Stream, depot: &DepotAddress) -> Result<bool, Strin
     match head.status {
         StatusCode::OK => {}
         StatusCode::SERVICE_UNAVAILABLE => return Err("it is full, or being stopped".to_owned()),
+        // It has not read the request, and would read none of clients.
+        StatusCode::BAD_REQUEST if is_own => {
+            let tls = "; does it speak TLS there (https:)?";
+            let tls = if depot.scheme == Scheme::Http { tls } else { "" };
+            return Err(format!("it takes no requests on that port{tls}"));
+        }
         status if is_own && status.is_client_error() => return Ok(false),
         status => return Err(format!("it says {status}, and not as a depot does")),
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A Linux host: its network devices, namespaces, settings and TCP sockets, what it lacks, and what longhaul keeps on it
-//! while it runs.
+//! A Linux host: its network devices, namespaces, settings, users and TCP sockets, what it lacks, and what longhaul keeps
+//! on it while it runs.
 
 mod device;
 pub mod iproute;
@@ -17,6 +17,7 @@ mod sys;
 pub mod sysctl;
 mod tcp_info;
 mod tcp_sockets;
+mod user;
 
 pub use device::{Device, DeviceHandle, Qdisc, device_names, transmit_drops};
 pub use iproute::IprouteError;
@@ -25,8 +26,9 @@ pub use mac::Mac;
 pub use namespace::Namespace;
 pub use private_mount::private_mount;
 pub use protocol_counters::ProtocolCounters;
-pub use reloading_file::{FileError, ReloadingFile};
+pub use reloading_file::{FileError, ReloadingFile, SettingFile};
 pub use run_directory::{RUN_DIRECTORY, RunDirectory};
 pub use stop_signal::{background_stop_socket, stop_flag, stop_socket};
 pub use tcp_info::{Spacing, TcpInfo, tcp_info};
 pub use tcp_sockets::{TcpSocket, TcpSockets};
+pub use user::{User, UserError};

@@ -2,6 +2,7 @@
 //! What is made of files, and made again when they change: keys and certificates are renewed while
 //! a daemon runs.
 
+use crate::User;
 use std::{
     fs, io,
     os::unix::fs::MetadataExt,
@@ -12,8 +13,10 @@ use std::{
 
 /// A file that cannot be used. The fault is with the file, or with who named it.
 #[derive(Debug, thiserror::Error)]
-#[error("{}: {reason}", file.display())]
+#[error("{}{}: {reason}", prefix(*setting), file.display())]
 pub struct FileError {
+    /// The setting that names it, as in `tls.key`; `None` if it is not known.
+    setting: Option<&'static str>,
     /// The file.
     pub file: PathBuf,
     /// What is wrong with it.
@@ -25,12 +28,39 @@ pub struct FileError {
 impl FileError {
     /// What is wrong with a file.
     pub fn new(file: &Path, reason: &impl ToString) -> Self {
-        Self { file: file.to_owned(), reason: reason.to_string(), gone: false }
+        Self { setting: None, file: file.to_owned(), reason: reason.to_string(), gone: false }
     }
 
-    /// A file cannot be read.
+    /// A file cannot be read. Where rights are lacking, the message names the user that lacks them.
     pub fn io(file: &Path, error: &io::Error) -> Self {
+        if error.kind() == io::ErrorKind::PermissionDenied {
+            let reason = format!(
+                "{error}: {} may not read it. Let that user read the file and search its directories",
+                User::current()
+            );
+            return Self::new(file, &reason);
+        }
         Self { gone: error.kind() == io::ErrorKind::NotFound, ..Self::new(file, error) }
+    }
+}
+
+fn prefix(setting: Option<&str>) -> String {
+    setting.map_or_else(String::new, |setting| format!("`{setting}`: "))
+}
+
+/// A file that a setting names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SettingFile {
+    /// The setting, as in `tls.key`.
+    pub setting: &'static str,
+    /// The file.
+    pub path: PathBuf,
+}
+
+impl SettingFile {
+    /// A file and the setting that names it.
+    pub fn new(setting: &'static str, path: &Path) -> Self {
+        Self { setting, path: path.to_owned() }
     }
 }
 
@@ -42,6 +72,8 @@ type Make<T> = fn(&[PathBuf]) -> Result<T, FileError>;
 pub struct ReloadingFile<T> {
     /// What it is, for the log.
     what: &'static str,
+    /// The settings that name the files, in the same order.
+    settings: Vec<&'static str>,
     files: Vec<PathBuf>,
     make: Make<T>,
     /// What it is once its file is there no more; what it was, if nothing is said.
@@ -72,15 +104,18 @@ impl<T> ReloadingFile<T> {
     /// A file cannot be used.
     pub fn new(
         what: &'static str,
-        files: Vec<PathBuf>,
+        files: Vec<SettingFile>,
         make: Make<T>,
         show: fn(&T) -> String,
     ) -> Result<Self, FileError> {
+        let (settings, files): (Vec<_>, Vec<_>) =
+            files.into_iter().map(|file| (file.setting, file.path)).unzip();
         // Before they are read: a write in between is seen the next time.
         let stamps = stamps(&files);
-        let value = Arc::new(make(&files)?);
+        let made = make(&files).map_err(|error| named(error, &settings, &files));
+        let value = Arc::new(made?);
         let made = RwLock::new(Made { value, stamps, when: SystemTime::now(), failed: None });
-        Ok(Self { what, files, make, gone: None, show, made })
+        Ok(Self { what, settings, files, make, gone: None, show, made })
     }
 
     /// Says what it is once its file is there no more.
@@ -106,6 +141,7 @@ impl<T> ReloadingFile<T> {
             return self.remind();
         }
         let result = (self.make)(&self.files);
+        let result = result.map_err(|error| named(error, &self.settings, &self.files));
         let mut made = self.made.write().unwrap_or_else(PoisonError::into_inner);
         made.stamps = stamps;
         match result {
@@ -148,6 +184,12 @@ impl<T> ReloadingFile<T> {
     }
 }
 
+/// The same with the setting that names the file.
+fn named(error: FileError, settings: &[&'static str], files: &[PathBuf]) -> FileError {
+    let at = files.iter().position(|file| *file == error.file);
+    FileError { setting: at.map(|at| settings[at]), ..error }
+}
+
 /// What tells one state of a file from another. The time alone does not: it counts in ticks of a few
 /// milliseconds, and tools that copy files may keep it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -179,7 +221,10 @@ mod tests {
     fn what_a_file_says_counts_once_it_makes_sense() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("number");
-        assert!(ReloadingFile::new("numbers", vec![file.clone()], number, u32::to_string).is_err());
+        let files = || vec![SettingFile::new("a.number", &file)];
+        let error = ReloadingFile::new("numbers", files(), number, u32::to_string).unwrap_err();
+        let expected = format!("`a.number`: {}: No such file", file.display());
+        assert!(error.to_string().starts_with(&expected), "{error}");
         // The clock of files may be coarser than this test is slow.
         let write = |text: &str, second: u64| {
             fs::write(&file, text).unwrap();
@@ -187,8 +232,7 @@ mod tests {
             fs::File::options().append(true).open(&file).unwrap().set_modified(time).unwrap();
         };
         write("1", 1);
-        let watched =
-            ReloadingFile::new("numbers", vec![file.clone()], number, u32::to_string).unwrap();
+        let watched = ReloadingFile::new("numbers", files(), number, u32::to_string).unwrap();
         for (text, second, value) in [("2", 2, 2), ("two", 3, 2), ("3", 4, 3)] {
             write(text, second);
             watched.refresh();

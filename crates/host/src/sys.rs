@@ -13,11 +13,13 @@ use std::{
     ffi::{CStr, CString},
     fs::File,
     io,
+    mem::MaybeUninit,
     os::{
         fd::{AsFd, AsRawFd, BorrowedFd},
         unix::process::CommandExt,
     },
     process::Command,
+    ptr,
 };
 
 /// Puts the calling thread into a new network namespace.
@@ -68,4 +70,67 @@ fn private_hosts(hosts: &CStr) -> io::Result<()> {
         Err(error) if access(HOSTS, Access::EXISTS).is_ok() => Err(error.into()),
         _ => Ok(()),
     }
+}
+
+/// The name and main group of the user with this number, if the user database has one.
+pub fn user_with_uid(uid: u32) -> Option<(String, u32)> {
+    let (name, _, gid) = user_entry(|entry, buffer, found| {
+        // SAFETY: all pointers are valid through the call, and the length is that of the buffer.
+        unsafe { libc::getpwuid_r(uid, entry, buffer.as_mut_ptr(), buffer.len(), found) }
+    })?;
+    Some((name, gid))
+}
+
+/// The number and main group of the user with this name, if the user database has one.
+pub fn user_with_name(name: &str) -> Option<(u32, u32)> {
+    let name = CString::new(name).ok()?;
+    let (_, uid, gid) = user_entry(|entry, buffer, found| {
+        // SAFETY: as above, and the name ends in a zero byte.
+        unsafe { libc::getpwnam_r(name.as_ptr(), entry, buffer.as_mut_ptr(), buffer.len(), found) }
+    })?;
+    Some((uid, gid))
+}
+
+/// The largest entry of a user that is read.
+const MAX_USER_ENTRY: usize = 1 << 20;
+
+/// Name, number and main group of an entry of the user database, which `ask` reads into the buffer.
+fn user_entry(
+    ask: impl Fn(*mut libc::passwd, &mut [libc::c_char], *mut *mut libc::passwd) -> libc::c_int,
+) -> Option<(String, u32, u32)> {
+    let mut buffer: Vec<libc::c_char> = vec![0; 1024];
+    loop {
+        let mut entry = MaybeUninit::<libc::passwd>::zeroed();
+        let mut found = ptr::null_mut();
+        let error = ask(entry.as_mut_ptr(), &mut buffer, &raw mut found);
+        if error == libc::ERANGE && buffer.len() < MAX_USER_ENTRY {
+            buffer.resize(buffer.len() * 4, 0);
+            continue;
+        }
+        if error != 0 || found.is_null() {
+            return None;
+        }
+        // SAFETY: the call has filled the entry, whose name is a string in the buffer.
+        let (entry, name) = unsafe {
+            let entry = entry.assume_init();
+            (entry, CStr::from_ptr(entry.pw_name))
+        };
+        return Some((name.to_string_lossy().into_owned(), entry.pw_uid, entry.pw_gid));
+    }
+}
+
+/// Gives all threads of this process a user's numbers: the user's groups if it has a name, or else the one group.
+pub fn become_user(name: Option<&str>, uid: u32, gid: u32) -> io::Result<()> {
+    let name = name.map(CString::new).transpose()?;
+    // Groups first: the right to set them goes with the user.
+    let grouped = match &name {
+        // SAFETY: the name ends in a zero byte.
+        Some(name) => unsafe { libc::initgroups(name.as_ptr(), gid) },
+        // SAFETY: the pointer is to one group, which lives through the call.
+        None => unsafe { libc::setgroups(1, &raw const gid) },
+    };
+    // SAFETY: no memory is involved; the C library does it in all threads.
+    let changed =
+        || unsafe { libc::setresgid(gid, gid, gid) == 0 && libc::setresuid(uid, uid, uid) == 0 };
+    if grouped == 0 && changed() { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

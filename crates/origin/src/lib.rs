@@ -66,7 +66,7 @@ pub enum Error {
     #[error("the origin's public address: {0}")]
     Public(#[from] AuthorityError),
     /// The address cannot be listened on.
-    #[error("cannot listen on {address}: {error} (is another program using it?)")]
+    #[error("cannot listen on {address}: {error}{}", remedy(error))]
     Listen {
         /// The address.
         address: SocketAddr,
@@ -76,6 +76,18 @@ pub enum Error {
     /// The runtime or the signal handlers cannot be set up.
     #[error("the system refuses what a server needs: {0}")]
     System(#[from] io::Error),
+}
+
+/// What to do about an address that cannot be listened on.
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => ". Another program uses it: choose another port",
+        io::ErrorKind::PermissionDenied => {
+            ". Ports below net.ipv4.ip_unprivileged_port_start need root or CAP_NET_BIND_SERVICE: choose another port"
+        }
+        io::ErrorKind::AddrNotAvailable => ". `ip address` lists the addresses of this host",
+        _ => "",
+    }
 }
 
 /// Serves until SIGTERM or SIGINT.

@@ -8,6 +8,7 @@ mod common;
 mod controls;
 mod demo;
 mod depot;
+mod depot_check;
 mod depot_control;
 mod depot_paced;
 #[path = "../../../scenario/tests/draft/mod.rs"]

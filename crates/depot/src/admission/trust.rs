@@ -2,7 +2,7 @@
 //! Whose tickets open the depot, and how often each was used.
 
 use crate::{config::TrustFiles, observe::status::Reload};
-use host::{FileError, ReloadingFile};
+use host::{FileError, ReloadingFile, SettingFile};
 use session::ticket::{KeySet, Replays, RevocationList, TicketError, UnixTime, Verified};
 use std::{
     fs,
@@ -30,7 +30,7 @@ impl Trust {
         let keys = |file: &PathBuf| {
             let made = ReloadingFile::new(
                 "keys",
-                vec![file.clone()],
+                vec![SettingFile::new("trust.keys", file)],
                 |files| read(files, KeySet::parse),
                 names,
             );
@@ -39,9 +39,8 @@ impl Trust {
         };
         let revoked = |file: &PathBuf| {
             let make = |files: &[PathBuf]| read(files, RevocationList::parse);
-            ReloadingFile::new("revoked tickets", vec![file.clone()], make, |all| {
-                all.len().to_string()
-            })
+            let files = vec![SettingFile::new("trust.revoked", file)];
+            ReloadingFile::new("revoked tickets", files, make, |all| all.len().to_string())
         };
         Ok(Self {
             keys: files.keys.as_ref().map(keys).transpose()?,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `[allow]`: for whom, and to where, the depot relays.
 
-use crate::config::upstream_rule::UpstreamRule;
+use crate::config::{network, upstream_rule::UpstreamRule};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use session::message::Method;
@@ -11,6 +11,7 @@ use session::message::Method;
 #[serde(deny_unknown_fields, default)]
 pub struct Allow {
     /// Networks of clients, and of depots that come before this one.
+    #[serde(deserialize_with = "network::list")]
     pub clients: Vec<IpNet>,
     /// Origins and depots that it connects to, and depots that it leads clients to.
     pub upstreams: Vec<UpstreamRule>,

@@ -4,7 +4,7 @@
 use crate::config::{pacing::PacingMethod, site::SiteName};
 use ipnet::IpNet;
 use session::{Authority, DepotAddress, DepotIdError};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use toml::de::DeTable;
 
 /// What is wrong with a configuration. The fault is with who wrote it.
@@ -36,6 +36,32 @@ pub enum ConfigError {
     /// Two detours for one depot.
     #[error("two [[detour]] tables are around {0}: join them into one")]
     DetourTwice(DepotAddress),
+    /// Two listeners at one address.
+    #[error("`{setting}` and `{other}` both have the address {address}: give each its own port")]
+    ListenTwice {
+        /// The setting of the second.
+        setting: &'static str,
+        /// The setting of the first.
+        other: &'static str,
+        /// The address.
+        address: SocketAddr,
+    },
+    /// Two addresses of one family for all connections.
+    #[error(
+        "`source` has a second address of one family, {0}: list one IPv4 and one IPv6 address at most, and give \
+         peers with another one a [[hop]] with `source`"
+    )]
+    SourceTwice(IpAddr),
+    /// A hop whose peers the source address cannot reach.
+    #[error(
+        "[[hop]] peer = \"{peer}\": connections cannot leave by {address}, which is of the other family (IPv4, IPv6)"
+    )]
+    SourceFamily {
+        /// The hop.
+        peer: IpNet,
+        /// The address.
+        address: IpAddr,
+    },
     /// Two hops for one network.
     #[error("two [[hop]] tables have the peer {0}: join them into one")]
     HopTwice(IpNet),

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `[[hop]]`: socket settings by peer.
 
-use crate::config::{error::ConfigError, pacing::Pacing, range::check_rate};
+use crate::config::{error::ConfigError, network, pacing::Pacing, range::check_rate};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use session::message::stripes::MAX_STREAMS;
-use std::str::FromStr;
+use std::{net::IpAddr, str::FromStr};
 use units::{Bytes, Duration, ParseError};
 
 /// The most idle connections that are kept open to one depot.
@@ -22,7 +22,12 @@ const MAX_PRIME: Bytes = Bytes::new(64 << 20);
 #[serde(deny_unknown_fields)]
 pub struct Hop {
     /// The network; of several that hold a peer, the narrowest counts.
+    #[serde(deserialize_with = "network::one")]
     pub peer: IpNet,
+    /// The address of this host that connections to peers there leave by, of the same family; that of
+    /// [`Config::source`](crate::Config::source) without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<IpAddr>,
     /// The congestion control; the kernel's default without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion: Option<String>,
@@ -82,6 +87,7 @@ impl Hop {
     pub fn of(peer: IpNet) -> Self {
         Self {
             peer,
+            source: None,
             congestion: None,
             buffers: Buffers::default(),
             sndbuf: None,
@@ -169,7 +175,8 @@ impl FromStr for Hop {
         const EXPECTED: &str = "expected NET=CC[,sndbuf=SIZE][,rcvbuf=SIZE], \
                                 as in 203.0.113.7/32=bbr,sndbuf=32MB";
         let (peer, settings) = text.split_once('=').ok_or(EXPECTED)?;
-        let peer = peer.parse().map_err(|_| format!("{peer:?} is no network: {EXPECTED}"))?;
+        let peer = network::parse_network(peer)
+            .map_err(|_| format!("{peer:?} is no network: {EXPECTED}"))?;
         let mut settings = settings.split(',');
         let congestion = settings.next().filter(|cc| !cc.is_empty()).ok_or(EXPECTED)?;
         let mut hop = Self { congestion: Some(congestion.to_owned()), ..Self::of(peer) };

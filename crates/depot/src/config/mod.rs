@@ -21,6 +21,7 @@ pub use error::ConfigError;
 pub use hop::{Buffers, Hop};
 pub use limits::Limits;
 pub use log::{AccessTo, Log, LogFormat};
+pub use network::parse_network;
 pub use pacing::{Pacing, PacingMethod};
 pub use peer_group::PeerGroup;
 pub use relay::copy::RelayMode;
@@ -36,15 +37,18 @@ pub use upstream_rule::{UpstreamRule, UpstreamRuleError};
 
 use range::check_time;
 
+mod addresses;
 mod admin;
 mod allow;
 mod control;
 mod detour;
 mod digest;
 mod error;
+mod files;
 mod hop;
 mod limits;
 mod log;
+mod network;
 mod paced_below;
 mod pacing;
 mod peer_group;
@@ -77,6 +81,10 @@ pub struct Config {
     /// Where a depot that is to take over asks for the listeners: a Unix socket's path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handover: Option<PathBuf>,
+    /// Which addresses of this host its connections to next hops leave by, one of each family; the kernel chooses if
+    /// there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub source: Vec<IpAddr>,
     /// How many threads it has; 0: as many as there are processors.
     pub threads: usize,
     /// How bodies are moved.
@@ -161,6 +169,8 @@ impl Config {
         if self.threads > 1024 {
             return Err(ConfigError::range("threads", &self.threads, "0 to 1024"));
         }
+        self.check_listeners()?;
+        self.check_sources()?;
         self.timeouts.check()?;
         check_time("stall.time", self.stall.time)?;
         check_time("pool.every", self.pool.every)?;
@@ -284,12 +294,14 @@ impl Config {
 
     /// The socket options for connections with `peer`.
     pub(crate) fn hop_options(&self, peer: IpAddr) -> HopOptions<'_> {
-        let user_timeout = self.timeouts.tcp_user.into();
-        let Some(hop) = self.hop(peer) else {
-            return HopOptions { user_timeout, ..HopOptions::default() };
+        let (hop, user_timeout) = (self.hop(peer), self.timeouts.tcp_user.into());
+        let source = self.source_towards(peer, hop);
+        let Some(hop) = hop else {
+            return HopOptions { source, user_timeout, ..HopOptions::default() };
         };
         HopOptions {
             network: Some(hop.peer),
+            source,
             congestion: hop.congestion.as_deref(),
             sndbuf: hop.sndbuf,
             rcvbuf: hop.rcvbuf,
@@ -319,6 +331,7 @@ impl Default for Config {
             listen: any.map(|ip| SocketAddr::new(ip, DEPOT_PORT)).into(),
             names: Vec::new(),
             handover: None,
+            source: Vec::new(),
             threads: 0,
             relay: RelayMode::default(),
             digest: DigestMode::default(),

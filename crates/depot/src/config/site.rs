@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `[[site]]`: an origin under a name of its own.
 
-use super::{Config, ConfigError};
+use super::{Config, ConfigError, network};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use session::{
@@ -29,7 +29,7 @@ pub struct Site {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<SiteHost>,
     /// Who may ask.
-    #[serde(default = "Site::everybody")]
+    #[serde(default = "Site::everybody", deserialize_with = "network::list")]
     pub clients: Vec<IpNet>,
     /// What they may ask.
     #[serde(default = "Site::all_methods")]

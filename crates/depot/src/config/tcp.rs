@@ -48,8 +48,7 @@ impl Config {
     /// # Errors
     /// Two tables, or a table and a listener for clients, have one address, or a route is too long.
     pub(super) fn check_tcp(&self) -> Result<(), ConfigError> {
-        let other = self.listen.iter().chain(&self.tls.listen).chain(&self.admin.listen);
-        let mut taken: Vec<SocketAddr> = other.copied().collect();
+        let mut taken: Vec<SocketAddr> = self.listeners().map(|(_, address)| address).collect();
         for (n, table) in self.tcp.iter().enumerate() {
             let wrong = |key, error| Err(ConfigError::in_table("tcp", n, key, error));
             // With port 0 the system chooses one that is free.

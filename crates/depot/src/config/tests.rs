@@ -81,6 +81,11 @@ fn mistakes_are_named_with_their_place() {
         ("colour = 1", "unknown field `colour`"),
         ("\n\nlisten = 5", "line 3"),
         ("[allow]\nclients = [\"10.0.0.0/33\"]", "line 2"),
+        (
+            "[allow]\nclients = [\"10.0.0.0/33\"]",
+            "\"10.0.0.0/33\" is no network: expected one as in",
+        ),
+        ("[[hop]]\npeer = \"depot2.example.org\"", "\"depot2.example.org\" is no network"),
         ("[allow]\nupstreams = [\"10.0.0.0/8\"]", "host:port"),
         ("[timeouts]\nidle = \"5\"", "a time with its unit"),
         ("[timeouts]\nidle = \"-5s\"", "a time with its unit"),
@@ -143,6 +148,23 @@ fn mistakes_are_named_with_their_place() {
         ("[pool]\nabove = 1.1", "0 to 1"),
         ("threads = 1025", "`threads` is 1025: expected 0 to 1024"),
         ("id = \"1 2\"", "cannot name a depot"),
+        (
+            "listen = [\"[::]:80\"]\nadmin.listen = \"[::]:80\"",
+            "`admin.listen` and `listen` both have the address [::]:80",
+        ),
+        ("listen = [\"[::]:80\", \"[::]:80\"]", "`listen` and `listen` both have the address"),
+        ("source = [\"192.0.2.1\", \"::1\", \"192.0.2.2\"]", "one family, 192.0.2.2: list one"),
+        ("source = [\"0.0.0.0\"]", "`source` is 0.0.0.0: expected one address of this host"),
+        ("source = [\"::ffff:192.0.2.1\"]", "`source` is ::ffff:192.0.2.1: expected"),
+        ("source = \"192.0.2.1\"", "line 1"),
+        (
+            "[[hop]]\npeer = \"10.0.0.0/8\"\nsource = \"ff02::1\"",
+            "depot.toml: line 3: `hop.source` is ff02::1: expected one address",
+        ),
+        (
+            "[[hop]]\npeer = \"10.0.0.0/8\"\nsource = \"2001:db8::1\"",
+            "line 3: [[hop]] peer = \"10.0.0.0/8\": connections cannot leave by 2001:db8::1",
+        ),
         ("listen = []", "`listen` is empty"),
         ("tls.listen = [\"[::]:443\"]", "`tls.certificate` and `tls.key`"),
         ("tls.key = \"k\"", "belong together"),
@@ -157,6 +179,42 @@ fn mistakes_are_named_with_their_place() {
 fn refused(text: &str, expected: &str) {
     let error = Config::from_toml(text, "depot.toml").expect_err(text).to_string();
     assert!(error.contains(expected), "{text}: {error}");
+}
+
+#[test]
+fn one_address_is_a_network() {
+    let text = "allow.clients = [\"192.0.2.1\"]\ntrust.depots = [\"2001:db8::1\"]\n\
+                [[hop]]\npeer = \"192.0.2.1\"\n\
+                [[site]]\nname = \"d.example\"\norigin = \"http://o\"\nclients = [\"192.0.2.1\"]";
+    let config = Config::from_toml(text, "x").unwrap();
+    let nets = [config.allow.clients[0], config.hops[0].peer, config.sites[0].clients[0]];
+    assert_eq!(nets.map(|net| net.to_string()), ["192.0.2.1/32"; 3]);
+    assert_eq!(config.trust.depots[0].to_string(), "2001:db8::1/128");
+    assert_eq!("192.0.2.1=reno".parse::<Hop>().unwrap().peer.to_string(), "192.0.2.1/32");
+}
+
+#[test]
+fn connections_leave_by_the_address_of_the_narrowest_hop() {
+    let text = "source = [\"192.0.2.1\", \"2001:db8::1\"]\n\
+                [[hop]]\npeer = \"10.0.0.0/8\"\nsource = \"192.0.2.2\"\n\
+                [[hop]]\npeer = \"10.1.0.0/16\"\n";
+    let config = Config::from_toml(text, "x").unwrap();
+    assert_eq!(Config::from_toml(&config.to_toml(), "x").unwrap(), config);
+    let source = |config: &Config, peer: &str| {
+        config.hop_options(peer.parse().unwrap()).source.map(|source| source.to_string())
+    };
+    for (peer, expected) in [
+        ("198.51.100.1", "192.0.2.1"),
+        ("2001:db8::9", "2001:db8::1"),
+        ("::ffff:10.2.0.1", "192.0.2.2"),
+        ("10.1.0.1", "192.0.2.1"),
+    ] {
+        assert_eq!(source(&config, peer).as_deref(), Some(expected), "{peer}");
+    }
+    // The other family is not left to the kernel.
+    let one = Config { source: vec!["192.0.2.1".parse().unwrap()], ..Config::default() };
+    assert_eq!(source(&one, "2001:db8::9").as_deref(), Some("192.0.2.1"));
+    assert_eq!(source(&Config::default(), "10.0.0.1"), None);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `[trust]`: whose tickets open the depot.
 
+use crate::config::network;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use std::{num::NonZeroUsize, path::PathBuf};
@@ -19,6 +20,7 @@ pub struct TrustFiles {
     pub required: bool,
     /// Networks of depots that are believed whom they ask for, and are told it. What they ask is counted for
     /// those clients.
+    #[serde(deserialize_with = "network::list")]
     pub depots: Vec<IpNet>,
     /// How many tickets with limited uses are remembered at a time.
     pub replays: NonZeroUsize,

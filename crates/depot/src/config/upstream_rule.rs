@@ -18,10 +18,22 @@ pub struct UpstreamRule {
 }
 
 /// The host's part of a rule.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Eq)]
 enum HostRule {
     Name(String),
+    /// As it was written: it may have host bits, which mean nothing.
     Net(IpNet),
+}
+
+impl PartialEq for HostRule {
+    /// Whether both admit the same.
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Name(name), Self::Name(other)) => name == other,
+            (Self::Net(net), Self::Net(other)) => net.trunc() == other.trunc(),
+            _ => false,
+        }
+    }
 }
 
 /// The text is no rule.
@@ -45,7 +57,7 @@ impl FromStr for UpstreamRule {
             _ => return Err(bad()),
         };
         let host = match host.parse::<IpNet>() {
-            Ok(net) => HostRule::Net(net.trunc()),
+            Ok(net) => HostRule::Net(net),
             Err(_) => match host.parse().map_err(|_| bad())? {
                 Host::Name(name) => HostRule::Name(name),
                 Host::Ip(ip) => HostRule::Net(ip.into()),
@@ -59,7 +71,7 @@ impl fmt::Display for UpstreamRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.host {
             HostRule::Name(name) => write!(f, "{name}:")?,
-            HostRule::Net(net) => write!(f, "{net}:")?,
+            HostRule::Net(net) => write!(f, "{}:", net.trunc())?,
         }
         match self.port {
             Some(port) => port.fmt(f),
@@ -82,6 +94,14 @@ impl<'de> serde::Deserialize<'de> for UpstreamRule {
 }
 
 impl UpstreamRule {
+    /// The network that the rule admits, as it was written; `None` if it is about a name.
+    pub(crate) fn network(&self) -> Option<IpNet> {
+        match self.host {
+            HostRule::Net(net) => Some(net),
+            HostRule::Name(_) => None,
+        }
+    }
+
     /// The one next hop that the rule is about, as routes write it; none where it is about several.
     pub(crate) fn names_one(&self) -> Option<String> {
         let port = self.port?;

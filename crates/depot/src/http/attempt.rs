@@ -16,6 +16,7 @@ use crate::{
         striping::Granted,
     },
     upstream,
+    wrong_port::{is_alert, next_expects_tls},
 };
 use bytes::BytesMut;
 use http::{HeaderName, HeaderValue};
@@ -126,7 +127,7 @@ impl<'x> UpstreamAttempt<'x> {
         hop: &mut upstream::Hop,
         text: Vec<u8>,
     ) -> Tried {
-        let interims = client.interims.came();
+        let (interims, is_tls) = (client.interims.came(), hop.stream.is_tls());
         let (mut client_source, mut client_sink) = client.stream.split();
         let (mut source, mut sink) = hop.stream.split();
         let upstream_socket = source.tcp();
@@ -164,7 +165,12 @@ impl<'x> UpstreamAttempt<'x> {
         {
             return Tried::WasClosed;
         }
-        let end = self.end(end);
+        let end = match end {
+            Ok(Down::None(_)) if !is_tls && is_alert(&hop.ahead) => {
+                End::Unanswered(Unanswered::of_upstream(next_expects_tls(&self.fetch.next)))
+            }
+            end => self.end(end),
+        };
         let whole = matches!(end, End::Complete);
         let uploaded = self.uploaded.load(Relaxed);
         let (answer, keep, fit) = match self.answer.into_inner() {

@@ -17,7 +17,8 @@ use crate::{
     peer_load::own_load,
     session,
     state::{RequestContext, Shared},
-    tls::Protocol,
+    tls::{Accepted, Protocol},
+    wrong_port::{ClearText, TLS_HANDSHAKE, unexpected_tls},
 };
 use ::session::{
     DepotAddress, Fetch, Scheme, Step,
@@ -76,7 +77,12 @@ impl Caller {
                 () = shared.stopping() => return None,
             };
             match shaken.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
-                Ok(stream) => stream,
+                Ok(Accepted::Secured(stream)) => stream,
+                Ok(Accepted::ClearText(stream, spoken)) => {
+                    shared.observer.counts.client_tls_failed();
+                    refuse_clear_text(stream, spoken, shared).await;
+                    return None;
+                }
                 Err(error) => {
                     let error = error.to_string();
                     shared.observer.counts.client_tls_failed();
@@ -161,6 +167,21 @@ pub(crate) async fn turn_away(caller: Caller, fault: &Fault, shared: &Shared) {
     client.refuse(entry, fault, true, context).await;
 }
 
+/// Tells a client on a port for TLS that it has to speak that. One whose protocol is unknown is only closed.
+async fn refuse_clear_text(stream: Stream, spoken: ClearText, shared: &Shared) {
+    let settings = shared.settings();
+    let context = RequestContext::new(shared, &settings);
+    let (peer, fault) = (stream.peer(), spoken.refusal());
+    if let ClearText::Unknown(_) = spoken {
+        Entry::new(peer, context).refused(&fault);
+        return;
+    }
+    let mut client = Client::new(stream, BytesMut::new());
+    client.await_protocol().await;
+    let with_body = client.is_answered_with_body();
+    client.refuse(Entry::new(peer, context), &fault, with_body, context).await;
+}
+
 /// What whoever has not asked by then is told: to ask elsewhere.
 pub(crate) fn stopping() -> Fault {
     let reason = "this depot is being stopped";
@@ -176,24 +197,30 @@ impl Client {
         self.see_protocol();
     }
 
-    /// What it speaks shows in the first byte.
+    /// What it speaks shows in the first byte of what cannot be served.
     fn see_protocol(&mut self) {
-        if self.ahead.first() == Some(&lsl::FIRST_BYTE) {
-            self.protocol = Protocol::Session;
+        match self.ahead.first() {
+            Some(&lsl::FIRST_BYTE) => self.protocol = Protocol::Session,
+            Some(&TLS_HANDSHAKE) if !self.stream.is_tls() => self.protocol = Protocol::Tls,
+            _ => {}
         }
+    }
+
+    /// Whether a refusal may have a body: a request that cannot be read shows that much all the same.
+    fn is_answered_with_body(&self) -> bool {
+        !self.ahead.trim_ascii_start().starts_with(b"HEAD ")
     }
 
     /// The next request or session; none where there is no more, or none that can be read, and the client
     /// has been told so.
     async fn next_message(&mut self, first: bool, shared: &Shared) -> Option<Message> {
-        let read = self.read_message(first, shared).await;
-        self.see_protocol();
-        match read {
+        match self.read_message(first, shared).await {
+            // What has come behind it may begin with any byte.
             Ok(message) => Some(message),
             Err(None) => None,
             Err(Some(fault)) => {
-                // What cannot be read says that much all the same.
-                let with_body = !self.ahead.trim_ascii_start().starts_with(b"HEAD ");
+                self.see_protocol();
+                let with_body = self.is_answered_with_body();
                 let settings = shared.settings();
                 let context = RequestContext::new(shared, &settings);
                 let entry = Entry::new(self.stream.peer(), context);
@@ -211,6 +238,7 @@ impl Client {
     ) -> Result<Message, Option<Fault>> {
         let config = shared.config();
         let (limit, time) = (config.limits.head.get() as usize, config.timeouts.request_head);
+        let is_tls = self.stream.is_tls();
         let (mut source, _) = self.stream.split();
         if !first && self.ahead.is_empty() {
             // Between two requests a client may stay away longer, and be let go without a word.
@@ -223,7 +251,7 @@ impl Client {
                 return Err(None);
             }
         }
-        let read = read_first(&mut source, &mut self.ahead, limit, &mut self.protocol);
+        let read = read_first((&mut source, is_tls), &mut self.ahead, limit, &mut self.protocol);
         let result = tokio::select! {
             biased;
             result = timeout(time.into(), read) => result,
@@ -421,9 +449,9 @@ impl Client {
     }
 }
 
-/// Reads a request, or an OPEN: the first byte tells which.
+/// Reads a request, or an OPEN: the first byte tells which. TLS above a connection without is refused.
 async fn read_first(
-    source: &mut Source<'_>,
+    (source, is_tls): (&mut Source<'_>, bool),
     ahead: &mut BytesMut,
     limit: usize,
     protocol: &mut Protocol,
@@ -435,8 +463,13 @@ async fn read_first(
             Err(error) => return Err(HeadError::Io(error)),
         }
     }
-    if ahead.first() == Some(&lsl::FIRST_BYTE) {
-        *protocol = Protocol::Session;
+    match ahead.first() {
+        Some(&lsl::FIRST_BYTE) => *protocol = Protocol::Session,
+        Some(&TLS_HANDSHAKE) if !is_tls => {
+            *protocol = Protocol::Tls;
+            return Err(HeadError::Malformed(unexpected_tls()));
+        }
+        _ => {}
     }
     if *protocol != Protocol::Session {
         let request = head::read(source, ahead, limit, RequestHead::parse).await?;

@@ -7,7 +7,7 @@ use session::{
     Authority,
     message::{Fault, ProxyError},
 };
-use std::time::Duration;
+use std::{fmt::Display, time::Duration};
 
 /// The next hop does not answer: having taken the request, or having stopped taking its body.
 pub(crate) fn late(next: &Authority, time: Duration, uploaded: bool) -> Fault {
@@ -17,7 +17,7 @@ pub(crate) fn late(next: &Authority, time: Duration, uploaded: bool) -> Fault {
 }
 
 /// The next hop took the request and gave no usable answer.
-pub(crate) fn no_answer(next: &Authority, error: HeadError) -> Fault {
+pub(crate) fn no_answer(next: &impl Display, error: HeadError) -> Fault {
     let (kind, what) = match error {
         HeadError::Malformed(fault) => return fault,
         HeadError::Closed => (ProxyError::ConnectionTerminated, "closed without an answer".into()),

@@ -3,10 +3,11 @@
 
 use crate::{
     admission::verdict::Grant,
-    http::head,
+    http::{head, no_answer::no_answer},
     settings::Settings,
     state::Shared,
     upstream::{self, Hop},
+    wrong_port::{is_alert, next_expects_tls},
 };
 use bytes::{Buf, BytesMut};
 use serde::de::DeserializeOwned;
@@ -45,6 +46,7 @@ pub(crate) async fn ask<T: DeserializeOwned>(
 ) -> io::Result<(T, bool)> {
     let parsed = RequestHead::parse(question.as_bytes()).ok().flatten();
     let (request, _) = parsed.ok_or(io::ErrorKind::InvalidInput)?;
+    let (next, is_tls) = (hop.key().peer.clone(), hop.stream.is_tls());
     let (mut source, mut sink) = hop.stream.split();
     let mut left = question.as_bytes();
     while !left.is_empty() {
@@ -53,7 +55,11 @@ pub(crate) async fn ask<T: DeserializeOwned>(
     sink.flush().await?;
     let mut buffer = BytesMut::new();
     let head = head::read(&mut source, &mut buffer, max_body, ResponseHead::parse).await;
-    let head = head.map_err(|error| io::Error::other(format!("{error:?}")))?;
+    let head = head.map_err(|error| {
+        let expects_tls = !is_tls && is_alert(&buffer);
+        let fault = if expects_tls { next_expects_tls(&next) } else { no_answer(&next, error) };
+        io::Error::other(fault.to_string())
+    })?;
     let framing = head.framing(&request).map_err(|fault| io::Error::other(fault.to_string()))?;
     if head.status != 200 {
         return Err(io::Error::other(format!("it answers {}", head.status)));

@@ -9,16 +9,30 @@ use super::{
     lines::{Lines, StderrLog},
 };
 use crate::config::{AccessTo, Log, LogFormat};
+use host::User;
 use std::{io, path::PathBuf};
 
 /// The access log's file cannot be opened.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot open the access log {path}: {error}")]
+#[error("`log.access`: cannot open the access log {path}: {}", cause(error))]
 pub struct AccessLogError {
     /// The file.
     pub path: PathBuf,
     /// What the system said.
     pub error: io::Error,
+}
+
+/// Why a file cannot be opened; with the user, where rights are lacking.
+fn cause(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            format!("{error}: {} may not write there", User::current())
+        }
+        io::ErrorKind::ReadOnlyFilesystem => format!(
+            "{error}. Under longhaul-depot.service add LogsDirectory=longhaul to the unit, and write to /var/log/longhaul"
+        ),
+        _ => error.to_string(),
+    }
 }
 
 /// The access log.

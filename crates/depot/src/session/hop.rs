@@ -16,6 +16,7 @@ use crate::{
     trace,
     upstream::{self, Peer},
     warm,
+    wrong_port::{is_alert, next_expects_tls},
 };
 use bytes::{Buf, BytesMut};
 use http::StatusCode;
@@ -251,6 +252,9 @@ impl NextHop<'_> {
                     "upstream {next} sends more than {MOST_INTERIMS} ANSWERs that are not final"
                 )),
                 Ok(Ok(answer)) => return Ok(answer),
+                Ok(Err(ReadHeadError::Malformed(_))) if is_tls_alert(source, ahead) => {
+                    next_expects_tls(next)
+                }
                 Ok(Err(ReadHeadError::Malformed(error))) => Fault::bad_response(format!(
                     "upstream {next} does not answer as a session's peer: {error}"
                 )),
@@ -273,6 +277,11 @@ impl NextHop<'_> {
             return Err(ReadHeadError::Malformed(fault));
         }
     }
+}
+
+/// Whether a next hop that was asked without TLS answers by a TLS alert.
+fn is_tls_alert(source: &Source<'_>, answer: &[u8]) -> bool {
+    source.plain().is_some() && is_alert(answer)
 }
 
 /// A new connection, unless the client goes away first.

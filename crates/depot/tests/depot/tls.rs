@@ -2,7 +2,7 @@
 //! TLS towards clients, between depots and to origins: with the real curl, wget and nginx.
 
 use crate::common::{
-    client::{connect, curl, read_answer, wget},
+    client::{connect, curl, read_answer, status, wget},
     noise,
     pki::{Pki, url},
     process::{Daemon, eventually},
@@ -236,6 +236,12 @@ fn who_does_not_speak_tls_is_let_go() {
     let mut plain = connect(depot.address);
     plain.write_all(b"GET / HTTP/1.1\r\nHost: d\r\n\r\n").unwrap();
     let (answer, ..) = read_answer(plain);
+    assert_eq!(status(&answer), 400, "{answer}");
+    depot.await_log(&["WARN", "refused", "this port speaks HTTPS"]);
+    // Who begins as TLS does, and goes on otherwise.
+    let mut malformed = connect(depot.address);
+    malformed.write_all(&[22, 3, 1, 0, 4, 9, 9, 9, 9]).unwrap();
+    let (answer, ..) = read_answer(malformed);
     assert!(!answer.contains("HTTP/"), "{answer}");
     depot.await_log(&["WARN", "TLS with the client failed"]);
     // And who says nothing at all.
@@ -260,11 +266,17 @@ fn files_that_do_not_fit_stop_the_start() {
     fs::copy(pki.file("own.pem"), pki.file("other.pem")).unwrap();
     fs::write(pki.file("none.pem"), "").unwrap();
     fs::write(pki.file("none.key"), "").unwrap();
+    fs::copy(pki.file("own.pem"), pki.file("encrypted.pem")).unwrap();
+    let encrypted =
+        "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n";
+    fs::write(pki.file("encrypted.key"), encrypted).unwrap();
     for (own, reason) in [
         ("other", "other.pem: this certificate and the key in"),
         ("other", "other.key do not belong together: name the key that"),
         ("none", "none.pem: it holds no certificate"),
         ("missing", "missing.pem: No such file"),
+        ("encrypted", "`tls.key`: "),
+        ("encrypted", "encrypted.key: the private key is encrypted"),
     ] {
         let log = Daemon::launch("depot", &pki.settings(own, "")).err().expect("it must not start");
         assert!(log.contains(reason), "{own}: {log}");

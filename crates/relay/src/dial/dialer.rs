@@ -3,12 +3,12 @@
 
 use crate::{
     Side,
-    dial::{Class, PeerAddr, PeerHost, Refusal, Resolver, resolver::is_scarcity},
+    dial::{Class, PeerAddr, PeerHost, Refusal, Resolver, Retry, resolver::is_scarcity},
     tcp::{
         Stream,
         congestion::Overruled,
         info::reset_on_close,
-        socket_options::HopOptions,
+        socket_options::{HopOptions, bind_source},
         tls::{self, ClientConfig},
     },
 };
@@ -20,8 +20,8 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    net::TcpSocket,
-    time::{Instant, timeout},
+    net::{TcpSocket, TcpStream},
+    time::{Instant, timeout_at},
 };
 
 /// Which peers may be connected to, and with which socket options.
@@ -91,7 +91,7 @@ pub struct Dialer<'a> {
 
 impl Dialer<'_> {
     /// A connection to a peer. Its addresses are tried in order, each for an equal share of the time
-    /// that is left.
+    /// that is left. Those that the source address cannot reach are left out.
     ///
     /// # Errors
     /// Why there is none.
@@ -99,20 +99,21 @@ impl Dialer<'_> {
         hops.admit(peer)?;
         let deadline = Instant::now() + self.time;
         let resolved = self.resolver.addresses(peer, deadline).await?;
-        let addresses = hops.addresses(peer, resolved)?;
+        let mut addresses = hops.addresses(peer, resolved)?;
+        let first = hops.options(addresses.first().expect("there is an address to try").ip());
+        addresses.retain(|address| hops.options(address.ip()).reaches(address.ip()));
         let mut refusal = None;
         for (tried, address) in addresses.iter().enumerate() {
             // An address that does not answer must leave time for the others.
-            let share = (deadline - Instant::now()) / (addresses.len() - tried) as u32;
+            let now = Instant::now();
+            let until = now + (deadline - now) / (addresses.len() - tried) as u32;
             let options = hops.options(address.ip());
-            let attempt = timeout(share, self.connector.connect(peer, *address, &options)).await;
-            let late = |_| Err(unreachable(peer, *address, &io::ErrorKind::TimedOut.into()));
-            match attempt.unwrap_or_else(late) {
+            match self.connector.connect_until(until, peer, *address, &options).await {
                 Ok(stream) => return Ok(stream),
                 Err(why) => refusal = Some(why),
             }
         }
-        Err(refusal.expect("there is an address to try"))
+        Err(refusal.unwrap_or_else(|| of_other_family(peer, first.source)))
     }
 }
 
@@ -127,11 +128,44 @@ impl Connector<'_> {
         address: SocketAddr,
         options: &HopOptions<'_>,
     ) -> Result<Stream, Refusal> {
+        let tcp = self.open(peer, address, options).await?;
+        self.secure(tcp, peer, address).await
+    }
+
+    /// The same until a point in time; the refusal says what was not done by then.
+    async fn connect_until(
+        &self,
+        until: Instant,
+        peer: &PeerAddr,
+        address: SocketAddr,
+        options: &HopOptions<'_>,
+    ) -> Result<Stream, Refusal> {
+        let opened = timeout_at(until, self.open(peer, address, options)).await;
+        let late = |_| Err(unreachable(peer, address, &io::ErrorKind::TimedOut.into()));
+        let tcp = opened.unwrap_or_else(late)?;
+        let secured = timeout_at(until, self.secure(tcp, peer, address)).await;
+        let late = |_| Err(not_secured(peer, address, &io::ErrorKind::TimedOut.into()));
+        secured.unwrap_or_else(late)
+    }
+
+    /// A TCP connection to one address of a peer.
+    async fn open(
+        &self,
+        peer: &PeerAddr,
+        address: SocketAddr,
+        options: &HopOptions<'_>,
+    ) -> Result<TcpStream, Refusal> {
         let not_set_up = |error: io::Error| {
             let text = format!("cannot set up a connection to {peer}: {error}");
             Refusal::of_host(text, is_scarcity(&error)).with_detail(address_of(peer, address))
         };
+        if !options.reaches(address.ip()) {
+            return Err(of_other_family(peer, options.source));
+        }
         let socket = socket_for(address, options).map_err(not_set_up)?;
+        if let Some(source) = options.source {
+            leave_by(&socket, source, address).map_err(|error| not_bound(peer, source, &error))?;
+        }
         let connected = socket.connect(address).await;
         let stream = connected.map_err(|error| unreachable(peer, address, &error))?;
         // Given up on the way, it is to be reset: a peer can tell a reset from a client that has
@@ -139,13 +173,21 @@ impl Connector<'_> {
         reset_on_close(&stream, true);
         let settled = self.overruled.settle(&stream, (address.ip(), Side::Upstream), options);
         settled.map_err(not_set_up)?;
+        Ok(stream)
+    }
+
+    /// Puts TLS above a connection, if the peer speaks it.
+    async fn secure(
+        &self,
+        tcp: TcpStream,
+        peer: &PeerAddr,
+        address: SocketAddr,
+    ) -> Result<Stream, Refusal> {
         if !peer.tls {
-            return Ok(Stream::new(stream, address));
+            return Ok(Stream::new(tcp, address));
         }
-        tls::connect((self.tls)(), stream, address, &peer.host).await.map_err(|error| {
-            let text = format!("TLS with upstream {peer} failed: {error}");
-            Refusal::of_peer(tls::class_of(&error), text).with_detail(address_of(peer, address))
-        })
+        let secured = tls::connect((self.tls)(), tcp, address, &peer.host).await;
+        secured.map_err(|error| not_secured(peer, address, &error))
     }
 }
 
@@ -157,6 +199,45 @@ fn socket_for(address: SocketAddr, options: &HopOptions<'_>) -> io::Result<TcpSo
     let socket = TcpSocket::from_std_stream(socket.into());
     options.before_connect(&socket)?;
     Ok(socket)
+}
+
+/// Has a socket for a connection to `peer` leave by this address.
+fn leave_by(socket: &TcpSocket, source: IpAddr, peer: SocketAddr) -> io::Result<()> {
+    let source = match source {
+        // An IPv6 socket to an IPv4 peer.
+        IpAddr::V4(ip) if peer.is_ipv6() => ip.to_ipv6_mapped().into(),
+        source => source,
+    };
+    bind_source(socket, source)
+}
+
+/// No address of the peer is of the source address's family.
+fn of_other_family(peer: &PeerAddr, source: Option<IpAddr>) -> Refusal {
+    let family = if source.is_some_and(|ip| ip.is_ipv4()) { "IPv4" } else { "IPv6" };
+    let text = format!(
+        "cannot connect to {peer}: connections leave by an {family} source address, and it has none of that family"
+    );
+    let of_source = source.map(|ip| format!("source {ip}"));
+    // Another peer may have one.
+    Refusal { retry: Retry::Elsewhere, ..Refusal::of_host(text, false) }.with_detail(of_source)
+}
+
+/// The source address cannot be used.
+fn not_bound(peer: &PeerAddr, source: IpAddr, error: &io::Error) -> Refusal {
+    let why = match error.kind() {
+        io::ErrorKind::AddrNotAvailable => {
+            "this host does not have the source address that is set for it".to_owned()
+        }
+        _ => format!("the source address that is set for it: {error}"),
+    };
+    let text = format!("cannot set up a connection to {peer}: {why}");
+    Refusal::of_host(text, is_scarcity(error)).with_detail(Some(format!("source {source}")))
+}
+
+/// The peer made no TLS handshake, and why.
+fn not_secured(peer: &PeerAddr, address: SocketAddr, error: &io::Error) -> Refusal {
+    let text = format!("TLS with upstream {peer} failed: {}", tls::cause_of(error));
+    Refusal::of_peer(tls::class_of(error), text).with_detail(address_of(peer, address))
 }
 
 /// The peer cannot be reached, and why.

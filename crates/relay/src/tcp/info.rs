@@ -76,6 +76,16 @@ pub fn set_window_clamp(socket: impl AsFd, bytes: usize) -> io::Result<()> {
     set_at(socket.as_fd(), libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, &bytes)
 }
 
+/// Has a socket that is bound to an address choose its port when it connects (`IP_BIND_ADDRESS_NO_PORT`), so that
+/// connections to different peers may share one. It applies to IPv6 sockets too.
+///
+/// # Errors
+/// The kernel does not know the option, as that of older Multipath TCP, or the socket is closed.
+pub fn choose_port_late(socket: impl AsFd) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    set_at(socket.as_fd(), libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, &on)
+}
+
 /// Whether a send buffer has a fixed size (`SO_BUF_LOCK`), so that the kernel does not tune it.
 ///
 /// # Errors

@@ -4,12 +4,15 @@
 //! The receive window that a connection can ever offer is fixed when it opens, by the scale in its
 //! SYN. So a buffer for a connection that is dialled is set before `connect`.
 
-use crate::tcp::info::{Spacing, is_mptcp_socket, set_window_clamp, unfix_sndbuf};
+use crate::tcp::info::{
+    Spacing, choose_port_late, is_mptcp_socket, set_window_clamp, unfix_sndbuf,
+};
 use ipnet::IpNet;
 use rustix::{io::Errno, net::sockopt};
 use socket2::{SockRef, TcpKeepalive};
 use std::{
     io,
+    net::{IpAddr, SocketAddr},
     os::fd::{AsFd, BorrowedFd},
     time::Duration,
 };
@@ -27,6 +30,9 @@ const PROBES: u32 = 3;
 pub struct HopOptions<'a> {
     /// The network of peers that these options are for: log lines name it.
     pub network: Option<IpNet>,
+    /// The address of this host that connections leave by. `None`: the kernel chooses. It reaches peers of its own
+    /// family alone.
+    pub source: Option<IpAddr>,
     /// The congestion control. `None`: the system's, or the one of the route.
     pub congestion: Option<&'a str>,
     /// `SO_SNDBUF`. `None`: the kernel tunes it.
@@ -49,7 +55,12 @@ pub struct HopOptions<'a> {
 }
 
 impl HopOptions<'_> {
-    /// Sets the options on a socket that is not connected yet.
+    /// Whether connections to an address can leave by the source address.
+    pub fn reaches(&self, peer: IpAddr) -> bool {
+        self.source.is_none_or(|source| source.is_ipv4() == peer.to_canonical().is_ipv4())
+    }
+
+    /// Sets the options on a socket that is not connected yet, except for the source address: [`bind_source`] sets that.
     ///
     /// # Errors
     /// The kernel refuses one of them.
@@ -98,6 +109,7 @@ impl Default for HopOptions<'_> {
     fn default() -> Self {
         Self {
             network: None,
+            source: None,
             congestion: None,
             sndbuf: None,
             rcvbuf: None,
@@ -109,6 +121,19 @@ impl Default for HopOptions<'_> {
             user_timeout: Duration::from_secs(60),
         }
     }
+}
+
+/// Has a socket that is not connected yet leave by an address of this host. The port is chosen when it connects.
+///
+/// # Errors
+/// The address is not this host's (`EADDRNOTAVAIL`).
+pub fn bind_source(socket: impl AsFd, source: IpAddr) -> io::Result<()> {
+    match choose_port_late(&socket) {
+        // Not every kernel has it for Multipath TCP. There a port is taken at once, so fewer connections are possible.
+        Err(_) if is_mptcp_socket(&socket) => {}
+        result => result?,
+    }
+    SockRef::from(&socket).bind(&SocketAddr::new(source, 0).into())
 }
 
 /// Has TCP probe a peer from which nothing has come for a minute, and give it up after three probes.
@@ -197,4 +222,43 @@ fn bytes(size: Bytes) -> usize {
 
 fn millis(time: Duration) -> u32 {
     u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use socket2::{Domain, Protocol, Socket, Type};
+
+    fn bound(domain: Domain, protocol: Option<Protocol>, source: &str) -> io::Result<SocketAddr> {
+        let socket = Socket::new(domain, Type::STREAM, protocol)?;
+        bind_source(&socket, source.parse().unwrap())?;
+        Ok(socket.local_addr()?.as_socket().unwrap())
+    }
+
+    #[test]
+    fn source_takes_no_port_before_the_connection() {
+        for (domain, source) in [(Domain::IPV4, "127.0.0.5"), (Domain::IPV6, "::1")] {
+            let address = bound(domain, None, source).unwrap();
+            assert_eq!((address.ip().to_string().as_str(), address.port()), (source, 0));
+        }
+    }
+
+    #[test]
+    fn only_addresses_of_this_host_are_sources() {
+        let error = bound(Domain::IPV4, None, "192.0.2.77").unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AddrNotAvailable);
+    }
+
+    #[test]
+    fn source_reaches_its_own_family_alone() {
+        let options = |source: &str| HopOptions {
+            source: Some(source.parse().unwrap()),
+            ..HopOptions::default()
+        };
+        let reaches = |source, peer: &str| options(source).reaches(peer.parse().unwrap());
+        assert!(reaches("192.0.2.1", "198.51.100.1") && reaches("2001:db8::1", "2001:db8::2"));
+        assert!(reaches("192.0.2.1", "::ffff:198.51.100.1"));
+        assert!(!reaches("192.0.2.1", "2001:db8::2") && !reaches("2001:db8::1", "198.51.100.1"));
+        assert!(HopOptions::default().reaches("2001:db8::2".parse().unwrap()));
+    }
 }

@@ -8,6 +8,7 @@ use crate::{
 use std::{io, net::SocketAddr, sync::Arc};
 use tokio::net::TcpStream;
 pub use tokio_rustls::rustls::{self, ClientConfig, ServerConfig};
+use tokio_rustls::rustls::{AlertDescription, InvalidMessage};
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream, rustls::pki_types::ServerName};
 
 /// A client's connection, once the handshake is made.
@@ -45,9 +46,39 @@ pub async fn connect(
 
 /// What kind of failure a handshake ended with.
 pub fn class_of(error: &io::Error) -> Class {
-    match error.get_ref().and_then(|inner| inner.downcast_ref()) {
+    match tls_error(error) {
         Some(rustls::Error::InvalidCertificate(_)) => Class::TlsCertificate,
         Some(rustls::Error::AlertReceived(_)) => Class::TlsAlert,
+        None if error.kind() == io::ErrorKind::TimedOut => Class::ConnectionTimeout,
         _ => Class::TlsProtocol,
     }
+}
+
+/// Why a handshake with a server failed, in words. A server that does not speak TLS shows in different ways: it answers
+/// in its own protocol, closes, or waits for more.
+pub fn cause_of(error: &io::Error) -> String {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut, UnexpectedEof};
+    match tls_error(error) {
+        Some(rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType)) => {
+            "it does not speak TLS on that port".to_owned()
+        }
+        // What a depot answers on a port without TLS. In reply to a ClientHello it means nothing else.
+        Some(rustls::Error::AlertReceived(AlertDescription::UnexpectedMessage)) => {
+            "it expects no TLS on that port (alert unexpected_message)".to_owned()
+        }
+        Some(error) => error.to_string(),
+        None => match error.kind() {
+            UnexpectedEof | ConnectionReset | BrokenPipe => {
+                "it closed the connection during the handshake, so it may not speak TLS on that port".to_owned()
+            }
+            TimedOut => {
+                "it did not answer the handshake in time, so it may not speak TLS on that port".to_owned()
+            }
+            _ => error.to_string(),
+        },
+    }
+}
+
+fn tls_error(error: &io::Error) -> Option<&rustls::Error> {
+    error.get_ref()?.downcast_ref()
 }

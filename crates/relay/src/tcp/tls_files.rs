@@ -49,8 +49,22 @@ pub fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, FileErr
 /// What is wrong with a file that is to be in PEM.
 pub fn in_words(file: &Path, error: pem::Error) -> FileError {
     match error {
-        pem::Error::Io(error) => FileError::new(file, &error),
+        pem::Error::Io(error) => FileError::io(file, &error),
+        pem::Error::NoItemsFound if is_encrypted(file) => {
+            let reason = format!(
+                "the private key is encrypted, and nobody is here to type the password: openssl pkey -in {} -out NEW_FILE",
+                file.display()
+            );
+            FileError::new(file, &reason)
+        }
         pem::Error::NoItemsFound => FileError::new(file, &"it holds no private key in PEM"),
         other => FileError::new(file, &format!("it is no PEM: {other}")),
     }
+}
+
+/// Whether a file holds a private key that only a password opens (RFC 7468, section 11).
+fn is_encrypted(file: &Path) -> bool {
+    let text = std::fs::read(file).unwrap_or_default();
+    let mark = b"-----BEGIN ENCRYPTED PRIVATE KEY-----";
+    text.windows(mark.len()).any(|part| part == mark)
 }

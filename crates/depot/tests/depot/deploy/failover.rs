@@ -5,6 +5,7 @@ use super::{Recipe, WITH_APACHE, WITH_NGINX};
 use crate::common::{
     client::curl,
     noise,
+    pki::Pki,
     process::{Daemon, eventually},
     sha256,
     web::{Program, Server},
@@ -165,9 +166,14 @@ fn what_is_no_depot_is_not_led_to_and_an_include_that_cannot_be_written_is_tried
     let silent = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let other = WITH_NGINX.start(|_| String::new());
     let way = |depot: String| format!("http://{depot}/lh1/fetch/-");
-    let routes = [silent.to_string(), other.address.to_string(), near.authority()].map(way);
+    let pki = Pki::new();
+    let secured = pki.depot("id = \"secured\"");
+    let without_tls = secured.authority();
+    let routes =
+        [silent.to_string(), other.address.to_string(), without_tls, near.authority()].map(way);
     let site = Site::start(&NGINX, &routes);
-    site.await_way(&routes[2]);
+    site.await_way(&routes[3]);
+    assert!(site.log().contains("does it speak TLS there"), "{}", site.log());
     // In its place stands what is no file.
     let include = site.server.dir.path().join("longhaul-depots.conf");
     fs::remove_file(&include).unwrap();
@@ -176,5 +182,5 @@ fn what_is_no_depot_is_not_led_to_and_an_include_that_cannot_be_written_is_tried
     assert!(site.log().contains("WARN"), "{}", site.log());
     fs::remove_dir(&include).unwrap();
     eventually("it is written again", || include.is_file());
-    site.await_way(&routes[2]);
+    site.await_way(&routes[3]);
 }
