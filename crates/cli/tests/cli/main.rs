@@ -28,6 +28,7 @@ mod monitor;
 mod operator;
 mod pace;
 mod paced;
+mod package;
 mod portal;
 mod put;
 mod send;
