@@ -6,11 +6,15 @@
 # make lint    formatting, clippy, shell scripts
 # make install-lib PREFIX=/usr/local DESTDIR=
 #              the library for C, its header and manual page
+# make deb     the Debian package, in target/debian
+# make deb-check
+#              makes it and checks it: size, lintian, and an installation on a clean Debian
 # make study   the papers' figures in full: some eight hours of emulation, and of simulation;
 #              resumable, records in out/. study-emulated and study-simulated do one of the two
 
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo -E env "PATH=$$PATH:/usr/sbin:/sbin")
 LONGHAUL := target/release/longhaul
+CARGO_DEB := 3.8.0
 
 # Crates whose tests run in this process alone, in virtual time where they have time.
 PURE := units netmodel congestion scenario session record report sim
@@ -18,7 +22,11 @@ PURE := units netmodel congestion scenario session record report sim
 PREFIX := /usr/local
 LIBDIR := $(PREFIX)/lib
 
-.PHONY: install-lib demo check test lint build study study-emulated study-simulated deps-build deps-run deps-test
+# What the package may install, in MB: the binary without its line tables is 27 MB.
+DEB_LIMIT := 40
+
+.PHONY: install-lib deb deb-check demo check test lint build study study-emulated study-simulated deps-build deps-run \
+    deps-deb deps-test
 
 demo: deps-run build
 	$(SUDO) $(LONGHAUL) demo
@@ -35,6 +43,17 @@ install-lib: deps-build
 	cargo build --release --locked --package longhaul-liblonghaul
 	DESTDIR=$(DESTDIR) scripts/install-lib target/release $(PREFIX) $(LIBDIR)
 
+deb: deps-build deps-deb
+	cargo build --release --locked --package longhaul-cli --bin longhaul --example manuals
+	rm -rf target/debian
+	mkdir -p target/debian/manuals
+	target/release/examples/manuals target/debian/manuals
+	scripts/deb target/release/longhaul target/debian/manuals target/debian
+
+deb-check: deb
+	scripts/install-missing mmdebstrap:mmdebstrap
+	$(SUDO) scripts/deb-check target/debian/*.deb target/debian $(DEB_LIMIT)
+
 # Network namespaces and TAP devices take root, so the tests run as root. They are built by the
 # user, so that no file of root's is left in target/.
 test: deps-test
@@ -45,9 +64,9 @@ lint: deps-build
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
-	shellcheck $$(grep -lE '^#!.*sh$$' scripts/*) bench/congestion .ci/run
+	shellcheck $$(grep -lE '^#!.*sh$$' scripts/*) deploy/debian/scripts/* bench/congestion .ci/run
 	python3 -c 'import ast, sys; [ast.parse(open(f).read(), f) for f in sys.argv[1:]]' \
-	    bench/simulator bench/relay bench/warm-hops bench/get bench/session interop/hashes.py interop/lsl.py \
+	    bench/simulator bench/relay bench/warm-hops bench/get bench/session bench/sizing interop/hashes.py interop/lsl.py \
 	    interop/noise.py interop/test_lsl.py interop/test_interop.py bench/emulated_chain.py bench/start_picture.py \
 	    bench/sockmap/check bench/ns2/validation bench/kernel/validation bench/kernel/flows \
 	    bench/pacing/precision bench/pacing/cost bench/pacing/testbed.py scripts/in-kernel scripts/in-kernel-guest \
@@ -89,12 +108,17 @@ deps-build:
 deps-run:
 	scripts/install-missing ip:iproute2 curl:curl wget:wget aria2c:aria2 nginx:nginx-light
 
-deps-test: deps-build deps-run
+deps-deb:
+	scripts/install-missing dpkg-shlibdeps:dpkg-dev strip:binutils xz:xz-utils lintian:lintian
+	cargo deb --version >/dev/null 2>&1 || \
+	    cargo install --locked --no-default-features --version $(CARGO_DEB) cargo-deb
+
+deps-test: deps-build deps-run deps-deb
 	scripts/install-missing apache2:apache2-bin chromium:chromium certutil:libnss3-tools \
 	    aria2c:aria2 rclone:rclone sysctl:procps faketime:faketime openssl:openssl unshare:util-linux \
 	    python3:python3 \
 	    /usr/lib/python3/dist-packages/requests/__init__.py:python3-requests \
 	    /usr/lib/python3/dist-packages/numpy/__init__.py:python3-numpy \
 	    /usr/lib/python3/dist-packages/cryptography/__init__.py:python3-cryptography promtool:prometheus \
-	    mmdebstrap:mmdebstrap 'podman:podman buildah' crun:crun systemd-analyze:systemd \
+	    mmdebstrap:mmdebstrap 'podman:podman buildah' crun:crun podman-compose:podman-compose systemd-analyze:systemd \
 	    qemu-system-x86_64:qemu-system-x86 busybox:busybox-static depmod:kmod xz:xz-utils

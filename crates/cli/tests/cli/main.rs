@@ -31,6 +31,7 @@ mod operator;
 mod origin;
 mod pace;
 mod paced;
+mod package;
 mod portal;
 mod put;
 mod send;

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The operator's guides, followed to the letter: `docs/operator.md` on a freshly installed Debian that
-//! systemd has booted, `deploy/container/README.md` with a real image. Takes root, a Debian mirror, and
+//! The operator's guides, followed to the letter: `docs/operator.md` and `docs/two-depots.md` on freshly
+//! installed Debians that systemd has booted, `deploy/container/README.md` with a real image. Takes root, a Debian mirror, and
 //! what `make deps-test` installs.
 
-use crate::common::alone;
+use crate::{common::alone, package};
 use std::{
     path::{Path, PathBuf},
     process::Command,
 };
 
-/// Runs a script that follows a guide; the archives that it makes are kept for the next time. Both
-/// guides make the same ones, and one of them at a time is enough for two processors.
-fn follow(script: &str, missing: &[(&str, &str)]) -> String {
+/// Runs a script of `scripts/` on a file, with root's rights and a directory for the archives that it
+/// makes, which are kept for the next time. One at a time is enough for two processors.
+pub fn follow(script: &str, file: &Path, needs: &[(&str, &str)]) -> String {
     let _alone = alone();
-    for (program, package) in missing {
+    for (program, package) in needs {
         let found = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
             .chain(["/usr/sbin", "/sbin"].map(PathBuf::from))
             .any(|folder| folder.join(program).exists());
@@ -23,7 +23,8 @@ fn follow(script: &str, missing: &[(&str, &str)]) -> String {
     let output = Command::new("timeout")
         .args(["--kill-after=10", "600"])
         .arg(script)
-        .args([env!("CARGO_BIN_EXE_longhaul"), env!("CARGO_TARGET_TMPDIR")])
+        .arg(file)
+        .arg(env!("CARGO_TARGET_TMPDIR"))
         .output()
         .expect("`timeout` (Debian: coreutils) runs");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -31,18 +32,27 @@ fn follow(script: &str, missing: &[(&str, &str)]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-const INSTALLS: (&str, &str) = ("mmdebstrap", "mmdebstrap");
+pub const INSTALLS: (&str, &str) = ("mmdebstrap", "mmdebstrap");
 
 #[test]
 fn the_guide_on_a_clean_machine() {
-    let said = follow("operator-guide", &[INSTALLS, ("curl", "curl")]);
+    let said = follow("operator-guide", package::built(), &[INSTALLS, ("curl", "curl")]);
     assert!(said.contains("and never refused"), "{said}");
     assert!(said.ends_with("followed docs/operator.md\n"), "{said}");
 }
 
 #[test]
+fn two_depots_guide_on_clean_machines() {
+    let needs = [INSTALLS, ("curl", "curl"), ("ip", "iproute2")];
+    let said = follow("two-depots-guide", package::built(), &needs);
+    assert!(said.ends_with("followed docs/two-depots.md\n"), "{said}");
+}
+
+#[test]
 fn the_guide_to_the_container() {
-    let needs = [INSTALLS, ("podman", "podman"), ("crun", "crun")];
-    let said = follow("container-guide", &needs);
+    let needs =
+        [INSTALLS, ("podman", "podman"), ("crun", "crun"), ("podman-compose", "podman-compose")];
+    let binary = Path::new(env!("CARGO_BIN_EXE_longhaul"));
+    let said = follow("container-guide", binary, &needs);
     assert!(said.ends_with("followed deploy/container/README.md\n"), "{said}");
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What operators see of a depot: metrics, status, health, the page and the access log.
 
+mod prometheus;
 mod striped;
 
 use crate::common::{
@@ -215,62 +216,7 @@ fn metrics_are_what_the_guide_says() {
     };
     let exposed: BTreeSet<_> = families(&metrics).into_iter().map(suffixed).collect();
     assert_eq!(told, exposed);
-    // And so does every one that the alerts are about.
-    let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/prometheus");
-    let rules = fs::read_to_string(rules.join("longhaul.rules.yml")).unwrap();
-    let no_word = |c: char| !c.is_ascii_alphanumeric() && c != '_';
-    let named: BTreeSet<_> =
-        rules.split(no_word).filter(|word| word.starts_with("longhaul_depot_")).collect();
-    assert!(named.len() > 8, "{named:?}");
-    for name in named {
-        assert!(told.iter().any(|(told, _)| told == name), "{name} is no metric");
-    }
     drop(client);
-}
-
-#[test]
-fn prometheus_takes_the_metrics_in_both_forms() {
-    let depot = Daemon::depot(ADMIN);
-    let admin = depot.admin();
-    assert_eq!(status(&get(depot.address, "/no-route").0), 400);
-    let ask = |accept: &str| {
-        let request =
-            format!("GET /metrics HTTP/1.1\r\nHost: {admin}\r\n{accept}Connection: close\r\n\r\n");
-        let (head, body, _) = exchange(admin, request.as_bytes());
-        assert_eq!(status(&head), 200, "{head}");
-        (head.to_lowercase(), String::from_utf8(body).unwrap())
-    };
-    let newer = "application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.5";
-    for (accept, open) in [
-        (String::new(), true),
-        (format!("Accept: {newer}\r\n"), true),
-        ("Accept: text/plain\r\n".to_owned(), false),
-        ("Accept: */*\r\n".to_owned(), false),
-    ] {
-        let (head, text) = ask(&accept);
-        assert_eq!(head.contains("content-type: application/openmetrics-text"), open, "{head}");
-        assert_eq!(head.contains("content-type: text/plain; version=0.0.4"), !open, "{head}");
-        assert_eq!(text.ends_with("# EOF\n"), open, "{text}");
-        assert!(text.contains("longhaul_depot_requests_total{outcome=\"refused\"} 1\n"), "{text}");
-    }
-    // By curl, as an operator would.
-    let line = format!("curl -q -sS --noproxy '*' http://{admin}/metrics | promtool check metrics");
-    let checked = run("sh", "prometheus", &["-c", &line]);
-    let said = String::from_utf8_lossy(&checked.stderr).into_owned()
-        + &String::from_utf8_lossy(&checked.stdout);
-    assert!(checked.status.success() && said.is_empty(), "{said}");
-}
-
-#[test]
-fn the_alerts_are_good_rules_and_go_off_when_they_should() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/prometheus");
-    for (what, file) in [("check", "longhaul.rules.yml"), ("test", "longhaul.test.yml")] {
-        let file = folder.join(file).display().to_string();
-        let done = run("promtool", "prometheus", &[what, "rules", &file]);
-        let said = String::from_utf8_lossy(&done.stdout).into_owned()
-            + &String::from_utf8_lossy(&done.stderr);
-        assert!(done.status.success() && said.contains("SUCCESS"), "{said}");
-    }
 }
 
 #[test]

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The command line `longhaul`: arguments and printing only. The other crates do the work.
+//!
+//! A library, so that manual pages and shell completions (`examples/manuals`) are made from the
+//! same definition of the arguments and nothing of that is in the binary.
+//!
+//! Results go to standard output, progress and logs to standard error. Exit codes: 0 done,
+//! 1 failed, 2 wrong usage, 3 the machine lacks something, 4 data did not verify.
+
+mod cc;
+mod demo;
+mod depot;
+mod export;
+mod failover;
+mod failure;
+mod figure;
+mod get;
+mod identical_repeats;
+mod lab;
+mod monitor;
+mod origin;
+mod pace;
+mod parcel;
+mod print;
+mod progress;
+mod put;
+mod recv;
+mod report;
+mod results_table;
+mod runs;
+mod send;
+mod session;
+mod text_table;
+mod ticket;
+mod transfer;
+mod wan;
+
+use ::depot::StderrLog;
+use clap::{CommandFactory, Parser, Subcommand};
+use std::{io::IsTerminal, process::ExitCode};
+use tracing_subscriber::filter::{EnvFilter, LevelFilter};
+
+/// Moves bulk data over long fat networks as fast as the path allows, and shows why and when that
+/// works.
+#[derive(Parser)]
+#[command(name = "longhaul", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Congestion controls in the running kernel.
+    #[command(subcommand)]
+    Cc(cc::Command),
+    Demo(demo::DemoArgs),
+    Depot(Box<depot::DepotArgs>),
+    Figure(figure::FigureArgs),
+    Get(Box<get::GetArgs>),
+    Origin(origin::OriginArgs),
+    /// Run scenarios and archive what was measured.
+    #[command(subcommand)]
+    Lab(lab::Command),
+    Failover(failover::FailoverArgs),
+    Monitor(monitor::MonitorArgs),
+    /// Precise pacing of what leaves by a device.
+    #[command(subcommand)]
+    Pace(pace::Command),
+    Put(Box<put::PutArgs>),
+    Recv(Box<recv::RecvArgs>),
+    Report(report::ReportArgs),
+    Send(Box<send::SendArgs>),
+    /// Sessions: two-way streams of bytes through depots.
+    #[command(subcommand)]
+    Session(session::Command),
+    /// Simulate a scenario in virtual time: short for `lab run --method sim`.
+    Sim(lab::RunArgs),
+    /// Keys and tickets: signed URLs that depots open to.
+    #[command(subcommand)]
+    Ticket(ticket::Command),
+    /// An emulated wide-area network on this machine.
+    #[command(subcommand)]
+    Wan(wan::Command),
+}
+
+/// Everything that the command line takes, for manual pages and shell completions.
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
+/// Runs the command that this process's arguments name.
+pub fn run() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Cc(command) => cc::run(command),
+        Command::Demo(args) => demo::run(&args),
+        Command::Depot(args) => {
+            let log = log_to_stderr();
+            let result = depot::run(*args, &log);
+            log.finish();
+            result
+        }
+        Command::Origin(args) => {
+            let log = log_to_stderr();
+            log.start();
+            let result = origin::run(args);
+            log.finish();
+            result
+        }
+        Command::Figure(args) => figure::run(&args),
+        Command::Get(args) => get::run(&args),
+        Command::Lab(command) => lab::run(command),
+        Command::Failover(args) => {
+            let log = log_to_stderr();
+            let result = failover::run(args, &log);
+            log.finish();
+            result
+        }
+        Command::Monitor(args) => monitor::run(&args),
+        Command::Pace(command) => pace::run(command),
+        Command::Put(args) => put::run(&args),
+        Command::Recv(args) => recv::run(&args),
+        Command::Report(args) => report::run(&args),
+        Command::Send(args) => send::run(*args),
+        Command::Session(command) => session::run(&command),
+        Command::Sim(args) => lab::run_scenario(args, lab::Method::Sim),
+        Command::Ticket(command) => ticket::run(command),
+        Command::Wan(command) => wan::run(command),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+/// The servers' log, which waits to be started; `RUST_LOG` chooses what of it, as in `RUST_LOG=debug`.
+fn log_to_stderr() -> StderrLog {
+    let log = StderrLog::new();
+    let writer = log.clone();
+    let filter = EnvFilter::builder().with_default_directive(LevelFilter::INFO.into());
+    tracing_subscriber::fmt()
+        .with_env_filter(filter.from_env_lossy())
+        .with_writer(move || writer.clone())
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_target(false)
+        .init();
+    log
+}
