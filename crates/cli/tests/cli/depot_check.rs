@@ -48,7 +48,8 @@ impl Files {
 
     /// A configuration with TLS and these lines.
     fn configuration(&self, more: &str) -> String {
-        let (certificate, key) = (self.at("depot.pem"), self.at("depot.key"));
+        let [certificate, key] =
+            ["depot.pem", "depot.key"].map(|name| self.at(name).display().to_string());
         let tls = format!(
             "allow.clients = [\"192.0.2.0/24\"]\n{more}\n[tls]\nlisten = [\"127.0.0.1:0\"]\n\
              certificate = {certificate:?}\nkey = {key:?}\n"

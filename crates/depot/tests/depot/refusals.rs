@@ -88,7 +88,7 @@ fn malformed_requests() {
         (format!("BREW {route} HTTP/1.1\r\nHost: d\r\n\r\n"), 501),
         (format!("GET {route} HTTP/3.0\r\nHost: d\r\n\r\n"), 505),
         (format!("GET {route} HTTP/1.1\r\nX: {}\r\n\r\n", "y".repeat(70_000)), 431),
-        ("\x16\x03\x01\x02\0\x01\0\x01\u{fc}\x03\x03\n\r\n\r\n".to_owned(), 400),
+        ("\x17\x03\x01\x02\0\x01\0\x01\u{fc}\x03\x03\n\r\n\r\n".to_owned(), 400),
     ] {
         let (head, _, end) = exchange(depot.address, request.as_bytes());
         assert_eq!(status(&head), code, "{}", &request[..request.len().min(200)]);
