@@ -218,6 +218,7 @@ impl Pair {
             methods: vec![Method::Get],
             bytes: None,
             rate: None,
+            total_rate: None,
             clients: Vec::new(),
             uses: None,
         };
