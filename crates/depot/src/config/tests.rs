@@ -81,11 +81,6 @@ fn mistakes_are_named_with_their_place() {
         ("colour = 1", "unknown field `colour`"),
         ("\n\nlisten = 5", "line 3"),
         ("[allow]\nclients = [\"10.0.0.0/33\"]", "line 2"),
-        (
-            "[allow]\nclients = [\"10.0.0.0/33\"]",
-            "\"10.0.0.0/33\" is no network: expected one as in",
-        ),
-        ("[[hop]]\npeer = \"depot2.example.org\"", "\"depot2.example.org\" is no network"),
         ("[allow]\nupstreams = [\"10.0.0.0/8\"]", "host:port"),
         ("[timeouts]\nidle = \"5\"", "a time with its unit"),
         ("[timeouts]\nidle = \"-5s\"", "a time with its unit"),
@@ -148,6 +143,30 @@ fn mistakes_are_named_with_their_place() {
         ("[pool]\nabove = 1.1", "0 to 1"),
         ("threads = 1025", "`threads` is 1025: expected 0 to 1024"),
         ("id = \"1 2\"", "cannot name a depot"),
+        ("listen = []", "`listen` is empty"),
+        ("tls.listen = [\"[::]:443\"]", "`tls.certificate` and `tls.key`"),
+        ("tls.key = \"k\"", "belong together"),
+        ("[admin]\nlisten = \"3881\"", "line 2"),
+        ("[log]\nformat = \"xml\"", "`text`"),
+    ] {
+        refused(text, expected);
+    }
+}
+
+/// Holds what is said of a configuration against what should be.
+fn refused(text: &str, expected: &str) {
+    let error = Config::from_toml(text, "depot.toml").expect_err(text).to_string();
+    assert!(error.contains(expected), "{text}: {error}");
+}
+
+#[test]
+fn networks_and_addresses_that_cannot_be_used_are_named() {
+    for (text, expected) in [
+        (
+            "[allow]\nclients = [\"10.0.0.0/33\"]",
+            "\"10.0.0.0/33\" is no network: expected one as in",
+        ),
+        ("[[hop]]\npeer = \"depot2.example.org\"", "\"depot2.example.org\" is no network"),
         (
             "listen = [\"[::]:80\"]\nadmin.listen = \"[::]:80\"",
             "`admin.listen` and `listen` both have the address [::]:80",
@@ -165,20 +184,9 @@ fn mistakes_are_named_with_their_place() {
             "[[hop]]\npeer = \"10.0.0.0/8\"\nsource = \"2001:db8::1\"",
             "line 3: [[hop]] peer = \"10.0.0.0/8\": connections cannot leave by 2001:db8::1",
         ),
-        ("listen = []", "`listen` is empty"),
-        ("tls.listen = [\"[::]:443\"]", "`tls.certificate` and `tls.key`"),
-        ("tls.key = \"k\"", "belong together"),
-        ("[admin]\nlisten = \"3881\"", "line 2"),
-        ("[log]\nformat = \"xml\"", "`text`"),
     ] {
         refused(text, expected);
     }
-}
-
-/// Holds what is said of a configuration against what should be.
-fn refused(text: &str, expected: &str) {
-    let error = Config::from_toml(text, "depot.toml").expect_err(text).to_string();
-    assert!(error.contains(expected), "{text}: {error}");
 }
 
 #[test]

@@ -24,7 +24,7 @@ use tokio_rustls::rustls::{
 
 /// A fatal alert, `unexpected_message`.
 const ALERT: [u8; 7] = [21, 3, 3, 0, 2, 2, 10];
-/// How a ClientHello begins.
+/// How a TLS handshake begins.
 const HELLO: [u8; 6] = [22, 3, 1, 0, 200, 1];
 
 fn text(bytes: &[u8]) -> String {
