@@ -20,14 +20,15 @@ impl Config {
         Self { client_rate: Some(mbit(rate)), spacing: Spacing::Free }
     }
 
-    fn limits(&self, granted: Option<Rate>) -> TransferLimits {
-        TransferLimits { granted, ..TransferLimits::default() }
-    }
-
     fn options(&self, peer: IpAddr) -> HopOptions<'static> {
         let spacing = if peer == A { self.spacing } else { Spacing::Free };
         HopOptions { spacing, ..HopOptions::default() }
     }
+}
+
+/// Of a transfer whose ticket grants this rate.
+fn limits(granted: Option<Rate>) -> TransferLimits {
+    TransferLimits { granted, ..TransferLimits::default() }
 }
 
 fn mbit(rate: u64) -> Rate {
@@ -69,13 +70,13 @@ async fn the_transfers_of_a_client_share_its_rate_for_as_long_as_they_last() {
     let rates = Rates::new(config.client_rate);
     let ([a, a_up], [b, b_up], [c, c_up]) =
         (peers.both().await, peers.both().await, peers.both().await);
-    let first = rates.begin(1, A, config.limits(None));
+    let first = rates.begin(1, A, limits(None));
     first.hold(&a, &a_up, |ip| config.options(ip)).unwrap();
     assert_eq!(all_held([&a, &a_up]), [Some(80), Some(80)], "both directions");
-    let second = rates.begin(2, A, config.limits(None));
+    let second = rates.begin(2, A, limits(None));
     assert_eq!(held(&a), Some(40), "also while the second still connects");
     second.hold(&b, &b_up, |ip| config.options(ip)).unwrap();
-    let other = rates.begin(3, B, config.limits(None));
+    let other = rates.begin(3, B, limits(None));
     other.hold(&c, &c_up, |ip| config.options(ip)).unwrap();
     assert_eq!(all_held([&a, &a_up, &b, &b_up, &c, &c_up]), [40, 40, 40, 40, 80, 80].map(Some));
     drop(first);
@@ -92,7 +93,7 @@ async fn the_addresses_of_one_ipv6_host_share() {
     let addresses = ["2001:db8:0:1::1", "2001:db8:0:1:ffff::2", "2001:db8:0:2::1"];
     let addresses = addresses.map(|address| address.parse::<IpAddr>().unwrap());
     let begun: Vec<_> =
-        (0..).zip(addresses).map(|(n, ip)| rates.begin(n, ip, config.limits(None))).collect();
+        (0..).zip(addresses).map(|(n, ip)| rates.begin(n, ip, limits(None))).collect();
     let places: Vec<_> = locked(&rates.0).crowds.values().map(|place| place.places).collect();
     assert!(places == [1, 2] || places == [2, 1], "{places:?}");
     drop(begun);
@@ -111,7 +112,7 @@ async fn the_lowest_of_ticket_hop_and_part_counts_on_each_side() {
         let config = Config { client_rate: rate.map(mbit), spacing: Spacing::AtMost(mbit(30)) };
         let rates = Rates::new(config.client_rate);
         let [a, up] = peers.both().await;
-        let pacing = rates.begin(1, A, config.limits(granted));
+        let pacing = rates.begin(1, A, limits(granted));
         pacing.hold(&a, &up, |ip| config.options(ip)).unwrap();
         assert_eq!(all_held([&a, &up]), [client, upstream], "{rate:?} {granted:?}");
     }
@@ -122,10 +123,10 @@ async fn a_connection_is_let_go_where_nothing_holds_the_next_transfer_on_it() {
     let (set, none, peers) = (Config::client_rate(80), Config::default(), Peers::new().await);
     let rates = Rates::new(set.client_rate);
     let [a, up] = peers.both().await;
-    rates.begin(1, A, set.limits(None)).hold(&a, &up, |ip| set.options(ip)).unwrap();
+    rates.begin(1, A, limits(None)).hold(&a, &up, |ip| set.options(ip)).unwrap();
     assert_eq!(all_held([&a, &up]), [Some(80), Some(80)]);
     rates.replace(None);
-    let free = rates.begin(2, A, none.limits(None));
+    let free = rates.begin(2, A, limits(None));
     free.hold(&a, &up, |ip| none.options(ip)).unwrap();
     assert_eq!(all_held([&a, &up]), [None, None]);
 }
@@ -136,13 +137,13 @@ async fn connections_that_join_divide_the_part() {
     let rates = Rates::new(config.client_rate);
     let [a, up] = peers.both().await;
     let (one, two) = (peers.stream(A).await, peers.stream(A).await);
-    let pacing = rates.begin(1, A, config.limits(None));
+    let pacing = rates.begin(1, A, limits(None));
     pacing.hold(&a, &up, |ip| config.options(ip)).unwrap();
     let join = pacing.join(crate::Side::Client);
     join(&one).unwrap();
     assert_eq!(all_held([&a, &one, &up]), [40, 40, 80].map(Some));
     join(&two).unwrap();
-    let other = rates.begin(2, A, config.limits(None));
+    let other = rates.begin(2, A, limits(None));
     let thirds = [&a, &one, &two].map(|stream| max_pacing_rate(stream.tcp()).unwrap());
     assert_eq!(thirds, [40_000_000 / 8 / 3; 3], "thirds of a half");
     // One that is gone takes nothing from then on.
@@ -154,17 +155,17 @@ async fn connections_that_join_divide_the_part() {
 
 #[tokio::test]
 async fn another_rate_counts_at_once_for_those_that_are_held_to_one() {
-    let (config, free) = (Config::client_rate(80), Config::default());
+    let config = Config::client_rate(80);
     let (rates, peers) = (Rates::new(config.client_rate), Peers::new().await);
     let [a, up] = peers.both().await;
-    let pacing = rates.begin(1, A, config.limits(None));
+    let pacing = rates.begin(1, A, limits(None));
     pacing.hold(&a, &up, |ip| config.options(ip)).unwrap();
     rates.replace(Some(mbit(60)));
     assert_eq!(all_held([&a, &up]), [Some(60), Some(60)]);
     rates.replace(None);
     assert_eq!(all_held([&a, &up]), [None, None]);
     // Where there is none any more, nobody takes a place.
-    let _free = rates.begin(2, A, free.limits(None));
+    let _free = rates.begin(2, A, limits(None));
     drop(pacing);
     assert!(locked(&rates.0).crowds.is_empty());
 }
@@ -228,7 +229,7 @@ async fn tcp_spaces_by_itself_where_no_rate_holds_it() {
     let spaced = |stream: &Stream| stream.wire().in_force().spacing;
     let [a, up] = peers.both().await;
     let rates = Rates::new(None);
-    let pacing = rates.begin(1, A, own.limits(None));
+    let pacing = rates.begin(1, A, limits(None));
     pacing.hold(&a, &up, |ip| own.options(ip)).unwrap();
     assert_eq!((spaced(&a), spaced(&up)), (Spacing::Own, Spacing::Free), "by peer");
     let joined = peers.stream(A).await;
@@ -236,12 +237,12 @@ async fn tcp_spaces_by_itself_where_no_rate_holds_it() {
     assert_eq!((spaced(&a), spaced(&joined)), (Spacing::Own, Spacing::Own));
     drop(pacing);
     // A rate counts as ever, and when it is gone TCP's own does.
-    rates.begin(2, A, own.limits(Some(mbit(20)))).hold(&a, &up, |ip| own.options(ip)).unwrap();
+    rates.begin(2, A, limits(Some(mbit(20)))).hold(&a, &up, |ip| own.options(ip)).unwrap();
     assert_eq!(all_held([&a, &up]), [Some(20), Some(20)]);
-    rates.begin(3, A, own.limits(None)).hold(&a, &up, |ip| own.options(ip)).unwrap();
+    rates.begin(3, A, limits(None)).hold(&a, &up, |ip| own.options(ip)).unwrap();
     assert_eq!((spaced(&a), spaced(&up)), (Spacing::Own, Spacing::Free));
     let rates = Rates::new(limited.client_rate);
-    let pacing = rates.begin(4, A, limited.limits(None));
+    let pacing = rates.begin(4, A, limits(None));
     pacing.hold(&a, &up, |ip| limited.options(ip)).unwrap();
     assert_eq!(all_held([&a, &up]), [Some(80), Some(80)]);
     rates.replace(None);
@@ -253,7 +254,7 @@ async fn a_rate_asked_for_holds_the_next_hop_alone() {
     let rates = Rates::new(None);
     let [client, upstream] = Peers::new().await.both().await;
     let config = Config::default();
-    let wish = |rate| TransferLimits { upstream: Some(mbit(rate)), ..config.limits(None) };
+    let wish = |rate| TransferLimits { upstream: Some(mbit(rate)), ..limits(None) };
     let pacing = rates.begin(1, A, wish(8));
     pacing.hold(&client, &upstream, |peer| config.options(peer)).unwrap();
     assert_eq!((held(&client), held(&upstream)), (None, Some(8)));
@@ -270,7 +271,7 @@ async fn rates_are_set_for_what_is_under_way_and_let_go_again() {
     let rates = Rates::new(None);
     let [a, a_up] = peers.both().await;
     let [b, b_up] = peers.both().await;
-    let first = rates.begin(1, A, config.limits(None));
+    let first = rates.begin(1, A, limits(None));
     first.hold(&a, &a_up, |ip| config.options(ip)).unwrap();
     assert_eq!(all_held([&a, &a_up]), [None, None]);
     // A rate for each client, where there was none.
@@ -279,7 +280,7 @@ async fn rates_are_set_for_what_is_under_way_and_let_go_again() {
     // One for this client in its place, be it higher.
     let whose = Sharer::client(A);
     rates.set(&whose, Some(mbit(200))).unwrap();
-    let second = rates.begin(2, A, config.limits(None));
+    let second = rates.begin(2, A, limits(None));
     second.hold(&b, &b_up, |ip| config.options(ip)).unwrap();
     assert_eq!(all_held([&a, &b]), [Some(100), Some(100)]);
     assert!(rates.set_transfer(2, Some(mbit(30))));
