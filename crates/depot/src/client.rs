@@ -3,7 +3,7 @@
 
 use crate::{
     admission::limits::{CarriedClient, ConnectionSlot},
-    http::{body::Broken, interims::Interims},
+    http::{body::Broken, interims::Interims, plan::shut_out},
     observe::Entry,
     state::RequestContext,
     tls::Protocol,
@@ -70,13 +70,16 @@ impl Client {
     }
 
     /// Counts what a depot does from now on for the client that it asks for. One that names none is a client like
-    /// any other. The fault (503) says which limit that would break.
+    /// any other. The fault says which limit that would break (503), or that the operator has shut that client out (403).
     pub(crate) fn carry(
         &mut self,
         asked_for: Option<IpAddr>,
         context: RequestContext<'_>,
     ) -> Result<(), Fault> {
         self.carried = None;
+        if asked_for.is_some_and(|client| context.denied.has_client(client)) {
+            return Err(shut_out());
+        }
         let Some(slot) = &self.slot else { return Ok(()) };
         let client = asked_for.unwrap_or(self.stream.peer().ip());
         let carried = slot.carry(client, &context.config().limits);

@@ -233,3 +233,25 @@ fn who_is_denied_stays_denied_when_the_depot_is_started_again() {
     assert_eq!(status_from("127.0.0.9", &again, &route), 403);
     assert_eq!(status_from("127.0.0.8", &again, &route), 200);
 }
+
+#[test]
+fn client_is_denied_behind_a_depot_that_asks_in_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let trust = "[trust]\ndepots = [\"127.0.0.1/32\"]\n";
+    let far = Controlled { depot: Daemon::depot(&format!("{}{trust}", settings(dir.path()))), dir };
+    let near = Daemon::depot(&format!("id = \"near\"\n{trust}"));
+    let origin = Scripted::answering(SHORT);
+    let route = origin.route(&far.depot.authority(), "/f");
+    assert_eq!(status_from("127.0.0.9", &near, &route), 200);
+    let gate = Gate::default();
+    let slow = halting(&vec![7; BODY], &gate);
+    let through = slow.route(&far.depot.authority(), "/slow");
+    let his = Download::by_route("127.0.0.9", &near, &through, gate, slow);
+    assert_eq!(far.numbers(of_client("127.0.0.9")).len(), 1);
+    assert_eq!(far.deny(client("127.0.0.9"), 60), Answer::Ended(1));
+    let mut rest = Vec::new();
+    let mut stream = his.client;
+    assert!(stream.read_to_end(&mut rest).is_err() || rest.len() < BODY);
+    assert_eq!(status_from("127.0.0.9", &near, &route), 403);
+    assert_eq!(status_from("127.0.0.8", &near, &route), 200);
+}
