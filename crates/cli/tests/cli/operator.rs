@@ -50,8 +50,7 @@ fn two_depots_guide_on_clean_machines() {
 
 #[test]
 fn the_guide_to_the_container() {
-    let needs =
-        [INSTALLS, ("podman", "podman"), ("crun", "crun"), ("podman-compose", "podman-compose")];
+    let needs = [INSTALLS, ("podman", "podman"), ("crun", "crun"), ("pip3", "python3-pip")];
     let binary = Path::new(env!("CARGO_BIN_EXE_longhaul"));
     let said = follow("container-guide", binary, &needs);
     assert!(said.ends_with("followed deploy/container/README.md\n"), "{said}");
