@@ -5,7 +5,7 @@ mod prometheus;
 mod striped;
 
 use crate::common::{
-    client::{connect, curl, exchange, get, read_answer, run, status},
+    client::{connect, curl, exchange, get, read_answer, status},
     pki::Pki,
     process::{Daemon, PACED, eventually},
     scripted::Scripted,

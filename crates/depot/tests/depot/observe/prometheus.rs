@@ -171,13 +171,14 @@ impl Pair {
         let server = Scripted::answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
         let signer = Signer::from_seed([1; 32]).unwrap();
         fs::write(pki.file("keys.json"), signer.public_set()).unwrap();
+        let file = |name: &str| pki.file(name).display().to_string();
         let settings = format!(
             "id = \"far\"\nadmin.listen = \"127.0.0.1:0\"\ntrust.keys = {:?}\n\
              [tls]\nlisten = [\"127.0.0.1:0\"]\ncertificate = {:?}\nkey = {:?}\n\
              [[hop]]\npeer = \"192.0.2.0/24\"\npacing = \"gap\"\n",
-            pki.file("keys.json"),
-            pki.file("own.pem"),
-            pki.file("own.key")
+            file("keys.json"),
+            file("own.pem"),
+            file("own.key")
         );
         // A file that is there: for the depot, all is paced.
         let far = Daemon::depot_by(&format!("{PACED}=/ exec \"$0\" \"$@\""), &settings);
