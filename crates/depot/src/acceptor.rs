@@ -4,10 +4,7 @@
 
 use crate::{
     config::Tcp,
-    http::{
-        connection::{self, Caller},
-        plan::shut_out,
-    },
+    http::connection::{self, Caller},
     listeners::{BACKLOG, Listener, Service},
     observe::Entry,
     session,
@@ -147,8 +144,8 @@ impl Acceptor {
             let (status, error) = (StatusCode::FORBIDDEN, ProxyError::HttpRequestDenied);
             return self.turn_away(caller, Fault::new(status, error, reason));
         }
-        if self.shared.denied.has_client(peer.ip()) {
-            return self.turn_away(caller, shut_out());
+        if let Err(fault) = self.shared.denied.check_client(peer.ip()) {
+            return self.turn_away(caller, fault);
         }
         let (gate, limits) = (&self.shared.gate, &settings.config.limits);
         let entered = if trace::trusts(&settings.config, peer.ip()) {
@@ -172,8 +169,8 @@ impl Acceptor {
     fn admit_plain(&self, client: TcpStream, peer: SocketAddr, table: &Arc<Tcp>) {
         let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
         let settings = self.shared.settings();
-        let refused = if self.shared.denied.has_client(peer.ip()) {
-            shut_out()
+        let refused = if let Err(fault) = self.shared.denied.check_client(peer.ip()) {
+            fault
         } else if settings.config.allow.client(peer.ip()) {
             // What comes here names no client, so it is one, also where a depot has the same address.
             match self.shared.gate.enter_client(peer.ip(), &settings.config.limits) {

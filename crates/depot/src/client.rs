@@ -3,7 +3,7 @@
 
 use crate::{
     admission::limits::{CarriedClient, ConnectionSlot},
-    http::{body::Broken, interims::Interims, plan::shut_out},
+    http::{body::Broken, interims::Interims},
     observe::Entry,
     state::RequestContext,
     tls::Protocol,
@@ -77,9 +77,7 @@ impl Client {
         context: RequestContext<'_>,
     ) -> Result<(), Fault> {
         self.carried = None;
-        if asked_for.is_some_and(|client| context.denied.has_client(client)) {
-            return Err(shut_out());
-        }
+        asked_for.map_or(Ok(()), |client| context.denied.check_client(client))?;
         let Some(slot) = &self.slot else { return Ok(()) };
         let client = asked_for.unwrap_or(self.stream.peer().ip());
         let carried = slot.carry(client, &context.config().limits);

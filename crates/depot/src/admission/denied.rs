@@ -5,8 +5,10 @@
 //! one takes over.
 
 use host::FileError;
+use http::StatusCode;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
+use session::message::{Fault, ProxyError};
 use std::{
     fs, io,
     io::Write,
@@ -80,6 +82,22 @@ impl Denied {
         self.has(|who| matches!(who, Shunned::Ticket(denied) if denied == id))
     }
 
+    /// Sees whether this client may ask.
+    ///
+    /// # Errors
+    /// It is shut out.
+    pub(crate) fn check_client(&self, client: IpAddr) -> Result<(), Fault> {
+        if self.has_client(client) { Err(shut_out()) } else { Ok(()) }
+    }
+
+    /// Sees whether this ticket may be used.
+    ///
+    /// # Errors
+    /// It is shut out.
+    pub(crate) fn check_ticket(&self, id: &str) -> Result<(), Fault> {
+        if self.has_ticket(id) { Err(shut_out()) } else { Ok(()) }
+    }
+
     fn has(&self, is: impl Fn(&Shunned) -> bool) -> bool {
         if self.is_empty.load(Relaxed) {
             return false;
@@ -141,6 +159,12 @@ impl Denied {
     fn list(&self) -> MutexGuard<'_, Vec<Denial>> {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What those are told who are shut out.
+fn shut_out() -> Fault {
+    let reason = "the operator of this depot has shut this client or this ticket out";
+    Fault::new(StatusCode::FORBIDDEN, ProxyError::HttpRequestDenied, reason)
 }
 
 /// Seconds since 1970.

@@ -7,7 +7,7 @@
 //! ```
 //! The depot that serves shows their transfers beside its own, and passes commands on to them.
 
-use super::{Answer, Command, ask_within};
+use super::{Answer, Command, ControlError, ask_within};
 use crate::{
     config::Config,
     private_socket::PrivateSocket,
@@ -75,11 +75,20 @@ pub(super) fn pass_on(command: &Command, shared: &Shared) -> Vec<Answer> {
     let Some(place) = place(&shared.started).filter(|_| shared.phase() == Phase::Serving) else {
         return Vec::new();
     };
-    let sockets = sockets(place).into_iter().take(MOST);
-    sockets.filter_map(|path| ask_within(&path, command, PATIENCE).ok()).collect()
+    let asked = sockets(place).into_iter().take(MOST).map(|path| {
+        let answer = ask_within(&path, command, PATIENCE);
+        if let Err(ControlError::Unreachable { error, .. }) = &answer
+            && error.kind() == io::ErrorKind::ConnectionRefused
+        {
+            // Nobody listens there any more: its depot was killed.
+            let _ = fs::remove_file(&path);
+        }
+        answer
+    });
+    asked.filter_map(Result::ok).collect()
 }
 
-/// The sockets of depots that drain. Those that nobody listens at any more are removed.
+/// The sockets of depots that drain, or did.
 fn sockets(place: &Path) -> Vec<PathBuf> {
     let (Some(folder), Some(name)) = (place.parent(), place.file_name()) else { return Vec::new() };
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
@@ -90,15 +99,5 @@ fn sockets(place: &Path) -> Vec<PathBuf> {
         let process = name.as_encoded_bytes().strip_prefix(prefix);
         process.is_some_and(|process| process.iter().all(u8::is_ascii_digit))
     });
-    let mut sockets = Vec::new();
-    for path in named.map(|entry| entry.path()) {
-        match std::os::unix::net::UnixStream::connect(&path) {
-            Ok(_) => sockets.push(path),
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                let _ = fs::remove_file(&path);
-            }
-            Err(_) => {}
-        }
-    }
-    sockets
+    named.map(|entry| entry.path()).collect()
 }

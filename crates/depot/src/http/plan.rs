@@ -149,9 +149,7 @@ impl Plan {
         (client, scheme): (SocketAddr, Scheme),
         context: RequestContext<'_>,
     ) -> Result<Self, Fault> {
-        if context.denied.has_client(client.ip()) {
-            return Err(shut_out());
-        }
+        context.denied.check_client(client.ip())?;
         if let Some(site) = site {
             return for_site(request, site, (client.ip(), scheme));
         }
@@ -249,9 +247,7 @@ async fn by_ticket(
     let route: TicketRoute = request.target.parse()?;
     let verified = settings.trust.verify(route.token())?;
     let ticket = &verified.ticket;
-    if context.denied.has_ticket(&ticket.id) {
-        return Err(shut_out());
-    }
+    context.denied.check_ticket(&ticket.id)?;
     ticket.check_method(request.method)?;
     let depot = ticket.depot(route.hop())?;
     if !context.identity.is(depot, scheme, &settings.config, resolver).await? {
@@ -260,9 +256,7 @@ async fn by_ticket(
     let (relayed, vouched) = (request.came_through_depot(), forwarded_client(&request.headers));
     let came = CameFrom { peer, relayed, vouched };
     let client = came.client((ticket, route.hop()), settings, resolver).await?;
-    if context.denied.has_client(client) {
-        return Err(shut_out());
-    }
+    context.denied.check_client(client)?;
     let step = Step::Fetch(ticket.step(&route)?);
     let asked = Asked::Ticket(route, Box::new(verified));
     let plan = Plan { asked, step, grant: Grant::Ticket, client, site: None };
@@ -273,11 +267,6 @@ async fn by_ticket(
         context.observer.counts.ticket_taken(verified.ticket.issuer.as_deref());
     }
     Ok(plan)
-}
-
-/// What those are told whom the operator denies.
-pub(crate) fn shut_out() -> Fault {
-    denied("the operator of this depot has shut this client or this ticket out".to_owned())
 }
 
 fn denied(reason: String) -> Fault {

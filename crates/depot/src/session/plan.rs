@@ -3,7 +3,6 @@
 
 use crate::{
     admission::{ticket_client::CameFrom, verdict::Grant},
-    http::plan::shut_out,
     state::RequestContext,
     trace,
 };
@@ -36,9 +35,7 @@ impl Plan {
         from: (IpAddr, Scheme),
         context: RequestContext<'_>,
     ) -> Result<Self, Fault> {
-        if context.denied.has_client(from.0) {
-            return Err(shut_out());
-        }
+        context.denied.check_client(from.0)?;
         match open.ticket.clone() {
             None => Self::by_rules(open, from.0, context),
             Some(text) => {
@@ -76,9 +73,7 @@ impl Plan {
         let (settings, resolver) = (context.settings, context.resolver(peer));
         let verified = settings.trust.verify(text.token())?;
         let (ticket, hop) = (&verified.ticket, usize::from(text.hop()));
-        if context.denied.has_ticket(&ticket.id) {
-            return Err(shut_out());
-        }
+        context.denied.check_ticket(&ticket.id)?;
         ticket.check_session(&open, hop)?;
         let depot = ticket.depot(hop)?;
         if !context.identity.is(depot, scheme, &settings.config, resolver).await? {
@@ -87,9 +82,7 @@ impl Plan {
         let (relayed, vouched) = (!open.passed.is_empty(), open.client);
         let came = CameFrom { peer, relayed, vouched };
         let client = came.client((ticket, hop), settings, resolver).await?;
-        if context.denied.has_client(client) {
-            return Err(shut_out());
-        }
+        context.denied.check_client(client)?;
         let (session, mut step) = (open.session, open.step(&context.id)?);
         if let OpenStep::Connect { open: next, .. } = &mut step {
             let follows = ticket.has_depot_after(hop);
