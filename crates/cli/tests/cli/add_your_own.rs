@@ -51,7 +51,19 @@ impl Copy {
             let copied = Command::new("cp").arg("-a").arg(entry.path()).arg(&folder).status();
             assert!(copied.unwrap().success(), "{entry:?}");
         }
-        Self { folder }
+        let copy = Self { folder };
+        // Cargo names what it builds by versions. Without another one, the copy's libraries would replace those that
+        // documentation tests are linked with afterwards.
+        let manifest = copy.file("Cargo.toml");
+        let own = "version = \"0.0.0-copy\"";
+        let changed = fs::read_to_string(&manifest).unwrap().replacen(
+            concat!("version = \"", env!("CARGO_PKG_VERSION"), '"'),
+            own,
+            1,
+        );
+        assert!(changed.contains(own), "{changed}");
+        fs::write(manifest, changed).unwrap();
+        copy
     }
 
     fn file(&self, path: &str) -> PathBuf {
