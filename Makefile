@@ -64,7 +64,7 @@ lint: deps-build
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
-	shellcheck $$(grep -lE '^#!.*sh$$' scripts/*) deploy/debian/scripts/* bench/congestion .ci/run
+	shellcheck $$(grep -lE '^#!.*sh$$' scripts/*) deploy/debian/scripts/* deploy/systemd/next-depot bench/congestion .ci/run
 	python3 -c 'import ast, sys; [ast.parse(open(f).read(), f) for f in sys.argv[1:]]' \
 	    bench/simulator bench/relay bench/warm-hops bench/get bench/session bench/sizing interop/hashes.py interop/lsl.py \
 	    interop/noise.py interop/test_lsl.py interop/test_interop.py bench/emulated_chain.py bench/start_picture.py \

@@ -303,7 +303,7 @@ fn the_examples_are_valid() {
         fs::read_dir(deploy("systemd")).unwrap().map(|f| f.unwrap().path()).collect();
     units.retain(|unit| unit.extension().is_some_and(|kind| kind == "service" || kind == "socket"));
     units.push(deploy("portal/longhaul-portal.service"));
-    assert_eq!(units.len(), 5, "{units:?}");
+    assert_eq!(units.len(), 6, "{units:?}");
     let units = units.iter().map(|unit| unit.to_str().unwrap());
     let arguments: Vec<_> = ["--man=no", "verify"].into_iter().chain(units).collect();
     let checked = run("systemd-analyze", "systemd", &arguments);
@@ -313,4 +313,17 @@ fn the_examples_are_valid() {
         |line: &str| line.contains("/usr/bin/longhaul") || line.contains("/mint-ticket.py");
     let wrong = said.lines().filter(|line| line.contains("longhaul") && !installed(line));
     assert_eq!(wrong.collect::<Vec<_>>(), Vec::<&str>::new(), "{said}");
+}
+
+#[test]
+fn depots_that_take_over_run_under_the_same_rules_as_one_alone() {
+    let rules = |unit: &str| {
+        let text = fs::read_to_string(deploy("systemd").join(unit)).unwrap();
+        let service = text.split("[Service]").nth(1).unwrap().split("[Install]").next().unwrap();
+        let lines = service.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let alone = rules("longhaul-depot.service");
+    assert!(alone.iter().any(|line| line == "NoNewPrivileges=yes"), "{alone:?}");
+    assert_eq!(alone, rules("longhaul-depot@.service"));
 }
