@@ -226,6 +226,7 @@ impl Depot {
     async fn serve(self, signal: &mut impl AsyncFnMut()) {
         let Self { listeners, shared, phase, offer, control } = self;
         let (alive, mut all_done) = mpsc::channel::<()>(1);
+        let while_alive = alive.downgrade();
         let door = Acceptor::new(Arc::clone(&shared), alive);
         let offered = match &offer {
             Some(_) => listeners.copies(),
@@ -239,7 +240,7 @@ impl Depot {
         tokio::spawn(PeerLoads::watch(Arc::clone(&shared)));
         tokio::spawn(buffers::govern(Arc::clone(&shared)));
         if let Some(socket) = control {
-            tokio::spawn(control::serve(socket, Arc::clone(&shared)));
+            tokio::spawn(control::serve(socket, Arc::clone(&shared), while_alive.clone()));
         }
         if let Some(listener) = listeners.admin {
             let view = View::new(Arc::clone(&shared));
@@ -271,7 +272,9 @@ impl Depot {
         let _ = shared.drains_until.set(Instant::now() + drain);
         if why == Phase::Succeeded {
             match control::draining::socket(&shared.started) {
-                Some(Ok(socket)) => drop(tokio::spawn(control::serve(socket, Arc::clone(&shared)))),
+                Some(Ok(socket)) => {
+                    drop(tokio::spawn(control::serve(socket, Arc::clone(&shared), while_alive)));
+                }
                 Some(Err(error)) => {
                     tracing::warn!(%error, "the depot that has taken over cannot see this one");
                 }

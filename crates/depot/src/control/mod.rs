@@ -30,7 +30,7 @@ use std::{
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::UnixStream,
-    sync::Semaphore,
+    sync::{Semaphore, mpsc::WeakSender},
     time::timeout,
 };
 
@@ -47,16 +47,17 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// The longest answer that is read, in bytes.
 const LONGEST_ANSWER: u64 = 64 << 20;
 
-/// Carries commands out for as long as the depot runs, also while it drains.
-pub(crate) async fn serve(socket: PrivateSocket, shared: Arc<Shared>) {
+/// Carries commands out for as long as the depot runs, also while it drains. It does not end before it has answered the
+/// command that has ended its last transfer: `alive` is held meanwhile.
+pub(crate) async fn serve(socket: PrivateSocket, shared: Arc<Shared>, alive: WeakSender<()>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         match socket.accept().await {
             Ok(stream) => {
-                let shared = Arc::clone(&shared);
+                let (shared, alive) = (Arc::clone(&shared), alive.clone());
                 tokio::spawn(async move {
-                    if let Ok(Err(error)) = timeout(LIFE, serve_one(stream, shared)).await {
+                    if let Ok(Err(error)) = timeout(LIFE, serve_one(stream, shared, alive)).await {
                         tracing::debug!(%error, "a command was not carried out, or not answered");
                     }
                     drop(place);
@@ -71,9 +72,14 @@ pub(crate) async fn serve(socket: PrivateSocket, shared: Arc<Shared>) {
 }
 
 /// One command, and its answer.
-async fn serve_one(mut stream: UnixStream, shared: Arc<Shared>) -> io::Result<()> {
+async fn serve_one(
+    mut stream: UnixStream,
+    shared: Arc<Shared>,
+    alive: WeakSender<()>,
+) -> io::Result<()> {
     check_peer(&stream)?;
     let line = timeout(HEARING, read_line(&mut stream)).await??;
+    let _until_answered = alive.upgrade();
     let answer = match line.as_deref().map(serde_json::from_slice::<Command>) {
         Some(Ok(command)) => {
             // It may write a file, and asks the kernel about many sockets.
