@@ -26,9 +26,9 @@ fn warm(hop: &str) -> String {
     format!("[[hop]]\npeer = \"127.0.0.0/8\"\nwarm = 3\n{hop}")
 }
 
-/// The next one, at which connections last a second that nobody holds.
+/// The next one, at which connections last three seconds that nobody holds: the other one looks at them each second.
 fn far() -> Daemon {
-    Daemon::depot(&format!("id = \"far\"\n{TRUST}\ntimeouts.keep_alive = \"1s\""))
+    Daemon::depot(&format!("id = \"far\"\n{TRUST}\ntimeouts.keep_alive = \"3s\""))
 }
 
 /// How many connections were opened for requests.
@@ -49,6 +49,20 @@ fn served(depot: &Daemon, route: &str) {
     assert_eq!((status(&head), &body[..]), (200, &b"served"[..]), "{head}");
 }
 
+/// Has a request open a connection, and waits until it and the three ahead of need are idle, and held.
+fn warm_up(near: &Daemon, far: &Daemon) {
+    let gate = Gate::default();
+    let origin = halting(b"served", &gate);
+    let route = origin.route(&far.authority(), "/");
+    std::thread::scope(|scope| {
+        scope.spawn(|| served(near, &route));
+        // As long as the request has its own: otherwise that one might be the first of the three.
+        eventually("three are ready", || idle(near) == 3);
+        gate.open();
+    });
+    eventually("all are idle", || idle(near) == 4 && held(far) == 4);
+}
+
 /// Asks to hold a connection; the answer's status, and for how long.
 fn ask_to_hold(mut client: &TcpStream, fields: &str) -> (u16, Option<u32>) {
     write!(client, "GET /lh1/hold HTTP/1.1\r\nHost: d\r\n{fields}\r\n").unwrap();
@@ -65,9 +79,7 @@ fn ask_to_hold(mut client: &TcpStream, fields: &str) -> (u16, Option<u32>) {
 fn connections_that_the_next_depot_holds_wait_for_requests() {
     let (near, far) = (near(""), far());
     let route = Scripted::answering(SERVED).route(&far.authority(), "/");
-    served(&near, &route);
-    // Those that were opened ahead of need, and the one that was needed.
-    eventually("they are open", || idle(&near) == 4 && held(&far) == 4);
+    warm_up(&near, &far);
     let opened = connects(&near);
     // Longer than either side keeps those that are not held.
     sleep(Duration::from_secs(5));
@@ -101,8 +113,7 @@ fn a_depot_that_starts_anew_costs_no_client_an_error() {
     let far = far();
     let settings = format!("id = \"far\"\nlisten = [\"{}\"]\n{TRUST}", far.address);
     let route = Scripted::answering(SERVED).route(&far.authority(), "/");
-    served(&near, &route);
-    eventually("they are open", || idle(&near) == 4);
+    warm_up(&near, &far);
     drop(far);
     let far = Daemon::depot_with(&settings);
     for _ in 0..8 {
@@ -116,8 +127,7 @@ fn a_connection_that_died_in_silence_costs_no_client_an_error() {
     own_network();
     let (near, far) = (near(""), far());
     let route = Scripted::answering(SERVED).route(&far.authority(), "/");
-    served(&near, &route);
-    eventually("they are open", || idle(&near) == 4);
+    warm_up(&near, &far);
     let list = run("ss", "iproute2", &["-Htn", "state", "established"]);
     let list = String::from_utf8(list.stdout).unwrap();
     let far_port = far.address.port();
@@ -155,8 +165,7 @@ fn a_reload_closes_no_warm_connection() {
     };
     let near = Daemon::of_file(&file, &text("4s"));
     let route = Scripted::answering(SERVED).route(&far.authority(), "/");
-    served(&near, &route);
-    eventually("they are open", || idle(&near) == 4 && held(&far) == 4);
+    warm_up(&near, &far);
     let opened = connects(&near);
     near.read_again(&file, &text("2s"));
     assert_eq!((idle(&near), held(&far)), (4, 4));
