@@ -49,7 +49,7 @@
  * windows (the kernel's usual two apply), and that a delayed acknowledgement doesn't renew an expired
  * min_rtt (the sample doesn't tell).
  *
- * ssthresh is left alone: BBR has none.
+ * ssthresh only tells that Startup is over: the path's product then, as Linux has it. BBR doesn't go by it.
  */
 #ifndef CC_BBR_H
 #define CC_BBR_H
@@ -424,10 +424,12 @@ CC_INLINE void cc_bbr_check_full(struct cc_bbr *s, const struct cc_bbr_params *p
 
 /* 4.3.3 */
 CC_INLINE void cc_bbr_check_drain(struct cc_bbr *s, const struct cc_bbr_params *p,
-				  const struct cc_ack *ack, const struct cc_decision *d)
+				  const struct cc_ack *ack, struct cc_decision *d)
 {
-	if (s->mode == CC_BBR_STARTUP && s->full)
+	if (s->mode == CC_BBR_STARTUP && s->full) {
 		s->mode = CC_BBR_DRAIN;
+		d->ssthresh = cc_bbr_inflight(s, p, ack, d, 1024);
+	}
 	if (s->mode == CC_BBR_DRAIN && cc_bbr_at_departure(s, p, ack, d, ack->in_flight) <=
 					cc_bbr_inflight(s, p, ack, d, 1024))
 		cc_bbr_enter_probe_bw(s, ack);

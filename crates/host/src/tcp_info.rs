@@ -44,7 +44,15 @@ pub struct TcpInfo {
     pub delivered: Bytes,
     /// Bytes that have come since the connection began, in order.
     pub received: Bytes,
-    /// For how long sending has waited for room in the send buffer since the connection began.
+    /// Segments under way that are neither acknowledged nor known to be lost.
+    pub in_flight_segments: u32,
+    /// Whether losses are being repaired, after a timeout or before one.
+    pub recovers: bool,
+    /// For how long there was something unacknowledged since the connection began.
+    pub busy: Duration,
+    /// For how much of that the peer had no room.
+    pub rwnd_limited: Duration,
+    /// For how much of that sending has waited for room in the send buffer.
     pub sndbuf_limited: Duration,
     /// The window that the peer is offered while all that comes is read at once.
     pub window: Bytes,
@@ -146,6 +154,15 @@ impl TcpInfo {
             acked: Bytes::new(long(offset_of!(Kernel, tcpi_bytes_acked))),
             delivered: segments(word(offset_of!(Kernel, tcpi_delivered))),
             received: Bytes::new(long(offset_of!(Kernel, tcpi_bytes_received))),
+            // As the kernel's `tcp_packets_in_flight`.
+            in_flight_segments: (word(offset_of!(Kernel, tcpi_unacked))
+                + word(offset_of!(Kernel, tcpi_retrans)))
+            .saturating_sub(
+                word(offset_of!(Kernel, tcpi_sacked)) + word(offset_of!(Kernel, tcpi_lost)),
+            ),
+            recovers: byte(offset_of!(Kernel, tcpi_ca_state)) >= CA_RECOVERY,
+            busy: Duration::from_micros(long(offset_of!(Kernel, tcpi_busy_time))),
+            rwnd_limited: Duration::from_micros(long(offset_of!(Kernel, tcpi_rwnd_limited))),
             sndbuf_limited: Duration::from_micros(long(offset_of!(Kernel, tcpi_sndbuf_limited))),
             window: Bytes::new(word(offset_of!(Kernel, tcpi_rcv_ssthresh)).into()),
             // Two bit fields of a byte: the lower is that of the sending side.
@@ -153,6 +170,9 @@ impl TcpInfo {
         }
     }
 }
+
+/// The first of the kernel's states in which losses are repaired (`TCP_CA_Recovery`, `TCP_CA_Loss`).
+const CA_RECOVERY: u8 = 3;
 
 /// What the kernel writes for a threshold that was never set (`TCP_INFINITE_SSTHRESH`).
 const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;

@@ -31,6 +31,7 @@ mod preflight;
 mod record_directories;
 mod recording;
 mod sampler;
+mod sender_limits;
 mod servers;
 mod simulation;
 mod source_hash;

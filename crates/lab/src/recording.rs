@@ -173,6 +173,7 @@ fn hop_summary(seen: &HopObservation, limits: Option<PathLimits>) -> HopSummary 
         bottleneck_bps: limits.and_then(|limits| limits.bottleneck).map(units::Rate::bps),
         base_rtt_us: limits.map(|limits| limits.base_rtt.as_nanos() as f64 / 1e3),
         segment_bytes: limits.map(|limits| limits.segment.get()),
+        limited: seen.limits.times().shares(),
         ..HopSummary::default()
     }
 }

@@ -2,7 +2,7 @@
 //! Looks at the sending sockets of every hop, at the links' queues and at the clients' files, every
 //! [`INTERVAL`], while a run lasts.
 
-use crate::{error::LabError, phases::Phases};
+use crate::{error::LabError, phases::Phases, sender_limits::SenderLimits};
 use host::{TcpSocket, TcpSockets};
 use record::{Entity, Quantity, Series};
 use std::{
@@ -73,6 +73,8 @@ pub struct HopObservation {
     pub connections: Vec<TcpSocket>,
     /// Those that an earlier flow has left, as it left them.
     before: Vec<TcpSocket>,
+    /// What held the one back that has carried most.
+    pub limits: SenderLimits,
 }
 
 impl HopObservation {
@@ -205,7 +207,8 @@ impl HopObservation {
             }
         }
         let is_open = |known: &&TcpSocket| found.iter().any(|s| s.cookie == known.cookie);
-        let Some(carrier) = self.carrier_of(|known| is_open(&known)) else { return };
+        let Some(carrier) = self.carrier_of(|known| is_open(&known)).cloned() else { return };
+        self.limits.look(&carrier, time_s);
         let info = &carrier.info;
         let entity = Entity::Hop { flow: place.flow.clone(), index: place.index };
         let mut push = |quantity, value| series.push(&entity, quantity, time_s, value);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What came out of one flow and of its hops, as `summary.json` has it.
 
+use crate::LimitShares;
 use serde::{Deserialize, Serialize};
 
 /// One flow: data on its way from a source to a client.
@@ -71,6 +72,10 @@ pub struct HopSummary {
     pub base_rtt_us: Option<f64>,
     /// A full segment as it goes over the bottleneck, headers included, in bytes.
     pub segment_bytes: Option<u64>,
+    /// What held the sender back, in parts of the time from its first byte to the acknowledgement of its last; null where
+    /// nothing was sent.
+    #[serde(default)]
+    pub limited: Option<LimitShares>,
 }
 
 impl HopSummary {

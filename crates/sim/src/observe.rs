@@ -193,6 +193,7 @@ fn hop_summaries(state: &FlowState, sim: &SimulationState) -> Vec<HopSummary> {
                 bottleneck_bps: hop.limits.bottleneck.map(units::Rate::bps),
                 base_rtt_us: Some(micros(hop.limits.base_rtt)),
                 segment_bytes: Some(hop.limits.segment.get()),
+                limited: carried.and_then(|carried| carried.limited.shares()),
             });
         }
     }

@@ -47,13 +47,13 @@ impl Stream {
 impl HopConnection {
     /// A flow has just taken it.
     pub(super) fn taken(number: u32, sim: &SimulationState) -> Self {
-        let before = sim.connections.get(number).map(Connection::carried).unwrap_or_default();
+        let before = sim.connections.get(number).map(|c| c.carried(sim.now)).unwrap_or_default();
         Self { number, before, until: None }
     }
 
     /// What it has carried for its flow.
     pub(crate) fn carried(&self, sim: &SimulationState) -> Carried {
-        let now = || sim.connections.get(self.number).map(Connection::carried);
+        let now = || sim.connections.get(self.number).map(|c| c.carried(sim.now));
         self.until.or_else(now).unwrap_or_default().since(&self.before)
     }
 
@@ -75,6 +75,6 @@ impl HopConnection {
 
     /// What it carries from now on is another flow's.
     pub(super) fn hand_over(&mut self, sim: &SimulationState) {
-        self.until = sim.connections.get(self.number).map(Connection::carried);
+        self.until = sim.connections.get(self.number).map(|c| c.carried(sim.now));
     }
 }

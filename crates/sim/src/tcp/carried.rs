@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What a connection has carried, so that of one that was used before, each user's part can be told.
 
+use record::LimitTimes;
+
 /// Counts since the connection was opened, or between two times.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Carried {
@@ -12,6 +14,8 @@ pub(crate) struct Carried {
     pub(crate) delivered: u64,
     pub(crate) retransmits: u64,
     pub(crate) timeouts: u64,
+    /// What held its sender back.
+    pub(crate) limited: LimitTimes,
 }
 
 impl Carried {
@@ -23,6 +27,7 @@ impl Carried {
             delivered: self.delivered - before.delivered,
             retransmits: self.retransmits - before.retransmits,
             timeouts: self.timeouts - before.timeouts,
+            limited: self.limited.since(&before.limited),
         }
     }
 }

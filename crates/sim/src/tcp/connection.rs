@@ -383,10 +383,11 @@ impl Connection {
     }
 
     /// What it has carried since it was opened.
-    pub(crate) fn carried(&self) -> Carried {
+    pub(crate) fn carried(&self, now: Timestamp) -> Carried {
         let SenderCounts { retransmits, timeouts, delivered, .. } = self.sender.counts;
         let (arrived, acknowledged) = (self.arrived(), self.una());
-        Carried { arrived, acknowledged, delivered, retransmits, timeouts }
+        let limited = self.sender.limits.until(now);
+        Carried { arrived, acknowledged, delivered, retransmits, timeouts, limited }
     }
 
     /// The smoothed and the smallest RTT.

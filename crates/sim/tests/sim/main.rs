@@ -8,6 +8,7 @@ mod draft;
 mod golden;
 mod kept;
 mod kernel;
+mod limits;
 mod ns2;
 mod pacing;
 mod protocol;

@@ -241,6 +241,7 @@ impl Bbr {
     fn check_drain(&mut self, ack: &Ack, now: f64, choices: &mut Choices) {
         if self.state == State::Startup && self.filled_pipe {
             self.state = State::Drain;
+            self.window.ssthresh = self.product(ack, choices);
             self.pacing_gain = self.gains.drain;
             self.cwnd_gain = self.gains.high;
         }

@@ -13,9 +13,10 @@
 //! algorithm sets a rate, the algorithm is asked at every acknowledgement.
 //!
 //! `state` is what a sender knows, `acknowledgement` what an acknowledgement means, `timer` what the time
-//! means, `write_queue` what leaves in one GSO packet, `transmission` what is sent.
+//! means, `limit_clock` what holds the sender back, `write_queue` what leaves in one GSO packet, `transmission` what is sent.
 
 mod acknowledgement;
+mod limit_clock;
 mod state;
 mod timer;
 mod transmission;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What a sender knows: its window, its phase, its timers.
 
+use super::limit_clock::LimitClock;
 use crate::{
     plan::SenderPacing,
     tcp::{
@@ -103,6 +104,7 @@ pub(crate) struct Sender {
     pub(super) used: CwndUse,
     /// The next new segment tells that the window was reduced.
     pub(super) tell_reduced: bool,
+    pub(in crate::tcp) limits: LimitClock,
 }
 
 /// What the retransmission timer waits for.
@@ -163,6 +165,7 @@ impl Sender {
             last_sent: Timestamp::ZERO,
             used: CwndUse { comes_down: slow_start_after_idle, ..CwndUse::default() },
             tell_reduced: false,
+            limits: LimitClock::default(),
         }
     }
 

@@ -36,6 +36,7 @@ impl Sender {
         if self.wait == TimerPurpose::Probe || !self.timer.is_set() {
             self.restart_timer(cx);
         }
+        self.note_limit(cx.now);
     }
 
     /// Sends lost segments, then new ones of the write queue.

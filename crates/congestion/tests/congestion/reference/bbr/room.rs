@@ -96,11 +96,15 @@ impl Bbr {
         !self.less(in_flight, wanted, rounding(mss), choices)
     }
 
+    /// What the path holds, as segments: the threshold by which Linux tells that Startup is over.
+    pub fn product(&self, ack: &Ack, choices: &mut Choices) -> f64 {
+        self.inflight(1.0, 0.0, f64::from(ack.mss), choices)
+    }
+
     /// Whether no more is in flight than what the path holds.
     pub fn is_down_to(&self, ack: &Ack, in_flight: u32, choices: &mut Choices) -> bool {
-        let mss = f64::from(ack.mss);
         let in_flight = self.in_flight_at_departure(ack, in_flight, choices);
-        let wanted = self.inflight(1.0, 0.0, mss, choices);
-        !self.less(wanted, in_flight, rounding(mss), choices)
+        let wanted = self.product(ack, choices);
+        !self.less(wanted, in_flight, rounding(ack.mss.into()), choices)
     }
 }

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What held a kernel's sender back, from samples of its socket: the kernel's own clocks, and for the time that they leave, the
+//! state at the sample.
+
+use host::TcpSocket;
+use record::{LimitTimes, SenderState};
+use std::time::Duration;
+
+/// A sender that is nearer than this part of its window to being full waits for acknowledgements, and not for its pace: what
+/// lies between is a packet that waits to grow (`tcp_tso_should_defer`).
+const NEARLY_FULL: u32 = 8;
+
+/// Of one hop.
+#[derive(Debug, Clone, Default)]
+pub struct SenderLimits {
+    times: LimitTimes,
+    last: Option<Sample>,
+    /// Time without anything to send that is counted once there is again: what comes after the last byte is no limit.
+    idle: Duration,
+}
+
+#[derive(Debug, Clone)]
+struct Sample {
+    cookie: u64,
+    time_s: f64,
+    busy: Duration,
+    rwnd_limited: Duration,
+    sndbuf_limited: Duration,
+}
+
+impl SenderLimits {
+    /// How long each cause has held it back.
+    pub fn times(&self) -> &LimitTimes {
+        &self.times
+    }
+
+    /// The connection that carries the hop, as it is now.
+    pub fn look(&mut self, socket: &TcpSocket, time_s: f64) {
+        let info = &socket.info;
+        let now = Sample {
+            cookie: socket.cookie,
+            time_s,
+            busy: info.busy,
+            rwnd_limited: info.rwnd_limited,
+            sndbuf_limited: info.sndbuf_limited,
+        };
+        let Some(last) = self.last.replace(now.clone()).filter(|last| last.cookie == now.cookie)
+        else {
+            return;
+        };
+        let passed = Duration::try_from_secs_f64(now.time_s - last.time_s).unwrap_or_default();
+        let busy = now.busy.saturating_sub(last.busy).min(passed);
+        if busy.is_zero() {
+            self.idle += if now.busy.is_zero() { Duration::ZERO } else { passed };
+            return;
+        }
+        let of_receiver = now.rwnd_limited.saturating_sub(last.rwnd_limited).min(busy);
+        let of_buffer =
+            now.sndbuf_limited.saturating_sub(last.sndbuf_limited).min(busy - of_receiver);
+        let idle = std::mem::take(&mut self.idle) + (passed - busy);
+        let rest = busy - of_receiver - of_buffer;
+        let state = SenderState {
+            recovers: info.recovers,
+            has_unsent: info.unsent.get() > 0,
+            is_starting: info
+                .ssthresh_segments
+                .is_none_or(|ssthresh| info.cwnd_segments < ssthresh),
+            waits_for_pace: info.in_flight_segments + info.cwnd_segments / NEARLY_FULL
+                < info.cwnd_segments,
+            ..SenderState::default()
+        };
+        for (limit, time) in [
+            (record::Limit::ReceiveWindow, of_receiver),
+            (record::Limit::SendBuffer, of_buffer),
+            (record::Limit::Application, idle),
+            (state.limit(), rest),
+        ] {
+            self.times.add(limit, time);
+        }
+    }
+}

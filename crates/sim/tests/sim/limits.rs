@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Planted limits: each scenario has one cause that a formula says is the limit, and the shares name it.
+
+use crate::common::only;
+use crate::draft::Draft;
+use record::{Limit, LimitShares};
+
+const MSS: f64 = 1448.0;
+
+/// A path with one flow over it.
+#[derive(Debug, Clone, Copy)]
+struct Path {
+    mbps: u32,
+    rtt_ms: u32,
+}
+
+const PATHS: [Path; 5] = [
+    Path { mbps: 10, rtt_ms: 20 },
+    Path { mbps: 100, rtt_ms: 20 },
+    Path { mbps: 100, rtt_ms: 80 },
+    Path { mbps: 200, rtt_ms: 160 },
+    Path { mbps: 1000, rtt_ms: 40 },
+];
+
+impl Path {
+    fn bdp(self) -> f64 {
+        f64::from(self.mbps) * 1e6 / 8.0 * f64::from(self.rtt_ms) / 1e3
+    }
+
+    /// One flow for so many round trips and a second, with a queue of so many products, and keys of `[tcp]` and the link.
+    fn shares(self, flow: &str, tcp: &str, queue: f64, link: &str) -> LimitShares {
+        let Self { mbps, rtt_ms } = self;
+        let seconds = f64::from(rtt_ms) / 1e3 * 200.0 + 1.0;
+        let queue = (self.bdp() * queue).max(20.0 * MSS);
+        let text = Draft::new("Planted", &format!("duration={seconds}s"))
+            .line(&format!("[tcp]\n{tcp}"))
+            .nodes(&["server", "client"])
+            .link(
+                "server",
+                "client",
+                &format!(
+                    "name=path rate={mbps}mbit delay={}ms queue={queue:.0}B {link}",
+                    rtt_ms / 2
+                ),
+            )
+            .flow("server", "client", flow);
+        let outcome = only(&text.to_string());
+        outcome.summary.flows[0].hops[0].limited.expect("it has sent")
+    }
+}
+
+fn assert_largest(shares: LimitShares, planted: Limit, cell: &str) {
+    let sum: f64 = Limit::ALL.iter().map(|limit| shares.of(*limit)).sum();
+    assert!((sum - 1.0).abs() < 1e-9, "{cell}: {shares:?}");
+    assert_eq!(shares.largest(), planted, "{cell}: {shares:?}");
+}
+
+const ROOM: &str = "rcvbuf = \"1TB\"\nsndbuf = \"1TB\"";
+
+#[test]
+fn small_send_buffer_is_named() {
+    for path in PATHS {
+        for part in [0.2, 0.5] {
+            let tcp = format!(
+                "rcvbuf = \"1TB\"\nsndbuf = \"{:.0}B\"",
+                (path.bdp() * part).max(4.0 * MSS)
+            );
+            for cc in ["reno", "cubic"] {
+                let shares = path.shares(&format!("cc={cc}"), &tcp, 1.0, "");
+                assert_largest(shares, Limit::SendBuffer, &format!("{path:?} {part} {cc}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn small_receive_window_is_named() {
+    for path in PATHS {
+        for part in [0.2, 0.5] {
+            // Of the buffer half is the window.
+            let tcp = format!(
+                "sndbuf = \"1TB\"\nrcvbuf = \"{:.0}B\"",
+                (path.bdp() * part).max(8.0 * MSS)
+            );
+            let shares = path.shares("cc=cubic", &tcp, 1.0, "");
+            assert_largest(shares, Limit::ReceiveWindow, &format!("{path:?} {part}"));
+        }
+    }
+}
+
+#[test]
+fn full_queue_or_loss_means_the_window() {
+    for path in PATHS {
+        for (queue, link) in [(0.5, ""), (1.0, "")] {
+            let shares = path.shares("cc=reno", ROOM, queue, link);
+            assert_largest(shares, Limit::Cwnd, &format!("{path:?} queue {queue}"));
+        }
+    }
+}
+
+#[test]
+fn rate_of_bbr_is_named() {
+    for path in PATHS {
+        let shares = path.shares("cc=bbr", ROOM, 1.0, "");
+        assert_largest(shares, Limit::Pacing, &format!("{path:?}"));
+    }
+}
+
+#[test]
+fn short_transfer_is_limited_by_its_start() {
+    let path = Path { mbps: 1000, rtt_ms: 80 };
+    let shares = path.shares("cc=cubic bytes=1MB", ROOM, 1.0, "");
+    assert_largest(shares, Limit::StartUp, "1 MB");
+    assert!(shares.start_up > 0.7, "{shares:?}");
+}
+
+#[test]
+fn hop_behind_a_slow_one_waits_for_its_application() {
+    let text = Draft::new("Chain", "duration=20s")
+        .line(&format!("[tcp]\n{ROOM}"))
+        .nodes(&["server", "depot", "client"])
+        .link("server", "depot", "name=slow rate=20mbit delay=20ms queue=200KB")
+        .link("depot", "client", "name=fast rate=1gbit delay=5ms queue=2MB")
+        .flow("server", "client", "cc=cubic via=[\"depot\"]");
+    let outcome = only(&text.to_string());
+    let limited = |hop: usize| outcome.summary.flows[0].hops[hop].limited.unwrap();
+    assert_largest(limited(0), Limit::Cwnd, "the slow one");
+    assert_largest(limited(1), Limit::Application, "the fast one");
+}
