@@ -13,6 +13,7 @@ use crate::{
     state::{RequestContext, Shared},
     upstream,
 };
+use health::BodyLimit;
 use session::{
     DepotAddress, Fetch,
     message::{
@@ -119,7 +120,8 @@ async fn ask(depot: &DepotAddress, shared: &Shared) -> Result<Load, String> {
             None => question::connected(&fetch, Grant::Rules, &settings, shared).await?,
         };
     let text = format!("GET {LOAD} HTTP/1.1\r\nHost: {}\r\n\r\n", fetch.host);
-    let asked = question::ask(&mut hop, &text, (MAX_LOAD_BODY, 0)).await;
+    let limit = BodyLimit { document: MAX_LOAD_BODY, padding: 0 };
+    let asked = question::ask(&mut hop, &text, limit).await;
     let (load, fit) = asked.map_err(|error| error.to_string())?;
     let used = upstream::Used { hop, fit };
     used.settle().keep(&shared.pool, &settings.config);

@@ -18,6 +18,7 @@ use crate::{
     state::Shared,
     upstream::{self, Hop},
 };
+use health::BodyLimit;
 use relay::dial::pool::Key;
 use session::{
     DepotAddress, Fetch,
@@ -266,7 +267,8 @@ async fn agree(
         text.push_str(&format!("{name}: {}\r\n", value.to_str().unwrap_or_default()));
     }
     text.push_str("\r\n");
-    let asked = question::ask::<Hold>(&mut hop, &text, (MAX_HOLD_BODY, prime));
+    let limit = BodyLimit { document: MAX_HOLD_BODY, padding: prime };
+    let asked = question::ask::<Hold>(&mut hop, &text, limit);
     let asked = timeout(config.timeouts.response_head.into(), asked).await;
     let answer = asked.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()));
     let (granted, fit) =

@@ -1,23 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Which clients are led which routes.
 
+use health::Rules;
 use ipnet::{IpNet, Ipv4Net};
 use serde::{Deserialize, Serialize};
 use session::{DepotAddress, OriginUrl, Route, Scheme};
-use std::{collections::HashSet, fmt, path::PathBuf, str::FromStr};
+use std::{collections::HashSet, fmt, iter, path::PathBuf, str::FromStr};
 use units::Duration;
 
 /// All settings.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// For which web server the include is written.
-    pub server: Server,
+    /// For which web server the include is written, if for one.
+    #[serde(default)]
+    pub server: Option<Server>,
     /// The file, which the web server's configuration includes.
-    pub include: PathBuf,
+    #[serde(default)]
+    pub include: Option<PathBuf>,
     /// What makes the web server read it again: a program and its arguments. Nothing, if that is empty.
     #[serde(default)]
     pub reload: Vec<String>,
+    /// The file with the routes for programs, as JSON.
+    #[serde(default)]
+    pub routes_file: Option<PathBuf>,
     /// The authorities whose certificates depots may have; without, those this system trusts.
     #[serde(default)]
     pub roots: Option<PathBuf>,
@@ -42,11 +48,11 @@ fn every() -> Duration {
 }
 
 fn fall() -> u32 {
-    2
+    Rules::default().fall
 }
 
 fn rise() -> u32 {
-    3
+    Rules::default().rise
 }
 
 /// A kind of web server.
@@ -75,6 +81,7 @@ pub struct Clients {
 pub struct FailoverRoute {
     text: String,
     depots: Vec<DepotAddress>,
+    via: Vec<DepotAddress>,
 }
 
 /// What is wrong with a configuration. The fault is with who wrote it.
@@ -101,6 +108,9 @@ pub enum ConfigError {
     /// A network stands there more than once.
     #[error("clients.networks: {0} is named twice, and only one route would count")]
     Twice(IpNet),
+    /// What is to be written is not said, or not whole.
+    #[error("{0}")]
+    Output(&'static str),
     /// Nothing to do.
     #[error("[[clients]]: each needs a network and a route, and there has to be one")]
     Nobody,
@@ -139,6 +149,7 @@ impl Config {
                 return Err(ConfigError::Range { key, value, expected });
             }
         }
+        config.check_outputs()?;
         let empty = |clients: &Clients| clients.networks.is_empty() || clients.routes.is_empty();
         if config.clients.is_empty() || config.clients.iter().any(empty) {
             return Err(ConfigError::Nobody);
@@ -153,9 +164,37 @@ impl Config {
         Ok(config)
     }
 
+    fn check_outputs(&self) -> Result<(), ConfigError> {
+        let Self { server, include, reload, routes_file, .. } = self;
+        let wrong = if server.is_some() != include.is_some() {
+            "`server` and `include` need each other"
+        } else if include.is_none() && routes_file.is_none() {
+            "nothing to write: set `server` and `include`, `routes_file`, or all three"
+        } else if include.is_none() && !reload.is_empty() {
+            "`reload` is for the web server that reads `include`"
+        } else if include == routes_file {
+            "`include` and `routes_file` are the same file"
+        } else {
+            return Ok(());
+        };
+        Err(ConfigError::Output(wrong))
+    }
+
+    /// When a depot is down, and when it is up again.
+    pub(super) fn rules(&self) -> Rules {
+        Rules { fall: self.fall, rise: self.rise }
+    }
+
     /// All depots of all routes; some more than once.
     pub(super) fn depots(&self) -> impl Iterator<Item = &DepotAddress> {
         self.clients.iter().flat_map(|clients| &clients.routes).flat_map(FailoverRoute::depots)
+    }
+}
+
+impl Clients {
+    /// The best route whose depots are all up.
+    pub(super) fn route(&self, is_up: impl Fn(&DepotAddress) -> bool) -> Option<&FailoverRoute> {
+        self.routes.iter().find(|route| route.depots().iter().all(&is_up))
     }
 }
 
@@ -163,6 +202,11 @@ impl FailoverRoute {
     /// All depots on it.
     pub fn depots(&self) -> &[DepotAddress] {
         &self.depots
+    }
+
+    /// The depots that a client's request passes in the end, the one nearest the client first.
+    pub fn via(&self) -> &[DepotAddress] {
+        &self.via
     }
 }
 
@@ -184,17 +228,15 @@ impl FromStr for FailoverRoute {
         };
         let first: DepotAddress = first.parse().map_err(|error| bad(&error))?;
         let route_goes_on = route.origin().to_string() != "http://o/";
-        let rest = match route {
-            Route::Fetch { chain, .. } => chain,
-            Route::Lead { mut ahead, chain, .. } => {
-                ahead.extend(chain);
-                ahead
-            }
+        let via: Vec<_> = match route {
+            Route::Fetch { chain, .. } => iter::once(first.clone()).chain(chain).collect(),
+            // Each that leads the client on stands behind the next one.
+            Route::Lead { ahead, chain, .. } => ahead.into_iter().rev().chain(chain).collect(),
         };
         let mut depots = vec![first];
-        for depot in rest {
-            if !depots.contains(&depot) {
-                depots.push(depot);
+        for depot in &via {
+            if !depots.contains(depot) {
+                depots.push(depot.clone());
             }
         }
         if route_goes_on {
@@ -204,7 +246,7 @@ impl FromStr for FailoverRoute {
         if !text.bytes().all(|b| b.is_ascii_alphanumeric() || b":/.,-_[]%".contains(&b)) {
             return Err(bad(&"it holds other characters than names and addresses have"));
         }
-        Ok(Self { text: text.to_owned(), depots })
+        Ok(Self { text: text.to_owned(), depots, via })
     }
 }
 

@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! each second   probe ──▶ health ──▶ choice ──▶ include ──▶ the web server's file, and its reload
-//!               every     up or      by route    as text     only where that has changed
-//!               depot     down
+//!               every     up or      by route   as text     only where that has changed
+//!               depot     down          └─────▶ routes_file ──▶ the file for programs
 //! ```
 //! A site redirects its clients to depots; when one dies it has to stop. Each group of clients gets its first route
 //! whose depots are all up; without one, clients are served directly.
@@ -15,15 +15,17 @@
 //! server would read as more (quotes, spaces, line ends). The file is replaced, never written through a link.
 
 mod config;
-mod health;
 mod include;
+mod output_file;
 mod probe;
 mod reload;
+mod routes_file;
 
 pub use config::{Clients, Config, ConfigError, FailoverRoute, Server};
 
-use health::Health;
+use health::{Finding, Health};
 use host::{FileError, ReloadingFile, SettingFile};
+use output_file::{OutputFile, Renewal};
 use relay::{
     dial::Names,
     tcp::{tls::ClientConfig, tls_files::client_config},
@@ -40,7 +42,7 @@ use std::{
 use tokio::{
     signal::unix::{SignalKind, signal},
     task::JoinSet,
-    time::{Instant, MissedTickBehavior, interval, timeout},
+    time::{Instant, MissedTickBehavior, interval},
 };
 
 /// How often a failure that stays is spoken of.
@@ -52,9 +54,9 @@ pub enum Error {
     /// A file with certificates cannot be used.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The include cannot be written.
+    /// The include, or the file for programs, cannot be written.
     #[error("cannot write {}: {error}", path.display())]
-    Include {
+    Output {
         /// The file.
         path: PathBuf,
         /// What the system said.
@@ -71,12 +73,13 @@ pub enum Error {
 /// Whether this host has what a configuration asks for. Nothing is changed, and nobody is asked.
 ///
 /// # Errors
-/// The include's folder is not there, or something that is no file is in its place; the program that reloads is not
+/// The folder of a file to be written is not there, or something that is no file is in its place; the program that reloads is not
 /// there; certificates cannot be used.
 pub fn check(config: &Config) -> Result<(), Error> {
     roots(config)?;
-    include::check(&config.include)
-        .map_err(|error| Error::Include { path: config.include.clone(), error })?;
+    for path in config.include.iter().chain(&config.routes_file) {
+        output_file::check(path).map_err(|error| Error::Output { path: path.clone(), error })?;
+    }
     match config.reload.first() {
         Some(program) if !is_there(program) => {
             Err(Error::Reload(format!("{program} is not there")))
@@ -101,7 +104,7 @@ fn roots(config: &Config) -> Result<ReloadingFile<ClientConfig>, FileError> {
 /// Leads until SIGTERM or SIGINT, which leave the include as it is; or looks once, and ends.
 ///
 /// # Errors
-/// It cannot begin: also where the include cannot be written. Looking once, also where the web server does not reload.
+/// It cannot begin: also where a file cannot be written. Looking once, also where the web server does not reload.
 pub fn run(config: Config, once: bool) -> Result<(), Error> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let result = runtime.block_on(async {
@@ -124,19 +127,22 @@ struct Failover {
     names: Names,
     depots: HashMap<DepotAddress, Health>,
     reload: Reload,
-    /// What was written last.
-    written: Option<String>,
+    include: Option<(Server, OutputFile)>,
+    routes_file: Option<OutputFile>,
     /// The failure that was spoken of last, and when.
     said: Option<(String, Instant)>,
 }
 
 impl Failover {
     fn new(config: Config, is_due: bool) -> Result<Self, Error> {
-        let health = Health::new(config.fall, config.rise);
+        let health = Health::new(config.rules());
         let depots = config.depots().map(|depot| (depot.clone(), health)).collect();
         let (roots, reload) = (roots(&config)?, Reload::new(&config.reload, is_due));
         let names = Names::default();
-        Ok(Self { config, roots, names, depots, reload, written: None, said: None })
+        let include = config.include.as_deref().map(OutputFile::new);
+        let include = config.server.zip(include);
+        let routes_file = config.routes_file.as_deref().map(OutputFile::new);
+        Ok(Self { config, roots, names, depots, reload, include, routes_file, said: None })
     }
 
     async fn stay(mut self) -> Result<(), Error> {
@@ -163,37 +169,32 @@ impl Failover {
         }
     }
 
-    /// Looks at all depots once, and sees to it that the include says so.
+    /// Looks at all depots once, and ensures that the files say so.
     async fn look(&mut self) -> Result<(), Error> {
         self.roots.refresh();
-        for (depot, found) in self.probe().await {
-            let Some(health) = self.depots.get_mut(&depot) else { continue };
-            let was_up = health.is_up();
-            health.saw(found.is_ok());
-            match (was_up, health.is_up(), found) {
-                (None | Some(false), Some(true), Ok(false)) => tracing::warn!(
-                    %depot,
-                    "up, but tells its clients alone how full it is: list this host in its allow.clients"
-                ),
-                (None | Some(false), Some(true), _) => tracing::info!(%depot, "up"),
-                (None | Some(true), Some(false), Err(why)) => tracing::warn!(%depot, why, "down"),
-                _ => {}
+        for (depot, finding) in self.probe().await {
+            if let Some(health) = self.depots.get_mut(&depot) {
+                health.record(&depot, &finding);
             }
         }
-        let text = include::text(&self.config, |depot| {
-            self.depots.get(depot).and_then(Health::is_up).unwrap_or(false)
+        let is_up =
+            |depot: &DepotAddress| self.depots.get(depot).and_then(Health::is_up) == Some(true);
+        let routes = self.routes_file.as_mut().map(|file| {
+            let text = routes_file::text(&self.config, is_up);
+            renew(file, text)
         });
-        let path = &self.config.include;
-        let replaced = include::replace(path, &text)
-            .map_err(|error| Error::Include { path: path.clone(), error })?;
-        if replaced {
-            if self.written.as_ref() == Some(&text) {
-                self.say("somebody else writes the include, too".to_owned());
-            }
-            tracing::info!(include = %self.config.include.display(), "the include is renewed");
+        let include = self.include.as_mut().map(|(server, file)| {
+            let text = include::text(&self.config, *server, is_up);
+            renew(file, text)
+        });
+        // One that cannot be written keeps no news from the other.
+        let (routes, include) = (routes.transpose(), include.transpose()?);
+        if include.is_some_and(|renewal| renewal != Renewal::Same) {
             self.reload.is_due();
         }
-        self.written = Some(text);
+        if [include, routes?].contains(&Some(Renewal::Restored)) {
+            self.say("somebody else writes the same file, too".to_owned());
+        }
         Ok(())
     }
 
@@ -220,18 +221,28 @@ impl Failover {
         }
     }
 
-    /// What each depot says, or why not.
-    async fn probe(&self) -> Vec<(DepotAddress, Result<bool, String>)> {
+    /// What is found of each depot.
+    async fn probe(&self) -> Vec<(DepotAddress, Finding)> {
         let mut probes = JoinSet::new();
         for depot in self.depots.keys() {
             let (tls, names, depot) = (self.roots.get(), self.names.clone(), depot.clone());
             let time = Duration::from(self.config.timeout);
             probes.spawn(async move {
-                let found = timeout(time, probe::ask(&depot, tls, &names, time)).await;
-                let late = || format!("it does not answer within {} s", time.as_secs_f64());
-                (depot, found.unwrap_or_else(|_| Err(late())))
+                let finding = probe::ask(&depot, tls, &names, time).await;
+                (depot, finding)
             });
         }
         probes.join_all().await
     }
+}
+
+/// Ensures that a file has this text.
+fn renew(file: &mut OutputFile, text: String) -> Result<Renewal, Error> {
+    let renewal = file
+        .renew(text)
+        .map_err(|error| Error::Output { path: file.path().to_owned(), error })?;
+    if renewal != Renewal::Same {
+        tracing::info!(file = %file.path().display(), "the file is renewed");
+    }
+    Ok(renewal)
 }

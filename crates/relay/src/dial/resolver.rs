@@ -15,7 +15,7 @@ use socket2::{Domain, Socket, Type};
 use std::{
     collections::HashMap,
     io,
-    net::{IpAddr, SocketAddr, ToSocketAddrs},
+    net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use tokio::{
@@ -27,6 +27,11 @@ use tokio::{
 const MOST: usize = 64;
 /// Of those, for one client. It may be a depot that asks for many; names are few and look-ups short.
 const MOST_FOR_CLIENT: usize = 8;
+/// Of those, for this host's own questions: whom it asks is the operator's choice, and all may be asked at once.
+const MOST_FOR_OWN: usize = MOST / 2;
+
+/// The client for which names are looked up that this host itself asks for.
+pub const OWN: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 /// What has come of a look-up; nothing while it is under way.
 type Found = Option<Arc<io::Result<Vec<IpAddr>>>>;
@@ -113,7 +118,8 @@ impl Names {
             return Ok(same.clone());
         }
         let for_client = under_way.by_client.get(&client).copied().unwrap_or(0);
-        if under_way.by_name.len() >= MOST || for_client >= MOST_FOR_CLIENT {
+        let most_for_client = if client == OWN { MOST_FOR_OWN } else { MOST_FOR_CLIENT };
+        if under_way.by_name.len() >= MOST || for_client >= most_for_client {
             let text = "too many look-ups of names are under way: try again";
             return Err(Refusal::of_host(text.to_owned(), true));
         }
@@ -221,6 +227,12 @@ mod tests {
             let client = format!("2001:db8:7:{n:x}::1");
             let refusal = ask(format!("n{n}"), client).await.unwrap_err();
             let expected = if n < MOST_FOR_CLIENT { Class::NameTimeout } else { Class::Scarce };
+            assert_eq!(refusal.class, expected, "{n}: {refusal}");
+        }
+        // This host may ask for more at once, and leaves some to its clients.
+        for n in 0..MOST {
+            let refusal = ask(format!("own{n}"), OWN.to_string()).await.unwrap_err();
+            let expected = if n < MOST_FOR_OWN { Class::NameTimeout } else { Class::Scarce };
             assert_eq!(refusal.class, expected, "{n}: {refusal}");
         }
         // All clients together have so many; who asks for what is under way still waits with the others.

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! One short request to a depot, and its answer.
+
+use bytes::{Buf, BytesMut};
+use http::StatusCode;
+use relay::tcp::{ReadHeadError, Stream, read_head};
+use session::message::{Fault, Framing, RequestHead, ResponseHead};
+use std::io;
+
+/// How much of a body is read at a time.
+const CHUNK: u64 = 64 << 10;
+
+/// The maximum size of an answer's body.
+#[derive(Debug, Clone, Copy)]
+pub struct BodyLimit {
+    /// Of its document, and of the head before it.
+    pub document: usize,
+    /// Of what may stand behind the document, which is read and dropped.
+    pub padding: u64,
+}
+
+/// An answer.
+#[derive(Debug)]
+pub struct Response {
+    /// Its head.
+    pub head: ResponseHead,
+    /// Its document. Empty unless the status is 200: other bodies are not read.
+    pub document: BytesMut,
+    /// Whether the connection may be used for another exchange.
+    pub is_reusable: bool,
+}
+
+/// Why there is no answer. The fault is with the depot that was asked, or with the path to it.
+#[derive(Debug)]
+pub enum QuestionError {
+    /// No head came, but these bytes did.
+    Head(ReadHeadError<Fault>, BytesMut),
+    /// The head says of the body what is no HTTP.
+    Framing(Fault),
+    /// The body has no length, or is larger than the limit.
+    Size,
+    /// The connection failed or ended.
+    Io(io::Error),
+}
+
+impl From<io::Error> for QuestionError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// Sends a request without a body and reads its answer.
+///
+/// # Errors
+/// Why there is no answer. The connection is of no use then.
+pub async fn ask(
+    stream: &mut Stream,
+    question: &str,
+    limit: BodyLimit,
+) -> Result<Response, QuestionError> {
+    let parsed = RequestHead::parse(question.as_bytes()).ok().flatten();
+    let (request, _) = parsed.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let (mut source, mut sink) = stream.split();
+    let mut left = question.as_bytes();
+    while !left.is_empty() {
+        left = &left[sink.write(left).await?..];
+    }
+    sink.flush().await?;
+    let mut buffer = BytesMut::new();
+    let head = read_head(&mut source, &mut buffer, limit.document, ResponseHead::parse).await;
+    let head = match head {
+        Ok(head) => head,
+        Err(error) => return Err(QuestionError::Head(error, buffer)),
+    };
+    let framing = head.framing(&request).map_err(QuestionError::Framing)?;
+    let mut document = BytesMut::new();
+    if head.status != StatusCode::OK {
+        return Ok(Response { head, document, is_reusable: false });
+    }
+    let mut left = match framing {
+        Framing::Length(length) if length <= limit.document as u64 + limit.padding => length,
+        _ => return Err(QuestionError::Size),
+    };
+    loop {
+        let came = left.min(buffer.len() as u64);
+        let of_document = (came as usize).min(limit.document - document.len());
+        document.extend_from_slice(&buffer[..of_document]);
+        buffer.advance(came as usize);
+        left -= came;
+        if left == 0 {
+            break;
+        }
+        if source.read(&mut buffer, left.min(CHUNK) as usize).await? == 0 {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+        }
+    }
+    // What nobody asked for would pass for the answer to whatever is asked next.
+    let is_reusable = buffer.is_empty() && head.keeps_alive(framing);
+    Ok(Response { head, document, is_reusable })
+}
