@@ -19,6 +19,7 @@
 //!   hop_sockets    congestion control and buffers by peer
 //!   peer_load      other depots that take clients when this one is full
 //!   failover_routes  routes around depots that fail
+//!   detour_checks  which depots of these are up
 //!   warm           connections to next depots, open ahead of need
 //!   start_up       settings of the host that slow the start of transfers
 //!   config_warnings  settings that seldom mean what their author had in mind
@@ -38,6 +39,7 @@ mod client;
 mod config;
 mod config_warnings;
 pub mod control;
+mod detour_checks;
 mod error;
 mod failover_routes;
 mod file_rights;
@@ -64,10 +66,10 @@ mod warm;
 mod wrong_port;
 
 pub use config::{
-    AccessTo, Admin, Allow, Buffers, Config, ConfigError, Control, Detour, DigestMode, Hop, Limits,
-    Log, LogFormat, Pacing, PacingMethod, PeerGroup, RelayMode, Reuse, Sessions, Site, SiteError,
-    SiteHost, SiteName, SiteOrigin, Stall, Tcp, Timeouts, TlsFiles, TrustFiles, UpstreamRule,
-    UpstreamRuleError, parse_network,
+    AccessTo, Admin, Allow, Buffers, Config, ConfigError, Control, Detour, DetourCheck, DigestMode,
+    Hop, Limits, Log, LogFormat, Pacing, PacingMethod, PeerGroup, RelayMode, Reuse, Sessions, Site,
+    SiteError, SiteHost, SiteName, SiteOrigin, Stall, Tcp, Timeouts, TlsFiles, TrustFiles,
+    UpstreamRule, UpstreamRuleError, parse_network,
 };
 pub use error::Error;
 pub use file_rights::warn_of_root_rights;

@@ -6,7 +6,7 @@ use crate::{
     admission::{denied::Denied, identity::Identity, trust::Uses},
     buffers,
     config::Config,
-    control,
+    control, detour_checks,
     error::Error,
     failover_routes::FailoverRoutes,
     file_rights,
@@ -238,6 +238,7 @@ impl Depot {
         tokio::spawn(Arc::clone(&shared).tidy());
         tokio::spawn(Warm::keep(Arc::clone(&shared)));
         tokio::spawn(PeerLoads::watch(Arc::clone(&shared)));
+        tokio::spawn(detour_checks::run(Arc::clone(&shared)));
         tokio::spawn(buffers::govern(Arc::clone(&shared)));
         if let Some(socket) = control {
             tokio::spawn(control::serve(socket, Arc::clone(&shared), while_alive.clone()));

@@ -58,7 +58,7 @@ pub(crate) struct Shared {
     pub paced: Arc<Paced>,
     /// Other depots that do the same work.
     pub peer_loads: PeerLoads,
-    /// Which depots have failed lately.
+    /// Which depots of detours are down, or have failed lately.
     pub failover_routes: FailoverRoutes,
     /// Whom the operator has shut out.
     pub denied: Denied,

@@ -238,9 +238,8 @@ impl Failover {
 
 /// Ensures that a file has this text.
 fn renew(file: &mut OutputFile, text: String) -> Result<Renewal, Error> {
-    let renewal = file
-        .renew(text)
-        .map_err(|error| Error::Output { path: file.path().to_owned(), error })?;
+    let renewal =
+        file.renew(text).map_err(|error| Error::Output { path: file.path().to_owned(), error })?;
     if renewal != Renewal::Same {
         tracing::info!(file = %file.path().display(), "the file is renewed");
     }

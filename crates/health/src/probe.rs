@@ -66,8 +66,7 @@ pub async fn probe(stream: &mut Stream, depot: &DepotAddress) -> Finding {
 
 /// The same within a time, that for the connection included.
 pub async fn within(time: Duration, finding: impl Future<Output = Finding>) -> Finding {
-    let late =
-        |_| Finding::Down(format!("it does not answer within {} s", time.as_secs_f64()));
+    let late = |_| Finding::Down(format!("it does not answer within {} s", time.as_secs_f64()));
     timeout(time, finding).await.unwrap_or_else(late)
 }
 
@@ -152,7 +151,10 @@ mod tests {
             (own("403 Forbidden"), Finding::UpToStrangers),
             (own("400 Bad Request"), down(tls)),
             (own("503 Service Unavailable"), down("it is full, or being stopped")),
-            ("HTTP/1.1 403 Forbidden\r\n\r\n", down("it says 403 Forbidden, and not as a depot does")),
+            (
+                "HTTP/1.1 403 Forbidden\r\n\r\n",
+                down("it says 403 Forbidden, and not as a depot does"),
+            ),
             ("HTTP/1.1 200 OK\r\n\r\n{}", down(NO_DEPOT)),
             ("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}", down("unexpected end of file")),
             ("SSH-2.0-x\r\n\r\n", down(NO_DEPOT)),

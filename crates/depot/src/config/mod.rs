@@ -15,7 +15,7 @@ use units::{Bytes, Duration};
 pub use admin::Admin;
 pub use allow::Allow;
 pub use control::Control;
-pub use detour::Detour;
+pub use detour::{Detour, DetourCheck};
 pub use digest::DigestMode;
 pub use error::ConfigError;
 pub use hop::{Buffers, Hop};
@@ -194,6 +194,7 @@ impl Config {
     fn check_detours(&self) -> Result<(), ConfigError> {
         for (n, detour) in self.detours.iter().enumerate() {
             check_time("detour.avoid", detour.avoid)?;
+            detour.check.check()?;
             let closed = |depot: &&DepotAddress| {
                 self.allow.upstream(&depot.authority, Grant::Rules) == Verdict::Refused
             };

@@ -250,6 +250,13 @@ fn depot(out: &mut Out<'_>, status: &Status) -> fmt::Result {
             ];
             (labels, u32::from(paced.in_force))
         }),
+    )?;
+    out.gauges(
+        &family("detour_up", "1 where a depot of a detour is up when it is asked, else 0"),
+        status
+            .detours
+            .iter()
+            .map(|it| (vec![("depot", it.depot.as_str().into())], u32::from(it.up))),
     )
 }
 

@@ -40,6 +40,9 @@ pub struct Status {
     /// Peers to whom packets are to be spaced below TCP.
     #[serde(default)]
     pub paced: Vec<PacedPeer>,
+    /// Depots of `[[detour]]` that are asked whether they are up.
+    #[serde(default)]
+    pub detours: Vec<DetourDepot>,
     /// How long things took.
     #[serde(default)]
     pub times: Times,
@@ -236,6 +239,15 @@ pub struct PacedPeer {
     pub pacing: String,
     /// Whether they are, as of the last second.
     pub in_force: bool,
+}
+
+/// A depot of a `[[detour]]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DetourDepot {
+    /// As the configuration names it, with its port.
+    pub depot: String,
+    /// Whether it is up. One that was not asked yet is.
+    pub up: bool,
 }
 
 /// A hop. Figures of sockets are those of the connections that have a transfer now.

@@ -2,8 +2,8 @@
 //! A depot as a whole, looked at from outside.
 
 use super::status::{
-    AccessLogState, Certificate, Connections, Memory, PacedPeer, SCHEMA, Sessions, State, Status,
-    Times,
+    AccessLogState, Certificate, Connections, DetourDepot, Memory, PacedPeer, SCHEMA, Sessions,
+    State, Status, Times,
 };
 use crate::{
     control::draining,
@@ -97,6 +97,7 @@ impl View {
                 dropped_lines: shared.observer.log.dropped(),
             },
             paced: shared.paced.peers().iter().map(PacedPeer::from).collect(),
+            detours: shared.failover_routes.checks().into_iter().map(DetourDepot::from).collect(),
             times: Times {
                 first_byte: reading.first_byte,
                 duration: reading.duration,
@@ -130,6 +131,12 @@ impl From<&Peer> for PacedPeer {
             pacing: peer.method.to_string(),
             in_force: peer.is_in_force(),
         }
+    }
+}
+
+impl From<(String, bool)> for DetourDepot {
+    fn from((depot, up): (String, bool)) -> Self {
+        Self { depot, up }
     }
 }
 

@@ -110,6 +110,8 @@ function showTiles(status) {
     tile("Process", size(memory.resident_bytes), `${count(memory.open_files)} of ${count(memory.open_files_limit)} open files${status.accept_failures ? `, accepting failed ${count(status.accept_failures)} times` : ""}`),
     ...status.draining.map(({ process, seconds_left: left, live_transfers: live }) =>
       tile("Before the takeover", count(live), `transfers of process ${process}, for up to ${age(left)}`)),
+    ...status.detours.filter(({ up }) => !up).map(({ depot }) =>
+      tile("Depot of a detour", "down", depot)),
     tile("Sessions", count(status.sessions.open), `open, ${count(status.sessions.meetings_waiting)} wait for their other end`),
   );
 }

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Asks the depots of `[[detour]]` whether they are up, so that one that is dead is known before a request meets it,
+//! and one that is back is used at once.
+//!
+//! Each depot has a task of its own, which asks it after each `detour.check`, on a new connection, and waits as long
+//! for the answer: one that is slow holds up no other. Only depots that the configuration names are asked. `health` has
+//! the question and the rules; [`FailoverRoutes`](crate::failover_routes::FailoverRoutes) is told what has come of it.
+
+use crate::{
+    admission::verdict::Grant,
+    state::Shared,
+    tls::Protocol,
+    upstream::{self, Peer},
+};
+use health::{Finding, Health, Rules};
+use relay::dial::resolver::OWN;
+use session::DepotAddress;
+use std::{collections::HashMap, sync::Arc, time::Duration};
+use tokio::{
+    task::JoinHandle,
+    time::{MissedTickBehavior, interval, sleep},
+};
+
+/// How often is looked whether the configuration names others.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// A task that ends when this is dropped.
+struct Check(JoinHandle<()>);
+
+impl Drop for Check {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Has all of them asked, for as long as the depot runs.
+pub(crate) async fn run(shared: Arc<Shared>) {
+    let mut checks: HashMap<(DepotAddress, units::Duration), Check> = HashMap::new();
+    loop {
+        let wanted = shared.config().detour_checks();
+        checks.retain(|(depot, every), _| wanted.get(depot) == Some(every));
+        // Again and again: a check that is being ended may have had a last word.
+        shared.failover_routes.watch_only(&wanted);
+        for (depot, every) in wanted {
+            checks.entry((depot.clone(), every)).or_insert_with(|| {
+                Check(tokio::spawn(check(depot, every.into(), Arc::clone(&shared))))
+            });
+        }
+        sleep(LOOK).await;
+    }
+}
+
+/// Asks one of them.
+async fn check(depot: DepotAddress, every: Duration, shared: Arc<Shared>) {
+    let mut health = Health::new(Rules::default());
+    let mut ticks = interval(every);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let finding = health::within(every, ask(&depot, &shared)).await;
+        health.record(&depot, &finding);
+        if let Some(is_up) = health.is_up() {
+            shared.failover_routes.checked(&depot, is_up);
+        }
+    }
+}
+
+/// What it says now.
+async fn ask(depot: &DepotAddress, shared: &Shared) -> Finding {
+    let settings = shared.settings();
+    let peer = Peer { next: &depot.authority, scheme: depot.scheme, protocol: Protocol::Http };
+    // Requests come to it by rules, tickets or sites. Rules for addresses are the same for all but sites.
+    let by_site = settings.config.is_fixed(peer.next);
+    let grant = if by_site { Grant::Site } else { Grant::Ticket };
+    match upstream::connected(peer, grant, &settings, shared.resolver(OWN)).await {
+        Ok(mut hop) => health::probe(&mut hop.stream, depot).await,
+        Err(refusal) => refusal.into(),
+    }
+}
