@@ -22,6 +22,7 @@ fn a_configuration_is_checked() {
     fs::write(&file, &example).unwrap();
     assert_eq!(done(&["failover", "check", path]), "");
     let include = format!("{include:?}");
+    let same = format!("routes_file = {include}\n[[clients]]");
     for (good, bad, why) in [
         ("server = \"nginx\"", "server = \"iis\"", "unknown variant `iis`"),
         ("include", "includes", "unknown field `includes`"),
@@ -35,6 +36,9 @@ fn a_configuration_is_checked() {
         (&include, "\"/dev/null\"", "something that is no file"),
         (reload, "reload = [\"no-such-program\"]", "no-such-program is not there"),
         ("[[clients]]", "roots = \"/no/such/file\"\n[[clients]]", "/no/such/file"),
+        ("server = \"nginx\"", "", "`server` and `include` need each other"),
+        ("[[clients]]", &same, "are the same file"),
+        ("[[clients]]", "routes_file = \"/no/such/folder/x\"\n[[clients]]", "No such file"),
         ("[[clients]]", "fall = 0\n[[clients]]", "expected 1 to 1000"),
     ] {
         assert!(example.contains(good), "{good}");
@@ -42,6 +46,15 @@ fn a_configuration_is_checked() {
         let (code, said) = refused(&["failover", "check", path]);
         assert!(code == 2 && said.contains(why), "{bad}: {code} {said}");
         assert_ne!(refused(&["failover", path, "--once"]).0, 0, "{bad}");
+    }
+    // Without a web server there has to be something else, and nothing to reload.
+    let (_, clients) = example.split_once("[[clients]]").unwrap();
+    for (outputs, why) in
+        [("", "nothing to write"), ("routes_file = \"/x\"\nreload = [\"true\"]", "`reload`")]
+    {
+        fs::write(&file, format!("{outputs}\n[[clients]]{clients}")).unwrap();
+        let (code, said) = refused(&["failover", "check", path]);
+        assert!(code == 2 && said.contains(why), "{outputs}: {code} {said}");
     }
     fs::remove_file(&file).unwrap();
     let (code, said) = refused(&["failover", path]);

@@ -2,17 +2,18 @@
 //! `deploy/portal`: the real nginx, the script and two depots, for clients that have logged in and others.
 
 use crate::{
-    common::{done, text},
+    common::{done, longhaul, text},
     depot::Depot,
 };
 use std::{
     fs::{self, File},
     net::{SocketAddr, TcpListener, TcpStream},
     os::unix::fs::PermissionsExt,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     time::{Duration, Instant},
 };
+use tempfile::TempDir;
 
 /// A program that runs; killed when dropped.
 struct Running(Child);
@@ -52,10 +53,110 @@ fn at(path: &Path) -> String {
     path.to_str().unwrap().to_owned()
 }
 
+/// A portal's files, with its nginx; the script and the depots are each test's own.
+struct Portal {
+    folder: TempDir,
+    address: SocketAddr,
+    /// Where depots fetch.
+    origin: SocketAddr,
+    body: Vec<u8>,
+    _nginx: Running,
+}
+
+const LOGIN: [&str; 2] = ["-u", "alice:secret"];
+
+impl Portal {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        // nginx's workers are another user's.
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let path = |name: &str| folder.path().join(name);
+        done(&["ticket", "keygen", &at(&path("key.pem")), "--public", &at(&path("keys.json"))]);
+        let body: Vec<u8> =
+            (0..3_000_001_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        fs::create_dir_all(path("www/files/sub")).unwrap();
+        fs::write(path("www/files/a b.bin"), &body).unwrap();
+        let depot = format!(
+            "[trust]\nkeys = {:?}\nrequired = true\n[allow]\nlocal = true\n",
+            path("keys.json")
+        );
+        fs::write(path("depot.toml"), depot).unwrap();
+        let free = || TcpListener::bind("127.0.0.1:0").unwrap();
+        let [address, origin] = [free(), free()].map(|free| free.local_addr().unwrap());
+        configure(folder.path(), address, origin);
+        let mut nginx = Command::new("nginx");
+        nginx.args(["-c", &at(&path("main.conf")), "-e", "stderr"]);
+        let is_ready = || TcpStream::connect(address).is_ok();
+        let nginx = Running::start(&mut nginx, &path("nginx.log"), is_ready);
+        Self { address, origin, body, _nginx: nginx, folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A depot for tickets alone.
+    fn depot(&self, id: &str, more: &[&str]) -> Depot {
+        Depot::named(id, &[&["--config", &at(&self.path("depot.toml"))], more].concat())
+    }
+
+    /// What starts the script.
+    fn script(&self, more: &[&str]) -> Command {
+        let mut script = Command::new(deploy().join("mint-ticket.py"));
+        script
+            .args(["--socket", &at(&self.path("socket"))])
+            .args(["--origin", &format!("http://{}", self.origin)])
+            .args(["--key", &at(&self.path("key.pem"))])
+            .args(["--longhaul", env!("CARGO_BIN_EXE_longhaul")])
+            .args(more);
+        script
+    }
+
+    fn start_script(&self, more: &[&str]) -> Running {
+        let log = self.path("script.log");
+        let is_ready = || fs::read_to_string(&log).unwrap().contains("ready\n");
+        Running::start(&mut self.script(more), &log, is_ready)
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    /// What nginx and the script have logged.
+    fn said(&self) -> [String; 2] {
+        ["nginx.log", "script.log"].map(|log| fs::read_to_string(self.path(log)).unwrap())
+    }
+
+    /// Awaits that a client with a login is sent to this depot, or given the file by the site itself.
+    fn await_way(&self, depot: Option<&str>) {
+        let to = depot.map_or("200 ".to_owned(), |depot| format!("302 http://{depot}/lh2/0/"));
+        let (begun, url) = (Instant::now(), self.url("/files/a%20b.bin"));
+        loop {
+            let told = told("%{http_code} %{redirect_url}", &[&LOGIN[..], &[&url]].concat());
+            if told.starts_with(&to) {
+                return;
+            }
+            let said = self.said();
+            assert!(begun.elapsed() < Duration::from_secs(20), "{to}: {told} {said:?}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// A client that follows redirects gets the file.
+    fn gives_file(&self) {
+        let got = curl(&[&LOGIN[..], &["-f", "-L", &self.url("/files/a%20b.bin")]].concat());
+        assert!(got.stdout == self.body, "{}{:?}", text(&got.stderr), self.said());
+    }
+}
+
+fn deploy() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/portal")
+}
+
 /// The portal's configuration with the places of this test, and a server's around it.
-fn configure(folder: &Path, deploy: &Path, portal: SocketAddr, origin: SocketAddr) {
+fn configure(folder: &Path, portal: SocketAddr, origin: SocketAddr) {
     let path = |name: &str| folder.join(name);
-    let mut conf = fs::read_to_string(deploy.join("portal.conf")).unwrap();
+    let mut conf = fs::read_to_string(deploy().join("portal.conf")).unwrap();
     for (example, here) in [
         ("listen 80;", format!("listen {portal};")),
         ("listen 8080;", format!("listen {origin};")),
@@ -81,55 +182,25 @@ fn configure(folder: &Path, deploy: &Path, portal: SocketAddr, origin: SocketAdd
 
 #[test]
 fn a_portal_gives_tickets_to_those_who_have_logged_in() {
-    let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/portal");
-    let folder = tempfile::tempdir().unwrap();
-    // nginx's workers are another user's.
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let path = |name: &str| folder.path().join(name);
-    done(&["ticket", "keygen", &at(&path("key.pem")), "--public", &at(&path("keys.json"))]);
-    let body: Vec<u8> =
-        (0..3_000_001_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
-    fs::create_dir_all(path("www/files/sub")).unwrap();
-    fs::write(path("www/files/a b.bin"), &body).unwrap();
-
-    let depot = format!(
-        "[trust]\nkeys = {:?}\nrequired = true\n[allow]\nlocal = true\n",
-        path("keys.json")
-    );
-    fs::write(path("depot.toml"), depot).unwrap();
-    let depots =
-        ["near", "far"].map(|id| Depot::named(id, &["--config", &at(&path("depot.toml"))]));
-
-    let [portal, origin] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    let [portal, origin] = [portal, origin].map(|free| free.local_addr().unwrap());
-    configure(folder.path(), &deploy, portal, origin);
-
+    let portal = Portal::start();
+    let depots = ["near", "far"].map(|id| portal.depot(id, &[]));
     let via = depots.each_ref().map(|depot| depot.listen.clone()).join(",");
-    let mut script = Command::new(deploy.join("mint-ticket.py"));
-    script
-        .args(["--socket", &at(&path("socket")), "--origin", &format!("http://{origin}")])
-        .args(["--key", &at(&path("key.pem")), "--via", &via])
-        .args(["--longhaul", env!("CARGO_BIN_EXE_longhaul")]);
     // It says at once what it lacks.
-    let mut wrong = Command::new(deploy.join("mint-ticket.py"));
-    wrong.args(script.get_args()).args(["--key", "/no/such/key"]);
-    let wrong = wrong.output().unwrap();
-    let said = text(&wrong.stderr);
-    assert!(wrong.status.code() == Some(2) && said.contains("no ticket can be made"), "{said}");
-    let script = Running::start(&mut script, &path("script.log"), || path("socket").exists());
-    let nginx_log = path("nginx.log");
-    let mut nginx = Command::new("nginx");
-    nginx.args(["-c", &at(&path("main.conf")), "-e", "stderr"]);
-    let _nginx = Running::start(&mut nginx, &nginx_log, || TcpStream::connect(portal).is_ok());
-    let mode = fs::metadata(path("socket")).unwrap().permissions().mode();
+    for (arguments, why) in [
+        (&["--via", &via, "--key", "/no/such/key"][..], "no ticket can be made"),
+        (&[], "one of --via and --routes is needed"),
+    ] {
+        let wrong = portal.script(arguments).output().unwrap();
+        let said = text(&wrong.stderr);
+        assert!(wrong.status.code() == Some(2) && said.contains(why), "{said}");
+    }
+    let script = portal.start_script(&["--via", &via]);
+    let mode = fs::metadata(portal.path("socket")).unwrap().permissions().mode();
     assert_eq!(mode & 0o7777, 0o660, "{mode:o}");
 
-    let url = format!("http://{portal}/files/a%20b.bin?x=%2F&y=1");
-    let log_in = ["-u", "alice:secret"];
-    let got = curl(&[&log_in[..], &["-f", "-L", &url]].concat());
-    let said = || [&nginx_log, &path("script.log")].map(|log| fs::read_to_string(log).unwrap());
-    assert!(got.stdout == body, "{}{:?}", text(&got.stderr), said());
-    let to = told("%{http_code} %{redirect_url}", &[&log_in[..], &[&url]].concat());
+    portal.gives_file();
+    let (url, origin) = (portal.url("/files/a%20b.bin?x=%2F&y=1"), portal.origin);
+    let to = told("%{http_code} %{redirect_url}", &[&LOGIN[..], &[&url]].concat());
     let ticket = to.strip_prefix("302 ").unwrap();
     assert!(ticket.starts_with(&format!("http://{}/lh2/0/", depots[0].listen)), "{to}");
     let shown = done(&["ticket", "show", ticket]);
@@ -138,23 +209,26 @@ fn a_portal_gives_tickets_to_those_who_have_logged_in() {
     }
     // It is for this file, whatever the client says of it to the script, and needs no log-in any more.
     let forged = ["-H", "X-Target: /files/other", "-H", "X-Client: 192.0.2.9"];
-    let to = told("%{redirect_url}", &[&log_in[..], &forged, &[&url]].concat());
+    let to = told("%{redirect_url}", &[&LOGIN[..], &forged, &[&url]].concat());
     assert!(done(&["ticket", "show", &to]).contains("/files/a%20b.bin"));
-    assert!(curl(&["-f", &to]).stdout == body);
+    assert!(curl(&["-f", &to]).stdout == portal.body);
 
     // Who has not logged in, what is no file, and other methods.
     let status = |arguments: &[&str]| told("%{http_code}", arguments);
     assert_eq!(status(&[&url]), "401");
     assert_eq!(status(&["-u", "alice:wrong", &url]), "401");
-    let below = |path: &str| format!("http://{portal}{path}");
     for path in
         ["/files/", "/files/sub/", "/files/sub/?x", "/files/./a%20b.bin", "/files/%2e/a%20b.bin"]
     {
-        let answer = status(&[&log_in[..], &["--path-as-is", &below(path)]].concat());
-        assert_eq!(answer, "403", "{path}: {:?}", said());
+        let answer = status(&[&LOGIN[..], &["--path-as-is", &portal.url(path)]].concat());
+        assert_eq!(answer, "403", "{path}: {:?}", portal.said());
     }
-    assert_eq!(status(&[&log_in[..], &["-d", "x", &url]].concat()), "403");
-    assert_eq!(status(&[&log_in[..], &[&below("/mint")]].concat()), "404", "only nginx asks it");
+    assert_eq!(status(&[&LOGIN[..], &["-d", "x", &url]].concat()), "403");
+    assert_eq!(
+        status(&[&LOGIN[..], &[&portal.url("/mint")]].concat()),
+        "404",
+        "only nginx asks it"
+    );
     // What lies behind is for the depots.
     let behind = format!("http://{origin}/files/a%20b.bin");
     assert_eq!(status(&["--interface", "127.0.0.2", &behind]), "403");
@@ -163,11 +237,98 @@ fn a_portal_gives_tickets_to_those_who_have_logged_in() {
     // Many at once, and addresses as long as tickets go.
     let many = format!("{url}&n=[1-80]");
     let parallel = ["-Z", "--parallel-max", "80", "-o", "/dev/null", "-w", "%{http_code} "];
-    let all = text(&curl(&[&log_in[..], &parallel, &[&many]].concat()).stdout);
-    assert_eq!(all, "302 ".repeat(80), "{:?}", said());
+    let all = text(&curl(&[&LOGIN[..], &parallel, &[&many]].concat()).stdout);
+    assert_eq!(all, "302 ".repeat(80), "{:?}", portal.said());
     let long = format!("{url}&{}", "x".repeat(1900));
-    assert_eq!(status(&[&log_in[..], &[&long]].concat()), "302", "{:?}", said());
+    assert_eq!(status(&[&LOGIN[..], &[&long]].concat()), "302", "{:?}", portal.said());
     // Without the script nobody gets anything.
     drop(script);
-    assert_eq!(status(&[&log_in[..], &[&url]].concat()), "500");
+    assert_eq!(status(&[&LOGIN[..], &[&url]].concat()), "500");
+}
+
+/// The settings of `longhaul failover` for clients of the tests, whose routes are of one depot each.
+fn failover(routes_file: &Path, depots: [&str; 2]) -> String {
+    let routes = depots.map(|depot| format!("http://{depot}/lh1/fetch/-"));
+    format!(
+        "routes_file = {routes_file:?}\nevery = \"200ms\"\n\
+         [[clients]]\nnetworks = [\"127.0.0.0/8\"]\nroutes = {routes:?}\n"
+    )
+}
+
+#[test]
+fn portal_survives_its_depots_by_failover() {
+    let portal = Portal::start();
+    let [first, other] = ["first", "other"].map(|id| portal.depot(id, &[]));
+    let [at_first, at_other] = [&first, &other].map(|depot| depot.listen.clone());
+    let (settings, routes) = (portal.path("failover.toml"), portal.path("routes.json"));
+    fs::write(&settings, failover(&routes, [&at_first, &at_other])).unwrap();
+    let _script = portal.start_script(&["--routes", &at(&routes)]);
+    // Until there is a file, the site serves by itself.
+    portal.await_way(None);
+    let mut command = longhaul();
+    command.args(["failover", &at(&settings)]);
+    let _failover = Running::start(&mut command, &portal.path("failover.log"), || routes.exists());
+    portal.await_way(Some(&at_first));
+    portal.gives_file();
+    let mode = fs::metadata(&routes).unwrap().permissions().mode();
+    assert_eq!(mode & 0o7777, 0o644, "{mode:o}");
+
+    drop(first);
+    portal.await_way(Some(&at_other));
+    portal.gives_file();
+    drop(other);
+    portal.await_way(None);
+    portal.gives_file();
+    // Nor does the site give folders then, or anything to others.
+    let status = |arguments: &[&str]| told("%{http_code}", arguments);
+    assert_eq!(status(&[&LOGIN[..], &[&portal.url("/files/sub/")]].concat()), "403");
+    assert_eq!(status(&[&portal.url("/files/a%20b.bin")]), "401");
+    let _first = portal.depot("first", &["--listen", &at_first]);
+    portal.await_way(Some(&at_first));
+    portal.gives_file();
+}
+
+#[test]
+fn portal_takes_what_a_routes_file_says_and_no_more() {
+    let portal = Portal::start();
+    let routes = portal.path("routes.json");
+    let _script = portal.start_script(&["--routes", &at(&routes), "--via", "fixed:3880"]);
+    let groups = |groups: &[(&str, &str)]| {
+        let group = |(network, via): &(&str, &str)| {
+            format!("{{\"networks\": [\"{network}\"], \"route\": null, \"via\": {via}}}")
+        };
+        let groups: Vec<_> = groups.iter().map(group).collect();
+        format!("{{\"schema\": 1, \"clients\": [{}]}}", groups.join(", "))
+    };
+    let own = ("127.0.0.0/8", "[\"d1:3880\", \"https:d2:443\"]");
+    let too_large = " ".repeat(1 << 20) + &groups(&[own]);
+    for (content, way, logged) in [
+        // The most specific network applies, wherever it stands.
+        (groups(&[own, ("::/0", "[\"d6:1\"]")]), Some("d1:3880"), "stand for 2 of 2 networks"),
+        (groups(&[("127.0.0.1/32", "[\"own:1\"]"), own]), Some("own:1"), "is read"),
+        (groups(&[own, ("127.0.0.1/32", "[]")]), None, "stand for 1 of 2 networks"),
+        (groups(&[("192.0.2.0/24", "[\"d1:3880\"]")]), None, "stand for 1 of 1 networks"),
+        // What cannot be used says why, and changes nothing else.
+        ("{".to_owned(), Some("fixed:3880"), "cannot be used: Expecting"),
+        ("[".repeat(100_000), Some("fixed:3880"), "--via is used instead"),
+        ("[1]".to_owned(), Some("fixed:3880"), "it has no routes"),
+        (groups(&[("127.0.0.0/33", "[]")]), Some("fixed:3880"), "127.0.0.0/33"),
+        (groups(&[("127.0.0.0/8", "[\"--key=/x\"]")]), Some("fixed:3880"), "is no depot"),
+        (groups(&[("127.0.0.0/8", "\"d1\"")]), Some("fixed:3880"), "it has no routes"),
+        (too_large, Some("fixed:3880"), "it is larger than 1048576 bytes"),
+        (groups(&[own]), Some("d1:3880"), "stand for 1 of 1 networks"),
+    ] {
+        let before = portal.said()[1].len();
+        fs::write(portal.path("next.json"), &content).unwrap();
+        fs::rename(portal.path("next.json"), &routes).unwrap();
+        portal.await_way(way);
+        let said = portal.said()[1][before..].to_owned();
+        assert_eq!(said.matches(logged).count(), 1, "{logged}: {said}");
+    }
+    // A folder in its place, and nothing.
+    fs::remove_file(&routes).unwrap();
+    portal.await_way(Some("fixed:3880"));
+    fs::create_dir(&routes).unwrap();
+    portal.await_way(Some("fixed:3880"));
+    assert!(portal.said()[1].contains("routes.json cannot be used: "), "{:?}", portal.said());
 }

@@ -295,6 +295,18 @@ impl Daemon {
         longhaul_depot::fetch_status(&self.admin().to_string()).unwrap().0
     }
 
+    /// Awaits that checks have found these depots of detours up, or down, and name no others. It needs an admin
+    /// listener.
+    pub fn await_detours(&self, expected: &[(SocketAddr, bool)]) {
+        let mut expected: Vec<_> =
+            expected.iter().map(|(depot, up)| (depot.to_string(), *up)).collect();
+        expected.sort();
+        eventually(&format!("detours are {expected:?}"), || {
+            let found = self.status().detours.into_iter();
+            found.map(|it| (it.depot, it.up)).eq(expected.iter().cloned())
+        });
+    }
+
     pub fn pid(&self) -> u32 {
         self.child.id()
     }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Ways around depots that fail or stall.
 
+mod checks;
+
 use crate::common::{
     client::{curl, exchange, get, status},
     noise,
@@ -15,9 +17,11 @@ use std::{
 
 const SERVED: &str = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nserved";
 
-/// A depot with a way around another one.
+/// A depot with a way around another one, of which only requests find out whether it is up.
 fn depot(around: SocketAddr, more: &str) -> Daemon {
-    Daemon::depot(&format!("id = \"d1\"\n[[detour]]\naround = \"{around}\"\n{more}"))
+    Daemon::depot(&format!(
+        "id = \"d1\"\n[[detour]]\naround = \"{around}\"\ncheck = \"off\"\n{more}"
+    ))
 }
 
 /// An address at which nobody listens.
@@ -79,7 +83,7 @@ fn what_another_way_cannot_mend_goes_no_other_way() {
     let depot = Daemon::depot_with(&format!(
         "id = \"d1\"\nlisten = [\"127.0.0.1:0\"]\n[allow]\nclients = [\"127.0.0.0/8\"]\n\
          upstreams = [\"127.0.0.0/8:*\"]\nlocal = true\nmethods = [\"GET\", \"PUT\", \"POST\"]\n\
-         [[detour]]\naround = \"{failing}\"\nstraight = true"
+         [[detour]]\naround = \"{failing}\"\ncheck = \"off\"\nstraight = true"
     ));
     let route = origin.route(&failing.to_string(), "/");
     let request = |method: &str, rest: &str| {

@@ -160,7 +160,8 @@ fn metrics_are_what_the_guide_says() {
         file("own.pem"),
         file("own.key")
     );
-    let depot = Daemon::depot_by(&start, &format!("{ADMIN}{hop}{tls}"));
+    let detour = "[[detour]]\naround = \"127.0.0.1:1\"\nstraight = true\n";
+    let depot = Daemon::depot_by(&start, &format!("{ADMIN}{hop}{tls}{detour}"));
     let missing = Scripted::answering("HTTP/1.1 404 Not Found\r\nConnection: close\r\n\r\n");
     assert_eq!(status(&get(depot.address, &missing.route("-", "/")).0), 404);
     depot.await_log(&["INFO", " ended "]);

@@ -101,7 +101,9 @@ fn no_request_writes_fields_of_its_own() {
 
 #[test]
 fn no_next_hop_writes_fields_of_its_own() {
-    let depot = Daemon::depot("id = \"d1\"\n[[detour]]\naround = \"127.0.0.1:1\"\nstraight = true");
+    let depot = Daemon::depot(
+        "id = \"d1\"\n[[detour]]\naround = \"127.0.0.1:1\"\nstraight = true\ncheck = \"off\"",
+    );
     let forged = format!("x\" client=\"{FORGED}\" status=200 injected=1 \\\"");
     let escaped = forged.replace('\\', "\\\\").replace('"', "\\\"");
     let answers = [

@@ -182,8 +182,10 @@ impl Pair {
         let far = Daemon::depot_by(&format!("{PACED}=/ exec \"$0\" \"$@\""), &settings);
         let near = Daemon::depot(&format!(
             "id = \"near\"\nadmin.listen = \"127.0.0.1:0\"\n\
-             [[tcp]]\nlisten = \"127.0.0.1:0\"\nupstream = \"{}\"\nvia = [\"{}\"]\n",
+             [[tcp]]\nlisten = \"127.0.0.1:0\"\nupstream = \"{}\"\nvia = [\"{}\"]\n\
+             [[detour]]\naround = \"{}\"\nstraight = true\n",
             server.address,
+            far.authority(),
             far.authority()
         ));
         let dir = tempfile::tempdir().unwrap();

@@ -14,7 +14,9 @@ fn nobody() -> SocketAddr {
 
 /// A depot with a way around another one.
 fn depot(around: SocketAddr, more: &str) -> Daemon {
-    Daemon::depot(&format!("id = \"d1\"\n[[detour]]\naround = \"{around}\"\n{more}"))
+    Daemon::depot(&format!(
+        "id = \"d1\"\nadmin.listen = \"127.0.0.1:0\"\n[[detour]]\naround = \"{around}\"\n{more}"
+    ))
 }
 
 #[test]
@@ -23,7 +25,8 @@ fn session_goes_around_a_depot_that_is_gone() {
     let acceptor = Acceptor::echo();
     let through = format!("through = [\"{}\", \"{}\"]", nobody(), other.address);
     for (more, passed) in [(through.as_str(), &["d1", "other"][..]), ("straight = true", &["d1"])] {
-        let depot = depot(gone, more);
+        // Only sessions find out.
+        let depot = depot(gone, &format!("check = \"off\"\n{more}"));
         for _ in 0..2 {
             let (client, answer) = opened(&depot, &open(&[gone, acceptor.address]));
             let reports: Vec<_> = answer.hops.iter().map(|hop| hop.depot.to_string()).collect();
@@ -35,6 +38,19 @@ fn session_goes_around_a_depot_that_is_gone() {
         let tried = format!("another route upstream={gone}");
         assert_eq!(depot.log_text().matches(&tried).count(), 1, "{}", depot.log_text());
     }
+}
+
+#[test]
+fn session_tries_no_depot_that_a_check_has_found_down() {
+    let (gone, other) = (nobody(), Daemon::depot("id = \"other\""));
+    let acceptor = Acceptor::echo();
+    let depot = depot(gone, &format!("check = \"300ms\"\nthrough = [\"{}\"]", other.address));
+    depot.await_detours(&[(gone, false), (other.address, true)]);
+    let (client, answer) = opened(&depot, &open(&[gone, acceptor.address]));
+    let reports: Vec<_> = answer.hops.iter().map(|hop| hop.depot.to_string()).collect();
+    assert_eq!(reports, ["d1", "other"]);
+    echoes(&client);
+    assert!(!depot.log_text().contains("another route"), "{}", depot.log_text());
 }
 
 #[test]
