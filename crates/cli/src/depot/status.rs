@@ -123,6 +123,9 @@ fn head(status: &Status) -> String {
         let (peer, pacing) = (shorten(&paced.peer, 48), shorten(&paced.pacing, 8));
         text += &format!("packets to {peer} {so} paced by {pacing}\n");
     }
+    for detour in status.detours.iter().filter(|detour| !detour.up) {
+        text += &format!("depot {} of a detour is down\n", shorten(&detour.depot, 64));
+    }
     text
 }
 

@@ -109,6 +109,20 @@ fn a_running_depot_says_what_it_does() {
     assert_eq!(json(&["depot", "status", &depot.admin, "--json"])["state"], "serving");
 }
 
+#[test]
+fn status_names_depots_of_detours_that_are_down() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("depot.toml");
+    let text = "allow.local = true\n[[detour]]\naround = \"127.0.0.1:1\"\nstraight = true\n";
+    std::fs::write(&file, text).unwrap();
+    let depot = Depot::start(&["--config", file.to_str().unwrap()]);
+    let begun = Instant::now();
+    while !depot.status(&["--once"]).contains("depot 127.0.0.1:1 of a detour is down") {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{}", depot.status(&["--once"]));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 /// An origin of one body, which keeps the second half of it to itself.
 fn halting_origin() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -369,7 +369,10 @@ fn attribute(dom: &str, name: &str) -> Option<String> {
 
 #[test]
 fn the_page_shows_a_transfer_and_its_rising_bytes() {
-    let depot = Daemon::depot(ADMIN);
+    let nobody = "127.0.0.1:1";
+    let detour = format!("[[detour]]\naround = \"{nobody}\"\nstraight = true\n");
+    let depot = Daemon::depot(&format!("{ADMIN}{detour}"));
+    depot.await_detours(&[(nobody.parse().unwrap(), false)]);
     let admin = depot.admin();
     let valve = Valve::default();
     let origin = dripping(&valve);
@@ -401,7 +404,8 @@ fn the_page_shows_a_transfer_and_its_rising_bytes() {
     let number = |name| attribute(&dom, name).expect(name).parse::<u64>().unwrap();
     assert_eq!((number("data-first-bytes"), number("data-bytes")), (1000, 1000 * polls));
     let client_address = client.local_addr().unwrap().to_string();
-    for part in [&client_address, &origin.address.to_string(), "d1", ">serving<", "127.0.0.0/8"] {
+    let origin_address = origin.address.to_string();
+    for part in [&client_address, &origin_address, "d1", ">serving<", "127.0.0.0/8", nobody] {
         assert!(dom.contains(part), "{part} is missing: {dom}");
     }
     assert!(dom.contains("class=\"rtt\""), "a round trip is drawn: {dom}");
