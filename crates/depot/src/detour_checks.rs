@@ -21,7 +21,7 @@ use tokio::{
     time::{MissedTickBehavior, interval, sleep},
 };
 
-/// How often is looked whether the configuration names others.
+/// How often the configuration is looked at for changes.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// A task that ends when this is dropped.
@@ -33,13 +33,13 @@ impl Drop for Check {
     }
 }
 
-/// Has all of them asked, for as long as the depot runs.
+/// Runs a check for each of them, as the configuration names them, for as long as the depot runs.
 pub(crate) async fn run(shared: Arc<Shared>) {
     let mut checks: HashMap<(DepotAddress, units::Duration), Check> = HashMap::new();
     loop {
         let wanted = shared.config().detour_checks();
         checks.retain(|(depot, every), _| wanted.get(depot) == Some(every));
-        // Again and again: a check that is being ended may have had a last word.
+        // Repeated each time, because a check may report once more while it is being aborted.
         shared.failover_routes.watch_only(&wanted);
         for (depot, every) in wanted {
             checks.entry((depot.clone(), every)).or_insert_with(|| {
@@ -50,7 +50,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
     }
 }
 
-/// Asks one of them.
+/// Asks one depot after each `every`, and reports whether it is up.
 async fn check(depot: DepotAddress, every: Duration, shared: Arc<Shared>) {
     let mut health = Health::new(Rules::default());
     let mut ticks = interval(every);
@@ -65,7 +65,7 @@ async fn check(depot: DepotAddress, every: Duration, shared: Arc<Shared>) {
     }
 }
 
-/// What it says now.
+/// Asks a depot once.
 async fn ask(depot: &DepotAddress, shared: &Shared) -> Finding {
     let settings = shared.settings();
     let peer = Peer { next: &depot.authority, scheme: depot.scheme, protocol: Protocol::Http };

@@ -73,8 +73,8 @@ pub enum Error {
 /// Whether this host has what a configuration asks for. Nothing is changed, and nobody is asked.
 ///
 /// # Errors
-/// The folder of a file to be written is not there, or something that is no file is in its place; the program that reloads is not
-/// there; certificates cannot be used.
+/// The folder of a file to be written is not there, or something that is no file is in its place; the program that
+/// reloads is not there; certificates cannot be used.
 pub fn check(config: &Config) -> Result<(), Error> {
     roots(config)?;
     for path in config.include.iter().chain(&config.routes_file) {
@@ -101,7 +101,7 @@ fn roots(config: &Config) -> Result<ReloadingFile<ClientConfig>, FileError> {
     ReloadingFile::new("roots", files, client_config, |_| String::new())
 }
 
-/// Leads until SIGTERM or SIGINT, which leave the include as it is; or looks once, and ends.
+/// Leads until SIGTERM or SIGINT, which leave the files as they are; or looks once, and ends.
 ///
 /// # Errors
 /// It cannot begin: also where a file cannot be written. Looking once, also where the web server does not reload.
@@ -137,6 +137,7 @@ impl Failover {
     fn new(config: Config, is_due: bool) -> Result<Self, Error> {
         let health = Health::new(config.rules());
         let depots = config.depots().map(|depot| (depot.clone(), health)).collect();
+        let is_due = is_due && config.include.is_some();
         let (roots, reload) = (roots(&config)?, Reload::new(&config.reload, is_due));
         let names = Names::default();
         let include = config.include.as_deref().map(OutputFile::new);
@@ -187,7 +188,7 @@ impl Failover {
             let text = include::text(&self.config, *server, is_up);
             renew(file, text)
         });
-        // One that cannot be written keeps no news from the other.
+        // A file that cannot be written does not keep the other one from being renewed.
         let (routes, include) = (routes.transpose(), include.transpose()?);
         if include.is_some_and(|renewal| renewal != Renewal::Same) {
             self.reload.is_due();

@@ -78,7 +78,7 @@ impl Portal {
         fs::write(path("www/files/a b.bin"), &body).unwrap();
         let depot = format!(
             "[trust]\nkeys = {:?}\nrequired = true\n[allow]\nlocal = true\n",
-            path("keys.json")
+            at(&path("keys.json"))
         );
         fs::write(path("depot.toml"), depot).unwrap();
         let free = || TcpListener::bind("127.0.0.1:0").unwrap();
@@ -249,6 +249,7 @@ fn a_portal_gives_tickets_to_those_who_have_logged_in() {
 /// The settings of `longhaul failover` for clients of the tests, whose routes are of one depot each.
 fn failover(routes_file: &Path, depots: [&str; 2]) -> String {
     let routes = depots.map(|depot| format!("http://{depot}/lh1/fetch/-"));
+    let routes_file = at(routes_file);
     format!(
         "routes_file = {routes_file:?}\nevery = \"200ms\"\n\
          [[clients]]\nnetworks = [\"127.0.0.0/8\"]\nroutes = {routes:?}\n"
