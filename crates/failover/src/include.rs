@@ -49,12 +49,10 @@ mod tests {
     use super::*;
 
     fn config() -> Config {
-        let text = format!(
-            "server = \"nginx\"\ninclude = \"/x\"\n[[clients]]\nnetworks = [\"192.0.2.0/24\", \"2001:db8::/32\"]\n\
-             routes = [\"http://d1:1/lh1/fetch/d2:2\", \"http://d3:3/lh1/fetch/-\"]\n\
-             [[clients]]\nnetworks = [\"192.0.2.7/32\"]\nroutes = [\"http://d4:4/lh1/fetch/-\"]"
-        );
-        Config::from_toml(&text, "x").unwrap()
+        let text = "server = \"nginx\"\ninclude = \"/x\"\n[[clients]]\nnetworks = [\"192.0.2.0/24\", \"2001:db8::/32\"]\n\
+                    routes = [\"http://d1:1/lh1/fetch/d2:2\", \"http://d3:3/lh1/fetch/-\"]\n\
+                    [[clients]]\nnetworks = [\"192.0.2.7/32\"]\nroutes = [\"http://d4:4/lh1/fetch/-\"]";
+        Config::from_toml(text, "x").unwrap()
     }
 
     #[test]
