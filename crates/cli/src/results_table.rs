@@ -5,6 +5,7 @@
 use crate::{print::print_text, text_table::TextTable};
 use ::report::format;
 use record::{
+    Limit, LimitedBy,
     results::{FlowMedians, RunMedians, TrafficMedians},
     stats::MedianRange,
 };
@@ -23,6 +24,7 @@ pub fn print_flows(medians: &[FlowMedians]) {
     table.right("goodput", 13);
     table.right("seconds", 9);
     table.right("ratio", 8);
+    table.left("limited by", 20);
     for cell in medians {
         let mut remark = String::new();
         if cell.timed_out > 0 {
@@ -37,7 +39,9 @@ pub fn print_flows(medians: &[FlowMedians]) {
             spread(cell.goodput_bps, 1e6, 1, " Mb/s"),
             spread(cell.seconds, 1.0, 2, ""),
             number(cell.ratio_to_baseline, 1.0, 2),
+            cell.limited_by.map_or_else(|| "-".to_owned(), limited_by_text),
         ]);
+        remark += cell.limited_by.map_or("", buffer_remark);
         table.row(row, remark + &left_out_text(cell.left_out));
     }
     print_text(&table.text());
@@ -100,6 +104,19 @@ pub fn print_traffic(medians: &[TrafficMedians]) {
         table.row(row, left_out_text(cell.left_out));
     }
     print_text(&table.text());
+}
+
+fn limited_by_text(LimitedBy { cause, share }: LimitedBy) -> String {
+    format!("{} {:.0} %", cause.words(), share * 100.0)
+}
+
+/// Where a socket buffer is the limit, a comparison of congestion controls compares buffers.
+fn buffer_remark(limited_by: LimitedBy) -> &'static str {
+    match limited_by.cause {
+        Limit::SendBuffer => "  raise the sender's tcp_wmem_max",
+        Limit::ReceiveWindow => "  raise the receiver's tcp_rmem_max",
+        _ => "",
+    }
 }
 
 /// The median with its unit, and the least and the most.

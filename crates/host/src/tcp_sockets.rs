@@ -22,6 +22,8 @@ pub struct TcpSocket {
     pub congestion_control: String,
     /// State of the connection.
     pub info: TcpInfo,
+    /// What the send buffer holds, with the kernel's overhead, in bytes.
+    pub send_queue_bytes: u64,
     /// Limit of the send buffer in bytes.
     pub sndbuf_bytes: u64,
     /// Limit of the receive buffer in bytes.
@@ -120,6 +122,7 @@ impl TcpSocket {
             cookie,
             congestion_control: congestion_control?,
             info: info?,
+            send_queue_bytes: memory.send_queue.into(),
             sndbuf_bytes: memory.send_queue_max.into(),
             rcvbuf_bytes: memory.receive_queue_max.into(),
         })

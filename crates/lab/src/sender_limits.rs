@@ -10,6 +10,11 @@ use std::time::Duration;
 /// lies between is a packet that waits to grow (`tcp_tso_should_defer`).
 const NEARLY_FULL: u32 = 8;
 
+/// Whether the application is not told to write: not before a third of the buffer is free (`sk_stream_is_writeable`).
+fn waits_for_room(socket: &TcpSocket) -> bool {
+    3 * socket.send_queue_bytes > 2 * socket.sndbuf_bytes
+}
+
 /// Of one hop.
 #[derive(Debug, Clone, Default)]
 pub struct SenderLimits {
@@ -21,7 +26,7 @@ pub struct SenderLimits {
 
 #[derive(Debug, Clone)]
 struct Sample {
-    cookie: u64,
+    cookie: [u8; 8],
     time_s: f64,
     busy: Duration,
     rwnd_limited: Duration,
@@ -59,14 +64,18 @@ impl SenderLimits {
             now.sndbuf_limited.saturating_sub(last.sndbuf_limited).min(busy - of_receiver);
         let idle = std::mem::take(&mut self.idle) + (passed - busy);
         let rest = busy - of_receiver - of_buffer;
+        let is_full =
+            info.in_flight_segments + info.cwnd_segments / NEARLY_FULL >= info.cwnd_segments;
+        let has_unsent = info.unsent.get() > 0;
         let state = SenderState {
+            // The kernel's own clock misses what was sent before the application found the buffer full.
+            buffer_is_full: !has_unsent && !is_full && waits_for_room(socket),
             recovers: info.recovers,
-            has_unsent: info.unsent.get() > 0,
+            has_unsent,
             is_starting: info
                 .ssthresh_segments
                 .is_none_or(|ssthresh| info.cwnd_segments < ssthresh),
-            waits_for_pace: info.in_flight_segments + info.cwnd_segments / NEARLY_FULL
-                < info.cwnd_segments,
+            waits_for_pace: !is_full,
             ..SenderState::default()
         };
         for (limit, time) in [

@@ -14,11 +14,13 @@
 //! | pacing | waits for the time at which its pace lets the next packet go |
 //! | cwnd | waits for an acknowledgement |
 
+use crate::HopSummary;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Why a sender does not send at this moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Limit {
     /// The congestion window, outside slow start and recovery.
     Cwnd,
@@ -176,6 +178,35 @@ impl LimitShares {
     }
 }
 
+/// The connection of a flow that holds it up. The others wait for that one: those before it until its depot reads, those behind
+/// it until its depot has something to send.
+pub fn slowest_hop(hops: &[HopSummary]) -> Option<(&HopSummary, LimitShares)> {
+    let waits = |shares: &LimitShares| shares.receive_window + shares.application;
+    let known = hops.iter().filter_map(|hop| Some((hop, hop.limited?)));
+    known.min_by(|(_, one), (_, other)| waits(one).total_cmp(&waits(other)))
+}
+
+/// What most held a flow up, and in what part of its time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct LimitedBy {
+    /// The cause.
+    pub cause: Limit,
+    /// Its part of the time, 0 to 1.
+    pub share: f64,
+}
+
+impl LimitedBy {
+    /// Of several runs, by the mean of their shares.
+    pub fn of_mean(runs: &[LimitShares]) -> Option<Self> {
+        let mean = |limit: Limit| {
+            runs.iter().map(|shares| shares.of(limit)).sum::<f64>() / runs.len() as f64
+        };
+        let causes = Limit::ALL.map(|cause| Self { cause, share: mean(cause) });
+        let most = causes.into_iter().max_by(|one, other| one.share.total_cmp(&other.share));
+        most.filter(|_| !runs.is_empty())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -198,6 +229,20 @@ mod tests {
             (shares.largest(), times.shares().unwrap().largest()),
             (Limit::Cwnd, Limit::StartUp)
         );
+    }
+
+    #[test]
+    fn hops_that_wait_for_another_are_not_the_slowest() {
+        let hop = |index, limited| HopSummary { index, limited, ..HopSummary::default() };
+        let before = LimitShares { receive_window: 0.7, cwnd: 0.3, ..LimitShares::default() };
+        let slow = LimitShares { cwnd: 0.9, application: 0.1, ..LimitShares::default() };
+        let behind = LimitShares { application: 0.8, start_up: 0.2, ..LimitShares::default() };
+        let hops = [hop(0, Some(before)), hop(1, None), hop(2, Some(slow)), hop(3, Some(behind))];
+        assert_eq!(slowest_hop(&hops).map(|(hop, _)| hop.index), Some(2));
+        assert_eq!(slowest_hop(&hops[1..2]), None);
+        let mean = LimitedBy::of_mean(&[before, slow]).unwrap();
+        assert_eq!((mean.cause, (mean.share * 1e6).round()), (Limit::Cwnd, 600_000.0));
+        assert_eq!(LimitedBy::of_mean(&[]), None);
     }
 
     #[test]

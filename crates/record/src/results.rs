@@ -134,11 +134,11 @@ mod tests {
         let of = ScenarioResults::new("t".into(), "out".into(), &records, Some("direct"));
         assert_eq!(
             text(&of.runs[3]),
-            r#"{"id":"depots,r2","method":"sim","variant":"depots","point":[["vars.rtt","90ms"]],"repeat":2,"flow":"file","client":null,"bytes":900,"seconds":1.0,"goodput_bps":7200.0,"sha256_ok":null,"timed_out":false,"outcome":"complete","congestion_control":["cubic"],"standing":"invalid","valid":false,"invalid_reasons":["late"]}"#
+            r#"{"id":"depots,r2","method":"sim","variant":"depots","point":[["vars.rtt","90ms"]],"repeat":2,"flow":"file","client":null,"bytes":900,"seconds":1.0,"goodput_bps":7200.0,"sha256_ok":null,"timed_out":false,"outcome":"complete","congestion_control":["cubic"],"limited":null,"standing":"invalid","valid":false,"invalid_reasons":["late"]}"#
         );
         assert_eq!(
             text(&of.medians),
-            r#"[{"variant":"direct","point":[["vars.rtt","90ms"]],"flow":"file","client":null,"runs":2,"left_out":0,"timed_out":0,"median_goodput_bps":1200.0,"least_goodput_bps":800.0,"most_goodput_bps":1600.0,"median_seconds":1.0,"least_seconds":1.0,"most_seconds":1.0,"ratio_to_baseline":1.0},{"variant":"depots","point":[["vars.rtt","90ms"]],"flow":"file","client":null,"runs":1,"left_out":1,"timed_out":0,"median_goodput_bps":2400.0,"least_goodput_bps":2400.0,"most_goodput_bps":2400.0,"median_seconds":1.0,"least_seconds":1.0,"most_seconds":1.0,"ratio_to_baseline":2.0}]"#
+            r#"[{"variant":"direct","point":[["vars.rtt","90ms"]],"flow":"file","client":null,"runs":2,"left_out":0,"timed_out":0,"median_goodput_bps":1200.0,"least_goodput_bps":800.0,"most_goodput_bps":1600.0,"median_seconds":1.0,"least_seconds":1.0,"most_seconds":1.0,"limited_by":null,"ratio_to_baseline":1.0},{"variant":"depots","point":[["vars.rtt","90ms"]],"flow":"file","client":null,"runs":1,"left_out":1,"timed_out":0,"median_goodput_bps":2400.0,"least_goodput_bps":2400.0,"most_goodput_bps":2400.0,"median_seconds":1.0,"least_seconds":1.0,"most_seconds":1.0,"limited_by":null,"ratio_to_baseline":2.0}]"#
         );
         assert_eq!(
             text(&of.totals[1]),

@@ -7,6 +7,7 @@ mod common;
 mod congestion;
 #[path = "../../../scenario/tests/draft/mod.rs"]
 mod draft;
+mod limits;
 mod pacing;
 mod queue;
 mod sources;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! One flow of one run.
 
-use crate::{RunResults, RunVerdict, manifest::Point, repeats::RepeatKey};
+use crate::{
+    LimitShares, RunResults, RunVerdict, manifest::Point, repeats::RepeatKey, slowest_hop,
+};
 use serde::Serialize;
 
 /// One flow of one run.
@@ -35,6 +37,8 @@ pub struct FlowResult {
     pub outcome: String,
     /// Congestion controls as read back, hop by hop.
     pub congestion_control: Vec<Option<String>>,
+    /// What held the slowest of its connections back, in parts of the time; null where nothing was sent.
+    pub limited: Option<LimitShares>,
     /// Whether it ended by itself, but not as it should, in a run that is valid or not.
     #[serde(skip)]
     pub failed: bool,
@@ -72,6 +76,7 @@ impl FlowResult {
                     .iter()
                     .map(|hop| hop.congestion_control.clone())
                     .collect(),
+                limited: slowest_hop(&flow.hops).map(|(_, shares)| shares),
                 failed: RunVerdict::of(true, [flow]) == RunVerdict::Failed,
                 verdict: RunVerdict::of(manifest.valid, [flow]),
                 valid: manifest.valid,

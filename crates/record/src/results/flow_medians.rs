@@ -3,6 +3,7 @@
 
 use super::{flow::FlowResult, range_keys};
 use crate::{
+    LimitedBy,
     manifest::Point,
     repeats::{self, RepeatKey},
     stats::MedianRange,
@@ -33,6 +34,8 @@ pub struct FlowMedians {
     /// Completion time.
     #[serde(flatten, serialize_with = "range_keys::seconds")]
     pub seconds: Option<MedianRange>,
+    /// What held it up most.
+    pub limited_by: Option<LimitedBy>,
     /// The median over that of the baseline variant at the same point.
     pub ratio_to_baseline: Option<f64>,
 }
@@ -54,6 +57,9 @@ pub fn flow_medians(results: &[FlowResult], baseline: Option<&str>) -> Vec<FlowM
                 timed_out: included().filter(|r| r.timed_out).count(),
                 goodput_bps: MedianRange::of_values(included().map(|r| r.goodput_bps)),
                 seconds: MedianRange::of_values(included().map(|r| r.seconds)),
+                limited_by: LimitedBy::of_mean(
+                    &included().filter_map(|r| r.limited).collect::<Vec<_>>(),
+                ),
                 ratio_to_baseline: None,
             }
         })

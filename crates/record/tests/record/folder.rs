@@ -361,7 +361,7 @@ fn a_summary_has_every_key_even_when_nothing_is_known() {
     assert_eq!(
         keys(&json["flows"][0]["hops"][0]),
         "index stream from to congestion_control bytes retransmits timeouts min_rtt_us srtt_us \
-         bottleneck_bps base_rtt_us segment_bytes"
+         bottleneck_bps base_rtt_us segment_bytes limited"
     );
     assert_eq!(
         keys(&json["metrics"]["flows"][0]),
