@@ -5,7 +5,7 @@
 use crate::{print::print_text, text_table::TextTable};
 use ::report::format;
 use record::{
-    Limit, LimitedBy,
+    LimitedBy,
     results::{FlowMedians, RunMedians, TrafficMedians},
     stats::MedianRange,
 };
@@ -41,7 +41,9 @@ pub fn print_flows(medians: &[FlowMedians]) {
             number(cell.ratio_to_baseline, 1.0, 2),
             cell.limited_by.map_or_else(|| "-".to_owned(), limited_by_text),
         ]);
-        remark += cell.limited_by.map_or("", buffer_remark);
+        if let Some(setting) = cell.limited_by.and_then(|limit| limit.cause.setting()) {
+            remark += &format!("  raise {setting}");
+        }
         table.row(row, remark + &left_out_text(cell.left_out));
     }
     print_text(&table.text());
@@ -108,15 +110,6 @@ pub fn print_traffic(medians: &[TrafficMedians]) {
 
 fn limited_by_text(LimitedBy { cause, share }: LimitedBy) -> String {
     format!("{} {:.0} %", cause.words(), share * 100.0)
-}
-
-/// Where a socket buffer is the limit, a comparison of congestion controls compares buffers.
-fn buffer_remark(limited_by: LimitedBy) -> &'static str {
-    match limited_by.cause {
-        Limit::SendBuffer => "  raise the sender's tcp_wmem_max",
-        Limit::ReceiveWindow => "  raise the receiver's tcp_rmem_max",
-        _ => "",
-    }
 }
 
 /// The median with its unit, and the least and the most.

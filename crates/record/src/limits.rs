@@ -62,6 +62,15 @@ impl Limit {
             Self::Recovery => "recovery",
         }
     }
+
+    /// The setting to raise where a socket buffer is the limit, and a comparison of congestion controls would compare buffers.
+    pub const fn setting(self) -> Option<&'static str> {
+        match self {
+            Self::SendBuffer => Some("the sender's tcp_wmem_max"),
+            Self::ReceiveWindow => Some("the receiver's tcp_rmem_max"),
+            _ => None,
+        }
+    }
 }
 
 /// What decides which cause it is.

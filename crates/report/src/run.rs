@@ -7,7 +7,7 @@ use crate::{
     traces::Traces,
 };
 use record::{
-    FlowSummary, Manifest, RunResults, RunVerdict, Series, Summary, goodput_bps,
+    FlowSummary, LimitShares, Manifest, RunResults, RunVerdict, Series, Summary, goodput_bps,
     manifest::short_key,
 };
 use std::collections::BTreeMap;
@@ -44,6 +44,8 @@ pub struct Transfer {
     pub sha256_ok: Option<bool>,
     pub retransmits: Option<u64>,
     pub timeouts: Option<u64>,
+    /// What held the slowest connection of each of its flows back.
+    pub limited: Vec<LimitShares>,
     pub outcome: String,
     pub verdict: RunVerdict,
 }
@@ -109,6 +111,10 @@ impl Run {
             sha256_ok: all_ok(flows),
             retransmits: flows.iter().map(|flow| flow.retransmits).sum(),
             timeouts: flows.iter().map(|flow| flow.timeouts).sum(),
+            limited: flows
+                .iter()
+                .filter_map(|flow| Some(record::slowest_hop(&flow.hops)?.1))
+                .collect(),
             outcome: outcomes.join("; "),
             verdict,
         }

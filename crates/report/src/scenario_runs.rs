@@ -7,7 +7,7 @@ use crate::{
     swept_value::SweptValue,
 };
 use record::{
-    RunVerdict,
+    LimitedBy, RunVerdict,
     manifest::Point,
     repeats,
     stats::{self, MeanEstimate, MedianRange},
@@ -96,6 +96,12 @@ impl Cell {
 
     pub fn median_bps(&self) -> Option<f64> {
         stats::median(&self.goodputs())
+    }
+
+    /// What held the flows of those that count up most.
+    pub fn limited_by(&self) -> Option<LimitedBy> {
+        let shares = self.included().flat_map(|repeat| repeat.transfer.limited.iter().copied());
+        LimitedBy::of_mean(&shares.collect::<Vec<_>>())
     }
 
     /// The slowest and the fastest goodput.

@@ -539,3 +539,29 @@ fn repeats_vary_and_those_that_are_the_same_run_are_told_of() {
     assert!(!same.contains("repeats after the first vary"), "{same}");
     assert!(same.contains("warning: the 3 repeats are one and the same run"), "{same}");
 }
+
+#[test]
+fn socket_buffer_that_is_the_limit_is_named_with_the_setting_to_raise() {
+    let work = tempfile::tempdir().unwrap();
+    let file = work.path().join("buffers.toml");
+    let out = work.path().join("out");
+    for (receiver, expected) in [
+        ("32MB", "raise the sender's tcp_wmem_max"),
+        ("200KB", "raise the receiver's tcp_rmem_max"),
+    ] {
+        let scenario = format!(
+            "title = \"b\"\nduration = \"5s\"\n\
+             [[node]]\nname = \"server\"\n[[node]]\nname = \"client\"\ntcp_rmem_max = \"{receiver}\"\n\
+             [[link]]\nbetween = [\"server\", \"client\"]\nrate = \"1gbit\"\ndelay = \"40ms\"\n\
+             [[flow]]\nname = \"f\"\nfrom = \"server\"\nto = \"client\"\n"
+        );
+        fs::write(&file, scenario).unwrap();
+        let arguments = ["sim", file.to_str().unwrap(), "--out", out.to_str().unwrap()];
+        let table = done(&arguments);
+        assert!(table.contains(expected), "{table}");
+        done(&["report", out.to_str().unwrap()]);
+        let page = fs::read_to_string(out.join("report.html")).unwrap();
+        assert!(page.contains(expected), "{expected}");
+        fs::remove_dir_all(&out).unwrap();
+    }
+}

@@ -9,7 +9,7 @@ use crate::{
 };
 use maud::{Markup, html};
 use record::{
-    RunVerdict,
+    LimitedBy, RunVerdict,
     stats::{self, MedianRange},
 };
 
@@ -40,6 +40,7 @@ pub fn table(group: &ScenarioRuns) -> Markup {
                     th.number scope="col" { "Share" small { "of the paths’ rate" } }
                     @if columns.contains(&Column::Gain) { th.number scope="col" { "Gain" small { "over baseline" } } }
                     @if columns.contains(&Column::Content) { th scope="col" { "Content" small { "SHA-256" } } }
+                    @if columns.contains(&Column::Limit) { th scope="col" { "Limited by" small { "mean share of the time" } } }
                     th scope="col" { "Congestion control" small { "in force, hop by hop" } }
                 } }
                 tbody {
@@ -69,6 +70,7 @@ enum Column {
     Time,
     Gain,
     Content,
+    Limit,
 }
 
 impl Column {
@@ -80,11 +82,20 @@ impl Column {
             Self::Time => !cell.is_endless(),
             Self::Gain => cell.gain.is_some(),
             Self::Content => cell.repeats.iter().any(|r| r.transfer.sha256_ok.is_some()),
+            Self::Limit => cell.limited_by().is_some(),
         }
     }
 
     fn of(group: &ScenarioRuns) -> Vec<Self> {
-        let all = [Self::Method, Self::Client, Self::Range, Self::Time, Self::Gain, Self::Content];
+        let all = [
+            Self::Method,
+            Self::Client,
+            Self::Range,
+            Self::Time,
+            Self::Gain,
+            Self::Content,
+            Self::Limit,
+        ];
         let needed =
             |column: &Self| group.cells.iter().any(|cell| column.says_something(group, cell));
         all.into_iter().filter(needed).collect()
@@ -111,7 +122,17 @@ fn row(group: &ScenarioRuns, cell: &Cell, columns: &[Column], fastest: f64) -> M
         td.number { (text(share.map(format::percent))) }
         @if columns.contains(&Column::Gain) { td.number { (gain(group, cell)) } }
         @if columns.contains(&Column::Content) { td { (content(cell)) } }
+        @if columns.contains(&Column::Limit) { td { (limit(cell)) } }
         td { code { (congestion_controls(group, cell)) } }
+    }
+}
+
+/// What held a cell's flows up most. Where that is a socket buffer, no congestion control is compared.
+fn limit(cell: &Cell) -> Markup {
+    let Some(LimitedBy { cause, share }) = cell.limited_by() else { return html! { "–" } };
+    html! {
+        (cause.words()) " " (format::percent(share))
+        @if let Some(setting) = cause.setting() { small.bad { "raise " (setting) } }
     }
 }
 
