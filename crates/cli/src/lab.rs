@@ -34,6 +34,10 @@ pub enum Command {
         /// Check also that this method can do what it asks for.
         #[arg(long, value_enum)]
         method: Option<Method>,
+        /// Accept this congestion control, which only the kernel of the machine that will run it has; may be
+        /// given more than once.
+        #[arg(long, value_name = "NAME", conflicts_with = "method")]
+        allow_cc: Vec<String>,
         /// Change a key of the scenario.
         #[arg(long, value_name = "KEY=VALUE")]
         set: Vec<String>,
@@ -107,9 +111,14 @@ pub fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Run { args, method } => run_scenario(args, method),
         Command::Export(args) => export::run(&args),
-        Command::Check { file, method, set, json } => {
+        Command::Check { file, method, allow_cc, set, json } => {
             let scenario = scenario::load(&file, &set).map_err(Failure::usage)?;
-            check(&scenario, method, json)
+            match method {
+                Some(method) => check_method(&scenario, method.into())?,
+                None => ::lab::check_congestion_controls(&scenario.runs, &allow_cc)?,
+            }
+            print_runs(&scenario, json);
+            Ok(())
         }
     }
 }
@@ -158,20 +167,19 @@ fn job_count(method: Method, asked: Option<NonZeroUsize>) -> Result<usize, Failu
     }
 }
 
-fn check(scenario: &Scenario, method: Option<Method>, json: bool) -> Result<(), Failure> {
-    if let Some(method) = method {
-        let method = ::lab::Method::from(method);
-        method.prepare_all(&scenario.runs)?;
-        print_ignored(method, scenario);
-    }
+fn check_method(scenario: &Scenario, method: ::lab::Method) -> Result<(), Failure> {
+    method.prepare_all(&scenario.runs)?;
+    print_ignored(method, scenario);
+    Ok(())
+}
+
+fn print_runs(scenario: &Scenario, json: bool) {
     if json {
-        print_json(&scenario.runs);
-        return Ok(());
+        return print_json(&scenario.runs);
     }
     let runs = scenario.runs.iter().map(|run| format!("  {}\n", run.id));
     let text = format!("{}: {} runs\n", scenario.title, scenario.runs.len());
     print_text(&(text + &runs.collect::<String>()));
-    Ok(())
 }
 
 fn print_ignored(method: ::lab::Method, scenario: &Scenario) {

@@ -41,5 +41,5 @@ pub use batch::{Event, Options, ReusePolicy, RunEvent, run_all};
 pub use congestion_controls::LoadedControls;
 pub use error::LabError;
 pub use method::Method;
-pub use preflight::check_emulated_network;
+pub use preflight::{check_congestion_controls, check_emulated_network};
 pub use simulation::Progress;

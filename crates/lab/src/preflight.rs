@@ -83,6 +83,23 @@ impl Method {
     }
 }
 
+/// Whether each congestion control of these runs is longhaul's, or one that this kernel has now, or one of
+/// `allowed`, which another machine's kernel has.
+///
+/// # Errors
+/// One is none of these, or its parameter set or a parameter does not exist; each line of the text
+/// names one.
+pub fn check_congestion_controls(runs: &[Run], allowed: &[String]) -> Result<(), LabError> {
+    // A kernel that does not tell has none for certain.
+    let available = host::sysctl::available_congestion_controls().unwrap_or_default();
+    let mut problems = Problems::default();
+    for run in runs {
+        let unknown = congestion_controls::unknown_everywhere(run, &available, allowed);
+        problems.unsupported.add(&run.id, unknown.into_iter().map(Problem::from));
+    }
+    problems.of_all(runs.iter().map(|run| &run.id))
+}
+
 /// What is in the way of a scenario's runs.
 #[derive(Default)]
 struct Problems {

@@ -232,6 +232,30 @@ fn a_check_names_the_congestion_controls_that_neither_the_kernel_nor_longhaul_ha
     done(&[["lab", "check", &file, "--method", "emu"].as_slice(), &there].concat());
 }
 
+/// Without a method, a name is refused that neither longhaul nor this kernel has, unless it is allowed.
+#[test]
+fn check_refuses_unknown_congestion_controls_by_default() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, _) = small(folder.path());
+    let check = |set: &str, more: &[&str]| {
+        let checked = call(&[&["lab", "check", &file, "--set", set], more].concat());
+        (checked.status.code(), text(&checked.stderr))
+    };
+    for set in ["flow.transfer.cc=cubik", "node.client.cc=cubik"] {
+        let (code, said) = check(set, &[]);
+        let expected = ["did you mean \"cubic\"?", "kernel has: ", "lab check --allow-cc cubik"];
+        assert_eq!(code, Some(2), "{set}: {said}");
+        assert!(expected.iter().all(|part| said.contains(part)), "{set}: {said}");
+        assert_eq!(check(set, &["--allow-cc", "cubik"]).0, Some(0), "{set}");
+        assert_eq!(check(set, &["--allow-cc", "other"]).0, Some(2), "{set}");
+    }
+    let (code, said) = check("flow.transfer.cc=lh_cubik", &["--allow-cc", "lh_cubik"]);
+    assert!(code == Some(2) && !said.contains("--allow-cc"), "longhaul brings its own: {said}");
+    for name in ["cubic", "bbr", "lh_fast"] {
+        assert_eq!(check(&format!("flow.transfer.cc={name}"), &[]).0, Some(0), "{name}");
+    }
+}
+
 #[test]
 fn all_that_a_method_cannot_do_is_said_at_once_a_line_each() {
     let folder = tempfile::tempdir().unwrap();
