@@ -14,7 +14,7 @@ use crate::{
     Error,
     capacity::{GOODPUT_SHARE, Paths},
     format,
-    swept_value::{compare_points, compare_values, positions},
+    swept_value::{compare_points, compare_values, following_keys, positions},
 };
 use record::{
     FlowSummary, Manifest, Metrics, Record, RunResults, RunVerdict, Summary, manifest::short_key,
@@ -48,6 +48,8 @@ pub struct Figure {
     pub source: Option<String>,
     /// The swept key along the panels, without the `vars.` of a variable.
     pub x: String,
+    /// Swept keys whose values follow from that of `x`, as those of keys do that move together.
+    pub following: Vec<String>,
     /// The metric, as in `metrics` of a summary, or `goodput_share`.
     pub y: String,
     /// How much of each run's beginning is left out, in seconds.
@@ -121,6 +123,8 @@ impl Figure {
             )));
         }
         let x = swept_key(&all, asked.x)?;
+        let points: Vec<_> = manifests().map(|manifest| manifest.point.as_slice()).collect();
+        let following = following_keys(&x, &points);
         let naming = Naming {
             methods: manifests().any(|other| other.method != first.method),
             variants: manifests().any(|other| other.variant != first.variant),
@@ -129,7 +133,8 @@ impl Figure {
         for (folder, results) in folders.iter().zip(&all) {
             let cut = warmed_up(folder, &results.summary, asked.warm_up_s)?;
             for (flow, value) in values(results, cut.as_ref(), asked) {
-                runs.push(Run::new(&results.manifest, flow, value, &x, naming));
+                let is_panels = |key: &str| key != x && !following.iter().any(|f| f == key);
+                runs.push(Run::new(&results.manifest, flow, value, &x, is_panels, naming));
             }
         }
         let left_out = all.iter().filter(|results| !results.verdict().in_medians()).count();
@@ -139,6 +144,7 @@ impl Figure {
             runs: all.len(),
             left_out,
             warm_up_s: asked.warm_up_s,
+            following: following.iter().map(|key| short_key(key).to_owned()).collect(),
             ..Self::of(runs, &x, asked.y)
         };
         if figure.lines.len() > MOST_LINES {
@@ -167,6 +173,7 @@ impl Figure {
             x: short_key(x).to_owned(),
             y: y.to_owned(),
             warm_up_s: 0.0,
+            following: Vec::new(),
             panels: panels.collect(),
             lines,
             runs: runs.len(),
@@ -198,7 +205,11 @@ impl Figure {
             seconds if seconds > 0.0 => format!("; without the first {}", format::seconds(seconds)),
             _ => String::new(),
         };
-        format!("{source}{} runs{left_out}{medians}{after}", self.runs)
+        let following = match self.following.as_slice() {
+            [] => String::new(),
+            keys => format!("; {} moves together with {}", keys.join(", "), self.x),
+        };
+        format!("{source}{} runs{left_out}{medians}{after}{following}", self.runs)
     }
 }
 
@@ -208,6 +219,7 @@ impl Run {
         flow: Option<&str>,
         value: Option<f64>,
         x: &str,
+        is_panels: impl Fn(&str) -> bool,
         naming: Naming,
     ) -> Self {
         let variant = manifest.variant.as_ref().map_or("all runs", |variant| &variant.label);
@@ -218,7 +230,7 @@ impl Run {
         };
         let method = if naming.methods { format!(" ({})", manifest.method) } else { String::new() };
         let is_x = |pair: &&(String, String)| pair.0 == x;
-        let others = manifest.point.iter().filter(|pair| !is_x(pair));
+        let others = manifest.point.iter().filter(|(key, _)| is_panels(key));
         Self {
             line: format!("{label}{method}"),
             is_baseline: manifest.variant.as_ref().map(|variant| &variant.name)

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The charts of a sweep on the page: goodput against one swept key.
 
-use crate::{scenario_runs::ScenarioRuns, swept_value::positions};
+use crate::{
+    scenario_runs::ScenarioRuns,
+    swept_value::{following_keys, positions},
+};
 use serde::Serialize;
 
 /// One chart: goodput against one key, all others being fixed.
@@ -22,12 +25,14 @@ pub struct SweepChart {
 }
 
 /// The charts of a group's sweep: against its first key that takes several values, one chart for
-/// each combination of the others. Empty without a sweep.
+/// each combination of the others that do not follow from it. Empty without a sweep.
 pub fn panels(group: &ScenarioRuns) -> Vec<SweepChart> {
     let Some(key) = swept_key(group) else { return Vec::new() };
+    let points: Vec<&[(String, String)]> = group.points.iter().map(Vec::as_slice).collect();
+    let following = following_keys(&key, &points);
     let mut panels: Vec<SweepChart> = Vec::new();
     for (index, point) in group.points.iter().enumerate() {
-        let others = point.iter().filter(|(k, _)| *k != key);
+        let others = point.iter().filter(|(k, _)| *k != key && !following.contains(k));
         let fixed = others.map(|(k, v)| format!("{k} {v}")).collect::<Vec<_>>().join(", ");
         let Some((_, value)) = point.iter().find(|(k, _)| *k == key) else { continue };
         let at = panels.iter().position(|panel| panel.fixed == fixed).unwrap_or_else(|| {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Values of swept keys, texts such as "90ms" or "0.1%": their order, and their positions on an axis.
 
-use std::cmp::Ordering;
+use crate::figure::distinct;
+use std::{cmp::Ordering, collections::HashMap};
 use units::{Bytes, Duration, Probability, Rate};
 
 /// A value of a scenario's key: ordered as a number where all are numbers of a kind.
@@ -32,6 +33,23 @@ impl SweptValue {
 /// The order of two values of one key.
 pub fn compare_values(a: &str, b: &str) -> Ordering {
     SweptValue::parse(a).partial_cmp(&SweptValue::parse(b)).unwrap_or(Ordering::Equal)
+}
+
+/// The keys that vary over these points but follow from `key`: each value of that has one of theirs. So do keys
+/// that a sweep moves together.
+pub fn following_keys(key: &str, points: &[&[(String, String)]]) -> Vec<String> {
+    let value = |point: &[(String, String)], key: &str| {
+        point.iter().find(|(k, _)| k == key).map(|(_, value)| value.clone())
+    };
+    let follows = |other: &str| {
+        let mut values = HashMap::new();
+        points.iter().all(|point| {
+            let expected = values.entry(value(point, key)).or_insert_with(|| value(point, other));
+            *expected == value(point, other)
+        }) && points.iter().any(|point| value(point, other) != value(points[0], other))
+    };
+    let keys = distinct(points.iter().flat_map(|point| *point).map(|(other, _)| other));
+    keys.into_iter().filter(|other| other != key && follows(other)).collect()
 }
 
 /// The order of two points with the same keys, key by key.
@@ -66,6 +84,25 @@ pub fn positions(labels: &[String]) -> (Vec<f64>, bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_that_move_together_follow_each_other() {
+        let point = |loss: &str, time: &str, cc: &str| {
+            let pairs = [("loss", loss), ("time", time), ("cc", cc), ("size", "1MB")];
+            pairs.map(|(key, value)| (key.to_owned(), value.to_owned()))
+        };
+        let points = [
+            point("1%", "9s", "bbr"),
+            point("2%", "9s", "bbr"),
+            point("3%", "1s", "bbr"),
+            point("1%", "9s", "reno"),
+        ];
+        let points = points.each_ref().map(<[_; 4]>::as_slice);
+        assert_eq!(following_keys("loss", &points), ["time"]);
+        // Two losses have 9 s; what never varies follows from nothing.
+        assert_eq!(following_keys("time", &points), [""; 0]);
+        assert_eq!(following_keys("cc", &points), [""; 0]);
+    }
 
     #[test]
     fn order_is_by_size_not_by_spelling() {

@@ -8,13 +8,14 @@ use crate::{
     diagnostics::{Location, Problems},
     document::{Table, Value},
     keys, network,
-    outline::{AxisSpec, Outline, Overrides, VariantSpec},
+    outline::{Outline, Overrides, VariantSpec},
     resolve::{self, Network},
     run::{Run, Setting},
     seeds,
+    sweep::AxisSpec,
     vars::Vars,
 };
-use std::collections::BTreeSet;
+use std::collections::HashMap;
 
 /// More would be a mistyped sweep; a thousand runs of a minute each already take most of a day.
 const MOST_RUNS: usize = 10_000;
@@ -44,11 +45,12 @@ pub(crate) fn expand(
         [] => vec![None],
         variants => variants.iter().map(Some).collect(),
     };
-    let lengths = outline.axes.iter().map(|a| a.values.len());
-    let count =
-        lengths.chain([variants.len(), outline.repeat as usize]).fold(1, usize::saturating_mul);
-    if count > MOST_RUNS {
-        let message = format!("this makes more than {MOST_RUNS} runs (variants x sweep x repeats)");
+    let count = run_count(outline, variants.len());
+    if count.is_none_or(|count| count > MOST_RUNS) {
+        let count = count.map_or_else(|| format!("more than {}", usize::MAX), |n| n.to_string());
+        let message = format!(
+            "this makes {count} runs (variants x sweep x repeats); {MOST_RUNS} is the maximum"
+        );
         problems.report(file, message);
         return Vec::new();
     }
@@ -77,6 +79,13 @@ pub(crate) fn expand(
     (1..=outline.repeat).flat_map(run).collect()
 }
 
+/// None where a machine word can't hold it.
+fn run_count(outline: &Outline, variants: usize) -> Option<usize> {
+    let free = outline.axes.iter().filter(|axis| axis.moves_with.is_none());
+    let factors = free.map(|axis| axis.values.len()).chain([variants, outline.repeat as usize]);
+    factors.fold(Some(1), |product: Option<usize>, factor| product?.checked_mul(factor))
+}
+
 /// The parts of an id but for the repeat. A point too long to spell in a file's name has a number.
 fn id<'l>(
     variant: Option<&VariantSpec>,
@@ -90,11 +99,16 @@ fn id<'l>(
     variant.chain(labels.cloned()).collect()
 }
 
-/// The points of the grid: for each axis the number of a value; the last axis changes fastest.
+/// The points of the grid: for each axis the number of a value; the last axis changes fastest. Axes that
+/// move together stand where the first of them does.
 fn points(axes: &[AxisSpec]) -> Vec<Vec<usize>> {
     axes.iter().fold(vec![Vec::new()], |points, axis| {
         let extended = |point: Vec<usize>| {
-            (0..axis.values.len()).map(move |value| [point.as_slice(), &[value]].concat())
+            let values = match axis.moves_with {
+                Some(first) => point[first]..point[first] + 1,
+                None => 0..axis.values.len(),
+            };
+            values.map(move |value| [point.as_slice(), &[value]].concat())
         };
         points.into_iter().flat_map(extended).collect()
     })
@@ -188,11 +202,12 @@ fn labels(axes: &[AxisSpec]) -> Vec<Vec<String>> {
         file_safe(if alone { &short } else { &axis.key })
     };
     let of_axis = |axis: &AxisSpec| {
-        let mut seen = BTreeSet::new();
+        let mut seen: HashMap<String, String> = HashMap::new();
         let label = |(at, value): (usize, &Value)| {
             let label = format!("{}={}", short_name(axis), file_safe(&value.plain()));
             // Different values may look alike once made safe or cut: number those.
-            if seen.insert(label.clone()) { label } else { format!("{label}~{}", at + 1) }
+            let same = seen.entry(label.clone()).or_insert_with(|| value.plain());
+            if *same == value.plain() { label } else { format!("{label}~{}", at + 1) }
         };
         axis.values.iter().enumerate().map(label).collect()
     };

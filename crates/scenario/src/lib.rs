@@ -6,7 +6,8 @@
 //!
 //! 1. `document`: TOML becomes a tree of values, each of which knows its [`Location`], a line of the
 //!    file or a `--set`.
-//! 2. `outline`: what belongs to the whole scenario: title, repeats, variants, axes, references.
+//! 2. `outline`: what belongs to the whole scenario: title, repeats, variants, references, and the swept
+//!    keys (`sweep`).
 //! 3. `expand`: for each variant and each point of the sweep a copy of the tree, changed by the variant,
 //!    the point and the `--set`s in this order (`keys`), its `${...}` filled in (`vars`).
 //! 4. `network`: that copy read key by key (`fields`), so that one pass finds every problem; what
@@ -34,6 +35,7 @@ mod run;
 mod scenario;
 mod seeds;
 mod suggest;
+mod sweep;
 mod vars;
 
 pub use diagnostics::{Diagnostics, Location, Problem};

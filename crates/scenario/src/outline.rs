@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What belongs to the scenario as a whole: title, repeats, variants, the axes of the sweep and the
+//! What belongs to the scenario as a whole: title, repeats, variants, the sweep (`sweep`) and the
 //! references. The rest of the tree is read once for each variant (`network`).
 
 use crate::{
     diagnostics::{Location, Problems},
-    document::{self, Data, Table, Value},
+    document::{self, Table, Value},
     fields::{Field, Fields, Located, Mismatch, Name, Whole, from_text},
     keys::{self, Assignment},
     network,
     resolve::unique,
     run::{Reference, Setting, Variant},
     suggest::hint,
+    sweep::{self, AxisSpec, Sweep},
 };
 
 /// The scenario without its network.
@@ -34,16 +35,6 @@ pub(crate) struct VariantSpec {
     pub set: Vec<Assignment>,
 }
 
-/// A swept key and its values.
-#[derive(Debug)]
-pub(crate) struct AxisSpec {
-    pub key: String,
-    /// The values in force.
-    pub values: Vec<Value>,
-    /// The values of the file, where a `--set` replaced them: references are written for these.
-    pub in_file: Vec<String>,
-}
-
 /// The `--set`s that are not about the sweep: they go into every variant, last of all.
 #[derive(Debug)]
 pub(crate) struct Overrides(pub Vec<Assignment>);
@@ -55,13 +46,9 @@ pub(crate) fn read(
     file: &Location,
     problems: &Problems,
 ) -> Option<(Outline, Overrides)> {
-    let mut axes = axes(root, problems);
-    // References can't be checked against axes that are missing because they were refused.
-    let sweep_is_sound = problems.is_empty();
     let overrides: Vec<_> =
         overrides.iter().filter_map(|text| parse_override(text.as_ref(), problems)).collect();
-    let overrides: Vec<_> =
-        overrides.into_iter().filter_map(|o| sweep_override(o, &mut axes, problems)).collect();
+    let Sweep { axes, is_sound, others: overrides } = sweep::read(root, overrides, problems);
     for o in &overrides {
         if let Err(message) = keys::assign(root, &o.key, &o.value) {
             problems.report(&o.value.location, message);
@@ -75,8 +62,7 @@ pub(crate) fn read(
     let repeat = top.or("repeat", Whole::<1, 1000>(1)).0 as u32;
     let vary = top.or("vary", true);
     let variants = variants(&mut top, problems);
-    let references =
-        references(&mut top, &variants, sweep_is_sound.then_some(axes.as_slice()), problems);
+    let references = references(&mut top, &variants, is_sound.then_some(axes.as_slice()), problems);
     check_vars(&mut top);
     top.allow(&["sweep"]);
     top.allow(&keys::RUN_KEYS);
@@ -109,74 +95,8 @@ fn parse_override(text: &str, problems: &Problems) -> Option<Assignment> {
     Some(Assignment { key: key.trim().to_owned(), value })
 }
 
-/// `sweep.KEY=[...]` makes or replaces an axis; `KEY=value` of a swept key leaves its axis with
-/// that one value. Any other override is handed back.
-fn sweep_override(
-    o: Assignment,
-    axes: &mut Vec<AxisSpec>,
-    problems: &Problems,
-) -> Option<Assignment> {
-    if let Some(key) = o.key.strip_prefix("sweep.") {
-        let mut new = axis(Assignment { key: key.to_owned(), value: o.value }, problems)?;
-        match axes.iter_mut().find(|a| a.key == new.key) {
-            None => axes.push(new),
-            Some(old) => {
-                new.in_file = std::mem::take(&mut old.in_file);
-                *old = new;
-            }
-        }
-        return None;
-    }
-    match axes.iter_mut().find(|a| a.key == o.key) {
-        None => Some(o),
-        Some(axis) => {
-            axis.values = vec![o.value];
-            None
-        }
-    }
-}
-
-fn axes(root: &Table, problems: &Problems) -> Vec<AxisSpec> {
-    match root.get("sweep") {
-        None => Vec::new(),
-        Some(Value { data: Data::Table(sweep), .. }) => keys::assignments(sweep)
-            .into_iter()
-            .filter_map(|assignment| axis(assignment, problems))
-            .collect(),
-        Some(other) => {
-            problems.report(&other.location, "\"sweep\" is written as a [sweep] table");
-            Vec::new()
-        }
-    }
-}
-
-fn axis(Assignment { key, value }: Assignment, problems: &Problems) -> Option<AxisSpec> {
-    let Value { location, data: Data::List(values), .. } = value else {
-        let found = value.describe();
-        problems.report(
-            &value.location,
-            format!("sweep of \"{key}\": {found} is not a list of values"),
-        );
-        return None;
-    };
-    if values.is_empty() {
-        problems.report(&location, format!("sweep of \"{key}\": the list is empty"));
-        return None;
-    }
-    belongs_to_a_run(&key, &location, "swept", problems);
-    let in_file: Vec<String> = values.iter().map(Value::plain).collect();
-    for (at, text) in in_file.iter().enumerate() {
-        if in_file[..at].contains(text) {
-            problems.report(
-                &values[at].location,
-                format!("sweep of \"{key}\": \"{text}\" comes twice"),
-            );
-        }
-    }
-    Some(AxisSpec { key, values, in_file })
-}
-
-fn belongs_to_a_run(key: &str, location: &Location, how: &str, problems: &Problems) {
+/// Refuses a key that is the same for all runs.
+pub(crate) fn belongs_to_a_run(key: &str, location: &Location, how: &str, problems: &Problems) {
     if keys::SCENARIO_KEYS.contains(&key) {
         let message = format!("\"{key}\" is the same for all runs and can't be {how}");
         problems.report(location, message);

@@ -5,6 +5,7 @@ use crate::{
     diagnostics::{Diagnostics, Location, Problems},
     document, expand, keys, outline,
     run::{Reference, Run, Variant},
+    sweep::AxisSpec,
 };
 use std::path::Path;
 
@@ -59,7 +60,7 @@ impl Scenario {
         let read = outline::read(&mut root, overrides, &file, &problems);
         let expanded = read.map(|(outline, overrides)| {
             let runs = expand::expand(&root, &outline, &overrides, &file, &problems);
-            let axis = |a: outline::AxisSpec| Axis {
+            let axis = |a: AxisSpec| Axis {
                 key: a.key,
                 values: a.values.iter().map(document::Value::plain).collect(),
             };

@@ -89,6 +89,31 @@ impl Sweep {
     }
 }
 
+/// Keys that move together are two points of this sweep's four. What is on record of these stays as it is.
+#[test]
+fn zipped_keys_run_resume_and_share_a_panel() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("sweep.toml");
+    fs::write(&file, SWEEP).unwrap();
+    let (file, out) = (file.to_str().unwrap(), folder.path().to_str().unwrap());
+    let zip = "sweep.zip=[[\"vars.delay\", \"vars.queue\"]]";
+    let sim = |more: &[&str]| json(&[&["sim", file, "--out", out, "--json"], more].concat());
+    let runs = |results: &serde_json::Value| results["runs"].as_array().unwrap().len();
+    assert_eq!(runs(&sim(&["--set", zip])), 2 * 2 * 2);
+    let table = done(&["figure", out, "--y", "goodput_bps"]);
+    assert!(table.contains("; queue moves together with delay\n"), "{table}");
+    assert_eq!(table.lines().filter(|line| line.starts_with("delay")).count(), 1, "{table}");
+    let csv = done(&["lab", "export", out, "--csv", "-"]);
+    assert!(csv.contains(",2ms,100p,0.002,100,") && !csv.contains(",2ms,20p,"), "{csv}");
+
+    let manifest = folder.path().join("sim/reno,delay=2ms,queue=100p,r01/manifest.json");
+    let written = || fs::metadata(&manifest).unwrap().modified().unwrap();
+    let before = written();
+    assert_eq!(runs(&sim(&["--set", zip])), 2 * 2 * 2);
+    assert_eq!(runs(&sim(&[])), 4 * 2 * 2, "the whole grid");
+    assert_eq!(written(), before, "not run again");
+}
+
 #[test]
 fn the_table_has_every_median_in_its_place() {
     let sweep = Sweep::run();

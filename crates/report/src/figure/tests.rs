@@ -161,6 +161,19 @@ fn panels_values_and_lines_stand_in_order() {
 }
 
 #[test]
+fn keys_that_move_together_share_a_panel() {
+    let dir = tempfile::tempdir().unwrap();
+    for (loss, time, bps) in [("1%", "9s", 300.0), ("2%", "9s", 200.0), ("3%", "1s", 100.0)] {
+        write(dir.path(), "a", &[("vars.loss", loss), ("vars.time", time)], 1, bps, true);
+    }
+    let figure = read(dir.path(), "goodput_bps", None).unwrap();
+    assert_eq!((figure.x.as_str(), figure.panels.len()), ("loss", 1));
+    assert_eq!(figure.panels[0].labels, ["1%", "2%", "3%"]);
+    assert_eq!(figure.following, ["time"]);
+    assert!(figure.table().contains("; time moves together with loss\n"), "{}", figure.table());
+}
+
+#[test]
 fn repeats_give_medians_and_what_does_not_count_gives_nothing() {
     let (_dir, path) = sweep();
     let point = [("vars.background", "5%"), ("vars.delay", "3ms")];

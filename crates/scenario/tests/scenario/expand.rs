@@ -63,6 +63,48 @@ fn an_override_can_make_or_replace_an_axis() {
     assert_eq!(ids(&scenario), expected);
 }
 
+const ZIPPED: [&str; 4] = [
+    "repeat=1",
+    "sweep.duration=[\"60s\", \"60s\", \"9s\"]",
+    "sweep.vars.rtt=[\"10ms\", \"20ms\", \"30ms\"]",
+    "sweep.zip=[[\"duration\", \"vars.rtt\"]]",
+];
+
+fn ids_with(overrides: &[&str]) -> Vec<String> {
+    let scenario = parse(&[&ZIPPED, overrides].concat());
+    let direct = scenario.runs.iter().filter(|run| run.id.starts_with("direct"));
+    direct.map(|run| run.id.clone()).collect()
+}
+
+#[test]
+fn zipped_keys_take_their_values_pair_by_pair() {
+    // The file sweeps rtt; a value that comes twice has the same name in both ids.
+    assert_eq!(
+        ids_with(&[]),
+        [
+            "direct,rtt=10ms,duration=60s,r01",
+            "direct,rtt=20ms,duration=60s,r01",
+            "direct,rtt=30ms,duration=9s,r01",
+        ]
+    );
+    let run = &parse(&ZIPPED).runs[5];
+    assert_eq!(run.duration, Some(Duration::from_millis(9_000)));
+    assert_eq!(run.links[0].backward.delay, Duration::from_micros(7_500));
+    // Keys that are not in the group make a grid with it, as ever.
+    let grid = ids_with(&["sweep.seed=[1, 2]"]);
+    assert_eq!(grid.len(), 6);
+    assert_eq!(grid[1], "direct,rtt=10ms,duration=60s,seed=2,r01");
+}
+
+#[test]
+fn an_override_of_a_zipped_key_keeps_its_pairs() {
+    assert_eq!(ids_with(&["vars.rtt=30ms"]), ["direct,rtt=30ms,duration=9s,r01"]);
+    assert_eq!(
+        ids_with(&["duration=60s"]),
+        ["direct,rtt=10ms,duration=60s,r01", "direct,rtt=20ms,duration=60s,r01"]
+    );
+}
+
 #[test]
 fn the_order_is_file_way_sweep_override() {
     let text = |variant: &str, sweep: &str| {

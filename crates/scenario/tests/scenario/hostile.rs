@@ -153,7 +153,10 @@ fn a_sweep_too_large_to_expand_is_refused_at_once() {
     let axes: String = (0..20).map(|n| format!("\"node.n{n}.cc\" = [{values}]\n")).collect();
     let text = format!("title = \"t\"\n{nodes}[sweep]\n{axes}");
     let error = Scenario::parse(&text, "x.toml", &[""; 0]).unwrap_err().to_string();
-    assert_eq!(error, "x.toml: this makes more than 10000 runs (variants x sweep x repeats)");
+    assert_eq!(
+        error,
+        "x.toml: this makes more than 18446744073709551615 runs (variants x sweep x repeats); 10000 is the maximum"
+    );
 }
 
 #[test]
