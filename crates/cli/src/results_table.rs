@@ -67,7 +67,7 @@ pub fn print_runs(medians: &[RunMedians]) {
             total.runs.to_string(),
             total.flows.to_string(),
             spread(total.goodput_bps, 1e6, 1, " Mb/s"),
-            spread(total.jain_index, 1.0, 3, ""),
+            total.jain_index.map_or("-".to_owned(), |range| format::spread(&range, format::index)),
             spread(total.utilisation, 0.01, 1, " %"),
             number(total.ratio_to_baseline, 1.0, 2),
         ];

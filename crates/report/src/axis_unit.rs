@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The unit that people read a metric in: a multiple of that of its key.
 
-use crate::capacity::GOODPUT_SHARE;
+use crate::{capacity::GOODPUT_SHARE, format};
 use record::units::{Unit, is_count, is_share};
 
 /// How a metric is written.
@@ -12,6 +12,8 @@ pub struct AxisUnit {
     /// What the values are divided by.
     pub divisor: f64,
     decimals: usize,
+    /// Whether 1 is the best, so that nothing else may be written as 1.
+    is_index: bool,
 }
 
 impl AxisUnit {
@@ -42,12 +44,16 @@ impl AxisUnit {
             _ if is_count(key) => 0,
             _ => (3 - before_point).clamp(0, 6) as usize,
         };
-        Self { axis, divisor, decimals }
+        let is_index = unit.is_empty() && !is_count(key);
+        Self { axis, divisor, decimals, is_index }
     }
 
     /// A value in this unit.
     pub fn write(&self, value: f64) -> String {
         let text = format!("{:.*}", self.decimals, value / self.divisor);
+        if self.is_index && value < 1.0 && text.starts_with('1') {
+            return format::index(value);
+        }
         // Rounded to nothing, a small negative number has a sign left over.
         let is_zero = !text.contains(|c: char| ('1'..='9').contains(&c));
         if is_zero { text.trim_start_matches('-').to_owned() } else { text }
@@ -74,6 +80,8 @@ mod tests {
         );
         assert_eq!(written("completion_mean_s", 39.5), pair("completion mean, s", "39.5"));
         assert_eq!(written("jain_index", 0.98765), pair("jain index", "0.988"));
+        assert_eq!(written("jain_index", 0.9997), pair("jain index", "0.9997"));
+        assert_eq!(AxisUnit::of("jain_index", 1.0).write(0.999_96), "0.99996");
         assert_eq!(written("drops_after_start", 0.0), pair("drops after start", "0"));
         assert_eq!(written("drops", 7.0), pair("drops", "7"));
         assert_eq!(AxisUnit::of("completion_mean_s", 39.5).write(-0.001), "0.0");

@@ -211,7 +211,7 @@ impl Metric {
             Unit::Seconds => format::seconds(value),
             Unit::RoundTrips => format!("{} RTT", format::digits(value)),
             Unit::Segments => format!("{} segments", format::digits(value)),
-            _ => format::digits(value),
+            _ => format::index(value),
         }
     }
 }
@@ -254,6 +254,7 @@ mod tests {
     fn values_are_found_and_written_with_their_units() {
         let metrics = serde_json::json!({
             "goodput_bps": 5e6, "timeouts": 12345, "jain_index": null, "loss_ratio": 0.001,
+            "max_min_fairness": 0.9997,
             "path_states": [{"share": 0.25}],
             "flows": [{"rtt_mean_us": 2500.0}, {"rtt_mean_us": null}, {"rtt_mean_us": 3000.0}],
         });
@@ -269,5 +270,6 @@ mod tests {
         assert_eq!(written("path_states/1/share"), [""; 0]);
         assert_eq!(written("rtt_mean_us"), ["2.5 ms", "3 ms"]);
         assert_eq!(written("jain_index"), [""; 0]);
+        assert_eq!(written("max_min_fairness"), ["0.9997"], "only 1 is 1");
     }
 }
