@@ -63,7 +63,7 @@ pub struct Metrics {
     /// Packets dropped at full queues, all links together.
     #[serde(default)]
     pub drops: Option<u64>,
-    /// Of those, dropped after the slow start of every sender.
+    /// Of those, dropped after the slow start of every sender; null where one has no slow start whose end shows.
     #[serde(default)]
     pub drops_after_start: Option<u64>,
     /// Mean queueing delay of the link direction where it is largest, in microseconds.

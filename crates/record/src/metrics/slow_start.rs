@@ -14,16 +14,14 @@ pub fn drops(series: &Series) -> Option<u64> {
 }
 
 /// Those after the slow start of every sender: two of its round trips after the first sample that has a
-/// threshold. None of them where a sender is in slow start to its end.
+/// threshold. `None` where a sender never has one: it is in slow start to its end, or its congestion control
+/// has no threshold, as BBR has none.
 pub fn drops_after_start(flows: &[FlowSummary], series: &Series) -> Option<u64> {
     let hops = flows.iter().flat_map(|flow| flow.hops.iter().map(move |hop| (flow, hop)));
     let mut ends = Vec::new();
     for (flow, hop) in hops {
         let curve = |quantity| hop_curve(series, flow, hop, quantity);
-        // Without windows there is no telling when slow start ends.
-        curve(Quantity::CwndSegments)?;
-        let threshold = curve(Quantity::SsthreshSegments).and_then(|c| c.time_s.first());
-        let Some(&first) = threshold else { return Some(0) };
+        let first = *curve(Quantity::SsthreshSegments)?.time_s.first()?;
         let rtt = curve(Quantity::SrttUs)?;
         let at = rtt.time_s.partition_point(|time| *time < first).min(rtt.value.len() - 1);
         ends.push(first + ROUND_TRIPS * rtt.value[at] / 1e6);
