@@ -18,6 +18,13 @@ pub fn run(args: &ReportArgs) -> Result<(), Failure> {
     let out = args.out.clone().unwrap_or_else(|| args.dir.join("report.html"));
     let written = ::report::write(&args.dir, &out).map_err(Failure::failed)?;
     println!("{}", out.display());
-    eprintln!("{} runs, {} of them invalid", written.runs, written.invalid);
+    eprintln!(
+        "records at and below {}: {} ({} invalid), of {} {}",
+        args.dir.display(),
+        written.runs,
+        written.invalid,
+        written.scenarios,
+        if written.scenarios == 1 { "scenario" } else { "scenarios" }
+    );
     Ok(())
 }

@@ -56,6 +56,8 @@ pub struct WrittenReport {
     pub runs: usize,
     /// Those that do not count.
     pub invalid: usize,
+    /// Scenarios that they are of.
+    pub scenarios: usize,
     /// The page's size in bytes.
     pub page_bytes: usize,
 }
@@ -78,8 +80,10 @@ pub fn write(dir: &Path, out: &Path) -> Result<WrittenReport, Error> {
     if runs.is_empty() {
         return Err(Error::Empty(dir.to_owned()));
     }
-    let counts = (runs.len(), runs.iter().filter(|run| !run.manifest.valid).count());
-    let page = page::render(&scenario_runs::by_scenario(runs));
+    let (count, invalid) = (runs.len(), runs.iter().filter(|run| !run.manifest.valid).count());
+    let scenarios = scenario_runs::by_scenario(runs);
+    let page = page::render(&scenarios);
     fs::write(out, &page).map_err(|source| Error::Write { path: out.to_owned(), source })?;
-    Ok(WrittenReport { runs: counts.0, invalid: counts.1, page_bytes: page.len() })
+    let scenarios = scenarios.len();
+    Ok(WrittenReport { runs: count, invalid, scenarios, page_bytes: page.len() })
 }
