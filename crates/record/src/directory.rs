@@ -10,6 +10,7 @@ use std::{
 
 const MANIFEST: &str = "manifest.json";
 const SERIES: &str = "series.parquet";
+const BINS: &str = "bins.parquet";
 const FILES: &str = "files.parquet";
 const SUMMARY: &str = "summary.json";
 
@@ -36,12 +37,19 @@ impl Record {
         Ok(Self { manifest, series: Self::series(dir)?, files: Self::files(dir)?, summary })
     }
 
-    /// Reads the series of a record's folder alone.
+    /// Reads the series of a record's folder alone, with the bins of links' monitors.
     ///
     /// # Errors
-    /// The file is missing or damaged.
+    /// A file is missing or damaged.
     pub fn series(dir: &Path) -> Result<Series, Error> {
-        series_file::read(&dir.join(SERIES))
+        let mut series = Series::default();
+        series_file::read(&dir.join(SERIES), &mut series)?;
+        // Records of schemas 1 and 2 have the bins among the others.
+        let bins = dir.join(BINS);
+        if bins.exists() {
+            series_file::read(&bins, &mut series)?;
+        }
+        Ok(series)
     }
 
     /// Reads the files that traffic offered; none in records from before they were kept.
@@ -96,7 +104,10 @@ impl Record {
 
     fn write_files(&self, dir: &Path) -> Result<(), Error> {
         write_json(&dir.join(MANIFEST), &self.manifest)?;
-        series_file::write(&dir.join(SERIES), &self.manifest, &self.series)?;
+        for (name, is_bins) in [(SERIES, false), (BINS, true)] {
+            let curves = self.series.curves().filter(|(_, what, _)| what.is_binned() == is_bins);
+            series_file::write(&dir.join(name), &self.manifest, curves)?;
+        }
         if !self.files.rows.is_empty() {
             self.files.write(&dir.join(FILES), &self.manifest)?;
         }

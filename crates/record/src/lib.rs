@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A run's record: one folder with `manifest.json`, `series.parquet` and `summary.json`, and
-//! `files.parquet` where traffic offered files.
+//! A run's record: one folder with `manifest.json`, `series.parquet`, `bins.parquet` and `summary.json`,
+//! and `files.parquet` where traffic offered files.
 //!
 //! The format is the contract between whatever runs a scenario and whatever looks at the result,
 //! now or years later, here or in Python; `docs/record.md` describes it for readers without this

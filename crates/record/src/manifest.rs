@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// The version of the record's format that is written, and the newest that is read.
 ///
 /// It grows when a key changes its meaning or goes away; a new key does not raise it.
-pub const SCHEMA: u32 = 2;
+pub const SCHEMA: u32 = 3;
 
 /// A point of a sweep: keys of the scenario and the values they had, in sweep order.
 pub type Point = Vec<(String, String)>;

@@ -189,6 +189,11 @@ impl Quantity {
         Unit::of_key(self.name()).name()
     }
 
+    /// Whether it comes in the bins of a link's monitor, which a record has in a table of their own.
+    pub const fn is_binned(self) -> bool {
+        matches!(self, Self::ThroughputBps)
+    }
+
     /// Reads a quantity's name; `None` for one that is not known here.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|quantity| quantity.name() == text)

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `series.parquet`: a table of `run`, `variant`, `point`, `time_s`, `entity`, `quantity`, `value`, `unit`.
+//! `series.parquet` and `bins.parquet`: tables of `run`, `variant`, `point`, `time_s`, `entity`, `quantity`, `value`,
+//! `unit`. The bins of links' monitors are a table of their own, since they are most of a run's samples and readers of
+//! the others would have to pass over them.
 //!
 //! Rows are sorted by entity, quantity (as texts, byte by byte) and time, so the text columns are long runs of the same
 //! dictionary entry, and the times, which the curves share, fit into a dictionary too. The first three columns are the
 //! same in every row: they tell runs apart whose files are read together.
 
 use crate::{
-    Entity, Error, Manifest, Quantity, Series,
+    Curve, Entity, Error, Manifest, Quantity, Series,
     parquet_table::{self, ColumnKind, ColumnValues, ROWS_IN_GROUP, TableWriter},
 };
 use parquet::{
@@ -27,18 +29,25 @@ const COLUMNS: [(&str, ColumnKind); 8] = [
     ("unit", ColumnKind::Texts),
 ];
 
-/// Writes all samples into a new file.
-pub(crate) fn write(path: &Path, manifest: &Manifest, series: &Series) -> Result<(), Error> {
-    let written = File::create(path).and_then(|file| write_rows(file, manifest, series));
+/// Writes the samples of these curves into a new file.
+pub(crate) fn write<'s>(
+    path: &Path,
+    manifest: &Manifest,
+    curves: impl Iterator<Item = (&'s Entity, Quantity, &'s Curve)>,
+) -> Result<(), Error> {
+    let written = File::create(path).and_then(|file| write_rows(file, manifest, curves));
     written.map_err(|source| Error::Write { path: path.to_owned(), source })
 }
 
-fn write_rows(file: File, manifest: &Manifest, series: &Series) -> io::Result<()> {
+fn write_rows<'s>(
+    file: File,
+    manifest: &Manifest,
+    curves: impl Iterator<Item = (&'s Entity, Quantity, &'s Curve)>,
+) -> io::Result<()> {
     let mut table = TableWriter::new(file, "series", &COLUMNS)?;
     let mut rows = Rows::default();
     // By the texts, as readers of the file see them: `hop:file/10` comes before `hop:file/2`.
-    let mut curves: Vec<_> = series
-        .curves()
+    let mut curves: Vec<_> = curves
         .map(|(entity, quantity, curve)| (entity.to_string(), quantity.name(), quantity, curve))
         .collect();
     curves.sort_unstable_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
@@ -108,19 +117,19 @@ impl Columns {
     }
 }
 
-/// Reads the samples of every entity and quantity that is known here.
-pub(crate) fn read(path: &Path) -> Result<Series, Error> {
+/// Adds the samples of every entity and quantity that is known here.
+pub(crate) fn read(path: &Path, series: &mut Series) -> Result<(), Error> {
     let file = File::open(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
-    read_rows(file).map_err(|e| Error::Series { path: path.to_owned(), reason: e.to_string() })
+    let read = read_rows(file, series);
+    read.map_err(|e| Error::Series { path: path.to_owned(), reason: e.to_string() })
 }
 
-fn read_rows(file: File) -> Result<Series, ParquetError> {
+fn read_rows(file: File, series: &mut Series) -> Result<(), ParquetError> {
     let reader = SerializedFileReader::new(file)?;
-    let mut series = Series::default();
     for group in 0..reader.num_row_groups() {
-        add_rows(&mut series, &Columns::read(&*reader.get_row_group(group)?)?)?;
+        add_rows(series, &Columns::read(&*reader.get_row_group(group)?)?)?;
     }
-    Ok(series)
+    Ok(())
 }
 
 fn add_rows(series: &mut Series, rows: &Columns) -> Result<(), ParquetError> {

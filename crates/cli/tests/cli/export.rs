@@ -172,7 +172,8 @@ fn methods_and_runs_that_do_not_count_are_told_apart() {
     // The same run by another method lies above `sim`, and does not count.
     let (id, other) = ("reno,delay=2ms,r01", out.join("reno,delay=2ms,r01"));
     fs::create_dir(&other).unwrap();
-    for file in ["manifest.json", "summary.json", "series.parquet", "files.parquet"] {
+    for file in ["manifest.json", "summary.json", "series.parquet", "bins.parquet", "files.parquet"]
+    {
         fs::copy(out.join("sim").join(id).join(file), other.join(file)).unwrap();
     }
     let manifest = fs::read_to_string(other.join("manifest.json")).unwrap();

@@ -241,7 +241,7 @@ fn what_came_out_does_not_depend_on_the_number_of_jobs() {
         out.join("sim")
     });
     for id in ["direct,r01", "depot,r01", "direct,r02", "depot,r02"] {
-        for file in ["summary.json", "series.parquet"] {
+        for file in ["summary.json", "series.parquet", "bins.parquet"] {
             let [one, two] = [&outs[0], &outs[1]].map(|out| fs::read(out.join(id).join(file)));
             let (one, two) = (one.unwrap(), two.unwrap());
             assert!(!one.is_empty() && one == two, "{id}/{file} differs");

@@ -128,7 +128,9 @@ fn what_is_written_is_read_back() {
     let at = dir.path().join("deep/down/run-1");
     let record = record();
     record.write(&at).unwrap();
-    assert_eq!(names(&at), ["files.parquet", "manifest.json", "series.parquet", "summary.json"]);
+    let files =
+        ["bins.parquet", "files.parquet", "manifest.json", "series.parquet", "summary.json"];
+    assert_eq!(names(&at), files);
     assert_eq!(Record::open(&at).unwrap(), record);
     assert_eq!(find_records(dir.path()).unwrap(), [at]);
 }
@@ -138,9 +140,9 @@ fn many_samples_keep_their_order_over_row_groups() {
     let dir = tempfile::tempdir().unwrap();
     let record = Record { series: series(200_000), ..record() };
     record.write(&dir.path().join("run")).unwrap();
-    let file = dir.path().join("run/series.parquet");
     // 600 000 rows; unpacked they would be 16 bytes each without their names.
-    assert!(fs::metadata(file).unwrap().len() < 4_000_000);
+    let size = |name: &str| fs::metadata(dir.path().join("run").join(name)).unwrap().len();
+    assert!(size("series.parquet") + size("bins.parquet") < 4_000_000);
     assert_eq!(Record::open(&dir.path().join("run")).unwrap().series, record.series);
 }
 
@@ -188,7 +190,9 @@ fn every_row_says_which_run_it_is_of() {
     record.manifest.point.clear();
     record.write(&dir.path().join("plain")).unwrap();
     for (run, variant, point) in [("run", "direct", "rtt=90ms,loss=0.1%"), ("plain", "", "")] {
-        for (file, rows) in [("series.parquet", record.series.len()), ("files.parquet", 4)] {
+        for (file, rows) in
+            [("series.parquet", 2 * 1000), ("bins.parquet", 1000), ("files.parquet", 4)]
+        {
             let found = texts(&dir.path().join(run).join(file), &["run", "variant", "point"]);
             assert_eq!(found.len(), rows, "{file}");
             assert!(found.iter().all(|row| *row == ["demo-direct-1", variant, point]), "{file}");
@@ -212,19 +216,27 @@ fn a_series_from_before_rows_named_their_run_is_read() {
     let file = fs::File::create(dir.path().join("run/series.parquet")).unwrap();
     let mut table = TableWriter::new(file, "series", &columns).unwrap();
     let text = |text: &str| ColumnValues::Texts(vec![(text.to_owned(), 2)]);
-    table
-        .write(vec![
-            ColumnValues::Doubles(vec![0.0, 1.0]),
-            text("flow:file"),
-            text("received_bytes"),
-            ColumnValues::Doubles(vec![0.0, 1000.0]),
-            text("byte"),
-        ])
-        .unwrap();
+    // Bins were among the others then.
+    for (entity, quantity, unit) in
+        [("flow:file", "received_bytes", "byte"), ("link:haul/forward", "throughput_bps", "bit/s")]
+    {
+        table
+            .write(vec![
+                ColumnValues::Doubles(vec![0.0, 1.0]),
+                text(entity),
+                text(quantity),
+                ColumnValues::Doubles(vec![0.0, 1000.0]),
+                text(unit),
+            ])
+            .unwrap();
+    }
     table.close().unwrap();
+    fs::remove_file(dir.path().join("run/bins.parquet")).unwrap();
     let series = Record::open(&dir.path().join("run")).unwrap().series;
     let flow = Entity::Flow("file".into());
     assert_eq!(series.curve(&flow, Quantity::ReceivedBytes).unwrap().value, [0.0, 1000.0]);
+    let link = Entity::Link { name: "haul".into(), direction: Direction::Forward };
+    assert_eq!(series.curve(&link, Quantity::ThroughputBps).unwrap().value, [0.0, 1000.0]);
 }
 
 #[test]
@@ -255,7 +267,9 @@ fn rows_are_sorted_by_the_texts_of_entity_and_quantity_and_by_time() {
             (text("entity"), text("quantity"), row.get_double(place("time_s")).unwrap())
         })
         .collect();
-    assert_eq!(rows.len(), record.series.len());
+    let bins = record.series.curves().filter(|(_, quantity, _)| quantity.is_binned());
+    let bins: usize = bins.map(|(_, _, curve)| curve.time_s.len()).sum();
+    assert_eq!(rows.len(), record.series.len() - bins);
     assert!(rows.is_sorted_by(|a, b| a < b), "sorted, none twice: {rows:?}");
 }
 
@@ -301,8 +315,8 @@ fn unknown_keys_are_skipped_and_a_newer_schema_is_refused() {
     let known = reopen("manifest.json", |text| text.replacen('{', "{\"weather\": 3,", 1)).unwrap();
     assert_eq!(known.manifest, manifest());
     // A newer manifest need not have any other key of today's.
-    let newer = reopen("manifest.json", |_| "{\"schema\": 3}".into()).unwrap_err();
-    assert!(matches!(newer, Error::Newer { found: 3, known: 2, .. }), "{newer}");
+    let newer = reopen("manifest.json", |_| "{\"schema\": 4}".into()).unwrap_err();
+    assert!(matches!(newer, Error::Newer { found: 4, known: 3, .. }), "{newer}");
     assert!(newer.to_string().contains("newer longhaul"), "{newer}");
 }
 
