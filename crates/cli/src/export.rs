@@ -12,7 +12,7 @@ use std::{
 /// Write every metric of all records as one long table: a row for each run, entity (the run, a flow, a hop, a
 /// link, a traffic source) and metric, and a column for each swept key.
 #[derive(clap::Args)]
-#[command(group = clap::ArgGroup::new("format").required(true))]
+#[command(group = clap::ArgGroup::new("format").required(true).multiple(true))]
 pub struct ExportArgs {
     /// Folders with records, at and below them. Records of several scenarios and methods may lie
     /// together: columns tell them apart.
@@ -24,54 +24,95 @@ pub struct ExportArgs {
     /// Write Parquet into a new file.
     #[arg(long, value_name = "FILE", group = "format")]
     parquet: Option<PathBuf>,
+    /// Overwrite files that exist.
+    #[arg(long)]
+    force: bool,
     /// Leave out so much of each run's beginning, as in `10s`: what the series tell of the rest, which is less.
     #[arg(long, value_name = "TIME")]
     warm_up: Option<units::Duration>,
 }
 
 pub fn run(args: &ExportArgs) -> Result<(), Failure> {
-    let file = args.csv.as_ref().or(args.parquet.as_ref()).expect("one of them is required");
-    let to_output = file.as_os_str() == "-";
-    if to_output && args.parquet.is_some() {
-        return Err(Failure::usage("--parquet -: Parquet is no text; name a file".to_owned()));
-    }
     // Reading may take a while, and is for nothing where the table has no place.
-    if !to_output && fs::symlink_metadata(file).is_ok() {
-        return Err(exists(file));
-    }
+    check_files(args)?;
     let warm_up_s = args.warm_up.map_or(0.0, units::Duration::as_secs_f64);
     let export = MetricsTable::read(&args.dirs, warm_up_s).map_err(Failure::failed)?;
-    if to_output {
-        let written = export.csv(BufWriter::new(io::stdout().lock()));
-        // Who reads only a part of it, as `head` does, has what it wanted.
-        return match written {
-            Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::failed(error)),
-            _ => Ok(()),
-        };
+    if let Some(file) = &args.parquet {
+        create(file, args.force, |into| export.parquet(into))?;
+        print_written(&export, file);
     }
-    create(file, |into| if args.csv.is_some() { export.csv(into) } else { export.parquet(into) })?;
-    eprintln!("{} rows of {} runs in {}", export.rows(), export.runs(), file.display());
-    Ok(())
+    match &args.csv {
+        Some(file) if is_standard_output(file) => {
+            match export.csv(BufWriter::new(io::stdout().lock())) {
+                // A reader of a part of it, as `head` is, has what it wanted.
+                Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::failed(error)),
+                _ => Ok(()),
+            }
+        }
+        Some(file) => {
+            create(file, args.force, |into| export.csv(into))?;
+            print_written(&export, file);
+            Ok(())
+        }
+        None => Ok(()),
+    }
 }
 
-/// Writes a new file, whole or not at all.
+fn check_files(args: &ExportArgs) -> Result<(), Failure> {
+    if args.parquet.as_deref().is_some_and(is_standard_output) {
+        return Err(Failure::usage("--parquet -: Parquet is no text; name a file".to_owned()));
+    }
+    if args.csv.is_some() && args.csv == args.parquet {
+        return Err(Failure::usage("--csv and --parquet name the same file; name two".to_owned()));
+    }
+    let mut files = args.csv.iter().chain(&args.parquet).filter(|file| !is_standard_output(file));
+    match files.find(|file| !args.force && fs::symlink_metadata(file).is_ok()) {
+        Some(file) => Err(exists(file)),
+        None => Ok(()),
+    }
+}
+
+fn is_standard_output(file: &Path) -> bool {
+    file.as_os_str() == "-"
+}
+
+fn print_written(export: &MetricsTable, file: &Path) {
+    eprintln!("{} rows of {} runs in {}", export.rows(), export.runs(), file.display());
+}
+
+/// Writes a file whole or not at all: a new one, or by `force` in the place of another.
 fn create(
     file: &Path,
+    force: bool,
     write: impl FnOnce(&mut BufWriter<fs::File>) -> io::Result<()>,
 ) -> Result<(), Failure> {
     let cannot = |e: io::Error| Failure::failed(format!("cannot write {}: {e}", file.display()));
-    let created = OpenOptions::new().write(true).create_new(true).open(file);
-    let mut into = BufWriter::new(created.map_err(|error| match error.kind() {
+    // What is overwritten stays until the new one is whole.
+    let written = if force {
+        let mut name = file.as_os_str().to_owned();
+        name.push(".part");
+        PathBuf::from(name)
+    } else {
+        file.to_owned()
+    };
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(!force).create(force).truncate(force);
+    let mut into = BufWriter::new(options.open(&written).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => exists(file),
         _ => cannot(error),
     })?);
-    write(&mut into).and_then(|()| into.flush()).map_err(|error| {
+    let done = write(&mut into).and_then(|()| into.flush());
+    let done = done.and_then(|()| if force { fs::rename(&written, file) } else { Ok(()) });
+    done.map_err(|error| {
         // What went wrong is known already.
-        let _ = fs::remove_file(file);
+        let _ = fs::remove_file(&written);
         cannot(error)
     })
 }
 
 fn exists(file: &Path) -> Failure {
-    Failure::usage(format!("{} exists already; name a new file", file.display()))
+    Failure::usage(format!(
+        "{} exists already; name a new file, or overwrite it: --force",
+        file.display()
+    ))
 }

@@ -9,7 +9,12 @@ use parquet::{
 };
 use record::Record;
 use serde_json::Value;
-use std::{collections::BTreeMap, fs, path::Path, process::Command};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
 
 const SCENARIO: &str = r#"
 title = "Two, \"quoted\""
@@ -50,9 +55,13 @@ set = { "flow.bulk#.cc" = "cubic" }
 
 /// The sweep's records, beside its file.
 fn records() -> tempfile::TempDir {
+    records_of(SCENARIO)
+}
+
+fn records_of(scenario: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("sweep.toml");
-    fs::write(&file, SCENARIO).unwrap();
+    fs::write(&file, scenario).unwrap();
     let out = folder.path().join("out");
     done(&["sim", file.to_str().unwrap(), "--out", out.to_str().unwrap()]);
     folder
@@ -61,11 +70,15 @@ fn records() -> tempfile::TempDir {
 /// A row's columns by their names.
 type Row = BTreeMap<String, String>;
 
+fn python(words: &[&str]) -> Output {
+    let output = Command::new("python3").args(words).output();
+    output.expect("python3 is needed: apt install python3")
+}
+
 fn read_csv(file: &Path) -> Vec<Row> {
     let script = "import csv, json, sys; \
         json.dump(list(csv.DictReader(open(sys.argv[1], newline=''), strict=True)), sys.stdout)";
-    let python = Command::new("python3").args(["-c", script]).arg(file).output();
-    let output = python.expect("python3 is needed: apt install python3");
+    let output = python(&["-c", script, file.to_str().unwrap()]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
 }
@@ -102,8 +115,7 @@ fn what_is_exported_is_read_back_by_others() {
     let folder = records();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (out, csv, parquet) = (path("out"), path("all.csv"), path("all.parquet"));
-    done(&["lab", "export", &out, "--csv", &csv]);
-    done(&["lab", "export", &out, "--parquet", &parquet]);
+    done(&["lab", "export", &out, "--csv", &csv, "--parquet", &parquet]);
     let rows = read_csv(Path::new(&csv));
     assert_eq!(rows, read_parquet(Path::new(&parquet)), "both formats say the same");
     let standard = call(&["lab", "export", &out, "--csv", "-"]).stdout;
@@ -165,6 +177,30 @@ fn what_is_exported_is_read_back_by_others() {
     assert!(metrics.contains(&"jain_index") && !metrics.contains(&"timeouts"), "{metrics:?}");
 }
 
+/// The page's example, as it stands, on runs that have no variant and no point.
+#[test]
+fn documented_pivot_works_without_variants_or_a_sweep() {
+    if !python(&["-c", "import pandas"]).status.success() {
+        println!("SKIPPED: python3 has no pandas: apt install python3-pandas");
+        return;
+    }
+    let page = include_str!("../../../../docs/record.md");
+    let examples = page.split("```python\n").filter_map(|rest| rest.split("```").next());
+    let example = examples.into_iter().find(|code| code.contains("pivot_table")).unwrap();
+    let plain = SCENARIO.split("[[variant]]").next().unwrap();
+    let plain = plain.replace("[sweep]\nvars.delay = [\"20ms\", \"2ms\"]\n", "");
+    let folder = records_of(&plain.replace("name = \"bulk#\"\ncount = 2", "name = \"file\""));
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    done(&["lab", "export", &path("out"), "--csv", &path("all.csv")]);
+    let script = example.replace("\"all.csv\"", "sys.argv[1]");
+    let script = format!("import sys\n{script}\nprint(len(wide), wide['goodput_bps'].count())");
+    let output = python(&["-c", &script, &path("all.csv")]);
+    let printed = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    // Two repeats, each with a run, a flow, its hop, two link directions and traffic.
+    assert_eq!(printed.lines().last(), Some("12 6"), "{printed}");
+}
+
 #[test]
 fn methods_and_runs_that_do_not_count_are_told_apart() {
     let folder = records();
@@ -206,17 +242,22 @@ fn what_cannot_be_exported_is_refused_with_a_reason() {
     assert!(code == 1 && said.contains("cannot read nosuch"), "{code}: {said}");
     fs::write(csv, "mine").unwrap();
     let (code, said) = refused(&[dir, "--csv", csv]);
-    assert!(code == 2 && said.contains("exists already"), "{code}: {said}");
+    assert!(code == 2 && said.contains("exists already") && said.contains("--force"), "{said}");
     assert_eq!(fs::read_to_string(csv).unwrap(), "mine");
     let (code, said) = refused(&[dir, "--parquet", "-"]);
     assert!(code == 2 && said.contains("name a file"), "{code}: {said}");
     assert_eq!(refused(&[dir]).0, 2, "a format is required");
-    assert_eq!(refused(&[dir, "--csv", "a", "--parquet", "b"]).0, 2, "one format");
+    let (code, said) = refused(&[dir, "--csv", "a", "--parquet", "a"]);
+    assert!(code == 2 && said.contains("name two"), "{code}: {said}");
 
     let records = records();
     let sim = records.path().join("out/sim");
     let (code, said) = refused(&[sim.to_str().unwrap(), "--csv", "/proc/nosuch/all.csv"]);
     assert!(code == 1 && said.contains("cannot write"), "{code}: {said}");
+    done(&["lab", "export", sim.to_str().unwrap(), "--csv", csv, "--force"]);
+    assert!(fs::read_to_string(csv).unwrap().starts_with("scenario,run,"), "overwritten");
+    let left = fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(left, 1, "no part is left beside it");
     fs::write(sim.join("reno,delay=2ms,r01/summary.json"), "{").unwrap();
     let new = folder.path().join("new.csv");
     let (code, said) = refused(&[sim.to_str().unwrap(), "--csv", new.to_str().unwrap()]);
