@@ -117,6 +117,9 @@ pub fn run(command: Command) -> Result<(), Failure> {
                 Some(method) => check_method(&scenario, method.into())?,
                 None => ::lab::check_congestion_controls(&scenario.runs, &allow_cc)?,
             }
+            for warning in ::lab::small_buffers(&scenario.runs) {
+                eprintln!("warning: {warning}");
+            }
             print_runs(&scenario, json);
             Ok(())
         }

@@ -34,6 +34,7 @@ mod sampler;
 mod sender_limits;
 mod servers;
 mod simulation;
+mod small_buffers;
 mod source_hash;
 mod tcp_timeouts;
 
@@ -43,3 +44,4 @@ pub use error::LabError;
 pub use method::Method;
 pub use preflight::{check_congestion_controls, check_emulated_network};
 pub use simulation::Progress;
+pub use small_buffers::small_buffers;

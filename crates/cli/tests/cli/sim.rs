@@ -557,6 +557,8 @@ fn socket_buffer_that_is_the_limit_is_named_with_the_setting_to_raise() {
         );
         fs::write(&file, scenario).unwrap();
         let arguments = ["sim", file.to_str().unwrap(), "--out", out.to_str().unwrap()];
+        let checked = text(&call(&["lab", "check", file.to_str().unwrap()]).stderr);
+        assert!(checked.contains("warning: node \"server\": tcp_wmem_max of 4MB"), "{checked}");
         let table = done(&arguments);
         assert!(table.contains(expected), "{table}");
         done(&["report", out.to_str().unwrap()]);
