@@ -75,6 +75,9 @@ pub struct RunArgs {
     /// Don't run again what another version or build of longhaul has put on record.
     #[arg(long, conflicts_with = "again")]
     any_program: bool,
+    /// Print also the mean of every metric over the repeats, with its standard deviation and 95 % confidence interval.
+    #[arg(long)]
+    ci: bool,
     /// Print one JSON document.
     #[arg(long)]
     json: bool,
@@ -129,7 +132,7 @@ pub fn run(command: Command) -> Result<(), Failure> {
 /// `longhaul lab run`, and `longhaul sim`.
 pub fn run_scenario(args: RunArgs, method: Method) -> Result<(), Failure> {
     let known = args.known();
-    let RunArgs { file, variant, mut set, repeat, jobs, out, json, .. } = args;
+    let RunArgs { file, variant, mut set, repeat, jobs, out, ci, json, .. } = args;
     let jobs = job_count(method, jobs)?;
     set.extend(repeat.map(|n| format!("repeat={n}")));
     let mut scenario = scenario::load(&file, &set).map_err(Failure::usage)?;
@@ -147,7 +150,15 @@ pub fn run_scenario(args: RunArgs, method: Method) -> Result<(), Failure> {
         match most_flows.unwrap_or(0) {
             0 => results_table::print_traffic(&results.traffic),
             flows if flows > Summary::MOST_LISTED => results_table::print_runs(&results.totals),
-            _ => results_table::print_flows(&results.medians),
+            flows => {
+                if flows > 1 {
+                    results_table::print_runs(&results.totals);
+                }
+                results_table::print_flows(&results.medians);
+            }
+        }
+        if ci {
+            results_table::print_intervals(&results.intervals);
         }
         eprintln!("records in {}; a page of them: longhaul report {0}", results.out.display());
     }

@@ -6,7 +6,7 @@ use crate::{print::print_text, text_table::TextTable};
 use ::report::format;
 use record::{
     LimitedBy,
-    results::{FlowMedians, RunMedians, TrafficMedians},
+    results::{FlowMedians, MetricInterval, RunMedians, TrafficMedians},
     stats::MedianRange,
 };
 
@@ -59,6 +59,7 @@ pub fn print_runs(medians: &[RunMedians]) {
     table.right("goodput", 13);
     table.right("Jain", 8);
     table.right("utilisation", 12);
+    table.right("resent", 8);
     table.right("ratio", 8);
     for total in medians {
         let row = vec![
@@ -69,9 +70,41 @@ pub fn print_runs(medians: &[RunMedians]) {
             spread(total.goodput_bps, 1e6, 1, " Mb/s"),
             total.jain_index.map_or("-".to_owned(), |range| format::spread(&range, format::index)),
             spread(total.utilisation, 0.01, 1, " %"),
+            spread(total.retransmits, 1.0, 0, ""),
             number(total.ratio_to_baseline, 1.0, 2),
         ];
         table.row(row, left_out_text(total.left_out));
+    }
+    print_text(&table.text());
+}
+
+/// Prints means and their confidence intervals.
+pub fn print_intervals(intervals: &[MetricInterval]) {
+    let mut table = TextTable::default();
+    table.left("variant", 14);
+    table.left("point", 34);
+    table.left("flow", 12);
+    table.left("metric", 24);
+    table.right("runs", 4);
+    table.right("mean", 12);
+    table.right("95 % interval", 13);
+    table.right("deviation", 12);
+    table.left("unit", 6);
+    for interval in intervals {
+        let digits = |value: f64| format::significant(value, 5);
+        let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+        let row = vec![
+            interval.variant.as_deref().unwrap_or("-").to_owned(),
+            point_text(&interval.point),
+            interval.flow.as_deref().unwrap_or("all").to_owned(),
+            interval.metric.clone(),
+            interval.runs.to_string(),
+            digits(interval.mean),
+            or_dash(interval.ci95_half_width.map(|width| format!("± {}", digits(width)))),
+            or_dash(interval.standard_deviation.map(digits)),
+            interval.unit.to_owned(),
+        ];
+        table.row(row, String::new());
     }
     print_text(&table.text());
 }

@@ -9,12 +9,14 @@
 
 mod flow;
 mod flow_medians;
+mod intervals;
 mod range_keys;
 mod run_medians;
 mod traffic_medians;
 
 pub use flow::FlowResult;
 pub use flow_medians::{FlowMedians, flow_medians};
+pub use intervals::{MetricInterval, intervals};
 pub use run_medians::{RunMedians, run_medians};
 pub use traffic_medians::{TrafficMedians, traffic_medians};
 
@@ -37,6 +39,8 @@ pub struct ScenarioResults {
     pub totals: Vec<RunMedians>,
     /// Medians over the repeats, of traffic sources.
     pub traffic: Vec<TrafficMedians>,
+    /// Mean and confidence interval over the repeats, of every metric.
+    pub intervals: Vec<MetricInterval>,
 }
 
 impl ScenarioResults {
@@ -54,6 +58,7 @@ impl ScenarioResults {
             medians: flow_medians(&runs, baseline),
             totals: run_medians(records, baseline),
             traffic: traffic_medians(records),
+            intervals: intervals(records),
             runs,
         }
     }
@@ -142,7 +147,7 @@ mod tests {
         );
         assert_eq!(
             text(&of.totals[1]),
-            r#"{"variant":"depots","point":[["vars.rtt","90ms"]],"flows":1,"runs":1,"left_out":1,"median_goodput_bps":2400.0,"least_goodput_bps":2400.0,"most_goodput_bps":2400.0,"median_jain_index":1.0,"least_jain_index":1.0,"most_jain_index":1.0,"median_utilisation":null,"least_utilisation":null,"most_utilisation":null,"ratio_to_baseline":2.0}"#
+            r#"{"variant":"depots","point":[["vars.rtt","90ms"]],"flows":1,"runs":1,"left_out":1,"median_goodput_bps":2400.0,"least_goodput_bps":2400.0,"most_goodput_bps":2400.0,"median_jain_index":1.0,"least_jain_index":1.0,"most_jain_index":1.0,"median_utilisation":null,"least_utilisation":null,"most_utilisation":null,"median_retransmits":null,"least_retransmits":null,"most_retransmits":null,"ratio_to_baseline":2.0}"#
         );
         assert_eq!(
             text(&of.traffic[0]),

@@ -21,6 +21,12 @@ pub fn deviation(sample: &[f64]) -> Option<f64> {
     Some((squares(sample)? / sample.len() as f64).sqrt())
 }
 
+/// The standard deviation of what the values are a sample of (divided by n - 1); `None` below two values.
+pub fn sample_deviation(sample: &[f64]) -> Option<f64> {
+    let freedom = sample.len().checked_sub(1).filter(|freedom| *freedom > 0)?;
+    Some((squares(sample)? / freedom as f64).sqrt())
+}
+
 /// The value in the middle, or the mean of the two in the middle; `None` without values.
 pub fn median(sample: &[f64]) -> Option<f64> {
     let mut sorted = sample.to_vec();
@@ -74,10 +80,8 @@ pub fn quantile(sample: &[f64], share: f64) -> Option<f64> {
 pub fn mean_ci95(sample: &[f64]) -> Option<MeanEstimate> {
     let mean = mean(sample)?;
     let freedom = sample.len() - 1;
-    let half_width = (freedom > 0).then(|| {
-        let deviation = (squares(sample).unwrap_or_default() / freedom as f64).sqrt();
-        t975(freedom) * deviation / (sample.len() as f64).sqrt()
-    });
+    let half_width = sample_deviation(sample)
+        .map(|deviation| t975(freedom) * deviation / (sample.len() as f64).sqrt());
     Some(MeanEstimate { mean, half_width })
 }
 

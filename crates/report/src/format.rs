@@ -90,7 +90,7 @@ pub fn digits(value: f64) -> String {
 }
 
 /// So many digits, or more before the point; no zeros that only fill up behind it.
-fn significant(value: f64, digits: i32) -> String {
+pub fn significant(value: f64, digits: i32) -> String {
     if value == 0.0 {
         return "0".into();
     }

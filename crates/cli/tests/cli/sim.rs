@@ -567,3 +567,19 @@ fn socket_buffer_that_is_the_limit_is_named_with_the_setting_to_raise() {
         fs::remove_dir_all(&out).unwrap();
     }
 }
+
+#[test]
+fn intervals_of_all_metrics_are_printed_on_request() {
+    let work = tempfile::tempdir().unwrap();
+    let (file, out) = (work.path().join("many.toml"), work.path().join("out"));
+    fs::write(&file, MANY).unwrap();
+    let run = ["sim", file.to_str().unwrap(), "--repeat", "3", "--out", out.to_str().unwrap()];
+    let table = done(&run);
+    assert!(table.contains("Jain") && !table.contains("95 % interval"), "{table}");
+    let table = done(&[&run[..], &["--ci"]].concat());
+    assert!(table.contains("95 % interval") && table.contains("queueing_delay_us"), "{table}");
+    let document = json(&[&run[..], &["--json"]].concat());
+    let intervals = document["intervals"].as_array().unwrap();
+    let goodput = intervals.iter().find(|i| i["flow"].is_null() && i["metric"] == "goodput_bps");
+    assert_eq!(goodput.unwrap()["runs"], 3);
+}

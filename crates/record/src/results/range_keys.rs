@@ -31,5 +31,6 @@ ranges! {
     files_offered "median_files_offered" "least_files_offered" "most_files_offered";
     seconds "median_seconds" "least_seconds" "most_seconds";
     jain_index "median_jain_index" "least_jain_index" "most_jain_index";
+    retransmits "median_retransmits" "least_retransmits" "most_retransmits";
     utilisation "median_utilisation" "least_utilisation" "most_utilisation";
 }

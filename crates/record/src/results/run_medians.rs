@@ -33,6 +33,9 @@ pub struct RunMedians {
     /// The used share of the most used link.
     #[serde(flatten, serialize_with = "range_keys::utilisation")]
     pub utilisation: Option<MedianRange>,
+    /// Segments sent again.
+    #[serde(flatten, serialize_with = "range_keys::retransmits")]
+    pub retransmits: Option<MedianRange>,
     /// The median goodput over that of the baseline variant at the same point.
     pub ratio_to_baseline: Option<f64>,
 }
@@ -60,6 +63,7 @@ pub fn run_medians(records: &[RunResults], baseline: Option<&str>) -> Vec<RunMed
                 goodput_bps: range(|metrics| metrics.goodput_bps),
                 jain_index: range(|metrics| metrics.jain_index),
                 utilisation: range(|metrics| metrics.utilisation),
+                retransmits: range(|metrics| metrics.retransmits.map(|count| count as f64)),
                 ratio_to_baseline: None,
             }
         })
