@@ -157,7 +157,10 @@ mod tests {
             let value: serde_json::Value = serde_json::from_str(text).unwrap();
             value.as_object().unwrap().keys().cloned().collect()
         };
-        assert_eq!(keys(&text(&of)), ["title", "out", "runs", "medians", "totals", "traffic"]);
+        assert_eq!(
+            keys(&text(&of)),
+            ["title", "out", "runs", "medians", "totals", "traffic", "intervals"]
+        );
         let ScenarioResults { runs, medians, .. } = of;
         let demo = DemoResults { runs, medians, link_bps: 5, report: "report.html".into() };
         assert_eq!(keys(&text(&demo)), ["runs", "medians", "link_bps", "report"]);
