@@ -144,6 +144,7 @@ fn flow_summary<'a>(
     FlowSummary {
         name: plan.flow.name.clone(),
         client: Some(client::program(&plan.flow).to_owned()),
+        reverse: plan.flow.reverse,
         bytes,
         bytes_expected: plan.flow.bytes.map(units::Bytes::get),
         start_s,

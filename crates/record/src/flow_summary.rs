@@ -12,6 +12,9 @@ pub struct FlowSummary {
     /// The program that received the data: `curl`, `wget`, …
     #[serde(default)]
     pub client: Option<String>,
+    /// Whether it only loads the path in the other direction: it is in no metric of the run then.
+    #[serde(default)]
+    pub reverse: bool,
     /// Bytes of content that arrived.
     pub bytes: u64,
     /// Bytes of content that should have arrived; null for a flow that is limited by time.

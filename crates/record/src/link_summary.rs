@@ -57,6 +57,10 @@ pub struct LinkSummary {
     /// Their bytes.
     #[serde(default)]
     pub gap_bytes: u64,
+    /// Of `bytes`, those of traffic and of reverse flows, with their acknowledgements; null where the method
+    /// does not count them apart.
+    #[serde(default)]
+    pub background_bytes: Option<u64>,
 }
 
 impl LinkSummary {
@@ -94,6 +98,11 @@ impl LinkSummary {
             gap_bytes: counters.gap_bytes,
             ..Self::default()
         }
+    }
+
+    /// Bytes of the flows that are compared, and of all others where they are not counted apart.
+    pub fn compared_bytes(&self) -> u64 {
+        self.bytes.saturating_sub(self.background_bytes.unwrap_or(0))
     }
 
     /// The share of the offered segments that the queue refused or the link lost; `None` when no

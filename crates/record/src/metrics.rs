@@ -42,11 +42,11 @@ const ALPHA: f64 = 2.0;
 /// The metrics of one run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Metrics {
-    /// Content delivered by all flows over the time in which any was active, in bits a second.
+    /// Content delivered by all flows that are compared over the time in which any was active, in bits a second.
     pub goodput_bps: Option<f64>,
     /// What the busiest link direction carried over the same time, headers and repeats included.
     pub throughput_bps: Option<f64>,
-    /// Goodput over throughput.
+    /// Goodput over what the link carried of the flows that are compared.
     pub efficiency: Option<f64>,
     /// The used share of the most used link direction's rate.
     pub utilisation: Option<f64>,
@@ -155,13 +155,16 @@ pub struct FlowMetrics {
 }
 
 impl Metrics {
-    /// Computes what the run's data can give, in time that grows with the samples and the flows.
-    pub fn compute(flows: &[FlowSummary], links: &[LinkSummary], series: &Series) -> Self {
+    /// Computes what the run's data can give, in time that grows with the samples and the flows. Reverse flows
+    /// have metrics of their own and are in none of the run's but those of links.
+    pub fn compute(all: &[FlowSummary], links: &[LinkSummary], series: &Series) -> Self {
+        let flows: Vec<FlowSummary> = all.iter().filter(|flow| !flow.reverse).cloned().collect();
+        let flows = flows.as_slice();
         let goodputs: Vec<f64> = flows.iter().map(|flow| flow.goodput_bps).collect();
         let streams: Option<Vec<Vec<f64>>> = flows.iter().map(stream_rates_bps).collect();
         let durations = completion_times_s(flows);
         let delta_fair = DeltaFairConvergence::of(flows, series);
-        let each: Vec<FlowMetrics> = flows
+        let compared: Vec<FlowMetrics> = flows
             .iter()
             .zip(&delta_fair.flows_s)
             .map(|(flow, seconds)| FlowMetrics {
@@ -175,21 +178,21 @@ impl Metrics {
             timeouts: total(flows, |flow| flow.timeouts),
             retransmits: total(flows, |flow| flow.retransmits),
             drops: slow_start::drops(series),
-            drops_after_start: slow_start::drops_after_start(flows, series),
+            drops_after_start: slow_start::drops_after_start(all, series),
             jain_index: jain_index(&goodputs),
             jain_index_streams: streams.and_then(|streams| jain_index(&streams.concat())),
             max_min_fairness: max_min_fairness(&goodputs),
             proportional_fairness: alpha_fairness(&goodputs, 1.0),
             alpha_fairness: alpha_fairness(&goodputs, ALPHA),
             delta_fair_convergence_s: delta_fair.slowest_s,
-            responsiveness_rtts: largest(&each, |flow| flow.responsiveness_rtts),
+            responsiveness_rtts: largest(&compared, |flow| flow.responsiveness_rtts),
             average_responsiveness_s: average_responsiveness_s(flows, series),
-            convergence_rtts: largest(&each, |flow| flow.convergence_rtts),
-            flows: each,
+            convergence_rtts: largest(&compared, |flow| flow.convergence_rtts),
+            flows: in_order(all, compared, series),
             ..Self::default()
         }
         .of_links(links, series, active_s(flows))
-        .over_time(flows, links, series)
+        .over_time(flows, links, series, shared_link(all, links))
     }
 
     /// Adds what traffic did.
@@ -234,13 +237,20 @@ impl Metrics {
     }
 
     /// Adds what is taken over the time from the first flow's start to the last one's end.
-    fn over_time(mut self, flows: &[FlowSummary], links: &[LinkSummary], series: &Series) -> Self {
+    fn over_time(
+        mut self,
+        flows: &[FlowSummary],
+        links: &[LinkSummary],
+        series: &Series,
+        shared: Option<&LinkSummary>,
+    ) -> Self {
         let Some(active) = active_s(flows) else { return self };
         let over = |bytes: u64| goodput_bps(bytes, active.end - active.start);
         let busiest = links.iter().max_by_key(|link| link.bytes);
         self.goodput_bps = Some(over(flows.iter().map(|flow| flow.bytes).sum()));
         self.throughput_bps = busiest.map(|link| over(link.bytes));
-        self.efficiency = efficiency(self.goodput_bps, self.throughput_bps);
+        let of_flows = shared.map(|link| over(link.compared_bytes()));
+        self.efficiency = efficiency(self.goodput_bps, of_flows);
 
         let bins = Bins::within(&active);
         self.throughput_cov = busiest
@@ -252,7 +262,7 @@ impl Metrics {
         if let Some((goodput, disturbed)) = goodput.zip(bins::disturbed_bins(flows, series, bins)) {
             let bins = PathBins::new(&goodput, &disturbed);
             // As with the efficiency: flows beyond that link have nothing to do with its rate.
-            let capacity = busiest.and_then(|link| link.rate_bps).filter(|bps| *bps > 0);
+            let capacity = shared.and_then(|link| link.rate_bps).filter(|bps| *bps > 0);
             let capacity = capacity.filter(|_| self.efficiency.is_some());
             self.path_states = bins.states(capacity.map(|bps| bps as f64));
             self.performability = robustness::states_performability(&self.path_states);
@@ -297,11 +307,32 @@ fn active_s(flows: &[FlowSummary]) -> Option<Range<f64>> {
     (end > start).then_some(start..end)
 }
 
-/// A goodput above the busiest link's throughput means that the flows do not share that link, and
+/// The metrics of all flows: those of the ones that are compared, and between them those of reverse ones.
+fn in_order(all: &[FlowSummary], compared: Vec<FlowMetrics>, series: &Series) -> Vec<FlowMetrics> {
+    let mut compared = compared.into_iter();
+    let of_flow = |flow: &FlowSummary| {
+        if flow.reverse {
+            FlowMetrics::compute(flow, series)
+        } else {
+            compared.next().expect("one for each that is not reverse")
+        }
+    };
+    all.iter().map(of_flow).collect()
+}
+
+/// The link direction that carried most of the flows that are compared; `None` where reverse flows are not
+/// counted apart from them.
+fn shared_link<'l>(all: &[FlowSummary], links: &'l [LinkSummary]) -> Option<&'l LinkSummary> {
+    let is_apart = links.iter().all(|link| link.background_bytes.is_some());
+    let busiest = links.iter().max_by_key(|link| link.compared_bytes());
+    busiest.filter(|_| is_apart || !all.iter().any(|flow| flow.reverse))
+}
+
+/// A goodput above what a link carried of the flows means that the flows do not share that link, and
 /// then the two have nothing to do with one another.
-fn efficiency(goodput: Option<f64>, throughput: Option<f64>) -> Option<f64> {
-    let (goodput, throughput) = goodput.zip(throughput)?;
-    (throughput > 0.0 && goodput <= throughput).then(|| goodput / throughput)
+fn efficiency(goodput: Option<f64>, carried: Option<f64>) -> Option<f64> {
+    let (goodput, carried) = goodput.zip(carried)?;
+    (carried > 0.0 && goodput <= carried).then(|| goodput / carried)
 }
 
 /// The largest of the figures that are known.

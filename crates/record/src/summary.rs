@@ -26,6 +26,11 @@ impl Summary {
     /// all together.
     pub const MOST_LISTED: usize = 8;
 
+    /// The flows that are compared: all but those that load the path in the other direction.
+    pub fn compared_flows(&self) -> impl Iterator<Item = &FlowSummary> {
+        self.flows.iter().filter(|flow| !flow.reverse)
+    }
+
     /// The traffic sources one by one, or of more than [`Self::MOST_LISTED`] all together.
     pub fn listed_traffic(&self) -> Vec<TrafficSummary> {
         if self.traffic.len() > Self::MOST_LISTED {

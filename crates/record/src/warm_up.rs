@@ -79,8 +79,18 @@ impl Summary {
         let links: Vec<LinkSummary> =
             self.links.iter().map(|link| link.within(&(cut_s..end_s), series)).collect();
         let metrics = Metrics::compute(&flows, &links, &series.after(cut_s));
-        let metrics = after_cut(metrics, &links, cut_s, files);
+        let metrics = Metrics {
+            // The series do not tell how much of what a link carried later was background.
+            efficiency: metrics.efficiency.filter(|_| !self.has_background()),
+            ..after_cut(metrics, &links, cut_s, files)
+        };
         Some(Self { flows, links, traffic: Vec::new(), metrics })
+    }
+}
+
+impl Summary {
+    fn has_background(&self) -> bool {
+        self.links.iter().any(|link| link.background_bytes.is_some_and(|bytes| bytes > 0))
     }
 }
 

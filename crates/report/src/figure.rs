@@ -313,7 +313,7 @@ fn values<'a>(
 
 fn of_run(manifest: &Manifest, summary: &Summary, y: &str) -> Option<f64> {
     if y == GOODPUT_SHARE {
-        let flows = summary.flows.iter().map(|flow| flow.name.as_str());
+        let flows = summary.compared_flows().map(|flow| flow.name.as_str());
         return Some(summary.metrics.goodput_bps? / Paths::of(manifest).capacity(flows)?.bps);
     }
     serde_json::to_value(&summary.metrics).ok()?.get(y)?.as_f64()

@@ -84,10 +84,10 @@ impl Run {
         self.paths.capacity([flow.name.as_str()]).map(|capacity| capacity.bps)
     }
 
-    /// What each client program got.
+    /// What each client program got by the flows that are compared.
     pub fn transfers(&self) -> Vec<Transfer> {
         let mut by_client: BTreeMap<&str, Vec<&FlowSummary>> = BTreeMap::new();
-        for flow in &self.summary.flows {
+        for flow in self.summary.compared_flows() {
             by_client.entry(client_of(flow)).or_default().push(flow);
         }
         by_client.into_iter().map(|(client, flows)| self.transfer(client, &flows)).collect()

@@ -102,6 +102,7 @@ pub(crate) struct FlowSpec {
     pub signalling: Signalling,
     pub after: Option<Located<Pattern>>,
     pub prepares: bool,
+    pub reverse: Option<bool>,
     pub warm: u16,
     pub site: bool,
     pub sndbuf: Option<Bytes>,
@@ -370,6 +371,7 @@ fn flow(mut fields: Fields<'_>, run_ends: bool) -> Option<Vec<FlowSpec>> {
     let signalling = fields.or("signalling", Signalling::default());
     let after = fields.optional("after");
     let prepares = fields.or("prepares", false);
+    let reverse = fields.optional("reverse");
     let warm = fields.or("warm", Whole::<0, 16>(0)).0 as u16;
     let site = fields.or("site", false);
     if via.is_empty() && (warm > 0 || site) {
@@ -395,6 +397,7 @@ fn flow(mut fields: Fields<'_>, run_ends: bool) -> Option<Vec<FlowSpec>> {
         signalling,
         after,
         prepares,
+        reverse,
         warm,
         site,
         sndbuf,

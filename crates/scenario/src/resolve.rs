@@ -26,6 +26,7 @@ mod discipline;
 mod jittered;
 mod names;
 mod pacing;
+mod reverse;
 mod traffic;
 mod variation;
 
@@ -100,6 +101,7 @@ pub(crate) fn resolve(spec: NetworkSpec, file: &Location, problems: &Problems) -
         flows.push(Jittered { thing: flow, jitter: spec.jitter, variation });
     });
     check_after(&spec.flows, &flows, problems);
+    reverse::mark(&spec.flows, &mut flows, &routes);
     let bottlenecks = pacing::bottlenecks(&spec.bottlenecks, &context);
     let traffic = all_traffic(&spec, file, &context);
     let hops = flows.iter().flat_map(|flow| flow.thing.hops()).map(|hop| (hop.from, hop.to));
@@ -336,6 +338,7 @@ fn flow(spec: &FlowSpec, pacing: Pacing, context: &NetworkContext<'_>) -> Flow {
         signalling: spec.signalling,
         after: spec.after.as_ref().map(|flow| flow.value.as_str().to_owned()),
         prepares: spec.prepares,
+        reverse: false,
         warm: spec.warm,
         site: spec.site,
         sndbuf: spec.sndbuf,

@@ -148,6 +148,7 @@ fn flow_summary(
     FlowSummary {
         name: flow.name.clone(),
         client: None,
+        reverse: flow.reverse,
         bytes,
         bytes_expected: flow.bytes.map(units::Bytes::get),
         start_s: start.as_secs_f64(),
@@ -205,9 +206,11 @@ fn link_summaries(run: &Run, sim: &mut SimulationState) -> Vec<LinkSummary> {
         [(link, Direction::Forward, &link.forward), (link, Direction::Backward, &link.backward)]
     });
     let now = sim.now;
+    let background_bytes = sim.network.background_bytes(now);
     directions
         .zip(&mut sim.network.directions)
-        .map(|((link, direction, settings), simulated)| {
+        .zip(background_bytes)
+        .map(|(((link, direction, settings), simulated), background_bytes)| {
             // What waits has not gone onto the link. Its bytes have been counted already, but for those of
             // which the queue decides at departure.
             let waits = simulated.link.queue(now);
@@ -223,6 +226,7 @@ fn link_summaries(run: &Run, sim: &mut SimulationState) -> Vec<LinkSummary> {
             let seconds = now.as_secs_f64();
             LinkSummary {
                 rate_bps,
+                background_bytes: Some(background_bytes),
                 gap_frames: counted.gap_frames - waits.gaps,
                 gap_bytes: counted.gap_bytes - waits.gap_bytes,
                 bytes: counted.bytes + uncounted - (waits.bytes - waits.gap_bytes),

@@ -109,6 +109,10 @@ impl PacketCount {
         self.bytes -= u64::from(packet.length);
     }
 
+    pub(crate) fn less(self, other: Self) -> Self {
+        Self { packets: self.packets - other.packets, bytes: self.bytes - other.bytes }
+    }
+
     pub(crate) fn add(&mut self, packet: &Packet) {
         self.packets += 1;
         self.bytes += u64::from(packet.length);

@@ -87,7 +87,8 @@ pub(crate) struct Planner<'r> {
     run: &'r Run,
     routes: Routes,
     pub(crate) network: Network,
-    paths: BTreeMap<(String, String), u32>,
+    /// By their ends, and whether what they carry is background.
+    paths: BTreeMap<(String, String, bool), u32>,
 }
 
 impl<'r> Planner<'r> {
@@ -105,7 +106,7 @@ impl<'r> Planner<'r> {
         let last = flow.via.len();
         let hops = flow.hops().enumerate();
         Unsupported::gather(hops.map(|(n, hop)| {
-            let mut plan = self.hop(hop.from, hop.to, hop.cc)?;
+            let mut plan = self.hop(hop.from, hop.to, hop.cc, flow.reverse)?;
             plan.pace = self.pace(flow, &hop, plan.forward);
             // The kernel doubles what a program asks for, to allow for its own overhead.
             if let (1.., Some(size)) = (n, flow.sndbuf) {
@@ -139,8 +140,12 @@ impl<'r> Planner<'r> {
     pub(crate) fn set_classes(&mut self) {
         let mut hosts = BTreeMap::<u32, (Vec<Rate>, Vec<(u32, u16)>)>::new();
         for bottleneck in self.run.bottlenecks.iter().filter(|_| self.run.pacing.classes) {
-            let of = |to: &String| self.paths.get(&(bottleneck.from.clone(), to.clone()));
-            let paths: Vec<u32> = bottleneck.to.iter().filter_map(of).copied().collect();
+            let of = |to: &String| {
+                [false, true].map(|background| {
+                    self.paths.get(&(bottleneck.from.clone(), to.clone(), background)).copied()
+                })
+            };
+            let paths: Vec<u32> = bottleneck.to.iter().flat_map(of).flatten().collect();
             // Nobody sends to it where there is none.
             let Some(first) = paths.first() else { continue };
             let (rates, classes) = hosts.entry(self.network.first_direction(*first)).or_default();
@@ -161,17 +166,19 @@ impl<'r> Planner<'r> {
 
     /// The connection of a traffic source.
     pub(crate) fn traffic(&mut self, traffic: &Traffic) -> Result<ConnectionPlan, Unsupported> {
-        self.hop(&traffic.from, &traffic.to, &traffic.cc)
+        self.hop(&traffic.from, &traffic.to, &traffic.cc, true)
     }
 
-    /// A connection that carries data from one node to another.
+    /// A connection that carries data from one node to another; background is counted apart.
     pub(crate) fn hop(
         &mut self,
         from: &str,
         to: &str,
         cc: &str,
+        is_background: bool,
     ) -> Result<ConnectionPlan, Unsupported> {
-        let (forward, backward) = (self.path(from, to)?, self.path(to, from)?);
+        let forward = self.path(from, to, is_background)?;
+        let backward = self.path(to, from, is_background)?;
         let limits =
             self.run.path_limits(&self.routes, from, to).expect("there are paths both ways");
         let (mtu, header) = (limits.mtu.get() as u32, self.run.tcp.header);
@@ -226,8 +233,8 @@ impl<'r> Planner<'r> {
     }
 
     /// The path from one node to another.
-    pub(crate) fn path(&mut self, from: &str, to: &str) -> Result<u32, Unsupported> {
-        let key = (from.to_owned(), to.to_owned());
+    fn path(&mut self, from: &str, to: &str, is_background: bool) -> Result<u32, Unsupported> {
+        let key = (from.to_owned(), to.to_owned(), is_background);
         if let Some(path) = self.paths.get(&key) {
             return Ok(*path);
         }
@@ -245,6 +252,9 @@ impl<'r> Planner<'r> {
             directions.push((2 * link + usize::from(!forward)) as u32);
         }
         let path = self.network.add_path(&directions);
+        if is_background {
+            self.network.background_paths.push(path);
+        }
         self.paths.insert(key, path);
         Ok(path)
     }

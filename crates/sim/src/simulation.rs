@@ -64,7 +64,8 @@ impl Simulation {
         let flows = Unsupported::gather(run.flows.iter().map(|flow| {
             let hops = planner.hops(flow)?;
             let redirecting = FlowState::redirecting(flow).into_iter();
-            let redirects = redirecting.map(|node| planner.hop(node, &flow.to, &hops[0].cc));
+            let redirects =
+                redirecting.map(|node| planner.hop(node, &flow.to, &hops[0].cc, flow.reverse));
             let redirects = Unsupported::gather(redirects)?;
             Ok(FlowState::new(flow, hops, redirects, run))
         }));

@@ -226,6 +226,10 @@ fn methods_and_runs_that_do_not_count_are_told_apart() {
     let methods: Vec<_> = of_run.iter().map(|row| (&*row["method"], &*row["standing"])).collect();
     assert_eq!(methods, [("emu", "invalid"), ("sim", "complete")]);
     assert_ne!(of_run[0]["record"], of_run[1]["record"]);
+
+    let said = text(&call(&["report", out.to_str().unwrap()]).stderr);
+    let expected = format!("records at and below {}: 9 (1 invalid), of 1 scenario", out.display());
+    assert_eq!(said.trim(), expected);
 }
 
 #[test]

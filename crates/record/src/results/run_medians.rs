@@ -18,7 +18,7 @@ pub struct RunMedians {
     pub variant: Option<String>,
     /// The point of the sweep.
     pub point: Point,
-    /// Flows of a run.
+    /// Flows of a run that are compared.
     pub flows: usize,
     /// Runs that the medians include.
     pub runs: usize,
@@ -57,7 +57,7 @@ pub fn run_medians(records: &[RunResults], baseline: Option<&str>) -> Vec<RunMed
             RunMedians {
                 variant,
                 point,
-                flows: all[0].summary.flows.len(),
+                flows: all[0].summary.compared_flows().count(),
                 runs: included.len(),
                 left_out: all.len() - included.len(),
                 goodput_bps: range(|metrics| metrics.goodput_bps),

@@ -369,7 +369,7 @@ fn a_summary_has_every_key_even_when_nothing_is_known() {
     };
     assert_eq!(
         keys(&json["flows"][0]),
-        "name client bytes bytes_expected start_s end_s seconds goodput_bps retransmits timeouts \
+        "name client reverse bytes bytes_expected start_s end_s seconds goodput_bps retransmits timeouts \
          sha256_ok exit_code timed_out outcome hops"
     );
     assert_eq!(
@@ -388,7 +388,7 @@ fn a_summary_has_every_key_even_when_nothing_is_known() {
         "name direction rate_bps bytes segments queue_drops early_drops losses marks utilisation \
          queue_max_bytes \
          queue_mean_delay_us gap_mean_us gap_deviation_us gap_p1_us gap_p50_us gap_p99_us \
-         burst_mean_segments burst_max_segments gap_frames gap_bytes"
+         burst_mean_segments burst_max_segments gap_frames gap_bytes background_bytes"
     );
     assert_eq!(
         keys(&json["metrics"]),

@@ -279,6 +279,45 @@ fn what_is_not_known_is_null() {
     assert_eq!(nothing, Metrics { timeouts: Some(0), retransmits: Some(0), ..Metrics::default() });
 }
 
+/// Of 1000 bytes that the link carried, 500 were of two flows with 400 bytes of content.
+#[test]
+fn background_does_not_lower_efficiency() {
+    let link =
+        |bytes, background_bytes| LinkSummary { bytes, background_bytes, ..LinkSummary::default() };
+    // Nothing on the busiest link is of the flows.
+    let links = [link(1000, Some(500)), link(9000, Some(9000))];
+    let flows = [flow("a", 0.0, 4.0, 300), flow("b", 0.0, 4.0, 100)];
+    let metrics = Metrics::compute(&flows, &links, &Series::default());
+    assert_eq!(metrics.efficiency, Some(0.8));
+    assert_eq!(metrics.throughput_bps, Some(18_000.0), "of all that the busiest carried");
+    // What a method does not count apart is the flows'.
+    let metrics = Metrics::compute(&flows, &[link(1000, None)], &Series::default());
+    assert_eq!(metrics.efficiency, Some(0.4));
+}
+
+#[test]
+fn reverse_flows_are_in_no_metric_of_the_run() {
+    let forward = [flow("a", 0.0, 4.0, 300), flow("b", 0.0, 4.0, 100)];
+    let reverse = FlowSummary { reverse: true, ..flow("r", 0.0, 8.0, 5000) };
+    let all = [forward[0].clone(), reverse, forward[1].clone()];
+    let link = LinkSummary { bytes: 600, background_bytes: Some(100), ..LinkSummary::default() };
+    let mut series = Series::default();
+    received(&mut series, "r", &[0.0, 625.0, 1250.0, 1875.0, 2500.0]);
+    let of = |flows: &[FlowSummary]| Metrics::compute(flows, from_ref(&link), &series);
+    let (with, without) = (of(&all), of(&forward));
+    assert_eq!(with.goodput_bps, Some(800.0));
+    assert_eq!(with.jain_index, Some(0.8));
+    assert_eq!(with.completion_mean_s, Some(4.0));
+    let names: Vec<&str> = with.flows.iter().map(|flow| flow.name.as_str()).collect();
+    assert_eq!(names, ["a", "r", "b"], "each has metrics of its own");
+    assert!(with.flows[1].goodput_deviation_bps.is_some());
+    assert_eq!(Metrics { flows: Vec::new(), ..with }, Metrics { flows: Vec::new(), ..without });
+
+    let link = LinkSummary { background_bytes: None, ..link.clone() };
+    let emulated = Metrics::compute(&all, &[link], &series);
+    assert_eq!(emulated.efficiency, None, "their acknowledgements are not counted apart");
+}
+
 #[test]
 fn flows_beyond_the_busiest_link_have_no_efficiency() {
     let link = LinkSummary { bytes: 100, ..LinkSummary::default() };

@@ -72,7 +72,7 @@ pub fn rows(manifest: &Manifest, summary: &Summary) -> Vec<Row> {
     };
 
     let mut own = numbers(&summary.metrics);
-    let names = summary.flows.iter().map(|flow| flow.name.as_str());
+    let names = summary.compared_flows().map(|flow| flow.name.as_str());
     let capacity = Paths::of(manifest).capacity(names).map(|capacity| capacity.bps);
     if let Some((goodput, capacity)) = summary.metrics.goodput_bps.zip(capacity) {
         own.push(Metric::new(GOODPUT_SHARE, goodput / capacity));

@@ -178,6 +178,7 @@ fn link(name: &str, direction: &str, bytes: u64, end_s: f64) -> LinkSummary {
         burst_max_segments: Some(87),
         gap_frames: 0,
         gap_bytes: 0,
+        background_bytes: None,
     }
 }
 

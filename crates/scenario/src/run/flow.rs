@@ -40,6 +40,9 @@ pub struct Flow {
     /// Whether it does no more than prepare connections for another: then it is no result.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub prepares: bool,
+    /// Whether it only loads the path in the other direction: it is in no comparison of the run's flows then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reverse: bool,
     /// How many idle connections its depots keep open to each other.
     #[serde(default, skip_serializing_if = "is_none_warm")]
     pub warm: u16,

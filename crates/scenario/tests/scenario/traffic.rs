@@ -57,6 +57,24 @@ fn close(found: f64, expected: f64) {
 }
 
 #[test]
+fn flows_against_earlier_ones_are_reverse_unless_said() {
+    let flow = |from: &str, to: &str, more: &str| {
+        format!("[[flow]]\nname = \"{from}{to}\"\nfrom = \"{from}\"\nto = \"{to}\"\n{more}\n")
+    };
+    let reverse = |flows: &[String]| {
+        let flows = run(&flows.concat()).flows.into_iter().filter(|flow| flow.reverse);
+        flows.map(|flow| flow.name).collect::<Vec<_>>()
+    };
+    let (there, back) = (flow("a1", "b1", ""), flow("b2", "a2", ""));
+    assert_eq!(reverse(&[there.clone(), back.clone()]), ["b2a2"]);
+    assert_eq!(reverse(&[back.clone(), there.clone()]), ["a1b1"], "the first is compared");
+    // It shares a link in their direction with those that go there: from a3 on.
+    assert_eq!(reverse(&[there.clone(), flow("a2", "a3", ""), back.clone()]), ["b2a2"]);
+    assert_eq!(reverse(&[there.clone(), flow("b2", "a2", "reverse = false")]), [""; 0]);
+    assert_eq!(reverse(&[there, flow("a2", "b2", "reverse = true")]), ["a2b2"]);
+}
+
+#[test]
 fn every_kind_has_its_defaults() {
     let cbr = traffic("kind = \"cbr\"\nrate = \"5mbit\"\n");
     assert_eq!((cbr.name.as_str(), cbr.cc.as_str()), ("traffic1", "reno"));

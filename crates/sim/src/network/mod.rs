@@ -8,6 +8,7 @@
 //! Where a link's discipline decides only when a packet leaves the queue, the packet is kept until then under
 //! the ticket that the link gave it, and the moment at which the wire takes the next one is in the event queue.
 
+mod background;
 mod conservation;
 mod departures;
 mod link_direction;
@@ -18,7 +19,7 @@ use self::link_direction::{Arriving, FarEnd};
 use crate::{
     event_queue::{EventId, EventKind, EventQueue},
     junction::Junction,
-    packet::{Packet, PacketAccount, SackStore, flag},
+    packet::{Packet, PacketAccount, PacketCount, SackStore, flag},
     sender_qdisc::{PacketPacing, SenderQdisc},
     winner_tree::NEVER,
 };
@@ -43,6 +44,12 @@ pub(crate) struct Network {
     paths: Vec<u32>,
     /// The class of each path's packets at its host, by the same numbers.
     classes: Vec<u16>,
+    /// The paths of traffic and reverse flows.
+    pub(crate) background_paths: Vec<u32>,
+    /// What was sent on each path, by the same numbers as the paths.
+    sent_on: Vec<PacketCount>,
+    /// What came to an end before the link direction of the same number, dropped there or lost on the one before.
+    gone_before: Vec<PacketCount>,
     junctions: Vec<Junction>,
     /// By their numbers. Link directions come in order, so that at one time the lower one comes first.
     arrival_sources: Vec<ArrivalSource>,
@@ -67,6 +74,8 @@ impl Network {
         self.paths.extend(directions);
         self.paths.push(END);
         self.classes.resize(self.paths.len(), SenderQdisc::DEFAULT_CLASS);
+        self.sent_on.resize(self.paths.len(), PacketCount::default());
+        self.gone_before.resize(self.paths.len(), PacketCount::default());
         path
     }
 
@@ -114,6 +123,7 @@ impl Network {
         paced: Option<PacketPacing>,
     ) {
         self.account.sent.add(&packet);
+        self.sent_on[packet.path as usize].add(&packet);
         let owner = packet.owner as usize;
         if owner >= self.on_their_way.len() {
             self.on_their_way.resize(owner + 1, 0);
@@ -305,6 +315,8 @@ impl Network {
             Fate::Arrives { .. } | Fate::Queued { .. } => unreachable!("it is not gone"),
         };
         count.add(packet);
+        let carried_here = u32::from(fate == Fate::Lost);
+        self.gone_before[(packet.path + carried_here) as usize].add(packet);
         self.on_their_way[packet.owner as usize] -= 1;
         self.sack_store.take(packet);
     }

@@ -4,7 +4,7 @@
 
 use crate::common::{forward_link, only};
 use longhaul_sim::Outcome;
-use record::{OfferedFile, OfferedFiles, TrafficSummary};
+use record::{OfferedFile, OfferedFiles, Summary, TrafficSummary};
 
 /// A source and a sink over 8 Mb/s and 10 ms: a byte takes a microsecond.
 fn scenario(tcp: &str, traffic: &str) -> String {
@@ -54,6 +54,54 @@ fn source(outcome: &Outcome) -> &TrafficSummary {
 
 fn close(what: &str, found: f64, expected: f64) {
     assert!((found - expected).abs() < 1e-9, "{what}: {found} s, by hand {expected} s");
+}
+
+/// A flow beside datagrams of half the link, and a flow against it.
+#[test]
+fn background_on_a_link_is_counted_apart() {
+    let transfer = r#"
+        [[flow]]
+        name = "file"
+        from = "source"
+        to = "sink"
+        "#;
+    let reverse = r#"
+        [[flow]]
+        name = "back"
+        from = "sink"
+        to = "source"
+        "#;
+    let datagrams = r#"
+        [[traffic]]
+        name = "steady"
+        from = "source"
+        to = "sink"
+        kind = "cbr"
+        rate = "4mbit"
+        packet = 1000
+        "#;
+    let summary = |more: &[&str]| only(&scenario("", &more.concat())).summary;
+    let alone = summary(&[transfer]);
+    assert_eq!(alone.links.iter().map(|link| link.background_bytes).max(), Some(Some(0)));
+    let loaded = summary(&[transfer, datagrams]);
+    let background = loaded.links[0].background_bytes.unwrap();
+    // 500 datagrams a second for 20 s, less those that wait.
+    let arrived = loaded.traffic[0].bytes;
+    assert!((arrived..arrived + 20_000).contains(&background), "{background}, {arrived} arrived");
+    assert_eq!(loaded.links[1].background_bytes, Some(0));
+    let efficiency = |summary: &Summary| summary.metrics.efficiency.unwrap();
+    let (one, other) = (efficiency(&alone), efficiency(&loaded));
+    assert!((one - other).abs() < 0.02, "{one} alone, {other} beside datagrams");
+
+    let both = summary(&[transfer, reverse]);
+    let [file, back] = &both.flows[..] else { panic!("two flows") };
+    assert!(!file.reverse && back.reverse);
+    assert_eq!(both.metrics.goodput_bps, Some(file.goodput_bps));
+    assert_eq!(both.metrics.jain_index, Some(1.0));
+    // Its data goes backward, its acknowledgements forward.
+    let carried = both.links[1].background_bytes.unwrap();
+    assert!(carried > back.bytes && carried < both.links[1].bytes, "{carried}");
+    assert!(both.links[0].background_bytes.unwrap() > 0);
 }
 
 #[test]
