@@ -36,13 +36,10 @@ pub fn percent(share: f64) -> String {
     format!("{} %", significant(share * 100.0, 2))
 }
 
-/// An index of which 1 is the best, with three digits behind the point. What is close to 1 has as many as tell
-/// it from 1, up to nine: `0.9997`.
+/// An index of which 1 is the best: three digits, or as many as tell it from 1, up to nine: `0.9997`.
 pub fn index(value: f64) -> String {
-    let texts = (3..=9).map(|digits| format!("{value:.digits$}"));
-    let is_told_apart = |text: &String| value >= 1.0 || text.starts_with("0.");
-    let text = texts.clone().find(is_told_apart).or(texts.last()).expect("seven texts");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    let mut texts = (3..=9).map(|digits| significant(value, digits));
+    texts.find(|text| value >= 1.0 || text != "1").unwrap_or_else(|| "1".to_owned())
 }
 
 /// A multiple: `5.4`, `0.87`, `12`.
@@ -130,8 +127,8 @@ mod tests {
             ["0 %", "0.02 %", "5.6 %", "61 %", "100 %"]
         );
         assert_eq!(
-            [0.75, 0.9994, 0.9997, 0.999_96, 1.0, 1.0 - 1e-12, 1.0 + 1e-12, 0.0].map(index),
-            ["0.75", "0.999", "0.9997", "0.99996", "1", "1", "1", "0"]
+            [0.75, 0.9994, 0.9997, 0.999_96, 1.0, 1.0 - 1e-12, 1.0 + 1e-12, 0.0004].map(index),
+            ["0.75", "0.999", "0.9997", "0.99996", "1", "1", "1", "0.0004"]
         );
         assert_eq!([0.874, 1.0, 5.42, 11.6].map(times), ["0.87", "1.0", "5.4", "12"]);
         let of = |sample: &[f64]| spread(&MedianRange::of(sample).unwrap(), digits);

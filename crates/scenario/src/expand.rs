@@ -82,8 +82,8 @@ pub(crate) fn expand(
 /// None where a machine word can't hold it.
 fn run_count(outline: &Outline, variants: usize) -> Option<usize> {
     let free = outline.axes.iter().filter(|axis| axis.moves_with.is_none());
-    let factors = free.map(|axis| axis.values.len()).chain([variants, outline.repeat as usize]);
-    factors.fold(Some(1), |product: Option<usize>, factor| product?.checked_mul(factor))
+    let mut factors = free.map(|axis| axis.values.len()).chain([variants, outline.repeat as usize]);
+    factors.try_fold(1, usize::checked_mul)
 }
 
 /// The parts of an id but for the repeat. A point too long to spell in a file's name has a number.

@@ -47,8 +47,9 @@ pub(crate) fn read(root: &Table, overrides: Vec<Assignment>, problems: &Problems
             Some(ZIP) => zip = Some(o.value),
             Some(key) => {
                 let key = key.to_owned();
-                let new = axis(Assignment { key, value: o.value }, problems);
-                new.into_iter().for_each(|new| put(&mut axes, new));
+                if let Some(new) = axis(Assignment { key, value: o.value }, problems) {
+                    put(&mut axes, new);
+                }
             }
         }
     }

@@ -194,7 +194,7 @@ fn documented_pivot_works_without_variants_or_a_sweep() {
     done(&["lab", "export", &path("out"), "--csv", &path("all.csv")]);
     let script = example.replace("\"all.csv\"", "sys.argv[1]");
     let script = format!("import sys\n{script}\nprint(len(wide), wide['goodput_bps'].count())");
-    let output = python(&["-c", &script, &path("all.csv")]);
+    let output = python(&["-W", "error", "-c", &script, &path("all.csv")]);
     let printed = text(&output.stdout);
     assert!(output.status.success(), "{}", text(&output.stderr));
     // Two repeats, each with a run, a flow, its hop, two link directions and traffic.
