@@ -49,6 +49,7 @@ pub enum Command {
 }
 
 #[derive(clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct RunArgs {
     /// The scenario file.
     file: PathBuf,

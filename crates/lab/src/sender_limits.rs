@@ -60,10 +60,12 @@ impl SenderLimits {
             return;
         }
         let of_receiver = now.rwnd_limited.saturating_sub(last.rwnd_limited).min(busy);
-        let of_buffer =
-            now.sndbuf_limited.saturating_sub(last.sndbuf_limited).min(busy - of_receiver);
-        let idle = std::mem::take(&mut self.idle) + (passed - busy);
-        let rest = busy - of_receiver - of_buffer;
+        let of_buffer = now
+            .sndbuf_limited
+            .saturating_sub(last.sndbuf_limited)
+            .min(busy.saturating_sub(of_receiver));
+        let idle = std::mem::take(&mut self.idle) + passed.saturating_sub(busy);
+        let rest = busy.saturating_sub(of_receiver + of_buffer);
         let is_full =
             info.in_flight_segments + info.cwnd_segments / NEARLY_FULL >= info.cwnd_segments;
         let has_unsent = info.unsent.get() > 0;

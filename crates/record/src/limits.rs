@@ -75,6 +75,7 @@ impl Limit {
 
 /// What decides which cause it is.
 #[derive(Debug, Clone, Copy, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "any of them may be true at the same time")]
 pub struct SenderState {
     /// The receiver has no room for the next segment, and the congestion window has.
     pub receiver_is_full: bool,
