@@ -233,7 +233,7 @@ mod tests {
         let shares = times.since(&before).shares().unwrap();
         for limit in Limit::ALL {
             let expected = if limit == Limit::Cwnd { 0.4 } else { 0.1 };
-            assert_eq!(shares.of(limit), expected, "{limit:?}");
+            assert!((shares.of(limit) - expected).abs() < 1e-12, "{limit:?}");
         }
         assert_eq!(
             (shares.largest(), times.shares().unwrap().largest()),
