@@ -180,10 +180,8 @@ fn what_is_exported_is_read_back_by_others() {
 /// The page's example, as it stands, on runs that have no variant and no point.
 #[test]
 fn documented_pivot_works_without_variants_or_a_sweep() {
-    if !python(&["-c", "import pandas"]).status.success() {
-        println!("SKIPPED: python3 has no pandas: apt install python3-pandas");
-        return;
-    }
+    let has_pandas = python(&["-c", "import pandas"]).status.success();
+    assert!(has_pandas, "python3 has no pandas: apt install python3-pandas");
     let page = include_str!("../../../../docs/record.md");
     let examples = page.split("```python\n").filter_map(|rest| rest.split("```").next());
     let example = examples.into_iter().find(|code| code.contains("pivot_table")).unwrap();
