@@ -6,7 +6,7 @@ use relay::buffers::{BufferTuner, PERIOD};
 use std::sync::Arc;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-/// Raises buffers where the path needs it, forever.
+/// Raises buffers where the path needs it, and keeps them small where memory is short, forever.
 pub(crate) async fn govern(shared: Arc<Shared>) {
     let (mut tuner, begun) = (BufferTuner::default(), Instant::now());
     let mut looks = interval(PERIOD);
@@ -15,7 +15,7 @@ pub(crate) async fn govern(shared: Arc<Shared>) {
     loop {
         looks.tick().await;
         let (sockets, config) = (shared.observer.sockets(), shared.config());
-        let (unsent, pipes) = (config.limits.pipe, &shared.resources.pipes);
-        tuner.look(&sockets, begun.elapsed(), |peer| config.hop_options(peer), unsent, pipes);
+        let (unsent, memory) = (config.limits.pipe, &shared.kernel_memory);
+        tuner.look(&sockets, begun.elapsed(), |peer| config.hop_options(peer), unsent, memory);
     }
 }

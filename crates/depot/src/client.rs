@@ -59,6 +59,8 @@ pub(crate) struct Client {
     pub streams: u8,
     /// For how long it is held while it is idle, where it is a depot with which that was agreed.
     pub held: Option<Duration>,
+    /// Through how many depots its last request, or its session, has come.
+    pub depots_before: usize,
 }
 
 impl Client {
@@ -66,7 +68,17 @@ impl Client {
     pub(crate) fn new(stream: Stream, ahead: BytesMut) -> Self {
         let (protocol, interims) = (Protocol::Http, Interims::default());
         let (slot, carried, held) = (None, None, None);
-        Self { stream, ahead, protocol, interims, slot, carried, streams: 1, held }
+        Self {
+            stream,
+            ahead,
+            protocol,
+            interims,
+            slot,
+            carried,
+            streams: 1,
+            held,
+            depots_before: 0,
+        }
     }
 
     /// Counts what a depot does from now on for the client that it asks for. One that names none is a client like
@@ -171,8 +183,8 @@ impl Client {
         let towards = |minimum: MinimumRate| {
             minimum.towards(&info::tcp_info(self.stream.tcp()).unwrap_or_default())
         };
-        let minimum = config.limits.minimum_rate().map(towards);
-        IdleTimeouts { minimum, ..config.timeouts.towards_client() }
+        let minimum = config.minimum_read(self.stream.peer().ip(), self.depots_before).map(towards);
+        IdleTimeouts { minimum, ..config.timeouts.towards_client(self.depots_before) }
     }
 
     /// Waits until the client's kernel has everything, or the client speaks again, which it does not

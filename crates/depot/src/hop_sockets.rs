@@ -178,7 +178,7 @@ pub(crate) fn accepted(
     let socket = socket.as_fd();
     // Linux counts a closed window as unacknowledged bytes, so that this would also end a slow
     // reader. `relay` tells these apart, and the kernel only stands by in case it cannot.
-    let user_timeout = config.timeouts.client_idle.saturating_mul(2).into();
+    let user_timeout = config.timeouts.tcp_user_of_clients();
     let options = HopOptions { user_timeout, ..config.hop_options(client) };
     options.after_accept(socket)?;
     // Where the socket has it from its listener, the kernel leaves everything as it is.

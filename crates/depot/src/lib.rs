@@ -67,9 +67,9 @@ mod wrong_port;
 
 pub use config::{
     AccessTo, Admin, Allow, Buffers, Config, ConfigError, Control, Detour, DetourCheck, DigestMode,
-    Hop, Limits, Log, LogFormat, Pacing, PacingMethod, PeerGroup, RelayMode, Reuse, Sessions, Site,
-    SiteError, SiteHost, SiteName, SiteOrigin, Stall, Tcp, Timeouts, TlsFiles, TrustFiles,
-    UpstreamRule, UpstreamRuleError, parse_network,
+    Hop, LeastRate, Limits, Log, LogFormat, Pacing, PacingMethod, PeerGroup, RelayMode, Reuse,
+    Sessions, Site, SiteError, SiteHost, SiteName, SiteOrigin, Stall, Tcp, Timeouts, TlsFiles,
+    TrustFiles, UpstreamRule, UpstreamRuleError, parse_network,
 };
 pub use error::Error;
 pub use file_rights::warn_of_root_rights;

@@ -25,6 +25,7 @@ use crate::{
     warm::Warm,
 };
 use relay::{
+    buffers::KernelMemory,
     copy::{RelayResources, pipe::Pipes},
     dial::{Names, Pool},
     rates::Rates,
@@ -177,14 +178,11 @@ impl Depot {
         };
         let (phase, told) = watch::channel(Phase::Serving);
         let paced = Paced::new(&config, pacers);
+        let memory = config.limits.memory.get() as usize;
+        let pipes = Pipes::new(config.limits.pipe.get() as usize, memory);
         let shared = Arc::new(Shared {
-            resources: RelayResources {
-                mode: config.relay,
-                pipes: Pipes::new(
-                    config.limits.pipe.get() as usize,
-                    config.limits.memory.get() as usize,
-                ),
-            },
+            kernel_memory: KernelMemory::new(memory, Arc::clone(&pipes)),
+            resources: RelayResources { mode: config.relay, pipes },
             pool: Pool::default(),
             warm: Warm::default(),
             gate: Arc::default(),

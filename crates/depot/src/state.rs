@@ -2,7 +2,9 @@
 //! What all connections of a depot share, and how far the depot is.
 
 use crate::{
-    admission::{denied::Denied, identity::Identity, limits::Gate, trust::Uses},
+    admission::{
+        denied::Denied, identity::Identity, limit_reached::LimitReached, limits::Gate, trust::Uses,
+    },
     config::Config,
     failover_routes::FailoverRoutes,
     memory::{self, PeakDrop, Work},
@@ -17,12 +19,14 @@ use crate::{
     warm::Warm,
 };
 use relay::{
+    buffers::{KernelMemory, Transfer},
     copy::RelayResources,
     dial::{Names, Resolver},
     rates::Rates,
     stripes::Offers,
+    tcp::Stream,
 };
-use session::DepotId;
+use session::{DepotId, message::Fault};
 use std::{
     net::IpAddr,
     ops::Deref,
@@ -46,6 +50,8 @@ pub(crate) struct Shared {
     pub names: Names,
     /// What bodies move through.
     pub resources: RelayResources,
+    /// What the kernel holds for transfers.
+    pub kernel_memory: KernelMemory,
     /// Connections to next hops that wait for work.
     pub pool: Pool,
     /// Next depots to which some are open ahead of need.
@@ -97,6 +103,12 @@ impl<'a> RequestContext<'a> {
         self.shared
     }
 
+    /// Counts a transfer among those that share `limits.memory`, or refuses it (503).
+    pub(crate) fn begin_transfer(self) -> Result<Transfer<'a>, Fault> {
+        let begun = self.shared.kernel_memory.begin();
+        begun.map_err(|held| LimitReached::Memory(held).fault(&self.shared.id))
+    }
+
     /// The configuration of this request.
     pub(crate) fn config(self) -> &'a Config {
         &self.settings.config
@@ -133,6 +145,15 @@ impl Shared {
     /// Those of the configuration.
     pub(crate) fn config(&self) -> Arc<Config> {
         Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner).config)
+    }
+
+    /// Gives the sockets of a transfer the memory that one gets which begins now.
+    pub(crate) fn share_memory(&self, client: &Stream, upstream: &Stream) {
+        let level = self.kernel_memory.level_at_start();
+        for stream in [client, upstream] {
+            // A socket that cannot be restricted goes on without.
+            let _ = stream.wire().set_memory_level(level);
+        }
     }
 
     /// Looks names up for this client.

@@ -8,7 +8,8 @@
 //! copy      bytes from a Source to a Sink: splice or copy, idle timeouts, minimum rate
 //! stripes   one stream of bytes over several connections
 //! rates     the rate that a transfer, and all transfers of one client, are held to
-//! buffers   socket buffers raised where the kernel's own tuning is too small for the path
+//! buffers   socket buffers: raised where the kernel's own tuning is too small for the path, kept small where memory is
+//!           short
 //! ```
 //!
 //! `examples/relay.rs` is a plain TCP relay on top of it.

@@ -92,13 +92,14 @@ fn head(status: &Status) -> String {
         status.version
     );
     text += &format!(
-        "{} of {} client connections, {} held by depots, {} idle to next hops; pipes {} of {}, process {}, {} files\n",
+        "{} of {} client connections, {} held by depots, {} idle to next hops; sockets {} and pipes {} of {}, process {}, {} files\n",
         connections.open,
         connections.limit,
         connections.held,
         connections.idle_upstream,
-        size(memory.pipes_reserved_bytes),
-        size(memory.pipes_limit_bytes),
+        size(memory.sockets_held_bytes),
+        size(memory.pipes_held_bytes),
+        size(memory.limit_bytes),
         size(memory.resident_bytes),
         memory.open_files
     );

@@ -71,7 +71,8 @@ fn records_of(scenario: &str) -> tempfile::TempDir {
 type Row = BTreeMap<String, String>;
 
 fn python(words: &[&str]) -> Output {
-    let output = Command::new("python3").args(words).output();
+    // The one that Debian's packages, such as pandas, are for.
+    let output = Command::new("/usr/bin/python3").args(words).output();
     output.expect("python3 is needed: apt install python3")
 }
 

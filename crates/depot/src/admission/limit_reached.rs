@@ -21,6 +21,8 @@ pub(crate) enum LimitReached {
     Depot { depot: IpAddr, own: usize },
     /// Depots hold so many idle connections, the most they may.
     Held(usize),
+    /// The kernel holds so many bytes for transfers.
+    Memory(usize),
 }
 
 impl LimitReached {
@@ -47,6 +49,10 @@ impl LimitReached {
             ),
             Self::Held(all) => format!(
                 "depots hold {all} connections at depot {id}, the most that its limits.held allows"
+            ),
+            Self::Memory(held) => format!(
+                "transfers hold {} MB in the kernel at depot {id}: its limits.memory has no room for another",
+                held >> 20
             ),
         };
         // Clients of the depot before need not know from which address that one asks.

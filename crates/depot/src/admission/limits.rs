@@ -461,6 +461,7 @@ mod tests {
             (LimitReached::Client { client, own: 256, is_site: false }, "limits.per_client"),
             (LimitReached::Depot { depot: client, own: 5 }, "limits.per_depot"),
             (LimitReached::Held(7), "limits.held"),
+            (LimitReached::Memory(64 << 20), "limits.memory"),
         ] {
             let fault = reached.fault(&id);
             assert_eq!(fault.status, 503);

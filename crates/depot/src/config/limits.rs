@@ -7,7 +7,7 @@ use crate::config::{
 };
 use relay::copy::MinimumRate;
 use serde::{Deserialize, Serialize};
-use units::{Bytes, Duration, Rate};
+use units::{Bytes, Duration, ParseError, Rate};
 
 /// What the depot holds at most.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -26,23 +26,64 @@ pub struct Limits {
     /// To which rate all transfers of one address together are held, in each direction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_rate: Option<Rate>,
-    /// Less than this, while it alone is waited for, has a client broken off; without, idle times alone do.
+    /// Less than this, while it alone is waited for, has a client broken off. Without: [`LEAST_READ`], for readers alone.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub least_rate: Option<Rate>,
+    pub least_rate: Option<LeastRate>,
     /// Over how long that is measured.
     pub least_time: Duration,
     /// The size of a request's or response's head.
     pub head: Bytes,
     /// The pipe that a transfer moves through.
     pub pipe: Bytes,
-    /// What all pipes may hold together; transfers beyond that are copied.
+    /// What the kernel may hold for all transfers together: in pipes and in the buffers of their sockets.
     pub memory: Bytes,
 }
 
+/// What readers have to take if no rate is set. Over `least_time` it is a fraction of a second's worth for anybody who
+/// reads, so that it ends those alone that take a few bytes now and then.
+const LEAST_READ: Rate = Rate::bits_per_second(1_000);
+
+/// `limits.least_rate`: a rate, or `off`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum LeastRate {
+    /// No client is too slow.
+    Off,
+    /// For answers and for uploads.
+    AtLeast(Rate),
+}
+
+impl TryFrom<String> for LeastRate {
+    type Error = ParseError;
+
+    fn try_from(text: String) -> Result<Self, ParseError> {
+        if text == "off" { Ok(Self::Off) } else { text.parse().map(Self::AtLeast) }
+    }
+}
+
+impl From<LeastRate> for String {
+    fn from(least: LeastRate) -> Self {
+        match least {
+            LeastRate::Off => "off".to_owned(),
+            LeastRate::AtLeast(rate) => rate.to_string(),
+        }
+    }
+}
+
 impl Limits {
-    /// The rate that a client has to move, if there is a minimum.
-    pub(crate) fn minimum_rate(&self) -> Option<MinimumRate> {
-        Some(MinimumRate::new(self.least_rate?, self.least_time.into()))
+    /// The rate at which a client has to take answers, if there is a minimum.
+    pub(super) fn minimum_read(&self) -> Option<MinimumRate> {
+        let rate = match self.least_rate {
+            None => LEAST_READ,
+            Some(LeastRate::Off) => return None,
+            Some(LeastRate::AtLeast(rate)) => rate,
+        };
+        Some(MinimumRate::new(rate, self.least_time.into()))
+    }
+
+    /// Whether there is a minimum for uploads too. Not by default: what a client sends may come about as slowly.
+    pub(super) fn measures_uploads(&self) -> bool {
+        matches!(self.least_rate, Some(LeastRate::AtLeast(_)))
     }
 
     /// How many connections a depot of `trust.depots` may have.
@@ -58,7 +99,7 @@ impl Limits {
             ("limits.held", self.held as u64, 0..=1_000_000, "0 to 1000000"),
             ("limits.head", self.head.get(), 1 << 10..=1 << 20, "1KB to 1MB"),
             ("limits.pipe", self.pipe.get(), 1 << 16..=1 << 24, "64KB to 16MB"),
-            ("limits.memory", self.memory.get(), 1 << 16..=1 << 40, "64KB to 1024GB"),
+            ("limits.memory", self.memory.get(), 4 << 20..=1 << 40, "4MB to 1024GB"),
         ] {
             if !range.contains(&value) {
                 return Err(ConfigError::range(key, &value, expected));
@@ -78,7 +119,7 @@ impl Default for Limits {
             held: 1024,
             client_rate: None,
             least_rate: None,
-            least_time: Duration::from_secs(60),
+            least_time: Duration::from_secs(600),
             head: Bytes::new(64 << 10),
             pipe: Bytes::new(1 << 20),
             memory: Bytes::new(1 << 30),

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A depot's configuration, as its TOML file has it. `docs/depot.md` explains each key.
 
-use crate::admission::verdict::{Grant, Verdict};
+use crate::{
+    admission::verdict::{Grant, Verdict},
+    trace,
+};
 use ipnet::IpNet;
-use relay::tcp::socket_options::HopOptions;
+use relay::{copy::MinimumRate, tcp::socket_options::HopOptions};
 use serde::{Deserialize, Serialize};
 use session::{Authority, DEPOT_PORT, DepotAddress, DepotId};
 use std::{
@@ -19,7 +22,7 @@ pub use detour::{Detour, DetourCheck};
 pub use digest::DigestMode;
 pub use error::ConfigError;
 pub use hop::{Buffers, Hop};
-pub use limits::Limits;
+pub use limits::{LeastRate, Limits};
 pub use log::{AccessTo, Log, LogFormat};
 pub use network::parse_network;
 pub use pacing::{Pacing, PacingMethod};
@@ -30,6 +33,7 @@ pub use sessions::Sessions;
 pub use site::{Site, SiteError, SiteHost, SiteName, SiteOrigin};
 pub use stall::Stall;
 pub use tcp::Tcp;
+pub(crate) use timeouts::DepotsAround;
 pub use timeouts::Timeouts;
 pub use tls::TlsFiles;
 pub use trust::TrustFiles;
@@ -313,6 +317,18 @@ impl Config {
             keepalive: hop.warm > 0,
             user_timeout,
         }
+    }
+
+    /// The rate at which a client behind so many depots has to take answers, if there is a minimum. A depot of
+    /// `trust.depots` is as slow as its own slowest client may be, and judges that by itself.
+    pub(crate) fn minimum_read(&self, client: IpAddr, depots: usize) -> Option<MinimumRate> {
+        let minimum = self.limits.minimum_read().filter(|_| !trace::trusts(self, client))?;
+        Some(minimum.over_longer(timeouts::later(depots)))
+    }
+
+    /// The same for uploads.
+    pub(crate) fn minimum_upload(&self, client: IpAddr, depots: usize) -> Option<MinimumRate> {
+        self.minimum_read(client, depots).filter(|_| self.limits.measures_uploads())
     }
 
     /// The narrowest of the hops that hold all of a network: part of it may have a narrower one.

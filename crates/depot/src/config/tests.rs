@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-use super::*;
+use super::{limits::LeastRate, *};
 use units::Rate;
 use units::{Bytes, Duration};
 
@@ -62,7 +62,8 @@ fn a_full_file_is_read() {
     let config = Config::from_toml(text, "depot.toml").unwrap();
     assert_eq!(config.timeouts.idle, Duration::from_secs(5));
     assert_eq!(config.limits.client_rate, Some(Rate::bits_per_second(100_000_000)));
-    assert_eq!(config.limits.least_rate, Some(Rate::bits_per_second(64_000)));
+    let least = LeastRate::AtLeast(Rate::bits_per_second(64_000));
+    assert_eq!(config.limits.least_rate, Some(least));
     assert_eq!(config.admin.listen, Some(([127, 0, 0, 1], 3881).into()));
     assert_eq!(config.log.access, AccessTo::File("/var/log/longhaul/access.log".into()));
     assert_eq!(config.hop("10.1.2.3".parse().unwrap()).unwrap().sndbuf, Some(Bytes::new(16 << 20)));

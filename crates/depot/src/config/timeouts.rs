@@ -4,6 +4,7 @@
 use crate::config::{error::ConfigError, range::check_time};
 use relay::copy::IdleTimeouts;
 use serde::{Deserialize, Serialize};
+use session::MAX_DEPOTS;
 use std::time::Duration as StdDuration;
 use units::Duration;
 
@@ -22,7 +23,8 @@ pub struct Timeouts {
     /// For the next hop to send a byte.
     pub idle: Duration,
     /// For the client to take a byte. Longer than `idle`: it may be a depot whose own reader is
-    /// slow, and which takes nothing until that one has taken a pipe's worth.
+    /// slow, and which takes nothing until that one has taken a pipe's worth. Behind depots it is longer
+    /// still, so that the depot next to a client that has stalled is the one that gives it up.
     pub client_idle: Duration,
     /// As `idle`, once the client has closed its sending side: it may be gone.
     pub half_closed: Duration,
@@ -32,35 +34,52 @@ pub struct Timeouts {
     pub drain: Duration,
 }
 
+/// How many depots of a route stand around one.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct DepotsAround {
+    /// Between the client and this depot.
+    pub before: usize,
+    /// Between this depot and the origin.
+    pub after: usize,
+}
+
 /// How much later than the depot behind it a depot gives up a body that has stalled, so that the one next
 /// to where it stalls is the one that says so.
 const LATER: StdDuration = StdDuration::from_secs(3);
 /// The same of an answer's head, beside the time in which that depot may connect.
 const LATER_HEAD: StdDuration = StdDuration::from_secs(1);
 
+/// How much later a depot behind so many others gives up.
+pub(super) fn later(depots: usize) -> StdDuration {
+    LATER.saturating_mul(number(depots))
+}
+
 impl Timeouts {
-    /// For what goes to the client.
-    pub(crate) fn towards_client(&self) -> IdleTimeouts {
+    /// For what goes to a client behind so many depots.
+    pub(crate) fn towards_client(&self, depots: usize) -> IdleTimeouts {
         IdleTimeouts {
             source_idle: self.idle.into(),
-            sink_idle: self.client_idle.into(),
+            sink_idle: StdDuration::from(self.client_idle) + later(depots),
             tcp_user: self.tcp_user.into(),
             minimum: None,
         }
     }
 
-    /// For bodies of answers that come through so many depots.
-    pub(crate) fn of_answers(&self, depots: usize) -> IdleTimeouts {
-        let timeouts = self.towards_client();
-        let source_idle = timeouts.source_idle + LATER.saturating_mul(number(depots));
-        IdleTimeouts { source_idle, ..timeouts }
+    /// For bodies of answers.
+    pub(crate) fn of_answers(&self, depots: DepotsAround) -> IdleTimeouts {
+        let timeouts = self.towards_client(depots.before);
+        IdleTimeouts { source_idle: timeouts.source_idle + later(depots.after), ..timeouts }
     }
 
     /// For bodies of requests that go through so many depots.
     pub(crate) fn of_requests(&self, depots: usize) -> IdleTimeouts {
-        let timeouts = self.towards_client();
-        let sink_idle = timeouts.sink_idle + LATER.saturating_mul(number(depots));
-        IdleTimeouts { sink_idle, ..timeouts }
+        // The next hop has as long as a client behind as many depots.
+        self.towards_client(depots)
+    }
+
+    /// `TCP_USER_TIMEOUT` towards clients: longer than the depot itself waits behind any number of depots.
+    pub(crate) fn tcp_user_of_clients(&self) -> StdDuration {
+        StdDuration::from(self.client_idle).saturating_mul(2) + later(MAX_DEPOTS)
     }
 
     /// For the head of an answer that comes through so many depots.

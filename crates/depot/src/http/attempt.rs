@@ -3,6 +3,7 @@
 
 use crate::{
     client::Client,
+    config::DepotsAround,
     http::{
         body::{Body, BodyObserver, Broken, Emit},
         digest_check::{CheckedBody, DigestCheck},
@@ -139,7 +140,6 @@ impl<'x> UpstreamAttempt<'x> {
             let silent = silence(upstream_socket);
             let (mut up, mut down, mut slow) = (pin!(up), pin!(down), pin!(slow));
             let mut silent = pin!(silent);
-            let is_measured = self.exchange.config().limits.least_rate.is_some();
             loop {
                 tokio::select! {
                     biased;
@@ -152,7 +152,7 @@ impl<'x> UpstreamAttempt<'x> {
                         }
                         end => break Err(end),
                     },
-                    end = &mut slow, if is_measured => break end,
+                    end = &mut slow => break end,
                     () = &mut silent, if hop.reused && self.answer.get().is_none() => {
                         return Tried::WasSilent;
                     }
@@ -285,7 +285,7 @@ impl<'x> UpstreamAttempt<'x> {
                 ahead,
                 sink: client,
                 resources: &context.resources,
-                timeouts: self.exchange.config().timeouts.of_answers(self.fetch.depots),
+                timeouts: self.exchange.config().timeouts.of_answers(self.depots_around()),
                 progress: &live.received,
                 length: outward.length.filter(|_| framing == Framing::Chunked),
                 most: self.exchange.allowance.bytes.map(Bytes::get),
@@ -310,6 +310,11 @@ impl<'x> UpstreamAttempt<'x> {
             Ok(()) => Down::Whole,
             Err(broken) => Down::Broken(broken),
         }
+    }
+
+    /// Where on the route this depot stands.
+    pub(super) fn depots_around(&self) -> DepotsAround {
+        DepotsAround { before: self.exchange.request.depots_before(), after: self.fetch.depots }
     }
 
     /// Resolves once the answer's head has taken too long, counted from the request's end, without what
@@ -409,8 +414,10 @@ impl<'x> UpstreamAttempt<'x> {
     ) -> Result<ResponseHead, Down> {
         let Exchange { request, context, live, site, .. } = self.exchange;
         let (config, for_site) = (self.exchange.config(), site.is_some());
-        let (limit, timeouts) =
-            (config.limits.head.get() as usize, config.timeouts.towards_client());
+        let (limit, timeouts) = (
+            config.limits.head.get() as usize,
+            config.timeouts.towards_client(request.depots_before()),
+        );
         let mut for_client = Duration::ZERO;
         loop {
             let head = tokio::select! {

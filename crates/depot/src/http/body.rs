@@ -199,7 +199,7 @@ impl Run<'_, '_, '_> {
             match step.next {
                 Next::More => {
                     if self.copy.read(SMALL).await? == 0 {
-                        return Err(CopyError::CutOff.into());
+                        return Err(self.copy.cut_off().into());
                     }
                 }
                 Next::Data(length) => {
@@ -213,7 +213,7 @@ impl Run<'_, '_, '_> {
                     let missing = self.length.is_some_and(|left| left > 0);
                     return match reported(&trailers) {
                         Some(fault) => Err(Broken::Differs(fault)),
-                        None if missing => Err(CopyError::CutOff.into()),
+                        None if missing => Err(self.copy.cut_off().into()),
                         None => Ok((self.trailers)(&trailers)),
                     };
                 }

@@ -280,6 +280,7 @@ impl Client {
         request: &RequestHead,
         context: RequestContext<'_>,
     ) -> Connection {
+        self.depots_before = request.depots_before();
         let own = own_connection(request, context);
         let site = context.config().site_of(request);
         // Under a site's name all paths are the site's.
@@ -304,6 +305,13 @@ impl Client {
             self.refuse(entry, &fault, with_body, context).await;
             return Connection::Close;
         }
+        let _transfer = match context.begin_transfer() {
+            Ok(transfer) => transfer,
+            Err(fault) => {
+                self.refuse(entry, &fault, with_body, context).await;
+                return Connection::Close;
+            }
+        };
         let from = (self.stream.peer(), scheme_of(&self.stream));
         let plan = match Plan::of(request, site, from, context).await {
             Ok(plan) => plan,

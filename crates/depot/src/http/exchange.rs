@@ -129,6 +129,7 @@ impl Exchange<'_> {
                 Err(end) => return Outcome::without(end),
             };
             self.live.reached(&fetch.next, &hop.stream);
+            self.context.share_memory(&client.stream, &hop.stream);
             self.context.warm.used(fetch, self.grant, &hop, self.config());
             let streams = self.streams(fetch, &hop);
             let peer = hop.stream.peer().ip();

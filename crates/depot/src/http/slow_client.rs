@@ -4,6 +4,7 @@
 use crate::http::{
     attempt::{Down, Up, UpstreamAttempt},
     body::Broken,
+    exchange::Exchange,
 };
 use http::header::EXPECT;
 use relay::{
@@ -17,9 +18,16 @@ use tokio::net::TcpStream;
 impl UpstreamAttempt<'_> {
     /// Resolves once the client has taken or sent too little for too long.
     pub(super) async fn too_slow(&self, client: &TcpStream) -> Result<Down, Up> {
-        let limits = &self.exchange.config().limits;
-        let Some(minimum) = limits.minimum_rate() else { return pending().await };
-        let live = self.exchange.live;
+        let Exchange { live, request, client: peer, .. } = self.exchange;
+        let (config, depots) = (self.exchange.config(), request.depots_before());
+        let Some(minimum) = config.minimum_read(peer.ip(), depots) else {
+            return pending().await;
+        };
+        let upload = config.minimum_upload(peer.ip(), depots);
+        if upload.is_none() {
+            // Most are over by then, and are asked nothing.
+            tokio::time::sleep(minimum.pause()).await;
+        }
         let info = || info::tcp_info(client).unwrap_or_default();
         let before = info();
         let mut down = Meter::new([before.acked.get(), live.received.moved()]);
@@ -33,7 +41,9 @@ impl UpstreamAttempt<'_> {
             }
             let begun = info.received > before.received || live.sent.moved() > 0;
             let sent = [info.received.get(), live.sent.moved()];
-            if up.look(minimum, self.waits_for_body(begun), sent) {
+            if let Some(minimum) = upload
+                && up.look(minimum, self.waits_for_body(begun), sent)
+            {
                 return Err(Up::Broken(Broken::Copy(CopyError::SourceSlow)));
             }
         }

@@ -120,7 +120,7 @@ impl UpstreamAttempt<'_> {
         client: &mut Sink<'_>,
         head: &[u8],
     ) -> Result<(), Broken> {
-        let timeouts = self.exchange.config().timeouts.towards_client();
+        let timeouts = self.exchange.config().timeouts.towards_client(self.depots_around().before);
         self.exchange.live.received.write_all(client, head, timeouts, |_| ()).await?;
         let unsent = unsent(self.exchange.config(), self.exchange.client.ip())
             .map_or(Ok(()), |unsent| client.wire().keep_unsent(unsent));
@@ -136,7 +136,7 @@ impl UpstreamAttempt<'_> {
         ahead: &mut BytesMut,
         client: &mut Sink<'_>,
     ) -> Result<(), Broken> {
-        let timeouts = self.exchange.config().timeouts.of_answers(self.fetch.depots);
+        let timeouts = self.exchange.config().timeouts.of_answers(self.depots_around());
         match timeout(timeouts.source_idle, source.unstripe()).await {
             Ok(rest) => {
                 ahead.unsplit(rest.map_err(|error| Broken::from(CopyError::SourceFailed(error)))?);

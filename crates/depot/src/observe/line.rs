@@ -284,6 +284,7 @@ static EXAMPLE: std::sync::LazyLock<Tcp> = std::sync::LazyLock::new(|| Tcp {
     retransmitted_segments: 0,
     sndbuf_bytes: 1,
     rcvbuf_bytes: 2,
+    held_bytes: 0,
     pacing: None,
     pacing_bps: None,
     notsent_lowat_bytes: None,

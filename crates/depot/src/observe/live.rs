@@ -430,6 +430,7 @@ impl Watched {
             retransmitted_segments: during,
             sndbuf_bytes: in_force.sndbuf_bytes as u64,
             rcvbuf_bytes: in_force.rcvbuf_bytes as u64,
+            held_bytes: in_force.held_bytes as u64,
             pacing: paced.how(wire.peer().ip(), in_force.spacing).map(str::to_owned),
             pacing_bps: in_force.spacing.rate().map(units::Rate::bps),
             notsent_lowat_bytes: in_force.notsent_lowat.map(units::Bytes::get),

@@ -222,14 +222,19 @@ fn depot(out: &mut Out<'_>, status: &Status) -> fmt::Result {
         &family("idle_upstream_connections", "Connections to next hops that wait for work"),
         connections.idle_upstream,
     )?;
+    out.gauge(
+        &bytes("sockets_held", "What the kernel holds for the sockets of transfers"),
+        memory.sockets_held_bytes,
+    )?;
+    out.gauge(&bytes("pipes_held", "What is in pipes"), memory.pipes_held_bytes)?;
     out.gauge(&bytes("pipes_reserved", "What all pipes may hold"), memory.pipes_reserved_bytes)?;
     out.gauge(
         &bytes("raised_buffers", "What socket buffers may hold that the depot has raised"),
         memory.raised_buffers_bytes,
     )?;
     out.gauge(
-        &bytes("pipes_limit", "The most of both together: limits.memory"),
-        memory.pipes_limit_bytes,
+        &bytes("memory_limit", "The most that sockets and pipes hold together: limits.memory"),
+        memory.limit_bytes,
     )?;
     out.gauge(
         &bytes("resident_memory", "The process's memory, without pipes and sockets"),

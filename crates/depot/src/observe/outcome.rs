@@ -119,8 +119,11 @@ impl Outcome {
                 | CopyError::SinkSlow
                 | CopyError::SourceSlow,
             ) => Fate::Stalled,
+            Broken::Copy(CopyError::SourceGaveUp(_)) if direction == Direction::Down => {
+                return Self::Client(Fate::Stalled);
+            }
             Broken::Copy(CopyError::CutOff) => Fate::CutOff,
-            Broken::Copy(CopyError::SourceFailed(_)) => Fate::Failed,
+            Broken::Copy(CopyError::SourceFailed(_) | CopyError::SourceGaveUp(_)) => Fate::Failed,
             Broken::Malformed(_) | Broken::Copy(CopyError::TooLong) => Fate::Malformed,
             Broken::Differs(_) => Fate::Differs,
         };
@@ -187,7 +190,10 @@ pub(crate) fn in_words(
         }
         Broken::Copy(CopyError::SinkStalled) => (format!("{sink} stalled {so_far}"), None),
         Broken::Copy(CopyError::CutOff) => (format!("{source} cut off {so_far}"), None),
-        Broken::Copy(CopyError::SourceFailed(error)) => {
+        Broken::Copy(CopyError::SourceGaveUp(error)) if direction == Direction::Down => {
+            (format!("{sink} stalled {so_far}: {source} gave up waiting"), Some(error.to_string()))
+        }
+        Broken::Copy(CopyError::SourceFailed(error) | CopyError::SourceGaveUp(error)) => {
             (format!("{source} failed {so_far}"), Some(error.to_string()))
         }
         Broken::Copy(CopyError::SourceStalled) => (format!("{source} stalled {so_far}"), None),

@@ -179,13 +179,20 @@ pub struct Connections {
 /// Memory and files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
+    /// What the kernel holds for the sockets of transfers.
+    #[serde(default)]
+    pub sockets_held_bytes: u64,
+    /// What is in pipes.
+    #[serde(default)]
+    pub pipes_held_bytes: u64,
     /// What all pipes may hold.
     pub pipes_reserved_bytes: u64,
     /// What buffers may hold that the depot has raised.
     #[serde(default)]
     pub raised_buffers_bytes: u64,
-    /// The most of both together (`limits.memory`).
-    pub pipes_limit_bytes: u64,
+    /// The most that sockets and pipes hold together (`limits.memory`).
+    #[serde(alias = "pipes_limit_bytes")]
+    pub limit_bytes: u64,
     /// The process's own memory, without pipes and sockets.
     pub resident_bytes: u64,
     /// Open files: sockets and ends of pipes.
@@ -426,6 +433,9 @@ pub struct Tcp {
     pub sndbuf_bytes: u64,
     /// The receive buffer, as the kernel counts it.
     pub rcvbuf_bytes: u64,
+    /// What both hold, as the kernel counts it.
+    #[serde(default)]
+    pub held_bytes: u64,
     /// By what its packets are spaced, if by anything but its congestion control: `gap`, `edt` or `tcp`.
     #[serde(default)]
     pub pacing: Option<String>,

@@ -81,9 +81,11 @@ impl View {
                 idle_upstream: shared.pool.len(),
             },
             memory: Memory {
+                sockets_held_bytes: shared.kernel_memory.sockets() as u64,
+                pipes_held_bytes: shared.resources.pipes.held() as u64,
                 pipes_reserved_bytes: shared.resources.pipes.reserved() as u64,
                 raised_buffers_bytes: shared.resources.pipes.shared() as u64,
-                pipes_limit_bytes: config.limits.memory.get(),
+                limit_bytes: config.limits.memory.get(),
                 resident_bytes: resident_bytes(),
                 // Without a descriptor to look with there are as many as there may be.
                 open_files: fs::read_dir("/proc/self/fd")

@@ -130,6 +130,7 @@ impl NextHop<'_> {
         };
         let address = &self.hop.address;
         self.live.reached(&address.authority, &hop.stream);
+        self.context.share_memory(&client.stream, &hop.stream);
         let fetch = warm::to_hold(address.clone(), self.depots());
         context.warm.used(&fetch, grant, &hop, context.config());
         hold(self.pacing, client, &hop, context)?;
@@ -240,7 +241,7 @@ impl NextHop<'_> {
                 Ok(Ok(mut answer)) if answer.is_interim() && *interims < MOST_INTERIMS => {
                     (*interims, answer.striped) = (*interims + 1, None);
                     if let (Some(client), Ok(bytes)) = (&mut client, answer.to_bytes()) {
-                        let timeouts = config.timeouts.towards_client();
+                        let timeouts = config.timeouts.towards_client(self.open.passed.len());
                         let passed =
                             self.live.received.write_all(client, &bytes, timeouts, |_| ()).await;
                         passed.map_err(|error| ReadHeadError::Io(io::Error::other(error)))?;

@@ -7,6 +7,7 @@
 
 use crate::{
     client::Client,
+    config::DepotsAround,
     http::{connection::stopping, plan::Allowance},
     observe::Entry,
     session::{
@@ -221,6 +222,7 @@ async fn join(
     entry.fetching(&name, &near.stream);
     let live = entry.opened();
     live.reached(&name, &far.stream);
+    context.share_memory(&near.stream, &far.stream);
     live.meets(far.stream.peer().ip());
     let pacing = context.rates.begin(live.number, near.stream.peer().ip(), limits);
     let held = pacing.hold(&near.stream, &far.stream, |peer| config.hop_options(peer));
@@ -232,13 +234,16 @@ async fn join(
         Ok(()) => tell_open(&mut far, open, shown, context).await,
         failed => failed,
     };
-    let (idle, minimum) = (config.session.idle.into(), config.limits.minimum_rate());
-    let times = Times { timeouts: &config.timeouts, depots: 0, idle, most };
+    let idle = config.session.idle.into();
+    let depots = DepotsAround { before: near.depots_before, after: far.depots_before };
+    let times = Times { timeouts: &config.timeouts, depots, idle, most };
+    let minimum = |of: &Client| config.minimum_read(of.stream.peer().ip(), of.depots_before);
+    let (of_near, of_far) = (minimum(&near), minimum(&far));
     let end = match told {
         Ok(()) => {
             let (one, other) = (
-                Side { stream: &mut near.stream, ahead: &mut near.ahead, minimum },
-                Side { stream: &mut far.stream, ahead: &mut far.ahead, minimum },
+                Side { stream: &mut near.stream, ahead: &mut near.ahead, minimum: of_near },
+                Side { stream: &mut far.stream, ahead: &mut far.ahead, minimum: of_far },
             );
             Box::pin(move_bytes(one, other, &live, &context.resources, times)).await
         }

@@ -7,7 +7,7 @@
 
 use crate::{
     client::{failed, failure},
-    config::Timeouts,
+    config::{DepotsAround, Timeouts},
     observe::{Direction, Live, Withdrawal},
 };
 use bytes::BytesMut;
@@ -61,10 +61,10 @@ pub(super) struct Side<'s> {
     pub minimum: Option<MinimumRate>,
 }
 
-/// How long a session may take, and through how many depots it goes from here.
+/// How long a session may take, and how many depots stand around this one.
 pub(super) struct Times<'t> {
     pub timeouts: &'t Timeouts,
-    pub depots: usize,
+    pub depots: DepotsAround,
     pub idle: Duration,
     /// The most bytes of each direction.
     pub most: Option<Bytes>,
@@ -90,8 +90,8 @@ pub(super) async fn move_bytes(
     }
     // Silence of one direction alone is nobody's fault.
     let patient = |timeouts| IdleTimeouts { source_idle: Duration::MAX, ..timeouts };
-    let to_client = patient(times.timeouts.towards_client());
-    let to_next = patient(times.timeouts.of_requests(times.depots));
+    let to_client = patient(times.timeouts.towards_client(times.depots.before));
+    let to_next = patient(times.timeouts.of_requests(times.depots.after));
     let ended = Ended::default();
     let end = {
         let (mut client_source, mut client_sink) = client.stream.split();

@@ -4,6 +4,7 @@
 use crate::{
     admission::verdict::Grant,
     client::Client,
+    config::DepotsAround,
     http::plan::Allowance,
     observe::{Direction, Entry, Live},
     session::{
@@ -42,6 +43,7 @@ pub(crate) async fn serve(mut client: Client, open: Open, context: RequestContex
     let mut entry = Entry::new(client.stream.peer(), context);
     entry.session(&open);
     let streams = open.streams;
+    client.depots_before = open.passed.len();
     let scheme = if client.stream.is_tls() { Scheme::Https } else { Scheme::Http };
     let peer = client.stream.peer().ip();
     let asked_for = open.client.filter(|_| trace::trusts(context.config(), peer));
@@ -49,6 +51,10 @@ pub(crate) async fn serve(mut client: Client, open: Open, context: RequestContex
         entry.asked_for(asked_for);
         return client.refuse(entry, &fault, true, context).await;
     }
+    let _transfer = match context.begin_transfer() {
+        Ok(transfer) => transfer,
+        Err(fault) => return client.refuse(entry, &fault, true, context).await,
+    };
     match Plan::of(open, (peer, scheme), context).await {
         Ok(plan) => {
             stripes::read_blocks(&mut client, streams);
@@ -152,6 +158,7 @@ impl Opened<'_> {
             Err(why) => return refuse(client, entry, why, context).await,
         };
         live.reached(server, &hop.stream);
+        context.share_memory(&client.stream, &hop.stream);
         let mut ready = hop::hold(&pacing, &client, &hop, context);
         if proxy_protocol && ready.is_ok() {
             ready = self.introduce(&client, &mut hop).await;
@@ -209,6 +216,8 @@ async fn open_both(
         return refuse(client, entry, fault.into(), context).await;
     }
     let told = tell_open(&mut client, answer, (&live, pacing), context).await;
+    let (peer, before) = (client.stream.peer().ip(), client.depots_before);
+    let depots = DepotsAround { before, after: depots };
     let times =
         Times { timeouts: &config.timeouts, depots, idle: config.session.idle.into(), most };
     let end = match told {
@@ -217,7 +226,7 @@ async fn open_both(
                 Side {
                     stream: &mut client.stream,
                     ahead: &mut client.ahead,
-                    minimum: config.limits.minimum_rate(),
+                    minimum: config.minimum_read(peer, before),
                 },
                 Side { stream: &mut hop.stream, ahead: &mut hop.ahead, minimum: None },
             );
@@ -251,7 +260,7 @@ pub(super) async fn tell(
     if client.protocol == Protocol::Tcp {
         return Ok(());
     }
-    let timeouts = context.config().timeouts.towards_client();
+    let timeouts = context.config().timeouts.towards_client(client.depots_before);
     let (_, mut sink) = client.stream.split();
     let progress = Progress::default();
     let sent = progress.write_all(&mut sink, answer, timeouts, |_| ()).await;
@@ -290,6 +299,10 @@ pub(super) async fn refuse(
 pub(super) async fn open_for(client: Client, open: Open, context: RequestContext<'_>) {
     let mut entry = Entry::new(client.stream.peer(), context);
     entry.session(&open);
+    let _transfer = match context.begin_transfer() {
+        Ok(transfer) => transfer,
+        Err(fault) => return refuse(client, entry, fault.into(), context).await,
+    };
     let (session, step) = (open.session, open.step(&context.id));
     match step {
         Ok(step) => {

@@ -13,7 +13,10 @@ use crate::common::{
     scripted::Scripted,
 };
 use std::{
+    fs::File,
     io::{Read, Write},
+    net::TcpStream,
+    sync::mpsc::{self, RecvTimeoutError},
     time::{Duration, Instant},
 };
 
@@ -28,7 +31,7 @@ fn a_slow_reader_costs_little() {
     let _alone = crate::alone();
     let seconds = std::env::var("LONGHAUL_WATCH_SECONDS").map_or(30, |s| s.parse().unwrap());
     let dir = tempfile::tempdir().unwrap();
-    std::fs::File::create(dir.path().join("large")).unwrap().set_len(FILE).unwrap();
+    File::create(dir.path().join("large")).unwrap().set_len(FILE).unwrap();
     let hop =
         format!("[[hop]]\npeer = \"127.0.0.0/8\"\nsndbuf = \"{BUFFER}\"\nrcvbuf = \"{BUFFER}\"");
     let depots = ["far", "near"].map(|id| Daemon::depot(&format!("id = \"{id}\"\n{hop}")));
@@ -59,6 +62,98 @@ fn a_slow_reader_costs_little() {
         assert!(held.sockets > BUFFER && held.pipes >= 1 << 20, "{held:?}");
     }
     assert!(taken < 64 << 20, "the reader was not slow");
+}
+
+/// What `limits.memory` is set to, and what a depot may hold beyond it.
+const LIMIT: usize = 64 << 20;
+const MARGIN: usize = LIMIT / 4;
+const SLOW: usize = 240;
+/// What another reader takes meanwhile, as fast as it can.
+const QUICK: u64 = 256 << 20;
+
+/// A reader that asks for a route, takes a little, and then nothing; none if it is refused for lack of memory.
+fn stopped(depot: &Daemon, route: &str, takes: usize) -> Option<TcpStream> {
+    let mut reader = client::connect(depot.address);
+    write!(reader, "GET {route} HTTP/1.1\r\nHost: d\r\n\r\n").unwrap();
+    let mut part = vec![0; takes];
+    if reader.read_exact(&mut part).is_err() {
+        reader.read_to_end(&mut part).unwrap();
+    }
+    let text = String::from_utf8_lossy(&part);
+    if text.starts_with("HTTP/1.1 200 ") {
+        return Some(reader);
+    }
+    assert!(text.starts_with("HTTP/1.1 503 ") && text.contains("limits.memory"), "{text}");
+    assert!(text.contains("Retry-After: "), "{text}");
+    None
+}
+
+/// The most that a depot's sockets and pipes hold while `during` runs.
+fn most_held<T>(depot: &Daemon, during: impl FnOnce() -> T) -> (usize, T) {
+    std::thread::scope(|scope| {
+        // Dropped when it is over, or fails.
+        let (goes_on, over) = mpsc::channel::<()>();
+        let watch = scope.spawn(move || {
+            let mut most = 0;
+            while over.recv_timeout(Duration::from_millis(20)) == Err(RecvTimeoutError::Timeout) {
+                let held = Held::by(depot.pid());
+                most = most.max(held.sockets + held.piped);
+            }
+            most
+        });
+        let result = during();
+        drop(goes_on);
+        (watch.join().unwrap(), result)
+    })
+}
+
+#[test]
+fn slow_readers_together_stay_within_limits_memory() {
+    let _alone = crate::alone();
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name, size| File::create(dir.path().join(name)).unwrap().set_len(size).unwrap();
+    file("large", FILE);
+    file("quick", QUICK);
+    let origin = Daemon::origin(dir.path(), "fetch", &[]);
+    let route = |name| format!("/lh1/fetch/-/http:{}/{name}", origin.authority());
+    // Each reads little from the beginning; or so much that its buffers have grown, and then all stop.
+    for takes in [1_000, 4 << 20] {
+        let depot = Daemon::depot(&format!(
+            "admin.listen = \"127.0.0.1:0\"\n[limits]\nmemory = \"{LIMIT}\"\nper_client = 1024"
+        ));
+        let quick = || {
+            let begun = Instant::now();
+            let (head, body, end) = client::get(depot.address, &route("quick"));
+            assert!(client::status(&head) == 200 && end.is_ok(), "{head}");
+            assert_eq!(body.len() as u64, QUICK);
+            begun.elapsed()
+        };
+        let (most, (readers, quick)) = most_held(&depot, || {
+            std::thread::scope(|scope| {
+                let quick = scope.spawn(quick);
+                let some = |_| {
+                    let read = || stopped(&depot, &route("large"), takes);
+                    scope.spawn(move || (0..SLOW / 8).filter_map(|_| read()).collect::<Vec<_>>())
+                };
+                let all: Vec<_> = (0..8).map(some).collect();
+                let readers: Vec<_> =
+                    all.into_iter().flat_map(|some| some.join().unwrap()).collect();
+                std::thread::sleep(Duration::from_secs(1));
+                (readers, quick.join().unwrap())
+            })
+        });
+        let memory = depot.status().memory;
+        println!(
+            "{} of {SLOW} readers after {takes} bytes: {most} bytes, {memory:?}, {quick:?}",
+            readers.len()
+        );
+        assert!(most < LIMIT + MARGIN, "{most} bytes are held");
+        assert!(readers.len() > SLOW / 2, "{} readers were let in", readers.len());
+        let shown = (memory.sockets_held_bytes + memory.pipes_held_bytes) as usize;
+        assert!(shown > LIMIT / 4 && shown <= most + MARGIN, "{shown} bytes are shown");
+        drop(readers);
+        eventually("all is given back", || depot.status().memory.sockets_held_bytes == 0);
+    }
 }
 
 /// How many are open between two depots.

@@ -11,7 +11,8 @@ use crate::common::{
 use std::{
     io::{Read, Write},
     net::TcpStream,
-    time::Duration,
+    sync::mpsc,
+    time::{Duration, Instant},
 };
 
 /// So many depots in a row with these settings, the one nearest to the client first, and the others as a
@@ -199,4 +200,75 @@ fn a_client_that_goes_before_it_has_everything_is_said_to_lack_it() {
         let line = depot.await_log(&["WARN", "client gone at "]);
         assert!(line.contains("it has not acknowledged the last "), "{line}");
     }
+}
+
+/// An origin that sends for so long, as `framing` says, as much as is taken. Then it gives up, by a reset or in good
+/// order, and says so.
+fn endless(
+    framing: &'static str,
+    patience: Duration,
+    resets: bool,
+) -> (Scripted, mpsc::Receiver<()>) {
+    let (sender, gave_up) = mpsc::channel();
+    let origin = Scripted::new(move |mut stream, _| {
+        let piece = vec![b'x'; 0xffff];
+        let chunk = [b"ffff\r\n", &piece[..], b"\r\n"].concat();
+        let _ = write!(stream, "HTTP/1.1 200 OK\r\n{framing}\r\n\r\n");
+        stream.set_write_timeout(Some(Duration::from_millis(50))).unwrap();
+        let bytes = if framing.contains("chunked") { &chunk } else { &piece };
+        let begun = Instant::now();
+        let mut at = 0;
+        while begun.elapsed() < patience {
+            at += stream.write(&bytes[at..]).unwrap_or(0);
+            at %= bytes.len();
+        }
+        if resets {
+            reset(stream);
+        } else {
+            drop(stream);
+        }
+        let _ = sender.send(());
+    });
+    (origin, gave_up)
+}
+
+/// A client that asks, takes a little, and stops.
+fn stopped(depot: &Daemon, route: &str) -> TcpStream {
+    let mut client = connect(depot.address);
+    write!(client, "GET {route} HTTP/1.1\r\nHost: d\r\n\r\n").unwrap();
+    client.read_exact(&mut [0; 1000]).unwrap();
+    client
+}
+
+#[test]
+fn slow_clients_are_blamed_by_their_own_depot_alone() {
+    let (depots, through) = chain(&["near", "far"], IMPATIENT);
+    let framings = ["Content-Length: 999999999999", "Transfer-Encoding: chunked"];
+    let origins = framings.map(|framing| endless(framing, crate::common::PATIENCE, true));
+    let clients: Vec<_> = (0..10)
+        .map(|n| {
+            // At no fixed distance from each other, and from the depots' clocks.
+            std::thread::sleep(Duration::from_millis(13 * n));
+            stopped(&depots[0], &origins[n as usize % 2].0.route(&through, "/"))
+        })
+        .collect();
+    let lines = |depot: &Daemon, words: &str| {
+        depot.log_text().lines().filter(|line| line.contains(words)).count()
+    };
+    eventually("each has its line at both", || {
+        depots.iter().all(|depot| lines(depot, " WARN ") == clients.len())
+    });
+    assert_eq!(lines(&depots[0], "client stalled"), clients.len(), "{}", depots[0].log_text());
+    assert_eq!(lines(&depots[1], "client gone"), clients.len(), "{}", depots[1].log_text());
+}
+
+#[test]
+fn origin_that_a_slow_client_keeps_waiting_is_not_blamed() {
+    let depot = &chain(&["near"], "[timeouts]\nclient_idle = \"3s\"").0[0];
+    let (origin, gave_up) =
+        endless("Content-Length: 999999999999", Duration::from_millis(2_500), true);
+    let _client = stopped(depot, &origin.route("-", "/"));
+    gave_up.recv_timeout(crate::common::PATIENCE).unwrap();
+    depot.await_log(&["WARN", "client stalled", "upstream gave up waiting"]);
+    assert!(!depot.log_text().contains("upstream failed"), "{}", depot.log_text());
 }

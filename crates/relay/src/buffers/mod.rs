@@ -9,19 +9,21 @@
 //! window has been offered, and counts for as long.
 
 mod governor;
+mod kernel_memory;
 mod system;
+
+pub use kernel_memory::{KernelMemory, Transfer};
 
 use crate::{
     copy::pipe::{Pipes, Share},
     shrink,
     tcp::{
-        Wire,
-        info::{is_mptcp_socket, is_sndbuf_fixed, tcp_info},
+        MemoryLevel, Wire,
+        info::{self, SocketMemory, is_mptcp_socket, is_sndbuf_fixed, tcp_info},
         socket_options::{HopOptions, raise_rcvbuf, raise_sndbuf, tuned_sndbuf},
     },
 };
 use governor::{Bounds, Decision, Governor, Seen};
-use rustix::net::sockopt;
 use std::{
     collections::{HashMap, HashSet},
     io,
@@ -49,6 +51,8 @@ pub struct BufferTuner {
 struct Connection {
     socket: Weak<Wire>,
     governor: Governor,
+    /// What had moved over it, either way, at the last look.
+    moved: Option<u64>,
     /// Of a send buffer that was raised.
     sending: Option<Raised>,
     /// Of a receive buffer that was: its part of the memory.
@@ -67,33 +71,39 @@ struct Raised {
 impl BufferTuner {
     /// Looks at the connections that have a transfer, and lets go of the others. `options` are those for
     /// the peer at an address, `unsent` is how much is kept unsent at most, and `memory` is what all
-    /// raised buffers share with the pipes.
+    /// sockets share with the pipes.
     pub fn look<'o>(
         &mut self,
         live: &[Weak<Wire>],
         at: Duration,
         options: impl Fn(IpAddr) -> HopOptions<'o>,
         unsent: Bytes,
-        memory: &Arc<Pipes>,
+        memory: &KernelMemory,
     ) {
         let working: HashSet<usize> = live.iter().map(|socket| socket.as_ptr().addr()).collect();
         self.connections
             .retain(|address, connection| working.contains(address) || connection.rests());
         shrink(&mut self.connections);
-        if live.is_empty() {
+        let sockets: Vec<_> = live.iter().filter_map(Weak::upgrade).map(with_memory).collect();
+        let mut levels = memory.measured(sockets.iter().map(|(_, memory)| memory.held).sum());
+        if sockets.is_empty() {
             return;
         }
         let system = Limits::read();
-        for watched in live {
-            let Some(socket) = watched.upgrade() else { continue };
-            let Some(of) = Governed::by(&socket, &options(socket.peer().ip())) else { continue };
+        for (socket, held) in sockets {
+            let Some((seen, window)) = see(&socket, held, at) else { continue };
             // An address is not used again while somebody still remembers it.
             let connection = self
                 .connections
-                .entry(watched.as_ptr().addr())
-                .or_insert_with(|| Connection::new(watched));
-            let look = Look { of, at, unsent, memory, system };
-            if !connection.look(&socket, &look) && !self.complained {
+                .entry(Arc::as_ptr(&socket).addr())
+                .or_insert_with(|| Connection::new(&socket));
+            let level = levels.level(socket.memory_level(), connection.moved(&seen));
+            // A socket that cannot be restricted goes on without.
+            let _ = socket.set_memory_level(level);
+            let Some(of) = Governed::by(&socket, &options(socket.peer().ip())) else { continue };
+            let of = if level == MemoryLevel::Free { of } else { Governed::NOTHING };
+            let look = Look { of, unsent, memory: memory.pipes(), system };
+            if !connection.look(&socket, (seen, window), &look) && !self.complained {
                 self.complained = true;
                 tracing::warn!(
                     "the kernel does not let this depot raise a buffer as the path needs it: raise \
@@ -113,6 +123,9 @@ struct Governed {
 }
 
 impl Governed {
+    /// For a connection that is to get no more memory.
+    const NOTHING: Self = Self { sndbuf: false, rcvbuf: false, unsent: false };
+
     /// What nobody has set otherwise.
     fn by(socket: &Wire, options: &HopOptions<'_>) -> Option<Self> {
         // What the kernel tells of a connection over several paths is of one of them.
@@ -131,21 +144,27 @@ impl Governed {
 #[derive(Debug, Clone, Copy)]
 struct Look<'a> {
     of: Governed,
-    at: Duration,
     unsent: Bytes,
     memory: &'a Arc<Pipes>,
     system: Limits,
 }
 
 impl Connection {
-    fn new(watched: &Weak<Wire>) -> Self {
-        let (socket, governor) = (Weak::clone(watched), Governor::default());
-        Self { socket, governor, sending: None, receiving: None }
+    fn new(socket: &Arc<Wire>) -> Self {
+        let (socket, governor) = (Arc::downgrade(socket), Governor::default());
+        Self { socket, governor, moved: None, sending: None, receiving: None }
+    }
+
+    /// How many bytes have moved since the last look, if there was one.
+    fn moved(&mut self, seen: &Seen) -> Option<u64> {
+        let moved = seen.sent.get() + seen.received.get();
+        self.moved.replace(moved).map(|before| moved.saturating_sub(before))
     }
 
     /// Gives back what can be; says whether there is something left to remember.
     fn rests(&mut self) -> bool {
         let Some(socket) = self.socket.upgrade() else { return false };
+        let _ = socket.set_memory_level(MemoryLevel::Free);
         if let Some(Raised { from, .. }) = &self.sending
             && tuned_sndbuf(socket.socket(), *from).is_ok()
         {
@@ -157,8 +176,7 @@ impl Connection {
     }
 
     /// Looks and acts; false where the kernel refused.
-    fn look(&mut self, socket: &Wire, look: &Look<'_>) -> bool {
-        let Some((seen, window)) = see(socket, look.at) else { return true };
+    fn look(&mut self, socket: &Wire, (seen, window): (Seen, Bytes), look: &Look<'_>) -> bool {
         let bounds = self.bounds(&seen, window, look);
         let Decision { sndbuf, rcvbuf, unsent } = self.governor.look(seen, &bounds);
         if let Some(unsent) = unsent.filter(|_| look.of.unsent) {
@@ -244,8 +262,14 @@ fn said(what: &str, socket: &Wire, done: &io::Result<Option<Bytes>>) {
     }
 }
 
+/// A socket with its memory; none where the kernel does not tell.
+fn with_memory(socket: Arc<Wire>) -> (Arc<Wire>, SocketMemory) {
+    let memory = info::memory(&*socket).unwrap_or_default();
+    (socket, memory)
+}
+
 /// What there is to be seen of a connection, and the largest window that it can offer.
-fn see(socket: &TcpStream, at: Duration) -> Option<(Seen, Bytes)> {
+fn see(socket: &TcpStream, memory: SocketMemory, at: Duration) -> Option<(Seen, Bytes)> {
     let info = tcp_info(socket).ok()?;
     let seen = Seen {
         at,
@@ -256,8 +280,8 @@ fn see(socket: &TcpStream, at: Duration) -> Option<(Seen, Bytes)> {
         received: info.received,
         sndbuf_limited: info.sndbuf_limited,
         window: info.window,
-        sndbuf: Bytes::new(sockopt::socket_send_buffer_size(socket).ok()? as u64),
-        rcvbuf: Bytes::new(sockopt::socket_recv_buffer_size(socket).ok()? as u64),
+        sndbuf: Bytes::new(memory.sndbuf as u64),
+        rcvbuf: Bytes::new(memory.rcvbuf as u64),
     };
     Some((seen, Bytes::new(0xffff << info.rcv_wscale)))
 }

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::tcp::{Stream, socket_options::most_of};
+use rustix::net::sockopt;
 use std::net::TcpListener;
 
 /// A connection to nobody in particular.
@@ -16,6 +17,11 @@ fn sndbuf(stream: &Stream) -> usize {
     sockopt::socket_send_buffer_size(stream.tcp()).unwrap()
 }
 
+fn seen(stream: &Stream) -> (Seen, Bytes) {
+    let memory = info::memory(stream.tcp()).unwrap();
+    see(stream.tcp(), memory, Duration::ZERO).unwrap()
+}
+
 fn mebibytes(n: u64) -> Bytes {
     Bytes::new(n << 20)
 }
@@ -24,8 +30,8 @@ fn mebibytes(n: u64) -> Bytes {
 async fn a_send_buffer_is_raised_and_given_back() {
     let (stream, _listener) = stream().await;
     let memory = Pipes::new(1 << 20, 16 << 20);
-    let (seen, _) = see(stream.tcp(), Duration::ZERO).unwrap();
-    let mut connection = Connection::new(&stream.watch());
+    let (seen, _) = seen(&stream);
+    let mut connection = Connection::new(&stream.watch().upgrade().unwrap());
     // The kernel lets everybody have so much.
     let size = Bytes::new(2 * most_of("wmem_max").unwrap() as u64).min(mebibytes(8));
     assert!(connection.raise_sndbuf(stream.wire(), &seen, size, &memory));
@@ -40,7 +46,7 @@ async fn a_send_buffer_is_raised_and_given_back() {
 async fn a_receive_buffer_counts_until_its_connection_closes() {
     let (stream, _listener) = stream().await;
     let memory = Pipes::new(1 << 20, 64 << 20);
-    let mut connection = Connection::new(&stream.watch());
+    let mut connection = Connection::new(&stream.watch().upgrade().unwrap());
     let size = Bytes::new(2 * most_of("rmem_max").unwrap() as u64).min(mebibytes(8));
     assert!(connection.raise_rcvbuf(stream.wire(), size, &memory));
     assert_eq!(memory.shared() as u64, size.get());
@@ -49,24 +55,25 @@ async fn a_receive_buffer_counts_until_its_connection_closes() {
     let mut all = BufferTuner::default();
     all.connections.insert(connection.socket.as_ptr().addr(), connection);
     drop(stream);
-    all.look(&[], Duration::ZERO, |_| HopOptions::default(), mebibytes(1), &memory);
+    let kernel_memory = KernelMemory::new(64 << 20, Arc::clone(&memory));
+    all.look(&[], Duration::ZERO, |_| HopOptions::default(), mebibytes(1), &kernel_memory);
     assert_eq!(memory.shared(), 0);
 }
 
 #[tokio::test]
 async fn nothing_is_raised_beyond_the_memory_there_is() {
     let (stream, _listener) = stream().await;
-    let memory = Pipes::new(1 << 20, 2 << 20);
-    let _pipe = memory.take().expect("half of it");
-    let (seen, window) = see(stream.tcp(), Duration::ZERO).unwrap();
-    let mut connection = Connection::new(&stream.watch());
+    let memory = Pipes::new(1 << 18, 5 << 18);
+    let _pipe = memory.take().expect("a fifth of it");
+    let (seen, window) = seen(&stream);
+    let mut connection = Connection::new(&stream.watch().upgrade().unwrap());
     let before = sndbuf(&stream);
     assert!(connection.raise_sndbuf(stream.wire(), &seen, mebibytes(2), &memory));
     assert_eq!((sndbuf(&stream), memory.shared()), (before, 0));
     assert!(connection.sending.is_none());
     let of = Governed::by(stream.wire(), &HopOptions::default()).unwrap();
     let system = Limits::read();
-    let look = Look { of, at: Duration::ZERO, unsent: mebibytes(1), memory: &memory, system };
+    let look = Look { of, unsent: mebibytes(1), memory: &memory, system };
     assert_eq!(
         connection.bounds(&seen, window, &look).sndbuf,
         mebibytes(1),
@@ -86,4 +93,38 @@ async fn what_is_set_by_hand_stays() {
     let both = HopOptions { rcvbuf: size, notsent_lowat: size, ..none };
     assert_eq!(governed(both), Some((true, false, false)));
     assert_eq!(governed(HopOptions { raise_buffers: false, ..none }), None);
+}
+
+#[tokio::test]
+async fn restricted_socket_gets_back_what_it_had() {
+    let (stream, _listener) = stream().await;
+    let wire = stream.wire();
+    wire.keep_unsent(mebibytes(1)).unwrap();
+    let read = || {
+        let memory = info::memory(wire).unwrap();
+        let (unsent, window) = (info::notsent_lowat(wire), info::window_clamp(wire));
+        (memory.rcvbuf, unsent.unwrap(), window.unwrap(), info::buffer_locks(wire).unwrap())
+    };
+    let before = read();
+    let both = info::SNDBUF_LOCK | info::RCVBUF_LOCK;
+    wire.set_memory_level(MemoryLevel::Fixed).unwrap();
+    assert_eq!(read(), (before.0, before.1, before.2, both));
+    wire.set_memory_level(MemoryLevel::Cut).unwrap();
+    assert_eq!(read(), (64 << 10, 16 << 10, 64 << 10, both));
+    wire.set_memory_level(MemoryLevel::Small).unwrap();
+    assert_eq!((read().0, read().1), (before.0, 16 << 10));
+    wire.set_memory_level(MemoryLevel::Free).unwrap();
+    let free = read();
+    assert_eq!((free.1, free.3), (before.1, before.3));
+    assert!(free.0 >= before.0 && free.2 >= before.2, "{free:?} after {before:?}");
+}
+
+#[tokio::test]
+async fn buffer_of_fixed_size_is_not_restricted() {
+    let (stream, _listener) = stream().await;
+    sockopt::set_socket_recv_buffer_size(stream.tcp(), 100_000).unwrap();
+    stream.wire().set_memory_level(MemoryLevel::Cut).unwrap();
+    assert_eq!(info::memory(stream.tcp()).unwrap().rcvbuf, 200_000);
+    stream.wire().set_memory_level(MemoryLevel::Free).unwrap();
+    assert_eq!(info::buffer_locks(stream.tcp()).unwrap(), info::RCVBUF_LOCK);
 }

@@ -42,6 +42,10 @@ const WITH_HEAD: Duration = Duration::from_millis(2);
 /// packet at a time: on a machine where all three share two processors that takes a sixth more of them.
 const TURN: u64 = 256 << 10;
 
+/// A source that fails after the sink has kept it waiting for this long, or for half of the sink's idle time, has given
+/// up waiting: servers do after 10 s or more.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// Looks at bytes as they pass, such as a digest.
 pub trait Observer: Send {
     /// The next bytes.
@@ -172,7 +176,7 @@ impl<'p, 's, 'k, O: Observer + ?Sized> Copy<'p, 's, 'k, O> {
             } else if !self.ahead.is_empty() {
                 self.buffered(most).await?
             } else if self.read(most.min(BUFFER)).await? == 0 {
-                return if left.is_none() { Ok(()) } else { Err(CopyError::CutOff) };
+                return if left.is_none() { Ok(()) } else { Err(self.cut_off()) };
             } else {
                 continue;
             };
@@ -276,7 +280,7 @@ impl<'p, 's, 'k, O: Observer + ?Sized> Copy<'p, 's, 'k, O> {
             let written = tokio::select! {
                 biased;
                 written = self.sink.write_both(head, data, more) => written.map_err(CopyError::SinkGone)?,
-                failed = fails(source, self.unread) => return Err(CopyError::SourceFailed(failed)),
+                failed = fails(source, self.unread) => return Err(self.source_failed(failed)),
                 stalled = self.progress.blocked(sink, self.timeouts) => {
                     return Err(stalled);
                 }
@@ -295,7 +299,7 @@ impl<'p, 's, 'k, O: Observer + ?Sized> Copy<'p, 's, 'k, O> {
     pub async fn read(&mut self, most: usize) -> Result<usize, CopyError> {
         let first = self.await_first().await;
         self.flush().await?;
-        first.map_err(CopyError::SourceFailed)?;
+        first.map_err(|error| self.source_failed(error))?;
         let Self { source, ahead, sink, timeouts, .. } = self;
         let read = tokio::select! {
             biased;
@@ -303,9 +307,37 @@ impl<'p, 's, 'k, O: Observer + ?Sized> Copy<'p, 's, 'k, O> {
             error = sink.drive() => return Err(CopyError::SinkGone(error)),
         };
         match read {
-            Ok(read) => read.map_err(CopyError::SourceFailed),
+            Ok(Ok(0)) => Ok(0),
+            Ok(Ok(read)) => {
+                self.progress.came();
+                Ok(read)
+            }
+            Ok(Err(error)) => Err(self.source_failed(error)),
             Err(_) => Err(CopyError::SourceStalled),
         }
+    }
+
+    /// What a failure of the source's connection means.
+    pub(super) fn source_failed(&self, error: io::Error) -> CopyError {
+        if self.sink_held_up() {
+            CopyError::SourceGaveUp(error)
+        } else {
+            CopyError::SourceFailed(error)
+        }
+    }
+
+    /// What an early end of the source means.
+    pub fn cut_off(&self) -> CopyError {
+        if self.sink_held_up() {
+            CopyError::SourceGaveUp(io::ErrorKind::UnexpectedEof.into())
+        } else {
+            CopyError::CutOff
+        }
+    }
+
+    /// Whether the sink has kept the source waiting for so long that it may have given up.
+    fn sink_held_up(&self) -> bool {
+        self.progress.held_up() >= PATIENCE.min(self.timeouts.sink_idle / 2)
     }
 }
 

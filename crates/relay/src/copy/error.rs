@@ -12,6 +12,9 @@ pub enum CopyError {
     /// The source's connection failed.
     #[error("the source's connection failed: {0}")]
     SourceFailed(io::Error),
+    /// The source's connection failed, or it closed early, after the sink had kept it waiting.
+    #[error("the source gave up while the sink kept it waiting: {0}")]
+    SourceGaveUp(io::Error),
     /// The source sent nothing for its idle time.
     #[error("the source sent nothing for its idle time")]
     SourceStalled,

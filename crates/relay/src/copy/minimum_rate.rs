@@ -25,6 +25,12 @@ impl MinimumRate {
         Self { rate, time }
     }
 
+    /// The same rate, measured for so much longer.
+    #[must_use]
+    pub fn over_longer(self, more: Duration) -> Self {
+        Self { time: self.time + more, ..self }
+    }
+
     /// How long from one look to the next.
     pub fn pause(self) -> Duration {
         self.time / LOOKS

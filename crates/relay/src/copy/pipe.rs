@@ -20,7 +20,10 @@ use rustix::{
 };
 use std::{
     io, mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
     time::Duration,
 };
 use tokio::{io::Interest, net::TcpStream, time::Instant};
@@ -43,6 +46,8 @@ struct Ends {
     out: OwnedFd,
     into: OwnedFd,
     capacity: usize,
+    /// Whether it was to have the size of all pipes; the system may have granted less.
+    is_full_sized: bool,
 }
 
 /// All pipes of a depot.
@@ -53,6 +58,8 @@ pub struct Pipes {
     /// The most they may hold together.
     ceiling: usize,
     state: Mutex<State>,
+    /// What is in all of them.
+    held: AtomicUsize,
 }
 
 #[derive(Debug)]
@@ -74,7 +81,7 @@ impl Pipes {
     pub fn new(size: usize, ceiling: usize) -> Arc<Self> {
         let state =
             State { reserved: 0, shared: 0, idle: Vec::new(), spare: 0, swept: Instant::now() };
-        Arc::new(Self { size, ceiling, state: Mutex::new(state) })
+        Arc::new(Self { size, ceiling, state: Mutex::new(state), held: AtomicUsize::new(0) })
     }
 
     /// An empty pipe; none where the ceiling, the system's limits or its lack of splice stand in
@@ -90,18 +97,21 @@ impl Pipes {
                 if room < LEAST {
                     return None;
                 }
-                // The kernel rounds up to a power of two.
-                let fits = if self.size.next_power_of_two() <= room {
-                    self.size
-                } else {
-                    1 << room.ilog2()
-                };
-                let ends = Ends::new(fits).ok()?;
+                let is_full_sized = self.has_room_for_full_size(&state);
+                let size = if is_full_sized { self.size } else { LEAST };
+                let ends = Ends { is_full_sized, ..Ends::new(size).ok()? };
                 state.reserved += ends.capacity;
                 ends
             }
         };
         Some(Pipe { ends: Some(ends), held: 0, pool: Arc::clone(self) })
+    }
+
+    /// Whether another pipe may have its full size: a quarter of the ceiling is for these, and the rest for small ones,
+    /// so that a crowd of slow readers leaves everybody a pipe.
+    fn has_room_for_full_size(&self, state: &State) -> bool {
+        // The kernel rounds up to a power of two.
+        state.reserved + state.shared + self.size.next_power_of_two() <= self.ceiling / 4
     }
 
     /// Closes the pipes that have lain unused for long. To be called every second or so.
@@ -127,6 +137,11 @@ impl Pipes {
     /// What others than pipes have of the ceiling, in bytes.
     pub fn shared(&self) -> usize {
         self.state().shared
+    }
+
+    /// What is in all pipes now, in bytes.
+    pub fn held(&self) -> usize {
+        self.held.load(Relaxed)
     }
 
     /// What all pipes may hold now, in bytes.
@@ -201,6 +216,7 @@ impl Pipe {
             let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
             Ok(retry_on_intr(|| splice(from, None, into, None, length, flags))?)
         })?;
+        self.pool.held.fetch_add(self.held, Relaxed);
         Ok(self.held)
     }
 
@@ -219,6 +235,7 @@ impl Pipe {
             Ok(retry_on_intr(|| splice(&self.ends().out, None, to, None, self.held, flags))?)
         })?;
         self.held -= moved;
+        self.pool.held.fetch_sub(moved, Relaxed);
         Ok(moved)
     }
 
@@ -235,8 +252,10 @@ pub fn no_splice(error: &io::Error) -> bool {
 impl Drop for Pipe {
     fn drop(&mut self) {
         let Some(ends) = self.ends.take() else { return };
+        self.pool.held.fetch_sub(self.held, Relaxed);
         let mut state = self.pool.state();
-        if self.held == 0 {
+        let is_outgrown = !ends.is_full_sized && self.pool.has_room_for_full_size(&state);
+        if self.held == 0 && !is_outgrown {
             state.idle.push(ends);
         } else {
             // What is held belongs to a transfer that broke off.
@@ -258,7 +277,7 @@ impl Ends {
         if capacity < LEAST {
             return Err(io::ErrorKind::QuotaExceeded.into());
         }
-        Ok(Self { out, into, capacity })
+        Ok(Self { out, into, capacity, is_full_sized: true })
     }
 }
 
@@ -268,17 +287,42 @@ mod tests {
 
     #[test]
     fn pipes_are_used_again_and_bounded_together() {
-        let pipes = Pipes::new(128 << 10, 300 << 10);
+        let pipes = Pipes::new(128 << 10, 600 << 10);
         let (a, b) = (pipes.take().unwrap(), pipes.take().unwrap());
-        assert_eq!(pipes.reserved(), 256 << 10);
-        assert!(pipes.take().is_none(), "44 KB are left, less than a pipe is worth");
+        assert_eq!(
+            [a.capacity(), b.capacity()],
+            [128 << 10, 64 << 10],
+            "a quarter is for large ones"
+        );
+        let others: Vec<_> = std::iter::from_fn(|| pipes.take()).collect();
+        assert_eq!((others.len(), pipes.reserved()), (6, 576 << 10), "24 KB are left");
+        drop(others);
         let ends = a.ends().out.try_clone().unwrap();
         drop(a);
         let again = pipes.take().unwrap();
         let same = |fd: &OwnedFd| rustix::fs::fstat(fd).unwrap().st_ino;
         assert_eq!(same(&again.ends().out), same(&ends));
         drop((again, b));
-        assert_eq!(pipes.reserved(), 256 << 10);
+        assert_eq!(pipes.reserved(), 576 << 10);
+    }
+
+    #[test]
+    fn small_pipes_are_closed_once_large_ones_fit() {
+        let pipes = Pipes::new(128 << 10, 1 << 20);
+        let [one, other, small] = [(); 3].map(|()| pipes.take().unwrap());
+        assert_eq!([&one, &small].map(Pipe::capacity), [128 << 10, 64 << 10]);
+        drop(small);
+        assert_eq!(pipes.reserved(), 320 << 10, "there is no room for a large one yet");
+        let small = pipes.take().unwrap();
+        // Those of transfers that broke off are closed.
+        let mut broken_off = [one, other];
+        for pipe in &mut broken_off {
+            pipe.held = 1;
+            pipes.held.fetch_add(1, Relaxed);
+        }
+        drop(broken_off);
+        drop(small);
+        assert_eq!((pipes.reserved(), pipes.held()), (0, 0));
     }
 
     #[test]

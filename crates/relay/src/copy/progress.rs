@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! How far a copy is, for everybody who watches it.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::{
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    time::Duration,
+};
 
 /// How far a copy is.
 #[derive(Debug, Default)]
@@ -12,6 +15,8 @@ pub struct Progress {
     pub(super) spliced: AtomicU64,
     /// Whether the sink has no room just now.
     pub(super) blocked: AtomicBool,
+    /// For how long the sink has had no room since bytes last came from the source, in milliseconds.
+    pub(super) held_up_ms: AtomicU64,
 }
 
 impl Progress {
@@ -33,6 +38,16 @@ impl Progress {
     /// Whether the sink has no room just now.
     pub fn waits_for_sink(&self) -> bool {
         self.blocked.load(Relaxed)
+    }
+
+    /// How long the sink has kept the source waiting with what came last.
+    pub(super) fn held_up(&self) -> Duration {
+        Duration::from_millis(self.held_up_ms.load(Relaxed))
+    }
+
+    /// More has come from the source.
+    pub(super) fn came(&self) {
+        self.held_up_ms.store(0, Relaxed);
     }
 
     /// How they were moved, for the log.

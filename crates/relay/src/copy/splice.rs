@@ -59,7 +59,7 @@ impl<O: Observer + ?Sized> Copy<'_, '_, '_, O> {
             return self.buffered(most).await;
         }
         match self.read(most.min(BUFFER)).await? {
-            0 if left.is_some() => Err(CopyError::CutOff),
+            0 if left.is_some() => Err(self.cut_off()),
             0 => Ok(0),
             _ => self.buffered(most).await,
         }
@@ -102,23 +102,31 @@ impl<O: Observer + ?Sized> Copy<'_, '_, '_, O> {
                         return Ok(moved);
                     }
                     let idle = self.timeouts.source_idle;
-                    until_readable(self.source.tcp(), &mut self.batch, idle).await?;
+                    let ready = until_readable(self.source.tcp(), &mut self.batch, idle).await;
+                    match ready {
+                        Ok(true) => {}
+                        Ok(false) => return Err(CopyError::SourceStalled),
+                        Err(error) => return Err(self.source_failed(error)),
+                    }
                 }
                 Filled::Never => return self.instead(left, most).await,
                 Filled::Failed(error) => {
                     // What did come is there to be resumed.
                     self.unread = None;
                     self.put_out(More::No).await?;
-                    return Err(CopyError::SourceFailed(error));
+                    return Err(self.source_failed(error));
                 }
             }
         };
         let filled = pipe.held();
+        if filled > 0 {
+            self.progress.came();
+        }
         self.unread = self.unread.map(|unread| unread - filled as u64);
         // One packet for a head and what follows it.
         let ahead = self.put_out(if filled > 0 { More::Yes } else { More::No }).await?;
         if filled == 0 {
-            return if left.is_some() { Err(CopyError::CutOff) } else { Ok(ahead) };
+            return if left.is_some() { Err(self.cut_off()) } else { Ok(ahead) };
         }
         let source = self.source.tcp();
         let capacity = pipe.capacity().min(at_a_time);
@@ -181,7 +189,7 @@ impl<O: Observer + ?Sized> Copy<'_, '_, '_, O> {
                             ready.map(drop).map_err(CopyError::SinkGone)?;
                         }
                         failed = fails(source.tcp(), self.unread) => {
-                            return Err(CopyError::SourceFailed(failed));
+                            return Err(self.source_failed(failed));
                         }
                         stalled = progress.blocked(sink, *timeouts) => return Err(stalled),
                     }
@@ -193,19 +201,15 @@ impl<O: Observer + ?Sized> Copy<'_, '_, '_, O> {
     }
 }
 
-/// Waits for bytes: for as many as the batch wants, but not for long.
-async fn until_readable(
-    source: &TcpStream,
-    batch: &mut Batch,
-    idle: Duration,
-) -> Result<(), CopyError> {
+/// Waits for bytes: for as many as the batch wants, but not for long. False: nothing came for the idle time.
+async fn until_readable(source: &TcpStream, batch: &mut Batch, idle: Duration) -> io::Result<bool> {
     let time = if batch.least() > 1 { batch::WAIT } else { idle };
     match timeout(time, readable(source)).await {
-        Ok(ready) => ready.map_err(CopyError::SourceFailed),
+        Ok(ready) => ready.map(|()| true),
         Err(_) if batch.least() > 1 => {
             batch.paused(source);
-            Ok(())
+            Ok(true)
         }
-        Err(_) => Err(CopyError::SourceStalled),
+        Err(_) => Ok(false),
     }
 }

@@ -5,22 +5,21 @@ use crate::{
     copy::{AckProgress, CopyError, IdleTimeouts, Progress},
     tcp::Sink,
 };
-use std::{
-    io,
-    sync::atomic::{AtomicBool, Ordering::Relaxed},
-};
+use std::{io, sync::atomic::Ordering::Relaxed, time::Instant};
 use tokio::net::TcpStream;
 
 impl Progress {
     /// Resolves once the sink has taken nothing for too long.
     pub(super) async fn blocked(&self, sink: &TcpStream, timeouts: IdleTimeouts) -> CopyError {
-        struct Blocked<'p>(&'p AtomicBool);
+        struct Blocked<'p>(&'p Progress, Instant);
         impl Drop for Blocked<'_> {
             fn drop(&mut self) {
-                self.0.store(false, Relaxed);
+                let Self(progress, since) = self;
+                progress.blocked.store(false, Relaxed);
+                progress.held_up_ms.fetch_add(since.elapsed().as_millis() as u64, Relaxed);
             }
         }
-        let _until_then = Blocked(&self.blocked);
+        let _until_then = Blocked(self, Instant::now());
         self.blocked.store(true, Relaxed);
         AckProgress::stalls(sink, timeouts).await
     }

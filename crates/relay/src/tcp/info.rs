@@ -13,23 +13,33 @@ use units::{Bytes, Rate};
 
 pub use host::{Spacing, TcpInfo, tcp_info};
 
-/// The limits of a socket's buffers, as the kernel counts them.
+/// A socket's memory in bytes, as the kernel counts it, with its overhead.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Buffers {
-    /// Of what is to be sent.
+pub struct SocketMemory {
+    /// The limit of what is to be sent.
     pub sndbuf: usize,
-    /// Of what was received.
+    /// The limit of what was received.
     pub rcvbuf: usize,
+    /// What was received and not read yet.
+    pub received: usize,
+    /// All that the socket holds: received, to be sent or acknowledged, and set aside for either.
+    pub held: usize,
 }
 
-/// Asks for both limits at once (`SO_MEMINFO`).
+/// Asks for all of it at once (`SO_MEMINFO`).
 ///
 /// # Errors
 /// The kernel does not know the option, or the socket is closed.
-pub fn buffers(socket: impl AsFd) -> io::Result<Buffers> {
-    let [_, rcvbuf, _, sndbuf, ..]: [u32; 9] =
+pub fn memory(socket: impl AsFd) -> io::Result<SocketMemory> {
+    let [received, rcvbuf, _, sndbuf, set_aside, queued, _, backlog, _]: [u32; 9] =
         get(socket.as_fd(), libc::SOL_SOCKET, libc::SO_MEMINFO)?;
-    Ok(Buffers { sndbuf: sndbuf as usize, rcvbuf: rcvbuf as usize })
+    let held = [received, set_aside, queued, backlog].map(|bytes| bytes as usize);
+    Ok(SocketMemory {
+        sndbuf: sndbuf as usize,
+        rcvbuf: rcvbuf as usize,
+        received: received as usize,
+        held: held.into_iter().sum(),
+    })
 }
 
 /// Bytes written to a socket that the peer has not acknowledged (`SIOCOUTQ`); the mark of an
@@ -76,6 +86,15 @@ pub fn set_window_clamp(socket: impl AsFd, bytes: usize) -> io::Result<()> {
     set_at(socket.as_fd(), libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, &bytes)
 }
 
+/// The limit of a connection's receive window.
+///
+/// # Errors
+/// The kernel does not know the option, or the socket is closed.
+pub fn window_clamp(socket: impl AsFd) -> io::Result<usize> {
+    let bytes: u32 = get(socket.as_fd(), libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP)?;
+    Ok(bytes as usize)
+}
+
 /// Has a socket that is bound to an address choose its port when it connects (`IP_BIND_ADDRESS_NO_PORT`), so that
 /// connections to different peers may share one. It applies to IPv6 sockets too.
 ///
@@ -91,8 +110,23 @@ pub fn choose_port_late(socket: impl AsFd) -> io::Result<()> {
 /// # Errors
 /// The kernel does not know the option, or the socket is closed.
 pub fn is_sndbuf_fixed(socket: impl AsFd) -> io::Result<bool> {
-    let locks: libc::c_int = get(socket.as_fd(), libc::SOL_SOCKET, SO_BUF_LOCK)?;
-    Ok(locks & SNDBUF_LOCK != 0)
+    Ok(buffer_locks(socket)? & SNDBUF_LOCK != 0)
+}
+
+/// Which buffers have a fixed size (`SO_BUF_LOCK`): [`SNDBUF_LOCK`], [`RCVBUF_LOCK`].
+///
+/// # Errors
+/// The kernel does not know the option (before Linux 5.15), or the socket is closed.
+pub fn buffer_locks(socket: impl AsFd) -> io::Result<libc::c_int> {
+    get(socket.as_fd(), libc::SOL_SOCKET, SO_BUF_LOCK)
+}
+
+/// Sets which buffers keep the size that they have, and has the kernel tune the others.
+///
+/// # Errors
+/// The kernel does not know the option (before Linux 5.15), or the socket is closed.
+pub fn set_buffer_locks(socket: impl AsFd, locks: libc::c_int) -> io::Result<()> {
+    set(socket.as_fd(), SO_BUF_LOCK, &locks)
 }
 
 /// Has the kernel tune a send buffer again, after its size was set. Since Linux 5.15.
@@ -100,13 +134,15 @@ pub fn is_sndbuf_fixed(socket: impl AsFd) -> io::Result<bool> {
 /// # Errors
 /// The kernel does not know the option, or the socket is closed.
 pub fn unfix_sndbuf(socket: impl AsFd) -> io::Result<()> {
-    let locks: libc::c_int = get(socket.as_fd(), libc::SOL_SOCKET, SO_BUF_LOCK)?;
-    set(socket.as_fd(), SO_BUF_LOCK, &(locks & !SNDBUF_LOCK))
+    set_buffer_locks(&socket, buffer_locks(&socket)? & !SNDBUF_LOCK)
 }
 
-/// From `asm-generic/socket.h`, and the first of its two bits from `linux/socket.h`.
+/// From `asm-generic/socket.h`, and its two bits from `linux/socket.h`.
 const SO_BUF_LOCK: libc::c_int = 72;
-const SNDBUF_LOCK: libc::c_int = 1;
+/// The send buffer has a fixed size.
+pub const SNDBUF_LOCK: libc::c_int = 1;
+/// The receive buffer has a fixed size.
+pub const RCVBUF_LOCK: libc::c_int = 2;
 
 /// Sets an option of sockets whose value is a plain number.
 fn set<T: Number>(socket: BorrowedFd<'_>, option: libc::c_int, value: &T) -> io::Result<()> {
@@ -225,6 +261,8 @@ pub struct InForce {
     pub sndbuf_bytes: usize,
     /// Limit of the receive buffer.
     pub rcvbuf_bytes: usize,
+    /// What both hold.
+    pub held_bytes: usize,
     /// Smoothed round trip, in microseconds.
     pub rtt_us: u32,
     /// Shortest round trip seen lately, in microseconds.
@@ -248,12 +286,13 @@ impl InForce {
     pub fn read(socket: impl AsFd, settled: &Settled) -> Self {
         let socket = socket.as_fd();
         let info = tcp_info(socket).unwrap_or_default();
-        let buffers = buffers(socket).unwrap_or_default();
+        let memory = memory(socket).unwrap_or_default();
         let Settled { congestion, notsent_lowat, mptcp } = settled.clone();
         Self {
             congestion,
-            sndbuf_bytes: buffers.sndbuf,
-            rcvbuf_bytes: buffers.rcvbuf,
+            sndbuf_bytes: memory.sndbuf,
+            rcvbuf_bytes: memory.rcvbuf,
+            held_bytes: memory.held,
             rtt_us: info.rtt_us,
             min_rtt_us: info.min_rtt_us,
             retransmits: info.retransmits,

@@ -4,6 +4,7 @@
 pub mod congestion;
 mod first;
 pub mod info;
+mod memory_level;
 mod poll;
 mod read_head;
 mod sink;
@@ -16,6 +17,7 @@ pub mod tls_files;
 mod wire;
 
 pub(crate) use first::First;
+pub use memory_level::MemoryLevel;
 pub use poll::readable;
 pub use read_head::{ReadHeadError, read_head};
 pub use sink::{More, Sink};

@@ -5,6 +5,7 @@
 
 use crate::tcp::{
     info::{InForce, Settled, Spacing, set_spacing, tcp_info},
+    memory_level::{MemoryLevel, Restriction},
     socket_options,
 };
 use std::{
@@ -44,6 +45,7 @@ struct Known {
     settled: Option<Settled>,
     /// What was in force when that was last looked at.
     seen: Option<(Instant, InForce)>,
+    restriction: Restriction,
 }
 
 impl Wire {
@@ -119,6 +121,24 @@ impl Wire {
         let mut known = self.known();
         (known.settled, known.seen) = (None, None);
         socket_options::keep_unsent(&self.tcp, bytes)
+    }
+
+    /// How much memory the kernel may use for it.
+    pub fn memory_level(&self) -> MemoryLevel {
+        self.known().restriction.level
+    }
+
+    /// Sets how much memory the kernel may use for it.
+    ///
+    /// # Errors
+    /// The kernel refuses, as older ones do for Multipath TCP.
+    pub fn set_memory_level(&self, level: MemoryLevel) -> io::Result<()> {
+        let mut known = self.known();
+        if known.restriction.level == level {
+            return Ok(());
+        }
+        (known.settled, known.seen) = (None, None);
+        known.restriction.set(&self.tcp, level)
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {

@@ -25,7 +25,7 @@ pub struct RequestHead {
     pub headers: Fields,
     framing: Framing,
     expects_continue: bool,
-    through_depot: bool,
+    depots_before: usize,
 }
 
 impl RequestHead {
@@ -67,11 +67,11 @@ impl RequestHead {
             headers: Fields::parsed(request.headers).map_err(Fault::bad_request)?,
             framing: Framing::Empty,
             expects_continue: false,
-            through_depot: false,
+            depots_before: 0,
         };
         head.check_target()?;
         head.check_host()?;
-        head.through_depot = via::read(&head.headers)?;
+        head.depots_before = via::read(&head.headers)?;
         head.framing = head.read_framing()?;
         head.expects_continue = head.read_expectation()?;
         Ok(Some((head, end)))
@@ -109,7 +109,12 @@ impl RequestHead {
 
     /// Whether it came through a depot.
     pub fn came_through_depot(&self) -> bool {
-        self.through_depot
+        self.depots_before > 0
+    }
+
+    /// Number of depots that have passed it on, as `Via` says.
+    pub fn depots_before(&self) -> usize {
+        self.depots_before
     }
 
     /// OPTIONS of a server as a whole is not relayed: which server?

@@ -29,18 +29,18 @@ struct Entry<'v> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Malformed;
 
-/// Sees whether a request's field can be read, and whether a depot is in it.
-pub(super) fn read(headers: &Fields) -> Result<bool, Fault> {
-    let mut by_depot = false;
+/// Number of depots that a request's field names, if the field can be read.
+pub(super) fn read(headers: &Fields) -> Result<usize, Fault> {
+    let mut depots = 0;
     for value in headers.get_all(&header::VIA) {
-        let read = entries(value.as_bytes(), |entry| by_depot |= entry.is_depot());
+        let read = entries(value.as_bytes(), |entry| depots += usize::from(entry.is_depot()));
         read.map_err(|Malformed| {
             Fault::bad_request(
                 "the Via field is malformed, so that it cannot be seen who has passed the request on",
             )
         })?;
     }
-    Ok(by_depot)
+    Ok(depots)
 }
 
 /// Refuses a request that this depot has passed on before, or that too many have. Its field
@@ -274,7 +274,7 @@ mod tests {
             ("1.1 longhaul", false),
         ] {
             let fields = fields(&[value.as_bytes()]);
-            assert_eq!(read(&fields), Ok(is), "{value}");
+            assert_eq!(read(&fields), Ok(usize::from(is)), "{value}");
             assert_eq!(came_through_depot(fields.get_all(&header::VIA)), is, "{value}");
         }
     }

@@ -100,12 +100,13 @@ function showTiles(status) {
   for (const hop of status.hops) {
     if (hop.side === "client") { now.down += hop.down_bps; now.up += hop.up_bps; }
   }
+  const held = memory.sockets_held_bytes + memory.pipes_held_bytes;
   const share = (part, whole) => whole > 0 ? `${Math.round(part / whole * 100)} % spliced` : "nothing yet";
   put(byId("tiles"),
     tile("To clients", rate(now.down), `${size(totals.down_bytes)}, ${share(totals.down_spliced_bytes, totals.down_bytes)}`),
     tile("To origins", rate(now.up), `${size(totals.up_bytes)}, ${share(totals.up_spliced_bytes, totals.up_bytes)}`),
     tile("Client connections", count(connections.open), `of ${count(connections.limit)} at most`, connections.open / connections.limit),
-    tile("Pipes reserved", size(memory.pipes_reserved_bytes), `of ${size(memory.pipes_limit_bytes)} at most`, memory.pipes_reserved_bytes / memory.pipes_limit_bytes),
+    tile("Held by the kernel", size(held), `of ${size(memory.limit_bytes)} at most; ${size(memory.pipes_held_bytes)} in pipes, the rest in sockets`, held / memory.limit_bytes),
     tile("Idle to next hops", count(connections.idle_upstream), "waiting for work"),
     tile("Process", size(memory.resident_bytes), `${count(memory.open_files)} of ${count(memory.open_files_limit)} open files${status.accept_failures ? `, accepting failed ${count(status.accept_failures)} times` : ""}`),
     ...status.draining.map(({ process, seconds_left: left, live_transfers: live }) =>

@@ -203,6 +203,37 @@ fn clients_that_wait_for_others_are_borne() {
 }
 
 #[test]
+fn by_default_readers_that_are_no_depots_are_measured() {
+    let time = "[limits]\nleast_time = \"1s\"\n";
+    let (depot, off) = (open_depot(time), open_depot(&format!("{time}least_rate = \"off\"\n")));
+    let trusting = open_depot(&format!("{LEAST}[trust]\ndepots = [\"127.0.0.0/8\"]\n"));
+    let origin = Scripted::answering(with_length(&noise(6, 40 << 20)));
+    for depot in [&depot, &off, &trusting] {
+        let mut client = narrow(depot.address);
+        write!(client, "GET {} HTTP/1.1\r\nHost: d\r\n\r\n", origin.route("-", "/sip")).unwrap();
+        sip(client);
+    }
+    depot.await_log(&["WARN", "client stalled", "it took less than `limits.least_rate`"]);
+    // An upload that comes as slowly is passed on as it comes.
+    let taking = Scripted::new(|mut stream, _| {
+        let mut body = vec![0; 4];
+        stream.read_exact(&mut body).unwrap();
+        stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap();
+    });
+    let mut client = connect(depot.address);
+    let route = taking.route("-", "/upload");
+    write!(client, "PUT {route} HTTP/1.1\r\nHost: d\r\nContent-Length: 4\r\n\r\n").unwrap();
+    for _ in 0..4 {
+        thread::sleep(LONG / 4);
+        client.write_all(b"x").unwrap();
+    }
+    assert_eq!(status(&read_head(&client).unwrap()), 204);
+    for depot in [&off, &trusting] {
+        assert!(!depot.log_text().contains("client stalled"), "{}", depot.log_text());
+    }
+}
+
+#[test]
 fn a_client_that_the_depot_holds_to_less_is_borne() {
     let depot = open_depot(&format!("{LEAST}client_rate = \"40kbit\"\n"));
     let body = noise(4, 20_000);
