@@ -11,7 +11,7 @@ use crate::{
 };
 use bytes::BytesMut;
 use relay::{
-    copy::{AckProgress, CopyError, IdleTimeouts, MinimumRate},
+    copy::{AckProgress, CopyError, IdleTimeouts},
     stripes::{Asker, Token},
     tcp::{
         Stream,
@@ -180,10 +180,7 @@ impl Client {
     /// How long the client may take for what waits in the kernel.
     fn idle_timeouts(&self, context: RequestContext<'_>) -> IdleTimeouts {
         let config = context.config();
-        let towards = |minimum: MinimumRate| {
-            minimum.towards(&info::tcp_info(self.stream.tcp()).unwrap_or_default())
-        };
-        let minimum = config.minimum_read(self.stream.peer().ip(), self.depots_before).map(towards);
+        let minimum = config.minimum_read(self.stream.peer().ip(), self.depots_before);
         IdleTimeouts { minimum, ..config.timeouts.towards_client(self.depots_before) }
     }
 

@@ -61,7 +61,7 @@ impl<'a> AckProgress<'a> {
             }
         }
         if let Some((minimum, rest)) = &mut self.rest
-            && rest.look(*minimum, queued)
+            && rest.look(*minimum, queued, || tcp_info(self.sink).unwrap_or_default())
         {
             return Err(CopyError::SinkSlow);
         }

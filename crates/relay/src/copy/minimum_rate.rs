@@ -88,15 +88,20 @@ impl Rest {
         Self { queued, since: Instant::now() }
     }
 
-    /// Looks again; says whether it was too slow.
-    pub fn look(&mut self, minimum: MinimumRate, queued: usize) -> bool {
+    /// Looks again; says whether it was too slow. `client` is asked only once its time is over: most are gone before.
+    pub fn look(
+        &mut self,
+        minimum: MinimumRate,
+        queued: usize,
+        client: impl FnOnce() -> TcpInfo,
+    ) -> bool {
         let time = self.since.elapsed();
         if time < minimum.time {
             return false;
         }
         let taken = self.queued.saturating_sub(queued);
         *self = Self::new(queued);
-        queued > 0 && minimum.is_missed(taken as u64, time)
+        queued > 0 && minimum.towards(&client()).is_missed(taken as u64, time)
     }
 }
 
