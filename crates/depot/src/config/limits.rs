@@ -26,7 +26,7 @@ pub struct Limits {
     /// To which rate all transfers of one address together are held, in each direction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_rate: Option<Rate>,
-    /// Less than this, while it alone is waited for, has a client broken off. Without: [`LEAST_READ`], for readers alone.
+    /// Less than this, while it alone is waited for, has a client broken off. Without: 1 kbit/s, for readers alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub least_rate: Option<LeastRate>,
     /// Over how long that is measured.
