@@ -2,5 +2,6 @@
 //! Quantities are read as they are printed; and what holds for the whole workspace, whose lowest crate
 //! this is.
 
+mod links;
 mod round_trip;
 mod workspace;
