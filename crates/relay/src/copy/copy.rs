@@ -25,7 +25,7 @@ use crate::{
     tcp::{More, Sink, Source},
 };
 use bytes::BytesMut;
-use std::{io, sync::atomic::Ordering::Relaxed, time::Duration};
+use std::{future::poll_fn, io, pin::pin, sync::atomic::Ordering::Relaxed, time::Duration};
 use tokio::{io::Interest, net::TcpStream, time::timeout};
 
 /// What is read at a time into a buffer. Larger ones are no faster.
@@ -303,18 +303,14 @@ impl<'p, 's, 'k, O: Observer + ?Sized> Copy<'p, 's, 'k, O> {
         let Self { source, ahead, sink, timeouts, .. } = self;
         let read = tokio::select! {
             biased;
-            read = timeout(timeouts.source_idle, source.read(ahead, most)) => read,
+            read = timeout(timeouts.source_idle, noting_wait(source.read(ahead, most))) => read,
             error = sink.drive() => return Err(CopyError::SinkGone(error)),
         };
-        match read {
-            Ok(Ok(0)) => Ok(0),
-            Ok(Ok(read)) => {
-                self.progress.came();
-                Ok(read)
-            }
-            Ok(Err(error)) => Err(self.source_failed(error)),
-            Err(_) => Err(CopyError::SourceStalled),
+        let Ok((read, was_awaited)) = read else { return Err(CopyError::SourceStalled) };
+        if was_awaited {
+            self.progress.source_was_awaited();
         }
+        read.map_err(|error| self.source_failed(error))
     }
 
     /// What a failure of the source's connection means.
@@ -339,6 +335,18 @@ impl<'p, 's, 'k, O: Observer + ?Sized> Copy<'p, 's, 'k, O> {
     fn sink_held_up(&self) -> bool {
         self.progress.held_up() >= PATIENCE.min(self.timeouts.sink_idle / 2)
     }
+}
+
+/// What a future gives, and whether it had to be waited for.
+async fn noting_wait<T>(future: impl Future<Output = T>) -> (T, bool) {
+    let (mut future, mut was_awaited) = (pin!(future), false);
+    let output = poll_fn(|context| {
+        let polled = future.as_mut().poll(context);
+        was_awaited |= polled.is_pending();
+        polled
+    });
+    let output = output.await;
+    (output, was_awaited)
 }
 
 /// Resolves once the source's connection has failed, unless the `left` bytes have arrived already.

@@ -15,7 +15,7 @@ pub struct Progress {
     pub(super) spliced: AtomicU64,
     /// Whether the sink has no room just now.
     pub(super) blocked: AtomicBool,
-    /// For how long the sink has had no room since bytes last came from the source, in milliseconds.
+    /// For how long the sink has had no room since the source was last waited for, in milliseconds.
     pub(super) held_up_ms: AtomicU64,
 }
 
@@ -40,13 +40,13 @@ impl Progress {
         self.blocked.load(Relaxed)
     }
 
-    /// How long the sink has kept the source waiting with what came last.
+    /// How long the sink has kept the source waiting.
     pub(super) fn held_up(&self) -> Duration {
         Duration::from_millis(self.held_up_ms.load(Relaxed))
     }
 
-    /// More has come from the source.
-    pub(super) fn came(&self) {
+    /// All that the source had sent was taken, and more was waited for: what becomes of it now is its own doing.
+    pub(super) fn source_was_awaited(&self) {
         self.held_up_ms.store(0, Relaxed);
     }
 

@@ -103,6 +103,7 @@ impl<O: Observer + ?Sized> Copy<'_, '_, '_, O> {
                     }
                     let idle = self.timeouts.source_idle;
                     let ready = until_readable(self.source.tcp(), &mut self.batch, idle).await;
+                    self.progress.source_was_awaited();
                     match ready {
                         Ok(true) => {}
                         Ok(false) => return Err(CopyError::SourceStalled),
@@ -119,9 +120,6 @@ impl<O: Observer + ?Sized> Copy<'_, '_, '_, O> {
             }
         };
         let filled = pipe.held();
-        if filled > 0 {
-            self.progress.came();
-        }
         self.unread = self.unread.map(|unread| unread - filled as u64);
         // One packet for a head and what follows it.
         let ahead = self.put_out(if filled > 0 { More::Yes } else { More::No }).await?;
