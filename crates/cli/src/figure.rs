@@ -24,10 +24,13 @@ pub struct FigureArgs {
     /// `metrics.flows`, or `goodput_bps`, `seconds`, `retransmits` or `timeouts` of a flow.
     #[arg(long, value_name = "METRIC", default_value = "goodput_bps", conflicts_with = "link")]
     y: String,
-    /// The swept key along the panels, as in `vars.rtt` [default: the first that takes several
-    /// values].
+    /// The swept key along the panels, as in `vars.rtt`, or `variant` [default: the first that takes several
+    /// values, else the variant].
     #[arg(long, value_name = "KEY", conflicts_with = "link")]
     x: Option<String>,
+    /// Draw the metric on a logarithmic axis. Swept keys are by logarithms where they span a factor of 30.
+    #[arg(long, conflicts_with = "link")]
+    log_y: bool,
     /// What a line is of.
     #[arg(long, value_enum, default_value = "variant", conflicts_with = "link")]
     by: By,
@@ -77,6 +80,7 @@ pub fn run(args: &FigureArgs) -> Result<(), Failure> {
         x: args.x.as_deref(),
         by_flow: args.by == By::Flow,
         warm_up_s: args.warm_up.map_or(0.0, units::Duration::as_secs_f64),
+        log_y: args.log_y,
     };
     let figure = Figure::read(dir, &asked)?;
     args.show(&figure, || figure.svg(), || figure.table())

@@ -14,6 +14,8 @@ pub struct AxisUnit {
     decimals: usize,
     /// Whether 1 is the best, so that nothing else may be written as 1.
     is_index: bool,
+    /// Less than this is an error of rounding.
+    negligible: f64,
 }
 
 impl AxisUnit {
@@ -45,7 +47,7 @@ impl AxisUnit {
             _ => (3 - before_point).clamp(0, 6) as usize,
         };
         let is_index = unit.is_empty() && !is_count(key);
-        Self { axis, divisor, decimals, is_index }
+        Self { axis, divisor, decimals, is_index, negligible: largest.abs() * 1e-9 }
     }
 
     /// A value in this unit.
@@ -54,9 +56,14 @@ impl AxisUnit {
         if self.is_index && value < 1.0 && text.starts_with('1') {
             return format::index(value);
         }
-        // Rounded to nothing, a small negative number has a sign left over.
         let is_zero = !text.contains(|c: char| ('1'..='9').contains(&c));
-        if is_zero { text.trim_start_matches('-').to_owned() } else { text }
+        match is_zero {
+            false => text,
+            // One that is much smaller than the others is not zero for that.
+            true if value > self.negligible => format::digits(value / self.divisor),
+            // Rounded to nothing, a small negative number has a sign left over.
+            true => text.trim_start_matches('-').to_owned(),
+        }
     }
 }
 

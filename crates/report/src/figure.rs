@@ -23,6 +23,9 @@ use record::{
 use serde::Serialize;
 use std::{collections::HashMap, path::Path};
 
+/// What stands along the panels instead of a swept key.
+pub const VARIANT: &str = "variant";
+
 /// More lines than this can't be told apart: eight colours with five marks each.
 const MOST_LINES: usize = 40;
 
@@ -31,12 +34,15 @@ const MOST_LINES: usize = 40;
 pub struct FigureQuery<'a> {
     /// A key of `metrics` that is a number, or `goodput_share`; by flow, a key of a flow's.
     pub y: &'a str,
-    /// A swept key, with or without its `vars.`; the first that takes several values if none is given.
+    /// A swept key, with or without its `vars.`, or [`VARIANT`]; if none is given, the first that takes several values,
+    /// else the variant.
     pub x: Option<&'a str>,
     /// Whether there is a line for each flow, or one for all flows of a variant.
     pub by_flow: bool,
     /// How much of each run's beginning is left out, in seconds.
     pub warm_up_s: f64,
+    /// Whether the metric is drawn by its logarithm.
+    pub log_y: bool,
 }
 
 /// A metric over a swept key.
@@ -54,6 +60,8 @@ pub struct Figure {
     pub y: String,
     /// How much of each run's beginning is left out, in seconds.
     pub warm_up_s: f64,
+    /// Whether the metric is drawn by its logarithm.
+    pub log_y: bool,
     /// What the lines are of: a variant, its method where there are several, and a flow where asked for.
     pub lines: Vec<String>,
     /// One for each combination of the other swept keys.
@@ -144,6 +152,7 @@ impl Figure {
             runs: all.len(),
             left_out,
             warm_up_s: asked.warm_up_s,
+            log_y: asked.log_y,
             following: following.iter().map(|key| short_key(key).to_owned()).collect(),
             ..Self::of(runs, &x, asked.y)
         };
@@ -165,7 +174,7 @@ impl Figure {
         fixed.sort_by(|a, b| compare_points(a, b));
         let panels = fixed.iter().map(|others| {
             let here: Vec<&Run> = runs.iter().filter(|run| run.others == *others).collect();
-            Panel::of(&here, &lines, others)
+            Panel::of(&here, &lines, others, x)
         });
         Self {
             title: String::new(),
@@ -173,6 +182,7 @@ impl Figure {
             x: short_key(x).to_owned(),
             y: y.to_owned(),
             warm_up_s: 0.0,
+            log_y: false,
             following: Vec::new(),
             panels: panels.collect(),
             lines,
@@ -181,10 +191,14 @@ impl Figure {
         }
     }
 
+    /// The points of all panels.
+    fn points(&self) -> impl Iterator<Item = &Point> {
+        self.panels.iter().flat_map(|panel| panel.points.iter().flatten().flatten())
+    }
+
     /// The largest value of all panels.
     fn largest(&self) -> f64 {
-        let points = self.panels.iter().flat_map(|panel| panel.points.iter().flatten().flatten());
-        points.map(|point| point.most).fold(0.0, f64::max)
+        self.points().map(|point| point.most).fold(0.0, f64::max)
     }
 
     /// Where it is from and how many runs it is made of.
@@ -194,8 +208,7 @@ impl Figure {
             0 => String::new(),
             n => format!(", {n} of them left out (invalid, failed or not finished)"),
         };
-        let counted = self.panels.iter().flat_map(|panel| panel.points.iter().flatten().flatten());
-        let most = counted.map(|point| point.runs).max().unwrap_or(0);
+        let most = self.points().map(|point| point.runs).max().unwrap_or(0);
         let medians = if most > 1 {
             format!(", medians of up to {most} (least–most)")
         } else {
@@ -224,18 +237,20 @@ impl Run {
     ) -> Self {
         let variant = manifest.variant.as_ref().map_or("all runs", |variant| &variant.label);
         let label = match flow {
-            Some(flow) if naming.variants => format!("{variant}: {flow}"),
+            None if x == VARIANT => "all flows".to_owned(),
+            Some(flow) if naming.variants && x != VARIANT => format!("{variant}: {flow}"),
             Some(flow) => flow.to_owned(),
             None => variant.to_owned(),
         };
         let method = if naming.methods { format!(" ({})", manifest.method) } else { String::new() };
-        let is_x = |pair: &&(String, String)| pair.0 == x;
+        let swept = manifest.point.iter().find(|(key, _)| key == x).map(|(_, value)| value.clone());
+        let along = if x == VARIANT { Some(variant.to_owned()) } else { swept };
         let others = manifest.point.iter().filter(|(key, _)| is_panels(key));
         Self {
             line: format!("{label}{method}"),
             is_baseline: manifest.variant.as_ref().map(|variant| &variant.name)
                 == manifest.baseline.as_ref(),
-            x: manifest.point.iter().find(is_x).map(|(_, value)| value.clone()).unwrap_or_default(),
+            x: along.unwrap_or_default(),
             others: others.map(|(key, value)| (short_key(key).to_owned(), value.clone())).collect(),
             started: manifest.started.clone(),
             value,
@@ -244,9 +259,12 @@ impl Run {
 }
 
 impl Panel {
-    fn of(runs: &[&Run], lines: &[String], others: &[(String, String)]) -> Self {
+    fn of(runs: &[&Run], lines: &[String], others: &[(String, String)], x: &str) -> Self {
         let mut labels = distinct(runs.iter().map(|run| &run.x));
-        labels.sort_by(|a, b| compare_values(a, b));
+        // Variants stay in the order of the runs.
+        if x != VARIANT {
+            labels.sort_by(|a, b| compare_values(a, b));
+        }
         let repeats = repeats::group(runs, |run| (&run.line, &run.x)).into_iter();
         let repeats: HashMap<_, _> = repeats.collect();
         let at = |line: &String, x: &String| {
@@ -370,9 +388,13 @@ fn swept_key(all: &[RunResults], asked: Option<&str>) -> Result<String, Error> {
         |key: &String| distinct(settings().filter(|(k, _)| k == key).map(|(_, value)| value)).len();
     let found = match asked {
         Some(asked) => keys.iter().find(|key| *key == asked || short_key(key) == asked),
-        None => keys.iter().find(|key| values(key) > 1).or(keys.first()),
+        None => keys.iter().find(|key| values(key) > 1),
     };
-    found.cloned().ok_or_else(|| {
+    let varies = distinct(all.iter().map(|results| &results.manifest.variant)).len() > 1;
+    let variant =
+        || (varies && asked.is_none_or(|asked| asked == VARIANT)).then(|| VARIANT.to_owned());
+    let single = || keys.first().filter(|_| asked.is_none()).cloned();
+    found.cloned().or_else(variant).or_else(single).ok_or_else(|| {
         let swept = if keys.is_empty() { "none".to_owned() } else { keys.join(", ") };
         let asked = asked.map(|key| format!(" \"{key}\"")).unwrap_or_default();
         Error::Figure(format!("the records have no swept key{asked}; swept: {swept}"))

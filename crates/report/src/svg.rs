@@ -51,32 +51,80 @@ impl Page<'_> {
     }
 }
 
-/// A scale of values from zero upwards.
+/// A scale of values.
 pub struct Scale {
-    step: f64,
+    axis: Axis,
     pub top: f64,
     pub unit: AxisUnit,
+}
+
+/// What is below its top.
+#[derive(Clone, Copy)]
+enum Axis {
+    /// Zero, and so much from one tick to the next.
+    Linear { step: f64 },
+    /// The power of ten at or below the smallest value.
+    Logarithmic { bottom: f64 },
 }
 
 impl Scale {
     /// From zero to the next step above the largest value; steps are 1, 2 or 5 of a power of ten.
     pub fn up_to(largest: f64, unit: AxisUnit) -> Self {
         let step = tick_step(largest);
-        Self { step, top: step * (largest / step - 1e-9).ceil().max(1.0), unit }
+        let top = step * (largest / step - 1e-9).ceil().max(1.0);
+        Self { axis: Axis::Linear { step }, top, unit }
+    }
+
+    /// By logarithms, from one power of ten to another; both values are above zero.
+    pub fn logarithmic(least: f64, largest: f64, unit: AxisUnit) -> Self {
+        let bottom = 10_f64.powf((least.log10() + 1e-9).floor());
+        let top = 10_f64.powf((largest.log10() - 1e-9).ceil()).max(bottom * 10.0);
+        Self { axis: Axis::Logarithmic { bottom }, top, unit }
+    }
+
+    /// Whether it is by logarithms.
+    pub fn is_logarithmic(&self) -> bool {
+        matches!(self.axis, Axis::Logarithmic { .. })
     }
 
     /// How far below a panel's upper edge a value stands, in its own unit.
     pub fn y(&self, value: f64, height: f64) -> f64 {
-        height * (1.0 - value / self.unit.divisor / self.top)
+        self.place(value / self.unit.divisor, height)
+    }
+
+    /// The same of a value in the unit of the axis. What lies below a logarithmic axis stands at its bottom.
+    fn place(&self, value: f64, height: f64) -> f64 {
+        let share = match self.axis {
+            Axis::Linear { .. } => value / self.top,
+            Axis::Logarithmic { bottom } => {
+                (value.max(bottom) / bottom).log10() / (self.top / bottom).log10()
+            }
+        };
+        height * (1.0 - share)
+    }
+
+    /// The values at which there is a tick.
+    fn ticks(&self) -> Vec<f64> {
+        match self.axis {
+            Axis::Linear { step } => {
+                let steps = (self.top / step).round() as u32;
+                (0..=steps).map(|n| f64::from(n) * step).collect()
+            }
+            Axis::Logarithmic { bottom } => {
+                let decades = (self.top / bottom).log10().round() as i32;
+                let within: &[f64] = if decades > 2 { &[1.0] } else { &[1.0, 2.0, 5.0] };
+                let powers = (0..decades).map(|n| bottom * 10_f64.powi(n));
+                let ticks = powers.flat_map(|power| within.iter().map(move |n| n * power));
+                ticks.chain([self.top]).collect()
+            }
+        }
     }
 
     /// The steps as lines across a panel of that width and height, and their values beside it.
     pub fn draw(&self, width: f64, height: f64) -> Markup {
-        let steps = (self.top / self.step).round() as u32;
         html! {
-            @for n in 0..=steps {
-                @let value = f64::from(n) * self.step;
-                @let y = height * (1.0 - value / self.top);
+            @for value in self.ticks() {
+                @let y = self.place(value, height);
                 path d=(format!("M0 {y:.1}H{width:.1}")) stroke=(RULE) {}
                 text x="-8" y=(px(y + 4.0)) text-anchor="end" { (format::digits(value)) }
             }
@@ -85,12 +133,10 @@ impl Scale {
 
     /// The steps as ticks on the right of such a panel: a second scale, whose lines would cross the first's.
     pub fn draw_right(&self, width: f64, height: f64) -> Markup {
-        let steps = (self.top / self.step).round() as u32;
         html! {
             path d=(format!("M{width:.1} 0V{height:.1}")) stroke=(RULE) {}
-            @for n in 0..=steps {
-                @let value = f64::from(n) * self.step;
-                @let y = height * (1.0 - value / self.top);
+            @for value in self.ticks() {
+                @let y = self.place(value, height);
                 path d=(format!("M{width:.1} {y:.1}h4")) stroke=(SOFT) {}
                 text x=(px(width + 8.0)) y=(px(y + 4.0)) { (format::digits(value)) }
             }

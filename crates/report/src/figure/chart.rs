@@ -28,8 +28,7 @@ const DIGIT: f64 = 7.6;
 impl Figure {
     /// The figure as an SVG document of its own.
     pub fn svg(&self) -> String {
-        let unit = AxisUnit::of(&self.y, self.largest());
-        let scale = Scale::up_to(self.largest() / unit.divisor, unit);
+        let scale = self.scale();
         let abreast = self.panels.len().clamp(1, MOST_ABREAST);
         let rows = self.panels.len().div_ceil(abreast);
         let (panel_width, panel_height) = (LEFT_MARGIN + WIDTH + RIGHT, ABOVE + HEIGHT + BELOW);
@@ -59,13 +58,26 @@ impl Figure {
         Page { description, heading, about, width, height }.svg(&body)
     }
 
+    /// From zero, or by logarithms where that is asked for and there is anything above zero.
+    fn scale(&self) -> Scale {
+        let unit = AxisUnit::of(&self.y, self.largest());
+        let (largest, divisor) = (self.largest() / unit.divisor, unit.divisor);
+        let values = self.points().flat_map(|point| [point.least, point.median]);
+        let least = values.filter(|value| *value > 0.0).reduce(f64::min);
+        match least.filter(|_| self.log_y) {
+            Some(least) => Scale::logarithmic(least / divisor, largest, unit),
+            None => Scale::up_to(largest, unit),
+        }
+    }
+
     fn panel(&self, panel: &Panel, scale: &Scale) -> Markup {
         let xs = panel.places();
         let middle_x = WIDTH / 2.0;
+        let how = if scale.is_logarithmic() { " (logarithmic)" } else { "" };
         html! {
             text x=(px(middle_x)) y="-10" text-anchor="middle" font-weight="600" { (panel.fixed) }
             (scale.draw(WIDTH, HEIGHT))
-            (vertical_text(&scale.unit.axis, 14.0 - LEFT_MARGIN, HEIGHT))
+            (vertical_text(&format!("{}{how}", scale.unit.axis), 14.0 - LEFT_MARGIN, HEIGHT))
             (panel.axis(&xs))
             text x=(px(middle_x)) y=(px(HEIGHT + 4.0 + 3.0 * LINE_HEIGHT)) text-anchor="middle" fill=(SOFT) {
                 (self.x) @if panel.positions().1 { " (logarithmic)" }
@@ -79,8 +91,10 @@ impl Figure {
     fn line(&self, n: usize, points: &[Option<Point>], xs: &[f64], scale: &Scale) -> Markup {
         let y = |value: f64| scale.y(value, HEIGHT);
         let aside = self.aside(n);
-        let known: Vec<(f64, Point)> =
-            xs.iter().zip(points).filter_map(|(x, point)| Some((x + aside, (*point)?))).collect();
+        // A logarithmic axis has no place for zero.
+        let has_place = |point: &Point| !scale.is_logarithmic() || point.median > 0.0;
+        let known = xs.iter().zip(points).filter_map(|(x, point)| Some((x + aside, (*point)?)));
+        let known: Vec<(f64, Point)> = known.filter(|(_, point)| has_place(point)).collect();
         let path = known.iter().enumerate().map(|(at, (x, point))| {
             format!("{}{x:.1} {:.1}", if at == 0 { 'M' } else { 'L' }, y(point.median))
         });
@@ -100,9 +114,7 @@ impl Figure {
     fn aside(&self, n: usize) -> f64 {
         const APART: f64 = 5.0;
         const MOST: f64 = 20.0;
-        let mut points =
-            self.panels.iter().flat_map(|panel| panel.points.iter().flatten().flatten());
-        if !points.any(|point| point.runs > 1) {
+        if !self.points().any(|point| point.runs > 1) {
             return 0.0;
         }
         let others = self.lines.len().saturating_sub(1) as f64;

@@ -7,7 +7,7 @@ use record::{Entity, OfferedFiles, Quantity, Series};
 use std::path::PathBuf;
 
 fn read(dir: &Path, y: &str, x: Option<&str>) -> Result<Figure, Error> {
-    Figure::read(dir, &FigureQuery { y, x, by_flow: false, warm_up_s: 0.0 })
+    Figure::read(dir, &FigureQuery { y, x, by_flow: false, warm_up_s: 0.0, log_y: false })
 }
 
 /// A record of one flow at a link of 1000 bit/s, below `dir`.
@@ -75,7 +75,7 @@ fn a_line_for_each_flow_and_without_a_warm_up() {
         write_two_flows(dir.path(), variant, delay, bytes);
     }
     let read = |y, by_flow, warm_up_s| {
-        Figure::read(dir.path(), &FigureQuery { y, x: None, by_flow, warm_up_s })
+        Figure::read(dir.path(), &FigureQuery { y, x: None, by_flow, warm_up_s, log_y: false })
     };
     let first = |figure: &Figure| {
         let points = figure.panels[0].points.iter().map(|line| line[0].map(|point| point.median));
@@ -105,11 +105,13 @@ fn a_line_for_each_flow_and_without_a_warm_up() {
 fn one_variant_needs_no_name_and_too_many_flows_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     write_two_flows(dir.path(), "a", "1ms", 1000);
-    let asked = FigureQuery { y: "goodput_bps", x: None, by_flow: true, warm_up_s: 0.0 };
+    let asked =
+        FigureQuery { y: "goodput_bps", x: None, by_flow: true, warm_up_s: 0.0, log_y: false };
     assert_eq!(Figure::read(dir.path(), &asked).unwrap().lines, ["even", "late"]);
     for n in 0..20 {
         write_two_flows(dir.path(), &format!("variant{n}"), "1ms", 1000);
     }
+    let asked = FigureQuery { x: Some("delay"), ..asked };
     let text = Figure::read(dir.path(), &asked).unwrap_err().to_string();
     assert!(text.starts_with("42 lines, one for each variant and flow"), "{text}");
 }
@@ -251,4 +253,51 @@ fn what_cannot_be_drawn_is_refused_with_what_can() {
     let text = error("goodput_bps", None);
     assert!(text.contains("\"A <sweep>\" and \"B\"; name the folder of one"), "{text}");
     assert!(read(&other, "goodput_bps", None).is_err(), "nothing was swept");
+}
+
+#[test]
+fn variant_stands_along_the_panel_where_nothing_is_swept() {
+    let dir = tempfile::tempdir().unwrap();
+    for (variant, bps) in [("reno", 300.0), ("bbr", 900.0)] {
+        for repeat in 1..=2 {
+            write(dir.path(), variant, &[], repeat, bps * f64::from(repeat), true);
+        }
+    }
+    let figure = read(dir.path(), "goodput_bps", None).unwrap();
+    assert_eq!((figure.x.as_str(), &figure.lines[..]), ("variant", &["all flows".to_owned()][..]));
+    let mut medians: Vec<_> = figure.panels[0]
+        .labels
+        .iter()
+        .zip(&figure.panels[0].points[0])
+        .map(|(label, point)| (label.as_str(), point.unwrap().median))
+        .collect();
+    medians.sort_by(|a, b| a.0.cmp(b.0));
+    assert_eq!(medians, [("bbr", 1350.0), ("reno", 450.0)]);
+    let (_dir, swept) = sweep();
+    let figure = read(&swept, "goodput_bps", Some("variant")).unwrap();
+    assert_eq!((figure.panels.len(), figure.panels[0].labels.len()), (6, 2));
+}
+
+#[test]
+fn logarithmic_axis_has_powers_of_ten_and_leaves_zero_out() {
+    let dir = tempfile::tempdir().unwrap();
+    for (delay, bps) in [("1ms", 0.0), ("2ms", 2e3), ("3ms", 5e6), ("4ms", 9e8)] {
+        write(dir.path(), "a", &[("vars.delay", delay)], 1, bps, true);
+    }
+    let asked =
+        FigureQuery { y: "goodput_bps", x: None, by_flow: false, warm_up_s: 0.0, log_y: true };
+    let figure = Figure::read(dir.path(), &asked).unwrap();
+    let svg = figure.svg();
+    assert!(svg.contains("goodput, Mb/s (logarithmic)"), "{svg}");
+    for tick in ["0.001", "0.01", "0.1", "1", "10", "100", "1000"] {
+        assert!(svg.contains(&format!(">{tick}<")), "{tick} is missing:\n{svg}");
+    }
+    // Three points and the legend's mark.
+    assert_eq!(svg.matches("z\" fill=\"").count(), 4, "{svg}");
+    // From 1 kb/s to 1 Gb/s are six decades: 2 kb/s stands at log 2 of one of them.
+    let y = 230.0 * (1.0 - 2_f64.log10() / 6.0);
+    assert!(svg.contains(&format!(" {y:.1}L")), "{y:.1}:\n{svg}");
+    // A table says how much little is.
+    let table = figure.table();
+    assert!(table.contains("0.002") && table.contains("900"), "{table}");
 }
