@@ -92,7 +92,11 @@ pub fn rows(manifest: &Manifest, summary: &Summary) -> Vec<Row> {
         metrics.extend(more.map(numbers).unwrap_or_default());
         add(format!("flow:{}", flow.name), verdict, metrics);
         for hop in &flow.hops {
-            add(format!("hop:{}/{}", flow.name, hop.index), verdict, numbers(hop));
+            let mut metrics = numbers(hop);
+            for share in hop.limited.as_ref().map(numbers).unwrap_or_default() {
+                metrics.push(Metric::new(&format!("limited_{}", share.name), share.value));
+            }
+            add(format!("hop:{}/{}", flow.name, hop.index), verdict, metrics);
         }
     }
     for link in &summary.links {

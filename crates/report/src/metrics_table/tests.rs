@@ -2,7 +2,10 @@
 //! What an export has of which run, and the names of its columns.
 
 use super::*;
-use record::{FlowSummary, LinkSummary, Metrics, OfferedFiles, Series, Summary, TrafficSummary};
+use record::{
+    FlowSummary, HopSummary, LimitShares, LinkSummary, Metrics, OfferedFiles, Series, Summary,
+    TrafficSummary,
+};
 use std::path::Path;
 
 fn write(dir: &Path, id: &str, point: &[(&str, &str)], valid: bool) {
@@ -16,6 +19,10 @@ fn write(dir: &Path, id: &str, point: &[(&str, &str)], valid: bool) {
         bytes: 1000,
         goodput_bps: 250.5,
         timed_out: true,
+        hops: vec![HopSummary {
+            limited: Some(LimitShares { send_buffer: 0.75, cwnd: 0.25, ..LimitShares::default() }),
+            ..HopSummary::default()
+        }],
         ..FlowSummary::default()
     };
     let link =
@@ -108,6 +115,7 @@ fn each_metric_of_each_entity_has_a_row() {
     assert_eq!(find("one", "run", "goodput_share")[15..], ["0.2505", "1"]);
     assert_eq!(find("one", "traffic:web", "completion_p99_s")[15..], ["0.125", "s"]);
     assert_eq!(find("one", "link:haul/forward", "queue_drops")[15..], ["0", "segment"]);
+    assert_eq!(find("one", "hop:file/0", "limited_send_buffer")[15..], ["0.75", "1"]);
     // What is not known has no row, and what only names something neither.
     let metrics: Vec<&str> = rows.iter().map(|row| row[14].as_str()).collect();
     assert!(!metrics.contains(&"jain_index") && !metrics.contains(&"exit_code"), "{metrics:?}");
