@@ -67,9 +67,24 @@ fn a_slow_reader_costs_little() {
 /// What `limits.memory` is set to, and what a depot may hold beyond it.
 const LIMIT: usize = 64 << 20;
 const MARGIN: usize = LIMIT / 4;
-const SLOW: usize = 240;
+const SLOW: usize = 160;
 /// What another reader takes meanwhile, as fast as it can.
 const QUICK: u64 = 256 << 20;
+
+/// What an origin sends at a time, and how often, so that less than a quarter of the limit comes for all readers together from
+/// one look of the depot to the next: for more the limit is not made, and over loopback several times as much would come.
+const PIECE: usize = LIMIT / 4 / SLOW;
+const LOOK: Duration = Duration::from_millis(250);
+
+/// An origin of very large files that sends each as slowly as that.
+fn slow_origin() -> Scripted {
+    Scripted::new(|mut stream, _| {
+        let _ = write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {FILE}\r\n\r\n");
+        while stream.write_all(&[7; PIECE]).is_ok() {
+            std::thread::sleep(LOOK);
+        }
+    })
+}
 
 /// A reader that asks for a route, takes a little, and then nothing; none if it is refused for lack of memory.
 fn stopped(depot: &Daemon, route: &str, takes: usize) -> Option<TcpStream> {
@@ -112,18 +127,18 @@ fn slow_readers_together_stay_within_limits_memory() {
     let _alone = crate::alone();
     let dir = tempfile::tempdir().unwrap();
     let file = |name, size| File::create(dir.path().join(name)).unwrap().set_len(size).unwrap();
-    file("large", FILE);
     file("quick", QUICK);
-    let origin = Daemon::origin(dir.path(), "fetch", &[]);
-    let route = |name| format!("/lh1/fetch/-/http:{}/{name}", origin.authority());
-    // Each reads little from the beginning; or so much that its buffers have grown, and then all stop.
-    for takes in [1_000, 4 << 20] {
+    let (origin, slow) = (Daemon::origin(dir.path(), "fetch", &[]), slow_origin());
+    let slow_route = slow.route("-", "/large");
+    let quick_route = format!("/lh1/fetch/-/http:{}/quick", origin.authority());
+    // Each reads little from the beginning; or some pieces, and then all stop.
+    for takes in [1_000, 4 * PIECE] {
         let depot = Daemon::depot(&format!(
             "admin.listen = \"127.0.0.1:0\"\n[limits]\nmemory = \"{LIMIT}\"\nper_client = 1024"
         ));
         let quick = || {
             let begun = Instant::now();
-            let (head, body, end) = client::get(depot.address, &route("quick"));
+            let (head, body, end) = client::get(depot.address, &quick_route);
             assert!(client::status(&head) == 200 && end.is_ok(), "{head}");
             assert_eq!(body.len() as u64, QUICK);
             begun.elapsed()
@@ -132,13 +147,13 @@ fn slow_readers_together_stay_within_limits_memory() {
             std::thread::scope(|scope| {
                 let quick = scope.spawn(quick);
                 let some = |_| {
-                    let read = || stopped(&depot, &route("large"), takes);
-                    scope.spawn(move || (0..SLOW / 8).filter_map(|_| read()).collect::<Vec<_>>())
+                    let read = || stopped(&depot, &slow_route, takes);
+                    scope.spawn(move || (0..SLOW / 40).filter_map(|_| read()).collect::<Vec<_>>())
                 };
-                let all: Vec<_> = (0..8).map(some).collect();
+                let all: Vec<_> = (0..40).map(some).collect();
                 let readers: Vec<_> =
                     all.into_iter().flat_map(|some| some.join().unwrap()).collect();
-                std::thread::sleep(Duration::from_secs(1));
+                std::thread::sleep(Duration::from_secs(4));
                 (readers, quick.join().unwrap())
             })
         });

@@ -74,13 +74,15 @@ fn pipes(pid: u32) -> (usize, usize) {
 fn sockets(pid: u32) -> usize {
     let text = client::run("ss", "iproute2", &["-tmnpHO"]).stdout;
     let text = String::from_utf8_lossy(&text).into_owned();
-    let number = |skmem: &str, key: &str| -> usize {
+    // What is set aside may be below zero, which `ss` prints as a very large number.
+    let number = |skmem: &str, key: &str| -> i64 {
         let value = skmem.split(',').find_map(|part| part.strip_prefix(key));
-        value.and_then(|value| value.parse().ok()).unwrap_or(0)
+        value.and_then(|value| value.parse::<u32>().ok()).unwrap_or(0).cast_signed().into()
     };
     text.lines()
         .filter(|line| line.contains(&format!("pid={pid},")))
         .filter_map(|line| line.split("skmem:(").nth(1)?.split(')').next())
         .map(|skmem| number(skmem, "r") + number(skmem, "w") + number(skmem, "f"))
+        .map(|bytes| usize::try_from(bytes).unwrap_or(0))
         .sum()
 }

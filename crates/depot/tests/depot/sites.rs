@@ -247,12 +247,13 @@ fn a_sites_next_depot_is_kept_ready_from_the_start_on() {
     let site = site(origin.address, &[&far], "");
     let near = Daemon::depot(&format!(
         "trust.depots = [\"127.0.0.0/8\"]\nadmin.listen = \"127.0.0.1:0\"\n{site}\
-         [[hop]]\npeer = \"127.0.0.0/8\"\nwarm = 2\nidle = \"1s\""
+         [[hop]]\npeer = \"127.0.0.0/8\"\nwarm = 2\nidle = \"4s\""
     ));
     let waiting = || near.status().connections.idle_upstream;
     eventually("two connections wait", || waiting() == 2);
-    // Longer than others are kept that nobody asks for.
-    std::thread::sleep(std::time::Duration::from_secs(3));
+    // Longer than others are kept that nobody asks for. The depot looks at them each second, and at half of that time has
+    // them held for longer.
+    std::thread::sleep(std::time::Duration::from_secs(9));
     eventually("two still do", || waiting() == 2);
     let (head, _) = ask(&near, "GET /", "");
     assert_eq!(status(&head), 200, "{head}");

@@ -15,8 +15,8 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
-/// What a transfer takes that has little memory: its pipe or buffer, and what is in both of its sockets.
-const LITTLE: usize = 256 << 10;
+/// What a transfer takes at most that has little memory and stops: its pipe or buffer, and what is in both of its sockets.
+const LITTLE: usize = 768 << 10;
 /// What one takes that has stopped before it was seen to, on a short path: a receive buffer that has grown as far as it
 /// does in a moment, and what waits unsent.
 const MUCH: usize = 5 << 20;
@@ -67,8 +67,9 @@ impl KernelMemory {
         let transfer = Transfer(self);
         self.most.fetch_max(transfers, Relaxed);
         let held = self.held();
-        let little = self.unmeasured().max(1) * LITTLE;
-        if held + little > self.limit { Err(held) } else { Ok(transfer) }
+        // Those under way hold less while they are at work, and may all stop.
+        let to_come = (held + self.unmeasured().max(1) * LITTLE).max(transfers * LITTLE);
+        if to_come > self.limit { Err(held) } else { Ok(transfer) }
     }
 
     /// How much memory a transfer gets that begins now.
@@ -158,7 +159,7 @@ mod tests {
         while let Ok(transfer) = memory.begin() {
             all.push(transfer);
         }
-        assert_eq!(all.len(), 400);
+        assert_eq!(all.len(), 133);
         memory.measured(60 << 20);
         assert!(memory.begin().is_err(), "some may have begun just now");
         memory.measured(60 << 20);

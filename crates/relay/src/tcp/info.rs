@@ -31,15 +31,21 @@ pub struct SocketMemory {
 /// # Errors
 /// The kernel does not know the option, or the socket is closed.
 pub fn memory(socket: impl AsFd) -> io::Result<SocketMemory> {
-    let [received, rcvbuf, _, sndbuf, set_aside, queued, _, backlog, _]: [u32; 9] =
-        get(socket.as_fd(), libc::SOL_SOCKET, libc::SO_MEMINFO)?;
-    let held = [received, set_aside, queued, backlog].map(|bytes| bytes as usize);
-    Ok(SocketMemory {
-        sndbuf: sndbuf as usize,
-        rcvbuf: rcvbuf as usize,
-        received: received as usize,
-        held: held.into_iter().sum(),
-    })
+    let counts: [u32; 9] = get(socket.as_fd(), libc::SOL_SOCKET, libc::SO_MEMINFO)?;
+    Ok(SocketMemory::of(counts.map(u32::cast_signed)))
+}
+
+impl SocketMemory {
+    /// Of what the kernel tells (`SK_MEMINFO_VARS`). What is set aside is below zero while more is used than was.
+    fn of([received, rcvbuf, _, sndbuf, set_aside, queued, _, backlog, _]: [i32; 9]) -> Self {
+        let bytes = |count: i64| usize::try_from(count).unwrap_or(0);
+        Self {
+            sndbuf: bytes(sndbuf.into()),
+            rcvbuf: bytes(rcvbuf.into()),
+            received: bytes(received.into()),
+            held: bytes([received, set_aside, queued, backlog].map(i64::from).into_iter().sum()),
+        }
+    }
 }
 
 /// Bytes written to a socket that the peer has not acknowledged (`SIOCOUTQ`); the mark of an
@@ -311,4 +317,16 @@ pub fn reset_on_close(socket: impl AsFd, on: bool) {
     let linger = on.then_some(Duration::ZERO);
     // A socket that cannot be told so is closed already.
     let _ = sockopt::set_socket_linger(socket, linger);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_is_set_aside_may_be_below_zero() {
+        let memory = SocketMemory::of([5_000, 9, 0, 7, -1_000, 300, 0, 20, 0]);
+        assert_eq!((memory.received, memory.held), (5_000, 4_320));
+        assert_eq!(SocketMemory::of([0, 0, 0, 0, -1, 0, 0, 0, 0]).held, 0);
+    }
 }
