@@ -78,9 +78,10 @@ const LOOK: Duration = Duration::from_millis(250);
 
 /// An origin of very large files that sends each as slowly as that.
 fn slow_origin() -> Scripted {
-    Scripted::new(|mut stream, _| {
+    let piece = vec![7; PIECE];
+    Scripted::new(move |mut stream, _| {
         let _ = write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {FILE}\r\n\r\n");
-        while stream.write_all(&[7; PIECE]).is_ok() {
+        while stream.write_all(&piece).is_ok() {
             std::thread::sleep(LOOK);
         }
     })
