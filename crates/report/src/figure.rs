@@ -34,7 +34,7 @@ const MOST_LINES: usize = 40;
 pub struct FigureQuery<'a> {
     /// A key of `metrics` that is a number, or `goodput_share`; by flow, a key of a flow's.
     pub y: &'a str,
-    /// A swept key, with or without its `vars.`, or [`VARIANT`]; if none is given, the first that takes several values,
+    /// A swept key, with or without its `vars.`, or `variant`; if none is given, the first that takes several values,
     /// else the variant.
     pub x: Option<&'a str>,
     /// Whether there is a line for each flow, or one for all flows of a variant.
