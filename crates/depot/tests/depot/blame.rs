@@ -202,13 +202,9 @@ fn a_client_that_goes_before_it_has_everything_is_said_to_lack_it() {
     }
 }
 
-/// An origin that sends for so long, as `framing` says, as much as is taken. Then it gives up, by a reset or in good
-/// order, and says so.
-fn endless(
-    framing: &'static str,
-    patience: Duration,
-    resets: bool,
-) -> (Scripted, mpsc::Receiver<()>) {
+/// An origin that sends for so long, as `framing` says, as much as is taken. Then it gives up by a reset,
+/// and says so.
+fn endless(framing: &'static str, patience: Duration) -> (Scripted, mpsc::Receiver<()>) {
     let (sender, gave_up) = mpsc::channel();
     let origin = Scripted::new(move |mut stream, _| {
         let piece = vec![b'x'; 0xffff];
@@ -222,11 +218,7 @@ fn endless(
             at += stream.write(&bytes[at..]).unwrap_or(0);
             at %= bytes.len();
         }
-        if resets {
-            reset(stream);
-        } else {
-            drop(stream);
-        }
+        reset(stream);
         let _ = sender.send(());
     });
     (origin, gave_up)
@@ -244,7 +236,7 @@ fn stopped(depot: &Daemon, route: &str) -> TcpStream {
 fn slow_clients_are_blamed_by_their_own_depot_alone() {
     let (depots, through) = chain(&["near", "far"], IMPATIENT);
     let framings = ["Content-Length: 999999999999", "Transfer-Encoding: chunked"];
-    let origins = framings.map(|framing| endless(framing, crate::common::PATIENCE, true));
+    let origins = framings.map(|framing| endless(framing, crate::common::PATIENCE));
     let clients: Vec<_> = (0..10)
         .map(|n| {
             // At no fixed distance from each other, and from the depots' clocks.
@@ -265,8 +257,7 @@ fn slow_clients_are_blamed_by_their_own_depot_alone() {
 #[test]
 fn origin_that_a_slow_client_keeps_waiting_is_not_blamed() {
     let depot = &chain(&["near"], "[timeouts]\nclient_idle = \"3s\"").0[0];
-    let (origin, gave_up) =
-        endless("Content-Length: 999999999999", Duration::from_millis(2_500), true);
+    let (origin, gave_up) = endless("Content-Length: 999999999999", Duration::from_millis(2_500));
     let _client = stopped(depot, &origin.route("-", "/"));
     gave_up.recv_timeout(crate::common::PATIENCE).unwrap();
     depot.await_log(&["WARN", "client stalled", "upstream gave up waiting"]);

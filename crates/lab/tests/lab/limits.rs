@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What limits a kernel's sender, and a simulated one in the same scenario. Takes root.
 
-use crate::common::{Measured, alone, credible, emulated::recorded};
+use crate::{
+    common::{Measured, alone, credible, emulated::recorded},
+    draft::Draft,
+};
 use longhaul_lab::Method;
 use record::{Limit, LimitShares, RunResults, slowest_hop};
 use scenario::Scenario;
@@ -11,29 +14,12 @@ const APART: f64 = 0.10;
 
 /// A download over 100 Mb/s and 40 ms with these buffers.
 fn scenario(cc: &str, bytes: &str, send: &str, receive: &str) -> Scenario {
-    let text = format!(
-        r#"
-        title = "Limits"
-        timeout = "30s"
-        [[node]]
-        name = "source"
-        tcp_wmem_max = "{send}"
-        [[node]]
-        name = "sink"
-        tcp_rmem_max = "{receive}"
-        [[link]]
-        between = ["source", "sink"]
-        rate = "100mbit"
-        delay = "20ms"
-        queue = "1bdp"
-        [[flow]]
-        from = "source"
-        to = "sink"
-        cc = "{cc}"
-        bytes = "{bytes}"
-        "#
-    );
-    Scenario::parse(&text, "test", &[] as &[&str]).expect("a sound scenario")
+    let draft = Draft::new("Limits", "timeout=30s")
+        .node("source", &format!("tcp_wmem_max={send}"))
+        .node("sink", &format!("tcp_rmem_max={receive}"))
+        .link("source", "sink", "rate=100mbit delay=20ms queue=1bdp")
+        .flow("source", "sink", &format!("cc={cc} bytes={bytes}"));
+    Scenario::parse(&draft.to_string(), "test", &[] as &[&str]).expect("a sound scenario")
 }
 
 fn shares(recorded: &[RunResults]) -> LimitShares {
