@@ -155,7 +155,8 @@ impl Core {
 
     /// Waits until the two ends have greeted each other.
     pub(crate) async fn greeted(&self) -> Result<Vec<u8>, Error> {
-        let note = |state: &mut State| state.key.is_some().then(|| state.note.clone());
+        // Not once there is a key: an initiator has that before it has checked what the acceptor says.
+        let note = |state: &mut State| state.phase.duplex().map(|_| state.note.clone());
         poll_fn(|context| self.poll(context, note)).await
     }
 
