@@ -3,7 +3,11 @@
 
 use super::{bytes, listener, options, read_all, route};
 use longhaul_lsl::{Options, Outgoing, Session, StoredFile};
-use std::{fs, sync::Arc};
+use std::{
+    fs,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use units::Bytes;
 
@@ -38,6 +42,27 @@ async fn streams_pass_in_both_directions_and_are_proved() {
     assert!(both.1.unwrap() == down);
     assert_eq!(session.greeted().await.unwrap(), b"and back");
     accept.await.unwrap();
+}
+
+/// Between the key and the note the initiator does some work, so this looks at every moment.
+#[tokio::test(flavor = "multi_thread")]
+async fn note_is_there_as_soon_as_both_ends_have_greeted() {
+    let listener = listener().await;
+    for _ in 0..20 {
+        let session = Session::connect(vec![route(listener.local_addr())], options());
+        let watch = tokio::task::spawn_blocking(move || {
+            let mut greeted = std::pin::pin!(session.greeted());
+            let mut context = Context::from_waker(Waker::noop());
+            loop {
+                if let Poll::Ready(note) = greeted.as_mut().poll(&mut context) {
+                    return note.unwrap();
+                }
+            }
+        });
+        let welcome = Options { note: b"welcome".into(), ..options() };
+        let _accepted = listener.accept().await.accept(welcome).await.unwrap();
+        assert_eq!(watch.await.unwrap(), b"welcome");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
