@@ -13,6 +13,7 @@
 //! together is bounded, and those that nobody has needed for a while are closed, so that a burst
 //! of transfers gives its memory back.
 
+use crate::tcp::info::is_at_urgent;
 use rustix::{
     fd::OwnedFd,
     io::{Errno, retry_on_intr},
@@ -203,21 +204,25 @@ impl Pipe {
         self.ends().capacity
     }
 
-    /// Takes at most `at_most` bytes in; 0 is the end of the stream, `WouldBlock` an empty socket.
-    /// Nothing may be held, and `at_most` not be 0.
+    /// Takes at most `at_most` bytes in; 0 is the end of the stream, `WouldBlock` an empty socket, and `None` one whose next
+    /// byte is urgent, which only a read takes. Nothing may be held, and `at_most` not be 0.
     ///
     /// # Errors
     /// What the system says of the splice; [`io::ErrorKind::WouldBlock`] where there is nothing to move.
-    pub fn fill(&mut self, from: &TcpStream, at_most: usize) -> io::Result<usize> {
+    pub fn fill(&mut self, from: &TcpStream, at_most: usize) -> io::Result<Option<usize>> {
         assert!(self.held == 0 && at_most > 0, "filled out of turn");
         let Ends { into, capacity, .. } = self.ends();
         let length = at_most.min(*capacity);
-        self.held = from.try_io(Interest::READABLE, || {
+        let filled = from.try_io(Interest::READABLE, || {
             let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
-            Ok(retry_on_intr(|| splice(from, None, into, None, length, flags))?)
+            match retry_on_intr(|| splice(from, None, into, None, length, flags)) {
+                Ok(0) | Err(Errno::AGAIN) if is_at_urgent(from) => Ok(None),
+                filled => Ok(Some(filled?)),
+            }
         })?;
+        self.held = filled.unwrap_or(0);
         self.pool.held.fetch_add(self.held, Relaxed);
-        Ok(self.held)
+        Ok(filled)
     }
 
     /// Gives out what the other socket takes at once; `WouldBlock` where it takes nothing.

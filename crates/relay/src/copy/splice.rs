@@ -33,7 +33,7 @@ enum Filled {
     With(Pipe),
     /// There is nothing just now.
     NotYet,
-    /// The kernel does not do it here.
+    /// The kernel does not do it here, or not now.
     Never,
     /// The source's connection has failed.
     Failed(io::Error),
@@ -160,7 +160,8 @@ impl<O: Observer + ?Sized> Copy<'_, '_, '_, O> {
             return Filled::Never;
         };
         match pipe.fill(source, at_most) {
-            Ok(_) => Filled::With(pipe),
+            Ok(Some(_)) => Filled::With(pipe),
+            Ok(None) => Filled::Never,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Filled::NotYet,
             Err(error) if pipe::no_splice(&error) => {
                 self.may_splice = false;

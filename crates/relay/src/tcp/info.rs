@@ -64,6 +64,18 @@ pub fn unacknowledged(socket: impl AsFd) -> io::Result<usize> {
     }
 }
 
+/// Whether the next byte of a socket is marked as urgent (`SIOCATMARK`). splice(2) stops there, and says no more than that
+/// there is nothing; a read goes on.
+pub fn is_at_urgent(socket: impl AsFd) -> bool {
+    /// `asm-generic/sockios.h`, for all that this runs on.
+    const SIOCATMARK: libc::Ioctl = 0x8905;
+    let mut is_at_mark: libc::c_int = 0;
+    let socket = socket.as_fd().as_raw_fd();
+    // SAFETY: this request writes one int to the pointer, which is valid through the call.
+    let result = unsafe { libc::ioctl(socket, SIOCATMARK, &raw mut is_at_mark) };
+    result == 0 && is_at_mark != 0
+}
+
 /// Sets how many bytes must have arrived before a socket says that it can be read
 /// (`SO_RCVLOWAT`). Lowering it wakes whoever waits, if that many are there.
 ///

@@ -4,6 +4,7 @@
 use crate::{
     stripes::Reader,
     tcp::{
+        info::is_at_urgent,
         poll::{poll_read, readable},
         stream::TlsSocket,
         wire::Wire,
@@ -149,7 +150,9 @@ fn receive(tcp: &TcpStream, room: &mut impl BufMut) -> Option<io::Result<usize>>
     let drained = tcp.try_io(Interest::READABLE, || {
         let read = tcp.try_read_buf(room)?;
         received = Some(read);
-        if (1..most).contains(&read) { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
+        // A read also ends before an urgent byte.
+        let is_all = (1..most).contains(&read) && !is_at_urgent(tcp);
+        if is_all { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
     });
     match (received, drained) {
         (Some(read), _) => Some(Ok(read)),

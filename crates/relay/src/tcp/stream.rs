@@ -13,6 +13,7 @@ use crate::{
     },
 };
 use bytes::BytesMut;
+use socket2::SockRef;
 use std::{
     io,
     net::SocketAddr,
@@ -45,6 +46,8 @@ pub struct TlsSocket(Arc<Wire>);
 impl Stream {
     /// A connection to `peer`, without TLS.
     pub fn new(tcp: TcpStream, peer: SocketAddr) -> Self {
+        // What the peer marks as urgent is part of its stream. Otherwise a read would leave it out.
+        let _ = SockRef::from(&tcp).set_out_of_band_inline(true);
         Self { tcp: Wire::new(tcp, peer), tls: None, reader: None, writer: None }
     }
 

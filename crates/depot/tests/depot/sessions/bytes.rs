@@ -16,6 +16,7 @@ use crate::common::{
 use http::StatusCode;
 use rand_core::{Rng, SeedableRng};
 use session::lsl::{Hop, Open, Target};
+use socket2::SockRef;
 use std::{
     io::{Read, Write},
     net::{Shutdown, SocketAddr, TcpStream},
@@ -71,6 +72,34 @@ fn session_carries_10_mb_both_ways_through_depots() {
         ] {
             assert!(line.contains(part), "{part} is not in {line}");
         }
+    }
+}
+
+/// An urgent byte is part of the stream, and holds up neither what follows nor the end.
+#[test]
+fn urgent_bytes_pass_in_order() {
+    for relay in ["splice", "copy"] {
+        let depots = [1, 2].map(|n| Daemon::depot(&format!("id = \"d{n}\"\nrelay = \"{relay}\"")));
+        let acceptor = Acceptor::new(move |stream, _| {
+            let mut begin = [0; 7];
+            (&stream).read_exact(&mut begin).unwrap();
+            assert_eq!(&begin, b"abc!def");
+            SockRef::from(&stream).send_out_of_band(b"?").unwrap();
+            assert_eq!(to_end(&stream), [b"more".repeat(50_000), b"!".to_vec()].concat());
+            (&stream).write_all(b" and back").unwrap();
+        });
+        let (mut client, _) = opened(&depots[0], &open(&[depots[1].address, acceptor.address]));
+        client.write_all(b"abc").unwrap();
+        SockRef::from(&client).send_out_of_band(b"!").unwrap();
+        client.write_all(b"def").unwrap();
+        let mut first = [0];
+        SockRef::from(&client).set_out_of_band_inline(true).unwrap();
+        client.read_exact(&mut first).unwrap();
+        assert_eq!(&first, b"?", "{relay}");
+        client.write_all(&b"more".repeat(50_000)).unwrap();
+        SockRef::from(&client).send_out_of_band(b"!").unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(to_end(&client), b" and back", "{relay}");
     }
 }
 
