@@ -27,6 +27,7 @@ mod put;
 mod recv;
 mod report;
 mod results_table;
+mod run;
 mod runs;
 mod send;
 mod session;
@@ -70,6 +71,7 @@ enum Command {
     Put(Box<put::PutArgs>),
     Recv(Box<recv::RecvArgs>),
     Report(report::ReportArgs),
+    Run(run::RunArgs),
     Send(Box<send::SendArgs>),
     /// Sessions: two-way streams of bytes through depots.
     #[command(subcommand)]
@@ -121,6 +123,7 @@ pub fn run() -> ExitCode {
         Command::Put(args) => put::run(&args),
         Command::Recv(args) => recv::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Run(args) => return run::run(&args),
         Command::Send(args) => send::run(*args),
         Command::Session(command) => session::run(&command),
         Command::Sim(args) => lab::run_scenario(args, lab::Method::Sim),

@@ -29,6 +29,6 @@ pub use protocol_counters::ProtocolCounters;
 pub use reloading_file::{FileError, ReloadingFile, SettingFile};
 pub use run_directory::{RUN_DIRECTORY, RunDirectory};
 pub use stop_signal::{background_stop_socket, stop_flag, stop_socket};
-pub use tcp_info::{Spacing, TcpInfo, tcp_info};
+pub use tcp_info::{Spacing, TcpInfo, is_unconnected, tcp_info};
 pub use tcp_sockets::{TcpSocket, TcpSockets};
 pub use user::{User, UserError};

@@ -115,6 +115,18 @@ pub fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
     Ok(TcpInfo::of_kernel(&bytes))
 }
 
+/// Whether a TCP socket has neither a connection nor is about to have one, and does not listen.
+///
+/// # Errors
+/// It is no TCP socket.
+pub fn is_unconnected(socket: impl AsFd) -> io::Result<bool> {
+    /// `TCP_CLOSE` of `linux/tcp_states.h`.
+    const CLOSED: u8 = 7;
+    let mut bytes = [0; size_of::<Kernel>()];
+    sys::tcp_info(socket.as_fd(), &mut bytes)?;
+    Ok(bytes[offset_of!(Kernel, tcpi_state)] == CLOSED)
+}
+
 impl TcpInfo {
     /// Reads `struct tcp_info`. An older kernel's is shorter; what it lacks counts as 0.
     pub(crate) fn of_kernel(bytes: &[u8]) -> Self {

@@ -34,6 +34,7 @@ mod paced;
 mod package;
 mod portal;
 mod put;
+mod run;
 mod send;
 mod send_directory;
 mod send_encrypted;

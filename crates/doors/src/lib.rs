@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Ways through a chain of depots for programs that know nothing of it.
+//!
+//! ```text
+//! routes   which destinations go through which depots
+//! chain    a session to a plain TCP server, opened on a socket that is there already
+//! run      a program of which a supervisor makes the connections
+//! ```
+//! A session to a plain server is a header and then nothing but the server's bytes (docs/lsl.md, 2.2). So once it is
+//! open, the program has the socket to itself, and nothing of this crate is on the way of its data.
+
+pub mod chain;
+pub mod routes;
+pub mod run;
+mod sys;

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Answers the kernel's questions.
+
+use super::{
+    caller::Request,
+    calls::{Call, Calls, Verdict},
+    tally::{Connection, Outcome, Tally},
+};
+use crate::{
+    chain::{self, ChainError},
+    routes::Routes,
+};
+use host::is_unconnected;
+use session::{Authority, DepotAddress};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::{
+    cell::{Cell, RefCell},
+    io,
+    net::{IpAddr, SocketAddr},
+    rc::Rc,
+    time::Duration,
+};
+use tokio::{
+    net::lookup_host,
+    task::spawn_local,
+    time::{Instant, timeout_at},
+};
+
+/// How long a chain that was not reached is left alone, so that not every connection waits for it.
+const DOWN_TIME: Duration = Duration::from_secs(10);
+
+/// How a program's connections are made.
+#[derive(Debug, Clone)]
+pub struct Rules {
+    /// Which of them go through depots.
+    pub routes: Routes,
+    /// Whether those fail when all chains do. Otherwise the program connects by itself then.
+    pub strict: bool,
+    /// How long a chain may take.
+    pub time: Duration,
+    /// Is told each reason for which the program connects by itself, once.
+    pub warn: fn(&str),
+}
+
+pub(super) struct Answering {
+    calls: Calls,
+    rules: Rules,
+    /// Until when each chain is left alone.
+    down: Vec<Cell<Option<Instant>>>,
+    warned: RefCell<Vec<String>>,
+    tally: RefCell<Tally>,
+}
+
+impl Answering {
+    pub(super) fn new(calls: Calls, rules: Rules) -> Rc<Self> {
+        let down = rules.routes.via().iter().map(|_| Cell::new(None)).collect();
+        let (warned, tally) = (RefCell::default(), RefCell::default());
+        Rc::new(Self { calls, rules, down, warned, tally })
+    }
+
+    pub(super) fn tally(&self) -> Tally {
+        self.tally.borrow().clone()
+    }
+
+    /// Answers until nobody is left who could ask. Those who wait do not wait for each other.
+    pub(super) async fn run(self: Rc<Self>) -> io::Result<()> {
+        while let Some(call) = self.calls.next().await? {
+            let answering = Rc::clone(&self);
+            spawn_local(async move { answering.answer(&call).await });
+        }
+        Ok(())
+    }
+
+    async fn answer(&self, call: &Call) {
+        let begun = Instant::now();
+        // One that cannot be looked into connects by itself, as any other kernel call.
+        let Ok(Some(request)) = Request::of(call) else {
+            return self.calls.answer(call, Verdict::GoOn);
+        };
+        let outcome = self.connect(call, &request).await;
+        let (verdict, outcome) = match outcome {
+            None => (Verdict::GoOn, None),
+            Some(Outcome::Chain(hops)) => (Verdict::Done, Some(Outcome::Chain(hops))),
+            Some(Outcome::Failed { errno, why }) => {
+                (Verdict::Fails(errno), Some(Outcome::Failed { errno, why }))
+            }
+            other => (Verdict::GoOn, other),
+        };
+        if let Some(outcome) = outcome {
+            let (destination, took) = (request.destination, begun.elapsed());
+            self.tally.borrow_mut().add(Connection { destination, outcome, took });
+        }
+        self.calls.answer(call, verdict);
+    }
+
+    /// Makes the connection, if it is one that goes through depots. `None`: it is none of ours.
+    async fn connect(&self, call: &Call, request: &Request) -> Option<Outcome> {
+        let socket = request.socket().ok()?;
+        if !is_fresh_tcp(&socket) || !self.calls.is_waiting(call) {
+            return None;
+        }
+        let Some(server) = self.rules.routes.target(request.destination).await else {
+            return Some(Outcome::Direct);
+        };
+        let mut last = None;
+        for (depots, down) in self.rules.routes.via().iter().zip(&self.down) {
+            if down.get().is_some_and(|until| Instant::now() < until) {
+                continue;
+            }
+            match self.try_chain(&socket, request.destination, depots, &server).await {
+                Ok(outcome) => return Some(outcome),
+                Err(error) if error.is_of_server() => return Some(failed(&error)),
+                Err(error) => {
+                    if !matches!(error, ChainError::Refused(_)) {
+                        down.set(Some(Instant::now() + DOWN_TIME));
+                    }
+                    last = Some(error);
+                }
+            }
+        }
+        match last {
+            Some(error) if self.rules.strict => Some(failed(&error)),
+            None if self.rules.strict => {
+                let why = "no chain could be reached some seconds ago".to_owned();
+                Some(Outcome::Failed { errno: libc::ENETUNREACH, why })
+            }
+            last => Some(Outcome::FellBack(self.warn(last.as_ref()))),
+        }
+    }
+
+    /// Opens a session by one chain. Afterwards the socket is connected to it, or fresh again.
+    async fn try_chain(
+        &self,
+        socket: &Socket,
+        destination: SocketAddr,
+        depots: &[DepotAddress],
+        server: &Authority,
+    ) -> Result<Outcome, ChainError> {
+        let until = Instant::now() + self.rules.time;
+        let depot = depots[0].to_string();
+        let unreached = |error| ChainError::Unreached { depot: depot.clone(), error };
+        let addresses = timeout_at(until, addresses_for(socket, &depots[0])).await;
+        let addresses = addresses.unwrap_or_else(|late| Err(late.into())).map_err(unreached)?;
+        if addresses.iter().any(|address| is_same(*address, destination)) {
+            return Ok(Outcome::Direct);
+        }
+        let mut last = unreached(io::Error::from_raw_os_error(libc::EAFNOSUPPORT));
+        for (tried, address) in addresses.iter().enumerate() {
+            // One that does not answer must leave time for the others.
+            let now = Instant::now();
+            let share = now + (until - now) / (addresses.len() - tried) as u32;
+            let opened = timeout_at(share, chain::open(socket, *address, depots, server)).await;
+            match opened.unwrap_or_else(|late| Err(unreached(late.into()))) {
+                Ok(hops) => return Ok(Outcome::Chain(hops)),
+                Err(error) => last = error,
+            }
+            chain::disconnect(socket).map_err(unreached)?;
+            if matches!(last, ChainError::Refused(_)) {
+                break;
+            }
+        }
+        Err(last)
+    }
+
+    /// Says why the program connects by itself, once for each reason, and returns it.
+    fn warn(&self, error: Option<&ChainError>) -> String {
+        let Some(error) = error else { return "the chain could not be reached".to_owned() };
+        let why = error.to_string();
+        let mut warned = self.warned.borrow_mut();
+        if warned.len() < 20 && !warned.contains(&why) {
+            (self.rules.warn)(&why);
+            warned.push(why.clone());
+        }
+        why
+    }
+}
+
+fn failed(error: &ChainError) -> Outcome {
+    Outcome::Failed { errno: error.errno(), why: error.to_string() }
+}
+
+/// Whether it is a socket of TCP that nobody has connected or is connecting. Of others the kernel itself says what is
+/// the matter.
+fn is_fresh_tcp(socket: &Socket) -> bool {
+    let is_tcp = socket.r#type().is_ok_and(|kind| kind == Type::STREAM)
+        && socket
+            .protocol()
+            .is_ok_and(|protocol| matches!(protocol, Some(Protocol::TCP | Protocol::MPTCP)));
+    is_tcp && is_unconnected(socket).unwrap_or(false)
+}
+
+/// Where the depot is, as this socket can be connected to it.
+async fn addresses_for(socket: &Socket, depot: &DepotAddress) -> io::Result<Vec<SocketAddr>> {
+    let Authority { host, port } = &depot.authority;
+    let found: Vec<SocketAddr> = match host {
+        session::Host::Ip(ip) => vec![(*ip, *port).into()],
+        session::Host::Name(name) => lookup_host((name.as_str(), *port)).await?.collect(),
+    };
+    let is_ipv6 = socket.domain()? == Domain::IPV6;
+    let takes_ipv4 = !is_ipv6 || !socket.only_v6()?;
+    let reach = |address: SocketAddr| match address.ip() {
+        IpAddr::V4(_) if !is_ipv6 => Some(address),
+        IpAddr::V4(ip) if takes_ipv4 => Some((ip.to_ipv6_mapped(), *port).into()),
+        IpAddr::V6(_) if is_ipv6 => Some(address),
+        _ => None,
+    };
+    Ok(found.into_iter().filter_map(reach).collect())
+}
+
+fn is_same(a: SocketAddr, b: SocketAddr) -> bool {
+    (a.ip().to_canonical(), a.port()) == (b.ip().to_canonical(), b.port())
+}
