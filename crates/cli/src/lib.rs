@@ -7,6 +7,7 @@
 //! Results go to standard output, progress and logs to standard error. Exit codes: 0 done,
 //! 1 failed, 2 wrong usage, 3 the machine lacks something, 4 data did not verify.
 
+mod agent;
 mod cc;
 mod demo;
 mod depot;
@@ -52,6 +53,9 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// A proxy on this machine whose connections go through depots.
+    #[command(subcommand)]
+    Agent(agent::Command),
     /// Congestion controls in the running kernel.
     #[command(subcommand)]
     Cc(cc::Command),
@@ -94,6 +98,14 @@ pub fn command() -> clap::Command {
 /// Runs the command that this process's arguments name.
 pub fn run() -> ExitCode {
     let result = match Cli::parse().command {
+        Command::Agent(command) if agent::is_daemon(&command) => {
+            let log = log_to_stderr();
+            log.start();
+            let result = agent::run(command);
+            log.finish();
+            result
+        }
+        Command::Agent(command) => agent::run(command),
         Command::Cc(command) => cc::run(command),
         Command::Demo(args) => demo::run(&args),
         Command::Depot(args) => {

@@ -10,11 +10,12 @@ use doors::{
         wait_for_program,
     },
 };
-use session::{DepotAddress, Scheme, lsl::MAX_HOPS};
+use session::{DepotAddress, lsl::MAX_HOPS};
 use std::{
     env,
     ffi::OsString,
     os::{fd::RawFd, unix::process::ExitStatusExt},
+    path::PathBuf,
     process::ExitCode,
 };
 use units::Duration;
@@ -35,10 +36,10 @@ const REPORT_TO: &str = "--report-to";
 #[command(after_help = EXAMPLES)]
 pub struct RunArgs {
     /// Depots to go through, the one nearest this machine first; again for the next route if this one fails
-    #[arg(long, required = true, value_name = "HOST[:PORT],...")]
+    #[arg(long, required = true, value_name = "[https:]HOST[:PORT],...")]
     via: Vec<String>,
-    /// What goes through them: a network, an address, HOST:PORT or *:PORT [default: all but this machine]
-    #[arg(long = "match", value_name = "NET|HOST:PORT")]
+    /// What goes through them: a network, an address, HOST[:PORT] or *:PORT [default: all but this machine]
+    #[arg(long = "match", value_name = "NET|HOST[:PORT]")]
     matches: Vec<Match>,
     /// Let connections fail when no route works, in place of connecting directly
     #[arg(long)]
@@ -46,6 +47,9 @@ pub struct RunArgs {
     /// How long one route may take to connect
     #[arg(long, value_name = "TIME", default_value = "10s")]
     connect_timeout: Duration,
+    /// Trust the certificate authorities in this file (PEM) in place of the system's
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
     /// Print the program's connections to standard error when it has ended
     #[arg(long)]
     stats: bool,
@@ -109,7 +113,8 @@ impl RunArgs {
         let via: Result<Vec<_>, _> = self.via.iter().map(|text| route(text)).collect();
         let quiet = self.quiet;
         Ok(Rules {
-            routes: Routes::new(via?, self.matches.clone()),
+            routes: Routes::through(via?, self.matches.clone()),
+            ca: self.ca.clone(),
             strict: self.strict,
             time: self.connect_timeout.into(),
             warn: if quiet {
@@ -127,10 +132,6 @@ fn route(text: &str) -> Result<Vec<DepotAddress>, Failure> {
     let depots = depots.map_err(|error| usage(&error))?;
     if depots.len() > MAX_HOPS {
         return Err(usage(&"a route has at most 16 depots"));
-    }
-    if depots[0].scheme == Scheme::Https {
-        let text = format!("the first depot cannot be asked over TLS here: {}", depots[0]);
-        return Err(usage(&text));
     }
     Ok(depots)
 }

@@ -1,27 +1,44 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A session to a plain TCP server, opened on a socket that is there already.
 
-use crate::sys;
+use crate::{routes::Way, sys};
+use bytes::BytesMut;
 use http::StatusCode;
+use relay::{
+    dial::{Class, Connector, Dialer, Names, PeerAddr, PeerHost, Refusal, Resolver, resolver},
+    tcp::{
+        Stream, congestion::Overruled, socket_options::HopOptions, tls::ClientConfig, tls_files,
+    },
+};
 use rustix::{
     net::{self, RecvFlags, SendFlags},
     rand::{GetRandomFlags, getrandom},
 };
 use session::{
-    Authority, DepotAddress,
-    lsl::{Answer, FIRST_BYTE, Header, Hop, HopReport, MAX_HEADER, Open, SessionId, Target},
+    Authority, DepotAddress, Host, Scheme,
+    lsl::{ALPN, Answer, FIRST_BYTE, Header, Hop, HopReport, MAX_HEADER, Open, SessionId, Target},
     message::{Fault, ProxyError},
 };
 use socket2::Socket;
 use std::{
+    collections::HashMap,
+    future::poll_fn,
     io::{self, ErrorKind},
     net::SocketAddr,
     os::fd::{AsFd, BorrowedFd},
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    time::Duration,
 };
-use tokio::io::{Interest, unix::AsyncFd};
+use tokio::{
+    io::{Interest, unix::AsyncFd},
+    time::{Instant, timeout_at},
+};
 
 /// Magic, version, kind and length: what says how long a header is.
 const FIXED: usize = 8;
+/// How long a depot that was not reached is left alone.
+const DOWN_TIME: Duration = Duration::from_secs(10);
 
 /// Why there is no session.
 #[derive(Debug, thiserror::Error)]
@@ -52,7 +69,11 @@ impl ChainError {
     pub fn errno(&self) -> i32 {
         let fault = match self {
             Self::Unreached { error, .. } => {
-                return error.raw_os_error().unwrap_or(libc::ETIMEDOUT);
+                return error.raw_os_error().unwrap_or(match error.kind() {
+                    ErrorKind::ConnectionRefused => libc::ECONNREFUSED,
+                    ErrorKind::HostUnreachable => libc::EHOSTUNREACH,
+                    _ => libc::ETIMEDOUT,
+                });
             }
             Self::Broken { .. } => return libc::ECONNREFUSED,
             Self::Refused(fault) => fault,
@@ -80,6 +101,28 @@ impl ChainError {
     }
 }
 
+/// Depots that could not be reached a short time ago. They are left alone, so that not every connection waits for them.
+#[derive(Debug, Default)]
+pub struct Down(Mutex<HashMap<DepotAddress, Instant>>);
+
+impl Down {
+    /// Whether this depot is to be left alone.
+    pub fn contains(&self, depot: &DepotAddress) -> bool {
+        self.depots().get(depot).is_some_and(|until| Instant::now() < *until)
+    }
+
+    /// What has come of asking this depot first.
+    pub fn note(&self, depot: &DepotAddress, error: &ChainError) {
+        if !matches!(error, ChainError::Refused(_)) {
+            self.depots().insert(depot.clone(), Instant::now() + DOWN_TIME);
+        }
+    }
+
+    fn depots(&self) -> MutexGuard<'_, HashMap<DepotAddress, Instant>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// Connects a fresh TCP socket to the first of the depots at `address`, and opens a session to `server` on it. What the
 /// socket carries from then on is the server's. Nothing is read beyond the depot's header.
 ///
@@ -92,11 +135,11 @@ pub async fn open(
     server: &Authority,
 ) -> Result<Vec<HopReport>, ChainError> {
     let depot = depots[0].to_string();
-    let socket = match connect(socket, address).await {
-        Ok(socket) => socket,
+    let mut socket = match connect(socket, address).await {
+        Ok(socket) => Borrowed(socket),
         Err(error) => return Err(ChainError::Unreached { depot, error }),
     };
-    match ask(&socket, &open_header(depots, server)).await {
+    match ask(&mut socket, &open_header(depots, server)).await {
         Ok(answer) => {
             answer.fault().map_or(Ok(answer.hops), |fault| Err(ChainError::Refused(fault)))
         }
@@ -104,12 +147,16 @@ pub async fn open(
     }
 }
 
+fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    getrandom(&mut bytes, GetRandomFlags::empty()).expect("the kernel has random bytes");
+    bytes
+}
+
 fn open_header(depots: &[DepotAddress], server: &Authority) -> Vec<u8> {
-    let mut session = [0; 16];
-    getrandom(&mut session, GetRandomFlags::empty()).expect("the kernel has random bytes");
     let hops = depots[1..].iter().cloned().map(Hop::from).collect();
     let target = Target::Tcp { server: server.clone(), proxy_protocol: false };
-    let open = Open::new(SessionId(session), hops, target);
+    let open = Open::new(SessionId(random()), hops, target);
     open.to_bytes().expect("a route of 16 hops fits into a header")
 }
 
@@ -129,6 +176,11 @@ async fn connect(socket: &Socket, address: SocketAddr) -> io::Result<AsyncFd<Bor
     }
 }
 
+/// Connects a fresh TCP socket to an address of this machine.
+pub(crate) async fn connect_here(socket: &Socket, address: SocketAddr) -> io::Result<()> {
+    connect(socket, address).await.map(drop)
+}
+
 /// Does not wait for the connection, whether the socket blocks its owner or not: the flag is the owner's too, and as it
 /// was when this returns.
 fn start_connecting(socket: &Socket, address: SocketAddr) -> io::Result<()> {
@@ -143,11 +195,18 @@ fn start_connecting(socket: &Socket, address: SocketAddr) -> io::Result<()> {
     connected
 }
 
-async fn ask(socket: &AsyncFd<BorrowedFd<'_>>, question: &[u8]) -> io::Result<Answer> {
+/// What a header can be sent on, and read from without a byte more.
+trait Headers {
+    async fn send(&mut self, bytes: &[u8]) -> io::Result<()>;
+
+    async fn read(&mut self, bytes: &mut [u8]) -> io::Result<()>;
+}
+
+async fn ask(connection: &mut impl Headers, question: &[u8]) -> io::Result<Answer> {
     let invalid = |text: String| io::Error::new(ErrorKind::InvalidData, text);
-    send(socket, question).await?;
+    connection.send(question).await?;
     loop {
-        let header = read_header(socket).await?;
+        let header = read_header(connection).await?;
         let parsed = Header::parse_answer(&header).map_err(|error| invalid(error.to_string()))?;
         match parsed {
             Some((answer, _)) if answer.is_interim() => {}
@@ -157,39 +216,161 @@ async fn ask(socket: &AsyncFd<BorrowedFd<'_>>, question: &[u8]) -> io::Result<An
     }
 }
 
-async fn send(socket: &AsyncFd<BorrowedFd<'_>>, mut bytes: &[u8]) -> io::Result<()> {
-    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-    while !bytes.is_empty() {
-        let send = |fd: &BorrowedFd<'_>| Ok(net::send(fd, bytes, flags)?);
-        let sent = socket.async_io(Interest::WRITABLE, send).await?;
-        bytes = &bytes[sent..];
-    }
-    Ok(())
-}
-
 /// One header and not a byte more.
-async fn read_header(socket: &AsyncFd<BorrowedFd<'_>>) -> io::Result<Vec<u8>> {
+async fn read_header(connection: &mut impl Headers) -> io::Result<Vec<u8>> {
     let mut header = vec![0; FIXED];
-    read(socket, &mut header).await?;
+    connection.read(&mut header).await?;
     let length = usize::from(u16::from_be_bytes([header[FIXED - 2], header[FIXED - 1]]));
     if header[0] != FIRST_BYTE || FIXED + length > MAX_HEADER {
         return Err(io::Error::new(ErrorKind::InvalidData, "it does not speak sessions"));
     }
     header.resize(FIXED + length, 0);
-    read(socket, &mut header[FIXED..]).await?;
+    connection.read(&mut header[FIXED..]).await?;
     Ok(header)
 }
 
-async fn read(socket: &AsyncFd<BorrowedFd<'_>>, mut rest: &mut [u8]) -> io::Result<()> {
-    while !rest.is_empty() {
-        let receive = |fd: &BorrowedFd<'_>| Ok(net::recv(fd, &mut *rest, RecvFlags::DONTWAIT)?.0);
-        let count = socket.async_io(Interest::READABLE, receive).await?;
-        if count == 0 {
-            return Err(io::Error::new(ErrorKind::UnexpectedEof, "it closed the connection"));
+fn closed() -> io::Error {
+    io::Error::new(ErrorKind::UnexpectedEof, "it closed the connection")
+}
+
+/// Somebody else's socket.
+struct Borrowed<'s>(AsyncFd<BorrowedFd<'s>>);
+
+impl Headers for Borrowed<'_> {
+    async fn send(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        while !bytes.is_empty() {
+            let send = |fd: &BorrowedFd<'_>| Ok(net::send(fd, bytes, flags)?);
+            let sent = self.0.async_io(Interest::WRITABLE, send).await?;
+            bytes = &bytes[sent..];
         }
-        rest = &mut rest[count..];
+        Ok(())
     }
-    Ok(())
+
+    async fn read(&mut self, mut rest: &mut [u8]) -> io::Result<()> {
+        while !rest.is_empty() {
+            let receive =
+                |fd: &BorrowedFd<'_>| Ok(net::recv(fd, &mut *rest, RecvFlags::DONTWAIT)?.0);
+            let count = self.0.async_io(Interest::READABLE, receive).await?;
+            if count == 0 {
+                return Err(closed());
+            }
+            rest = &mut rest[count..];
+        }
+        Ok(())
+    }
+}
+
+impl Headers for Stream {
+    async fn send(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let sent = poll_fn(|context| self.poll_write(context, bytes)).await?;
+            bytes = &bytes[sent..];
+        }
+        poll_fn(|context| self.poll_flush(context)).await
+    }
+
+    async fn read(&mut self, mut rest: &mut [u8]) -> io::Result<()> {
+        let mut buffer = BytesMut::new();
+        while !rest.is_empty() {
+            let most = rest.len();
+            let count = poll_fn(|context| self.poll_read(context, &mut buffer, most)).await?;
+            if count == 0 {
+                return Err(closed());
+            }
+            rest[..count].copy_from_slice(&buffer.split());
+            rest = &mut rest[count..];
+        }
+        Ok(())
+    }
+}
+
+/// Makes connections of its own.
+#[derive(Debug, Default)]
+pub struct Caller {
+    names: Names,
+    overruled: Overruled,
+    tls: OnceLock<Arc<ClientConfig>>,
+    ca: Option<PathBuf>,
+}
+
+impl Caller {
+    /// With certificates (PEM) of authorities to trust for depots over TLS, in place of the system's.
+    pub fn new(ca: Option<PathBuf>) -> Self {
+        Self { ca, ..Self::default() }
+    }
+
+    /// A connection to the server of a way, through its depots.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub async fn open(
+        &self,
+        way: &Way<'_>,
+        time: Duration,
+    ) -> Result<(Stream, Vec<HopReport>), ChainError> {
+        let depot = &way.depots[0];
+        let until = Instant::now() + time;
+        let is_tls = depot.scheme == Scheme::Https;
+        let unreached = |error| ChainError::Unreached { depot: depot.to_string(), error };
+        let connected = self.connect(&depot.authority, is_tls, time).await;
+        let mut stream = connected.map_err(|refusal| unreached(of_refusal(&refusal)))?;
+        let question = open_header(way.depots, &way.server);
+        let answered = timeout_at(until, ask(&mut stream, &question)).await;
+        match answered.unwrap_or_else(|late| Err(late.into())) {
+            Ok(answer) => match answer.fault() {
+                None => Ok((stream, answer.hops)),
+                Some(fault) => Err(ChainError::Refused(fault)),
+            },
+            Err(error) => Err(ChainError::Broken { depot: depot.to_string(), error }),
+        }
+    }
+
+    /// A connection without depots.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub async fn connect(
+        &self,
+        to: &Authority,
+        is_tls: bool,
+        time: Duration,
+    ) -> Result<Stream, Refusal> {
+        let host = match &to.host {
+            Host::Ip(ip) => PeerHost::Ip(*ip),
+            Host::Name(name) => PeerHost::Name(name.clone()),
+        };
+        let tls = if is_tls { Some(self.tls()?) } else { None };
+        let client = || tls.clone().expect("made for peers that speak TLS");
+        let dialer = Dialer {
+            connector: Connector { tls: &client, overruled: &self.overruled },
+            resolver: Resolver { names: &self.names, client: resolver::OWN },
+            time,
+        };
+        let peer = PeerAddr { host, port: to.port, tls: is_tls };
+        dialer.dial(&peer, &HopOptions { keepalive: true, ..HopOptions::default() }).await
+    }
+
+    fn tls(&self) -> Result<Arc<ClientConfig>, Refusal> {
+        if let Some(config) = self.tls.get() {
+            return Ok(Arc::clone(config));
+        }
+        let files: Vec<_> = self.ca.iter().cloned().collect();
+        let config = tls_files::client_config(&files);
+        let mut config = config.map_err(|error| Refusal::of_host(error.to_string(), false))?;
+        config.alpn_protocols = vec![ALPN.to_vec()];
+        Ok(Arc::clone(self.tls.get_or_init(|| Arc::new(config))))
+    }
+}
+
+fn of_refusal(refusal: &Refusal) -> io::Error {
+    let kind = match refusal.class {
+        Class::ConnectionRefused => ErrorKind::ConnectionRefused,
+        Class::ConnectionTimeout | Class::NameTimeout => ErrorKind::TimedOut,
+        Class::Unroutable | Class::NameUnknown => ErrorKind::HostUnreachable,
+        _ => ErrorKind::Other,
+    };
+    io::Error::new(kind, refusal.text.clone())
 }
 
 /// Makes a connected socket, or one that failed to connect, fresh again.

@@ -3,13 +3,17 @@
 //!
 //! ```text
 //! routes   which destinations go through which depots
-//! chain    a session to a plain TCP server, opened on a socket that is there already
+//! chain    a session to a plain TCP server, on a socket that is there already or a connection of its own
 //! run      a program of which a supervisor makes the connections
+//! agent    a proxy on this machine: SOCKS5 and HTTP
+//! tunnel   bytes between two connections, where the program cannot have the one to the depot itself
 //! ```
 //! A session to a plain server is a header and then nothing but the server's bytes (docs/lsl.md, 2.2). So once it is
 //! open, the program has the socket to itself, and nothing of this crate is on the way of its data.
 
+pub mod agent;
 pub mod chain;
 pub mod routes;
 pub mod run;
 mod sys;
+mod tunnel;

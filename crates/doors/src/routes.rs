@@ -1,114 +1,254 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Which destinations go through which depots.
+//!
+//! ```toml
+//! [[route]]
+//! to = ["*.example.org", "10.0.0.0/8", "*:5432"]
+//! via = ["d1.example.com", "d2.example.org"]
+//! ```
+//! Routes that match are tried in their order. One whose `via` is empty ends the list: directly.
 
 use ipnet::IpNet;
-use session::{Authority, DepotAddress, Host};
+use serde::Deserialize;
+use session::{Authority, DepotAddress, Host, lsl::MAX_HOPS};
 use std::{
     net::{IpAddr, SocketAddr},
     str::FromStr,
 };
 use tokio::net::lookup_host;
 
-/// Destinations that go through the depots.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Match {
-    /// All ports of a network, as in `10.0.0.0/8` or `2001:db8::1`.
-    Network(IpNet),
-    /// This port everywhere but on this machine, as in `*:5432`.
-    Port(u16),
-    /// One port of one host, as in `db.example.org:5432`. The last depot is told the name.
-    Server(Authority),
+/// The most routes of a file.
+const MOST: usize = 1000;
+
+/// Destinations: a host, a port, or both.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Match {
+    host: Hosts,
+    port: Option<u16>,
 }
 
-/// What is neither a network nor a host and a port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Hosts {
+    /// All but this machine.
+    Others,
+    Network(IpNet),
+    Name(String),
+    /// All below this domain.
+    Below(String),
+}
+
+/// Text that is no [`Match`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is neither a network (10.0.0.0/8), an address, HOST:PORT nor *:PORT")]
+#[error(
+    "{0:?} is neither a network (10.0.0.0/8), an address, HOST[:PORT], *.DOMAIN[:PORT] nor *[:PORT]"
+)]
 pub struct MatchError(String);
 
 impl FromStr for Match {
     type Err = MatchError;
 
     fn from_str(text: &str) -> Result<Self, MatchError> {
-        if let Ok(network) = text.parse::<IpNet>() {
-            return Ok(Self::Network(network.trunc()));
-        }
-        if let Ok(ip) = text.parse::<IpAddr>() {
-            return Ok(Self::Network(ip.into()));
+        if let Some(host) = hosts(text) {
+            return Ok(Self { host, port: None });
         }
         let error = || MatchError(text.to_owned());
-        if let Some(port) = text.strip_prefix("*:") {
-            let port = port.parse().ok().filter(|&port| port > 0);
-            return port.map(Self::Port).ok_or_else(error);
-        }
-        text.parse().map(Self::Server).map_err(|_| error())
+        let (host, port) = text.rsplit_once(':').ok_or_else(error)?;
+        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        let port = port.parse().ok().filter(|&port| port > 0).ok_or_else(error)?;
+        Ok(Self { host: hosts(host).ok_or_else(error)?, port: Some(port) })
     }
+}
+
+impl TryFrom<String> for Match {
+    type Error = MatchError;
+
+    fn try_from(text: String) -> Result<Self, MatchError> {
+        text.parse()
+    }
+}
+
+fn hosts(text: &str) -> Option<Hosts> {
+    if text == "*" {
+        return Some(Hosts::Others);
+    }
+    if let Ok(network) = text.parse::<IpNet>() {
+        return Some(Hosts::Network(network.trunc()));
+    }
+    if let Ok(ip) = text.parse::<IpAddr>() {
+        return Some(Hosts::Network(ip.into()));
+    }
+    let name = |text: &str| match text.parse() {
+        Ok(Host::Name(name)) => Some(name.to_ascii_lowercase()),
+        _ => None,
+    };
+    match text.strip_prefix("*.") {
+        Some(domain) => name(domain).map(Hosts::Below),
+        None => name(text).map(Hosts::Name),
+    }
+}
+
+/// Where somebody wants to connect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Destination {
+    /// An address, of which no name is known.
+    Address(SocketAddr),
+    /// A name, or an address that somebody has written as one.
+    Named(Authority),
+}
+
+impl Destination {
+    /// As a depot is asked for it.
+    pub fn server(&self) -> Authority {
+        match self {
+            Self::Address(address) => {
+                let host = Host::Ip(address.ip().to_canonical());
+                Authority { host, port: address.port() }
+            }
+            Self::Named(server) => server.clone(),
+        }
+    }
+}
+
+impl Match {
+    /// What the last depot is asked to connect to, if this is one of the destinations.
+    async fn server(&self, destination: &Destination) -> Option<Authority> {
+        let server = destination.server();
+        if self.port.is_some_and(|port| port != server.port) {
+            return None;
+        }
+        let is_one = match (&self.host, &server.host) {
+            (Hosts::Others, host) => !is_here(host),
+            (Hosts::Network(network), Host::Ip(ip)) => network.contains(&ip.to_canonical()),
+            (Hosts::Name(name), Host::Name(asked)) => asked.eq_ignore_ascii_case(name),
+            (Hosts::Below(domain), Host::Name(asked)) => is_below(asked, domain),
+            (Hosts::Name(name), Host::Ip(ip)) => {
+                // The program has looked the name up. Its depot is to do so as well, for the answer may be another there.
+                let server = Authority { host: Host::Name(name.clone()), port: server.port };
+                return leads_to(name, *ip, server.port).await.then_some(server);
+            }
+            (Hosts::Network(_), Host::Name(_)) | (Hosts::Below(_), Host::Ip(_)) => false,
+        };
+        is_one.then_some(server)
+    }
+}
+
+fn is_here(host: &Host) -> bool {
+    match host {
+        Host::Ip(ip) => {
+            let ip = ip.to_canonical();
+            ip.is_loopback() || ip.is_unspecified()
+        }
+        Host::Name(name) => name.eq_ignore_ascii_case("localhost") || is_below(name, "localhost"),
+    }
+}
+
+fn is_below(name: &str, domain: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    name.strip_suffix(domain).is_some_and(|front| front.len() > 1 && front.ends_with('.'))
+}
+
+/// Whether a name has this address. Asked each time: the system's resolver keeps answers for as long as they are good.
+async fn leads_to(name: &str, ip: IpAddr, port: u16) -> bool {
+    let ip = ip.to_canonical();
+    let found = lookup_host((name, port)).await;
+    found.is_ok_and(|mut found| found.any(|found| found.ip().to_canonical() == ip))
 }
 
 /// Depots, and the destinations that are reached through them.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Routes {
-    via: Vec<Vec<DepotAddress>>,
-    matches: Vec<Match>,
+    routes: Vec<Route>,
+}
+
+/// Destinations, and the depots to them.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Route {
+    to: Vec<Match>,
+    via: Vec<DepotAddress>,
+}
+
+/// Depots, the nearest first, and what the last of them is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Way<'r> {
+    /// At least one.
+    pub depots: &'r [DepotAddress],
+    /// The server.
+    pub server: Authority,
 }
 
 impl Routes {
-    /// Each of `via` is one way, the depot nearest this machine first; a later one is taken when those before it fail.
-    /// Without a match everything goes through the depots that is not on this machine.
-    pub fn new(via: Vec<Vec<DepotAddress>>, matches: Vec<Match>) -> Self {
-        Self { via, matches }
+    /// These, in this order.
+    pub fn new(routes: Vec<Route>) -> Self {
+        Self { routes }
     }
 
-    /// The ways to go, the first one first.
-    pub fn via(&self) -> &[Vec<DepotAddress>] {
-        &self.via
+    /// The same destinations through each of these, in this order; without destinations all but this machine.
+    pub fn through(via: Vec<Vec<DepotAddress>>, to: Vec<Match>) -> Self {
+        let others = Match { host: Hosts::Others, port: None };
+        let to = if to.is_empty() { vec![others] } else { to };
+        Self { routes: via.into_iter().map(|via| Route { to: to.clone(), via }).collect() }
     }
 
-    /// What the last depot is asked to connect to, if this destination goes through the depots at all.
-    pub async fn target(&self, destination: SocketAddr) -> Option<Authority> {
-        let ip = destination.ip().to_canonical();
-        let address = Authority { host: Host::Ip(ip), port: destination.port() };
-        let is_here = ip.is_loopback() || ip.is_unspecified();
-        if self.matches.is_empty() {
-            return (!is_here).then_some(address);
+    /// What is wrong with them, if anything.
+    ///
+    /// # Errors
+    /// The text names the route by its number.
+    pub fn check(&self) -> Result<(), String> {
+        if self.routes.len() > MOST {
+            return Err(format!("there are more than {MOST} routes"));
         }
-        for of in &self.matches {
-            let target = match of {
-                Match::Network(network) => network.contains(&ip).then(|| address.clone()),
-                Match::Port(port) => (!is_here && *port == address.port).then(|| address.clone()),
-                Match::Server(server) => leads_to(server, ip, address.port).await,
-            };
-            if target.is_some() {
-                return target;
+        for (at, route) in self.routes.iter().enumerate() {
+            let at = at + 1;
+            if route.to.is_empty() {
+                return Err(format!("route {at}: \"to\" names no destination"));
+            }
+            if route.via.len() > MAX_HOPS {
+                return Err(format!("route {at}: \"via\" has more than {MAX_HOPS} depots"));
             }
         }
-        None
+        Ok(())
     }
-}
 
-/// The server, if this is where it is.
-async fn leads_to(server: &Authority, ip: IpAddr, port: u16) -> Option<Authority> {
-    if server.port != port {
-        return None;
+    /// The ways to go, the first one first; none: directly.
+    pub async fn ways(&self, destination: &Destination) -> Vec<Way<'_>> {
+        let mut ways = Vec::new();
+        for route in &self.routes {
+            for of in &route.to {
+                if let Some(server) = of.server(destination).await {
+                    if route.via.is_empty() {
+                        return ways;
+                    }
+                    ways.push(Way { depots: &route.via, server });
+                    break;
+                }
+            }
+        }
+        ways
     }
-    let is_it = match &server.host {
-        Host::Ip(of) => of.to_canonical() == ip,
-        // Asked each time: the system's resolver keeps answers for as long as they are good.
-        Host::Name(name) => lookup_host((name.as_str(), port))
-            .await
-            .is_ok_and(|mut found| found.any(|found| found.ip().to_canonical() == ip)),
-    };
-    is_it.then(|| server.clone())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    async fn target(matches: &[&str], destination: &str) -> Option<String> {
-        let matches = matches.iter().map(|text| text.parse().unwrap()).collect();
-        let routes = Routes::new(vec![vec!["depot.example".parse().unwrap()]], matches);
-        let target = routes.target(destination.parse().unwrap()).await;
-        target.map(|target| target.to_string())
+    fn through(to: &[&str]) -> Routes {
+        let to = to.iter().map(|text| text.parse().unwrap()).collect();
+        Routes::through(vec![vec!["depot.example".parse().unwrap()]], to)
+    }
+
+    async fn server(routes: &Routes, destination: Destination) -> Option<String> {
+        let ways = routes.ways(&destination).await;
+        ways.first().map(|way| way.server.to_string())
+    }
+
+    async fn at(routes: &Routes, address: &str) -> Option<String> {
+        server(routes, Destination::Address(address.parse().unwrap())).await
+    }
+
+    async fn named(routes: &Routes, server_name: &str) -> Option<String> {
+        server(routes, Destination::Named(server_name.parse().unwrap())).await
     }
 
     #[tokio::test]
@@ -122,13 +262,34 @@ mod tests {
             ("[::ffff:127.0.0.1]:80", None),
             ("0.0.0.0:80", None),
         ] {
-            assert_eq!(target(&[], destination).await.as_deref(), expected, "{destination}");
+            assert_eq!(at(&through(&[]), destination).await.as_deref(), expected, "{destination}");
+        }
+        for (destination, expected) in [
+            ("host.example:80", Some("host.example:80")),
+            ("LOCALHOST:80", None),
+            ("a.localhost:80", None),
+            ("127.0.0.1:80", None),
+        ] {
+            assert_eq!(
+                named(&through(&[]), destination).await.as_deref(),
+                expected,
+                "{destination}"
+            );
         }
     }
 
     #[tokio::test]
     async fn matches_choose_destinations() {
-        let matches = ["10.1.2.3/8", "2001:db8::7", "*:5432", "localhost:9", "192.0.2.1:22"];
+        let routes = through(&[
+            "10.1.2.3/8",
+            "2001:db8::7",
+            "*:5432",
+            "localhost:9",
+            "192.0.2.1:22",
+            "[2001:db8:1::/48]:25",
+            "*.example.org",
+            "files.example.net",
+        ]);
         for (destination, expected) in [
             ("10.9.9.9:1", Some("10.9.9.9:1")),
             ("[2001:db8::7]:1", Some("[2001:db8::7]:1")),
@@ -140,18 +301,75 @@ mod tests {
             ("127.0.0.1:10", None),
             ("192.0.2.1:22", Some("192.0.2.1:22")),
             ("192.0.2.1:23", None),
+            ("[2001:db8:1::2]:25", Some("[2001:db8:1::2]:25")),
         ] {
-            assert_eq!(target(&matches, destination).await.as_deref(), expected, "{destination}");
+            assert_eq!(at(&routes, destination).await.as_deref(), expected, "{destination}");
         }
+        for (destination, matches) in [
+            ("a.example.org:80", true),
+            ("A.B.EXAMPLE.ORG:80", true),
+            ("example.org:80", false),
+            (".example.org:80", false),
+            ("badexample.org:80", false),
+            ("files.example.net:80", true),
+            ("x.files.example.net:80", false),
+            ("db.example.com:5432", true),
+            ("10.2.3.4:99", true),
+        ] {
+            let Ok(authority) = destination.parse() else { continue };
+            let found = server(&routes, Destination::Named(authority)).await;
+            assert_eq!(found.is_some(), matches, "{destination}");
+        }
+    }
+
+    #[derive(Deserialize)]
+    struct File {
+        route: Vec<Route>,
+    }
+
+    fn read(text: &str) -> Routes {
+        Routes::new(toml::from_str::<File>(text).unwrap().route)
+    }
+
+    #[tokio::test]
+    async fn routes_are_tried_in_order_up_to_a_direct_one() {
+        let routes = read(
+            r#"
+            [[route]]
+            to = ["*.example.org"]
+            via = ["d1", "https:d2"]
+            [[route]]
+            to = ["*"]
+            via = ["d3"]
+            [[route]]
+            to = ["direct.example.org"]
+            via = []
+            [[route]]
+            to = ["*"]
+            via = ["d4"]
+            "#,
+        );
+        routes.check().unwrap();
+        let ways = |name: &str| {
+            let (routes, destination) = (routes.clone(), Destination::Named(name.parse().unwrap()));
+            async move {
+                let ways = routes.ways(&destination).await;
+                ways.iter().map(|way| way.depots[0].to_string()).collect::<Vec<_>>()
+            }
+        };
+        assert_eq!(ways("a.example.org:80").await, ["d1:3880", "d3:3880", "d4:3880"]);
+        assert_eq!(ways("direct.example.org:80").await, ["d1:3880", "d3:3880"]);
+        assert_eq!(ways("b.example.com:80").await, ["d3:3880", "d4:3880"]);
     }
 
     #[test]
     fn malformed_matches_are_refused() {
-        for text in
-            ["", "10.0.0.0/33", "*:0", "*:x", "*", "host", "host:", "host:0", ":80", "a b:1"]
+        for text in ["", "10.0.0.0/33", "*:0", "*:x", "host:", "host:0", ":80", "a b:1", "*.", "**"]
         {
             let error = text.parse::<Match>().unwrap_err().to_string();
             assert!(error.contains(&format!("{text:?}")), "{error}");
         }
+        let none = read("[[route]]\nto = []\nvia = [\"d\"]");
+        assert_eq!(none.check().unwrap_err(), "route 1: \"to\" names no destination");
     }
 }

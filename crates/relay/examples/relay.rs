@@ -4,8 +4,9 @@
 //! It copies both ways between each client and HOST:PORT, and uses the congestion control on that hop.
 //! At Ctrl-C it accepts no more clients, and ends when those it has are done.
 
+use bytes::BytesMut;
 use longhaul_relay::{
-    copy::{IdleTimeouts, RelayMode, RelayResources, copy_to_end, pipe::Pipes},
+    copy::{IdleTimeouts, Progress, RelayMode, RelayResources, copy_to_end, pipe::Pipes},
     dial::{Connector, Dialer, Names, PeerAddr, Resolver},
     tcp::{
         Stream, congestion::Overruled, info::reset_on_close, socket_options::HopOptions,
@@ -69,8 +70,10 @@ impl Relay {
         let ((mut from_client, mut to_client), (mut from_peer, mut to_peer)) =
             (client.split(), upstream.split());
         let idle = IdleTimeouts::default();
-        let up = copy_to_end(&mut from_client, &mut to_peer, &self.resources, idle);
-        let down = copy_to_end(&mut from_peer, &mut to_client, &self.resources, idle);
+        let resources = &self.resources;
+        let (none, [sent, received]) = (BytesMut::new, [(); 2].map(|()| Progress::default()));
+        let up = copy_to_end(&mut from_client, none(), &mut to_peer, resources, idle, &sent);
+        let down = copy_to_end(&mut from_peer, none(), &mut to_client, resources, idle, &received);
         tokio::try_join!(up, down)?;
         // Until here a close would have been a reset: both directions have ended in good order.
         reset_on_close(upstream.tcp(), false);

@@ -3,7 +3,9 @@
 //! network. Takes root.
 
 mod add_your_own;
+mod agent;
 mod cc;
+mod chain;
 mod common;
 mod controls;
 mod demo;

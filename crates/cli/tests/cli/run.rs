@@ -1,66 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `longhaul run`: programs that nobody changes, through two depots.
 
-use crate::{common::text, depot::Depot};
+use crate::{
+    chain::{Chain, closed_port, eventually},
+    common::text,
+    depot::Depot,
+};
 use std::{
     fs,
-    io::{Read, Write},
-    net::TcpListener,
+    io::Write,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
-    thread,
-    time::{Duration, Instant},
 };
 
-/// Sends back what it is sent, up to the end, and then ends.
-fn echo_server() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    thread::spawn(move || {
-        for mut stream in listener.incoming().map_while(Result::ok) {
-            thread::spawn(move || {
-                let mut bytes = vec![0; 65536];
-                while let Ok(count @ 1..) = stream.read(&mut bytes) {
-                    if stream.write_all(&bytes[..count]).is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-    });
-    address
-}
-
-/// A port of this machine where nobody listens.
-fn closed_port() -> String {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
-}
-
-/// Two depots, and a server behind them.
-struct Chain {
-    dir: tempfile::TempDir,
-    near: Depot,
-    far: Depot,
-    echo: String,
-}
-
 impl Chain {
-    fn start() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let config = dir.path().join("depot.toml");
-        let open = "[allow]\nclients = [\"127.0.0.0/8\", \"::1/128\"]\nlocal = true\n\
-            upstreams = [\"127.0.0.1:*\"]\nservers = [\"127.0.0.1:*\"]\n";
-        fs::write(&config, open).unwrap();
-        let arguments = ["--config", config.to_str().unwrap()];
-        let [near, far] = ["near", "far"].map(|id| Depot::named(id, &arguments));
-        Self { dir, near, far, echo: echo_server() }
-    }
-
-    fn via(&self) -> String {
-        format!("{},{}", self.near.listen, self.far.listen)
-    }
-
     /// `longhaul run` of what goes through both depots.
     fn run(&self, options: &[&str], program: &[&str]) -> Output {
         self.command(options, program).output().unwrap()
@@ -105,15 +59,6 @@ def exchange(s, size=300000):
     assert got == sent, (len(got), len(sent))
 "#;
 
-/// Waits until it holds.
-fn eventually(what: &str, holds: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(30), "{what}");
-        thread::sleep(Duration::from_millis(20));
-    }
-}
-
 #[test]
 fn run_passes_streams_and_exit_codes_on() {
     let chain = Chain::start();
@@ -145,8 +90,7 @@ fn run_refuses_wrong_options_before_anything_starts() {
     };
     for (arguments, says) in [
         (&["--via", "d:0", "--", "true"][..], "--via"),
-        (&["--via", "https:d", "--", "true"], "over TLS"),
-        (&["--via", "d", "--match", "x", "--", "true"], "neither a network"),
+        (&["--via", "d", "--match", "x y", "--", "true"], "neither a network"),
         (&["--via", "d"], "PROGRAM"),
         (&["--", "true"], "--via"),
     ] {
@@ -452,6 +396,59 @@ fn no_rights_are_needed() {
     let hidden = "import ctypes; ctypes.CDLL(None).prctl(4, 0); s = socket.create_connection((host, port)); assert s.getpeername()[1] == port; exchange(s)";
     let err = as_nobody(&["--strict"], hidden);
     assert!(err.contains("0 connections"), "{err}");
+}
+
+/// A program's socket cannot speak TLS, nor reach a depot of the other family: the supervisor passes its bytes on.
+#[test]
+fn first_depot_may_have_tls_or_the_other_family() {
+    let chain = Chain::start();
+    let [key, certificate] = ["key.pem", "cert.pem"].map(|name| chain.dir.path().join(name));
+    let made = Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"])
+        .args(["-nodes", "-days", "30", "-subj", "/CN=depot"])
+        .args(["-addext", "subjectAltName=IP:127.0.0.1"])
+        .args(["-addext", "basicConstraints=critical,CA:FALSE"])
+        .args([Path::new("-keyout"), &key, Path::new("-out"), &certificate])
+        .output();
+    assert!(made.expect("openssl, of the Debian package openssl").status.success());
+    let config = chain.write(
+        "tls.toml",
+        &format!(
+            "allow.clients = [\"127.0.0.0/8\"]\nallow.local = true\nallow.upstreams = [\"127.0.0.1:*\"]\n\
+             [tls]\nlisten = [\"127.0.0.1:0\"]\ncertificate = {certificate:?}\nkey = {key:?}\n"
+        ),
+    );
+    let front = Depot::named("front", &["--config", config.to_str().unwrap()]);
+    let six = Depot::named(
+        "six",
+        &["--config", chain.dir.path().join("depot.toml").to_str().unwrap(), "--listen", "[::1]:0"],
+    );
+    let last = |depot: &Depot| depot.listen.rsplit(',').next().unwrap().to_owned();
+    let ca = certificate.to_str().unwrap();
+    for (via, depots) in
+        [(format!("https:{},{}", last(&front), chain.via()), "front ("), (last(&six), "six (")]
+    {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+        command.args(["run", "--via", &via, "--match", "127.0.0.0/8", "--stats", "--ca", ca, "--"]);
+        let script = format!(
+            r#"{PRELUDE}
+for family, address in (socket.AF_INET, (host, port)), (socket.AF_INET6, ("::ffff:127.0.0.1", port)):
+    s = socket.socket(family)
+    s.setblocking(False)
+    poll = select.epoll()
+    poll.register(s, select.EPOLLOUT)
+    assert s.connect_ex(address) == 0
+    assert poll.poll(10) == [(s.fileno(), select.EPOLLOUT)]
+    s.setblocking(True)
+    exchange(s)
+"#
+        );
+        let output = command.args(["python3", "-c", &script]).env("ECHO", &chain.echo).output();
+        let output = output.unwrap();
+        let err = text(&output.stderr);
+        assert!(output.status.success(), "{err}");
+        assert!(err.contains("2 connections: 2 through depots") && err.contains(depots), "{err}");
+    }
 }
 
 /// Descriptors, memory and threads of a supervisor do not grow with connections.

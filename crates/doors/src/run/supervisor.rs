@@ -7,33 +7,36 @@ use super::{
     tally::{Connection, Outcome, Tally},
 };
 use crate::{
-    chain::{self, ChainError},
-    routes::Routes,
+    chain::{self, Caller, ChainError, Down},
+    routes::{Destination, Routes, Way},
+    tunnel::{self, Passed, tunnel},
 };
+use bytes::BytesMut;
 use host::is_unconnected;
-use session::{Authority, DepotAddress};
+use relay::{copy::RelayResources, tcp::Stream};
+use session::{Authority, DepotAddress, Scheme};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::{
-    cell::{Cell, RefCell},
+    cell::RefCell,
     io,
-    net::{IpAddr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    path::PathBuf,
     rc::Rc,
     time::Duration,
 };
 use tokio::{
-    net::lookup_host,
+    net::{TcpListener, lookup_host},
     task::spawn_local,
     time::{Instant, timeout_at},
 };
-
-/// How long a chain that was not reached is left alone, so that not every connection waits for it.
-const DOWN_TIME: Duration = Duration::from_secs(10);
 
 /// How a program's connections are made.
 #[derive(Debug, Clone)]
 pub struct Rules {
     /// Which of them go through depots.
     pub routes: Routes,
+    /// Certificates (PEM) of authorities to trust for depots over TLS, in place of the system's.
+    pub ca: Option<PathBuf>,
     /// Whether those fail when all chains do. Otherwise the program connects by itself then.
     pub strict: bool,
     /// How long a chain may take.
@@ -45,17 +48,19 @@ pub struct Rules {
 pub(super) struct Answering {
     calls: Calls,
     rules: Rules,
-    /// Until when each chain is left alone.
-    down: Vec<Cell<Option<Instant>>>,
+    down: Down,
     warned: RefCell<Vec<String>>,
     tally: RefCell<Tally>,
+    /// For depots that the program's socket cannot be connected to.
+    caller: Caller,
+    resources: Rc<RelayResources>,
 }
 
 impl Answering {
     pub(super) fn new(calls: Calls, rules: Rules) -> Rc<Self> {
-        let down = rules.routes.via().iter().map(|_| Cell::new(None)).collect();
-        let (warned, tally) = (RefCell::default(), RefCell::default());
-        Rc::new(Self { calls, rules, down, warned, tally })
+        let (down, warned, tally) = Default::default();
+        let (caller, resources) = (Caller::new(rules.ca.clone()), Rc::new(tunnel::resources()));
+        Rc::new(Self { calls, rules, down, warned, tally, caller, resources })
     }
 
     pub(super) fn tally(&self) -> Tally {
@@ -99,21 +104,20 @@ impl Answering {
         if !is_fresh_tcp(&socket) || !self.calls.is_waiting(call) {
             return None;
         }
-        let Some(server) = self.rules.routes.target(request.destination).await else {
+        let ways = self.rules.routes.ways(&Destination::Address(request.destination)).await;
+        if ways.is_empty() {
             return Some(Outcome::Direct);
-        };
+        }
         let mut last = None;
-        for (depots, down) in self.rules.routes.via().iter().zip(&self.down) {
-            if down.get().is_some_and(|until| Instant::now() < until) {
+        for way in ways {
+            if self.down.contains(&way.depots[0]) {
                 continue;
             }
-            match self.try_chain(&socket, request.destination, depots, &server).await {
+            match self.try_chain(&socket, request.destination, &way).await {
                 Ok(outcome) => return Some(outcome),
                 Err(error) if error.is_of_server() => return Some(failed(&error)),
                 Err(error) => {
-                    if !matches!(error, ChainError::Refused(_)) {
-                        down.set(Some(Instant::now() + DOWN_TIME));
-                    }
+                    self.down.note(&way.depots[0], &error);
                     last = Some(error);
                 }
             }
@@ -133,9 +137,9 @@ impl Answering {
         &self,
         socket: &Socket,
         destination: SocketAddr,
-        depots: &[DepotAddress],
-        server: &Authority,
+        way: &Way<'_>,
     ) -> Result<Outcome, ChainError> {
+        let Way { depots, server } = way;
         let until = Instant::now() + self.rules.time;
         let depot = depots[0].to_string();
         let unreached = |error| ChainError::Unreached { depot: depot.clone(), error };
@@ -144,7 +148,10 @@ impl Answering {
         if addresses.iter().any(|address| is_same(*address, destination)) {
             return Ok(Outcome::Direct);
         }
-        let mut last = unreached(io::Error::from_raw_os_error(libc::EAFNOSUPPORT));
+        if addresses.is_empty() || depots[0].scheme == Scheme::Https {
+            return self.bridge(socket, way).await;
+        }
+        let mut last = unreached(io::ErrorKind::TimedOut.into());
         for (tried, address) in addresses.iter().enumerate() {
             // One that does not answer must leave time for the others.
             let now = Instant::now();
@@ -160,6 +167,36 @@ impl Answering {
             }
         }
         Err(last)
+    }
+
+    /// Connects the socket to this process, which passes its bytes on: over TLS, or to a depot of the other family.
+    async fn bridge(&self, socket: &Socket, way: &Way<'_>) -> Result<Outcome, ChainError> {
+        let (server, hops) = self.caller.open(way, self.rules.time).await?;
+        let here = |error| ChainError::Unreached { depot: way.depots[0].to_string(), error };
+        let program = self.accept(socket).await.map_err(here)?;
+        let resources = Rc::clone(&self.resources);
+        spawn_local(async move {
+            let _ =
+                tunnel((program, BytesMut::new()), server, &resources, &Passed::default()).await;
+        });
+        Ok(Outcome::Chain(hops))
+    }
+
+    /// The other end of a connection of the socket to this process.
+    async fn accept(&self, socket: &Socket) -> io::Result<Stream> {
+        let is_ipv6 = socket.domain()? == Domain::IPV6;
+        let own: IpAddr =
+            if is_ipv6 { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() };
+        let listener = TcpListener::bind((own, 0)).await?;
+        chain::connect_here(socket, listener.local_addr()?).await?;
+        let program = socket.local_addr()?.as_socket();
+        loop {
+            // Somebody else on this machine may have been faster.
+            let (stream, from) = listener.accept().await?;
+            if Some(from) == program {
+                return Ok(Stream::new(stream, from));
+            }
+        }
     }
 
     /// Says why the program connects by itself, once for each reason, and returns it.

@@ -7,25 +7,26 @@ use crate::{
 };
 use bytes::BytesMut;
 
-/// Copies until the source's end, and then ends the sink's direction. Returns the number of bytes.
+/// Copies until the source's end, what was read of it already first, and then ends the sink's direction. `progress` counts
+/// the bytes.
 ///
 /// # Errors
 /// It broke off; [`CopyError`] says where.
 pub async fn copy_to_end(
     source: &mut Source<'_>,
+    mut ahead: BytesMut,
     sink: &mut Sink<'_>,
     resources: &RelayResources,
     timeouts: IdleTimeouts,
-) -> Result<u64, CopyError> {
-    let (mut ahead, progress) = (BytesMut::new(), Progress::default());
+    progress: &Progress,
+) -> Result<(), CopyError> {
     let ends = Ends { source, ahead: &mut ahead, sink };
-    let mut copy: Copy<'_, '_, '_> = Copy::new(ends, resources, timeouts, &progress);
+    let mut copy: Copy<'_, '_, '_> = Copy::new(ends, resources, timeouts, progress);
     let copied = match copy.data(None).await {
         Ok(()) => copy.flush().await,
         Err(error) => Err(error),
     };
     copy.end();
     copied?;
-    sink.shut().await.map_err(CopyError::SinkGone)?;
-    Ok(progress.moved())
+    sink.shut().await.map_err(CopyError::SinkGone)
 }

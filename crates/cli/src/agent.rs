@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `longhaul agent`: a proxy on this machine whose connections go through depots.
+
+use crate::{
+    depot::cells::{age, shorten, size},
+    failure::Failure,
+    print::{print_json, print_text},
+};
+use clap::Args;
+use doors::{
+    agent::{Agent, Config, Entry, Status, connect},
+    routes::{Match, Routes},
+};
+use session::{Authority, DepotAddress};
+use std::{net::SocketAddr, path::PathBuf};
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  longhaul agent run --via d1.example.net,d2.example.org
+  longhaul agent run --config ~/.config/longhaul/agent.toml
+  http_proxy=http://127.0.0.1:3885 https_proxy=http://127.0.0.1:3885 git clone https://git.example.org/sets.git";
+const CONNECT_EXAMPLES: &str = "\
+Examples:
+  ssh -o ProxyCommand='longhaul agent connect %h:%p' data.example.org
+  echo | longhaul agent connect data.example.org:80";
+
+#[derive(clap::Subcommand)]
+pub enum Command {
+    Run(RunArgs),
+    Status(StatusArgs),
+    Connect(ConnectArgs),
+}
+
+/// Run the proxy: SOCKS5 and HTTP at one port. See docs/agent.md.
+#[derive(Debug, Args)]
+#[command(after_help = RUN_EXAMPLES)]
+pub struct RunArgs {
+    /// Settings and routes; read again when the file changes
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Where to listen [default: 127.0.0.1:3885]
+    #[arg(long, value_name = "ADDR:PORT", conflicts_with = "config")]
+    listen: Option<SocketAddr>,
+    /// Depots to go through, the one nearest this machine first; again for the next route if this one fails
+    #[arg(long, value_name = "[https:]HOST[:PORT],...", conflicts_with = "config")]
+    via: Vec<String>,
+    /// What goes through them: a network, HOST[:PORT], *.DOMAIN or *:PORT [default: all but this machine]
+    #[arg(long = "match", value_name = "NET|HOST[:PORT]", requires = "via")]
+    matches: Vec<Match>,
+    /// Let connections fail when no route works, in place of connecting directly
+    #[arg(long, conflicts_with = "config")]
+    strict: bool,
+    /// Trust the certificate authorities in this file (PEM) in place of the system's
+    #[arg(long, value_name = "FILE", conflicts_with = "config")]
+    ca: Option<PathBuf>,
+}
+
+/// Show the connections of a running agent.
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// Where the agent listens
+    #[arg(default_value = "127.0.0.1:3885")]
+    agent: SocketAddr,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// Connect standard input and output to a server by a running agent, as ssh's `ProxyCommand`.
+#[derive(Debug, Args)]
+#[command(after_help = CONNECT_EXAMPLES)]
+pub struct ConnectArgs {
+    /// The server
+    #[arg(value_name = "HOST:PORT")]
+    server: Authority,
+    /// Where the agent listens
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:3885")]
+    agent: SocketAddr,
+}
+
+/// Whether the command logs.
+pub fn is_daemon(command: &Command) -> bool {
+    matches!(command, Command::Run(_))
+}
+
+pub fn run(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Run(args) => serve(args),
+        Command::Status(args) => status(&args),
+        Command::Connect(ConnectArgs { server, agent }) => {
+            let to_agent =
+                |error| Failure::failed(format_args!("{server} by the agent at {agent}: {error}"));
+            connect::connect(agent, &server).map_err(to_agent)
+        }
+    }
+}
+
+fn serve(args: RunArgs) -> Result<(), Failure> {
+    let config = match &args.config {
+        Some(file) => Config::read(file).map_err(Failure::usage)?,
+        None => args.config()?,
+    };
+    let stop = host::background_stop_socket().map_err(Failure::failed)?;
+    Agent::new(config, args.config).run(stop).map_err(Failure::failed)
+}
+
+impl RunArgs {
+    fn config(&self) -> Result<Config, Failure> {
+        let route = |text: &String| text.split(',').map(str::parse).collect();
+        let via: Result<Vec<Vec<DepotAddress>>, _> = self.via.iter().map(route).collect();
+        let via = via.map_err(|error| Failure::usage(format_args!("--via: {error}")))?;
+        let before = Config::default();
+        let config = Config {
+            listen: self.listen.unwrap_or(before.listen),
+            routes: Routes::through(via, self.matches.clone()),
+            strict: self.strict,
+            ca: self.ca.clone(),
+            ..before
+        };
+        config.check().map_err(Failure::usage)?;
+        Ok(config)
+    }
+}
+
+fn status(args: &StatusArgs) -> Result<(), Failure> {
+    let status = connect::status(args.agent).map_err(|error| {
+        Failure::failed(format_args!("no agent answers at {}: {error}", args.agent))
+    })?;
+    if args.json {
+        print_json(&status);
+    } else {
+        print_text(&table(&status));
+    }
+    Ok(())
+}
+
+fn table(status: &Status) -> String {
+    let Status { connections, through, direct, fell_back, failed, up_bytes, down_bytes } = status;
+    let mut text = format!(
+        "{through} connections through depots, {direct} directly, {fell_back} directly since depots failed, {failed} failed\n\
+         {} sent, {} received\n",
+        size(*up_bytes),
+        size(*down_bytes),
+    );
+    if connections.is_empty() {
+        return text + "\nno connection under way\n";
+    }
+    text += &format!(
+        "\n{:<8} {:<32} {:>10} {:>10} {:>7} {}\n",
+        "by", "destination", "sent", "received", "age", "through"
+    );
+    for entry in connections {
+        let Entry { way_in, destination, up_bytes, down_bytes, seconds, .. } = entry;
+        text += &format!(
+            "{way_in:<8} {:<32} {:>10} {:>10} {:>7} {}\n",
+            shorten(destination, 32),
+            size(*up_bytes),
+            size(*down_bytes),
+            age(*seconds),
+            route(entry),
+        );
+    }
+    text
+}
+
+fn route(entry: &Entry) -> String {
+    match &entry.direct_because {
+        Some(why) => format!("directly: {why}"),
+        None if entry.through.is_empty() => "directly".to_owned(),
+        None => entry.through.join(", "),
+    }
+}

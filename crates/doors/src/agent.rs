@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A proxy on this machine, whose connections go through depots: SOCKS5 and HTTP at one port, told apart by the first byte.
+//!
+//! ```text
+//! config    a file, read again when it changes
+//! socks     SOCKS5 (RFC 1928), with name and password if wanted (RFC 1929)
+//! web       HTTP: CONNECT, absolute URLs, and for this machine /proxy.pac and /status.json
+//! link      a stream as libraries for HTTP want it
+//! status    the connections under way
+//! connect   one connection by a running agent, for ssh's ProxyCommand
+//! ```
+//! Threats, and what is done. A client may be any program of this machine, or a page in a browser that has been told to ask
+//! this port. It listens on loopback, or wants a name and password. A page can send what is neither CONNECT nor
+//! an absolute URL: such a request is answered only if its Host is an address of loopback (or localhost), which no name of a
+//! stranger's is, and changes nothing. Slow clients: what precedes a connection has `HEAD_TIME`; there
+//! are at most `MOST` connections, and all heads are bounded.
+
+mod config;
+pub mod connect;
+mod link;
+mod socks;
+mod status;
+mod web;
+
+pub use config::{Config, ConfigError, Login};
+pub use status::{Entry, Status};
+
+use crate::{
+    chain::{Caller, ChainError, Down},
+    routes::Destination,
+    tunnel,
+};
+use relay::{
+    copy::RelayResources,
+    dial::{Class, Refusal},
+    tcp::Stream,
+};
+use session::message::ProxyError;
+use status::{Live, Route};
+use std::{
+    io,
+    net::SocketAddr,
+    os::unix::net::UnixStream,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    runtime,
+    sync::Semaphore,
+    time::{sleep, timeout},
+};
+
+/// Connections at a time; further ones wait.
+const MOST: usize = 4096;
+/// How long a client may take to say what it wants.
+const HEAD_TIME: Duration = Duration::from_secs(10);
+/// How often the file is looked at.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The proxy.
+#[derive(Debug)]
+pub struct Agent {
+    config: Mutex<Arc<Config>>,
+    file: Option<PathBuf>,
+    caller: Caller,
+    down: Down,
+    live: Live,
+    resources: RelayResources,
+}
+
+/// Why a client is not connected.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    pub kind: ProxyError,
+    pub text: String,
+}
+
+impl Agent {
+    /// One with these settings, which come from `file` if there is one.
+    pub fn new(config: Config, file: Option<PathBuf>) -> Arc<Self> {
+        let caller = Caller::new(config.ca.clone());
+        Arc::new(Self {
+            config: Mutex::new(Arc::new(config)),
+            file,
+            caller,
+            down: Down::default(),
+            live: Live::default(),
+            resources: tunnel::resources(),
+        })
+    }
+
+    /// Serves until `stop` can be read.
+    ///
+    /// # Errors
+    /// The port is taken, or not to be had.
+    pub fn run(self: Arc<Self>, stop: UnixStream) -> io::Result<()> {
+        stop.set_nonblocking(true)?;
+        let runtime = runtime::Builder::new_multi_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let stop = tokio::net::UnixStream::from_std(stop)?;
+            let listen = self.config().listen;
+            let listener = TcpListener::bind(listen).await.map_err(|error| {
+                io::Error::new(error.kind(), format!("cannot listen at {listen}: {error}"))
+            })?;
+            tracing::info!(listen = %listener.local_addr()?, "ready");
+            tokio::select! {
+                () = self.serve(listener) => {}
+                stopped = stop.readable() => stopped?,
+            }
+            tracing::info!("stopped");
+            Ok(())
+        })
+    }
+
+    async fn serve(self: Arc<Self>, listener: TcpListener) {
+        tokio::spawn(Arc::clone(&self).follow_file());
+        let places = Arc::new(Semaphore::new(MOST));
+        loop {
+            let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+            match listener.accept().await {
+                Ok((socket, from)) => {
+                    let agent = Arc::clone(&self);
+                    tokio::spawn(async move {
+                        agent.serve_one(socket, from).await;
+                        drop(place);
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a connection");
+                    sleep(Duration::from_millis(100)).await;
+                }
+            }
+        }
+    }
+
+    async fn serve_one(self: Arc<Self>, socket: TcpStream, from: SocketAddr) {
+        let _ = socket.set_nodelay(true);
+        let mut first = [0];
+        match timeout(HEAD_TIME, socket.peek(&mut first)).await {
+            Ok(Ok(1)) if first[0] == socks::VERSION => socks::serve(&self, socket, from).await,
+            Ok(Ok(1)) => web::serve(self, socket, from).await,
+            _ => {}
+        }
+    }
+
+    fn config(&self) -> Arc<Config> {
+        Arc::clone(&self.slot())
+    }
+
+    fn slot(&self) -> MutexGuard<'_, Arc<Config>> {
+        self.config.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads the file again whenever it changes. One that cannot be used changes nothing.
+    async fn follow_file(self: Arc<Self>) {
+        let Some(file) = &self.file else { return };
+        let mut seen = config::stamp(file);
+        loop {
+            sleep(LOOK).await;
+            let now = config::stamp(file);
+            if now == seen {
+                continue;
+            }
+            seen = now;
+            match Config::read(file) {
+                Ok(config) => {
+                    let before = std::mem::replace(&mut *self.slot(), Arc::new(config));
+                    if before.listen != self.config().listen {
+                        tracing::warn!("`listen` has changed: that takes a restart");
+                    }
+                    tracing::info!("read {} again", file.display());
+                }
+                Err(error) => tracing::error!("{error}; going on with the settings of before"),
+            }
+        }
+    }
+
+    /// Connects by the first way that works; directly where there is none, or all have failed.
+    pub(crate) async fn open(&self, to: &Destination) -> Result<(Stream, Route), Failed> {
+        let config = self.config();
+        let time = config.connect_timeout;
+        let (mut last, mut left_alone) = (None, false);
+        for way in config.routes.ways(to).await {
+            if self.down.contains(&way.depots[0]) {
+                left_alone = true;
+                continue;
+            }
+            match self.caller.open(&way, time).await {
+                Ok((stream, hops)) => return Ok((stream, Route::through(way.depots, &hops))),
+                Err(error) if error.is_of_server() => return Err(error.into()),
+                Err(error) => {
+                    self.down.note(&way.depots[0], &error);
+                    tracing::warn!("{}: {error}", way.server);
+                    last = Some(error);
+                }
+            }
+        }
+        if config.strict && (last.is_some() || left_alone) {
+            let kind = ProxyError::ConnectionRefused;
+            let left_alone =
+                || Failed { kind, text: "no route was reached some seconds ago".into() };
+            return Err(last.map_or_else(left_alone, Failed::from));
+        }
+        let route = match last {
+            Some(error) => Route::FellBack(error.to_string()),
+            None if left_alone => Route::FellBack("no route was reached some seconds ago".into()),
+            None => Route::Direct,
+        };
+        let stream = self.caller.connect(&to.server(), false, time).await?;
+        Ok((stream, route))
+    }
+}
+
+impl From<ChainError> for Failed {
+    fn from(error: ChainError) -> Self {
+        let kind = match &error {
+            ChainError::Refused(fault) => fault.error,
+            _ => ProxyError::ConnectionRefused,
+        };
+        Self { kind, text: error.to_string() }
+    }
+}
+
+impl From<Refusal> for Failed {
+    fn from(refusal: Refusal) -> Self {
+        let kind = match refusal.class {
+            Class::NameUnknown => ProxyError::DnsError,
+            Class::NameTimeout => ProxyError::DnsTimeout,
+            Class::ConnectionTimeout => ProxyError::ConnectionTimeout,
+            Class::Unroutable => ProxyError::DestinationIpUnroutable,
+            Class::Forbidden => ProxyError::DestinationIpProhibited,
+            _ => ProxyError::ConnectionRefused,
+        };
+        Self { kind, text: refusal.text }
+    }
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The agent's settings.
+
+use crate::routes::{Route, Routes};
+use serde::Deserialize;
+use std::{
+    fs,
+    net::{Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+/// When a file was written last, and how long it is.
+pub(super) fn stamp(file: &Path) -> Option<(SystemTime, u64)> {
+    let metadata = fs::metadata(file).ok()?;
+    Some((metadata.modified().ok()?, metadata.len()))
+}
+
+/// A longer file is none of ours.
+const LONGEST: u64 = 1 << 20;
+
+/// What the agent is told.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// Who may use it. Everybody, if it listens on loopback.
+    pub login: Option<Login>,
+    /// Which destinations go through which depots.
+    pub routes: Routes,
+    /// Whether connections fail when all their routes do. Otherwise they are made directly then.
+    pub strict: bool,
+    /// How long one route may take.
+    pub connect_timeout: Duration,
+    /// Certificates (PEM) of authorities to trust for depots over TLS, in place of the system's.
+    pub ca: Option<PathBuf>,
+}
+
+/// A name and its password.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Login {
+    /// At most 255 bytes.
+    pub user: String,
+    /// At most 255 bytes.
+    pub password: String,
+}
+
+impl std::fmt::Debug for Login {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Login").field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
+impl Login {
+    /// Whether it is this one, in a time that does not tell how much of it is.
+    pub(super) fn is(&self, user: &[u8], password: &[u8]) -> bool {
+        let same = |a: &[u8], b: &[u8]| {
+            a.len() == b.len() && a.iter().zip(b).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
+        };
+        same(self.user.as_bytes(), user) & same(self.password.as_bytes(), password)
+    }
+}
+
+/// What is wrong with the settings.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct ConfigError(String);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    #[serde(default = "default_listen")]
+    listen: SocketAddr,
+    login: Option<Login>,
+    #[serde(default)]
+    route: Vec<Route>,
+    #[serde(default)]
+    strict: bool,
+    connect_timeout: Option<units::Duration>,
+    ca: Option<PathBuf>,
+}
+
+fn default_listen() -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, Config::PORT).into()
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            listen: default_listen(),
+            login: None,
+            routes: Routes::default(),
+            strict: false,
+            connect_timeout: Duration::from_secs(10),
+            ca: None,
+        }
+    }
+}
+
+impl Config {
+    /// The port if none is said.
+    pub const PORT: u16 = 3885;
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// The text names the file, and the line if it is one line's fault.
+    pub fn read(file: &Path) -> Result<Self, ConfigError> {
+        let fails = |why: &dyn std::fmt::Display| ConfigError(format!("{}: {why}", file.display()));
+        let length = fs::metadata(file).map_err(|error| fails(&error))?;
+        if !length.is_file() || length.len() > LONGEST {
+            return Err(fails(&"it is no file of at most 1 MB"));
+        }
+        let text = fs::read_to_string(file).map_err(|error| fails(&error))?;
+        Self::parse(&text).map_err(|(line, why)| match line {
+            Some(line) => ConfigError(format!("{}:{line}: {why}", file.display())),
+            None => fails(&why),
+        })
+    }
+
+    fn parse(text: &str) -> Result<Self, (Option<usize>, String)> {
+        let of_line = |error: toml::de::Error| {
+            let line = error.span().map(|span| text[..span.start].matches('\n').count() + 1);
+            (line, error.message().to_owned())
+        };
+        let Document { listen, login, route, strict, connect_timeout, ca } =
+            toml::from_str(text).map_err(of_line)?;
+        let routes = Routes::new(route);
+        let connect_timeout = connect_timeout.map_or(Self::default().connect_timeout, Into::into);
+        let config = Self { listen, login, routes, strict, connect_timeout, ca };
+        config.check().map_err(|why| (None, why))?;
+        Ok(config)
+    }
+
+    /// What is wrong with them as a whole, if anything.
+    ///
+    /// # Errors
+    /// In words for the user.
+    pub fn check(&self) -> Result<(), String> {
+        self.routes.check()?;
+        if !self.listen.ip().is_loopback() && self.login.is_none() {
+            return Err(format!(
+                "{} can be reached from elsewhere: give `login = {{ user = \"...\", password = \"...\" }}`, or listen on loopback",
+                self.listen
+            ));
+        }
+        let fits = |text: &str| (1..=255).contains(&text.len()) && !text.contains(':');
+        if self.login.as_ref().is_some_and(|login| {
+            !fits(&login.user) || login.password.is_empty() || login.password.len() > 255
+        }) {
+            return Err(
+                "`login`: user and password have 1 to 255 bytes, and the user no colon".to_owned()
+            );
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The connections under way, and those that were.
+
+use crate::tunnel::Passed;
+use serde::{Deserialize, Serialize};
+use session::{Authority, DepotAddress, lsl::HopReport};
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+/// How a client is connected to its server.
+#[derive(Debug, Clone)]
+pub(crate) enum Route {
+    /// Through these depots; each with its connection to the next one.
+    Through(Vec<String>),
+    /// Without depots, since no route leads there.
+    Direct,
+    /// Without depots, since they failed.
+    FellBack(String),
+}
+
+impl Route {
+    pub(super) fn through(depots: &[DepotAddress], hops: &[HopReport]) -> Self {
+        let hop = |(at, depot): (usize, &DepotAddress)| match hops.get(at) {
+            Some(HopReport { congestion, rtt_us, .. }) => {
+                let congestion = congestion.as_ref().map_or("?", |name| name.as_str());
+                format!("{depot} ({congestion}, {:.1} ms)", f64::from(*rtt_us) / 1e3)
+            }
+            None => depot.to_string(),
+        };
+        Self::Through(depots.iter().enumerate().map(hop).collect())
+    }
+}
+
+/// A connection that is under way.
+#[derive(Debug)]
+pub(super) struct Connection {
+    number: u64,
+    client: SocketAddr,
+    way_in: &'static str,
+    destination: String,
+    route: Route,
+    begun: Instant,
+    pub passed: Passed,
+}
+
+impl Connection {
+    /// Bytes from the client, and to it.
+    fn moved(&self) -> [u64; 2] {
+        [self.passed.up.moved(), self.passed.down.moved()]
+    }
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct Live(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    number: u64,
+    through: u64,
+    direct: u64,
+    fell_back: u64,
+    failed: u64,
+    up_bytes: u64,
+    down_bytes: u64,
+    connections: BTreeMap<u64, Arc<Connection>>,
+}
+
+/// A connection, listed for as long as this is there.
+pub(super) struct Listed<'l> {
+    live: &'l Live,
+    pub connection: Arc<Connection>,
+}
+
+impl Live {
+    pub(super) fn list(
+        &self,
+        client: SocketAddr,
+        way_in: &'static str,
+        destination: &Authority,
+        route: Route,
+    ) -> Listed<'_> {
+        let mut state = self.state();
+        state.number += 1;
+        match route {
+            Route::Through(_) => state.through += 1,
+            Route::Direct => state.direct += 1,
+            Route::FellBack(_) => state.fell_back += 1,
+        }
+        let connection = Arc::new(Connection {
+            number: state.number,
+            client,
+            way_in,
+            destination: destination.to_string(),
+            route,
+            begun: Instant::now(),
+            passed: Passed::default(),
+        });
+        state.connections.insert(connection.number, Arc::clone(&connection));
+        Listed { live: self, connection }
+    }
+
+    pub(super) fn failed(&self) {
+        self.state().failed += 1;
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What they are at the moment.
+    pub(super) fn status(&self) -> Status {
+        let state = self.state();
+        let (mut up_bytes, mut down_bytes) = (state.up_bytes, state.down_bytes);
+        let entries = state.connections.values().map(|connection| {
+            let [up, down] = connection.moved();
+            (up_bytes, down_bytes) = (up_bytes + up, down_bytes + down);
+            let (through, direct_because) = match &connection.route {
+                Route::Through(depots) => (depots.clone(), None),
+                Route::Direct => (Vec::new(), None),
+                Route::FellBack(why) => (Vec::new(), Some(why.clone())),
+            };
+            Entry {
+                number: connection.number,
+                client: connection.client,
+                way_in: connection.way_in.to_owned(),
+                destination: connection.destination.clone(),
+                through,
+                direct_because,
+                up_bytes: up,
+                down_bytes: down,
+                seconds: connection.begun.elapsed().as_secs_f64(),
+            }
+        });
+        let connections = entries.collect();
+        Status {
+            connections,
+            through: state.through,
+            direct: state.direct,
+            fell_back: state.fell_back,
+            failed: state.failed,
+            up_bytes,
+            down_bytes,
+        }
+    }
+}
+
+impl Drop for Listed<'_> {
+    fn drop(&mut self) {
+        let mut state = self.live.state();
+        let [up, down] = self.connection.moved();
+        state.up_bytes += up;
+        state.down_bytes += down;
+        state.connections.remove(&self.connection.number);
+    }
+}
+
+/// What an agent does: `/status.json`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Status {
+    /// Those under way, the oldest first.
+    pub connections: Vec<Entry>,
+    /// Connections so far that went through depots.
+    pub through: u64,
+    /// That went directly, since no route leads there.
+    pub direct: u64,
+    /// That went directly, since all their routes failed.
+    pub fell_back: u64,
+    /// That were not made.
+    pub failed: u64,
+    /// Bytes from clients so far.
+    pub up_bytes: u64,
+    /// Bytes to clients so far.
+    pub down_bytes: u64,
+}
+
+/// A connection under way.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Entry {
+    /// Since the start.
+    pub number: u64,
+    /// Who asks.
+    pub client: SocketAddr,
+    /// `socks5`, `connect` or `http`.
+    pub way_in: String,
+    /// What was asked for.
+    pub destination: String,
+    /// The depots, each with the congestion control and round trip of its connection to the next.
+    pub through: Vec<String>,
+    /// Why there are none, where there should be.
+    pub direct_because: Option<String>,
+    /// Bytes from the client.
+    pub up_bytes: u64,
+    /// Bytes to the client.
+    pub down_bytes: u64,
+    /// Its age.
+    pub seconds: f64,
+}
