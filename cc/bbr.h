@@ -129,6 +129,7 @@ struct cc_bbr {
 	u8 idle_restart : 1, probe_rtt_round : 1, held : 1, paced_by_rtt : 1;
 };
 
+#define cc_bbr_kind rate
 #define cc_bbr_uses_rtt 0
 #define cc_bbr_uses_event 1
 

@@ -11,6 +11,8 @@
  *	cc_NAME_set_list(S)	S(set, where from, .parameter = value ...): named parameter sets, the
  *				default first
  *	struct cc_NAME		what it remembers of a connection, at most CC_STATE_MAX bytes
+ *	cc_NAME_kind		window: decides the window outside of recovery; rate: decides window and
+ *				pacing rate at every acknowledgement. Without it: window.
  *	cc_NAME_uses_rtt, cc_NAME_uses_event	0 or 1: whether those two functions do anything
  *	cc_NAME_init(state, params, ack, decision)	a connection is established; state is zero
  *	cc_NAME_rtt(state, params, ack, decision)	an acknowledgement gave an RTT sample, in any
@@ -114,10 +116,12 @@ enum cc_event {
 /* Stands at the end of each algorithm's file. */
 #define CC_ALGORITHM(name) \
 	_Static_assert(sizeof(struct cc_##name) <= CC_STATE_MAX, \
-		"cc/" #name ".h: struct cc_" #name " is larger than the 104 bytes of state " \
+		"struct cc_" #name " is larger than the 104 bytes of state " \
 		"that the kernel gives a congestion control"); \
+	_Static_assert(_Alignof(struct cc_##name) <= 8, \
+		"struct cc_" #name " asks for more than the 8 bytes of alignment that its state has"); \
 	_Static_assert(sizeof("lh_" #name) <= 16, \
-		"cc/" #name ".h: lh_" #name " is longer than the 15 characters of a kernel's name")
+		"lh_" #name " is longer than the 15 characters of a kernel's name")
 
 CC_INLINE u32 cc_min(u32 a, u32 b) { return a < b ? a : b; }
 CC_INLINE u32 cc_max(u32 a, u32 b) { return a > b ? a : b; }

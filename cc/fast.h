@@ -68,6 +68,7 @@ struct cc_fast {
 	struct cc_recovery recovery;
 };
 
+#define cc_fast_kind rate
 #define cc_fast_uses_rtt 1
 #define cc_fast_uses_event 1
 

@@ -84,6 +84,7 @@ struct cc_libra {
 	struct cc_recovery recovery;
 };
 
+#define cc_libra_kind rate
 #define cc_libra_uses_rtt 1
 #define cc_libra_uses_event 1
 

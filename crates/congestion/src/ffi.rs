@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `cc/` through the C table that `build.rs` makes of it. Every `unsafe` of this room is here.
+//! `cc/` through the C table that `build.rs` makes of it, and the same entries of users' files (`file`), whose
+//! functions may unwind. Every other `unsafe` of this crate is in `file/library.rs` and `file/fault.rs`.
 
 #![expect(unsafe_code, reason = "calls into cc/")]
 
 use std::{
     ffi::{CStr, c_char, c_void},
     fmt,
-    sync::LazyLock,
+    sync::{LazyLock, PoisonError, RwLock},
 };
 
 /// One acknowledgement event: `struct cc_ack` of `cc/cc.h`. Counts are of segments.
@@ -122,7 +123,10 @@ impl Params {
     /// The algorithm that they are for.
     pub fn algorithm(&self) -> &'static Algorithm {
         let ours = |algorithm: &&Algorithm| std::ptr::eq(algorithm.entry, self.entry);
-        Algorithm::all().iter().find(ours).expect("every entry of the table is an algorithm")
+        let known = Algorithm::all().iter().find(ours);
+        known
+            .or_else(|| Algorithm::from_files().into_iter().find(ours))
+            .expect("every entry that parameters are for is an algorithm's")
     }
 
     /// In the order of [`Algorithm::params`].
@@ -171,7 +175,7 @@ pub struct Set {
     pub params: Params,
 }
 
-/// An algorithm of `cc/`.
+/// An algorithm of `cc/`, or of a user's file.
 #[derive(Debug)]
 pub struct Algorithm {
     /// The file's name, and the kernel's name without `lh_`.
@@ -190,8 +194,22 @@ pub struct Algorithm {
     pub params: Vec<Param>,
     /// Its parameter sets, the default first.
     pub sets: Vec<Set>,
+    /// The file of a user that it was compiled from; none for those of `cc/`.
+    pub file: Option<AlgorithmFile>,
     entry: &'static FfiAlgorithm,
 }
+
+/// Which file an algorithm was compiled from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AlgorithmFile {
+    /// Its name without directories.
+    pub name: String,
+    /// SHA-256 of its contents, in hexadecimal digits.
+    pub sha256: String,
+}
+
+/// Algorithms of users' files, in the order in which they were loaded. They stay until the process ends.
+static FROM_FILES: RwLock<Vec<&'static Algorithm>> = RwLock::new(Vec::new());
 
 /// There is no such algorithm, parameter set or parameter.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -219,29 +237,48 @@ impl Algorithm {
     /// What the names of algorithms start with once they are in the kernel.
     pub const PREFIX: &str = "lh_";
 
-    /// Every algorithm of `cc/algorithms.h`, in its order.
+    /// Every algorithm of `cc/algorithms.h`, in its order. Those of users' files are not among them.
     pub fn all() -> &'static [Algorithm] {
         static ALL: LazyLock<Vec<Algorithm>> = LazyLock::new(|| {
             // SAFETY: build.rs generates the table and its count together, as constants.
             let entries = unsafe {
                 std::slice::from_raw_parts(
                     (&raw const longhaul_cc_algorithms).cast(),
-                    longhaul_cc_count,
+                    longhaul_cc_count as usize,
                 )
             };
-            entries.iter().map(Algorithm::read).collect()
+            // SAFETY: build.rs makes the table of string literals and of arrays with their counts.
+            entries.iter().map(|entry| unsafe { Algorithm::read(entry, None) }).collect()
         });
         &ALL
     }
 
-    /// The algorithm of that name, with or without `lh_`.
+    /// Those of the files that were loaded.
+    pub fn from_files() -> Vec<&'static Algorithm> {
+        FROM_FILES.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes up an algorithm of a file, unless one of its name is there.
+    pub(crate) fn add(self) -> Result<&'static Algorithm, &'static Algorithm> {
+        let mut from_files = FROM_FILES.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = Self::all().iter().chain(from_files.iter().copied());
+        if let Some(same) = known.find(|known| known.name == self.name) {
+            return Err(same);
+        }
+        let algorithm: &'static Algorithm = Box::leak(Box::new(self));
+        from_files.push(algorithm);
+        Ok(algorithm)
+    }
+
+    /// The algorithm of that name, with or without `lh_`: of `cc/`, or of a file that was loaded.
     ///
     /// # Errors
     /// There is none.
     pub fn find(name: &str) -> Result<&'static Algorithm, UnknownName> {
         let bare = name.strip_prefix(Self::PREFIX).unwrap_or(name);
-        Self::all().iter().find(|algorithm| algorithm.name == bare).ok_or_else(|| {
-            let known: Vec<&str> = Self::all().iter().map(|algorithm| algorithm.name).collect();
+        let all: Vec<_> = Self::all().iter().chain(Self::from_files()).collect();
+        all.iter().copied().find(|algorithm| algorithm.name == bare).ok_or_else(|| {
+            let known: Vec<&str> = all.iter().map(|algorithm| algorithm.name).collect();
             UnknownName::new("congestion control", bare, &known)
         })
     }
@@ -267,18 +304,21 @@ impl Algorithm {
         })
     }
 
-    fn read(entry: &'static FfiAlgorithm) -> Self {
-        // SAFETY: build.rs makes the table of string literals and of arrays with their counts.
+    /// # Safety
+    /// The entry is made by `FFI_ENTRY` of ffi.h: of string literals and of arrays with their counts, which
+    /// stay as long as the process. Its functions are those of the algorithm.
+    pub(crate) unsafe fn read(entry: &'static FfiAlgorithm, file: Option<AlgorithmFile>) -> Self {
+        // SAFETY: as the caller has it.
         unsafe {
-            let params = std::slice::from_raw_parts(entry.params, entry.param_count);
-            let sets = std::slice::from_raw_parts(entry.sets, entry.set_count);
+            let params = std::slice::from_raw_parts(entry.params, entry.param_count as usize);
+            let sets = std::slice::from_raw_parts(entry.sets, entry.set_count as usize);
             Self {
                 name: text(entry.name),
                 title: text(entry.title),
                 rule: text(entry.rule),
                 source: text(entry.source),
                 attach: if entry.rate == 0 { Attach::Window } else { Attach::Rate },
-                state_bytes: entry.state_bytes,
+                state_bytes: entry.state_bytes as usize,
                 params: params
                     .iter()
                     .map(|param| Param {
@@ -294,11 +334,12 @@ impl Algorithm {
                         source: text(set.source),
                         params: Params {
                             entry,
-                            values: std::slice::from_raw_parts(set.values, entry.param_count)
+                            values: std::slice::from_raw_parts(set.values, entry.param_count as usize)
                                 .to_vec(),
                         },
                     })
                     .collect(),
+                file,
                 entry,
             }
         }
@@ -376,12 +417,27 @@ impl Control {
     }
 }
 
+/// Of a text that is not UTF-8, as a file may have one by escapes, what is.
 unsafe fn text(literal: *const c_char) -> &'static str {
     // SAFETY: the caller passes a string literal of C.
-    unsafe { CStr::from_ptr(literal) }.to_str().expect("cc/ is written in UTF-8")
+    let literal = unsafe { CStr::from_ptr(literal) };
+    literal.to_str().unwrap_or_else(|_| String::leak(literal.to_string_lossy().into_owned()))
 }
 
-type Hook = unsafe extern "C" fn(*mut c_void, *const u32, *const Ack, *mut Decision);
+/// The first rule of `contract.h` that a call of `hook` (its number there) has broken.
+pub(crate) fn broken_rule(
+    attach: Attach,
+    hook: u32,
+    before: &Decision,
+    after: &Decision,
+) -> Option<u32> {
+    // SAFETY: a function of two numbers and two decisions, which it only reads.
+    let rule = unsafe { longhaul_cc_broken_rule((attach == Attach::Rate).into(), hook, before, after) };
+    (rule != 0).then_some(rule)
+}
+
+/// Functions of users' files unwind where they do what they may not; those of `cc/` never do.
+type Hook = unsafe extern "C-unwind" fn(*mut c_void, *const u32, *const Ack, *mut Decision);
 
 /// `struct ffi_param` of ffi.h.
 #[repr(C)]
@@ -402,22 +458,22 @@ struct FfiSet {
 /// `struct ffi_algorithm` of ffi.h.
 #[derive(Debug)]
 #[repr(C)]
-struct FfiAlgorithm {
+pub(crate) struct FfiAlgorithm {
     name: *const c_char,
     title: *const c_char,
     rule: *const c_char,
     source: *const c_char,
     params: *const FfiParam,
     sets: *const FfiSet,
-    param_count: usize,
-    set_count: usize,
-    state_bytes: usize,
+    param_count: u64,
+    set_count: u64,
+    state_bytes: u64,
     rate: u32,
     init: Hook,
     rtt: Hook,
     ack: Hook,
     loss: Hook,
-    event: unsafe extern "C" fn(*mut c_void, *const u32, *const Ack, *mut Decision, u32),
+    event: unsafe extern "C-unwind" fn(*mut c_void, *const u32, *const Ack, *mut Decision, u32),
 }
 
 // SAFETY: the table is constant.
@@ -427,5 +483,11 @@ unsafe impl Send for FfiAlgorithm {}
 
 unsafe extern "C" {
     static longhaul_cc_algorithms: [FfiAlgorithm; 0];
-    static longhaul_cc_count: usize;
+    static longhaul_cc_count: u64;
+    fn longhaul_cc_broken_rule(
+        rate: u32,
+        hook: u32,
+        before: *const Decision,
+        after: *const Decision,
+    ) -> u32;
 }

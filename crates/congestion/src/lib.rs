@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The congestion controls of `cc/`, for programs. The same C files are compiled here and, by
 //! `longhaul-kernel`, for the running kernel; `cc/cc.h` is their contract. [`response`] has their
-//! closed forms, [`path`] two plain paths to watch them on.
+//! closed forms, [`path`] two plain paths to watch them on, [`trial`] tells them what none can be told. A file of a
+//! user, written to the same contract, is compiled and loaded by [`file`].
 //!
 //! ```
 //! use longhaul_congestion::{Ack, Algorithm, Control, Decision};
@@ -18,10 +19,14 @@
 //! ```
 
 mod ffi;
+pub mod file;
 pub mod path;
 pub mod picture;
 pub mod response;
+pub mod trial;
 
 pub use ffi::{
-    Ack, Algorithm, Attach, Control, Decision, Event, Param, Params, Set, State, UnknownName,
+    Ack, Algorithm, AlgorithmFile, Attach, Control, Decision, Event, Param, Params, Set, State,
+    UnknownName,
 };
+pub use file::{Fault, catch_fault};

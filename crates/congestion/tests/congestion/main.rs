@@ -4,6 +4,7 @@
 mod bbr;
 mod docs;
 mod face;
+mod file;
 mod path;
 mod reference;
 mod response;
