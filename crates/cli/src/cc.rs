@@ -2,10 +2,11 @@
 //! `longhaul cc`: congestion controls in the running kernel.
 
 use crate::{
+    cc_file,
     failure::Failure,
     print::{print_json, print_text},
 };
-use ::congestion::{Algorithm, Params, UnknownName, picture};
+use ::congestion::{Algorithm, Params, UnknownName, picture, trial};
 use ::kernel::{
     Error,
     cc::{self, AlgorithmDescription, CongestionControlList, Entry, Options, Provider, decides},
@@ -49,6 +50,15 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Compile a congestion control of your own from its C file, say what it does, and try whether it keeps the
+    /// contract, by random acknowledgements.
+    Check {
+        /// The C file, which ends with `CC_ALGORITHM(NAME)`.
+        file: PathBuf,
+        /// Begin the random numbers here.
+        #[arg(long, value_name = "N", default_value_t = trial::SEED)]
+        seed: u64,
+    },
     /// Draw an algorithm's window over time, as SVG on standard output.
     Plot {
         /// The algorithm.
@@ -70,6 +80,7 @@ pub fn run(command: Command) -> Result<(), Failure> {
         }
         Command::Unload { names } => unload(&names),
         Command::Show { name, json } => show(&name, json),
+        Command::Check { file, seed } => cc_file::check(&file, seed),
         Command::Plot { name, params, output } => plot(&name, params.as_deref(), output),
     }
 }
@@ -217,13 +228,16 @@ fn show(name: &str, json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-fn description_text(algorithm: &Algorithm, decides: &str) -> String {
+/// Rule, source, parameter sets and parameters, as `cc show` prints them.
+pub fn description_text(algorithm: &Algorithm, decides: &str) -> String {
     let Algorithm { title, rule, source, state_bytes, .. } = algorithm;
     let mut text = format!(
-        "{title} ({} in the kernel)\n  rule     {rule}\n  source   {source}\n  \
+        "{title} ({}{})\n  rule     {rule}\n  source   {source}\n  \
          decides  {decides}; {state_bytes} bytes of state a connection\n  \
          parameter sets, the default first:\n",
-        algorithm.kernel_name()
+        algorithm.kernel_name(),
+        // One of a file is not in the kernel yet.
+        if algorithm.file.is_none() { " in the kernel" } else { " in scenarios" }
     );
     for set in &algorithm.sets {
         text += &format!("    {:<12} {}\n", set.name, set.source);

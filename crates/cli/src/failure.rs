@@ -78,6 +78,7 @@ macro_rules! from_classified {
 
 from_classified! {
     ::client::Error,
+    ::congestion::file::FileError,
     ::depot::Error,
     ::depot::FetchError,
     ::kernel::Error,

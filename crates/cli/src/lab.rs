@@ -2,6 +2,7 @@
 //! `longhaul lab`.
 
 use crate::{
+    cc_file,
     export::{self, ExportArgs},
     failure::Failure,
     identical_repeats,
@@ -84,6 +85,16 @@ pub struct RunArgs {
     json: bool,
 }
 
+#[derive(clap::Args)]
+pub struct SimArgs {
+    #[command(flatten)]
+    run: RunArgs,
+    /// Compile a congestion control from this C file; the scenario names it `lh_NAME` for `CC_ALGORITHM(NAME)`. May be
+    /// given more than once.
+    #[arg(long, value_name = "FILE")]
+    cc: Vec<PathBuf>,
+}
+
 impl RunArgs {
     fn known(&self) -> ReusePolicy {
         match (self.again, self.any_program) {
@@ -130,7 +141,15 @@ pub fn run(command: Command) -> Result<(), Failure> {
     }
 }
 
-/// `longhaul lab run`, and `longhaul sim`.
+/// `longhaul sim`.
+pub fn simulate(args: SimArgs) -> Result<(), Failure> {
+    for file in &args.cc {
+        cc_file::load(file)?;
+    }
+    run_scenario(args.run, Method::Sim)
+}
+
+/// `longhaul lab run`, and the part of `longhaul sim` that is the same.
 pub fn run_scenario(args: RunArgs, method: Method) -> Result<(), Failure> {
     let known = args.known();
     let RunArgs { file, variant, mut set, repeat, jobs, out, ci, json, .. } = args;

@@ -9,6 +9,7 @@
 
 mod agent;
 mod cc;
+mod cc_file;
 mod demo;
 mod depot;
 mod export;
@@ -81,7 +82,7 @@ enum Command {
     #[command(subcommand)]
     Session(session::Command),
     /// Simulate a scenario in virtual time: short for `lab run --method sim`.
-    Sim(lab::RunArgs),
+    Sim(lab::SimArgs),
     /// Keys and tickets: signed URLs that depots open to.
     #[command(subcommand)]
     Ticket(ticket::Command),
@@ -138,7 +139,7 @@ pub fn run() -> ExitCode {
         Command::Run(args) => return run::run(&args),
         Command::Send(args) => send::run(*args),
         Command::Session(command) => session::run(&command),
-        Command::Sim(args) => lab::run_scenario(args, lab::Method::Sim),
+        Command::Sim(args) => lab::simulate(args),
         Command::Ticket(command) => ticket::run(command),
         Command::Wan(command) => wan::run(command),
     };

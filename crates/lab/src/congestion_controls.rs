@@ -6,7 +6,7 @@ use crate::error::LabError;
 use congestion::{Algorithm, Params};
 use host::Lack;
 use kernel::cc::{self, Holder, InForce, Loaded, Options, Provider};
-use record::manifest::CongestionControl;
+use record::manifest::{AlgorithmFile, CongestionControl};
 use scenario::{Run, Source};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -63,7 +63,15 @@ pub fn unknown_in_simulation(run: &Run) -> Vec<String> {
 /// # Errors
 /// As [`params`].
 pub fn simulated(run: &Run) -> Result<BTreeMap<String, CongestionControl>, LabError> {
-    let on_record = |name: &String| Ok((name.clone(), recorded(&InForce::of(&params(run, name)?))));
+    let on_record = |name: &String| {
+        let params = params(run, name)?;
+        let file = params.algorithm().file.as_ref();
+        let file = file.map(|file| AlgorithmFile {
+            name: file.name.clone(),
+            sha256: file.sha256.clone(),
+        });
+        Ok((name.clone(), CongestionControl { file, ..recorded(&InForce::of(&params)) }))
+    };
     in_simulation(run).into_iter().map(on_record).collect()
 }
 
@@ -154,5 +162,6 @@ fn recorded(in_force: &InForce) -> CongestionControl {
     CongestionControl {
         parameter_set: in_force.set.map(str::to_owned),
         parameters: values.collect(),
+        file: None,
     }
 }

@@ -21,6 +21,14 @@ pub enum LabError {
     /// A congestion control could not be brought into the kernel.
     #[error(transparent)]
     Kernel(kernel::Error),
+    /// A user's congestion control made a mistake in the run of that name.
+    #[error("{run}: {fault}")]
+    Fault {
+        /// Which run.
+        run: String,
+        /// What it did, with file and line.
+        fault: congestion::Fault,
+    },
     /// A server did not start.
     #[error("{name} did not come up: {reason}")]
     Server {

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Where records and the files of a run in progress lie.
 
-use crate::{error::LabError, method::Method, source_hash};
-use record::Record;
+use crate::{congestion_controls, error::LabError, method::Method, source_hash};
+use record::{Record, manifest::CongestionControl};
 use scenario::Run;
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
 };
 
 /// What lies in a run's folder.
 pub enum Found {
-    /// Nothing, or a record that does not count or can't be read: it will be replaced.
+    /// Nothing, or a record that does not count, can't be read, or is of another version of a user's congestion control:
+    /// it will be replaced.
     Nothing,
     /// The record of the run, by this program's sources or by others.
     Record { of_run: Box<Record>, same_program: bool },
@@ -30,11 +32,23 @@ pub fn on_record(folder: &Path, run: &Run, method: Method) -> Result<Found, LabE
         )));
     }
     let same_program = record.manifest.sources.as_deref() == Some(source_hash::of(method));
-    Ok(if record.manifest.valid {
+    Ok(if record.manifest.valid && same_files(run, method, &record) {
         Found::Record { of_run: Box::new(record), same_program }
     } else {
         Found::Nothing
     })
+}
+
+/// Whether the congestion controls that are compiled from files were of the same contents. Their names are in the
+/// scenario.
+fn same_files(run: &Run, method: Method, record: &Record) -> bool {
+    let hashes = |controls: &BTreeMap<String, CongestionControl>| -> Vec<Option<String>> {
+        controls.values().map(|control| Some(control.file.as_ref()?.sha256.clone())).collect()
+    };
+    // An unknown name is refused before.
+    method == Method::Emu
+        || congestion_controls::simulated(run)
+            .is_ok_and(|now| hashes(&now) == hashes(&record.manifest.congestion_controls))
 }
 
 /// A folder for files that no record needs; removed in the end. It lies beside the folder of the

@@ -81,7 +81,9 @@ pub fn run(run: &Run, context: &mut SimContext<'_>) -> Result<Record, LabError> 
         simulation: Simulation::new(run).map_err(unsupported)?,
     };
     let (mut next_news, mut next_partial) = (Duration::ZERO, FIRST_PARTIAL);
-    while going.simulation.advance(STEP) {
+    // After a fault the simulation is half done, so it gives no partial record.
+    let fault = |fault| LabError::Fault { run: run.id.clone(), fault };
+    while congestion::catch_fault(|| going.simulation.advance(STEP)).map_err(fault)? {
         if context.interrupted.load(Ordering::Relaxed) {
             (context.on_partial_record)(&going.partial("stopped"))?;
             return Err(LabError::Interrupted);

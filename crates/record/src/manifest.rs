@@ -155,6 +155,18 @@ pub struct CongestionControl {
     /// Its parameters. `longhaul cc show` gives their units.
     #[serde(default)]
     pub parameters: BTreeMap<String, u32>,
+    /// The user's file that it was compiled from (`longhaul sim --cc`); null for longhaul's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<AlgorithmFile>,
+}
+
+/// A user's file with a congestion control.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AlgorithmFile {
+    /// Its name without directories.
+    pub name: String,
+    /// SHA-256 of its contents, in hexadecimal digits.
+    pub sha256: String,
 }
 
 /// The sending socket of one hop, as read back while it carried data.

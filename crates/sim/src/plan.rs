@@ -309,7 +309,12 @@ pub fn params(run: &Run, name: &str) -> Result<Params, Unsupported> {
     let refuse = |error: congestion::UnknownName| {
         Unsupported::one(format!("congestion control {name}: {error}"))
     };
-    let algorithm = Algorithm::find(name).map_err(refuse)?;
+    let algorithm = Algorithm::find(name).map_err(|error| match name.strip_prefix(Algorithm::PREFIX) {
+        Some(bare) => Unsupported::one(format!(
+            "congestion control {name}: {error}. One of your own is given by its file: longhaul sim FILE --cc {bare}.h"
+        )),
+        None => refuse(error),
+    })?;
     let chosen = run.congestion.iter().find(|chosen| chosen.name == name);
     let mut params = match chosen.and_then(|chosen| chosen.set.as_deref()) {
         Some(set) => algorithm.set(set).map_err(refuse)?.params.clone(),

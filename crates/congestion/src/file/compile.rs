@@ -28,8 +28,9 @@ const OWN: [(&str, &str); 3] = [
 ];
 
 /// As the kernel's build has it: integers, no library, no header of the system.
-const LANGUAGE: [&str; 5] =
-    ["-std=gnu11", "-O2", "-ffreestanding", "-nostdinc", "-fno-diagnostics-color"];
+const LANGUAGE: [&str; 6] = [
+    "-fno-delete-null-pointer-checks",
+    "-std=gnu11", "-O2", "-ffreestanding", "-nostdinc", "-fno-diagnostics-color"];
 const WARNINGS: [&str; 5] =
     ["-fsyntax-only", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror=implicit-function-declaration"];
 /// Places in the object are found by its debug information, and it must be possible to unwind from any.
@@ -44,18 +45,23 @@ const OBJECT: [&str; 8] = [
     "-c",
 ];
 /// What `guard.c` answers. Only memory, loops and undefined operations; no library of a sanitizer takes part.
-const CHECKS: [&str; 5] = [
+const CHECKS: [&str; 4] = [
     "-Werror=implicit-function-declaration",
-    "-fno-delete-null-pointer-checks",
     "-fsanitize=thread",
-    "-fsanitize=integer-divide-by-zero,signed-integer-overflow,shift,bounds,unreachable",
-    "-fno-sanitize-recover=integer-divide-by-zero,signed-integer-overflow,shift,bounds,unreachable",
+    "-fsanitize=integer-divide-by-zero,signed-integer-overflow,shift,unreachable",
+    "-fno-sanitize-recover=integer-divide-by-zero,signed-integer-overflow,shift,unreachable",
 ];
 /// Of gcc only: messages name the line of the file, and not what a macro of ours is made of. Clang's do.
 const GCC: [&str; 2] = ["-ftrack-macro-expansion=0", "-fmax-errors=10"];
-/// Of each: clang would count no block that leads to itself alone.
-const GCC_COUNTS: &str = "-fsanitize-coverage=trace-pc";
-const CLANG_COUNTS: &str = "-fsanitize-coverage=trace-pc,no-prune";
+/// Checks that each names in its own way: clang would count no block that leads to itself alone, and its `bounds` has
+/// one that ends the process.
+const GCC_CHECKS: [&str; 3] =
+    ["-fsanitize-coverage=trace-pc", "-fsanitize=bounds", "-fno-sanitize-recover=bounds"];
+const CLANG_CHECKS: [&str; 3] = [
+    "-fsanitize-coverage=trace-pc,no-prune",
+    "-fsanitize=array-bounds",
+    "-fno-sanitize-recover=array-bounds",
+];
 const LINK: [&str; 5] = ["-shared", "-nostdlib", "-Wl,-z,defs", "-Wl,--build-id=none", "-Wl,--eh-frame-hdr"];
 
 /// A compiler that takes longer is ended.
@@ -87,12 +93,12 @@ pub(super) fn compile(source: &Source) -> Result<Compiled, FileError> {
     compiler.call(&[&["-x", "c", "-dM", "-E"]], &["empty.c"], Some("macros"))?;
     let macros = fs::read_to_string(directory.path().join("macros"));
     let is_clang = macros.map_err(FileError::system("read what the compiler is"))?.contains("__clang__");
-    let counts = if is_clang { CLANG_COUNTS } else { GCC_COUNTS };
+    let more_checks = if is_clang { &CLANG_CHECKS } else { &GCC_CHECKS };
     if !is_clang {
         compiler.of_its_own = &GCC;
     }
     let warnings = compiler.call(&[&LANGUAGE, &WARNINGS], &["alone.c"], None)?;
-    compiler.call(&[&LANGUAGE, &OBJECT, &CHECKS, &[counts]], &["algorithm.c"], Some("algorithm.o"))?;
+    compiler.call(&[&LANGUAGE, &OBJECT, &CHECKS, more_checks], &["algorithm.c"], Some("algorithm.o"))?;
     compiler.call(&[&LANGUAGE, &OBJECT], &["guard.c"], Some("guard.o"))?;
     compiler.call(&[&LINK], &["algorithm.o", "guard.o"], Some("algorithm.so"))?;
     let library = fs::read(directory.path().join("algorithm.so"));
