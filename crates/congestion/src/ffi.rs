@@ -334,8 +334,11 @@ impl Algorithm {
                         source: text(set.source),
                         params: Params {
                             entry,
-                            values: std::slice::from_raw_parts(set.values, entry.param_count as usize)
-                                .to_vec(),
+                            values: std::slice::from_raw_parts(
+                                set.values,
+                                entry.param_count as usize,
+                            )
+                            .to_vec(),
                         },
                     })
                     .collect(),
@@ -432,7 +435,8 @@ pub(crate) fn broken_rule(
     after: &Decision,
 ) -> Option<u32> {
     // SAFETY: a function of two numbers and two decisions, which it only reads.
-    let rule = unsafe { longhaul_cc_broken_rule((attach == Attach::Rate).into(), hook, before, after) };
+    let rule =
+        unsafe { longhaul_cc_broken_rule((attach == Attach::Rate).into(), hook, before, after) };
     (rule != 0).then_some(rule)
 }
 

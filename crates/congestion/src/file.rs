@@ -17,8 +17,8 @@ mod fault;
 mod library;
 mod source;
 
-pub use fault::{Fault, catch_fault};
 pub(crate) use fault::rule_text;
+pub use fault::{Fault, catch_fault};
 
 use crate::ffi::{Algorithm, AlgorithmFile};
 use source::Source;
@@ -116,9 +116,15 @@ pub fn load(path: &Path) -> Result<Loaded, FileError> {
     #[expect(unsafe_code, reason = "takes up a C table")]
     let algorithm = unsafe { Algorithm::read(entry, Some(file)) };
     let lacking = [
-        ("its parameter list has a name twice", has_repeats(algorithm.params.iter().map(|p| p.name))),
+        (
+            "its parameter list has a name twice",
+            has_repeats(algorithm.params.iter().map(|p| p.name)),
+        ),
         ("it has no parameter set", algorithm.sets.is_empty()),
-        ("its list of parameter sets has a name twice", has_repeats(algorithm.sets.iter().map(|s| s.name))),
+        (
+            "its list of parameter sets has a name twice",
+            has_repeats(algorithm.sets.iter().map(|s| s.name)),
+        ),
     ];
     if let Some((why, _)) = lacking.iter().find(|(_, is_so)| *is_so) {
         return Err(source.unusable((*why).to_owned()));

@@ -5,10 +5,7 @@
 //! For algorithms of `cc/` the tests call it, for a user's file `longhaul cc check`. Of a file, what `guard.c`
 //! notices counts too.
 
-use crate::{
-    Ack, Algorithm, Control, Decision, Event, Params, catch_fault, ffi,
-    file::rule_text,
-};
+use crate::{Ack, Algorithm, Control, Decision, Event, Params, catch_fault, ffi, file::rule_text};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 

@@ -66,10 +66,8 @@ pub fn simulated(run: &Run) -> Result<BTreeMap<String, CongestionControl>, LabEr
     let on_record = |name: &String| {
         let params = params(run, name)?;
         let file = params.algorithm().file.as_ref();
-        let file = file.map(|file| AlgorithmFile {
-            name: file.name.clone(),
-            sha256: file.sha256.clone(),
-        });
+        let file =
+            file.map(|file| AlgorithmFile { name: file.name.clone(), sha256: file.sha256.clone() });
         Ok((name.clone(), CongestionControl { file, ..recorded(&InForce::of(&params)) }))
     };
     in_simulation(run).into_iter().map(on_record).collect()

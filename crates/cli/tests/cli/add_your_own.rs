@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! docs/congestion/add-your-own.md, followed word by word in a copy of the repository: a new
-//! congestion control from its header to a run that used it.
+//! docs/congestion/add-your-own.md, followed word by word: a new congestion control from its header to a simulation,
+//! and in a copy of the repository to a run in the kernel that used it.
 
-use crate::common::{Kernel, ours, text};
+use crate::common::{Kernel, done, longhaul, ours, text};
 use record::Record;
 use std::{
     fs,
@@ -11,9 +11,24 @@ use std::{
     process::{Command, Output},
 };
 
-/// What stands between fences, and the words right before it.
+const PAGE: &str = include_str!("../../../../docs/congestion/add-your-own.md");
+
+/// The parts of the page without a build, and with one.
+fn parts() -> (&'static str, &'static str) {
+    PAGE.split_once("## In the kernel").expect("the page has that part")
+}
+
+/// The page's algorithm.
+fn algorithm() -> &'static str {
+    let blocks = blocks(PAGE);
+    let mut files = blocks.iter().filter(|block| block.kind == "c");
+    let file = files.next().expect("the page has a C file");
+    assert!(files.next().is_none(), "and one only");
+    file.text
+}
+
+/// What stands between fences.
 struct Block<'a> {
-    before: &'a str,
     kind: &'a str,
     text: &'a str,
 }
@@ -26,7 +41,7 @@ fn blocks(page: &str) -> Vec<Block<'_>> {
         .filter(|pair| fenced(pair))
         .map(|pair| {
             let (kind, text) = pair[1].split_once('\n').expect("a fence ends its line");
-            Block { before: pair[0], kind, text }
+            Block { kind, text }
         })
         .collect()
 }
@@ -105,14 +120,6 @@ fn check(copy: &Copy, line: &str, output: &Output) {
     if line.contains("cargo test") {
         let picture = fs::read_to_string(copy.file("docs/congestion/mine.svg")).unwrap();
         assert!(picture.starts_with("<svg") && picture.contains("Mine"), "{picture}");
-    } else if line.contains("longhaul sim") {
-        let records: Vec<_> = fs::read_dir(copy.file("out/demo/sim")).unwrap().flatten().collect();
-        assert!(!records.is_empty(), "{}", text(&output.stderr));
-        for folder in records {
-            let record = Record::open(&folder.path()).unwrap();
-            let control = &record.manifest.congestion_controls["lh_mine"];
-            assert_eq!(control.parameter_set.as_deref(), Some("first"));
-        }
     } else if line.contains("cc load") {
         assert_eq!((out.as_str(), ours()), ("lh_mine\n", vec!["lh_mine".to_owned()]));
     } else if line.contains("cc list") {
@@ -121,9 +128,7 @@ fn check(copy: &Copy, line: &str, output: &Output) {
     } else if line.contains("lab run") {
         let records: Vec<_> = fs::read_dir(copy.file("out/demo")).unwrap().flatten().collect();
         assert!(!records.is_empty(), "{}", text(&output.stderr));
-        // The simulated ones lie beside them.
-        let emulated = records.iter().filter(|folder| folder.file_name() != "sim");
-        for folder in emulated {
+        for folder in records {
             assert_used(&Record::open(&folder.path()).unwrap());
         }
     } else if line.contains("cc unload") {
@@ -143,18 +148,66 @@ fn assert_used(record: &Record) {
     assert_eq!(flow.sha256_ok, Some(true), "{}", flow.outcome);
 }
 
+/// The first part, in an empty directory beside the scenarios, with longhaul as it is installed.
 #[test]
-fn the_page_leads_to_a_run_with_an_algorithm_of_ones_own() {
-    let page = include_str!("../../../../docs/congestion/add-your-own.md");
+fn page_leads_from_a_file_to_a_simulation() {
+    let folder = tempfile::tempdir().unwrap();
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    symlink(repository.join("scenarios"), folder.path().join("scenarios")).unwrap();
+    fs::write(folder.path().join("mine.h"), algorithm()).unwrap();
+    let installed = Path::new(env!("CARGO_BIN_EXE_longhaul")).parent().unwrap();
+    let path = format!("{}:{}", installed.display(), std::env::var("PATH").unwrap());
+    let mut printed = String::new();
+    let mut followed = 0;
+    for block in blocks(parts().0) {
+        match block.kind {
+            "sh" => {
+                let mut command = Command::new("sh");
+                command.args(["-euc", block.text]).current_dir(folder.path()).env("PATH", &path);
+                let output = command.output().unwrap();
+                assert!(output.status.success(), "{}{}", block.text, text(&output.stderr));
+                printed = text(&output.stdout);
+                followed += 1;
+            }
+            "text" => assert_eq!(printed.trim_end(), block.text.trim_end()),
+            "toml" => {
+                let file = folder.path().join("scenario.toml");
+                let demo = fs::read_to_string(folder.path().join("scenarios/demo.toml")).unwrap();
+                fs::write(&file, format!("{demo}\n{}", block.text)).unwrap();
+                done(&["lab", "check", file.to_str().unwrap(), "--method", "sim"]);
+            }
+            "c" => {}
+            other => panic!("nobody knows what to do with {other}"),
+        }
+    }
+    assert_eq!(followed, 2);
+    let mut records = fs::read_dir(folder.path().join("out/demo/sim")).unwrap().flatten();
+    let record = Record::open(&records.next().unwrap().path()).unwrap();
+    let control = &record.manifest.congestion_controls["lh_mine"];
+    assert_eq!(control.parameter_set.as_deref(), Some("first"));
+    assert_eq!(control.file.as_ref().unwrap().name, "mine.h");
+
+    // The mistake that the page shows.
+    let (before, after) = algorithm().split_once("\tif (!(ack->flags").unwrap();
+    let wrong = format!("{before}\t((u8 *)s)[104] = 1;\n\tif (!(ack->flags{after}");
+    fs::write(folder.path().join("mine.h"), wrong).unwrap();
+    let simulate =
+        ["sim", "scenarios/demo.toml", "--set", "flow.transfer.cc=lh_mine", "--cc", "mine.h"];
+    let output =
+        longhaul().current_dir(folder.path()).args(simulate).args(["--out", "wrong"]).output();
+    let said = text(&output.unwrap().stderr);
+    let shown = PAGE.lines().find_map(|line| line.strip_prefix("    longhaul: ")).unwrap();
+    let (shown_place, shown_what) = shown.split_once(": ").unwrap();
+    assert!(said.contains(&format!("{shown_place}: {shown_what}")), "{said}");
+}
+
+#[test]
+fn page_leads_on_to_a_run_in_the_kernel() {
     let _kernel = Kernel::without_ours();
     let copy = Copy::new();
+    fs::write(copy.file("mine.h"), algorithm()).unwrap();
     let mut followed = Vec::new();
-    for block in blocks(page) {
-        if block.kind == "c" {
-            assert!(block.before.contains("make `cc/mine.h` yours"), "{}", block.before);
-            fs::write(copy.file("cc/mine.h"), block.text).unwrap();
-            continue;
-        }
+    for block in blocks(parts().1) {
         assert_eq!(block.kind, "sh");
         let whole_lines = block.text.replace("\\\n", "");
         for line in whole_lines.lines() {
@@ -169,9 +222,7 @@ fn the_page_leads_to_a_run_with_an_algorithm_of_ones_own() {
             followed.push(line.to_owned());
         }
     }
-    for step in
-        ["cargo test", "cargo build", "longhaul sim", "cc load", "cc list", "lab run", "cc unload"]
-    {
+    for step in ["cargo test", "cargo build", "cc load", "cc list", "lab run", "cc unload"] {
         assert!(followed.iter().any(|line| line.contains(step)), "the page has no {step}");
     }
 }

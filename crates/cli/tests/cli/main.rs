@@ -6,6 +6,7 @@ mod add_your_own;
 mod agent;
 mod cc;
 mod chain;
+mod cc_file;
 mod common;
 mod controls;
 mod demo;

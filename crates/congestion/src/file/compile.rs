@@ -30,12 +30,22 @@ const OWN: [(&str, &str); 3] = [
 /// As the kernel's build has it: integers, no library, no header of the system.
 const LANGUAGE: [&str; 6] = [
     "-fno-delete-null-pointer-checks",
-    "-std=gnu11", "-O2", "-ffreestanding", "-nostdinc", "-fno-diagnostics-color"];
-const WARNINGS: [&str; 5] =
-    ["-fsyntax-only", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror=implicit-function-declaration"];
+    "-std=gnu11",
+    "-O2",
+    "-ffreestanding",
+    "-nostdinc",
+    "-fno-diagnostics-color",
+];
+const WARNINGS: [&str; 6] = [
+    "-fsyntax-only",
+    "-Wall",
+    "-Wextra",
+    "-Wno-unused-parameter",
+    "-Werror=implicit-function-declaration",
+    "-Werror=vla",
+];
 /// Places in the object are found by its debug information, and it must be possible to unwind from any.
-const OBJECT: [&str; 8] = [
-    "-w",
+const OBJECT: [&str; 7] = [
     "-g",
     "-gz=none",
     "-fPIC",
@@ -45,8 +55,10 @@ const OBJECT: [&str; 8] = [
     "-c",
 ];
 /// What `guard.c` answers. Only memory, loops and undefined operations; no library of a sanitizer takes part.
-const CHECKS: [&str; 4] = [
+const CHECKS: [&str; 5] = [
     "-Werror=implicit-function-declaration",
+    // Of 64 KiB that a call may take. The kernel gives 512 bytes, but the checks take some.
+    "-Werror=frame-larger-than=16384",
     "-fsanitize=thread",
     "-fsanitize=integer-divide-by-zero,signed-integer-overflow,shift,unreachable",
     "-fno-sanitize-recover=integer-divide-by-zero,signed-integer-overflow,shift,unreachable",
@@ -62,7 +74,8 @@ const CLANG_CHECKS: [&str; 3] = [
     "-fsanitize=array-bounds",
     "-fno-sanitize-recover=array-bounds",
 ];
-const LINK: [&str; 5] = ["-shared", "-nostdlib", "-Wl,-z,defs", "-Wl,--build-id=none", "-Wl,--eh-frame-hdr"];
+const LINK: [&str; 5] =
+    ["-shared", "-nostdlib", "-Wl,-z,defs", "-Wl,--build-id=none", "-Wl,--eh-frame-hdr"];
 
 /// A compiler that takes longer is ended.
 const TIME: Duration = Duration::from_secs(60);
@@ -92,17 +105,25 @@ pub(super) fn compile(source: &Source) -> Result<Compiled, FileError> {
     compiler.write("algorithm.c", &with_table(source))?;
     compiler.call(&[&["-x", "c", "-dM", "-E"]], &["empty.c"], Some("macros"))?;
     let macros = fs::read_to_string(directory.path().join("macros"));
-    let is_clang = macros.map_err(FileError::system("read what the compiler is"))?.contains("__clang__");
+    let is_clang =
+        macros.map_err(FileError::system("read what the compiler is"))?.contains("__clang__");
     let more_checks = if is_clang { &CLANG_CHECKS } else { &GCC_CHECKS };
     if !is_clang {
         compiler.of_its_own = &GCC;
     }
     let warnings = compiler.call(&[&LANGUAGE, &WARNINGS], &["alone.c"], None)?;
-    compiler.call(&[&LANGUAGE, &OBJECT, &CHECKS, more_checks], &["algorithm.c"], Some("algorithm.o"))?;
+    compiler.call(
+        &[&LANGUAGE, &OBJECT, &CHECKS, more_checks],
+        &["algorithm.c"],
+        Some("algorithm.o"),
+    )?;
     compiler.call(&[&LANGUAGE, &OBJECT], &["guard.c"], Some("guard.o"))?;
     compiler.call(&[&LINK], &["algorithm.o", "guard.o"], Some("algorithm.so"))?;
     let library = fs::read(directory.path().join("algorithm.so"));
-    Ok(Compiled { library: library.map_err(FileError::system("read what was compiled"))?, warnings })
+    Ok(Compiled {
+        library: library.map_err(FileError::system("read what was compiled"))?,
+        warnings,
+    })
 }
 
 /// Says to the compiler where the next line comes from.
@@ -126,11 +147,17 @@ fn with_table(source: &Source) -> String {
          void *memmove(void *, const void *, unsigned long);\n\
          int memcmp(const void *, const void *, unsigned long);\n\
          void guard_step(void);\n#define while(...) while (guard_step(), (__VA_ARGS__))\n\
-         #define for(...) for (__VA_ARGS__) if (guard_step(), 0) ; else\n",
+         #define for(...) for (__VA_ARGS__) if (guard_step(), 0) ; else\n\
+         #define goto for (;;) goto\n",
     );
     text += &alone(source);
     text += "#include \"ffi.h\"\n";
     let name = &source.name;
+    for what in ["title", "rule", "source", "param_list", "set_list", "uses_rtt", "uses_event"] {
+        text += &format!(
+            "#ifndef cc_{name}_{what}\n{end}#error the file does not define cc_{name}_{what}\n#endif\n"
+        );
+    }
     for line in [
         format!("#ifndef cc_{name}_kind"),
         format!("#define cc_{name}_kind window"),
@@ -179,9 +206,8 @@ impl Compiler<'_> {
         if let Some(output) = output {
             command.arg("-o").arg(self.directory.join(output));
         }
-        let (ended, said) = run(&mut command, &self.directory.join("said")).map_err(|error| {
-            FileError::NoCompiler { compiler: program.to_owned(), error }
-        })?;
+        let (ended, said) = run(&mut command, &self.directory.join("said"))
+            .map_err(|error| FileError::NoCompiler { compiler: program.to_owned(), error })?;
         let said = self.as_users_know_it(&said);
         match ended {
             Some(status) if status.success() => Ok(said),
@@ -205,7 +231,9 @@ impl Compiler<'_> {
             // A message goes on, indented, until the next one.
             if !line.starts_with(' ') {
                 is_own = own.iter().any(|own| line.starts_with(own))
-                    || ["collect2: ", "clang: error: linker"].iter().any(|end| line.starts_with(end))
+                    || ["collect2: ", "clang: error: linker"]
+                        .iter()
+                        .any(|end| line.starts_with(end))
                     || line.contains("algorithm.o: in function");
             }
             if !is_own {

@@ -67,6 +67,7 @@ pub(super) struct GuardFault {
     state: u64,
     state_bytes: u64,
     params: u64,
+    params_bytes: u64,
     before: Decision,
     after: Decision,
     kind: u32,
@@ -144,7 +145,9 @@ fn what(origin: &Origin, fault: &GuardFault) -> String {
         18 => "does not end: it has gone through 1000000 blocks of code".to_owned(),
         19 => "takes more than 64 KiB of stack".to_owned(),
         20 => "divides by zero, or the smallest number by -1".to_owned(),
-        21 => "shifts by a negative number, or by as many bits as the number has or more".to_owned(),
+        21 => {
+            "shifts by a negative number, or by as many bits as the number has or more".to_owned()
+        }
         22 => "exceeds what a signed number holds".to_owned(),
         23 => "goes beyond the end of an array".to_owned(),
         _ => "comes to __builtin_unreachable()".to_owned(),
@@ -177,25 +180,27 @@ fn access(does: &str, name: &str, fault: &GuardFault) -> String {
         let distance = address.wrapping_sub(start).cast_signed();
         (distance.unsigned_abs() < 65_536).then_some(distance)
     };
-    let ack = fault.ack as u64;
+    let is_in = |start: u64, length: u64| address.wrapping_sub(start) < length;
     if address < 65_536 {
-        format!("{does} {size} bytes through a null pointer (address {address:#x})")
-    } else if fault.is_static != 0 {
-        format!(
+        return format!("{does} {size} bytes through a null pointer (address {address:#x})");
+    }
+    if fault.is_static != 0 {
+        return format!(
             "{does} a variable of the file; what it remembers belongs into struct cc_{name}, since connections and \
              simulations share the file's variables"
-        )
-    } else if address.wrapping_sub(params) < 4096 && does == "writes" && params <= address {
-        format!("{does} its parameters, which are only to be read")
-    } else if address.wrapping_sub(ack) < size_of::<Ack>() as u64 {
-        format!("{does} the acknowledgement, which is only to be read")
-    } else if let Some(at) = near(state) {
-        format!(
-            "{does} {size} bytes outside of its state: at byte {at} of struct cc_{name}, which has {state_bytes}"
-        )
-    } else {
-        format!("{does} {size} bytes outside of its state, at address {address:#x}")
+        );
     }
+    let place = near(state).map_or(format!(", at address {address:#x}"), |at| {
+        format!(": at byte {at} of struct cc_{name}, which has {state_bytes}")
+    });
+    let readable = if is_in(fault.ack as u64, size_of::<Ack>() as u64) {
+        "; there is the acknowledgement, which is only to be read"
+    } else if is_in(params, fault.params_bytes) {
+        "; there are its parameters, which are only to be read"
+    } else {
+        ""
+    };
+    format!("{does} {size} bytes outside of its state{place}{readable}")
 }
 
 fn told(ack: &Ack, fault: &GuardFault) -> String {

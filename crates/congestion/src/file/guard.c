@@ -36,7 +36,7 @@ struct guard_fault {
 	const struct cc_ack *ack;
 	u64 place;			/* of the instruction, from the start of the shared object */
 	u64 address, size;		/* of the access */
-	u64 state, state_bytes, params;	/* where they are */
+	u64 state, state_bytes, params, params_bytes;	/* where they are */
 	struct cc_decision before, after;
 	u32 kind, hook, is_static;	/* is_static: the address is a variable of the file */
 };
@@ -73,6 +73,7 @@ static __attribute__((noreturn)) void fail(struct guard_call *call, u32 kind, co
 		.context = context, .ack = call->ack, .place = (const char *)place - __ehdr_start,
 		.address = (u64)address, .size = size,
 		.state = (u64)call->state, .state_bytes = ALGORITHM->state_bytes, .params = (u64)call->params,
+		.params_bytes = ALGORITHM->param_count * sizeof(u32),
 		.before = call->before, .after = *call->decision,
 		.kind = kind, .hook = call->hook,
 		.is_static = (const char *)address >= __ehdr_start && (const char *)address < _end,

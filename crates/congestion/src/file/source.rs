@@ -5,13 +5,7 @@ use super::FileError;
 use crate::Algorithm;
 use rustix::fs::OFlags;
 use sha2::{Digest, Sha256};
-use std::{
-    fmt::Write as _,
-    fs::File,
-    io::Read,
-    os::unix::fs::OpenOptionsExt,
-    path::Path,
-};
+use std::{fmt::Write as _, fs::File, io::Read, os::unix::fs::OpenOptionsExt, path::Path};
 
 /// Larger than any algorithm: `cc/bbr.h` has 20 KB.
 const MAX_BYTES: u64 = 1 << 20;
