@@ -66,7 +66,8 @@ fn embed_headers(algorithms: &Path, out: &Path) {
     let mut table = String::from("pub const HEADERS: &[(&str, &str)] = &[\n");
     for path in names {
         let path = path.canonicalize().expect("it was just listed");
-        let name = path.file_name().expect("it was just listed");
+        let name = path.file_name().and_then(|name| name.to_str()).expect("plain names");
+        let path = path.to_str().expect("a path that is text");
         table += &format!("    ({name:?}, include_str!({path:?})),\n");
     }
     fs::write(out.join("headers.rs"), table + "];\n").expect("OUT_DIR is writable");

@@ -110,7 +110,7 @@ pub fn load(path: &Path) -> Result<Loaded, FileError> {
         return Err(taken(same));
     }
     let compiled = compile::compile(&source)?;
-    let entry = library::open(&source, compiled.library)?;
+    let entry = library::open(&source, &compiled.library)?;
     let file = AlgorithmFile { name: source.file_name.clone(), sha256: source.sha256.clone() };
     // SAFETY: guard.c hands on what `FFI_ENTRY` has made, in a library that stays loaded.
     #[expect(unsafe_code, reason = "takes up a C table")]

@@ -27,7 +27,7 @@ pub enum LabError {
         /// Which run.
         run: String,
         /// What it did, with file and line.
-        fault: congestion::Fault,
+        fault: Box<congestion::Fault>,
     },
     /// A server did not start.
     #[error("{name} did not come up: {reason}")]

@@ -35,9 +35,9 @@ pub struct Fault {
 ///
 /// # Errors
 /// The first mistake.
-pub fn catch_fault<T>(run: impl FnOnce() -> T) -> Result<T, Fault> {
+pub fn catch_fault<T>(run: impl FnOnce() -> T) -> Result<T, Box<Fault>> {
     panic::catch_unwind(AssertUnwindSafe(run)).map_err(|payload| match payload.downcast() {
-        Ok(fault) => *fault,
+        Ok(fault) => fault,
         Err(other) => panic::resume_unwind(other),
     })
 }

@@ -23,12 +23,12 @@ use std::{
 type Open = unsafe extern "C" fn(*mut FfiAlgorithm, Raise, *const c_void);
 
 /// The algorithm of a compiled file, each function with its guard around it. It stays loaded.
-pub(super) fn open(source: &Source, library: Vec<u8>) -> Result<&'static FfiAlgorithm, FileError> {
+pub(super) fn open(source: &Source, library: &[u8]) -> Result<&'static FfiAlgorithm, FileError> {
     let mut file: File = memfd_create("longhaul-cc", MemfdFlags::CLOEXEC)
         .map_err(io::Error::from)
         .map_err(FileError::system("make a file in memory"))?
         .into();
-    file.write_all(&library).map_err(FileError::system("write a file in memory"))?;
+    file.write_all(library).map_err(FileError::system("write a file in memory"))?;
     // It stays open: the loader tells libraries apart by name, and places of faults are looked up in it.
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     let refused = |error: libloading::Error| {

@@ -334,7 +334,7 @@ fn file_without_an_algorithm_is_refused() {
         assert_eq!(error.failure_class(), FailureClass::Usage);
     }
     for (text, expected) in [
-        ("".to_owned(), "it has no line CC_ALGORITHM(NAME);"),
+        (String::new(), "it has no line CC_ALGORITHM(NAME);"),
         ("CC_ALGORITHM(a);\nCC_ALGORITHM(b);\n".to_owned(), "a in line 1 and b in line 2"),
         ("CC_ALGORITHM(My);".to_owned(), "line 1: a name is made of lower-case letters"),
         ("CC_ALGORITHM(a-b);".to_owned(), "line 1: a name is made of lower-case letters"),
