@@ -55,7 +55,9 @@ const OBJECT: [&str; 7] = [
     "-c",
 ];
 /// What `guard.c` answers. Only memory, loops and undefined operations; no library of a sanitizer takes part.
-const CHECKS: [&str; 5] = [
+const CHECKS: [&str; 6] = [
+    // What comes after the first may be about the table.
+    "-Wfatal-errors",
     "-Werror=implicit-function-declaration",
     // Of 64 KiB that a call may take. The kernel gives 512 bytes, but the checks take some.
     "-Werror=frame-larger-than=16384",
@@ -202,6 +204,7 @@ impl Compiler<'_> {
         let program = words.next().unwrap_or("cc");
         let mut command = Command::new(program);
         command.args(words).args(options.concat()).args(self.of_its_own);
+        command.arg("-I").arg(self.directory);
         command.args(inputs.iter().map(|name| self.directory.join(name)));
         if let Some(output) = output {
             command.arg("-o").arg(self.directory.join(output));
@@ -231,7 +234,7 @@ impl Compiler<'_> {
             // A message goes on, indented, until the next one.
             if !line.starts_with(' ') {
                 is_own = own.iter().any(|own| line.starts_with(own))
-                    || ["collect2: ", "clang: error: linker"]
+                    || ["collect2: ", "clang: error: linker", "compilation terminated"]
                         .iter()
                         .any(|end| line.starts_with(end))
                     || line.contains("algorithm.o: in function");

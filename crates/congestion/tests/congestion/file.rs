@@ -246,7 +246,7 @@ fn decisions(params: &Params) -> Vec<(Decision, [u64; 13])> {
 
 #[test]
 fn file_that_does_not_compile_is_refused_in_the_compilers_words() {
-    let cases: [(&str, &str, &str, &str); 11] = [
+    let cases: [(&str, &str, &str, &str); 13] = [
         ("u32 acked = ack->acked;", "u32 acked = ack->acked", "my.h:", "expected ',' or ';'"),
         ("s->credit = 0;", "s->credits = 0;", "my.h:", "no member named 'credits'"),
         (
@@ -256,6 +256,13 @@ fn file_that_does_not_compile_is_refused_in_the_compilers_words() {
             "error: #error the file does not define cc_NAME_title",
         ),
         ("#define cc_NAME_title \"Reno\"", "#define cc_NAME_title 5", "my.h:", "error: "),
+        ("#define cc_NAME_param_list(P)", "#define cc_NAME_list(P)", "my.h:", "CC_PARAMS"),
+        (
+            "#define cc_NAME_set_list(S)",
+            "#define cc_NAME_list(S)",
+            "my.h:",
+            "does not define cc_NAME_set_list",
+        ),
         ("cc_NAME_loss(struct", "cc_NAME_lose(struct", "my.h:", "'cc_NAME_loss'"),
         ("u64 credit;", "u64 credit, more[13];", "my.h:", "is larger than the 104 bytes of state"),
         (
