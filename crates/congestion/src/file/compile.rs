@@ -67,6 +67,15 @@ const CHECKS: [&str; 6] = [
 ];
 /// Of gcc only: messages name the line of the file, and not what a macro of ours is made of. Clang's do.
 const GCC: [&str; 2] = ["-ftrack-macro-expansion=0", "-fmax-errors=10"];
+/// The contract is integers, as in the kernel; where the compiler can tell.
+const INTEGERS: &[&str] = if cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
+    &["-mgeneral-regs-only"]
+} else {
+    &[]
+};
+/// What compilers and linkers say of floating point then.
+const FLOATING: [&str; 4] = ["SSE register", "df3'", "sf3'", "-mgeneral-regs-only"];
+
 /// Checks that each names in its own way: clang would count no block that leads to itself alone, and its `bounds` has
 /// one that ends the process.
 const GCC_CHECKS: [&str; 3] =
@@ -115,7 +124,7 @@ pub(super) fn compile(source: &Source) -> Result<Compiled, FileError> {
     }
     let warnings = compiler.call(&[&LANGUAGE, &WARNINGS], &["alone.c"], None)?;
     compiler.call(
-        &[&LANGUAGE, &OBJECT, &CHECKS, more_checks],
+        &[&LANGUAGE, &OBJECT, &CHECKS, INTEGERS, more_checks],
         &["algorithm.c"],
         Some("algorithm.o"),
     )?;
@@ -220,7 +229,10 @@ impl Compiler<'_> {
         }
     }
 
-    fn refused(&self, said: String) -> FileError {
+    fn refused(&self, mut said: String) -> FileError {
+        if FLOATING.iter().any(|words| said.contains(words)) {
+            said += "\nA congestion control computes in integers: the kernel has no floating point. See cc/math.h";
+        }
         FileError::DoesNotCompile { file: self.source.path.clone(), said }
     }
 

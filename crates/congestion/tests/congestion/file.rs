@@ -246,7 +246,7 @@ fn decisions(params: &Params) -> Vec<(Decision, [u64; 13])> {
 
 #[test]
 fn file_that_does_not_compile_is_refused_in_the_compilers_words() {
-    let cases: [(&str, &str, &str, &str); 13] = [
+    let cases: [(&str, &str, &str, &str); 14] = [
         ("u32 acked = ack->acked;", "u32 acked = ack->acked", "my.h:", "expected ',' or ';'"),
         ("s->credit = 0;", "s->credits = 0;", "my.h:", "no member named 'credits'"),
         (
@@ -277,6 +277,7 @@ fn file_that_does_not_compile_is_refused_in_the_compilers_words() {
             "my.h:",
             "implicit declaration of function 'strlen'",
         ),
+        ("s->credit = 0;", "s->credit = d->cwnd * 1.5;", "my.h:", "computes in integers"),
         ("s->credit = 0;", "volatile u8 big[4000000]; big[0] = 1;", "my.h:", "frame size"),
         (
             "s->credit = 0;",
