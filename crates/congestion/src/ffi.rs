@@ -308,7 +308,7 @@ impl Algorithm {
     /// The entry is made by `FFI_ENTRY` of ffi.h: of string literals and of arrays with their counts, which
     /// stay as long as the process. Its functions are those of the algorithm.
     pub(crate) unsafe fn read(entry: &'static FfiAlgorithm, file: Option<AlgorithmFile>) -> Self {
-        // SAFETY: as the caller has it.
+        // SAFETY: the caller promises the same.
         unsafe {
             let params = std::slice::from_raw_parts(entry.params, entry.param_count as usize);
             let sets = std::slice::from_raw_parts(entry.sets, entry.set_count as usize);

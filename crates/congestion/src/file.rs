@@ -4,7 +4,7 @@
 //! [`load`] reads the file (`source`), has the system's C compiler make a shared object of it (`compile`) and loads
 //! that (`library`). From then on [`Algorithm::find`] knows it, as those of `cc/`.
 //!
-//! The file is somebody's program under way, and its mistakes must not become those of the simulator. The compiler is
+//! The file is a user's program in development, and its mistakes must not damage the simulator. The compiler is
 //! asked to check every access to memory, every loop and every operation that C leaves undefined; `guard.c` answers
 //! these checks. What the contract does not allow does not take place: a [`Fault`] with file and line unwinds
 //! through the caller, up to [`catch_fault`]. So a run needs no process of its own, costs what its own algorithm's
@@ -28,7 +28,7 @@ use units::{ClassifyFailure, FailureClass};
 /// Why a file gives no algorithm.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// It can't be read, is no file of text, or holds no algorithm.
+    /// It can't be read, is not a text file, or has no algorithm.
     #[error("{file}: {why}")]
     Unusable {
         /// The file as it was named.
@@ -84,7 +84,7 @@ impl ClassifyFailure for FileError {
 /// An algorithm of a file, and what the compiler remarked.
 #[derive(Debug)]
 pub struct Loaded {
-    /// As [`Algorithm::find`] finds it from now on.
+    /// [`Algorithm::find`] finds it after this.
     pub algorithm: &'static Algorithm,
     /// The compiler's warnings; empty where there are none.
     pub warnings: String,

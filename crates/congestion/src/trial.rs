@@ -2,8 +2,8 @@
 //! What no algorithm may do, whatever it is told: acknowledgements such as none can be, at random, and the rules of
 //! `contract.h` after each call.
 //!
-//! For algorithms of `cc/` the tests call it, for a user's file `longhaul cc check`. Of a file, what `guard.c`
-//! notices counts too.
+//! For algorithms of `cc/` the tests call it, for a user's file `longhaul cc check`. For a file, faults that `guard.c`
+//! finds end the trial too.
 
 use crate::{Ack, Algorithm, Control, Decision, Event, Params, catch_fault, ffi, file::rule_text};
 use rand_core::{Rng, SeedableRng};
@@ -13,7 +13,7 @@ use rand_pcg::Pcg64Mcg;
 pub const CONNECTIONS: u64 = 500;
 const EVENTS: u32 = 200;
 
-/// Where a trial begins if nobody says otherwise.
+/// The first seed of a trial by default.
 pub const SEED: u64 = 11;
 
 /// What an algorithm did.

@@ -27,7 +27,7 @@ fn algorithm() -> &'static str {
     file.text
 }
 
-/// What stands between fences.
+/// A fenced block.
 struct Block<'a> {
     kind: &'a str,
     text: &'a str,
@@ -148,7 +148,7 @@ fn assert_used(record: &Record) {
     assert_eq!(flow.sha256_ok, Some(true), "{}", flow.outcome);
 }
 
-/// The first part, in an empty directory beside the scenarios, with longhaul as it is installed.
+/// The first part, in a directory that has only the scenarios, with longhaul as it is installed.
 #[test]
 fn page_leads_from_a_file_to_a_simulation() {
     let folder = tempfile::tempdir().unwrap();
@@ -177,7 +177,7 @@ fn page_leads_from_a_file_to_a_simulation() {
                 done(&["lab", "check", file.to_str().unwrap(), "--method", "sim"]);
             }
             "c" => {}
-            other => panic!("nobody knows what to do with {other}"),
+            other => panic!("this test can't follow a block of {other}"),
         }
     }
     assert_eq!(followed, 2);

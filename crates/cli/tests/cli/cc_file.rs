@@ -131,7 +131,7 @@ impl Lab {
         entries.next().expect("a record").path()
     }
 
-    /// The record's files but for the manifest, as if its algorithm had the name of Reno.
+    /// The record's files except the manifest, as if its algorithm had the name of Reno.
     fn results(&self) -> BTreeMap<String, Vec<u8>> {
         let named = |bytes: Vec<u8>| match String::from_utf8(bytes) {
             Ok(text) => text.replace("\"lh_aimd\"", "\"lh_reno\"").into_bytes(),

@@ -20,7 +20,7 @@ use std::{
 
 include!(concat!(env!("OUT_DIR"), "/headers.rs"));
 
-/// What is compiled with a file beside the headers of `cc/`.
+/// What is compiled with a file, in addition to the headers of `cc/`.
 const OWN: [(&str, &str); 3] = [
     ("ffi.h", include_str!("../ffi.h")),
     ("contract.h", include_str!("../contract.h")),
@@ -149,7 +149,7 @@ fn alone(source: &Source) -> String {
 /// The file, its loops counted, and the table of its functions as if `CC_ALGORITHM` were made of that.
 fn with_table(source: &Source) -> String {
     let end = line_of(source, source.end_line);
-    // Copies by the compiler's builtin functions would be checked by nobody.
+    // guard.c can't check copies by the compiler's builtin functions.
     let mut text = String::from(
         "#define __builtin_memset memset\n#define __builtin_memcpy memcpy\n\
          #define __builtin_memmove memmove\n#define __builtin_memcmp memcmp\n\

@@ -32,7 +32,7 @@ pub(super) struct Source {
 
 impl Source {
     /// # Errors
-    /// It can't be read, is no file, too long, no text, or does not end as an algorithm does.
+    /// It can't be read, is not a file, is too long, is not text, or does not end as an algorithm does.
     pub fn read(path: &Path) -> Result<Self, FileError> {
         let shown = path.to_string_lossy().into_owned();
         let unusable = |why: String| FileError::Unusable { file: shown.clone(), why };
