@@ -9,7 +9,8 @@
 //!
 //! A run by `emu`, from top to bottom: longhaul's congestion controls that it asks for are brought
 //! into the kernel (`congestion_controls`), the network comes up (`wan`), hosts with classes get their gateways
-//! (`pacing_gateways`), a real nginx at each flow's source and a depot process at each `via` (`servers`), the
+//! (`pacing_gateways`), a real nginx at each flow's source (a server of
+//! its own for a flow whose program has a rate: `rated_server`) and a depot process at each `via` (`servers`), the
 //! sampler looks at sockets, queues and files while stock clients download (`client`, `sampler`), the network goes down, what arrived is hashed (`payload`), and everything that was seen is
 //! put together (`recording`). A run by `sim` is a simulation that goes on step by step, and writes down
 //! now and then what there is so far (`simulation`).
@@ -28,6 +29,7 @@ mod pacing_gateways;
 mod payload;
 mod phases;
 mod preflight;
+mod rated_server;
 mod record_directories;
 mod recording;
 mod sampler;

@@ -8,10 +8,10 @@
 //! the paper's figures 8 and 10; there the prediction is the paper's, and is called so. For a chain
 //! with a connection that has no such function (BBR, FAST, Libra) there is none.
 //!
-//! Two limits that the paper's measurements meet and its equations leave out are added, or a path
-//! without loss would be infinitely fast: the smallest rate on a connection's path, and one window
-//! (the smaller of the sender's and the receiver's buffer maximum, where the scenario sets them) a
-//! round trip. The kernel keeps part of a buffer for its own book-keeping, so the window's limit is
+//! Limits that the paper's measurements meet and its equations leave out are added, or a path
+//! without loss would be infinitely fast: the smallest rate on a connection's path, the rate of the
+//! flow's program (`app_rate`), and one window (the smaller of the sender's and the receiver's buffer
+//! maximum, where the scenario sets them) a round trip. The kernel keeps part of a buffer for its own book-keeping, so the window's limit is
 //! an upper bound; ratios between variants with equal buffers are not touched by that.
 //!
 //! Loss is that of the wire. A queue discipline other than taildrop drops packets by the delay or the length
@@ -41,7 +41,9 @@ pub fn predict(run: &Run) -> Option<Prediction> {
     let routes = run.routes();
     let chain: Vec<Connection> =
         flow.hops().map(|hop| connection(run, &routes, &hop)).collect::<Option<_>>()?;
-    let goodput_bps = response::chain_bps(chain.iter().map(|connection| connection.bps));
+    let program_bps = flow.app_rate.map_or(f64::INFINITY, |rate| rate.bps() as f64);
+    let goodput_bps =
+        response::chain_bps(chain.iter().map(|connection| connection.bps)).min(program_bps);
     let forms = if chain.iter().all(|connection| connection.as_reno) {
         "equations 3 and 4"
     } else {

@@ -9,7 +9,7 @@ use crate::{
 };
 use congestion::Algorithm;
 use host::Lack;
-use scenario::{Profile, Run, Tcp};
+use scenario::{Client, Profile, Run, Tcp};
 use sim::Simulation;
 
 impl Method {
@@ -216,6 +216,11 @@ fn without_program(run: &Run) -> Vec<Problem> {
         let name = || format!("flow {}", flow.name);
         if flow.bytes.is_none() {
             lacking.push(emu_lacks(name(), "a download needs an end; give it bytes"));
+        }
+        if flow.app_rate.is_some() && flow.client == Some(Client::Aria2) {
+            let what = "app_rate: aria2 opens several connections, and each would have the rate; \
+                        use curl or wget";
+            lacking.push(emu_lacks(name(), what));
         }
         if flow.streams != 1 {
             lacking.push(emu_lacks(

@@ -68,7 +68,9 @@ impl SenderLimits {
         let rest = busy.saturating_sub(of_receiver + of_buffer);
         let is_full =
             info.in_flight_segments + info.cwnd_segments / NEARLY_FULL >= info.cwnd_segments;
-        let has_unsent = info.unsent.get() > 0;
+        // A part of a segment waits for the application to complete it, while another one is under way (Nagle).
+        let segment = info.cwnd.get().checked_div(info.cwnd_segments.into()).unwrap_or(0);
+        let has_unsent = info.unsent.get() > 0 && info.unsent.get() >= segment;
         let state = SenderState {
             // The kernel's own clock misses what was sent before the application found the buffer full.
             buffer_is_full: !has_unsent && !is_full && waits_for_room(socket),

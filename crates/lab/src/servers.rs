@@ -5,7 +5,7 @@
 //! process has the settings of one flow's hops. Nothing outlives the lab: servers die with the
 //! thread that started them, and are stopped and waited for when dropped.
 
-use crate::{error::LabError, payload::Payload, sampler::HopSockets};
+use crate::{error::LabError, payload::Payload, rated_server::RatedServer, sampler::HopSockets};
 use depot::{Allow, Config, Hop as HopSettings, Reuse, Site, TrustFiles};
 use host::{Lack, TcpSockets};
 use scenario::{Flow, Run, Signalling, kept};
@@ -86,7 +86,7 @@ impl FlowPlan {
     }
 
     /// The redirect that hands the client over to the depots; none for a direct flow.
-    fn redirect(&self) -> Option<String> {
+    pub fn redirect(&self) -> Option<String> {
         let authority = |node: &str, port: u16| {
             Authority::parse(&format!("{node}:{port}"), None).expect("nodes have plain names")
         };
@@ -186,11 +186,16 @@ impl FlowPlan {
 }
 
 /// The servers of a run, up and listening. They end together when this is dropped.
-pub struct Servers(Vec<Server>);
+pub struct Servers {
+    programs: Vec<Server>,
+    /// Those of flows whose programs have a rate.
+    rated: Vec<RatedServer>,
+}
 
 impl Drop for Servers {
     fn drop(&mut self) {
-        self.0.iter().for_each(Server::tell_to_end);
+        self.programs.iter().for_each(Server::tell_to_end);
+        self.rated.clear();
     }
 }
 
@@ -204,24 +209,37 @@ impl Servers {
         folder: &Path,
         longhaul: &Path,
     ) -> Result<Self, LabError> {
-        let mut servers = Self(Vec::new());
+        let mut servers = Self { programs: Vec::new(), rated: Vec::new() };
+        let (rated, plain): (Vec<&FlowPlan>, _) =
+            plans.iter().partition(|plan| is_rated(plan, plans));
+        for plan in rated.iter().filter(|plan| plan.has_own_servers()) {
+            let same: Vec<_> =
+                rated.iter().filter(|other| other.origin == plan.origin).copied().collect();
+            let server = RatedServer::start(wan, &plan.flow.from, plan.origin, &same)?;
+            servers.rated.push(server);
+        }
         for node in &run.nodes {
             let of_node: Vec<&FlowPlan> =
-                plans.iter().filter(|plan| plan.flow.from == node.name).collect();
+                plain.iter().filter(|plan| plan.flow.from == node.name).copied().collect();
             if !of_node.is_empty() {
-                servers.0.push(start_nginx(wan, &node.name, &of_node, folder)?);
+                servers.programs.push(start_nginx(wan, &node.name, &of_node, folder)?);
             }
         }
         for plan in plans.iter().filter(|plan| plan.has_own_servers()) {
             for n in 0..plan.flow.via.len() {
-                servers.0.push(start_depot(wan, plan, n, folder, longhaul)?);
+                servers.programs.push(start_depot(wan, plan, n, folder, longhaul)?);
             }
         }
-        for server in &mut servers.0 {
+        for server in &mut servers.programs {
             server.wait_until_listening(wan)?;
         }
         Ok(servers)
     }
+}
+
+/// Whether the server of a flow produces data at a rate, for it or for one that takes over its connections.
+fn is_rated(plan: &FlowPlan, plans: &[FlowPlan]) -> bool {
+    plans.iter().any(|other| other.origin == plan.origin && other.flow.app_rate.is_some())
 }
 
 struct Server {

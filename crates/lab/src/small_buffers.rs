@@ -44,7 +44,7 @@ fn look_at<'r>(
     lines: &mut BTreeMap<(&'r str, &'static str), (Bytes, String)>,
 ) {
     let Some(path) = run.path_limits(routes, hop.from, hop.to) else { return };
-    let Some(rate) = path.bottleneck else { return };
+    let Some(rate) = path.bottleneck.into_iter().chain(flow.app_rate).min() else { return };
     let product = rate.times(path.base_rtt);
     for end in ends(run, flow, n, hop) {
         let is_short = flow.bytes.is_some_and(|bytes| bytes <= end.window);

@@ -17,6 +17,7 @@
 //!
 //! Everything but [`load`] is pure: no I/O, no clock, and the same text gives the same runs.
 
+pub mod app_rate;
 mod congestion_level;
 mod diagnostics;
 mod directed_links;

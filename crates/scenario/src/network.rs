@@ -95,6 +95,7 @@ pub(crate) struct FlowSpec {
     pub cc: Option<Located<HopCc>>,
     pub pacing: Option<Located<HopPacing>>,
     pub bytes: Option<Bytes>,
+    pub app_rate: Option<Rate>,
     pub streams: u32,
     pub start: Duration,
     pub jitter: Duration,
@@ -361,6 +362,7 @@ fn flow(mut fields: Fields<'_>, run_ends: bool) -> Option<Vec<FlowSpec>> {
         fields.report(fields.location(), "give \"bytes\", or the run a \"duration\"");
     }
     let bytes = fields.optional("bytes");
+    let app_rate = fields.optional::<Located<Rate>>("app_rate");
     let streams = fields.or("streams", Whole::<1, 256>(1)).0 as u32;
     let via = fields.or("via", Vec::new());
     let cc = fields.optional("cc");
@@ -371,6 +373,11 @@ fn flow(mut fields: Fields<'_>, run_ends: bool) -> Option<Vec<FlowSpec>> {
     let signalling = fields.or("signalling", Signalling::default());
     let after = fields.optional("after");
     let prepares = fields.or("prepares", false);
+    if let Some(rate) = app_rate.as_ref().filter(|_| prepares) {
+        let message =
+            "app_rate: a flow that prepares connections fills them; leave one of the two out";
+        fields.report(&rate.location, message);
+    }
     let reverse = fields.optional("reverse");
     let warm = fields.or("warm", Whole::<0, 16>(0)).0 as u16;
     let site = fields.or("site", false);
@@ -390,6 +397,7 @@ fn flow(mut fields: Fields<'_>, run_ends: bool) -> Option<Vec<FlowSpec>> {
         cc,
         pacing,
         bytes,
+        app_rate: app_rate.map(|rate| rate.value),
         streams,
         start,
         jitter,

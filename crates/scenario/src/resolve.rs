@@ -332,6 +332,7 @@ fn flow(spec: &FlowSpec, pacing: Pacing, context: &NetworkContext<'_>) -> Flow {
         cc,
         pacing: pacing::of_hops(spec, &stops, pacing, context),
         bytes: spec.bytes,
+        app_rate: spec.app_rate,
         streams: spec.streams,
         start: spec.start,
         client: spec.client,

@@ -35,6 +35,8 @@ pub(crate) enum EventKind {
     Flow,
     /// A flow's site starts to keep connections open.
     Site,
+    /// A flow's program produces more data, of the stream that the id's generation is.
+    Application,
     /// A traffic source acts.
     Traffic,
     /// A sample is due.
@@ -42,7 +44,7 @@ pub(crate) enum EventKind {
 }
 
 impl EventKind {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::Arrival,
         Self::Dequeue,
         Self::Retransmission,
@@ -52,6 +54,7 @@ impl EventKind {
         Self::Departure,
         Self::Flow,
         Self::Site,
+        Self::Application,
         Self::Traffic,
         Self::Sample,
     ];
@@ -71,9 +74,14 @@ impl EventId {
         self.0 as u32
     }
 
+    /// What tells the users of the index apart.
+    pub(crate) fn generation(self) -> u32 {
+        (self.0 >> 32) as u32 & 0x00ff_ffff
+    }
+
     /// Whether it was made for that generation of its index.
     pub(crate) fn is_of(self, generation: u32) -> bool {
-        (self.0 >> 32) as u32 & 0x00ff_ffff == generation & 0x00ff_ffff
+        self.generation() == generation & 0x00ff_ffff
     }
 }
 

@@ -164,6 +164,11 @@ impl Simulation {
                     self.state.keep_warm(index, hop);
                 }
             }
+            EventKind::Application => {
+                let state = &mut self.flows[index as usize];
+                let mut flow = FlowHandle { number: index, state };
+                flow.produce(&mut self.state, event.id.generation());
+            }
             EventKind::Traffic => self.act(index),
             EventKind::Departure => {
                 let SimulationState { network, events, now, .. } = &mut self.state;

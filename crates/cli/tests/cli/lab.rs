@@ -92,6 +92,32 @@ fn a_run_over_ipv6_is_recorded_reported_and_not_run_again() {
     assert!(std::fs::read_to_string(page.trim()).unwrap().contains("small"), "{page}");
 }
 
+/// Through a depot, and then at once over the connections that the first flow has left.
+#[test]
+fn depot_fetches_from_a_program_with_a_rate() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rated.toml");
+    let rated = SMALL.replace("bytes = \"2MB\"", "bytes = \"2MB\"\napp_rate = \"10mbit\"");
+    let second = "[[flow]]\nname = \"second\"\nfrom = \"server\"\nto = \"client\"\nvia = [\"depot\"]\n\
+                  bytes = \"2MB\"\nafter = \"transfer\"\n";
+    let text = rated
+        .replace("[[variant]]\nname = \"lead\"", &format!("{second}[[variant]]\nname = \"lead\""));
+    std::fs::write(&file, text).unwrap();
+    let out = folder.path().join("out").to_str().unwrap().to_owned();
+    let runs = measured(&["lab", "run", file.to_str().unwrap(), "--json", "--out", &out]);
+    for run in runs["runs"].as_array().unwrap() {
+        assert_eq!(run["sha256_ok"], true, "{run}");
+        let record = record::Record::open(&Path::new(&out).join(run["id"].as_str().unwrap()));
+        let flows = record.unwrap().summary.flows;
+        assert_eq!(flows[1].outcome, "complete", "{run}");
+        // No program is ahead of its rate: 2 MB take 1.678 s, less the first millisecond.
+        assert!(flows[0].seconds > 1.676, "{} s", flows[0].seconds);
+        let limited = flows[0].hops.iter().map(|hop| hop.limited.unwrap().largest());
+        assert!(limited.eq([record::Limit::Application; 2]), "{:?}", flows[0].hops);
+    }
+}
+
 /// A run that would last a minute, in a folder of its own; ended with the test, however that ends.
 struct LongRun {
     folder: tempfile::TempDir,

@@ -64,6 +64,12 @@ fn small_send_buffer() {
 }
 
 #[test]
+fn rate_of_the_program() {
+    let scenario = scenario("cubic", "12MB app_rate=30mbit", "16MB", "16MB");
+    assert_planted(Limit::Application, &scenario, true);
+}
+
+#[test]
 fn window_of_reno() {
     assert_planted(Limit::Cwnd, &scenario("reno", "40MB", "16MB", "16MB"), true);
 }

@@ -4,7 +4,7 @@
 use super::pacing::Pacing;
 use crate::json;
 use serde::{Deserialize, Serialize};
-use units::{Bytes, Duration};
+use units::{Bytes, Duration, Rate};
 
 /// A transfer of one file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +25,14 @@ pub struct Flow {
     /// Size of the file; as much as goes until the run ends where it is none.
     #[serde(with = "json::some_bytes")]
     pub bytes: Option<Bytes>,
+    /// How fast the program that sends it produces the data ([`crate::app_rate`]); it has them all at once where it is none.
+    #[serde(
+        default,
+        rename = "app_rate_bps",
+        with = "json::some_rate",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub app_rate: Option<Rate>,
     /// Connections that carry it side by side, over the whole way.
     pub streams: u32,
     /// When it starts, counted from the start of the run.

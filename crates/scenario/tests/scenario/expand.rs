@@ -412,3 +412,19 @@ fn a_first_repeat_is_as_written_however_many_follow() {
     let written = varied("vary = false").runs;
     assert_eq!(varied("").runs[0], written[0]);
 }
+
+#[test]
+fn rate_of_a_program_is_swept_and_on_record() {
+    let sweep =
+        ["sweep.flow.transfer.app_rate=[\"5mbit\", \"20mbit\"]", "vars.rtt=10ms", "repeat=1"];
+    let scenario = parse(&sweep);
+    let rates: Vec<_> = scenario.runs.iter().map(|run| run.flows[0].app_rate).collect();
+    let [slow, fast] = [5_000_000, 20_000_000].map(|bps| Some(Rate::bits_per_second(bps)));
+    assert_eq!(rates, [slow, slow, fast, fast]);
+    let json = serde_json::to_value(&scenario.runs[0]).unwrap();
+    assert_eq!(json["flows"][0]["app_rate_bps"], 5_000_000);
+    assert_eq!(serde_json::from_value::<Run>(json).unwrap(), scenario.runs[0]);
+    // A run without one is the run that records made before there was the key tell of.
+    let json = serde_json::to_value(&parse(&[]).runs[0]).unwrap();
+    assert!(json["flows"][0].get("app_rate_bps").is_none(), "{json}");
+}

@@ -24,7 +24,7 @@ use crate::{
 };
 use scenario::{Flow, Run, Signalling};
 use stream::{HopConnection, Stream};
-use units::{Duration, Timestamp};
+use units::{Duration, Rate, Timestamp};
 
 /// Bytes of a redirect's answer.
 const REDIRECT: u64 = 300;
@@ -56,7 +56,8 @@ impl FlowState {
             // The first streams have one byte more where it does not come out even.
             flow.bytes.map(|b| b.get() / streams + u64::from(n < b.get() % streams))
         };
-        let streams = (0..streams).map(|n| Stream::new(share(n), hops.len())).collect();
+        let rate = flow.app_rate.map(|rate| Rate::bits_per_second((rate.bps() / streams).max(1)));
+        let streams = (0..streams).map(|n| Stream::new(share(n), rate, hops.len())).collect();
         let is_next = |(_, other): &(u32, &Flow)| other.after.as_ref() == Some(&flow.name);
         let next = (0..).zip(&run.flows).find(is_next).map(|(n, other)| (n, other.start));
         Self {
@@ -216,13 +217,20 @@ impl FlowHandle<'_> {
             self.ask_hop(sim, stream, hop - 1);
             return;
         }
-        let all = match state.bytes {
-            Some(bytes) => {
-                connection.beyond_before(Content::of_bytes(bytes, self.state.hops[0].mss))
-            }
-            None => Content::ENDLESS,
-        };
-        sim.with(connection.number, |c, cx| c.offer(cx, all));
+        self.produce(sim, stream);
+    }
+
+    /// The source hands over what it has of a stream.
+    pub(crate) fn produce(&mut self, sim: &mut SimulationState, stream: u32) {
+        let mss = self.state.hops[0].mss;
+        let state = &mut self.state.streams[stream as usize];
+        let (content, next) = state.content(mss, sim.now);
+        let connection = state.connections[0].as_ref().expect("it was asked for the data");
+        let content = connection.beyond_before(content);
+        sim.with(connection.number, |c, cx| c.offer(cx, content));
+        if let Some(at) = next {
+            sim.events.plan(at, EventId::new(EventKind::Application, self.number, stream));
+        }
     }
 
     /// News of a hop's connection.

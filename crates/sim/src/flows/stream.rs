@@ -7,6 +7,8 @@ use crate::{
     simulation_state::SimulationState,
     tcp::{Carried, Connection, Content},
 };
+use scenario::app_rate;
+use units::{Rate, Timestamp};
 
 /// One of the connections, or chains of them, that share a flow's file.
 #[derive(Debug)]
@@ -15,8 +17,18 @@ pub(crate) struct Stream {
     pub(crate) bytes: Option<u64>,
     /// Hop by hop, once they are taken.
     pub(crate) connections: Vec<Option<HopConnection>>,
+    /// The program that sends it, where that produces the data at a rate.
+    pub(super) program: Option<Program>,
     /// Bytes that the depot behind each hop but the last has passed on.
     pub(super) passed: Vec<u64>,
+}
+
+/// A program that produces data at a rate.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Program {
+    pub(super) rate: Rate,
+    /// When it was asked for the data.
+    pub(super) begun: Option<Timestamp>,
 }
 
 /// A connection that a flow has taken.
@@ -30,9 +42,27 @@ pub(crate) struct HopConnection {
 }
 
 impl Stream {
-    pub(super) fn new(bytes: Option<u64>, hops: usize) -> Self {
+    pub(super) fn new(bytes: Option<u64>, rate: Option<Rate>, hops: usize) -> Self {
         let connections = std::iter::repeat_with(|| None).take(hops).collect();
-        Self { bytes, connections, passed: vec![0; hops] }
+        let program = rate.map(|rate| Program { rate, begun: None });
+        Self { bytes, connections, program, passed: vec![0; hops] }
+    }
+
+    /// What the source has to send now, in segments of so many bytes, and when it has more: `None` where it has all there is.
+    pub(super) fn content(&mut self, mss: u32, now: Timestamp) -> (Content, Option<Timestamp>) {
+        let all = self.bytes.map_or(Content::ENDLESS, |bytes| Content::of_bytes(bytes, mss));
+        let Some(Program { rate, begun }) = &mut self.program else { return (all, None) };
+        let begun = *begun.get_or_insert(now);
+        let produced = app_rate::produced(*rate, now.since(begun));
+        if self.bytes.is_some_and(|bytes| produced >= bytes) {
+            return (all, None);
+        }
+        // A part of a segment waits for the rest of it (RFC 896).
+        let available = produced / u64::from(mss);
+        let next = (available + 1).saturating_mul(mss.into());
+        let next = self.bytes.map_or(next, |bytes| next.min(bytes));
+        let at = begun + app_rate::time_of(*rate, next);
+        (Content { available, ..Content::NOTHING }, Some(at))
     }
 
     /// Content bytes in order at the end of a hop.
@@ -70,7 +100,7 @@ impl HopConnection {
 
     /// Content that comes behind what it carried before.
     pub(super) fn beyond_before(&self, content: Content) -> Content {
-        Content { available: self.before.arrived + content.available, ..content }
+        Content { available: self.before.arrived.saturating_add(content.available), ..content }
     }
 
     /// What it carries from now on is another flow's.

@@ -302,6 +302,7 @@ impl Connection {
             | EventKind::Departure
             | EventKind::Flow
             | EventKind::Site
+            | EventKind::Application
             | EventKind::Traffic
             | EventKind::Sample => unreachable!("not a connection's"),
         }

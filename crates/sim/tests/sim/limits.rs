@@ -3,6 +3,7 @@
 
 use crate::common::only;
 use crate::draft::Draft;
+use longhaul_sim::Outcome;
 use record::{Limit, LimitShares};
 
 const MSS: f64 = 1448.0;
@@ -29,6 +30,11 @@ impl Path {
 
     /// One flow for so many round trips and a second, with a queue of so many products, and keys of `[tcp]` and the link.
     fn shares(self, flow: &str, tcp: &str, queue: f64, link: &str) -> LimitShares {
+        let outcome = self.outcome(flow, tcp, queue, link);
+        outcome.summary.flows[0].hops[0].limited.expect("it has sent")
+    }
+
+    fn outcome(self, flow: &str, tcp: &str, queue: f64, link: &str) -> Outcome {
         let Self { mbps, rtt_ms } = self;
         let seconds = f64::from(rtt_ms) / 1e3 * 200.0 + 1.0;
         let queue = (self.bdp() * queue).max(20.0 * MSS);
@@ -44,8 +50,7 @@ impl Path {
                 ),
             )
             .flow("server", "client", flow);
-        let outcome = only(&text.to_string());
-        outcome.summary.flows[0].hops[0].limited.expect("it has sent")
+        only(&text.to_string())
     }
 }
 
@@ -103,6 +108,36 @@ fn rate_of_bbr_is_named() {
     for path in PATHS {
         let shares = path.shares("cc=bbr", ROOM, 1.0, "");
         assert_largest(shares, Limit::Pacing, &format!("{path:?}"));
+    }
+}
+
+#[test]
+fn slow_program_is_named_and_decides_the_goodput() {
+    for path in PATHS {
+        for part in [0.1, 0.6] {
+            let rate = f64::from(path.mbps) * 1e6 * part;
+            let outcome = path.outcome(&format!("cc=cubic app_rate={rate:.0}bit"), ROOM, 1.0, "");
+            let flow = &outcome.summary.flows[0];
+            assert_largest(
+                flow.hops[0].limited.unwrap(),
+                Limit::Application,
+                &format!("{path:?} {part}"),
+            );
+            // What is under way at the end is missing: a round trip of some 200, the handshake and the request.
+            let off = flow.goodput_bps / rate;
+            assert!((0.96..=1.0).contains(&off), "{path:?} {part}: {off} of the rate");
+        }
+    }
+}
+
+/// 1 MB at 8 Mb/s are 1.048576 s from the first write, a millisecond early, and the way of request and data.
+#[test]
+fn file_takes_as_long_as_its_program() {
+    let path = Path { mbps: 100, rtt_ms: 20 };
+    for flow in ["bytes=1MB app_rate=8mbit", "bytes=1MB app_rate=8mbit streams=4"] {
+        let outcome = path.outcome(flow, ROOM, 1.0, "");
+        let seconds = outcome.summary.flows[0].seconds;
+        assert!((seconds - 1.048_576 - 0.04).abs() < 0.003, "{flow}: {seconds} s");
     }
 }
 
