@@ -4,7 +4,7 @@
 //! The bandwidth-delay product of a direction of a link is its rate times the longest round trip
 //! (propagation there and back) between any two nodes whose path, there or back, crosses the link:
 //! a bottleneck's buffer of one such product fits every path that uses it. A node's is the largest
-//! of its links, both directions.
+//! of the paths through it: the rate of the slowest link between two nodes times their round trip.
 
 use crate::{
     diagnostics::{Location, Problems},
@@ -86,9 +86,9 @@ pub(crate) fn resolve(spec: NetworkSpec, file: &Location, problems: &Problems) -
         }
     }
     let mut nodes = Vec::new();
+    let products = routes.largest_products(&links);
     first_faults(&spec.nodes, problems, |spec| {
-        let bdp = node_bdp(spec.name.as_str(), &links, &longest);
-        nodes.push(node(spec, bdp, problems));
+        nodes.push(node(spec, products.get(spec.name.as_str()).copied(), problems));
     });
     let family = spec.family;
     let context =
@@ -218,14 +218,6 @@ fn length(
     }
 }
 
-fn node_bdp(name: &str, links: &[Link], longest: &[Duration]) -> Option<Bytes> {
-    let at_node = links.iter().zip(longest).filter(|(l, _)| l.a == name || l.b == name);
-    at_node
-        .flat_map(|(l, rtt)| [&l.forward, &l.backward].map(|d| Some(d.rate?.times(*rtt))))
-        .flatten()
-        .max()
-}
-
 fn node(spec: &NodeSpec, bdp: Option<Bytes>, problems: &Problems) -> Node {
     let bytes = |key: &str, size: Option<&Located<Size>>| match size? {
         Located { value: Size::Bytes(bytes), .. } => Some(*bytes),
@@ -233,7 +225,7 @@ fn node(spec: &NodeSpec, bdp: Option<Bytes>, problems: &Problems) -> Node {
             let sized = bdp.map(|b| b.scale(*factor)).filter(|b| *b > Bytes::ZERO);
             if sized.is_none() {
                 let message = format!(
-                    "node \"{}\", {key}: the bandwidth-delay product of its links is zero or \
+                    "node \"{}\", {key}: the bandwidth-delay product of the paths through it is zero or \
                      unlimited; give a size in bytes",
                     spec.name.as_str()
                 );

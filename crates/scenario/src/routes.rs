@@ -10,7 +10,7 @@ use std::{
     cmp::Reverse,
     collections::{BTreeMap, BinaryHeap},
 };
-use units::Duration;
+use units::{Bytes, Duration, Rate};
 
 /// Where each node sends packets for each other node.
 #[derive(Debug, Clone)]
@@ -119,23 +119,42 @@ impl Routes {
         for (to, tree) in self.steps.iter().enumerate() {
             let trip = |from| self.round_trip(from, to).unwrap_or_default();
             let mut below: Vec<Duration> = (0..tree.len()).map(trip).collect();
-            let mut children = vec![0_u32; tree.len()];
-            for step in tree.iter().flatten() {
-                children[step.next as usize] += 1;
-            }
-            let mut ready: Vec<usize> = (0..tree.len()).filter(|n| children[*n] == 0).collect();
-            while let Some(node) = ready.pop() {
-                let Some(step) = tree[node] else { continue };
+            for (node, step) in leaves_first(tree) {
                 let (link, next) = (step.link as usize, step.next as usize);
                 longest[link] = longest[link].max(below[node]);
                 below[next] = below[next].max(below[node]);
-                children[next] -= 1;
-                if children[next] == 0 {
-                    ready.push(next);
-                }
             }
         }
         longest
+    }
+
+    /// For each node the largest bandwidth-delay product of the paths that it is on, its own and those that it only passes on:
+    /// the rate of a path's slowest link times the round trip between its ends. None of a node whose paths have no rates.
+    pub(crate) fn largest_products(&self, links: &[Link]) -> BTreeMap<&str, Bytes> {
+        let mut largest = vec![Bytes::ZERO; self.nodes.len()];
+        for (to, tree) in self.steps.iter().enumerate() {
+            let order = leaves_first(tree);
+            let mut slowest: Vec<Option<Rate>> = vec![None; tree.len()];
+            for (node, step) in order.iter().rev() {
+                let rate = links[step.link as usize].direction(step.heading).rate;
+                slowest[*node] = rate.into_iter().chain(slowest[step.next as usize]).min();
+            }
+            let product = |from: usize| {
+                let rtt = self.round_trip(from, to)?;
+                Some(slowest[from]?.times(rtt))
+            };
+            let mut below: Vec<Bytes> =
+                (0..tree.len()).map(|from| product(from).unwrap_or_default()).collect();
+            for (node, step) in order {
+                let next = step.next as usize;
+                below[next] = below[next].max(below[node]);
+            }
+            for (largest, below) in largest.iter_mut().zip(below) {
+                *largest = (*largest).max(below);
+            }
+        }
+        let named = self.nodes.iter().map(|(name, node)| (name.as_str(), largest[*node]));
+        named.filter(|(_, product)| *product > Bytes::ZERO).collect()
     }
 
     fn round_trip(&self, from: usize, to: usize) -> Option<Duration> {
@@ -148,6 +167,26 @@ impl Routes {
     fn step(&self, from: usize, to: usize) -> Option<Step> {
         self.steps[to][from]
     }
+}
+
+/// The nodes from which a tree of steps leads on, each after all those whose paths lead over it.
+fn leaves_first(tree: &[Option<Step>]) -> Vec<(usize, Step)> {
+    let mut children = vec![0_u32; tree.len()];
+    for step in tree.iter().flatten() {
+        children[step.next as usize] += 1;
+    }
+    let mut ready: Vec<usize> = (0..tree.len()).filter(|n| children[*n] == 0).collect();
+    let mut order = Vec::with_capacity(tree.len());
+    while let Some(node) = ready.pop() {
+        let Some(step) = tree[node] else { continue };
+        order.push((node, step));
+        let next = step.next as usize;
+        children[next] -= 1;
+        if children[next] == 0 {
+            ready.push(next);
+        }
+    }
+    order
 }
 
 fn steps_towards(to: usize, into: &[Vec<Arc>], arcs: &[Arc]) -> Vec<Option<Step>> {

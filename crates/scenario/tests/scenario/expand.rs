@@ -271,7 +271,8 @@ fn json_keys_carry_units() {
     assert_eq!(
         json["nodes"][1],
         serde_json::json!({
-            "name": "depot", "cc": "cubic", "tcp_rmem_max_bytes": 10_500_000,
+            // Four times 1 Gb/s x 10.5 ms to the server: to the client it is slower.
+            "name": "depot", "cc": "cubic", "tcp_rmem_max_bytes": 5_250_000,
             "tcp_wmem_max_bytes": null, "sysctl": { "net.ipv4.tcp_sack": "1" }
         })
     );
@@ -306,8 +307,26 @@ fn queues_and_buffers_by_hand() {
     assert_eq!(queue(0), 1_250_000);
     assert_eq!(queue(1), 7_500_000);
     assert_eq!(queue(2), 15_000_000);
-    // b is on all three links, a only on the slow one.
+    // b is on the way from c to d, a only at the end of the slow one.
     assert_eq!(run.node("b").unwrap().tcp_rmem_max, Some(Bytes::new(30_000_000)));
+    assert_eq!(run.node("a").unwrap().tcp_rmem_max, Some(Bytes::new(625_000)));
+}
+
+/// 100 Mb/s x 120 ms between c and d, whatever their own links have; a has 10 Mb/s x 100 ms to d.
+#[test]
+fn buffers_go_by_the_slowest_link_of_a_path() {
+    for fast in ["rate = \"10gbit\"", ""] {
+        let scenario = branch(["rate = \"10mbit\"", "rate = \"100mbit\"", fast]);
+        let run = &scenario.unwrap().runs[0];
+        let buffer = |node: &str| run.node(node).unwrap().tcp_rmem_max;
+        // Alone from b to d there is 10 Gb/s x 80 ms.
+        let of_b = if fast.is_empty() { 3_000_000 } else { 200_000_000 };
+        assert_eq!(buffer("b"), Some(Bytes::new(of_b)), "{fast}");
+        assert_eq!(buffer("a"), Some(Bytes::new(62_500)), "{fast}");
+    }
+    // The way back may be the slower one: the larger product is what is needed.
+    let one_sided = "rate = \"100mbit\"\nbackward = { rate = \"10mbit\" }";
+    let run = branch([one_sided, "", ""]).unwrap().runs.remove(0);
     assert_eq!(run.node("a").unwrap().tcp_rmem_max, Some(Bytes::new(625_000)));
 }
 
