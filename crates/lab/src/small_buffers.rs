@@ -111,6 +111,36 @@ mod tests {
         assert!(lines[1].ends_with(of_server), "{lines:#?}");
     }
 
+    /// Scenarios that people begin with.
+    #[test]
+    fn templates_cap_no_flow() {
+        let page = include_str!("../../../docs/scenario.md");
+        let example = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
+        let demo = include_str!("../../../scenarios/demo.toml");
+        let of = |text: &str, set: &[&str]| {
+            small_buffers(&Scenario::parse(text, "template", set).unwrap().runs)
+        };
+        assert_eq!(of(example.unwrap(), &[]), [""; 0]);
+        // The demo shows what a server is like that nobody has set up, and says so.
+        let of_demo = of(demo, &[]);
+        assert!(
+            of_demo.len() == 1 && of_demo[0].contains("node \"server\": tcp_wmem_max"),
+            "{of_demo:?}"
+        );
+        for text in [
+            include_str!("../../../scenarios/parking-lot.toml"),
+            include_str!("../../../scenarios/queue-disciplines.toml"),
+        ] {
+            assert_eq!(of(text, &[]), [""; 0]);
+        }
+    }
+
+    #[test]
+    fn slow_program_needs_no_buffer_for_the_link() {
+        assert_eq!(lines(DEFAULT, "app_rate = \"100mbit\""), [""; 0]);
+        assert_eq!(lines(DEFAULT, "app_rate = \"900mbit\"").len(), 2);
+    }
+
     #[test]
     fn what_is_enough_is_not_told_of() {
         let nodes = "duration = \"9s\"\n[[node]]\nname = \"server\"\ntcp_wmem_max = \"41MB\"\n\
