@@ -120,6 +120,7 @@ deps-test: deps-build deps-run deps-deb
 	    /usr/lib/python3/dist-packages/requests/__init__.py:python3-requests \
 	    /usr/lib/python3/dist-packages/numpy/__init__.py:python3-numpy \
 	    /usr/lib/python3/dist-packages/pandas/__init__.py:python3-pandas \
+	    /usr/lib/python3/dist-packages/scipy/__init__.py:python3-scipy \
 	    /usr/lib/python3/dist-packages/cryptography/__init__.py:python3-cryptography promtool:prometheus \
 	    mmdebstrap:mmdebstrap 'podman:podman buildah' crun:crun pip3:python3-pip systemd-analyze:systemd \
 	    qemu-system-x86_64:qemu-system-x86 busybox:busybox-static depmod:kmod xz:xz-utils

@@ -2,7 +2,7 @@
 //! `longhaul lab export`.
 
 use crate::failure::Failure;
-use ::report::MetricsTable;
+use ::report::{IntervalsTable, MetricsTable};
 use std::{
     fs::{self, OpenOptions},
     io::{self, BufWriter, ErrorKind, Write},
@@ -24,6 +24,10 @@ pub struct ExportArgs {
     /// Write Parquet into a new file.
     #[arg(long, value_name = "FILE", group = "format")]
     parquet: Option<PathBuf>,
+    /// Put the repeats of each run together: a row for each entity and metric, with the number of values, mean, standard
+    /// deviation and the ends of the mean's 95 % confidence interval. Only runs and flows that medians include.
+    #[arg(long)]
+    intervals: bool,
     /// Overwrite files that exist.
     #[arg(long)]
     force: bool,
@@ -36,7 +40,12 @@ pub fn run(args: &ExportArgs) -> Result<(), Failure> {
     // Reading may take a while, and is for nothing where the table has no place.
     check_files(args)?;
     let warm_up_s = args.warm_up.map_or(0.0, units::Duration::as_secs_f64);
-    let export = MetricsTable::read(&args.dirs, warm_up_s).map_err(Failure::failed)?;
+    let metrics = MetricsTable::read(&args.dirs, warm_up_s).map_err(Failure::failed)?;
+    let export = if args.intervals {
+        Export::Intervals(metrics.runs(), metrics.intervals())
+    } else {
+        Export::Metrics(&metrics)
+    };
     if let Some(file) = &args.parquet {
         create(file, args.force, |into| export.parquet(into))?;
         print_written(&export, file);
@@ -58,6 +67,43 @@ pub fn run(args: &ExportArgs) -> Result<(), Failure> {
     }
 }
 
+/// What is written.
+enum Export<'t> {
+    Metrics(&'t MetricsTable),
+    /// Of so many runs.
+    Intervals(usize, IntervalsTable<'t>),
+}
+
+impl Export<'_> {
+    fn rows(&self) -> usize {
+        match self {
+            Self::Metrics(table) => table.rows(),
+            Self::Intervals(_, table) => table.rows(),
+        }
+    }
+
+    fn runs(&self) -> usize {
+        match self {
+            Self::Metrics(table) => table.runs(),
+            Self::Intervals(runs, _) => *runs,
+        }
+    }
+
+    fn csv(&self, into: impl Write) -> io::Result<()> {
+        match self {
+            Self::Metrics(table) => table.csv(into),
+            Self::Intervals(_, table) => table.csv(into),
+        }
+    }
+
+    fn parquet(&self, into: impl Write + Send) -> io::Result<()> {
+        match self {
+            Self::Metrics(table) => table.parquet(into),
+            Self::Intervals(_, table) => table.parquet(into),
+        }
+    }
+}
+
 fn check_files(args: &ExportArgs) -> Result<(), Failure> {
     if args.parquet.as_deref().is_some_and(is_standard_output) {
         return Err(Failure::usage("--parquet -: Parquet is no text; name a file".to_owned()));
@@ -76,7 +122,7 @@ fn is_standard_output(file: &Path) -> bool {
     file.as_os_str() == "-"
 }
 
-fn print_written(export: &MetricsTable, file: &Path) {
+fn print_written(export: &Export<'_>, file: &Path) {
     eprintln!("{} rows of {} runs in {}", export.rows(), export.runs(), file.display());
 }
 

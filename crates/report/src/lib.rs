@@ -43,7 +43,7 @@ mod traces;
 pub use error::Error;
 pub use figure::{Figure, FigureQuery, Panel as FigurePanel, Point as FigurePoint};
 pub use link_figure::{LinkFigure, LinkFigureQuery, LinkPanel, LinkStatistics};
-pub use metrics_table::MetricsTable;
+pub use metrics_table::{IntervalsTable, MetricsTable};
 pub use monitor_picture::{HistogramBar, MonitorPicture};
 
 use record::Record;

@@ -2,13 +2,17 @@
 //! Records to one long table, as pandas, R and SQL engines take it ("tidy data", Wickham 2014): a row for each
 //! run, entity and metric. As CSV ([`MetricsTable::csv`]) and as Parquet ([`MetricsTable::parquet`]).
 //!
+//! [`MetricsTable::intervals`] puts repeats together.
+//!
 //! What a run does not know has no row. A swept key is a column of its own with the texts of the scenario,
 //! and where all of them are numbers, with or without units, another one with the numbers.
 
 mod entities;
+mod intervals;
 
 use crate::{Error, swept_value::SweptValue};
 use entities::Row;
+pub use intervals::IntervalsTable;
 use record::{
     Manifest, Record, RunResults,
     manifest::short_key,
@@ -68,7 +72,7 @@ impl MetricsTable {
                 }
             }
         }
-        Ok(Self { swept: swept(&runs), runs })
+        Ok(Self { swept: swept(&runs, [&BEFORE, &AFTER]), runs })
     }
 
     /// How many runs it has.
@@ -241,8 +245,8 @@ impl Run {
     }
 }
 
-/// The swept keys of all runs, in the order in which they come.
-fn swept(runs: &[Run]) -> Vec<Swept> {
+/// The swept keys of all runs, in the order in which they come, with columns that have other names than these.
+fn swept(runs: &[Run], others: [&[&str]; 2]) -> Vec<Swept> {
     let mut all: Vec<Swept> = Vec::new();
     for (key, value) in runs.iter().flat_map(|run| &run.manifest.point) {
         let is_number = matches!(SweptValue::parse(value), SweptValue::Number(_));
@@ -254,7 +258,7 @@ fn swept(runs: &[Run]) -> Vec<Swept> {
         }
     }
     let mut taken: BTreeSet<String> =
-        BEFORE.iter().chain(&AFTER).map(|name| (*name).to_owned()).collect();
+        others.iter().copied().flatten().map(|name| (*name).to_owned()).collect();
     for swept in &mut all {
         let short = short_key(&swept.key);
         swept.column = free(&mut taken, [short.to_owned(), swept.key.clone()]);

@@ -200,6 +200,65 @@ fn documented_pivot_works_without_variants_or_a_sweep() {
     assert_eq!(printed.lines().last(), Some("12 6"), "{printed}");
 }
 
+/// What pandas and SciPy make of an export of single runs, in the columns that are compared.
+const SCIPY: &str = r#"
+import json, sys, pandas, scipy.stats
+texts = dict.fromkeys(["variant", "point"], str)
+read = lambda name: pandas.read_csv(name, dtype=texts).fillna(dict.fromkeys(texts, ""))
+raw, found = read(sys.argv[1]), read(sys.argv[2])
+raw = raw[raw.standing.isin(["complete", "cut"])]
+raw = raw[~((raw.standing == "cut") & raw.entity.str.startswith("flow:") & (raw.metric == "seconds"))]
+keys = ["scenario", "method", "variant", "point", "delay", "delay_number", "entity", "metric", "unit"]
+groups = raw.groupby(keys)["value"]
+worst, rows = 0.0, 0
+for key, values in groups:
+    row = found[(found[keys] == pandas.Series(key, keys)).all(axis=1)]
+    assert len(row) == 1, key
+    row, n, mean, sd = row.iloc[0], len(values), values.mean(), values.std(ddof=1)
+    assert row.n == n and abs(row["mean"] - mean) <= 1e-9 * abs(mean), (key, row["mean"], mean)
+    if n > 1:
+        assert abs(row.sd - sd) <= 1e-9 * (abs(sd) + abs(mean)), (key, row.sd, sd)
+        half = scipy.stats.t.ppf(0.975, n - 1) * scipy.stats.sem(values)
+        off = max(abs(row.ci_low - (mean - half)), abs(row.ci_high - (mean + half)))
+        worst = max(worst, off / half if half > 1e-9 * abs(mean) else 0.0)
+    else:
+        assert pandas.isna(row.sd) and pandas.isna(row.ci_low) and pandas.isna(row.ci_high), key
+    rows += 1
+assert rows == len(found), (rows, len(found))
+print(json.dumps({"rows": rows, "n": sorted(groups.size().unique().tolist()), "worst": worst}))
+"#;
+
+#[test]
+fn intervals_are_those_of_scipy() {
+    let has_scipy = python(&["-c", "import pandas, scipy.stats"]).status.success();
+    assert!(has_scipy, "python3 has no SciPy: apt install python3-pandas python3-scipy");
+    for repeats in [4, 13] {
+        let text = SCENARIO.replace("repeat = 2", &format!("repeat = {repeats}"));
+        let text = text.replace("duration = \"4s\"", "duration = \"1s\"");
+        let folder = records_of(&text);
+        let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+        let (out, raw, csv, parquet) =
+            (path("out"), path("raw.csv"), path("intervals.csv"), path("intervals.parquet"));
+        // One of the runs does not count.
+        let manifest = format!("{out}/sim/reno,delay=2ms,r02/manifest.json");
+        let valid = fs::read_to_string(&manifest).unwrap();
+        fs::write(&manifest, valid.replace("\"valid\": true", "\"valid\": false")).unwrap();
+        done(&["lab", "export", &out, "--csv", &raw]);
+        done(&["lab", "export", &out, "--intervals", "--csv", &csv, "--parquet", &parquet]);
+        let rows = read_csv(Path::new(&csv));
+        assert_eq!(rows, read_parquet(Path::new(&parquet)), "both formats say the same");
+        assert!(rows.iter().all(|row| row["records"] == format!("{out}/sim")));
+        let output = python(&["-W", "error", "-c", SCIPY, &raw, &csv]);
+        assert!(output.status.success(), "{}", crate::common::text(&output.stderr));
+        let compared: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert!(compared["rows"].as_u64().unwrap() > 200, "{compared}");
+        let all = compared["n"].as_array().unwrap();
+        assert!(all.contains(&(repeats - 1).into()) && all.contains(&repeats.into()), "{compared}");
+        // The quantiles of t are exact to 2e-4 of 1.96 and more.
+        assert!(compared["worst"].as_f64().unwrap() < 2e-4 / 1.96, "{compared}");
+    }
+}
+
 #[test]
 fn methods_and_runs_that_do_not_count_are_told_apart() {
     let folder = records();
