@@ -75,7 +75,7 @@ impl SenderLimits {
             // The kernel's own clock misses what was sent before the application found the buffer full.
             buffer_is_full: !has_unsent && !is_full && waits_for_room(socket),
             recovers: info.recovers,
-            has_unsent,
+            has_unsent: has_unsent || waits_for_room(socket),
             is_starting: info
                 .ssthresh_segments
                 .is_none_or(|ssthresh| info.cwnd_segments < ssthresh),

@@ -83,7 +83,7 @@ pub struct SenderState {
     pub buffer_is_full: bool,
     /// Losses are being repaired.
     pub recovers: bool,
-    /// There is something that was not sent yet.
+    /// There is something that was not sent yet, in the buffer or with an application that waits for room in it.
     pub has_unsent: bool,
     /// The congestion window is below the slow-start threshold.
     pub is_starting: bool,

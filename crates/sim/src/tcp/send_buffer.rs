@@ -14,6 +14,8 @@ use units::Bytes;
 pub(super) struct SendBuffer {
     pub(super) segments: u64,
     most: u64,
+    /// The same in bytes.
+    limit: u64,
     memory: u64,
     mss: u64,
 }
@@ -25,13 +27,24 @@ impl SendBuffer {
         // segment: 4352 bytes at an MTU of 1500.
         let memory = u64::from((mss + 640).next_power_of_two() + 256);
         let mss = u64::from(mss);
-        let most = (most.get() / mss).max(2);
-        let mut buffer = Self { segments: most, most, memory, mss };
+        let limit = most.get();
+        let most = (limit / mss).max(2);
+        let mut buffer = Self { segments: most, most, limit, memory, mss };
         if tcp.autotuning {
             buffer.segments = 0;
             buffer.expand(tcp.initial_window);
         }
         buffer
+    }
+
+    /// Whether it has come to its maximum.
+    pub(super) fn is_largest(&self) -> bool {
+        self.segments >= self.most
+    }
+
+    /// Bytes that it holds at its maximum, with what they take beside the payload.
+    pub(super) fn most_bytes(&self) -> u64 {
+        self.limit
     }
 
     /// The window has room for more than the buffer holds.

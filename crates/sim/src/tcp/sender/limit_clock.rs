@@ -53,7 +53,7 @@ impl Sender {
                 && self.buffer_full
                 && self.content.available > self.written,
             recovers: matches!(self.phase, Phase::Recovery(_) | Phase::Timeout(_)),
-            has_unsent: unsent > 0,
+            has_unsent: unsent > 0 || self.buffer_full && self.content.available > self.written,
             is_starting: self.decision.cwnd < self.decision.ssthresh,
             waits_for_pace: waits_for_pace && cwnd_left > 0,
         };

@@ -17,6 +17,7 @@
 
 mod acknowledgement;
 mod limit_clock;
+mod send_memory;
 mod state;
 mod timer;
 mod transmission;

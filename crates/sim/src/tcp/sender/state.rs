@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What a sender knows: its window, its phase, its timers.
 
-use super::limit_clock::LimitClock;
+use super::{limit_clock::LimitClock, send_memory::SendMemory};
 use crate::{
     plan::SenderPacing,
     tcp::{
@@ -76,6 +76,8 @@ pub(crate) struct Sender {
     pub(super) allowed: u64,
     /// The send buffer: its limit now, and the most that it grows to.
     pub(super) buffer: SendBuffer,
+    /// What the buffer holds in bytes, once it has come to its maximum.
+    pub(super) memory: Option<Box<SendMemory>>,
     /// Segments that the application has handed over to the buffer so far.
     pub(super) written: u64,
     /// The application has found the buffer full (Linux's `SOCK_NOSPACE`).
@@ -149,6 +151,7 @@ impl Sender {
             content,
             allowed,
             buffer: SendBuffer::new(tcp, mss, sndbuf),
+            memory: None,
             written: 0,
             buffer_full: false,
             counts: SenderCounts::default(),

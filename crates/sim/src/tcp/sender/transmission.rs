@@ -30,7 +30,12 @@ impl Sender {
         if self.buffer_full && self.board.in_flight() < self.decision.cwnd {
             self.buffer.expand(self.decision.cwnd);
         }
-        if self.fill_write_queue() {
+        if self.memory.is_none() && self.is_bound_by_buffer(cx) {
+            self.begin_send_memory();
+        }
+        if self.memory.is_some() {
+            self.write_until_full(cx);
+        } else if self.fill_write_queue() {
             self.send_written(cx);
         }
         if self.wait == TimerPurpose::Probe || !self.timer.is_set() {
@@ -40,10 +45,22 @@ impl Sender {
     }
 
     /// Sends lost segments, then new ones of the write queue.
-    fn send_written(&mut self, cx: &mut Context<'_>) {
+    pub(super) fn send_written(&mut self, cx: &mut Context<'_>) {
+        self.send_packets(cx, u32::MAX);
+    }
+
+    /// Sends the next GSO packet of the write queue, which does not wait to grow (`tcp_push_one`).
+    pub(super) fn push_one(&mut self, cx: &mut Context<'_>) {
+        self.send_packets(cx, 1);
+    }
+
+    /// Sends up to so many GSO packets.
+    fn send_packets(&mut self, cx: &mut Context<'_>, most: u32) {
         let first = self.board.next();
         let mut limited = false;
-        while self.board.in_flight() < self.decision.cwnd {
+        let mut count = 0;
+        while self.board.in_flight() < self.decision.cwnd && count < most {
+            count += 1;
             let lost = self.board.next_lost();
             if lost.is_none() && !self.has_new() {
                 break;
@@ -57,7 +74,7 @@ impl Sender {
             let bytes = if let Some(number) = lost {
                 self.retransmit(cx, number)
             } else {
-                match self.next_gso_packet(cx) {
+                match self.next_gso_packet(cx, most > 1) {
                     GsoDecision::Send(segments) => {
                         let flags = |n, frame| gso_flags(n, n < segments, frame);
                         (1..=segments)
@@ -71,6 +88,9 @@ impl Sender {
                 }
             };
             self.gso_packet_sent(cx.now, bytes);
+            if lost.is_none() {
+                self.count_sent();
+            }
         }
         limited |= self.board.in_flight() >= self.decision.cwnd;
         if limited || self.board.next() > first {

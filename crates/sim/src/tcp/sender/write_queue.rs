@@ -18,7 +18,7 @@ use units::{Duration, Timestamp};
 /// A GSO packet is a millisecond of the rate long (Linux's `sk_pacing_shift`).
 const GSO_PACKETS_PER_SECOND: u64 = 1024;
 /// And no longer than the kernel hands to a device: 64 KB less room for headers.
-const MAX_GSO_BYTES: u64 = 65_535 - 320;
+pub(super) const MAX_GSO_BYTES: u64 = 65_535 - 320;
 /// Bytes more that a GSO packet may have where the smallest RTT is short: [`MAX_GSO_BYTES`], halved for each
 /// so many microseconds (Linux's `tcp_tso_rtt_log`).
 const SHORT_RTT_US: u64 = 512;
@@ -49,12 +49,7 @@ impl Sender {
         {
             return false;
         }
-        if self.has_sent_all()
-            && self.board.in_flight() < self.decision.cwnd
-            && self.board.next_lost().is_none()
-        {
-            self.sampler.app_limited(self.board.in_flight());
-        }
+        self.check_app_limited();
         let room = una + self.buffer.segments;
         let written = self.content.available.min(room).max(self.written);
         let more = written > self.written;
@@ -63,10 +58,23 @@ impl Sender {
         more
     }
 
+    /// The application writes: whether the sender had nothing left to send (`tcp_rate_check_app_limited`).
+    pub(super) fn check_app_limited(&mut self) {
+        if self.has_sent_all()
+            && self.board.in_flight() < self.decision.cwnd
+            && self.board.next_lost().is_none()
+        {
+            self.sampler.app_limited(self.board.in_flight());
+        }
+    }
+
     /// What the application carries from now on. What it takes back and is not sent yet stays unsent.
     pub(in crate::tcp) fn set_content(&mut self, content: Content) {
         self.content = content;
-        self.written = self.written.min(content.available.max(self.board.next()));
+        let written = self.written.min(content.available.max(self.board.next()));
+        if std::mem::replace(&mut self.written, written) > written && self.memory.is_some() {
+            self.begin_send_memory();
+        }
     }
 
     /// Whether all was sent that the application has handed over. What the receiver has no room for is
@@ -97,7 +105,7 @@ impl Sender {
     }
 
     /// What leaves next, where there is something new and room in both windows.
-    pub(super) fn next_gso_packet(&self, cx: &Context<'_>) -> GsoDecision {
+    pub(super) fn next_gso_packet(&self, cx: &Context<'_>, may_wait: bool) -> GsoDecision {
         if cx.tcp.profile == Profile::Ns2 {
             return GsoDecision::Send(1);
         }
@@ -116,7 +124,7 @@ impl Sender {
         let is_full = limit >= most.into()
             || here < queued && limit >= here
             || limit >= (self.allowed - self.board.una()).min(cwnd.into()) / WINDOW_PART;
-        if is_full || !self.may_wait(cx.now) {
+        if is_full || !may_wait || !self.may_wait(cx.now) {
             return GsoDecision::Send(here.min(quota.into()).min(receiver) as u32);
         }
         GsoDecision::Wait { cwnd_limited: u64::from(room) < receiver && u64::from(room) <= here }
