@@ -200,7 +200,7 @@ fn documented_pivot_works_without_variants_or_a_sweep() {
     assert_eq!(printed.lines().last(), Some("12 6"), "{printed}");
 }
 
-/// What pandas and SciPy make of an export of single runs, in the columns that are compared.
+/// What pandas and the statistics of `scipy` make of an export of single runs, in the columns that are compared.
 const SCIPY: &str = r#"
 import json, sys, pandas, scipy.stats
 texts = dict.fromkeys(["variant", "point"], str)

@@ -166,7 +166,7 @@ impl IntervalsTable<'_> {
             ColumnValues::Texts(rows.iter().map(|row| (text(row), 1)).collect())
         };
         let doubles = |value: &dyn Fn(&Interval<'_>) -> Option<f64>| {
-            ColumnValues::OptionalDoubles(rows.iter().map(|row| value(row)).collect())
+            ColumnValues::OptionalDoubles(rows.iter().map(value).collect())
         };
         let mut columns: Vec<ColumnValues> =
             (0..BEFORE.len()).map(|n| texts(&|row| row.texts()[n].clone())).collect();
@@ -178,7 +178,9 @@ impl IntervalsTable<'_> {
             texts(&|row| row.row.entity.clone()),
             texts(&|row| row.row.metric.name.clone()),
             texts(&|row| row.row.metric.unit.to_owned()),
-            ColumnValues::Integers(rows.iter().map(|row| row.n as i64).collect()),
+            ColumnValues::Integers(
+                rows.iter().map(|row| i64::try_from(row.n).unwrap_or(i64::MAX)).collect(),
+            ),
             ColumnValues::Doubles(rows.iter().map(|row| row.mean).collect()),
             doubles(&|row| row.deviation()),
             doubles(&|row| row.low()),
