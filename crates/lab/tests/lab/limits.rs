@@ -81,10 +81,11 @@ fn small_receive_buffer() {
     }
 }
 
-/// A large write gets more into a full buffer than it holds, by as much as the window lets out.
+/// A large write gets more into a full buffer than it holds, by as much as the window lets out. With smaller buffers than these the
+/// kernel's runs differ too much: the bursts meet the queue, and window and buffer hold it back in equal parts.
 #[test]
 fn small_send_buffer() {
-    for (cc, buffer) in [("reno", "200KB"), ("cubic", "300KB")] {
+    for (cc, buffer) in [("reno", "300KB"), ("cubic", "300KB")] {
         let scenario = scenario(&format!("cc={cc} bytes=12MB"), buffer, "16MB", LINK);
         assert_planted(Limit::SendBuffer, &scenario, Compared::Goodput);
     }
