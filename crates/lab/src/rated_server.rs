@@ -38,7 +38,7 @@ pub struct RatedServer {
 /// What it serves under a path.
 struct Resource {
     target: String,
-    /// Where a client is sent that is no depot.
+    /// Where clients that are not depots are sent.
     redirect: Option<String>,
     file: PathBuf,
     rate: Option<Rate>,
@@ -159,7 +159,7 @@ fn head(stream: &mut TcpStream, status: &str, field: &str) -> io::Result<()> {
     stream.write_all(format!("HTTP/1.1 {status}\r\n{field}Content-Length: 0\r\n\r\n").as_bytes())
 }
 
-/// Writes what has been produced of a body of so many bytes, until all of it is written, with the head before the first part.
+/// Writes the head and then what has been produced of the body, until all `length` bytes are written.
 fn write_at_rate(
     stream: &mut TcpStream,
     mut part: Vec<u8>,

@@ -121,7 +121,7 @@ mod tests {
             small_buffers(&Scenario::parse(text, "template", set).unwrap().runs)
         };
         assert_eq!(of(example.unwrap(), &[]), [""; 0]);
-        // The demo shows what a server is like that nobody has set up, and says so.
+        // The demo shows what a server with default settings is like, and says so.
         let of_demo = of(demo, &[]);
         assert!(
             of_demo.len() == 1 && of_demo[0].contains("node \"server\": tcp_wmem_max"),

@@ -10,7 +10,7 @@ pub const INTERVAL: Duration = Duration::from_millis(1);
 /// Bits and nanoseconds of a second in one byte.
 const BYTE: u128 = 8 * 1_000_000_000;
 
-/// Bytes that have been produced so long after the first write, which comes at zero.
+/// Bytes that have been produced this long after the first write, which comes at zero.
 pub fn produced(rate: Rate, elapsed: Duration) -> u64 {
     let writes = u128::from(elapsed.as_nanos() / INTERVAL.as_nanos()) + 1;
     let nanos = writes * u128::from(INTERVAL.as_nanos());
@@ -18,7 +18,7 @@ pub fn produced(rate: Rate, elapsed: Duration) -> u64 {
     u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
-/// How long after the first write the write comes that completes so many bytes.
+/// How long after the first write the write comes that completes `bytes`.
 pub fn time_of(rate: Rate, bytes: u64) -> Duration {
     let a_write = u128::from(INTERVAL.as_nanos()) * u128::from(rate.bps());
     let writes = (u128::from(bytes) * BYTE).div_ceil(a_write.max(1)).max(1) - 1;
