@@ -5,7 +5,7 @@ use crate::{
     failure::Failure,
     print::{print_json, print_text},
 };
-use ::report::{Figure, FigureQuery, LinkFigure, LinkFigureQuery};
+use ::report::{Bars, ColourBy, Figure, FigureForm, FigureQuery, LinkFigure, LinkFigureQuery};
 use record::Entity;
 use serde::Serialize;
 use std::{fs, path::PathBuf};
@@ -24,13 +24,30 @@ pub struct FigureArgs {
     /// `metrics.flows`, or `goodput_bps`, `seconds`, `retransmits` or `timeouts` of a flow.
     #[arg(long, value_name = "METRIC", default_value = "goodput_bps", conflicts_with = "link")]
     y: String,
-    /// The swept key along the panels, as in `vars.rtt`, or `variant` [default: the first that takes several
-    /// values, else the variant].
+    /// The swept key along the panels, as in `vars.rtt`, or `variant`, or with `--by flow` `flow` [default: the
+    /// first that takes several values, else the variant].
     #[arg(long, value_name = "KEY", conflicts_with = "link")]
     x: Option<String>,
-    /// Draw the metric on a logarithmic axis. Swept keys are by logarithms where they span a factor of 30.
-    #[arg(long, conflicts_with = "link")]
+    /// Draw the metric on a logarithmic axis.
+    #[arg(long, conflicts_with_all = ["link", "cdf"])]
     log_y: bool,
+    /// Draw what is along the panels on a logarithmic axis. Swept keys are, without this, where they span a factor of 30.
+    #[arg(long, conflicts_with_all = ["link", "boxes"])]
+    log_x: bool,
+    /// Draw the metric's distribution over repeats: the share of the runs up to each value, a panel for each
+    /// point of the sweep. With `--by flow` over all flows of these runs.
+    #[arg(long, conflicts_with_all = ["link", "x", "boxes", "bars"])]
+    cdf: bool,
+    /// Draw a box for the repeats at each value of the swept key, with whiskers to the outermost values within 1.5 box
+    /// lengths. With `--by flow` for all flows of these runs.
+    #[arg(long = "box", conflicts_with_all = ["link", "bars"])]
+    boxes: bool,
+    /// What stands for repeats [default: ci95 where there are any].
+    #[arg(long, value_enum, conflicts_with = "link")]
+    bars: Option<BarsArg>,
+    /// What colours stand for [default: what tells most lines apart].
+    #[arg(long, value_enum, conflicts_with = "link")]
+    colour_by: Option<ColourByArg>,
     /// What a line is of.
     #[arg(long, value_enum, default_value = "variant", conflicts_with = "link")]
     by: By,
@@ -51,9 +68,9 @@ pub struct FigureArgs {
     /// Until when [default: their end].
     #[arg(long, value_name = "TIME", requires = "link")]
     to: Option<units::Duration>,
-    /// Draw it as SVG, too.
-    #[arg(long, value_name = "FILE")]
-    svg: Option<PathBuf>,
+    /// Draw it, too, as SVG.
+    #[arg(long, value_name = "FILE.svg")]
+    output: Option<PathBuf>,
     /// Print one JSON document instead of a table.
     #[arg(long)]
     json: bool,
@@ -67,6 +84,28 @@ enum By {
     Flow,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum BarsArg {
+    /// Means with their 95 % confidence intervals, by Student's t.
+    Ci95,
+    /// Medians with the least and the most.
+    Range,
+    /// Means alone.
+    None,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum ColourByArg {
+    /// The congestion control, which has the same colour in every figure.
+    Algorithm,
+    /// Emulation, simulation: the same colours in every figure.
+    Method,
+    /// The flow.
+    Flow,
+    /// The variant.
+    Variant,
+}
+
 pub fn run(args: &FigureArgs) -> Result<(), Failure> {
     if let Some(link) = &args.link {
         let figure = LinkFigure::read(&args.dirs, &args.course(link)?)?;
@@ -75,18 +114,39 @@ pub fn run(args: &FigureArgs) -> Result<(), Failure> {
     let [dir] = &args.dirs[..] else {
         return Err(Failure::usage("several folders are for --link".to_owned()));
     };
-    let asked = FigureQuery {
-        y: &args.y,
-        x: args.x.as_deref(),
-        by_flow: args.by == By::Flow,
-        warm_up_s: args.warm_up.map_or(0.0, units::Duration::as_secs_f64),
-        log_y: args.log_y,
-    };
+    let asked = args.asked();
     let figure = Figure::read(dir, &asked)?;
     args.show(&figure, || figure.svg(), || figure.table())
 }
 
 impl FigureArgs {
+    fn asked(&self) -> FigureQuery<'_> {
+        FigureQuery {
+            y: &self.y,
+            x: self.x.as_deref(),
+            by_flow: self.by == By::Flow,
+            warm_up_s: self.warm_up.map_or(0.0, units::Duration::as_secs_f64),
+            log_y: self.log_y,
+            log_x: self.log_x,
+            bars: self.bars.map(|bars| match bars {
+                BarsArg::Ci95 => Bars::Ci95,
+                BarsArg::Range => Bars::Range,
+                BarsArg::None => Bars::None,
+            }),
+            colour_by: self.colour_by.map(|by| match by {
+                ColourByArg::Algorithm => ColourBy::Algorithm,
+                ColourByArg::Method => ColourBy::Method,
+                ColourByArg::Flow => ColourBy::Flow,
+                ColourByArg::Variant => ColourBy::Variant,
+            }),
+            form: match (self.cdf, self.boxes) {
+                (true, _) => FigureForm::Cdf,
+                (false, true) => FigureForm::Box,
+                (false, false) => FigureForm::Lines,
+            },
+        }
+    }
+
     fn course(&self, link: &Entity) -> Result<LinkFigureQuery, Failure> {
         let seconds = |time: Option<units::Duration>| time.map(units::Duration::as_secs_f64);
         let span_s = seconds(self.from).unwrap_or(0.0)..seconds(self.to).unwrap_or(f64::INFINITY);
@@ -102,7 +162,7 @@ impl FigureArgs {
         svg: impl Fn() -> String,
         table: impl Fn() -> String,
     ) -> Result<(), Failure> {
-        if let Some(file) = &self.svg {
+        if let Some(file) = &self.output {
             let cannot = |e| Failure::failed(format!("cannot write {}: {e}", file.display()));
             fs::write(file, svg()).map_err(cannot)?;
         }

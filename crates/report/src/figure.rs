@@ -1,69 +1,77 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Records to one figure as papers have them: a metric over a swept key, a line for each variant, a panel
-//! for each combination of the other keys; or a line for each flow. As SVG ([`Figure::svg`]) and as a table ([`Figure::table`]).
+//! for each combination of the other keys; or a line for each flow; or the metric's distribution, as boxes or
+//! as a CDF. As SVG ([`Figure::svg`]) and as a table ([`Figure::table`]).
 //!
-//! Reads no series where there is no warm-up to be cut off, so hundreds of records take a moment. Values are medians over the repeats that
-//! count; the picture shows the range from the least to the most beside them.
+//! Reads no series where there is no warm-up to be cut off, so hundreds of records take a moment. Points are means over the
+//! repeats that count with their confidence intervals, or medians with the least and the most.
 
+mod box_plot;
+mod cdf;
 mod chart;
+mod distribution;
+mod query;
 mod table;
 
+pub use distribution::BoxSummary;
+pub use query::{Bars, FigureForm, FigureQuery};
 pub(crate) use table::aligned;
 
 use crate::{
     Error,
     capacity::{GOODPUT_SHARE, Paths},
     format,
-    swept_value::{compare_points, compare_values, following_keys, positions},
+    palette::{self, ColourBy, LineKey, MOST_LINES, Style},
+    swept_value::{
+        Positions, compare_points, compare_values, following_keys, is_above_zero, positions,
+    },
 };
+use query::OF_FLOWS;
 use record::{
-    FlowSummary, Manifest, Metrics, Record, RunResults, RunVerdict, Summary, manifest::short_key,
-    metrics::FlowMetrics, repeats, stats::MedianRange, warm_up,
+    FlowSummary, Manifest, Record, RunResults, RunVerdict, Summary,
+    manifest::short_key,
+    repeats,
+    stats::{self, MeanEstimate, MedianRange},
 };
 use serde::Serialize;
 use std::{collections::HashMap, path::Path};
 
 /// What stands along the panels instead of a swept key.
-pub const VARIANT: &str = "variant";
+const VARIANT: &str = "variant";
+/// The same of values of single flows.
+const FLOW: &str = "flow";
 
-/// More lines than this can't be told apart: eight colours with five marks each.
-const MOST_LINES: usize = 40;
-
-/// What a figure shall show.
-#[derive(Debug, Clone, Copy)]
-pub struct FigureQuery<'a> {
-    /// A key of `metrics` that is a number, or `goodput_share`; by flow, a key of a flow's.
-    pub y: &'a str,
-    /// A swept key, with or without its `vars.`, or `variant`; if none is given, the first that takes several values,
-    /// else the variant.
-    pub x: Option<&'a str>,
-    /// Whether there is a line for each flow, or one for all flows of a variant.
-    pub by_flow: bool,
-    /// How much of each run's beginning is left out, in seconds.
-    pub warm_up_s: f64,
-    /// Whether the metric is drawn by its logarithm.
-    pub log_y: bool,
-}
-
-/// A metric over a swept key.
+/// A metric over a swept key, or its distribution.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Figure {
     /// The scenario's title.
     pub title: String,
     /// The paper and figure that it is from.
     pub source: Option<String>,
-    /// The swept key along the panels, without the `vars.` of a variable.
+    /// The kind of figure.
+    pub form: FigureForm,
+    /// The swept key along the panels, without the `vars.` of a variable; empty of a CDF.
     pub x: String,
     /// Swept keys whose values follow from that of `x`, as those of keys do that move together.
     pub following: Vec<String>,
     /// The metric, as in `metrics` of a summary, or `goodput_share`.
     pub y: String,
+    /// Whether each flow of a run has a value of its own.
+    pub by_flow: bool,
     /// How much of each run's beginning is left out, in seconds.
     pub warm_up_s: f64,
     /// Whether the metric is drawn by its logarithm.
     pub log_y: bool,
+    /// Whether what stands along the panels is, whatever it spans.
+    pub log_x: bool,
+    /// What stands for the repeats at a point.
+    pub bars: Bars,
+    /// What the colours of the lines stand for.
+    pub colour_by: ColourBy,
     /// What the lines are of: a variant, its method where there are several, and a flow where asked for.
     pub lines: Vec<String>,
+    /// The same, part by part.
+    pub line_keys: Vec<LineKey>,
     /// One for each combination of the other swept keys.
     pub panels: Vec<Panel>,
     /// Records read.
@@ -77,16 +85,22 @@ pub struct Figure {
 pub struct Panel {
     /// Those keys and their values: "background 20%"; empty without others.
     pub fixed: String,
-    /// The values of the key along the panel, as the scenario has them.
+    /// The values of the key along the panel, as the scenario has them; one empty one of a CDF.
     pub labels: Vec<String>,
     /// Of each line, the point at each of these values; null where no run that counts has the metric.
     pub points: Vec<Vec<Option<Point>>>,
+    /// Of each line, the values at each of these, which the point is made of.
+    pub values: Vec<Vec<Vec<f64>>>,
 }
 
 /// The repeats of one variant at one point.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Point {
-    /// Median over the runs that count.
+    /// Mean over the runs that count.
+    pub mean: f64,
+    /// Half the width of its 95 % confidence interval, by Student's t; null below two runs.
+    pub ci95_half_width: Option<f64>,
+    /// Their median.
     pub median: f64,
     /// The least of them.
     pub least: f64,
@@ -99,6 +113,7 @@ pub struct Point {
 /// What a figure needs of a run.
 struct Run {
     line: String,
+    key: LineKey,
     is_baseline: bool,
     x: String,
     others: Vec<(String, String)>,
@@ -111,10 +126,10 @@ impl Figure {
     /// Reads the records at and below `dir`.
     ///
     /// # Errors
-    /// There is no record, one cannot be read, they are of several scenarios, there is no such key, or too many
-    /// flows.
+    /// There is no record, one cannot be read, they are of several scenarios, there is no such key, too many
+    /// lines, too few repeats for an interval, or nothing that a logarithmic axis has a place for.
     pub fn read(dir: &Path, asked: &FigureQuery<'_>) -> Result<Self, Error> {
-        check_metric(asked)?;
+        asked.check_metric()?;
         let folders = record::find_records(dir)?;
         let all = folders.iter().map(|folder| Record::results(folder));
         let all = all.collect::<Result<Vec<_>, _>>()?;
@@ -130,19 +145,27 @@ impl Figure {
                 titles.join(" and ")
             )));
         }
-        let x = swept_key(&all, asked.x)?;
+        // Of a CDF the metric is along the panels.
+        let x = match asked.form {
+            FigureForm::Cdf => String::new(),
+            FigureForm::Lines | FigureForm::Box => swept_key(&all, asked)?,
+        };
         let points: Vec<_> = manifests().map(|manifest| manifest.point.as_slice()).collect();
-        let following = following_keys(&x, &points);
+        let following = match asked.form {
+            FigureForm::Cdf => Vec::new(),
+            FigureForm::Lines | FigureForm::Box => following_keys(&x, &points),
+        };
         let naming = Naming {
             methods: manifests().any(|other| other.method != first.method),
             variants: manifests().any(|other| other.variant != first.variant),
+            flows: asked.form == FigureForm::Lines,
         };
         let mut runs = Vec::new();
         for (folder, results) in folders.iter().zip(&all) {
             let cut = warmed_up(folder, &results.summary, asked.warm_up_s)?;
             for (flow, value) in values(results, cut.as_ref(), asked) {
                 let is_panels = |key: &str| key != x && !following.iter().any(|f| f == key);
-                runs.push(Run::new(&results.manifest, flow, value, &x, is_panels, naming));
+                runs.push(Run::new(results, flow, value, &x, is_panels, naming));
             }
         }
         let left_out = all.iter().filter(|results| !results.verdict().in_medians()).count();
@@ -151,25 +174,20 @@ impl Figure {
             source: first.source.clone(),
             runs: all.len(),
             left_out,
-            warm_up_s: asked.warm_up_s,
-            log_y: asked.log_y,
             following: following.iter().map(|key| short_key(key).to_owned()).collect(),
-            ..Self::of(runs, &x, asked.y)
+            ..Self::of(runs, &x, asked)
         };
-        if figure.lines.len() > MOST_LINES {
-            return Err(Error::Figure(format!(
-                "{} lines, one for each variant and flow, cannot be told apart; {MOST_LINES} can. \
-                 longhaul lab export has the values of every flow",
-                figure.lines.len()
-            )));
-        }
+        figure.check(asked)?;
         Ok(figure)
     }
 
-    fn of(mut runs: Vec<Run>, x: &str, y: &str) -> Self {
+    fn of(mut runs: Vec<Run>, x: &str, asked: &FigureQuery<'_>) -> Self {
         // The baseline first, then as they ran.
         runs.sort_by(|a, b| (!a.is_baseline, &a.started).cmp(&(!b.is_baseline, &b.started)));
         let lines = distinct(runs.iter().map(|run| &run.line));
+        let of_line = |line: &String| runs.iter().find(|run| run.line == *line);
+        let line_keys: Vec<LineKey> =
+            lines.iter().filter_map(of_line).map(|run| run.key.clone()).collect();
         let mut fixed = distinct(runs.iter().map(|run| &run.others));
         fixed.sort_by(|a, b| compare_points(a, b));
         let panels = fixed.iter().map(|others| {
@@ -179,16 +197,66 @@ impl Figure {
         Self {
             title: String::new(),
             source: None,
+            form: asked.form,
             x: short_key(x).to_owned(),
-            y: y.to_owned(),
-            warm_up_s: 0.0,
-            log_y: false,
+            y: asked.y.to_owned(),
+            by_flow: asked.by_flow,
+            warm_up_s: asked.warm_up_s,
+            log_y: asked.log_y,
+            log_x: asked.log_x,
+            bars: asked.bars.unwrap_or(Bars::Ci95),
+            colour_by: asked.colour_by.unwrap_or_else(|| ColourBy::for_lines(&line_keys)),
             following: Vec::new(),
             panels: panels.collect(),
             lines,
+            line_keys,
             runs: runs.len(),
             left_out: 0,
         }
+    }
+
+    /// Whether it can be drawn as it was asked for.
+    fn check(&self, asked: &FigureQuery<'_>) -> Result<(), Error> {
+        let refuse = |text: String| Err(Error::Figure(text));
+        if self.lines.len() > MOST_LINES {
+            return refuse(format!(
+                "{} lines, one for each variant and flow, cannot be told apart; {MOST_LINES} can. \
+                 longhaul lab export has the values of every flow",
+                self.lines.len()
+            ));
+        }
+        let has_interval = self.points().any(|point| point.ci95_half_width.is_some());
+        if asked.bars == Some(Bars::Ci95) && !has_interval {
+            return refuse(
+                "a confidence interval needs two repeats or more, and no point has them; \
+                 run the scenario with --repeat 5"
+                    .to_owned(),
+            );
+        }
+        let nothing = !self.points().any(|point| point.most > 0.0);
+        let of_metric = if self.form == FigureForm::Cdf { self.log_x } else { self.log_y };
+        if of_metric && nothing {
+            return refuse(format!(
+                "a logarithmic axis has no place for {}: no value is above zero",
+                self.y
+            ));
+        }
+        if self.log_x && self.form == FigureForm::Lines {
+            for panel in &self.panels {
+                if let Some(label) = panel.labels.iter().find(|label| !is_above_zero(label)) {
+                    return refuse(format!(
+                        "--log-x needs numbers above zero along the panel; {} has \"{label}\"",
+                        self.x
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The look of each line.
+    fn styles(&self) -> Vec<Style> {
+        palette::styles(&self.line_keys, self.colour_by)
     }
 
     /// The points of all panels.
@@ -201,18 +269,12 @@ impl Figure {
         self.points().map(|point| point.most).fold(0.0, f64::max)
     }
 
-    /// Where it is from and how many runs it is made of.
+    /// Where it is from, how many runs it is made of, and what its marks are.
     fn about(&self) -> String {
         let source = self.source.as_ref().map(|source| format!("{source}; ")).unwrap_or_default();
         let left_out = match self.left_out {
             0 => String::new(),
             n => format!(", {n} of them left out (invalid, failed or not finished)"),
-        };
-        let most = self.points().map(|point| point.runs).max().unwrap_or(0);
-        let medians = if most > 1 {
-            format!(", medians of up to {most} (least–most)")
-        } else {
-            String::new()
         };
         let after = match self.warm_up_s {
             seconds if seconds > 0.0 => format!("; without the first {}", format::seconds(seconds)),
@@ -222,19 +284,50 @@ impl Figure {
             [] => String::new(),
             keys => format!("; {} moves together with {}", keys.join(", "), self.x),
         };
-        format!("{source}{} runs{left_out}{medians}{after}{following}", self.runs)
+        let marks = self.about_marks();
+        format!("{source}{} runs{left_out}{marks}{after}{following}", self.runs)
+    }
+
+    /// What the marks and bars are.
+    fn about_marks(&self) -> String {
+        let most = self.points().map(|point| point.runs).max().unwrap_or(0);
+        let of = if self.by_flow { "flows of all repeats" } else { "repeats" };
+        match (self.form, self.bars) {
+            (FigureForm::Box, _) => format!(
+                ", quartiles of up to {most} {of} (interpolated, type 7), whiskers to the outermost \
+                 values within 1.5 box lengths"
+            ),
+            (FigureForm::Cdf, _) => format!(", distribution of up to {most} {of}"),
+            (FigureForm::Lines, _) if most < 2 => String::new(),
+            (FigureForm::Lines, Bars::Ci95) => {
+                let single = self.points().filter(|point| point.runs == 1).count();
+                let without = match single {
+                    0 => String::new(),
+                    1 => "; 1 point is of one run, without an interval".to_owned(),
+                    n => format!("; {n} points are of one run each, without an interval"),
+                };
+                format!(
+                    ", means of up to {most} with 95 % confidence intervals (Student's t){without}"
+                )
+            }
+            (FigureForm::Lines, Bars::Range) => format!(", medians of up to {most} (least–most)"),
+            (FigureForm::Lines, Bars::None) => format!(", means of up to {most}"),
+        }
     }
 }
 
 impl Run {
     fn new(
-        manifest: &Manifest,
+        results: &RunResults,
         flow: Option<&str>,
         value: Option<f64>,
         x: &str,
         is_panels: impl Fn(&str) -> bool,
         naming: Naming,
     ) -> Self {
+        let RunResults { manifest, summary } = results;
+        let along_flow = flow.filter(|_| x == FLOW);
+        let flow = flow.filter(|_| naming.flows && x != FLOW);
         let variant = manifest.variant.as_ref().map_or("all runs", |variant| &variant.label);
         let label = match flow {
             None if x == VARIANT => "all flows".to_owned(),
@@ -245,9 +338,19 @@ impl Run {
         let method = if naming.methods { format!(" ({})", manifest.method) } else { String::new() };
         let swept = manifest.point.iter().find(|(key, _)| key == x).map(|(_, value)| value.clone());
         let along = if x == VARIANT { Some(variant.to_owned()) } else { swept };
+        let along = along_flow.map(str::to_owned).or(along);
         let others = manifest.point.iter().filter(|(key, _)| is_panels(key));
+        let flows = summary.compared_flows().filter(|one| flow.is_none_or(|flow| one.name == flow));
+        let hops = flows.flat_map(|flow| &flow.hops);
+        let algorithms = hops.filter_map(|hop| hop.congestion_control.as_deref());
         Self {
             line: format!("{label}{method}"),
+            key: LineKey {
+                variant: variant.to_owned(),
+                algorithm: palette::algorithms(algorithms),
+                method: manifest.method.clone(),
+                flow: flow.map(str::to_owned),
+            },
             is_baseline: manifest.variant.as_ref().map(|variant| &variant.name)
                 == manifest.baseline.as_ref(),
             x: along.unwrap_or_default(),
@@ -261,36 +364,55 @@ impl Run {
 impl Panel {
     fn of(runs: &[&Run], lines: &[String], others: &[(String, String)], x: &str) -> Self {
         let mut labels = distinct(runs.iter().map(|run| &run.x));
-        // Variants stay in the order of the runs.
-        if x != VARIANT {
+        // Variants stay in the order of the runs, and flows in the scenario's.
+        if x != VARIANT && x != FLOW {
             labels.sort_by(|a, b| compare_values(a, b));
         }
         let repeats = repeats::group(runs, |run| (&run.line, &run.x)).into_iter();
         let repeats: HashMap<_, _> = repeats.collect();
-        let at = |line: &String, x: &String| {
-            let values = repeats.get(&(line, x))?.iter().filter_map(|run| run.value);
-            Point::of(&values.collect::<Vec<_>>())
+        let at = |line: &String, x: &String| -> Vec<f64> {
+            let runs = repeats.get(&(line, x)).map_or(&[][..], Vec::as_slice);
+            runs.iter().filter_map(|run| run.value).collect()
         };
-        let points = lines.iter().map(|line| labels.iter().map(|x| at(line, x)).collect());
+        let values: Vec<Vec<Vec<f64>>> =
+            lines.iter().map(|line| labels.iter().map(|x| at(line, x)).collect()).collect();
+        let points = values.iter().map(|line| line.iter().map(|here| Point::of(here)).collect());
         let fixed = others.iter().map(|(key, value)| format!("{key} {value}"));
-        Self { points: points.collect(), fixed: fixed.collect::<Vec<_>>().join(", "), labels }
+        let fixed = fixed.collect::<Vec<_>>().join(", ");
+        Self { points: points.collect(), fixed, labels, values }
     }
 
     /// Where each value stands, and whether by logarithms.
-    fn positions(&self) -> (Vec<f64>, bool) {
-        positions(&self.labels)
+    fn positions(&self, log_x: bool) -> Positions {
+        positions(&self.labels, log_x)
     }
 }
 
 impl Point {
     fn of(values: &[f64]) -> Option<Self> {
         let MedianRange { median, least, most } = MedianRange::of(values)?;
-        Some(Self { median, least, most, runs: values.len() })
+        let MeanEstimate { mean, half_width } = stats::mean_ci95(values)?;
+        let runs = values.len();
+        Some(Self { mean, ci95_half_width: half_width, median, least, most, runs })
     }
 
     fn range(&self) -> MedianRange {
         let Self { median, least, most, .. } = *self;
         MedianRange { median, least, most }
+    }
+
+    /// Where its mark stands.
+    fn middle(&self, bars: Bars) -> f64 {
+        if bars == Bars::Range { self.median } else { self.mean }
+    }
+
+    /// From where to where its bar goes; none of one run.
+    fn bar(&self, bars: Bars) -> Option<(f64, f64)> {
+        match bars {
+            Bars::Ci95 => self.ci95_half_width.map(|half| (self.mean - half, self.mean + half)),
+            Bars::Range => (self.runs > 1).then_some((self.least, self.most)),
+            Bars::None => None,
+        }
     }
 }
 
@@ -299,6 +421,7 @@ impl Point {
 struct Naming {
     methods: bool,
     variants: bool,
+    flows: bool,
 }
 
 /// The summary without the warm-up; none where that cannot be told from the series.
@@ -346,42 +469,9 @@ fn of_flow(summary: &Summary, name: &str, y: &str) -> Option<f64> {
     serde_json::to_value(metrics).ok()?.get(y)?.as_f64()
 }
 
-/// The keys of a flow's summary that a figure can have; those of its metrics come on top.
-const OF_FLOWS: [&str; 4] = ["goodput_bps", "seconds", "retransmits", "timeouts"];
-
-/// Whether there is such a metric: those that one number can be of.
-fn check_metric(asked: &FigureQuery<'_>) -> Result<(), Error> {
-    let y = asked.y;
-    let keys = |all: serde_json::Value| {
-        let all = all.as_object().expect("a table").clone().into_iter();
-        all.filter(|(_, value)| value.is_null()).map(|(key, _)| key).collect::<Vec<_>>()
-    };
-    let mut known = if asked.by_flow {
-        keys(serde_json::to_value(FlowMetrics::default()).expect("plain data"))
-    } else {
-        keys(serde_json::to_value(Metrics::default()).expect("plain data"))
-    };
-    let more: &[&str] = if asked.by_flow { &OF_FLOWS } else { &[GOODPUT_SHARE] };
-    known.extend(more.iter().map(|key| (*key).to_owned()));
-    if !known.iter().any(|key| key == y) {
-        let known = known.join(", ");
-        let of = if asked.by_flow { " of a flow" } else { "" };
-        return Err(Error::Figure(format!("there is no metric \"{y}\"{of}; there are {known}")));
-    }
-    let after: &[&str] = if asked.by_flow { &warm_up::FLOW_METRICS } else { &warm_up::RUN_METRICS };
-    if asked.warm_up_s > 0.0 && y != GOODPUT_SHARE && !after.contains(&y) {
-        let can: Vec<&str> =
-            known.iter().map(String::as_str).filter(|key| after.contains(key)).collect();
-        return Err(Error::Figure(format!(
-            "{y} is of a whole run; without a warm-up there are {}",
-            can.join(", ")
-        )));
-    }
-    Ok(())
-}
-
 /// The key along the panels: the one asked for, with or without `vars.`, or the first that varies.
-fn swept_key(all: &[RunResults], asked: Option<&str>) -> Result<String, Error> {
+fn swept_key(all: &[RunResults], query: &FigureQuery<'_>) -> Result<String, Error> {
+    let asked = query.x;
     let settings = || all.iter().flat_map(|results| &results.manifest.point);
     let keys = distinct(settings().map(|(key, _)| key));
     let values =
@@ -391,10 +481,11 @@ fn swept_key(all: &[RunResults], asked: Option<&str>) -> Result<String, Error> {
         None => keys.iter().find(|key| values(key) > 1),
     };
     let varies = distinct(all.iter().map(|results| &results.manifest.variant)).len() > 1;
-    let variant =
-        || (varies && asked.is_none_or(|asked| asked == VARIANT)).then(|| VARIANT.to_owned());
+    let is_asked = |name: &str| asked.is_none_or(|asked| asked == name);
+    let variant = || (varies && is_asked(VARIANT)).then(|| VARIANT.to_owned());
+    let flow = || (query.by_flow && is_asked(FLOW)).then(|| FLOW.to_owned());
     let single = || keys.first().filter(|_| asked.is_none()).cloned();
-    found.cloned().or_else(variant).or_else(single).ok_or_else(|| {
+    found.cloned().or_else(variant).or_else(flow).or_else(single).ok_or_else(|| {
         let swept = if keys.is_empty() { "none".to_owned() } else { keys.join(", ") };
         let asked = asked.map(|key| format!(" \"{key}\"")).unwrap_or_default();
         Error::Figure(format!("the records have no swept key{asked}; swept: {swept}"))

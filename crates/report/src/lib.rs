@@ -30,10 +30,13 @@ mod metric;
 mod metrics_table;
 mod monitor_picture;
 mod page;
+mod palette;
 mod run;
 mod scenario_runs;
 mod start;
 mod svg;
+#[cfg(test)]
+mod svg_reader;
 mod sweep_chart;
 mod swept_value;
 #[cfg(test)]
@@ -41,10 +44,13 @@ mod testing;
 mod traces;
 
 pub use error::Error;
-pub use figure::{Figure, FigureQuery, Panel as FigurePanel, Point as FigurePoint};
+pub use figure::{
+    Bars, BoxSummary, Figure, FigureForm, FigureQuery, Panel as FigurePanel, Point as FigurePoint,
+};
 pub use link_figure::{LinkFigure, LinkFigureQuery, LinkPanel, LinkStatistics};
 pub use metrics_table::{IntervalsTable, MetricsTable};
 pub use monitor_picture::{HistogramBar, MonitorPicture};
+pub use palette::{ColourBy, LineKey};
 
 use record::Record;
 use std::{fs, path::Path};

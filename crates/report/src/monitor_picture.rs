@@ -80,7 +80,7 @@ impl MonitorPicture<'_> {
         };
         let (width, height) = PAGE;
         let description = format!("{}: rate over time, gaps, bursts", self.title);
-        Page { description, heading: self.title, about: self.about.to_owned(), width, height }
+        Page { description, heading: self.title, about: vec![self.about.to_owned()], width, height }
             .svg(&body)
     }
 

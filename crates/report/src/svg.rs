@@ -10,10 +10,6 @@ pub const INK: &str = "#1b1f24";
 pub const SOFT: &str = "#4c5561";
 pub const RULE: &str = "#dde1e6";
 
-/// The light colours of `assets/report.css`; the first is the baseline's there, and a figure without
-/// baseline does without it.
-pub const CURVES: [&str; 8] =
-    ["#626d7a", BLUE, ORANGE, "#008f69", "#b8558f", OCHRE, "#2d9bd6", "#7a5c3e"];
 pub const BLUE: &str = "#0072b2";
 pub const ORANGE: &str = "#d55e00";
 pub const OCHRE: &str = "#b07a00";
@@ -22,12 +18,16 @@ pub const OCHRE: &str = "#b07a00";
 pub const LETTER_WIDTH: f64 = 6.3;
 pub const LINE_HEIGHT: f64 = 14.0;
 
+/// A line of text below a heading.
+const ABOUT_LINE: f64 = 16.0;
+
 /// What stands on a page.
 pub struct Page<'a> {
     /// For those who can't see it.
     pub description: String,
     pub heading: &'a str,
-    pub about: String,
+    /// The lines below the heading.
+    pub about: Vec<String>,
     pub width: f64,
     pub height: f64,
 }
@@ -43,12 +43,37 @@ impl Page<'_> {
                 title { (self.description) }
                 rect width=(px(width)) height=(px(height)) fill="#fff" {}
                 text x="16" y="24" font-size="16" font-weight="600" { (self.heading) }
-                text x="16" y="43" fill=(SOFT) { (self.about) }
+                @for (n, line) in self.about.iter().enumerate() {
+                    text x="16" y=(px(43.0 + n as f64 * ABOUT_LINE)) fill=(SOFT) { (line) }
+                }
                 (body)
             }
         };
         document.into_string() + "\n"
     }
+}
+
+/// A text in lines of that width, cut between words.
+pub fn wrapped(text: &str, width: f64) -> Vec<String> {
+    let most = (width / LETTER_WIDTH) as usize;
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let last = lines.last_mut().expect("there is one");
+        if !last.is_empty() && last.chars().count() + 1 + word.chars().count() > most {
+            lines.push(word.to_owned());
+        } else {
+            if !last.is_empty() {
+                last.push(' ');
+            }
+            last.push_str(word);
+        }
+    }
+    lines
+}
+
+/// How far lines below the first one move down what comes after them.
+pub fn height_of_more_lines(lines: &[String]) -> f64 {
+    lines.len().saturating_sub(1) as f64 * ABOUT_LINE
 }
 
 /// A scale of values.
@@ -61,8 +86,8 @@ pub struct Scale {
 /// What is below its top.
 #[derive(Clone, Copy)]
 enum Axis {
-    /// Zero, and so much from one tick to the next.
-    Linear { step: f64 },
+    /// A tick's value, and so much from one tick to the next.
+    Linear { bottom: f64, step: f64 },
     /// The power of ten at or below the smallest value.
     Logarithmic { bottom: f64 },
 }
@@ -72,7 +97,19 @@ impl Scale {
     pub fn up_to(largest: f64, unit: AxisUnit) -> Self {
         let step = tick_step(largest);
         let top = step * (largest / step - 1e-9).ceil().max(1.0);
-        Self { axis: Axis::Linear { step }, top, unit }
+        Self { axis: Axis::Linear { bottom: 0.0, step }, top, unit }
+    }
+
+    /// From the step below the smallest value to the one above the largest; from zero where that is no farther away than
+    /// the values are apart.
+    pub fn between(least: f64, largest: f64, unit: AxisUnit) -> Self {
+        if least < 2.0 * (largest - least) || least >= largest {
+            return Self::up_to(largest, unit);
+        }
+        let step = tick_step(largest - least);
+        let bottom = step * (least / step + 1e-9).floor();
+        let top = step * (largest / step - 1e-9).ceil();
+        Self { axis: Axis::Linear { bottom, step }, top, unit }
     }
 
     /// By logarithms, from one power of ten to another; both values are above zero.
@@ -92,23 +129,33 @@ impl Scale {
         self.place(value / self.unit.divisor, height)
     }
 
-    /// The same of a value in the unit of the axis. What lies below a logarithmic axis stands at its bottom.
+    /// How far from a panel's left edge a value stands, in its own unit, where the scale is along it.
+    pub fn x(&self, value: f64, width: f64) -> f64 {
+        width * self.share(value / self.unit.divisor)
+    }
+
+    /// The same as `y` of a value in the unit of the axis.
     fn place(&self, value: f64, height: f64) -> f64 {
-        let share = match self.axis {
-            Axis::Linear { .. } => value / self.top,
+        height * (1.0 - self.share(value))
+    }
+
+    /// Where a value in the unit of the axis is, from 0 at its bottom to 1 at its top. What lies below a logarithmic axis
+    /// stands at its bottom.
+    fn share(&self, value: f64) -> f64 {
+        match self.axis {
+            Axis::Linear { bottom, .. } => (value - bottom) / (self.top - bottom),
             Axis::Logarithmic { bottom } => {
                 (value.max(bottom) / bottom).log10() / (self.top / bottom).log10()
             }
-        };
-        height * (1.0 - share)
+        }
     }
 
     /// The values at which there is a tick.
     fn ticks(&self) -> Vec<f64> {
         match self.axis {
-            Axis::Linear { step } => {
-                let steps = (self.top / step).round() as u32;
-                (0..=steps).map(|n| f64::from(n) * step).collect()
+            Axis::Linear { bottom, step } => {
+                let steps = ((self.top - bottom) / step).round() as u32;
+                (0..=steps).map(|n| bottom + f64::from(n) * step).collect()
             }
             Axis::Logarithmic { bottom } => {
                 let decades = (self.top / bottom).log10().round() as i32;
@@ -126,9 +173,36 @@ impl Scale {
             @for value in self.ticks() {
                 @let y = self.place(value, height);
                 path d=(format!("M0 {y:.1}H{width:.1}")) stroke=(RULE) {}
-                text x="-8" y=(px(y + 4.0)) text-anchor="end" { (format::digits(value)) }
+                text x="-8" y=(px(y + 4.0)) text-anchor="end" { (self.written(value)) }
             }
         }
+    }
+
+    /// The steps as lines up a panel of that width and height, and their values and what they are below it.
+    pub fn draw_below(&self, width: f64, height: f64) -> Markup {
+        html! {
+            @for value in self.ticks() {
+                @let x = width * self.share(value);
+                path d=(format!("M{x:.1} 0V{height:.1}")) stroke=(RULE) {}
+                text x=(px(x)) y=(px(height + 18.0)) text-anchor="middle" { (self.written(value)) }
+            }
+        }
+    }
+
+    /// A tick's value: far from zero with as many digits as tell it from the next.
+    fn written(&self, value: f64) -> String {
+        match self.axis {
+            Axis::Linear { bottom, step } if bottom > 0.0 => {
+                format!("{value:.*}", (-step.log10().floor()).max(0.0) as usize)
+            }
+            _ => format::digits(value),
+        }
+    }
+
+    /// What the axis shows: "goodput, Mb/s".
+    pub fn title(&self) -> String {
+        let how = if self.is_logarithmic() { " (logarithmic)" } else { "" };
+        format!("{}{how}", self.unit.axis)
     }
 
     /// The steps as ticks on the right of such a panel: a second scale, whose lines would cross the first's.
@@ -138,7 +212,7 @@ impl Scale {
             @for value in self.ticks() {
                 @let y = self.place(value, height);
                 path d=(format!("M{width:.1} {y:.1}h4")) stroke=(SOFT) {}
-                text x=(px(width + 8.0)) y=(px(y + 4.0)) { (format::digits(value)) }
+                text x=(px(width + 8.0)) y=(px(y + 4.0)) { (self.written(value)) }
             }
         }
     }

@@ -70,7 +70,7 @@ impl SweepChart {
 
     /// Sets the positions.
     fn place(&mut self) {
-        (self.positions, self.logarithmic) = positions(&self.labels);
+        (self.positions, self.logarithmic) = positions(&self.labels, false);
     }
 }
 

@@ -58,10 +58,13 @@ pub fn compare_points(a: &[(String, String)], b: &[(String, String)]) -> Orderin
     pairs.fold(Ordering::Equal, Ordering::then)
 }
 
-/// Where values stand on an axis, and whether by their logarithms: as numbers, as logarithms where the
+/// Where values stand on an axis, and whether by logarithms.
+pub type Positions = (Vec<f64>, bool);
+
+/// Where values stand on an axis, and whether by their logarithms: as numbers, as logarithms where that is asked for or the
 /// numbers span more than a factor of 30, or evenly where they are no numbers or a logarithm cannot
 /// take them.
-pub fn positions(labels: &[String]) -> (Vec<f64>, bool) {
+pub fn positions(labels: &[String], logarithmic: bool) -> Positions {
     let evenly = || (0..labels.len()).map(|i| i as f64).collect();
     let numbers: Option<Vec<f64>> = labels
         .iter()
@@ -73,12 +76,17 @@ pub fn positions(labels: &[String]) -> (Vec<f64>, bool) {
     let Some(numbers) = numbers else { return (evenly(), false) };
     let smallest = numbers.iter().copied().filter(|n| *n > 0.0).reduce(f64::min);
     let largest = numbers.iter().copied().fold(0.0, f64::max);
-    let wide = smallest.is_some_and(|smallest| largest > 30.0 * smallest);
+    let wide = logarithmic || smallest.is_some_and(|smallest| largest > 30.0 * smallest);
     match (wide, numbers.iter().all(|n| *n > 0.0)) {
         (true, true) => (numbers.iter().map(|n| n.log10()).collect(), true),
         (true, false) => (evenly(), false),
         (false, _) => (numbers, false),
     }
+}
+
+/// Whether a value is a number that has a logarithm.
+pub fn is_above_zero(label: &str) -> bool {
+    matches!(SweptValue::parse(label), SweptValue::Number(number) if number > 0.0)
 }
 
 #[cfg(test)]

@@ -117,7 +117,7 @@ fn zipped_keys_run_resume_and_share_a_panel() {
 #[test]
 fn the_table_has_every_median_in_its_place() {
     let sweep = Sweep::run();
-    let table = sweep.figure(&["--y", "goodput_bps", "--x", "vars.delay"]);
+    let table = sweep.figure(&["--y", "goodput_bps", "--x", "vars.delay", "--bars", "range"]);
     let lines: Vec<&str> = table.lines().collect();
     assert_eq!(lines[0], "Delay & <queue>: goodput, Mb/s");
     assert_eq!(lines[1], "a test; 16 runs, medians of up to 2 (least–most)");
@@ -190,31 +190,73 @@ fn a_figure_by_flow_and_without_a_warm_up() {
 fn the_drawing_is_whole_and_has_every_point() {
     let sweep = Sweep::run();
     let svg = sweep.folder.path().join("figure.svg");
-    let table = sweep.figure(&["--x", "delay", "--svg", svg.to_str().unwrap()]);
+    let table = sweep.figure(&["--x", "delay", "--output", svg.to_str().unwrap()]);
     assert!(table.contains("goodput, Mb/s"), "the table comes too: {table}");
     let drawing = fs::read_to_string(&svg).unwrap();
     let texts = texts_of(&drawing);
     for text in ["Delay & <queue>", "queue 20p", "queue 100p", "2ms", "20ms", "CUBIC"] {
         assert!(texts.iter().any(|found| found == text), "{text}: {texts:?}");
     }
-    // Two panels of two lines with two points each, and two marks in the legend.
-    assert_eq!(drawing.matches("z\" fill=\"").count(), 2 * 2 * 2 + 2, "{drawing}");
+    // Two panels of two lines with two points each, and two marks in the legend; the colours are the algorithms'.
+    assert_eq!(drawing.matches("class=\"mark\"").count(), 2 * 2 * 2 + 2, "{drawing}");
+    assert_eq!(drawing.matches("class=\"bar\"").count(), 2 * 2 * 2, "{drawing}");
     // The same records, the same bytes.
-    sweep.figure(&["--x", "delay", "--svg", svg.to_str().unwrap()]);
+    sweep.figure(&["--x", "delay", "--output", svg.to_str().unwrap()]);
     assert_eq!(fs::read_to_string(&svg).unwrap(), drawing);
 
     let nowhere = sweep.folder.path().join("missing/figure.svg");
-    let words = ["figure", sweep.out(), "--svg", nowhere.to_str().unwrap()];
+    let words = ["figure", sweep.out(), "--output", nowhere.to_str().unwrap()];
     let (code, said) = refused(&words);
     assert_eq!(code, 1, "{said}");
     assert!(said.starts_with("longhaul: cannot write ") && said.contains("missing"), "{said}");
+}
+
+/// Student's t for one degree of freedom is 12.7062, so half the interval of two values is 6.3531 times their distance.
+#[test]
+fn intervals_of_repeats_are_in_table_and_document() {
+    let sweep = Sweep::run();
+    let goodput = |r: &Record| r.summary.flows[0].goodput_bps;
+    let [one, other] = sweep.both("cubic", "20ms", "100p", goodput);
+    let half = 6.3531 * (one - other).abs();
+    let figure = json(&["figure", sweep.out(), "--x", "delay", "--json"]);
+    let point = &figure["panels"][1]["points"][1][1];
+    let near = |found: &serde_json::Value, by_hand: f64| {
+        (found.as_f64().unwrap() / by_hand - 1.0).abs() < 1e-4
+    };
+    assert!(near(&point["ci95_half_width"], half), "{point} {half}");
+    assert!(near(&point["mean"], f64::midpoint(one, other)), "{point}");
+    let table = sweep.figure(&["--x", "delay"]);
+    let caption = ", means of up to 2 with 95 % confidence intervals (Student's t)";
+    assert!(table.contains(caption), "{table}");
+    assert!(table.contains(&format!("(±{:.1})", half / 1e6)), "{half}: {table}");
+    assert_eq!((&figure["bars"], &figure["colour_by"]), (&"ci95".into(), &"algorithm".into()));
+}
+
+#[test]
+fn distributions_are_drawn_of_all_repeats() {
+    let sweep = Sweep::run();
+    let figure = json(&["figure", sweep.out(), "--cdf", "--json"]);
+    assert_eq!(figure["panels"].as_array().unwrap().len(), 4, "one for each point");
+    let values = figure["panels"][0]["values"][0][0].as_array().unwrap();
+    assert_eq!(values.len(), 2, "{figure}");
+    let table = sweep.figure(&["--box", "--x", "delay"]);
+    assert!(table.contains("quartiles of up to 2 repeats (interpolated, type 7)"), "{table}");
+    for (words, part) in [
+        (&["--cdf", "--box"][..], "'--cdf' cannot be used with '--box'"),
+        (&["--cdf", "--x", "delay"], "'--cdf' cannot be used with '--x <KEY>'"),
+        (&["--box", "--bars", "ci95"], "'--box' cannot be used with '--bars <BARS>'"),
+        (&["--link", "source-sink/forward", "--box"], "cannot be used with"),
+    ] {
+        let (code, said) = refused(&[&["figure", sweep.out()], words].concat());
+        assert!(code == 2 && said.contains(part), "{words:?}: {said}");
+    }
 }
 
 #[test]
 fn a_links_course_has_a_panel_for_each_record_in_the_order_of_the_sweep() {
     let sweep = Sweep::run();
     let svg = sweep.folder.path().join("course.svg");
-    let link = ["--link", "source-sink/forward", "--svg", svg.to_str().unwrap()];
+    let link = ["--link", "source-sink/forward", "--output", svg.to_str().unwrap()];
     let table = sweep.figure(&link);
     let rows: Vec<&str> = table.lines().skip(5).collect();
     let first = [

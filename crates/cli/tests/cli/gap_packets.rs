@@ -89,7 +89,7 @@ fn before_the_window_fills_the_path_gap_packets_leave_no_burst() {
     let svg = sim.join("figure.svg").to_str().unwrap().to_owned();
     let folders = ["not-paced", "paced", "capped"].map(folder);
     let [plain, paced, capped] = folders.each_ref().map(String::as_str);
-    let words = ["--link", "host/forward", "--hop", "iperf/0", "--svg", &svg, "--json"];
+    let words = ["--link", "host/forward", "--hop", "iperf/0", "--output", &svg, "--json"];
     let figure = json(&[&["figure", plain, paced, capped][..], &words].concat());
     let number = |panel: usize, key: &str| figure["panels"][panel]["numbers"][key].as_f64();
     assert_eq!(figure["panels"][1]["label"], "gap packets", "as they were named: {figure}");

@@ -20,6 +20,7 @@ mod export;
 mod failover;
 mod figure;
 mod figure_09;
+mod figures_guide;
 mod gap_packets;
 mod gateway;
 mod get;

@@ -1,148 +1,201 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A figure as an SVG document. maud escapes what comes from records. Coordinates have one decimal, so
-//! the same records give the same bytes.
+//! A figure as an SVG document: its panels, what stands around them, and lines over a swept key. maud escapes
+//! what comes from records. Coordinates have one decimal, so the same records give the same bytes.
 
-use super::{Figure, Panel, Point};
+use super::{Bars, FLOW, Figure, FigureForm, Panel, Point, VARIANT};
 use crate::{
     axis_unit::AxisUnit,
-    svg::{CURVES, LETTER_WIDTH, LINE_HEIGHT, Page, SOFT, Scale, px, translate, vertical_text},
+    palette::Style,
+    svg::{
+        LETTER_WIDTH, LINE_HEIGHT, Page, SOFT, Scale, height_of_more_lines, px, translate,
+        vertical_text, wrapped,
+    },
 };
 use maud::{Markup, html};
 
-/// A panel's size and what stands around it, in CSS pixels.
-const WIDTH: f64 = 290.0;
-const HEIGHT: f64 = 230.0;
+/// What stands around a panel, in CSS pixels.
 const LEFT_MARGIN: f64 = 58.0;
 const RIGHT: f64 = 14.0;
 const ABOVE: f64 = 30.0;
 const BELOW: f64 = 56.0;
 const HEAD: f64 = 58.0;
 const MOST_ABREAST: usize = 3;
-const WIDEST_ABOUT: f64 = 1000.0;
-/// An entry of the legend: its mark, and the least width of all.
-const MARK: f64 = 34.0;
+/// An entry of the legend: its mark, and a row of them.
+const MARK: f64 = 42.0;
 const LEGEND_ROW: f64 = 20.0;
 /// A digit of a value along the panel, in fonts whose digits are wide.
 const DIGIT: f64 = 7.6;
+/// Bars of few repeats can be huge: what is more than this above the largest value is cut off.
+const MOST_ABOVE: f64 = 1.25;
+
+/// A panel's size in CSS pixels.
+#[derive(Clone, Copy)]
+pub(super) struct Size {
+    pub width: f64,
+    pub height: f64,
+}
 
 impl Figure {
     /// The figure as an SVG document of its own.
     pub fn svg(&self) -> String {
-        let scale = self.scale();
+        let size = self.panel_size();
         let abreast = self.panels.len().clamp(1, MOST_ABREAST);
         let rows = self.panels.len().div_ceil(abreast);
-        let (panel_width, panel_height) = (LEFT_MARGIN + WIDTH + RIGHT, ABOVE + HEIGHT + BELOW);
+        let panel_width = LEFT_MARGIN + size.width + RIGHT;
+        let panel_height = ABOVE + size.height + BELOW;
         // At least as wide as the title, in letters half as large again.
         let title = 32.0 + 1.5 * LETTER_WIDTH * self.title.chars().count() as f64;
-        // A source may be a sentence, which no figure is as wide as.
-        let about = (32.0 + LETTER_WIDTH * self.about().chars().count() as f64).min(WIDEST_ABOUT);
-        let width = (abreast as f64 * panel_width).max(title).max(about);
+        let names = self.lines.iter().map(|name| entry_width(name) + 16.0);
+        let width = (abreast as f64 * panel_width).max(title).max(names.fold(0.0, f64::max));
+        let about = wrapped(&self.about(), width - 32.0);
+        let head = HEAD + height_of_more_lines(&about);
         let (legend, legend_height) = self.legend(width);
-        let panels_end = HEAD + rows as f64 * panel_height;
+        let panels_end = head + rows as f64 * panel_height;
         let height = panels_end + legend_height + 8.0;
         let at = |n: usize| {
             let (row, column) = (n / abreast, n % abreast);
             translate(
                 column as f64 * panel_width + LEFT_MARGIN,
-                HEAD + row as f64 * panel_height + ABOVE,
+                head + row as f64 * panel_height + ABOVE,
             )
         };
         let body = html! {
             @for (n, panel) in self.panels.iter().enumerate() {
-                g transform=(at(n)) { (self.panel(panel, &scale)) }
+                g.panel transform=(at(n)) {
+                    text x=(px(size.width / 2.0)) y="-10" text-anchor="middle" font-weight="600" { (panel.fixed) }
+                    @match self.form {
+                        FigureForm::Lines => (self.line_panel(panel, size)),
+                        FigureForm::Box => (self.box_panel(panel, size)),
+                        FigureForm::Cdf => (self.cdf_panel(panel, size)),
+                    }
+                }
             }
-            g transform=(translate(0.0, panels_end)) { (legend) }
+            g.legend transform=(translate(0.0, panels_end)) { (legend) }
         };
-        let description = format!("{}: {} over {}", self.title, scale.unit.axis, self.x);
-        let (heading, about) = (self.title.as_str(), self.about());
-        Page { description, heading, about, width, height }.svg(&body)
+        let over =
+            if self.form == FigureForm::Cdf { String::new() } else { format!(" over {}", self.x) };
+        let description = format!("{}: {}{over}", self.title, self.unit().axis);
+        Page { description, heading: &self.title, about, width, height }.svg(&body)
     }
 
-    /// From zero, or by logarithms where that is asked for and there is anything above zero.
+    /// One panel has more room than several abreast.
+    fn panel_size(&self) -> Size {
+        match self.panels.len() {
+            0 | 1 => Size { width: 460.0, height: 300.0 },
+            _ => Size { width: 290.0, height: 230.0 },
+        }
+    }
+
+    pub(super) fn unit(&self) -> AxisUnit {
+        AxisUnit::of(&self.y, self.largest())
+    }
+
+    /// From zero, or by logarithms where that is asked for; as far as bars go.
     fn scale(&self) -> Scale {
-        let unit = AxisUnit::of(&self.y, self.largest());
-        let (largest, divisor) = (self.largest() / unit.divisor, unit.divisor);
-        let values = self.points().flat_map(|point| [point.least, point.median]);
-        let least = values.filter(|value| *value > 0.0).reduce(f64::min);
-        match least.filter(|_| self.log_y) {
-            Some(least) => Scale::logarithmic(least / divisor, largest, unit),
-            None => Scale::up_to(largest, unit),
+        let unit = self.unit();
+        let bars = self.points().filter_map(|point| point.bar(self.bars)).map(|(_, end)| end);
+        let most = self.largest();
+        let largest = bars.fold(most, f64::max).min(MOST_ABOVE * most) / unit.divisor;
+        if self.log_y {
+            let values = self.points().flat_map(|point| [point.least, point.middle(self.bars)]);
+            let least = values.filter(|value| *value > 0.0).reduce(f64::min).unwrap_or(most);
+            return Scale::logarithmic(least / unit.divisor, largest, unit);
         }
+        Scale::up_to(largest, unit)
     }
 
-    fn panel(&self, panel: &Panel, scale: &Scale) -> Markup {
-        let xs = panel.places();
-        let middle_x = WIDTH / 2.0;
-        let how = if scale.is_logarithmic() { " (logarithmic)" } else { "" };
+    fn line_panel(&self, panel: &Panel, size: Size) -> Markup {
+        let scale = self.scale();
+        let xs = panel.places(self.log_x, size.width);
+        let (_, is_logarithmic) = panel.positions(self.log_x);
         html! {
-            text x=(px(middle_x)) y="-10" text-anchor="middle" font-weight="600" { (panel.fixed) }
-            (scale.draw(WIDTH, HEIGHT))
-            (vertical_text(&format!("{}{how}", scale.unit.axis), 14.0 - LEFT_MARGIN, HEIGHT))
-            (panel.axis(&xs))
-            text x=(px(middle_x)) y=(px(HEIGHT + 4.0 + 3.0 * LINE_HEIGHT)) text-anchor="middle" fill=(SOFT) {
-                (self.x) @if panel.positions().1 { " (logarithmic)" }
-            }
-            @for (n, line) in panel.points.iter().enumerate() {
-                (self.line(n, line, &xs, scale))
+            (scale.draw(size.width, size.height))
+            (vertical_text(&scale.title(), 14.0 - LEFT_MARGIN, size.height))
+            (axis(&panel.labels, &xs, size))
+            (self.x_title(is_logarithmic, size))
+            @for (n, (points, style)) in panel.points.iter().zip(self.styles()).enumerate() {
+                (self.line(style, points, &self.beside(n, &xs), &scale, size.height))
             }
         }
     }
 
-    fn line(&self, n: usize, points: &[Option<Point>], xs: &[f64], scale: &Scale) -> Markup {
-        let y = |value: f64| scale.y(value, HEIGHT);
-        let aside = self.aside(n);
+    /// What stands along a panel.
+    pub(super) fn x_title(&self, is_logarithmic: bool, size: Size) -> Markup {
+        html! {
+            text x=(px(size.width / 2.0)) y=(px(size.height + 4.0 + 3.0 * LINE_HEIGHT))
+                text-anchor="middle" fill=(SOFT) {
+                (self.x) @if is_logarithmic { " (logarithmic)" }
+            }
+        }
+    }
+
+    pub(super) fn y_title(scale: &Scale, size: Size) -> Markup {
+        vertical_text(&scale.title(), 14.0 - LEFT_MARGIN, size.height)
+    }
+
+    fn line(
+        &self,
+        style: Style,
+        points: &[Option<Point>],
+        xs: &[f64],
+        scale: &Scale,
+        height: f64,
+    ) -> Markup {
+        let y = |value: f64| scale.y(value, height);
         // A logarithmic axis has no place for zero.
-        let has_place = |point: &Point| !scale.is_logarithmic() || point.median > 0.0;
-        let known = xs.iter().zip(points).filter_map(|(x, point)| Some((x + aside, (*point)?)));
+        let has_place = |point: &Point| !scale.is_logarithmic() || point.middle(self.bars) > 0.0;
+        let known = xs.iter().zip(points).filter_map(|(x, point)| Some((*x, (*point)?)));
         let known: Vec<(f64, Point)> = known.filter(|(_, point)| has_place(point)).collect();
         let path = known.iter().enumerate().map(|(at, (x, point))| {
-            format!("{}{x:.1} {:.1}", if at == 0 { 'M' } else { 'L' }, y(point.median))
+            let start = if at == 0 { 'M' } else { 'L' };
+            format!("{start}{x:.1} {:.1}", y(point.middle(self.bars)))
         });
-        let colour = self.colour(n);
         html! {
-            path d=(path.collect::<String>()) fill="none" stroke=(colour) stroke-width="1.6" {}
+            // Names of variants have no order that a line could follow.
+            @if self.x != VARIANT && self.x != FLOW { (style.line(&path.collect::<String>(), 1.6)) }
             @for (x, point) in &known {
-                @if point.runs > 1 {
-                    path d=(range(*x, y(point.least), y(point.most))) fill="none" stroke=(colour) {}
+                @if let Some((from, to)) = point.bar(self.bars) {
+                    path.bar d=(bar(*x, [y(from), y(to)], height)) fill="none" stroke=(style.colour) {}
                 }
-                (mark(n, *x, y(point.median), colour))
+                (style.mark(*x, y(point.middle(self.bars))))
             }
         }
     }
 
-    /// How far a line stands aside, so that the ranges of several do not cover one another.
-    fn aside(&self, n: usize) -> f64 {
+    /// Where a line's points stand: aside, so that the bars of several do not cover one another.
+    fn beside(&self, n: usize, xs: &[f64]) -> Vec<f64> {
         const APART: f64 = 5.0;
         const MOST: f64 = 20.0;
-        if !self.points().any(|point| point.runs > 1) {
-            return 0.0;
+        if self.bars == Bars::None || !self.points().any(|point| point.runs > 1) {
+            return xs.to_vec();
         }
         let others = self.lines.len().saturating_sub(1) as f64;
-        (n as f64 - others / 2.0) * APART.min(MOST / others.max(1.0))
-    }
-
-    fn colour(&self, n: usize) -> &'static str {
-        // Eight variants need them all.
-        let first = usize::from(self.lines.len() < CURVES.len());
-        CURVES[(n + first) % CURVES.len()]
+        let aside = (n as f64 - others / 2.0) * APART.min(MOST / others.max(1.0));
+        xs.iter().map(|x| x + aside).collect()
     }
 
     /// The lines' names in as many rows as they take, and the height of that.
     fn legend(&self, width: f64) -> (Markup, f64) {
         let (mut x, mut row) = (16.0, 0.0);
         let mut entries = Vec::new();
-        for (n, name) in self.lines.iter().enumerate() {
-            let takes = MARK + name.chars().count() as f64 * LETTER_WIDTH + 18.0;
+        for (name, style) in self.lines.iter().zip(self.styles()) {
+            let takes = entry_width(name);
             if x + takes > width && x > 16.0 {
                 (x, row) = (16.0, row + 1.0);
             }
-            entries.push((n, name, x, row * LEGEND_ROW + 12.0));
+            entries.push((style, name, x, row * LEGEND_ROW + 12.0));
             x += takes;
         }
+        let marks = self.form == FigureForm::Lines;
         let markup = html! {
-            @for (n, name, x, y) in entries {
-                path d=(format!("M{x:.1} {y:.1}h26")) stroke=(self.colour(n)) stroke-width="1.6" {}
-                (mark(n, x + 13.0, y, self.colour(n)))
+            @for (style, name, x, y) in entries {
+                @if self.form == FigureForm::Box {
+                    rect x=(px(x + 6.0)) y=(px(y - 6.0)) width="22" height="12" fill=(style.colour)
+                        fill-opacity="0.35" stroke=(style.colour) {}
+                } @else {
+                    (style.line(&format!("M{x:.1} {y:.1}h34"), 1.6))
+                }
+                @if marks { (style.mark(x + 17.0, y)) }
                 text x=(px(x + MARK)) y=(px(y + 4.0)) { (name) }
             }
         };
@@ -150,53 +203,49 @@ impl Figure {
     }
 }
 
+/// What an entry of the legend takes.
+fn entry_width(name: &str) -> f64 {
+    MARK + name.chars().count() as f64 * LETTER_WIDTH + 18.0
+}
+
 impl Panel {
     /// Where each value stands along the panel.
-    fn places(&self) -> Vec<f64> {
+    fn places(&self, log_x: bool, width: f64) -> Vec<f64> {
         const MARGIN: f64 = 14.0;
-        let (positions, _) = self.positions();
+        let (positions, _) = self.positions(log_x);
         let least = positions.iter().copied().fold(f64::INFINITY, f64::min);
         let span = positions.iter().copied().fold(f64::NEG_INFINITY, f64::max) - least;
         let place = |at: &f64| {
             let share = if span > 0.0 { (at - least) / span } else { 0.5 };
-            MARGIN + share * (WIDTH - 2.0 * MARGIN)
+            MARGIN + share * (width - 2.0 * MARGIN)
         };
         positions.iter().map(place).collect()
     }
+}
 
-    /// The values below the panel, in two rows where they would run into each other.
-    fn axis(&self, xs: &[f64]) -> Markup {
-        let mut ends = [f64::NEG_INFINITY; 2];
-        let labels = xs.iter().zip(&self.labels).filter_map(|(x, label)| {
-            let half = label.chars().count() as f64 * DIGIT / 2.0;
-            let row = ends.iter().position(|end| x - half > end + 3.0)?;
-            ends[row] = x + half;
-            Some((*x, HEIGHT + 18.0 + row as f64 * LINE_HEIGHT, label))
-        });
-        html! {
-            path d=(format!("M0 {HEIGHT:.1}H{WIDTH:.1}")) stroke=(SOFT) {}
-            @for x in xs { path d=(format!("M{x:.1} {HEIGHT:.1}v4")) stroke=(SOFT) {} }
-            @for (x, y, label) in labels {
-                text x=(px(x)) y=(px(y)) text-anchor="middle" { (label) }
-            }
+/// The values below a panel, in two rows where they would run into each other.
+pub(super) fn axis(labels: &[String], xs: &[f64], Size { width, height }: Size) -> Markup {
+    let mut ends = [f64::NEG_INFINITY; 2];
+    let placed = xs.iter().zip(labels).filter_map(|(x, label)| {
+        let half = label.chars().count() as f64 * DIGIT / 2.0;
+        let row = ends.iter().position(|end| x - half > end + 3.0)?;
+        ends[row] = x + half;
+        Some((*x, height + 18.0 + row as f64 * LINE_HEIGHT, label))
+    });
+    html! {
+        path d=(format!("M0 {height:.1}H{width:.1}")) stroke=(SOFT) {}
+        @for x in xs { path d=(format!("M{x:.1} {height:.1}v4")) stroke=(SOFT) {} }
+        @for (x, y, label) in placed {
+            text x=(px(x)) y=(px(y)) text-anchor="middle" { (label) }
         }
     }
 }
 
-/// From the least to the most, with an end each.
-fn range(x: f64, least: f64, most: f64) -> String {
+/// An upright line with an end each; an end beyond the panel is cut off.
+fn bar(x: f64, ends: [f64; 2], height: f64) -> String {
+    let inside = ends.map(|y| y.clamp(0.0, height));
     let left = x - 2.5;
-    format!("M{left:.1} {least:.1}h5M{x:.1} {least:.1}V{most:.1}M{left:.1} {most:.1}h5")
-}
-
-/// A point's mark: five shapes, so that lines can be told apart without colours.
-fn mark(n: usize, x: f64, y: f64, colour: &str) -> Markup {
-    let shape = match n % 5 {
-        0 => "m-3.4 0a3.4 3.4 0 1 0 6.8 0a3.4 3.4 0 1 0 -6.8 0z",
-        1 => "m-3 -3h6v6h-6z",
-        2 => "m0 -4.4l4.4 4.4l-4.4 4.4l-4.4 -4.4z",
-        3 => "m0 -4l4 7h-8z",
-        _ => "m0 4l4 -7h-8z",
-    };
-    html! { path d=(format!("M{x:.1} {y:.1}{shape}")) fill=(colour) {} }
+    let caps = ends.iter().zip(inside).filter(|(y, inside)| **y == *inside);
+    let caps = caps.map(|(y, _)| format!("M{left:.1} {y:.1}h5")).collect::<String>();
+    format!("M{x:.1} {:.1}V{:.1}{caps}", inside[0], inside[1])
 }

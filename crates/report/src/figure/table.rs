@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A figure as a table: a block for each panel, a row for each value, a column for each line.
+//! A figure as a table: a block for each panel, a row for each value, a column for each line; of a CDF a row for
+//! each quantile.
 
-use super::{Figure, Panel, Point};
+use super::{
+    Bars, BoxSummary, Figure, FigureForm, Panel, Point,
+    distribution::{interpolated, sorted},
+};
 use crate::{axis_unit::AxisUnit, format};
 
 /// The row below the others: how far the swept key moves the metric.
 const DIFFERENCE: &str = "first - last";
 
 impl Figure {
-    /// The medians as text, with the least and the most of several runs. The last row of each panel is
-    /// the first value's median less the last one's.
+    /// The means as text with their intervals, or what else the figure shows. The last row of each panel of
+    /// lines is the first value's less the last one's.
     pub fn table(&self) -> String {
         let unit = AxisUnit::of(&self.y, self.largest());
         let mut text = format!("{}: {}\n{}\n", self.title, unit.axis, self.about());
@@ -18,7 +22,11 @@ impl Figure {
             if !panel.fixed.is_empty() {
                 text += &format!("{}\n", panel.fixed);
             }
-            text += &aligned(&self.rows(panel, &unit));
+            text += &aligned(&match self.form {
+                FigureForm::Lines => self.rows(panel, &unit),
+                FigureForm::Box => self.box_rows(panel, &unit),
+                FigureForm::Cdf => self.quantile_rows(panel, &unit),
+            });
         }
         text
     }
@@ -28,7 +36,7 @@ impl Figure {
         let head = std::iter::once(&self.x).chain(&self.lines).cloned().collect();
         let mut rows: Vec<Vec<String>> = vec![head];
         for (at, label) in panel.labels.iter().enumerate() {
-            let text = |point: Point| format::spread(&point.range(), |value| unit.write(value));
+            let text = |point: Point| self.written(&point, unit);
             let points =
                 panel.points.iter().map(|line| line[at].map_or_else(|| "-".to_owned(), text));
             rows.push(std::iter::once(label.clone()).chain(points).collect());
@@ -36,15 +44,74 @@ impl Figure {
         if panel.labels.len() > 1 {
             let moved = |line: &Vec<Option<Point>>| {
                 let ends = line.first().copied().flatten().zip(line.last().copied().flatten());
-                number(ends.map(|(first, last)| first.median - last.median))
+                number(ends.map(|(first, last)| first.middle(self.bars) - last.middle(self.bars)))
             };
             let moved = panel.points.iter().map(moved);
             rows.push(std::iter::once(DIFFERENCE.to_owned()).chain(moved).collect());
         }
-        for column in 1..=panel.points.len() {
-            format::align_ranges(rows.iter_mut().skip(1).map(|row| &mut row[column]));
-        }
+        align_columns(&mut rows);
         rows
+    }
+
+    fn written(&self, point: &Point, unit: &AxisUnit) -> String {
+        match self.bars {
+            Bars::Range => format::spread(&point.range(), |value| unit.write(value)),
+            Bars::None => unit.write(point.mean),
+            Bars::Ci95 => {
+                let half = point.ci95_half_width.map(|half| format!(" (±{})", unit.write(half)));
+                unit.write(point.mean) + &half.unwrap_or_default()
+            }
+        }
+    }
+
+    /// Of each box the median and the quartiles.
+    fn box_rows(&self, panel: &Panel, unit: &AxisUnit) -> Vec<Vec<String>> {
+        let text = |sample: &[f64]| {
+            let Some(of) = BoxSummary::of(sample) else { return "-".to_owned() };
+            let [low, high] = [of.lower_quartile, of.upper_quartile].map(|value| unit.write(value));
+            format!("{} ({low}–{high})", unit.write(of.median))
+        };
+        let mut rows = vec![std::iter::once(&self.x).chain(&self.lines).cloned().collect()];
+        for (at, label) in panel.labels.iter().enumerate() {
+            let cells = panel.values.iter().map(|line| text(&line[at]));
+            rows.push(std::iter::once(label.clone()).chain(cells).collect());
+        }
+        align_columns(&mut rows);
+        rows
+    }
+
+    /// Quantiles of each line, and how many values it has.
+    fn quantile_rows(&self, panel: &Panel, unit: &AxisUnit) -> Vec<Vec<String>> {
+        const SHARES: [(&str, f64); 7] = [
+            ("least", 0.0),
+            ("5 %", 0.05),
+            ("25 %", 0.25),
+            ("median", 0.5),
+            ("75 %", 0.75),
+            ("95 %", 0.95),
+            ("most", 1.0),
+        ];
+        let row = |name: &str, cell: &dyn Fn(&[f64]) -> String| {
+            let cells = panel.values.iter().map(|line| cell(&line[0]));
+            std::iter::once(name.to_owned()).chain(cells).collect::<Vec<String>>()
+        };
+        let mut rows: Vec<Vec<String>> =
+            vec![std::iter::once(&"quantile".to_owned()).chain(&self.lines).cloned().collect()];
+        rows.extend(SHARES.map(|(name, share)| {
+            row(name, &|sample| {
+                let value = interpolated(&sorted(sample), share);
+                value.map_or_else(|| "-".to_owned(), |value| unit.write(value))
+            })
+        }));
+        rows.push(row("values", &|sample| sample.len().to_string()));
+        rows
+    }
+}
+
+/// Pads all columns but the first for what stands in parentheses.
+fn align_columns(rows: &mut [Vec<String>]) {
+    for column in 1..rows.first().map_or(0, Vec::len) {
+        format::align_ranges(rows.iter_mut().skip(1).map(|row| &mut row[column]));
     }
 }
 

@@ -2,12 +2,12 @@
 //! What stands where in a figure, and what it refuses.
 
 use super::*;
-use crate::svg::LETTER_WIDTH;
-use record::{Entity, OfferedFiles, Quantity, Series};
+use crate::svg_reader::Drawing;
+use record::{Entity, Metrics, OfferedFiles, Quantity, Series};
 use std::path::PathBuf;
 
 fn read(dir: &Path, y: &str, x: Option<&str>) -> Result<Figure, Error> {
-    Figure::read(dir, &FigureQuery { y, x, by_flow: false, warm_up_s: 0.0, log_y: false })
+    Figure::read(dir, &FigureQuery { y, x, ..FigureQuery::default() })
 }
 
 /// A record of one flow at a link of 1000 bit/s, below `dir`.
@@ -75,7 +75,8 @@ fn a_line_for_each_flow_and_without_a_warm_up() {
         write_two_flows(dir.path(), variant, delay, bytes);
     }
     let read = |y, by_flow, warm_up_s| {
-        Figure::read(dir.path(), &FigureQuery { y, x: None, by_flow, warm_up_s, log_y: false })
+        let asked = FigureQuery { y, by_flow, warm_up_s, ..FigureQuery::default() };
+        Figure::read(dir.path(), &asked)
     };
     let first = |figure: &Figure| {
         let points = figure.panels[0].points.iter().map(|line| line[0].map(|point| point.median));
@@ -105,8 +106,7 @@ fn a_line_for_each_flow_and_without_a_warm_up() {
 fn one_variant_needs_no_name_and_too_many_flows_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     write_two_flows(dir.path(), "a", "1ms", 1000);
-    let asked =
-        FigureQuery { y: "goodput_bps", x: None, by_flow: true, warm_up_s: 0.0, log_y: false };
+    let asked = FigureQuery { by_flow: true, ..FigureQuery::default() };
     assert_eq!(Figure::read(dir.path(), &asked).unwrap().lines, ["even", "late"]);
     for n in 0..20 {
         write_two_flows(dir.path(), &format!("variant{n}"), "1ms", 1000);
@@ -176,28 +176,41 @@ fn keys_that_move_together_share_a_panel() {
 }
 
 #[test]
-fn repeats_give_medians_and_what_does_not_count_gives_nothing() {
+fn repeats_give_means_with_intervals_or_medians_with_ranges() {
     let (_dir, path) = sweep();
     let point = [("vars.background", "5%"), ("vars.delay", "3ms")];
     write(&path, "a", &point, 2, 100.0, true);
     write(&path, "a", &point, 3, 200.0, true);
     write(&path, "a", &point, 4, 9000.0, false);
     write(&path, "c", &point, 1, 9000.0, false);
-    let figure = read(&path, "goodput_bps", Some("vars.delay")).unwrap();
-    let expected = Point { median: 200.0, least: 100.0, most: 950.0, runs: 3 };
-    assert_eq!(figure.panels[0].points[0][0], Some(expected));
+    let asked = |bars| FigureQuery { x: Some("vars.delay"), bars, ..FigureQuery::default() };
+    let figure = Figure::read(&path, &asked(None)).unwrap();
+    let point = figure.panels[0].points[0][0].unwrap();
+    assert_eq!((point.median, point.least, point.most, point.runs), (200.0, 100.0, 950.0, 3));
+    assert!((point.mean - 416.666_667).abs() < 1e-6, "{point:?}");
+    // By hand: deviation 464.58 of 950, 100 and 200, over the root of 3, times 4.3027 of the t table.
+    let half = point.ci95_half_width.unwrap();
+    assert!((half - 1154.1).abs() < 0.1, "{half}");
     assert_eq!(figure.panels[0].points[2], [None; 3]);
     assert_eq!((figure.runs, figure.left_out), (16, 2));
     let table = figure.table();
     assert!(table.contains("2 of them left out"), "{table}");
+    let caption = "means of up to 3 with 95 % confidence intervals (Student's t); 11 points are of one run each";
+    assert!(table.contains(caption), "{table}");
+    let row = |table: &str| {
+        let row = table.lines().find(|line| line.starts_with("3ms")).unwrap();
+        row.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(row(&table)[1..4], ["0.417", "(±1.154)", "0.475"]);
+
+    let table = Figure::read(&path, &asked(Some(Bars::Range))).unwrap().table();
     assert!(table.contains("medians of up to 3 (least–most)"), "{table}");
     // A range where several runs stand behind a median, and nowhere else.
-    let row = table.lines().find(|line| line.starts_with("3ms")).unwrap();
-    assert_eq!(
-        row.split_whitespace().collect::<Vec<_>>()[1..4],
-        ["0.200", "(0.100–0.950)", "0.475"]
-    );
+    assert_eq!(row(&table)[1..4], ["0.200", "(0.100–0.950)", "0.475"]);
     assert_eq!(table.matches('(').count(), 3, "{table}");
+    let table = Figure::read(&path, &asked(Some(Bars::None))).unwrap().table();
+    assert!(table.contains(", means of up to 3\n"), "{table}");
+    assert_eq!(row(&table)[1..3], ["0.417", "0.475"]);
 }
 
 #[test]
@@ -205,33 +218,72 @@ fn the_drawing_has_every_point_and_escapes_what_records_say() {
     let (_dir, path) = sweep();
     let svg = read(&path, "goodput_share", Some("delay")).unwrap().svg();
     assert!(svg.contains("A &lt;sweep&gt;") && !svg.contains("<sweep>"), "{svg}");
-    // Two panels of two lines with three points each; two marks in the legend.
-    assert_eq!(svg.matches("z\" fill=\"").count(), 2 * 2 * 3 + 2, "{svg}");
-    // At the top of the panel is the full scale: 100 %. 95 % lies at a twentieth of its height.
+    let drawing = Drawing::parse(&svg);
+    // At the top of a panel of 230 is the full scale, 100 %: 95 % lies at a twentieth of its height. The values stand
+    // from 14 to 276, by logarithms, for they span a factor of 33.
+    let place = |ms: f64| 14.0 + 262.0 * (ms / 3.0).log10() / (100.0_f64 / 3.0).log10();
+    for (panel, left) in [(0, 0.95), (1, 0.5)] {
+        let shares = [1.0, 0.8, 0.5].map(|times| left * times);
+        for (line, part) in [(0, 1.0), (1, 0.5)] {
+            let at = |(ms, share): (f64, f64)| (place(ms), 230.0 * (1.0 - share * part));
+            let expected: Vec<_> = [3.0, 20.0, 100.0].into_iter().zip(shares).map(at).collect();
+            drawing.assert_points(panel, line, &expected);
+        }
+    }
+    assert_eq!(drawing.texts("legend"), ["a", "b"]);
     assert!(svg.contains(">100<"), "{svg}");
-    assert!(svg.contains(" 11.5L"), "{svg}");
-    let (open, closed) = (svg.matches("<path").count(), svg.matches("</path>").count());
-    assert_eq!(open, closed, "XML closes what it opens");
 }
 
 #[test]
-fn ranges_stand_beside_one_another_and_nothing_is_cut_off() {
+fn bars_are_intervals_stand_beside_one_another_and_end_at_the_panel() {
     let (_dir, path) = sweep();
     let single = read(&path, "goodput_share", Some("delay")).unwrap().svg();
-    let whiskers = |svg: &str| svg.matches("h5\" fill=\"none\"").count();
-    assert_eq!(whiskers(&single), 0);
-    for variant in ["a", "b"] {
-        let point = [("vars.background", "5%"), ("vars.delay", "3ms")];
-        write(&path, variant, &point, 2, 100.0, true);
+    assert_eq!(Drawing::parse(&single).paths(0, "bar").len(), 0);
+    let explicit =
+        FigureQuery { x: Some("delay"), bars: Some(Bars::Ci95), ..FigureQuery::default() };
+    let text = Figure::read(&path, &explicit).unwrap_err().to_string();
+    assert!(text.contains("needs two repeats or more") && text.contains("--repeat"), "{text}");
+
+    // 0.475 and three more around 0.4 for one variant, and two far apart for the other.
+    let point = [("vars.background", "5%"), ("vars.delay", "3ms")];
+    for (repeat, bps) in [(2, 350.0), (3, 450.0), (4, 325.0)] {
+        write(&path, "b", &point, repeat, bps, true);
     }
+    write(&path, "a", &point, 2, 100.0, true);
     let figure = read(&path, "goodput_share", Some("delay")).unwrap();
-    let svg = figure.svg();
-    assert_eq!(whiskers(&svg), 2, "{svg}");
-    // The first value's place is 14; two lines stand 5 apart around it.
-    assert!(svg.contains("M9.0 ") && svg.contains("M14.0 "), "{svg}");
-    let width = svg.split("width=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
-    let needed = figure.about().chars().count() as f64 * LETTER_WIDTH;
-    assert!(width.parse::<f64>().unwrap() > needed, "{width}, {needed}");
+    let drawing = Drawing::parse(&figure.svg());
+    let bars = drawing.paths(0, "bar");
+    assert_eq!(bars.len(), 2);
+    // What is more than a quarter above the largest value, 0.95, is cut off: the scale goes to 1.5, in steps of 0.5.
+    let y = |share: f64| 230.0 * (1.0 - share / 1.5);
+    // Of 475, 350, 450 and 325 by hand: mean 400, deviation 73.598, 3.1824 of the t table: 117.11.
+    let expected = (16.5, y(0.4 - 0.117_11), y(0.4 + 0.117_11));
+    let (x, from, to) = upright(&bars[1]);
+    assert!((x - expected.0).abs() < 0.06, "{bars:?}");
+    assert!((from - expected.1).abs() < 0.06 && (to - expected.2).abs() < 0.06, "{bars:?}");
+    assert_eq!(bars[1].matches("h5").count(), 2, "{bars:?}");
+    // That of 0.95 and 0.1 is 5.4 wide: it ends at the panel's edges, without caps.
+    let (x, from, to) = upright(&bars[0]);
+    assert_eq!((x, from, to), (11.5, 230.0, 0.0), "{bars:?}");
+    assert!(!bars[0].contains('h'), "{bars:?}");
+}
+
+/// Where a bar stands, begins and ends: `Mx yVy`.
+fn upright(path: &str) -> (f64, f64, f64) {
+    let first = path.split('M').nth(1).unwrap();
+    let (x, rest) = first.split_once(' ').unwrap();
+    let (from, to) = rest.split_once('V').unwrap();
+    (x.parse().unwrap(), from.parse().unwrap(), to.parse().unwrap())
+}
+
+#[test]
+fn nothing_is_cut_off_and_long_captions_are_wrapped() {
+    let (_dir, path) = sweep();
+    let mut figure = read(&path, "goodput_share", Some("delay")).unwrap();
+    figure.source = Some("a source that goes on ".repeat(20));
+    figure.lines[1] = "a long name of a variant ".repeat(8);
+    let drawing = Drawing::parse(&figure.svg());
+    drawing.assert_texts_inside();
 }
 
 #[test]
@@ -284,20 +336,134 @@ fn logarithmic_axis_has_powers_of_ten_and_leaves_zero_out() {
     for (delay, bps) in [("1ms", 0.0), ("2ms", 2e3), ("3ms", 5e6), ("4ms", 9e8)] {
         write(dir.path(), "a", &[("vars.delay", delay)], 1, bps, true);
     }
-    let asked =
-        FigureQuery { y: "goodput_bps", x: None, by_flow: false, warm_up_s: 0.0, log_y: true };
+    let asked = FigureQuery { log_y: true, ..FigureQuery::default() };
     let figure = Figure::read(dir.path(), &asked).unwrap();
     let svg = figure.svg();
     assert!(svg.contains("goodput, Mb/s (logarithmic)"), "{svg}");
     for tick in ["0.001", "0.01", "0.1", "1", "10", "100", "1000"] {
         assert!(svg.contains(&format!(">{tick}<")), "{tick} is missing:\n{svg}");
     }
-    // Three points and the legend's mark.
-    assert_eq!(svg.matches("z\" fill=\"").count(), 4, "{svg}");
-    // From 1 kb/s to 1 Gb/s are six decades: 2 kb/s stands at log 2 of one of them.
-    let y = 230.0 * (1.0 - 2_f64.log10() / 6.0);
-    assert!(svg.contains(&format!(" {y:.1}L")), "{y:.1}:\n{svg}");
+    // From 1 kb/s to 1 Gb/s are six decades of the panel's 300: 2 kb/s stands at log 2 of one of them. Zero has no place.
+    let y = |bps: f64| 300.0 * (1.0 - (bps / 1e3).log10() / 6.0);
+    let place = |nth: f64| 14.0 + 432.0 * nth / 3.0;
+    let expected = [(place(1.0), y(2e3)), (place(2.0), y(5e6)), (place(3.0), y(9e8))];
+    Drawing::parse(&svg).assert_points(0, 0, &expected);
     // A table says how much little is.
     let table = figure.table();
     assert!(table.contains("0.002") && table.contains("900"), "{table}");
+}
+
+#[test]
+fn logarithmic_x_needs_numbers_above_zero() {
+    let dir = tempfile::tempdir().unwrap();
+    for (delay, bps) in [("1ms", 1.0), ("2ms", 2.0), ("8ms", 3.0)] {
+        write(dir.path(), "a", &[("vars.delay", delay)], 1, bps, true);
+    }
+    let asked = FigureQuery { log_x: true, ..FigureQuery::default() };
+    let svg = Figure::read(dir.path(), &asked).unwrap().svg();
+    assert!(svg.contains("delay (logarithmic)"), "{svg}");
+    // From 1 to 8 are three doublings, the first of them a third of the way.
+    let y = |bps: f64| 300.0 * (1.0 - bps / 3.0);
+    let expected = [(14.0, y(1.0)), (14.0 + 432.0 / 3.0, y(2.0)), (446.0, y(3.0))];
+    Drawing::parse(&svg).assert_points(0, 0, &expected);
+    write(dir.path(), "a", &[("vars.delay", "0ms")], 1, 1.0, true);
+    let text = Figure::read(dir.path(), &asked).unwrap_err().to_string();
+    assert_eq!(text, "--log-x needs numbers above zero along the panel; delay has \"0ms\"");
+    let none = FigureQuery { y: "drops", log_y: true, ..FigureQuery::default() };
+    let text = Figure::read(dir.path(), &none).unwrap_err().to_string();
+    assert_eq!(text, "a logarithmic axis has no place for drops: no value is above zero");
+}
+
+/// Ten repeats of each of two variants.
+fn repeated() -> (tempfile::TempDir, [Vec<f64>; 2]) {
+    let dir = tempfile::tempdir().unwrap();
+    let values = [
+        vec![300.0, 350.0, 310.0, 900.0, 320.0, 330.0, 345.0, 305.0, 315.0, 340.0],
+        vec![500.0, 520.0, 480.0, 505.0, 515.0, 495.0, 490.0, 510.0, 485.0, 525.0],
+    ];
+    for (variant, sample) in ["reno", "cubic"].into_iter().zip(&values) {
+        for (n, bps) in sample.iter().enumerate() {
+            write(dir.path(), variant, &[("vars.delay", "1ms")], n as u32 + 1, *bps, true);
+        }
+    }
+    (dir, values)
+}
+
+/// Quartiles by `numpy.percentile` and whiskers by `matplotlib.cbook.boxplot_stats` of the same values.
+#[test]
+fn box_plot_is_that_of_numpy_and_matplotlib() {
+    let (dir, _) = repeated();
+    let asked = FigureQuery { form: FigureForm::Box, x: Some("delay"), ..FigureQuery::default() };
+    let figure = Figure::read(dir.path(), &asked).unwrap();
+    let reno = figure.lines.iter().position(|line| line == "reno").unwrap();
+    let drawing = Drawing::parse(&figure.svg());
+    // The axis goes from 0 to 1 kb/s, over 300.
+    let y = |bps: f64| 300.0 * (1.0 - bps / 1000.0);
+    let boxes = [(311.25, 325.0, 343.75, 300.0, 350.0), (491.25, 502.5, 513.75, 480.0, 525.0)];
+    for (line, (q1, median, q3, low, high)) in [reno, 1 - reno].into_iter().zip(boxes) {
+        let (top, height) = drawing.rect(0, "box", line);
+        assert!(
+            (top - y(q3)).abs() < 0.06 && (top + height - y(q1)).abs() < 0.11,
+            "{top} {height}"
+        );
+        let middle = drawing.paths(0, "median")[line].clone();
+        assert!(middle.contains(&format!(" {:.1}H", y(median))), "{middle}");
+        let whisker = drawing.paths(0, "whisker")[line].clone();
+        for end in [y(low), y(high)] {
+            assert!(whisker.contains(&format!("V{end:.1}M")), "{whisker} {end}");
+        }
+    }
+    assert_eq!(drawing.circles(0, "outlier").len(), 1);
+    assert!((drawing.circles(0, "outlier")[0] - y(900.0)).abs() < 0.06);
+    let table = figure.table();
+    assert!(table.contains("whiskers to the outermost values within 1.5 box lengths"), "{table}");
+    assert!(table.contains("0.325 (0.311–0.344)"), "{table}");
+}
+
+#[test]
+fn cdf_rises_by_one_over_n_at_each_value() {
+    let (dir, values) = repeated();
+    let asked = FigureQuery { form: FigureForm::Cdf, ..FigureQuery::default() };
+    let figure = Figure::read(dir.path(), &asked).unwrap();
+    assert_eq!((figure.x.as_str(), figure.panels.len()), ("", 1));
+    assert_eq!(figure.panels[0].fixed, "delay 1ms");
+    let reno = figure.lines.iter().position(|line| line == "reno").unwrap();
+    let drawing = Drawing::parse(&figure.svg());
+    for (line, sample) in [reno, 1 - reno].into_iter().zip(&values) {
+        let mut sorted = sample.clone();
+        sorted.sort_by(f64::total_cmp);
+        let mut expected = "M0.0 300.0".to_owned();
+        for (n, bps) in sorted.iter().enumerate() {
+            let share = f64::from(n as u32 + 1) / 10.0;
+            expected += &format!("H{:.1}V{:.1}", 460.0 * bps / 1000.0, 300.0 * (1.0 - share));
+        }
+        assert_eq!(drawing.paths(0, "line")[line], expected + "H460.0");
+    }
+    let table = figure.table();
+    let row = |name: &str| {
+        let row = table.lines().find(|line| line.starts_with(name)).unwrap();
+        row.split_whitespace().nth(1 + reno).unwrap().to_owned()
+    };
+    assert_eq!((row("median"), row("values")), ("0.325".to_owned(), "10".to_owned()), "{table}");
+    assert!(table.contains(", distribution of up to 10 repeats"), "{table}");
+}
+
+#[test]
+fn distribution_by_flow_has_each_flow_of_each_run() {
+    let dir = tempfile::tempdir().unwrap();
+    for (variant, bytes) in [("a", 1000), ("b", 2000)] {
+        write_two_flows(dir.path(), variant, "1ms", bytes);
+    }
+    let asked = FigureQuery { form: FigureForm::Cdf, by_flow: true, ..FigureQuery::default() };
+    let figure = Figure::read(dir.path(), &asked).unwrap();
+    assert_eq!(figure.lines, ["a", "b"]);
+    assert_eq!(figure.panels[0].values, [[vec![400.0, 400.0]], [vec![800.0, 800.0]]]);
+    assert!(figure.svg().contains("share of flows"), "{}", figure.svg());
+    // One box for each flow of each variant, in the scenario's order.
+    let asked = FigureQuery { form: FigureForm::Box, x: Some("flow"), ..asked };
+    let figure = Figure::read(dir.path(), &asked).unwrap();
+    assert_eq!(
+        (&figure.lines[..], &figure.panels[0].labels[..]),
+        (&["a".to_owned(), "b".to_owned()][..], &["even".to_owned(), "late".to_owned()][..],)
+    );
 }

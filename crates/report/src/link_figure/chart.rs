@@ -35,7 +35,8 @@ impl LinkFigure {
         let height = HEAD + self.panels.len() as f64 * (HEIGHT + BETWEEN) - 24.0;
         let description = format!("{}: rate over time of link {}", self.title, self.link);
         let width = LEFT_MARGIN + WIDTH + RIGHT;
-        Page { description, heading: &self.title, about: self.about(), width, height }.svg(&body)
+        Page { description, heading: &self.title, about: vec![self.about()], width, height }
+            .svg(&body)
     }
 
     /// To the largest bin; but a bin of a full link that has a packet more than it should may stand a little

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a figure shall show, and whether records have it.
+
+use crate::{Error, capacity::GOODPUT_SHARE, palette::ColourBy};
+use record::{Metrics, metrics::FlowMetrics, warm_up};
+use serde::Serialize;
+
+/// What a figure shall show.
+#[derive(Debug, Clone)]
+pub struct FigureQuery<'a> {
+    /// A key of `metrics` that is a number, or `goodput_share`; by flow, a key of a flow's.
+    pub y: &'a str,
+    /// A swept key, with or without its `vars.`, or `variant`; if none is given, the first that takes several values,
+    /// else the variant.
+    pub x: Option<&'a str>,
+    /// Whether there is a line for each flow, or one for all flows of a variant. Of a distribution: whether each flow of a
+    /// run has a value.
+    pub by_flow: bool,
+    /// How much of each run's beginning is left out, in seconds.
+    pub warm_up_s: f64,
+    /// Whether the metric is drawn by its logarithm.
+    pub log_y: bool,
+    /// Whether the swept key is; without it where its values span a factor of 30. Of a CDF the metric.
+    pub log_x: bool,
+    /// What stands for the repeats; if none is given, confidence intervals where there are any.
+    pub bars: Option<Bars>,
+    /// What a line's colour stands for; if none is given, what gives most colours.
+    pub colour_by: Option<ColourBy>,
+    /// The kind of figure.
+    pub form: FigureForm,
+}
+
+impl Default for FigureQuery<'_> {
+    fn default() -> Self {
+        Self {
+            y: "goodput_bps",
+            x: None,
+            by_flow: false,
+            warm_up_s: 0.0,
+            log_y: false,
+            log_x: false,
+            bars: None,
+            colour_by: None,
+            form: FigureForm::Lines,
+        }
+    }
+}
+
+/// The kind of a figure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FigureForm {
+    /// A point for the repeats at each value of the swept key.
+    Lines,
+    /// Quartiles, whiskers and what lies beyond them at each value.
+    Box,
+    /// The share of the values up to each one.
+    Cdf,
+}
+
+/// What stands for the repeats at a point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bars {
+    /// Their mean with its 95 % confidence interval.
+    Ci95,
+    /// Their median with the least and the most.
+    Range,
+    /// Their mean alone.
+    None,
+}
+
+/// The keys of a flow's summary that a figure can have; those of its metrics come on top.
+pub(super) const OF_FLOWS: [&str; 4] = ["goodput_bps", "seconds", "retransmits", "timeouts"];
+
+impl FigureQuery<'_> {
+    /// Whether there is such a metric: those that one number can be of.
+    pub(super) fn check_metric(&self) -> Result<(), Error> {
+        let y = self.y;
+        let keys = |all: serde_json::Value| {
+            let all = all.as_object().expect("a table").clone().into_iter();
+            all.filter(|(_, value)| value.is_null()).map(|(key, _)| key).collect::<Vec<_>>()
+        };
+        let mut known = if self.by_flow {
+            keys(serde_json::to_value(FlowMetrics::default()).expect("plain data"))
+        } else {
+            keys(serde_json::to_value(Metrics::default()).expect("plain data"))
+        };
+        let more: &[&str] = if self.by_flow { &OF_FLOWS } else { &[GOODPUT_SHARE] };
+        known.extend(more.iter().map(|key| (*key).to_owned()));
+        if !known.iter().any(|key| key == y) {
+            let known = known.join(", ");
+            let of = if self.by_flow { " of a flow" } else { "" };
+            return Err(Error::Figure(format!(
+                "there is no metric \"{y}\"{of}; there are {known}"
+            )));
+        }
+        let after: &[&str] =
+            if self.by_flow { &warm_up::FLOW_METRICS } else { &warm_up::RUN_METRICS };
+        if self.warm_up_s > 0.0 && y != GOODPUT_SHARE && !after.contains(&y) {
+            let can: Vec<&str> =
+                known.iter().map(String::as_str).filter(|key| after.contains(key)).collect();
+            return Err(Error::Figure(format!(
+                "{y} is of a whole run; without a warm-up there are {}",
+                can.join(", ")
+            )));
+        }
+        Ok(())
+    }
+}
