@@ -5,68 +5,85 @@ use crate::{
     failure::Failure,
     print::{print_json, print_text},
 };
-use ::report::{Bars, ColourBy, Figure, FigureForm, FigureQuery, LinkFigure, LinkFigureQuery};
+use ::report::{
+    Bars, ColourBy, Figure, FigureForm, FigureQuery, LinkFigure, LinkFigureQuery, OverTime,
+    TimeFigure, TimeFigureQuery,
+};
 use record::Entity;
 use serde::Serialize;
-use std::{fs, path::PathBuf};
+use std::{fs, ops::Range, path::PathBuf};
 
 /// Show records as papers do: one metric of all records of a scenario over a swept key, a line for each
 /// variant, a panel for each combination of the other keys; or, with --link, what went over a link in
-/// the course of each run.
+/// the course of each run; or, with --over-time, windows, round trips, rates or queues.
 #[derive(clap::Args)]
+#[command(group = clap::ArgGroup::new("course").args(["link", "over_time"]).multiple(true))]
 pub struct FigureArgs {
-    /// The folder, as given to `lab run --out`. With --link any folders: each record at and below them is a
-    /// panel, in this order.
+    /// The folder, as given to `lab run --out`. With --link or --over-time any folders: each record at and below
+    /// them is a panel, in this order.
     #[arg(required = true, value_name = "DIR")]
     dirs: Vec<PathBuf>,
     /// The metric: a key of `metrics` in a run's summary, or `goodput_share`, which is
     /// `goodput_bps` over what the flows' paths can carry together. With `--by flow` a key of
     /// `metrics.flows`, or `goodput_bps`, `seconds`, `retransmits` or `timeouts` of a flow.
-    #[arg(long, value_name = "METRIC", default_value = "goodput_bps", conflicts_with = "link")]
+    #[arg(long, value_name = "METRIC", default_value = "goodput_bps", conflicts_with_all = ["link", "over_time"])]
     y: String,
     /// The swept key along the panels, as in `vars.rtt`, or `variant`, or with `--by flow` `flow` [default: the
     /// first that takes several values, else the variant].
-    #[arg(long, value_name = "KEY", conflicts_with = "link")]
+    #[arg(long, value_name = "KEY", conflicts_with_all = ["link", "over_time"])]
     x: Option<String>,
     /// Draw the metric on a logarithmic axis.
-    #[arg(long, conflicts_with_all = ["link", "cdf"])]
+    #[arg(long, conflicts_with = "cdf")]
     log_y: bool,
     /// Draw what is along the panels on a logarithmic axis. Swept keys are, without this, where they span a factor of 30.
-    #[arg(long, conflicts_with_all = ["link", "boxes"])]
+    #[arg(long, conflicts_with_all = ["link", "over_time", "boxes"])]
     log_x: bool,
     /// Draw the metric's distribution over repeats: the share of the runs up to each value, a panel for each
     /// point of the sweep. With `--by flow` over all flows of these runs.
-    #[arg(long, conflicts_with_all = ["link", "x", "boxes", "bars"])]
+    #[arg(long, conflicts_with_all = ["link", "over_time", "x", "boxes", "bars"])]
     cdf: bool,
     /// Draw a box for the repeats at each value of the swept key, with whiskers to the outermost values within 1.5 box
     /// lengths. With `--by flow` for all flows of these runs.
-    #[arg(long = "box", conflicts_with_all = ["link", "bars"])]
+    #[arg(long = "box", conflicts_with_all = ["link", "over_time", "bars"])]
     boxes: bool,
     /// What stands for repeats [default: ci95 where there are any].
-    #[arg(long, value_enum, conflicts_with = "link")]
+    #[arg(long, value_enum, conflicts_with_all = ["link", "over_time"])]
     bars: Option<BarsArg>,
     /// What colours stand for [default: what tells most lines apart].
-    #[arg(long, value_enum, conflicts_with = "link")]
+    #[arg(long, value_enum)]
     colour_by: Option<ColourByArg>,
     /// What a line is of.
-    #[arg(long, value_enum, default_value = "variant", conflicts_with = "link")]
+    #[arg(long, value_enum, default_value = "variant", conflicts_with_all = ["link", "over_time"])]
     by: By,
     /// Leave out so much of each run's beginning, as in `10s`: metrics are computed from the series after
     /// that, as if the run had begun then.
-    #[arg(long, value_name = "TIME", conflicts_with = "link")]
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["link", "over_time"])]
     warm_up: Option<units::Duration>,
-    /// The rate of a link's direction in the bins of its monitor, as in `haul/forward`.
+    /// Draw what was sampled over time: a line for each flow, a panel for each record.
+    #[arg(long, value_enum, value_name = "WHAT")]
+    over_time: Option<OverTimeArg>,
+    /// The flows to draw over time, or hops as FLOW/N [default: all].
+    #[arg(long, value_name = "FLOW", value_delimiter = ',', requires = "over_time")]
+    flow: Vec<String>,
+    /// Count time from each flow's own start.
+    #[arg(long, requires = "over_time")]
+    since_start: bool,
+    /// Draw all records in one panel.
+    #[arg(long, requires = "over_time")]
+    together: bool,
+    /// The rate of a link's direction in the bins of its monitor, as in `haul/forward`; or, with `--over-time queue`, its
+    /// queue.
     #[arg(long, value_name = "NAME/DIRECTION", value_parser = link)]
     link: Option<Entity>,
     /// The congestion window of a flow's hop over it, as in `file/0`; the rate is then compared with
     /// the hop's bottleneck.
-    #[arg(long, value_name = "FLOW/N", value_parser = hop, requires = "link")]
+    #[arg(long, value_name = "FLOW/N", value_parser = hop, requires = "link", conflicts_with = "over_time")]
     hop: Option<Entity>,
     /// From when in the runs, as in `500ms` [default: their start].
-    #[arg(long, value_name = "TIME", requires = "link")]
+    #[arg(long, value_name = "TIME", requires = "course")]
     from: Option<units::Duration>,
     /// Until when [default: their end].
-    #[arg(long, value_name = "TIME", requires = "link")]
+    #[arg(long, value_name = "TIME", requires = "course")]
     to: Option<units::Duration>,
     /// Draw it, too, as SVG.
     #[arg(long, value_name = "FILE.svg")]
@@ -82,6 +99,22 @@ enum By {
     Variant,
     /// Each flow of each variant.
     Flow,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum OverTimeArg {
+    /// Congestion windows.
+    Cwnd,
+    /// Slow-start thresholds.
+    Ssthresh,
+    /// Smoothed round trips.
+    Rtt,
+    /// What clients received, in bins of 0.1 s or wider.
+    Rate,
+    /// Pacing rates.
+    PacingRate,
+    /// Queues of links.
+    Queue,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -107,12 +140,20 @@ enum ColourByArg {
 }
 
 pub fn run(args: &FigureArgs) -> Result<(), Failure> {
+    if let Some(what) = args.over_time {
+        let figure = TimeFigure::read(&args.dirs, &args.over_time(what)?)?;
+        return args.show(&figure, || figure.svg(), || figure.table());
+    }
     if let Some(link) = &args.link {
+        if args.log_y || args.colour_by.is_some() {
+            let text = "--log-y and --colour-by are not for --link without --over-time queue";
+            return Err(Failure::usage(text.to_owned()));
+        }
         let figure = LinkFigure::read(&args.dirs, &args.course(link)?)?;
         return args.show(&figure, || figure.svg(), || figure.table());
     }
     let [dir] = &args.dirs[..] else {
-        return Err(Failure::usage("several folders are for --link".to_owned()));
+        return Err(Failure::usage("several folders are for --link and --over-time".to_owned()));
     };
     let asked = args.asked();
     let figure = Figure::read(dir, &asked)?;
@@ -133,12 +174,7 @@ impl FigureArgs {
                 BarsArg::Range => Bars::Range,
                 BarsArg::None => Bars::None,
             }),
-            colour_by: self.colour_by.map(|by| match by {
-                ColourByArg::Algorithm => ColourBy::Algorithm,
-                ColourByArg::Method => ColourBy::Method,
-                ColourByArg::Flow => ColourBy::Flow,
-                ColourByArg::Variant => ColourBy::Variant,
-            }),
+            colour_by: self.colour_by(),
             form: match (self.cdf, self.boxes) {
                 (true, _) => FigureForm::Cdf,
                 (false, true) => FigureForm::Box,
@@ -147,13 +183,51 @@ impl FigureArgs {
         }
     }
 
+    fn over_time(&self, what: OverTimeArg) -> Result<TimeFigureQuery, Failure> {
+        let what = match what {
+            OverTimeArg::Cwnd => OverTime::Cwnd,
+            OverTimeArg::Ssthresh => OverTime::Ssthresh,
+            OverTimeArg::Rtt => OverTime::Rtt,
+            OverTimeArg::Rate => OverTime::Rate,
+            OverTimeArg::PacingRate => OverTime::PacingRate,
+            OverTimeArg::Queue => OverTime::Queue,
+        };
+        if self.link.is_some() && what != OverTime::Queue {
+            return Err(Failure::usage("of a link there is --over-time queue".to_owned()));
+        }
+        Ok(TimeFigureQuery {
+            what,
+            flows: self.flow.clone(),
+            link: self.link.clone(),
+            span_s: self.span_s()?,
+            since_start: self.since_start,
+            together: self.together,
+            log_y: self.log_y,
+            colour_by: self.colour_by(),
+        })
+    }
+
     fn course(&self, link: &Entity) -> Result<LinkFigureQuery, Failure> {
+        let span_s = self.span_s()?;
+        Ok(LinkFigureQuery { link: link.clone(), hop: self.hop.clone(), span_s })
+    }
+
+    fn span_s(&self) -> Result<Range<f64>, Failure> {
         let seconds = |time: Option<units::Duration>| time.map(units::Duration::as_secs_f64);
         let span_s = seconds(self.from).unwrap_or(0.0)..seconds(self.to).unwrap_or(f64::INFINITY);
         if span_s.is_empty() {
             return Err(Failure::usage("--to is not after --from".to_owned()));
         }
-        Ok(LinkFigureQuery { link: link.clone(), hop: self.hop.clone(), span_s })
+        Ok(span_s)
+    }
+
+    fn colour_by(&self) -> Option<ColourBy> {
+        self.colour_by.map(|by| match by {
+            ColourByArg::Algorithm => ColourBy::Algorithm,
+            ColourByArg::Method => ColourBy::Method,
+            ColourByArg::Flow => ColourBy::Flow,
+            ColourByArg::Variant => ColourBy::Variant,
+        })
     }
 
     fn show(

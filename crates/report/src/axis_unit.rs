@@ -50,6 +50,17 @@ impl AxisUnit {
         Self { axis, divisor, decimals, is_index, negligible: largest.abs() * 1e-9 }
     }
 
+    /// Of bytes, by what they are.
+    pub fn bytes(name: &str, largest: f64) -> Self {
+        let (unit, divisor) = if largest >= 1e6 { ("MB", 1e6) } else { ("KB", 1e3) };
+        Self { axis: format!("{name}, {unit}"), divisor, ..Self::of("", largest / divisor) }
+    }
+
+    /// Of counts, by what they are and of what.
+    pub fn counts(axis: &str, largest: f64) -> Self {
+        Self { axis: axis.to_owned(), ..Self::of("", largest) }
+    }
+
     /// Of a share of one, by what it is of.
     pub fn share_of(axis: String) -> Self {
         Self { axis, ..Self::of("", 1.0) }

@@ -67,8 +67,9 @@ pub fn steps(columns: &[Column], y: impl Fn(f64) -> f64) -> String {
     path + &end.unwrap_or_default()
 }
 
-/// A panel's ground, of that width and so far down, with the times in seconds that stand along it.
-pub fn time_axis(span_s: &Range<f64>, width: f64, height: f64) -> Markup {
+/// A panel's ground, of that width and so far down, with the times in seconds that stand along it and
+/// what they are.
+pub fn time_axis(span_s: &Range<f64>, width: f64, height: f64, title: &str) -> Markup {
     let length_s = span_s.end - span_s.start;
     // Twice as many steps as beside a panel: it is wider than high.
     let every = tick_step(length_s / 2.0).max(f64::MIN_POSITIVE);
@@ -83,7 +84,7 @@ pub fn time_axis(span_s: &Range<f64>, width: f64, height: f64) -> Markup {
             text x=(px(x)) y=(px(height + 18.0)) text-anchor="middle" { (format::digits(time_s)) }
         }
         text x=(px(width / 2.0)) y=(px(height + 20.0 + LINE_HEIGHT)) text-anchor="middle" fill=(SOFT) {
-            "time, s"
+            (title)
         }
     }
 }
@@ -114,7 +115,7 @@ mod tests {
 
     #[test]
     fn times_along_a_panel_begin_where_it_begins() {
-        let axis = time_axis(&(60.0..62.0), 100.0, 50.0).into_string();
+        let axis = time_axis(&(60.0..62.0), 100.0, 50.0, "time, s").into_string();
         let mut times = axis.split("middle\">").skip(1).filter_map(|rest| rest.split('<').next());
         assert_eq!(times.next(), Some("60"), "{axis}");
         assert!(axis.contains("x=\"100.0\"") && axis.contains(">62<"), "{axis}");

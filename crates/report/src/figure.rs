@@ -485,7 +485,9 @@ fn swept_key(all: &[RunResults], query: &FigureQuery<'_>) -> Result<String, Erro
     let variant = || (varies && is_asked(VARIANT)).then(|| VARIANT.to_owned());
     let flow = || (query.by_flow && is_asked(FLOW)).then(|| FLOW.to_owned());
     let single = || keys.first().filter(|_| asked.is_none()).cloned();
-    found.cloned().or_else(variant).or_else(flow).or_else(single).ok_or_else(|| {
+    let last =
+        if query.form == FigureForm::Box { flow().or_else(single) } else { single().or_else(flow) };
+    found.cloned().or_else(variant).or(last).ok_or_else(|| {
         let swept = if keys.is_empty() { "none".to_owned() } else { keys.join(", ") };
         let asked = asked.map(|key| format!(" \"{key}\"")).unwrap_or_default();
         Error::Figure(format!("the records have no swept key{asked}; swept: {swept}"))

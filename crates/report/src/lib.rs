@@ -6,6 +6,7 @@
 //!            └─ traces (downsampled) ──────► JSON in the page ─► assets/report.js draws with uPlot
 //! records ─ figure (one metric over a swept key) ─► SVG, or a table
 //! records ─ link_figure (a link's bins and a window in the course of time) ─► SVG, or a table
+//! records ─ time_figure (windows, round trips, rates or queues over time) ─► SVG, or a table
 //! records ─ metrics_table (every metric of every run) ─► CSV, or Parquet
 //! a link's bins, gaps and bursts ─ monitor_picture ──► SVG
 //! ```
@@ -25,10 +26,12 @@ mod error;
 mod figure;
 pub mod format;
 mod headline;
+mod legend;
 mod link_figure;
 mod metric;
 mod metrics_table;
 mod monitor_picture;
+mod ordered_runs;
 mod page;
 mod palette;
 mod run;
@@ -41,6 +44,7 @@ mod sweep_chart;
 mod swept_value;
 #[cfg(test)]
 mod testing;
+mod time_figure;
 mod traces;
 
 pub use error::Error;
@@ -51,6 +55,7 @@ pub use link_figure::{LinkFigure, LinkFigureQuery, LinkPanel, LinkStatistics};
 pub use metrics_table::{IntervalsTable, MetricsTable};
 pub use monitor_picture::{HistogramBar, MonitorPicture};
 pub use palette::{ColourBy, LineKey};
+pub use time_figure::{OverTime, TimeFigure, TimeFigureQuery, TimeLine, TimePanel};
 
 use record::Record;
 use std::{fs, path::Path};

@@ -10,15 +10,13 @@
 mod chart;
 mod table;
 
-use crate::{Error, figure::distinct, swept_value::compare_points};
-use record::{
-    Curve, Entity, Manifest, Quantity, Record, RunResults, Series, Summary, manifest::short_key,
+use crate::{
+    Error,
+    ordered_runs::{ordered_runs, run_labels},
 };
+use record::{Curve, Entity, Manifest, Quantity, Record, Series, Summary};
 use serde::Serialize;
-use std::{
-    ops::Range,
-    path::{Path, PathBuf},
-};
+use std::{ops::Range, path::PathBuf};
 
 /// Bins above so many times the bottleneck's rate are counted. At the rate itself a bin has a packet more
 /// or less than it should, which is 5 % of 500 Mb/s in 500 microseconds.
@@ -111,29 +109,12 @@ impl LinkFigure {
     /// There is no record, one cannot be read or has no such link or window, or they are of several
     /// scenarios.
     pub fn read(dirs: &[PathBuf], course: &LinkFigureQuery) -> Result<Self, Error> {
-        let mut found = Vec::new();
-        for dir in dirs {
-            let mut here = results_below(dir)?;
-            here.sort_by(|(_, a), (_, b)| {
-                let (a, b) = (&a.manifest, &b.manifest);
-                let other = |run: &Manifest| {
-                    run.variant.as_ref().map(|variant| &variant.name) != run.baseline.as_ref()
-                };
-                compare_points(&a.point, &b.point).then(other(a).cmp(&other(b)))
-            });
-            found.extend(here);
-        }
+        let found = ordered_runs(dirs)?;
         let manifests: Vec<&Manifest> =
             found.iter().map(|(_, results)| &results.manifest).collect();
-        let first = manifests.first().ok_or_else(|| Error::Empty(dirs[0].clone()))?;
-        if let Some(other) = manifests.iter().find(|other| other.title != first.title) {
-            return Err(Error::Figure(format!(
-                "these are records of several scenarios, \"{}\" and \"{}\"; name those of one",
-                first.title, other.title
-            )));
-        }
+        let first = manifests[0];
         let (title, source) = (first.title.clone(), first.source.clone());
-        let labels = labels(&manifests);
+        let labels = run_labels(&manifests);
         let panels = found.iter().zip(labels).map(|((dir, results), label)| {
             let counts = results.verdict().in_medians();
             let panel = LinkPanel::new(&results.summary, &Record::series(dir)?, course);
@@ -249,7 +230,7 @@ fn bins_between(all: &[f64], bin_s: f64, span_s: &Range<f64>) -> Vec<f64> {
     (place(span_s.start)..place(span_s.end)).map(bin).collect()
 }
 
-fn between(curve: &Curve, span_s: &Range<f64>) -> Curve {
+pub(crate) fn between(curve: &Curve, span_s: &Range<f64>) -> Curve {
     let place = |time_s: f64| curve.time_s.partition_point(|at| *at < time_s);
     let samples = place(span_s.start)..place(span_s.end);
     Curve { time_s: curve.time_s[samples.clone()].into(), value: curve.value[samples].into() }
@@ -274,50 +255,17 @@ fn link_rate(summary: &Summary, link: &Entity) -> Option<f64> {
     Some(link?.rate_bps? as f64)
 }
 
-fn results_below(dir: &Path) -> Result<Vec<(PathBuf, RunResults)>, Error> {
-    let folders = record::find_records(dir)?;
-    if folders.is_empty() {
-        return Err(Error::Empty(dir.to_owned()));
-    }
-    let read = |dir: PathBuf| {
-        let results = Record::results(&dir)?;
-        Ok((dir, results))
-    };
-    folders.into_iter().map(read).collect()
-}
-
 /// As in a series, without the kind in front.
-fn bare(entity: &Entity) -> String {
+pub(crate) fn bare(entity: &Entity) -> String {
     let text = entity.to_string();
     text.split_once(':').map_or(text.clone(), |(_, bare)| bare.to_owned())
 }
 
-fn lacks(asked: &Entity, quantity: Quantity, series: &Series) -> String {
+pub(crate) fn lacks(asked: &Entity, quantity: Quantity, series: &Series) -> String {
     let known = series.curves().filter(|(_, found, _)| *found == quantity);
     let known: Vec<String> = known.map(|(entity, ..)| bare(entity)).collect();
     let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
     format!("there is no {} of \"{}\"; there is of {known}", quantity.name(), bare(asked))
-}
-
-/// What each run is called: its variant, and what the runs differ in.
-fn labels(runs: &[&Manifest]) -> Vec<String> {
-    let several_methods = distinct(runs.iter().map(|run| &run.method)).len() > 1;
-    let several_repeats = distinct(runs.iter().map(|run| &run.repeat)).len() > 1;
-    let varies = |pair: &&(String, String)| !runs.iter().all(|run| run.point.contains(pair));
-    let label = |run: &&Manifest| {
-        let mut parts: Vec<String> =
-            run.variant.iter().map(|variant| variant.label.clone()).collect();
-        let point = run.point.iter().filter(varies);
-        parts.extend(point.map(|(key, value)| format!("{} {value}", short_key(key))));
-        if several_methods {
-            parts.push(run.method.clone());
-        }
-        if several_repeats {
-            parts.push(format!("repeat {}", run.repeat));
-        }
-        if parts.is_empty() { run.id.clone() } else { parts.join(", ") }
-    };
-    runs.iter().map(label).collect()
 }
 
 #[cfg(test)]

@@ -101,7 +101,7 @@ impl MonitorPicture<'_> {
             (self.legend(self.data_bytes.len() > data.len(), !gaps.is_empty()))
             (scale.draw(WIDTH, RATE_HEIGHT))
             (vertical_text(&scale.unit.axis, 16.0 - LEFT_MARGIN, RATE_HEIGHT))
-            (time_axis(&(0.0..end_s), WIDTH, RATE_HEIGHT))
+            (time_axis(&(0.0..end_s), WIDTH, RATE_HEIGHT, "time, s"))
             path d=(band(&data, y)) fill=(DATA) fill-opacity="0.4" {}
             @if !gaps.is_empty() {
                 path d=(steps(&gaps, y)) fill="none" stroke=(GAP_FRAMES) stroke-width="1.2" {}

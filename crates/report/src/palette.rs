@@ -126,13 +126,19 @@ pub struct Style {
 /// two look alike without colours.
 pub fn styles(lines: &[LineKey], by: ColourBy) -> Vec<Style> {
     let keys: Vec<&str> = lines.iter().map(|line| line.of(by)).collect();
-    let own = |key: &str| {
-        let table: &[(&str, usize)] = match by {
-            ColourBy::Algorithm => &ALGORITHMS,
-            ColourBy::Method => &METHODS,
-            ColourBy::Flow | ColourBy::Variant => &[],
-        };
-        table.iter().find(|(name, _)| *name == key).map(|(_, place)| *place)
+    let named = |table: &[(&str, usize)], name: &str| {
+        table.iter().find(|(known, _)| *known == name).map(|(_, place)| *place)
+    };
+    // The first flow or variant of an algorithm has that one's colour, as in a figure by algorithms.
+    let algorithm_of_first = |key: &str| {
+        let algorithm = &lines.iter().find(|line| line.of(by) == key)?.algorithm;
+        let first = lines.iter().find(|line| line.algorithm == *algorithm)?;
+        named(&ALGORITHMS, algorithm).filter(|_| first.of(by) == key)
+    };
+    let own = |key: &str| match by {
+        ColourBy::Algorithm => named(&ALGORITHMS, key),
+        ColourBy::Method => named(&METHODS, key),
+        ColourBy::Flow | ColourBy::Variant => algorithm_of_first(key),
     };
     let taken: Vec<usize> = keys.iter().filter_map(|key| own(key)).collect();
     let others = distinct(keys.iter().filter(|key| own(key).is_none()));
@@ -204,6 +210,17 @@ mod tests {
         let nine: Vec<&str> =
             styles(&nine, ColourBy::Algorithm).iter().map(|style| style.colour).collect();
         assert_eq!(distinct(nine.iter()).len(), 9);
+    }
+
+    #[test]
+    fn first_flow_of_an_algorithm_has_its_colour_and_others_do_not() {
+        let flows = [("a", "reno"), ("b", "cubic"), ("c", "cubic"), ("d", "reno and cubic")];
+        let flows = flows.map(|(flow, algorithm)| line("v", algorithm, "sim", Some(flow)));
+        let colours: Vec<&str> =
+            styles(&flows, ColourBy::Flow).iter().map(|style| style.colour).collect();
+        assert_eq!(distinct(colours.iter()).len(), 4, "{colours:?}");
+        let of = |name| styles(&[of("v", name)], ColourBy::Algorithm)[0].colour;
+        assert_eq!(colours[..2], [of("reno"), of("cubic")]);
     }
 
     #[test]

@@ -326,7 +326,20 @@ fn what_cannot_be_shown_is_refused_with_what_can() {
     assert_eq!(said, "longhaul: --to is not after --from\n");
     let said = refuse(&["--hop", "file/0"]);
     assert!(said.contains("--link"), "{said}");
-    assert_eq!(refuse(&[sweep.out()]), "longhaul: several folders are for --link\n");
+    assert_eq!(
+        refuse(&[sweep.out()]),
+        "longhaul: several folders are for --link and --over-time\n"
+    );
+    let said = refuse(&["--over-time", "cwnd", "--flow", "other"]);
+    assert!(said.contains("there is no flow \"other\"; there are file"), "{said}");
+    let said = refuse(&["--over-time", "cwnd", "--link", "source-sink/forward"]);
+    assert_eq!(said, "longhaul: of a link there is --over-time queue\n");
+    let said = refuse(&["--over-time", "cwnd", "--x", "delay"]);
+    assert!(said.contains("cannot be used with '--x <KEY>'"), "{said}");
+    let said = refuse(&["--flow", "file"]);
+    assert!(said.contains("--over-time"), "{said}");
+    let said = refuse(&["--link", "source-sink/forward", "--log-y"]);
+    assert!(said.contains("--log-y and --colour-by are not for --link"), "{said}");
     // A metric of single flows is no metric of a run.
     assert!(refuse(&["--y", "flows"]).contains("no metric \"flows\""));
 }

@@ -5,6 +5,7 @@
 use super::{Bars, FLOW, Figure, FigureForm, Panel, Point, VARIANT};
 use crate::{
     axis_unit::AxisUnit,
+    legend::{Sample, least_width, legend},
     palette::Style,
     svg::{
         LETTER_WIDTH, LINE_HEIGHT, Page, SOFT, Scale, height_of_more_lines, px, translate,
@@ -20,9 +21,6 @@ const ABOVE: f64 = 30.0;
 const BELOW: f64 = 56.0;
 const HEAD: f64 = 58.0;
 const MOST_ABREAST: usize = 3;
-/// An entry of the legend: its mark, and a row of them.
-const MARK: f64 = 42.0;
-const LEGEND_ROW: f64 = 20.0;
 /// A digit of a value along the panel, in fonts whose digits are wide.
 const DIGIT: f64 = 7.6;
 /// Bars of few repeats can be huge: what is more than this above the largest value is cut off.
@@ -45,11 +43,15 @@ impl Figure {
         let panel_height = ABOVE + size.height + BELOW;
         // At least as wide as the title, in letters half as large again.
         let title = 32.0 + 1.5 * LETTER_WIDTH * self.title.chars().count() as f64;
-        let names = self.lines.iter().map(|name| entry_width(name) + 16.0);
-        let width = (abreast as f64 * panel_width).max(title).max(names.fold(0.0, f64::max));
+        let width = (abreast as f64 * panel_width).max(title).max(least_width(&self.lines));
         let about = wrapped(&self.about(), width - 32.0);
         let head = HEAD + height_of_more_lines(&about);
-        let (legend, legend_height) = self.legend(width);
+        let sample = match self.form {
+            FigureForm::Lines => Sample::LineWithMark,
+            FigureForm::Cdf => Sample::Line,
+            FigureForm::Box => Sample::Box,
+        };
+        let (legend, legend_height) = legend(&self.lines, &self.styles(), width, sample);
         let panels_end = head + rows as f64 * panel_height;
         let height = panels_end + legend_height + 8.0;
         let at = |n: usize| {
@@ -173,39 +175,6 @@ impl Figure {
         let aside = (n as f64 - others / 2.0) * APART.min(MOST / others.max(1.0));
         xs.iter().map(|x| x + aside).collect()
     }
-
-    /// The lines' names in as many rows as they take, and the height of that.
-    fn legend(&self, width: f64) -> (Markup, f64) {
-        let (mut x, mut row) = (16.0, 0.0);
-        let mut entries = Vec::new();
-        for (name, style) in self.lines.iter().zip(self.styles()) {
-            let takes = entry_width(name);
-            if x + takes > width && x > 16.0 {
-                (x, row) = (16.0, row + 1.0);
-            }
-            entries.push((style, name, x, row * LEGEND_ROW + 12.0));
-            x += takes;
-        }
-        let marks = self.form == FigureForm::Lines;
-        let markup = html! {
-            @for (style, name, x, y) in entries {
-                @if self.form == FigureForm::Box {
-                    rect x=(px(x + 6.0)) y=(px(y - 6.0)) width="22" height="12" fill=(style.colour)
-                        fill-opacity="0.35" stroke=(style.colour) {}
-                } @else {
-                    (style.line(&format!("M{x:.1} {y:.1}h34"), 1.6))
-                }
-                @if marks { (style.mark(x + 17.0, y)) }
-                text x=(px(x + MARK)) y=(px(y + 4.0)) { (name) }
-            }
-        };
-        (markup, (row + 1.0) * LEGEND_ROW + 4.0)
-    }
-}
-
-/// What an entry of the legend takes.
-fn entry_width(name: &str) -> f64 {
-    MARK + name.chars().count() as f64 * LETTER_WIDTH + 18.0
 }
 
 impl Panel {

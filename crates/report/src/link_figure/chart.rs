@@ -67,7 +67,7 @@ impl LinkFigure {
             text x="0" y="-8" font-weight="600" { (panel.label) (label) }
             (rate.draw(WIDTH, HEIGHT))
             (vertical_text(&rate.unit.axis, 16.0 - LEFT_MARGIN, HEIGHT))
-            (time_axis(&self.span_s, WIDTH, HEIGHT))
+            (time_axis(&self.span_s, WIDTH, HEIGHT, "time, s"))
             path d=(band(&bins, y)) fill=(RATE) fill-opacity="0.4" {}
             path d=(steps(&bins, y)) fill="none" stroke=(RATE) stroke-width="1.2" {}
             @if let Some(bottleneck) = panel.bottleneck_bps.filter(|bps| *bps <= rate.top * rate.unit.divisor) {

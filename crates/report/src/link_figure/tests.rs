@@ -3,6 +3,7 @@
 
 use super::*;
 use record::{FlowSummary, HopSummary, LinkSummary, OfferedFiles};
+use std::path::Path;
 
 const BIN_S: f64 = 500e-6;
 
