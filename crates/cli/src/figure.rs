@@ -46,6 +46,10 @@ pub struct FigureArgs {
     /// lengths. With `--by flow` for all flows of these runs.
     #[arg(long = "box", conflicts_with_all = ["link", "over_time", "bars"])]
     boxes: bool,
+    /// Draw the response functions of these congestion controls over the points, or with `response` those of the
+    /// lines, where the swept key moves the path's loss or round trip.
+    #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with_all = ["link", "over_time", "cdf", "boxes"])]
+    overlay: Vec<String>,
     /// What stands for repeats [default: ci95 where there are any].
     #[arg(long, value_enum, conflicts_with_all = ["link", "over_time"])]
     bars: Option<BarsArg>,
@@ -180,6 +184,7 @@ impl FigureArgs {
                 (false, true) => FigureForm::Box,
                 (false, false) => FigureForm::Lines,
             },
+            overlay: self.overlay.clone(),
         }
     }
 

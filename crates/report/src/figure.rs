@@ -10,10 +10,12 @@ mod box_plot;
 mod cdf;
 mod chart;
 mod distribution;
+mod overlay;
 mod query;
 mod table;
 
 pub use distribution::BoxSummary;
+pub use overlay::Overlay;
 pub use query::{Bars, FigureForm, FigureQuery};
 pub(crate) use table::aligned;
 
@@ -91,6 +93,8 @@ pub struct Panel {
     pub points: Vec<Vec<Option<Point>>>,
     /// Of each line, the values at each of these, which the point is made of.
     pub values: Vec<Vec<Vec<f64>>>,
+    /// Response functions, where asked for.
+    pub overlays: Vec<Overlay>,
 }
 
 /// The repeats of one variant at one point.
@@ -120,6 +124,8 @@ struct Run {
     started: String,
     /// None where the run does not count, or has no such metric.
     value: Option<f64>,
+    /// Where response functions are asked for.
+    chains: Option<overlay::Chains>,
 }
 
 impl Figure {
@@ -130,6 +136,7 @@ impl Figure {
     /// lines, too few repeats for an interval, or nothing that a logarithmic axis has a place for.
     pub fn read(dir: &Path, asked: &FigureQuery<'_>) -> Result<Self, Error> {
         asked.check_metric()?;
+        overlay::check(asked)?;
         let folders = record::find_records(dir)?;
         let all = folders.iter().map(|folder| Record::results(folder));
         let all = all.collect::<Result<Vec<_>, _>>()?;
@@ -165,23 +172,32 @@ impl Figure {
             let cut = warmed_up(folder, &results.summary, asked.warm_up_s)?;
             for (flow, value) in values(results, cut.as_ref(), asked) {
                 let is_panels = |key: &str| key != x && !following.iter().any(|f| f == key);
-                runs.push(Run::new(results, flow, value, &x, is_panels, naming));
+                let mut run = Run::new(results, flow, value, &x, is_panels, naming);
+                if !asked.overlay.is_empty() {
+                    run.chains = overlay::Chains::of(results, flow);
+                }
+                runs.push(run);
             }
         }
         let left_out = all.iter().filter(|results| !results.verdict().in_medians()).count();
+        let drawn = Self::of(&mut runs, &x, asked);
+        if !asked.overlay.is_empty() {
+            let overlays = drawn.panels.iter().map(|panel| panel.overlays.len()).sum();
+            overlay::check_drawn(&runs, short_key(&x), overlays)?;
+        }
         let figure = Self {
             title: first.title.clone(),
             source: first.source.clone(),
             runs: all.len(),
             left_out,
             following: following.iter().map(|key| short_key(key).to_owned()).collect(),
-            ..Self::of(runs, &x, asked)
+            ..drawn
         };
         figure.check(asked)?;
         Ok(figure)
     }
 
-    fn of(mut runs: Vec<Run>, x: &str, asked: &FigureQuery<'_>) -> Self {
+    fn of(runs: &mut [Run], x: &str, asked: &FigureQuery<'_>) -> Self {
         // The baseline first, then as they ran.
         runs.sort_by(|a, b| (!a.is_baseline, &a.started).cmp(&(!b.is_baseline, &b.started)));
         let lines = distinct(runs.iter().map(|run| &run.line));
@@ -192,7 +208,7 @@ impl Figure {
         fixed.sort_by(|a, b| compare_points(a, b));
         let panels = fixed.iter().map(|others| {
             let here: Vec<&Run> = runs.iter().filter(|run| run.others == *others).collect();
-            Panel::of(&here, &lines, others, x)
+            Panel::of(&here, &lines, others, x, asked)
         });
         Self {
             title: String::new(),
@@ -285,7 +301,11 @@ impl Figure {
             keys => format!("; {} moves together with {}", keys.join(", "), self.x),
         };
         let marks = self.about_marks();
-        format!("{source}{} runs{left_out}{marks}{after}{following}", self.runs)
+        let functions = match self.panels.iter().any(|panel| !panel.overlays.is_empty()) {
+            true => "; thin lines: response functions, bounded by the path's rate",
+            false => "",
+        };
+        format!("{source}{} runs{left_out}{marks}{after}{following}{functions}", self.runs)
     }
 
     /// What the marks and bars are.
@@ -357,12 +377,19 @@ impl Run {
             others: others.map(|(key, value)| (short_key(key).to_owned(), value.clone())).collect(),
             started: manifest.started.clone(),
             value,
+            chains: None,
         }
     }
 }
 
 impl Panel {
-    fn of(runs: &[&Run], lines: &[String], others: &[(String, String)], x: &str) -> Self {
+    fn of(
+        runs: &[&Run],
+        lines: &[String],
+        others: &[(String, String)],
+        x: &str,
+        asked: &FigureQuery<'_>,
+    ) -> Self {
         let mut labels = distinct(runs.iter().map(|run| &run.x));
         // Variants stay in the order of the runs, and flows in the scenario's.
         if x != VARIANT && x != FLOW {
@@ -379,7 +406,9 @@ impl Panel {
         let points = values.iter().map(|line| line.iter().map(|here| Point::of(here)).collect());
         let fixed = others.iter().map(|(key, value)| format!("{key} {value}"));
         let fixed = fixed.collect::<Vec<_>>().join(", ");
-        Self { points: points.collect(), fixed, labels, values }
+        let along = positions(&labels, asked.log_x);
+        let overlays = overlay::of_panel(runs, lines, &labels, &along, asked);
+        Self { points: points.collect(), fixed, labels, values, overlays }
     }
 
     /// Where each value stands, and whether by logarithms.

@@ -3,7 +3,7 @@
 
 use crate::{
     palette::Style,
-    svg::{LETTER_WIDTH, px},
+    svg::{LETTER_WIDTH, px, translate},
 };
 use maud::{Markup, html};
 
@@ -19,27 +19,42 @@ pub enum Sample {
     Box,
 }
 
-/// The legend, and its height.
-pub fn legend(names: &[String], styles: &[Style], width: f64, sample: Sample) -> (Markup, f64) {
+/// The legend, and its height. `functions` are names and colours of thin lines without marks.
+pub fn legend(
+    names: &[String],
+    styles: &[Style],
+    functions: &[(String, &'static str)],
+    width: f64,
+    sample: Sample,
+) -> (Markup, f64) {
+    let samples = styles.iter().map(|style| match sample {
+        Sample::Box => html! {
+            rect x="6" y="-6" width="22" height="12" fill=(style.colour) fill-opacity="0.35"
+                stroke=(style.colour) {}
+        },
+        Sample::Line => style.line("M0 0h34", 1.6),
+        Sample::LineWithMark => html! { (style.line("M0 0h34", 1.6)) (style.mark(17.0, 0.0)) },
+    });
+    let lines = names.iter().zip(samples);
+    let functions = functions.iter().map(|(name, colour)| {
+        (name, html! { path.overlay d="M0 0h34" stroke=(colour) stroke-width="0.9" {} })
+    });
     let (mut x, mut row) = (16.0, 0.0);
     let mut entries = Vec::new();
-    for (name, style) in names.iter().zip(styles) {
+    for (name, sample) in lines.chain(functions) {
         let takes = entry_width(name);
         if x + takes > width && x > 16.0 {
             (x, row) = (16.0, row + 1.0);
         }
-        entries.push((style, name, x, row * ROW + 12.0));
+        entries.push((name, sample, x, row * ROW + 12.0));
         x += takes;
     }
     let markup = html! {
-        @for (style, name, x, y) in entries {
-            @match sample {
-                Sample::Box => rect x=(px(x + 6.0)) y=(px(y - 6.0)) width="22" height="12" fill=(style.colour)
-                    fill-opacity="0.35" stroke=(style.colour) {},
-                Sample::Line | Sample::LineWithMark => (style.line(&format!("M{x:.1} {y:.1}h34"), 1.6)),
+        @for (name, sample, x, y) in entries {
+            g transform=(translate(x, y)) {
+                (sample)
+                text x=(px(SAMPLE)) y="4" { (name) }
             }
-            @if sample == Sample::LineWithMark { (style.mark(x + 17.0, y)) }
-            text x=(px(x + SAMPLE)) y=(px(y + 4.0)) { (name) }
         }
     };
     (markup, (row + 1.0) * ROW + 4.0)

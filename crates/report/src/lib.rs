@@ -49,7 +49,8 @@ mod traces;
 
 pub use error::Error;
 pub use figure::{
-    Bars, BoxSummary, Figure, FigureForm, FigureQuery, Panel as FigurePanel, Point as FigurePoint,
+    Bars, BoxSummary, Figure, FigureForm, FigureQuery, Overlay, Panel as FigurePanel,
+    Point as FigurePoint,
 };
 pub use link_figure::{LinkFigure, LinkFigureQuery, LinkPanel, LinkStatistics};
 pub use metrics_table::{IntervalsTable, MetricsTable};

@@ -157,6 +157,12 @@ pub fn styles(lines: &[LineKey], by: ColourBy) -> Vec<Style> {
     keys.iter().enumerate().map(style).collect()
 }
 
+/// The colour of an algorithm, as in a figure by algorithms.
+pub fn algorithm_colour(name: &str) -> &'static str {
+    let place = ALGORITHMS.iter().find(|(known, _)| *known == name).map_or(0, |(_, place)| *place);
+    MUTED[place]
+}
+
 impl Style {
     /// The pattern of the line; none where it is drawn through.
     pub fn dash(&self) -> Option<&'static str> {

@@ -112,10 +112,13 @@ impl Scale {
         Self { axis: Axis::Linear { bottom, step }, top, unit }
     }
 
-    /// By logarithms, from one power of ten to another; both values are above zero.
+    /// By logarithms, from a power of ten to the next 1, 2 or 5 of one; both values are above zero.
     pub fn logarithmic(least: f64, largest: f64, unit: AxisUnit) -> Self {
         let bottom = 10_f64.powf((least.log10() + 1e-9).floor());
-        let top = 10_f64.powf((largest.log10() - 1e-9).ceil()).max(bottom * 10.0);
+        let power = 10_f64.powf((largest.log10() + 1e-9).floor());
+        let mut tops = [1.0, 2.0, 5.0, 10.0].map(|n| n * power).into_iter();
+        let top = tops.find(|top| *top >= largest * (1.0 - 1e-9)).unwrap_or(10.0 * power);
+        let top = top.max(bottom * 10.0);
         Self { axis: Axis::Logarithmic { bottom }, top, unit }
     }
 
@@ -158,11 +161,11 @@ impl Scale {
                 (0..=steps).map(|n| bottom + f64::from(n) * step).collect()
             }
             Axis::Logarithmic { bottom } => {
-                let decades = (self.top / bottom).log10().round() as i32;
-                let within: &[f64] = if decades > 2 { &[1.0] } else { &[1.0, 2.0, 5.0] };
-                let powers = (0..decades).map(|n| bottom * 10_f64.powi(n));
+                let decades = (self.top / bottom).log10();
+                let within: &[f64] = if decades > 2.0 + 1e-9 { &[1.0] } else { &[1.0, 2.0, 5.0] };
+                let powers = (0..=decades.ceil() as i32).map(|n| bottom * 10_f64.powi(n));
                 let ticks = powers.flat_map(|power| within.iter().map(move |n| n * power));
-                ticks.chain([self.top]).collect()
+                ticks.filter(|tick| *tick <= self.top * (1.0 + 1e-9)).collect()
             }
         }
     }

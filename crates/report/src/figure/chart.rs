@@ -2,11 +2,11 @@
 //! A figure as an SVG document: its panels, what stands around them, and lines over a swept key. maud escapes
 //! what comes from records. Coordinates have one decimal, so the same records give the same bytes.
 
-use super::{Bars, FLOW, Figure, FigureForm, Panel, Point, VARIANT};
+use super::{Bars, FLOW, Figure, FigureForm, Overlay, Panel, Point, VARIANT, distinct};
 use crate::{
     axis_unit::AxisUnit,
     legend::{Sample, least_width, legend},
-    palette::Style,
+    palette::{self, Style},
     svg::{
         LETTER_WIDTH, LINE_HEIGHT, Page, SOFT, Scale, height_of_more_lines, px, translate,
         vertical_text, wrapped,
@@ -43,7 +43,9 @@ impl Figure {
         let panel_height = ABOVE + size.height + BELOW;
         // At least as wide as the title, in letters half as large again.
         let title = 32.0 + 1.5 * LETTER_WIDTH * self.title.chars().count() as f64;
-        let width = (abreast as f64 * panel_width).max(title).max(least_width(&self.lines));
+        let width = (abreast as f64 * panel_width).max(title).max(least_width(&self.lines)).max(
+            least_width(&self.functions().into_iter().map(|(name, _)| name).collect::<Vec<_>>()),
+        );
         let about = wrapped(&self.about(), width - 32.0);
         let head = HEAD + height_of_more_lines(&about);
         let sample = match self.form {
@@ -51,7 +53,9 @@ impl Figure {
             FigureForm::Cdf => Sample::Line,
             FigureForm::Box => Sample::Box,
         };
-        let (legend, legend_height) = legend(&self.lines, &self.styles(), width, sample);
+        let functions = self.functions();
+        let (legend, legend_height) =
+            legend(&self.lines, &self.styles(), &functions, width, sample);
         let panels_end = head + rows as f64 * panel_height;
         let height = panels_end + legend_height + 8.0;
         let at = |n: usize| {
@@ -80,6 +84,14 @@ impl Figure {
         Page { description, heading: &self.title, about, width, height }.svg(&body)
     }
 
+    /// The functions that are drawn in some panel, with their colours.
+    fn functions(&self) -> Vec<(String, &'static str)> {
+        let overlays = self.panels.iter().flat_map(|panel| &panel.overlays);
+        let named = overlays
+            .map(|overlay| (overlay.name.clone(), palette::algorithm_colour(&overlay.algorithm)));
+        distinct(named.collect::<Vec<_>>().iter())
+    }
+
     /// One panel has more room than several abreast.
     fn panel_size(&self) -> Size {
         match self.panels.len() {
@@ -97,13 +109,22 @@ impl Figure {
         let unit = self.unit();
         let bars = self.points().filter_map(|point| point.bar(self.bars)).map(|(_, end)| end);
         let most = self.largest();
-        let largest = bars.fold(most, f64::max).min(MOST_ABOVE * most) / unit.divisor;
+        let bars = bars.fold(most, f64::max).min(MOST_ABOVE * most);
+        // A function may go farther than what was measured, but not make that flat.
+        let functions = self.overlay_values().filter(|value| *value < 2.0 * most);
+        let largest = functions.fold(bars, f64::max) / unit.divisor;
         if self.log_y {
             let values = self.points().flat_map(|point| [point.least, point.middle(self.bars)]);
+            let values = values.chain(self.overlay_values());
             let least = values.filter(|value| *value > 0.0).reduce(f64::min).unwrap_or(most);
             return Scale::logarithmic(least / unit.divisor, largest, unit);
         }
         Scale::up_to(largest, unit)
+    }
+
+    fn overlay_values(&self) -> impl Iterator<Item = f64> {
+        let overlays = self.panels.iter().flat_map(|panel| &panel.overlays);
+        overlays.flat_map(|overlay| overlay.curve.iter().map(|(_, value)| *value))
     }
 
     fn line_panel(&self, panel: &Panel, size: Size) -> Markup {
@@ -117,6 +138,10 @@ impl Figure {
             (self.x_title(is_logarithmic, size))
             @for (n, (points, style)) in panel.points.iter().zip(self.styles()).enumerate() {
                 (self.line(style, points, &self.beside(n, &xs), &scale, size.height))
+            }
+            @for overlay in &panel.overlays {
+                path.overlay d=(panel.overlay_path(overlay, self.log_x, &scale, size)) fill="none"
+                    stroke=(palette::algorithm_colour(&overlay.algorithm)) stroke-width="0.9" {}
             }
         }
     }
@@ -180,15 +205,36 @@ impl Figure {
 impl Panel {
     /// Where each value stands along the panel.
     fn places(&self, log_x: bool, width: f64) -> Vec<f64> {
-        const MARGIN: f64 = 14.0;
         let (positions, _) = self.positions(log_x);
-        let least = positions.iter().copied().fold(f64::INFINITY, f64::min);
-        let span = positions.iter().copied().fold(f64::NEG_INFINITY, f64::max) - least;
-        let place = |at: &f64| {
-            let share = if span > 0.0 { (at - least) / span } else { 0.5 };
-            MARGIN + share * (width - 2.0 * MARGIN)
-        };
-        positions.iter().map(place).collect()
+        let place = placing(&positions, width);
+        positions.iter().map(|at| place(*at)).collect()
+    }
+
+    /// A function's curve; what leaves the panel is left out.
+    fn overlay_path(&self, overlay: &Overlay, log_x: bool, scale: &Scale, size: Size) -> String {
+        let (positions, _) = self.positions(log_x);
+        let place = placing(&positions, size.width);
+        let mut path = String::new();
+        let mut is_inside = false;
+        for (at, value) in &overlay.curve {
+            let y = scale.y(*value, size.height);
+            let was_inside = std::mem::replace(&mut is_inside, (0.0..=size.height).contains(&y));
+            if is_inside {
+                path += &format!("{}{:.1} {y:.1}", if was_inside { 'L' } else { 'M' }, place(*at));
+            }
+        }
+        path
+    }
+}
+
+/// Where a position stands along a panel of that width that has these.
+fn placing(positions: &[f64], width: f64) -> impl Fn(f64) -> f64 + use<> {
+    const MARGIN: f64 = 14.0;
+    let least = positions.iter().copied().fold(f64::INFINITY, f64::min);
+    let span = positions.iter().copied().fold(f64::NEG_INFINITY, f64::max) - least;
+    move |at| {
+        let share = if span > 0.0 { (at - least) / span } else { 0.5 };
+        MARGIN + share * (width - 2.0 * MARGIN)
     }
 }
 

@@ -28,6 +28,8 @@ pub struct FigureQuery<'a> {
     pub colour_by: Option<ColourBy>,
     /// The kind of figure.
     pub form: FigureForm,
+    /// Response functions to draw, by the congestion controls' names; `response` for those of the lines.
+    pub overlay: Vec<String>,
 }
 
 impl Default for FigureQuery<'_> {
@@ -42,6 +44,7 @@ impl Default for FigureQuery<'_> {
             bars: None,
             colour_by: None,
             form: FigureForm::Lines,
+            overlay: Vec::new(),
         }
     }
 }

@@ -33,20 +33,27 @@ impl Figure {
 
     fn rows(&self, panel: &Panel, unit: &AxisUnit) -> Vec<Vec<String>> {
         let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| unit.write(value));
-        let head = std::iter::once(&self.x).chain(&self.lines).cloned().collect();
-        let mut rows: Vec<Vec<String>> = vec![head];
+        let functions = panel.overlays.iter().map(|overlay| &overlay.name);
+        let head = std::iter::once(&self.x).chain(&self.lines).chain(functions).cloned();
+        let mut rows: Vec<Vec<String>> = vec![head.collect()];
         for (at, label) in panel.labels.iter().enumerate() {
             let text = |point: Point| self.written(&point, unit);
             let points =
                 panel.points.iter().map(|line| line[at].map_or_else(|| "-".to_owned(), text));
-            rows.push(std::iter::once(label.clone()).chain(points).collect());
+            let functions = panel.overlays.iter().map(|overlay| number(overlay.values[at]));
+            rows.push(std::iter::once(label.clone()).chain(points).chain(functions).collect());
         }
         if panel.labels.len() > 1 {
             let moved = |line: &Vec<Option<Point>>| {
                 let ends = line.first().copied().flatten().zip(line.last().copied().flatten());
                 number(ends.map(|(first, last)| first.middle(self.bars) - last.middle(self.bars)))
             };
-            let moved = panel.points.iter().map(moved);
+            let functions = panel.overlays.iter().map(|overlay| {
+                let ends = overlay.values.first().copied().flatten();
+                let ends = ends.zip(overlay.values.last().copied().flatten());
+                number(ends.map(|(first, last)| first - last))
+            });
+            let moved = panel.points.iter().map(moved).chain(functions);
             rows.push(std::iter::once(DIFFERENCE.to_owned()).chain(moved).collect());
         }
         align_columns(&mut rows);

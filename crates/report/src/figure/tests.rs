@@ -467,3 +467,124 @@ fn distribution_by_flow_has_each_flow_of_each_run() {
         (&["a".to_owned(), "b".to_owned()][..], &["even".to_owned(), "late".to_owned()][..],)
     );
 }
+
+/// A record of a flow at 100 Mb/s over 40 ms with that loss, whose payload is 1448 of 1514 bytes.
+fn write_lossy(dir: &Path, cc: &str, key: &str, value: &str, loss: f64) {
+    let id = format!("{cc}{value}").replace(|c: char| !c.is_alphanumeric(), "-");
+    let mut scenario = crate::testing::one_link(&["file"]);
+    scenario["tcp"] = serde_json::json!({ "header_bytes": 52 });
+    for direction in ["forward", "backward"] {
+        let link = &mut scenario["links"][0][direction];
+        link["rate_bps"] = 100_000_000.into();
+        if loss > 0.0 {
+            link["loss"] = serde_json::json!({ "kind": "uniform", "probability": loss });
+        }
+    }
+    let manifest = serde_json::json!({
+        "schema": 1, "id": id, "title": "Loss", "repeat": 1, "seed": 1, "method": "sim",
+        "started": "2026-01-01T00:00:00Z", "valid": true, "baseline": "cubic",
+        "variant": {"name": cc, "label": cc}, "point": [(key, value)], "scenario": scenario,
+    });
+    let hop = record::HopSummary {
+        from: "a".into(),
+        to: "b".into(),
+        congestion_control: Some(cc.to_owned()),
+        bottleneck_bps: Some(100_000_000),
+        base_rtt_us: Some(40_000.0),
+        segment_bytes: Some(1514),
+        ..record::HopSummary::default()
+    };
+    let flow = FlowSummary { name: "file".into(), hops: vec![hop], ..FlowSummary::default() };
+    let metrics = Metrics {
+        goodput_bps: Some(5e6),
+        flows: vec![record::metrics::FlowMetrics {
+            name: "file".into(),
+            cwnd_mean_segments: Some(20.0),
+            ..record::metrics::FlowMetrics::default()
+        }],
+        ..Metrics::default()
+    };
+    let summary = Summary { flows: vec![flow], metrics, ..Summary::default() };
+    let manifest = serde_json::from_value(manifest).unwrap();
+    Record { manifest, series: Series::default(), files: OfferedFiles::default(), summary }
+        .write(&dir.join(id))
+        .unwrap();
+}
+
+fn with_overlay<'a>(overlay: &[&str]) -> FigureQuery<'a> {
+    let overlay = overlay.iter().map(|name| (*name).to_owned()).collect();
+    FigureQuery { log_y: true, overlay, ..FigureQuery::default() }
+}
+
+/// Mathis et al.: 1448 bytes x 8 x sqrt(3/2) / (40 ms x sqrt(p)); Kelly: 0.0749 / p segments.
+#[test]
+fn response_functions_are_those_of_mathis_and_kelly() {
+    let dir = tempfile::tempdir().unwrap();
+    for cc in ["cubic", "reno", "lh_scalable", "bbr"] {
+        for (loss, p) in [("0.01%", 1e-4), ("0.1%", 1e-3), ("1%", 1e-2)] {
+            write_lossy(dir.path(), cc, "vars.loss", loss, p);
+        }
+    }
+    let figure = Figure::read(dir.path(), &with_overlay(&["reno", "lh_scalable"])).unwrap();
+    let panel = &figure.panels[0];
+    let mathis = |p: f64| 1448.0 * 8.0 * 1.5_f64.sqrt() / (0.04 * p.sqrt());
+    let kelly = |p: f64| 1448.0 * 8.0 * 0.074_89 / p / 0.04;
+    let near = |found: Option<f64>, expected: f64| (found.unwrap() / expected - 1.0).abs() < 1e-3;
+    for (at, p) in [1e-4, 1e-3, 1e-2].into_iter().enumerate() {
+        assert!(near(panel.overlays[0].values[at], mathis(p)), "{p}: {:?}", panel.overlays);
+    }
+    // At 1e-4 the function is above the link: 100 Mb/s less headers.
+    assert!(near(panel.overlays[1].values[0], 100e6 * 1448.0 / 1514.0), "{:?}", panel.overlays);
+    // In between by logarithms: half-way from 0.01 % to 0.1 % is 0.0316 %.
+    let (_, middle) = panel.overlays[0].curve[12];
+    assert!(near(Some(middle), mathis(10_f64.powf(-3.5))), "{middle}");
+    let (_, value) = panel.overlays[1].curve[15];
+    assert!(near(Some(value), kelly(10_f64.powf(-4.0 + 15.0 / 24.0))), "{value}");
+    let drawing = Drawing::parse(&figure.svg());
+    assert_eq!(drawing.paths(0, "overlay").len(), 2);
+    let legend = drawing.texts("legend");
+    assert!(legend.contains(&"reno, response function".to_owned()), "{legend:?}");
+    let table = figure.table();
+    assert!(table.contains("; thin lines: response functions"), "{table}");
+    assert!(table.contains("3.55"), "mathis(0.01) is 3.547 Mb/s: {table}");
+
+    // Of the lines: BBR has none, and CUBIC's is Reno's here, which has another name.
+    let figure = Figure::read(dir.path(), &with_overlay(&["response"])).unwrap();
+    let mut names: Vec<&str> =
+        figure.panels[0].overlays.iter().map(|overlay| overlay.algorithm.as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["cubic", "reno", "scalable"]);
+
+    let window = FigureQuery { y: "cwnd_mean_segments", by_flow: true, ..with_overlay(&["reno"]) };
+    let figure = Figure::read(dir.path(), &window).unwrap();
+    assert!(near(figure.panels[0].overlays[0].values[2], (1.5_f64 / 1e-2).sqrt()));
+}
+
+#[test]
+fn overlay_without_what_it_is_of_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    for (cc, value) in [("cubic", "1"), ("cubic", "2"), ("bbr", "1"), ("bbr", "2")] {
+        write_lossy(dir.path(), cc, "vars.queue", value, 1e-3);
+    }
+    let refused =
+        |query: &FigureQuery<'_>| Figure::read(dir.path(), query).unwrap_err().to_string();
+    let text = refused(&with_overlay(&["response"]));
+    assert!(text.contains("are of loss and round trip, and queue moves neither"), "{text}");
+    let text = refused(&with_overlay(&["fast"]));
+    assert!(text.contains("no response function of \"fast\"") && text.contains("htcp"), "{text}");
+    let text = refused(&FigureQuery { y: "jain_index", ..with_overlay(&["reno"]) });
+    assert!(text.contains("--overlay goes with lines of goodput_bps"), "{text}");
+    let text = refused(&FigureQuery { form: FigureForm::Box, ..with_overlay(&["reno"]) });
+    assert!(text.contains("--overlay goes with lines"), "{text}");
+
+    let lossless = tempfile::tempdir().unwrap();
+    write_lossy(lossless.path(), "cubic", "vars.queue", "1", 0.0);
+    write_lossy(lossless.path(), "cubic", "vars.queue", "2", 0.0);
+    let text = Figure::read(lossless.path(), &with_overlay(&["reno"])).unwrap_err().to_string();
+    assert!(text.contains("no link of these paths has any"), "{text}");
+    let without = tempfile::tempdir().unwrap();
+    write_lossy(without.path(), "bbr", "vars.loss", "1%", 1e-2);
+    write_lossy(without.path(), "bbr", "vars.loss", "2%", 2e-2);
+    let text = Figure::read(without.path(), &with_overlay(&["response"])).unwrap_err().to_string();
+    assert!(text.contains("none of the lines' congestion controls has"), "{text}");
+}

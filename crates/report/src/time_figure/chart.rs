@@ -31,7 +31,7 @@ impl TimeFigure {
         let panel_height = ABOVE + HEIGHT + BELOW;
         let panels_end = head + self.panels.len() as f64 * panel_height;
         let styles = palette::styles(&self.line_keys, self.colour_by);
-        let (legend, legend_height) = legend(&self.lines, &styles, width, Sample::Line);
+        let (legend, legend_height) = legend(&self.lines, &styles, &[], width, Sample::Line);
         let at = |n: usize| translate(LEFT_MARGIN, head + n as f64 * panel_height + ABOVE);
         let body = html! {
             @for (n, panel) in self.panels.iter().enumerate() {
