@@ -297,41 +297,73 @@
     }, data, box);
   };
 
-  // ---- congestion windows: a chart for each variant, all methods upon one another -------------------
+  // ---- windows and rates: a chart for each variant, all methods upon one another -----------------------
 
   // The first method's lines are drawn through, the next ones' dashed.
   const dashes = [undefined, [6, 4], [2, 3], [10, 3]];
+  const methodNames = { emu: "kernel (emu)", sim: "simulator (sim)", field: "field", model: "model" };
+  const methodColour = (method) => colour(`method-${method}`) || colour("ink");
 
-  const windows = (into, group, choice) => {
+  // What is drawn: for each line its times in seconds of the run, and its values.
+  const overlaid = {
+    window: {
+      label: "segments", known: (s) => s.cwnd, data: (s, run) => [s.cwnd.map((_, bin) => (bin + 1) * run.bin_s), s.cwnd],
+      none: "No window was sampled in these runs, or they have too many connections to show theirs.",
+    },
+    methods: {
+      label: "throughput, b/s", known: (s, run) => !run.of_links,
+      data: (s, run) => [s.bytes.map((_, bin) => (bin + 0.5) * run.bin_s), rates(s, run.bin_s)],
+      none: "Nothing was sampled in these runs, or they have too many connections to show theirs.",
+    },
+  };
+
+  // By several methods time counts from each flow's own start: a program starts later than a simulated sender. Colours
+  // are then the methods'.
+  const upon = (kind) => (into, group, choice) => {
     const methods = [...new Set(group.cells.map((cell) => cell.method))];
+    const several = methods.length > 1;
     const lines = shown(group, choice).flatMap(({ cell, run, strands }) => {
-      const known = strands.filter((s) => s.cwnd);
-      return known.map((s, i) => ({
-        cell, label: methods.length > 1 ? `${cell.method}, repeat ${run.repeat}: ${s.label}` : s.label,
-        style: { ...strandStyle(i, known.length, variantColour(cell)), dash: dashes[methods.indexOf(cell.method) % dashes.length] },
-        data: [s.cwnd.map((_, bin) => (bin + 1) * run.bin_s), s.cwnd],
-      }));
+      const known = strands.filter((s) => kind.known(s, run));
+      const stroke = several ? methodColour(cell.method) : variantColour(cell);
+      return known.map((s, i) => {
+        const [times, values] = kind.data(s, run);
+        const zero = several ? s.start_s : 0;
+        const kept = times.map((t, n) => [t - zero, values[n]]).filter(([t]) => t >= 0);
+        return {
+          cell, label: several ? `${methodNames[cell.method] ?? cell.method}, repeat ${run.repeat}: ${s.label}` : s.label,
+          style: { ...strandStyle(i, known.length, stroke), dash: dashes[methods.indexOf(cell.method) % dashes.length] },
+          data: [kept.map(([t]) => t), kept.map(([, value]) => value)],
+        };
+      });
     });
-    if (!lines.length) {
-      into.append(element("p", { className: "note", textContent: "No window was sampled in these runs, or they have too many connections to show theirs." }));
+    if (!lines.some(({ data }) => data[0].length)) {
+      into.append(element("p", { className: "note", textContent: kind.none }));
       return;
     }
     const grid = element("div", { className: "multiples" });
     into.append(grid);
-    const longest = Math.max(...lines.map(({ data }) => data[0].at(-1)));
+    const longest = Math.max(...lines.map(({ data }) => data[0].at(-1) ?? 0));
+    const time = several ? "seconds since the flow’s start" : "seconds since the start";
     for (const variant of [...new Set(lines.map(({ cell }) => cell.variant))]) {
-      windowsOfWay(grid, lines.filter(({ cell }) => cell.variant === variant), choice.sameAxis ? longest : null);
+      uponOfVariant(grid, lines.filter(({ cell }) => cell.variant === variant), choice.sameAxis ? longest : null, kind, time);
     }
   };
 
-  const windowsOfWay = (grid, lines, longest) => {
+  const uponOfVariant = (grid, lines, longest, kind, time) => {
     const { variant_label, colour: n } = lines[0].cell;
     const caption = element("figcaption", {}, element("span", { className: `variant variant-${n}`, textContent: variant_label }));
     const box = element("div");
     const key = legend(lines.map(({ label, style }) => ({ label, stroke: style.stroke, height: Math.max(2, style.width), dashed: style.dash })));
     grid.append(element("figure", {}, caption, box, key));
+    const isRate = kind.label.endsWith("b/s");
+    const most = lines.flatMap(({ data }) => data[1]).reduce((a, b) => Math.max(a, b ?? 0), 0);
+    const [factor, unit] = isRate ? unitFor(most, "b/s") : [1, kind.label];
+    const scaled = lines.map(({ data: [times, values] }) => [times, values.map((v) => v === null ? null : v * factor)]);
+    // Where each line ends, for the tests.
+    box.dataset.ends = lines.map(({ data }) => digits(data[0].at(-1) ?? 0)).join(" ");
+    box.dataset.colours = lines.map(({ style }) => style.stroke.slice(0, 7)).join(" ");
     // Runs have bins of their own: joined, each line has gaps where only others have a time.
-    const data = uPlot.join(lines.map((one) => one.data), lines.map(() => [0, 1]));
+    const data = uPlot.join(scaled, lines.map(() => [0, 1]));
     const end = longest ?? data[0].at(-1);
     const readings = key.querySelectorAll("b");
     const read = (u) => readings.forEach((reading, i) => {
@@ -342,7 +374,7 @@
     plot({
       width: box.clientWidth, height: 210,
       scales: { x: { time: false, range: (u, min, max) => [min, max] }, y: { range: (u, min, max) => [0, (max || 1) * 1.08] } },
-      axes: [axis("seconds since the start", { values: (u, splits) => splits.map(digits) }), numberAxis("segments")],
+      axes: [axis(time, { values: (u, splits) => splits.map(digits) }), numberAxis(isRate ? `throughput, ${unit}` : unit)],
       cursor: { y: false, points: { size: 6 } },
       series: [{}, ...lines.map(({ style }) => ({ ...style, points: { show: false }, spanGaps: true }))],
       hooks: {
@@ -437,7 +469,7 @@
 
   // ---- controls and drawing ----------------------------------------------------------------------
 
-  const charts = { times, goodputs, sweep, window: windows, throughput: overTime(kinds.throughput), sequence: overTime(kinds.sequence) };
+  const charts = { times, goodputs, sweep, window: upon(overlaid.window), methods: upon(overlaid.methods), throughput: overTime(kinds.throughput), sequence: overTime(kinds.sequence) };
 
   const select = (text, options, value, chosen) => {
     const made = element("select", {}, ...options.map(([v, label]) => element("option", { value: v, textContent: label })));

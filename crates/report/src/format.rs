@@ -61,6 +61,15 @@ pub fn range(least: &str, most: &str) -> String {
     format!("{} – {most}", number.unwrap_or(least))
 }
 
+/// A value and half the width of its interval as written, with the unit once where they share it: `12 ± 0.5 ms`.
+pub fn plus_minus(value: &str, half: &str) -> String {
+    let parts = value.split_once(' ').zip(half.split_once(' '));
+    match parts.filter(|((_, a), (_, b))| a == b) {
+        Some(((value, unit), (half, _))) => format!("{value} ± {half} {unit}"),
+        None => format!("{value} ± {half}"),
+    }
+}
+
 /// A median with the least and the most beside it: `4.5 (3.9–5.1)`. The median alone where these two
 /// are written alike, as those of one value are.
 pub fn spread(range: &MedianRange, write: impl Fn(f64) -> String) -> String {
@@ -138,6 +147,9 @@ mod tests {
         align_ranges(column.iter_mut());
         assert_eq!(column, ["4       ", "12 (3–20)", "4 (3–5) "]);
         assert_eq!(range("12 ms", "13 ms"), "12 – 13 ms");
+        assert_eq!(plus_minus("12 ms", "0.5 ms"), "12 ± 0.5 ms");
+        assert_eq!(plus_minus("1.2 Mb/s", "800 kb/s"), "1.2 Mb/s ± 800 kb/s");
+        assert_eq!(plus_minus("0.9", "0.1"), "0.9 ± 0.1");
         assert_eq!(range("200 kb/s", "1 Mb/s"), "200 kb/s – 1 Mb/s");
         assert_eq!(range("0.1", "0.25"), "0.1 – 0.25");
         assert_eq!(

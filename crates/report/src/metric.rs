@@ -196,6 +196,11 @@ impl Metric {
         }
     }
 
+    /// A mean, or half the width of its interval, with its unit: of counts it need not be a whole number.
+    pub fn write_mean(&self, value: f64) -> String {
+        if is_count(self.key) { format::digits(value) } else { self.write(value) }
+    }
+
     /// A value with its unit.
     pub fn write(&self, value: f64) -> String {
         let key = self.key.rsplit('/').next().unwrap_or(self.key);

@@ -180,10 +180,19 @@ fn charts(index: usize, group: &ScenarioRuns, panels: &[sweep_chart::SweepChart]
         }
         form.controls data-controls=(index) {}
         (chart("throughput"))
+        @if group.several_methods() {
+            h2 { "Methods side by side" }
+            p.note {
+                "Bytes delivered on each hop by each method, in the same bins, over the time since the flow’s own start: \
+                 programs start later than simulated senders. As a vector picture: "
+                code { "longhaul figure RUN RUN --over-time rate --together --since-start --output methods.svg" } "."
+            }
+            (chart("methods"))
+        }
         h2 { "Congestion windows" }
         p.note {
-            "The window of each hop, and of each method where there are several, at the end of each of \
-             the same bins."
+            "The window of each hop, at the end of each of the same bins."
+            @if group.several_methods() { " All methods in one picture, over the time since the flow’s own start." }
         }
         (chart("window"))
         h2 { "Sequence growth" }

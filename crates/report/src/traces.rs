@@ -49,6 +49,8 @@ pub struct Trace {
     pub label: String,
     /// The client of the flow it belongs to; null for a link.
     pub client: Option<String>,
+    /// When its flow started, in seconds of the run; 0 of a link.
+    pub start_s: f64,
     /// Bytes in each bin: of a hop, acknowledged ones.
     pub bytes: Vec<u64>,
     /// Bytes delivered in each bin, where that is known.
@@ -124,6 +126,7 @@ fn hop_strands(flow: &FlowSummary, named: bool, series: &Series, bins: &Bins) ->
         Some(Trace {
             label: format!("{name}{} → {}{control}{stream}", hop.from, hop.to),
             client: flow.client.clone(),
+            start_s: flow.start_s,
             bytes: bins.cut(&whole(acked, flow.start_s, end)?),
             delivered: delivered.map(|curve| bins.cut(&curve)),
             cwnd: series.curve(&entity, Quantity::CwndSegments).map(|curve| bins.newest(curve)),
@@ -138,6 +141,7 @@ fn flow_strand(flow: &FlowSummary, series: &Series, bins: &Bins) -> Option<Trace
     Some(Trace {
         label: flow.name.clone(),
         client: flow.client.clone(),
+        start_s: flow.start_s,
         bytes: bins.cut(&whole(received, flow.start_s, end)?),
         delivered: None,
         cwnd: None,
@@ -192,6 +196,7 @@ fn link_strand(link: &LinkSummary, series: &Series, bins: &Bins) -> Option<Trace
     Some(Trace {
         label: link.name.clone(),
         client: None,
+        start_s: 0.0,
         bytes: bins.cut(&total),
         delivered: None,
         cwnd: None,

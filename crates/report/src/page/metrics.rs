@@ -8,7 +8,7 @@ use crate::{
     scenario_runs::{Cell, ScenarioRuns},
 };
 use maud::{Markup, html};
-use record::stats::MedianRange;
+use record::stats::{self, MeanEstimate, MedianRange};
 use serde_json::Value;
 
 /// A column: a cell, and the `metrics` of its runs.
@@ -24,7 +24,9 @@ pub fn details(group: &ScenarioRuns) -> Markup {
         p.note {
             "Definitions and sources: docs/metrics.md. Medians over the runs that count, and below them \
              the smallest and the largest; of metrics that each flow has, over the flows of all these \
-             runs. Where no run counts, the first."
+             runs. The last line is the mean over the runs with its 95 % confidence interval (Student’s t), where there are \
+             two runs or more; of metrics that each flow has, a run’s value is the mean over its flows. Where no run \
+             counts, the first."
         }
         @if let [point] = points.as_slice() { (table(group, point)) }
         @else { @for point in points {
@@ -92,7 +94,18 @@ fn value(metric: &Metric, runs: &[Value]) -> Markup {
     html! {
         (metric.write(range.median))
         @if least != most { small { (format::range(&least, &most)) } }
+        @if let Some(interval) = interval(metric, runs) { small.interval { (interval) } }
     }
+}
+
+/// The mean over the runs and half the width of its confidence interval; none of a single run, or of a count or share that
+/// is the same in all.
+fn interval(metric: &Metric, runs: &[Value]) -> Option<String> {
+    let of_run = |run: &Value| stats::mean(&metric.values(run));
+    let MeanEstimate { mean, half_width } =
+        stats::mean_ci95(&runs.iter().filter_map(of_run).collect::<Vec<_>>())?;
+    let half = half_width.filter(|half| *half > 0.0)?;
+    Some(format::plus_minus(&metric.write_mean(mean), &metric.write_mean(half)))
 }
 
 #[cfg(test)]
@@ -116,7 +129,16 @@ mod tests {
         assert_eq!(shown("rtt_min_us"), "–");
         assert_eq!(shown("goodput_bps"), "–");
         let both = [run.clone(), again];
-        assert_eq!(of("jain_index", &both), "0.6<small>0.5 – 0.7</small>");
-        assert_eq!(of("rtt_mean_us", &both), "3 ms<small>1 – 8 ms</small>");
+        // Of two values half the interval is 6.3531 times their distance: 0.2 and, of the means 2.333 and 8 ms, 5.667 ms.
+        assert_eq!(
+            of("jain_index", &both),
+            "0.6<small>0.5 – 0.7</small><small class=\"interval\">0.6 ± 1.27</small>"
+        );
+        assert_eq!(
+            of("rtt_mean_us", &both),
+            "3 ms<small>1 – 8 ms</small><small class=\"interval\">5.17 ± 36 ms</small>"
+        );
+        let same = [run.clone(), run.clone()];
+        assert_eq!(of("jain_index", &same), "0.5");
     }
 }

@@ -91,16 +91,38 @@ fn methods_are_told_apart() {
         record.manifest.emulator = None;
         let flow = &mut record.summary.flows[0];
         (flow.client, flow.exit_code, flow.sha256_ok) = (None, None, None);
+        // Its samples stay, so that what is drawn of it ends a second earlier on its own time.
+        flow.start_s = 1.0;
         record.write(&dir.path().join("sim").join(folder.file_name().unwrap())).unwrap();
     }
     let page = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report-methods.html");
     longhaul_report::write(dir.path(), &page).unwrap();
     let (dom, _) = open(&page);
-    // Completion times, two charts for each cell, and one of windows for each variant, of both methods.
-    assert_drawn(&dom, 1 + 2 * (6 + 4) + 4);
-    for text in ["direct (sim)", "direct (emu, curl)", "emu, repeat 2: server → client (cubic)"] {
+    // Completion times, two charts for each cell, and for each variant one of rates and one of windows, of both methods.
+    assert_drawn(&dom, 1 + 2 * (6 + 4) + 2 * 4);
+    let legends =
+        ["kernel (emu), repeat 2: server → client (cubic)", "simulator (sim), repeat 2: "];
+    for text in
+        [&["direct (sim)", "direct (emu, curl)", "Methods side by side"][..], &legends].concat()
+    {
         assert!(dom.contains(text), "{text}");
     }
+    let attributes = |name: &str| {
+        let before = format!("{name}=\"");
+        let parts = dom.split(&before).skip(1).filter_map(|rest| rest.split('"').next());
+        let words = |all: &str| all.split(' ').map(str::to_owned).collect();
+        parts.map(words).collect::<Vec<Vec<String>>>()
+    };
+    for (ends, colours) in attributes("data-ends").iter().zip(attributes("data-colours")) {
+        let ends: Vec<f64> = ends.iter().map(|end| end.parse().unwrap()).collect();
+        let of = |colour: &str| {
+            let both = ends.iter().zip(&colours).filter(|(_, of)| *of == colour);
+            both.map(|(end, _)| *end).fold(0.0, f64::max)
+        };
+        let [kernel, simulator] = [of("#332288"), of("#cc6677")];
+        assert!((kernel - simulator - 1.0).abs() < 0.06, "{ends:?} {colours:?}");
+    }
+    assert_eq!(attributes("data-ends").len(), 2 * 4);
 }
 
 #[test]
