@@ -7,11 +7,11 @@ use crate::{
 };
 use ::report::{
     Bars, ColourBy, Figure, FigureForm, FigureQuery, LinkFigure, LinkFigureQuery, OverTime,
-    TimeFigure, TimeFigureQuery,
+    TimeFigure, TimeFigureQuery, png,
 };
 use record::Entity;
 use serde::Serialize;
-use std::{fs, ops::Range, path::PathBuf};
+use std::{ffi::OsStr, fs, ops::Range, path::PathBuf};
 
 /// Show records as papers do: one metric of all records of a scenario over a swept key, a line for each
 /// variant, a panel for each combination of the other keys; or, with --link, what went over a link in
@@ -89,8 +89,8 @@ pub struct FigureArgs {
     /// Until when [default: their end].
     #[arg(long, value_name = "TIME", requires = "course")]
     to: Option<units::Duration>,
-    /// Draw it, too, as SVG.
-    #[arg(long, value_name = "FILE.svg")]
+    /// Draw it, too, in a file that ends in .svg or .png.
+    #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Print one JSON document instead of a table.
     #[arg(long)]
@@ -243,7 +243,15 @@ impl FigureArgs {
     ) -> Result<(), Failure> {
         if let Some(file) = &self.output {
             let cannot = |e| Failure::failed(format!("cannot write {}: {e}", file.display()));
-            fs::write(file, svg()).map_err(cannot)?;
+            let drawing = match file.extension().and_then(OsStr::to_str) {
+                Some("svg") => svg().into_bytes(),
+                Some("png") => png(&svg())?,
+                _ => {
+                    let text = format!("{}: name a file that ends in .svg or .png", file.display());
+                    return Err(Failure::usage(text));
+                }
+            };
+            fs::write(file, drawing).map_err(cannot)?;
         }
         if self.json {
             print_json(figure);

@@ -16,6 +16,9 @@ pub enum Error {
     /// The records do not give the figure that was asked for; the text says why.
     #[error("{0}")]
     Figure(String),
+    /// There is no image of pixels; the text says why.
+    #[error("{0}")]
+    Png(String),
     /// The page cannot be written: disk full, or the caller may not.
     #[error("cannot write {}: {source}", path.display())]
     Write {

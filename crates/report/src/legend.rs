@@ -29,7 +29,7 @@ pub fn legend(
 ) -> (Markup, f64) {
     let samples = styles.iter().map(|style| match sample {
         Sample::Box => html! {
-            rect x="6" y="-6" width="22" height="12" fill=(style.colour) fill-opacity="0.35"
+            rect x="6" y="-6" width="22" height="12" fill=(style.colour) fill-opacity=(style.fill_opacity())
                 stroke=(style.colour) {}
         },
         Sample::Line => style.line("M0 0h34", 1.6),

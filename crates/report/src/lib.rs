@@ -34,6 +34,7 @@ mod monitor_picture;
 mod ordered_runs;
 mod page;
 mod palette;
+mod png;
 mod run;
 mod scenario_runs;
 mod start;
@@ -56,6 +57,7 @@ pub use link_figure::{LinkFigure, LinkFigureQuery, LinkPanel, LinkStatistics};
 pub use metrics_table::{IntervalsTable, MetricsTable};
 pub use monitor_picture::{HistogramBar, MonitorPicture};
 pub use palette::{ColourBy, LineKey};
+pub use png::png;
 pub use time_figure::{OverTime, TimeFigure, TimeFigureQuery, TimeLine, TimePanel};
 
 use record::Record;

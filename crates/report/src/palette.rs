@@ -118,6 +118,8 @@ impl ColourBy {
 pub struct Style {
     /// As SVG writes it.
     pub colour: &'static str,
+    /// How many lines before it have the same colour.
+    shade: usize,
     dash: usize,
     mark: usize,
 }
@@ -149,12 +151,14 @@ pub fn styles(lines: &[LineKey], by: ColourBy) -> Vec<Style> {
             free.get(at % free.len().max(1)).copied()
         })
     };
-    let style = |(n, key): (usize, &&str)| Style {
-        colour: MUTED[place(key).unwrap_or(0)],
+    let colours: Vec<&str> = keys.iter().map(|key| MUTED[place(key).unwrap_or(0)]).collect();
+    let style = |n: usize| Style {
+        colour: colours[n],
+        shade: colours[..n].iter().filter(|colour| **colour == colours[n]).count(),
         dash: n % DASHES.len(),
         mark: n % MARKS.len(),
     };
-    keys.iter().enumerate().map(style).collect()
+    (0..keys.len()).map(style).collect()
 }
 
 /// The colour of an algorithm, as in a figure by algorithms.
@@ -167,6 +171,11 @@ impl Style {
     /// The pattern of the line; none where it is drawn through.
     pub fn dash(&self) -> Option<&'static str> {
         Some(DASHES[self.dash]).filter(|dash| !dash.is_empty())
+    }
+
+    /// How dense the fill of a box is: one that shares its colour with another is hollow or dense.
+    pub fn fill_opacity(&self) -> &'static str {
+        ["0.35", "0", "0.8"][self.shade % 3]
     }
 
     /// A mark at a point.

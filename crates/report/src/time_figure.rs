@@ -157,8 +157,11 @@ impl TimeFigure {
                 .map_err(|text| Error::Figure(format!("{}: {text}", results.manifest.id)))?;
             figure.add(label, results, found, asked.together && runs.len() > 1);
         }
-        figure.colour_by =
-            asked.colour_by.unwrap_or_else(|| ColourBy::for_lines(&figure.line_keys));
+        // Methods share a panel to be compared.
+        let by_method = asked.together && manifests.iter().any(|m| m.method != manifests[0].method);
+        figure.colour_by = asked.colour_by.unwrap_or_else(|| {
+            if by_method { ColourBy::Method } else { ColourBy::for_lines(&figure.line_keys) }
+        });
         figure.span_s = figure.span(&asked.span_s);
         figure.check()?;
         Ok(figure)

@@ -204,6 +204,16 @@ fn the_drawing_is_whole_and_has_every_point() {
     sweep.figure(&["--x", "delay", "--output", svg.to_str().unwrap()]);
     assert_eq!(fs::read_to_string(&svg).unwrap(), drawing);
 
+    // By the ending, as an image, too.
+    let image = sweep.folder.path().join("figure.png");
+    sweep.figure(&["--x", "delay", "--output", image.to_str().unwrap()]);
+    assert!(fs::read(&image).unwrap().starts_with(b"\x89PNG"));
+    for name in ["figure.pdf", "figure"] {
+        let file = sweep.folder.path().join(name);
+        let (code, said) = refused(&["figure", sweep.out(), "--output", file.to_str().unwrap()]);
+        assert!(code == 2 && said.contains("ends in .svg or .png") && !file.exists(), "{said}");
+    }
+
     let nowhere = sweep.folder.path().join("missing/figure.svg");
     let words = ["figure", sweep.out(), "--output", nowhere.to_str().unwrap()];
     let (code, said) = refused(&words);

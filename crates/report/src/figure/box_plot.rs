@@ -75,7 +75,7 @@ fn draw(of: &BoxSummary, style: Style, x: f64, width: f64, scale: &Scale, height
         path.whisker d=(whisker(low, y(of.lower_whisker)) + &whisker(high, y(of.upper_whisker)))
             fill="none" stroke=(style.colour) {}
         rect.box x=(px(left)) y=(px(high)) width=(px(width)) height=(px(low - high)) fill=(style.colour)
-            fill-opacity="0.35" stroke=(style.colour) {}
+            fill-opacity=(style.fill_opacity()) stroke=(style.colour) {}
         path.median d=(format!("M{left:.1} {:.1}H{right:.1}", y(of.median))) stroke=(style.colour)
             stroke-width="2.4" {}
         @for value in &of.outliers {

@@ -129,7 +129,7 @@ impl Figure {
 
     fn line_panel(&self, panel: &Panel, size: Size) -> Markup {
         let scale = self.scale();
-        let xs = panel.places(self.log_x, size.width);
+        let xs = panel.places(&self.x, self.log_x, size.width);
         let (_, is_logarithmic) = panel.positions(self.log_x);
         html! {
             (scale.draw(size.width, size.height))
@@ -179,7 +179,7 @@ impl Figure {
         });
         html! {
             // Names of variants have no order that a line could follow.
-            @if self.x != VARIANT && self.x != FLOW { (style.line(&path.collect::<String>(), 1.6)) }
+            @if !is_name(&self.x) { (style.line(&path.collect::<String>(), 1.6)) }
             @for (x, point) in &known {
                 @if let Some((from, to)) = point.bar(self.bars) {
                     path.bar d=(bar(*x, [y(from), y(to)], height)) fill="none" stroke=(style.colour) {}
@@ -203,8 +203,12 @@ impl Figure {
 }
 
 impl Panel {
-    /// Where each value stands along the panel.
-    fn places(&self, log_x: bool, width: f64) -> Vec<f64> {
+    /// Where each value stands along the panel. Names stand in the middle of equal parts of it.
+    fn places(&self, x: &str, log_x: bool, width: f64) -> Vec<f64> {
+        if is_name(x) {
+            let part = width / self.labels.len().max(1) as f64;
+            return (0..self.labels.len()).map(|n| (n as f64 + 0.5) * part).collect();
+        }
         let (positions, _) = self.positions(log_x);
         let place = placing(&positions, width);
         positions.iter().map(|at| place(*at)).collect()
@@ -225,6 +229,11 @@ impl Panel {
         }
         path
     }
+}
+
+/// Whether variants or flows are along the panels, which have no order.
+fn is_name(x: &str) -> bool {
+    x == VARIANT || x == FLOW
 }
 
 /// Where a position stands along a panel of that width that has these.
