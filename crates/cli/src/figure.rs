@@ -18,6 +18,7 @@ use std::{ffi::OsStr, fs, ops::Range, path::PathBuf};
 /// the course of each run; or, with --over-time, windows, round trips, rates or queues.
 #[derive(clap::Args)]
 #[command(group = clap::ArgGroup::new("course").args(["link", "over_time"]).multiple(true))]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct FigureArgs {
     /// The folder, as given to `lab run --out`. With --link or --over-time any folders: each record at and below
     /// them is a panel, in this order.

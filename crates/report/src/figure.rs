@@ -301,9 +301,10 @@ impl Figure {
             keys => format!("; {} moves together with {}", keys.join(", "), self.x),
         };
         let marks = self.about_marks();
-        let functions = match self.panels.iter().any(|panel| !panel.overlays.is_empty()) {
-            true => "; thin lines: response functions, bounded by the path's rate",
-            false => "",
+        let functions = if self.panels.iter().any(|panel| !panel.overlays.is_empty()) {
+            "; thin lines: response functions, bounded by the path's rate"
+        } else {
+            ""
         };
         format!("{source}{} runs{left_out}{marks}{after}{following}{functions}", self.runs)
     }
@@ -311,7 +312,7 @@ impl Figure {
     /// What the marks and bars are.
     fn about_marks(&self) -> String {
         let most = self.points().map(|point| point.runs).max().unwrap_or(0);
-        let of = if self.by_flow { "flows of all repeats" } else { "repeats" };
+        let of = if self.by_flow { "values, one of each flow and repeat" } else { "repeats" };
         match (self.form, self.bars) {
             (FigureForm::Box, _) => format!(
                 ", quartiles of up to {most} {of} (interpolated, type 7), whiskers to the outermost \

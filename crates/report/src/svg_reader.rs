@@ -42,7 +42,7 @@ fn element(node: Node<'_, '_>) -> Element {
             .map(|one| (one.name().to_owned(), one.value().to_owned()))
             .collect(),
         text: if node.tag_name().name() == "text" {
-            node.descendants().filter_map(|part| part.text()).next().unwrap_or_default().to_owned()
+            node.descendants().find_map(|part| part.text()).unwrap_or_default().to_owned()
         } else {
             String::new()
         },

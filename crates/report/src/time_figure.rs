@@ -180,15 +180,12 @@ impl TimeFigure {
             });
             lines.push(TimeLine { line, time_s: curve.time_s, values: curve.value });
         }
-        match self.panels.last_mut().filter(|_| together) {
-            Some(panel) => {
-                panel.counts &= counts;
-                panel.lines.extend(lines);
-            }
-            None => {
-                let label = if together { String::new() } else { label };
-                self.panels.push(TimePanel { label, counts, lines });
-            }
+        if let Some(panel) = self.panels.last_mut().filter(|_| together) {
+            panel.counts &= counts;
+            panel.lines.extend(lines);
+        } else {
+            let label = if together { String::new() } else { label };
+            self.panels.push(TimePanel { label, counts, lines });
         }
     }
 

@@ -42,7 +42,11 @@ fn every_command_of_the_page_makes_its_picture() {
 fn assert_picture(file: &Path) {
     if file.extension().is_some_and(|ending| ending == "png") {
         let image = fs::read(file).unwrap();
-        assert!(image.starts_with(b"\x89PNG\r\n\x1a\n") && image.len() > 10_000, "{file:?}");
+        assert!(
+            image.starts_with(b"\x89PNG\r\n\x1a\n") && image.len() > 10_000,
+            "{}",
+            file.display()
+        );
         return;
     }
     let drawing = fs::read_to_string(file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));

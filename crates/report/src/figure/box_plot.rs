@@ -31,7 +31,7 @@ impl Figure {
             (self.x_title(false, size))
             @for (n, (values, style)) in panel.values.iter().zip(self.styles()).enumerate() {
                 @for (x, sample) in xs.iter().zip(values) {
-                    @if let Some(of) = BoxSummary::of(&self.with_place(sample, self.log_y)) {
+                    @if let Some(of) = BoxSummary::of(&with_place(sample, self.log_y)) {
                         (draw(&of, style, x + first + n as f64 * step, step * 0.8, &scale, size.height))
                     }
                 }
@@ -56,11 +56,11 @@ impl Figure {
         }
         Scale::between(values.fold(f64::INFINITY, f64::min), largest, unit)
     }
+}
 
-    /// The values that an axis has a place for.
-    pub(super) fn with_place(&self, sample: &[f64], logarithmic: bool) -> Vec<f64> {
-        sample.iter().copied().filter(|value| !logarithmic || *value > 0.0).collect()
-    }
+/// The values that an axis has a place for.
+pub(super) fn with_place(sample: &[f64], logarithmic: bool) -> Vec<f64> {
+    sample.iter().copied().filter(|value| !logarithmic || *value > 0.0).collect()
 }
 
 fn draw(of: &BoxSummary, style: Style, x: f64, width: f64, scale: &Scale, height: f64) -> Markup {

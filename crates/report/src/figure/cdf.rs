@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Empirical distributions: of each line the share of its values up to each one, as steps.
 
-use super::{Figure, Panel, chart::Size, distribution::sorted};
+use super::{Figure, Panel, box_plot::with_place, chart::Size, distribution::sorted};
 use crate::{
     axis_unit::AxisUnit,
     svg::{LINE_HEIGHT, SOFT, Scale, px},
@@ -21,7 +21,7 @@ impl Figure {
             text x=(px(size.width / 2.0)) y=(px(size.height + 4.0 + 2.4 * LINE_HEIGHT))
                 text-anchor="middle" fill=(SOFT) { (along.title()) }
             @for (values, style) in panel.values.iter().zip(self.styles()) {
-                @let sample = self.with_place(&values[0], self.log_x);
+                @let sample = with_place(&values[0], self.log_x);
                 @if !sample.is_empty() { (style.line(&steps(&sample, &along, size), 1.8)) }
             }
         }

@@ -267,9 +267,11 @@ pub(super) fn axis(labels: &[String], xs: &[f64], Size { width, height }: Size) 
 
 /// An upright line with an end each; an end beyond the panel is cut off.
 fn bar(x: f64, ends: [f64; 2], height: f64) -> String {
-    let inside = ends.map(|y| y.clamp(0.0, height));
     let left = x - 2.5;
-    let caps = ends.iter().zip(inside).filter(|(y, inside)| **y == *inside);
-    let caps = caps.map(|(y, _)| format!("M{left:.1} {y:.1}h5")).collect::<String>();
-    format!("M{x:.1} {:.1}V{:.1}{caps}", inside[0], inside[1])
+    let [from, to] = ends.map(|y| y.clamp(0.0, height));
+    let mut path = format!("M{x:.1} {from:.1}V{to:.1}");
+    for y in ends.into_iter().filter(|y| (0.0..=height).contains(y)) {
+        path += &format!("M{left:.1} {y:.1}h5");
+    }
+    path
 }

@@ -93,8 +93,9 @@ impl TimeFigure {
         let points: Vec<(f64, f64)> =
             placed.map(|(time_s, value)| (x(*time_s), scale.y(*value, HEIGHT))).collect();
         let mut path = String::new();
-        for column in points.chunk_by(|a, b| (a.0 / COLUMN).floor() == (b.0 / COLUMN).floor()) {
-            for (x, y) in extremes(column) {
+        let column = |point: &(f64, f64)| (point.0 / COLUMN) as i64;
+        for points in points.chunk_by(|a, b| column(a) == column(b)) {
+            for (x, y) in extremes(points) {
                 path += &format!("{}{x:.1} {y:.1}", if path.is_empty() { 'M' } else { 'L' });
             }
         }
