@@ -126,7 +126,7 @@ enum OverTimeArg {
 enum BarsArg {
     /// Means with their 95 % confidence intervals, by Student's t.
     Ci95,
-    /// Medians with the least and the most.
+    /// Medians with minimum and maximum.
     Range,
     /// Means alone.
     None,

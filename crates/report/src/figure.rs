@@ -4,7 +4,7 @@
 //! as a CDF. As SVG ([`Figure::svg`]) and as a table ([`Figure::table`]).
 //!
 //! Reads no series where there is no warm-up to be cut off, so hundreds of records take a moment. Points are means over the
-//! repeats that count with their confidence intervals, or medians with the least and the most.
+//! valid repeats with their confidence intervals, or medians with minimum and maximum.
 
 mod box_plot;
 mod cdf;

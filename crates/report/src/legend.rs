@@ -11,7 +11,7 @@ use maud::{Markup, html};
 const SAMPLE: f64 = 42.0;
 const ROW: f64 = 20.0;
 
-/// What stands before a name.
+/// The sample before a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sample {
     Line,

@@ -100,8 +100,8 @@ impl Scale {
         Self { axis: Axis::Linear { bottom: 0.0, step }, top, unit }
     }
 
-    /// From the step below the smallest value to the one above the largest; from zero where that is no farther away than
-    /// the values are apart.
+    /// From the step below the smallest value to the one above the largest; from zero unless the smallest is more than
+    /// twice the distance between the two.
     pub fn between(least: f64, largest: f64, unit: AxisUnit) -> Self {
         if least < 2.0 * (largest - least) || least >= largest {
             return Self::up_to(largest, unit);

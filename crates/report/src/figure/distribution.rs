@@ -7,7 +7,7 @@
 
 use serde::Serialize;
 
-/// Whiskers reach so many box lengths, at most.
+/// Maximum length of a whisker, in box lengths.
 const REACH: f64 = 1.5;
 
 /// A sample as a box.

@@ -13,14 +13,14 @@ pub struct FigureQuery<'a> {
     /// A swept key, with or without its `vars.`, or `variant`; if none is given, the first that takes several values,
     /// else the variant.
     pub x: Option<&'a str>,
-    /// Whether there is a line for each flow, or one for all flows of a variant. Of a distribution: whether each flow of a
+    /// Whether there is a line for each flow, or one for all flows of a variant. In a distribution, whether each flow of a
     /// run has a value.
     pub by_flow: bool,
     /// How much of each run's beginning is left out, in seconds.
     pub warm_up_s: f64,
     /// Whether the metric is drawn by its logarithm.
     pub log_y: bool,
-    /// Whether the swept key is; without it where its values span a factor of 30. Of a CDF the metric.
+    /// Whether the swept key is; without it where its values span a factor of 30. In a CDF, whether the metric is.
     pub log_x: bool,
     /// What stands for the repeats; if none is given, confidence intervals where there are any.
     pub bars: Option<Bars>,
@@ -67,7 +67,7 @@ pub enum FigureForm {
 pub enum Bars {
     /// Their mean with its 95 % confidence interval.
     Ci95,
-    /// Their median with the least and the most.
+    /// Their median with minimum and maximum.
     Range,
     /// Their mean alone.
     None,

@@ -90,13 +90,13 @@ impl Figure {
     /// Quantiles of each line, and how many values it has.
     fn quantile_rows(&self, panel: &Panel, unit: &AxisUnit) -> Vec<Vec<String>> {
         const SHARES: [(&str, f64); 7] = [
-            ("least", 0.0),
+            ("minimum", 0.0),
             ("5 %", 0.05),
             ("25 %", 0.25),
             ("median", 0.5),
             ("75 %", 0.75),
             ("95 %", 0.95),
-            ("most", 1.0),
+            ("maximum", 1.0),
         ];
         let row = |name: &str, cell: &dyn Fn(&[f64]) -> String| {
             let cells = panel.values.iter().map(|line| cell(&line[0]));
@@ -115,7 +115,7 @@ impl Figure {
     }
 }
 
-/// Pads all columns but the first for what stands in parentheses.
+/// Pads all columns but the first for the part in parentheses.
 fn align_columns(rows: &mut [Vec<String>]) {
     for column in 1..rows.first().map_or(0, Vec::len) {
         format::align_ranges(rows.iter_mut().skip(1).map(|row| &mut row[column]));

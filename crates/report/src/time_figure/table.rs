@@ -5,7 +5,7 @@ use super::{TimeFigure, TimeLine};
 use crate::{axis_unit::AxisUnit, figure::aligned};
 
 impl TimeFigure {
-    /// Mean, least and most of the samples of each line.
+    /// Mean, minimum and maximum of the samples of each line.
     pub fn table(&self) -> String {
         let unit = self.unit(self.largest());
         let span = format!("from {:.3} to {:.3} s", self.span_s.start, self.span_s.end);
@@ -14,7 +14,7 @@ impl TimeFigure {
             let label = if panel.counts { "" } else { " (does not count)" };
             let head = format!("{}{label}", panel.label);
             text += &if head.is_empty() { "\n".to_owned() } else { format!("\n{head}\n") };
-            let columns = ["", "samples", "mean", "least", "most"].map(str::to_owned).to_vec();
+            let columns = ["", "samples", "mean", "minimum", "maximum"].map(str::to_owned).to_vec();
             let rows = panel.lines.iter().map(|line| self.row(line, &unit));
             text += &aligned(&std::iter::once(columns).chain(rows).collect::<Vec<_>>());
         }
