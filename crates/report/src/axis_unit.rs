@@ -81,6 +81,15 @@ impl AxisUnit {
             true => text.trim_start_matches('-').to_owned(),
         }
     }
+
+    /// Half the width of an interval, with the places that its mean has: what would be 0 is "<" the last of these.
+    pub fn write_half_width(&self, half: f64) -> String {
+        let text = format!("{:.*}", self.decimals, half / self.divisor);
+        if half > 0.0 && !text.contains(|c: char| ('1'..='9').contains(&c)) {
+            return format!("<{:.*}", self.decimals, 0.1_f64.powi(self.decimals as i32));
+        }
+        text
+    }
 }
 
 #[cfg(test)]
@@ -107,6 +116,11 @@ mod tests {
         assert_eq!(AxisUnit::of("jain_index", 1.0).write(0.999_96), "0.99996");
         assert_eq!(written("drops_after_start", 0.0), pair("drops after start", "0"));
         assert_eq!(written("drops", 7.0), pair("drops", "7"));
+        let unit = AxisUnit::of("goodput_bps", 94e6);
+        assert_eq!(
+            [2.25e6, 47e3, 0.0].map(|half| unit.write_half_width(half)),
+            ["2.2", "<0.1", "0.0"]
+        );
         assert_eq!(AxisUnit::of("completion_mean_s", 39.5).write(-0.001), "0.0");
         assert_eq!(AxisUnit::of("completion_mean_s", 0.0).write(0.0), "0.000000");
         assert_eq!(written("timeouts", 12.0), pair("timeouts", "12"));

@@ -65,7 +65,9 @@ impl Figure {
             Bars::Range => format::spread(&point.range(), |value| unit.write(value)),
             Bars::None => unit.write(point.mean),
             Bars::Ci95 => {
-                let half = point.ci95_half_width.map(|half| format!(" (±{})", unit.write(half)));
+                let half = point
+                    .ci95_half_width
+                    .map(|half| format!(" (±{})", unit.write_half_width(half)));
                 unit.write(point.mean) + &half.unwrap_or_default()
             }
         }
