@@ -185,6 +185,16 @@
     return { stroke: faded(stroke, 0.3 + 0.7 * last), width: 6 - 4.5 * last };
   };
 
+  // Several flows or links have a colour and a dash each; the hops of one flow stay shades of one.
+  const styled = (strands, stroke) => {
+    const all = [...new Set(strands.map((s) => s.of))];
+    return strands.map((s, i) => {
+      if (all.length === 1) return strandStyle(i, strands.length, stroke);
+      const own = strands.filter((other) => other.of === s.of);
+      return { ...strandStyle(own.indexOf(s), own.length, colour(`series-${s.colour}`)), dash: dashes[all.indexOf(s.of) % dashes.length] };
+    });
+  };
+
   // The run of a cell to show, by the reader's choice.
   const chosenRun = (group, cell, choice) => {
     if (choice.repeat === "median") return cell.representative;
@@ -247,8 +257,8 @@
 
   const multiple = (grid, group, { cell, run, repeat, strands }, kind, { factor, unit, longest, choice, limit, top }) => {
     const stroke = variantColour(cell);
-    const styles = strands.map((_, i) => strandStyle(i, strands.length, stroke));
-    const key = legend(strands.map((s, i) => ({ label: s.label, stroke: styles[i].stroke, height: Math.max(2, styles[i].width) })));
+    const styles = styled(strands, stroke);
+    const key = legend(strands.map((s, i) => ({ label: s.label, stroke: styles[i].stroke, height: Math.max(2, styles[i].width), dashed: styles[i].dash })));
     const median = run === group.runs[cell.representative] ? ", the run closest to the median" : "";
     const state = repeat.cut ? ", cut at the time limit" : repeat.counts ? "" : ", left out of medians";
     const [rateFactor, rateUnit] = unitFor(repeat.goodput_bps, "b/s");
@@ -324,14 +334,16 @@
     const several = methods.length > 1;
     const lines = shown(group, choice).flatMap(({ cell, run, strands }) => {
       const known = strands.filter((s) => kind.known(s, run));
-      const stroke = several ? methodColour(cell.method) : variantColour(cell);
+      const styles = styled(known, variantColour(cell));
       return known.map((s, i) => {
         const [times, values] = kind.data(s, run);
         const zero = several ? s.start_s : 0;
         const kept = times.map((t, n) => [t - zero, values[n]]).filter(([t]) => t >= 0);
         return {
           cell, label: several ? `${methodNames[cell.method] ?? cell.method}, repeat ${run.repeat}: ${s.label}` : s.label,
-          style: { ...strandStyle(i, known.length, stroke), dash: dashes[methods.indexOf(cell.method) % dashes.length] },
+          style: several
+            ? { ...strandStyle(i, known.length, methodColour(cell.method)), dash: dashes[methods.indexOf(cell.method) % dashes.length] }
+            : styles[i],
           data: [kept.map(([t]) => t), kept.map(([, value]) => value)],
         };
       });

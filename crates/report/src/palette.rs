@@ -124,9 +124,8 @@ pub struct Style {
     mark: usize,
 }
 
-/// The look of each line: the colour by what it stands for, dash and mark by the line's place, so that no
-/// two look alike without colours.
-pub fn styles(lines: &[LineKey], by: ColourBy) -> Vec<Style> {
+/// The place of each line's colour in the scheme, by what it stands for.
+pub fn places(lines: &[LineKey], by: ColourBy) -> Vec<usize> {
     let keys: Vec<&str> = lines.iter().map(|line| line.of(by)).collect();
     let named = |table: &[(&str, usize)], name: &str| {
         table.iter().find(|(known, _)| *known == name).map(|(_, place)| *place)
@@ -151,14 +150,20 @@ pub fn styles(lines: &[LineKey], by: ColourBy) -> Vec<Style> {
             free.get(at % free.len().max(1)).copied()
         })
     };
-    let colours: Vec<&str> = keys.iter().map(|key| MUTED[place(key).unwrap_or(0)]).collect();
+    keys.iter().map(|key| place(key).unwrap_or(0)).collect()
+}
+
+/// The look of each line: the colour by what it stands for, dash and mark by the line's place, so that no
+/// two look alike without colours.
+pub fn styles(lines: &[LineKey], by: ColourBy) -> Vec<Style> {
+    let colours: Vec<&str> = places(lines, by).into_iter().map(|place| MUTED[place]).collect();
     let style = |n: usize| Style {
         colour: colours[n],
         shade: colours[..n].iter().filter(|colour| **colour == colours[n]).count(),
         dash: n % DASHES.len(),
         mark: n % MARKS.len(),
     };
-    (0..keys.len()).map(style).collect()
+    (0..lines.len()).map(style).collect()
 }
 
 /// The colour of an algorithm, as in a figure by algorithms.

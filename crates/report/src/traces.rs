@@ -6,6 +6,7 @@
 //! hole is filled, and a leap is no rate. Bins are 0.1 s, or wider where a run
 //! would need more than 400 of them, or fewer on a page of many lines.
 
+use crate::palette::{self, ColourBy, LineKey};
 use record::{Curve, Entity, FlowSummary, LinkSummary, Quantity, Series, Summary};
 use serde::Serialize;
 use std::{cmp::Reverse, collections::BTreeMap};
@@ -49,6 +50,13 @@ pub struct Trace {
     pub label: String,
     /// The client of the flow it belongs to; null for a link.
     pub client: Option<String>,
+    /// The flow or link that it is of.
+    pub of: String,
+    /// The congestion control of a hop.
+    #[serde(skip)]
+    algorithm: String,
+    /// The place of that flow's or link's colour in the scheme of `palette.rs`.
+    pub colour: usize,
     /// When its flow started, in seconds of the run; 0 of a link.
     pub start_s: f64,
     /// Bytes in each bin: of a hop, acknowledged ones.
@@ -79,7 +87,21 @@ impl Traces {
             let links = busy_links(summary).into_iter();
             strands.extend(links.filter_map(|link| link_strand(link, series, &bins)));
         }
+        colour(&mut strands);
         Self { bin_s: bins.width_s, strands, of_links }
+    }
+}
+
+/// Gives each flow or link a colour of its own, as figures do.
+fn colour(strands: &mut [Trace]) {
+    let key = |trace: &Trace| LineKey {
+        algorithm: trace.algorithm.clone(),
+        flow: Some(trace.of.clone()),
+        ..LineKey::default()
+    };
+    let places = palette::places(&strands.iter().map(key).collect::<Vec<_>>(), ColourBy::Flow);
+    for (trace, place) in strands.iter_mut().zip(places) {
+        trace.colour = place;
     }
 }
 
@@ -126,6 +148,9 @@ fn hop_strands(flow: &FlowSummary, named: bool, series: &Series, bins: &Bins) ->
         Some(Trace {
             label: format!("{name}{} → {}{control}{stream}", hop.from, hop.to),
             client: flow.client.clone(),
+            of: flow.name.clone(),
+            algorithm: palette::algorithms(hop.congestion_control.as_deref().into_iter()),
+            colour: 0,
             start_s: flow.start_s,
             bytes: bins.cut(&whole(acked, flow.start_s, end)?),
             delivered: delivered.map(|curve| bins.cut(&curve)),
@@ -141,6 +166,9 @@ fn flow_strand(flow: &FlowSummary, series: &Series, bins: &Bins) -> Option<Trace
     Some(Trace {
         label: flow.name.clone(),
         client: flow.client.clone(),
+        of: flow.name.clone(),
+        algorithm: String::new(),
+        colour: 0,
         start_s: flow.start_s,
         bytes: bins.cut(&whole(received, flow.start_s, end)?),
         delivered: None,
@@ -196,6 +224,9 @@ fn link_strand(link: &LinkSummary, series: &Series, bins: &Bins) -> Option<Trace
     Some(Trace {
         label: link.name.clone(),
         client: None,
+        of: link.name.clone(),
+        algorithm: String::new(),
+        colour: 0,
         start_s: 0.0,
         bytes: bins.cut(&total),
         delivered: None,
@@ -238,6 +269,28 @@ mod tests {
         assert_eq!(traces.strands[0].bytes.iter().sum::<u64>(), 1000);
         // From 0.3 s to 0.4 s: 0.1 of 0.25 s at 500 bytes.
         assert_eq!(traces.strands[0].bytes[3], 200);
+    }
+
+    #[test]
+    fn each_flow_has_a_colour_and_its_hops_share_it() {
+        let mut series = Series::default();
+        let mut flows = vec![flow(2), flow(1), flow(1)];
+        for (flow, (name, control)) in
+            flows.iter_mut().zip([("a", "cubic"), ("b", "cubic"), ("c", "lh_bbr")])
+        {
+            flow.name = name.into();
+            for hop in &mut flow.hops {
+                hop.congestion_control = Some(control.into());
+                let entity = Entity::Hop { flow: name.into(), index: hop.index };
+                series.push(&entity, Quantity::AckedBytes, 0.5, 100.0);
+            }
+        }
+        let summary = Summary { flows, ..Default::default() };
+        let strands = Traces::new(&summary, &series, MOST_BINS).strands;
+        let colours: Vec<usize> = strands.iter().map(|strand| strand.colour).collect();
+        let [cubic, bbr] = [0, 2];
+        assert_eq!((colours[0], colours[1], colours[3]), (cubic, cubic, bbr));
+        assert!(colours[2] != cubic && colours[2] != bbr, "{colours:?}");
     }
 
     #[test]
