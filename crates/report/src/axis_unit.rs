@@ -86,7 +86,7 @@ impl AxisUnit {
     pub fn write_half_width(&self, half: f64) -> String {
         let text = format!("{:.*}", self.decimals, half / self.divisor);
         if half > 0.0 && !text.contains(|c: char| ('1'..='9').contains(&c)) {
-            return format!("<{:.*}", self.decimals, 0.1_f64.powi(self.decimals as i32));
+            return format!("<{:.*}", self.decimals, 10_f64.powf(-(self.decimals as f64)));
         }
         text
     }
