@@ -5,8 +5,8 @@
 mod add_your_own;
 mod agent;
 mod cc;
-mod chain;
 mod cc_file;
+mod chain;
 mod common;
 mod controls;
 mod demo;
