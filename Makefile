@@ -123,4 +123,7 @@ deps-test: deps-build deps-run deps-deb
 	    /usr/lib/python3/dist-packages/scipy/__init__.py:python3-scipy \
 	    /usr/lib/python3/dist-packages/cryptography/__init__.py:python3-cryptography promtool:prometheus \
 	    mmdebstrap:mmdebstrap 'podman:podman buildah' crun:crun pip3:python3-pip systemd-analyze:systemd \
+	    rsync:rsync ncat:ncat iperf3:iperf3 /usr/sbin/sshd:openssh-server psql:postgresql-client \
+	    /usr/lib/postgresql:postgresql git:git node:nodejs go:golang-go javac:default-jdk-headless \
+	    wget:wget unzip:unzip xxd:xxd \
 	    qemu-system-x86_64:qemu-system-x86 busybox:busybox-static depmod:kmod xz:xz-utils

@@ -82,6 +82,9 @@ struct RunArgs {
     /// Where the depot may connect or lead clients to: host:port, network:port, or * as the port
     #[arg(long, value_name = "HOST:PORT")]
     allow_upstream: Vec<UpstreamRule>,
+    /// Plain TCP server where sessions may end, as of longhaul run and longhaul agent
+    #[arg(long, value_name = "HOST:PORT")]
+    allow_server: Vec<UpstreamRule>,
     /// Congestion control, and buffers, for connections with peers in a network; may be repeated
     #[arg(long, value_name = "NET=CC[,sndbuf=SIZE][,rcvbuf=SIZE]")]
     hop: Vec<Hop>,
@@ -163,6 +166,7 @@ fn config(args: RunArgs) -> Result<Config, Failure> {
     config.relay = args.relay.unwrap_or(config.relay);
     config.allow.clients.extend(args.allow_client);
     config.allow.upstreams.extend(args.allow_upstream);
+    config.allow.servers.extend(args.allow_server);
     config.hops.extend(args.hop);
     config.allow.local |= args.allow_local;
     config.allow.private |= args.allow_private;

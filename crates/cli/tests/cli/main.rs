@@ -16,6 +16,7 @@ mod depot_control;
 mod depot_paced;
 #[path = "../../../scenario/tests/draft/mod.rs"]
 mod draft;
+mod emulated;
 mod export;
 mod failover;
 mod figure;
@@ -37,6 +38,7 @@ mod pace;
 mod paced;
 mod package;
 mod portal;
+mod programs;
 mod put;
 mod run;
 mod send;

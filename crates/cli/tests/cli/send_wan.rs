@@ -2,44 +2,19 @@
 //! `longhaul send` through depots over an emulated wide-area network, and what may happen to it there.
 
 use crate::{
-    common::{alone, call, json, longhaul, text},
+    common::{alone, json, text},
+    emulated::{B, D1, D2, On, depot, network},
     wan::Up,
 };
 use serde_json::Value;
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::Command,
     thread::sleep,
     time::{Duration, Instant},
 };
 
-const NETWORK: &str = r#"
-title = "Two depots between a client and a server"
-[[node]]
-name = "a"
-[[node]]
-name = "d1"
-[[node]]
-name = "d2"
-[[node]]
-name = "b"
-[[link]]
-between = ["a", "d1"]
-rate = "100mbit"
-delay = "2ms"
-[[link]]
-between = ["d1", "d2"]
-rate = "100mbit"
-delay = "18ms"
-[[link]]
-between = ["d2", "b"]
-rate = "100mbit"
-delay = "2ms"
-"#;
-const D1: &str = "10.110.0.2";
-const D2: &str = "10.110.0.3";
-const B: &str = "10.110.0.4";
 const CODE: &str = "k3v9-x2mq-7f4t-pd8w";
 /// Of both ends. One that waits in vain fails the test before long.
 const OPTIONS: [&str; 5] = ["--json", "--code", CODE, "--patience", "150s"];
@@ -65,30 +40,6 @@ for flip in [3_000_000] + [-1] * 20:
     threading.Thread(target=pump, args=(client, upstream, flip), daemon=True).start()
     threading.Thread(target=pump, args=(upstream, client, -1), daemon=True).start()
 ";
-
-/// A process on a node, killed when dropped.
-struct On(Child);
-
-impl On {
-    fn start(network: &Up, node: &str, program: &str, arguments: &[&str]) -> Self {
-        let mut command = longhaul();
-        command.args(["wan", "exec", "--name", &network.0, node, "--", program]).args(arguments);
-        let quiet = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Self(quiet.spawn().unwrap())
-    }
-
-    fn kill(mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-}
-
-impl Drop for On {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// A transfer: its directory, and the port at which its receiver listens.
 struct Transfer<'n> {
@@ -152,34 +103,6 @@ impl<'n> Transfer<'n> {
         assert!(here.unwrap() == there.unwrap(), "{}: another file arrived", self.port);
         reports.into_iter().next().unwrap()
     }
-}
-
-impl On {
-    fn take_output(&mut self) -> std::process::Output {
-        let nothing = Command::new("true").spawn().unwrap();
-        std::mem::replace(&mut self.0, nothing).wait_with_output().unwrap()
-    }
-}
-
-fn depot(network: &Up, node: &str, address: &str) -> On {
-    let listen = format!("{address}:3880");
-    let open = ["--allow-client", "0.0.0.0/0", "--allow-upstream", "10.110.0.0/16:*"];
-    let arguments = [&["depot", "--listen", &listen, "--id", node, "--allow-local"][..], &open];
-    let depot = On::start(network, node, env!("CARGO_BIN_EXE_longhaul"), &arguments.concat());
-    let begun = Instant::now();
-    while !network.exec(node, &["ss", "-ltn"]).contains(":3880") {
-        assert!(begun.elapsed() < Duration::from_secs(20), "{node} does not listen");
-        sleep(Duration::from_millis(50));
-    }
-    depot
-}
-
-fn network(root: &Path) -> Up {
-    let (name, file) = (format!("test-send-{}", std::process::id()), root.join("network.toml"));
-    fs::write(&file, NETWORK).unwrap();
-    let output = call(&["wan", "up", file.to_str().unwrap(), "--name", &name]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    Up(name)
 }
 
 #[test]
