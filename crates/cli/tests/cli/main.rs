@@ -40,6 +40,7 @@ mod package;
 mod portal;
 mod programs;
 mod put;
+mod quick_starts;
 mod run;
 mod send;
 mod send_directory;

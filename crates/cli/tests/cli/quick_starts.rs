@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The quick starts under docs/start, followed word by word, with their outputs. Takes root, for the emulated run of one.
+
+use crate::common::{alone, text};
+use std::{fs, path::Path, process::Command};
+
+/// The longest that a quick start may be.
+const MOST_LINES: usize = 60;
+
+/// What stands before each page's commands: no `sudo` is needed here, and a run that a busy machine makes invalid is not
+/// the page's fault. What runs in the background ends with the page.
+const BEFORE: &str = "set -euo pipefail
+trap 'kill $(jobs -p) 2> /dev/null || true' EXIT
+sudo() { \"$@\" || grep -q 'counts on this machine, now' progress; }
+";
+
+fn page(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/start").join(name);
+    let page = fs::read_to_string(path).unwrap();
+    assert!(page.lines().count() < MOST_LINES, "{name} is longer than {MOST_LINES} lines");
+    page
+}
+
+/// The blocks between fences: their kind, and their content.
+fn blocks(page: &str) -> Vec<(&str, &str)> {
+    page.split("```").skip(1).step_by(2).map(|block| block.split_once('\n').unwrap()).collect()
+}
+
+/// A line without the width of its gaps and without numbers that may differ: all but single digits that are no seconds.
+fn shape(line: &str) -> String {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let mut shape = String::new();
+    for (at, word) in words.iter().enumerate() {
+        let is_seconds = words.get(at + 1).is_some_and(|next| next.trim_matches(',') == "s");
+        let mut rest = *word;
+        while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
+            let (before, from) = rest.split_at(start);
+            let end = from.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(from.len());
+            let (number, after) = from.split_at(end);
+            shape += before;
+            shape += if number.len() == 1 && !is_seconds { number } else { "#" };
+            rest = after;
+        }
+        shape += rest;
+        shape.push(' ');
+    }
+    shape
+}
+
+/// Follows these pages in one session, one after the other.
+fn follow(names: &[&str]) {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut script, mut outputs) = (BEFORE.to_owned(), Vec::new());
+    for name in names {
+        let page = page(name);
+        for (kind, content) in blocks(&page) {
+            match kind {
+                "sh" => {
+                    // Printed only at the end, so that each block's output is known for its own.
+                    let at = script.len();
+                    script += &format!("exec > block-{at}\n{content}\n");
+                    outputs.push((format!("block-{at}"), *name, String::new()));
+                }
+                "text" => content.clone_into(&mut outputs.last_mut().unwrap().2),
+                other => panic!("{name}: this test cannot follow a block of {other:?}"),
+            }
+        }
+    }
+    let installed = Path::new(env!("CARGO_BIN_EXE_longhaul")).parent().unwrap();
+    let path = format!("{}:{}", installed.display(), std::env::var("PATH").unwrap());
+    let mut command = Command::new("timeout");
+    command.args(["300", "bash", "-c", &script]).current_dir(&folder).env("PATH", path);
+    let output = command.output().unwrap();
+    let progress = fs::read_to_string(folder.path().join("progress")).unwrap_or_default();
+    let said = text(&output.stderr) + &progress;
+    assert!(output.status.success(), "{names:?}: {}\n{said}", output.status);
+    for (file, name, expected) in outputs {
+        let printed = fs::read_to_string(folder.path().join(file)).unwrap();
+        let mut lines = printed.lines();
+        for line in expected.lines().filter(|line| *line != "...") {
+            let is_there = lines.any(|printed| shape(printed) == shape(line));
+            assert!(is_there, "{name} has {line:?}, and longhaul prints:\n{printed}");
+        }
+    }
+}
+
+#[test]
+fn depot_and_download_work_as_printed() {
+    follow(&["depot.md", "download.md"]);
+}
+
+#[test]
+fn comparison_works_as_printed() {
+    let _alone = alone();
+    follow(&["compare.md"]);
+}
+
+#[test]
+fn shapes_leave_out_numbers_that_may_differ() {
+    assert_eq!(shape("cubic   3  934.8 Mb/s (934.6–934.8)"), "cubic 3 # Mb/s (#–#) ");
+    assert_eq!(shape("d1: 5 s, 1 request, 12"), "d1: # s, 1 request, # ");
+}
