@@ -150,9 +150,9 @@ fn table(status: &Status) -> String {
         "by", "destination", "sent", "received", "age", "through"
     );
     for entry in connections {
-        let Entry { way_in, destination, up_bytes, down_bytes, seconds, .. } = entry;
+        let Entry { protocol, destination, up_bytes, down_bytes, seconds, .. } = entry;
         text += &format!(
-            "{way_in:<8} {:<32} {:>10} {:>10} {:>7} {}\n",
+            "{protocol:<8} {:<32} {:>10} {:>10} {:>7} {}\n",
             shorten(destination, 32),
             size(*up_bytes),
             size(*down_bytes),

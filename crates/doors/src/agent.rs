@@ -177,22 +177,22 @@ impl Agent {
         }
     }
 
-    /// Connects by the first way that works; directly where there is none, or all have failed.
+    /// Connects by the first route that works. Connects directly if no route matches, or all have failed.
     pub(crate) async fn open(&self, to: &Destination) -> Result<(Stream, Route), Failed> {
         let config = self.config();
         let time = config.connect_timeout;
         let (mut last, mut left_alone) = (None, false);
-        for way in config.routes.ways(to).await {
-            if self.down.contains(&way.depots[0]) {
+        for route in config.routes.matching(to).await {
+            if self.down.contains(&route.depots[0]) {
                 left_alone = true;
                 continue;
             }
-            match self.caller.open(&way, time).await {
-                Ok((stream, hops)) => return Ok((stream, Route::through(way.depots, &hops))),
+            match self.caller.open(&route, time).await {
+                Ok((stream, hops)) => return Ok((stream, Route::through(route.depots, &hops))),
                 Err(error) if error.is_of_server() => return Err(error.into()),
                 Err(error) => {
-                    self.down.note(&way.depots[0], &error);
-                    tracing::warn!("{}: {error}", way.server);
+                    self.down.note(&route.depots[0], &error);
+                    tracing::warn!("{}: {error}", route.server);
                     last = Some(error);
                 }
             }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A session to a plain TCP server, opened on a socket that is there already.
 
-use crate::{routes::Way, sys};
+use crate::{routes::ServerRoute, sys};
 use bytes::BytesMut;
 use http::StatusCode;
 use relay::{
@@ -300,22 +300,22 @@ impl Caller {
         Self { ca, ..Self::default() }
     }
 
-    /// A connection to the server of a way, through its depots.
+    /// A connection to the server of a route, through its depots.
     ///
     /// # Errors
     /// Why there is none.
     pub async fn open(
         &self,
-        way: &Way<'_>,
+        route: &ServerRoute<'_>,
         time: Duration,
     ) -> Result<(Stream, Vec<HopReport>), ChainError> {
-        let depot = &way.depots[0];
+        let depot = &route.depots[0];
         let until = Instant::now() + time;
         let is_tls = depot.scheme == Scheme::Https;
         let unreached = |error| ChainError::Unreached { depot: depot.to_string(), error };
         let connected = self.connect(&depot.authority, is_tls, time).await;
         let mut stream = connected.map_err(|refusal| unreached(of_refusal(&refusal)))?;
-        let question = open_header(way.depots, &way.server);
+        let question = open_header(route.depots, &route.server);
         let answered = timeout_at(until, ask(&mut stream, &question)).await;
         match answered.unwrap_or_else(|late| Err(late.into())) {
             Ok(answer) => match answer.fault() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Ways through a chain of depots for programs that know nothing of it.
+//! How unmodified programs get their connections through a chain of depots.
 //!
 //! ```text
 //! routes   which destinations go through which depots
@@ -9,7 +9,7 @@
 //! tunnel   bytes between two connections, where the program cannot have the one to the depot itself
 //! ```
 //! A session to a plain server is a header and then nothing but the server's bytes (docs/lsl.md, 2.2). So once it is
-//! open, the program has the socket to itself, and nothing of this crate is on the way of its data.
+//! open, the program has the socket to itself, and this crate does not touch its data.
 
 pub mod agent;
 pub mod chain;

@@ -171,7 +171,7 @@ pub struct Route {
 
 /// Depots, the nearest first, and what the last of them is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Way<'r> {
+pub struct ServerRoute<'r> {
     /// At least one.
     pub depots: &'r [DepotAddress],
     /// The server.
@@ -211,21 +211,21 @@ impl Routes {
         Ok(())
     }
 
-    /// The ways to go, the first one first; none: directly.
-    pub async fn ways(&self, destination: &Destination) -> Vec<Way<'_>> {
-        let mut ways = Vec::new();
+    /// The routes to a destination, in the order to try them; none: connect directly.
+    pub async fn matching(&self, destination: &Destination) -> Vec<ServerRoute<'_>> {
+        let mut matching = Vec::new();
         for route in &self.routes {
             for of in &route.to {
                 if let Some(server) = of.server(destination).await {
                     if route.via.is_empty() {
-                        return ways;
+                        return matching;
                     }
-                    ways.push(Way { depots: &route.via, server });
+                    matching.push(ServerRoute { depots: &route.via, server });
                     break;
                 }
             }
         }
-        ways
+        matching
     }
 }
 
@@ -239,8 +239,8 @@ mod tests {
     }
 
     async fn server(routes: &Routes, destination: Destination) -> Option<String> {
-        let ways = routes.ways(&destination).await;
-        ways.first().map(|way| way.server.to_string())
+        let matching = routes.matching(&destination).await;
+        matching.first().map(|route| route.server.to_string())
     }
 
     async fn at(routes: &Routes, address: &str) -> Option<String> {
@@ -350,16 +350,16 @@ mod tests {
             "#,
         );
         routes.check().unwrap();
-        let ways = |name: &str| {
+        let matching = |name: &str| {
             let (routes, destination) = (routes.clone(), Destination::Named(name.parse().unwrap()));
             async move {
-                let ways = routes.ways(&destination).await;
-                ways.iter().map(|way| way.depots[0].to_string()).collect::<Vec<_>>()
+                let matching = routes.matching(&destination).await;
+                matching.iter().map(|route| route.depots[0].to_string()).collect::<Vec<_>>()
             }
         };
-        assert_eq!(ways("a.example.org:80").await, ["d1:3880", "d3:3880", "d4:3880"]);
-        assert_eq!(ways("direct.example.org:80").await, ["d1:3880", "d3:3880"]);
-        assert_eq!(ways("b.example.com:80").await, ["d3:3880", "d4:3880"]);
+        assert_eq!(matching("a.example.org:80").await, ["d1:3880", "d3:3880", "d4:3880"]);
+        assert_eq!(matching("direct.example.org:80").await, ["d1:3880", "d3:3880"]);
+        assert_eq!(matching("b.example.com:80").await, ["d3:3880", "d4:3880"]);
     }
 
     #[test]

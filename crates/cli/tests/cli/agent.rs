@@ -137,7 +137,7 @@ fn curl_goes_through_both_depots_by_every_kind_of_proxy() {
         assert_eq!(said.to_lowercase().contains("x-own: 1"), !is_forwarded, "{said}");
         assert!(!said.to_lowercase().contains("proxy-connection"), "{said}");
     }
-    // All of these, and none by another way.
+    // All of these, and none by another route.
     eventually("connections end", || agent.status()["connections"].as_array().unwrap().is_empty());
     let status = agent.status();
     assert_eq!(
@@ -168,7 +168,7 @@ fn proxy_command_and_status_show_a_connection() {
     let status = agent.status();
     let entry = &status["connections"][0];
     assert_eq!(
-        (&entry["way_in"], &entry["destination"]),
+        (&entry["protocol"], &entry["destination"]),
         (&"connect".into(), &chain.echo.as_str().into())
     );
     let through: Vec<_> =

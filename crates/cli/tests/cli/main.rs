@@ -14,6 +14,7 @@ mod depot;
 mod depot_check;
 mod depot_control;
 mod depot_paced;
+mod documented_commands;
 #[path = "../../../scenario/tests/draft/mod.rs"]
 mod draft;
 mod emulated;

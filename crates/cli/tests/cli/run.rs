@@ -264,7 +264,7 @@ fn chain_that_fails_is_left_out_unless_strict() {
     assert_eq!((out.as_str(), err.as_str()), ("0\n", ""));
     let (out, _) = run(&["--via", &closed, "--strict"]);
     assert_eq!(out, "ECONNREFUSED\n");
-    // Of two ways, the one that works.
+    // Of two routes, the one that works.
     let (out, err) = run(&["--via", &closed, "--via", &chain.via(), "--strict", "--stats"]);
     assert!(out == "0\n" && err.contains("1 through depots"), "{out}{err}");
     // A server that is no depot.

@@ -35,12 +35,12 @@ impl Route {
     }
 }
 
-/// A connection that is under way.
+/// A connection that is under route.
 #[derive(Debug)]
 pub(super) struct Connection {
     number: u64,
     client: SocketAddr,
-    way_in: &'static str,
+    protocol: &'static str,
     destination: String,
     route: Route,
     begun: Instant,
@@ -80,7 +80,7 @@ impl Live {
     pub(super) fn list(
         &self,
         client: SocketAddr,
-        way_in: &'static str,
+        protocol: &'static str,
         destination: &Authority,
         route: Route,
     ) -> Listed<'_> {
@@ -94,7 +94,7 @@ impl Live {
         let connection = Arc::new(Connection {
             number: state.number,
             client,
-            way_in,
+            protocol,
             destination: destination.to_string(),
             route,
             begun: Instant::now(),
@@ -127,7 +127,7 @@ impl Live {
             Entry {
                 number: connection.number,
                 client: connection.client,
-                way_in: connection.way_in.to_owned(),
+                protocol: connection.protocol.to_owned(),
                 destination: connection.destination.clone(),
                 through,
                 direct_because,
@@ -178,7 +178,7 @@ pub struct Status {
     pub down_bytes: u64,
 }
 
-/// A connection under way.
+/// A connection under route.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Entry {
     /// Since the start.
@@ -186,7 +186,7 @@ pub struct Entry {
     /// Who asks.
     pub client: SocketAddr,
     /// `socks5`, `connect` or `http`.
-    pub way_in: String,
+    pub protocol: String,
     /// What was asked for.
     pub destination: String,
     /// The depots, each with the congestion control and round trip of its connection to the next.

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     chain::{self, Caller, ChainError, Down},
-    routes::{Destination, Routes, Way},
+    routes::{Destination, Routes, ServerRoute},
     tunnel::{self, Passed, tunnel},
 };
 use bytes::BytesMut;
@@ -104,20 +104,20 @@ impl Answering {
         if !is_fresh_tcp(&socket) || !self.calls.is_waiting(call) {
             return None;
         }
-        let ways = self.rules.routes.ways(&Destination::Address(request.destination)).await;
-        if ways.is_empty() {
+        let matching = self.rules.routes.matching(&Destination::Address(request.destination)).await;
+        if matching.is_empty() {
             return Some(Outcome::Direct);
         }
         let mut last = None;
-        for way in ways {
-            if self.down.contains(&way.depots[0]) {
+        for route in matching {
+            if self.down.contains(&route.depots[0]) {
                 continue;
             }
-            match self.try_chain(&socket, request.destination, &way).await {
+            match self.try_chain(&socket, request.destination, &route).await {
                 Ok(outcome) => return Some(outcome),
                 Err(error) if error.is_of_server() => return Some(failed(&error)),
                 Err(error) => {
-                    self.down.note(&way.depots[0], &error);
+                    self.down.note(&route.depots[0], &error);
                     last = Some(error);
                 }
             }
@@ -137,9 +137,9 @@ impl Answering {
         &self,
         socket: &Socket,
         destination: SocketAddr,
-        way: &Way<'_>,
+        route: &ServerRoute<'_>,
     ) -> Result<Outcome, ChainError> {
-        let Way { depots, server } = way;
+        let ServerRoute { depots, server } = route;
         let until = Instant::now() + self.rules.time;
         let depot = depots[0].to_string();
         let unreached = |error| ChainError::Unreached { depot: depot.clone(), error };
@@ -149,7 +149,7 @@ impl Answering {
             return Ok(Outcome::Direct);
         }
         if addresses.is_empty() || depots[0].scheme == Scheme::Https {
-            return self.bridge(socket, way).await;
+            return self.bridge(socket, route).await;
         }
         let mut last = unreached(io::ErrorKind::TimedOut.into());
         for (tried, address) in addresses.iter().enumerate() {
@@ -170,9 +170,13 @@ impl Answering {
     }
 
     /// Connects the socket to this process, which passes its bytes on: over TLS, or to a depot of the other family.
-    async fn bridge(&self, socket: &Socket, way: &Way<'_>) -> Result<Outcome, ChainError> {
-        let (server, hops) = self.caller.open(way, self.rules.time).await?;
-        let here = |error| ChainError::Unreached { depot: way.depots[0].to_string(), error };
+    async fn bridge(
+        &self,
+        socket: &Socket,
+        route: &ServerRoute<'_>,
+    ) -> Result<Outcome, ChainError> {
+        let (server, hops) = self.caller.open(route, self.rules.time).await?;
+        let here = |error| ChainError::Unreached { depot: route.depots[0].to_string(), error };
         let program = self.accept(socket).await.map_err(here)?;
         let resources = Rc::clone(&self.resources);
         spawn_local(async move {

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Every `longhaul` command in the documents' code blocks is one that the command line takes.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Directories and files with documents, from the repository's root.
+const DOCUMENTS: [&str; 6] =
+    ["README.md", "CONTRIBUTING.md", "docs", "deploy", "scenarios", "SECURITY.md"];
+/// Words behind which another command, or none, begins.
+const ENDS: [&str; 9] = ["|", "||", "&&", "&", ";", ">", "<", "then", "done"];
+
+fn documents(path: &Path, found: &mut Vec<PathBuf>) {
+    if path.is_dir() {
+        let mut entries: Vec<_> = fs::read_dir(path).unwrap().flatten().map(|e| e.path()).collect();
+        entries.sort();
+        entries.iter().for_each(|entry| documents(entry, found));
+    } else if path.extension().is_some_and(|extension| extension == "md") {
+        found.push(path.to_owned());
+    }
+}
+
+/// The arguments of each `longhaul` that a line of shell runs.
+fn commands(line: &str) -> Vec<Vec<String>> {
+    let mut commands: Vec<Vec<String>> = Vec::new();
+    let (mut is_first, mut is_inside) = (true, false);
+    for word in shlex::split(line).unwrap_or_default() {
+        let ends = word.ends_with(';');
+        let word = word.trim_end_matches(';');
+        if ENDS.contains(&word) || word.starts_with("2>") || word.starts_with('>') {
+            (is_first, is_inside) = (true, false);
+        } else if is_inside {
+            commands.last_mut().unwrap().push(word.to_owned());
+        } else if is_first && (word == "longhaul" || word.ends_with("/longhaul")) {
+            commands.push(Vec::new());
+            is_inside = true;
+        } else {
+            is_first &= word == "sudo" || word == "exec" || word.contains('=');
+        }
+        if ends {
+            (is_first, is_inside) = (true, false);
+        }
+    }
+    commands
+}
+
+/// Shell in code blocks, with continued lines as one, and its line number.
+fn shell(document: &str) -> Vec<(usize, String)> {
+    let (mut lines, mut is_shell, mut is_fenced) = (Vec::new(), false, false);
+    let mut continued: Option<(usize, String)> = None;
+    for (number, line) in document.lines().enumerate() {
+        if let Some(kind) = line.trim_start().strip_prefix("```") {
+            is_fenced = !is_fenced;
+            is_shell = is_fenced && ["sh", "bash", "console"].iter().any(|sh| kind.starts_with(sh));
+            continue;
+        }
+        if !is_shell {
+            continue;
+        }
+        let (at, text) = continued.take().unwrap_or((number + 1, String::new()));
+        match line.strip_suffix('\\') {
+            Some(front) => continued = Some((at, text + front)),
+            None => lines.push((at, text + line)),
+        }
+    }
+    lines
+}
+
+#[test]
+fn documented_commands_are_ones_that_parse() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut all = Vec::new();
+    DOCUMENTS.iter().for_each(|name| documents(&root.join(name), &mut all));
+    let (mut parsed, mut wrong) = (0, Vec::new());
+    for document in all {
+        let text = fs::read_to_string(&document).unwrap();
+        for (line, shell) in shell(&text) {
+            for command in commands(&shell) {
+                let arguments = ["longhaul".to_owned()].into_iter().chain(command);
+                if let Err(error) = longhaul_cli::command().try_get_matches_from(arguments) {
+                    let name = document.strip_prefix(&root).unwrap().display();
+                    let why = error.to_string();
+                    wrong.push(format!(
+                        "{name}:{line}: {shell}\n    {}",
+                        why.lines().next().unwrap()
+                    ));
+                }
+                parsed += 1;
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {parsed}:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(parsed > 100, "only {parsed} commands were found");
+}
+
+#[test]
+fn commands_are_found_in_shell() {
+    let all = |line| commands(line).iter().map(|words| words.join(" ")).collect::<Vec<_>>();
+    assert_eq!(all("sudo longhaul cc list  # what there is"), ["cc list"]);
+    assert_eq!(all("x=$y target/release/longhaul sim 'a b' > log; echo longhaul"), ["sim a b"]);
+    assert_eq!(all("install -g longhaul -m 640 a b"), Vec::<String>::new());
+    assert_eq!(all("tar c d | longhaul send - && longhaul recv 2> log"), ["send -", "recv"]);
+}
