@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A proxy on this machine, whose connections go through depots: SOCKS5 and HTTP at one port, told apart by the first byte.
+//! A local proxy into depots: SOCKS5 and HTTP on one port, told apart by the first byte.
 //!
 //! ```text
-//! config    a file, read again when it changes
-//! socks     SOCKS5 (RFC 1928), with name and password if wanted (RFC 1929)
-//! web       HTTP: CONNECT, absolute URLs, and for this machine /proxy.pac and /status.json
-//! link      a stream as libraries for HTTP want it
-//! status    the connections under way
-//! connect   one connection by a running agent, for ssh's ProxyCommand
+//! config    the configuration file, reloaded when it changes
+//! socks     SOCKS5 (RFC 1928), optionally with user name and password (RFC 1929)
+//! web       HTTP: CONNECT and absolute URLs; /proxy.pac and /status.json for this machine
+//! link      a stream with the traits that hyper expects
+//! status    open connections and totals
+//! connect   client side: one connection through a running agent (ssh's ProxyCommand), its status
 //! ```
-//! Threats, and what is done. A client may be any program of this machine, or a page in a browser that has been told to ask
-//! this port. It listens on loopback, or wants a name and password. A page can send what is neither CONNECT nor
-//! an absolute URL: such a request is answered only if its Host is an address of loopback (or localhost), which no name of a
-//! stranger's is, and changes nothing. Slow clients: what precedes a connection has `HEAD_TIME`; there
-//! are at most `MOST` connections, and all heads are bounded.
+//! Threats. Clients are programs of this machine, and web pages that make a browser send requests here. The agent listens on
+//! loopback, or requires a password. A page can send neither CONNECT nor an absolute URL. Other requests are answered
+//! only if Host is an IP address or localhost, which defeats DNS rebinding, and they change nothing. A slow client has
+//! `HEAD_TIME` for its request. At most `MOST` connections are open, and request headers are bounded.
 
 mod config;
 pub mod connect;
@@ -52,11 +51,11 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// Connections at a time; further ones wait.
+/// Maximum number of open connections; further ones wait.
 const MOST: usize = 4096;
-/// How long a client may take to say what it wants.
+/// Time limit for a client's request.
 const HEAD_TIME: Duration = Duration::from_secs(10);
-/// How often the file is looked at.
+/// Interval between checks of the configuration file.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// The proxy.

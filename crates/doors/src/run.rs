@@ -1,23 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A program of which a supervisor makes the connections.
+//! Runs a program whose TCP connections a supervisor makes (seccomp user notification).
 //!
 //! ```text
-//! filter       what the kernel asks the supervisor about: connect(2), by a seccomp filter without root's rights
-//! calls        the questions: who has called what, and the answers
-//! caller       of whom is asked: the address in its memory, its socket
-//! supervisor   answers: lets the kernel connect, or opens a session on the program's own socket
-//! launch       program and supervisor as processes
-//! tally        what connections there were
+//! filter       the seccomp filter: which system calls the kernel asks the supervisor about
+//! calls        the kernel's questions, and the answers
+//! caller       the calling thread: the address in its memory, its socket
+//! supervisor   answers: the kernel connects, or the supervisor opens a session on the program's own socket
+//! launch       the processes
+//! tally        the connections so far
 //! ```
-//! The supervisor works on the program's own socket, which it takes a descriptor of (`pidfd_getfd(2)`), and does not
-//! put another one in its place. So descriptors that were copied or are being watched, addresses that were bound, and
-//! options that were set stay what they are. The price is that connect(2) takes as long as the chain needs even where
-//! the socket does not block: what its owner watches must not tell of the connection to the depot.
+//! The supervisor uses the program's own socket (`pidfd_getfd(2)`) and does not install another one. Copied descriptors,
+//! epoll registrations, bound addresses and options therefore stay valid. The cost: connect(2) on a non-blocking socket
+//! also waits for the chain, because the socket must not become writable before the session is open.
 //!
-//! Threats. The program is the user's own, and this is no sandbox: a program may do without (another kind of socket,
-//! UDP), and what it writes into an address while that is being read changes where it connects itself, no more. The
-//! address is read once. A program of another user, or one that has hidden its memory, connects by itself. Nobody else can ask
-//! the supervisor anything: the kernel's questions come by a descriptor that only it has.
+//! Threats. This is not a sandbox: the program belongs to the user and may use UDP or change an address while the
+//! supervisor reads it. The supervisor reads the address once and connects to what it has read. Processes that hide their
+//! memory connect directly. Only the supervisor has the descriptor on which the kernel asks, so no other process can.
 
 mod caller;
 mod calls;

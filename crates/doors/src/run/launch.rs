@@ -33,7 +33,10 @@ use std::{
     mem::MaybeUninit,
     os::{
         fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
-        unix::{net::UnixStream, process::ExitStatusExt},
+        unix::{
+            net::UnixStream,
+            process::{CommandExt, ExitStatusExt},
+        },
     },
     process::{Command, ExitStatus, Stdio},
     rc::Rc,
@@ -267,6 +270,7 @@ pub fn wait_for_program(arguments: impl FnOnce(RawFd) -> Vec<OsString>) -> io::R
     }
     let (stdin, stdout) = (Stdio::inherit(), Stdio::inherit());
     let supervisor = Command::new("/proc/self/exe")
+        .arg0("longhaul")
         .args(arguments(theirs.as_raw_fd()))
         .stdin(stdin)
         .stdout(stdout)
