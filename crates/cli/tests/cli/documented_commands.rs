@@ -16,7 +16,9 @@ fn documents(path: &Path, found: &mut Vec<PathBuf>) {
     if path.is_dir() {
         let mut entries: Vec<_> = fs::read_dir(path).unwrap().flatten().map(|e| e.path()).collect();
         entries.sort();
-        entries.iter().for_each(|entry| documents(entry, found));
+        for entry in entries {
+            documents(&entry, found);
+        }
     } else if path.extension().is_some_and(|extension| extension == "md") {
         found.push(path.to_owned());
     }
@@ -72,7 +74,9 @@ fn shell(document: &str) -> Vec<(usize, String)> {
 fn documented_commands_are_ones_that_parse() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut all = Vec::new();
-    DOCUMENTS.iter().for_each(|name| documents(&root.join(name), &mut all));
+    for name in DOCUMENTS {
+        documents(&root.join(name), &mut all);
+    }
     let (mut parsed, mut wrong) = (0, Vec::new());
     for document in all {
         let text = fs::read_to_string(&document).unwrap();

@@ -133,7 +133,7 @@ const PROGRAMS: &[Program] = &[
     program("Python asyncio", "python3 $DIR/../get.py $B 7000 > $OUT"),
 ];
 
-const JAVA: &str = r#"
+const JAVA: &str = r"
 import java.net.*;
 import java.net.http.*;
 import java.nio.file.*;
@@ -143,7 +143,7 @@ class Get {
         client.send(HttpRequest.newBuilder(URI.create(args[0])).build(), HttpResponse.BodyHandlers.ofFile(Path.of(args[1])));
     }
 }
-"#;
+";
 const NODE: &str = r#"
 require("http").get(process.argv[2], (answer) => answer.pipe(require("fs").createWriteStream(process.argv[3])));
 "#;
@@ -167,7 +167,7 @@ func main() {
 	}
 }
 "#;
-const C: &str = r#"
+const C: &str = r"
 #include <arpa/inet.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -189,7 +189,7 @@ int main(int argc, char **argv)
 			return 1;
 	return got < 0;
 }
-"#;
+";
 const ASYNCIO: &str = r"
 import asyncio, sys
 async def main():
@@ -243,6 +243,48 @@ open("page.html", "w").write("<pre>" + open("file", "rb").read().hex() + "</pre>
 END
 "#;
 
+/// Programs, what servers serve, and their configuration, in this directory.
+fn prepare(root: &Path) {
+    // PostgreSQL runs as a user of its own.
+    fs::set_permissions(root, fs::Permissions::from_mode(0o755)).unwrap();
+    let write = |name: &str, content: &str| fs::write(root.join(name), content).unwrap();
+    fs::create_dir(root.join("web")).unwrap();
+    let content: Vec<u8> =
+        (0..200_000u64).map(|n| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) as u8).collect();
+    fs::write(root.join("web/file"), content).unwrap();
+    for (name, content) in [
+        ("Get.java", JAVA),
+        ("get.js", NODE),
+        ("get.go", GO),
+        ("get.c", C),
+        ("get.py", ASYNCIO),
+        ("page.py", PAGE),
+        ("serve.py", SERVE),
+    ] {
+        write(name, content);
+    }
+    let web = root.join("web");
+    shell(&format!("export WEB={}\n{CONTENT}", web.display()));
+    shell(&format!(
+        "set -e; cd {}; cc -static -O1 -o get-c get.c; CGO_ENABLED=0 GOCACHE=$PWD/cache go build -o get-go get.go; rm -rf cache\n\
+         ssh-keygen -q -t ed25519 -N '' -f host-key; ssh-keygen -q -t ed25519 -N '' -f key; chmod 600 key.pub\n\
+         install -d -o postgres postgres\n\
+         {POSTGRES}/initdb -D postgres -A trust > initdb.log\n\
+         printf 'host all all 10.110.0.0/16 trust\\n' >> postgres/pg_hba.conf",
+        root.display()
+    ));
+    let at = |name: &str| root.join(name).display().to_string();
+    write(
+        "sshd.conf",
+        &format!(
+            "HostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nUsePAM no\nPidFile none\nPermitRootLogin yes\nSubsystem sftp internal-sftp\n",
+            at("host-key"),
+            at("key.pub")
+        ),
+    );
+    write("rsyncd.conf", &format!("use chroot = no\n[data]\npath = {}\n", at("web")));
+}
+
 /// Everything that the programs ask for, on the network.
 struct Servers {
     root: tempfile::TempDir,
@@ -282,44 +324,8 @@ impl Drop for Servers {
 impl Servers {
     fn start() -> Self {
         let root = tempfile::tempdir().unwrap();
-        // PostgreSQL runs as a user of its own.
-        fs::set_permissions(root.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        let write = |name: &str, content: &str| fs::write(root.path().join(name), content).unwrap();
-        fs::create_dir(root.path().join("web")).unwrap();
-        let content: Vec<u8> =
-            (0..200_000u64).map(|n| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) as u8).collect();
-        fs::write(root.path().join("web/file"), content).unwrap();
-        for (name, content) in [
-            ("Get.java", JAVA),
-            ("get.js", NODE),
-            ("get.go", GO),
-            ("get.c", C),
-            ("get.py", ASYNCIO),
-            ("page.py", PAGE),
-            ("serve.py", SERVE),
-        ] {
-            write(name, content);
-        }
-        let web = root.path().join("web");
-        shell(&format!("export WEB={}\n{CONTENT}", web.display()));
-        shell(&format!(
-            "set -e; cd {}; cc -static -O1 -o get-c get.c; CGO_ENABLED=0 GOCACHE=$PWD/cache go build -o get-go get.go; rm -rf cache\n\
-             ssh-keygen -q -t ed25519 -N '' -f host-key; ssh-keygen -q -t ed25519 -N '' -f key; chmod 600 key.pub\n\
-             install -d -o postgres postgres\n\
-             {POSTGRES}/initdb -D postgres -A trust > initdb.log\n\
-             printf 'host all all 10.110.0.0/16 trust\\n' >> postgres/pg_hba.conf",
-            root.path().display()
-        ));
+        prepare(root.path());
         let at = |name: &str| root.path().join(name).display().to_string();
-        write(
-            "sshd.conf",
-            &format!(
-                "HostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nUsePAM no\nPidFile none\nPermitRootLogin yes\nSubsystem sftp internal-sftp\n",
-                at("host-key"),
-                at("key.pub")
-            ),
-        );
-        write("rsyncd.conf", &format!("use chroot = no\n[data]\npath = {}\n", at("web")));
         let (sshds, network) = (RunDirectory::make(), network(root.path()));
         let mut running = vec![];
         for command in [
@@ -454,12 +460,10 @@ fn programs_of_the_table_go_through_both_depots() {
 fn guide_has_the_table_of_programs() {
     let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/run.md");
     let guide = fs::read_to_string(guide).unwrap();
-    let table: String = PROGRAMS
-        .iter()
-        .map(|program| {
-            let by_agent = if program.by_agent.is_some() { "works" } else { "" };
-            format!("| {} | works | {by_agent} |\n", program.name)
-        })
-        .collect();
+    let rows = PROGRAMS.iter().map(|program| {
+        let by_agent = if program.by_agent.is_some() { "works" } else { "" };
+        ["| ", program.name, " | works | ", by_agent, " |\n"].concat()
+    });
+    let table: String = rows.collect();
     assert!(guide.contains(&table), "docs/run.md should have:\n{table}");
 }
