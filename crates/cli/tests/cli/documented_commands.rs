@@ -99,6 +99,32 @@ fn documented_commands_are_ones_that_parse() {
     assert!(parsed > 100, "only {parsed} commands were found");
 }
 
+/// The help of a command and of those below it.
+fn help_of(command: &mut clap::Command, name: &str, page: &mut String) {
+    let help = command.render_long_help().to_string();
+    let lines: Vec<&str> = help.trim_end().lines().map(str::trim_end).collect();
+    *page += &format!("\n## {name}\n```text\n{}\n```\n", lines.join("\n"));
+    for below in command.get_subcommands_mut().filter(|below| below.get_name() != "help") {
+        help_of(below, &format!("{name} {}", below.get_name()), page);
+    }
+}
+
+#[test]
+fn page_of_commands_is_current() {
+    let mut command = longhaul_cli::command().term_width(100);
+    command.build();
+    let mut page = "# Commands\nEvery command's `--help`. Generated: `LONGHAUL_BLESS=1 cargo test -p longhaul-cli --test cli page_of_commands`\n\
+        writes this page.\n"
+        .to_owned();
+    help_of(&mut command, "longhaul", &mut page);
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/cli.md");
+    if std::env::var_os("LONGHAUL_BLESS").is_some() {
+        fs::write(&file, &page).unwrap();
+    }
+    let written = fs::read_to_string(&file).unwrap_or_default();
+    assert!(written == page, "docs/cli.md is stale; run this test with LONGHAUL_BLESS=1");
+}
+
 #[test]
 fn commands_are_found_in_shell() {
     let all = |line| commands(line).iter().map(|words| words.join(" ")).collect::<Vec<_>>();
