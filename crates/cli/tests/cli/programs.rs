@@ -269,7 +269,7 @@ fn prepare(root: &Path) {
         "set -e; cd {}; cc -static -O1 -o get-c get.c; CGO_ENABLED=0 GOCACHE=$PWD/cache go build -o get-go get.go; rm -rf cache\n\
          ssh-keygen -q -t ed25519 -N '' -f host-key; ssh-keygen -q -t ed25519 -N '' -f key; chmod 600 key.pub\n\
          install -d -o postgres postgres\n\
-         {POSTGRES}/initdb -D postgres -A trust > initdb.log\n\
+         {POSTGRES}/initdb -D postgres -A trust --locale C > initdb.log\n\
          printf 'host all all 10.110.0.0/16 trust\\n' >> postgres/pg_hba.conf",
         root.display()
     ));
