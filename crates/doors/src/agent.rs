@@ -25,7 +25,7 @@ pub use config::{Config, ConfigError, Login};
 pub use status::{Entry, Status};
 
 use crate::{
-    chain::{Caller, ChainError, Down},
+    chain::{Caller, ChainError, Down, Unconnected},
     routes::Destination,
     tunnel,
 };
@@ -180,32 +180,27 @@ impl Agent {
     pub(crate) async fn open(&self, to: &Destination) -> Result<(Stream, Route), Failed> {
         let config = self.config();
         let time = config.connect_timeout;
-        let (mut last, mut left_alone) = (None, false);
-        for route in config.routes.matching(to).await {
-            if self.down.contains(&route.depots[0]) {
-                left_alone = true;
-                continue;
-            }
+        let mut trial = self.down.trial(config.routes.matching(to).await);
+        while let Some(route) = trial.next() {
             match self.caller.open(&route, time).await {
                 Ok((stream, hops)) => return Ok((stream, Route::through(route.depots, &hops))),
-                Err(error) if error.is_of_server() => return Err(error.into()),
                 Err(error) => {
-                    self.down.note(&route.depots[0], &error);
-                    tracing::warn!("{}: {error}", route.server);
-                    last = Some(error);
+                    let text = error.to_string();
+                    trial.failed(&route, error)?;
+                    tracing::warn!("{}: {text}", route.server);
                 }
             }
         }
-        if config.strict && (last.is_some() || left_alone) {
-            let kind = ProxyError::ConnectionRefused;
-            let left_alone =
-                || Failed { kind, text: "no route was reached some seconds ago".into() };
-            return Err(last.map_or_else(left_alone, Failed::from));
-        }
-        let route = match last {
-            Some(error) => Route::FellBack(error.to_string()),
-            None if left_alone => Route::FellBack("no route was reached some seconds ago".into()),
-            None => Route::Direct,
+        let left_alone = || "no route was reached some seconds ago".to_owned();
+        let route = match trial.end() {
+            Unconnected::NoRoute => Route::Direct,
+            Unconnected::AllFailed(last) if config.strict => {
+                let kind = ProxyError::ConnectionRefused;
+                return Err(last.map_or_else(|| Failed { kind, text: left_alone() }, Failed::from));
+            }
+            Unconnected::AllFailed(last) => {
+                Route::FellBack(last.map_or_else(left_alone, |error| error.to_string()))
+            }
         };
         let stream = self.caller.connect(&to.server(), false, time).await?;
         Ok((stream, route))

@@ -29,6 +29,7 @@ use std::{
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
+    vec,
 };
 use tokio::{
     io::{Interest, unix::AsyncFd},
@@ -103,23 +104,74 @@ impl ChainError {
 
 /// Depots that could not be reached a short time ago. They are left alone, so that not every connection waits for them.
 #[derive(Debug, Default)]
-pub struct Down(Mutex<HashMap<DepotAddress, Instant>>);
+pub(crate) struct Down(Mutex<HashMap<DepotAddress, Instant>>);
 
 impl Down {
     /// Whether this depot is to be left alone.
-    pub fn contains(&self, depot: &DepotAddress) -> bool {
+    fn contains(&self, depot: &DepotAddress) -> bool {
         self.depots().get(depot).is_some_and(|until| Instant::now() < *until)
     }
 
     /// What has come of asking this depot first.
-    pub fn note(&self, depot: &DepotAddress, error: &ChainError) {
+    fn note(&self, depot: &DepotAddress, error: &ChainError) {
         if !matches!(error, ChainError::Refused(_)) {
             self.depots().insert(depot.clone(), Instant::now() + DOWN_TIME);
         }
     }
 
+    /// Begins to try routes, in their order.
+    pub(crate) fn trial<'d, 'r>(&'d self, routes: Vec<ServerRoute<'r>>) -> Trial<'d, 'r> {
+        let has_route = !routes.is_empty();
+        Trial { down: self, routes: routes.into_iter(), has_route, last: None }
+    }
+
     fn depots(&self) -> MutexGuard<'_, HashMap<DepotAddress, Instant>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Routes to a destination, being tried.
+pub(crate) struct Trial<'d, 'r> {
+    down: &'d Down,
+    routes: vec::IntoIter<ServerRoute<'r>>,
+    has_route: bool,
+    last: Option<ChainError>,
+}
+
+/// What is left to do if no route was connected by.
+pub(crate) enum Unconnected {
+    /// No route leads there.
+    NoRoute,
+    /// No route works. With the last failure, unless no depot was asked this time.
+    AllFailed(Option<ChainError>),
+}
+
+impl<'r> Trial<'_, 'r> {
+    /// The next route, but for those whose first depot was not reached a short time ago.
+    pub(crate) fn next(&mut self) -> Option<ServerRoute<'r>> {
+        self.routes.find(|route| !self.down.contains(&route.depots[0]))
+    }
+
+    /// A route does not work.
+    ///
+    /// # Errors
+    /// The depots have done their part, and the server cannot be reached. No other route is to be tried.
+    pub(crate) fn failed(
+        &mut self,
+        route: &ServerRoute<'_>,
+        error: ChainError,
+    ) -> Result<(), ChainError> {
+        if error.is_of_server() {
+            return Err(error);
+        }
+        self.down.note(&route.depots[0], &error);
+        self.last = Some(error);
+        Ok(())
+    }
+
+    /// After the last route.
+    pub(crate) fn end(self) -> Unconnected {
+        if self.has_route { Unconnected::AllFailed(self.last) } else { Unconnected::NoRoute }
     }
 }
 

@@ -7,7 +7,7 @@ use super::{
     tally::{Connection, Outcome, Tally},
 };
 use crate::{
-    chain::{self, Caller, ChainError, Down},
+    chain::{self, Caller, ChainError, Down, Unconnected},
     routes::{Destination, Routes, ServerRoute},
     tunnel::{self, Passed, tunnel},
 };
@@ -83,13 +83,10 @@ impl Answering {
             return self.calls.answer(call, Verdict::GoOn);
         };
         let outcome = self.connect(call, &request).await;
-        let (verdict, outcome) = match outcome {
-            None => (Verdict::GoOn, None),
-            Some(Outcome::Chain(hops)) => (Verdict::Done, Some(Outcome::Chain(hops))),
-            Some(Outcome::Failed { errno, why }) => {
-                (Verdict::Fails(errno), Some(Outcome::Failed { errno, why }))
-            }
-            other => (Verdict::GoOn, other),
+        let verdict = match &outcome {
+            Some(Outcome::Chain(_)) => Verdict::Done,
+            Some(Outcome::Failed { errno, .. }) => Verdict::Fails(*errno),
+            _ => Verdict::GoOn,
         };
         if let Some(outcome) = outcome {
             let (destination, took) = (request.destination, begun.elapsed());
@@ -104,32 +101,28 @@ impl Answering {
         if !is_fresh_tcp(&socket) || !self.calls.is_waiting(call) {
             return None;
         }
-        let matching = self.rules.routes.matching(&Destination::Address(request.destination)).await;
-        if matching.is_empty() {
-            return Some(Outcome::Direct);
-        }
-        let mut last = None;
-        for route in matching {
-            if self.down.contains(&route.depots[0]) {
-                continue;
-            }
-            match self.try_chain(&socket, request.destination, &route).await {
+        let destination = request.destination;
+        let routes = self.rules.routes.matching(&Destination::Address(destination)).await;
+        let mut trial = self.down.trial(routes);
+        while let Some(route) = trial.next() {
+            match self.try_chain(&socket, destination, &route).await {
                 Ok(outcome) => return Some(outcome),
-                Err(error) if error.is_of_server() => return Some(failed(&error)),
                 Err(error) => {
-                    self.down.note(&route.depots[0], &error);
-                    last = Some(error);
+                    if let Err(error) = trial.failed(&route, error) {
+                        return Some(failed(&error));
+                    }
                 }
             }
         }
-        match last {
-            Some(error) if self.rules.strict => Some(failed(&error)),
-            None if self.rules.strict => {
+        Some(match trial.end() {
+            Unconnected::NoRoute => Outcome::Direct,
+            Unconnected::AllFailed(Some(error)) if self.rules.strict => failed(&error),
+            Unconnected::AllFailed(None) if self.rules.strict => {
                 let why = "no chain could be reached some seconds ago".to_owned();
-                Some(Outcome::Failed { errno: libc::ENETUNREACH, why })
+                Outcome::Failed { errno: libc::ENETUNREACH, why }
             }
-            last => Some(Outcome::FellBack(self.warn(last.as_ref()))),
-        }
+            Unconnected::AllFailed(last) => Outcome::FellBack(self.warn(last.as_ref())),
+        })
     }
 
     /// Opens a session by one chain. Afterwards the socket is connected to it, or fresh again.
