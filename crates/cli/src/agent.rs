@@ -5,13 +5,14 @@ use crate::{
     depot::cells::{age, shorten, size},
     failure::Failure,
     print::{print_json, print_text},
+    via,
 };
 use clap::Args;
 use doors::{
     agent::{Agent, Config, Entry, Status, connect},
     routes::{Match, Routes},
 };
-use session::{Authority, DepotAddress};
+use session::Authority;
 use std::{net::SocketAddr, path::PathBuf};
 
 const RUN_EXAMPLES: &str = "\
@@ -106,13 +107,10 @@ fn serve(args: RunArgs) -> Result<(), Failure> {
 
 impl RunArgs {
     fn config(&self) -> Result<Config, Failure> {
-        let route = |text: &String| text.split(',').map(str::parse).collect();
-        let via: Result<Vec<Vec<DepotAddress>>, _> = self.via.iter().map(route).collect();
-        let via = via.map_err(|error| Failure::usage(format_args!("--via: {error}")))?;
         let before = Config::default();
         let config = Config {
             listen: self.listen.unwrap_or(before.listen),
-            routes: Routes::through(via, self.matches.clone()),
+            routes: Routes::through(via::routes(&self.via)?, self.matches.clone()),
             strict: self.strict,
             ca: self.ca.clone(),
             ..before

@@ -36,6 +36,7 @@ mod session;
 mod text_table;
 mod ticket;
 mod transfer;
+mod via;
 mod wan;
 
 use ::depot::StderrLog;

@@ -4,6 +4,7 @@
 use crate::{
     failure::Failure,
     transfer::{ProgressLine, show},
+    via,
 };
 use clap::Args;
 use client::{
@@ -73,15 +74,11 @@ impl ParcelArgs {
         &self,
         to: impl Fn(&[DepotAddress]) -> Result<Route, RouteError>,
     ) -> Result<Vec<Route>, Failure> {
-        let usage = |error: &dyn std::fmt::Display| Failure::usage(format!("--via: {error}"));
         if self.via.is_empty() {
             return Ok(vec![to(&[]).map_err(Failure::usage)?]);
         }
-        let route = |text: &String| {
-            let depots: Result<Vec<DepotAddress>, _> = text.split(',').map(str::parse).collect();
-            to(&depots.map_err(|error| usage(&error))?).map_err(|error| usage(&error))
-        };
-        self.via.iter().map(route).collect()
+        let routes = via::routes(&self.via)?;
+        routes.iter().map(|depots| to(depots).map_err(|error| via::malformed(&error))).collect()
     }
 
     /// Transfers until the end or a signal; `again` says what to do after a signal.

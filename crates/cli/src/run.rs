@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `longhaul run`: a program whose connections go through depots.
 
-use crate::{failure::Failure, text_table::TextTable};
+use crate::{failure::Failure, text_table::TextTable, via};
 use clap::Args;
 use doors::{
     routes::{Match, Routes},
@@ -127,11 +127,9 @@ impl RunArgs {
 }
 
 fn route(text: &str) -> Result<Vec<DepotAddress>, Failure> {
-    let usage = |error: &dyn std::fmt::Display| Failure::usage(format_args!("--via: {error}"));
-    let depots: Result<Vec<DepotAddress>, _> = text.split(',').map(str::parse).collect();
-    let depots = depots.map_err(|error| usage(&error))?;
+    let depots = via::depots(text)?;
     if depots.len() > MAX_HOPS {
-        return Err(usage(&"a route has at most 16 depots"));
+        return Err(via::malformed(&"a route has at most 16 depots"));
     }
     Ok(depots)
 }
