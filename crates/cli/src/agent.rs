@@ -2,14 +2,14 @@
 //! `longhaul agent`: a proxy on this machine whose connections go through depots.
 
 use crate::{
-    depot::cells::{age, shorten, size},
+    connections,
     failure::Failure,
     print::{print_json, print_text},
     via,
 };
 use clap::Args;
 use doors::{
-    agent::{Agent, Config, Entry, Status, connect},
+    agent::{Agent, Config, connect},
     routes::{Match, Routes},
 };
 use session::Authority;
@@ -127,44 +127,7 @@ fn status(args: &StatusArgs) -> Result<(), Failure> {
     if args.json {
         print_json(&status);
     } else {
-        print_text(&table(&status));
+        print_text(&connections::table(&status));
     }
     Ok(())
-}
-
-fn table(status: &Status) -> String {
-    let Status { connections, through, direct, fell_back, failed, up_bytes, down_bytes } = status;
-    let mut text = format!(
-        "{through} connections through depots, {direct} directly, {fell_back} directly since depots failed, {failed} failed\n\
-         {} sent, {} received\n",
-        size(*up_bytes),
-        size(*down_bytes),
-    );
-    if connections.is_empty() {
-        return text + "\nno connection under way\n";
-    }
-    text += &format!(
-        "\n{:<8} {:<32} {:>10} {:>10} {:>7} {}\n",
-        "by", "destination", "sent", "received", "age", "through"
-    );
-    for entry in connections {
-        let Entry { protocol, destination, up_bytes, down_bytes, seconds, .. } = entry;
-        text += &format!(
-            "{protocol:<8} {:<32} {:>10} {:>10} {:>7} {}\n",
-            shorten(destination, 32),
-            size(*up_bytes),
-            size(*down_bytes),
-            age(*seconds),
-            route(entry),
-        );
-    }
-    text
-}
-
-fn route(entry: &Entry) -> String {
-    match &entry.direct_because {
-        Some(why) => format!("directly: {why}"),
-        None if entry.through.is_empty() => "directly".to_owned(),
-        None => entry.through.join(", "),
-    }
 }

@@ -10,6 +10,7 @@
 mod agent;
 mod cc;
 mod cc_file;
+mod connections;
 mod demo;
 mod depot;
 mod export;
@@ -18,6 +19,7 @@ mod failure;
 mod figure;
 mod get;
 mod identical_repeats;
+mod intercept;
 mod lab;
 mod monitor;
 mod origin;
@@ -65,6 +67,9 @@ enum Command {
     Depot(Box<depot::DepotArgs>),
     Figure(figure::FigureArgs),
     Get(Box<get::GetArgs>),
+    /// Connections of other machines, or of this one, taken over and led through depots.
+    #[command(subcommand)]
+    Intercept(intercept::Command),
     Origin(origin::OriginArgs),
     /// Run scenarios and archive what was measured.
     #[command(subcommand)]
@@ -108,6 +113,14 @@ pub fn run() -> ExitCode {
             result
         }
         Command::Agent(command) => agent::run(command),
+        Command::Intercept(command) if intercept::is_daemon(&command) => {
+            let log = log_to_stderr();
+            log.start();
+            let result = intercept::run(command);
+            log.finish();
+            result
+        }
+        Command::Intercept(command) => intercept::run(command),
         Command::Cc(command) => cc::run(command),
         Command::Demo(args) => demo::run(&args),
         Command::Depot(args) => {

@@ -6,7 +6,6 @@
 //! socks     SOCKS5 (RFC 1928), optionally with user name and password (RFC 1929)
 //! web       HTTP: CONNECT and absolute URLs; /proxy.pac and /status.json for this machine
 //! link      a stream with the traits that hyper expects
-//! status    open connections and totals
 //! connect   client side: one connection through a running agent (ssh's ProxyCommand), its status
 //! ```
 //! Threats. Clients are programs of this machine, and web pages that make a browser send requests here. The agent listens on
@@ -18,16 +17,15 @@ mod config;
 pub mod connect;
 mod link;
 mod socks;
-mod status;
 mod web;
 
-pub use config::{Config, ConfigError, Login};
-pub use status::{Entry, Status};
+pub use config::{Config, Login};
 
 use crate::{
-    chain::{Caller, ChainError, Down, Unconnected},
+    chain::{Caller, ChainError, Down, OpenError, Unconnected},
+    connections::{Live, Route},
     routes::Destination,
-    tunnel,
+    settings_file, tunnel,
 };
 use relay::{
     copy::RelayResources,
@@ -35,7 +33,6 @@ use relay::{
     tcp::Stream,
 };
 use session::message::ProxyError;
-use status::{Live, Route};
 use std::{
     io,
     net::SocketAddr,
@@ -55,8 +52,6 @@ use tokio::{
 const MOST: usize = 4096;
 /// Time limit for a client's request.
 const HEAD_TIME: Duration = Duration::from_secs(10);
-/// Interval between checks of the configuration file.
-const LOOK: Duration = Duration::from_secs(1);
 
 /// The proxy.
 #[derive(Debug)]
@@ -155,10 +150,10 @@ impl Agent {
     /// Reads the file again whenever it changes. One that cannot be used changes nothing.
     async fn follow_file(self: Arc<Self>) {
         let Some(file) = &self.file else { return };
-        let mut seen = config::stamp(file);
+        let mut seen = settings_file::stamp(file);
         loop {
-            sleep(LOOK).await;
-            let now = config::stamp(file);
+            sleep(settings_file::LOOK).await;
+            let now = settings_file::stamp(file);
             if now == seen {
                 continue;
             }
@@ -180,19 +175,14 @@ impl Agent {
     pub(crate) async fn open(&self, to: &Destination) -> Result<(Stream, Route), Failed> {
         let config = self.config();
         let time = config.connect_timeout;
-        let mut trial = self.down.trial(config.routes.matching(to).await);
-        while let Some(route) = trial.next() {
-            match self.caller.open(&route, time).await {
-                Ok((stream, hops)) => return Ok((stream, Route::through(route.depots, &hops))),
-                Err(error) => {
-                    let text = error.to_string();
-                    trial.failed(&route, error)?;
-                    tracing::warn!("{}: {text}", route.server);
-                }
-            }
-        }
+        let routes = config.routes.matching(to).await;
+        let unconnected = match self.caller.open_first(&self.down, routes, time).await {
+            Ok(opened) => return Ok(opened),
+            Err(OpenError::OfServer(error)) => return Err(error.into()),
+            Err(OpenError::Unconnected(unconnected)) => unconnected,
+        };
         let left_alone = || "no route was reached some seconds ago".to_owned();
-        let route = match trial.end() {
+        let route = match unconnected {
             Unconnected::NoRoute => Route::Direct,
             Unconnected::AllFailed(last) if config.strict => {
                 let kind = ProxyError::ConnectionRefused;

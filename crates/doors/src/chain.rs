@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A session to a plain TCP server, opened on a socket that is there already.
 
-use crate::{routes::ServerRoute, sys};
+use crate::{connections, routes::ServerRoute, sys};
 use bytes::BytesMut;
 use http::StatusCode;
 use relay::{
@@ -175,6 +175,14 @@ impl<'r> Trial<'_, 'r> {
     }
 }
 
+/// Why no route of several connects.
+pub(crate) enum OpenError {
+    /// The depots have done their part, and the server cannot be reached.
+    OfServer(ChainError),
+    /// Without the server's doing.
+    Unconnected(Unconnected),
+}
+
 /// Connects a fresh TCP socket to the first of the depots at `address`, and opens a session to `server` on it. What the
 /// socket carries from then on is the server's. Nothing is read beyond the depot's header.
 ///
@@ -344,12 +352,42 @@ pub struct Caller {
     overruled: Overruled,
     tls: OnceLock<Arc<ClientConfig>>,
     ca: Option<PathBuf>,
+    mark: Option<u32>,
 }
 
 impl Caller {
     /// With certificates (PEM) of authorities to trust for depots over TLS, in place of the system's.
     pub fn new(ca: Option<PathBuf>) -> Self {
         Self { ca, ..Self::default() }
+    }
+
+    /// Marks its connections, so that rules of this host tell them apart.
+    #[must_use]
+    pub fn with_mark(self, mark: u32) -> Self {
+        Self { mark: Some(mark), ..self }
+    }
+
+    /// A connection by the first of these routes that works.
+    pub(crate) async fn open_first(
+        &self,
+        down: &Down,
+        routes: Vec<ServerRoute<'_>>,
+        time: Duration,
+    ) -> Result<(Stream, connections::Route), OpenError> {
+        let mut trial = down.trial(routes);
+        while let Some(route) = trial.next() {
+            match self.open(&route, time).await {
+                Ok((stream, hops)) => {
+                    return Ok((stream, connections::Route::through(route.depots, &hops)));
+                }
+                Err(error) => {
+                    let text = error.to_string();
+                    trial.failed(&route, error).map_err(OpenError::OfServer)?;
+                    tracing::warn!("{}: {text}", route.server);
+                }
+            }
+        }
+        Err(OpenError::Unconnected(trial.end()))
     }
 
     /// A connection to the server of a route, through its depots.
@@ -400,7 +438,8 @@ impl Caller {
             time,
         };
         let peer = PeerAddr { host, port: to.port, tls: is_tls };
-        dialer.dial(&peer, &HopOptions { keepalive: true, ..HopOptions::default() }).await
+        let options = HopOptions { keepalive: true, mark: self.mark, ..HopOptions::default() };
+        dialer.dial(&peer, &options).await
     }
 
     fn tls(&self) -> Result<Arc<ClientConfig>, Refusal> {

@@ -6,6 +6,9 @@
 //! chain    a session to a plain TCP server, on a socket that is there already or a connection of its own
 //! run      a program of which a supervisor makes the connections
 //! agent    a proxy on this machine: SOCKS5 and HTTP
+//! intercept  connections of other machines and of this one, taken over on their route by nftables
+//! connections  those that are open, and totals
+//! settings_file  settings that are read again when their file changes
 //! tunnel   bytes between two connections, where the program cannot have the one to the depot itself
 //! ```
 //! A session to a plain server is a header and then nothing but the server's bytes (docs/lsl.md, 2.2). So once it is
@@ -13,7 +16,10 @@
 
 pub mod agent;
 pub mod chain;
+pub mod connections;
+pub mod intercept;
 pub mod routes;
 pub mod run;
+pub mod settings_file;
 mod sys;
 mod tunnel;

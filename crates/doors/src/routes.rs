@@ -12,6 +12,7 @@ use ipnet::IpNet;
 use serde::Deserialize;
 use session::{Authority, DepotAddress, Host, lsl::MAX_HOPS};
 use std::{
+    fmt::{self, Display},
     net::{IpAddr, SocketAddr},
     str::FromStr,
 };
@@ -44,6 +45,19 @@ enum Hosts {
     "{0:?} is neither a network (10.0.0.0/8), an address, HOST[:PORT], *.DOMAIN[:PORT] nor *[:PORT]"
 )]
 pub struct MatchError(String);
+
+impl Display for Match {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.host, self.port) {
+            (Hosts::Others, _) => f.write_str("*")?,
+            (Hosts::Network(IpNet::V6(network)), Some(_)) => write!(f, "[{network}]")?,
+            (Hosts::Network(network), _) => write!(f, "{network}")?,
+            (Hosts::Name(name), _) => f.write_str(name)?,
+            (Hosts::Below(domain), _) => write!(f, "*.{domain}")?,
+        }
+        self.port.map_or(Ok(()), |port| write!(f, ":{port}"))
+    }
+}
 
 impl FromStr for Match {
     type Err = MatchError;
@@ -111,6 +125,23 @@ impl Destination {
 }
 
 impl Match {
+    /// Network and port, each if it is limited. `None` for names, of which a packet carries none.
+    pub(crate) fn addresses(&self) -> Option<(Option<IpNet>, Option<u16>)> {
+        match self.host {
+            Hosts::Others => Some((None, self.port)),
+            Hosts::Network(network) => Some((Some(network), self.port)),
+            Hosts::Name(_) | Hosts::Below(_) => None,
+        }
+    }
+
+    /// Whether this is one of the destinations. Names match none.
+    pub(crate) fn contains(&self, address: SocketAddr) -> bool {
+        self.addresses().is_some_and(|(network, port)| {
+            network.is_none_or(|network| network.contains(&address.ip().to_canonical()))
+                && port.is_none_or(|port| port == address.port())
+        })
+    }
+
     /// What the last depot is asked to connect to, if this is one of the destinations.
     async fn server(&self, destination: &Destination) -> Option<Authority> {
         let server = destination.server();
@@ -165,8 +196,8 @@ pub struct Routes {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Route {
-    to: Vec<Match>,
-    via: Vec<DepotAddress>,
+    pub(crate) to: Vec<Match>,
+    pub(crate) via: Vec<DepotAddress>,
 }
 
 /// Depots, the nearest first, and what the last of them is asked for.
@@ -189,6 +220,11 @@ impl Routes {
         let others = Match { host: Hosts::Others, port: None };
         let to = if to.is_empty() { vec![others] } else { to };
         Self { routes: via.into_iter().map(|via| Route { to: to.clone(), via }).collect() }
+    }
+
+    /// All of them, in their order.
+    pub(crate) fn all(&self) -> &[Route] {
+        &self.routes
     }
 
     /// What is wrong with them, if anything.

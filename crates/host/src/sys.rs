@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The few system calls that no library in use wraps safely: every `unsafe` of this crate is here.
+//! The few system calls that no library in use wraps safely: every `unsafe` of this crate is here,
+//! except for calls into libnftables (`nftables.rs`).
 
 #![expect(unsafe_code, reason = "system calls that no library in use wraps")]
 

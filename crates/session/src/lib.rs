@@ -9,6 +9,7 @@
 //!
 //! A [`ticket`] does what a route does, signed by somebody whom the depots trust. [`digest`] reads
 //! and prints digests of bodies. [`lsl`] is for what is not HTTP: sessions (`docs/lsl.md`).
+//! [`proxy_protocol`] tells a plain server whose connection it has.
 
 mod authority;
 mod depot_address;
@@ -17,6 +18,7 @@ pub mod digest;
 pub mod lsl;
 pub mod message;
 mod origin;
+pub mod proxy_protocol;
 mod route;
 mod step;
 pub mod ticket;

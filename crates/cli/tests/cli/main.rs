@@ -29,6 +29,7 @@ mod get;
 #[allow(dead_code, reason = "tests of the client use all of it")]
 #[path = "../../../client/tests/client/server.rs"]
 mod http_server;
+mod intercept;
 mod interop;
 mod lab;
 mod lacking;

@@ -307,6 +307,7 @@ impl Config {
         HopOptions {
             network: Some(hop.peer),
             source,
+            mark: None,
             congestion: hop.congestion.as_deref(),
             sndbuf: hop.sndbuf,
             rcvbuf: hop.rcvbuf,

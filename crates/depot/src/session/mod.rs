@@ -11,7 +11,6 @@
 //!   stripes           one hop over several connections
 //!   meeting           two ends that both connect to this depot
 //!   port              `[[tcp]]`: plain connections that become sessions
-//!   proxy_protocol    the header that tells a server whose connection it has
 //! ```
 
 mod early;
@@ -19,7 +18,6 @@ mod hop;
 mod meeting;
 mod plan;
 pub(crate) mod port;
-mod proxy_protocol;
 mod read;
 mod relay;
 mod serve;

@@ -12,7 +12,6 @@ use crate::{
         hop::{self, NextHop, NoSession},
         meeting,
         plan::Plan,
-        proxy_protocol,
         relay::{Side, Times, move_bytes},
         stripes,
     },
@@ -30,6 +29,7 @@ use session::{
     Authority, Scheme,
     lsl::{Answer, Hop, Open, OpenStep},
     message::{Connection, Fault},
+    proxy_protocol,
 };
 use std::{
     io,

@@ -1,23 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The agent's settings.
 
-use crate::routes::{Route, Routes};
+use crate::{
+    routes::{Route, Routes},
+    settings_file::{self, ConfigError},
+};
 use serde::Deserialize;
 use std::{
-    fs,
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
-    time::{Duration, SystemTime},
+    time::Duration,
 };
-
-/// When a file was written last, and how long it is.
-pub(super) fn stamp(file: &Path) -> Option<(SystemTime, u64)> {
-    let metadata = fs::metadata(file).ok()?;
-    Some((metadata.modified().ok()?, metadata.len()))
-}
-
-/// A longer file is none of ours.
-const LONGEST: u64 = 1 << 20;
 
 /// What the agent is told.
 #[derive(Debug, Clone)]
@@ -62,11 +55,6 @@ impl Login {
     }
 }
 
-/// What is wrong with the settings.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct ConfigError(String);
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Document {
@@ -105,32 +93,17 @@ impl Config {
     /// Reads a file.
     ///
     /// # Errors
-    /// The text names the file, and the line if it is one line's fault.
+    /// The text names the file, and the line if one line is wrong.
     pub fn read(file: &Path) -> Result<Self, ConfigError> {
-        let fails = |why: &dyn std::fmt::Display| ConfigError(format!("{}: {why}", file.display()));
-        let length = fs::metadata(file).map_err(|error| fails(&error))?;
-        if !length.is_file() || length.len() > LONGEST {
-            return Err(fails(&"it is no file of at most 1 MB"));
-        }
-        let text = fs::read_to_string(file).map_err(|error| fails(&error))?;
-        Self::parse(&text).map_err(|(line, why)| match line {
-            Some(line) => ConfigError(format!("{}:{line}: {why}", file.display())),
-            None => fails(&why),
+        settings_file::read(file, |document| {
+            let Document { listen, login, route, strict, connect_timeout, ca } = document;
+            let routes = Routes::new(route);
+            let connect_timeout =
+                connect_timeout.map_or(Self::default().connect_timeout, Into::into);
+            let config = Self { listen, login, routes, strict, connect_timeout, ca };
+            config.check()?;
+            Ok(config)
         })
-    }
-
-    fn parse(text: &str) -> Result<Self, (Option<usize>, String)> {
-        let of_line = |error: toml::de::Error| {
-            let line = error.span().map(|span| text[..span.start].matches('\n').count() + 1);
-            (line, error.message().to_owned())
-        };
-        let Document { listen, login, route, strict, connect_timeout, ca } =
-            toml::from_str(text).map_err(of_line)?;
-        let routes = Routes::new(route);
-        let connect_timeout = connect_timeout.map_or(Self::default().connect_timeout, Into::into);
-        let config = Self { listen, login, routes, strict, connect_timeout, ca };
-        config.check().map_err(|why| (None, why))?;
-        Ok(config)
     }
 
     /// What is wrong with them as a whole, if anything.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Questions to a running agent: one connection on standard input and output, and its status.
 
-use super::Status;
+use crate::connections::Status;
 use session::Authority;
 use std::{
     io::{self, ErrorKind, Read, Write},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A stream as libraries for HTTP want it. It counts.
 
-use super::status::Connection;
+use crate::connections::Connection;
 use bytes::BytesMut;
 use relay::tcp::Stream;
 use std::{

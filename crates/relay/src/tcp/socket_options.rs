@@ -33,6 +33,8 @@ pub struct HopOptions<'a> {
     /// The address of this host that connections leave by. `None`: the kernel chooses. It reaches peers of its own
     /// family alone.
     pub source: Option<IpAddr>,
+    /// `SO_MARK`, by which rules of this host tell its connections apart. It needs CAP_NET_ADMIN.
+    pub mark: Option<u32>,
     /// The congestion control. `None`: the system's, or the one of the route.
     pub congestion: Option<&'a str>,
     /// `SO_SNDBUF`. `None`: the kernel tunes it.
@@ -80,6 +82,9 @@ impl HopOptions<'_> {
     }
 
     fn set_all_but_congestion(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
+        if let Some(mark) = self.mark {
+            SockRef::from(&socket).set_mark(mark)?;
+        }
         if self.keepalive {
             keep_alive(socket)?;
         }
@@ -110,6 +115,7 @@ impl Default for HopOptions<'_> {
         Self {
             network: None,
             source: None,
+            mark: None,
             congestion: None,
             sndbuf: None,
             rcvbuf: None,

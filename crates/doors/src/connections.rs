@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The connections under way, and those that were.
+//! Connections that this process passes on, and totals of those that have ended.
 
 use crate::tunnel::Passed;
 use serde::{Deserialize, Serialize};
@@ -23,7 +23,7 @@ pub(crate) enum Route {
 }
 
 impl Route {
-    pub(super) fn through(depots: &[DepotAddress], hops: &[HopReport]) -> Self {
+    pub(crate) fn through(depots: &[DepotAddress], hops: &[HopReport]) -> Self {
         let hop = |(at, depot): (usize, &DepotAddress)| match hops.get(at) {
             Some(HopReport { congestion, rtt_us, .. }) => {
                 let congestion = congestion.as_ref().map_or("?", |name| name.as_str());
@@ -37,7 +37,7 @@ impl Route {
 
 /// A connection that is under route.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(crate) struct Connection {
     number: u64,
     client: SocketAddr,
     protocol: &'static str,
@@ -56,7 +56,7 @@ impl Connection {
 
 /// All of them.
 #[derive(Debug, Default)]
-pub(super) struct Live(Mutex<State>);
+pub(crate) struct Live(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -71,13 +71,13 @@ struct State {
 }
 
 /// A connection, listed for as long as this is there.
-pub(super) struct Listed<'l> {
+pub(crate) struct Listed<'l> {
     live: &'l Live,
     pub connection: Arc<Connection>,
 }
 
 impl Live {
-    pub(super) fn list(
+    pub(crate) fn list(
         &self,
         client: SocketAddr,
         protocol: &'static str,
@@ -104,8 +104,18 @@ impl Live {
         Listed { live: self, connection }
     }
 
-    pub(super) fn failed(&self) {
+    pub(crate) fn failed(&self) {
         self.state().failed += 1;
+    }
+
+    /// A connection goes directly, and not through this process.
+    pub(crate) fn fell_back(&self) {
+        self.state().fell_back += 1;
+    }
+
+    /// How many are open.
+    pub(crate) fn open(&self) -> usize {
+        self.state().connections.len()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -113,7 +123,7 @@ impl Live {
     }
 
     /// What they are at the moment.
-    pub(super) fn status(&self) -> Status {
+    pub(crate) fn status(&self) -> Status {
         let state = self.state();
         let (mut up_bytes, mut down_bytes) = (state.up_bytes, state.down_bytes);
         let entries = state.connections.values().map(|connection| {
@@ -185,7 +195,7 @@ pub struct Entry {
     pub number: u64,
     /// Who asks.
     pub client: SocketAddr,
-    /// `socks5`, `connect` or `http`.
+    /// `socks5`, `connect` or `http` at an agent; `tcp` if it was intercepted.
     pub protocol: String,
     /// What was asked for.
     pub destination: String,

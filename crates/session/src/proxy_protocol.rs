@@ -13,7 +13,8 @@ const FAMILIES: [u8; 2] = [0x11, 0x21];
 
 /// The header for a connection of `client`, which has connected to `to`. Where they are of two families, both
 /// are written as IPv6.
-pub(super) fn header(client: SocketAddr, to: SocketAddr) -> Vec<u8> {
+#[must_use]
+pub fn header(client: SocketAddr, to: SocketAddr) -> Vec<u8> {
     let (from, at) = (client.ip().to_canonical(), to.ip().to_canonical());
     let mut out = Vec::with_capacity(52);
     out.extend(SIGNATURE);
