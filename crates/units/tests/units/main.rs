@@ -2,6 +2,7 @@
 //! Quantities are read as they are printed; and what holds for the whole workspace, whose lowest crate
 //! this is.
 
+mod architecture;
 mod links;
 mod round_trip;
 mod workspace;
