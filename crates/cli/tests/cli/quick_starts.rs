@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The quick starts under docs/start, followed word by word, with their outputs. Takes root, for the emulated run of one.
+//! The quick starts under docs/start, followed word by word, with their outputs. Takes root, for the emulated run of one and the paced device of another.
 
-use crate::common::{alone, text};
+use crate::{
+    common::{Kernel, alone, text},
+    pace::Cleared,
+};
+use host::Namespace;
 use std::{fs, path::Path, process::Command};
 
 /// The longest that a quick start may be.
@@ -93,6 +97,19 @@ fn depot_and_download_work_as_printed() {
 fn comparison_works_as_printed() {
     let _alone = alone();
     follow(&["compare.md"]);
+}
+
+/// In a network namespace, so that no device of the machine is touched.
+#[test]
+fn pacing_works_as_printed() {
+    let _kernel = Kernel::without_ours();
+    let _cleared = Cleared;
+    let namespace = Namespace::new().expect("root");
+    let followed = namespace.run(|| {
+        follow(&["pace.md"]);
+        Ok(())
+    });
+    followed.expect("a thread");
 }
 
 #[test]
