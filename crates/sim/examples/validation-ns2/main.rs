@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Writes the tables of `docs/validation/ns2.md` again: all cells of ns-2.35's results beside the
-//! profile `ns2`. A quarter of an hour on two processors.
+//! Compares all cells of ns-2.35's results with the profile `ns2`: writes `docs/validation/ns2.csv`, `ns2-bounded.csv` and their
+//! summaries in README.md. A quarter of an hour on two processors.
 
 #[path = "../../tests/sim/ns2/cells.rs"]
 mod cells;
@@ -13,15 +13,18 @@ use std::fs;
 const WITHIN: f64 = 0.10;
 
 fn main() {
-    let results = [("<!-- cells -->", "ns2.jsonl"), ("<!-- bounded -->", "ns2-bounded.jsonl")];
-    let file = repository().join("docs/validation/ns2.md");
-    let mut text = fs::read_to_string(&file).expect("the page");
-    for (mark, name) in results {
-        let cells = read(name);
-        let table = table::draw(&cells, &simulate(&cells));
-        let (before, rest) = text.split_once(mark).expect("a mark before the table");
-        let (_, after) = rest.split_once("<!-- end -->").expect("a mark after the table");
-        text = format!("{before}{mark}\n{table}<!-- end -->{after}");
+    let directory = repository().join("docs/validation");
+    let page = directory.join("README.md");
+    let mut text = fs::read_to_string(&page).expect("the page");
+    for name in ["ns2", "ns2-bounded"] {
+        let cells = read(&format!("{name}.jsonl"));
+        let found = simulate(&cells);
+        fs::write(directory.join(format!("{name}.csv")), table::csv(&cells, &found))
+            .expect("the table can be written");
+        let (begin, end) = (format!("<!-- {name} -->"), format!("<!-- end {name} -->"));
+        let (before, rest) = text.split_once(&begin).expect("a mark before the summary");
+        let (_, after) = rest.split_once(&end).expect("a mark after the summary");
+        text = format!("{before}{begin}\n{}{end}{after}", table::summary(&cells, &found));
     }
-    fs::write(&file, text).expect("the page can be written");
+    fs::write(&page, text).expect("the page can be written");
 }

@@ -1,30 +1,58 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The comparison as Markdown.
+//! The comparison as CSV, and its summary as Markdown.
 
 use crate::{
     WITHIN,
     cells::{Cell, Figures},
 };
 
-const HEAD: &str = "\
-| algorithm | Mb/s | RTT ms | buffer BDP | flows | goodput, Mb/s: ns-2 | here | difference \
-| each flow, Mb/s: ns-2 | here | largest difference | used: ns-2 | here | drops: ns-2 | here \
-| whole run, Mb/s: ns-2 | here | drops: ns-2 | here | timeouts: ns-2 | here |
-|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
-";
+const COLUMNS: [&str; 19] = [
+    "algorithm",
+    "rate_mbps",
+    "rtt_ms",
+    "buffer_bdp",
+    "flows",
+    "ns2_goodput_mbps",
+    "goodput_mbps",
+    "ns2_each_flow_mbps",
+    "each_flow_mbps",
+    "ns2_utilisation",
+    "utilisation",
+    "ns2_drops",
+    "drops",
+    "ns2_whole_goodput_mbps",
+    "whole_goodput_mbps",
+    "ns2_whole_drops",
+    "whole_drops",
+    "ns2_timeouts",
+    "timeouts",
+];
 
-/// A row a cell, and before them how many are within the bound.
-pub fn draw(cells: &[Cell], found: &[Figures]) -> String {
-    let pairs = || cells.iter().zip(found);
-    let together = pairs().filter(|(cell, here)| of_all(cell, here).abs() <= WITHIN).count();
-    let whole = pairs().filter(|(cell, here)| of_whole(cell, here).abs() <= WITHIN).count();
-    let each = pairs().filter(|(cell, here)| of_each(cell, here).abs() <= WITHIN).count();
-    let rows: String = pairs().map(|(cell, here)| row(cell, here)).collect();
+/// A line per cell. Goodput, utilisation and drops without `whole` are those of the second half of the run.
+pub fn csv(cells: &[Cell], found: &[Figures]) -> String {
+    let rows = cells.iter().zip(found).map(|(cell, here)| row(cell, here));
+    let lines = [COLUMNS.join(",")].into_iter().chain(rows);
+    lines.map(|line| line + "\n").collect()
+}
+
+/// How many cells are within the bound.
+pub fn summary(cells: &[Cell], found: &[Figures]) -> String {
+    let within = |difference: fn(&Cell, &Figures) -> f64| {
+        cells
+            .iter()
+            .zip(found)
+            .filter(|(cell, here)| difference(cell, here).abs() <= WITHIN)
+            .count()
+    };
     format!(
-        "{} cells. Within 10 %: {together} by the mean goodput per flow in the second half, {whole} by \
-         that of the whole run, {each} by the goodput of every single flow in the second half.\n\n\
-         {HEAD}{rows}",
+        "| {} cells, goodput within 10 % of ns-2 | cells |\n|---|---|\n\
+         | mean per flow, second half of the run | {} |\n\
+         | mean per flow, whole run | {} |\n\
+         | every single flow, second half | {} |\n",
         cells.len(),
+        within(of_all),
+        within(of_whole),
+        within(of_each),
     )
 }
 
@@ -53,10 +81,6 @@ fn row(cell: &Cell, here: &Figures) -> String {
     let ns2 = &cell.ns2;
     let mega = |bps: f64| format!("{:.1}", bps / 1e6);
     let each = |bps: &[f64]| bps.iter().map(|bps| mega(*bps)).collect::<Vec<_>>().join(" ");
-    let percent = |change: f64| {
-        let mark = if change.abs() > WITHIN { "**" } else { "" };
-        format!("{mark}{:+.1} %{mark}", 100.0 * change)
-    };
     let cells = [
         cell.algorithm.clone(),
         (cell.rate_bps / 1_000_000).to_string(),
@@ -65,10 +89,8 @@ fn row(cell: &Cell, here: &Figures) -> String {
         cell.flows.to_string(),
         mega(ns2.total_bps()),
         mega(here.total_bps()),
-        percent(of_all(cell, here)),
         each(&ns2.goodput_bps),
         each(&here.goodput_bps),
-        percent(of_each(cell, here)),
         format!("{:.3}", ns2.utilisation),
         format!("{:.3}", here.utilisation),
         ns2.drops.to_string(),
@@ -80,7 +102,7 @@ fn row(cell: &Cell, here: &Figures) -> String {
         ns2.timeouts.to_string(),
         here.timeouts.to_string(),
     ];
-    format!("| {} |\n", cells.join(" | "))
+    cells.join(",")
 }
 
 fn total(goodput_bps: &[f64]) -> f64 {

@@ -13,7 +13,7 @@ const STRIDE: usize = 11;
 const TOLERANCE: f64 = 0.1;
 /// How far a flow's share of all goodput may be off: the kernel's runs of one cell are as far apart.
 const SHARE_TOLERANCE: f64 = 0.03;
-/// With so short a queue it is further off: `docs/validation/flows.md` says by how much and why.
+/// With so short a queue it is further off: `docs/validation/README.md` says by how much and why.
 const TOO_SHORT: &str = "10p";
 
 fn median(mut values: Vec<f64>) -> f64 {

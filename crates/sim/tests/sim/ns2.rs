@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Goodput of the profile `ns2` against ns-2.35, cell by cell: docs/validation/ns2.md.
+//! Goodput of the profile `ns2` against ns-2.35, cell by cell: docs/validation/README.md.
 
 mod cells;
 
