@@ -2,7 +2,7 @@
 //! The scenario file: parse, validate, expand a sweep into concrete runs.
 //!
 //! A scenario describes nodes, links and flows once; named variants, a sweep and a repeat count make
-//! many runs of it. The file's keys are documented in `docs/scenario.md`. From text to runs:
+//! many runs of it. The file's keys are documented in `docs/scenario-reference.md`. From text to runs:
 //!
 //! 1. `document`: TOML becomes a tree of values, each of which knows its [`Location`], a line of the
 //!    file or a `--set`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The quick starts under docs/start, followed word by word, with their outputs. Takes root, for the emulated run of one and the paced device of another.
+//! The quick starts under docs/start and the tutorial, followed word by word, with their outputs. Takes root, for the emulated run of one and the paced device of another.
 
 use crate::{
     common::{Kernel, alone, text},
@@ -19,9 +19,10 @@ sudo() { \"$@\" || grep -q 'counts on this machine, now' progress; }
 ";
 
 fn page(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/start").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
     let page = fs::read_to_string(path).unwrap();
-    assert!(page.lines().count() < MOST_LINES, "{name} is longer than {MOST_LINES} lines");
+    let is_short = page.lines().count() < MOST_LINES || !name.starts_with("start/");
+    assert!(is_short, "{name} is longer than {MOST_LINES} lines");
     page
 }
 
@@ -65,6 +66,12 @@ fn follow(names: &[&str]) {
                     script += &format!("exec > block-{at}\n{content}\n");
                     outputs.push((format!("block-{at}"), *name, String::new()));
                 }
+                // A file, whose name is the comment in its first line.
+                "toml" => {
+                    let file = content.lines().next().and_then(|line| line.strip_prefix("# "));
+                    let file = file.unwrap_or_else(|| panic!("{name}: a file without a name"));
+                    script += &format!("cat > {file} <<'END'\n{content}END\n");
+                }
                 "text" => content.clone_into(&mut outputs.last_mut().unwrap().2),
                 other => panic!("{name}: this test cannot follow a block of {other:?}"),
             }
@@ -90,13 +97,19 @@ fn follow(names: &[&str]) {
 
 #[test]
 fn depot_and_download_work_as_printed() {
-    follow(&["depot.md", "download.md"]);
+    follow(&["start/depot.md", "start/download.md"]);
 }
 
 #[test]
 fn comparison_works_as_printed() {
     let _alone = alone();
-    follow(&["compare.md"]);
+    follow(&["start/compare.md"]);
+}
+
+#[test]
+fn tutorial_of_scenarios_works_as_printed() {
+    let _alone = alone();
+    follow(&["scenario.md"]);
 }
 
 /// In a network namespace, so that no device of the machine is touched.
@@ -106,7 +119,7 @@ fn pacing_works_as_printed() {
     let _cleared = Cleared;
     let namespace = Namespace::new().expect("root");
     let followed = namespace.run(|| {
-        follow(&["pace.md"]);
+        follow(&["start/pace.md"]);
         Ok(())
     });
     followed.expect("a thread");
