@@ -178,28 +178,6 @@ fn what_is_exported_is_read_back_by_others() {
     assert!(metrics.contains(&"jain_index") && !metrics.contains(&"timeouts"), "{metrics:?}");
 }
 
-/// The page's example, as it stands, on runs that have no variant and no point.
-#[test]
-fn documented_pivot_works_without_variants_or_a_sweep() {
-    let has_pandas = python(&["-c", "import pandas"]).status.success();
-    assert!(has_pandas, "python3 has no pandas: apt install python3-pandas");
-    let page = include_str!("../../../../docs/record.md");
-    let examples = page.split("```python\n").filter_map(|rest| rest.split("```").next());
-    let example = examples.into_iter().find(|code| code.contains("pivot_table")).unwrap();
-    let plain = SCENARIO.split("[[variant]]").next().unwrap();
-    let plain = plain.replace("[sweep]\nvars.delay = [\"20ms\", \"2ms\"]\n", "");
-    let folder = records_of(&plain.replace("name = \"bulk#\"\ncount = 2", "name = \"file\""));
-    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    done(&["lab", "export", &path("out"), "--csv", &path("all.csv")]);
-    let script = example.replace("\"all.csv\"", "sys.argv[1]");
-    let script = format!("import sys\n{script}\nprint(len(wide), wide['goodput_bps'].count())");
-    let output = python(&["-W", "error", "-c", &script, &path("all.csv")]);
-    let printed = text(&output.stdout);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    // Two repeats, each with a run, a flow, its hop, two link directions and traffic.
-    assert_eq!(printed.lines().last(), Some("12 6"), "{printed}");
-}
-
 /// What pandas and the statistics of `scipy` make of an export of single runs, in the columns that are compared.
 const SCIPY: &str = r#"
 import json, sys, pandas, scipy.stats

@@ -43,6 +43,7 @@ mod portal;
 mod programs;
 mod put;
 mod quick_starts;
+mod record_guide;
 mod run;
 mod send;
 mod send_directory;
