@@ -68,7 +68,7 @@ for (variant, point), mean in (total["sum"] / total["count"]).items():
     print("queue", variant or "-", point or "-", mean)
 "#;
 
-/// A file's rows beside it, as CSV.
+/// Writes a file's rows next to it, as CSV.
 fn as_csv(file: &Path) {
     let reader = SerializedFileReader::new(fs::File::open(file).unwrap()).unwrap();
     let mut lines = Vec::new();

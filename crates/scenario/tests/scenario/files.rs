@@ -53,6 +53,35 @@ fn the_example_of_the_documentation_makes_four_runs() {
     assert_eq!(scenario.runs.len(), 4);
 }
 
+/// What completes each fragment of the documentation to a scenario, and how many runs that has.
+#[test]
+fn fragments_of_the_documentation_are_taken() {
+    let reference = include_str!("../../../../docs/scenario-reference.md");
+    let queues = include_str!("../../../../docs/queues.md");
+    let ends = "[[node]]\nname = \"left\"\n[[node]]\nname = \"right\"\n";
+    let link = "[[link]]\nbetween = [\"left\", \"right\"]\nloss = \"${loss}\"\n";
+    let flow = "[[flow]]\nfrom = \"left\"\nto = \"right\"\n";
+    let cases = [
+        (
+            reference,
+            0,
+            format!("[vars]\nsources = 3\n{ends}{flow}"),
+            "[[link]]\nbetween = [\"left\", \"right\"]\n",
+            1,
+        ),
+        (reference, 1, format!("[vars]\nloss = \"0\"\n{ends}{link}{flow}"), "", 3),
+        (queues, 0, format!("{ends}{flow}"), "", 1),
+    ];
+    for (page, at, before, after, runs) in cases {
+        let blocks = page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
+        let fragment = blocks.clone().nth(at).unwrap_or_else(|| panic!("no block {at}"));
+        let text = format!("title = \"t\"\nduration = \"9s\"\n{before}{fragment}{after}");
+        let scenario = Scenario::parse(&text, "fragment", &NO_OVERRIDES)
+            .unwrap_or_else(|e| panic!("{e}\n{text}"));
+        assert_eq!(scenario.runs.len(), runs, "{text}");
+    }
+}
+
 #[test]
 fn the_demo_is_the_path_it_promises() {
     let scenario = read("demo.toml", &[]);
