@@ -5,4 +5,5 @@
 mod architecture;
 mod links;
 mod round_trip;
+mod tables;
 mod workspace;
