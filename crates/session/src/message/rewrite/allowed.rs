@@ -165,6 +165,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn lists_are_those_of_the_specification() {
+        let page = include_str!("../../../../../docs/protocol.md");
+        for (name, list) in [("response-fields", &IN_HEADS[..]), ("obeyed-prefixes", &OBEYED)] {
+            let block =
+                page.split(&format!("```text {name}\n")).nth(1).expect(name).split("```").next();
+            assert!(block.unwrap().split_whitespace().eq(list.iter().copied()), "{name}");
+        }
+    }
+
+    #[test]
     fn lists_are_in_order() {
         assert!(IN_HEADS.is_sorted() && IN_TRAILERS.is_sorted());
     }

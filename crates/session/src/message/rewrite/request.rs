@@ -266,6 +266,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn client_words_are_those_of_the_specification() {
+        let page = include_str!("../../../../../docs/protocol.md");
+        let block = page.split("```text client-words\n").nth(1).unwrap().split("```").next();
+        assert!(block.unwrap().split_whitespace().eq(CLIENT_WORDS));
+    }
+
+    #[test]
     fn what_is_common_says_nothing_of_who_asks() {
         assert!(COMMON.is_sorted());
         for name in COMMON {
