@@ -67,7 +67,7 @@ struct CheckArgs {
 /// What a depot that runs is told.
 #[derive(Debug, Clone, Args)]
 struct RunArgs {
-    /// Configuration file (TOML); docs/depot.md explains its keys
+    /// Configuration file (TOML); docs/depot/configuration.md explains its keys
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Address to listen on instead of the configured ones [default: port 3880 on all]

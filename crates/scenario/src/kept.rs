@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What depots do with connections on which a transfer is over, by every method: the defaults of a real depot
-//! (docs/depot.md, `reuse.idle`, `hop.idle` and `hop.prime`).
+//! (docs/depot/configuration.md, `reuse.idle`, `hop.idle` and `hop.prime`).
 
 use units::{Bytes, Duration};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A depot's configuration, as its TOML file has it. `docs/depot.md` explains each key.
+//! A depot's configuration, as its TOML file has it. `docs/depot/configuration.md` explains each key.
 
 use crate::{
     admission::verdict::{Grant, Verdict},

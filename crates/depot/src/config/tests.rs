@@ -12,10 +12,10 @@ fn the_default_relays_for_nobody_and_survives_toml() {
     assert_eq!(Config::from_toml("", "x").unwrap(), config);
 }
 
-/// `docs/depot.md` gives each key with its default.
+/// `docs/depot/configuration.md` gives each key with its default.
 #[test]
 fn the_guide_knows_every_key_and_default() {
-    let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/depot.md");
+    let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/depot/configuration.md");
     let guide = std::fs::read_to_string(guide).unwrap();
     let table: toml::Table = Config::default().to_toml().parse().unwrap();
     for (key, value) in &table {
@@ -26,7 +26,7 @@ fn the_guide_knows_every_key_and_default() {
             value => vec![format!("| `{key}` | `{value}` |")],
         };
         for row in rows {
-            assert!(guide.contains(&row), "docs/depot.md lacks {row}");
+            assert!(guide.contains(&row), "docs/depot/configuration.md lacks {row}");
         }
     }
 }

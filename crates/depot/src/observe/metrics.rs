@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `/metrics`: a depot's status as `OpenMetrics` text, in base units. `docs/depot.md` has the table.
+//! `/metrics`: a depot's status as `OpenMetrics` text, in base units. `docs/depot/metrics.md` has the table.
 
 use super::status::{Histogram, Hop, Sessions, State, Status};
 use http::HeaderValue;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Each claim of `docs/security.md` names tests that are there.
+//! Each claim of `docs/security/claims.md` names tests that are there.
 
 use std::{fs, path::Path};
 
 #[test]
 fn each_claim_of_security_names_its_tests() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let page = fs::read_to_string(root.join("docs/security.md")).unwrap();
+    let page = fs::read_to_string(root.join("docs/security/claims.md")).unwrap();
     let (mut claims, mut in_claims) = (0, false);
     for line in page.lines() {
         if line.starts_with('|') && line.contains("| Claim | Test |") {

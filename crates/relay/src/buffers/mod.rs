@@ -107,7 +107,7 @@ impl BufferTuner {
                 self.complained = true;
                 tracing::warn!(
                     "the kernel does not let this depot raise a buffer as the path needs it: raise \
-                     net.ipv4.tcp_wmem and tcp_rmem (docs/depot.md, Buffers), or give it CAP_NET_ADMIN"
+                     net.ipv4.tcp_wmem and tcp_rmem (docs/depot/configuration.md, Buffers), or give it CAP_NET_ADMIN"
                 );
             }
         }
