@@ -17,6 +17,8 @@
 pub mod agent;
 pub mod chain;
 pub mod connections;
+#[cfg(test)]
+mod fuzz_tests;
 pub mod intercept;
 pub mod routes;
 pub mod run;

@@ -162,6 +162,8 @@ async fn read_some(socket: &mut (impl AsyncRead + Unpin), length: u8) -> io::Res
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::LazyLock;
+    use tokio::runtime::{self, Runtime};
 
     /// What comes of these bytes: where to, or what is said; and what was sent back before.
     async fn given(bytes: &[u8], login: Option<&Login>) -> (String, Vec<u8>) {
@@ -226,5 +228,34 @@ mod tests {
         }
         let (_, back) = given(&with(&[0], "me", "secret"), Some(&login)).await;
         assert_eq!(back, [5, 255]);
+    }
+
+    static RUNTIME: LazyLock<Runtime> =
+        LazyLock::new(|| runtime::Builder::new_current_thread().build().unwrap());
+
+    /// What is taken names a server that can be asked for, and was answered with a method and no more.
+    fn socks_input(input: &[u8]) -> bool {
+        let login = Login { user: "me".into(), password: "secret".into() };
+        let logins = [None, Some(&login)];
+        let servers = logins.map(|login| {
+            let mut back = Vec::new();
+            let mut socket = tokio::io::join(input, &mut back);
+            let server = RUNTIME.block_on(asked(&mut socket, login)).ok()?;
+            assert_ne!(server.port, 0);
+            assert_eq!(server.to_string().parse(), Ok(server.clone()));
+            let method = if login.is_some() {
+                &[VERSION, BY_LOGIN, LOGIN_VERSION, 0][..]
+            } else {
+                &[VERSION, NO_LOGIN]
+            };
+            assert_eq!(back, method);
+            Some(server)
+        });
+        servers.iter().any(Option::is_some)
+    }
+
+    #[test]
+    fn mutated_requests_are_read_or_refused() {
+        crate::fuzz_tests::run("socks", 100_000, socks_input);
     }
 }

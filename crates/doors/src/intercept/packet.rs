@@ -170,4 +170,27 @@ mod tests {
             assert_eq!(ip.payload().payload[..2], if six { [1, 3] } else { [3, 1] });
         }
     }
+
+    /// A packet that is taken stays the same but for its checksum, and can be refused.
+    fn syn_input(input: &[u8]) -> bool {
+        let Some(read) = Syn::parse(input) else { return false };
+        assert!(read.packet.len() <= input.len() && read.packet.len() >= 40);
+        let differs = (0..read.packet.len()).filter(|&at| read.packet[at] != input[at]).count();
+        assert!(differs <= 2, "{differs} bytes differ");
+        assert_eq!(Syn::parse(&read.packet).as_ref(), Some(&read));
+        for refusal in [Refusal::Reset, Refusal::Unreachable] {
+            let packet = read.refused(refusal);
+            let ip = IpSlice::from_slice(&packet).unwrap();
+            assert_eq!(
+                (ip.source_addr(), ip.destination_addr()),
+                (read.server.ip(), read.client.ip())
+            );
+        }
+        true
+    }
+
+    #[test]
+    fn mutated_packets_are_read_or_left() {
+        crate::fuzz_tests::run("syn", 100_000, syn_input);
+    }
 }
