@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The quick starts under docs/start and the tutorial, followed word by word, with their outputs. Takes root, for the emulated run of one and the paced device of another.
+//! The quick starts under docs/start and two guides, followed word by word, with their outputs. Takes root, for emulated networks and a paced
+//! device.
 
 use crate::{
-    common::{Kernel, alone, text},
+    common::{Kernel, alone, call, text},
     pace::Cleared,
 };
 use host::Namespace;
-use std::{fs, path::Path, process::Command};
+use std::{fs, os::unix::fs::symlink, path::Path, process::Command};
 
 /// The longest that a quick start may be.
 const MOST_LINES: usize = 60;
@@ -55,6 +56,8 @@ fn shape(line: &str) -> String {
 /// Follows these pages in one session, one after the other.
 fn follow(names: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
+    let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    symlink(scenarios.canonicalize().unwrap(), folder.path().join("scenarios")).unwrap();
     let (mut script, mut outputs) = (BEFORE.to_owned(), Vec::new());
     for name in names {
         let page = page(name);
@@ -72,6 +75,8 @@ fn follow(names: &[&str]) {
                     let file = file.unwrap_or_else(|| panic!("{name}: a file without a name"));
                     script += &format!("cat > {file} <<'END'\n{content}END\n");
                 }
+                // Measured once, on one machine.
+                "output" => {}
                 "text" => content.clone_into(&mut outputs.last_mut().unwrap().2),
                 other => panic!("{name}: this test cannot follow a block of {other:?}"),
             }
@@ -110,6 +115,23 @@ fn comparison_works_as_printed() {
 fn tutorial_of_scenarios_works_as_printed() {
     let _alone = alone();
     follow(&["scenario.md"]);
+}
+
+#[test]
+fn network_of_the_guide_works() {
+    let _alone = alone();
+    assert!(!call(&["wan", "status"]).status.success(), "a network is up; take it down first");
+    let _down = Down;
+    follow(&["wan.md"]);
+}
+
+/// Takes the network down that a guide which failed has left.
+struct Down;
+
+impl Drop for Down {
+    fn drop(&mut self) {
+        call(&["wan", "down"]);
+    }
 }
 
 /// In a network namespace, so that no device of the machine is touched.
