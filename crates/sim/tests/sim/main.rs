@@ -16,3 +16,4 @@ mod queue;
 mod response;
 mod theory;
 mod traffic;
+mod validation_page;
