@@ -3,6 +3,7 @@
 //! why not.
 
 use crate::{
+    admission::rules::not_listed_client,
     config::Tcp,
     http::connection::{self, Caller},
     listeners::{BACKLOG, Listener, Service},
@@ -140,9 +141,7 @@ impl Acceptor {
         let (settings, peer) = (self.shared.settings(), caller.peer);
         // A ticket may open the depot to clients that are not listed; what they ask tells.
         if !settings.trust.takes_tickets() && !settings.config.lets_in(peer.ip()) {
-            let reason = format!("this depot is not open for clients from {}", peer.ip());
-            let (status, error) = (StatusCode::FORBIDDEN, ProxyError::HttpRequestDenied);
-            return self.turn_away(caller, Fault::new(status, error, reason));
+            return self.turn_away(caller, not_listed_client(peer.ip()));
         }
         if let Err(fault) = self.shared.denied.check_client(peer.ip()) {
             return self.turn_away(caller, fault);
@@ -186,8 +185,7 @@ impl Acceptor {
                 Err(reached) => reached.fault(&self.shared.id),
             }
         } else {
-            let reason = format!("this depot is not open for clients from {}", peer.ip());
-            Fault::new(StatusCode::FORBIDDEN, ProxyError::HttpRequestDenied, reason)
+            not_listed_client(peer.ip())
         };
         reset_on_close(&client, true);
         Entry::new(peer, RequestContext::new(&self.shared, &settings)).refused(&refused);

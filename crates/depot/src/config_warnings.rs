@@ -63,12 +63,14 @@ fn closed(config: &Config) -> Option<Finding> {
 /// A depot by which everybody reaches everything.
 fn open_to_all(config: &Config) -> Option<Finding> {
     let is_all = |net: &IpNet| net.prefix_len() == 0;
+    let upstreams = config.allow.upstreams.iter().map(|rule| ("allow.upstreams", rule));
+    let servers = config.allow.servers.iter().map(|rule| ("allow.servers", rule));
     let to_all =
-        config.allow.upstreams.iter().find(|rule| rule.network().is_some_and(|n| is_all(&n)));
-    let rule =
+        upstreams.chain(servers).find(|(_, rule)| rule.network().is_some_and(|n| is_all(&n)));
+    let (setting, rule) =
         to_all.filter(|_| config.allow.clients.iter().any(is_all) && !config.trust.required)?;
     let effect =
-        format!("anybody may have this depot connect to any host (`allow.upstreams` has {rule})");
+        format!("anybody may have this depot connect to any host (`{setting}` has {rule})");
     Some(Finding::new(
         "allow.clients",
         effect,
@@ -189,6 +191,9 @@ mod tests {
         let all = "allow.clients = [\"0.0.0.0/0\"]\nallow.upstreams = [\"::/0:80\"]\n";
         let (settings, text) = said(all);
         assert!(settings == ["allow.clients"] && text.contains("::/0:80"), "{text}");
+        // Sessions need no password, also where a proxy's users do.
+        let (settings, text) = said(&all.replace("upstreams", "servers"));
+        assert!(settings == ["allow.clients"] && text.contains("`allow.servers` has"), "{text}");
     }
 
     #[test]

@@ -52,6 +52,7 @@ mod observe;
 mod packet_pacing;
 mod peer_load;
 mod private_socket;
+mod proxy;
 mod server;
 mod session;
 mod settings;
@@ -67,9 +68,9 @@ mod wrong_port;
 
 pub use config::{
     AccessTo, Admin, Allow, Buffers, Config, ConfigError, Control, Detour, DetourCheck, DigestMode,
-    Hop, LeastRate, Limits, Log, LogFormat, Pacing, PacingMethod, PeerGroup, RelayMode, Reuse,
-    Sessions, Site, SiteError, SiteHost, SiteName, SiteOrigin, Stall, Tcp, Timeouts, TlsFiles,
-    TrustFiles, UpstreamRule, UpstreamRuleError, parse_network,
+    Hop, LeastRate, Limits, Log, LogFormat, Pacing, PacingMethod, PeerGroup, Proxy, RelayMode,
+    Reuse, Sessions, Site, SiteError, SiteHost, SiteName, SiteOrigin, Stall, Tcp, Timeouts,
+    TlsFiles, TrustFiles, UpstreamRule, UpstreamRuleError, parse_network,
 };
 pub use error::Error;
 pub use file_rights::warn_of_root_rights;

@@ -3,7 +3,7 @@
 
 use crate::{
     acceptor::Acceptor,
-    admission::{denied::Denied, identity::Identity, trust::Uses},
+    admission::{denied::Denied, guesses::Guesses, identity::Identity, trust::Uses},
     buffers,
     config::Config,
     control, detour_checks,
@@ -190,6 +190,7 @@ impl Depot {
             peer_loads: PeerLoads::default(),
             failover_routes: FailoverRoutes::default(),
             denied: Denied::new(config.control.denied.as_deref())?,
+            guesses: Guesses::default(),
             uses: Uses::new(&config.trust),
             stripes: Arc::default(),
             meetings: Meetings::default(),

@@ -2,7 +2,7 @@
 //! The configuration and what is made of the files that it names: all that a reload replaces.
 
 use crate::{
-    admission::trust::Trust,
+    admission::{logins::Logins, trust::Trust},
     config::Config,
     config_warnings,
     error::Error,
@@ -25,6 +25,8 @@ pub(crate) struct Settings {
     pub config: Arc<Config>,
     /// Whose tickets count.
     pub trust: Trust,
+    /// Who uses the proxy.
+    pub logins: Logins,
     /// Certificates.
     pub tls: Tls,
     /// The hops that clients belong to, for what is counted of them.
@@ -47,15 +49,16 @@ impl Settings {
         start_up::check(&config);
         let (trust, tls) = (Trust::new(&config.trust)?, Tls::new(&config.tls, &config.sites)?);
         config_warnings::warn(&config, &tls);
-        Ok(Self::of(config, trust, tls))
+        let logins = Logins::new(config.proxy.as_ref())?;
+        Ok(Self { logins, ..Self::of(config, trust, tls) })
     }
 
-    /// Those of a configuration whose files have been read.
+    /// Those of a configuration whose files have been read, with no users of a proxy.
     pub(crate) fn of(config: Config, trust: Trust, tls: Tls) -> Self {
         let (client_hops, superseded) = (Clients::of(&config), AtomicBool::new(false));
         let (config, overruled) = (Arc::new(config), Overruled::default());
-        let generation = Generation::default();
-        Self { config, trust, tls, client_hops, overruled, generation, superseded }
+        let (generation, logins) = (Generation::default(), Logins::default());
+        Self { config, trust, logins, tls, client_hops, overruled, generation, superseded }
     }
 
     /// From now on others count. Call it before connections that these opened are looked for.
@@ -71,6 +74,7 @@ impl Settings {
     /// Reads again the files that have changed.
     pub(crate) fn refresh(&self) {
         self.trust.refresh();
+        self.logins.refresh();
         self.tls.refresh();
     }
 }

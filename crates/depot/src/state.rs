@@ -3,7 +3,8 @@
 
 use crate::{
     admission::{
-        denied::Denied, identity::Identity, limit_reached::LimitReached, limits::Gate, trust::Uses,
+        denied::Denied, guesses::Guesses, identity::Identity, limit_reached::LimitReached,
+        limits::Gate, trust::Uses,
     },
     config::Config,
     failover_routes::FailoverRoutes,
@@ -68,6 +69,8 @@ pub(crate) struct Shared {
     pub failover_routes: FailoverRoutes,
     /// Whom the operator has shut out.
     pub denied: Denied,
+    /// Who has tried wrong passwords.
+    pub guesses: Guesses,
     /// How often tickets were used.
     pub uses: Uses,
     /// Transfers that further connections may join.
@@ -223,6 +226,10 @@ impl Shared {
         if let Some(ticket) = ticket {
             let takes = settings.trust.still_takes(&ticket.id, &ticket.key);
             return (!takes).then_some(Withdrawal::Ticket);
+        }
+        let login = live.asked.login.as_deref();
+        if login.is_some_and(|login| !settings.logins.still_takes(login)) {
+            return Some(Withdrawal::Login);
         }
         let lets_in = settings.config.lets_in(live.asked.client.ip());
         (!lets_in).then_some(Withdrawal::Client)

@@ -94,6 +94,11 @@ impl Hop {
         Self { stream, ahead, reused: true, key, held, used, generation }
     }
 
+    /// The same once something new has been opened on it, which is not asked for again if it breaks.
+    pub(crate) fn renewed(self) -> Self {
+        Self { reused: false, ..self }
+    }
+
     /// What others of the same next hop are kept under.
     pub(crate) fn key(&self) -> &Key<Grant> {
         &self.key

@@ -58,13 +58,30 @@ impl OriginUrl {
     /// # Errors
     /// The target does not begin with a slash, has dot segments, or holds what no request line may.
     pub fn new(scheme: Scheme, authority: Authority, target: &str) -> Result<Self, OriginError> {
-        let visible = |b: u8| b > b' ' && b != 0x7f && b != b'#';
-        if !target.starts_with('/') || !target.bytes().all(visible) {
-            return Err(OriginError::Target);
-        }
         let path = target.split('?').next().unwrap_or_default();
         if path.split('/').any(is_dot_segment) {
             return Err(OriginError::DotSegment);
+        }
+        Self::with_any_path(scheme, authority, target)
+    }
+
+    /// Reads a URL that a client sends to a proxy. It may have dot segments, as apt's have: no route stands before them.
+    ///
+    /// # Errors
+    /// As for other URLs, but for dot segments.
+    pub fn of_proxy(text: &str) -> Result<Self, OriginError> {
+        let (scheme, authority, target) = split(text)?;
+        Self::with_any_path(scheme, authority, &target)
+    }
+
+    fn with_any_path(
+        scheme: Scheme,
+        authority: Authority,
+        target: &str,
+    ) -> Result<Self, OriginError> {
+        let visible = |b: u8| b > b' ' && b != 0x7f && b != b'#';
+        if !target.starts_with('/') || !target.bytes().all(visible) {
+            return Err(OriginError::Target);
         }
         let target =
             percent_encoding::utf8_percent_encode(target, &percent_encoding::AsciiSet::EMPTY);
@@ -165,14 +182,20 @@ impl FromStr for OriginUrl {
     type Err = OriginError;
     /// Reads `http://host[:port][/path][?query]`.
     fn from_str(text: &str) -> Result<Self, OriginError> {
-        let (scheme, rest) = split_scheme(text)?;
-        let rest = rest.strip_prefix("//").ok_or_else(|| OriginError::Scheme(text.to_owned()))?;
-        let end = rest.find(['/', '?']).unwrap_or(rest.len());
-        let (authority, target) = rest.split_at(end);
-        let authority = Authority::parse(authority, Some(scheme.default_port()))?;
-        let slash = if target.starts_with('/') { "" } else { "/" };
-        Self::new(scheme, authority, &format!("{slash}{target}"))
+        let (scheme, authority, target) = split(text)?;
+        Self::new(scheme, authority, &target)
     }
+}
+
+/// The parts of a URL; the path is at least a slash.
+fn split(text: &str) -> Result<(Scheme, Authority, String), OriginError> {
+    let (scheme, rest) = split_scheme(text)?;
+    let rest = rest.strip_prefix("//").ok_or_else(|| OriginError::Scheme(text.to_owned()))?;
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (authority, target) = rest.split_at(end);
+    let authority = Authority::parse(authority, Some(scheme.default_port()))?;
+    let slash = if target.starts_with('/') { "" } else { "/" };
+    Ok((scheme, authority, format!("{slash}{target}")))
 }
 
 /// Splits `http:` or `https:` off, without regard to case.
@@ -218,6 +241,9 @@ mod tests {
         ] {
             assert_eq!(text.parse::<OriginUrl>().unwrap().to_string(), printed, "{text}");
         }
+        let of_proxy = OriginUrl::of_proxy("http://o.example/a/./../b?c").unwrap();
+        assert_eq!(of_proxy.target(), "/a/./../b?c", "it is the server's to read");
+        assert!(OriginUrl::of_proxy("http://o/a b").is_err());
         for text in [
             "ftp://o/",
             "http:/o/",

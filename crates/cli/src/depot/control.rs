@@ -322,16 +322,17 @@ fn table(transfers: &[Transfer]) -> String {
     }
     let mut text = format!(
         "{:>8} {:<24} {:<32} {:>7} {:>10} {:>12} {}\n",
-        "number", "client", "ticket", "age", "bytes", "rate", "asks for"
+        "number", "client", "ticket or user", "age", "bytes", "rate", "asks for"
     );
     for transfer in transfers {
         let client = transfer.asked_for.as_deref().unwrap_or(&transfer.client);
-        let ticket = transfer.ticket.as_ref().map_or("-", |ticket| &ticket.id);
+        let ticket = transfer.ticket.as_ref().map(|ticket| ticket.id.as_str());
+        let leave = ticket.or(transfer.user.as_deref()).unwrap_or("-");
         text += &format!(
             "{:>8} {:<24} {:<32} {:>7} {:>10} {:>12} {}\n",
             transfer.number,
             shorten(client, 24),
-            shorten(ticket, 32),
+            shorten(leave, 32),
             age(transfer.age_s),
             size(transfer.up_bytes + transfer.down_bytes),
             rate(transfer.up_bps + transfer.down_bps),

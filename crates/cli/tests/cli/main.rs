@@ -41,6 +41,7 @@ mod paced;
 mod package;
 mod portal;
 mod programs;
+mod proxy;
 mod put;
 mod quick_starts;
 mod record_guide;

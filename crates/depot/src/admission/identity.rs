@@ -10,7 +10,7 @@ use crate::{admission::address_class, config::Config, upstream::peer_of};
 use http::StatusCode;
 use relay::dial::Resolver;
 use session::{
-    DepotAddress, Host, Scheme,
+    Authority, DepotAddress, Host, Scheme,
     message::{Fault, ProxyError},
 };
 use std::{
@@ -81,6 +81,24 @@ impl Identity {
             self.learn(depot, is);
         }
         Ok(is)
+    }
+
+    /// Whether a server is this depot, as far as that shows without looking names up.
+    ///
+    /// The fault (503) says why that cannot be told.
+    pub(crate) fn is_server(&self, server: &Authority, config: &Config) -> Result<bool, Fault> {
+        if config.names.iter().any(|name| name.authority == *server) {
+            return Ok(true);
+        }
+        let Host::Ip(ip) = server.host else { return Ok(false) };
+        for scheme in [Scheme::Http, Scheme::Https] {
+            let here = self.listens_at(scheme, SocketAddr::new(ip, server.port));
+            let cannot = |errno| cannot_tell(&format_args!("whether {server} is here: {errno}"));
+            if here.map_err(cannot)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn listens_at(&self, scheme: Scheme, at: SocketAddr) -> Result<bool, rustix::io::Errno> {

@@ -3,9 +3,12 @@
 
 pub(crate) mod address_class;
 pub(crate) mod denied;
+pub(crate) mod guesses;
 pub(crate) mod identity;
 pub(crate) mod limit_reached;
 pub(crate) mod limits;
+pub(crate) mod logins;
+pub(crate) mod passwords;
 pub(crate) mod rules;
 pub(crate) mod ticket_client;
 pub(crate) mod trust;

@@ -17,8 +17,12 @@ use crate::{
     },
     config::{Allow, UpstreamRule},
 };
+use http::StatusCode;
 use rustix::io::Errno;
-use session::{Authority, Host};
+use session::{
+    Authority, Host,
+    message::{Fault, ProxyError},
+};
 use std::net::{IpAddr, SocketAddr};
 
 impl Allow {
@@ -96,6 +100,12 @@ impl Allow {
             _ => None,
         })
     }
+}
+
+/// What clients are told that no list has.
+pub(crate) fn not_listed_client(client: IpAddr) -> Fault {
+    let reason = format!("this depot is not open for clients from {client}");
+    Fault::new(StatusCode::FORBIDDEN, ProxyError::HttpRequestDenied, reason)
 }
 
 #[cfg(test)]

@@ -83,7 +83,7 @@ impl Trust {
 }
 
 /// Reads the one file of those.
-fn read<T, E: ToString>(
+pub(super) fn read<T, E: ToString>(
     files: &[PathBuf],
     parse: impl FnOnce(&str) -> Result<T, E>,
 ) -> Result<T, FileError> {

@@ -145,10 +145,19 @@ pub enum ConfigError {
         "[[tcp]] listen = \"{0}\": another table or listener has this address: give it its own port"
     )]
     TcpTwice(SocketAddr),
-    /// What is wrong in a table of several.
+    /// A proxy that could not tell its users from others.
+    #[error(
+        "[proxy] would be an open proxy: set `passwords` to a file of users and their hashed passwords, or `trust.keys` for \
+         tickets"
+    )]
+    ProxyOpen,
+    /// A proxy whose way leads back to it.
+    #[error("[proxy] `via` has {0}, which `names` lists as this depot itself")]
+    ProxyLoop(DepotAddress),
+    /// What is wrong in a table, which may be one of several.
     #[error("{error}")]
     InTable {
-        /// The tables' name.
+        /// The table's name.
         table: &'static str,
         /// Which of them, from 0.
         index: usize,
@@ -203,10 +212,15 @@ impl ConfigError {
     }
 }
 
-/// The line, from 1, of a key in one of several tables.
+/// The line, from 1, of a key in a table, which may be one of several; of the table where it lacks the key.
 fn line_of(text: &str, table: &str, index: usize, key: &str) -> Option<usize> {
     let document = DeTable::parse(text).ok()?;
-    let tables = document.get_ref().get(table)?.get_ref().as_array()?;
-    let (key, _) = tables.get(index)?.get_ref().as_table()?.get_key_value(key)?;
-    Some(1 + text[..key.span().start].matches('\n').count())
+    let (name, tables) = document.get_ref().get_key_value(table)?;
+    let (whole, tables) = (name.span(), tables.get_ref());
+    let table = match tables.as_array() {
+        Some(several) => several.get(index)?.get_ref().as_table()?,
+        None => tables.as_table()?,
+    };
+    let span = table.get_key_value(key).map_or(whole, |(key, _)| key.span());
+    Some(1 + text[..span.start].matches('\n').count())
 }

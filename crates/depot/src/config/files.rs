@@ -14,6 +14,7 @@ impl Config {
             ("tls.roots", &self.tls.roots),
             ("trust.keys", &self.trust.keys),
             ("trust.revoked", &self.trust.revoked),
+            ("proxy.passwords", self.proxy.as_ref().map_or(&None, |proxy| &proxy.passwords)),
         ];
         let of_sites = self
             .sites

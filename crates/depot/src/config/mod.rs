@@ -27,6 +27,7 @@ pub use log::{AccessTo, Log, LogFormat};
 pub use network::parse_network;
 pub use pacing::{Pacing, PacingMethod};
 pub use peer_group::PeerGroup;
+pub use proxy::Proxy;
 pub use relay::copy::RelayMode;
 pub use reuse::Reuse;
 pub use sessions::Sessions;
@@ -56,6 +57,7 @@ mod network;
 mod paced_below;
 mod pacing;
 mod peer_group;
+mod proxy;
 mod range;
 mod reuse;
 mod sessions;
@@ -119,6 +121,9 @@ pub struct Config {
     pub stall: Stall,
     /// How sessions are held.
     pub session: Sessions,
+    /// Its use as an HTTP proxy; `None` refuses that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<Proxy>,
     /// Ways around depots that fail.
     #[serde(rename = "detour", skip_serializing_if = "Vec::is_empty")]
     pub detours: Vec<Detour>,
@@ -192,6 +197,7 @@ impl Config {
         self.check_sites()?;
         self.session.check()?;
         self.check_tcp()?;
+        self.check_proxy()?;
         self.hops.iter().try_for_each(Hop::check)
     }
 
@@ -282,9 +288,13 @@ impl Config {
         }
     }
 
-    /// Whether the configuration itself has something lead to this next hop: a site, or a port of `[[tcp]]`.
+    /// Whether the configuration itself has something lead to this next hop: a site, a port of `[[tcp]]`, or the way of
+    /// the proxy's clients.
     pub(crate) fn is_fixed(&self, next: &Authority) -> bool {
-        self.is_of_site(next) || self.tcp.iter().any(|table| table.leads_to(next))
+        let of_proxy = |proxy: &Proxy| proxy.via.iter().any(|depot| depot.authority == *next);
+        self.is_of_site(next)
+            || self.tcp.iter().any(|table| table.leads_to(next))
+            || self.proxy.as_ref().is_some_and(of_proxy)
     }
 
     /// Whether any peer may come by Multipath TCP.
@@ -362,6 +372,7 @@ impl Default for Config {
             pool: PeerGroup::default(),
             stall: Stall::default(),
             session: Sessions::default(),
+            proxy: None,
             detours: Vec::new(),
             admin: Admin::default(),
             control: Control::default(),

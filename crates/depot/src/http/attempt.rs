@@ -177,7 +177,8 @@ impl<'x> UpstreamAttempt<'x> {
             Some(Begun { answer, keep, fit }) => (Some(answer), keep, fit),
             None => (None, false, false),
         };
-        let fit = whole && fit && uploaded && hop.ahead.is_empty();
+        let is_own = self.exchange.tunnel.is_none();
+        let fit = whole && fit && uploaded && hop.ahead.is_empty() && is_own;
         Tried::Over(Over { end, answer, keep: whole && keep, fit })
     }
 
@@ -412,8 +413,8 @@ impl<'x> UpstreamAttempt<'x> {
         client: &mut Sink<'_>,
         interims: &mut Interims,
     ) -> Result<ResponseHead, Down> {
-        let Exchange { request, context, live, site, .. } = self.exchange;
-        let (config, for_site) = (self.exchange.config(), site.is_some());
+        let Exchange { request, context, live, .. } = self.exchange;
+        let (config, whole) = (self.exchange.config(), self.exchange.passes_whole());
         let (limit, timeouts) = (
             config.limits.head.get() as usize,
             config.timeouts.towards_client(request.depots_before()),
@@ -430,7 +431,7 @@ impl<'x> UpstreamAttempt<'x> {
                 return self.at_login(head);
             }
             interims.count().map_err(|fault| Down::Bad(Unanswered::of_upstream(fault)))?;
-            if let Some(interim) = interim_for(&head, request, (&context.id, for_site)) {
+            if let Some(interim) = interim_for(&head, request, (&context.id, whole)) {
                 let begun = Instant::now();
                 let passed = interims.pass(&interim, client, timeouts, &live.received).await;
                 passed.map_err(|error| Down::Broken(error.into()))?;

@@ -10,12 +10,12 @@ use crate::{
         exchange::Exchange,
         head::{self, HeadError},
         outcome::{Answer, End, Outcome},
-        plan::Plan,
+        plan::{self, Plan},
         stripe_enter,
     },
     observe::{Entry, Live, Withdrawal},
     peer_load::own_load,
-    session,
+    proxy, session,
     state::{RequestContext, Shared},
     tls::{Accepted, Protocol},
     wrong_port::{ClearText, TLS_HANDSHAKE, unexpected_tls},
@@ -24,8 +24,13 @@ use ::session::{
     DepotAddress, Fetch, Scheme, Step,
     lsl::{self, Header, JoinToken, Open},
     message::{
-        Connection, Fault, Framing, ProxyError, RequestHead, hold::asks_hold, load::asks_load,
-        options_for, redirect, stripes::JOIN,
+        Connection, Fault, Framing, ProxyError, RequestHead,
+        hold::asks_hold,
+        load::asks_load,
+        options_for,
+        proxy::{ConnectHead, ProxyRequest},
+        redirect,
+        stripes::JOIN,
     },
 };
 use bytes::BytesMut;
@@ -45,6 +50,7 @@ const FIRST_READ: usize = 16 << 10;
 /// What a client asks for.
 enum Message {
     Request(RequestHead),
+    Connect(Box<ConnectHead>),
     Session(Box<Open>),
     Join(JoinToken),
 }
@@ -121,6 +127,9 @@ pub(crate) async fn serve(caller: Caller, slot: ConnectionSlot, shared: &Shared)
         let context = RequestContext::new(shared, &settings);
         let request = match message {
             Message::Request(request) => request,
+            Message::Connect(head) => {
+                return Box::pin(proxy::connect(client, *head, context)).await;
+            }
             Message::Session(open) => {
                 return Box::pin(session::serve(client, *open, context)).await;
             }
@@ -128,11 +137,13 @@ pub(crate) async fn serve(caller: Caller, slot: ConnectionSlot, shared: &Shared)
                 return Box::pin(session::enter(client, token, context)).await;
             }
         };
-        if request.target.starts_with(JOIN) && context.config().site_of(&request).is_none() {
+        let proxied = proxy::is_asked(&request, &client.stream, context.config());
+        let for_depot = !proxied && context.config().site_of(&request).is_none();
+        if for_depot && request.target.starts_with(JOIN) {
             return Box::pin(stripe_enter::enter(client, request, context)).await;
         }
         // Boxed, so that a client between two requests takes up little.
-        if Box::pin(client.serve_one(&request, context)).await == Connection::Close {
+        if Box::pin(client.serve_one(&request, proxied, context)).await == Connection::Close {
             return;
         }
         client.carried = None;
@@ -153,9 +164,13 @@ pub(crate) async fn turn_away(caller: Caller, fault: &Fault, shared: &Shared) {
             None => return,
             Some(Message::Session(open)) => entry.session(&open),
             Some(Message::Join(_)) => entry.joins(),
+            Some(Message::Connect(head)) => entry.tunnel(&head.target),
             Some(Message::Request(request)) => {
                 entry.asked(&request, context);
-                if let Some(peer) = shared.peer_loads.instead(&request, context) {
+                // To a client of the proxy, a redirect would be the origin's.
+                if proxy::is_asked(&request, &client.stream, context.config()) {
+                    entry.asked_proxy(&request);
+                } else if let Some(peer) = shared.peer_loads.instead(&request, context) {
                     client.lead_away(entry, &request, &peer, context).await;
                     return;
                 }
@@ -278,13 +293,14 @@ impl Client {
     async fn serve_one(
         &mut self,
         request: &RequestHead,
+        proxied: bool,
         context: RequestContext<'_>,
     ) -> Connection {
         self.depots_before = request.depots_before();
         let own = own_connection(request, context);
         let site = context.config().site_of(request);
         // Under a site's name all paths are the site's.
-        let for_depot = site.is_none();
+        let for_depot = site.is_none() && !proxied;
         // Asked every second or so, by each of those who want to know: that is no line of the log.
         if for_depot && asks_load(request) && context.config().allow.client(self.stream.peer().ip())
         {
@@ -297,7 +313,9 @@ impl Client {
         let mut entry = Entry::new(self.stream.peer(), context);
         entry.asked(request, context);
         entry.at(site);
-        if let Some(peer) = context.peer_loads.instead(request, context) {
+        if proxied {
+            entry.asked_proxy(request);
+        } else if let Some(peer) = context.peer_loads.instead(request, context) {
             return self.lead_away(entry, request, &peer, context).await;
         }
         let with_body = request.method.is_answered_with_body();
@@ -313,7 +331,12 @@ impl Client {
             }
         };
         let from = (self.stream.peer(), scheme_of(&self.stream));
-        let plan = match Plan::of(request, site, from, context).await {
+        let planned = if proxied {
+            plan::for_proxy(request, (from.0.ip(), from.1), context).await
+        } else {
+            Plan::of(request, site, from, context).await
+        };
+        let plan = match planned {
             Ok(plan) => plan,
             Err(fault) => {
                 self.refuse(entry, &fault, with_body, context).await;
@@ -321,6 +344,7 @@ impl Client {
             }
         };
         entry.by(plan.verified());
+        entry.proxied(plan.login.clone(), None);
         entry.leads_to(plan.url());
         // Not before the request is admitted: a stranger's connection is not kept.
         if let Some(answer) = options_for(request, &context.id, own) {
@@ -380,6 +404,8 @@ impl Client {
             grant: plan.grant,
             allowance,
             site: plan.site.as_ref(),
+            proxied: plan.is_proxied(),
+            tunnel: plan.tunnel.as_ref(),
             pacing: &pacing,
             routes,
             live: &live,
@@ -480,8 +506,10 @@ async fn read_first(
         _ => {}
     }
     if *protocol != Protocol::Session {
-        let request = head::read(source, ahead, limit, RequestHead::parse).await?;
-        return Ok(Message::Request(request));
+        return Ok(match head::read(source, ahead, limit, ProxyRequest::parse).await? {
+            ProxyRequest::Request(request) => Message::Request(request),
+            ProxyRequest::Connect(head) => Message::Connect(Box::new(head)),
+        });
     }
     let header = session::read_header(source, ahead, Header::parse).await;
     let header = header.map_err(|error| match error {

@@ -19,22 +19,24 @@ use crate::{
         attempt::{Tried, UpstreamAttempt},
         interims::Interims,
         outcome::{End, Outcome},
-        plan::Allowance,
+        plan::{Allowance, Tunnel},
         refused::Unanswered,
     },
     observe::Live,
+    session::{NextHop, NoSession, Payload},
     state::RequestContext,
     trace::{self, Trace},
     upstream,
 };
-use relay::{dial::Retry, rates::Pacing, stripes::Asker};
-use session::{
+use ::session::{
     Fetch,
+    lsl::Open,
     message::{
         Connection, Fault, Framing, OutgoingRequest, RequestHead, RequestRoute, SiteRequest,
         forwarded_for, request_for, stripes,
     },
 };
+use relay::{dial::Retry, rates::Pacing, stripes::Asker};
 use std::{
     net::{IpAddr, SocketAddr},
     sync::Arc,
@@ -59,6 +61,10 @@ pub(crate) struct Exchange<'x> {
     pub allowance: Allowance,
     /// How the client asked, where it is for a site.
     pub site: Option<&'x SiteRequest>,
+    /// Whether a client of the proxy asks.
+    pub proxied: bool,
+    /// The session that leads to the origin, if the next hop is not the origin itself.
+    pub tunnel: Option<&'x Tunnel>,
     /// To what rate it is held.
     pub pacing: &'x Pacing,
     /// What to ask, and of whom: of the first, or else of the next.
@@ -128,9 +134,11 @@ impl Exchange<'_> {
                 Ok(hop) => hop,
                 Err(end) => return Outcome::without(end),
             };
-            self.live.reached(&fetch.next, &hop.stream);
-            self.context.share_memory(&client.stream, &hop.stream);
-            self.context.warm.used(fetch, self.grant, &hop, self.config());
+            if self.tunnel.is_none() {
+                self.live.reached(&fetch.next, &hop.stream);
+                self.context.share_memory(&client.stream, &hop.stream);
+                self.context.warm.used(fetch, self.grant, &hop, self.config());
+            }
             let streams = self.streams(fetch, &hop);
             let peer = hop.stream.peer().ip();
             let plain =
@@ -173,11 +181,10 @@ impl Exchange<'_> {
             extra.extend(self.vouched.map(forwarded_for));
         }
         let (id, extra) = (&self.context.id, extra.as_slice());
-        request_for(
-            self.request,
-            fetch,
-            &OutgoingRequest { id, connection: Connection::Keep, extra, site: self.site },
-        )
+        // A session to the origin carries one request.
+        let connection = if self.tunnel.is_some() { Connection::Close } else { Connection::Keep };
+        let (site, proxied) = (self.site, self.proxied);
+        request_for(self.request, fetch, &OutgoingRequest { id, connection, extra, site, proxied })
     }
 
     /// A connection to the next hop, held to its rate; or how the exchange ended.
@@ -186,6 +193,9 @@ impl Exchange<'_> {
         fetch: &Fetch,
         client: &mut Client,
     ) -> Result<upstream::Hop, End> {
+        if let Some(tunnel) = self.tunnel {
+            return Box::pin(self.through(tunnel, client)).await;
+        }
         let waiting =
             || upstream::waiting(fetch.into(), self.grant, &self.context.pool, self.config());
         let hop = match self.may_share().then(waiting).flatten() {
@@ -199,6 +209,41 @@ impl Exchange<'_> {
             End::Unanswered(Unanswered::for_good(Fault::internal(reason)))
         })?;
         Ok(hop)
+    }
+
+    /// A session to the origin, by the first route that works. It serves this request and no other.
+    async fn through(&self, tunnel: &Tunnel, client: &mut Client) -> Result<upstream::Hop, End> {
+        let Exchange { context, grant, live, pacing, .. } = *self;
+        let (hop, open) = (tunnel.hop.clone(), Open::clone(&tunnel.open));
+        let routes = match grant {
+            // A ticket names its depots.
+            Grant::Ticket => vec![(hop, open)],
+            _ => context.failover_routes.session_routes(hop, open, self.config()),
+        };
+        let mut last = None;
+        for (hop, open) in &routes {
+            let (asked_for, most, payload) = (None, self.allowance.bytes, Payload::Request);
+            let next =
+                NextHop { context, hop, open, grant, asked_for, most, live, pacing, payload };
+            match next.open(client).await {
+                Ok((hop, _)) => return Ok(hop.renewed()),
+                Err(NoSession::Gone(error)) => return Err(End::Abandoned(error)),
+                Err(NoSession::Fault(fault) | NoSession::Answer { fault, .. }) => {
+                    return Err(End::Unanswered(Unanswered::for_good(fault)));
+                }
+                Err(NoSession::Unreachable(fault)) => {
+                    context.failover_routes.failed(&hop.address.authority, self.config());
+                    last = Some(fault);
+                }
+            }
+        }
+        let fault = last.unwrap_or_else(|| Fault::internal("the server has no route"));
+        Err(End::Unanswered(Unanswered::for_good(fault)))
+    }
+
+    /// Whether all of the origin's answer passes that is not of one connection.
+    pub(super) fn passes_whole(&self) -> bool {
+        self.site.is_some() || self.proxied
     }
 
     /// A new connection to the next hop, unless the client goes away first.

@@ -3,23 +3,27 @@
 
 use crate::{
     admission::{
+        rules::not_listed_client,
         ticket_client::CameFrom,
         verdict::{Grant, Verdict},
     },
     config::Site,
+    observe::UsedLogin,
+    proxy, session,
     state::RequestContext,
     trace,
 };
-use http::StatusCode;
-use relay::rates::TransferLimits;
-use session::{
+use ::session::{
     Fetch, OriginUrl, Redirect, Route, RouteError, Scheme, Step,
+    lsl::{Hop, Open, OpenStep},
     message::{
         Fault, Framing, Method, ProxyError, RequestHead, RequestRoute, SiteRequest,
         forwarded_client,
     },
     ticket::{Ticket, TicketError, TicketRoute, Verified},
 };
+use http::StatusCode;
+use relay::rates::TransferLimits;
 use std::{
     net::{IpAddr, SocketAddr},
     sync::Arc,
@@ -38,6 +42,19 @@ pub(crate) struct Plan {
     client: IpAddr,
     /// How the client asked for a site, of this depot or of one before it.
     pub site: Option<SiteRequest>,
+    /// The session that leads to the origin, where a client of the proxy asks and depots are on the way.
+    pub tunnel: Option<Tunnel>,
+    /// The user of the proxy who asks.
+    pub login: Option<Arc<UsedLogin>>,
+}
+
+/// A session to an origin, for one request.
+#[derive(Debug)]
+pub(crate) struct Tunnel {
+    /// The next hop.
+    pub hop: Hop,
+    /// What it is sent.
+    pub open: Box<Open>,
 }
 
 /// How much of a transfer is granted.
@@ -81,6 +98,8 @@ enum Asked {
     Route(Route),
     Ticket(TicketRoute, Box<Verified>),
     Site(OriginUrl),
+    /// Of the proxy, by a ticket for the session to the origin if there is one.
+    Proxy(OriginUrl, Option<Box<Verified>>),
 }
 
 impl Plan {
@@ -93,6 +112,7 @@ impl Plan {
                 let asked = self.site.as_ref().map_or("", |site| &site.asked);
                 RequestRoute::Site(url, asked)
             }
+            Asked::Proxy(..) => RequestRoute::Proxy,
         }
     }
 
@@ -106,14 +126,20 @@ impl Plan {
         match &self.asked {
             Asked::Route(_) | Asked::Site(_) => None,
             Asked::Ticket(_, verified) => Some(verified),
+            Asked::Proxy(_, verified) => verified.as_deref(),
         }
+    }
+
+    /// Whether a client of the proxy asks.
+    pub(crate) fn is_proxied(&self) -> bool {
+        matches!(self.asked, Asked::Proxy(..))
     }
 
     /// What is asked of the origin, where the request's target does not show it: without what makes a ticket good.
     pub(crate) fn url(&self) -> Option<String> {
         let url = match &self.asked {
             Asked::Route(_) => return None,
-            Asked::Site(url) => url.to_string(),
+            Asked::Site(url) | Asked::Proxy(url, _) => url.to_string(),
             Asked::Ticket(route, verified) => verified.ticket.url_of(route).ok()?.to_string(),
         };
         Some(TicketRoute::redacted(&url).into_owned())
@@ -137,6 +163,7 @@ impl Plan {
                 Step::Fetch(fetch) => Some(fetch),
                 Step::Lead(_) => None,
             },
+            Asked::Proxy(..) => None,
             Asked::Ticket(_, verified) if !verified.ticket.clients.is_empty() => None,
             Asked::Ticket(_, verified) => verified.ticket.step(&fetch.target.parse().ok()?).ok(),
         }
@@ -158,13 +185,44 @@ impl Plan {
             let (status, error) = (StatusCode::NOT_FOUND, ProxyError::HttpRequestError);
             return Err(Fault::new(status, error, "not a route: a depot has no icon"));
         }
-        if request.target.starts_with(session::ticket::PREFIX) {
+        if request.target.starts_with(::session::ticket::PREFIX) {
             let planned = by_ticket(request, (client.ip(), scheme), context).await;
             planned.inspect_err(|_| context.observer.counts.ticket_refused())
         } else {
             by_rules(request, client.ip(), context)
         }
     }
+}
+
+/// The plan for a request with an absolute URL of a client that uses this depot as its proxy.
+pub(crate) async fn for_proxy(
+    request: &RequestHead,
+    (client, scheme): (IpAddr, Scheme),
+    context: RequestContext<'_>,
+) -> Result<Plan, Fault> {
+    let url = request.url.as_deref().and_then(|url| OriginUrl::of_proxy(url).ok());
+    let url = url.filter(|url| url.scheme() == Scheme::Http).ok_or_else(|| {
+        Fault::bad_request("this proxy takes http: URLs, and CONNECT for all others")
+    })?;
+    let server = url.authority().clone();
+    let admitted = proxy::admit(server, &request.headers, (client, scheme), context).await?;
+    let session::Plan { step, grant, ticket, .. } = admitted.plan;
+    let tunnel = match step {
+        OpenStep::Tcp { .. } => None,
+        OpenStep::Connect { hop, open } => Some(Tunnel { hop, open }),
+        OpenStep::Meeting(_) => return Err(Fault::internal("a proxy leads to servers alone")),
+    };
+    let plan = Plan {
+        step: Route::Fetch { chain: Vec::new(), origin: url.clone() }.step(),
+        asked: Asked::Proxy(url, ticket.map(Box::new)),
+        grant,
+        client,
+        site: None,
+        tunnel,
+        login: admitted.login,
+    };
+    plan.allowance().check(request.framing())?;
+    Ok(plan)
 }
 
 fn for_site(
@@ -190,6 +248,8 @@ fn for_site(
         grant: Grant::Site,
         client,
         site: Some(SiteRequest { asked, scheme, client: client.to_canonical(), host }),
+        tunnel: None,
+        login: None,
     })
 }
 
@@ -200,7 +260,7 @@ fn by_rules(
 ) -> Result<Plan, Fault> {
     let config = context.config();
     if !config.allow.client(client) {
-        return Err(denied(format!("this depot is not open for clients from {client}")));
+        return Err(not_listed_client(client));
     }
     if config.trust.required {
         return Err(denied("this depot wants a ticket: ask the origin for one".to_owned()));
@@ -222,7 +282,9 @@ fn by_rules(
     }
     let told = || SiteRequest::read(&request.headers).filter(|_| trace::trusts(config, client));
     let site = request.came_through_depot().then(told).flatten();
-    Ok(Plan { asked: Asked::Route(route), step, grant: Grant::Rules, client, site })
+    let (tunnel, login) = (None, None);
+    let asked = Asked::Route(route);
+    Ok(Plan { asked, step, grant: Grant::Rules, client, site, tunnel, login })
 }
 
 /// What to tell whoever asks for something else than a route; it may take the depot for a forward proxy.
@@ -259,7 +321,8 @@ async fn by_ticket(
     context.denied.check_client(client)?;
     let step = Step::Fetch(ticket.step(&route)?);
     let asked = Asked::Ticket(route, Box::new(verified));
-    let plan = Plan { asked, step, grant: Grant::Ticket, client, site: None };
+    let (site, tunnel, login) = (None, None, None);
+    let plan = Plan { asked, step, grant: Grant::Ticket, client, site, tunnel, login };
     plan.allowance().check(request.framing())?;
     // Last, so that what is refused is no use.
     if let Asked::Ticket(_, verified) = &plan.asked {

@@ -2,7 +2,7 @@
 //! What is known of one request: the one place from which counters and the log are fed.
 
 use super::{
-    Asked, Direction, Ended, Live, Observer, Outcome, UsedTicket, Withdrawal,
+    Asked, Direction, Ended, Live, Observer, Outcome, UsedLogin, UsedTicket, Withdrawal,
     hops::Label,
     in_words,
     line::{Fields, Line},
@@ -50,6 +50,7 @@ pub(crate) struct Entry {
     /// The client for which a session was asked for by a depot.
     asked_for: Option<IpAddr>,
     ticket: Option<Arc<UsedTicket>>,
+    login: Option<Arc<UsedLogin>>,
     url: Option<Arc<str>>,
     site: Option<SiteName>,
     /// Once it is a transfer.
@@ -87,6 +88,7 @@ impl Entry {
             session: None,
             asked_for: None,
             ticket: None,
+            login: None,
             url: None,
             site: None,
             live: None,
@@ -109,6 +111,25 @@ impl Entry {
         self.session = Some((open.session, (&open.target).into()));
         self.method = Some("SESSION");
         self.target = Some(open.to_string().into());
+    }
+
+    /// A tunnel was asked for, to this server.
+    pub(crate) fn tunnel(&mut self, server: &str) {
+        self.method = Some("CONNECT");
+        self.target = Some(server.into());
+    }
+
+    /// Where to a client of the proxy wants.
+    pub(crate) fn asked_proxy(&mut self, request: &RequestHead) {
+        if let Some(url) = &request.url {
+            self.target = Some(TicketRoute::redacted(url).into());
+        }
+    }
+
+    /// It is asked for by a client of the proxy.
+    pub(crate) fn proxied(&mut self, login: Option<Arc<UsedLogin>>, session: Option<SessionId>) {
+        self.login = login;
+        self.session = session.map(|id| (id, TargetKind::Tcp));
     }
 
     /// Joins a session's hop.
@@ -188,6 +209,7 @@ impl Entry {
             for_client: self.client_asked_for(),
             url: self.url.clone(),
             ticket: self.ticket.clone(),
+            login: self.login.clone(),
             request: self.trace.as_ref().map(|trace| Arc::clone(&trace.request)),
             session: self.session.map(|(id, _)| id),
         };
@@ -309,6 +331,7 @@ impl Entry {
                 request: self.trace.as_ref().map(|trace| &*trace.request),
                 session: self.session.map(|(id, _)| id.to_string()).as_deref(),
                 ticket: self.ticket.as_deref(),
+                user: self.login.as_ref().map(|login| login.user.as_str()),
                 url: self.url.as_deref(),
                 site: self.site.as_ref().map(SiteName::as_str),
                 upstream,

@@ -43,6 +43,8 @@ pub(crate) struct Fields<'a> {
     pub session: Option<&'a str>,
     /// The ticket.
     pub ticket: Option<&'a UsedTicket>,
+    /// The user of the proxy.
+    pub user: Option<&'a str>,
     /// What is at the end of the route.
     pub url: Option<&'a str>,
     /// The site's name.
@@ -94,6 +96,7 @@ impl Fields<'_> {
         line.known("session", self.session);
         line.known("ticket", self.ticket.map(|ticket| ticket.id.as_str()));
         line.known("issuer", self.ticket.and_then(|ticket| ticket.issuer.as_deref()));
+        line.known("user", self.user);
         line.known("site", self.site);
         line.known("upstream", self.upstream);
         line.known("to", self.to);
@@ -316,6 +319,7 @@ impl Line<'_> {
                 request: None,
                 session: None,
                 ticket: Some(&TICKET),
+                user: None,
                 url: None,
                 site: None,
                 upstream: Some("o:80"),

@@ -50,6 +50,8 @@ pub(crate) struct Asked {
     pub url: Option<Arc<str>>,
     /// The ticket that opens the depot, where one does.
     pub ticket: Option<Arc<UsedTicket>>,
+    /// The user of the proxy, where one has shown a password.
+    pub login: Option<Arc<UsedLogin>>,
     /// The session's name, where it is one.
     pub session: Option<SessionId>,
     /// The request's name.
@@ -65,6 +67,15 @@ pub(crate) struct UsedTicket {
     pub issuer: Option<String>,
     /// The key that signed it.
     pub key: String,
+}
+
+/// A user of the proxy by whose password something is done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct UsedLogin {
+    /// The name.
+    pub user: String,
+    /// What is another for each password.
+    pub mark: [u8; 32],
 }
 
 /// A transfer under way.
@@ -294,6 +305,7 @@ impl Live {
                 request: asked.request.as_deref(),
                 session: asked.session.map(|id| id.to_string()).as_deref(),
                 ticket: asked.ticket.as_deref(),
+                user: asked.login.as_ref().map(|login| login.user.as_str()),
                 url: asked.url.as_deref(),
                 site: None,
                 upstream: Some(&upstream),
@@ -369,6 +381,7 @@ impl Live {
             asked_for: self.asked.for_client.map(|client| client.to_string()),
             url: self.asked.url.as_ref().map(|url| url.chars().take(MOST_TARGET).collect()),
             ticket: self.asked.ticket.as_deref().map(TicketName::from),
+            user: self.asked.login.as_ref().map(|login| login.user.clone()),
             status: answer.map(|(status, _)| *status),
             expected_bytes: answer.and_then(|(_, framing)| match framing {
                 Framing::Empty => Some(0),

@@ -35,7 +35,7 @@ pub use client::{FetchError, fetch};
 pub(crate) use entry::Entry;
 pub(crate) use hops::Clients;
 pub use lines::StderrLog;
-pub(crate) use live::{Asked, Live, UsedTicket};
+pub(crate) use live::{Asked, Live, UsedLogin, UsedTicket};
 pub(crate) use outcome::{Direction, Fate, Outcome, in_words};
 pub(crate) use registry::Ended;
 pub(crate) use view::View;

@@ -349,6 +349,9 @@ pub struct Transfer {
     /// The ticket by which it was asked for.
     #[serde(default)]
     pub ticket: Option<TicketName>,
+    /// The user of the proxy by whose password it was asked for.
+    #[serde(default)]
+    pub user: Option<String>,
     /// The answer's status, once there is one.
     pub status: Option<u16>,
     /// The length of the answer's body, if it is known.

@@ -64,7 +64,9 @@ impl View {
         };
         let (settings, counted) = (shared.settings(), shared.observer.counts.read());
         let mut reloads = vec![counted.configuration];
-        reloads.extend(settings.trust.reloads().chain(settings.tls.reloads()));
+        reloads.extend(
+            settings.trust.reloads().chain(settings.logins.reloads()).chain(settings.tls.reloads()),
+        );
         let limit = spare_descriptors::limit();
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Status {

@@ -12,6 +12,8 @@ pub(crate) enum Withdrawal {
     Ticket,
     /// Its client is not let in any more.
     Client,
+    /// Its user, or the user's password, was taken out of the proxy's file.
+    Login,
 }
 
 impl Withdrawal {
@@ -22,6 +24,7 @@ impl Withdrawal {
             Self::Denied => "ended by the operator's deny list",
             Self::Ticket => "ended because its ticket, or the ticket's key, was taken back",
             Self::Client => "ended because its client may not use this depot any more",
+            Self::Login => "ended because its user, or the user's password, was taken back",
         }
     }
 }

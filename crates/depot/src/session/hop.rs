@@ -45,8 +45,17 @@ use units::Bytes;
 /// The most interim ANSWERs before the final one: each gives the next hop more time.
 const MOST_INTERIMS: u32 = 8;
 
+/// What a session's client side is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Payload {
+    /// All that the client sends, also what it sends before there is an ANSWER.
+    Session,
+    /// One request, which is sent once the session is open, on one connection.
+    Request,
+}
+
 /// Why there is no session.
-pub(super) enum NoSession {
+pub(crate) enum NoSession {
     /// The depot's own reason.
     Fault(Fault),
     /// The next hop could not be connected to, and another one may do.
@@ -64,7 +73,7 @@ impl From<Fault> for NoSession {
 }
 
 /// How an OPEN is sent on.
-pub(super) struct NextHop<'h> {
+pub(crate) struct NextHop<'h> {
     pub context: RequestContext<'h>,
     pub hop: &'h Hop,
     pub open: &'h Open,
@@ -74,6 +83,7 @@ pub(super) struct NextHop<'h> {
     pub most: Option<Bytes>,
     pub live: &'h Arc<Live>,
     pub pacing: &'h Pacing,
+    pub payload: Payload,
 }
 
 /// What came of one connection.
@@ -85,7 +95,7 @@ enum Tried {
 
 impl NextHop<'_> {
     /// Opens the session; the ANSWER is one that opens it.
-    pub(super) async fn open(
+    pub(crate) async fn open(
         &self,
         client: &mut Client,
     ) -> Result<(upstream::Hop, Answer), NoSession> {
@@ -167,7 +177,8 @@ impl NextHop<'_> {
             let head = std::mem::take(&mut text);
             hop.stream.stripe_sink(Writer::behind(BytesMut::from(&head[..])));
         }
-        let is_repeatable = !hop.reused || !matches!(self.open.target, Target::Tcp { .. });
+        let is_repeatable = self.payload == Payload::Session
+            && (!hop.reused || !matches!(self.open.target, Target::Tcp { .. }));
         let granted =
             self.most.map_or(early::MOST, |most| most.get().min(early::MOST as u64) as usize);
         let may_send = if is_repeatable { granted } else { 0 };

@@ -23,8 +23,10 @@ mod relay;
 mod serve;
 mod stripes;
 
+pub(crate) use hop::{NextHop, NoSession, Payload};
 pub(crate) use meeting::Meetings;
+pub(crate) use plan::Plan;
 pub(crate) use read::read_header;
 pub(crate) use relay::SessionEnd;
-pub(crate) use serve::serve;
+pub(crate) use serve::{carry_out, serve};
 pub(crate) use stripes::enter;

@@ -2,21 +2,29 @@
 //! What to do with an OPEN, if the rules or a ticket allow it: the same rules as for a route of HTTP.
 
 use crate::{
-    admission::{ticket_client::CameFrom, verdict::Grant},
+    admission::{
+        rules::not_listed_client,
+        ticket_client::CameFrom,
+        verdict::{Grant, Objection, Verdict},
+    },
     state::RequestContext,
     trace,
 };
 use http::StatusCode;
+use rustix::rand::{GetRandomFlags, getrandom};
 use session::{
-    Scheme,
-    lsl::{Open, OpenStep, SessionId, TicketText},
+    Authority, Host, Scheme,
+    lsl::{Hop, Open, OpenStep, SessionId, Target, TicketText},
     message::{Fault, ProxyError},
     ticket::{TicketError, Verified},
 };
-use std::net::IpAddr;
+use std::{
+    io, iter,
+    net::{IpAddr, SocketAddr},
+};
 
 /// What is done.
-pub(super) struct Plan {
+pub(crate) struct Plan {
     pub session: SessionId,
     pub step: OpenStep,
     /// By whose leave.
@@ -47,13 +55,12 @@ impl Plan {
 
     fn by_rules(open: Open, peer: IpAddr, context: RequestContext<'_>) -> Result<Self, Fault> {
         let config = context.config();
-        let denied =
-            |reason| Fault::new(StatusCode::FORBIDDEN, ProxyError::HttpRequestDenied, reason);
         if !config.allow.client(peer) {
-            return Err(denied(format!("this depot is not open for clients from {peer}")));
+            return Err(not_listed_client(peer));
         }
         if config.trust.required {
-            return Err(denied("this depot wants a ticket".to_owned()));
+            let (status, error) = (StatusCode::FORBIDDEN, ProxyError::HttpRequestDenied);
+            return Err(Fault::new(status, error, "this depot wants a ticket"));
         }
         let asked_for = open.client.filter(|_| trace::trusts(config, peer));
         let (session, step) = (open.session, open.step(&context.id)?);
@@ -62,6 +69,48 @@ impl Plan {
             OpenStep::Connect { .. } | OpenStep::Meeting(_) => Grant::Rules,
         };
         Ok(Self { session, step, grant, asked_for, ticket: None })
+    }
+
+    /// For a user of the proxy who wants this server. Whether the rules allow its address shows when it is connected to:
+    /// by this depot, or by the last one of `proxy.via`.
+    pub(crate) fn for_user(server: Authority, context: RequestContext<'_>) -> Result<Self, Fault> {
+        let config = context.config();
+        let not_open = |why: &str| {
+            let reason = format!("this depot is not open for upstream {server}: {why}");
+            Fault::new(StatusCode::FORBIDDEN, ProxyError::DestinationIpProhibited, reason)
+        };
+        let verdict = config.allow.upstream(&server, Grant::ServerRules);
+        if verdict == Verdict::Refused {
+            return Err(not_open("`allow.servers` does not list it"));
+        }
+        if let Host::Ip(ip) = server.host {
+            let address = iter::once(SocketAddr::new(ip, server.port));
+            let judged = config.allow.addresses((Grant::ServerRules, verdict), address);
+            judged.map_err(|objection| match objection {
+                Objection::Rules(reason, _) => not_open(&reason),
+                Objection::Unjudged(errno) => {
+                    Fault::internal(format!("the address {ip} cannot be judged: {errno}"))
+                }
+            })?;
+        }
+        let via = config.proxy.iter().flat_map(|proxy| proxy.via.iter().cloned().map(Hop::from));
+        let open = to_server(server, via.collect())?;
+        let grant = if open.hops.is_empty() { Grant::ServerRules } else { Grant::Site };
+        let session = open.session;
+        Ok(Self { session, step: open.step(&context.id)?, grant, asked_for: None, ticket: None })
+    }
+
+    /// For a client of the proxy that brings a ticket: by the ticket's own depots.
+    pub(crate) async fn for_ticket(
+        server: Authority,
+        text: &TicketText,
+        from: (IpAddr, Scheme),
+        context: RequestContext<'_>,
+    ) -> Result<Self, Fault> {
+        let verified = context.settings.trust.verify(text.token())?;
+        let behind = verified.ticket.via.iter().skip(1).cloned();
+        let open = to_server(server, behind.map(Hop::from).collect())?;
+        Self::by_ticket(Open { ticket: Some(text.clone()), ..open }, text, from, context).await
     }
 
     async fn by_ticket(
@@ -96,4 +145,21 @@ impl Plan {
         let asked_for = Some(client).filter(|client| *client != peer);
         Ok(Self { session, step, grant: Grant::Ticket, asked_for, ticket: Some(verified) })
     }
+}
+
+/// A session of the depot's own making, to a server.
+///
+/// # Errors
+/// The system has no random bytes for its name.
+fn to_server(server: Authority, hops: Vec<Hop>) -> Result<Open, Fault> {
+    let target = Target::Tcp { server, proxy_protocol: false };
+    let id = random_id().map_err(|error| Fault::internal(format!("no random bytes: {error}")))?;
+    Ok(Open::new(id, hops, target))
+}
+
+/// The name of a session of the depot's own making.
+pub(super) fn random_id() -> io::Result<SessionId> {
+    let mut id = [0; 16];
+    getrandom(&mut id, GetRandomFlags::empty())?;
+    Ok(SessionId(id))
 }

@@ -7,14 +7,13 @@ use crate::{
     client::Client,
     config::Tcp,
     hop_sockets,
-    session::serve::open_for,
+    session::{plan::random_id, serve::open_for},
     state::{RequestContext, Shared},
     tls::Protocol,
 };
 use bytes::BytesMut;
 use relay::tcp::{Stream, info::reset_on_close};
-use rustix::rand::{GetRandomFlags, getrandom};
-use session::lsl::{Hop, Open, SessionId, Target};
+use session::lsl::{Hop, Open, Target};
 use std::net::SocketAddr;
 use tokio::net::TcpStream;
 
@@ -34,14 +33,15 @@ pub(crate) async fn serve(
     let context = RequestContext::new(shared, &settings);
     let tcp = client.stream.tcp();
     let set_up = hop_sockets::accepted(tcp, peer.ip(), &settings.config, &settings.overruled);
-    let mut id = [0; 16];
-    let random = getrandom(&mut id, GetRandomFlags::empty()).map_err(Into::into);
-    if let Err(error) = set_up.and(random) {
-        tracing::warn!(client = %peer, %error, "cannot set up a client's connection");
-        return;
-    }
+    let id = match set_up.and_then(|()| random_id()) {
+        Ok(id) => id,
+        Err(error) => {
+            tracing::warn!(client = %peer, %error, "cannot set up a client's connection");
+            return;
+        }
+    };
     let hops = table.via.iter().cloned().map(Hop::from).collect();
     let target =
         Target::Tcp { server: table.upstream.clone(), proxy_protocol: table.proxy_protocol };
-    open_for(client, Open::new(SessionId(id), hops, target), context).await;
+    open_for(client, Open::new(id, hops, target), context).await;
 }

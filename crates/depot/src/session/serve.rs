@@ -9,7 +9,7 @@ use crate::{
     observe::{Direction, Entry, Live},
     session::{
         SessionEnd,
-        hop::{self, NextHop, NoSession},
+        hop::{self, NextHop, NoSession, Payload},
         meeting,
         plan::Plan,
         relay::{Side, Times, move_bytes},
@@ -28,7 +28,7 @@ use relay::{
 use session::{
     Authority, Scheme,
     lsl::{Answer, Hop, Open, OpenStep},
-    message::{Connection, Fault},
+    message::{Connection, Fault, proxy::CONNECTED},
     proxy_protocol,
 };
 use std::{
@@ -65,7 +65,7 @@ pub(crate) async fn serve(mut client: Client, open: Open, context: RequestContex
 }
 
 /// Does what was planned.
-pub(super) async fn carry_out(
+pub(crate) async fn carry_out(
     client: Client,
     mut entry: Entry,
     plan: Plan,
@@ -122,6 +122,7 @@ impl Opened<'_> {
                 most: allowance.bytes,
                 live,
                 pacing: &pacing,
+                payload: Payload::Session,
             };
             // Boxed, so that a session under way takes up little.
             match (Box::pin(next.open(&mut client)).await, routes.peek()) {
@@ -251,15 +252,17 @@ pub(super) async fn tell_open(
     granted.map_or(Ok(()), |granted| granted.begin(client, live, pacing, context)).map_err(broken)
 }
 
-/// Sends the client an ANSWER; a plain client gets none.
+/// Sends the client an ANSWER, or what it means to a proxy's client; a plain client gets none.
 pub(super) async fn tell(
     client: &mut Client,
     answer: &[u8],
     context: RequestContext<'_>,
 ) -> Result<(), SessionEnd> {
-    if client.protocol == Protocol::Tcp {
-        return Ok(());
-    }
+    let answer = match client.protocol {
+        Protocol::Tcp => return Ok(()),
+        Protocol::Http => CONNECTED,
+        Protocol::Session | Protocol::Tls => answer,
+    };
     let timeouts = context.config().timeouts.towards_client(client.depots_before);
     let (_, mut sink) = client.stream.split();
     let progress = Progress::default();

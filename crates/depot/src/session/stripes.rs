@@ -8,7 +8,10 @@ use crate::{
     client::Client,
     http::{refused, striping::unsent},
     observe::{Entry, Live},
-    session::{hop::NextHop, read_header},
+    session::{
+        hop::{NextHop, Payload},
+        read_header,
+    },
     settings::Settings,
     state::RequestContext,
     tls::Protocol,
@@ -40,7 +43,7 @@ impl NextHop<'_> {
     /// Over how many connections the hop's bytes may go: as many as the client wishes and this depot's configuration
     /// allows. An acceptor knows nothing of it.
     pub(super) fn streams(&self, hop: &upstream::Hop) -> u8 {
-        if self.next_is_end() {
+        if self.next_is_end() || self.payload == Payload::Request {
             return 1;
         }
         let address = hop.stream.peer().ip();

@@ -3,7 +3,6 @@
 
 use super::{Agent, Failed, HEAD_TIME, link::Link};
 use crate::{routes::Destination, tunnel::tunnel};
-use base64::{Engine, prelude::BASE64_STANDARD};
 use http::{
     HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri,
     header::{
@@ -20,7 +19,14 @@ use hyper::{
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
 use relay::tcp::Stream;
-use session::{Authority, Host, message::ProxyError};
+use session::{
+    Authority, Host,
+    message::{
+        ProxyError,
+        proxy::{Credentials, connect_target},
+        proxy_challenge,
+    },
+};
 use std::{convert::Infallible, net::SocketAddr, sync::Arc};
 use tokio::net::TcpStream;
 
@@ -65,14 +71,14 @@ async fn answer(agent: Arc<Agent>, request: Request<Incoming>, from: SocketAddr)
         return of_agent(&agent, &request);
     }
     if let Some(login) = &agent.config().login {
-        let given = request.headers().get(PROXY_AUTHORIZATION).and_then(credentials);
-        if !given.is_some_and(|(user, password)| login.is(&user, &password)) {
+        let given = request.headers().get(PROXY_AUTHORIZATION).and_then(Credentials::read);
+        if !given.is_some_and(|given| login.is(given.user.as_bytes(), &given.password)) {
             let mut response = text(
                 StatusCode::PROXY_AUTHENTICATION_REQUIRED,
                 "this proxy wants a name and a password\n".to_owned(),
             );
             let basic =
-                HeaderValue::from_static("Basic realm=\"longhaul agent\", charset=\"UTF-8\"");
+                HeaderValue::from_str(&proxy_challenge("longhaul agent")).expect("visible text");
             response.headers_mut().insert(PROXY_AUTHENTICATE, basic);
             return response;
         }
@@ -89,22 +95,13 @@ async fn answer(agent: Arc<Agent>, request: Request<Incoming>, from: SocketAddr)
     })
 }
 
-/// Name and password of `Basic`.
-fn credentials(value: &HeaderValue) -> Option<(Vec<u8>, Vec<u8>)> {
-    let (scheme, code) = value.to_str().ok()?.split_once(' ')?;
-    let bytes = BASE64_STANDARD.decode(code.trim()).ok()?;
-    let colon = bytes.iter().position(|&byte| byte == b':')?;
-    let both = (bytes[..colon].to_vec(), bytes[colon + 1..].to_vec());
-    scheme.eq_ignore_ascii_case("basic").then_some(both)
-}
-
 async fn connect(
     agent: &Arc<Agent>,
     request: Request<Incoming>,
     from: SocketAddr,
 ) -> Result<Response<Body>, Failed> {
-    let server = request.uri().authority().and_then(|authority| authority.as_str().parse().ok());
-    let server: Authority = server.ok_or_else(|| bad("CONNECT takes HOST:PORT"))?;
+    let target = request.uri().authority().map_or("", |authority| authority.as_str());
+    let server = connect_target(target).map_err(|fault| bad(&fault.reason))?;
     let (stream, route) = agent.open(&Destination::Named(server.clone())).await?;
     let agent = Arc::clone(agent);
     tokio::spawn(async move {

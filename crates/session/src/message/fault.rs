@@ -173,7 +173,12 @@ impl Fault {
                 let some = Some(self.allow.as_slice()).filter(|some| !some.is_empty());
                 head.field(&header::ALLOW, Method::list(some.unwrap_or(&Method::ALL)));
             }
-            StatusCode::SERVICE_UNAVAILABLE => head.field(&header::RETRY_AFTER, "5"),
+            StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => {
+                head.field(&header::RETRY_AFTER, "5");
+            }
+            StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
+                head.field(&header::PROXY_AUTHENTICATE, proxy_challenge("longhaul depot"));
+            }
             _ => {}
         }
         head.field(&PROXY_STATUS, self.proxy_status(id));
@@ -184,6 +189,11 @@ impl Fault {
         }
         out
     }
+}
+
+/// The value of `Proxy-Authenticate` by which a proxy of this name asks for a user and a password.
+pub fn proxy_challenge(name: &str) -> String {
+    format!("Basic realm=\"{name}\", charset=\"UTF-8\"")
 }
 
 impl From<MethodError> for Fault {

@@ -18,6 +18,7 @@ pub mod load;
 mod login;
 mod method;
 mod print;
+pub mod proxy;
 mod request;
 mod response;
 mod rewrite;
@@ -26,7 +27,7 @@ pub mod stripes;
 mod via;
 
 pub use connection::Connection;
-pub use fault::{Fault, PROXY_STATUS, ProxyError, refusal_by_depot, reported};
+pub use fault::{Fault, PROXY_STATUS, ProxyError, proxy_challenge, refusal_by_depot, reported};
 pub use fields::Fields;
 pub use forwarded::{forwarded_client, forwarded_for};
 pub use framing::Framing;

@@ -39,23 +39,14 @@ impl RequestHead {
     /// fields, 505 for another HTTP. The connection is of no use after that: where the request
     /// ends is not known.
     pub fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>, Fault> {
-        // Some clients end a body with one line end too many (RFC 9112, section 2.2).
-        let skipped = if bytes.starts_with(b"\r\n") { 2 } else { 0 };
-        let Some(length) = lines::block(&bytes[skipped..]).map_err(bad_line)? else {
-            return Ok(None);
-        };
-        let end = skipped + length;
-        let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
-        let mut request = httparse::Request::new(&mut fields);
-        match request.parse(&bytes[skipped..end]) {
-            Ok(httparse::Status::Complete(read)) if read == length => {}
-            Ok(_) => return Err(Fault::bad_request("the request is malformed: an empty line")),
-            Err(error) => return Err(unreadable(error)),
-        }
-        let (Some(method), Some(target)) = (request.method, request.path) else {
-            return Err(Fault::bad_request("the request line is not complete"));
-        };
-        if method == "CONNECT" {
+        let Some((parts, end)) = RequestParts::parse(bytes)? else { return Ok(None) };
+        Ok(Some((Self::of(parts)?, end)))
+    }
+
+    /// The same of a head whose parts have been read.
+    pub(super) fn of(parts: RequestParts<'_>) -> Result<Self, Fault> {
+        let RequestParts { method, target, version, headers } = parts;
+        if method == CONNECT {
             return Err(no_tunnels(target));
         }
         let path = origin_form(target);
@@ -63,18 +54,18 @@ impl RequestHead {
             method: method.parse()?,
             target: path.unwrap_or(target).to_owned(),
             url: is_url(target).then(|| target.to_owned()),
-            version: version(request.version),
-            headers: Fields::parsed(request.headers).map_err(Fault::bad_request)?,
+            version,
+            headers,
             framing: Framing::Empty,
             expects_continue: false,
             depots_before: 0,
         };
         head.check_target()?;
-        head.check_host()?;
+        check_host(&head.headers, version)?;
         head.depots_before = via::read(&head.headers)?;
         head.framing = head.read_framing()?;
         head.expects_continue = head.read_expectation()?;
-        Ok(Some((head, end)))
+        Ok(head)
     }
 
     /// How the end of the body is known; never [`Framing::UntilClose`].
@@ -126,14 +117,6 @@ impl RequestHead {
             return Err(Fault::method_not_allowed(&others, reason));
         }
         Ok(())
-    }
-
-    /// One `Host` and no more (RFC 9112, section 3.2); HTTP/1.0 knew none.
-    fn check_host(&self) -> Result<(), Fault> {
-        match (self.headers.get_all(&header::HOST).count(), self.version) {
-            (1, _) | (0, Version::HTTP_10) => Ok(()),
-            (n, _) => Err(Fault::bad_request(format!("the request has {n} Host fields, not one"))),
-        }
     }
 
     /// RFC 9112, section 6.3, with every choice that it leaves taken for refusal.
@@ -200,6 +183,49 @@ impl RequestHead {
     }
 }
 
+/// The method that asks for a tunnel.
+pub(super) const CONNECT: &str = "CONNECT";
+
+/// A head's parts, each well-formed by itself.
+pub(super) struct RequestParts<'b> {
+    pub method: &'b str,
+    pub target: &'b str,
+    pub version: Version,
+    pub headers: Fields,
+}
+
+impl<'b> RequestParts<'b> {
+    /// Reads a head from the start of `bytes`, with its length; nothing while it is not yet complete.
+    pub(super) fn parse(bytes: &'b [u8]) -> Result<Option<(Self, usize)>, Fault> {
+        // Some clients end a body with one line end too many (RFC 9112, section 2.2).
+        let skipped = if bytes.starts_with(b"\r\n") { 2 } else { 0 };
+        let Some(length) = lines::block(&bytes[skipped..]).map_err(bad_line)? else {
+            return Ok(None);
+        };
+        let end = skipped + length;
+        let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
+        let mut request = httparse::Request::new(&mut fields);
+        match request.parse(&bytes[skipped..end]) {
+            Ok(httparse::Status::Complete(read)) if read == length => {}
+            Ok(_) => return Err(Fault::bad_request("the request is malformed: an empty line")),
+            Err(error) => return Err(unreadable(error)),
+        }
+        let (Some(method), Some(target)) = (request.method, request.path) else {
+            return Err(Fault::bad_request("the request line is not complete"));
+        };
+        let headers = Fields::parsed(request.headers).map_err(Fault::bad_request)?;
+        Ok(Some((Self { method, target, version: version(request.version), headers }, end)))
+    }
+}
+
+/// One `Host` and no more (RFC 9112, section 3.2); HTTP/1.0 knew none.
+pub(super) fn check_host(headers: &Fields, version: Version) -> Result<(), Fault> {
+    match (headers.get_all(&header::HOST).count(), version) {
+        (1, _) | (0, Version::HTTP_10) => Ok(()),
+        (n, _) => Err(Fault::bad_request(format!("the request has {n} Host fields, not one"))),
+    }
+}
+
 /// The fault for lines that are no head's.
 fn bad_line(error: LineError) -> Fault {
     let status = match error {
@@ -231,11 +257,11 @@ fn origin_form(target: &str) -> Option<&str> {
 
 /// Most targets are paths, and are not looked at further.
 fn is_url(target: &str) -> bool {
-    !target.starts_with('/') && target.parse::<OriginUrl>().is_ok()
+    !target.starts_with('/') && OriginUrl::of_proxy(target).is_ok()
 }
 
 /// The fault for a client that takes the depot for a forward proxy and wants to speak TLS through it.
-fn no_tunnels(target: &str) -> Fault {
+pub(super) fn no_tunnels(target: &str) -> Fault {
     let host = target.strip_suffix(":443").unwrap_or(target);
     let reason = format!(
         "this is a depot and no forward proxy (curl -x): it makes no tunnels; ask it for \

@@ -2,7 +2,7 @@
 //! Everything that reads from the network, on inputs that nobody would write: a bounded number of
 //! mutations of the inputs kept in `corpus/`, the same for the same seed.
 //!
-//! The targets (`fuzz/targets.rs`, `fuzz/fields.rs`, `fuzz/lsl.rs`, `fuzz/lsl_ends.rs`) are plain functions of bytes, which `libfuzzer_sys::fuzz_target!`
+//! The targets (`fuzz/targets.rs`, `fuzz/fields.rs`, `fuzz/lsl.rs`, `fuzz/lsl_ends.rs`, `fuzz/proxy.rs`) are plain functions of bytes, which `libfuzzer_sys::fuzz_target!`
 //! takes as they are. `LONGHAUL_SEED` replays a run, `LONGHAUL_FUZZ_INPUTS` makes it longer. An input
 //! that fails is printed; kept in the corpus, it is tried first from then on.
 
@@ -11,6 +11,7 @@ mod fields;
 mod lsl;
 mod lsl_ends;
 mod mutate;
+mod proxy;
 mod run;
 mod site;
 mod targets;
@@ -30,6 +31,7 @@ macro_rules! fuzz {
 fuzz!(fields: via, fields);
 fuzz!(lsl: lsl_header);
 fuzz!(lsl_ends: lsl_records, lsl_handshakes);
+fuzz!(proxy: proxy);
 fuzz!(site: site);
 fuzz!(targets: request, response, chunked, route, ticket_route, token, digest, keys, proxy_status);
 

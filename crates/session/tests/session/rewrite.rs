@@ -42,8 +42,13 @@ fn passed_on(text: &str) -> String {
     let Step::Fetch(fetch) = head.target.parse::<Route>().unwrap().step() else {
         panic!("{text} leads on");
     };
-    let out =
-        OutgoingRequest { id: &id(), connection: Connection::Keep, extra: &extra(), site: None };
+    let out = OutgoingRequest {
+        id: &id(),
+        connection: Connection::Keep,
+        extra: &extra(),
+        site: None,
+        proxied: false,
+    };
     String::from_utf8(request_for(&head, &fetch, &out).unwrap()).unwrap()
 }
 
@@ -219,7 +224,13 @@ fn a_request_that_comes_back_is_refused() {
         "GET /lh1/fetch/-/http:o/f HTTP/1.1\r\nHost: d\r\nConnection: via\r\nVia: 1.1 D1 (longhaul)\r\n\r\n",
     );
     let Step::Fetch(fetch) = head.target.parse::<Route>().unwrap().step() else { panic!() };
-    let out = OutgoingRequest { id: &id(), connection: Connection::Close, extra: &[], site: None };
+    let out = OutgoingRequest {
+        id: &id(),
+        connection: Connection::Close,
+        extra: &[],
+        site: None,
+        proxied: false,
+    };
     assert_eq!(request_for(&head, &fetch, &out).unwrap_err().status, 508);
 }
 

@@ -22,13 +22,15 @@ pub struct OutgoingRequest<'a> {
     pub extra: &'a [(HeaderName, HeaderValue)],
     /// How the client asked, where it is for a site.
     pub site: Option<&'a SiteRequest>,
+    /// Whether the client uses the depot as its proxy: then all that is not of one connection goes on.
+    pub proxied: bool,
 }
 
 /// The head to send to the next hop. Its body goes out as [`RequestHead::framing`] says it came.
 ///
 /// The client's HTTP version is kept, so that an HTTP/1.0 client never gets a chunked body; in
-/// HTTP/1.0 the connection is always closed. Cookies are left out, unless it is for a site: those a browser has
-/// for a depot's name are no origin's business.
+/// HTTP/1.0 the connection is always closed. Cookies are left out, unless it is for a site or by a proxy's client: those a
+/// browser has for a depot's name are no origin's business.
 ///
 /// # Errors
 /// What to answer (508): the request has come round in a loop.
@@ -46,7 +48,8 @@ pub fn request_for(
     let (goes_on, left) = (beyond(came), max_forwards(head));
     going.pass(came, |name, value| {
         !REWRITTEN.contains(name)
-            && (if out.site.is_some() { is_for_site(name) } else { is_clients(name, value) })
+            && (out.proxied
+                || if out.site.is_some() { is_for_site(name) } else { is_clients(name, value) })
             && (*name != header::TRAILER || head.framing() == Framing::Chunked)
             && (*name != header::MAX_FORWARDS || left.is_none())
             && goes_on(name)

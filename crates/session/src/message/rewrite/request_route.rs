@@ -17,6 +17,8 @@ pub enum RequestRoute<'a> {
     Ticket(&'a TicketRoute, &'a Verified),
     /// To a site of the depot's, under the name that the client has for it.
     Site(&'a OriginUrl, &'a str),
+    /// To a proxy, with an absolute URL.
+    Proxy,
 }
 
 impl RequestRoute<'_> {
@@ -34,6 +36,7 @@ impl RequestRoute<'_> {
                 let tail = verified.ticket.tail_to(&url)?;
                 route.with_tail(tail).ok().map(|route| route.to_string())
             }
+            Self::Proxy => None,
             // An origin that sees neither the site's name nor its TLS calls it by its own, or without.
             Self::Site(origin, asked) => {
                 let asked = Authority::parse(asked, Some(url.scheme().default_port())).ok();

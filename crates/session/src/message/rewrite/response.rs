@@ -43,6 +43,13 @@ pub struct OutgoingResponse<'a> {
     pub site: bool,
 }
 
+impl OutgoingResponse<'_> {
+    /// Whether the client knows the origin by a name that is the origin's alone, so that nothing has to be kept from it.
+    fn passes_whole(&self) -> bool {
+        self.site || matches!(self.request_route, RequestRoute::Proxy)
+    }
+}
+
 /// The head to send to the client (or to the depot before this one).
 pub fn response_for(
     head: &ResponseHead,
@@ -50,7 +57,7 @@ pub fn response_for(
     out: &OutgoingResponse<'_>,
 ) -> Vec<u8> {
     let came = &head.headers;
-    let (mut going, beyond) = (status_line(head), beyond(came));
+    let (mut going, beyond, whole) = (status_line(head), beyond(came), out.passes_whole());
     let ranges_wanted =
         head.status == StatusCode::PARTIAL_CONTENT && request.headers.contains(&header::RANGE);
     let is_apart = |kind: &HeaderValue| allowed::has_heads_of_its_own(kind, ranges_wanted);
@@ -58,23 +65,23 @@ pub fn response_for(
         let listed = match *name {
             header::LOCATION => false,
             header::TRAILER => trailers_go(out.body),
-            _ if out.site => !WRITTEN.contains(name),
+            _ if whole => !WRITTEN.contains(name),
             header::CONTENT_TYPE => !is_apart(value),
             _ => allowed::goes_on(Part::Head, name, value),
         };
         listed && beyond(name)
     });
-    if !out.site && came.get_all(&header::CONTENT_TYPE).any(is_apart) {
+    if !whole && came.get_all(&header::CONTENT_TYPE).any(is_apart) {
         going.field(&header::CONTENT_TYPE, "application/octet-stream");
     }
     say_framing(&mut going, head, request, out.body, &beyond);
     for name in [header::LOCATION, header::CONTENT_LOCATION] {
-        let given = came.get(&name).filter(|_| name == header::LOCATION || out.site);
+        let given = came.get(&name).filter(|_| name == header::LOCATION || whole);
         if let Some(location) = given.and_then(|given| location(given, request, out)) {
             going.text(&name, &location);
         }
     }
-    if !out.site {
+    if !whole {
         shut_in(&mut going, came, &beyond);
     }
     going.field(&header::VIA, via::with_own_entry(came, head.version, out.id));
@@ -109,11 +116,11 @@ fn shut_in(going: &mut HeadWriter, came: &Fields, beyond: &impl Fn(&HeaderName) 
 }
 
 /// An interim answer (1xx) as it goes back; nothing where it does not (RFC 9110, section 15.2:
-/// HTTP/1.0 knows none).
+/// HTTP/1.0 knows none). `passes_whole`: for a site, or for a proxy's client.
 pub fn interim_for(
     head: &ResponseHead,
     request: &RequestHead,
-    (id, is_for_site): (&DepotId, bool),
+    (id, passes_whole): (&DepotId, bool),
 ) -> Option<Vec<u8>> {
     if !head.is_interim() || request.version == Version::HTTP_10 {
         return None;
@@ -123,10 +130,10 @@ pub fn interim_for(
     going.pass(came, |name, value| {
         let of_the_answer = [header::LOCATION, header::CONTENT_SECURITY_POLICY].contains(name);
         let listed = || allowed::goes_on(Part::Head, name, value);
-        let passes = if is_for_site { !WRITTEN.contains(name) } else { listed() };
+        let passes = if passes_whole { !WRITTEN.contains(name) } else { listed() };
         !of_the_answer && passes && beyond(name)
     });
-    if !is_for_site {
+    if !passes_whole {
         going.field(&header::REFERRER_POLICY, NO_REFERRER);
     }
     going.field(&header::VIA, via::with_own_entry(came, head.version, id));
@@ -195,7 +202,7 @@ fn location(
     out: &OutgoingResponse<'_>,
 ) -> Option<String> {
     let given = percent_encode(given.as_bytes(), NOT_IN_URLS).to_string();
-    if out.site {
+    if out.passes_whole() {
         return Some(of_site(given, out.request_route));
     }
     let absolute = out.origin.map_or_else(|| given.clone(), |origin| origin.absolute(&given));

@@ -45,7 +45,13 @@ fn with_via(value: &HeaderValue) -> Vec<u8> {
 
 /// The head of a request as depot d1 passes it on; nothing where it has come round.
 fn passed_on(head: &RequestHead, id: &DepotId) -> Option<Vec<u8>> {
-    let out = OutgoingRequest { id, connection: Connection::Keep, extra: &[], site: None };
+    let out = OutgoingRequest {
+        id,
+        connection: Connection::Keep,
+        extra: &[],
+        site: None,
+        proxied: false,
+    };
     request_for(head, &to_a_depot(), &out).map_err(|fault| assert_eq!(fault.status, 508)).ok()
 }
 

@@ -37,8 +37,13 @@ pub fn site(input: &[u8]) -> bool {
 /// The request for a site as it goes on.
 fn sent(site: &SiteRequest, fetch: &Fetch) -> RequestHead {
     let id = "d1".parse().unwrap();
-    let out =
-        OutgoingRequest { id: &id, connection: Connection::Keep, extra: &[], site: Some(site) };
+    let out = OutgoingRequest {
+        id: &id,
+        connection: Connection::Keep,
+        extra: &[],
+        site: Some(site),
+        proxied: false,
+    };
     let text = request_for(&GET, fetch, &out).expect("it runs in no circle");
     RequestHead::parse(&text).unwrap().expect("what is printed is whole").0
 }

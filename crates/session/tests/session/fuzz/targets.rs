@@ -62,7 +62,13 @@ pub fn request(input: &[u8]) -> bool {
     let length = prime_asked(&head);
     assert!(length < 1 << 63);
     let _ = Hold::asked(&head).map(|hold| hold.answer(length, head.method, Connection::Keep));
-    let out = OutgoingRequest { id: &id, connection: Connection::Keep, extra: &[], site: None };
+    let out = OutgoingRequest {
+        id: &id,
+        connection: Connection::Keep,
+        extra: &[],
+        site: None,
+        proxied: false,
+    };
     let Ok(text) = request_for(&head, &fetch, &out) else { return true };
     let (again, length) = RequestHead::parse(&text).unwrap().expect("what is printed is whole");
     assert_eq!(delimit::head(&text), Some((text.len(), body(head.framing()))));

@@ -29,8 +29,13 @@ fn site(host: Option<&str>) -> SiteRequest {
 fn passed_on(route: &str, host: Option<&str>) -> String {
     let Step::Fetch(fetch) = route.parse::<Route>().unwrap().step() else { panic!("{route}") };
     let site = site(host);
-    let out =
-        OutgoingRequest { id: &id(), connection: Connection::Keep, extra: &[], site: Some(&site) };
+    let out = OutgoingRequest {
+        id: &id(),
+        connection: Connection::Keep,
+        extra: &[],
+        site: Some(&site),
+        proxied: false,
+    };
     String::from_utf8(request_for(&request(ASKED), &fetch, &out).unwrap()).unwrap()
 }
 

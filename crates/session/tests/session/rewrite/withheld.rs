@@ -381,7 +381,13 @@ fn what_a_connection_names_is_known_beside_what_is_no_text() {
     assert!(!head.keeps_alive());
     let fetch = "/lh1/fetch/-/http:o/f".parse::<Route>().unwrap().step();
     let Step::Fetch(fetch) = fetch else { panic!("it is the last depot") };
-    let out = OutgoingRequest { id: &id(), connection: Connection::Close, extra: &[], site: None };
+    let out = OutgoingRequest {
+        id: &id(),
+        connection: Connection::Close,
+        extra: &[],
+        site: None,
+        proxied: false,
+    };
     let going = String::from_utf8(request_for(&head, &fetch, &out).unwrap()).unwrap();
     assert!(!going.contains("X-A") && !going.contains("x-a"), "{going}");
 }

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! How many wrong passwords clients may try.
+//!
+//! Each client (an IPv4 address, an IPv6 /64) has [`AT_ONCE`] tries, and gets one back every [`AGAIN`]. Right passwords
+//! cost none. Few passwords are checked at a time ([`AT_A_TIME`]), so that guessing cannot take all processors.
+//! Limits: [`MOST`] clients are remembered; of more, those are forgotten that have waited longest.
+
+use http::StatusCode;
+use relay::client_key::host_key;
+use session::message::{Fault, ProxyError};
+use std::{
+    collections::HashMap,
+    net::IpAddr,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    time::Instant,
+};
+
+/// How many wrong passwords may follow one another.
+const AT_ONCE: u32 = 10;
+/// After which time one more may.
+const AGAIN: Duration = Duration::from_secs(6);
+/// How many clients are remembered.
+const MOST: usize = 8192;
+/// How many passwords are checked at a time.
+const AT_A_TIME: usize = 2;
+
+/// Clients that have tried wrong passwords.
+#[derive(Debug)]
+pub(crate) struct Guesses {
+    /// When a client will have all its tries again.
+    until: Mutex<HashMap<IpAddr, Instant>>,
+    checks: Semaphore,
+}
+
+/// A try. It counts as wrong unless [`Guess::was_right`] is called.
+#[derive(Debug)]
+pub(crate) struct Guess<'g> {
+    guesses: &'g Guesses,
+    client: IpAddr,
+    _check: SemaphorePermit<'g>,
+}
+
+impl Default for Guesses {
+    fn default() -> Self {
+        Self { until: Mutex::default(), checks: Semaphore::new(AT_A_TIME) }
+    }
+}
+
+impl Guesses {
+    /// Lets a client try a password, and waits until it can be checked.
+    ///
+    /// # Errors
+    /// The client has tried too many (429).
+    pub(crate) async fn begin(&self, client: IpAddr) -> Result<Guess<'_>, Fault> {
+        let client = host_key(client);
+        self.take(client, Instant::now())?;
+        let check = self.checks.acquire().await;
+        let check = check.map_err(|_| Fault::internal("passwords are not checked any more"))?;
+        Ok(Guess { guesses: self, client, _check: check })
+    }
+
+    fn take(&self, client: IpAddr, now: Instant) -> Result<(), Fault> {
+        let mut all = self.until();
+        let until = all.get(&client).copied().unwrap_or(now).max(now) + AGAIN;
+        if until - now > AGAIN * AT_ONCE {
+            let reason = "too many wrong passwords came from this client: try again in a minute";
+            let (status, error) = (StatusCode::TOO_MANY_REQUESTS, ProxyError::HttpRequestDenied);
+            return Err(Fault::new(status, error, reason));
+        }
+        if all.len() >= MOST && !all.contains_key(&client) {
+            all.retain(|_, until| *until > now);
+            if all.len() >= MOST
+                && let Some(oldest) = all.iter().min_by_key(|(_, until)| **until)
+            {
+                let oldest = *oldest.0;
+                all.remove(&oldest);
+            }
+        }
+        all.insert(client, until);
+        Ok(())
+    }
+
+    /// Nothing is left half changed, so a panic elsewhere does not spoil it.
+    fn until(&self) -> MutexGuard<'_, HashMap<IpAddr, Instant>> {
+        self.until.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Guess<'_> {
+    /// The password was right.
+    pub(crate) fn was_right(self) {
+        let mut all = self.guesses.until();
+        if let Some(until) = all.get_mut(&self.client)
+            && let Some(earlier) = until.checked_sub(AGAIN)
+        {
+            *until = earlier;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn tries_of_one_client_run_out_and_come_back() {
+        let guesses = Guesses::default();
+        for n in 0..AT_ONCE {
+            assert!(guesses.begin(ip("192.0.2.1")).await.is_ok(), "{n}");
+        }
+        assert_eq!(guesses.begin(ip("192.0.2.1")).await.unwrap_err().status, 429);
+        assert_eq!(guesses.begin(ip("::ffff:192.0.2.1")).await.unwrap_err().status, 429);
+        assert!(guesses.begin(ip("192.0.2.2")).await.is_ok(), "others have their own");
+        tokio::time::advance(AGAIN).await;
+        assert!(guesses.begin(ip("192.0.2.1")).await.is_ok());
+        assert!(guesses.begin(ip("192.0.2.1")).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn addresses_of_one_ipv6_host_share_tries_and_right_ones_cost_none() {
+        let guesses = Guesses::default();
+        for n in 0..AT_ONCE {
+            assert!(guesses.begin(ip(&format!("2001:db8::{n:x}"))).await.is_ok());
+        }
+        assert!(guesses.begin(ip("2001:db8::ffff")).await.is_err());
+        for _ in 0..3 * AT_ONCE {
+            guesses.begin(ip("192.0.2.1")).await.unwrap().was_right();
+        }
+        assert!(guesses.begin(ip("192.0.2.1")).await.is_ok());
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let (guesses, now) = (Guesses::default(), Instant::now());
+        for n in 0..2 * MOST as u32 {
+            guesses.take(std::net::Ipv4Addr::from(n).into(), now).unwrap();
+        }
+        assert_eq!(guesses.until().len(), MOST);
+    }
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Users of the proxy and their hashed passwords, as `openssl passwd -6` makes them.
+//!
+//! ```text
+//! ann:$6$3IxWzT9qKp0aVb1c$F5Z...       NAME:$6$[rounds=N$]SALT$HASH, SHA-512 crypt
+//! ```
+//! Checking a hash takes milliseconds, and clients send their password with each request. So the last right password of each
+//! user is remembered until the file is read again, as a SHA-256 with a secret key of this process.
+//! A wrong name takes as long as a wrong password.
+//! Limits: passwords of up to 255 bytes, as the hash takes longer for long ones; at most 1 000 000 rounds.
+
+use rustix::{
+    io,
+    rand::{GetRandomFlags, getrandom},
+};
+use session::message::proxy::Credentials;
+use sha_crypt::{PasswordVerifier, ShaCrypt};
+use sha2::{Digest, Sha256};
+use std::{
+    collections::HashMap,
+    sync::{Mutex, PoisonError},
+};
+
+/// The user whose password is a ticket.
+pub(crate) const TICKET_USER: &str = "ticket";
+/// The longest name and password, in bytes.
+const LONGEST: usize = 255;
+/// More rounds would let each guess take seconds.
+const MOST_ROUNDS: u32 = 1_000_000;
+/// Characters of the hash itself.
+const HASH_LENGTH: usize = 86;
+/// The hash that an unknown name is checked against if the file has no users. It only has to take as long as others.
+const DUMMY: &str = "$6$longhaul$ve1Pvk..CH977y11N8pJmCLHPIaoaCy3vJeKCV63wKaL9UhlPEtZfI8tAM1diBo4dGLOT35jsSh6t/B0f/q3O/";
+
+/// All users.
+#[derive(Default)]
+pub(crate) struct Passwords {
+    users: HashMap<String, User>,
+    /// A hash of the file's, for names that are not in it.
+    any_hash: Option<String>,
+    key: [u8; 32],
+}
+
+struct User {
+    hash: String,
+    /// The password that was right, as [`Passwords::remembered`] has it.
+    right: Mutex<Option<[u8; 32]>>,
+}
+
+impl Passwords {
+    /// Reads a file's text.
+    ///
+    /// # Errors
+    /// In words, with the line.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let mut all = Self { key: random()?, ..Self::default() };
+        for (n, line) in text.lines().enumerate() {
+            let line = line.trim_end();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let wrong = |why: &str| format!("line {}: {why}", n + 1);
+            let (name, hash) = line.split_once(':').ok_or_else(|| {
+                wrong("expected NAME:HASH, with a hash as `openssl passwd -6` prints it")
+            })?;
+            if name.is_empty() || name.len() > LONGEST || name.contains(char::is_control) {
+                return Err(wrong("a name has 1 to 255 bytes and no control characters"));
+            }
+            if name == TICKET_USER {
+                return Err(wrong("the name \"ticket\" is for tickets: choose another one"));
+            }
+            check_hash(hash).map_err(|why| wrong(&why))?;
+            let user = User { hash: hash.to_owned(), right: Mutex::default() };
+            if all.users.insert(name.to_owned(), user).is_some() {
+                return Err(wrong(&format!("the name {name:?} is there twice")));
+            }
+            all.any_hash.get_or_insert_with(|| hash.to_owned());
+        }
+        Ok(all)
+    }
+
+    /// The number of users.
+    pub(crate) fn len(&self) -> usize {
+        self.users.len()
+    }
+
+    /// The hash that the file has for a user.
+    pub(crate) fn hash(&self, user: &str) -> Option<&str> {
+        self.users.get(user).map(|user| &*user.hash)
+    }
+
+    /// Whether this password was right before.
+    pub(crate) fn was_right(&self, given: &Credentials) -> bool {
+        let Some(user) = self.users.get(&given.user) else { return false };
+        let remembered = self.remembered(&given.password);
+        let right = *user.right.lock().unwrap_or_else(PoisonError::into_inner);
+        right.is_some_and(|right| {
+            right.iter().zip(remembered).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
+        })
+    }
+
+    /// Whether this password is right. It takes milliseconds of a processor, whatever the answer.
+    pub(crate) fn is_right(&self, given: &Credentials) -> bool {
+        if given.password.len() > LONGEST {
+            return false;
+        }
+        let user = self.users.get(&given.user);
+        let hash = user.map(|user| &*user.hash).or(self.any_hash.as_deref()).unwrap_or(DUMMY);
+        let matches = ShaCrypt::default().verify_password(&given.password, hash).is_ok();
+        let Some(user) = user.filter(|_| matches) else { return false };
+        let remembered = self.remembered(&given.password);
+        *user.right.lock().unwrap_or_else(PoisonError::into_inner) = Some(remembered);
+        true
+    }
+
+    fn remembered(&self, password: &[u8]) -> [u8; 32] {
+        // The key has a fixed length, so no two pairs of key and password are the same bytes.
+        Sha256::new().chain_update(self.key).chain_update(password).finalize().into()
+    }
+}
+
+impl std::fmt::Debug for Passwords {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Passwords").field("users", &self.users.len()).finish_non_exhaustive()
+    }
+}
+
+fn check_hash(hash: &str) -> Result<(), String> {
+    let form = || {
+        "the password's hash is not SHA-512 crypt ($6$SALT$HASH): make it with `openssl passwd -6`"
+            .to_owned()
+    };
+    let rest = hash.strip_prefix("$6$").ok_or_else(form)?;
+    let rest = match rest.strip_prefix("rounds=") {
+        None => rest,
+        Some(rest) => {
+            let (rounds, rest) = rest.split_once('$').ok_or_else(form)?;
+            let rounds: u32 = rounds.parse().map_err(|_| form())?;
+            if !(1000..=MOST_ROUNDS).contains(&rounds) {
+                return Err(format!("rounds={rounds}: expected 1000 to {MOST_ROUNDS}"));
+            }
+            rest
+        }
+    };
+    let (salt, hash) = rest.split_once('$').ok_or_else(form)?;
+    let plain = |text: &str| text.bytes().all(|b| b.is_ascii_alphanumeric() || b"./".contains(&b));
+    let is_hash = hash.len() == HASH_LENGTH && plain(hash);
+    if (1..=16).contains(&salt.len()) && plain(salt) && is_hash { Ok(()) } else { Err(form()) }
+}
+
+fn random() -> Result<[u8; 32], String> {
+    let mut key = [0; 32];
+    let got = getrandom(&mut key, GetRandomFlags::empty());
+    let error = match got {
+        Ok(32) => return Ok(key),
+        Ok(_) => io::Errno::AGAIN,
+        Err(error) => error,
+    };
+    Err(format!("no random bytes: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// By `openssl passwd -6 -salt longhaulsalt secret`.
+    const SECRET: &str = "$6$longhaulsalt$lgVWM.bjH0A4hmIiKNDkAmuJ9OlixNMdPHAgn8USTSJgpeLHbbCleY1f7aDgH14.3wmCVV0.vxMl7Ru4N2.ZF0";
+
+    fn given(user: &str, password: &str) -> Credentials {
+        Credentials { user: user.to_owned(), password: password.into() }
+    }
+
+    #[test]
+    fn right_password_is_remembered_and_no_other() {
+        let all = Passwords::parse(&format!("# users\n\nann:{SECRET}\r\nbob:{SECRET}\n")).unwrap();
+        assert_eq!(all.len(), 2);
+        for (user, password, right) in [
+            ("ann", "secret", true),
+            ("ann", "Secret", false),
+            ("ann", "", false),
+            ("eve", "secret", false),
+            ("", "secret", false),
+            ("ann", &"secret".repeat(100), false),
+        ] {
+            assert!(!all.was_right(&given(user, password)), "{user}:{password}");
+            assert_eq!(all.is_right(&given(user, password)), right, "{user}:{password}");
+        }
+        assert!(all.was_right(&given("ann", "secret")));
+        assert!(!all.was_right(&given("bob", "secret")), "another user's is not remembered");
+        assert!(!all.was_right(&given("ann", "secre")));
+        let empty = Passwords::default();
+        assert!(!empty.is_right(&given("ann", "secret")));
+    }
+
+    #[test]
+    fn dummy_hash_is_well_formed() {
+        assert_eq!(check_hash(DUMMY), Ok(()));
+    }
+
+    #[test]
+    fn lines_that_cannot_be_read_are_named() {
+        for (line, part) in [
+            ("ann", "NAME:HASH"),
+            (":x", "a name has"),
+            ("a\u{1}:x", "a name has"),
+            ("ann:secret", "openssl passwd -6"),
+            ("ann:$1$salt$abcdefgh", "SHA-512"),
+            ("ann:$6$salt$short", "SHA-512"),
+            ("ann:$6$rounds=999$salt$x", "rounds=999"),
+            ("ann:$6$rounds=999999999$salt$x", "1000 to 1000000"),
+            (&format!("ticket:{SECRET}"), "for tickets"),
+            (&format!("bob:{SECRET}"), "twice"),
+        ] {
+            let error = Passwords::parse(&format!("bob:{SECRET}\n{line}\n")).unwrap_err();
+            assert!(error.starts_with("line 2: ") && error.contains(part), "{line}: {error}");
+        }
+    }
+}
