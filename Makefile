@@ -66,7 +66,7 @@ lint: deps-build
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
 	shellcheck $$(grep -lE '^#!.*sh$$' scripts/*) deploy/debian/scripts/* deploy/systemd/next-depot bench/congestion .ci/run
 	python3 -c 'import ast, sys; [ast.parse(open(f).read(), f) for f in sys.argv[1:]]' \
-	    bench/simulator bench/relay bench/warm-hops bench/get bench/session bench/doors bench/sizing interop/hashes.py interop/lsl.py \
+	    bench/simulator bench/relay bench/warm-hops bench/get bench/session bench/doors bench/programs bench/sizing interop/hashes.py interop/lsl.py \
 	    interop/noise.py interop/test_lsl.py interop/test_interop.py bench/emulated_chain.py bench/start_picture.py \
 	    bench/sockmap/check bench/ns2/validation bench/kernel/validation bench/kernel/flows \
 	    bench/pacing/precision bench/pacing/cost bench/pacing/testbed.py scripts/in-kernel scripts/in-kernel-guest \

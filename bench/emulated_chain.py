@@ -93,6 +93,7 @@ class Network:
                     trust.depots = ["{self.address[peer]}/32"]
                     allow.clients = ["0.0.0.0/0"]
                     allow.upstreams = ["0.0.0.0/0:*"]
+                    allow.servers = ["0.0.0.0/0:*"]
                     allow.private = true
                     threads = 1
                     {"" if warm else "reuse.per_hop = 0"}

@@ -11,9 +11,11 @@ use clap::Args;
 use doors::{
     agent::{Agent, Config, connect},
     routes::{Match, Routes},
+    short::FirstContact,
 };
 use session::Authority;
 use std::{net::SocketAddr, path::PathBuf};
+use units::Bytes;
 
 const RUN_EXAMPLES: &str = "\
 Examples:
@@ -48,6 +50,12 @@ pub struct RunArgs {
     /// What goes through them: a network, HOST[:PORT], *.DOMAIN or *:PORT [default: all but this machine]
     #[arg(long = "match", value_name = "NET|HOST[:PORT]", requires = "via")]
     matches: Vec<Match>,
+    /// Connect directly where the latest three connections moved less than this
+    #[arg(long, value_name = "SIZE", requires = "via")]
+    short: Option<Bytes>,
+    /// With --short: how a destination is reached that is not known yet
+    #[arg(long, value_name = "depots|direct", default_value = "depots", requires = "short")]
+    first_contact: FirstContact,
     /// Let connections fail when no route works, in place of connecting directly
     #[arg(long, conflicts_with = "config")]
     strict: bool,
@@ -110,7 +118,8 @@ impl RunArgs {
         let before = Config::default();
         let config = Config {
             listen: self.listen.unwrap_or(before.listen),
-            routes: Routes::through(via::routes(&self.via)?, self.matches.clone()),
+            routes: Routes::through(via::routes(&self.via)?, self.matches.clone())
+                .with_short(self.short, self.first_contact),
             strict: self.strict,
             ca: self.ca.clone(),
             ..before

@@ -1,24 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `longhaul run`: a program whose connections go through depots.
 
-use crate::{failure::Failure, text_table::TextTable, via};
+use crate::{
+    depot::cells::{rate, size},
+    failure::Failure,
+    text_table::TextTable,
+    via,
+};
 use clap::Args;
 use doors::{
     routes::{Match, Routes},
     run::{
-        Connection, Launch, Outcome, ProgramEnd, Rules, RunError, Supervisor, Tally,
+        Connection, Launch, Outcome, ProgramEnd, Report, Rules, RunError, Supervisor, Tally,
         wait_for_program,
     },
+    short::FirstContact,
 };
 use session::{DepotAddress, lsl::MAX_HOPS};
 use std::{
     env,
     ffi::OsString,
+    fs::File,
+    io::{self, Write},
     os::{fd::RawFd, unix::process::ExitStatusExt},
     path::PathBuf,
     process::ExitCode,
 };
-use units::Duration;
+use units::{Bytes, Duration};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -50,9 +58,18 @@ pub struct RunArgs {
     /// Trust the certificate authorities in this file (PEM) in place of the system's
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// Print the program's connections to standard error when it has ended
+    /// Connect directly where the latest three connections moved less than this
+    #[arg(long, value_name = "SIZE")]
+    short: Option<Bytes>,
+    /// With --short: how a destination is reached that is not known yet
+    #[arg(long, value_name = "depots|direct", default_value = "depots", requires = "short")]
+    first_contact: FirstContact,
+    /// Print the program's connections and what they carried to standard error when it has ended
     #[arg(long)]
     stats: bool,
+    /// Write the same to this file as one JSON document
+    #[arg(long, value_name = "FILE")]
+    stats_json: Option<PathBuf>,
     /// Do not say why a connection is made directly
     #[arg(short, long)]
     quiet: bool,
@@ -99,13 +116,29 @@ fn supervise(args: &RunArgs, descriptor: RawFd) -> Result<ExitCode, Failure> {
     let supervisor = Supervisor::inherited(descriptor).map_err(Failure::failed)?;
     let (program, arguments) = args.program.split_first().expect("one is required");
     let launch = Launch { program: program.clone(), arguments: arguments.to_vec() };
-    let stats = args.stats;
+    let file = args.stats_json.as_ref();
+    let named = |error| match file {
+        Some(file) => Failure::failed(format_args!("{}: {error}", file.display())),
+        None => Failure::failed(error),
+    };
+    // One that cannot be written is said before anything starts.
+    let mut json = file.map(File::create).transpose().map_err(named)?;
     supervisor.run(&launch, args.rules()?, |tally| {
-        if stats {
+        if args.stats {
             eprint!("{}", table(tally));
+        }
+        if let Some(json) = &mut json
+            && let Err(error) = write_report(json, tally)
+        {
+            eprintln!("longhaul: {}", named(error));
         }
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn write_report(to: &mut File, tally: &Tally) -> io::Result<()> {
+    let document = serde_json::to_string_pretty(&Report::from(tally)).expect("plain data");
+    to.write_all((document + "\n").as_bytes())
 }
 
 impl RunArgs {
@@ -113,10 +146,12 @@ impl RunArgs {
         let via: Result<Vec<_>, _> = self.via.iter().map(|text| route(text)).collect();
         let quiet = self.quiet;
         Ok(Rules {
-            routes: Routes::through(via?, self.matches.clone()),
+            routes: Routes::through(via?, self.matches.clone())
+                .with_short(self.short, self.first_contact),
             ca: self.ca.clone(),
             strict: self.strict,
             time: self.connect_timeout.into(),
+            account: self.stats || self.stats_json.is_some(),
             warn: if quiet {
                 |_| ()
             } else {
@@ -143,20 +178,45 @@ impl From<RunError> for Failure {
 
 fn table(tally: &Tally) -> String {
     let text = format!(
-        "{} connections: {} through depots, {} directly, {} failed\n",
+        "{} connections: {} through depots, {} directly, {} failed\n{} sent, {} received{}\n",
         tally.all(),
         tally.through_chain(),
         tally.direct(),
         tally.failed(),
+        size(tally.sent()),
+        size(tally.received()),
+        unknown(tally),
     );
     let mut table = TextTable::default();
     table.left("destination", 21);
-    table.right("connect ms", 10);
+    for head in ["connect ms", "sent", "received", "seconds", "rate"] {
+        table.right(head, 10);
+    }
     for connection in tally.latest() {
-        let took = format!("{:.1}", connection.took.as_secs_f64() * 1e3);
-        table.row(vec![connection.destination.to_string(), took], format!("  {}", how(connection)));
+        let mut cells = vec![
+            connection.destination.to_string(),
+            format!("{:.1}", connection.took.as_secs_f64() * 1e3),
+        ];
+        cells.extend(match connection.traffic {
+            Some(traffic) => [
+                size(traffic.sent),
+                size(traffic.received),
+                format!("{:.2}", traffic.lasted.as_secs_f64()),
+                rate(traffic.rate_bps()),
+            ],
+            None => ["?"; 4].map(str::to_owned),
+        });
+        table.row(cells, format!("  {}", how(connection)));
     }
     text + &table.text()
+}
+
+fn unknown(tally: &Tally) -> String {
+    match (tally.unknown(), tally.unknown_because()) {
+        (0, _) => String::new(),
+        (count, None) => format!(", not known of {count} connections"),
+        (count, Some(why)) => format!(", not known of {count} connections: {why}"),
+    }
 }
 
 fn how(connection: &Connection) -> String {
@@ -169,6 +229,7 @@ fn how(connection: &Connection) -> String {
             format!("through {}", hops.collect::<Vec<_>>().join(", "))
         }
         Outcome::Direct => "directly: no route".to_owned(),
+        Outcome::Short => "directly: short connections".to_owned(),
         Outcome::FellBack(why) => format!("directly: {why}"),
         Outcome::Failed { why, .. } => format!("failed: {why}"),
     }

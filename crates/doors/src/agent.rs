@@ -176,7 +176,8 @@ impl Agent {
         let config = self.config();
         let time = config.connect_timeout;
         let routes = config.routes.matching(to).await;
-        let unconnected = match self.caller.open_first(&self.down, routes, time).await {
+        let choice = self.live.choose(to, routes);
+        let unconnected = match self.caller.open_first(&self.down, choice, time).await {
             Ok(opened) => return Ok(opened),
             Err(OpenError::OfServer(error)) => return Err(error.into()),
             Err(OpenError::Unconnected(unconnected)) => unconnected,
@@ -184,6 +185,7 @@ impl Agent {
         let left_alone = || "no route was reached some seconds ago".to_owned();
         let route = match unconnected {
             Unconnected::NoRoute => Route::Direct,
+            Unconnected::Short => Route::Short,
             Unconnected::AllFailed(last) if config.strict => {
                 let kind = ProxyError::ConnectionRefused;
                 return Err(last.map_or_else(|| Failed { kind, text: left_alone() }, Failed::from));
@@ -200,7 +202,7 @@ impl Agent {
 impl From<ChainError> for Failed {
     fn from(error: ChainError) -> Self {
         let kind = match &error {
-            ChainError::Refused(fault) => fault.error,
+            ChainError::Refused { fault, .. } => fault.error,
             _ => ProxyError::ConnectionRefused,
         };
         Self { kind, text: error.to_string() }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A session to a plain TCP server, opened on a socket that is there already.
 
-use crate::{connections, routes::ServerRoute, sys};
+use crate::{connections, routes::ServerRoute, short::Choice, sys};
 use bytes::BytesMut;
+use host::Carried;
 use http::StatusCode;
 use relay::{
     dial::{Class, Connector, Dialer, Names, PeerAddr, PeerHost, Refusal, Resolver, resolver},
@@ -35,6 +36,7 @@ use tokio::{
     io::{Interest, unix::AsyncFd},
     time::{Instant, timeout_at},
 };
+use units::Bytes;
 
 /// Magic, version, kind and length: what says how long a header is.
 const FIXED: usize = 8;
@@ -53,8 +55,13 @@ pub enum ChainError {
         error: io::Error,
     },
     /// A depot says why not.
-    #[error("{}", .0.reason)]
-    Refused(Fault),
+    #[error("{}", .fault.reason)]
+    Refused {
+        /// What it says.
+        fault: Fault,
+        /// Whether it is the last one, so that the depots have reached each other.
+        is_last: bool,
+    },
     /// The first depot does not speak sessions, or the connection to it broke.
     #[error("depot {depot} did not answer: {error}")]
     Broken {
@@ -77,7 +84,7 @@ impl ChainError {
                 });
             }
             Self::Broken { .. } => return libc::ECONNREFUSED,
-            Self::Refused(fault) => fault,
+            Self::Refused { fault, .. } => fault,
         };
         match fault.error {
             ProxyError::ConnectionTimeout | ProxyError::DnsTimeout => libc::ETIMEDOUT,
@@ -91,8 +98,9 @@ impl ChainError {
     /// Whether it is the server that cannot be reached, and not the chain. Then the depots have done their part, and
     /// there is no reason to believe that it can be reached without them.
     pub fn is_of_server(&self) -> bool {
-        let Self::Refused(fault) = self else { return false };
-        fault.status.is_server_error()
+        let Self::Refused { fault, is_last } = self else { return false };
+        *is_last
+            && fault.status.is_server_error()
             && matches!(
                 fault.error,
                 ProxyError::ConnectionRefused
@@ -114,15 +122,20 @@ impl Down {
 
     /// What has come of asking this depot first.
     fn note(&self, depot: &DepotAddress, error: &ChainError) {
-        if !matches!(error, ChainError::Refused(_)) {
+        if !matches!(error, ChainError::Refused { .. }) {
             self.depots().insert(depot.clone(), Instant::now() + DOWN_TIME);
         }
     }
 
     /// Begins to try routes, in their order.
-    pub(crate) fn trial<'d, 'r>(&'d self, routes: Vec<ServerRoute<'r>>) -> Trial<'d, 'r> {
-        let has_route = !routes.is_empty();
-        Trial { down: self, routes: routes.into_iter(), has_route, last: None }
+    pub(crate) fn trial<'d, 'r>(&'d self, choice: Choice<'r>) -> Trial<'d, 'r> {
+        let Choice { routes, is_short } = choice;
+        let otherwise = match (routes.is_empty(), is_short) {
+            (false, _) => Unconnected::AllFailed(None),
+            (true, true) => Unconnected::Short,
+            (true, false) => Unconnected::NoRoute,
+        };
+        Trial { down: self, routes: routes.into_iter(), otherwise }
     }
 
     fn depots(&self) -> MutexGuard<'_, HashMap<DepotAddress, Instant>> {
@@ -134,14 +147,15 @@ impl Down {
 pub(crate) struct Trial<'d, 'r> {
     down: &'d Down,
     routes: vec::IntoIter<ServerRoute<'r>>,
-    has_route: bool,
-    last: Option<ChainError>,
+    otherwise: Unconnected,
 }
 
 /// What is left to do if no route was connected by.
 pub(crate) enum Unconnected {
     /// No route leads there.
     NoRoute,
+    /// Its connections are short.
+    Short,
     /// No route works. With the last failure, unless no depot was asked this time.
     AllFailed(Option<ChainError>),
 }
@@ -165,13 +179,13 @@ impl<'r> Trial<'_, 'r> {
             return Err(error);
         }
         self.down.note(&route.depots[0], &error);
-        self.last = Some(error);
+        self.otherwise = Unconnected::AllFailed(Some(error));
         Ok(())
     }
 
     /// After the last route.
     pub(crate) fn end(self) -> Unconnected {
-        if self.has_route { Unconnected::AllFailed(self.last) } else { Unconnected::NoRoute }
+        self.otherwise
     }
 }
 
@@ -193,18 +207,36 @@ pub async fn open(
     address: SocketAddr,
     depots: &[DepotAddress],
     server: &Authority,
-) -> Result<Vec<HopReport>, ChainError> {
+) -> Result<Opened, ChainError> {
     let depot = depots[0].to_string();
     let mut socket = match connect(socket, address).await {
         Ok(socket) => Borrowed(socket),
         Err(error) => return Err(ChainError::Unreached { depot, error }),
     };
     match ask(&mut socket, &open_header(depots, server)).await {
-        Ok(answer) => {
-            answer.fault().map_or(Ok(answer.hops), |fault| Err(ChainError::Refused(fault)))
-        }
+        Ok((answer, headers)) => Ok(Opened { hops: opening(answer, depots)?, headers }),
         Err(error) => Err(ChainError::Broken { depot, error }),
     }
+}
+
+/// What the depots report of their connections, if the answer opens the session.
+fn opening(answer: Answer, depots: &[DepotAddress]) -> Result<Vec<HopReport>, ChainError> {
+    match answer.fault() {
+        None => Ok(answer.hops),
+        // Each depot that has passed it on has reported its connection to the next one.
+        Some(fault) => {
+            Err(ChainError::Refused { fault, is_last: answer.hops.len() + 1 >= depots.len() })
+        }
+    }
+}
+
+/// An open session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Opened {
+    /// What the depots say of their own connections.
+    pub hops: Vec<HopReport>,
+    /// What the socket has carried that is not the program's.
+    pub headers: Carried,
 }
 
 fn random<const N: usize>() -> [u8; N] {
@@ -262,15 +294,21 @@ trait Headers {
     async fn read(&mut self, bytes: &mut [u8]) -> io::Result<()>;
 }
 
-async fn ask(connection: &mut impl Headers, question: &[u8]) -> io::Result<Answer> {
+/// The final answer, and how long the headers were.
+async fn ask(connection: &mut impl Headers, question: &[u8]) -> io::Result<(Answer, Carried)> {
     let invalid = |text: String| io::Error::new(ErrorKind::InvalidData, text);
     connection.send(question).await?;
+    let mut received = 0;
     loop {
         let header = read_header(connection).await?;
+        received += header.len() as u64;
         let parsed = Header::parse_answer(&header).map_err(|error| invalid(error.to_string()))?;
         match parsed {
             Some((answer, _)) if answer.is_interim() => {}
-            Some((answer, _)) => return Ok(answer),
+            Some((answer, _)) => {
+                let sent = Bytes::new(question.len() as u64);
+                return Ok((answer, Carried { sent, received: Bytes::new(received) }));
+            }
             None => return Err(invalid("its header is too short".to_owned())),
         }
     }
@@ -371,10 +409,10 @@ impl Caller {
     pub(crate) async fn open_first(
         &self,
         down: &Down,
-        routes: Vec<ServerRoute<'_>>,
+        choice: Choice<'_>,
         time: Duration,
     ) -> Result<(Stream, connections::Route), OpenError> {
-        let mut trial = down.trial(routes);
+        let mut trial = down.trial(choice);
         while let Some(route) = trial.next() {
             match self.open(&route, time).await {
                 Ok((stream, hops)) => {
@@ -408,10 +446,7 @@ impl Caller {
         let question = open_header(route.depots, &route.server);
         let answered = timeout_at(until, ask(&mut stream, &question)).await;
         match answered.unwrap_or_else(|late| Err(late.into())) {
-            Ok(answer) => match answer.fault() {
-                None => Ok((stream, answer.hops)),
-                Some(fault) => Err(ChainError::Refused(fault)),
-            },
+            Ok((answer, _)) => Ok((stream, opening(answer, route.depots)?)),
             Err(error) => Err(ChainError::Broken { depot: depot.to_string(), error }),
         }
     }

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Connections that this process passes on, and totals of those that have ended.
 
-use crate::tunnel::Passed;
+use crate::{
+    routes::{Destination, ServerRoute},
+    short::{Choice, History},
+    tunnel::Passed,
+};
 use serde::{Deserialize, Serialize};
 use session::{Authority, DepotAddress, lsl::HopReport};
 use std::{
@@ -11,6 +15,9 @@ use std::{
     time::Instant,
 };
 
+/// Why a connection is direct whose destination's connections are short.
+const SHORT: &str = "short connections";
+
 /// How a client is connected to its server.
 #[derive(Debug, Clone)]
 pub(crate) enum Route {
@@ -18,6 +25,8 @@ pub(crate) enum Route {
     Through(Vec<String>),
     /// Without depots, since no route leads there.
     Direct,
+    /// Without depots, since its destination's connections are short.
+    Short,
     /// Without depots, since they failed.
     FellBack(String),
 }
@@ -41,13 +50,17 @@ pub(crate) struct Connection {
     number: u64,
     client: SocketAddr,
     protocol: &'static str,
-    destination: String,
+    destination: Authority,
     route: Route,
     begun: Instant,
     pub passed: Passed,
 }
 
 impl Connection {
+    fn key(&self) -> String {
+        Destination::Named(self.destination.clone()).key()
+    }
+
     /// Bytes from the client, and to it.
     fn moved(&self) -> [u64; 2] {
         [self.passed.up.moved(), self.passed.down.moved()]
@@ -68,6 +81,7 @@ struct State {
     up_bytes: u64,
     down_bytes: u64,
     connections: BTreeMap<u64, Arc<Connection>>,
+    history: History,
 }
 
 /// A connection, listed for as long as this is there.
@@ -88,20 +102,30 @@ impl Live {
         state.number += 1;
         match route {
             Route::Through(_) => state.through += 1,
-            Route::Direct => state.direct += 1,
+            Route::Direct | Route::Short => state.direct += 1,
             Route::FellBack(_) => state.fell_back += 1,
         }
         let connection = Arc::new(Connection {
             number: state.number,
             client,
             protocol,
-            destination: destination.to_string(),
+            destination: destination.clone(),
             route,
             begun: Instant::now(),
             passed: Passed::default(),
         });
         state.connections.insert(connection.number, Arc::clone(&connection));
         Listed { live: self, connection }
+    }
+
+    /// The routes to try, without those that are for longer connections.
+    pub(crate) fn choose<'r>(&self, to: &Destination, routes: Vec<ServerRoute<'r>>) -> Choice<'r> {
+        let (to, state) = (to.key(), self.state());
+        let most_moved = || {
+            let there = state.connections.values().filter(|connection| connection.key() == to);
+            there.map(|connection| connection.moved().iter().sum()).max().unwrap_or(0)
+        };
+        state.history.choose(&to, routes, most_moved, Instant::now())
     }
 
     pub(crate) fn failed(&self) {
@@ -132,13 +156,14 @@ impl Live {
             let (through, direct_because) = match &connection.route {
                 Route::Through(depots) => (depots.clone(), None),
                 Route::Direct => (Vec::new(), None),
+                Route::Short => (Vec::new(), Some(SHORT.to_owned())),
                 Route::FellBack(why) => (Vec::new(), Some(why.clone())),
             };
             Entry {
                 number: connection.number,
                 client: connection.client,
                 protocol: connection.protocol.to_owned(),
-                destination: connection.destination.clone(),
+                destination: connection.destination.to_string(),
                 through,
                 direct_because,
                 up_bytes: up,
@@ -165,6 +190,7 @@ impl Drop for Listed<'_> {
         let [up, down] = self.connection.moved();
         state.up_bytes += up;
         state.down_bytes += down;
+        state.history.note(&self.connection.key(), up + down, Instant::now());
         state.connections.remove(&self.connection.number);
     }
 }

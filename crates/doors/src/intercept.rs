@@ -40,7 +40,9 @@ use crate::{
     chain::{Caller, Down, OpenError, Unconnected},
     connections::Live,
     routes::Destination,
-    settings_file, sys,
+    settings_file,
+    short::Choice,
+    sys,
     tunnel::{self, tunnel},
 };
 use bytes::BytesMut;
@@ -287,12 +289,13 @@ impl Interceptor {
         let Syn { client, server, .. } = syn;
         let destination = Destination::Address(server);
         let routes = config.routes.matching(&destination).await;
+        let choice = Choice { routes, is_short: false };
         let time = config.connect_timeout.unwrap_or(CONNECT);
         let full = self.live.open() >= MOST_OPEN;
         let opened = if full {
             Err(OpenError::Unconnected(Unconnected::NoRoute))
         } else {
-            self.caller.open_first(&self.down, routes, time).await
+            self.caller.open_first(&self.down, choice, time).await
         };
         let (stream, route) = match opened {
             Ok(opened) => opened,

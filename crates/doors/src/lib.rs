@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! routes   which destinations go through which depots
+//! short    destinations that are reached directly because their connections are short
 //! chain    a session to a plain TCP server, on a socket that is there already or a connection of its own
 //! run      a program of which a supervisor makes the connections
 //! agent    a proxy on this machine: SOCKS5 and HTTP
@@ -23,5 +24,6 @@ pub mod intercept;
 pub mod routes;
 pub mod run;
 pub mod settings_file;
+pub mod short;
 mod sys;
 mod tunnel;

@@ -8,6 +8,7 @@
 //! ```
 //! Routes that match are tried in their order. One whose `via` is empty ends the list: directly.
 
+use crate::short::{FirstContact, ShortRule};
 use ipnet::IpNet;
 use serde::Deserialize;
 use session::{Authority, DepotAddress, Host, lsl::MAX_HOPS};
@@ -17,6 +18,7 @@ use std::{
     str::FromStr,
 };
 use tokio::net::lookup_host;
+use units::Bytes;
 
 /// The most routes of a file.
 const MOST: usize = 1000;
@@ -124,6 +126,13 @@ impl Destination {
     }
 }
 
+impl Destination {
+    /// Tells destinations apart; names are the same however they are written.
+    pub(crate) fn key(&self) -> String {
+        self.server().to_string().to_ascii_lowercase()
+    }
+}
+
 impl Match {
     /// Network and port, each if it is limited. `None` for names, of which a packet carries none.
     pub(crate) fn addresses(&self) -> Option<(Option<IpNet>, Option<u16>)> {
@@ -190,6 +199,8 @@ async fn leads_to(name: &str, ip: IpAddr, port: u16) -> bool {
 #[derive(Debug, Clone, Default)]
 pub struct Routes {
     routes: Vec<Route>,
+    short: Option<Bytes>,
+    first_contact: FirstContact,
 }
 
 /// Destinations, and the depots to them.
@@ -198,6 +209,8 @@ pub struct Routes {
 pub struct Route {
     pub(crate) to: Vec<Match>,
     pub(crate) via: Vec<DepotAddress>,
+    short: Option<Bytes>,
+    first_contact: Option<FirstContact>,
 }
 
 /// Depots, the nearest first, and what the last of them is asked for.
@@ -207,19 +220,47 @@ pub struct ServerRoute<'r> {
     pub depots: &'r [DepotAddress],
     /// The server.
     pub server: Authority,
+    /// Which destinations are reached directly all the same.
+    pub short: Option<ShortRule>,
 }
 
 impl Routes {
     /// These, in this order.
     pub fn new(routes: Vec<Route>) -> Self {
-        Self { routes }
+        Self { routes, ..Self::default() }
+    }
+
+    /// With this rule for short connections where a route has none of its own.
+    #[must_use]
+    pub fn with_short(self, short: Option<Bytes>, first_contact: FirstContact) -> Self {
+        Self { short, first_contact, ..self }
+    }
+
+    /// Without rules for short connections.
+    #[must_use]
+    pub fn without_short(mut self) -> Self {
+        self.short = None;
+        self.routes.iter_mut().for_each(|route| route.short = None);
+        self
+    }
+
+    /// Whether a route has a rule for short connections.
+    pub fn has_short(&self) -> bool {
+        self.routes.iter().any(|route| self.rule(route).is_some())
+    }
+
+    /// A limit of 0 is none.
+    fn rule(&self, route: &Route) -> Option<ShortRule> {
+        let below = route.short.or(self.short).filter(|below| below.get() > 0)?;
+        Some(ShortRule { below, first: route.first_contact.unwrap_or(self.first_contact) })
     }
 
     /// The same destinations through each of these, in this order; without destinations all but this machine.
     pub fn through(via: Vec<Vec<DepotAddress>>, to: Vec<Match>) -> Self {
         let others = Match { host: Hosts::Others, port: None };
         let to = if to.is_empty() { vec![others] } else { to };
-        Self { routes: via.into_iter().map(|via| Route { to: to.clone(), via }).collect() }
+        let route = |via| Route { to: to.clone(), via, short: None, first_contact: None };
+        Self::new(via.into_iter().map(route).collect())
     }
 
     /// All of them, in their order.
@@ -235,6 +276,10 @@ impl Routes {
         if self.routes.len() > MOST {
             return Err(format!("there are more than {MOST} routes"));
         }
+        let has_rule = self.short.is_some() || self.has_short();
+        if self.first_contact != FirstContact::default() && !has_rule {
+            return Err("\"first_contact\" needs \"short\"".to_owned());
+        }
         for (at, route) in self.routes.iter().enumerate() {
             let at = at + 1;
             if route.to.is_empty() {
@@ -242,6 +287,9 @@ impl Routes {
             }
             if route.via.len() > MAX_HOPS {
                 return Err(format!("route {at}: \"via\" has more than {MAX_HOPS} depots"));
+            }
+            if route.first_contact.is_some() && self.rule(route).is_none() {
+                return Err(format!("route {at}: \"first_contact\" needs \"short\""));
             }
         }
         Ok(())
@@ -256,7 +304,8 @@ impl Routes {
                     if route.via.is_empty() {
                         return matching;
                     }
-                    matching.push(ServerRoute { depots: &route.via, server });
+                    let short = self.rule(route);
+                    matching.push(ServerRoute { depots: &route.via, server, short });
                     break;
                 }
             }

@@ -8,6 +8,7 @@
 //! supervisor   answers: the kernel connects, or the supervisor opens a session on the program's own socket
 //! launch       the processes
 //! tally        the connections so far
+//! accounts     what they carry, as the kernel tells
 //! ```
 //! The supervisor uses the program's own socket (`pidfd_getfd(2)`) and does not install another one. Copied descriptors,
 //! epoll registrations, bound addresses and options therefore stay valid. The cost: connect(2) on a non-blocking socket
@@ -17,6 +18,7 @@
 //! supervisor reads it. The supervisor reads the address once and connects to what it has read. Processes that hide their
 //! memory connect directly. Only the supervisor has the descriptor on which the kernel asks, so no other process can.
 
+mod accounts;
 mod caller;
 mod calls;
 mod filter;
@@ -26,4 +28,4 @@ mod tally;
 
 pub use launch::{Launch, ProgramEnd, RunError, Supervisor, wait_for_program};
 pub use supervisor::Rules;
-pub use tally::{Connection, Outcome, Tally};
+pub use tally::{Connection, Outcome, Report, ReportedConnection, ReportedHop, Tally, Traffic};

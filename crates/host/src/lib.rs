@@ -2,6 +2,7 @@
 //! A Linux host: its network devices, namespaces, settings, users and TCP sockets, what it lacks, and what longhaul keeps
 //! on it while it runs.
 
+mod closed_sockets;
 mod device;
 pub mod iproute;
 mod lack;
@@ -21,6 +22,7 @@ mod tcp_info;
 mod tcp_sockets;
 mod user;
 
+pub use closed_sockets::{ClosedSocket, ClosedSockets, socket_cookie};
 pub use device::{Device, DeviceHandle, Qdisc, device_names, transmit_drops};
 pub use iproute::IprouteError;
 pub use lack::Lack;
@@ -33,6 +35,6 @@ pub use protocol_counters::ProtocolCounters;
 pub use reloading_file::{FileError, ReloadingFile, SettingFile};
 pub use run_directory::{RUN_DIRECTORY, RunDirectory};
 pub use stop_signal::{background_stop_socket, stop_flag, stop_socket};
-pub use tcp_info::{Spacing, TcpInfo, is_unconnected, tcp_info};
+pub use tcp_info::{Carried, Spacing, TcpInfo, is_unconnected, tcp_info};
 pub use tcp_sockets::{TcpSocket, TcpSockets};
 pub use user::{User, UserError};

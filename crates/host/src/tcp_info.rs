@@ -37,6 +37,8 @@ pub struct TcpInfo {
     pub unsent: Bytes,
     /// Bytes sent since the connection began, and sent again.
     pub sent: Bytes,
+    /// Of those, bytes sent again.
+    pub resent: Bytes,
     /// Bytes that the peer has acknowledged since the connection began.
     pub acked: Bytes,
     /// Bytes in the segments that have reached the peer since the connection began, by the sender's
@@ -105,6 +107,15 @@ impl Spacing {
     }
 }
 
+/// What a connection has carried, without what TCP itself counts as bytes: its begin and its ends.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Carried {
+    /// Bytes that were sent, however often. The last ones before a reset need not have reached the peer.
+    pub sent: Bytes,
+    /// Bytes that have come, in order.
+    pub received: Bytes,
+}
+
 /// Asks for a socket's `TCP_INFO`.
 ///
 /// # Errors
@@ -128,6 +139,24 @@ pub fn is_unconnected(socket: impl AsFd) -> io::Result<bool> {
 }
 
 impl TcpInfo {
+    /// What the connection has carried, if its own end was not a reset, which clears the kernel's counters.
+    /// `peer_ended` says whether the end of what the peer sends has come, which counts as a byte.
+    pub(crate) fn carried(&self, peer_ended: bool) -> Option<Carried> {
+        // Without an acknowledgement there was no connection.
+        self.acked.get().checked_sub(1)?;
+        let received = self.received.get().saturating_sub(peer_ended.into());
+        Some(Carried { sent: Bytes::new(self.payload_sent()), received: Bytes::new(received) })
+    }
+
+    /// Whether the peer has acknowledged the end of what this side sends.
+    pub(crate) fn own_end_acked(&self) -> bool {
+        self.acked.get() > self.payload_sent() + 1
+    }
+
+    fn payload_sent(&self) -> u64 {
+        self.sent.get().saturating_sub(self.resent.get())
+    }
+
     /// Reads `struct tcp_info`. An older kernel's is shorter; what it lacks counts as 0.
     pub(crate) fn of_kernel(bytes: &[u8]) -> Self {
         let byte = |at| bytes.get(at).copied().unwrap_or(0);
@@ -163,6 +192,7 @@ impl TcpInfo {
             timeouts,
             unsent: Bytes::new(word(offset_of!(Kernel, tcpi_notsent_bytes)).into()),
             sent: Bytes::new(long(offset_of!(Kernel, tcpi_bytes_sent))),
+            resent: Bytes::new(long(offset_of!(Kernel, tcpi_bytes_retrans))),
             acked: Bytes::new(long(offset_of!(Kernel, tcpi_bytes_acked))),
             delivered: segments(word(offset_of!(Kernel, tcpi_delivered))),
             received: Bytes::new(long(offset_of!(Kernel, tcpi_bytes_received))),

@@ -2,10 +2,13 @@
 //! The TCP sockets of a network namespace: who talks to whom, with which congestion control, window and
 //! round trip. Those of programs that know nothing of longhaul are among them.
 
-use crate::{Namespace, TcpInfo, sock_diag::SockDiag};
-use netlink_packet_sock_diag::inet::{
-    ExtensionFlags, InetResponse, StateFlags,
-    nlas::{MemInfo, Nla},
+use crate::{Namespace, TcpInfo, sock_diag::SockDiag, tcp_info::Carried};
+use netlink_packet_sock_diag::{
+    constants::{TCP_CLOSE_WAIT, TCP_CLOSING, TCP_LAST_ACK},
+    inet::{
+        ExtensionFlags, InetResponse, StateFlags,
+        nlas::{MemInfo, Nla},
+    },
 };
 use std::{io, net::SocketAddr};
 
@@ -17,7 +20,11 @@ pub struct TcpSocket {
     /// The other end's.
     pub peer: SocketAddr,
     /// Unique among the kernel's sockets, reused by none.
-    pub cookie: [u8; 8],
+    pub cookie: u64,
+    /// Whether a process has it open. Otherwise the kernel alone works on its end.
+    pub is_open: bool,
+    /// Whether the end of what the peer sends has come.
+    pub peer_ended: bool,
     /// The congestion control in force.
     pub congestion_control: String,
     /// State of the connection.
@@ -98,13 +105,18 @@ impl TcpSockets {
 }
 
 impl TcpSocket {
+    /// What it has carried so far.
+    pub fn carried(&self) -> Option<Carried> {
+        self.info.carried(self.peer_ended)
+    }
+
     /// None of a socket that was closed while the kernel listed it, and has no state any more.
     fn of(response: InetResponse) -> Option<Self> {
         let id = &response.header.socket_id;
         let (local, peer, cookie) = (
             SocketAddr::new(id.source_address, id.source_port),
             SocketAddr::new(id.destination_address, id.destination_port),
-            id.cookie,
+            u64::from_ne_bytes(id.cookie),
         );
         let (mut info, mut memory, mut congestion_control) = (None, None::<MemInfo>, None);
         for nla in response.nlas {
@@ -120,6 +132,11 @@ impl TcpSocket {
             local,
             peer,
             cookie,
+            is_open: response.header.inode != 0,
+            peer_ended: matches!(
+                response.header.state,
+                TCP_CLOSE_WAIT | TCP_LAST_ACK | TCP_CLOSING
+            ),
             congestion_control: congestion_control?,
             info: info?,
             send_queue_bytes: memory.send_queue.into(),

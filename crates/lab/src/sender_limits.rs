@@ -26,7 +26,7 @@ pub struct SenderLimits {
 
 #[derive(Debug, Clone)]
 struct Sample {
-    cookie: [u8; 8],
+    cookie: u64,
     time_s: f64,
     busy: Duration,
     rwnd_limited: Duration,

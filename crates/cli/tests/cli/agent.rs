@@ -17,14 +17,14 @@ use std::{
 };
 
 /// An agent that runs; killed when dropped.
-struct Agent {
+pub struct Agent {
     child: Child,
-    listen: String,
+    pub listen: String,
     log: mpsc::Receiver<String>,
 }
 
 impl Agent {
-    fn start(arguments: &[&str]) -> Self {
+    pub fn start(arguments: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_longhaul"))
             .args(["agent", "run"])
             .args(arguments)
@@ -41,13 +41,13 @@ impl Agent {
     }
 
     /// One whose connections to this machine go through both depots.
-    fn through(chain: &Chain, more: &[&str]) -> Self {
+    pub fn through(chain: &Chain, more: &[&str]) -> Self {
         let via = chain.via();
         let own = ["--listen", "127.0.0.1:0", "--via", &via, "--match", "127.0.0.0/8"];
         Self::start(&[&own[..], &["--match", "localhost"], more].concat())
     }
 
-    fn await_log(&self, part: &str) {
+    pub fn await_log(&self, part: &str) {
         let begun = Instant::now();
         while let Ok(line) = self.log.recv_timeout(Duration::from_secs(20)) {
             if line.contains(part) {
@@ -58,7 +58,7 @@ impl Agent {
         panic!("{part} is not in the log");
     }
 
-    fn status(&self) -> serde_json::Value {
+    pub fn status(&self) -> serde_json::Value {
         json(&["agent", "status", &self.listen, "--json"])
     }
 

@@ -1,14 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Two depots with a server behind them, for programs that know nothing of depots.
 
-use crate::depot::Depot;
+use crate::{common::text, depot::Depot};
 use std::{
     fs,
     io::{Read, Write},
     net::TcpListener,
+    path::PathBuf,
+    process::{Command, Output, Stdio},
     thread,
     time::{Duration, Instant},
 };
+
+/// What Python programs begin with: the server's address, and an exchange with it up to the end of both directions.
+pub const PRELUDE: &str = r#"
+import errno, fcntl, os, select, socket, struct, sys, threading, time
+host, port = os.environ["ECHO"].rsplit(":", 1)
+port = int(port)
+def exchange(s, size=300000):
+    sent = os.urandom(size)
+    t = threading.Thread(target=lambda: (s.sendall(sent), s.shutdown(socket.SHUT_WR)))
+    t.start()
+    got = b""
+    while part := s.recv(65536): got += part
+    t.join()
+    assert got == sent, (len(got), len(sent))
+"#;
 
 /// Sends back what it is sent, up to the end, and then ends.
 pub fn echo_server() -> String {
@@ -57,6 +74,44 @@ impl Chain {
     pub fn via(&self) -> String {
         format!("{},{}", self.near.listen, self.far.listen)
     }
+
+    /// `longhaul run` of what goes through both depots.
+    pub fn run(&self, options: &[&str], program: &[&str]) -> Output {
+        self.command(options, program).output().unwrap()
+    }
+
+    pub fn command(&self, options: &[&str], program: &[&str]) -> Command {
+        self.command_via(&self.via(), options, program)
+    }
+
+    /// The same through these depots.
+    pub fn command_via(&self, via: &str, options: &[&str], program: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+        command.args(["run", "--via", via, "--match", "127.0.0.0/8", "--match", "::1"]);
+        command.args(options).arg("--").args(program);
+        command.env("ECHO", &self.echo).stdin(Stdio::null());
+        command
+    }
+
+    /// A Python program through both depots: what it prints.
+    pub fn python(&self, script: &str) -> String {
+        let output = self.run(&["--stats"], &["python3", "-c", &format!("{PRELUDE}\n{script}")]);
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        assert!(output.status.success(), "{}: {out}{err}", output.status);
+        assert!(err.contains(" through depots, 0 directly, "), "{err}");
+        out
+    }
+
+    pub fn write(&self, name: &str, content: &str) -> PathBuf {
+        let path = self.dir.path().join(name);
+        fs::write(&path, content).unwrap();
+        path
+    }
+}
+
+pub fn kill(signal: &str, pid: u32) {
+    let sent = Command::new("kill").args([&format!("-{signal}"), &pid.to_string()]).status();
+    assert!(sent.unwrap().success());
 }
 
 /// Waits until it holds.

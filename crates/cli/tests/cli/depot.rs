@@ -39,6 +39,12 @@ impl Depot {
         Self { child, listen, admin }
     }
 
+    /// Ends it as `kill -9` does.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
     fn status(&self, more: &[&str]) -> String {
         let url = format!("http://{}", self.admin);
         done(&[&["depot", "status", &url][..], more].concat())

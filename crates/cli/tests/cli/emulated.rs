@@ -18,21 +18,21 @@ title = "Two depots between a client and a server"
 [[node]]
 name = "a"
 [[node]]
-name = "d1"
+name = "depot1"
 [[node]]
-name = "d2"
+name = "depot2"
 [[node]]
 name = "b"
 [[link]]
-between = ["a", "d1"]
+between = ["a", "depot1"]
 rate = "100mbit"
 delay = "2ms"
 [[link]]
-between = ["d1", "d2"]
+between = ["depot1", "depot2"]
 rate = "100mbit"
 delay = "18ms"
 [[link]]
-between = ["d2", "b"]
+between = ["depot2", "b"]
 rate = "100mbit"
 delay = "2ms"
 "#;
@@ -71,7 +71,8 @@ impl Drop for On {
 }
 
 /// A depot that is open to all of the network.
-pub fn depot(network: &Up, node: &str, address: &str) -> On {
+pub fn depot(network: &Up, node: &str) -> On {
+    let address = if node == "depot1" { D1 } else { D2 };
     let listen = format!("{address}:3880");
     let own = ["depot", "--listen", &listen, "--id", node, "--allow-local"];
     let open = ["--allow-client", "0.0.0.0/0", "--allow-upstream", "10.110.0.0/16:*"];

@@ -9,6 +9,9 @@ use crate::{
 use host::Namespace;
 use std::{fs, os::unix::fs::symlink, path::Path, process::Command};
 
+/// How to set up a depot and download through it: the README leads there.
+pub const DOWNLOAD: [&str; 2] = ["start/depot.md", "start/download.md"];
+
 /// The longest that a quick start may be.
 const MOST_LINES: usize = 60;
 
@@ -102,7 +105,7 @@ fn follow(names: &[&str]) {
 
 #[test]
 fn depot_and_download_work_as_printed() {
-    follow(&["start/depot.md", "start/download.md"]);
+    follow(&DOWNLOAD);
 }
 
 #[test]

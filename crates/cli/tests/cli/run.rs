@@ -2,7 +2,7 @@
 //! `longhaul run`: programs that nobody changes, through two depots.
 
 use crate::{
-    chain::{Chain, closed_port, eventually},
+    chain::{Chain, PRELUDE, closed_port, eventually, kill},
     common::text,
     depot::Depot,
 };
@@ -10,54 +10,9 @@ use std::{
     fs,
     io::Write,
     os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
+    path::Path,
+    process::{Command, Stdio},
 };
-
-impl Chain {
-    /// `longhaul run` of what goes through both depots.
-    fn run(&self, options: &[&str], program: &[&str]) -> Output {
-        self.command(options, program).output().unwrap()
-    }
-
-    fn command(&self, options: &[&str], program: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-        let via = self.via();
-        command.args(["run", "--via", &via, "--match", "127.0.0.0/8", "--match", "::1"]);
-        command.args(options).arg("--").args(program);
-        command.env("ECHO", &self.echo).stdin(Stdio::null());
-        command
-    }
-
-    /// A Python program through both depots: what it prints.
-    fn python(&self, script: &str) -> String {
-        let output = self.run(&["--stats"], &["python3", "-c", &format!("{PRELUDE}\n{script}")]);
-        let (out, err) = (text(&output.stdout), text(&output.stderr));
-        assert!(output.status.success(), "{}: {out}{err}", output.status);
-        assert!(err.contains(" through depots, 0 directly, "), "{err}");
-        out
-    }
-
-    fn write(&self, name: &str, content: &str) -> PathBuf {
-        let path = self.dir.path().join(name);
-        fs::write(&path, content).unwrap();
-        path
-    }
-}
-
-const PRELUDE: &str = r#"
-import errno, fcntl, os, select, socket, sys, threading, time
-host, port = os.environ["ECHO"].rsplit(":", 1)
-port = int(port)
-def exchange(s, size=300000):
-    sent = os.urandom(size)
-    t = threading.Thread(target=lambda: (s.sendall(sent), s.shutdown(socket.SHUT_WR)))
-    t.start()
-    got = b""
-    while part := s.recv(65536): got += part
-    t.join()
-    assert got == sent, (len(got), len(sent))
-"#;
 
 #[test]
 fn run_passes_streams_and_exit_codes_on() {
@@ -356,16 +311,6 @@ open({said:?}, "w").write(errno.errorcode[socket.socket().connect_ex((host, port
     eventually("the program goes on", || {
         fs::read_to_string(&said).is_ok_and(|said| said == "ENOSYS")
     });
-}
-
-fn kill(signal: &str, pid: u32) {
-    assert!(
-        Command::new("kill")
-            .args([&format!("-{signal}"), &pid.to_string()])
-            .status()
-            .unwrap()
-            .success()
-    );
 }
 
 /// As a user without rights, and without the memory of its programs to look into.

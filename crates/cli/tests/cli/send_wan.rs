@@ -111,8 +111,8 @@ fn transfers_survive_depots_bits_ends_and_an_outage() {
     let root = tempfile::tempdir().unwrap();
     let network = network(root.path());
     let chain = format!("{D1},{D2}");
-    let mut first = depot(&network, "d1", D1);
-    let _second = depot(&network, "d2", D2);
+    let mut first = depot(&network, "depot1");
+    let _second = depot(&network, "depot2");
 
     // A depot is killed and started again.
     let transfer = Transfer::new(&network, root.path(), 5001);
@@ -120,7 +120,7 @@ fn transfers_survive_depots_bits_ends_and_an_outage() {
     transfer.await_megabytes(4);
     first.kill();
     sleep(Duration::from_millis(500));
-    first = depot(&network, "d1", D1);
+    first = depot(&network, "depot1");
     let report = transfer.end(sender, receiver);
     assert!(report["connections"].as_u64().unwrap() > 1, "{report}");
 
@@ -139,7 +139,7 @@ fn transfers_survive_depots_bits_ends_and_an_outage() {
     // A bit is changed in the place of a depot. Its group is sent again, on another connection if it was encrypted.
     for (port, options, connections) in [(5003, &["--no-encryption"][..], 1), (5006, &[], 2)] {
         let transfer = Transfer::new(&network, root.path(), port);
-        let relay = On::start(&network, "d1", "python3", &["-c", FLIPPING_RELAY, D1, D2]);
+        let relay = On::start(&network, "depot1", "python3", &["-c", FLIPPING_RELAY, D1, D2]);
         let through_relay = format!("{D1}:3999");
         let receiver = transfer.receiver();
         let sender = transfer.sender_with(&[&through_relay], options);
@@ -177,7 +177,7 @@ fn transfers_survive_depots_bits_ends_and_an_outage() {
 fn move_to_another_address(network: &Up) {
     const MOVED: &str = "10.110.7.7";
     network.exec("a", &["ip", "address", "add", &format!("{MOVED}/32"), "dev", "lo"]);
-    for (node, via) in [("d1", "10.110.0.1"), ("d2", D1)] {
+    for (node, via) in [("depot1", "10.110.0.1"), ("depot2", D1)] {
         let known = network.exec(node, &["ip", "-o", "route", "get", "10.110.0.1"]);
         let device = known.split_once("dev ").and_then(|(_, rest)| rest.split(' ').next());
         let device = device.expect("a route has a device");

@@ -27,7 +27,7 @@ use relay::{
     tcp::{ReadHeadError, Sink, Source},
 };
 use session::{
-    lsl::{Answer, Congestion, Header, Hop, HopReport, Malformed, Open, Target},
+    lsl::{Answer, Congestion, Header, Hop, HopReport, MAX_HOPS, Malformed, Open, Target},
     message::{Fault, ProxyError},
 };
 use std::{
@@ -103,10 +103,14 @@ impl NextHop<'_> {
             let mut hop = self.connection(client).await?;
             match self.ask(client, &mut hop).await? {
                 Tried::WasClosed => {}
-                Tried::Answered(answer) => {
+                Tried::Answered(mut answer) => {
                     return match answer.fault() {
                         None => Ok((hop, answer)),
                         Some(fault) => {
+                            // Tells who has asked how far OPEN has come.
+                            if answer.hops.len() < MAX_HOPS {
+                                answer.hops.insert(0, report(&hop, 1, self.context));
+                            }
                             let is_depots = !self.next_is_end() && !answer.is_of_end();
                             Err(NoSession::Answer { answer: Box::new(answer), fault, is_depots })
                         }

@@ -4,6 +4,7 @@
 use crate::{
     routes::{Route, Routes},
     settings_file::{self, ConfigError},
+    short::FirstContact,
 };
 use serde::Deserialize;
 use std::{
@@ -63,6 +64,9 @@ struct Document {
     login: Option<Login>,
     #[serde(default)]
     route: Vec<Route>,
+    short: Option<units::Bytes>,
+    #[serde(default)]
+    first_contact: FirstContact,
     #[serde(default)]
     strict: bool,
     connect_timeout: Option<units::Duration>,
@@ -96,8 +100,17 @@ impl Config {
     /// The text names the file, and the line if one line is wrong.
     pub fn read(file: &Path) -> Result<Self, ConfigError> {
         settings_file::read(file, |document| {
-            let Document { listen, login, route, strict, connect_timeout, ca } = document;
-            let routes = Routes::new(route);
+            let Document {
+                listen,
+                login,
+                route,
+                short,
+                first_contact,
+                strict,
+                connect_timeout,
+                ca,
+            } = document;
+            let routes = Routes::new(route).with_short(short, first_contact);
             let connect_timeout =
                 connect_timeout.map_or(Self::default().connect_timeout, Into::into);
             let config = Self { listen, login, routes, strict, connect_timeout, ca };

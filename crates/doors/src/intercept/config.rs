@@ -83,6 +83,13 @@ impl Config {
         if self.routes.all().iter().all(|route| route.via.is_empty()) {
             return Err("no route has depots (`via`)".to_owned());
         }
+        if self.routes.has_short() {
+            return Err(
+                "`short` is for `longhaul run` and `longhaul agent`: what passes directly is not \
+                        seen here. Name ports instead, with an empty `via`"
+                    .to_owned(),
+            );
+        }
         let listed = self.routes.all().iter().flat_map(|route| &route.to);
         for to in listed.chain(&self.proxy_protocol) {
             let Some((network, _)) = to.addresses() else {
@@ -166,6 +173,10 @@ mod tests {
             (
                 format!("own = true\n{}", route.replace("*:443", "[::1]:443")),
                 "file: [::1/128]:443: addresses of ::/127 cannot",
+            ),
+            (
+                format!("own = true\n{route}short = \"64KB\"\n"),
+                "file: `short` is for `longhaul run`",
             ),
             (
                 format!("own = true\nproxy_protocol = [\"b.example\"]\n{route}"),

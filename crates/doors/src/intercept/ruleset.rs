@@ -190,17 +190,21 @@ fn word(ip: IpAddr) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::routes::Routes;
+    use crate::routes::{Route, Routes};
+    use serde::Deserialize;
+
+    #[derive(Deserialize)]
+    struct File {
+        route: Vec<Route>,
+    }
 
     #[test]
     fn a_table_has_routes_in_their_order_and_both_families() {
-        let via = |text: &str| vec![text.parse().unwrap()];
-        let to = |text: &[&str]| text.iter().map(|text| text.parse().unwrap()).collect::<Vec<_>>();
-        let route = |texts: &[&str], via| crate::routes::Route { to: to(texts), via };
-        let routes = Routes::new(vec![
-            route(&["*:22"], vec![]),
-            route(&["10.0.0.0/8", "[2001:db8::/32]:443"], via("d1")),
-        ]);
+        let routes = toml::from_str::<File>(
+            "[[route]]\nto = [\"*:22\"]\nvia = []\n\
+             [[route]]\nto = [\"10.0.0.0/8\", \"[2001:db8::/32]:443\"]\nvia = [\"d1\"]\n",
+        );
+        let routes = Routes::new(routes.unwrap().route);
         let clients = vec!["192.168.0.0/16".parse().unwrap(), "fd00::/8".parse().unwrap()];
         let config = Config { clients, routes, ..Config::default() };
         let depots = ["192.0.2.1:3880", "[2001:db8::9]:3880"].map(|text| text.parse().unwrap());

@@ -5,13 +5,17 @@ use super::{
     calls::Call,
     filter::{ABIS, Abi},
 };
-use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+use rustix::{
+    fs::fstat,
+    io::Errno,
+    process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open},
+};
 use socket2::Socket;
 use std::{
     fs::{self, File},
     io::{self, ErrorKind},
     net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6},
-    os::unix::fs::FileExt,
+    os::{fd::AsFd, unix::fs::FileExt},
 };
 
 /// `struct sockaddr_in`.
@@ -24,7 +28,7 @@ const LONGEST: usize = 28;
 /// What a thread wants to connect, and where to.
 #[derive(Debug)]
 pub(super) struct Request {
-    process: Pid,
+    thread: Pid,
     descriptor: i32,
     pub destination: SocketAddr,
 }
@@ -42,20 +46,47 @@ impl Request {
         let mut bytes = [0; LONGEST];
         memory.read_exact_at(&mut bytes[..length], address)?;
         let Some(destination) = parse(&bytes[..length]) else { return Ok(None) };
-        let (process, descriptor) = (process_of(call.thread)?, descriptor as i32);
-        Ok(Some(Self { process, descriptor, destination }))
+        let thread = i32::try_from(call.thread).ok().and_then(Pid::from_raw);
+        let thread = thread.ok_or(ErrorKind::NotFound)?;
+        Ok(Some(Self { thread, descriptor: descriptor as i32, destination }))
     }
 
-    /// The program's own socket: another descriptor of the same one.
+    /// The program's own socket: another descriptor of the same one. Threads may have descriptors of their own
+    /// (`CLONE_FILES`), so it is the thread that is asked and not its process.
     ///
     /// # Errors
     /// There is none, or the process is not to be looked into.
     pub(super) fn socket(&self) -> io::Result<Socket> {
-        let process = pidfd_open(self.process, PidfdFlags::empty())?;
-        let socket = pidfd_getfd(process, self.descriptor, PidfdGetfdFlags::empty())?;
+        let owner = match pidfd_open(self.thread, THREAD) {
+            // Before Linux 6.9.
+            Err(Errno::INVAL) => pidfd_open(self.process()?, PidfdFlags::empty())?,
+            opened => opened?,
+        };
+        let socket = pidfd_getfd(owner, self.descriptor, PidfdGetfdFlags::empty())?;
+        if !self.is_of_thread(&socket)? {
+            return Err(ErrorKind::NotFound.into());
+        }
         Ok(socket.into())
     }
+
+    /// Whether the thread's descriptor is this socket.
+    fn is_of_thread(&self, socket: impl AsFd) -> io::Result<bool> {
+        let (thread, descriptor) = (self.thread.as_raw_nonzero(), self.descriptor);
+        let link = fs::read_link(format!("/proc/{thread}/fd/{descriptor}"))?;
+        let inode = fstat(socket)?.st_ino;
+        Ok(link.to_str() == Some(format!("socket:[{inode}]").as_str()))
+    }
+
+    fn process(&self) -> io::Result<Pid> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.thread.as_raw_nonzero()))?;
+        let number = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
+        let pid = number.and_then(|number| Pid::from_raw(number.trim().parse().ok()?));
+        pid.ok_or_else(|| io::Error::new(ErrorKind::InvalidData, "the status names no process"))
+    }
 }
+
+/// `PIDFD_THREAD`: a thread that need not be its process's first.
+const THREAD: PidfdFlags = PidfdFlags::from_bits_retain(libc::O_EXCL as u32);
 
 /// The first three arguments of connect(2), however it was called.
 fn arguments(call: &Call, abi: &Abi, memory: &File) -> io::Result<[u64; 3]> {
@@ -68,13 +99,6 @@ fn arguments(call: &Call, abi: &Abi, memory: &File) -> io::Result<[u64; 3]> {
     memory.read_exact_at(&mut bytes, call.arguments[1])?;
     let (words, _) = bytes.as_chunks::<4>();
     Ok([words[0], words[1], words[2]].map(|word| u32::from_ne_bytes(word).into()))
-}
-
-fn process_of(thread: u32) -> io::Result<Pid> {
-    let status = fs::read_to_string(format!("/proc/{thread}/status"))?;
-    let number = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
-    let pid = number.and_then(|number| Pid::from_raw(number.trim().parse().ok()?));
-    pid.ok_or_else(|| io::Error::new(ErrorKind::InvalidData, "the status names no process"))
 }
 
 /// A struct sockaddr of IPv4 or IPv6.

@@ -156,7 +156,7 @@ impl Supervisor {
             match wait(WaitOptions::NOHANG) {
                 Ok(Some((pid, status))) if pid == program => {
                     if let Some(ended) = ended.take() {
-                        ended(&answering.tally());
+                        ended(&answering.tally().await);
                         // Whoever has waited may be gone.
                         let _ = writeln!(self.reports, "ended {}", status.as_raw());
                         let _ = self.reports.shutdown(std::net::Shutdown::Both);

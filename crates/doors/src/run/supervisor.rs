@@ -2,17 +2,18 @@
 //! Answers the kernel's questions.
 
 use super::{
+    accounts::{Accounts, Made},
     caller::Request,
     calls::{Call, Calls, Verdict},
     tally::{Connection, Outcome, Tally},
 };
 use crate::{
-    chain::{self, Caller, ChainError, Down, Unconnected},
+    chain::{self, Caller, ChainError, Down, Opened, Unconnected},
     routes::{Destination, Routes, ServerRoute},
     tunnel::{self, Passed, tunnel},
 };
 use bytes::BytesMut;
-use host::is_unconnected;
+use host::{is_unconnected, socket_cookie};
 use relay::{copy::RelayResources, tcp::Stream};
 use session::{Authority, DepotAddress, Scheme};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -41,6 +42,8 @@ pub struct Rules {
     pub strict: bool,
     /// How long a chain may take.
     pub time: Duration,
+    /// Whether to find out what connections carry. It is also done where a route has a rule for short ones.
+    pub account: bool,
     /// Is told each reason for which the program connects by itself, once.
     pub warn: fn(&str),
 }
@@ -50,21 +53,32 @@ pub(super) struct Answering {
     rules: Rules,
     down: Down,
     warned: RefCell<Vec<String>>,
-    tally: RefCell<Tally>,
+    accounts: Rc<Accounts>,
     /// For depots that the program's socket cannot be connected to.
     caller: Caller,
     resources: Rc<RelayResources>,
 }
 
 impl Answering {
-    pub(super) fn new(calls: Calls, rules: Rules) -> Rc<Self> {
-        let (down, warned, tally) = Default::default();
+    pub(super) fn new(calls: Calls, mut rules: Rules) -> Rc<Self> {
+        let (down, warned, accounts) = <(_, _, Rc<Accounts>)>::default();
+        let has_short = rules.routes.has_short();
+        if (rules.account || has_short)
+            && let Err(error) = accounts.follow()
+            && has_short
+        {
+            (rules.warn)(&format!(
+                "all connections go through depots, also short ones: the kernel does not tell what they carry: {error}"
+            ));
+            rules.routes = rules.routes.without_short();
+        }
         let (caller, resources) = (Caller::new(rules.ca.clone()), Rc::new(tunnel::resources()));
-        Rc::new(Self { calls, rules, down, warned, tally, caller, resources })
+        Rc::new(Self { calls, rules, down, warned, accounts, caller, resources })
     }
 
-    pub(super) fn tally(&self) -> Tally {
-        self.tally.borrow().clone()
+    /// What is known when the program has ended.
+    pub(super) async fn tally(&self) -> Tally {
+        self.accounts.settle().await
     }
 
     /// Answers until nobody is left who could ask. Those who wait do not wait for each other.
@@ -82,40 +96,48 @@ impl Answering {
         let Ok(Some(request)) = Request::of(call) else {
             return self.calls.answer(call, Verdict::GoOn);
         };
-        let outcome = self.connect(call, &request).await;
-        let verdict = match &outcome {
+        let made = self.connect(call, &request).await;
+        let verdict = match made.as_ref().map(|made| &made.outcome) {
             Some(Outcome::Chain(_)) => Verdict::Done,
             Some(Outcome::Failed { errno, .. }) => Verdict::Fails(*errno),
             _ => Verdict::GoOn,
         };
-        if let Some(outcome) = outcome {
+        if let Some(made) = made {
             let (destination, took) = (request.destination, begun.elapsed());
-            self.tally.borrow_mut().add(Connection { destination, outcome, took });
+            let outcome = made.outcome.clone();
+            self.accounts.add(Connection { destination, outcome, took, traffic: None }, &made);
         }
         self.calls.answer(call, verdict);
     }
 
     /// Makes the connection, if it is one that goes through depots. `None`: it is none of ours.
-    async fn connect(&self, call: &Call, request: &Request) -> Option<Outcome> {
+    async fn connect(&self, call: &Call, request: &Request) -> Option<Made> {
         let socket = request.socket().ok()?;
         if !is_fresh_tcp(&socket) || !self.calls.is_waiting(call) {
             return None;
         }
-        let destination = request.destination;
-        let routes = self.rules.routes.matching(&Destination::Address(destination)).await;
-        let mut trial = self.down.trial(routes);
+        let made = self.make(&socket, request.destination).await;
+        Some(Made { cookie: socket_cookie(&socket).ok(), ..made })
+    }
+
+    /// Connects the socket through depots, or says why not.
+    async fn make(&self, socket: &Socket, destination: SocketAddr) -> Made {
+        let to = Destination::Address(destination);
+        let routes = self.rules.routes.matching(&to).await;
+        let mut trial = self.down.trial(self.accounts.choose(&to, routes));
         while let Some(route) = trial.next() {
-            match self.try_chain(&socket, destination, &route).await {
-                Ok(outcome) => return Some(outcome),
+            match self.try_chain(socket, destination, &route).await {
+                Ok(made) => return made,
                 Err(error) => {
                     if let Err(error) = trial.failed(&route, error) {
-                        return Some(failed(&error));
+                        return Made::fresh(failed(&error));
                     }
                 }
             }
         }
-        Some(match trial.end() {
+        Made::fresh(match trial.end() {
             Unconnected::NoRoute => Outcome::Direct,
+            Unconnected::Short => Outcome::Short,
             Unconnected::AllFailed(Some(error)) if self.rules.strict => failed(&error),
             Unconnected::AllFailed(None) if self.rules.strict => {
                 let why = "no chain could be reached some seconds ago".to_owned();
@@ -131,15 +153,15 @@ impl Answering {
         socket: &Socket,
         destination: SocketAddr,
         route: &ServerRoute<'_>,
-    ) -> Result<Outcome, ChainError> {
-        let ServerRoute { depots, server } = route;
+    ) -> Result<Made, ChainError> {
+        let ServerRoute { depots, server, .. } = route;
         let until = Instant::now() + self.rules.time;
         let depot = depots[0].to_string();
         let unreached = |error| ChainError::Unreached { depot: depot.clone(), error };
-        let addresses = timeout_at(until, addresses_for(socket, &depots[0])).await;
+        let addresses = timeout_at(until, addresses_for(socket, &depots[0], destination)).await;
         let addresses = addresses.unwrap_or_else(|late| Err(late.into())).map_err(unreached)?;
         if addresses.iter().any(|address| is_same(*address, destination)) {
-            return Ok(Outcome::Direct);
+            return Ok(Made::fresh(Outcome::Direct));
         }
         if addresses.is_empty() || depots[0].scheme == Scheme::Https {
             return self.bridge(socket, route).await;
@@ -151,11 +173,13 @@ impl Answering {
             let share = now + (until - now) / (addresses.len() - tried) as u32;
             let opened = timeout_at(share, chain::open(socket, *address, depots, server)).await;
             match opened.unwrap_or_else(|late| Err(unreached(late.into()))) {
-                Ok(hops) => return Ok(Outcome::Chain(hops)),
+                Ok(Opened { hops, headers }) => {
+                    return Ok(Made { headers, ..Made::fresh(Outcome::Chain(hops)) });
+                }
                 Err(error) => last = error,
             }
             chain::disconnect(socket).map_err(unreached)?;
-            if matches!(last, ChainError::Refused(_)) {
+            if matches!(last, ChainError::Refused { .. }) {
                 break;
             }
         }
@@ -163,11 +187,7 @@ impl Answering {
     }
 
     /// Connects the socket to this process, which passes its bytes on: over TLS, or to a depot of the other family.
-    async fn bridge(
-        &self,
-        socket: &Socket,
-        route: &ServerRoute<'_>,
-    ) -> Result<Outcome, ChainError> {
+    async fn bridge(&self, socket: &Socket, route: &ServerRoute<'_>) -> Result<Made, ChainError> {
         let (server, hops) = self.caller.open(route, self.rules.time).await?;
         let here = |error| ChainError::Unreached { depot: route.depots[0].to_string(), error };
         let program = self.accept(socket).await.map_err(here)?;
@@ -176,7 +196,7 @@ impl Answering {
             let _ =
                 tunnel((program, BytesMut::new()), server, &resources, &Passed::default()).await;
         });
-        Ok(Outcome::Chain(hops))
+        Ok(Made::fresh(Outcome::Chain(hops)))
     }
 
     /// The other end of a connection of the socket to this process.
@@ -223,22 +243,30 @@ fn is_fresh_tcp(socket: &Socket) -> bool {
     is_tcp && is_unconnected(socket).unwrap_or(false)
 }
 
-/// Where the depot is, as this socket can be connected to it.
-async fn addresses_for(socket: &Socket, depot: &DepotAddress) -> io::Result<Vec<SocketAddr>> {
+/// Where the depot is, as this socket can be connected to it. Linux cannot connect a socket by IPv6 any more that was
+/// connected by IPv4 once: not to another depot, and not to a destination where the depots have failed.
+async fn addresses_for(
+    socket: &Socket,
+    depot: &DepotAddress,
+    destination: SocketAddr,
+) -> io::Result<Vec<SocketAddr>> {
     let Authority { host, port } = &depot.authority;
     let found: Vec<SocketAddr> = match host {
         session::Host::Ip(ip) => vec![(*ip, *port).into()],
         session::Host::Name(name) => lookup_host((name.as_str(), *port)).await?.collect(),
     };
     let is_ipv6 = socket.domain()? == Domain::IPV6;
-    let takes_ipv4 = !is_ipv6 || !socket.only_v6()?;
+    let for_ipv4 = destination.ip().to_canonical().is_ipv4();
+    let takes_ipv4 = !is_ipv6 || (for_ipv4 && !socket.only_v6()?);
     let reach = |address: SocketAddr| match address.ip() {
         IpAddr::V4(_) if !is_ipv6 => Some(address),
         IpAddr::V4(ip) if takes_ipv4 => Some((ip.to_ipv6_mapped(), *port).into()),
         IpAddr::V6(_) if is_ipv6 => Some(address),
         _ => None,
     };
-    Ok(found.into_iter().filter_map(reach).collect())
+    let mut addresses: Vec<_> = found.into_iter().filter_map(reach).collect();
+    addresses.sort_by_key(|address| is_ipv6 && address.ip().to_canonical().is_ipv4());
+    Ok(addresses)
 }
 
 fn is_same(a: SocketAddr, b: SocketAddr) -> bool {
