@@ -198,7 +198,7 @@ async fn leads_to(name: &str, ip: IpAddr, port: u16) -> bool {
 /// Depots, and the destinations that are reached through them.
 #[derive(Debug, Clone, Default)]
 pub struct Routes {
-    routes: Vec<Route>,
+    all: Vec<Route>,
     short: Option<Bytes>,
     first_contact: FirstContact,
 }
@@ -227,7 +227,7 @@ pub struct ServerRoute<'r> {
 impl Routes {
     /// These, in this order.
     pub fn new(routes: Vec<Route>) -> Self {
-        Self { routes, ..Self::default() }
+        Self { all: routes, ..Self::default() }
     }
 
     /// With this rule for short connections where a route has none of its own.
@@ -240,13 +240,13 @@ impl Routes {
     #[must_use]
     pub fn without_short(mut self) -> Self {
         self.short = None;
-        self.routes.iter_mut().for_each(|route| route.short = None);
+        self.all.iter_mut().for_each(|route| route.short = None);
         self
     }
 
     /// Whether a route has a rule for short connections.
     pub fn has_short(&self) -> bool {
-        self.routes.iter().any(|route| self.rule(route).is_some())
+        self.all.iter().any(|route| self.rule(route).is_some())
     }
 
     /// A limit of 0 is none.
@@ -273,14 +273,14 @@ impl Routes {
     /// # Errors
     /// The text names the route by its number.
     pub fn check(&self) -> Result<(), String> {
-        if self.routes.len() > MOST {
+        if self.all.len() > MOST {
             return Err(format!("there are more than {MOST} routes"));
         }
         let has_rule = self.short.is_some() || self.has_short();
         if self.first_contact != FirstContact::default() && !has_rule {
             return Err("\"first_contact\" needs \"short\"".to_owned());
         }
-        for (at, route) in self.routes.iter().enumerate() {
+        for (at, route) in self.all.iter().enumerate() {
             let at = at + 1;
             if route.to.is_empty() {
                 return Err(format!("route {at}: \"to\" names no destination"));
@@ -298,7 +298,7 @@ impl Routes {
     /// The routes to a destination, in the order to try them; none: connect directly.
     pub async fn matching(&self, destination: &Destination) -> Vec<ServerRoute<'_>> {
         let mut matching = Vec::new();
-        for route in &self.routes {
+        for route in &self.all {
             for of in &route.to {
                 if let Some(server) = of.server(destination).await {
                     if route.via.is_empty() {

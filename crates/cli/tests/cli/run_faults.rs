@@ -103,7 +103,7 @@ fn depot_that_fails_while_a_session_opens_is_left_out() {
         stream.write_all(b"\xb1LSL\x01\x02\x00").unwrap();
     });
     let talks = in_place_of_depot(|mut stream| {
-        let _ = stream.write_all(&[b'x'; 100_000]);
+        let _ = stream.write_all(&vec![b'x'; 100_000]);
     });
     for (depot, says, errno) in [
         (closed_port(), "cannot reach depot", "ECONNREFUSED"),
@@ -230,9 +230,9 @@ fn depot_that_dies_resets_its_connections_and_further_ones_are_direct() {
         let mut by_agent = Steps::start(command);
         assert_eq!((program.says().as_str(), by_agent.says().as_str()), ("open", "open"));
         if is_first {
-            chain.near.kill()
+            chain.near.kill();
         } else {
-            chain.far.kill()
+            chain.far.kill();
         }
         program.go_on();
         by_agent.go_on();
@@ -261,12 +261,11 @@ def socks(address):
 #[test]
 fn supervisor_killed_while_a_program_connects_ends_the_call() {
     let (chain, held) = (Chain::start(), Held::before("127.0.0.1:1"));
-    let script = r#"
+    let script = r"
 print(os.getppid(), flush=True)
 e = socket.socket().connect_ex((host, port))
-# Standard output goes on, though nobody waits for this program any more.
 print(errno.errorcode.get(e, e), flush=True)
-"#;
+";
     let mut program = Steps::of(&chain, &held.listen, &[], script);
     let supervisor = program.says();
     let _connection = held.await_connect();
@@ -279,11 +278,11 @@ print(errno.errorcode.get(e, e), flush=True)
 #[test]
 fn program_killed_while_it_connects_leaves_nothing_behind() {
     let (chain, held) = (Chain::start(), Held::before("127.0.0.1:1"));
-    let script = r#"
+    let script = r"
 print(os.getpid(), flush=True)
 print(os.getppid(), flush=True)
 socket.socket().connect_ex((host, port))
-"#;
+";
     let mut program = Steps::of(&chain, &held.listen, &["--connect-timeout", "60s"], script);
     let [pid, supervisor] = [program.says(), program.says()];
     let mut connection = held.await_connect();
@@ -357,7 +356,7 @@ print(result[0], there.recv(1), flush=True)
 #[test]
 fn sockets_that_processes_and_threads_share_or_do_not_share_are_told_apart() {
     Chain::start().python(
-        r#"
+        r"
 import ctypes
 near = None
 # A child that closes its copy, or ends, leaves its parent's connection alone.
@@ -397,7 +396,7 @@ try: assert False, others.getpeername()
 except OSError as e: assert e.errno == errno.ENOTCONN
 others.connect((host, port))
 exchange(others)
-"#,
+",
     );
 }
 
@@ -426,7 +425,7 @@ s.close()
     );
 }
 
-/// As through `longhaul run`: run::`ends_resets_and_urgent_bytes_reach_the_far_end`.
+/// As `run::ends_resets_and_urgent_bytes_reach_the_far_end` has it for `longhaul run`.
 #[test]
 fn ends_resets_and_urgent_bytes_pass_the_agent() {
     let chain = Chain::start();

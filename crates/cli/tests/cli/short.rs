@@ -13,7 +13,7 @@ use std::{
 };
 
 /// Functions of programs: a connection and its exchange; whether it was direct.
-const CONNECTIONS: &str = r#"
+const CONNECTIONS: &str = r"
 def connect(): return socket.create_connection((host, port))
 def is_direct(s): return s.getpeername()[1] == port
 def use(size):
@@ -27,7 +27,7 @@ def until(direct, size):
         if use(size) == direct: return
         time.sleep(0.03)
     assert False, direct
-"#;
+";
 
 fn run(options: &[&str], script: &str) -> String {
     let script = format!("{PRELUDE}\n{CONNECTIONS}\n{script}");
@@ -77,7 +77,7 @@ fn run_without_the_rule_always_goes_through() {
 fn first_contact_may_be_direct() {
     run(
         &["--short", "64KB", "--first-contact", "direct", "--strict"],
-        r#"
+        r"
 assert use(1000) and use(1000)
 # Connections that move nothing say nothing.
 for _ in range(4): connect().close()
@@ -86,7 +86,7 @@ use(1_000_000)
 until(False, 1_000_000)
 time.sleep(0.3)
 assert not use(1000)
-"#,
+",
     );
 }
 

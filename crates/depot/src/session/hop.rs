@@ -107,8 +107,8 @@ impl NextHop<'_> {
                     return match answer.fault() {
                         None => Ok((hop, answer)),
                         Some(fault) => {
-                            // Tells who has asked how far OPEN has come.
-                            if answer.hops.len() < MAX_HOPS {
+                            // Tells how far OPEN has come. What the far end says stays as it is.
+                            if !answer.is_of_end() && answer.hops.len() < MAX_HOPS {
                                 answer.hops.insert(0, report(&hop, 1, self.context));
                             }
                             let is_depots = !self.next_is_end() && !answer.is_of_end();

@@ -121,7 +121,10 @@ impl Accounts {
                     drop(state);
                     spawn_local(Rc::clone(&self).drop_lost());
                 }
-                Err(error) => return tracing::debug!(%error, "notices of closed sockets"),
+                Err(error) => {
+                    let why = format!("the kernel's notices cannot be read: {error}");
+                    return state.borrow_mut().tally.set_unknown_because(&why);
+                }
             }
         }
     }
@@ -183,16 +186,10 @@ impl Accounts {
     pub(super) async fn settle(&self) -> Tally {
         let begun = Instant::now();
         loop {
-            let mut state = self.0.borrow_mut();
-            if state.sockets.is_none() || state.open.is_empty() {
-                return state.tally.clone();
+            let is_late = begun.elapsed() >= SETTLING;
+            if let Some(tally) = self.0.borrow_mut().settled(is_late) {
+                return tally;
             }
-            let Ok(alive) = state.look() else { return state.tally.clone() };
-            let is_used = |cookie: &u64| alive.get(cookie).is_some_and(|socket| socket.is_open);
-            if begun.elapsed() >= SETTLING || state.open.keys().all(is_used) {
-                return state.tally_with(&alive);
-            }
-            drop(state);
             sleep(LOOK).await;
         }
     }
@@ -234,6 +231,16 @@ impl State {
             alive.extend(followed.map(|socket| (socket.cookie, socket)));
         }
         Ok(alive)
+    }
+
+    /// The tally, if no connection is about to end, or it is too late to wait.
+    fn settled(&mut self, is_late: bool) -> Option<Tally> {
+        if self.sockets.is_none() || self.open.is_empty() {
+            return Some(self.tally.clone());
+        }
+        let alive = self.look().unwrap_or_default();
+        let is_used = |cookie: &u64| alive.get(cookie).is_some_and(|socket| socket.is_open);
+        (is_late || self.open.keys().all(is_used)).then(|| self.tally_with(&alive))
     }
 
     /// With what those have carried that have not ended.

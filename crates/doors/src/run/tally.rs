@@ -2,7 +2,7 @@
 //! What connections a program has asked for, and what became of them.
 
 use serde::{Serialize, Serializer};
-use session::lsl::HopReport;
+use session::lsl::{Congestion, HopReport};
 use std::{collections::VecDeque, net::SocketAddr, time::Duration};
 
 /// So many are kept, the latest.
@@ -244,7 +244,7 @@ impl<'t> From<&'t Connection> for ReportedConnection<'t> {
     fn from(connection: &'t Connection) -> Self {
         let hop = |hop: &'t HopReport| ReportedHop {
             depot: hop.depot.to_string(),
-            congestion: hop.congestion.as_ref().map(|name| name.as_str()),
+            congestion: hop.congestion.as_ref().map(Congestion::as_str),
             rtt_us: hop.rtt_us,
         };
         let (through, direct_because, failed_because) = match &connection.outcome {

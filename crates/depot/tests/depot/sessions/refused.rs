@@ -134,6 +134,9 @@ fn refused_next_hop_is_named() {
         let answer = refused(&depots[0], &request.to_bytes().unwrap());
         assert_eq!((answer.status.as_u16(), answer.by.as_str()), (502, by), "{answer:?}");
         assert_eq!(answer.error.as_deref(), Some("connection_refused"));
+        // Those that have passed the answer on say so.
+        let passed: Vec<&str> = answer.hops.iter().map(|hop| hop.depot.as_str()).collect();
+        assert_eq!(passed, if by == "d1" { vec![] } else { vec!["d1"] });
         assert!(answer.text.contains(&gone.to_string()), "{answer:?}");
     }
 }
