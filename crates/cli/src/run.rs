@@ -121,7 +121,7 @@ fn supervise(args: &RunArgs, descriptor: RawFd) -> Result<ExitCode, Failure> {
         Some(file) => Failure::failed(format_args!("{}: {error}", file.display())),
         None => Failure::failed(error),
     };
-    // One that cannot be written is said before anything starts.
+    // If it cannot be written, nothing starts.
     let mut json = file.map(File::create).transpose().map_err(named)?;
     supervisor.run(&launch, args.rules()?, |tally| {
         if args.stats {

@@ -265,7 +265,7 @@ impl Routes {
 
     /// All of them, in their order.
     pub(crate) fn all(&self) -> &[Route] {
-        &self.routes
+        &self.all
     }
 
     /// What is wrong with them, if anything.

@@ -2,7 +2,7 @@
 //! Which destinations are reached directly because their connections are short.
 //!
 //! A connection is short if it moves less than a limit in both directions together. A destination (host and port) whose latest
-//! three connections were short is reached directly, until one is not. What is said here of a destination holds for its next
+//! three connections were short is reached directly, until one is not. The decision is for the next
 //! connection: one that is open stays where it is. A connection that moves nothing says nothing.
 //! Limits: 4096 destinations, of which the one that was used least recently is forgotten first; each for 10 minutes.
 
@@ -73,7 +73,7 @@ pub(crate) struct Choice<'r> {
 }
 
 impl History {
-    /// A connection has ended, after so many bytes in both directions together.
+    /// A connection has ended that has moved this many bytes in both directions together.
     pub(crate) fn note(&mut self, to: &str, moved: u64, now: Instant) {
         if moved == 0 {
             return;
@@ -96,7 +96,7 @@ impl History {
         recent.used = now;
     }
 
-    /// Connections have ended of which nobody knows what they have moved.
+    /// Connections have ended whose traffic is not known.
     pub(crate) fn forget_all(&mut self) {
         self.0.clear();
     }

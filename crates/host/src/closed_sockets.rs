@@ -29,7 +29,7 @@ const BUFFER: libc::c_int = 4 << 20;
 /// A number that no other socket of this machine has, and that tells the kernel's notices apart.
 ///
 /// # Errors
-/// It is no socket.
+/// It is not a socket.
 pub fn socket_cookie(socket: impl AsFd) -> io::Result<u64> {
     Ok(rustix::net::sockopt::socket_cookie(socket)?)
 }
@@ -46,7 +46,7 @@ pub struct ClosedSocket {
 /// Notices of all TCP sockets in the network namespace in which this was opened.
 pub struct ClosedSockets {
     notices: Socket,
-    /// For what is left of a connection.
+    /// For the state that the kernel keeps of a connection.
     kept: SockDiag,
     buffer: Vec<u8>,
 }

@@ -193,7 +193,7 @@ impl Servers {
 fn await_port(network: &Up, node: &str, port: u16) {
     let begun = Instant::now();
     while !network.exec(node, &["ss", "-ltn"]).contains(&format!(":{port} ")) {
-        assert!(begun.elapsed() < Duration::from_secs(30), "nobody listens at {node}:{port}");
+        assert!(begun.elapsed() < Duration::from_secs(30), "nothing listens at {node}:{port}");
         sleep(Duration::from_millis(50));
     }
 }

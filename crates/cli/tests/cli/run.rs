@@ -396,6 +396,36 @@ for family, address in (socket.AF_INET, (host, port)), (socket.AF_INET6, ("::fff
     }
 }
 
+/// A socket that was connected by IPv4 once cannot be connected by IPv6 any more, so it is not connected to the depot.
+#[test]
+fn ipv6_servers_are_reached_by_ipv4_depots_and_without_them() {
+    let chain = Chain::start();
+    let config = "[allow]\nclients = [\"127.0.0.0/8\"]\nlocal = true\nservers = [\"[::1]:*\"]\n";
+    let config = chain.write("six.toml", config);
+    let open = Depot::named("open", &["--config", config.to_str().unwrap()]);
+    let closed = Depot::named("closed", &["--allow-client", "127.0.0.0/8", "--allow-local"]);
+    let script = format!(
+        r#"{PRELUDE}
+server = socket.create_server(("::1", 0), family=socket.AF_INET6)
+s = socket.create_connection(server.getsockname()[:2])
+there = server.accept()[0]
+threading.Thread(target=lambda: (there.sendall(there.recv(1000, socket.MSG_WAITALL)), there.close())).start()
+s.sendall(b"x" * 1000)
+assert s.recv(2000, socket.MSG_WAITALL) == b"x" * 1000
+"#
+    );
+    for (via, says) in [
+        (&open, "1 through depots, 0 directly, 0 failed"),
+        (&closed, " 0 through depots, 1 directly, 0 failed"),
+    ] {
+        let mut command = chain.command_via(&via.listen, &["--stats"], &["python3", "-c", &script]);
+        let output = command.output().unwrap();
+        let err = text(&output.stderr);
+        assert!(output.status.success() && err.contains(says), "{err}");
+        assert!(err.contains("1000 B sent, 1000 B received\n"), "{err}");
+    }
+}
+
 /// Descriptors, memory and threads of a supervisor do not grow with connections.
 #[test]
 fn many_connections_leave_nothing_behind() {

@@ -78,7 +78,7 @@ fn python(script: &str) -> [String; 3] {
     ["python3".to_owned(), "-c".to_owned(), format!("{PRELUDE}\n{script}")]
 }
 
-/// What [`TRY`] prints through these depots, and what is said on standard error.
+/// What [`TRY`] prints through these depots, and standard error.
 fn attempt(chain: &Chain, via: &str, options: &[&str]) -> (String, String) {
     let program = python(TRY);
     let mut command = chain.command_via(via, options, &program.each_ref().map(String::as_str));

@@ -102,7 +102,7 @@ fn connect(agent: &Agent, chain: &Chain) -> TcpStream {
     stream
 }
 
-/// Has so many bytes sent back.
+/// Has `size` bytes sent back.
 fn echo(stream: &mut TcpStream, size: usize) {
     let mut back = vec![0; size];
     let mut writer = stream.try_clone().unwrap();
@@ -112,7 +112,7 @@ fn echo(stream: &mut TcpStream, size: usize) {
     writer.join().unwrap();
 }
 
-/// What is said of the only connection that is open.
+/// Whether the latest connection that is open is direct.
 fn is_direct(agent: &Agent) -> bool {
     let status = agent.status();
     let last = status["connections"].as_array().unwrap().last().unwrap().clone();

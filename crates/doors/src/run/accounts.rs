@@ -92,7 +92,7 @@ impl Accounts {
     /// Begins to follow connections.
     ///
     /// # Errors
-    /// The kernel does not tell. What connections carry is then not known.
+    /// The kernel does not tell. The traffic of connections is then not known.
     pub(super) fn follow(self: &Rc<Self>) -> io::Result<()> {
         let begin =
             || Ok((TcpSockets::open()?, sys::watch(ClosedSockets::open()?, Interest::READABLE)?));
