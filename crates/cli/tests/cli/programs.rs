@@ -3,6 +3,7 @@
 //! can use a proxy. The programs are those of `tests/programs/table.toml`.
 
 use crate::{
+    chain::eventually,
     common::{alone, call, text},
     emulated::{B, D1, D2, On, depot, network},
     wan::Up,
@@ -145,6 +146,19 @@ impl Servers {
         let _depot = On::start(&self.network, "a", env!("CARGO_BIN_EXE_longhaul"), &arguments);
         await_port(&self.network, "a", 7001);
         self.transfer("ncat --recv-only 127.0.0.1 7001 > $OUT", "");
+    }
+
+    /// The client's node intercepts its own connections to the server's network.
+    fn intercept(&self, command: &str) {
+        let command = command.replace("NET", B);
+        let arguments: Vec<&str> = command.split(' ').skip(1).collect();
+        let longhaul = env!("CARGO_BIN_EXE_longhaul");
+        let _interceptor = On::start(&self.network, "a", longhaul, &arguments);
+        eventually("it is at work", || self.network.exec("a", &["nft", "list", "tables"]).contains("longhaul"));
+        self.transfer("ncat --recv-only $B 7000 > $OUT", "");
+        let status = self.network.exec("a", &[longhaul, "intercept", "status", "--json"]);
+        let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+        assert_eq!(status["through"], 1, "{status}");
     }
 
     /// Runs commands on the client's node, which transfer the file; what they say. `before` is what runs them.
@@ -295,6 +309,9 @@ fn ways_of_the_readme_work_as_written() {
                 }
             }
             ["[[tcp]]"] => servers.relay_a_port(),
+            [intercept] if intercept.starts_with("longhaul intercept ") => {
+                servers.intercept(intercept);
+            }
             // Followed by the quick start's own test.
             [_] if command.contains("docs/start/download.md") => {
                 assert!(crate::quick_starts::DOWNLOAD.contains(&"start/download.md"));
