@@ -20,8 +20,11 @@ use units::Bytes;
 const RUN_EXAMPLES: &str = "\
 Examples:
   longhaul agent run --via d1.example.net,d2.example.org
-  longhaul agent run --config ~/.config/longhaul/agent.toml
-  http_proxy=http://127.0.0.1:3885 https_proxy=http://127.0.0.1:3885 git clone https://git.example.org/sets.git";
+  longhaul agent run --config ~/.config/longhaul/agent.toml";
+const STATUS_EXAMPLES: &str = "\
+Examples:
+  longhaul agent status
+  longhaul agent status 127.0.0.1:1080 --json";
 const CONNECT_EXAMPLES: &str = "\
 Examples:
   ssh -o ProxyCommand='longhaul agent connect %h:%p' data.example.org
@@ -34,55 +37,56 @@ pub enum Command {
     Connect(ConnectArgs),
 }
 
-/// Run the proxy: SOCKS5 and HTTP at one port. See docs/agent.md.
+/// Run the proxy, which speaks SOCKS5 and HTTP on one port. See docs/agent.md.
 #[derive(Debug, Args)]
 #[command(after_help = RUN_EXAMPLES)]
 pub struct RunArgs {
-    /// Settings and routes; read again when the file changes
+    /// Configuration file (TOML) with settings and routes; read again when it changes
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Where to listen [default: 127.0.0.1:3885]
+    /// Address to listen on [default: 127.0.0.1:3885]
     #[arg(long, value_name = "ADDR:PORT", conflicts_with = "config")]
     listen: Option<SocketAddr>,
-    /// Depots to go through, the one nearest this machine first; again for the next route if this one fails
+    /// Depots of a route, the one nearest this machine first; repeat for a route to use when this one fails
     #[arg(long, value_name = "[https:]HOST[:PORT],...", conflicts_with = "config")]
     via: Vec<String>,
-    /// What goes through them: a network, HOST[:PORT], *.DOMAIN or *:PORT [default: all but this machine]
+    /// Destinations to reach through depots: NET, HOST[:PORT], *.DOMAIN or *:PORT [default: all except this machine]
     #[arg(long = "match", value_name = "NET|HOST[:PORT]", requires = "via")]
     matches: Vec<Match>,
-    /// Connect directly where the latest three connections moved less than this
+    /// Connect directly to destinations whose latest three connections each moved less than this, as in 64KB [default: off]
     #[arg(long, value_name = "SIZE", requires = "via")]
     short: Option<Bytes>,
-    /// With --short: how a destination is reached that is not known yet
+    /// With --short: how to reach a destination without earlier connections
     #[arg(long, value_name = "depots|direct", default_value = "depots", requires = "short")]
     first_contact: FirstContact,
-    /// Let connections fail when no route works, in place of connecting directly
+    /// Let connections fail when no route works, instead of connecting directly
     #[arg(long, conflicts_with = "config")]
     strict: bool,
-    /// Trust the certificate authorities in this file (PEM) in place of the system's
+    /// Trust the certificate authorities in this PEM file instead of the system's
     #[arg(long, value_name = "FILE", conflicts_with = "config")]
     ca: Option<PathBuf>,
 }
 
 /// Show the connections of a running agent.
 #[derive(Debug, Args)]
+#[command(after_help = STATUS_EXAMPLES)]
 pub struct StatusArgs {
-    /// Where the agent listens
+    /// Address on which the agent listens
     #[arg(default_value = "127.0.0.1:3885")]
     agent: SocketAddr,
-    /// Print one JSON document
+    /// Print one JSON document instead of a table
     #[arg(long)]
     json: bool,
 }
 
-/// Connect standard input and output to a server by a running agent, as ssh's `ProxyCommand`.
+/// Connect standard input and output to a server through a running agent, as ssh's `ProxyCommand`.
 #[derive(Debug, Args)]
 #[command(after_help = CONNECT_EXAMPLES)]
 pub struct ConnectArgs {
-    /// The server
+    /// Server and port to connect to
     #[arg(value_name = "HOST:PORT")]
     server: Authority,
-    /// Where the agent listens
+    /// Address on which the agent listens
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:3885")]
     agent: SocketAddr,
 }
@@ -98,7 +102,7 @@ pub fn run(command: Command) -> Result<(), Failure> {
         Command::Status(args) => status(&args),
         Command::Connect(ConnectArgs { server, agent }) => {
             let to_agent =
-                |error| Failure::failed(format_args!("{server} by the agent at {agent}: {error}"));
+                |error| Failure::failed(format_args!("cannot connect to {server} by the agent at {agent}: {error}"));
             connect::connect(agent, &server).map_err(to_agent)
         }
     }
@@ -131,7 +135,7 @@ impl RunArgs {
 
 fn status(args: &StatusArgs) -> Result<(), Failure> {
     let status = connect::status(args.agent).map_err(|error| {
-        Failure::failed(format_args!("no agent answers at {}: {error}", args.agent))
+        Failure::failed(format_args!("no agent answers at {0}: {error}. Start one: longhaul agent run --via DEPOT --listen {0}", args.agent))
     })?;
     if args.json {
         print_json(&status);

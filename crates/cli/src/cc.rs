@@ -13,60 +13,90 @@ use ::kernel::{
 };
 use std::path::PathBuf;
 
+const LIST_EXAMPLES: &str = "\
+Examples:
+  longhaul cc list
+  longhaul cc list --json";
+const LOAD_EXAMPLES: &str = "\
+Examples:
+  sudo longhaul cc load bbr htcp
+  sudo longhaul cc load cubic --set beta=819 --restricted";
+const UNLOAD_EXAMPLES: &str = "\
+Examples:
+  sudo longhaul cc unload htcp
+  sudo longhaul cc unload all";
+const SHOW_EXAMPLES: &str = "\
+Examples:
+  longhaul cc show htcp
+  longhaul cc show cubic --json";
+const CHECK_EXAMPLES: &str = "\
+Examples:
+  longhaul cc check mine.h
+  longhaul cc check mine.h --seed 7";
+const PLOT_EXAMPLES: &str = "\
+Examples:
+  longhaul cc plot htcp > htcp.svg
+  longhaul cc plot scalable --output scalable.svg";
+
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Say what the kernel has, what longhaul can add, what is loaded, and how many sockets use each.
+    /// List the kernel's congestion controls, those that longhaul can load, and the sockets that use each.
+    #[command(after_help = LIST_EXAMPLES)]
     List {
         /// Print one JSON document.
         #[arg(long)]
         json: bool,
     },
-    /// Bring algorithms into the kernel, as `lh_NAME`, until they are unloaded or the machine restarts.
+    /// Load algorithms into the kernel, as `lh_NAME`, until they are unloaded or the machine restarts. Needs root.
+    #[command(after_help = LOAD_EXAMPLES)]
     Load {
-        /// The algorithms, or `all`.
+        /// Names of algorithms, as `cc list` prints them, or `all`.
         #[arg(required = true)]
         names: Vec<String>,
-        /// A parameter set, as `cc show` lists them [default: the algorithm's first]
+        /// Parameter set, one of those that `cc show` lists [default: the algorithm's first].
         #[arg(long, value_name = "SET")]
         params: Option<String>,
-        /// Change one parameter, as in `--set beta=717`.
+        /// Set one parameter to a whole number, in the unit that `cc show` prints, as in `--set beta=717`. May be repeated.
         #[arg(long, value_name = "NAME=VALUE")]
         set: Vec<String>,
-        /// Only programs with `CAP_NET_ADMIN` may choose them; else any may, for its own sockets.
+        /// Let only programs with `CAP_NET_ADMIN` choose them. Otherwise any program may, for its own sockets.
         #[arg(long)]
         restricted: bool,
     },
-    /// Take algorithms out of the kernel. Sockets that use them carry on with them.
+    /// Unload algorithms from the kernel; sockets that use them keep them. Needs root.
+    #[command(after_help = UNLOAD_EXAMPLES)]
     Unload {
-        /// The algorithms, or `all` that are loaded.
+        /// Names of algorithms, or `all` that are loaded.
         #[arg(required = true)]
         names: Vec<String>,
     },
-    /// Say what an algorithm does: its rule, parameters and where they are from.
+    /// Show an algorithm's rule, its parameters and their sources.
+    #[command(after_help = SHOW_EXAMPLES)]
     Show {
-        /// The algorithm.
+        /// Name of the algorithm, as `cc list` prints it.
         name: String,
         /// Print one JSON document.
         #[arg(long)]
         json: bool,
     },
-    /// Compile a congestion control of your own from its C file, say what it does, and try whether it keeps the
-    /// contract, by random acknowledgements.
+    /// Compile a congestion control from your C file, show it, and test its contract with random acknowledgements.
+    #[command(after_help = CHECK_EXAMPLES)]
     Check {
-        /// The C file, which ends with `CC_ALGORITHM(NAME)`.
+        /// C file, which ends with `CC_ALGORITHM(NAME)`.
         file: PathBuf,
-        /// Begin the random numbers here.
+        /// Seed of the random numbers.
         #[arg(long, value_name = "N", default_value_t = trial::SEED)]
         seed: u64,
     },
-    /// Draw an algorithm's window over time, as SVG on standard output.
+    /// Draw an algorithm's congestion window over time, as SVG.
+    #[command(after_help = PLOT_EXAMPLES)]
     Plot {
-        /// The algorithm.
+        /// Name of the algorithm, as `cc list` prints it.
         name: String,
-        /// A parameter set [default: the algorithm's first]
+        /// Parameter set [default: the algorithm's first]
         #[arg(long, value_name = "SET")]
         params: Option<String>,
-        /// Write to a file.
+        /// Write to this file [default: standard output].
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
@@ -120,7 +150,7 @@ fn state_text(entry: &Entry) -> String {
     words.join(", ")
 }
 
-/// What names on the command line stand for.
+/// The algorithms that the command line names.
 struct NamedAlgorithms {
     algorithms: Vec<&'static Algorithm>,
     /// `all` is among the names, so `algorithms` is every one.
@@ -139,7 +169,7 @@ impl NamedAlgorithms {
         Ok(Self { algorithms, all, themselves })
     }
 
-    /// Each with its parameters of that set. `all` takes those without it along, with their default.
+    /// Each algorithm's parameters of that set. With `all`, algorithms without the set get their default.
     fn parameters(&self, set: Option<&str>) -> Result<Vec<Params>, Failure> {
         let has = |algorithm: &Algorithm| set.is_none_or(|set| algorithm.set(set).is_ok());
         let known = self.algorithms.iter().any(|algorithm| has(algorithm));
@@ -148,7 +178,7 @@ impl NamedAlgorithms {
                 return parameters(algorithm, set);
             }
             let default = &algorithm.sets[0];
-            eprintln!("{} has no such set; taking its default, {}", algorithm.name, default.name);
+            eprintln!("{} has no parameter set of this name: using its default, {}", algorithm.name, default.name);
             Ok(default.params.clone())
         };
         self.algorithms.iter().map(of).collect()
@@ -167,7 +197,7 @@ fn load(
     changes: &[String],
     restricted: bool,
 ) -> Result<(), Failure> {
-    // Everything is understood before anything is loaded.
+    // All arguments are parsed before anything is loaded.
     let wanted = NamedAlgorithms::find(names)?.parameters(set)?;
     let wanted = wanted.into_iter().map(|params| with_changes(params, changes));
     let wanted = wanted.collect::<Result<Vec<_>, _>>()?;
@@ -236,7 +266,7 @@ pub fn description_text(algorithm: &Algorithm, decides: &str) -> String {
          decides  {decides}; {state_bytes} bytes of state a connection\n  \
          parameter sets, the default first:\n",
         algorithm.kernel_name(),
-        // One of a file is not in the kernel yet.
+        // An algorithm from a file is not in the kernel.
         if algorithm.file.is_none() { " in the kernel" } else { " in scenarios" }
     );
     for set in &algorithm.sets {
@@ -262,5 +292,5 @@ fn plot(name: &str, set: Option<&str>, output: Option<PathBuf>) -> Result<(), Fa
         return Ok(());
     };
     std::fs::write(&file, svg)
-        .map_err(|e| Failure::failed(format!("can't write {}: {e}", file.display())))
+        .map_err(|e| Failure::failed(format!("cannot write {}: {e}", file.display())))
 }

@@ -15,7 +15,7 @@ pub fn load(path: &Path) -> Result<&'static Algorithm, Failure> {
     Ok(loaded.algorithm)
 }
 
-/// Says what a file's algorithm is, and whether it keeps the contract whatever it is told.
+/// Prints a file's algorithm, and checks that it keeps the contract under random acknowledgements.
 pub fn check(path: &Path, seed: u64) -> Result<(), Failure> {
     let algorithm = load(path)?;
     print_text(&description_text(algorithm, decides(algorithm.attach)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `longhaul demo`: the main job on one machine, from nothing to a page.
+//! `longhaul demo`: compares downloads with and without depots over an emulated path, and writes a page.
 
 use crate::{failure::Failure, print::print_json, results_table, runs};
 use lab::{Method, ReusePolicy};
@@ -10,42 +10,47 @@ use units::{Bytes, Duration, Probability, Rate};
 
 const SCENARIO: &str = include_str!("../../../scenarios/demo.toml");
 
-/// Download files over an emulated long fat path, direct and through depots, and show why that
-/// differs.
+const EXAMPLES: &str = "\
+Examples:
+  sudo longhaul demo
+  sudo longhaul demo --size 20MB --rtt 150ms --loss 0.1% --repeat 5 --out out/demo-lossy";
+
+/// Download files over an emulated long fat path, direct and through depots, and compare them. Needs root.
 ///
-/// A real nginx serves random bytes of 1, 10 and 100 MB. Stock curl downloads them direct, with CUBIC
-/// and with BBR at the server; through two depots with BBR between them, over new and over warm
-/// connections; and from a site of the nearer depot. aria2 downloads them over 16 connections.
+/// A real nginx serves random bytes of 1, 10 and 100 MB. Stock curl downloads them directly, with CUBIC and with BBR at
+/// the server. It also downloads them through two depots with BBR between them, over new and over warm connections, and
+/// from a site of the nearer depot. aria2 downloads them over 16 connections.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct DemoArgs {
-    /// Size of the file, one for the three [default: 1MB, 10MB and 100MB].
+    /// Size of the only file, instead of three files [default: 1MB, 10MB and 100MB].
     #[arg(long)]
     size: Option<Bytes>,
-    /// Rate of every link [default: 1gbit].
+    /// Rate of every link, as in 500mbit [default: 1gbit].
     #[arg(long)]
     rate: Option<Rate>,
-    /// Round trip from end to end; 12 ms of it are between the ends and their depots [default: 90ms].
+    /// Round trip from end to end, with 12 ms of it between the ends and their depots [default: 90ms].
     #[arg(long)]
     rtt: Option<Duration>,
-    /// Loss on the long haul, in each direction [default: 0.02%].
+    /// Packet loss on the long haul, in each direction [default: 0.02%].
     #[arg(long)]
     loss: Option<Probability>,
     /// One-way delay between an end and its depot [default: 3ms].
     #[arg(long)]
     access: Option<Duration>,
-    /// Time limit of one download; one that reaches it is reported so [default: 11s].
+    /// Time limit of one download. One that reaches it is reported as cut off [default: 11s].
     #[arg(long)]
     timeout: Option<Duration>,
-    /// Download so many times for each variant [default: 3].
+    /// Repeat each variant's downloads N times [default: 3].
     #[arg(long, value_name = "N")]
     repeat: Option<u32>,
-    /// The client of all ways but aria2's: curl or wget [default: curl].
+    /// Client of all variants except aria2's: curl or wget [default: curl].
     #[arg(long)]
     client: Option<String>,
-    /// Folder for the records and the page [default: out/demo- and the time].
+    /// Directory for the records and the page [default: out/demo-SECONDS, seconds since 1970].
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Print one JSON document.
+    /// Print one JSON document instead of a table.
     #[arg(long)]
     json: bool,
 }

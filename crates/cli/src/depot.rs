@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `longhaul depot`: runs one (arguments over a configuration file over defaults), checks a
-//! configuration, has the kernel pace what it asks for, and shows what one that runs is doing.
+//! `longhaul depot`: runs a depot (arguments override a configuration file, which overrides defaults), checks a
+//! configuration, loads the kernel pacing that it needs, and shows and controls a running depot.
 
 pub mod cells;
 mod control;
@@ -18,11 +18,21 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Run a depot: relay files from origins and other depots to clients.
+const EXAMPLES: &str = "\
+Examples:
+  longhaul depot --config /etc/longhaul/depot.toml
+  longhaul depot --id d1 --allow-client 192.0.2.0/24 --allow-upstream d2.example.org:3880 --admin 127.0.0.1:3881";
+const CHECK_EXAMPLES: &str = "\
+Examples:
+  longhaul depot check /etc/longhaul/depot.toml
+  sudo longhaul depot check --quiet --user longhaul /etc/longhaul/depot.toml";
+
+/// Run a depot, which relays data from origins and other depots to clients.
 ///
-/// It relays for nobody until clients and upstreams are allowed. Arguments add to the lists of
-/// the configuration file, or replace its single values. SIGTERM finishes what is under way.
+/// It refuses all requests until clients and upstreams are allowed. Arguments add to the lists of the configuration file,
+/// and replace its single values. At SIGTERM it finishes open transfers and ends.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct DepotArgs {
     #[command(subcommand)]
@@ -47,62 +57,63 @@ enum Command {
 
 /// Check a configuration, by itself and against this host, and print it in full.
 ///
-/// Takes what `longhaul depot` takes, so that what is checked is what will run. Changes nothing. As root, name the user
-/// that the depot runs as: root can read keys that this user cannot.
+/// Takes the options of `longhaul depot`, so that it checks the configuration that will run. Changes nothing. As root, name
+/// the user that the depot runs as: root can read keys that this user cannot.
 #[derive(Debug, Args)]
+#[command(after_help = CHECK_EXAMPLES)]
 struct CheckArgs {
-    /// Configuration file, as with --config
+    /// Configuration file (TOML), as with --config
     #[arg(conflicts_with = "config")]
     file: Option<PathBuf>,
-    /// Check with the rights of this user, by name or number, and with no capabilities; takes root
+    /// Check with the rights of this user (name or number) and without capabilities; requires root
     #[arg(long, value_name = "USER")]
     user: Option<String>,
-    /// Print nothing where all is well
+    /// Print nothing if the configuration is valid
     #[arg(long)]
     quiet: bool,
     #[command(flatten)]
     run: RunArgs,
 }
 
-/// What a depot that runs is told.
+/// The settings of a depot.
 #[derive(Debug, Clone, Args)]
 struct RunArgs {
     /// Configuration file (TOML); docs/depot/configuration.md explains its keys
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Address to listen on instead of the configured ones [default: port 3880 on all]
+    /// Address to listen on instead of the configured ones; may be repeated [default: port 3880 on all]
     #[arg(long, value_name = "IP:PORT")]
     listen: Vec<SocketAddr>,
     /// Name of this depot in Via; no two depots of a chain may share it [default: host and port]
     #[arg(long, value_name = "NAME")]
     id: Option<String>,
-    /// Network whose clients may use the depot, as in 10.0.0.0/8, or one address
+    /// Network whose clients may use the depot, as in 10.0.0.0/8, or one address; may be repeated
     #[arg(long, value_name = "NET", value_parser = parse_network)]
     allow_client: Vec<IpNet>,
-    /// Where the depot may connect or lead clients to: host:port, network:port, or * as the port
+    /// Upstream to which the depot may connect or redirect: HOST:PORT, NET:PORT, or * as the port; may be repeated
     #[arg(long, value_name = "HOST:PORT")]
     allow_upstream: Vec<UpstreamRule>,
-    /// Plain TCP server where sessions may end, as of longhaul run and longhaul agent
+    /// Plain TCP server at which sessions may end, as those of longhaul run and longhaul agent; may be repeated
     #[arg(long, value_name = "HOST:PORT")]
     allow_server: Vec<UpstreamRule>,
-    /// Congestion control, and buffers, for connections with peers in a network; may be repeated
+    /// Congestion control and socket buffers for connections with peers in a network; may be repeated
     #[arg(long, value_name = "NET=CC[,sndbuf=SIZE][,rcvbuf=SIZE]")]
     hop: Vec<Hop>,
-    /// Let it connect to loopback, link-local and its own addresses
+    /// Allow connections to loopback, link-local and the depot's own addresses
     #[arg(long)]
     allow_local: bool,
-    /// Let it connect to private addresses that no --allow-upstream names by their network
+    /// Allow connections to private addresses that no --allow-upstream names by their network
     #[arg(long)]
     allow_private: bool,
-    /// How bodies are moved: splice (in the kernel) or copy
+    /// How bodies are relayed: splice (in the kernel) or copy [default: splice]
     #[arg(long, value_name = "HOW", value_parser = relay_mode)]
     relay: Option<RelayMode>,
-    /// Address of the page, metrics and health check for operators, as in 127.0.0.1:3881
+    /// Address of the operators' page, metrics and health check, as in 127.0.0.1:3881 [default: none]
     #[arg(long, value_name = "IP:PORT")]
     admin: Option<SocketAddr>,
 }
 
-/// Runs a depot until it is told to stop, or does what is asked about one.
+/// Runs a depot until it is stopped, or runs a subcommand.
 pub fn run(args: DepotArgs, log: &StderrLog) -> Result<(), Failure> {
     match args.command {
         None => {
@@ -127,7 +138,7 @@ pub fn run(args: DepotArgs, log: &StderrLog) -> Result<(), Failure> {
 /// Checks a configuration, and prints it.
 fn check(args: CheckArgs) -> Result<(), Failure> {
     let CheckArgs { file, user, quiet, run } = args;
-    // Before the configuration is read: the depot has to read that too.
+    // Before the configuration is read, which the depot's user must be able to read as well.
     if let Some(name) = &user {
         User::find(name).and_then(|user| user.assume()).map_err(Failure::usage)?;
     }
@@ -155,7 +166,7 @@ fn read(file: &Path) -> Result<Config, Failure> {
     Config::from_toml(&text, &name).map_err(Failure::usage)
 }
 
-/// The configuration that file and arguments make together.
+/// The configuration of the file with the arguments applied.
 fn config(args: RunArgs) -> Result<Config, Failure> {
     let mut config = args.config.as_deref().map_or_else(|| Ok(Config::default()), read)?;
     if !args.listen.is_empty() {

@@ -9,35 +9,42 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Write every metric of all records as one long table: a row for each run, entity (the run, a flow, a hop, a
-/// link, a traffic source) and metric, and a column for each swept key.
+const EXAMPLES: &str = "\
+Examples:
+  longhaul lab export out/loss-response --csv all.csv
+  longhaul lab export out --intervals --warm-up 5s --parquet means.parquet";
+
+/// Export all metrics of all records as one long table, in CSV or Parquet.
+///
+/// The table has a row for each run, entity (the run, a flow, a hop, a link, a traffic source) and metric, and a column for
+/// each swept key.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 #[command(group = clap::ArgGroup::new("format").required(true).multiple(true))]
 pub struct ExportArgs {
-    /// Folders with records, at and below them. Records of several scenarios and methods may lie
-    /// together: columns tell them apart.
+    /// Directories to search for records, with all directories below. Columns tell scenarios and methods apart.
     #[arg(required = true, value_name = "DIR")]
     dirs: Vec<PathBuf>,
-    /// Write CSV into a new file; `-` is standard output.
+    /// Write CSV to a new file, or to standard output with `-`.
     #[arg(long, value_name = "FILE", group = "format")]
     csv: Option<PathBuf>,
-    /// Write Parquet into a new file.
+    /// Write Parquet to a new file.
     #[arg(long, value_name = "FILE", group = "format")]
     parquet: Option<PathBuf>,
-    /// Put the repeats of each run together: a row for each entity and metric, with the number of values, mean, standard
-    /// deviation and the ends of the mean's 95 % confidence interval. Only runs and flows that medians include.
+    /// Combine the repeats of each run: a row for each entity and metric with the number of values, mean, standard deviation
+    /// and 95 % confidence interval of the mean. Only runs and flows that medians include.
     #[arg(long)]
     intervals: bool,
-    /// Overwrite files that exist.
+    /// Overwrite existing files.
     #[arg(long)]
     force: bool,
-    /// Leave out so much of each run's beginning, as in `10s`: what the series tell of the rest, which is less.
+    /// Leave out the start of each run up to this time, as in `10s`. Only metrics that the series give are exported then.
     #[arg(long, value_name = "TIME")]
     warm_up: Option<units::Duration>,
 }
 
 pub fn run(args: &ExportArgs) -> Result<(), Failure> {
-    // Reading may take a while, and is for nothing where the table has no place.
+    // Checked first, because reading may take long.
     check_files(args)?;
     let warm_up_s = args.warm_up.map_or(0.0, units::Duration::as_secs_f64);
     let metrics = MetricsTable::read(&args.dirs, warm_up_s).map_err(Failure::failed)?;
@@ -53,7 +60,7 @@ pub fn run(args: &ExportArgs) -> Result<(), Failure> {
     match &args.csv {
         Some(file) if is_standard_output(file) => {
             match export.csv(BufWriter::new(io::stdout().lock())) {
-                // A reader of a part of it, as `head` is, has what it wanted.
+                // A reader such as `head` closes the pipe after a part of the table.
                 Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::failed(error)),
                 _ => Ok(()),
             }
@@ -67,10 +74,10 @@ pub fn run(args: &ExportArgs) -> Result<(), Failure> {
     }
 }
 
-/// What is written.
+/// The table to write.
 enum Export<'t> {
     Metrics(&'t MetricsTable),
-    /// Of so many runs.
+    /// With the number of runs.
     Intervals(usize, IntervalsTable<'t>),
 }
 
@@ -106,10 +113,10 @@ impl Export<'_> {
 
 fn check_files(args: &ExportArgs) -> Result<(), Failure> {
     if args.parquet.as_deref().is_some_and(is_standard_output) {
-        return Err(Failure::usage("--parquet -: Parquet is no text; name a file".to_owned()));
+        return Err(Failure::usage("--parquet -: Parquet is not a text format. Name a file: --parquet all.parquet".to_owned()));
     }
     if args.csv.is_some() && args.csv == args.parquet {
-        return Err(Failure::usage("--csv and --parquet name the same file; name two".to_owned()));
+        return Err(Failure::usage("--csv and --parquet name the same file. Name two files".to_owned()));
     }
     let mut files = args.csv.iter().chain(&args.parquet).filter(|file| !is_standard_output(file));
     match files.find(|file| !args.force && fs::symlink_metadata(file).is_ok()) {
@@ -126,14 +133,14 @@ fn print_written(export: &Export<'_>, file: &Path) {
     eprintln!("{} rows of {} runs in {}", export.rows(), export.runs(), file.display());
 }
 
-/// Writes a file whole or not at all: a new one, or by `force` in the place of another.
+/// Writes a whole file or none. With `force` it replaces an existing one.
 fn create(
     file: &Path,
     force: bool,
     write: impl FnOnce(&mut BufWriter<fs::File>) -> io::Result<()>,
 ) -> Result<(), Failure> {
     let cannot = |e: io::Error| Failure::failed(format!("cannot write {}: {e}", file.display()));
-    // What is overwritten stays until the new one is whole.
+    // The existing file stays until the new one is complete.
     let written = if force {
         let mut name = file.as_os_str().to_owned();
         name.push(".part");
@@ -150,7 +157,7 @@ fn create(
     let done = write(&mut into).and_then(|()| into.flush());
     let done = done.and_then(|()| if force { fs::rename(&written, file) } else { Ok(()) });
     done.map_err(|error| {
-        // What went wrong is known already.
+        // The first error is the one to report.
         let _ = fs::remove_file(&written);
         cannot(error)
     })
@@ -158,7 +165,7 @@ fn create(
 
 fn exists(file: &Path) -> Failure {
     Failure::usage(format!(
-        "{} exists already; name a new file, or overwrite it: --force",
+        "{} exists already. Name a new file, or overwrite it with --force",
         file.display()
     ))
 }

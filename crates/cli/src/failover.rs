@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `longhaul failover`: a site leads its clients to the depots that are up.
+//! `longhaul failover`: health-checks depots and redirects a site's clients to live ones.
 
 use crate::failure::Failure;
 use ::depot::StderrLog;
@@ -7,11 +7,21 @@ use ::failover::Config;
 use clap::{Args, Subcommand};
 use std::path::{Path, PathBuf};
 
-/// Have a site lead its clients to the depots that are up, and serve them directly where none is.
+const EXAMPLES: &str = "\
+Examples:
+  longhaul failover /etc/longhaul/failover.toml
+  longhaul failover /etc/longhaul/failover.toml --once";
+const CHECK_EXAMPLES: &str = "\
+Examples:
+  longhaul failover check /etc/longhaul/failover.toml
+  longhaul failover check failover.toml && echo valid";
+
+/// Health-check depots and redirect a site's clients to live ones.
 ///
-/// Asks each depot every second, and renews the file that nginx or Apache includes when that changes
-/// which way clients go. Ends at SIGTERM, and leaves the file as it is.
+/// Checks each depot every second. When the route of clients changes, it rewrites the file that nginx or Apache includes. If
+/// no depot is live, the site serves clients directly. Ends at SIGTERM, and leaves the file in place.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct FailoverArgs {
     #[command(subcommand)]
@@ -19,16 +29,17 @@ pub struct FailoverArgs {
     /// Configuration file (TOML); deploy/failover/README.md explains its keys
     #[arg(required = true)]
     config: Option<PathBuf>,
-    /// Look once, write the file, and end
+    /// Check the depots once, write the file and end
     #[arg(long)]
     once: bool,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Check a configuration, without asking anybody anything
+    /// Check a configuration without contacting depots
+    #[command(after_help = CHECK_EXAMPLES)]
     Check {
-        /// Configuration file
+        /// Configuration file (TOML)
         config: PathBuf,
     },
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! How a command fails: a message, and the class that its exit code tells.
+//! The failure of a command: a message, and the class that sets its exit code.
 
 use std::{
     fmt::{self, Display},
@@ -7,11 +7,11 @@ use std::{
 };
 use units::{ClassifyFailure, FailureClass};
 
-/// Why a command did not do what it was asked to.
+/// Why a command failed.
 #[derive(Debug)]
 pub struct Failure {
     class: FailureClass,
-    /// Where it is not that of the class: after a signal.
+    /// An exit code other than the class's, as after a signal.
     exit_code: Option<u8>,
     text: String,
 }
@@ -21,22 +21,22 @@ impl Failure {
         Self { class, exit_code: None, text: text.to_string() }
     }
 
-    /// With an exit code that is not the class's.
+    /// Sets an exit code that replaces the class's.
     pub fn with_exit_code(self, code: u8) -> Self {
         Self { exit_code: Some(code), ..self }
     }
 
-    /// It was tried and failed.
+    /// The command ran and failed.
     pub fn failed(text: impl Display) -> Self {
         Self::new(FailureClass::Failed, text)
     }
 
-    /// It was asked for in the wrong way.
+    /// The arguments or files given are wrong.
     pub fn usage(text: impl Display) -> Self {
         Self::new(FailureClass::Usage, text)
     }
 
-    /// Data arrived that are not what was sent, or a ticket is not good.
+    /// Received data differ from the data sent, or a ticket is not valid.
     pub fn unverified(text: impl Display) -> Self {
         Self::new(FailureClass::Unverified, text)
     }
@@ -89,7 +89,7 @@ from_classified! {
     ::wan::pacing_gateway::Error,
 }
 
-/// Names on the command line that nothing has.
+/// Unknown names on the command line.
 impl From<::congestion::UnknownName> for Failure {
     fn from(error: ::congestion::UnknownName) -> Self {
         Self::usage(error)

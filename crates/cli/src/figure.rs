@@ -13,84 +13,92 @@ use record::Entity;
 use serde::Serialize;
 use std::{ffi::OsStr, fs, ops::Range, path::PathBuf};
 
-/// Show records as papers do: one metric of all records of a scenario over a swept key, a line for each
-/// variant, a panel for each combination of the other keys; or, with --link, what went over a link in
-/// the course of each run; or, with --over-time, windows, round trips, rates or queues.
+const EXAMPLES: &str = "\
+Examples:
+  longhaul figure out/loss-response --log-y --warm-up 5s --output goodput.svg
+  longhaul figure out/joining-flows/sim/r01 --over-time cwnd --flow cubic,reno --output windows.svg";
+
+/// Draw a figure of records: a metric over a swept key, or a run over time.
+///
+/// Without --link and --over-time, it draws one metric of all records of a scenario over a swept key, with a line for each
+/// variant and a panel for each combination of the other keys. With --link it draws the rate of a link during each run, with
+/// --over-time windows, round trips, rates or queues.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 #[command(group = clap::ArgGroup::new("course").args(["link", "over_time"]).multiple(true))]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct FigureArgs {
-    /// The folder, as given to `lab run --out`. With --link or --over-time any folders: each record at and below
-    /// them is a panel, in this order.
+    /// Directory, as given to `lab run --out`. With --link or --over-time any directories: each record in or below them is a
+    /// panel, in this order.
     #[arg(required = true, value_name = "DIR")]
     dirs: Vec<PathBuf>,
-    /// The metric: a key of `metrics` in a run's summary, or `goodput_share`, which is
-    /// `goodput_bps` over what the flows' paths can carry together. With `--by flow` a key of
+    /// Metric: a key of `metrics` in a run's summary, or `goodput_share`, which is `goodput_bps` as a share of the capacity
+    /// of the flows' paths. With `--by flow` a key of
     /// `metrics.flows`, or `goodput_bps`, `seconds`, `retransmits` or `timeouts` of a flow.
     #[arg(long, value_name = "METRIC", default_value = "goodput_bps", conflicts_with_all = ["link", "over_time"])]
     y: String,
-    /// The swept key along the panels, as in `vars.rtt`, or `variant`, or with `--by flow` `flow` [default: the
-    /// first that takes several values, else the variant].
+    /// Swept key of the horizontal axis, as in `vars.rtt`, or `variant`, or with `--by flow` `flow` [default: the first key
+    /// with several values, otherwise the variant].
     #[arg(long, value_name = "KEY", conflicts_with_all = ["link", "over_time"])]
     x: Option<String>,
     /// Draw the metric on a logarithmic axis.
     #[arg(long, conflicts_with = "cdf")]
     log_y: bool,
-    /// Draw what is along the panels on a logarithmic axis. Swept keys are, without this, where they span a factor of 30.
+    /// Draw the horizontal axis on a logarithmic scale. Swept keys that span a factor of 30 are drawn so without this option.
     #[arg(long, conflicts_with_all = ["link", "over_time", "boxes"])]
     log_x: bool,
-    /// Draw the metric's distribution over repeats: the share of the runs up to each value, a panel for each
-    /// point of the sweep. With `--by flow` over all flows of these runs.
+    /// Draw the metric's cumulative distribution over repeats, with a panel for each point of the sweep. With `--by flow` over
+    /// all flows of these runs.
     #[arg(long, conflicts_with_all = ["link", "over_time", "x", "boxes", "bars"])]
     cdf: bool,
     /// Draw a box for the repeats at each value of the swept key, with whiskers to the outermost values within 1.5 box
     /// lengths. With `--by flow` for all flows of these runs.
     #[arg(long = "box", conflicts_with_all = ["link", "over_time", "bars"])]
     boxes: bool,
-    /// Draw the response functions of these congestion controls over the points, or with `response` those of the
-    /// lines, where the swept key moves the path's loss or round trip.
+    /// Also draw the response functions of these congestion controls, or with `response` those of the lines' own controls.
+    /// The swept key must change the path's loss or round trip.
     #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with_all = ["link", "over_time", "cdf", "boxes"])]
     overlay: Vec<String>,
-    /// What stands for repeats [default: ci95 where there are any].
+    /// How repeats are shown [default: ci95 if there are any].
     #[arg(long, value_enum, conflicts_with_all = ["link", "over_time"])]
     bars: Option<BarsArg>,
-    /// What colours stand for [default: what tells most lines apart].
+    /// What colours distinguish [default: what tells most lines apart].
     #[arg(long, value_enum)]
     colour_by: Option<ColourByArg>,
-    /// What a line is of.
+    /// What each line shows.
     #[arg(long, value_enum, default_value = "variant", conflicts_with_all = ["link", "over_time"])]
     by: By,
-    /// Leave out so much of each run's beginning, as in `10s`: metrics are computed from the series after
-    /// that, as if the run had begun then.
+    /// Leave out the start of each run up to this time, as in `10s`. Metrics are computed from the series after it
+    /// [default: 0s].
     #[arg(long, value_name = "TIME", conflicts_with_all = ["link", "over_time"])]
     warm_up: Option<units::Duration>,
-    /// Draw what was sampled over time: a line for each flow, a panel for each record.
+    /// Draw sampled values over time, with a line for each flow and a panel for each record.
     #[arg(long, value_enum, value_name = "WHAT")]
     over_time: Option<OverTimeArg>,
-    /// The flows to draw over time, or hops as FLOW/N [default: all].
+    /// Flows to draw over time, or hops as FLOW/N [default: all].
     #[arg(long, value_name = "FLOW", value_delimiter = ',', requires = "over_time")]
     flow: Vec<String>,
-    /// Count time from each flow's own start.
+    /// Measure time from each flow's own start.
     #[arg(long, requires = "over_time")]
     since_start: bool,
     /// Draw all records in one panel.
     #[arg(long, requires = "over_time")]
     together: bool,
-    /// The rate of a link's direction in the bins of its monitor, as in `haul/forward`; or, with `--over-time queue`, its
-    /// queue.
+    /// Draw the rate of this link direction in the bins of its monitor, as in `haul/forward`. With `--over-time queue` draw
+    /// its queue.
     #[arg(long, value_name = "NAME/DIRECTION", value_parser = link)]
     link: Option<Entity>,
-    /// The congestion window of a flow's hop over it, as in `file/0`; the rate is then compared with
-    /// the hop's bottleneck.
+    /// Also draw the congestion window of a flow's hop over this link, as in `file/0`, and compare the rate with the hop's
+    /// bottleneck.
     #[arg(long, value_name = "FLOW/N", value_parser = hop, requires = "link", conflicts_with = "over_time")]
     hop: Option<Entity>,
-    /// From when in the runs, as in `500ms` [default: their start].
+    /// Start of the time drawn, as in `500ms` after a run's start [default: the run's start].
     #[arg(long, value_name = "TIME", requires = "course")]
     from: Option<units::Duration>,
-    /// Until when [default: their end].
+    /// End of the time drawn, as in `20s` after a run's start [default: the run's end].
     #[arg(long, value_name = "TIME", requires = "course")]
     to: Option<units::Duration>,
-    /// Draw it, too, in a file that ends in .svg or .png.
+    /// Write the figure to a file whose name ends in .svg or .png [default: print a table only].
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Print one JSON document instead of a table.
@@ -151,14 +159,14 @@ pub fn run(args: &FigureArgs) -> Result<(), Failure> {
     }
     if let Some(link) = &args.link {
         if args.log_y || args.colour_by.is_some() {
-            let text = "--log-y and --colour-by are not for --link without --over-time queue";
+            let text = "--log-y and --colour-by need --over-time queue when they are used with --link";
             return Err(Failure::usage(text.to_owned()));
         }
         let figure = LinkFigure::read(&args.dirs, &args.course(link)?)?;
         return args.show(&figure, || figure.svg(), || figure.table());
     }
     let [dir] = &args.dirs[..] else {
-        return Err(Failure::usage("several folders are for --link and --over-time".to_owned()));
+        return Err(Failure::usage("several directories need --link or --over-time: name one directory".to_owned()));
     };
     let asked = args.asked();
     let figure = Figure::read(dir, &asked)?;
@@ -199,7 +207,7 @@ impl FigureArgs {
             OverTimeArg::Queue => OverTime::Queue,
         };
         if self.link.is_some() && what != OverTime::Queue {
-            return Err(Failure::usage("of a link there is --over-time queue".to_owned()));
+            return Err(Failure::usage("--link can be drawn only with --over-time queue, or without --over-time".to_owned()));
         }
         Ok(TimeFigureQuery {
             what,
@@ -222,7 +230,7 @@ impl FigureArgs {
         let seconds = |time: Option<units::Duration>| time.map(units::Duration::as_secs_f64);
         let span_s = seconds(self.from).unwrap_or(0.0)..seconds(self.to).unwrap_or(f64::INFINITY);
         if span_s.is_empty() {
-            return Err(Failure::usage("--to is not after --from".to_owned()));
+            return Err(Failure::usage("--to must be later than --from".to_owned()));
         }
         Ok(span_s)
     }
@@ -248,7 +256,7 @@ impl FigureArgs {
                 Some("svg") => svg().into_bytes(),
                 Some("png") => png(&svg())?,
                 _ => {
-                    let text = format!("{}: name a file that ends in .svg or .png", file.display());
+                    let text = format!("{}: the name must end in .svg or .png", file.display());
                     return Err(Failure::usage(text));
                 }
             };

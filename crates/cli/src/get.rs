@@ -23,58 +23,57 @@ Examples:
   longhaul get https://data.example.org/set.tar
   longhaul get --via d1.example.net,d2.example.org --list urls.txt -d sets";
 
-/// Longest list that is read.
+/// Maximum size of a list, in bytes.
 const MAX_LIST: u64 = 64 * 1024 * 1024;
 
-/// Download files, resuming and verifying them. See docs/get.md.
+/// Download files, with resumption and verification. See docs/get.md.
 ///
-/// Bytes go to NAME.part, which gets its name when it is complete. Run the same command again to
-/// continue. Exit codes: 0 done, 1 failed, 2 wrong usage, 4 wrong digest, 130 and 143 stopped.
+/// Bytes are written to NAME.part, which is renamed to NAME when it is complete. Run the same command again to continue. Exit codes: 0 done, 1 failed, 2 wrong usage, 4 wrong digest, 130 and 143 stopped.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 #[allow(clippy::struct_excessive_bools, reason = "each is an option")]
 pub struct GetArgs {
-    /// URLs (http or https)
+    /// URLs to download (http or https)
     #[arg(value_name = "URL", required_unless_present = "list")]
     urls: Vec<String>,
-    /// Write to this file; - for standard output
+    /// Write to this file; - for standard output [default: the URL's last path segment]
     #[arg(short, long, value_name = "FILE", conflicts_with = "list")]
     output: Option<PathBuf>,
-    /// Put files into this directory
+    /// Write files to this directory [default: the current one]
     #[arg(short, long, value_name = "DIR")]
     directory: Option<PathBuf>,
-    /// Read URLs from a file, - for standard input: one per line, a tab, an output name
+    /// Read URLs from a file, - for standard input; each line has a URL, or a URL, a tab and an output name
     #[arg(long, value_name = "FILE")]
     list: Option<PathBuf>,
-    /// Digest of the file: sha-256= or sha-512=, then hexadecimal or Base64
+    /// Expected digest of the file: sha-256= or sha-512=, then hexadecimal or Base64
     #[arg(long, value_name = "sha-256=VALUE", conflicts_with = "list")]
     digest: Option<DigestArg>,
-    /// Maximum number of connections for one file, where more than one help
+    /// Maximum number of connections for one file, 1 to 64
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=64))]
     connections: u16,
     /// Replace existing files
     #[arg(long, conflicts_with = "skip_existing")]
     overwrite: bool,
-    /// Take existing files for complete, without asking the server
+    /// Treat existing files as complete, without asking the server
     #[arg(long)]
     skip_existing: bool,
-    /// Begin again instead of continuing what an earlier command has left
+    /// Start from the beginning instead of continuing an earlier download
     #[arg(long)]
     no_resume: bool,
-    /// Accept a body whose end nothing proves
+    /// Accept a response without a length, whose end cannot be verified
     #[arg(long)]
     allow_unknown_length: bool,
-    /// Save a body with Content-Encoding as it was sent
+    /// Save a response with Content-Encoding without decoding it
     #[arg(long)]
     save_encoded: bool,
-    /// Maximum size of a file, as in 10GB
+    /// Maximum size of a file, as in 10GB [default: no limit]
     #[arg(long, value_name = "SIZE")]
     max_size: Option<Bytes>,
     #[command(flatten)]
     transfer: TransferArgs,
 }
 
-/// A file to download, or why it cannot be.
+/// A file to download, or the error that prevents it.
 struct Job {
     url: String,
     destination: Result<Destination, Error>,
@@ -93,7 +92,7 @@ pub fn run(args: &GetArgs) -> Result<(), Failure> {
     };
     let jobs = jobs(args)?;
     let client = Client::new(options)?;
-    let again = "stopped. To go on where it ended, run the same command again";
+    let again = "stopped. To continue, run the same command again";
     one_by_one(jobs, again, async |job, stop| download(&client, job, args, stop).await)
 }
 
@@ -117,24 +116,24 @@ async fn download(client: &Client, job: Job, args: &GetArgs, stop: &Stop) -> Res
     args.transfer.report(report)
 }
 
-/// What is to be done; files of a list that have no usable name are errors of their own.
+/// The files to download. A list's file without a usable name is an error of its own.
 fn jobs(args: &GetArgs) -> Result<Vec<Job>, Failure> {
     let usage = |text: &str| Err(Failure::usage(text));
     let to_stdout = args.output.as_deref() == Some(Path::new("-"));
     let several = args.urls.len() > 1;
     if several && args.output.is_some() {
         return usage(
-            "-o names one file, but there are several URLs. Use -d DIR, or --list with names",
+            "-o names one file, but several URLs are given. Use -d DIR, or --list FILE with names",
         );
     }
     if several && args.digest.is_some() {
-        return usage("--digest describes one file, but there are several URLs");
+        return usage("--digest describes one file, but several URLs are given. Run one command per URL");
     }
     if to_stdout && args.transfer.json {
-        return usage("--json and -o - both write to standard output. Choose one");
+        return usage("--json and -o - both write to standard output. Use only one of them");
     }
     if to_stdout && args.directory.is_some() {
-        return usage("-d names a directory, but -o - writes to standard output");
+        return usage("-d names a directory, but -o - writes to standard output. Use only one of them");
     }
     let directory = args.directory.clone().unwrap_or_default();
     let mut jobs = Vec::new();
@@ -159,7 +158,7 @@ fn jobs(args: &GetArgs) -> Result<Vec<Job>, Failure> {
     Ok(jobs)
 }
 
-/// A listed file in its directory, which is made.
+/// A listed file in its directory, which is created.
 fn within(directory: &Path, file: &Path) -> Result<Destination, Error> {
     let file = directory.join(file);
     if let Some(parent) = file.parent().filter(|parent| !parent.as_os_str().is_empty()) {

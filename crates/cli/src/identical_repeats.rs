@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Warns of repeats that are one and the same run: they look like a certain result, and are one measurement.
+//! Warns about repeats with identical results: together they are one measurement, but look like several.
 
 use record::{
     RunResults,
@@ -7,15 +7,15 @@ use record::{
     repeats::{self, RepeatKey},
 };
 
-/// Prints a warning for each point and variant whose repeats have results that are equal to the last digit.
+/// Prints a warning for each point and variant whose repeats have results that are equal in every digit.
 pub fn warn_of_identical(records: &[RunResults]) {
     let identical = repeats::identical(records).into_iter();
     let mut warnings: Vec<_> = identical.map(|(key, repeats)| (key_text(&key), repeats)).collect();
     warnings.sort();
     for (what, repeats) in warnings {
         eprintln!(
-            "warning: the {repeats} repeats{what} are one and the same run, and count as one: nothing \
-             that happens there is drawn by the seed"
+            "warning: the {repeats} repeats{what} give identical results and are one measurement: nothing in \
+             the scenario depends on the seed. Let repeats differ: --set vary=true"
         );
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `longhaul intercept`: connections of other machines, or of this one, taken over and led through depots.
+//! `longhaul intercept`: intercepts connections of other machines, or of this one, and routes them through depots.
 
 use crate::{
     connections,
@@ -19,19 +19,27 @@ use units::{Duration, FailureClass};
 const RUN_EXAMPLES: &str = "\
 Examples:
   sudo longhaul intercept run --clients 10.1.0.0/16 --match '*:443' --via d1.example.net,d2.example.org
-  sudo longhaul intercept run --own --match 198.51.100.0/24 --via d1.example.net,d2.example.org
   sudo longhaul intercept run --config /etc/longhaul/intercept.toml";
 const RULES_EXAMPLES: &str = "\
 Examples:
   longhaul intercept rules --own --match '*:443' --via d1.example.net
   longhaul intercept rules --config /etc/longhaul/intercept.toml | less";
+const STATUS_EXAMPLES: &str = "\
+Examples:
+  sudo longhaul intercept status
+  sudo longhaul intercept status --json";
+const CLEAN_EXAMPLES: &str = "\
+Examples:
+  sudo longhaul intercept clean
+  sudo ip netns exec router longhaul intercept clean";
 
 #[derive(clap::Subcommand)]
 pub enum Command {
     Run(RunArgs),
     Rules(RulesArgs),
     Status(StatusArgs),
-    /// Remove policy routing that an interceptor left behind: only after it and its guard were both killed
+    /// Remove policy routing that an interceptor left. Needed only if it and its guard were both killed.
+    #[command(after_help = CLEAN_EXAMPLES)]
     Clean,
     #[command(hide = true)]
     Guard,
@@ -39,7 +47,7 @@ pub enum Command {
 
 /// Intercept connections until stopped. Needs root. See docs/intercept.md.
 ///
-/// It makes a table of its own in nftables and a rule in the policy routing. Both are gone when it ends, also by kill -9.
+/// It adds an nftables table of its own and a policy routing rule. Both are removed when it ends, also by kill -9.
 #[derive(Debug, Args)]
 #[command(after_help = RUN_EXAMPLES)]
 pub struct RunArgs {
@@ -47,7 +55,7 @@ pub struct RunArgs {
     settings: SettingsArgs,
 }
 
-/// Print the nftables table for these settings, and change nothing.
+/// Print the nftables table that these settings make, and change nothing.
 #[derive(Debug, Args)]
 #[command(after_help = RULES_EXAMPLES)]
 pub struct RulesArgs {
@@ -57,39 +65,40 @@ pub struct RulesArgs {
 
 #[derive(Debug, Args)]
 struct SettingsArgs {
-    /// Settings and routes; read again when the file changes
+    /// Configuration file (TOML) with settings and routes; read again when it changes
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Intercept connections that these machines make through this router; again for more networks
+    /// Intercept connections that this network's machines make through this router; may be repeated
     #[arg(long, value_name = "NET", conflicts_with = "config")]
     clients: Vec<IpNet>,
     /// Intercept connections that this host makes
     #[arg(long, conflicts_with = "config")]
     own: bool,
-    /// Depots to go through, the one nearest this machine first; again for the next route if this one fails
+    /// Depots of a route, the one nearest this machine first; repeat for a route to use when this one fails
     #[arg(long, value_name = "[https:]HOST[:PORT],...", conflicts_with = "config")]
     via: Vec<String>,
-    /// Destinations: NET[:PORT], ADDRESS[:PORT] or *:PORT [default: all but private networks and this host]
+    /// Destinations: NET[:PORT], ADDRESS[:PORT] or *:PORT [default: all except private networks and this host]
     #[arg(long = "match", value_name = "NET[:PORT]", requires = "via")]
     matches: Vec<Match>,
-    /// Refuse connections when no route works, in place of letting them pass
+    /// Refuse connections when no route works, instead of letting them pass
     #[arg(long, conflicts_with = "config")]
     strict: bool,
-    /// How long one route may take to connect
+    /// Maximum time to connect by one route, as in 500ms
     #[arg(long, value_name = "TIME", default_value = "10s", conflicts_with = "config")]
     connect_timeout: Duration,
-    /// Trust the certificate authorities in this file (PEM) in place of the system's
+    /// Trust the certificate authorities in this PEM file instead of the system's
     #[arg(long, value_name = "FILE", conflicts_with = "config")]
     ca: Option<PathBuf>,
-    /// Tell these servers the client's address by the PROXY protocol, version 2
+    /// Send these servers the client's address by the PROXY protocol, version 2; may be repeated
     #[arg(long, value_name = "NET[:PORT]", conflicts_with = "config")]
     proxy_protocol: Vec<Match>,
 }
 
 /// Show the connections of the interceptor that runs in this network namespace.
 #[derive(Debug, Args)]
+#[command(after_help = STATUS_EXAMPLES)]
 pub struct StatusArgs {
-    /// Print one JSON document
+    /// Print one JSON document instead of a table
     #[arg(long)]
     json: bool,
 }
@@ -140,7 +149,7 @@ impl SettingsArgs {
 
 fn status(args: &StatusArgs) -> Result<(), Failure> {
     let report = intercept::status().map_err(|error| {
-        Failure::failed(format_args!("no interceptor answers in this network namespace: {error}"))
+        Failure::failed(format_args!("no interceptor answers in this network namespace: {error}. Start one: longhaul intercept run --config FILE"))
     })?;
     if args.json {
         print_json(&report);

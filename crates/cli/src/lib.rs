@@ -2,10 +2,10 @@
 //! The command line `longhaul`: arguments and printing only. The other crates do the work.
 //!
 //! A library, so that manual pages and shell completions (`examples/manuals`) are made from the
-//! same definition of the arguments and nothing of that is in the binary.
+//! same definition of the arguments, without code for them in the binary.
 //!
 //! Results go to standard output, progress and logs to standard error. Exit codes: 0 done,
-//! 1 failed, 2 wrong usage, 3 the machine lacks something, 4 data did not verify.
+//! 1 failed, 2 wrong usage, 3 this machine lacks something, 4 data did not verify.
 
 mod agent;
 mod cc;
@@ -46,8 +46,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use std::{io::IsTerminal, process::ExitCode};
 use tracing_subscriber::filter::{EnvFilter, LevelFilter};
 
-/// Moves bulk data over long fat networks as fast as the path allows, and shows why and when that
-/// works.
+/// Move bulk data over long fat networks as fast as the path allows, and show when and why that works.
 #[derive(Parser)]
 #[command(name = "longhaul", version, max_term_width = 100)]
 struct Cli {
@@ -57,26 +56,26 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// A proxy on this machine whose connections go through depots.
+    /// Run a proxy on this machine that routes connections through depots.
     #[command(subcommand)]
     Agent(agent::Command),
-    /// Congestion controls in the running kernel.
+    /// List, load and check congestion controls of the running kernel.
     #[command(subcommand)]
     Cc(cc::Command),
     Demo(demo::DemoArgs),
     Depot(Box<depot::DepotArgs>),
     Figure(figure::FigureArgs),
     Get(Box<get::GetArgs>),
-    /// Connections of other machines, or of this one, taken over and led through depots.
+    /// Intercept TCP connections of other machines, or of this one, and route them through depots.
     #[command(subcommand)]
     Intercept(intercept::Command),
     Origin(origin::OriginArgs),
-    /// Run scenarios and archive what was measured.
+    /// Run scenarios, and check and export them.
     #[command(subcommand)]
     Lab(lab::Command),
     Failover(failover::FailoverArgs),
     Monitor(monitor::MonitorArgs),
-    /// Precise pacing of what leaves by a device.
+    /// Pace the packets that leave by a network device.
     #[command(subcommand)]
     Pace(pace::Command),
     Put(Box<put::PutArgs>),
@@ -84,20 +83,21 @@ enum Command {
     Report(report::ReportArgs),
     Run(run::RunArgs),
     Send(Box<send::SendArgs>),
-    /// Sessions: two-way streams of bytes through depots.
+    /// Show sessions, which are two-way byte streams through depots.
     #[command(subcommand)]
     Session(session::Command),
-    /// Simulate a scenario in virtual time: short for `lab run --method sim`.
+    /// Simulate a scenario in virtual time, as `lab run --method sim` does.
+    #[command(after_help = lab::SIM_EXAMPLES)]
     Sim(lab::SimArgs),
-    /// Keys and tickets: signed URLs that depots open to.
+    /// Make, show and verify tickets, which are signed URLs that depots accept.
     #[command(subcommand)]
     Ticket(ticket::Command),
-    /// An emulated wide-area network on this machine.
+    /// Run an emulated wide-area network on this machine.
     #[command(subcommand)]
     Wan(wan::Command),
 }
 
-/// Everything that the command line takes, for manual pages and shell completions.
+/// The definition of the command line, for manual pages and shell completions.
 pub fn command() -> clap::Command {
     Cli::command()
 }
@@ -163,7 +163,7 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// The servers' log, which waits to be started; `RUST_LOG` chooses what of it, as in `RUST_LOG=debug`.
+/// The servers' log, not started yet. `RUST_LOG` sets its level, as in `RUST_LOG=debug`.
 fn log_to_stderr() -> StderrLog {
     let log = StderrLog::new();
     let writer = log.clone();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `longhaul run`: a program whose connections go through depots.
+//! `longhaul run`: runs a program and routes its connections through depots.
 
 use crate::{
     depot::cells::{rate, size},
@@ -33,44 +33,44 @@ Examples:
   longhaul run --via d1.example.net,d2.example.org -- rsync -a rsync://data.example.org/sets .
   longhaul run --via d1.example.net --match '*:5432' --stats -- psql -h db.example.org -c 'select 1'";
 
-/// The option by which the supervisor's process is told where to report.
+/// The option that gives the supervisor's process the descriptor for its reports.
 const REPORT_TO: &str = "--report-to";
 
-/// Run a program whose TCP connections go through depots. See docs/run.md.
+/// Run a program and route its TCP connections through depots. See docs/run.md.
 ///
-/// The program is not changed and needs no root. Its exit code is that of this command: 126 and 127 if it cannot be run, 128
-/// and the number of a signal that ended it. Own exit codes: 1 failed, 2 wrong usage, 3 the machine lacks something.
+/// The program is not changed and needs no root. This command exits with the program's exit code: 126 or 127 if it cannot be
+/// run, 128 and the signal's number if a signal ended it. Own exit codes: 1 failed, 2 wrong usage, 3 this machine lacks something.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RunArgs {
-    /// Depots to go through, the one nearest this machine first; again for the next route if this one fails
+    /// Depots of a route, the one nearest this machine first; repeat for a route to use when this one fails
     #[arg(long, required = true, value_name = "[https:]HOST[:PORT],...")]
     via: Vec<String>,
-    /// What goes through them: a network, an address, HOST[:PORT] or *:PORT [default: all but this machine]
+    /// Destinations to reach through depots: NET, HOST[:PORT] or *:PORT [default: all except this machine]
     #[arg(long = "match", value_name = "NET|HOST[:PORT]")]
     matches: Vec<Match>,
-    /// Let connections fail when no route works, in place of connecting directly
+    /// Let connections fail when no route works, instead of connecting directly
     #[arg(long)]
     strict: bool,
-    /// How long one route may take to connect
+    /// Maximum time to connect by one route, as in 500ms
     #[arg(long, value_name = "TIME", default_value = "10s")]
     connect_timeout: Duration,
-    /// Trust the certificate authorities in this file (PEM) in place of the system's
+    /// Trust the certificate authorities in this PEM file instead of the system's
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// Connect directly where the latest three connections moved less than this
+    /// Connect directly to destinations whose latest three connections each moved less than this, as in 64KB [default: off]
     #[arg(long, value_name = "SIZE")]
     short: Option<Bytes>,
-    /// With --short: how a destination is reached that is not known yet
+    /// With --short: how to reach a destination without earlier connections
     #[arg(long, value_name = "depots|direct", default_value = "depots", requires = "short")]
     first_contact: FirstContact,
-    /// Print the program's connections and what they carried to standard error when it has ended
+    /// Print the program's connections and their bytes to standard error when it ends
     #[arg(long)]
     stats: bool,
-    /// Write the same to this file as one JSON document
+    /// Write the statistics of --stats to this file as one JSON document
     #[arg(long, value_name = "FILE")]
     stats_json: Option<PathBuf>,
-    /// Do not say why a connection is made directly
+    /// Do not print why a connection is made directly
     #[arg(short, long)]
     quiet: bool,
     /// Descriptor for the supervisor's reports
@@ -90,7 +90,7 @@ pub fn run(args: &RunArgs) -> ExitCode {
 }
 
 fn wait(args: &RunArgs) -> Result<ExitCode, Failure> {
-    // What is wrong with them is said before anything starts.
+    // Wrong arguments are reported before anything starts.
     args.rules()?;
     let arguments = |descriptor: RawFd| {
         let given = env::args_os().skip(1);
@@ -107,7 +107,7 @@ fn wait(args: &RunArgs) -> Result<ExitCode, Failure> {
         }),
         ProgramEnd::NotStarted(status) => Ok(code(status.code().unwrap_or(1))),
         ProgramEnd::Unsupervised { pid } => Err(Failure::failed(format_args!(
-            "the supervisor was killed; process {pid} goes on, and cannot open connections any more"
+            "the supervisor was killed: process {pid} still runs, but cannot open connections. End it: kill {pid}"
         ))),
     }
 }
@@ -214,8 +214,8 @@ fn table(tally: &Tally) -> String {
 fn unknown(tally: &Tally) -> String {
     match (tally.unknown(), tally.unknown_because()) {
         (0, _) => String::new(),
-        (count, None) => format!(", not known of {count} connections"),
-        (count, Some(why)) => format!(", not known of {count} connections: {why}"),
+        (count, None) => format!(", unknown for {count} connections"),
+        (count, Some(why)) => format!(", unknown for {count} connections: {why}"),
     }
 }
 

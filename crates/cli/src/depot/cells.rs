@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Cells of tables: quantities with their units, and texts that others wrote.
+//! Cells of tables: quantities with their units, and untrusted texts.
 
-/// What others wrote, without what a terminal would obey, and not too long.
+/// Untrusted text without control characters, cut to `most` characters.
 pub fn shorten(text: &str, most: usize) -> String {
     let shown = |c: char| if c.is_control() { '?' } else { c };
     if text.chars().count() <= most {
@@ -10,7 +10,7 @@ pub fn shorten(text: &str, most: usize) -> String {
     text.chars().take(most - 1).map(shown).chain(['…']).collect()
 }
 
-/// The same for what differs at its end.
+/// The same, but cut at the front, for texts that differ at their end.
 pub fn shorten_front(text: &str, most: usize) -> String {
     let reversed: String = text.chars().rev().collect();
     shorten(&reversed, most).chars().rev().collect()
@@ -51,7 +51,7 @@ pub fn time(us: Option<u32>) -> String {
     }
 }
 
-/// A time in seconds, in its largest unit.
+/// A time in seconds as a whole number of s, min, h or d.
 pub fn age(seconds: f64) -> String {
     match seconds as u64 {
         s if s < 120 => format!("{s} s"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `longhaul depot transfers`, `end`, `deny`, `allow`, `denied`, `limit` and `limits`: commands to a depot that runs.
+//! `longhaul depot transfers`, `end`, `deny`, `allow`, `denied`, `limit` and `limits`: commands to a running depot.
 
 use super::cells::{age, rate, shorten, size};
 use crate::{failure::Failure, print::print_text};
@@ -14,13 +14,42 @@ use session::ticket::UnixTime;
 use std::{net::IpAddr, path::PathBuf, str::FromStr, time::Duration};
 use units::Rate;
 
-/// How every command reaches the depot.
+const TRANSFERS_EXAMPLES: &str = "\
+Examples:
+  longhaul depot transfers
+  longhaul depot transfers --client 192.0.2.0/24 --json";
+const END_EXAMPLES: &str = "\
+Examples:
+  longhaul depot end --transfer 17
+  longhaul depot end --client 192.0.2.7 --file set.tar";
+const DENY_EXAMPLES: &str = "\
+Examples:
+  longhaul depot deny --client 192.0.2.7 --for 12h --why 'too many downloads'
+  longhaul depot deny --ticket 5f0c7d2e9b3a41c6";
+const ALLOW_EXAMPLES: &str = "\
+Examples:
+  longhaul depot allow --client 192.0.2.7
+  longhaul depot allow --ticket 5f0c7d2e9b3a41c6";
+const DENIED_EXAMPLES: &str = "\
+Examples:
+  longhaul depot denied
+  longhaul depot denied --json";
+const LIMIT_EXAMPLES: &str = "\
+Examples:
+  longhaul depot limit 100mbit --client 192.0.2.7
+  longhaul depot limit none --ticket 5f0c7d2e9b3a41c6";
+const LIMITS_EXAMPLES: &str = "\
+Examples:
+  longhaul depot limits
+  longhaul depot limits --json";
+
+/// Options of every command: how to reach the depot.
 #[derive(Debug, Args)]
 struct Reach {
-    /// Socket of the depot (`control.socket` in its configuration)
+    /// Control socket of the depot (`control.socket` in its configuration)
     #[arg(long, value_name = "PATH", default_value = "/run/longhaul-depot/control.sock")]
     socket: PathBuf,
-    /// Print one JSON document
+    /// Print one JSON document instead of text
     #[arg(long)]
     json: bool,
 }
@@ -32,7 +61,7 @@ impl Reach {
 
     fn unexpected(&self) -> Failure {
         let socket = self.socket.display();
-        Failure::failed(format!("{socket}: the depot has answered something else"))
+        Failure::failed(format!("{socket}: the depot sent an unexpected response. Restart the depot if it runs another version of longhaul"))
     }
 
     fn print(&self, document: &Value, text: &str) {
@@ -52,23 +81,23 @@ impl FromStr for ClientArg {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let net = text.parse::<IpAddr>().map(IpNet::from).or_else(|_| text.parse());
-        net.map(Self).map_err(|_| "expected an address or a network, as 10.0.0.0/8".to_owned())
+        net.map(Self).map_err(|_| "expected an address or a network, as in 10.0.0.0/8".to_owned())
     }
 }
 
-/// Transfers of which all holds that is given.
+/// Transfers that match every given condition.
 #[derive(Debug, Args)]
 struct WhichArgs {
-    /// Transfers of this client, or of a network's clients, here or at a depot before this one
+    /// Transfers of this client or of a network's clients, of this depot or of one before it
     #[arg(long, value_name = "IP|NET")]
     client: Option<ClientArg>,
-    /// Transfers by the ticket of this name
+    /// Transfers with the ticket of this ID (the claim jti)
     #[arg(long, value_name = "JTI")]
     ticket: Option<String>,
     /// Transfers whose URL or target contains this text
     #[arg(long, value_name = "TEXT")]
     file: Option<String>,
-    /// The transfer of this number
+    /// The transfer with this number, as `longhaul depot transfers` prints it
     #[arg(long, value_name = "N")]
     transfer: Option<u64>,
 }
@@ -84,8 +113,9 @@ impl WhichArgs {
     }
 }
 
-/// List the transfers under way.
+/// List open transfers.
 #[derive(Debug, Args)]
+#[command(after_help = TRANSFERS_EXAMPLES)]
 pub struct TransfersArgs {
     #[command(flatten)]
     which: WhichArgs,
@@ -93,8 +123,9 @@ pub struct TransfersArgs {
     reach: Reach,
 }
 
-/// End transfers under way: their clients see a broken connection, or 403 before the answer.
+/// End open transfers: clients see a closed connection, or 403 before the response.
 #[derive(Debug, Args)]
+#[command(after_help = END_EXAMPLES)]
 pub struct EndArgs {
     #[command(flatten)]
     which: WhichArgs,
@@ -102,14 +133,14 @@ pub struct EndArgs {
     reach: Reach,
 }
 
-/// Who is shut out or let in.
+/// The client or ticket that is denied or allowed.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 struct WhoArgs {
-    /// A client, or a network's clients
+    /// This client, or a network's clients
     #[arg(long, value_name = "IP|NET")]
     client: Option<ClientArg>,
-    /// The ticket of this name
+    /// The ticket of this ID (the claim jti)
     #[arg(long, value_name = "JTI")]
     ticket: Option<String>,
 }
@@ -123,26 +154,28 @@ impl WhoArgs {
     }
 }
 
-/// Shut a client or a ticket out for a time, and end its transfers.
+/// Deny a client or a ticket for a time, and end its transfers.
 ///
-/// It stays when the configuration is read again, and with `control.denied` also when the depot is started again.
-/// What is to last belongs in allow.clients or trust.revoked.
+/// The denial outlasts a reload of the configuration and, with `control.denied`, a restart of the depot. For permanent
+/// denials, change allow.clients or trust.revoked.
 #[derive(Debug, Args)]
+#[command(after_help = DENY_EXAMPLES)]
 pub struct DenyArgs {
     #[command(flatten)]
     who: WhoArgs,
-    /// For how long, as in 10min or 12h
+    /// How long to deny it, as in 10min or 12h
     #[arg(long = "for", value_name = "TIME", default_value = "1h")]
     time: units::Duration,
-    /// Why, for `longhaul depot denied`
+    /// Reason, which `longhaul depot denied` prints
     #[arg(long, value_name = "TEXT", default_value = "")]
     why: String,
     #[command(flatten)]
     reach: Reach,
 }
 
-/// Let a client or a ticket in again that was shut out.
+/// Allow a denied client or ticket again.
 #[derive(Debug, Args)]
+#[command(after_help = ALLOW_EXAMPLES)]
 pub struct AllowArgs {
     #[command(flatten)]
     who: WhoArgs,
@@ -150,12 +183,14 @@ pub struct AllowArgs {
     reach: Reach,
 }
 
-/// Hold the transfers of a client or ticket together, or one transfer, to a rate, from now on.
+/// Limit the total rate of a client's or ticket's transfers, or the rate of one transfer.
 ///
-/// It counts in place of `limits.client_rate` and of the ticket's rate in all, until it is let go or the depot ends.
+/// The limit applies immediately and replaces `limits.client_rate` and the ticket's total rate, until it is removed or the
+/// depot ends.
 #[derive(Debug, Args)]
+#[command(after_help = LIMIT_EXAMPLES)]
 pub struct LimitArgs {
-    /// Rate, as in 100mbit, or none to let go what was set
+    /// Rate, as in 100mbit, or none to remove the limit
     #[arg(value_name = "RATE|none", value_parser = rate_or_none)]
     rate: RateArg,
     #[command(flatten)]
@@ -164,17 +199,17 @@ pub struct LimitArgs {
     reach: Reach,
 }
 
-/// Whose transfers are held to a rate.
+/// The transfers whose rate is limited.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 struct WhoseArgs {
-    /// All transfers of the client at this address
+    /// All transfers of the client with this address
     #[arg(long, value_name = "IP")]
     client: Option<IpAddr>,
-    /// All transfers of the tickets of this name
+    /// All transfers with tickets of this ID (the claim jti)
     #[arg(long, value_name = "JTI")]
     ticket: Option<String>,
-    /// The transfer of this number
+    /// The transfer with this number, as `longhaul depot transfers` prints it
     #[arg(long, value_name = "N")]
     transfer: Option<u64>,
 }
@@ -189,19 +224,21 @@ fn rate_or_none(text: &str) -> Result<RateArg, String> {
         text => text
             .parse()
             .map(|rate| RateArg(Some(rate)))
-            .map_err(|_| "expected a rate, as 100mbit or 2gbit, or none".to_owned()),
+            .map_err(|_| "expected a rate, as in 100mbit or 2gbit, or none".to_owned()),
     }
 }
 
-/// List the rates that were set for clients and tickets.
+/// List the rate limits that `longhaul depot limit` has set.
 #[derive(Debug, Args)]
+#[command(after_help = LIMITS_EXAMPLES)]
 pub struct LimitsArgs {
     #[command(flatten)]
     reach: Reach,
 }
 
-/// List who is shut out, until when, and why.
+/// List denied clients and tickets, with the end and reason of each denial.
 #[derive(Debug, Args)]
+#[command(after_help = DENIED_EXAMPLES)]
 pub struct DeniedArgs {
     #[command(flatten)]
     reach: Reach,
@@ -225,7 +262,7 @@ pub fn transfers(args: &TransfersArgs) -> Result<(), Failure> {
 pub fn end(args: &EndArgs) -> Result<(), Failure> {
     let which = args.which.which();
     if which.is_all() {
-        let text = "say which transfers: --client, --ticket, --file or --transfer";
+        let text = "no transfers named: add --client, --ticket, --file or --transfer. List them: longhaul depot transfers";
         return Err(Failure::usage(text));
     }
     ended(&args.reach, &Command::End(which))
@@ -249,7 +286,7 @@ pub fn allow(args: &AllowArgs) -> Result<(), Failure> {
     let Answer::Allowed { was_denied } = reach.ask(&Command::Allow { who: args.who.who() })? else {
         return Err(reach.unexpected());
     };
-    let text = if was_denied { "let in again\n" } else { "it was not shut out\n" };
+    let text = if was_denied { "allowed again\n" } else { "it was not denied\n" };
     reach.print(&json!({ "was_denied": was_denied }), text);
     Ok(())
 }
@@ -258,7 +295,7 @@ pub fn denied(args: &DeniedArgs) -> Result<(), Failure> {
     let reach = &args.reach;
     let Answer::Denied(list) = reach.ask(&Command::Denied)? else { return Err(reach.unexpected()) };
     let text = if list.is_empty() {
-        "nobody is shut out\n".to_owned()
+        "no client or ticket is denied\n".to_owned()
     } else {
         list.iter().map(line).collect()
     };
@@ -278,9 +315,9 @@ pub fn limit(args: &LimitArgs) -> Result<(), Failure> {
         return Err(reach.unexpected());
     };
     if !is_there {
-        return Err(Failure::failed("there is no such transfer"));
+        return Err(Failure::failed("no transfer has this number. List them: longhaul depot transfers"));
     }
-    let text = rate_bps.map_or_else(|| "let go\n".to_owned(), |bps| format!("{}\n", rate(bps)));
+    let text = rate_bps.map_or_else(|| "limit removed\n".to_owned(), |bps| format!("{}\n", rate(bps)));
     reach.print(&json!({ "rate_bps": rate_bps }), &text);
     Ok(())
 }
@@ -289,7 +326,7 @@ pub fn limits(args: &LimitsArgs) -> Result<(), Failure> {
     let reach = &args.reach;
     let Answer::Limits(list) = reach.ask(&Command::Limits)? else { return Err(reach.unexpected()) };
     let text = if list.is_empty() {
-        "no rate is set\n".to_owned()
+        "no rate limit is set\n".to_owned()
     } else {
         list.iter().map(limit_line).collect()
     };
@@ -318,7 +355,7 @@ fn line(denial: &Denial) -> String {
 
 fn table(transfers: &[Transfer]) -> String {
     if transfers.is_empty() {
-        return "no transfer under way\n".to_owned();
+        return "no open transfers\n".to_owned();
     }
     let mut text = format!(
         "{:>8} {:<24} {:<32} {:>7} {:>10} {:>12} {}\n",

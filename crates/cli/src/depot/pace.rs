@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `longhaul depot pace`: what a configuration's `pacing = "gap"` or `"edt"` takes of the kernel, which a depot has no
-//! rights to do by itself; and what a depot asks about it.
+//! `longhaul depot pace`: loads the kernel pacing for a configuration's `pacing = "gap"` or `"edt"`, which a depot has no
+//! rights to do itself; and the check by which a depot finds out whether that pacing is loaded.
 
 use crate::{failure::Failure, pace::in_separate_session, print::print_text};
 use ::depot::{Config, Pacers, PacingMethod};
@@ -11,28 +11,32 @@ use std::{
     sync::Arc,
 };
 
-/// Have the kernel pace packets to those peers of a configuration whose `pacing` is gap or edt. Takes
-/// root.
+const EXAMPLES: &str = "\
+Examples:
+  sudo longhaul depot pace /etc/longhaul/depot.toml --line eth0=1gbit
+  sudo longhaul depot pace /etc/longhaul/depot.toml --off";
+
+/// Pace packets in the kernel to a configuration's peers with `pacing` gap or edt. Needs root.
 ///
-/// Puts rules where `longhaul pace add` puts them, on each device by which packets to such a peer leave, in
-/// the place of those that this file had before, and prints them. They stay until this is called again with
-/// --off, or the machine restarts. Call it again before a depot reads a changed configuration, and when
-/// routes have changed.
+/// Adds rules as `longhaul pace add` does, on each device by which packets to such a peer leave. They replace the earlier
+/// rules of this file, and are printed. They stay until this command runs with --off or the machine restarts. Run it again
+/// before a depot reads a changed configuration, and after routes have changed.
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct PaceArgs {
-    /// The depot's configuration file
+    /// The depot's configuration file (TOML)
     file: PathBuf,
-    /// Take away what this file has had
+    /// Remove the rules of this file
     #[arg(long, conflicts_with = "line")]
     off: bool,
-    /// The rate of the link of a device, or of all [default: what the device says]
+    /// Link rate of a device, or of all devices, as in eth0=1gbit [default: the rate that the driver reports]
     #[arg(long, value_name = "[DEVICE=]RATE")]
     line: Vec<LineRate>,
     #[arg(long, hide = true)]
     apart: bool,
 }
 
-/// What a pacing method is in the kernel.
+/// The kernel's pacing method for one of a depot's.
 fn in_kernel(method: PacingMethod) -> pace::Method {
     match method {
         PacingMethod::Gap => pace::Method::Gap,
@@ -40,13 +44,13 @@ fn in_kernel(method: PacingMethod) -> pace::Method {
     }
 }
 
-/// What a depot asks.
+/// The check that a depot makes: whether packets to a peer are paced.
 pub fn pacers() -> Pacers {
     Arc::new(|peer, method| match pace::is_paced(&peer, in_kernel(method)) {
         Ok(true) => Ok(()),
         Ok(false) => Err(format!(
-            "packets to {peer} are not paced by {} here; first, as root: longhaul depot pace FILE, with the \
-             depot's configuration file",
+            "packets to {peer} are not paced by {} on this host. Load the rules, with the depot's configuration \
+             file: sudo longhaul depot pace FILE",
             in_kernel(method)
         )),
         Err(error) => Err(error.to_string()),
@@ -77,7 +81,7 @@ fn paced_peers(config: &Config) -> Vec<PacedPeer> {
     peers.map(|(peer, method)| PacedPeer { peer, method: in_kernel(method) }).collect()
 }
 
-/// The number of a configuration file, by its path: the same whenever it is called, and whatever is in it.
+/// The number of a configuration file, a hash of its absolute path: its content does not matter.
 fn owner(file: &Path) -> Result<Owner, Failure> {
     let path = std::path::absolute(file)
         .map_err(|error| Failure::usage(format!("{}: {error}", file.display())))?;
@@ -90,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_has_one_number_however_it_is_named() {
+    fn owner_of_relative_and_absolute_path_is_equal() {
         let here = std::env::current_dir().unwrap();
         let one = owner(Path::new("depot.toml")).unwrap();
         assert_eq!(owner(&here.join("depot.toml")).unwrap(), one);

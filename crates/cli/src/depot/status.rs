@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `longhaul depot status`: what a depot is doing, as a table.
+//! `longhaul depot status`: a running depot's transfers, hops and refusals as a table.
 
 use super::cells::{age, rate, shorten, shorten_front, size, time};
 use crate::{failure::Failure, print::print_text};
@@ -15,7 +15,7 @@ use std::{
 
 /// How often the table is drawn.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
-/// How many clients, and tickets, it sums up.
+/// Maximum number of clients, and of tickets, with totals.
 const MOST_SUMS: usize = 10;
 /// Moves to the terminal's upper left corner.
 const CURSOR_HOME: &str = "\x1b[H";
@@ -24,22 +24,28 @@ const ERASE_TO_LINE_END: &str = "\x1b[K";
 /// Erases to the end of the screen.
 const ERASE_BELOW: &str = "\x1b[J";
 
-/// Show what a depot that runs is doing: its transfers, hops and refusals, anew each second.
+const EXAMPLES: &str = "\
+Examples:
+  longhaul depot status http://127.0.0.1:3881
+  longhaul depot status http://127.0.0.1:3881 --json | jq '.hops[] | {hop, down_bps, rtt_us}'";
+
+/// Show a running depot's transfers, hops and refusals, updated every second.
 ///
-/// It asks the listener for operators (`admin.listen` in the depot's configuration).
+/// Reads them from the depot's admin listener (`admin.listen` in its configuration).
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub struct StatusArgs {
-    /// Address of the depot's admin listener, as in 127.0.0.1:3881
+    /// Address of the depot's admin listener, as in 127.0.0.1:3881 or http://127.0.0.1:3881
     url: String,
-    /// Print one table, and end
+    /// Print one table and end
     #[arg(long)]
     once: bool,
-    /// Print the depot's status as it sends it (JSON), and end
+    /// Print the depot's own status.json and end
     #[arg(long, conflicts_with = "once")]
     json: bool,
 }
 
-/// Shows it.
+/// Prints the status once, or every second until the process is ended.
 pub fn run(args: &StatusArgs) -> Result<(), Failure> {
     let (status, text) = fetch_status(&args.url)?;
     if args.json {
@@ -52,13 +58,13 @@ pub fn run(args: &StatusArgs) -> Result<(), Failure> {
     }
     let mut status = Ok(status);
     loop {
-        // A depot that is started again is shown again.
+        // An error does not end the display: a depot that restarts is shown again.
         let text = match &status {
             Ok(status) => table(status),
             Err(error) => format!("{error}\n"),
         };
         if stdout().is_terminal() {
-            // Over the last one, not after an empty screen: that would flicker.
+            // Overwrites the last table: an empty screen between two would flicker.
             let lines = text.replace('\n', &format!("{ERASE_TO_LINE_END}\n"));
             print_text(&format!("{CURSOR_HOME}{lines}{ERASE_BELOW}"));
         } else {
@@ -160,9 +166,9 @@ fn hops(hops: &[Hop]) -> String {
 
 fn transfers(status: &Status) -> String {
     if status.transfers.is_empty() {
-        return "\nno transfer under way\n".to_owned();
+        return "\nno open transfers\n".to_owned();
     }
-    // Few depots have such transfers.
+    // The column appears only for transfers over several connections.
     let striped = status.transfers.iter().any(|transfer| !streams_text(transfer).is_empty());
     let mut text = format!(
         "\n{:<24} {:<34} {:>22} {:>12} {:>9} {:>10} {:>10}{}\n",
@@ -234,7 +240,7 @@ fn progress_text(transfer: &Transfer) -> String {
     }
 }
 
-/// Over how many connections it goes, on each side on which it is, or should have been, more than one.
+/// The number of connections on each side that uses, or should have used, more than one.
 fn streams_text(transfer: &Transfer) -> String {
     let several = |(side, tcp): (&str, &Option<Tcp>)| {
         let Tcp { streams, streams_asked, .. } = tcp.as_ref()?;
@@ -254,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_are_counted_where_they_are_several_or_should_be() {
+    fn streams_text_names_sides_with_several_connections() {
         let tcp = |streams: u32, asked: Option<u8>| {
             serde_json::json!({
                 "congestion": "reno", "rtt_us": 1, "min_rtt_us": 1, "cwnd_bytes": 1,
