@@ -101,8 +101,11 @@ pub fn run(command: Command) -> Result<(), Failure> {
         Command::Run(args) => serve(args),
         Command::Status(args) => status(&args),
         Command::Connect(ConnectArgs { server, agent }) => {
-            let to_agent =
-                |error| Failure::failed(format_args!("cannot connect to {server} by the agent at {agent}: {error}"));
+            let to_agent = |error| {
+                Failure::failed(format_args!(
+                    "cannot connect to {server} by the agent at {agent}: {error}"
+                ))
+            };
             connect::connect(agent, &server).map_err(to_agent)
         }
     }

@@ -178,7 +178,10 @@ impl NamedAlgorithms {
                 return parameters(algorithm, set);
             }
             let default = &algorithm.sets[0];
-            eprintln!("{} has no parameter set of this name: using its default, {}", algorithm.name, default.name);
+            eprintln!(
+                "{} has no parameter set of this name: using its default, {}",
+                algorithm.name, default.name
+            );
             Ok(default.params.clone())
         };
         self.algorithms.iter().map(of).collect()

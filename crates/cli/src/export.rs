@@ -113,10 +113,15 @@ impl Export<'_> {
 
 fn check_files(args: &ExportArgs) -> Result<(), Failure> {
     if args.parquet.as_deref().is_some_and(is_standard_output) {
-        return Err(Failure::usage("--parquet -: Parquet is not a text format. Name a file: --parquet all.parquet".to_owned()));
+        return Err(Failure::usage(
+            "--parquet -: Parquet is not a text format. Name a file: --parquet all.parquet"
+                .to_owned(),
+        ));
     }
     if args.csv.is_some() && args.csv == args.parquet {
-        return Err(Failure::usage("--csv and --parquet name the same file. Name two files".to_owned()));
+        return Err(Failure::usage(
+            "--csv and --parquet name the same file. Name two files".to_owned(),
+        ));
     }
     let mut files = args.csv.iter().chain(&args.parquet).filter(|file| !is_standard_output(file));
     match files.find(|file| !args.force && fs::symlink_metadata(file).is_ok()) {

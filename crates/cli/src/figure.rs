@@ -159,14 +159,17 @@ pub fn run(args: &FigureArgs) -> Result<(), Failure> {
     }
     if let Some(link) = &args.link {
         if args.log_y || args.colour_by.is_some() {
-            let text = "--log-y and --colour-by need --over-time queue when they are used with --link";
+            let text =
+                "--log-y and --colour-by need --over-time queue when they are used with --link";
             return Err(Failure::usage(text.to_owned()));
         }
         let figure = LinkFigure::read(&args.dirs, &args.course(link)?)?;
         return args.show(&figure, || figure.svg(), || figure.table());
     }
     let [dir] = &args.dirs[..] else {
-        return Err(Failure::usage("several directories need --link or --over-time: name one directory".to_owned()));
+        return Err(Failure::usage(
+            "several directories need --link or --over-time: name one directory".to_owned(),
+        ));
     };
     let asked = args.asked();
     let figure = Figure::read(dir, &asked)?;
@@ -207,7 +210,10 @@ impl FigureArgs {
             OverTimeArg::Queue => OverTime::Queue,
         };
         if self.link.is_some() && what != OverTime::Queue {
-            return Err(Failure::usage("--link can be drawn only with --over-time queue, or without --over-time".to_owned()));
+            return Err(Failure::usage(
+                "--link can be drawn only with --over-time queue, or without --over-time"
+                    .to_owned(),
+            ));
         }
         Ok(TimeFigureQuery {
             what,

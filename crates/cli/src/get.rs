@@ -127,13 +127,17 @@ fn jobs(args: &GetArgs) -> Result<Vec<Job>, Failure> {
         );
     }
     if several && args.digest.is_some() {
-        return usage("--digest describes one file, but several URLs are given. Run one command per URL");
+        return usage(
+            "--digest describes one file, but several URLs are given. Run one command per URL",
+        );
     }
     if to_stdout && args.transfer.json {
         return usage("--json and -o - both write to standard output. Use only one of them");
     }
     if to_stdout && args.directory.is_some() {
-        return usage("-d names a directory, but -o - writes to standard output. Use only one of them");
+        return usage(
+            "-d names a directory, but -o - writes to standard output. Use only one of them",
+        );
     }
     let directory = args.directory.clone().unwrap_or_default();
     let mut jobs = Vec::new();

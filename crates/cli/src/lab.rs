@@ -17,32 +17,46 @@ use std::{
     path::{Path, PathBuf},
 };
 
+const RUN_EXAMPLES: &str = "\
+Examples:
+  sudo longhaul lab run scenarios/demo.toml --variant direct --variant warm --ci
+  longhaul lab run scenarios/loss-response.toml --method sim --jobs 4 --repeat 5";
+const CHECK_EXAMPLES: &str = "\
+Examples:
+  longhaul lab check scenarios/demo.toml --method emu
+  longhaul lab check scenarios/demo.toml --set vars.rtt=20ms --json";
+/// Examples of `longhaul sim`.
+pub const SIM_EXAMPLES: &str = "\
+Examples:
+  longhaul sim scenarios/joining-flows.toml
+  longhaul sim scenarios/loss-response.toml --cc mine.h --set vars.rtt=20ms --out out/mine";
+
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Run a scenario and write a record of each run. What is on record already, by this program, is
-    /// not run again.
+    /// Run a scenario and write a record of each run, except of those that this build has on record.
+    #[command(after_help = RUN_EXAMPLES)]
     Run {
         #[command(flatten)]
         args: RunArgs,
-        /// How to run it.
+        /// How to run the scenario.
         #[arg(long, value_enum, default_value = "emu")]
         method: Method,
     },
-    /// Check a scenario file and say what it would run.
+    /// Check a scenario file and list its runs.
+    #[command(after_help = CHECK_EXAMPLES)]
     Check {
-        /// The scenario file.
+        /// Scenario file (TOML).
         file: PathBuf,
-        /// Check also that this method can do what it asks for.
+        /// Also check that this method supports everything in the scenario.
         #[arg(long, value_enum)]
         method: Option<Method>,
-        /// Accept this congestion control, which only the kernel of the machine that will run it has; may be
-        /// given more than once.
+        /// Accept this congestion control, which only the kernel of another machine has. May be repeated.
         #[arg(long, value_name = "NAME", conflicts_with = "method")]
         allow_cc: Vec<String>,
-        /// Change a key of the scenario.
+        /// Change a key of the scenario, as in `--set vars.rtt=20ms`. May be repeated.
         #[arg(long, value_name = "KEY=VALUE")]
         set: Vec<String>,
-        /// Print the runs, with everything filled in, as one JSON document.
+        /// Print the runs, with all values filled in, as one JSON document.
         #[arg(long)]
         json: bool,
     },
@@ -52,35 +66,33 @@ pub enum Command {
 #[derive(clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct RunArgs {
-    /// The scenario file.
+    /// Scenario file (TOML).
     file: PathBuf,
-    /// Run this variant only; may be given more than once.
-    #[arg(long)]
+    /// Run only this variant. May be repeated [default: all].
+    #[arg(long, value_name = "NAME")]
     variant: Vec<String>,
-    /// Change a key of the scenario, as in `--set vars.rtt=20ms`.
+    /// Change a key of the scenario, as in `--set vars.rtt=20ms`. May be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Run everything so many times.
+    /// Repeat every run N times [default: the scenario's `repeat`].
     #[arg(long, value_name = "N")]
     repeat: Option<u32>,
-    /// Simulate so many runs at the same time [default: as many as there are processors]. Emulated
-    /// runs take real time and go one by one.
+    /// Number of runs to simulate at the same time [default: the number of processors]. Emulated runs are made one at a time.
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
-    /// Folder for the records [default: out/ and the scenario's file name]. Simulated ones go into
-    /// `sim` in it.
+    /// Directory for the records [default: out/SCENARIO, from the file name]. Simulated runs go to its subdirectory `sim`.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Run again what is on record, too.
+    /// Also run again what is on record.
     #[arg(long)]
     again: bool,
-    /// Don't run again what another version or build of longhaul has put on record.
+    /// Do not run again what another version or build of longhaul has on record.
     #[arg(long, conflicts_with = "again")]
     any_program: bool,
-    /// Print also the mean of every metric over the repeats, with its standard deviation and 95 % confidence interval.
+    /// Also print each metric's mean over the repeats, with standard deviation and 95 % confidence interval.
     #[arg(long)]
     ci: bool,
-    /// Print one JSON document.
+    /// Print one JSON document instead of tables.
     #[arg(long)]
     json: bool,
 }
@@ -89,8 +101,8 @@ pub struct RunArgs {
 pub struct SimArgs {
     #[command(flatten)]
     run: RunArgs,
-    /// Compile a congestion control from this C file; the scenario names it `lh_NAME` for `CC_ALGORITHM(NAME)`. May be
-    /// given more than once.
+    /// Compile a congestion control from this C file. The scenario names it `lh_NAME` for `CC_ALGORITHM(NAME)`. May be
+    /// repeated.
     #[arg(long, value_name = "FILE")]
     cc: Vec<PathBuf>,
 }
@@ -180,7 +192,10 @@ pub fn run_scenario(args: RunArgs, method: Method) -> Result<(), Failure> {
         if ci {
             results_table::print_intervals(&results.intervals);
         }
-        eprintln!("records in {}; a page of them: longhaul report {0}", results.out.display());
+        eprintln!(
+            "records in {}. To make a page of them: longhaul report {0}",
+            results.out.display()
+        );
     }
     let of_flows = results.medians.iter().map(|cell| (cell.variant.as_deref(), cell.runs));
     let of_traffic = results.traffic.iter().map(|cell| (cell.variant.as_deref(), cell.runs));
@@ -195,8 +210,8 @@ fn job_count(method: Method, asked: Option<NonZeroUsize>) -> Result<usize, Failu
         }
         (Method::Emu, None | Some(1)) => Ok(1),
         (Method::Emu, Some(jobs)) => Err(Failure::usage(format!(
-            "--jobs {jobs}: emulated runs take real time and would slow each other down; they go one \
-             by one"
+            "--jobs {jobs}: emulated runs at the same time would slow each other down. Leave out --jobs, or use \
+             --method sim"
         ))),
     }
 }
@@ -225,13 +240,13 @@ fn print_ignored(method: ::lab::Method, scenario: &Scenario) {
 fn print_variation(scenario: &Scenario) {
     if scenario.repeat > 1 && scenario.vary {
         eprintln!(
-            "repeats after the first vary: starts within a round trip, links of hosts by up to 10 us \
-             (vary = false: they don't)"
+            "repeats after the first vary: starts by up to a round trip, links of hosts by up to 10 us. To \
+             repeat without variation: --set vary=false"
         );
     }
 }
 
-/// That a scenario has no variant of this name, and which it has.
+/// The failure for an unknown variant, with the names of those that exist.
 pub fn unknown_variant(scenario: &Scenario, unknown: &str) -> Failure {
     let variants: Vec<&str> =
         scenario.variants.iter().map(|variant| variant.name.as_str()).collect();
@@ -240,7 +255,7 @@ pub fn unknown_variant(scenario: &Scenario, unknown: &str) -> Failure {
     } else {
         format!("it has: {}", variants.join(", "))
     };
-    Failure::usage(format!("the scenario has no variant \"{unknown}\"; {variants}"))
+    Failure::usage(format!("the scenario has no variant \"{unknown}\": {variants}"))
 }
 
 fn keep_named_variants(scenario: &mut Scenario, wanted: &[String]) -> Result<(), Failure> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `longhaul monitor`: every packet of a device, timed in the kernel.
+//! `longhaul monitor`: times every packet of a device in the kernel.
 
 mod live;
 mod observation;
@@ -21,30 +21,36 @@ use std::{
 };
 use units::Duration;
 
-/// Time every packet of a network device: its rate in bins, gaps between packets, bursts. Ends by
-/// Ctrl-C, after `--duration`, or when the device goes, and then prints what it saw.
+const EXAMPLES: &str = "\
+Examples:
+  sudo longhaul monitor eth0 --duration 10s --per-flow
+  sudo longhaul monitor eth0 --bin 100us --direction both --out slow-start";
+
+/// Measure rates, gaps and bursts of a network device's packets, timed in the kernel. Needs root.
+///
+/// Ends at Ctrl-C, after `--duration`, or when the device is removed, and then prints the results.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct MonitorArgs {
-    /// The device, as `ip link` calls it; that of a node: `longhaul wan exec NODE -- longhaul
-    /// monitor wan0`.
+    /// Network device, as `ip link` names it. For a device of a node: `longhaul wan exec NODE -- longhaul monitor wan0`.
     device: String,
-    /// Width of the bins of time.
+    /// Width of the time bins in which bytes are counted.
     #[arg(long, value_name = "TIME", default_value = "500us")]
     bin: Duration,
-    /// Packets that follow each other within this time are a burst.
+    /// Maximum gap between packets of one burst.
     #[arg(long, value_name = "TIME", default_value = "10us")]
     burst_gap: Duration,
-    /// Which packets.
+    /// Packets to measure.
     #[arg(long, value_name = "DIRECTION", value_enum, default_value = "out")]
     direction: DirectionChoice,
-    /// Count each flow (protocol, addresses, ports), too.
+    /// Also count each flow (protocol, addresses, ports).
     #[arg(long)]
     per_flow: bool,
-    /// End after this time.
+    /// End after this time, as in 10s [default: at Ctrl-C].
     #[arg(long, value_name = "TIME")]
     duration: Option<Duration>,
-    /// Write figures, bins and a picture into a new folder.
-    #[arg(long, value_name = "FOLDER")]
+    /// Write statistics, bins and a picture to a new directory.
+    #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Print one JSON document instead of a table.
     #[arg(long)]
@@ -53,11 +59,11 @@ pub struct MonitorArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum DirectionChoice {
-    /// What this host sends.
+    /// Packets that this host sends.
     Out,
-    /// What it receives.
+    /// Packets that this host receives.
     In,
-    /// Both, apart from each other.
+    /// Both, measured separately.
     Both,
 }
 
@@ -71,9 +77,9 @@ impl DirectionChoice {
     }
 }
 
-/// Between two looks at whether it is to end.
+/// Interval between two checks for the end.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Between two pictures of the state of affairs.
+/// Interval between two updates of the display.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
 pub fn run(args: &MonitorArgs) -> Result<(), Failure> {
@@ -88,13 +94,13 @@ pub fn run(args: &MonitorArgs) -> Result<(), Failure> {
         ..Options::of(&args.device)
     };
     let interrupted =
-        host::stop_flag().map_err(|e| Failure::failed(format!("can't watch for signals: {e}")))?;
+        host::stop_flag().map_err(|e| Failure::failed(format!("cannot watch for signals: {e}")))?;
     let mut monitor = Monitor::attach(&options)?;
-    eprintln!("watching {}; Ctrl-C ends it", args.device);
+    eprintln!("watching {}: end it with Ctrl-C", args.device);
     let ended = watch(&mut monitor, &options, args.duration, &interrupted)?;
     let snapshot = monitor.stop()?;
     if ended == EndReason::DeviceGone {
-        eprintln!("{} is gone", args.device);
+        eprintln!("{} was removed", args.device);
     }
     let observation =
         Observation { options: &options, monitor: &monitor, snapshot: &snapshot, ended };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `longhaul origin`: a directory served through depots, where no web server is at hand.
+//! `longhaul origin`: serves a directory through depots, for sites without a web server.
 
 use crate::failure::Failure;
 use ::origin::{self, Config, Error};
@@ -12,26 +12,25 @@ Examples:
   longhaul origin /srv/files --list
   longhaul origin /srv/files --through depot2.example.org,depot1.example.net";
 
-/// Serve a directory, sending clients through depots.
+/// Serve a directory over HTTP, and redirect clients to depots.
 ///
-/// Requests that come through a depot get the file; all others are redirected to the depots.
-/// Without --through every request gets the file. Stops at SIGTERM.
+/// Requests that come through a depot get the file. All others are redirected to the depots. Without --through every
+/// request gets the file. Ends at SIGTERM.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct OriginArgs {
     /// Directory to serve
     dir: PathBuf,
-    /// Address to listen on. URLs must name its port, unless it is 80
+    /// Address to listen on; URLs must name its port unless it is 80
     #[arg(long, value_name = "IP:PORT", default_value = "0.0.0.0:8080")]
     listen: SocketAddr,
-    /// Depots, in the order in which the bytes pass them: the one nearest this origin first [port: 3880,
-    /// after https: 443]
+    /// Depots in the order in which bytes pass them, the one nearest this origin first [default port: 3880, after https: 443]
     #[arg(long, value_name = "[https:]HOST[:PORT],...", value_delimiter = ',')]
     through: Vec<DepotAddress>,
-    /// How clients are sent: lead (one redirect for each depot) or fetch (one in all)
+    /// How clients are redirected: lead (one redirect per depot) or fetch (one in total)
     #[arg(long, value_enum, default_value = "fetch")]
     form: FormArg,
-    /// Address of this origin as depots reach it [default: the one the client asked for] [port: that of --listen]
+    /// Address at which depots reach this origin [default: the host that the client requested, with the port of --listen]
     #[arg(long, value_name = "HOST[:PORT]")]
     public: Option<String>,
     /// List directories that have no index.html, for browsers and for programs such as rclone
@@ -46,7 +45,7 @@ enum FormArg {
     Fetch,
 }
 
-/// Serves until it is told to stop.
+/// Serves until a signal stops it.
 pub fn run(args: OriginArgs) -> Result<(), Failure> {
     let form = match args.form {
         FormArg::Lead => Form::Lead,

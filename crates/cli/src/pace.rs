@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `longhaul pace`: precise pacing of what leaves by a device.
+//! `longhaul pace`: paces the packets that leave by a device.
 
 mod gateway;
 mod methods;
@@ -21,24 +21,39 @@ use std::{
 };
 use units::{Bytes, Rate};
 
+const ADD_EXAMPLES: &str = "\
+Examples:
+  sudo longhaul pace add eth0 --rate 400mbit --match dst 192.0.2.0/24
+  sudo longhaul pace add eth0 --auto --by edt --max-rate 2gbit";
+const SHOW_EXAMPLES: &str = "\
+Examples:
+  sudo longhaul pace show
+  sudo longhaul pace show eth0 --json";
+const DEL_EXAMPLES: &str = "\
+Examples:
+  sudo longhaul pace del eth0
+  sudo longhaul pace del eth0 2";
+
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Pace what leaves a device, by gap packets or departure times, until it is deleted or the machine
-    /// restarts.
+    /// Add a pacing rule to a device, which stays until it is deleted or the machine restarts. Needs root.
+    #[command(after_help = ADD_EXAMPLES)]
     Add(Box<AddArgs>),
-    /// Say what is paced in this network namespace, at what, and what has left.
+    /// Show the pacing rules, targets and counters of this network namespace.
+    #[command(after_help = SHOW_EXAMPLES)]
     Show {
-        /// The device [default: all]
+        /// Network device, as `ip link` names it [default: all]
         device: Option<String>,
-        /// Print one JSON document.
+        /// Print one JSON document instead of text.
         #[arg(long)]
         json: bool,
     },
-    /// Take a rule from a device, or all: then it is as it was before.
+    /// Delete one pacing rule of a device, or all of them. Needs root.
+    #[command(after_help = DEL_EXAMPLES)]
     Del {
-        /// The device.
+        /// Network device, as `ip link` names it.
         device: String,
-        /// The rule's number, as `pace show` has it.
+        /// Number of the rule, as `pace show` prints it [default: all].
         rule: Option<u32>,
         #[arg(long, hide = true)]
         apart: bool,
@@ -51,44 +66,44 @@ pub enum Command {
 #[command(group(clap::ArgGroup::new("target").required(true).args(["rate", "auto"])))]
 #[allow(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct AddArgs {
-    /// The device.
+    /// Network device, as `ip link` names it.
     device: String,
-    /// Pace all that matches to this rate of the link, together.
+    /// Pace all matching packets together to this rate on the link, as in 400mbit.
     #[arg(long)]
     rate: Option<Rate>,
-    /// Pace each TCP socket to its window over its round trip.
+    /// Pace each TCP socket to its congestion window per round trip.
     #[arg(long)]
     auto: bool,
-    /// What keeps packets apart: `gap` (gap packets) or `edt` (departure times, which the queueing discipline
-    /// fq keeps) [default: what does so already; else edt where the device has fq, gap elsewhere]
+    /// Pacing method: `gap` (gap packets) or `edt` (departure times, by the queueing discipline fq) [default: the method in
+    /// use on the device, otherwise edt if the device has fq, otherwise gap]
     #[arg(long, value_enum)]
     by: Option<PacingChoice>,
-    /// Let packets of many segments be, with departure times: each leaves as one burst, and costs less work.
+    /// With --by edt: do not split packets of many segments. Each leaves as one burst, which saves processor time.
     #[arg(long)]
     super_packets: bool,
-    /// How that is estimated: `link` (the smallest round trip, sizes as on the link) or `paper` (the
-    /// smoothed one, sizes without headers).
+    /// With --auto: how rates are estimated, `link` (smallest round trip, sizes on the link) or `paper` (smoothed round trip,
+    /// sizes without headers).
     #[arg(long, value_enum, default_value = "link", conflicts_with = "rate")]
     estimator: EstimatorChoice,
-    /// Cut the estimates at this rate of the link.
+    /// With --auto: limit estimates to this rate on the link, as in 2gbit.
     #[arg(long, value_name = "RATE", conflicts_with = "rate")]
     max_rate: Option<Rate>,
-    /// Cut the estimates at what each socket's path is found to carry.
+    /// With --auto: limit estimates to the rate that each socket's path is measured to carry.
     #[arg(long, conflicts_with = "rate")]
     find_cap: bool,
-    /// Only packets that match: `dst PREFIX`, `dport PORT`, `sport PORT`, or several of these.
+    /// Pace only packets that match `dst PREFIX`, `dport PORT`, `sport PORT`, or several of these [default: all packets].
     #[arg(long = "match", num_args = 1.., value_names = ["WHAT", "VALUE"])]
     matches: Vec<String>,
-    /// The rate of the link [default: what the device says]. Departure times do without
+    /// Link rate, which --by gap needs [default: the rate that the driver reports]
     #[arg(long, value_name = "RATE")]
     line: Option<Rate>,
-    /// Bytes of the link that a frame takes beyond its length without the check sequence [default: 24]
+    /// Bytes on the link per frame in addition to its length without the check sequence [default: 24]
     #[arg(long, value_name = "BYTES")]
     overhead: Option<u64>,
-    /// The most gap behind one packet, of gap packets [default: 64KB]
+    /// With --by gap: maximum gap after one packet, as bytes on the link [default: 64KB]
     #[arg(long, value_name = "SIZE")]
     max_gap: Option<Bytes>,
-    /// The longest gap frame [default: 4KB, or what the device's MTU allows]
+    /// With --by gap: maximum size of a gap frame [default: 4KB, or what the device's MTU allows]
     #[arg(long, value_name = "SIZE")]
     max_frame: Option<Bytes>,
     #[arg(long, hide = true)]
@@ -120,23 +135,21 @@ pub fn run(command: Command) -> Result<(), Failure> {
     }
 }
 
-/// A change is made by a child in a session of its own, so that it is made whole whatever happens to
-/// the command: who ends that, ends a process that waits. Returns in the child.
+/// Runs a change in a child process with its own session, so that ending the command cannot interrupt the
+/// change. The parent only waits and exits. Returns in the child.
 pub fn in_separate_session(apart: bool) -> Result<(), Failure> {
     if apart {
         let left = rustix::process::setsid();
-        return left
-            .map(drop)
-            .map_err(|e| Failure::failed(format!("can't leave the session: {e}")));
+        return left.map(drop).map_err(|e| Failure::failed(format!("cannot start a session: {e}")));
     }
-    let failed = |e| Failure::failed(format!("can't start this program once more: {e}"));
+    let failed = |e| Failure::failed(format!("cannot start this program again: {e}"));
     let child = process::Command::new("/proc/self/exe")
         .args(env::args_os().skip(1))
         .arg("--apart")
         .stdin(Stdio::null())
         .status();
     let status = child.map_err(failed)?;
-    // It has said what there is to say.
+    // The child has printed all messages.
     process::exit(status.code().unwrap_or(1));
 }
 
@@ -159,7 +172,11 @@ fn add(args: AddArgs) -> Result<(), Failure> {
             by.map(|by| if matches!(by, PacingChoice::Gap) { Method::Gap } else { Method::EDT })
         }
         (Some(PacingChoice::Edt), true) => Some(Method::Edt { super_packets: true }),
-        (_, true) => return Err(Failure::usage("--super-packets goes with --by edt".to_owned())),
+        (_, true) => {
+            return Err(Failure::usage(
+                "--super-packets needs departure times: add --by edt".to_owned(),
+            ));
+        }
     };
     in_separate_session(args.apart)?;
     let rules = vec![Rule { matches, target }];
@@ -171,14 +188,16 @@ fn add(args: AddArgs) -> Result<(), Failure> {
 
 fn parse_matches(words: &[String]) -> Result<Match, Failure> {
     let refuse = |what: &str| {
-        let text = format!("--match {what}: expected dst PREFIX, dport PORT or sport PORT");
+        let text = format!(
+            "--match {what}: expected dst PREFIX, dport PORT or sport PORT, as in --match dst 192.0.2.0/24"
+        );
         Failure::usage(text)
     };
     let port = |what: &str, value: &str| -> Result<Option<NonZeroU16>, Failure> {
         Ok(Some(value.parse().map_err(|_| refuse(&format!("{what} {value}")))?))
     };
     let mut matches = Match::default();
-    // Each may come as two words or as one text.
+    // A match may be two words or one.
     let words: Vec<_> = words.iter().flat_map(|word| word.split_whitespace()).collect();
     for pair in words.chunks(2) {
         let &[what, value] = pair else { return Err(refuse(pair[0])) };
@@ -218,7 +237,7 @@ fn as_text(attached: &PacedDevice) -> String {
     let PacedDevice { device, setup, lack, counts, senders } = attached;
     let mut text = format!("{device}: {}\n", setup_text(setup));
     if let Some(lack) = lack {
-        text += &format!("  not kept at present: {lack}\n");
+        text += &format!("  not in force: {lack}\n");
     }
     for (number, rule) in &setup.rules {
         let whose = if setup.owners.contains_key(number) { " (of a depot)" } else { "" };
@@ -231,13 +250,16 @@ fn as_text(attached: &PacedDevice) -> String {
     }
     text += "\n";
     for (count, what) in [
-        (counts.at_line_rate, "packets without gap, the targets' sum being the line's rate"),
+        (counts.at_line_rate, "packets without gap, because the sum of targets is the line rate"),
         (counts.no_rtt, "packets not paced before the first round trip"),
-        (counts.lock_failures, "packets not paced, other processors keeping the queue"),
+        (counts.lock_failures, "packets not paced, because other processors held the queue"),
         (counts.super_packets, "packets of several segments, paced as one"),
         (counts.lost_gap_bytes, "bytes of gap lost"),
-        (counts.lost_packets, "packets lost, the device's queue being full"),
-        (counts.beyond_horizon, "packets dropped, their time being more than 2 s ahead"),
+        (counts.lost_packets, "packets lost, because the device's queue was full"),
+        (
+            counts.beyond_horizon,
+            "packets dropped, because their departure time was more than 2 s ahead",
+        ),
     ] {
         if count > 0 {
             text += &format!("  {count} {what}\n");

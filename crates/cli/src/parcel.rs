@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What `longhaul send` and `longhaul recv` share: routes, codes, progress, and what is printed at the end.
+//! Shared by `longhaul send` and `longhaul recv`: routes, codes, progress and the final report.
 
 use crate::{
     failure::Failure,
@@ -27,28 +27,28 @@ use units::{ClassifyFailure, Rate};
 /// Options of both commands.
 #[derive(Debug, Args)]
 pub struct ParcelArgs {
-    /// Depots to go through, the one nearest this machine first; again for the next route if this one fails
+    /// Depots of a route, the one nearest this machine first; repeat for a route to use when this one fails
     #[arg(long, value_name = "[https:]HOST[:PORT],...")]
     via: Vec<String>,
-    /// Code that both ends have to know
+    /// Code that both ends must give [default: a new one is printed]
     #[arg(long, value_name = "CODE")]
     pub code: Option<Code>,
-    /// Give up after this long without a connection
+    /// Give up after this time without a connection
     #[arg(long, value_name = "TIME", default_value = "10min")]
     patience: units::Duration,
-    /// Trust the certificate authorities in this file (PEM) in place of the system's
+    /// Trust the certificate authorities in this PEM file instead of the system's
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
     /// Print one JSON object to standard output
     #[arg(long)]
     pub json: bool,
-    /// Print nothing but errors and codes
+    /// Print only errors and codes
     #[arg(short, long)]
     pub quiet: bool,
 }
 
 impl ParcelArgs {
-    /// How sessions behave.
+    /// The options of sessions.
     pub fn options(&self, limit_rate: Option<Rate>) -> Options {
         Options {
             patience: self.patience.into(),
@@ -63,13 +63,13 @@ impl ParcelArgs {
         !self.via.is_empty()
     }
 
-    /// As they are written on the other machine's command line, where the last depots are those of the meeting.
+    /// The last depot of the first route, at which both ends meet, for the other machine's command line.
     pub fn meeting_place(&self) -> String {
         let last = self.via.first().and_then(|route| route.rsplit(',').next());
         last.unwrap_or("DEPOT").to_owned()
     }
 
-    /// The routes, each made of its depots.
+    /// The routes, each from its depots.
     pub fn routes(
         &self,
         to: impl Fn(&[DepotAddress]) -> Result<Route, RouteError>,
@@ -97,7 +97,7 @@ impl ParcelArgs {
             (report, stopped(&stop))
         });
         let (report, signal) =
-            ran.map_err(|error| Failure::failed(format!("the system refuses a runtime: {error}")))?;
+            ran.map_err(|error| Failure::failed(format!("cannot start the runtime: {error}")))?;
         self.report(&report, signal, again)
     }
 
@@ -108,7 +108,7 @@ impl ParcelArgs {
         again: &str,
     ) -> Result<(), Failure> {
         if self.json {
-            // A reader that has gone wants no more.
+            // A reader that has closed the pipe needs no output.
             let _ = writeln!(io::stdout(), "{}", document(report));
         } else if report.result.is_ok() && !self.quiet && io::stderr().is_terminal() {
             eprintln!("{}", summary(report));
@@ -127,7 +127,7 @@ fn summary(report: &ParcelReport) -> String {
     let name = report.name.as_deref().unwrap_or("standard input");
     let resumed = match report.resumed_bytes {
         0 => String::new(),
-        bytes => format!(", {} were there", HumanBytes(bytes)),
+        bytes => format!(", {} from an earlier attempt", HumanBytes(bytes)),
     };
     let depots = match report.hops.len() {
         0 => String::new(),
@@ -186,14 +186,15 @@ fn document(report: &ParcelReport) -> Value {
     document
 }
 
-/// The code that was given, or a new one, with which the user is told what to do on the other machine.
+/// The given code, or a new one, after printing the command for the other machine.
 pub fn code_or_new(given: Option<Code>, tell: impl Fn(&Code) -> String) -> Result<Code, Failure> {
     if let Some(code) = given {
         return Ok(code);
     }
     let mut random = [0; 10];
-    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
-        .map_err(|error| Failure::failed(format!("the system has no random bytes: {error}")))?;
+    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty()).map_err(
+        |error| Failure::failed(format!("cannot read random bytes from the system: {error}")),
+    )?;
     let code = Code::from_random(random);
     eprintln!("On the other machine: {}", tell(&code));
     Ok(code)

@@ -9,7 +9,7 @@ pub fn print_json(document: &impl Serialize) {
     print_text(&(serde_json::to_string_pretty(document).expect("plain data") + "\n"));
 }
 
-/// Prints a text; who reads only a part of it, as `head` does, has what it wanted.
+/// Prints a text. Errors are ignored, because a reader such as `head` may close the pipe.
 pub fn print_text(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
 }

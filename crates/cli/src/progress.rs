@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What is said on standard error while runs go on: on a terminal a line for each run under way and
-//! one for all of them, anywhere else nothing but a line for each run that has ended.
+//! Progress of runs on standard error. A terminal shows a line for each run under way and one for all runs.
+//! Otherwise only a line for each run that has ended is printed.
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use lab::{Event, Progress, RunEvent};
@@ -14,7 +14,7 @@ use std::{
 pub struct ProgressDisplay {
     runs: usize,
     known: usize,
-    /// A run that did not count is run again.
+    /// Indices of ended runs. An invalid run is run again.
     ended: BTreeSet<usize>,
     started: Option<Instant>,
     terminal: MultiProgress,
@@ -30,9 +30,9 @@ struct RunningLine {
 }
 
 impl ProgressDisplay {
-    /// None of so many runs has begun.
+    /// A display for this number of runs, before the first starts.
     pub fn new(runs: usize) -> Self {
-        // Standard error; it shows nothing where that is no terminal.
+        // Standard error. It shows nothing if that is not a terminal.
         let terminal = MultiProgress::new();
         let all = terminal.add(line());
         Self {
@@ -46,7 +46,7 @@ impl ProgressDisplay {
         }
     }
 
-    /// Something happened.
+    /// Updates the display for an event.
     pub fn show(&mut self, event: &Event<'_>) {
         let place = format!("[{}/{}]", event.index + 1, self.runs);
         let id = &event.run.id;
@@ -105,7 +105,7 @@ impl ProgressDisplay {
 
 impl Drop for ProgressDisplay {
     fn drop(&mut self) {
-        // Nothing can be done about a terminal that is gone.
+        // An error means that the terminal is gone.
         let _ = self.terminal.clear();
     }
 }
@@ -127,8 +127,8 @@ fn progress_text(progress: &Progress) -> String {
     )
 }
 
-/// A line for each flow, or for each traffic source where there is no flow, or one for many; reasons why the
-/// run does not count; how fast it was.
+/// A line for each flow, or for each traffic source if there are no flows, or one line for many flows. Then the
+/// reasons why the run is invalid, and the simulator's speed.
 fn ended_text(record: &RunResults) -> String {
     let flows = &record.summary.flows;
     let mut lines: Vec<String> = if flows.is_empty() {

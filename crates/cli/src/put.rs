@@ -18,17 +18,17 @@ Examples:
   longhaul put set.tar https://data.example.org/upload/
   tar c sets | longhaul put - https://data.example.org/upload/sets.tar";
 
-/// Upload files by HTTP PUT, with a digest. See docs/get.md.
+/// Upload files by HTTP PUT, each with a digest. See docs/get.md.
 ///
 /// A URL that ends in / gets the file's name appended. Exit codes: 0 done, 1 failed, 2 wrong usage,
 /// 130 and 143 stopped.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct PutArgs {
-    /// Files, - for standard input; then the URL
+    /// Files to upload, - for standard input; then the URL
     #[arg(value_name = "FILE... URL", num_args = 2.., required = true)]
     arguments: Vec<PathBuf>,
-    /// Fail if the server has something under that URL already
+    /// Fail if the server already has a file at that URL
     #[arg(long)]
     no_overwrite: bool,
     #[command(flatten)]
@@ -38,7 +38,7 @@ pub struct PutArgs {
 /// A file to upload.
 struct Job {
     url: String,
-    /// Nothing for standard input.
+    /// `None` for standard input.
     file: Option<PathBuf>,
 }
 
@@ -63,10 +63,14 @@ async fn upload(client: &Client, job: Job, args: &PutArgs, stop: &Stop) -> Resul
 }
 
 fn jobs(arguments: &[PathBuf]) -> Result<Vec<Job>, Failure> {
-    let (url, files) = arguments.split_last().ok_or_else(|| Failure::usage("no URL"))?;
+    let (url, files) = arguments
+        .split_last()
+        .ok_or_else(|| Failure::usage("no URL given: name it after the files"))?;
     let url = url.to_str().ok_or_else(|| Failure::usage("the URL is not UTF-8"))?;
     if files.len() > 1 && !url.ends_with('/') {
-        return Err(Failure::usage("several files need a URL that ends in /"));
+        return Err(Failure::usage(
+            "several files need a URL that ends in /, which gets each file's name appended",
+        ));
     }
     let job = |file: &PathBuf| {
         let file = (file != Path::new("-")).then(|| file.clone());

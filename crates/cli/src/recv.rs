@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `longhaul recv`: files, directories and pipes that longhaul send sends.
+//! `longhaul recv`: receives files, directories and pipes from longhaul send.
 
 use crate::{
     failure::Failure,
@@ -22,46 +22,45 @@ use units::Bytes;
 
 const EXAMPLES: &str = "\
 Examples:
-  longhaul recv k3v9-x2mq-7f4t-pd8w --via depot.example.org   (the code that longhaul send prints)
-  longhaul recv --listen 0.0.0.0:3881 -d sets                 (prints a code for longhaul send)
+  longhaul recv --listen 0.0.0.0:3881 -d sets    # prints a code for longhaul send
   longhaul recv k3v9-x2mq-7f4t-pd8w --via depot.example.org -o - | tar x";
 
-/// Where it listens if nothing is said.
+/// Default port to listen on.
 const PORT: u16 = 3881;
 
-/// Receive what longhaul send sends. See docs/send.md.
+/// Receive a file, a directory or a pipe from longhaul send. See docs/send.md.
 ///
-/// A file or directory comes as NAME.part, which gets its name when it is complete and verified. Run the same command
+/// A file or directory is written to NAME.part, which is renamed to NAME when it is complete and verified. Run the same command
 /// again to continue. Exit codes: 0 done, 1 failed, 2 wrong usage, 4 other data arrived, 130 and 143 stopped.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RecvArgs {
-    /// Code that longhaul send has printed
+    /// Code that longhaul send has printed, as --code
     #[arg(value_name = "CODE", conflicts_with = "code")]
     meeting: Option<Code>,
-    /// Listen for the sender here [default: port 3881, if there is no --via]
+    /// Address to listen on for the sender [default: port 3881 on all, if --via is not given]
     #[arg(long, value_name = "ADDR:PORT", conflicts_with = "via")]
     listen: Option<SocketAddr>,
-    /// With --listen: take what anyone sends, without a code
+    /// With --listen: accept any sender, without a code
     #[arg(long, conflicts_with_all = ["code", "meeting", "via"])]
     open: bool,
-    /// Put what comes into this directory, under the sender's name [default: this one]
+    /// Write to this directory, under the sender's name [default: the current one]
     #[arg(short, long, value_name = "DIR", conflicts_with = "output")]
     directory: Option<PathBuf>,
     /// Write to this file or directory; - for standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Replace what is there
+    /// Replace existing files
     #[arg(long)]
     overwrite: bool,
-    /// Maximum size, as in 10GB
+    /// Maximum size of all data, as in 10GB [default: no limit]
     #[arg(long, value_name = "SIZE")]
     max_size: Option<Bytes>,
     #[command(flatten)]
     parcel: ParcelArgs,
 }
 
-/// Where the sender comes from, before anything is opened.
+/// How the sender connects, before anything is opened.
 enum From {
     Listen(SocketAddr, Option<Code>),
     Meeting(Vec<Route>, Code),
@@ -73,12 +72,12 @@ pub fn run(args: &RecvArgs) -> Result<(), Failure> {
         None => Output::Directory(args.directory.clone().unwrap_or_else(|| ".".into())),
         Some(path) if path != Path::new("-") => Output::Path(path.clone()),
         Some(_) if args.parcel.json => {
-            let text = "--json and -o - both write to standard output. Choose one";
+            let text = "--json and -o - both write to standard output. Use only one of them";
             return Err(Failure::usage(text));
         }
         Some(_) => Output::Stream(plain_stdout()?),
     };
-    let again = "stopped. To receive what is missing, run the command again";
+    let again = "stopped. To continue, run the same command again";
     let shown = shown_name(args.output.as_deref().filter(|to| *to != Path::new("-")), "recv");
     args.parcel.run(&shown, again, async |progress, stop| {
         match receive(args, from, output, &progress, stop).await {
@@ -98,7 +97,7 @@ fn from(args: &RecvArgs) -> Result<From, Failure> {
         return Ok(From::Meeting(routes, code));
     }
     if args.meeting.is_some() && args.listen.is_none() {
-        let text = "name the depot where the sender waits: --via DEPOT (as longhaul send has it)";
+        let text = "no depot given: name the one that longhaul send uses: --via DEPOT";
         return Err(Failure::usage(text));
     }
     let address = args.listen.unwrap_or((Ipv6Addr::UNSPECIFIED, PORT).into());
@@ -125,11 +124,11 @@ async fn receive(
             let listening = ListenOptions { secret, ..ListenOptions::default() };
             let listener = Listener::bind(address, listening).await;
             let listener = listener.map_err(|error| {
-                let text = format!("cannot listen at {address}: {error}");
+                let text = format!("cannot listen on {address}: {error}");
                 ParcelReport::refused(client::Error::Connection(text))
             })?;
             if !args.parcel.quiet {
-                eprintln!("listening at {}", listener.local_addr());
+                eprintln!("listening on {}", listener.local_addr());
             }
             Origin::Listener(listener)
         }

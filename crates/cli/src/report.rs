@@ -4,12 +4,18 @@
 use crate::failure::Failure;
 use std::path::PathBuf;
 
-/// Make one self-contained HTML page of all records in a folder.
+const EXAMPLES: &str = "\
+Examples:
+  longhaul report out/demo
+  longhaul report out/loss-response --out loss-response.html";
+
+/// Make one self-contained HTML page of all records in a directory.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct ReportArgs {
-    /// The folder, as given to `lab run --out`.
+    /// Directory with records, as given to `lab run --out`.
     dir: PathBuf,
-    /// Where to write the page [default: report.html in that folder].
+    /// File to write [default: report.html in that directory].
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -19,7 +25,7 @@ pub fn run(args: &ReportArgs) -> Result<(), Failure> {
     let written = ::report::write(&args.dir, &out).map_err(Failure::failed)?;
     println!("{}", out.display());
     eprintln!(
-        "records at and below {}: {} ({} invalid), of {} {}",
+        "{}: {} records ({} invalid) of {} {}",
         args.dir.display(),
         written.runs,
         written.invalid,

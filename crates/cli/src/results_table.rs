@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The tables of results that `lab run`, `sim` and `demo` print: medians over the repeats, with the smallest
-//! and the largest value.
+//! The result tables of `lab run`, `sim` and `demo`: medians over the repeats, with minimum and maximum.
 
 use crate::{print::print_text, text_table::TextTable};
 use ::report::format;
@@ -145,7 +144,7 @@ fn limited_by_text(LimitedBy { cause, share }: LimitedBy) -> String {
     format!("{} {:.0} %", cause.words(), share * 100.0)
 }
 
-/// The median with its unit, and the least and the most.
+/// The median with its unit, and minimum and maximum.
 fn spread(range: Option<MedianRange>, scale: f64, digits: usize, unit: &str) -> String {
     let write = |value: f64| number(Some(value), scale, digits);
     let Some(range) = range else { return "-".to_owned() };
@@ -159,7 +158,7 @@ fn number(value: Option<f64>, scale: f64, digits: usize) -> String {
     value.map_or_else(|| "-".to_owned(), |v| format!("{:.digits$}", v / scale))
 }
 
-/// The client has a column of its own.
+/// The point without its client, which has a column of its own.
 fn point_text(point: &[(String, String)]) -> String {
     let shown = point.iter().filter(|(key, _)| !key.ends_with(".client"));
     let shown =

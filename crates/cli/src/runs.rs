@@ -6,7 +6,7 @@ use ::lab::{Method, Options, ReusePolicy};
 use record::{RunResults, results::FlowResult};
 use std::path::{Path, PathBuf};
 
-/// Runs what is not on record yet, saying on standard error how it goes.
+/// Runs what is not on record, and shows progress on standard error.
 pub fn run_all(
     runs: &[scenario::Run],
     out: &Path,
@@ -26,9 +26,8 @@ pub fn run_all(
     Ok(::lab::run_all(runs, &options, |event| display.show(&event))?)
 }
 
-/// Whether everything arrived as it was sent, and every variant has a run that counts. Transfers cut
-/// off at the time limit are results.
-/// `counted` has each variant, or part of one, with its number of runs that count.
+/// Fails if any transfer did not verify or failed, or if a variant has no valid run. Transfers cut off at the time
+/// limit are results. `counted` has each variant, or part of one, with its number of valid runs.
 pub fn check<'a>(
     results: &[FlowResult],
     mut counted: impl Iterator<Item = (Option<&'a str>, usize)>,
@@ -41,14 +40,14 @@ pub fn check<'a>(
     }
     match counted.find(|(_, runs)| *runs == 0) {
         Some((variant, _)) => Err(Failure::failed(format!(
-            "no run of {} counts on this machine, now: see the reasons above",
+            "no run of {} is valid on this machine at present. The reasons are printed above",
             variant.unwrap_or("the scenario")
         ))),
         None => Ok(()),
     }
 }
 
-/// The page of a folder of records.
+/// Writes the page of a directory of records.
 pub fn write_report(out: &Path) -> Result<PathBuf, Failure> {
     let page = out.join("report.html");
     ::report::write(out, &page).map_err(Failure::failed)?;

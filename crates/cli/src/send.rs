@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `longhaul send`: files, directories and pipes.
+//! `longhaul send`: sends files, directories and pipes.
 
 use crate::{
     failure::Failure,
@@ -18,33 +18,32 @@ use units::Rate;
 
 const EXAMPLES: &str = "\
 Examples:
-  longhaul send set.tar --via depot.example.org               (prints a code for longhaul recv)
-  longhaul send sets/ receiver.example.org:3881 --code k3v9-x2mq-7f4t-pd8w
-  tar c sets | longhaul send - --name sets.tar --via depot.example.org";
+  longhaul send set.tar --via depot.example.org    # prints a code for longhaul recv
+  tar c sets | longhaul send - receiver.example.org:3881 --name sets.tar --code k3v9-x2mq-7f4t-pd8w";
 
 /// Send a file, a directory or standard input to longhaul recv. See docs/send.md.
 ///
-/// It continues after lost connections, and after either end was stopped: run the same command again.
+/// It continues after lost connections. If either end was stopped, run the same command again to continue.
 /// Exit codes: 0 received and verified, 1 failed, 2 wrong usage, 4 other data arrived, 130 and 143 stopped.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct SendArgs {
-    /// File or directory; - for standard input
+    /// File or directory to send; - for standard input
     #[arg(value_name = "FILE|DIR|-")]
     what: PathBuf,
-    /// Where longhaul recv listens. Without it both ends meet at the last depot of --via
+    /// Address of longhaul recv [default: both ends meet at the last depot of --via]
     #[arg(value_name = "HOST:PORT")]
     destination: Option<String>,
-    /// Name for the receiver, in place of the file's own
+    /// Name for the receiver [default: the file's own]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Maximum rate, as in 100mbit or 10MBps
+    /// Maximum rate, as in 100mbit or 10MBps [default: no limit]
     #[arg(long, value_name = "RATE")]
     limit_rate: Option<Rate>,
-    /// Also compare a SHA-256 or MD5 of the whole, and report it
+    /// Also compare and report the SHA-256 or MD5 of all data
     #[arg(long, value_name = "sha256|md5")]
     digest: Option<WholeDigest>,
-    /// Do not encrypt from end to end what is sent with a code: depots can read it
+    /// Do not encrypt from end to end when a code is used, so that depots can read the data
     #[arg(long)]
     no_encryption: bool,
     #[command(flatten)]
@@ -59,14 +58,13 @@ pub fn run(args: SendArgs) -> Result<(), Failure> {
         Some(to) => {
             if to.starts_with("tcp:") {
                 return Err(Failure::usage(
-                    "a plain TCP server does not receive what is sent here",
+                    "tcp: a plain TCP server cannot receive from longhaul send. Name a longhaul recv: HOST:PORT",
                 ));
             }
             Goal::Listener(shared.routes(|via| Route::to(via, &to))?, shared.code.clone())
         }
         None if !shared.has_depots() => {
-            let text =
-                "name the receiver (HOST:PORT), or a depot where both ends meet (--via DEPOT)";
+            let text = "no receiver given: name it (HOST:PORT), or a depot where both ends meet (--via DEPOT)";
             return Err(Failure::usage(text));
         }
         None => {
@@ -83,9 +81,9 @@ pub fn run(args: SendArgs) -> Result<(), Failure> {
     let parcel = if is_pipe { Parcel::Pipe(Box::new(io::stdin())) } else { Parcel::Path(what) };
     let request = SendRequest { parcel, name, goal, options };
     let again = if is_pipe {
-        "stopped. What came from standard input is lost"
+        "stopped. Data from standard input cannot be sent again: start over"
     } else {
-        "stopped. To send what is missing, run the command again"
+        "stopped. To continue, run the same command again"
     };
     shared.run(&shown, again, async |progress, stop| request.run(&progress, stop.wait()).await)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `longhaul session`: the sessions of a depot.
+//! `longhaul session`: shows the sessions of a depot.
 
 use crate::{
     depot::cells::{age, rate, shorten, shorten_front, size, time},
@@ -18,16 +18,22 @@ pub enum Command {
     Status(StatusArgs),
 }
 
-/// Show the sessions that are under way at a depot.
+const STATUS_EXAMPLES: &str = "\
+Examples:
+  longhaul session status
+  longhaul session status 192.0.2.1:3881 --json";
+
+/// Show the open sessions of a depot.
 ///
-/// It asks the listener for operators (`admin.listen` in the depot's configuration). Of more than 256
-/// transfers the depot lists the fastest.
+/// Reads them from the depot's admin listener (`admin.listen` in its configuration). If the depot has more than 256
+/// transfers, it lists the fastest.
 #[derive(Args)]
+#[command(after_help = STATUS_EXAMPLES)]
 pub struct StatusArgs {
     /// Address of the depot's admin listener
     #[arg(default_value = "127.0.0.1:3881")]
     address: String,
-    /// Print one JSON document
+    /// Print one JSON document instead of a table
     #[arg(long)]
     json: bool,
 }
@@ -68,7 +74,7 @@ fn table(status: &Status, under_way: &[&Transfer]) -> String {
         all - whole - refused
     );
     if under_way.is_empty() {
-        return text + "\nno session under way\n";
+        return text + "\nno open sessions\n";
     }
     text += &format!(
         "\n{:<32} {:<22} {:<22} {:<28} {:>10} {:>10} {:>12} {:>7} {:<18} {}\n",

@@ -3,11 +3,11 @@
 
 use ::report::format;
 
-/// Columns that are as wide as what stands in them, and no narrower than is usual.
+/// A table whose columns are as wide as their widest cell, with a minimum width for each.
 #[derive(Default)]
 pub struct TextTable {
     columns: Vec<Column>,
-    /// Each with what is said behind it.
+    /// Each row with a remark after its last cell.
     rows: Vec<(Vec<String>, String)>,
 }
 

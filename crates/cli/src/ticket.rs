@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `longhaul ticket`: keys, and signed routes that depots open to.
+//! `longhaul ticket`: keys, and signed routes that depots accept.
 
 mod key_files;
 mod text;
@@ -19,6 +19,23 @@ use session::{
 use std::{net::IpAddr, num::NonZeroU32, path::PathBuf, str::FromStr, time::SystemTime};
 use units::{Bytes, Duration, Rate};
 
+const KEYGEN_EXAMPLES: &str = "\
+Examples:
+  longhaul ticket keygen site.pem --public site.jwks
+  longhaul ticket keygen site2.pem --add-to site.jwks";
+const MAKE_EXAMPLES: &str = "\
+Examples:
+  longhaul ticket make https://data.example.org/sets/ --key site.pem --via d1.example.net,d2.example.org --expires 12h
+  longhaul ticket make --session tcp:db.example.org:5432 --key site.pem --via d1.example.net --client 192.0.2.0/24";
+const SHOW_EXAMPLES: &str = "\
+Examples:
+  longhaul ticket show - < ticket.txt
+  longhaul ticket show - --json < ticket.txt";
+const VERIFY_EXAMPLES: &str = "\
+Examples:
+  longhaul ticket verify - --keys site.jwks < ticket.txt
+  longhaul ticket verify - --keys site.jwks --at 2030-01-31T12:00:00Z --json < ticket.txt";
+
 #[derive(clap::Subcommand)]
 pub enum Command {
     Keygen(KeygenArgs),
@@ -29,100 +46,104 @@ pub enum Command {
 
 /// Make a key that signs tickets.
 ///
-/// Writes the private key, which stays with the signer, to a new file that only its owner can read.
-/// Prints the public one as a JWK Set, which depots are given (trust.keys).
+/// Writes the private key, which stays with the signer, to a new file that only its owner can read. Prints the public key as a
+/// JWK Set for the depots (trust.keys).
 #[derive(Args)]
+#[command(after_help = KEYGEN_EXAMPLES)]
 pub struct KeygenArgs {
-    /// New file for the private key (PEM, PKCS #8); never one that is there
+    /// New file for the private key (PEM, PKCS #8); an existing file is never overwritten
     key: PathBuf,
-    /// Write the public key to a new file instead of printing it
+    /// Write the public key (JWK Set) to a new file instead of printing it
     #[arg(long, value_name = "FILE", conflicts_with = "add_to")]
     public: Option<PathBuf>,
-    /// Add the public key to this JWK Set, so that depots trust the keys in it and this one
+    /// Add the public key to this JWK Set, so that depots trust its keys and the new one
     #[arg(long, value_name = "FILE")]
     add_to: Option<PathBuf>,
 }
 
-/// Sign a ticket for a URL, and print the URL to ask for, as curl takes it; or one for sessions, and print it.
+/// Sign a ticket for a URL, and print the URL for curl; or sign a ticket for sessions, and print it.
 ///
-/// Whoever has it can use it until it expires, so it is for short times and for little.
+/// Anyone who has a ticket can use it until it expires. Make it for a short time and few files.
 #[derive(Args)]
+#[command(after_help = MAKE_EXAMPLES)]
 pub struct MakeArgs {
-    /// What it opens: the URL of a file at its origin, or of a folder (ends in /) and all below
+    /// URL to open at its origin: a file, or a directory (ends in /) with all files below it
     #[arg(required_unless_present = "session")]
     url: Option<OriginUrl>,
-    /// Open sessions instead: where they lead to behind the last depot of --via
+    /// Open sessions instead, to this target after the last depot of --via
     #[arg(
         long,
         value_name = "end:HOST:PORT|tcp:HOST:PORT|meet",
         conflicts_with_all = ["url", "whole_origin", "method", "tail"]
     )]
     session: Option<SessionTarget>,
-    /// Let the URL be that of a whole server (`http://host/`), and so open all that it has
+    /// Allow a URL of a whole server (`http://host/`), which opens all its files
     #[arg(long)]
     whole_origin: bool,
-    /// The private key, as `longhaul ticket keygen` or openssl wrote it
+    /// Private key of `longhaul ticket keygen` or openssl (PEM, PKCS #8)
     #[arg(long, value_name = "FILE")]
     key: PathBuf,
-    /// The depots on the way, the one nearest the client first [port: 3880, after https: 443]
+    /// Depots of the route, the one nearest the client first [default port: 3880, after https: 443]
     #[arg(long, value_name = "[https:]HOST[:PORT],...", value_delimiter = ',', required = true)]
     via: Vec<DepotAddress>,
-    /// Until when: a time from now, as 10min or 12h, or a date, as 2030-01-31T12:00:00Z
+    /// End of validity: a time from now, as in 12h, or a date, as in 2030-01-31T12:00:00Z
     #[arg(long, value_name = "WHEN", default_value = "1h")]
     expires: TimeArg,
-    /// From when on, in the same form [default: at once]
+    /// Start of validity, in the form of --expires [default: now]
     #[arg(long, value_name = "WHEN")]
     not_before: Option<TimeArg>,
-    /// Only for these methods [default: GET,HEAD]
+    /// Allow only these HTTP methods [default: GET,HEAD]
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     method: Vec<Method>,
-    /// The most bytes of one transfer's body, as 100GB
+    /// Maximum bytes of one transfer's body, as in 100GB [default: no limit]
     #[arg(long, value_name = "SIZE")]
     bytes: Option<Bytes>,
-    /// The highest rate of one transfer, as 800mbit
+    /// Maximum rate of one transfer, as in 800mbit [default: no limit]
     #[arg(long, value_name = "RATE")]
     rate: Option<Rate>,
-    /// The highest rate of all its transfers together, at each depot, as 2gbit
+    /// Maximum rate of all the ticket's transfers together, per depot, as in 2gbit [default: no limit]
     #[arg(long, value_name = "RATE")]
     total_rate: Option<Rate>,
-    /// Only for clients in this network, or at this address; may be repeated
+    /// Allow only clients in this network or with this address; may be repeated [default: any client]
     #[arg(long, value_name = "NET", value_delimiter = ',', value_parser = network)]
     client: Vec<IpNet>,
-    /// For so many requests, at each depot
+    /// Maximum number of requests per depot [default: no limit]
     #[arg(long, value_name = "N")]
     uses: Option<NonZeroU32>,
-    /// Who makes it, for logs
+    /// Name of the issuer, for logs
     #[arg(long, value_name = "NAME")]
     issuer: Option<String>,
-    /// Which file below a URL that ends in /, percent-encoded
+    /// File to print a URL for, below a URL that ends in /, percent-encoded
     #[arg(long, value_name = "PATH")]
     tail: Option<String>,
 }
 
-/// Say what a ticket opens, for whom and until when. Its signature is not checked.
+/// Show what a ticket opens, for which clients and until when, without a check of its signature.
 #[derive(Args)]
+#[command(after_help = SHOW_EXAMPLES)]
 pub struct ShowArgs {
     /// A ticket, its route or its URL; `-` reads it from standard input
     ticket: String,
-    /// Print one JSON document
+    /// Print one JSON document instead of text
     #[arg(long)]
     json: bool,
 }
 
-/// Check a ticket as a depot would that has these keys; exit code 4 if it is not good.
+/// Verify a ticket as a depot with these keys would. The exit code is 4 if it is not valid.
 ///
-/// What only the depot knows is not checked: who asks, and how often it was used.
+/// The client's address and the number of uses are not checked, because only the depot knows them.
 #[derive(Args)]
+#[command(after_help = VERIFY_EXAMPLES)]
 pub struct VerifyArgs {
     /// A ticket, its route or its URL; `-` reads it from standard input
     ticket: String,
-    /// The public keys, as trust.keys of the depot
+    /// Public keys (JWK Set), as in trust.keys of the depot
     #[arg(long, value_name = "FILE")]
     keys: PathBuf,
-    /// At this time instead of now: a date, or a time from now
+    /// Verify for this time, in the form of --expires of ticket make [default: now]
     #[arg(long, value_name = "WHEN")]
     at: Option<TimeArg>,
-    /// Print one JSON document
+    /// Print one JSON document instead of text
     #[arg(long)]
     json: bool,
 }
@@ -136,26 +157,26 @@ pub fn run(command: Command) -> Result<(), Failure> {
     }
 }
 
-/// A point in time as people say it.
+/// A point in time, relative or absolute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeArg {
-    /// So long after now.
+    /// This long after now.
     After(Duration),
-    /// Then.
+    /// At this time.
     At(UnixTime),
 }
 
 impl FromStr for TimeArg {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        // A bare number of seconds would be a time from now to some and a date to others.
+        // A number without a unit could be seconds from now or since 1970.
         if text.bytes().all(|b| b.is_ascii_digit()) {
-            return Err("expected a time with its unit, as 10min, or a date".to_owned());
+            return Err("expected a time with its unit, as in 10min, or a date".to_owned());
         }
         let after = text.parse().map(Self::After);
         after.or_else(|_| {
             text.parse().map(Self::At).map_err(|_| {
-                "expected a time from now, as 10min or 12h, or a date, as 2030-01-31T12:00:00Z"
+                "expected a time from now, as in 10min or 12h, or a date, as in 2030-01-31T12:00:00Z"
                     .into()
             })
         })
@@ -163,7 +184,7 @@ impl FromStr for TimeArg {
 }
 
 impl TimeArg {
-    /// Whole seconds, and never a second too early.
+    /// Whole seconds, rounded up.
     fn from(self, now: UnixTime) -> UnixTime {
         match self {
             Self::At(time) => time,
@@ -177,27 +198,29 @@ impl TimeArg {
 
 fn network(text: &str) -> Result<IpNet, String> {
     let net = text.parse().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
-    net.map_err(|_| "expected a network or an address, as 192.0.2.0/24".to_owned())
+    net.map_err(|_| "expected a network or an address, as in 192.0.2.0/24".to_owned())
 }
 
 fn now() -> UnixTime {
     SystemTime::now().into()
 }
 
-/// Bytes that nobody can guess.
+/// Cryptographically random bytes.
 fn random<const N: usize>() -> Result<[u8; N], Failure> {
     let mut bytes = [0; N];
-    // Up to 256 bytes come whole once the kernel has gathered enough, for which this waits.
+    // getrandom waits for the kernel's pool, and then returns up to 256 bytes at once.
     match getrandom(&mut bytes, GetRandomFlags::empty()) {
         Ok(n) if n == N => Ok(bytes),
-        Ok(_) => Err(Failure::failed("the system gave too few random bytes")),
-        Err(error) => Err(Failure::failed(format!("no random bytes from the system: {error}"))),
+        Ok(_) => Err(Failure::failed("cannot read random bytes from the system: too few")),
+        Err(error) => {
+            Err(Failure::failed(format!("cannot read random bytes from the system: {error}")))
+        }
     }
 }
 
 fn keygen(args: &KeygenArgs) -> Result<(), Failure> {
     let signer = Signer::from_seed(random()?).map_err(Failure::failed)?;
-    // Everything is understood before anything is written.
+    // All input is parsed before anything is written.
     let set = match &args.add_to {
         None => signer.public_set(),
         Some(others) => {
@@ -215,11 +238,11 @@ fn keygen(args: &KeygenArgs) -> Result<(), Failure> {
         }
     };
     if written.is_err() {
-        // Nobody trusts it, and its name would stand in the way of the next attempt.
+        // No depot trusts this key, and its file would make the next attempt fail.
         let _ = std::fs::remove_file(&args.key);
     }
     written?;
-    eprintln!("private key in {}, public key named {}", args.key.display(), signer.kid());
+    eprintln!("private key: {}; ID of the public key: {}", args.key.display(), signer.kid());
     Ok(())
 }
 
@@ -246,20 +269,24 @@ fn make(args: MakeArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The ticket that was asked for. What would open nothing is a mistake.
+/// The requested ticket. A ticket that opens nothing is refused.
 fn ticket(args: MakeArgs, now: UnixTime) -> Result<Ticket, Failure> {
     let expires = args.expires.from(now);
     if expires <= now {
-        return Err(Failure::usage(format!("--expires: {expires} is past: it is {now}")));
+        return Err(Failure::usage(format!(
+            "--expires: {expires} has passed, the time is {now}. Name a later time"
+        )));
     }
     let not_before = args.not_before.map(|when| when.from(now));
     if let Some(from) = not_before.filter(|from| *from >= expires) {
-        return Err(Failure::usage(format!("--not-before: {from} is not before {expires}")));
+        return Err(Failure::usage(format!(
+            "--not-before: {from} is not before --expires ({expires})"
+        )));
     }
     let opens = opens(args.session, args.url, args.whole_origin)?;
     let rates = [args.rate, args.total_rate];
     if args.bytes == Some(Bytes::ZERO) || rates.into_iter().flatten().any(|rate| rate.bps() == 0) {
-        let text = "--bytes, --rate and --total-rate: 0 would let nothing through";
+        let text = "--bytes, --rate and --total-rate must be more than 0. Leave out an option for no limit";
         return Err(Failure::usage(text));
     }
     let methods = match &opens {
@@ -283,7 +310,7 @@ fn ticket(args: MakeArgs, now: UnixTime) -> Result<Ticket, Failure> {
     })
 }
 
-/// What the ticket is to open: one of these.
+/// The target of the ticket: a session or a URL.
 fn opens(
     session: Option<SessionTarget>,
     url: Option<OriginUrl>,
@@ -294,19 +321,23 @@ fn opens(
         (None, Some(url)) => {
             if url.target().bytes().all(|b| b == b'/') && !whole_origin {
                 return Err(Failure::usage(format!(
-                    "{url} is all of that server: name a file, or a folder (ends in /); or say --whole-origin"
+                    "{url} opens the whole server. Name a file or a directory (ends in /), or add --whole-origin"
                 )));
             }
             Ok(Opens::Url(url))
         }
-        (None, None) => Err(Failure::usage("name a URL, or the target of sessions (--session)")),
+        (None, None) => {
+            Err(Failure::usage("no target given: name a URL, or a session target with --session"))
+        }
     }
 }
 
-/// What was asked for makes no ticket.
+/// The failure for arguments that make an invalid ticket.
 fn invalid_ticket(error: TicketError) -> Failure {
     match error {
-        TicketError::Claims { reason, .. } => Failure::usage(format!("no such ticket: {reason}")),
+        TicketError::Claims { reason, .. } => {
+            Failure::usage(format!("cannot make this ticket: {reason}"))
+        }
         other => Failure::usage(other),
     }
 }

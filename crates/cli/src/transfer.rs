@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What `longhaul get` and `longhaul put` share: options, progress, and what is printed at the end.
+//! Shared by `longhaul get` and `longhaul put`: options, progress and the final report.
 
 use crate::failure::Failure;
 use clap::Args;
@@ -20,7 +20,7 @@ use std::{
 };
 use units::{ClassifyFailure, FailureClass, Rate};
 
-/// How often progress is drawn.
+/// Interval between two updates of the progress line.
 const DRAWN: Duration = Duration::from_millis(100);
 
 /// Options of both commands.
@@ -33,25 +33,25 @@ pub struct TransferArgs {
     /// Routes through depots by host (TOML) [default: longhaul/client.toml in the user's configuration directory]
     #[arg(long, value_name = "FILE", conflicts_with = "via")]
     config: Option<PathBuf>,
-    /// Maximum rate of the whole command, as in 100mbit or 10MBps
+    /// Maximum rate of the whole command, as in 100mbit or 10MBps [default: no limit]
     #[arg(long, value_name = "RATE")]
     limit_rate: Option<Rate>,
     /// Number of retries without progress before giving up
     #[arg(long, value_name = "N", default_value_t = 5)]
     retries: u32,
-    /// End an attempt when nothing, or less than --min-rate, moves for this long
+    /// End an attempt after this time below --min-rate
     #[arg(long, value_name = "TIME", default_value = "30s")]
     stall_time: units::Duration,
-    /// Minimum rate over --stall-time
+    /// Minimum rate over --stall-time, as in 8kbit
     #[arg(long, value_name = "RATE", default_value = "8kbit")]
     min_rate: Rate,
     /// Wait before the first retry; doubles each time, up to 30 s
     #[arg(long, value_name = "TIME", default_value = "1s", hide = true)]
     retry_wait: units::Duration,
-    /// Follow redirects from https to http, and ask depots in the clear for https URLs
+    /// Follow redirects from https to http, and request https URLs from depots without encryption
     #[arg(long)]
     allow_downgrade: bool,
-    /// Also trust the certificate authorities in this file (PEM)
+    /// Also trust the certificate authorities in this PEM file
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
     /// Use the proxies that the environment names (`http_proxy`, `https_proxy`, `no_proxy`)
@@ -60,7 +60,7 @@ pub struct TransferArgs {
     /// Print one JSON object per file to standard output
     #[arg(long)]
     pub json: bool,
-    /// Print nothing but errors
+    /// Print only errors
     #[arg(short, long)]
     quiet: bool,
 }
@@ -69,7 +69,7 @@ impl TransferArgs {
     /// The options of both commands.
     pub fn options(&self) -> Result<Options, Failure> {
         if self.stall_time == units::Duration::ZERO {
-            return Err(Failure::usage("--stall-time must be above 0"));
+            return Err(Failure::usage("--stall-time must be more than 0, as in --stall-time 30s"));
         }
         Ok(Options {
             routes: self.routes()?,
@@ -100,7 +100,7 @@ impl TransferArgs {
         Ok(Routes::from_toml(&text, &file)?)
     }
 
-    /// Shows the progress of a transfer where there is a terminal to show it on.
+    /// Shows the progress of a transfer if standard error is a terminal.
     pub fn show(&self, name: &str, progress: &Arc<Progress>) -> ProgressLine {
         show(self.quiet, name, progress)
     }
@@ -108,12 +108,12 @@ impl TransferArgs {
     /// Prints how a transfer ended; an error as the failure of a command.
     pub fn report(&self, report: Report) -> Result<(), Failure> {
         if self.json {
-            // A reader that has gone wants no more.
+            // A reader that has closed the pipe needs no output.
             let _ = writeln!(io::stdout(), "{}", document(&report));
         } else if report.result.is_ok() && !self.quiet && io::stderr().is_terminal() {
             eprintln!("{}", summary(&report));
         }
-        // That of a signal is told once, for all files.
+        // The signal is reported once for all files.
         if matches!(report.result, Err(Error::Stopped)) {
             return Ok(());
         }
@@ -134,7 +134,7 @@ fn default_config() -> Option<PathBuf> {
     Some(directory.join("longhaul/client.toml"))
 }
 
-/// Transfers one file after another, until a signal asks for the end; `again` says what to do then.
+/// Transfers one file after another until a signal. `again` is the message after a signal.
 pub fn one_by_one<J>(
     jobs: Vec<J>,
     again: &str,
@@ -150,10 +150,10 @@ pub fn one_by_one<J>(
         }
         tally.end(files, stop.signal(), again)
     })
-    .map_err(|error| Failure::failed(format!("the system refuses a runtime: {error}")))?
+    .map_err(|error| Failure::failed(format!("cannot start the runtime: {error}")))?
 }
 
-/// What a list or several files came to.
+/// The results of several files.
 #[derive(Debug, Default)]
 struct Tally {
     failed: usize,
@@ -162,7 +162,7 @@ struct Tally {
 }
 
 impl Tally {
-    /// Counts one; its error is printed when the next one fails, or by the command at its end.
+    /// Counts a result. Its error is printed when the next file fails, or when the command ends.
     fn count(&mut self, result: Result<(), Failure>) {
         let Err(failure) = result else { return };
         self.failed += 1;
@@ -181,7 +181,7 @@ impl Tally {
         }
     }
 
-    /// The result of the command: for several files, how many failed. `text` says what to do after a signal.
+    /// The result of the command: for several files, how many failed. `text` is the message after a signal.
     fn end(self, of: usize, stopped: Option<StopSignal>, text: &str) -> Result<(), Failure> {
         if let Some(signal) = stopped {
             return Err(Failure::failed(text).with_exit_code(signal.exit_code()));
@@ -195,14 +195,15 @@ impl Tally {
     }
 }
 
-/// Standard output without the search for line ends in what is written to it.
+/// Standard output without line buffering.
 pub fn plain_stdout() -> Result<Box<dyn Write + Send>, Failure> {
     let own = io::stdout().as_fd().try_clone_to_owned();
-    let own = own.map_err(|error| Failure::failed(format!("no standard output: {error}")))?;
+    let own =
+        own.map_err(|error| Failure::failed(format!("cannot use standard output: {error}")))?;
     Ok(Box::new(fs::File::from(own)))
 }
 
-/// Shows progress on standard error, if that is a terminal and nobody wants it quiet.
+/// Shows progress on standard error, if that is a terminal and `quiet` is not set.
 pub fn show(quiet: bool, name: &str, progress: &Arc<Progress>) -> ProgressLine {
     let shown = !quiet && io::stderr().is_terminal();
     ProgressLine(shown.then(|| drawing(name.to_owned(), Arc::clone(progress))))
@@ -215,7 +216,7 @@ impl Drop for ProgressLine {
     fn drop(&mut self) {
         if let Some((ended, drawing)) = self.0.take() {
             drop(ended);
-            // It only draws.
+            // A panic of the drawing thread does not affect the transfer.
             let _ = drawing.join();
         }
     }
@@ -264,7 +265,7 @@ fn progress_text(progress: &Progress, rate: f64) -> String {
     text
 }
 
-/// How a file is called in messages.
+/// The name of a file in messages.
 pub fn shown_name(file: Option<&Path>, otherwise: &str) -> String {
     let name = file.map_or(otherwise.into(), |file| file.display().to_string());
     printable(&name, 100)
@@ -274,7 +275,7 @@ fn summary(report: &Report) -> String {
     let name = shown_name(report.file.as_deref(), "standard output");
     match report.result {
         Ok(Status::Skipped) => format!("{name}: exists, skipped"),
-        Ok(Status::Unchanged) => format!("{name}: complete already"),
+        Ok(Status::Unchanged) => format!("{name}: already complete"),
         _ => format!(
             "{name}: {} in {:.1} s, {:.1} Mbit/s{}",
             HumanBytes(report.bytes),

@@ -16,7 +16,7 @@ pub fn depots(text: &str) -> Result<Vec<DepotAddress>, Failure> {
     depots.map_err(|error| malformed(&error))
 }
 
-/// What is wrong with one.
+/// The failure for a malformed route.
 pub fn malformed(error: &dyn Display) -> Failure {
     Failure::usage(format_args!("--via: {error}"))
 }

@@ -14,47 +14,73 @@ use ::wan::{
 use std::{ffi::OsString, path::PathBuf};
 use units::Rate;
 
+const UP_EXAMPLES: &str = "\
+Examples:
+  sudo longhaul wan up scenarios/demo.toml --variant direct
+  sudo longhaul wan up scenarios/demo.toml --set vars.rtt=20ms --name lab";
+const EXEC_EXAMPLES: &str = "\
+Examples:
+  sudo longhaul wan exec client -- ping -c 3 server
+  sudo longhaul wan exec --name lab client -- curl -O http://server/set.tar";
+const STATUS_EXAMPLES: &str = "\
+Examples:
+  sudo longhaul wan status
+  sudo longhaul wan status --name lab --json";
+const DOWN_EXAMPLES: &str = "\
+Examples:
+  sudo longhaul wan down
+  sudo longhaul wan down --name lab";
+const CHECK_EXAMPLES: &str = "\
+Examples:
+  sudo longhaul wan check
+  sudo longhaul wan check --json > wan-check.json";
+
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Bring a scenario's nodes and links up and leave them up. Of several runs the first is taken.
+    /// Start the nodes and links of a scenario's first run, and leave them up. Needs root.
+    #[command(after_help = UP_EXAMPLES)]
     Up {
-        /// The scenario file.
+        /// Scenario file (TOML).
         file: PathBuf,
-        /// Take the first run of this variant.
-        #[arg(long)]
+        /// Use the first run of this variant [default: the first run].
+        #[arg(long, value_name = "NAME")]
         variant: Option<String>,
-        /// Change a key of the scenario, as in `--set vars.rtt=20ms`.
+        /// Change a key of the scenario, as in `--set vars.rtt=20ms`. May be repeated.
         #[arg(long, value_name = "KEY=VALUE")]
         set: Vec<String>,
         #[command(flatten)]
         name: NetworkArg,
     },
-    /// Run a command on a node: `longhaul wan exec client -- curl http://server/`.
+    /// Run a command on a node. Needs root.
+    #[command(after_help = EXEC_EXAMPLES)]
     Exec {
         #[command(flatten)]
         name: NetworkArg,
-        /// The node.
+        /// Name of the node, as `wan status` prints it.
         node: String,
-        /// The command and its arguments.
+        /// Command and its arguments.
         #[arg(last = true, required = true)]
         command: Vec<OsString>,
     },
-    /// Say what is up, what its links have done, and whether the emulator keeps up.
+    /// Show nodes, link counters and emulator health. Needs root.
+    #[command(after_help = STATUS_EXAMPLES)]
     Status {
         #[command(flatten)]
         name: NetworkArg,
-        /// Print one JSON document.
+        /// Print one JSON document instead of tables.
         #[arg(long)]
         json: bool,
     },
-    /// Take the network down.
+    /// Stop a network, and print its counters. Needs root.
+    #[command(after_help = DOWN_EXAMPLES)]
     Down {
         #[command(flatten)]
         name: NetworkArg,
     },
-    /// Measure what the emulator really gives on this machine: rate, round trip, loss, queue limit.
+    /// Measure the emulator's accuracy on this machine: rate, round trip, loss, queue limit. Needs root.
+    #[command(after_help = CHECK_EXAMPLES)]
     Check {
-        /// Print one JSON document.
+        /// Print one JSON document instead of tables.
         #[arg(long)]
         json: bool,
     },
@@ -62,13 +88,13 @@ pub enum Command {
 
 #[derive(clap::Args)]
 pub struct NetworkArg {
-    /// Which network, where several are up.
-    #[arg(long, default_value = "default")]
+    /// Name of the network, if several are up.
+    #[arg(long, value_name = "NAME", default_value = "default")]
     name: NetworkName,
 }
 
 impl std::fmt::Display for NetworkArg {
-    /// As an argument, where it has to be given.
+    /// The `--name` argument, or nothing for the default network.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let is_default = self.name.to_string() == "default";
         if is_default { Ok(()) } else { write!(f, " --name {}", self.name) }
@@ -115,10 +141,10 @@ fn up(
         .find(wanted)
         .ok_or_else(|| crate::lab::unknown_variant(&scenario, variant.unwrap_or_default()))?;
     if scenario.runs.len() > 1 {
-        eprintln!("taking the first of {} runs: {}", scenario.runs.len(), run.id);
+        eprintln!("using the first of {} runs: {}", scenario.runs.len(), run.id);
     }
     lab::check_emulated_network(run)?;
-    // The process in the background inherits what holds these in the kernel.
+    // The background process inherits the handles that keep these loaded.
     let controls = lab::LoadedControls::provide(run)?;
     controls.require_inherited()?;
     // SAFETY: no thread that was started before this is left.
@@ -127,7 +153,10 @@ fn up(
         println!("{}", node.name);
     }
     let named = NetworkArg { name: name.clone() };
-    eprintln!("up; try: longhaul wan exec{named} {} -- ip address", run.nodes[0].name);
+    eprintln!(
+        "the network is up. Try: longhaul wan exec{named} {} -- ip address",
+        run.nodes[0].name
+    );
     Ok(())
 }
 
@@ -173,7 +202,9 @@ fn check(json: bool) -> Result<(), Failure> {
     if report.ok {
         Ok(())
     } else {
-        Err(Failure::failed("not every figure is within its limit on this machine, now"))
+        Err(Failure::failed(
+            "the emulator is not within all limits on this machine at present. End other programs and repeat: longhaul wan check",
+        ))
     }
 }
 

@@ -61,7 +61,9 @@ impl Reach {
 
     fn unexpected(&self) -> Failure {
         let socket = self.socket.display();
-        Failure::failed(format!("{socket}: the depot sent an unexpected response. Restart the depot if it runs another version of longhaul"))
+        Failure::failed(format!(
+            "{socket}: the depot sent an unexpected response. Restart the depot if it runs another version of longhaul"
+        ))
     }
 
     fn print(&self, document: &Value, text: &str) {
@@ -315,9 +317,12 @@ pub fn limit(args: &LimitArgs) -> Result<(), Failure> {
         return Err(reach.unexpected());
     };
     if !is_there {
-        return Err(Failure::failed("no transfer has this number. List them: longhaul depot transfers"));
+        return Err(Failure::failed(
+            "no transfer has this number. List them: longhaul depot transfers",
+        ));
     }
-    let text = rate_bps.map_or_else(|| "limit removed\n".to_owned(), |bps| format!("{}\n", rate(bps)));
+    let text =
+        rate_bps.map_or_else(|| "limit removed\n".to_owned(), |bps| format!("{}\n", rate(bps)));
     reach.print(&json!({ "rate_bps": rate_bps }), &text);
     Ok(())
 }

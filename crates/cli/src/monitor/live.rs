@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a terminal shows of the last second while the monitor watches; anywhere else nothing.
+//! Shows the latest second on a terminal while the monitor runs. Without a terminal it shows nothing.
 
 use super::text::scaled_count;
 use ::kernel::monitor::{Bins, Direction, DirectionStatistics, Monitor, Options, Snapshot};
@@ -8,7 +8,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::collections::BTreeMap;
 use units::Duration;
 
-/// Columns of the rate's course.
+/// Width of the rate's sparkline, in characters.
 const COLUMNS: usize = 64;
 
 pub struct LiveDisplay {
@@ -16,7 +16,7 @@ pub struct LiveDisplay {
     terminal: MultiProgress,
     lines: Vec<ProgressBar>,
     before: Option<Snapshot>,
-    /// The largest bin of each direction since the last look, in bytes.
+    /// The largest bin of each direction since the last update, in bytes.
     peaks: BTreeMap<Direction, u64>,
 }
 
@@ -24,7 +24,7 @@ impl LiveDisplay {
     pub fn new(device: &str) -> Self {
         Self {
             device: device.to_owned(),
-            // Standard error; it shows nothing where that is no terminal.
+            // Standard error. It shows nothing if that is not a terminal.
             terminal: MultiProgress::new(),
             lines: Vec::new(),
             before: None,
@@ -32,7 +32,7 @@ impl LiveDisplay {
         }
     }
 
-    /// Takes note of what bins were read between two looks.
+    /// Records the largest bins that were read between two updates.
     pub fn note_peaks(&mut self, snapshot: &Snapshot) {
         for direction in [Direction::Out, Direction::In] {
             let peak = snapshot.statistics(direction).and_then(|figures| figures.recent_peak);
@@ -41,7 +41,7 @@ impl LiveDisplay {
         }
     }
 
-    /// What happened since the last time.
+    /// Shows what happened since the last update.
     pub fn show(&mut self, monitor: &Monitor, options: &Options, snapshot: Snapshot) {
         self.note_peaks(&snapshot);
         let mut texts = Vec::new();
@@ -86,7 +86,7 @@ impl Drop for LiveDisplay {
         for line in &self.lines {
             line.finish_and_clear();
         }
-        // Nothing can be done about a terminal that is gone.
+        // An error means that the terminal is gone.
         let _ = self.terminal.clear();
     }
 }
@@ -96,7 +96,7 @@ fn line() -> ProgressBar {
     ProgressBar::new_spinner().with_style(style)
 }
 
-/// The figures of one direction, and those of a look ago.
+/// The statistics of one direction, and those at the last update.
 struct Interval<'a> {
     seconds: f64,
     before: Option<&'a DirectionStatistics>,
@@ -148,7 +148,7 @@ impl Interval<'_> {
     }
 }
 
-/// The last second, a letter for each part of it, as high as its largest bin.
+/// The latest second as a sparkline: each character shows the largest bin of its part.
 fn sparkline(bins: &Bins, seconds: f64) -> String {
     const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let (all, width) = (bins.data().bins(), bins.data().width().as_secs_f64());

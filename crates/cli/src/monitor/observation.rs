@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A device that was watched.
+//! The result of watching a device.
 
 use ::kernel::monitor::{EndReason, Monitor, MonitorReport, Options, Snapshot};
 
-/// What was watched, how, and what was seen.
+/// The options, the monitor and its last snapshot.
 pub struct Observation<'a> {
     pub options: &'a Options,
     pub monitor: &'a Monitor,
@@ -12,7 +12,7 @@ pub struct Observation<'a> {
 }
 
 impl Observation<'_> {
-    /// The report for programs.
+    /// The report of `--json` and monitor.json.
     pub fn report(&self) -> MonitorReport {
         MonitorReport::new(self.options, self.monitor.namespace(), self.snapshot, self.ended)
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the monitor saw, kept: a folder with the document, the bins and a picture of each direction.
-//! It appears whole, and is never written into again.
+//! The output directory of the monitor: the JSON document, and bins and a picture of each direction.
+//! It appears complete, and is not written again.
 
 use super::{observation::Observation, text::method_text};
 use crate::failure::Failure;
@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What is there already is left alone, and somebody who has watched for an hour wants it kept.
+/// Refuses a directory with files in it, or one that cannot be made, before the monitor runs for an hour.
 pub fn require_new(folder: &Path) -> Result<(), Failure> {
     let taken = match fs::read_dir(folder) {
         Ok(mut entries) => entries.next().is_some(),
@@ -20,17 +20,17 @@ pub fn require_new(folder: &Path) -> Result<(), Failure> {
     if taken {
         let name = folder.display();
         return Err(Failure::usage(format!(
-            "--out {name}: it is there already; name a new folder"
+            "--out {name}: the directory exists and is not empty. Name a new directory"
         )));
     }
-    // Fails now rather than in the end.
+    // An unwritable place fails now and not after the measurement.
     let partial = partial(folder);
     fs::create_dir_all(&partial)
         .and_then(|()| fs::remove_dir(&partial))
-        .map_err(|e| Failure::usage(format!("--out {}: can't write there: {e}", folder.display())))
+        .map_err(|e| Failure::usage(format!("--out {}: cannot write there: {e}", folder.display())))
 }
 
-/// Beside the folder, until it is whole.
+/// The temporary directory next to the final one, until it is complete.
 fn partial(folder: &Path) -> PathBuf {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     folder.with_file_name(format!(".{name}.{}.partial", std::process::id()))
@@ -40,9 +40,9 @@ pub fn write(folder: &Path, observation: &Observation<'_>) -> Result<(), Failure
     let partial = partial(folder);
     let written = files(&partial, observation).and_then(|()| fs::rename(&partial, folder));
     written.map_err(|error| {
-        // What there is of it is of no use.
+        // An incomplete directory is of no use.
         let _ = fs::remove_dir_all(&partial);
-        Failure::failed(format!("can't write {}: {error}", folder.display()))
+        Failure::failed(format!("cannot write {}: {error}", folder.display()))
     })
 }
 
@@ -66,7 +66,7 @@ fn files(folder: &Path, observation: &Observation<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Bins as they are kept: after a long time wider than they were asked for.
+/// Bins as CSV. After a long time they are wider than `--bin`.
 fn table(bins: &Bins) -> String {
     let width_s = bins.data().width().as_secs_f64();
     let gaps = bins.gap_frames().bins().iter().copied().chain(std::iter::repeat(0));

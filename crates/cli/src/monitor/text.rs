@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the monitor saw, for people.
+//! The monitor's results as text.
 
 use super::observation::Observation;
 use ::kernel::monitor::{Direction, DirectionStatistics};
 use ::report::format;
 
-/// More flows than these are only counted.
+/// Maximum number of flows that are listed. The others are summed up.
 const FLOWS: usize = 20;
 
 /// Where packets of a direction are timed.
@@ -25,7 +25,7 @@ pub fn report_text(observation: &Observation<'_>) -> String {
     parts.collect::<Vec<_>>().join("\n")
 }
 
-/// How it was watched, in a line.
+/// Duration, place of the timing and width of the bins, in one line.
 pub fn method_text(observation: &Observation<'_>, direction: Direction) -> String {
     format!(
         "{}, timed {}, bins of {}",
@@ -66,7 +66,7 @@ fn direction_text(
         line(
             "super-packets",
             &format!(
-                "{} of {} hand-overs, {} of the packets: gaps inside them can't be seen{}",
+                "{} of {} hand-overs, {} of the packets: gaps inside them cannot be measured{}",
                 figures.super_handovers,
                 figures.handovers,
                 format::percent(figures.super_packets as f64 / figures.packets as f64),
@@ -80,7 +80,10 @@ fn direction_text(
     }
     if figures.missed_bytes > 0 {
         let missed = format::size(figures.missed_bytes as f64);
-        line("missed", &format!("{missed} are in no bin: this machine was too busy to read them"));
+        line(
+            "missed",
+            &format!("{missed} are in no bin, because this machine was too busy to read them"),
+        );
     }
     if observation.options.per_flow {
         text += &flows(figures, seconds);

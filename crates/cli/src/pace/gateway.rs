@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `longhaul pace gateway`: what is routed to its TUN device leaves by a real one, each class at its rate.
+//! `longhaul pace gateway`: paces packets that are routed to its TUN device, each class at its own rate.
 
 use crate::{
     failure::Failure,
@@ -11,39 +11,44 @@ use host::Mac;
 use std::{net::IpAddr, os::fd::AsFd};
 use units::{Bytes, Rate};
 
-/// Pace what is routed to a TUN device and leaves by a real one, each class at its bottleneck's rate.
+const EXAMPLES: &str = "\
+Examples:
+  sudo longhaul pace gateway eth0 --class far=400mbit:198.51.100.0/24 --via 192.0.2.1
+  sudo longhaul pace gateway eth0 --class far=400mbit:198.51.100.0/24 --class rest=1gbit --next-hop 02:00:5e:00:53:01";
+
+/// Pace packets that are routed to a TUN device and leave by a real device, each class at its own rate. Needs root.
 ///
-/// Gap frames keep packets apart, so that the device's own clock does the timing. Runs until Ctrl-C or
-/// SIGTERM and then prints what it did; the TUN device and the routes to it go with it.
+/// Gap frames separate the packets, so that the device's own clock times them. Runs until Ctrl-C or SIGTERM and then prints
+/// counters. The TUN device and the routes to it are removed with it.
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 #[command(group(ArgGroup::new("next").required(true).args(["via", "next_hop"])))]
 pub struct GatewayArgs {
-    /// The device that it sends by, as `ip link` calls it.
+    /// Network device to send by, as `ip link` names it.
     device: String,
-    /// A class and the networks behind its bottleneck; without networks, all that is in no other
-    /// class. May be repeated. The rate is of the link: 1538 bytes for a full packet.
+    /// Class with its rate and the networks behind its bottleneck. Without networks it takes all packets of no other class. The
+    /// rate is that on the link, where a full packet takes 1538 bytes. May be repeated.
     #[arg(long, value_name = "NAME=RATE[:NETWORK,...]", required = true)]
     class: Vec<GatewayClass>,
-    /// The router that packets go to next, a neighbour on the device.
+    /// Next router, a neighbour on the device.
     #[arg(long, value_name = "IP")]
     via: Option<IpAddr>,
-    /// Its address of Ethernet, instead.
+    /// Ethernet address of the next router, instead of --via.
     #[arg(long, value_name = "MAC")]
     next_hop: Option<Mac>,
-    /// The rate of the device's link [default: as its driver says].
+    /// Link rate of the device, as in 1gbit [default: the rate that the driver reports].
     #[arg(long, value_name = "RATE")]
     line: Option<Rate>,
-    /// Bytes of the link that a frame takes beyond its length: preamble, check sequence and inter-frame
-    /// gap.
+    /// Bytes on the link per frame in addition to its length: preamble, check sequence and inter-frame gap.
     #[arg(long, value_name = "SIZE", default_value = "24")]
     overhead: Bytes,
-    /// The name of the TUN device that it makes.
+    /// Name of the TUN device to make.
     #[arg(long, value_name = "NAME", default_value = "lhgw0")]
     tun: String,
-    /// How much of each class may wait.
+    /// Maximum size of each class's queue.
     #[arg(long, value_name = "SIZE", default_value = "1MB")]
     queue: Bytes,
-    /// What the longest gap frame takes on the link; the device's MTU bounds it too.
+    /// Maximum size of a gap frame on the link. The device's MTU limits it too.
     #[arg(long, value_name = "SIZE", default_value = "4KB")]
     max_frame: Bytes,
     /// Release packets by a timer instead of sending gap frames between them.
@@ -73,7 +78,7 @@ impl GatewayArgs {
 pub fn run(args: GatewayArgs) -> Result<(), Failure> {
     let json = args.json;
     let stopped = host::stop_socket()
-        .map_err(|error| Failure::failed(format!("can't watch for signals: {error}")))?;
+        .map_err(|error| Failure::failed(format!("cannot watch for signals: {error}")))?;
     let options = args.into_options();
     let (device, tun) = (options.device.clone(), options.tun.clone());
     let gateway = Gateway::open(options)?;
@@ -82,7 +87,7 @@ pub fn run(args: GatewayArgs) -> Result<(), Failure> {
     }
     let (line, next_hop) = (gateway.line(), gateway.next_hop());
     eprintln!(
-        "{tun} is up: what is routed there leaves by {device} ({line}) to {next_hop}; Ctrl-C ends it"
+        "{tun} is up: packets routed there leave by {device} ({line}) to {next_hop}. End it with Ctrl-C"
     );
     let summary = gateway.run(stopped.as_fd())?;
     if json {
@@ -122,7 +127,7 @@ fn remarks(summary: &Summary) -> String {
     let mut text = String::new();
     if summary.not_carried > 0 {
         text += &format!(
-            "{} packets to groups or the link alone were not carried\n",
+            "{} packets to multicast or link-local addresses were not forwarded\n",
             summary.not_carried
         );
     }
@@ -131,12 +136,13 @@ fn remarks(summary: &Summary) -> String {
     }
     if summary.stalls > 0 {
         let (stalls, seconds) = (summary.stalls, summary.stalled_s);
-        text +=
-            &format!("{stalls} times the wire ran dry with packets waiting, for {seconds:.3} s\n");
+        text += &format!(
+            "{stalls} times the link was idle while packets waited, for {seconds:.3} s in total\n"
+        );
     }
     if summary.device_full > 0 {
         text += &format!(
-            "{} times the device had no room: is it slower than its line rate?\n",
+            "{} times the device's queue was full: it may be slower than its line rate. Set --line\n",
             summary.device_full
         );
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `longhaul pace methods`: which pacing methods this machine can do, and the best of them.
+//! `longhaul pace methods`: the pacing methods that this machine supports, and the best of them.
 
 use crate::{
     failure::Failure,
@@ -8,10 +8,16 @@ use crate::{
 use ::kernel::pace::{PacingMethod, PacingMethods};
 use ::wan::pacing_gateway;
 
-/// Tell which pacing methods this machine can do, and the best of them.
+const EXAMPLES: &str = "\
+Examples:
+  longhaul pace methods
+  longhaul pace methods eth0 --json";
+
+/// Show which pacing methods this machine supports, and which is the best.
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct MethodsArgs {
-    /// A device, to tell what speaks against them on it.
+    /// Network device for which to check the methods [default: none, only the machine is checked].
     device: Option<String>,
     /// Print one JSON document instead of a table.
     #[arg(long)]
@@ -44,7 +50,9 @@ fn text(methods: &PacingMethods) -> String {
             text += &format!("{device}: line rate {}\n", units::Rate::bits_per_second(bps));
         }
         (Some(device), None) => {
-            text += &format!("{device} does not tell its line rate: gap frames need it given\n");
+            text += &format!(
+                "{device}: the driver reports no link rate. Gap packets need it: --line RATE\n"
+            );
         }
         (None, _) => {}
     }

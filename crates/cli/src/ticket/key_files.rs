@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Files that hold keys: a private one is written once, a set is replaced whole.
+//! Key files: a private key is written once, a key set is replaced atomically.
 
 use crate::failure::Failure;
 use std::{
@@ -9,9 +9,9 @@ use std::{
     path::Path,
 };
 
-/// Who may read a private key: its owner.
+/// Mode of a private key file: only the owner may read it.
 pub const PRIVATE: u32 = 0o600;
-/// Who may read public keys: everybody whom the umask lets.
+/// Mode of a public key file: everyone may read it, as far as the umask allows.
 pub const PUBLIC: u32 = 0o666;
 
 /// Reads a file that the command line names.
@@ -20,7 +20,7 @@ pub fn read(path: &Path) -> Result<String, Failure> {
         .map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))
 }
 
-/// Reads standard input, as far as a ticket may be long.
+/// Reads standard input, at most twice the length of the longest ticket route.
 pub fn read_input() -> Result<String, Failure> {
     let mut text = String::new();
     let most = 2 * session::MAX_ROUTE_LEN as u64;
@@ -29,12 +29,12 @@ pub fn read_input() -> Result<String, Failure> {
     Ok(text)
 }
 
-/// Writes a new file, or none: what is there may be the only copy of a key.
+/// Writes a new file. An existing one is never replaced, because it may be the only copy of a key.
 pub fn create(path: &Path, text: &str, mode: u32) -> Result<(), Failure> {
     let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
     let mut file = file.map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => Failure::usage(format!(
-            "{} is there already, and no key is overwritten: name a new file",
+            "{} exists, and a key is never overwritten. Name a new file",
             path.display()
         )),
         _ => cannot_write(path, &error),
@@ -46,7 +46,7 @@ pub fn create(path: &Path, text: &str, mode: u32) -> Result<(), Failure> {
     })
 }
 
-/// Replaces a file in one step: a depot that reads it meanwhile gets the old text or the new one.
+/// Replaces a file atomically: a depot that reads it at the same time gets the old text or the new one.
 pub fn replace(path: &Path, text: &str) -> Result<(), Failure> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.new", std::process::id()));

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a ticket says, for people and for programs.
+//! Prints a ticket as text or JSON.
 
 use crate::print::{print_json, print_text};
 use session::ticket::{LEEWAY_S, Ticket, TicketDescription, UnixTime};
 use std::fmt::Display;
 
-/// Whether anybody looked at the signature, and the time that counts.
+/// Whether the signature was verified, and the time for which validity is shown.
 #[derive(Clone, Copy)]
 pub enum SignatureCheck {
-    /// Nobody did: all of it may be invented.
+    /// Not verified: all claims may be invented.
     No(UnixTime),
-    /// It is good at this time.
+    /// The signature is good, and the ticket valid, at this time.
     Good(UnixTime),
 }
 
@@ -26,10 +26,10 @@ pub fn print(ticket: &Ticket, key: Option<&str>, checked: SignatureCheck, json: 
 
 fn ticket_text(ticket: &Ticket, key: Option<&str>, checked: SignatureCheck) -> String {
     let (signature, says) = match checked {
-        SignatureCheck::No(_) => ("not checked: all of this may be invented", "it says "),
+        SignatureCheck::No(_) => ("not checked: all of this may be invented", "it claims "),
         SignatureCheck::Good(_) => ("good", ""),
     };
-    // Whoever made an unverified one chose these texts, and could write to the terminal.
+    // These texts of an unverified ticket are untrusted, and could contain terminal controls.
     let key = key.map_or("no named key".to_owned(), |key| format!("key {}", key.escape_debug()));
     let by = ticket.issuer.as_ref().map(|by| format!(", by {}", by.escape_debug()));
     let scope = if ticket.is_prefix() { " and all below" } else { "" };
@@ -66,13 +66,13 @@ fn ticket_text(ticket: &Ticket, key: Option<&str>, checked: SignatureCheck) -> S
 fn validity(ticket: &Ticket, checked: SignatureCheck) -> String {
     let (SignatureCheck::No(time) | SignatureCheck::Good(time)) = checked;
     let from = ticket.not_before.map(|from| format!("from {from} "));
-    // As depots judge it, whose clocks may differ from the signer's.
+    // With the leeway of depots, whose clocks may differ from the signer's.
     let standing = if ticket.not_before.is_some_and(|from| time.plus(LEEWAY_S) < from) {
         "not yet"
     } else if ticket.expires.plus(LEEWAY_S) < time {
         "expired"
     } else {
-        "its time is on"
+        "valid"
     };
     format!("{}until {} ({standing} at {time})", from.unwrap_or_default(), ticket.expires)
 }
