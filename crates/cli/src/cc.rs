@@ -15,8 +15,8 @@ use std::path::PathBuf;
 
 const LIST_EXAMPLES: &str = "\
 Examples:
-  longhaul cc list
-  longhaul cc list --json";
+  sudo longhaul cc list
+  sudo longhaul cc list --json";
 const LOAD_EXAMPLES: &str = "\
 Examples:
   sudo longhaul cc load bbr htcp
@@ -40,7 +40,7 @@ Examples:
 
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// List the kernel's congestion controls, those that longhaul can load, and the sockets that use each.
+    /// List loaded and loadable congestion controls, and the number of sockets that use each. Needs root.
     #[command(after_help = LIST_EXAMPLES)]
     List {
         /// Print one JSON document.

@@ -214,8 +214,8 @@ fn table(tally: &Tally) -> String {
 fn unknown(tally: &Tally) -> String {
     match (tally.unknown(), tally.unknown_because()) {
         (0, _) => String::new(),
-        (count, None) => format!(", unknown for {count} connections"),
-        (count, Some(why)) => format!(", unknown for {count} connections: {why}"),
+        (count, None) => format!(", not known of {count} connections"),
+        (count, Some(why)) => format!(", not known of {count} connections: {why}"),
     }
 }
 

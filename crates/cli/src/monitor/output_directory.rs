@@ -20,7 +20,7 @@ pub fn require_new(folder: &Path) -> Result<(), Failure> {
     if taken {
         let name = folder.display();
         return Err(Failure::usage(format!(
-            "--out {name}: the directory exists and is not empty. Name a new directory"
+            "--out {name}: it exists already. Name a new directory"
         )));
     }
     // An unwritable place fails now and not after the measurement.

@@ -85,7 +85,7 @@ pub fn done(arguments: &[&str]) -> String {
 pub fn measured(arguments: &[&str]) -> Value {
     let output = call(arguments);
     let (out, err) = (text(&output.stdout), text(&output.stderr));
-    let busy = output.status.code() == Some(1) && err.contains("counts on this machine, now");
+    let busy = output.status.code() == Some(1) && err.contains("is valid on this machine at present");
     assert!(output.status.success() || busy, "{arguments:?}: {}\n{err}", output.status);
     serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}"))
 }

@@ -105,7 +105,7 @@ fn a_configuration_is_checked_and_printed_in_full() {
 fn a_running_depot_says_what_it_does() {
     let depot = Depot::start(&["--allow-upstream", "depot2.example.org:3880"]);
     let table = depot.status(&["--once"]);
-    for part in ["d1: serving", "upstream depot2.example.org:3880", "no transfer under way"] {
+    for part in ["d1: serving", "upstream depot2.example.org:3880", "no open transfers"] {
         assert!(table.contains(part), "{part} is missing: {table}");
     }
     assert!(!table.contains('\x1b'), "{table:?}");

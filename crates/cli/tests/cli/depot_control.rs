@@ -59,7 +59,7 @@ fn operator_lists_slows_ends_and_denies() {
     let document = |words: &[&str]| -> Value {
         serde_json::from_str(&say(&[words, &["--json"]].concat())).unwrap()
     };
-    assert_eq!(say(&["transfers"]), "no transfer under way\n");
+    assert_eq!(say(&["transfers"]), "no open transfers\n");
     let (_one, _two) =
         (download(&depot, &origin, "/set-1.tar"), download(&depot, &origin, "/set-2.tar"));
     let table = say(&["transfers"]);
@@ -74,8 +74,8 @@ fn operator_lists_slows_ends_and_denies() {
     assert_eq!(list["transfers"][0]["client_tcp"]["pacing_bps"], 80_000_000);
     assert_eq!(say(&["limit", "1gbit", "--client", "127.0.0.1"]), "1.00 Gb/s\n");
     assert!(say(&["limits"]).starts_with("client 127.0.0.1 "));
-    assert_eq!(say(&["limit", "none", "--client", "127.0.0.1"]), "let go\n");
-    assert_eq!(say(&["limits"]), "no rate is set\n");
+    assert_eq!(say(&["limit", "none", "--client", "127.0.0.1"]), "limit removed\n");
+    assert_eq!(say(&["limits"]), "no rate limit is set\n");
 
     assert_eq!(say(&["end", "--file", "set-2"]), "1 transfer ended\n");
     let denied = say(&["deny", "--client", "127.0.0.1", "--for", "10min", "--why", "too much"]);
@@ -87,8 +87,8 @@ fn operator_lists_slows_ends_and_denies() {
     let _ = refused.write_all(b"GET /lh1/fetch/-/http:h/f HTTP/1.1\r\nHost: d\r\n\r\n");
     let _ = refused.read_to_string(&mut answer);
     assert!(answer.contains("403") && answer.contains("shut this client"), "{answer}");
-    assert_eq!(say(&["allow", "--client", "127.0.0.1"]), "let in again\n");
-    assert_eq!(say(&["allow", "--client", "127.0.0.1"]), "it was not shut out\n");
+    assert_eq!(say(&["allow", "--client", "127.0.0.1"]), "allowed again\n");
+    assert_eq!(say(&["allow", "--client", "127.0.0.1"]), "it was not denied\n");
     assert_eq!(document(&["denied"])["denied"], serde_json::json!([]));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Every `longhaul` command in the documents' code blocks is one that the command line takes.
+//! Every `longhaul` command in the documents' code blocks and in the help's examples parses.
 
 use std::{
     fs,
@@ -9,7 +9,7 @@ use std::{
 /// Directories and files with documents, from the repository's root.
 const DOCUMENTS: [&str; 6] =
     ["README.md", "CONTRIBUTING.md", "docs", "deploy", "scenarios", "SECURITY.md"];
-/// Words behind which another command, or none, begins.
+/// Words after which a command ends.
 const ENDS: [&str; 9] = ["|", "||", "&&", "&", ";", ">", "<", "then", "done"];
 
 fn documents(path: &Path, found: &mut Vec<PathBuf>) {
@@ -99,7 +99,63 @@ fn documented_commands_are_ones_that_parse() {
     assert!(parsed > 100, "only {parsed} commands were found");
 }
 
-/// The help of a command and of those below it.
+/// Names of a command and of its subcommands, as in `longhaul wan up`, each with its examples.
+fn examples_of(command: &clap::Command, name: &str, found: &mut Vec<(String, Vec<String>)>) {
+    if !command.is_subcommand_required_set() {
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let lines = help.strip_prefix("Examples:\n").unwrap_or_default().lines();
+        found.push((name.to_owned(), lines.map(str::to_owned).collect()));
+    }
+    for below in command.get_subcommands() {
+        if below.get_name() != "help" && !below.is_hide_set() {
+            examples_of(below, &format!("{name} {}", below.get_name()), found);
+        }
+    }
+}
+
+/// The commands of an example. The one in ssh's `ProxyCommand` is a word of its own, with `%h` and `%p`.
+fn example_commands(line: &str) -> Vec<Vec<String>> {
+    let words = shlex::split(line).unwrap_or_default();
+    let proxy_command = words.iter().find_map(|word| word.strip_prefix("ProxyCommand="));
+    match proxy_command {
+        Some(command) => commands(&command.replace("%h", "host").replace("%p", "22")),
+        None => commands(line),
+    }
+}
+
+#[test]
+fn every_command_has_two_examples_that_parse() {
+    let mut command = longhaul_cli::command();
+    command.build();
+    let (mut examples, mut wrong) = (Vec::new(), Vec::new());
+    examples_of(&command, "longhaul", &mut examples);
+    assert!(examples.len() > 50, "only {} commands were found", examples.len());
+    for (name, lines) in examples {
+        if lines.len() != 2 {
+            wrong.push(format!("{name}: {} examples", lines.len()));
+        }
+        for line in lines {
+            let commands = example_commands(&line);
+            let is_own = |words: &Vec<String>| {
+                let words = words.iter().map(String::as_str);
+                ["longhaul"].into_iter().chain(words).zip(name.split(' ')).all(|(a, b)| a == b)
+            };
+            if !commands.iter().any(is_own) {
+                wrong.push(format!("{name}: another command: {line}"));
+            }
+            for words in commands {
+                let arguments = ["longhaul".to_owned()].into_iter().chain(words);
+                if let Err(error) = longhaul_cli::command().try_get_matches_from(arguments) {
+                    let why = error.to_string();
+                    wrong.push(format!("{name}: {line}\n    {}", why.lines().next().unwrap()));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Appends the help of a command and of its subcommands.
 fn help_of(command: &mut clap::Command, name: &str, page: &mut String) {
     let help = command.render_long_help().to_string();
     let lines: Vec<&str> = help.trim_end().lines().map(str::trim_end).collect();

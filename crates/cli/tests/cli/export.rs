@@ -264,7 +264,7 @@ fn methods_and_runs_that_do_not_count_are_told_apart() {
     assert_ne!(of_run[0]["record"], of_run[1]["record"]);
 
     let said = text(&call(&["report", out.to_str().unwrap()]).stderr);
-    let expected = format!("records at and below {}: 9 (1 invalid), of 1 scenario", out.display());
+    let expected = format!("{}: 9 records (1 invalid) of 1 scenario", out.display());
     assert_eq!(said.trim(), expected);
 }
 
@@ -285,10 +285,10 @@ fn what_cannot_be_exported_is_refused_with_a_reason() {
     assert!(code == 2 && said.contains("exists already") && said.contains("--force"), "{said}");
     assert_eq!(fs::read_to_string(csv).unwrap(), "mine");
     let (code, said) = refused(&[dir, "--parquet", "-"]);
-    assert!(code == 2 && said.contains("name a file"), "{code}: {said}");
+    assert!(code == 2 && said.contains("Name a file"), "{code}: {said}");
     assert_eq!(refused(&[dir]).0, 2, "a format is required");
     let (code, said) = refused(&[dir, "--csv", "a", "--parquet", "a"]);
-    assert!(code == 2 && said.contains("name two"), "{code}: {said}");
+    assert!(code == 2 && said.contains("Name two files"), "{code}: {said}");
 
     let records = records();
     let sim = records.path().join("out/sim");

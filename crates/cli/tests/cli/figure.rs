@@ -211,7 +211,7 @@ fn the_drawing_is_whole_and_has_every_point() {
     for name in ["figure.pdf", "figure"] {
         let file = sweep.folder.path().join(name);
         let (code, said) = refused(&["figure", sweep.out(), "--output", file.to_str().unwrap()]);
-        assert!(code == 2 && said.contains("ends in .svg or .png") && !file.exists(), "{said}");
+        assert!(code == 2 && said.contains("must end in .svg or .png") && !file.exists(), "{said}");
     }
 
     let nowhere = sweep.folder.path().join("missing/figure.svg");
@@ -333,23 +333,23 @@ fn what_cannot_be_shown_is_refused_with_what_can() {
         "{said}"
     );
     let said = refuse(&["--link", "source-sink/forward", "--from", "2s", "--to", "1s"]);
-    assert_eq!(said, "longhaul: --to is not after --from\n");
+    assert_eq!(said, "longhaul: --to must be later than --from\n");
     let said = refuse(&["--hop", "file/0"]);
     assert!(said.contains("--link"), "{said}");
     assert_eq!(
         refuse(&[sweep.out()]),
-        "longhaul: several folders are for --link and --over-time\n"
+        "longhaul: several directories need --link or --over-time: name one directory\n"
     );
     let said = refuse(&["--over-time", "cwnd", "--flow", "other"]);
     assert!(said.contains("there is no flow \"other\"; there are file"), "{said}");
     let said = refuse(&["--over-time", "cwnd", "--link", "source-sink/forward"]);
-    assert_eq!(said, "longhaul: of a link there is --over-time queue\n");
+    assert_eq!(said, "longhaul: --link can be drawn only with --over-time queue, or without --over-time\n");
     let said = refuse(&["--over-time", "cwnd", "--x", "delay"]);
     assert!(said.contains("cannot be used with '--x <KEY>'"), "{said}");
     let said = refuse(&["--flow", "file"]);
     assert!(said.contains("--over-time"), "{said}");
     let said = refuse(&["--link", "source-sink/forward", "--log-y"]);
-    assert!(said.contains("--log-y and --colour-by are not for --link"), "{said}");
+    assert!(said.contains("--log-y and --colour-by need --over-time queue"), "{said}");
     // A metric of single flows is no metric of a run.
     assert!(refuse(&["--y", "flows"]).contains("no metric \"flows\""));
 }

@@ -267,7 +267,7 @@ fn wrong_usage_of_get_is_refused() {
         (&["get", "http://h/a", "http://h/b", "-o", "f"], "-d DIR"),
         (&["get", "http://h/a", "http://h/b", "--digest", "sha-256=00"], "sha-256=VALUE"),
         (&["get", "http://h/a", "--digest", "md5=00"], "sha-512=VALUE"),
-        (&["get", "http://h/a", "-o", "-", "--json"], "Choose one"),
+        (&["get", "http://h/a", "-o", "-", "--json"], "Use only one"),
         (&["get", "http://h/a", "--limit-rate", "5Mbps"], "5mbit"),
         (&["get", "http://h/a", "--connections", "0"], "--connections"),
         (&["get", "http://h/a", "--stall-time", "0s"], "--stall-time"),

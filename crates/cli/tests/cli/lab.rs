@@ -465,7 +465,7 @@ fn a_scenario_without_ways_says_so() {
     {
         let (code, said) = refused(command);
         assert_eq!(code, 2, "{said}");
-        assert!(said.contains("has no variant \"foo\"; it has no variants"), "{said}");
+        assert!(said.contains("has no variant \"foo\": it has no variants"), "{said}");
     }
 }
 

@@ -150,7 +150,7 @@ fn what_it_saw_is_a_table_and_is_kept() {
     let beside: Vec<_> = fs::read_dir(kept.parent().unwrap()).unwrap().flatten().collect();
     assert_eq!(beside.len(), 1, "nothing but the folder: {beside:?}");
     let (code, said) = refused(&["monitor", "lo", "--out", kept.to_str().unwrap()]);
-    assert!(code == 2 && said.contains("there already"), "{said}");
+    assert!(code == 2 && said.contains("exists already"), "{said}");
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn a_device_that_goes_ends_it_with_what_it_saw() {
     let watching = Watching::in_own_network(&["left", "--json"]);
     watching.beside("ip link delete left");
     let (out, said) = watching.ended();
-    assert!(said.contains("left is gone"), "{said}");
+    assert!(said.contains("left was removed"), "{said}");
     let document = parsed(&out);
     assert_eq!(
         (&document["ended"], &document["out"]["packets"]),

@@ -253,7 +253,7 @@ fn departure_times_take_fq_and_leave_the_device_as_it_was() {
     with_device(|| {
         let wrong = ["pace", "add", DEVICE, "--rate", "100mbit", "--super-packets"];
         let (code, said) = refused(&wrong);
-        assert!(code == 2 && said.contains("goes with --by edt"), "{code} {said}");
+        assert!(code == 2 && said.contains("add --by edt"), "{code} {said}");
         let has_fq = pace::lacking(Method::EDT, None).is_none();
         let lack =
             if has_fq { "tc qdisc replace dev pace0 root fq" } else { "this kernel has no fq" };
@@ -305,7 +305,7 @@ fn by_departure_times() {
     tc(&["qdisc", "replace", "dev", DEVICE, "root", "pfifo"]);
     let text = done(&["pace", "show"]);
     assert!(
-        text.contains("not kept at present: pace0 has the queueing discipline pfifo"),
+        text.contains("not in force: pace0 has the queueing discipline pfifo"),
         "{text}"
     );
     tc(&["qdisc", "replace", "dev", DEVICE, "root", "fq"]);

@@ -19,7 +19,7 @@ const MOST_LINES: usize = 60;
 /// the page's fault. What runs in the background ends with the page.
 const BEFORE: &str = "set -euo pipefail
 trap 'kill $(jobs -p) 2> /dev/null || true' EXIT
-sudo() { \"$@\" || grep -q 'counts on this machine, now' progress; }
+sudo() { \"$@\" || grep -q 'is valid on this machine at present' progress; }
 ";
 
 fn page(name: &str) -> String {

@@ -38,7 +38,7 @@ impl Receiver {
             .spawn()
             .unwrap();
         let lines = BufReader::new(child.stderr.as_mut().unwrap()).lines();
-        let told = lines.map_while(Result::ok).find(|line| line.starts_with("listening at "));
+        let told = lines.map_while(Result::ok).find(|line| line.starts_with("listening on "));
         let address = told.expect("a receiver says where it listens").split_off(13);
         Self { child: Some(child), address }
     }

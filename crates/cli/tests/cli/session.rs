@@ -36,7 +36,7 @@ fn answer(stream: &mut TcpStream) -> u16 {
 fn session_status_lists_sessions_and_meetings() {
     let depot = Depot::start(&["--allow-client", "127.0.0.0/8"]);
     let status = |more: &[&str]| done(&[&["session", "status", &depot.admin][..], more].concat());
-    assert!(status(&[]).contains("no session under way"));
+    assert!(status(&[]).contains("no open sessions"));
     let mut one = meet(&depot, Role::Initiator);
     assert_eq!(answer(&mut one), 100);
     let text = status(&[]);

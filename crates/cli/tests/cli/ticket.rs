@@ -79,14 +79,14 @@ fn a_private_key_is_its_owners_and_never_overwritten() {
     let before = folder.read("key.pem");
     assert!(before.starts_with("-----BEGIN PRIVATE KEY-----\n"));
     let (code, said) = refused(&["ticket", "keygen", &key]);
-    assert!(code == 2 && said.contains("is there already"), "{said}");
+    assert!(code == 2 && said.contains("a key is never overwritten"), "{said}");
     assert_eq!(folder.read("key.pem"), before);
 
     // Nor are public ones, and then no key is left that nobody trusts.
     fs::write(folder.path("keys.json"), "{}").unwrap();
     let (other, keys) = (folder.path("other.pem"), folder.path("keys.json"));
     let (code, said) = refused(&["ticket", "keygen", &other, "--public", &keys]);
-    assert!(code == 2 && said.contains("is there already"), "{said}");
+    assert!(code == 2 && said.contains("a key is never overwritten"), "{said}");
     assert_eq!(folder.read("keys.json"), "{}");
     assert!(!PathBuf::from(&other).exists());
     let (code, said) = refused(&["ticket", "keygen", "/nowhere/key.pem"]);
@@ -132,7 +132,7 @@ fn a_whole_server_is_opened_on_purpose_alone() {
     for url in ["http://server", "http://server/", "https://server:8443", "http://server//"] {
         let words = ["ticket", "make", "--key", &key, "--via", "d1", url];
         let (code, said) = refused(&words);
-        assert!(code == 2 && said.contains("is all of that server"), "{code}: {said}");
+        assert!(code == 2 && said.contains("opens the whole server"), "{code}: {said}");
         let url = done(&[&words[..], &["--whole-origin", "--tail", "a/b"]].concat());
         assert!(url.trim().ends_with("/a/b"), "{url}");
     }
@@ -189,9 +189,9 @@ fn a_ticket_says_what_it_was_told_to() {
     let page = done(&["ticket", "show", &url]);
     for part in [
         "not checked",
-        "it says with key",
+        "it claims with key",
         "by portal",
-        "from 2020-01-01T00:00:00Z until 2100-01-01T00:00:00Z (its time is on",
+        "from 2020-01-01T00:00:00Z until 2100-01-01T00:00:00Z (valid",
         "http://o.example.org/data/ and all below",
         "d1.example.com:3880, d2.example.org:99 (the one nearest the client first)",
         "GET, PUT",
@@ -276,16 +276,16 @@ fn wrong_use_is_refused_with_what_was_expected() {
     };
     let words = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
     for (arguments, expected) in [
-        (make(&["--expires", "2020-01-01T00:00:00Z"]), "is past"),
-        (make(&["--expires", "0s"]), "is past"),
-        (make(&["--expires", "soon"]), "as 10min or 12h"),
+        (make(&["--expires", "2020-01-01T00:00:00Z"]), "has passed"),
+        (make(&["--expires", "0s"]), "has passed"),
+        (make(&["--expires", "soon"]), "as in 10min or 12h"),
         (make(&["--expires", "60"]), "with its unit"),
         (make(&["--not-before", "2h"]), "is not before"),
         (make(&["--method", "BREW"]), "\"BREW\" is not relayed"),
         (make(&["--method", "get"]), "\"get\" is not relayed"),
         (make(&["--client", "here"]), "a network or an address"),
         (make(&["--uses", "0"]), "--uses"),
-        (make(&["--bytes", "0"]), "nothing through"),
+        (make(&["--bytes", "0"]), "must be more than 0"),
         (make(&["--bytes", "1 furlong"]), "a size in bytes"),
         (make(&["--rate", "7"]), "a rate with its unit"),
         (make(&["--via", "d1.example.com"]), "passes d1.example.com:3880 twice"),
