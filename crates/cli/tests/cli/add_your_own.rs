@@ -46,8 +46,8 @@ fn blocks(page: &str) -> Vec<Block<'_>> {
         .collect()
 }
 
-/// A copy of what the repository keeps, to be changed. It always stands in the same place, so that what it builds in
-/// `target/` replaces what an earlier one has built.
+/// A copy of the repository's files, which the test changes. Its path is always the same, so that its `target/` replaces
+/// that of an earlier test.
 struct Copy {
     folder: PathBuf,
 }
@@ -92,7 +92,7 @@ impl Copy {
         let mut command = Command::new("sh");
         let as_tests = line.replace("cargo build --release", "cargo build");
         command.args(["-euc", &as_tests]).current_dir(&self.folder);
-        // The page's paths are those of a build that nobody redirected.
+        // The page's paths assume that CARGO_TARGET_DIR is not set.
         command.env_remove("CARGO_TARGET_DIR");
         let built = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("it is below target/");
         command.env("CARGO_BUILD_BUILD_DIR", built);
@@ -211,7 +211,8 @@ fn page_leads_on_to_a_run_in_the_kernel() {
             let output = copy.run(line);
             let said = text(&output.stderr);
             // On a busy machine the run may not count; that it took place is looked at all the same.
-            let busy = line.contains("lab run") && said.contains("is valid on this machine at present");
+            let busy =
+                line.contains("lab run") && said.contains("is valid on this machine at present");
             let printed = text(&output.stdout);
             let status = output.status;
             assert!(status.success() || busy, "{line}: {status}\n{printed}\n{said}");

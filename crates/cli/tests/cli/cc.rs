@@ -46,7 +46,11 @@ fn one_is_loaded_listed_and_unloaded() {
     assert_eq!(entry["parameter_set"], default);
     assert_eq!((&entry["restricted"], &entry["sockets"]), (&false.into(), &0.into()));
 
-    assert_eq!(done(&["cc", "load", "lh_bic"]), "lh_bic\n", "twice, by either name, is no error");
+    assert_eq!(
+        done(&["cc", "load", "lh_bic"]),
+        "lh_bic\n",
+        "a second load, by either name, succeeds"
+    );
     assert_eq!(done(&["cc", "unload", "bic"]), "lh_bic\n");
     assert_eq!(ours(), Vec::<String>::new());
     let (code, said) = refused(&["cc", "unload", "bic"]);

@@ -46,7 +46,7 @@ pub fn echo_server() -> String {
     address
 }
 
-/// A port of this machine where nobody listens.
+/// A port of this machine without a listener.
 pub fn closed_port() -> String {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }

@@ -85,7 +85,8 @@ pub fn done(arguments: &[&str]) -> String {
 pub fn measured(arguments: &[&str]) -> Value {
     let output = call(arguments);
     let (out, err) = (text(&output.stdout), text(&output.stderr));
-    let busy = output.status.code() == Some(1) && err.contains("is valid on this machine at present");
+    let busy =
+        output.status.code() == Some(1) && err.contains("is valid on this machine at present");
     assert!(output.status.success() || busy, "{arguments:?}: {}\n{err}", output.status);
     serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}"))
 }
@@ -99,7 +100,7 @@ pub fn json(arguments: &[&str]) -> Value {
 /// Its exit code and what it said on standard error.
 pub fn refused(arguments: &[&str]) -> (i32, String) {
     let output = call(arguments);
-    assert!(output.stdout.is_empty(), "an error is no result: {}", text(&output.stdout));
+    assert!(output.stdout.is_empty(), "an error printed results: {}", text(&output.stdout));
     (output.status.code().expect("no signal"), text(&output.stderr))
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `longhaul depot`: as a daemon, and what is asked about one.
+//! `longhaul depot`: the daemon, and the commands that show its state.
 
 use crate::common::{call, done, json, longhaul, refused, text};
 use std::{
@@ -111,7 +111,7 @@ fn a_running_depot_says_what_it_does() {
     assert!(!table.contains('\x1b'), "{table:?}");
     let status: serde_json::Value = serde_json::from_str(&depot.status(&["--json"])).unwrap();
     assert_eq!((&status["id"], &status["schema"]), (&"d1".into(), &1.into()));
-    // The address as it stands in the configuration is enough.
+    // The address in the form of the configuration is enough.
     assert_eq!(json(&["depot", "status", &depot.admin, "--json"])["state"], "serving");
 }
 
@@ -198,7 +198,7 @@ fn what_is_no_depot_is_named() {
         let (code, said) = refused(&["depot", "status", url]);
         assert!(code == 2 && said.contains("http://127.0.0.1:3881"), "{code}: {said}");
     }
-    // A port on which nobody listens any more.
+    // A port without a listener since the depot ended.
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let (code, said) = refused(&["depot", "status", &free.to_string(), "--once"]);
     assert!(code == 1 && said.contains("admin.listen"), "{code}: {said}");

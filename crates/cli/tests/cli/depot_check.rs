@@ -142,8 +142,8 @@ fn doubtful_settings_are_warned_of_and_not_refused() {
         assert!(said.contains(part), "{part}: {said}");
     }
     assert!(!said.contains("ask for https:depot.example"), "{said}");
-    let nobody = says(&call(&["depot", "check", "--quiet"]));
-    assert!(nobody.contains("this depot serves nobody"), "{nobody}");
+    let said = says(&call(&["depot", "check", "--quiet"]));
+    assert!(said.contains("this depot serves nobody"), "{said}");
 }
 
 #[test]

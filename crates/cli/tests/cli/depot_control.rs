@@ -93,8 +93,8 @@ fn operator_lists_slows_ends_and_denies() {
 }
 
 #[test]
-fn commands_that_say_too_little_or_reach_nobody_are_refused() {
-    let nobody = ["--socket", "/nonexistent/control.sock"];
+fn incomplete_or_unreachable_commands_are_refused() {
+    let socket = ["--socket", "/nonexistent/control.sock"];
     for (words, code, expected) in [
         (&["end"][..], 2, "--client, --ticket, --file or --transfer"),
         (&["deny"], 2, "required"),
@@ -105,7 +105,7 @@ fn commands_that_say_too_little_or_reach_nobody_are_refused() {
         (&["transfers"], 1, "does the depot run"),
         (&["end", "--ticket", "t1"], 1, "does the depot run"),
     ] {
-        let (was, said) = refused(&[&["depot"], words, &nobody].concat());
+        let (was, said) = refused(&[&["depot"], words, &socket].concat());
         assert!(was == code && said.contains(expected), "{words:?}: {was} {said}");
     }
 }

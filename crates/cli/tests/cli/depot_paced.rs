@@ -170,7 +170,7 @@ fn rules(device: &str) -> Vec<(String, bool)> {
     rules.map(rule).collect()
 }
 
-/// What is put in the place of a depot's rules is all there is.
+/// New rules of a depot replace all its earlier ones.
 fn other_rules_take_the_place_of_the_first(wan: &Wan, file: &File, peer: &str, before: u64) {
     let [to_client, to_origin] = devices();
     let set = ["depot", "pace", file.path(), "--line", "100mbit"];
@@ -243,7 +243,7 @@ fn packets_to_a_peer_are_followed_by_gap_frames_and_the_depot_has_no_rights() {
         let status = ["depot", "status", "http://127.0.0.1:3881"];
         let table = done(&[&status[..], &["--once"]].concat());
         assert!(table.contains(&format!("packets to {peer} are paced by gap")), "{table}");
-        // Somebody's own rules stay, beside the depot's and where it has none.
+        // A user's own rules stay, on the depot's devices and on others.
         done(&["pace", "add", &to_client, "--auto", "--match", "dst", "198.51.100.0/24"]);
         done(&[
             "pace",
@@ -292,13 +292,13 @@ fn what_cannot_be_paced_for_a_depot_is_refused_and_nothing_is_left() {
             ("10.0.0.0/8", "edt", 2, "lies within \"10.0.0.0/8\""),
             (&origin, "gaps", 2, "did you mean \"gap\"?"),
         ] {
-            // What is right beside it isn't done either.
+            // The valid rule next to it is not added either.
             file.write(&[(&client, "gap"), (peer, pacing)]);
             let (ended, said) = refused(&set);
             assert!(ended == code && said.contains(expected), "{peer} {pacing}: {ended} {said}");
             assert_eq!(pins(), Vec::<PathBuf>::new(), "{peer} {pacing}");
         }
-        // Departure times where the device has fq: they are no gap packets.
+        // Departure times, if the device has fq. They do not count as gap packets.
         let fq = ["qdisc", "replace", "dev", &devices()[1], "root", "fq"];
         if Command::new("tc").args(fq).output().expect("iproute2").status.success() {
             file.write(&[(&client, "gap"), (&origin, "edt")]);
@@ -323,9 +323,9 @@ fn what_cannot_be_paced_for_a_depot_is_refused_and_nothing_is_left() {
     assert_eq!(pins(), Vec::<PathBuf>::new());
 }
 
-/// What was said of a device doesn't count for one that has taken its place, nor in other network namespaces.
+/// A pacing notice of a device does not apply to a device that replaces it, or in other network namespaces.
 #[test]
-fn what_is_said_to_be_paced_is_so_here_and_now() {
+fn pacing_notice_applies_to_its_device_and_namespace_only() {
     let _kernel = Kernel::without_ours();
     let _cleared = Cleared;
     let (wan, file) = (network(), File::new());

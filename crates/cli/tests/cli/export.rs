@@ -53,7 +53,7 @@ name = "cubic"
 set = { "flow.bulk#.cc" = "cubic" }
 "#;
 
-/// The sweep's records, beside its file.
+/// The sweep's records, in the directory of its file.
 fn records() -> tempfile::TempDir {
     records_of(SCENARIO)
 }
@@ -297,7 +297,7 @@ fn what_cannot_be_exported_is_refused_with_a_reason() {
     done(&["lab", "export", sim.to_str().unwrap(), "--csv", csv, "--force"]);
     assert!(fs::read_to_string(csv).unwrap().starts_with("scenario,run,"), "overwritten");
     let left = fs::read_dir(folder.path()).unwrap().count();
-    assert_eq!(left, 1, "no part is left beside it");
+    assert_eq!(left, 1, "no partial file is left");
     fs::write(sim.join("reno,delay=2ms,r01/summary.json"), "{").unwrap();
     let new = folder.path().join("new.csv");
     let (code, said) = refused(&[sim.to_str().unwrap(), "--csv", new.to_str().unwrap()]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `longhaul failover`: its configuration, and looking once; beside web servers it is tried in `depot/tests/depot/deploy`.
+//! `longhaul failover`: its configuration, and `--once`. `depot/tests/depot/deploy` tests it with web servers.
 
 use crate::{
     common::{done, refused},
@@ -85,7 +85,7 @@ fn looking_once_writes_the_include_and_ends() {
     let expected =
         format!("192.0.2.0/24 \"http://{}/lh1/fetch/-\";\n198.51.100.0/24 \"\";\n", up.listen);
     assert!(written.ends_with(&expected), "{written}");
-    // Nothing has changed, so nobody need know.
+    // Without a change, the web server is not reloaded.
     write("[\"false\"]");
     done(&["failover", path, "--once"]);
     fs::remove_file(&include).unwrap();

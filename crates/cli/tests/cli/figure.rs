@@ -45,7 +45,7 @@ label = "CUBIC"
 set = { "flow.file.cc" = "cubic" }
 "#;
 
-/// The sweep's records, beside its file.
+/// The sweep's records, in the directory of its file.
 struct Sweep {
     folder: tempfile::TempDir,
 }
@@ -343,14 +343,17 @@ fn what_cannot_be_shown_is_refused_with_what_can() {
     let said = refuse(&["--over-time", "cwnd", "--flow", "other"]);
     assert!(said.contains("there is no flow \"other\"; there are file"), "{said}");
     let said = refuse(&["--over-time", "cwnd", "--link", "source-sink/forward"]);
-    assert_eq!(said, "longhaul: --link can be drawn only with --over-time queue, or without --over-time\n");
+    assert_eq!(
+        said,
+        "longhaul: --link can be drawn only with --over-time queue, or without --over-time\n"
+    );
     let said = refuse(&["--over-time", "cwnd", "--x", "delay"]);
     assert!(said.contains("cannot be used with '--x <KEY>'"), "{said}");
     let said = refuse(&["--flow", "file"]);
     assert!(said.contains("--over-time"), "{said}");
     let said = refuse(&["--link", "source-sink/forward", "--log-y"]);
     assert!(said.contains("--log-y and --colour-by need --over-time queue"), "{said}");
-    // A metric of single flows is no metric of a run.
+    // A metric of single flows is not a metric of a run.
     assert!(refuse(&["--y", "flows"]).contains("no metric \"flows\""));
 }
 

@@ -78,7 +78,7 @@ fn before_the_window_fills_the_path_gap_packets_leave_no_burst() {
     assert!(drops > 0);
     let (before, after, drops) = peaks("paced");
     assert!(before <= 1.1 * BOTTLENECK, "{before}");
-    // Then slow start goes on as ever, until something is lost.
+    // Then normal slow start continues until the first loss.
     assert!(after > 1.5 * BOTTLENECK && drops > 0, "{after}, {drops}");
     let (before, after, drops) = peaks("capped");
     assert!(before.max(after) <= 1.1 * BOTTLENECK && drops == 0, "{before}, {after}, {drops}");

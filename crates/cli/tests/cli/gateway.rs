@@ -31,7 +31,7 @@ fn gateway(script: &str, arguments: &[&str]) -> Command {
     command
 }
 
-fn beside(child: &Child, script: &str) -> Output {
+fn in_namespace_of(child: &Child, script: &str) -> Output {
     let pid = child.id().to_string();
     let mut command = Command::new("nsenter");
     command.args(["--target", &pid, "--net", "bash", "-c", script]);
@@ -69,12 +69,12 @@ fn a_signal_ends_it_with_what_it_did() {
         let child = &mut running.0;
         assert!(said.contains("lhgw0") && said.contains("02:00:00:00:00:07"), "{said}");
         let route = "ip route add 10.0.0.0/14 dev lhgw0 src 10.9.0.1";
-        let output = beside(child, &format!("{route} && echo x > /dev/udp/10.2.0.1/9"));
+        let output = in_namespace_of(child, &format!("{route} && echo x > /dev/udp/10.2.0.1/9"));
         assert!(output.status.success(), "{}", text(&output.stderr));
         // It has left once the device has counted it; nothing else goes to that address.
         let wait = "until ip -s -j link show right | grep -q '\"rx\":{\"bytes\":[0-9]*,\"packets\":[1-9]'; \
                     do sleep 0.05; done";
-        assert!(beside(child, wait).status.success());
+        assert!(in_namespace_of(child, wait).status.success());
         let kill = ["-s", signal, &child.id().to_string()];
         assert!(Command::new("kill").args(kill).status().expect("kill").success());
         let mut out = String::new();
@@ -91,7 +91,7 @@ fn a_signal_ends_it_with_what_it_did() {
     }
 }
 
-/// The namespace is kept by a process beside it, so that what is left would be seen.
+/// Another process keeps the namespace open, so that leftovers would be visible.
 #[test]
 fn killed_it_leaves_nothing() {
     let (running, _) = up(&GOOD);
@@ -99,16 +99,19 @@ fn killed_it_leaves_nothing() {
     let mut keeper = Command::new("nsenter");
     keeper.args(["--target", &pid, "--net", "sleep", "600"]);
     let mut keeper = Running(keeper.spawn().expect("nsenter, of util-linux"));
-    while !beside(&keeper.0, "test -e /proc/self/net/dev && grep -q lhgw0 /proc/self/net/dev")
-        .status
-        .success()
+    while !in_namespace_of(
+        &keeper.0,
+        "test -e /proc/self/net/dev && grep -q lhgw0 /proc/self/net/dev",
+    )
+    .status
+    .success()
     {
         assert!(keeper.0.try_wait().expect("a child").is_none());
     }
     let route = "ip route add 10.0.0.0/14 dev lhgw0 src 10.9.0.1";
-    assert!(beside(&keeper.0, route).status.success());
+    assert!(in_namespace_of(&keeper.0, route).status.success());
     drop(running);
-    let left = beside(&keeper.0, "ip -o link; ip route");
+    let left = in_namespace_of(&keeper.0, "ip -o link; ip route");
     let left = text(&left.stdout);
     assert!(
         left.contains("left") && !left.contains("lhgw0") && !left.contains("10.0.0.0"),

@@ -416,7 +416,11 @@ fn a_flow_after_another_goes_over_the_connections_that_it_left() {
     let prepared = ["lab", "run", file, "--json", "--out", other.to_str().unwrap(), "--set", set];
     let document = measured(&prepared);
     let flows = document["runs"].as_array().unwrap().iter().map(|run| run["flow"].as_str());
-    assert_eq!(flows.collect::<Vec<_>>(), [Some("second"); 2], "what prepares is no result");
+    assert_eq!(
+        flows.collect::<Vec<_>>(),
+        [Some("second"); 2],
+        "a flow that prepares is not in the results"
+    );
     let simulated = folder.path().join("simulated");
     let simulated = ["sim", file, "--json", "--out", simulated.to_str().unwrap(), "--set", set];
     let results = |document: &serde_json::Value| -> Vec<serde_json::Value> {

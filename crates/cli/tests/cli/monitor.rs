@@ -38,8 +38,8 @@ impl Watching {
         Self::of(command)
     }
 
-    /// Runs a script beside it, in its namespace.
-    fn beside(&self, script: &str) {
+    /// Runs a script in the monitor's network namespace.
+    fn in_namespace(&self, script: &str) {
         let pid = self.child.id().to_string();
         let mut command = Command::new("nsenter");
         command.args(["--target", &pid, "--net", "bash", "-c", script]);
@@ -64,12 +64,12 @@ impl Watching {
     }
 }
 
-/// Nine datagrams of two bytes each, which nobody answers. 44 bytes with their headers.
+/// Nine datagrams of two bytes each, without responses. Each has 44 bytes with its headers.
 fn datagrams(to: &str) -> String {
     format!("for n in 1 2 3 4 5 6 7 8 9; do echo $n > /dev/udp/{to}/9 || exit 1; done")
 }
 
-/// What nobody listens to is answered by ICMP; to a group it is not.
+/// A route to a multicast group: unlike unicast, datagrams to a port without a listener cause no ICMP errors.
 const GROUP: &str = "ip route add 239.0.0.0/8 dev lo; ";
 
 fn parsed(out: &str) -> Value {
@@ -80,7 +80,7 @@ fn parsed(out: &str) -> Value {
 fn ctrl_c_ends_it_with_what_it_saw() {
     for signal in ["INT", "TERM"] {
         let watching = Watching::in_own_network(&["lo", "--json", "--per-flow"]);
-        watching.beside(&(GROUP.to_owned() + &datagrams("239.0.0.1")));
+        watching.in_namespace(&(GROUP.to_owned() + &datagrams("239.0.0.1")));
         watching.signal(signal);
         let document = parsed(&watching.ended().0);
         assert_eq!(
@@ -127,7 +127,7 @@ fn what_it_saw_is_a_table_and_is_kept() {
     let kept = folder.path().join("deeper/kept");
     let options = ["lo", "--direction", "both", "--bin", "1ms", "--out"];
     let watching = Watching::in_own_network(&[&options[..], &[kept.to_str().unwrap()]].concat());
-    watching.beside(&(GROUP.to_owned() + &datagrams("239.0.0.1")));
+    watching.in_namespace(&(GROUP.to_owned() + &datagrams("239.0.0.1")));
     watching.signal("INT");
     let (out, _) = watching.ended();
     for part in ["lo out: ", "lo in: ", "9 packets, 396 B", "standard deviation", "bins of 1 ms"] {
@@ -147,8 +147,8 @@ fn what_it_saw_is_a_table_and_is_kept() {
         let titled = drawing.descendants().any(|node| node.has_tag_name("title"));
         assert!(titled && svg.contains(&format!("lo {direction}")));
     }
-    let beside: Vec<_> = fs::read_dir(kept.parent().unwrap()).unwrap().flatten().collect();
-    assert_eq!(beside.len(), 1, "nothing but the folder: {beside:?}");
+    let entries: Vec<_> = fs::read_dir(kept.parent().unwrap()).unwrap().flatten().collect();
+    assert_eq!(entries.len(), 1, "only the directory: {entries:?}");
     let (code, said) = refused(&["monitor", "lo", "--out", kept.to_str().unwrap()]);
     assert!(code == 2 && said.contains("exists already"), "{said}");
 }
@@ -156,7 +156,7 @@ fn what_it_saw_is_a_table_and_is_kept() {
 #[test]
 fn a_device_that_goes_ends_it_with_what_it_saw() {
     let watching = Watching::in_own_network(&["left", "--json"]);
-    watching.beside("ip link delete left");
+    watching.in_namespace("ip link delete left");
     let (out, said) = watching.ended();
     assert!(said.contains("left was removed"), "{said}");
     let document = parsed(&out);
@@ -205,7 +205,7 @@ fn wrong_use_is_refused() {
     }
 }
 
-/// On a terminal, which `script` makes, the state of affairs is shown each second.
+/// On a terminal, which `script` makes, the display is updated every second.
 #[test]
 fn a_terminal_shows_the_last_second() {
     let folder = tempfile::tempdir().unwrap();

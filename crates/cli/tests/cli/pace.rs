@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `longhaul pace`: what a person does with it, also wrongly, and what is left when it is killed.
+//! `longhaul pace`: normal and wrong use, and leftovers of a killed command.
 
 use crate::common::{Kernel, call, done, json, longhaul, processes_with, refused, until};
 use ::kernel::pace::{self, Method};
@@ -93,7 +93,7 @@ fn frames_for_a_datagram() -> u64 {
     after - before
 }
 
-/// What is said to be paced, to those who may not look.
+/// The number of notices that tell unprivileged processes what is paced.
 fn notices() -> usize {
     fs::read_dir("/run/longhaul/paced").map_or(0, Iterator::count)
 }
@@ -247,7 +247,7 @@ fn what_cannot_be_paced_is_refused_and_nothing_is_left() {
 
 const BY_TIMES: [&str; 7] = ["pace", "add", DEVICE, "--rate", "100mbit", "--by", "edt"];
 
-/// Where the kernel has fq: by departure times, until that is deleted. Elsewhere it is said that it has none.
+/// Paces by departure times, and deletes that, if the kernel has fq. Otherwise the command reports that fq is missing.
 #[test]
 fn departure_times_take_fq_and_leave_the_device_as_it_was() {
     with_device(|| {
@@ -304,10 +304,7 @@ fn by_departure_times() {
     assert!(!text.contains("not kept") && shown["lacks"].is_null(), "{text} {shown}");
     tc(&["qdisc", "replace", "dev", DEVICE, "root", "pfifo"]);
     let text = done(&["pace", "show"]);
-    assert!(
-        text.contains("not in force: pace0 has the queueing discipline pfifo"),
-        "{text}"
-    );
+    assert!(text.contains("not in force: pace0 has the queueing discipline pfifo"), "{text}");
     tc(&["qdisc", "replace", "dev", DEVICE, "root", "fq"]);
     done(&["pace", "del", DEVICE]);
     assert_eq!((pins().len(), gso_max_segs(), frames_for_a_datagram()), (0, 65_535, 1));
@@ -315,7 +312,7 @@ fn by_departure_times() {
     assert_eq!((pins().len(), gso_max_segs()), (5, 65_535));
     let shown = json(&["pace", "show", DEVICE, "--json"]);
     assert_eq!(shown["devices"][0]["single_segments"], false);
-    // What somebody else sets meanwhile stays.
+    // A value that another program sets meanwhile stays.
     ip(&["link", "set", DEVICE, "gso_max_segs", "1"]);
     done(&["pace", "del", DEVICE]);
     assert_eq!((pins().len(), gso_max_segs()), (0, 1));
@@ -328,7 +325,7 @@ fn a_device_that_is_made_anew_is_not_paced() {
         done(&ADD);
         assert!(is_paced());
         ip(&["link", "del", DEVICE]);
-        assert_eq!(pins().len(), 5, "nobody has looked");
+        assert_eq!(pins().len(), 5, "no command has looked yet");
         make_device();
         assert_eq!(json(&["pace", "show", "--json"])["devices"], Value::Array(Vec::new()));
         assert!(!is_paced());
@@ -343,7 +340,7 @@ fn start(arguments: &[&str]) -> Child {
     command.spawn().expect("the binary that cargo built")
 }
 
-/// Times, drawn anew each time; who reads of a failure can draw them again.
+/// Random times. A failure prints their seed, with which they can be repeated.
 struct Times(u64);
 
 impl Times {
@@ -392,10 +389,10 @@ fn killed_at_any_moment_a_change_is_whole_or_was_never_begun() {
     });
 }
 
-/// Also the process that does it, which nobody kills who doesn't look for it: what is left then, the next
-/// call clears away.
+/// The child that makes the change is killed too, which takes a deliberate search for it. The next command removes its
+/// leftovers.
 #[test]
-fn what_a_change_leaves_that_was_killed_itself_goes_with_the_next_call() {
+fn leftovers_of_a_killed_change_are_removed_by_the_next() {
     with_device(|| {
         let (mut times, most) = (Times::new(), long_enough());
         for _ in 0..25 {

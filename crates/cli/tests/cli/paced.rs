@@ -69,15 +69,15 @@ fn a_flow_is_paced_hop_by_hop_by_the_kernel_and_in_the_simulator() {
         let rate = far.bytes as f64 * 8.0 / seconds;
         // Handshakes, and on a busy machine more, come on top.
         assert!(rate < 20.1e6, "{method}: {rate}");
-        // The depot has but 20 Mb/s to send on, so its window is seldom full of what may leave.
+        // The depot sends on at only 20 Mb/s, so its window is rarely full.
         assert!(lane(&record, "near").gap_frames > 0, "{method}");
         let acknowledgements = record.summary.links.iter().filter(|l| l.direction == "forward");
         assert_eq!(acknowledgements.map(|l| l.gap_frames).sum::<u64>(), 0, "{method}");
     }
 }
 
-/// Both hops by departure times where the kernel has fq, at most at 30 Mb/s. Elsewhere it is said that it has
-/// none.
+/// Paces both hops by departure times, at up to 30 Mb/s, if the kernel has fq. Otherwise the command reports that fq is
+/// missing.
 #[test]
 fn departure_times_pace_where_the_kernel_has_fq() {
     let _alone = alone();

@@ -213,7 +213,7 @@ fn a_portal_gives_tickets_to_those_who_have_logged_in() {
     assert!(done(&["ticket", "show", &to]).contains("/files/a%20b.bin"));
     assert!(curl(&["-f", &to]).stdout == portal.body);
 
-    // Who has not logged in, what is no file, and other methods.
+    // Refused: clients without a login, directories, and other methods.
     let status = |arguments: &[&str]| told("%{http_code}", arguments);
     assert_eq!(status(&[&url]), "401");
     assert_eq!(status(&["-u", "alice:wrong", &url]), "401");
@@ -241,7 +241,7 @@ fn a_portal_gives_tickets_to_those_who_have_logged_in() {
     assert_eq!(all, "302 ".repeat(80), "{:?}", portal.said());
     let long = format!("{url}&{}", "x".repeat(1900));
     assert_eq!(status(&[&LOGIN[..], &[&long]].concat()), "302", "{:?}", portal.said());
-    // Without the script nobody gets anything.
+    // Without the script no client gets a file.
     drop(script);
     assert_eq!(status(&[&LOGIN[..], &[&url]].concat()), "500");
 }

@@ -15,8 +15,8 @@ pub const DOWNLOAD: [&str; 2] = ["start/depot.md", "start/download.md"];
 /// The longest that a quick start may be.
 const MOST_LINES: usize = 60;
 
-/// What stands before each page's commands: no `sudo` is needed here, and a run that a busy machine makes invalid is not
-/// the page's fault. What runs in the background ends with the page.
+/// Shell code before each page's commands. `sudo` is not needed here, and a run that a busy machine makes invalid is not
+/// the page's fault. Background jobs end with the page.
 const BEFORE: &str = "set -euo pipefail
 trap 'kill $(jobs -p) 2> /dev/null || true' EXIT
 sudo() { \"$@\" || grep -q 'is valid on this machine at present' progress; }
@@ -35,7 +35,7 @@ fn blocks(page: &str) -> Vec<(&str, &str)> {
     page.split("```").skip(1).step_by(2).map(|block| block.split_once('\n').unwrap()).collect()
 }
 
-/// A line without the width of its gaps and without numbers that may differ: all but single digits that are no seconds.
+/// A line with single blanks and without numbers that may differ, which are all except single digits other than seconds.
 fn shape(line: &str) -> String {
     let words: Vec<&str> = line.split_whitespace().collect();
     let mut shape = String::new();

@@ -200,7 +200,7 @@ fn pipe_is_sent_as_it_comes() {
     assert!(output.stdout == content(5_000_000), "{} bytes", output.stdout.len());
 }
 
-/// Waits until the receiver has so much of a file.
+/// Waits until the receiver has this many bytes of a file.
 pub fn await_part(part: &Path, length: u64) {
     let begun = Instant::now();
     while fs::metadata(part).map_or(0, |data| data.len()) < length {

@@ -101,7 +101,7 @@ impl Transfer {
         send(&arguments).args(slow).args(self.options).spawn().unwrap()
     }
 
-    /// Waits until so many bytes of the large file are there.
+    /// Waits until this many bytes of the large file have arrived.
     fn await_large(&self, length: u64) {
         await_part(&self.root.path().join("there/tree.part/large"), length);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a depot sees of what is sent with a code.
+//! What a depot sees of a transfer with a code.
 
 use crate::{
     common::{longhaul, text},

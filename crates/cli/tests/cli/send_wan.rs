@@ -20,7 +20,7 @@ const CODE: &str = "k3v9-x2mq-7f4t-pd8w";
 const OPTIONS: [&str; 5] = ["--json", "--code", CODE, "--patience", "150s"];
 const LENGTH: u64 = 16 << 20;
 
-/// Changes one bit of what it passes on, in the place of a depot.
+/// A relay that replaces a depot and changes one bit of the data.
 const FLIPPING_RELAY: &str = r"
 import socket, sys, threading
 here, there = (sys.argv[1], 3999), (sys.argv[2], 3880)
@@ -81,7 +81,7 @@ impl<'n> Transfer<'n> {
         On::start(self.network, "a", env!("CARGO_BIN_EXE_longhaul"), &arguments)
     }
 
-    /// Waits until the receiver has so many megabytes.
+    /// Waits until the receiver has this many megabytes.
     fn await_megabytes(&self, megabytes: u64) {
         let (part, begun) = (self.directory.join("there/file.part"), Instant::now());
         while fs::metadata(&part).map_or(0, |data| data.len()) < megabytes << 20 {
@@ -136,7 +136,7 @@ fn transfers_survive_depots_bits_ends_and_an_outage() {
     };
     assert!(report["resumed_bytes"].as_u64().unwrap() >= 6 << 20, "{report}");
 
-    // A bit is changed in the place of a depot. Its group is sent again, on another connection if it was encrypted.
+    // A relay instead of the depot changes a bit. Its group is sent again, on another connection if it was encrypted.
     for (port, options, connections) in [(5003, &["--no-encryption"][..], 1), (5006, &[], 2)] {
         let transfer = Transfer::new(&network, root.path(), port);
         let relay = On::start(&network, "depot1", "python3", &["-c", FLIPPING_RELAY, D1, D2]);

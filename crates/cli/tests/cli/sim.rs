@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `longhaul sim`: records beside those of other methods, side by side on all processors, resumed,
-//! stopped half way. Takes no rights.
+//! `longhaul sim`: records next to those of other methods, parallel runs, resumption and interruption. Needs no root.
 
 use crate::common::{call, done, json, longhaul, refused, text, until};
 use record::Record;

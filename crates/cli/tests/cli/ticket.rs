@@ -82,7 +82,7 @@ fn a_private_key_is_its_owners_and_never_overwritten() {
     assert!(code == 2 && said.contains("a key is never overwritten"), "{said}");
     assert_eq!(folder.read("key.pem"), before);
 
-    // Nor are public ones, and then no key is left that nobody trusts.
+    // Public keys are not overwritten either, and the new private key is removed then.
     fs::write(folder.path("keys.json"), "{}").unwrap();
     let (other, keys) = (folder.path("other.pem"), folder.path("keys.json"));
     let (code, said) = refused(&["ticket", "keygen", &other, "--public", &keys]);
@@ -219,7 +219,7 @@ fn what_is_not_said_is_short_and_narrow() {
     }
     // No two are alike: their uses are counted by name.
     assert_ne!(folder.verify(&folder.make(&FILE), &[])["id"], shown["id"]);
-    // With a query, which is no part of the name.
+    // The query is not a part of the name.
     assert!(folder.make(&["--via", "d1", "http://o/dir/set.tar?v=2"]).ends_with("/set.tar"));
 }
 

@@ -13,7 +13,8 @@ impl Up {
         let output = call(&["wan", "up", file, "--name", &name]);
         assert!(output.status.success(), "{}", text(&output.stderr));
         assert_eq!(text(&output.stdout), "a\nb\n");
-        let hint = format!("the network is up. Try: longhaul wan exec --name {name} a -- ip address\n");
+        let hint =
+            format!("the network is up. Try: longhaul wan exec --name {name} a -- ip address\n");
         assert!(text(&output.stderr).ends_with(&hint), "{}", text(&output.stderr));
         Self(name)
     }
