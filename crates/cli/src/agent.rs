@@ -53,7 +53,8 @@ pub struct RunArgs {
     /// Destinations to reach through depots: NET, HOST[:PORT], *.DOMAIN or *:PORT [default: all except this machine]
     #[arg(long = "match", value_name = "NET|HOST[:PORT]", requires = "via")]
     matches: Vec<Match>,
-    /// Connect directly to destinations whose latest three connections each moved less than this, as in 64KB [default: off]
+    /// Connect directly to destinations whose latest three connections each moved less than this, as in 64KB
+    /// [default: off]
     #[arg(long, value_name = "SIZE", requires = "via")]
     short: Option<Bytes>,
     /// With --short: how to reach a destination without earlier connections
@@ -138,7 +139,11 @@ impl RunArgs {
 
 fn status(args: &StatusArgs) -> Result<(), Failure> {
     let status = connect::status(args.agent).map_err(|error| {
-        Failure::failed(format_args!("no agent answers at {0}: {error}. Start one: longhaul agent run --via DEPOT --listen {0}", args.agent))
+        Failure::failed(format_args!(
+            "no agent answers at {0}: {error}. If none runs, start one: longhaul agent run --via DEPOT \
+             --listen {0}",
+            args.agent
+        ))
     })?;
     if args.json {
         print_json(&status);

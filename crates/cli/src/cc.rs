@@ -56,7 +56,8 @@ pub enum Command {
         /// Parameter set, one of those that `cc show` lists [default: the algorithm's first].
         #[arg(long, value_name = "SET")]
         params: Option<String>,
-        /// Set one parameter to a whole number, in the unit that `cc show` prints, as in `--set beta=717`. May be repeated.
+        /// Set one parameter to a whole number, in the unit that `cc show` prints, as in `--set beta=717`. May be
+        /// repeated.
         #[arg(long, value_name = "NAME=VALUE")]
         set: Vec<String>,
         /// Let only programs with `CAP_NET_ADMIN` choose them. Otherwise any program may, for its own sockets.

@@ -17,9 +17,9 @@ Examples:
 
 /// Download files over an emulated long fat path, direct and through depots, and compare them. Needs root.
 ///
-/// A real nginx serves random bytes of 1, 10 and 100 MB. Stock curl downloads them directly, with CUBIC and with BBR at
-/// the server. It also downloads them through two depots with BBR between them, over new and over warm connections, and
-/// from a site of the nearer depot. aria2 downloads them over 16 connections.
+/// A real nginx serves random bytes of 1, 10 and 100 MB. Stock curl downloads them directly, with CUBIC and with BBR
+/// at the server. It also downloads them through two depots with BBR between them, over new and over warm
+/// connections, and from a site of the nearer depot. aria2 downloads them over 16 connections.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct DemoArgs {

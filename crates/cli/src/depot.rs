@@ -29,8 +29,8 @@ Examples:
 
 /// Run a depot, which relays data from origins and other depots to clients.
 ///
-/// It refuses all requests until clients and upstreams are allowed. Arguments add to the lists of the configuration file,
-/// and replace its single values. At SIGTERM it finishes open transfers and ends.
+/// It refuses all requests until clients and upstreams are allowed. Arguments add to the lists of the configuration
+/// file, and replace its single values. At SIGTERM it finishes open transfers and ends.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -57,8 +57,8 @@ enum Command {
 
 /// Check a configuration, by itself and against this host, and print it in full.
 ///
-/// Takes the options of `longhaul depot`, so that it checks the configuration that will run. Changes nothing. As root, name
-/// the user that the depot runs as: root can read keys that this user cannot.
+/// Takes the options of `longhaul depot`, so that it checks the configuration that will run. Changes nothing. As
+/// root, name the user that the depot runs as: root can read keys that this user cannot.
 #[derive(Debug, Args)]
 #[command(after_help = CHECK_EXAMPLES)]
 struct CheckArgs {

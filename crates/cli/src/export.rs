@@ -16,8 +16,8 @@ Examples:
 
 /// Export all metrics of all records as one long table, in CSV or Parquet.
 ///
-/// The table has a row for each run, entity (the run, a flow, a hop, a link, a traffic source) and metric, and a column for
-/// each swept key.
+/// The table has a row for each run, entity (the run, a flow, a hop, a link, a traffic source) and metric, and a
+/// column for each swept key.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 #[command(group = clap::ArgGroup::new("format").required(true).multiple(true))]
@@ -31,14 +31,15 @@ pub struct ExportArgs {
     /// Write Parquet to a new file.
     #[arg(long, value_name = "FILE", group = "format")]
     parquet: Option<PathBuf>,
-    /// Combine the repeats of each run: a row for each entity and metric with the number of values, mean, standard deviation
-    /// and 95 % confidence interval of the mean. Only runs and flows that medians include.
+    /// Combine the repeats of each run: a row for each entity and metric with the number of values, mean, standard
+    /// deviation and 95 % confidence interval of the mean. Only runs and flows that medians include.
     #[arg(long)]
     intervals: bool,
     /// Overwrite existing files.
     #[arg(long)]
     force: bool,
-    /// Leave out the start of each run up to this time, as in `10s`. Only metrics that the series give are exported then.
+    /// Leave out the start of each run up to this time, as in `10s`. Only metrics that the series give are exported
+    /// then.
     #[arg(long, value_name = "TIME")]
     warm_up: Option<units::Duration>,
 }

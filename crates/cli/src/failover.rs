@@ -18,8 +18,8 @@ Examples:
 
 /// Health-check depots and redirect a site's clients to live ones.
 ///
-/// Checks each depot every second. When the route of clients changes, it rewrites the file that nginx or Apache includes. If
-/// no depot is live, the site serves clients directly. Ends at SIGTERM, and leaves the file in place.
+/// Checks each depot every second. When the route of clients changes, it rewrites the file that nginx or Apache
+/// includes. If no depot is live, the site serves clients directly. Ends at SIGTERM, and leaves the file in place.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]

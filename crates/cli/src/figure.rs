@@ -20,43 +20,44 @@ Examples:
 
 /// Draw a figure of records: a metric over a swept key, or a run over time.
 ///
-/// Without --link and --over-time, it draws one metric of all records of a scenario over a swept key, with a line for each
-/// variant and a panel for each combination of the other keys. With --link it draws the rate of a link during each run, with
-/// --over-time windows, round trips, rates or queues.
+/// Without --link and --over-time, it draws one metric of all records of a scenario over a swept key, with a line for
+/// each variant and a panel for each combination of the other keys. With --link it draws the rate of a link during
+/// each run, with --over-time windows, round trips, rates or queues.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 #[command(group = clap::ArgGroup::new("course").args(["link", "over_time"]).multiple(true))]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct FigureArgs {
-    /// Directory, as given to `lab run --out`. With --link or --over-time any directories: each record in or below them is a
-    /// panel, in this order.
+    /// Directory, as given to `lab run --out`. With --link or --over-time any directories: each record in or below
+    /// them is a panel, in this order.
     #[arg(required = true, value_name = "DIR")]
     dirs: Vec<PathBuf>,
-    /// Metric: a key of `metrics` in a run's summary, or `goodput_share`, which is `goodput_bps` as a share of the capacity
-    /// of the flows' paths. With `--by flow` a key of
-    /// `metrics.flows`, or `goodput_bps`, `seconds`, `retransmits` or `timeouts` of a flow.
+    /// Metric: a key of `metrics` in a run's summary, or `goodput_share`, which is `goodput_bps` as a share of the
+    /// capacity of the flows' paths. With `--by flow` a key of `metrics.flows`, or `goodput_bps`, `seconds`,
+    /// `retransmits` or `timeouts` of a flow.
     #[arg(long, value_name = "METRIC", default_value = "goodput_bps", conflicts_with_all = ["link", "over_time"])]
     y: String,
-    /// Swept key of the horizontal axis, as in `vars.rtt`, or `variant`, or with `--by flow` `flow` [default: the first key
-    /// with several values, otherwise the variant].
+    /// Swept key of the horizontal axis, as in `vars.rtt`, or `variant`, or with `--by flow` `flow` [default: the
+    /// first key with several values, otherwise the variant].
     #[arg(long, value_name = "KEY", conflicts_with_all = ["link", "over_time"])]
     x: Option<String>,
     /// Draw the metric on a logarithmic axis.
     #[arg(long, conflicts_with = "cdf")]
     log_y: bool,
-    /// Draw the horizontal axis on a logarithmic scale. Swept keys that span a factor of 30 are drawn so without this option.
+    /// Draw the horizontal axis on a logarithmic scale. Swept keys that span a factor of 30 are drawn so without this
+    /// option.
     #[arg(long, conflicts_with_all = ["link", "over_time", "boxes"])]
     log_x: bool,
-    /// Draw the metric's cumulative distribution over repeats, with a panel for each point of the sweep. With `--by flow` over
-    /// all flows of these runs.
+    /// Draw the metric's cumulative distribution over repeats, with a panel for each point of the sweep. With `--by
+    /// flow` over all flows of these runs.
     #[arg(long, conflicts_with_all = ["link", "over_time", "x", "boxes", "bars"])]
     cdf: bool,
     /// Draw a box for the repeats at each value of the swept key, with whiskers to the outermost values within 1.5 box
     /// lengths. With `--by flow` for all flows of these runs.
     #[arg(long = "box", conflicts_with_all = ["link", "over_time", "bars"])]
     boxes: bool,
-    /// Also draw the response functions of these congestion controls, or with `response` those of the lines' own controls.
-    /// The swept key must change the path's loss or round trip.
+    /// Also draw the response functions of these congestion controls, or with `response` those of the lines' own
+    /// controls. The swept key must change the path's loss or round trip.
     #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with_all = ["link", "over_time", "cdf", "boxes"])]
     overlay: Vec<String>,
     /// How repeats are shown [default: ci95 if there are any].
@@ -84,12 +85,12 @@ pub struct FigureArgs {
     /// Draw all records in one panel.
     #[arg(long, requires = "over_time")]
     together: bool,
-    /// Draw the rate of this link direction in the bins of its monitor, as in `haul/forward`. With `--over-time queue` draw
-    /// its queue.
+    /// Draw the rate of this link direction in the bins of its monitor, as in `haul/forward`. With `--over-time
+    /// queue` draw its queue.
     #[arg(long, value_name = "NAME/DIRECTION", value_parser = link)]
     link: Option<Entity>,
-    /// Also draw the congestion window of a flow's hop over this link, as in `file/0`, and compare the rate with the hop's
-    /// bottleneck.
+    /// Also draw the congestion window of a flow's hop over this link, as in `file/0`, and compare the rate with the
+    /// hop's bottleneck.
     #[arg(long, value_name = "FLOW/N", value_parser = hop, requires = "link", conflicts_with = "over_time")]
     hop: Option<Entity>,
     /// Start of the time drawn, as in `500ms` after a run's start [default: the run's start].

@@ -28,7 +28,8 @@ const MAX_LIST: u64 = 64 * 1024 * 1024;
 
 /// Download files, with resumption and verification. See docs/get.md.
 ///
-/// Bytes are written to NAME.part, which is renamed to NAME when it is complete. Run the same command again to continue. Exit codes: 0 done, 1 failed, 2 wrong usage, 4 wrong digest, 130 and 143 stopped.
+/// Bytes are written to NAME.part, which is renamed to NAME when it is complete. Run the same command again to
+/// continue. Exit codes: 0 done, 1 failed, 2 wrong usage, 4 wrong digest, 130 and 143 stopped.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 #[allow(clippy::struct_excessive_bools, reason = "each is an option")]

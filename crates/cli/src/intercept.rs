@@ -31,14 +31,14 @@ Examples:
 const CLEAN_EXAMPLES: &str = "\
 Examples:
   sudo longhaul intercept clean
-  sudo ip netns exec router longhaul intercept clean";
+  sudo longhaul intercept clean && sudo longhaul intercept run --config /etc/longhaul/intercept.toml";
 
 #[derive(clap::Subcommand)]
 pub enum Command {
     Run(RunArgs),
     Rules(RulesArgs),
     Status(StatusArgs),
-    /// Remove policy routing that an interceptor left. Needed only if it and its guard were both killed.
+    /// Remove policy routing that is left if an interceptor and its guard were both killed. Needs root.
     #[command(after_help = CLEAN_EXAMPLES)]
     Clean,
     #[command(hide = true)]
@@ -94,7 +94,7 @@ struct SettingsArgs {
     proxy_protocol: Vec<Match>,
 }
 
-/// Show the connections of the interceptor that runs in this network namespace.
+/// Show the connections of the interceptor that runs in this network namespace. Needs root.
 #[derive(Debug, Args)]
 #[command(after_help = STATUS_EXAMPLES)]
 pub struct StatusArgs {
@@ -149,7 +149,10 @@ impl SettingsArgs {
 
 fn status(args: &StatusArgs) -> Result<(), Failure> {
     let report = intercept::status().map_err(|error| {
-        Failure::failed(format_args!("no interceptor answers in this network namespace: {error}. Start one: longhaul intercept run --config FILE"))
+        Failure::failed(format_args!(
+            "no interceptor answers in this network namespace: {error}. If none runs, start one: longhaul \
+             intercept run --config FILE"
+        ))
     })?;
     if args.json {
         print_json(&report);

@@ -77,10 +77,12 @@ pub struct RunArgs {
     /// Repeat every run N times [default: the scenario's `repeat`].
     #[arg(long, value_name = "N")]
     repeat: Option<u32>,
-    /// Number of runs to simulate at the same time [default: the number of processors]. Emulated runs are made one at a time.
+    /// Number of runs to simulate at the same time [default: the number of processors]. Emulated runs are made one at
+    /// a time.
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
-    /// Directory for the records [default: out/SCENARIO, from the file name]. Simulated runs go to its subdirectory `sim`.
+    /// Directory for the records [default: out/SCENARIO, from the file name]. Simulated runs go to its subdirectory
+    /// `sim`.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Also run again what is on record.

@@ -32,7 +32,8 @@ Examples:
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct MonitorArgs {
-    /// Network device, as `ip link` names it. For a device of a node: `longhaul wan exec NODE -- longhaul monitor wan0`.
+    /// Network device, as `ip link` names it. For a device of a node: `longhaul wan exec NODE -- longhaul monitor
+    /// wan0`.
     device: String,
     /// Width of the time bins in which bytes are counted.
     #[arg(long, value_name = "TIME", default_value = "500us")]

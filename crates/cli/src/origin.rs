@@ -24,13 +24,15 @@ pub struct OriginArgs {
     /// Address to listen on; URLs must name its port unless it is 80
     #[arg(long, value_name = "IP:PORT", default_value = "0.0.0.0:8080")]
     listen: SocketAddr,
-    /// Depots in the order in which bytes pass them, the one nearest this origin first [default port: 3880, after https: 443]
+    /// Depots in the order in which bytes pass them, the one nearest this origin first [default port: 3880, after
+    /// https: 443]
     #[arg(long, value_name = "[https:]HOST[:PORT],...", value_delimiter = ',')]
     through: Vec<DepotAddress>,
     /// How clients are redirected: lead (one redirect per depot) or fetch (one in total)
     #[arg(long, value_enum, default_value = "fetch")]
     form: FormArg,
-    /// Address at which depots reach this origin [default: the host that the client requested, with the port of --listen]
+    /// Address at which depots reach this origin [default: the host that the client requested, with the port of
+    /// --listen]
     #[arg(long, value_name = "HOST[:PORT]")]
     public: Option<String>,
     /// List directories that have no index.html, for browsers and for programs such as rclone

@@ -39,7 +39,7 @@ pub enum Command {
     /// Add a pacing rule to a device, which stays until it is deleted or the machine restarts. Needs root.
     #[command(after_help = ADD_EXAMPLES)]
     Add(Box<AddArgs>),
-    /// Show the pacing rules, targets and counters of this network namespace.
+    /// Show the pacing rules, targets and counters of this network namespace. Needs root.
     #[command(after_help = SHOW_EXAMPLES)]
     Show {
         /// Network device, as `ip link` names it [default: all]
@@ -74,15 +74,15 @@ pub struct AddArgs {
     /// Pace each TCP socket to its congestion window per round trip.
     #[arg(long)]
     auto: bool,
-    /// Pacing method: `gap` (gap packets) or `edt` (departure times, by the queueing discipline fq) [default: the method in
-    /// use on the device, otherwise edt if the device has fq, otherwise gap]
+    /// Pacing method: `gap` (gap packets) or `edt` (departure times, by the queueing discipline fq) [default: the
+    /// method in use on the device, otherwise edt if the device has fq, otherwise gap]
     #[arg(long, value_enum)]
     by: Option<PacingChoice>,
     /// With --by edt: do not split packets of many segments. Each leaves as one burst, which saves processor time.
     #[arg(long)]
     super_packets: bool,
-    /// With --auto: how rates are estimated, `link` (smallest round trip, sizes on the link) or `paper` (smoothed round trip,
-    /// sizes without headers).
+    /// With --auto: how rates are estimated, `link` (smallest round trip, sizes on the link) or `paper` (smoothed
+    /// round trip, sizes without headers).
     #[arg(long, value_enum, default_value = "link", conflicts_with = "rate")]
     estimator: EstimatorChoice,
     /// With --auto: limit estimates to this rate on the link, as in 2gbit.
@@ -91,7 +91,8 @@ pub struct AddArgs {
     /// With --auto: limit estimates to the rate that each socket's path is measured to carry.
     #[arg(long, conflicts_with = "rate")]
     find_cap: bool,
-    /// Pace only packets that match `dst PREFIX`, `dport PORT`, `sport PORT`, or several of these [default: all packets].
+    /// Pace only packets that match `dst PREFIX`, `dport PORT`, `sport PORT`, or several of these [default: all
+    /// packets].
     #[arg(long = "match", num_args = 1.., value_names = ["WHAT", "VALUE"])]
     matches: Vec<String>,
     /// Link rate, which --by gap needs [default: the rate that the driver reports]

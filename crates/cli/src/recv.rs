@@ -30,8 +30,9 @@ const PORT: u16 = 3881;
 
 /// Receive a file, a directory or a pipe from longhaul send. See docs/send.md.
 ///
-/// A file or directory is written to NAME.part, which is renamed to NAME when it is complete and verified. Run the same command
-/// again to continue. Exit codes: 0 done, 1 failed, 2 wrong usage, 4 other data arrived, 130 and 143 stopped.
+/// A file or directory is written to NAME.part, which is renamed to NAME when it is complete and verified. Run the
+/// same command again to continue. Exit codes: 0 done, 1 failed, 2 wrong usage, 4 other data arrived, 130 and 143
+/// stopped.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RecvArgs {

@@ -38,8 +38,9 @@ const REPORT_TO: &str = "--report-to";
 
 /// Run a program and route its TCP connections through depots. See docs/run.md.
 ///
-/// The program is not changed and needs no root. This command exits with the program's exit code: 126 or 127 if it cannot be
-/// run, 128 and the signal's number if a signal ended it. Own exit codes: 1 failed, 2 wrong usage, 3 this machine lacks something.
+/// The program is not changed and needs no root. This command exits with the program's exit code: 126 or 127 if it
+/// cannot be run, 128 and the signal's number if a signal ended it. Own exit codes: 1 failed, 2 wrong usage, 3 this
+/// machine lacks something.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RunArgs {
@@ -58,7 +59,8 @@ pub struct RunArgs {
     /// Trust the certificate authorities in this PEM file instead of the system's
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// Connect directly to destinations whose latest three connections each moved less than this, as in 64KB [default: off]
+    /// Connect directly to destinations whose latest three connections each moved less than this, as in 64KB
+    /// [default: off]
     #[arg(long, value_name = "SIZE")]
     short: Option<Bytes>,
     /// With --short: how to reach a destination without earlier connections

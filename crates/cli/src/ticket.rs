@@ -46,8 +46,8 @@ pub enum Command {
 
 /// Make a key that signs tickets.
 ///
-/// Writes the private key, which stays with the signer, to a new file that only its owner can read. Prints the public key as a
-/// JWK Set for the depots (trust.keys).
+/// Writes the private key, which stays with the signer, to a new file that only its owner can read. Prints the public
+/// key as a JWK Set for the depots (trust.keys).
 #[derive(Args)]
 #[command(after_help = KEYGEN_EXAMPLES)]
 pub struct KeygenArgs {

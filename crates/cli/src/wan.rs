@@ -203,7 +203,8 @@ fn check(json: bool) -> Result<(), Failure> {
         Ok(())
     } else {
         Err(Failure::failed(
-            "the emulator is not within all limits on this machine at present. End other programs and repeat: longhaul wan check",
+            "the emulator is not within all limits on this machine at present. End other programs and \
+             repeat: longhaul wan check",
         ))
     }
 }

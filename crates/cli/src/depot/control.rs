@@ -187,8 +187,8 @@ pub struct AllowArgs {
 
 /// Limit the total rate of a client's or ticket's transfers, or the rate of one transfer.
 ///
-/// The limit applies immediately and replaces `limits.client_rate` and the ticket's total rate, until it is removed or the
-/// depot ends.
+/// The limit applies immediately and replaces `limits.client_rate` and the ticket's total rate, until it is removed
+/// or the depot ends.
 #[derive(Debug, Args)]
 #[command(after_help = LIMIT_EXAMPLES)]
 pub struct LimitArgs {
@@ -264,7 +264,8 @@ pub fn transfers(args: &TransfersArgs) -> Result<(), Failure> {
 pub fn end(args: &EndArgs) -> Result<(), Failure> {
     let which = args.which.which();
     if which.is_all() {
-        let text = "no transfers named: add --client, --ticket, --file or --transfer. List them: longhaul depot transfers";
+        let text = "no transfers named: add --client, --ticket, --file or --transfer. List them: longhaul \
+                    depot transfers";
         return Err(Failure::usage(text));
     }
     ended(&args.reach, &Command::End(which))

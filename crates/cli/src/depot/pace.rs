@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `longhaul depot pace`: loads the kernel pacing for a configuration's `pacing = "gap"` or `"edt"`, which a depot has no
-//! rights to do itself; and the check by which a depot finds out whether that pacing is loaded.
+//! `longhaul depot pace`: loads the kernel pacing for a configuration's `pacing = "gap"` or `"edt"`, which a depot
+//! has no rights to do itself; and the check by which a depot finds out whether that pacing is loaded.
 
 use crate::{failure::Failure, pace::in_separate_session, print::print_text};
 use ::depot::{Config, Pacers, PacingMethod};
@@ -18,9 +18,9 @@ Examples:
 
 /// Pace packets in the kernel to a configuration's peers with `pacing` gap or edt. Needs root.
 ///
-/// Adds rules as `longhaul pace add` does, on each device by which packets to such a peer leave. They replace the earlier
-/// rules of this file, and are printed. They stay until this command runs with --off or the machine restarts. Run it again
-/// before a depot reads a changed configuration, and after routes have changed.
+/// Adds rules as `longhaul pace add` does, on each device by which packets to such a peer leave. They replace the
+/// earlier rules of this file, and are printed. They stay until this command runs with --off or the machine restarts.
+/// Run it again before a depot reads a changed configuration, and after routes have changed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct PaceArgs {

@@ -18,16 +18,16 @@ Examples:
 
 /// Pace packets that are routed to a TUN device and leave by a real device, each class at its own rate. Needs root.
 ///
-/// Gap frames separate the packets, so that the device's own clock times them. Runs until Ctrl-C or SIGTERM and then prints
-/// counters. The TUN device and the routes to it are removed with it.
+/// Gap frames separate the packets, so that the device's own clock times them. Runs until Ctrl-C or SIGTERM and then
+/// prints counters. The TUN device and the routes to it are removed with it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 #[command(group(ArgGroup::new("next").required(true).args(["via", "next_hop"])))]
 pub struct GatewayArgs {
     /// Network device to send by, as `ip link` names it.
     device: String,
-    /// Class with its rate and the networks behind its bottleneck. Without networks it takes all packets of no other class. The
-    /// rate is that on the link, where a full packet takes 1538 bytes. May be repeated.
+    /// Class with its rate and the networks behind its bottleneck. Without networks it takes all packets of no other
+    /// class. The rate is that on the link, where a full packet takes 1538 bytes. May be repeated.
     #[arg(long, value_name = "NAME=RATE[:NETWORK,...]", required = true)]
     class: Vec<GatewayClass>,
     /// Next router, a neighbour on the device.

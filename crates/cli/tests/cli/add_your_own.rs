@@ -46,8 +46,8 @@ fn blocks(page: &str) -> Vec<Block<'_>> {
         .collect()
 }
 
-/// A copy of the repository's files, which the test changes. Its path is always the same, so that its `target/` replaces
-/// that of an earlier test.
+/// A copy of the repository's files, which the test changes. Its path is always the same, so that its `target/`
+/// replaces that of an earlier test.
 struct Copy {
     folder: PathBuf,
 }

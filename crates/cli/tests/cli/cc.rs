@@ -31,7 +31,7 @@ fn line(name: &str) -> String {
 }
 
 #[test]
-fn one_is_loaded_listed_and_unloaded() {
+fn control_is_loaded_listed_and_unloaded() {
     let _kernel = Kernel::without_ours();
     assert!(line("lh_bic").contains("can be loaded"));
     assert!(line("reno").contains("the kernel's"));
@@ -115,7 +115,7 @@ fn parameters_are_chosen_and_read_back() {
 }
 
 #[test]
-fn a_restricted_one_is_for_root_only() {
+fn restricted_control_is_for_root_only() {
     let _kernel = Kernel::without_ours();
     done(&["cc", "load", "reno", "--restricted"]);
     done(&["cc", "load", "bic"]);
@@ -127,7 +127,7 @@ fn a_restricted_one_is_for_root_only() {
 }
 
 #[test]
-fn wrong_use_is_refused_with_what_there_is_and_nothing_is_loaded() {
+fn wrong_use_is_refused_and_loads_nothing() {
     let _kernel = Kernel::without_ours();
     for (arguments, expected) in [
         (&["load", "warp"][..], &["\"warp\"", "reno", "htcp", "libra"][..]),
@@ -156,7 +156,7 @@ fn wrong_use_is_refused_with_what_there_is_and_nothing_is_loaded() {
 }
 
 #[test]
-fn what_an_algorithm_does_is_shown_and_drawn() {
+fn algorithm_is_shown_and_drawn() {
     for entry in json(&["cc", "list", "--json"])["congestion_controls"].as_array().expect("a list")
     {
         let name = entry["name"].as_str().expect("a name");
@@ -232,7 +232,7 @@ fn socket() -> Socket {
 }
 
 #[test]
-fn sockets_are_counted_and_carry_on_when_their_congestion_control_is_unloaded() {
+fn sockets_of_an_unloaded_control_are_counted_and_work() {
     let _kernel = Kernel::without_ours();
     done(&["cc", "load", "scalable"]);
     let mut connection = Connection::with("lh_scalable");
@@ -283,7 +283,7 @@ fn unloading_says_whose_default_it_was() {
 }
 
 #[test]
-fn one_that_a_network_holds_is_not_kept_nor_unloaded() {
+fn control_held_by_a_network_is_not_unloaded() {
     let _kernel = Kernel::without_ours();
     let folder = tempfile::tempdir().unwrap();
     let file = two_nodes(folder.path());

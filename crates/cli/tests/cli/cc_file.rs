@@ -235,7 +235,7 @@ fn mistake_in_the_run_ends_it_with_file_and_line() {
 }
 
 #[test]
-fn file_that_is_no_algorithm_is_refused_before_the_run() {
+fn file_without_an_algorithm_is_refused_before_the_run() {
     let lab = Lab::new("lh_aimd", "");
     lab.file("my.h", AIMD);
     lab.file("same.h", AIMD);

@@ -68,7 +68,7 @@ fn assert_the_middle_hop_is_lh_htcp(record: &Record) {
 }
 
 #[test]
-fn a_run_brings_what_it_needs_and_leaves_nothing() {
+fn run_loads_and_unloads_its_controls() {
     let _kernel = Kernel::without_ours();
     let folder = tempfile::tempdir().unwrap();
     let record = record(folder.path());
@@ -85,7 +85,7 @@ fn a_run_brings_what_it_needs_and_leaves_nothing() {
 }
 
 #[test]
-fn a_run_uses_what_is_loaded_as_it_is_and_leaves_it() {
+fn run_uses_loaded_controls_and_leaves_them_loaded() {
     let _kernel = Kernel::without_ours();
     done(&["cc", "load", "htcp", "--params", "paper"]);
     let folder = tempfile::tempdir().unwrap();
@@ -97,7 +97,7 @@ fn a_run_uses_what_is_loaded_as_it_is_and_leaves_it() {
 }
 
 #[test]
-fn one_that_there_is_not_is_refused_with_those_there_are() {
+fn unknown_control_is_refused_with_known_names() {
     let _kernel = Kernel::without_ours();
     let folder = tempfile::tempdir().unwrap();
     let (file, out) = htcp_between_depots(folder.path());
@@ -134,7 +134,7 @@ impl Drop for Network {
 }
 
 #[test]
-fn a_network_holds_what_it_needs_until_it_is_taken_down() {
+fn network_keeps_its_controls_until_it_is_down() {
     let _kernel = Kernel::without_ours();
     let folder = tempfile::tempdir().unwrap();
     let network = Network::up(folder.path(), "held");
@@ -163,7 +163,7 @@ fn kill_9_of_the_network_takes_it_along() {
 }
 
 #[test]
-fn a_depot_does_not_start_without_one_that_it_was_told_to_use() {
+fn depot_without_its_congestion_control_does_not_start() {
     let _kernel = Kernel::without_ours();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("depot.toml");

@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::path::Path;
 
 #[test]
-fn every_way_delivers_what_was_sent_and_the_record_proves_how() {
+fn every_variant_delivers_the_file_and_records_its_route() {
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("records");
@@ -89,7 +89,7 @@ fn check_bytes_on_the_links(record: &Path, links: usize) {
 }
 
 #[test]
-fn a_way_that_reaches_its_limit_is_reported_with_the_bytes_moved_by_then() {
+fn download_at_its_time_limit_is_reported_with_its_bytes() {
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let document = measured(&[

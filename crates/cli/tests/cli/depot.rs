@@ -102,7 +102,7 @@ fn a_configuration_is_checked_and_printed_in_full() {
 }
 
 #[test]
-fn a_running_depot_says_what_it_does() {
+fn status_shows_a_running_depot() {
     let depot = Depot::start(&["--allow-upstream", "depot2.example.org:3880"]);
     let table = depot.status(&["--once"]);
     for part in ["d1: serving", "upstream depot2.example.org:3880", "no open transfers"] {
@@ -193,7 +193,7 @@ fn without_once_the_table_comes_again() {
 }
 
 #[test]
-fn what_is_no_depot_is_named() {
+fn status_of_a_wrong_address_is_refused() {
     for url in ["3881", "https://127.0.0.1:3881", "http://127.0.0.1"] {
         let (code, said) = refused(&["depot", "status", url]);
         assert!(code == 2 && said.contains("http://127.0.0.1:3881"), "{code}: {said}");

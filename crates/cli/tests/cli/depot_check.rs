@@ -92,7 +92,7 @@ fn key_that_the_depots_user_cannot_read_is_found() {
 }
 
 #[test]
-fn configuration_that_the_user_cannot_read_is_named_with_the_user() {
+fn unreadable_configuration_is_named_with_the_user() {
     let files = Files::new();
     let file = files.configuration("");
     set_mode(&files.at("depot.toml"), 0o600);
@@ -125,7 +125,7 @@ fn access_log_that_cannot_be_opened_is_found() {
 }
 
 #[test]
-fn doubtful_settings_are_warned_of_and_not_refused() {
+fn doubtful_settings_cause_warnings_and_are_accepted() {
     let files = Files::new();
     let file = files.configuration(
         "names = [\"https:depot.example\", \"https:other.example\"]\n\

@@ -191,7 +191,7 @@ fn other_rules_take_the_place_of_the_first(wan: &Wan, file: &File, peer: &str, b
 }
 
 #[test]
-fn packets_to_a_peer_are_followed_by_gap_frames_and_the_depot_has_no_rights() {
+fn unprivileged_depot_has_its_packets_paced_by_gap_frames() {
     let _kernel = Kernel::without_ours();
     assert_eq!(pins(), Vec::<PathBuf>::new(), "paced already; delete that first");
     let _cleared = Cleared;
@@ -274,7 +274,7 @@ fn packets_to_a_peer_are_followed_by_gap_frames_and_the_depot_has_no_rights() {
 }
 
 #[test]
-fn what_cannot_be_paced_for_a_depot_is_refused_and_nothing_is_left() {
+fn unpaceable_hop_is_refused_and_leaves_nothing() {
     let _kernel = Kernel::without_ours();
     let _cleared = Cleared;
     let (wan, file) = (network(), File::new());

@@ -71,7 +71,7 @@ fn shell(document: &str) -> Vec<(usize, String)> {
 }
 
 #[test]
-fn documented_commands_are_ones_that_parse() {
+fn documented_commands_parse() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut all = Vec::new();
     for name in DOCUMENTS {

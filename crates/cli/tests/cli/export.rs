@@ -112,7 +112,7 @@ fn value(rows: &[Row], run: &str, entity: &str, metric: &str) -> f64 {
 }
 
 #[test]
-fn what_is_exported_is_read_back_by_others() {
+fn exported_tables_are_read_by_other_programs() {
     let folder = records();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (out, csv, parquet) = (path("out"), path("all.csv"), path("all.parquet"));
@@ -238,7 +238,7 @@ fn intervals_are_those_of_scipy() {
 }
 
 #[test]
-fn methods_and_runs_that_do_not_count_are_told_apart() {
+fn export_separates_methods_and_invalid_runs() {
     let folder = records();
     let out = folder.path().join("out");
     // The same run by another method lies above `sim`, and does not count.
@@ -269,7 +269,7 @@ fn methods_and_runs_that_do_not_count_are_told_apart() {
 }
 
 #[test]
-fn what_cannot_be_exported_is_refused_with_a_reason() {
+fn failed_export_is_refused_with_a_reason() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().to_str().unwrap();
     let csv = folder.path().join("all.csv");

@@ -221,7 +221,8 @@ fn the_drawing_is_whole_and_has_every_point() {
     assert!(said.starts_with("longhaul: cannot write ") && said.contains("missing"), "{said}");
 }
 
-/// Student's t for one degree of freedom is 12.7062, so half the interval of two values is 6.3531 times their distance.
+/// Student's t for one degree of freedom is 12.7062, so half the interval of two values is 6.3531 times their
+/// distance.
 #[test]
 fn intervals_of_repeats_are_in_table_and_document() {
     let sweep = Sweep::run();
@@ -263,7 +264,7 @@ fn distributions_are_drawn_of_all_repeats() {
 }
 
 #[test]
-fn a_links_course_has_a_panel_for_each_record_in_the_order_of_the_sweep() {
+fn link_figure_has_a_panel_per_record_in_sweep_order() {
     let sweep = Sweep::run();
     let svg = sweep.folder.path().join("course.svg");
     let link = ["--link", "source-sink/forward", "--output", svg.to_str().unwrap()];
@@ -305,7 +306,7 @@ fn texts_of(document: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_cannot_be_shown_is_refused_with_what_can() {
+fn impossible_figure_is_refused_with_known_names() {
     let sweep = Sweep::run();
     let refuse = |words: &[&str]| {
         let (code, said) = refused(&[&["figure", sweep.out()], words].concat());

@@ -54,7 +54,7 @@ fn a_gap_leaves_the_rate_of_equation_2() {
 }
 
 #[test]
-fn before_the_window_fills_the_path_gap_packets_leave_no_burst() {
+fn gap_packets_prevent_bursts_before_the_window_fills() {
     const BOTTLENECK: f64 = 500e6;
     const LINE: f64 = 1e9;
     /// What 200 ms hold at that rate, in packets of 1538 bytes on the wire; what a packet itself takes to

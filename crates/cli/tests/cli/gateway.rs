@@ -63,7 +63,7 @@ fn up(arguments: &[&str]) -> (Running, String) {
 }
 
 #[test]
-fn a_signal_ends_it_with_what_it_did() {
+fn signal_ends_the_gateway_with_its_counters() {
     for signal in ["INT", "TERM"] {
         let (mut running, said) = up(&GOOD);
         let child = &mut running.0;
@@ -93,7 +93,7 @@ fn a_signal_ends_it_with_what_it_did() {
 
 /// Another process keeps the namespace open, so that leftovers would be visible.
 #[test]
-fn killed_it_leaves_nothing() {
+fn killed_gateway_leaves_nothing() {
     let (running, _) = up(&GOOD);
     let pid = running.0.id().to_string();
     let mut keeper = Command::new("nsenter");
@@ -163,7 +163,7 @@ fn what_the_machine_lacks_is_named() {
 }
 
 #[test]
-fn the_ways_of_this_machine_are_told_and_one_is_the_best() {
+fn pacing_methods_are_listed_with_the_best() {
     let document: Value = serde_json::from_str(&done(&["pace", "methods", "--json"])).unwrap();
     let methods = document["methods"].as_array().expect("a list");
     let names: Vec<_> = methods.iter().map(|method| method["name"].as_str().unwrap()).collect();

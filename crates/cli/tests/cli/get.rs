@@ -102,7 +102,7 @@ fn wrong_digest_has_its_own_exit_code() {
 }
 
 #[test]
-fn list_goes_on_after_a_failure_and_is_completed_later() {
+fn list_continues_after_a_failure_and_completes_later() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(|number, request, conn| match request.target.as_str() {
         "/missing" if number < 3 => conn.answer("404 No", &[], b"\x1b]0;title\x07gone"),
@@ -181,7 +181,7 @@ fn begun(server: &Server, directory: &Path) -> Child {
 }
 
 #[test]
-fn stopped_get_says_how_to_go_on_and_resumes() {
+fn stopped_get_names_the_remedy_and_resumes() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let directory = tempfile::tempdir().unwrap();
         let server = halting();

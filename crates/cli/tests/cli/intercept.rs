@@ -330,7 +330,7 @@ fn nothing_is_left_after_any_end() {
 }
 
 #[test]
-fn leftovers_of_a_guard_that_was_killed_have_no_effect_and_are_cleaned() {
+fn leftovers_of_a_killed_guard_are_harmless_and_cleaned() {
     let world = World::new();
     let _depots = world.depots();
     let mut intercept = world.intercept(&["--own"]);
@@ -443,7 +443,7 @@ fn settings_reload_and_bad_ones_change_nothing() {
 }
 
 #[test]
-fn what_others_remove_is_set_up_again() {
+fn removed_rules_are_added_again() {
     let world = World::new();
     let _depots = world.depots();
     let mut intercept = world.intercept(&["--own"]);

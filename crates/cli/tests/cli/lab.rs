@@ -188,7 +188,7 @@ fn ctrl_c_leaves_no_process_no_namespace_and_no_file() {
 }
 
 #[test]
-fn kill_9_leaves_nothing_that_the_next_run_stumbles_over() {
+fn kill_9_leaves_nothing_that_stops_the_next_run() {
     let _alone = alone();
     let mut run = LongRun::start();
     run.signal("KILL");
@@ -202,7 +202,7 @@ fn kill_9_leaves_nothing_that_the_next_run_stumbles_over() {
 }
 
 #[test]
-fn a_faulty_scenario_is_refused_with_file_line_and_what_was_expected() {
+fn faulty_scenario_is_refused_with_file_and_line() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("bad.toml");
     for (from, to, expected) in [
@@ -240,7 +240,7 @@ fn a_congestion_control_that_the_kernel_lacks_is_named() {
 
 /// A check takes neither rights nor a network, and refuses what a run would.
 #[test]
-fn a_check_names_the_congestion_controls_that_neither_the_kernel_nor_longhaul_has() {
+fn check_names_unknown_congestion_controls() {
     let folder = tempfile::tempdir().unwrap();
     let (file, _) = small(folder.path());
     for (set, expected) in [
@@ -283,7 +283,7 @@ fn check_refuses_unknown_congestion_controls_by_default() {
 }
 
 #[test]
-fn all_that_a_method_cannot_do_is_said_at_once_a_line_each() {
+fn unsupported_features_are_all_listed_one_per_line() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("bad.toml");
     let bad = format!(
@@ -458,7 +458,7 @@ fn many_flows_with_the_same_problem_are_one_line() {
 }
 
 #[test]
-fn a_scenario_without_ways_says_so() {
+fn unknown_variant_without_variants_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("plain.toml");
     let plain = SMALL.split("[[variant]]").next().unwrap().replace("baseline = \"fetch\"\n", "");

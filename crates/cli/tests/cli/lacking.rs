@@ -60,7 +60,7 @@ const IN_THE_KERNEL: [&[&str]; 8] = [
 ];
 
 #[test]
-fn without_root_what_takes_root_says_so_and_the_rest_works() {
+fn commands_that_need_root_say_so_and_others_work() {
     let for_all = ForAll::new();
     for arguments in IN_THE_KERNEL {
         lacks(&for_all.as_nobody(arguments), "use sudo");

@@ -77,7 +77,7 @@ fn parsed(out: &str) -> Value {
 }
 
 #[test]
-fn ctrl_c_ends_it_with_what_it_saw() {
+fn ctrl_c_ends_the_monitor_with_its_results() {
     for signal in ["INT", "TERM"] {
         let watching = Watching::in_own_network(&["lo", "--json", "--per-flow"]);
         watching.in_namespace(&(GROUP.to_owned() + &datagrams("239.0.0.1")));
@@ -122,7 +122,7 @@ fn after_a_time_it_ends() {
 }
 
 #[test]
-fn what_it_saw_is_a_table_and_is_kept() {
+fn results_are_printed_and_written_to_out() {
     let folder = tempfile::tempdir().unwrap();
     let kept = folder.path().join("deeper/kept");
     let options = ["lo", "--direction", "both", "--bin", "1ms", "--out"];
@@ -154,7 +154,7 @@ fn what_it_saw_is_a_table_and_is_kept() {
 }
 
 #[test]
-fn a_device_that_goes_ends_it_with_what_it_saw() {
+fn removed_device_ends_the_monitor_with_its_results() {
     let watching = Watching::in_own_network(&["left", "--json"]);
     watching.in_namespace("ip link delete left");
     let (out, said) = watching.ended();
@@ -168,7 +168,7 @@ fn a_device_that_goes_ends_it_with_what_it_saw() {
 }
 
 #[test]
-fn on_a_node_of_an_emulated_network_it_sees_that_nodes_device() {
+fn monitor_on_an_emulated_node_sees_the_nodes_device() {
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let file = two_nodes(folder.path());

@@ -18,7 +18,7 @@ fn redirect(origin: &Server) -> String {
 }
 
 #[test]
-fn addresses_without_a_port_have_that_of_depots_or_of_the_origin() {
+fn addresses_without_a_port_get_the_default_port() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().to_str().unwrap();
     for (through, public, route) in [

@@ -114,7 +114,7 @@ fn is_paced() -> bool {
 const ADD: [&str; 7] = ["pace", "add", DEVICE, "--rate", "100mbit", "--line", "1gbit"];
 
 #[test]
-fn rules_are_added_shown_and_deleted_and_the_device_is_as_before() {
+fn deleted_rules_leave_the_device_unchanged() {
     with_device(|| {
         ip(&["link", "set", DEVICE, "gso_max_segs", "17"]);
         let matched = [&ADD[..], &["--match", "dst", "10.9.0.0/16", "dport", "9000"]].concat();
@@ -186,7 +186,7 @@ fn rules_are_added_shown_and_deleted_and_the_device_is_as_before() {
 }
 
 #[test]
-fn what_cannot_be_paced_is_refused_and_nothing_is_left() {
+fn unpaceable_device_is_refused_and_left_unchanged() {
     with_device(|| {
         ip(&["link", "add", "many", "numtxqueues", "2", "type", "veth", "peer", "name", "many1"]);
         ip(&["link", "add", "slow", "type", "veth", "peer", "name", "slow1", "numtxqueues", "1"]);
@@ -320,7 +320,7 @@ fn by_departure_times() {
 }
 
 #[test]
-fn a_device_that_is_made_anew_is_not_paced() {
+fn recreated_device_is_not_paced() {
     with_device(|| {
         done(&ADD);
         assert!(is_paced());
@@ -367,7 +367,7 @@ fn long_enough() -> Duration {
 }
 
 #[test]
-fn killed_at_any_moment_a_change_is_whole_or_was_never_begun() {
+fn change_killed_at_any_moment_is_complete_or_absent() {
     with_device(|| {
         let (mut times, most) = (Times::new(), long_enough());
         let mut became = [0, 0];

@@ -57,7 +57,7 @@ fn run(method: &str, set: &str) -> Record {
 }
 
 #[test]
-fn a_flow_is_paced_hop_by_hop_by_the_kernel_and_in_the_simulator() {
+fn flow_is_paced_per_hop_in_kernel_and_simulator() {
     let _alone = alone();
     for method in ["emu", "sim"] {
         let record = run(method, "pacing.max_rate=30mbit");
@@ -76,8 +76,8 @@ fn a_flow_is_paced_hop_by_hop_by_the_kernel_and_in_the_simulator() {
     }
 }
 
-/// Paces both hops by departure times, at up to 30 Mb/s, if the kernel has fq. Otherwise the command reports that fq is
-/// missing.
+/// Paces both hops by departure times, at up to 30 Mb/s, if the kernel has fq. Otherwise the command reports that fq
+/// is missing.
 #[test]
 fn departure_times_pace_where_the_kernel_has_fq() {
     let _alone = alone();
@@ -120,7 +120,7 @@ fn tcp_is_asked_to_pace_the_sockets_of_stock_servers() {
 }
 
 #[test]
-fn what_the_emulator_cannot_pace_is_refused_by_name() {
+fn unsupported_pacing_is_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("paced.toml");
     std::fs::write(&file, PACED).unwrap();

@@ -90,7 +90,7 @@ fn package_version_is_that_of_the_binary() {
 
 /// lintian, files, owners, units, completions, a closed configuration, upgrade, removal, purge.
 #[test]
-fn package_installs_upgrades_and_goes_without_a_trace() {
+fn package_installs_upgrades_and_uninstalls_completely() {
     let needs = [INSTALLS, ("lintian", "lintian")];
     let said = follow("deb-check", built(), &needs);
     assert!(said.starts_with("checked longhaul_"), "{said}");

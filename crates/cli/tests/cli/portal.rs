@@ -181,7 +181,7 @@ fn configure(folder: &Path, portal: SocketAddr, origin: SocketAddr) {
 }
 
 #[test]
-fn a_portal_gives_tickets_to_those_who_have_logged_in() {
+fn portal_gives_tickets_to_logged_in_clients() {
     let portal = Portal::start();
     let depots = ["near", "far"].map(|id| portal.depot(id, &[]));
     let via = depots.each_ref().map(|depot| depot.listen.clone()).join(",");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The quick starts under docs/start and two guides, followed word by word, with their outputs. Takes root, for emulated networks and a paced
-//! device.
+//! The quick starts under docs/start and two guides, followed word by word, with their outputs. Takes root, for
+//! emulated networks and a paced device.
 
 use crate::{
     common::{Kernel, alone, call, text},
@@ -15,8 +15,8 @@ pub const DOWNLOAD: [&str; 2] = ["start/depot.md", "start/download.md"];
 /// The longest that a quick start may be.
 const MOST_LINES: usize = 60;
 
-/// Shell code before each page's commands. `sudo` is not needed here, and a run that a busy machine makes invalid is not
-/// the page's fault. Background jobs end with the page.
+/// Shell code before each page's commands. `sudo` is not needed here, and a run that a busy machine makes invalid is
+/// not the page's fault. Background jobs end with the page.
 const BEFORE: &str = "set -euo pipefail
 trap 'kill $(jobs -p) 2> /dev/null || true' EXIT
 sudo() { \"$@\" || grep -q 'is valid on this machine at present' progress; }
@@ -35,7 +35,8 @@ fn blocks(page: &str) -> Vec<(&str, &str)> {
     page.split("```").skip(1).step_by(2).map(|block| block.split_once('\n').unwrap()).collect()
 }
 
-/// A line with single blanks and without numbers that may differ, which are all except single digits other than seconds.
+/// A line with single blanks and without numbers that may differ, which are all except single digits other than
+/// seconds.
 fn shape(line: &str) -> String {
     let words: Vec<&str> = line.split_whitespace().collect();
     let mut shape = String::new();

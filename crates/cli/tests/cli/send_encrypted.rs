@@ -82,7 +82,7 @@ fn transfer(directory: &Path, options: &[&str]) -> (Value, Value, Vec<u8>) {
 }
 
 #[test]
-fn depot_sees_neither_data_nor_name_of_what_is_sent_with_a_code() {
+fn depot_sees_no_data_or_name_of_a_transfer_with_a_code() {
     let directory = tempfile::tempdir().unwrap();
     let content = "what a depot may not know\n".repeat(50_000);
     fs::write(directory.path().join("hidden-name.txt"), &content).unwrap();

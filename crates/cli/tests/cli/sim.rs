@@ -136,7 +136,7 @@ impl Lab {
 
 /// A client is a program, and a simulation has none: the transfer is the same.
 #[test]
-fn the_client_of_a_flow_is_said_to_be_ignored_once() {
+fn ignored_client_of_a_flow_is_reported_once() {
     let lab = Lab::new(SMALL);
     let plain = lab.sim_into(&lab.folder.path().join("plain"), &[]);
     let out = lab.out();
@@ -190,7 +190,7 @@ fn runs_are_recorded_reported_and_not_run_again() {
 }
 
 #[test]
-fn a_record_that_does_not_count_is_replaced() {
+fn invalid_record_is_replaced() {
     let lab = Lab::new(SMALL);
     lab.sim(&["--variant", "direct"]);
     let manifest = lab.out().join("sim/direct,r01/manifest.json");
@@ -203,7 +203,7 @@ fn a_record_that_does_not_count_is_replaced() {
 
 /// What another longhaul has computed may be wrong or out of date.
 #[test]
-fn a_record_of_another_program_is_run_again_unless_it_shall_be_kept() {
+fn record_of_another_build_is_run_again_unless_kept() {
     let lab = Lab::new(SMALL);
     lab.sim(&["--variant", "direct"]);
     let manifest = lab.out().join("sim/direct,r01/manifest.json");
@@ -232,7 +232,7 @@ fn a_record_of_another_program_is_run_again_unless_it_shall_be_kept() {
 }
 
 #[test]
-fn what_came_out_does_not_depend_on_the_number_of_jobs() {
+fn results_do_not_depend_on_the_number_of_jobs() {
     let lab = Lab::new(SMALL);
     let outs = ["1", "2"].map(|jobs| {
         let out = lab.folder.path().join(jobs);
@@ -288,7 +288,7 @@ fn a_table_shows_how_far_repeats_spread() {
 }
 
 #[test]
-fn many_flows_are_told_of_together() {
+fn many_flows_are_summed_in_one_line() {
     let lab = Lab::new(MANY);
     let words = lab.words(&["sim"], &lab.out(), &[]);
     let output = call(&words.iter().map(String::as_str).collect::<Vec<_>>());
@@ -445,7 +445,7 @@ fn kill_9_leaves_what_was_written_last() {
 }
 
 #[test]
-fn what_a_method_cant_do_is_refused_by_name_before_anything_starts() {
+fn unsupported_feature_is_refused_before_the_run() {
     let lab = Lab::new(SMALL);
     for (key, expected) in [
         ("flow.transfer.streams=2", "flow transfer: streams"),
@@ -498,7 +498,7 @@ fn parameters_of_congestion_controls_are_checked_and_recorded() {
 }
 
 #[test]
-fn repeats_vary_and_those_that_are_the_same_run_are_told_of() {
+fn repeats_vary_and_identical_ones_are_warned_about() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("two.toml");
     fs::write(
@@ -540,7 +540,7 @@ fn repeats_vary_and_those_that_are_the_same_run_are_told_of() {
 }
 
 #[test]
-fn socket_buffer_that_is_the_limit_is_named_with_the_setting_to_raise() {
+fn limiting_socket_buffer_is_named_with_its_setting() {
     let work = tempfile::tempdir().unwrap();
     let file = work.path().join("buffers.toml");
     let out = work.path().join("out");

@@ -126,7 +126,7 @@ fn a_second_key_joins_the_first() {
 }
 
 #[test]
-fn a_whole_server_is_opened_on_purpose_alone() {
+fn whole_server_needs_the_option_whole_origin() {
     let folder = Folder::with_key();
     let key = folder.path("key.pem");
     for url in ["http://server", "http://server/", "https://server:8443", "http://server//"] {
@@ -139,7 +139,7 @@ fn a_whole_server_is_opened_on_purpose_alone() {
 }
 
 #[test]
-fn a_ticket_says_what_it_was_told_to() {
+fn ticket_contains_every_option() {
     let folder = Folder::with_key();
     let url = folder.make(&[
         "http://o.example.org/data/",
@@ -205,7 +205,7 @@ fn a_ticket_says_what_it_was_told_to() {
 }
 
 #[test]
-fn what_is_not_said_is_short_and_narrow() {
+fn default_ticket_is_short_lived_and_narrow() {
     let folder = Folder::with_key();
     let url = folder.make(&FILE);
     assert!(url.ends_with("/f"), "named as the file: {url}");
@@ -224,7 +224,7 @@ fn what_is_not_said_is_short_and_narrow() {
 }
 
 #[test]
-fn a_ticket_is_taken_as_url_route_or_token_and_from_standard_input() {
+fn ticket_is_read_as_url_route_token_or_standard_input() {
     let folder = Folder::with_key();
     let url = folder.make(&FILE);
     let (token, route) = (token(&url), url.strip_prefix("http://d1.example.com:3880").unwrap());
@@ -242,7 +242,7 @@ fn a_ticket_is_taken_as_url_route_or_token_and_from_standard_input() {
 }
 
 #[test]
-fn a_ticket_that_is_not_good_ends_with_4() {
+fn invalid_ticket_exits_with_4() {
     let folder = Folder::with_key();
     let url = folder.make(&[&FILE[..], &["--not-before", "10min", "--expires", "20min"]].concat());
     assert!(folder.not_good(&url, &[]).contains("is valid from"));

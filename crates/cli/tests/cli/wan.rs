@@ -33,7 +33,7 @@ impl Drop for Up {
 }
 
 #[test]
-fn a_person_can_use_the_network_with_any_program() {
+fn wan_exec_runs_any_program() {
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let file = two_nodes(folder.path());
@@ -103,7 +103,7 @@ fn down_takes_everything_down_and_says_so_afterwards() {
 }
 
 #[test]
-fn kill_9_of_the_network_leaves_nothing_in_the_way() {
+fn killed_network_does_not_block_the_next() {
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let file = two_nodes(folder.path());
@@ -128,7 +128,7 @@ fn wrong_use_is_refused() {
 }
 
 #[test]
-fn of_two_that_want_one_name_one_gets_it() {
+fn one_of_two_networks_gets_a_shared_name() {
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let file = two_nodes(folder.path());
