@@ -185,7 +185,7 @@ fn read(list: &Path) -> Result<String, Failure> {
     };
     match read {
         Ok(length) if length as u64 == MAX_LIST => {
-            Err(Failure::usage("the list is longer than 64 MB"))
+            Err(Failure::usage("the list is longer than 64 MB. Split it"))
         }
         Ok(_) => Ok(text),
         Err(error) => {

@@ -29,11 +29,11 @@ Examples:
 pub const SIM_EXAMPLES: &str = "\
 Examples:
   longhaul sim scenarios/joining-flows.toml
-  longhaul sim scenarios/loss-response.toml --cc mine.h --set vars.rtt=20ms --out out/mine";
+  longhaul sim compare.toml --cc mine.h --set vars.rtt=20ms --out out/mine";
 
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Run a scenario and write a record of each run, except of those that this build has on record.
+    /// Run a scenario and record each run, except runs that this build has on record.
     #[command(after_help = RUN_EXAMPLES)]
     Run {
         #[command(flatten)]
@@ -121,7 +121,7 @@ impl RunArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Method {
-    /// Real kernel TCP and real programs over an emulated network on this machine, in real time.
+    /// Real kernel TCP and real programs over an emulated network on this machine, in real time. Needs root.
     Emu,
     /// TCP endpoints and links in virtual time.
     Sim,

@@ -35,7 +35,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct StatusArgs {
-    /// Address of the depot's admin listener, as in 127.0.0.1:3881 or http://127.0.0.1:3881
+    /// Address of the depot's admin listener, as in 127.0.0.1:3881
     url: String,
     /// Print one table and end
     #[arg(long)]
