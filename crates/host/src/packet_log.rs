@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Packets that a firewall rule logs to a group (`log group N` of nftables, nfnetlink_log).
+//! Packets that a firewall rule logs to a group (`log group N` of nftables, `nfnetlink_log`).
 //!
-//! Source: linux/netfilter/nfnetlink_log.h.
+//! Source: `linux/netfilter/nfnetlink_log.h`.
 
 use netlink_packet_core::{
     DefaultNla, Emitable, NLM_F_ACK, NLM_F_REQUEST, NetlinkHeader, NlasIterator,
@@ -47,7 +47,7 @@ impl PacketLog {
     /// Becomes the reader of a group. It does not block.
     ///
     /// # Errors
-    /// EPERM: it needs CAP_NET_ADMIN. EBUSY: the group has a reader. Others: the kernel has no `nfnetlink_log`.
+    /// EPERM: it needs `CAP_NET_ADMIN`. EBUSY: the group has a reader. Others: the kernel has no `nfnetlink_log`.
     pub fn open(group: u16) -> io::Result<Self> {
         let mut netlink = Socket::new(NETLINK_NETFILTER)?;
         netlink.bind_auto()?;

@@ -33,7 +33,7 @@ pub struct HopOptions<'a> {
     /// The address of this host that connections leave by. `None`: the kernel chooses. It reaches peers of its own
     /// family alone.
     pub source: Option<IpAddr>,
-    /// `SO_MARK`, by which rules of this host tell its connections apart. It needs CAP_NET_ADMIN.
+    /// `SO_MARK`, by which rules of this host tell its connections apart. It needs `CAP_NET_ADMIN`.
     pub mark: Option<u32>,
     /// The congestion control. `None`: the system's, or the one of the route.
     pub congestion: Option<&'a str>,
