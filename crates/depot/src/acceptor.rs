@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What stands between a listener and the connections that it accepts: who is let in, and who is told
-//! why not.
+//! Between a listener and its connections: which clients the depot accepts, and the refusal that it sends to
+//! the others.
 
 use crate::{
     admission::rules::not_listed_client,
@@ -52,7 +52,7 @@ pub(crate) struct Acceptor {
 }
 
 impl Acceptor {
-    /// One that nobody has come through; `alive` is held while anybody may.
+    /// An acceptor that has no connection yet. Connections hold clones of `alive`.
     pub(crate) fn new(shared: Arc<Shared>, alive: mpsc::Sender<()>) -> Self {
         let refusals = Arc::new(Semaphore::new(TURNED_AWAY));
         Self { shared, refusals, alive }
@@ -99,7 +99,7 @@ impl Acceptor {
         if !self.shared.spare.clients.release() {
             return false;
         }
-        // By now somebody else may have the descriptor, or the connection may be gone.
+        // Another thread may have taken the descriptor, or the connection may be gone.
         let accepted = timeout(Duration::from_millis(10), listener.accept()).await;
         let Ok(Ok((client, peer))) = accepted else {
             self.shared.spare.clients.refill();
@@ -221,8 +221,8 @@ async fn opens_session(client: &TcpStream) -> bool {
     matches!(peeked, Ok(Ok(1))) && first[0] == FIRST_BYTE
 }
 
-/// Sends a short answer and awaits that the client closes, but not for long: what it asks for and nobody reads
-/// would turn the close into a reset that may overtake the answer.
+/// Sends a short response and waits for the client to close, for a bounded time. Closing with unread input
+/// would send a reset that may overtake the response.
 async fn say(client: &TcpStream, answer: &[u8]) {
     // It fits into any connection that is new.
     let _ = timeout(GRACE, client.writable()).await;

@@ -10,7 +10,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 pub(crate) async fn govern(shared: Arc<Shared>) {
     let (mut tuner, begun) = (BufferTuner::default(), Instant::now());
     let mut looks = interval(PERIOD);
-    // Looks that come late are no reason for several at once.
+    // A late look is not followed by several at once.
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         looks.tick().await;

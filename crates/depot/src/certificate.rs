@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! How long the depot's own certificate is good, and what is said when it is not.
+//! Validity of the depot's own certificates, and warnings about those that end soon, have ended or do not
+//! apply yet.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use x509_parser::parse_x509_certificate;
 
-/// How long before its end a certificate is spoken of.
+/// How long before its end the depot warns of a certificate.
 const SOON: Duration = Duration::from_secs(14 * 86_400);
 
 /// When all certificates of a chain are good.

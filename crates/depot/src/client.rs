@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A client's connection, what is known of it between two requests, and answers of the depot's own.
+//! A client's connection, its state between two requests, and the depot's own responses.
 
 use crate::{
     admission::limits::{CarriedClient, ConnectionSlot},
@@ -148,7 +148,7 @@ impl Client {
         self.answer(&answer, Connection::Close, context).await;
     }
 
-    /// Sends an answer of the depot's own. How that goes is the client's affair.
+    /// Sends a response of the depot's own. Errors are ignored: only the client loses by them.
     pub(crate) async fn answer(
         &mut self,
         bytes: &[u8],
@@ -192,8 +192,9 @@ impl Client {
         let (mut acks, mut pause) = (AckProgress::new(source.tcp(), timeouts), LOOK[0]);
         let mut closed = false;
         while self.ahead.is_empty() && acks.queued() > 0 {
-            // A depot that has it all may ask for the same client on another connection before its acknowledgement
-            // is here. What has not left this host still takes up a place for the client.
+            // A depot that has received the whole response may ask for the same client on another connection
+            // before its acknowledgement arrives here. Bytes that have not left this host still take a slot of
+            // the client.
             if self.carried.is_some() && has_left(source.tcp()) {
                 self.carried = None;
             }
@@ -239,8 +240,8 @@ impl Client {
             if closed && let Some(error) = failure(source.tcp()) {
                 return failed_with(tcp, marks, &error);
             }
-            // What nobody asked for is thrown away: left unread, it would turn the close into a reset
-            // that may overtake the answer's last bytes.
+            // Discards unread input, which would turn the close into a reset that may overtake the last bytes
+            // of the response.
             self.ahead.clear();
             tokio::select! {
                 read = source.read(&mut self.ahead, 4 << 10), if !closed => match or_end(read) {
@@ -277,8 +278,8 @@ fn failed_with(client: &TcpStream, marks: usize, error: &io::Error) -> Result<bo
     Err(Broken::Copy(CopyError::SinkGone(io::Error::new(error.kind(), reason))))
 }
 
-/// What was read of a client that has its whole answer. Many then close the connection beneath TLS
-/// without a word, and that is no failure: nothing of theirs can have been cut off.
+/// The result of a read from a client that has its whole response. Many clients then close TCP without a TLS
+/// close_notify. That is not a failure, because no request can have been truncated.
 fn or_end(read: io::Result<usize>) -> io::Result<usize> {
     match read {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Settings that a depot obeys although they seldom mean what their author had in mind. The start, each reload and `depot
-//! check` warn of them.
+//! Settings that are valid but rarely intended. The depot warns of them at the start and at each reload, and
+//! so does `depot check`.
 
 use crate::{config::Config, tls::Tls};
 use ipnet::IpNet;
@@ -39,7 +39,7 @@ fn findings(config: &Config, tls: &Tls) -> Vec<Finding> {
     found
 }
 
-/// A depot that serves nobody.
+/// A depot that serves no client.
 fn closed(config: &Config) -> Option<Finding> {
     let listed = !config.allow.clients.is_empty();
     let by_ticket = config.trust.keys.is_some();
@@ -48,14 +48,14 @@ fn closed(config: &Config) -> Option<Finding> {
         return None;
     }
     Some(if listed {
-        let effect = "this depot serves nobody: it requires tickets and trusts no key";
+        let effect = "this depot serves no client: it requires tickets and trusts no key";
         Finding::new(
             "trust.keys",
             effect,
             "name a file with public keys, or leave `trust.required` out",
         )
     } else {
-        let effect = "this depot serves nobody: it lists no clients, trusts no key for tickets and has no [[site]]";
+        let effect = "this depot serves no client: it lists no clients, trusts no key for tickets and has no [[site]]";
         Finding::new("allow.clients", effect, "list the clients' networks, or set `trust.keys`")
     })
 }

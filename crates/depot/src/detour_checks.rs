@@ -2,9 +2,10 @@
 //! Asks the depots of `[[detour]]` whether they are up, so that one that is dead is known before a request meets it,
 //! and one that is back is used at once.
 //!
-//! Each depot has a task of its own, which asks it after each `detour.check`, on a new connection, and waits as long
-//! for the answer: one that is slow holds up no other. Only depots that the configuration names are asked. `health` has
-//! the question and the rules; [`FailoverRoutes`](crate::failover_routes::FailoverRoutes) is told what has come of it.
+//! Each depot has its own task, which probes it every `detour.check` on a new connection, with the same
+//! timeout, so a slow depot delays no other. Only depots that the configuration names are probed. `health`
+//! implements the probe and the rules; [`FailoverRoutes`](crate::failover_routes::FailoverRoutes) receives the
+//! results.
 
 use crate::{
     admission::verdict::Grant,

@@ -31,8 +31,8 @@ struct Known {
 }
 
 impl Known {
-    /// How far behind in the order of routes a next hop is: one that is down stands behind one that has failed within
-    /// `avoid`.
+    /// The rank of a next hop among the routes, lowest first: a hop that is down sorts after one that has
+    /// failed within `avoid`.
     fn rank(&self, next: &DepotAddress, avoid: Duration) -> (bool, bool) {
         let is_down = self.is_up.get(next) == Some(&false);
         let failed = self.failed.get(&next.authority);
@@ -50,7 +50,7 @@ impl FailoverRoutes {
         }
     }
 
-    /// These depots are asked from now on, and no others.
+    /// Keeps the state of these depots only.
     pub(crate) fn watch_only<T>(&self, depots: &HashMap<DepotAddress, T>) {
         let mut known = self.known();
         known.is_up.retain(|depot, _| depots.contains_key(depot));
@@ -172,9 +172,9 @@ mod tests {
     /// The next hops of a request in their order, by the first letters of their names.
     fn order(routes: &FailoverRoutes, config: &Config, chain: &str) -> String {
         let route: Route = format!("/lh1/fetch/{chain}/http:o.example/").parse().unwrap();
-        let Step::Fetch(fetch) = route.step() else { panic!("a fetch leads nobody") };
+        let Step::Fetch(fetch) = route.step() else { panic!("a fetch is not a redirect") };
         let straight: Route = "/lh1/fetch/-/http:o.example/".parse().unwrap();
-        let Step::Fetch(straight) = straight.step() else { panic!("a fetch leads nobody") };
+        let Step::Fetch(straight) = straight.step() else { panic!("a fetch is not a redirect") };
         let routes = routes.routes(&fetch, config, true, || Some(straight));
         let names = routes.iter().flatten().map(|route| route.next.host.to_string());
         names.map(|name| name[..1].to_owned()).collect()

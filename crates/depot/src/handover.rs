@@ -53,7 +53,7 @@ pub(crate) fn take(path: &Path) -> io::Result<Taken> {
         Err(error) if is_absent(&error) => return Ok(Taken::default()),
         connected => connected?,
     };
-    // Somebody else's listeners would have clients come to whom that one likes.
+    // Listeners of another user would let that user choose the clients' destination.
     check_peer(&stream)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let mut space = [MaybeUninit::uninit(); SPACE];
@@ -71,7 +71,7 @@ pub(crate) fn take(path: &Path) -> io::Result<Taken> {
     Ok(Taken { listeners: files.flatten().collect(), predecessor: Some(stream) })
 }
 
-/// Nobody is there: no socket, or one that a depot has left behind.
+/// No depot listens: the socket does not exist, or a depot has left it behind.
 fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
 }
@@ -92,12 +92,12 @@ impl Taken {
 pub(crate) struct Offer(PrivateSocket);
 
 impl Offer {
-    /// Listens there, for this user alone, in the place of whoever did.
+    /// Listens at `path`, for this user only, and replaces the socket of an earlier depot.
     pub(crate) fn new(path: &Path) -> io::Result<Self> {
         PrivateSocket::new(path).map(Self)
     }
 
-    /// Hands copies of the listeners to whoever asks; resolves once a successor has them and serves.
+    /// Hands copies of the listeners to each successor that asks. Resolves once one has them and serves.
     pub(crate) async fn taken(&self, listeners: &[OwnedFd]) {
         loop {
             let served = match self.0.accept().await {
@@ -150,7 +150,7 @@ mod tests {
     async fn listeners_pass_from_one_to_the_next() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("socket");
-        assert!(take(&path).unwrap().listeners.is_empty(), "nobody is there");
+        assert!(take(&path).unwrap().listeners.is_empty(), "no depot listens");
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let offer = Offer::new(&path).unwrap();
@@ -160,7 +160,7 @@ mod tests {
         let mut taken = Box::pin(offer.taken(&given));
         // One that fails after it has them.
         tokio::select! {
-            () = &mut taken => panic!("nobody has confirmed"),
+            () = &mut taken => panic!("no successor has confirmed"),
             got = ask(path.clone()) => drop(got.unwrap()),
         }
         // And one that serves.

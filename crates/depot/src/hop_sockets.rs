@@ -225,7 +225,7 @@ mod tests {
             (net.to_owned(), None, None),
             (net.to_owned() + &ten("reno"), Some("reno"), None),
             (net.to_owned() + &all, Some("reno"), None),
-            // A hop of nobody who may be a client.
+            // A hop whose peers are not clients.
             (net.to_owned() + &ten("reno") + &hop("192.0.2.1/32", "bbr"), Some("reno"), None),
             (net.to_owned() + &hop("192.0.2.1/32", "bbr"), None, None),
             // One of them has another, or is to have the system's.
@@ -234,7 +234,7 @@ mod tests {
             (net.to_owned() + &host("bbr"), None, None),
             (nets.to_owned() + &ten("reno") + &host("bbr"), Some("reno"), None),
             (nets.to_owned() + &all, Some("reno"), Some("cubic")),
-            // Whoever has a ticket may come.
+            // With tickets, a client may come from any address.
             (net.to_owned() + keys + &ten("reno"), None, None),
             (net.to_owned() + keys + &all, Some("reno"), Some("cubic")),
             (all, None, None),

@@ -9,7 +9,7 @@
 //!   acceptor       which connections are let in
 //!     http           one client's requests, passed on and answered (`relay` moves the bytes)
 //!     session        sessions: bytes in both directions (`docs/lsl.md`)
-//!   admission      for whom, and to where, it relays: nobody and nowhere by default
+//!   admission      clients that it serves and next hops that it connects to: none by default
 //!   state          what all connections share
 //!   settings       the configuration and the files that it names: what a reload replaces
 //!   observe        what it does and did: metrics, status page, access log
@@ -22,7 +22,7 @@
 //!   detour_checks  which depots of these are up
 //!   warm           connections to next depots, open ahead of need
 //!   start_up       settings of the host that slow the start of transfers
-//!   config_warnings  settings that seldom mean what their author had in mind
+//!   config_warnings  settings that are valid but rarely intended
 //!   file_rights    files that root can use and the depot's user perhaps cannot
 //!   packet_pacing  peers whose packets are spaced below TCP, which is watched
 //!   wrong_port     clients that speak TLS, or do not, at the wrong port

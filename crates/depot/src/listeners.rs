@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Listening sockets: opened here, or handed over by systemd or by the depot before this one.
 //!
-//! A socket that is handed over keeps its queue of connections, so that a depot can be started anew
-//! without refusing any.
+//! A socket that is handed over keeps its queue of connections, so that a depot can be restarted without
+//! refusing any.
 
 #![expect(unsafe_code, reason = "descriptors that another process hands over")]
 
@@ -101,7 +101,7 @@ impl Listeners {
         self.clients.iter().map(|it| Arc::downgrade(&it.listener)).collect()
     }
 
-    /// Copies of all of them, for whoever comes after.
+    /// Copies of all of them, for a successor.
     pub(crate) fn copies(&self) -> io::Result<Vec<OwnedFd>> {
         let clients = self.clients.iter().map(|it| &*it.listener);
         let all = clients.chain(&self.admin);
@@ -109,7 +109,7 @@ impl Listeners {
     }
 }
 
-/// Listeners from somebody else, not taken yet.
+/// Listeners from another process, not used yet.
 struct Given(Vec<(SocketAddr, StdListener)>);
 
 impl Given {
@@ -179,7 +179,7 @@ fn open(address: SocketAddr, mptcp: bool) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, protocol)?;
     socket.set_reuse_address(true)?;
     if address.is_ipv6() {
-        // So that 0.0.0.0 and [::] can stand beside each other.
+        // So that 0.0.0.0 and [::] can both be bound.
         socket.set_only_v6(true)?;
     }
     socket.set_nonblocking(true)?;

@@ -19,8 +19,8 @@ pub(crate) struct PeakDrop {
 }
 
 impl PeakDrop {
-    /// Whether there is clearly less to do now than there was at the most. To be asked from time to
-    /// time, with the most since it was asked before.
+    /// Whether the load is clearly below its maximum. Call it periodically, with the maximum since the last
+    /// call and the load now.
     pub(crate) fn has_fallen(&mut self, (most, now): (usize, usize)) -> bool {
         self.most = self.most.max(most);
         let fallen = self.most - now >= LEAST.max(self.most / 4);
@@ -61,7 +61,7 @@ impl Work {
 /// Gives back what can be. Takes milliseconds, during which others may wait for memory.
 pub(crate) fn give_back() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: touches only what nobody has allocated.
+    // SAFETY: releases free memory only.
     unsafe {
         libc::malloc_trim(0);
     }

@@ -106,7 +106,7 @@ impl Paced {
 }
 
 impl Peer {
-    /// Whether it was so when somebody last looked.
+    /// Whether pacing was in force at the last check.
     pub(crate) fn is_in_force(&self) -> bool {
         self.in_force.load(Relaxed)
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Depots beside this one that do the same work: who has more of it than another sends clients there.
+//! Load balancing among sibling depots: a full depot redirects clients to one that is less full.
 //!
-//! Each asks the others every few seconds how full they are (`GET /lh1/load`). A depot that is fuller
-//! than `pool.above` leads clients on to the one that is least full, if that is clearly less so, or
-//! two of them would send clients to and fro. Depots before this one are not led on: they were told
-//! by the route whom to ask.
+//! Each depot asks its siblings every few seconds how full they are (`GET /lh1/load`). A depot fuller than
+//! `pool.above` redirects clients to the least full sibling, if the difference is clear. Otherwise two depots
+//! would redirect clients back and forth. Other depots are not redirected: the route names the depot that they
+//! use.
 
 use crate::{
     admission::verdict::Grant,
@@ -29,7 +29,7 @@ use std::{
 
 /// How much less full a sibling must be to get another's clients.
 const CLEARLY: f64 = 0.1;
-/// After so many rounds without an answer nobody knows how full a sibling is.
+/// After this many rounds without a response, the load of a sibling is unknown.
 const FORGOTTEN: u32 = 3;
 
 /// How full this depot is.

@@ -22,9 +22,9 @@ pub(crate) struct PrivateSocket {
 }
 
 impl PrivateSocket {
-    /// Listens at a path, in the place of whoever did.
+    /// Listens at a path, and replaces an existing socket atomically.
     pub(crate) fn new(path: &Path) -> io::Result<Self> {
-        // Under another name first, so that at no time nobody is there.
+        // Renamed afterwards, so that a depot listens at the path at any time.
         let mut new = path.as_os_str().to_owned();
         new.push(format!(".{}", std::process::id()));
         let new = PathBuf::from(new);
@@ -36,7 +36,7 @@ impl PrivateSocket {
         Ok(Self { socket, path: path.to_owned(), inode })
     }
 
-    /// The next connection, whoever it is from.
+    /// Accepts the next connection, of any user.
     pub(crate) async fn accept(&self) -> io::Result<UnixStream> {
         Ok(self.socket.accept().await?.0)
     }
@@ -50,8 +50,8 @@ impl Drop for PrivateSocket {
     }
 }
 
-/// Sees that whoever is at the other end is this user, or root. The file's permissions say the same, but not
-/// of whoever has connected before they were set, or made the file.
+/// Checks that the peer runs as this user or root. File permissions are not enough: they do not apply to a
+/// connection from before they were set, nor to a socket that another user created.
 pub(crate) fn check_peer(stream: &impl AsFd) -> io::Result<()> {
     let who = socket_peercred(stream)?.uid;
     if who == rustix::process::geteuid() || who.is_root() {

@@ -60,11 +60,10 @@ pub struct Depot {
 /// Reads the configuration again; the text says why that failed.
 pub type Reread = Box<dyn Fn() -> Result<Config, String> + Send + Sync>;
 
-/// Runs a depot until SIGTERM or SIGINT, or until another one takes over: it then stops accepting and
-/// finishes what is under way, up to the drain time. A second signal ends it at once. At SIGHUP it
-/// reads its configuration again, and opens its log anew. Call it before any thread is started; it
-/// starts `log`, to which `tracing` writes, and finishes it. `pacers` says whether hops are paced as the
-/// configuration has it below TCP.
+/// Runs a depot until SIGTERM or SIGINT, or until a successor takes over. It then stops accepting and finishes
+/// requests under way, up to the drain time. A second signal ends it immediately. SIGHUP makes it reload its
+/// configuration and reopen its log. Call it before any thread is started. It starts `log`, to which `tracing`
+/// writes, and finishes it. `pacers` checks whether hops are paced below TCP as configured.
 ///
 /// # Errors
 /// The depot cannot start.
@@ -92,7 +91,7 @@ pub fn run(config: Config, reread: Reread, pacers: Pacers, log: &StderrLog) -> R
     result
 }
 
-/// Reads the configuration again whenever told to. What cannot be used leaves the old one.
+/// Reloads the configuration at each signal. An unusable one leaves the old one in force.
 async fn reload(
     mut hangup: Signal,
     shared: Arc<Shared>,
@@ -125,7 +124,7 @@ async fn reload(
 
 /// Tells systemd, where that has started the depot.
 fn tell(state: &[NotifyState<'_>]) {
-    // Without it nobody waits to be told.
+    // Without a service manager there is no socket, and no error matters.
     let _ = sd_notify::notify(false, state);
 }
 

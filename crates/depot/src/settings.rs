@@ -66,7 +66,7 @@ impl Settings {
         self.superseded.store(true, Relaxed);
     }
 
-    /// Whether the depot still works by them: else nothing may be opened or kept by their leave.
+    /// Whether these settings are still in force. If not, no connection may be opened or kept under them.
     pub(crate) fn are_current(&self) -> bool {
         !self.superseded.load(Relaxed)
     }

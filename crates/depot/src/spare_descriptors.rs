@@ -43,14 +43,15 @@ pub(crate) struct Reserve {
 }
 
 impl Reserve {
-    /// Keeps so many, or as many as there are.
+    /// Reserves `size` descriptors, or as many as the system has.
     pub(crate) fn new(size: usize) -> Self {
         let reserve = Self { size, spare: Mutex::default() };
         reserve.refill();
         reserve
     }
 
-    /// Gives one back to the system, for somebody who needs one at once; says whether there was one.
+    /// Closes one reserved descriptor, so that the system can reuse it immediately. Returns whether there was
+    /// one.
     pub(crate) fn release(&self) -> bool {
         self.spare().pop().is_some()
     }
@@ -69,7 +70,8 @@ impl Reserve {
         self.spare().len() < self.size
     }
 
-    /// Closes what was accepted by the leave of this reserve; nobody else gets its descriptor.
+    /// Closes a descriptor that this reserve made possible, and reserves it again before another thread can
+    /// get it.
     fn put_back(&self, mut used: OwnedFd) {
         let mut spare = self.spare();
         if spare.len() < self.size
@@ -105,8 +107,8 @@ impl Spare {
         Self { clients: Reserve::new((most / 16).clamp(1, 8)), operators: Reserve::new(2) }
     }
 
-    /// Whether a descriptor that somebody has just got is one of those that are kept for operators: these are
-    /// given back to the system for a moment, in which others ask it for some, too.
+    /// Whether a descriptor that was just opened is one of those reserved for operators. They are free for a
+    /// moment while an operator connects, and other threads may get them.
     pub(crate) fn is_owed(&self) -> bool {
         self.operators.is_short() && {
             self.operators.refill();
@@ -114,7 +116,7 @@ impl Spare {
         }
     }
 
-    /// Closes the connection of a client that there is no descriptor for; nobody else gets it.
+    /// Closes the connection of a client for which there is no descriptor, and reserves its descriptor again.
     pub(crate) fn put_back(&self, used: OwnedFd) {
         let reserve = if self.operators.is_short() { &self.operators } else { &self.clients };
         reserve.put_back(used);

@@ -11,7 +11,7 @@ const RESTART: &str = "net.ipv4.tcp_slow_start_after_idle";
 const DEFAULT: &str = "net.ipv4.tcp_congestion_control";
 /// Least, first and largest size of a buffer that the kernel tunes.
 const BUFFERS: [&str; 2] = ["net.ipv4.tcp_wmem", "net.ipv4.tcp_rmem"];
-/// From which largest size on nothing is said.
+/// No warning if the maximum size is at least this many bytes.
 const ENOUGH: u64 = 16 << 20;
 /// What is advised: 5 Gb/s over 100 ms.
 const ADVISED: u64 = 64 << 20;

@@ -77,7 +77,7 @@ pub(crate) struct Shared {
     pub stripes: Arc<Offers>,
     /// Sessions of which one end waits for the other.
     pub meetings: Meetings,
-    /// What is told of all requests.
+    /// Counters and log of all requests.
     pub observer: Arc<Observer>,
     /// Descriptors kept to tell clients that there are no others, and to answer operators.
     pub spare: Spare,
@@ -133,7 +133,7 @@ impl Deref for RequestContext<'_> {
 pub(crate) enum Phase {
     /// It takes all that comes.
     Serving,
-    /// It was told to stop: who has not asked by now is to ask elsewhere.
+    /// Told to stop: clients without a complete request should use another depot.
     Stopping,
     /// Another depot has its listeners: what it has accepted itself it still serves.
     Succeeded,
@@ -196,7 +196,7 @@ impl Shared {
                 work.is_over(begun, crest.1),
             ];
             if fewer.contains(&true) {
-                // Nobody waits for it, and it needs no second try.
+                // No task waits for it, and it needs no second try.
                 drop(tokio::task::spawn_blocking(memory::give_back));
             }
         }
@@ -254,7 +254,7 @@ impl Shared {
     }
 
     async fn phase_is(&self, wanted: impl Fn(Phase) -> bool) {
-        // An error means that nobody is left who could tell: then it stops for certain.
+        // An error means that the sender is gone: then the depot certainly stops.
         let _ = self.phase.clone().wait_for(|phase| wanted(*phase)).await;
     }
 

@@ -49,7 +49,7 @@ impl Protocol {
     }
 }
 
-/// What comes of a client's connection on a port for TLS.
+/// The result of a client's connection on a TLS port.
 #[derive(Debug)]
 pub(crate) enum Accepted {
     /// The handshake is made.
@@ -65,11 +65,11 @@ pub(crate) struct Tls {
     server: Option<Arc<ShownCertificates>>,
     /// Towards next hops: whom to trust.
     client: ReloadingFile<ClientConfig>,
-    /// What was said last of each certificate's time, and when.
+    /// The last warning about each certificate's validity, and its time.
     said: Mutex<HashMap<PathBuf, (Trouble, Instant)>>,
 }
 
-/// How often the same is said of a certificate.
+/// How often the same warning about a certificate is repeated.
 const AGAIN: Duration = Duration::from_secs(86_400);
 
 impl Tls {
@@ -130,7 +130,7 @@ impl Tls {
         self.judge();
     }
 
-    /// Where this has no certificate, it has that of `before` from now on; says whether that is so.
+    /// If this has no certificate, keeps that of `before`. Returns whether it does.
     pub(crate) fn keep_certificate(&mut self, before: &Self) -> bool {
         let kept = self.server.is_none() && before.server.is_some();
         if kept {

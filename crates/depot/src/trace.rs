@@ -74,8 +74,8 @@ impl Trace {
         }
     }
 
-    /// What the next depot is told of a request from `peer`: for the log, unless there is a client whom it is to hold a
-    /// ticket against.
+    /// The fields that tell the next depot about a request from `peer`: for the log only, unless the next
+    /// depot has to check a client against a ticket.
     pub(crate) fn fields(
         &self,
         vouched: Option<IpAddr>,

@@ -24,7 +24,7 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// Connections to next hops that wait for work, told apart by whose leave they had.
+/// Idle connections to next hops, kept apart by the grant that they were opened under.
 pub(crate) type Pool = dial::Pool<Grant>;
 
 /// Whom to connect to, and for what.
@@ -193,7 +193,7 @@ pub(crate) fn is_still_allowed(
         && now.allow.addresses((key.leave, verdict), std::iter::once(address)).is_ok()
 }
 
-/// A next hop for which somebody has given leave.
+/// A next hop that the rules or a ticket permit.
 struct Admitted<'a> {
     config: &'a Config,
     next: &'a Authority,
@@ -238,8 +238,8 @@ impl Hops for Admitted<'_> {
 }
 
 impl Used {
-    /// What was asked on it has ended in good order: then so may its close. Where it is kept, the
-    /// pool sees to that.
+    /// The last exchange has ended in good order, so the connection may close in good order too. If it is
+    /// kept, the pool does that.
     pub(crate) fn settle(self) -> Self {
         if !self.fit {
             reset_on_close(self.hop.stream.tcp(), false);
@@ -287,7 +287,7 @@ mod tests {
         let tls = Tls::new(&config.tls, &[]).unwrap();
         let settings = Settings::of(config, Trust::default(), tls);
         let route: Route = "/lh1/fetch/-/http:127.0.0.1:1/".parse().unwrap();
-        let Step::Fetch(fetch) = route.step() else { panic!("a fetch leads nobody") };
+        let Step::Fetch(fetch) = route.step() else { panic!("a fetch is not a redirect") };
         let names = Names::default();
         let resolver = Resolver { names: &names, client: "127.0.0.1".parse().unwrap() };
         let connected = connected((&fetch).into(), Grant::Rules, &settings, resolver).await;

@@ -2,10 +2,11 @@
 //! Connections to next depots that are open before they are needed.
 //!
 //! A connection that is opened for a request costs it a round trip and begins with a small window. So a depot
-//! keeps `hop.warm` idle connections to each depot that it has asked lately, and agrees with that depot on how long
-//! they may be idle ([`session::message::hold`]). A new one carries `hop.prime` bytes first, to grow its window. Those that a crowd has opened beyond that are held, too, and
-//! are closed when they have not been used for `hop.idle`, as are all of a depot that is asked no more. The next depots
-//! of sites are kept ready from the start on.
+//! keeps `hop.warm` idle connections to each depot that it has used recently, and agrees with that depot on
+//! how long they may be idle ([`session::message::hold`]). A new one first carries `hop.prime` bytes, to grow
+//! its window. Connections beyond `hop.warm` that a burst of requests has opened are held, too. They are
+//! closed after `hop.idle` without use, as are all connections to a depot that is no longer used. Connections
+//! to the next depots of sites are opened at the start.
 //!
 //! Which depots there are follows from use, so what clients can ask for is bounded: a depot counts if its address
 //! is in a hop with `warm`, which the configuration allows for depots of `trust.depots` alone, and if it was asked
@@ -40,7 +41,7 @@ use tokio::{
 const MOST: usize = 64;
 /// The most connections to one depot that are opened, or agreed upon, at the same time.
 const AT_ONCE: usize = 8;
-/// How often connections are counted where nobody has taken any.
+/// How often connections are counted if none is taken.
 const LOOK: Duration = Duration::from_secs(1);
 /// How long a depot that has refused, or cannot be reached, is left alone: at first, and at last.
 const PAUSE: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(60)];
@@ -117,7 +118,7 @@ impl Warm {
         }
     }
 
-    /// The depots to look at now; each is told of only once until [`tended`](Self::tended).
+    /// The depots to look at now. Each is returned once until [`tended`](Self::tended).
     fn due(&self, shared: &Shared) -> Vec<(Key<Grant>, NextDepot)> {
         let config = shared.config();
         let mut depots = self.depots();
@@ -141,7 +142,7 @@ impl Warm {
         due
     }
 
-    /// What came of looking at a depot.
+    /// Records the result of looking at a depot.
     fn tended(&self, key: &Key<Grant>, result: Result<(), String>) {
         let mut depots = self.depots();
         let Some(depot) = depots.get_mut(key) else { return };
@@ -185,12 +186,12 @@ fn add_sites(depots: &mut HashMap<Key<Grant>, NextDepot>, config: &Config) {
     }
 }
 
-/// How the next depot is asked to hold connections, which is the first of so many on the way.
+/// The request to hold connections, for the next depot of `depots` on the way.
 pub(crate) fn to_hold(next: DepotAddress, depots: usize) -> Fetch {
     Fetch::from_depot(next, HOLD.to_owned(), depots)
 }
 
-/// Sees to it that so many connections to a depot are open, and that it holds those that are.
+/// Opens connections to a depot until there are as many as configured, and has it hold those that are open.
 async fn tend(key: &Key<Grant>, depot: &NextDepot, shared: &Arc<Shared>) -> Result<(), String> {
     let config = shared.config();
     let Some(address) = depot.address else {
@@ -254,7 +255,7 @@ async fn hold_one(
     agree(hop, &depot, prime, (&settings.config, &shared)).await
 }
 
-/// Asks a depot to hold a connection, and to send so much on it before; keeps it if it does.
+/// Asks a depot to hold a connection and to send `prime` bytes on it first. Keeps it if the depot agrees.
 async fn agree(
     mut hop: Hop,
     depot: &NextDepot,
@@ -274,7 +275,7 @@ async fn agree(
     let (granted, fit) =
         answer.map_err(|error| format!("asked to hold a connection, it did not: {error}"))?;
     let held = granted.idle().min(idle.idle());
-    // It would be closed, and opened anew, over and over.
+    // It would be closed and reopened over and over.
     if held < LOOK {
         return Err("asked to hold a connection, it grants no time".to_owned());
     }

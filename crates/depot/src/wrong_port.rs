@@ -15,7 +15,7 @@ pub(crate) const TLS_HANDSHAKE: u8 = 22;
 /// A server that speaks TLS does not answer the start of a handshake so. A depot before this one can therefore tell what is wrong.
 pub(crate) const TLS_ALERT: [u8; 7] = [21, 3, 3, 0, 2, 2, 10];
 
-/// What a client on a port for TLS speaks instead, as its first byte has it.
+/// What a client speaks instead of TLS on a TLS port, judged by its first byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ClearText {
     /// A request.

@@ -105,8 +105,8 @@ pub enum ConfigError {
         /// What it may be.
         expected: &'static str,
     },
-    /// A network stands there more than once.
-    #[error("clients.networks: {0} is named twice, and only one route would count")]
+    /// A network is listed more than once.
+    #[error("clients.networks: {0} is listed twice, and only one of its routes would be used")]
     Twice(IpNet),
     /// What is to be written is not said, or not whole.
     #[error("{0}")]
@@ -216,7 +216,7 @@ impl FromStr for FailoverRoute {
     fn from_str(text: &str) -> Result<Self, String> {
         let bad = |why: &dyn fmt::Display| {
             format!(
-                "\"{text}\" is no route through depots: {why}; expected the depot that clients ask and \
+                "\"{text}\" is not a route through depots: {why}; expected the depot that clients ask and \
                  the rest of the route, as in http://depot1:3880/lh1/fetch/depot2:3880"
             )
         };
@@ -230,7 +230,7 @@ impl FromStr for FailoverRoute {
         let route_goes_on = route.origin().to_string() != "http://o/";
         let via: Vec<_> = match route {
             Route::Fetch { chain, .. } => iter::once(first.clone()).chain(chain).collect(),
-            // Each that leads the client on stands behind the next one.
+            // Each depot that redirects the client is put behind the next one.
             Route::Lead { ahead, chain, .. } => ahead.into_iter().rev().chain(chain).collect(),
         };
         let mut depots = vec![first];

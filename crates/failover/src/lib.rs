@@ -45,7 +45,7 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval},
 };
 
-/// How often a failure that stays is spoken of.
+/// How often a lasting failure is logged again.
 const SAID_AGAIN: Duration = Duration::from_secs(60);
 
 /// Why clients cannot be led. The fault is with the configuration or the host.
@@ -70,11 +70,11 @@ pub enum Error {
     System(#[from] io::Error),
 }
 
-/// Whether this host has what a configuration asks for. Nothing is changed, and nobody is asked.
+/// Checks this host for what a configuration needs. Changes nothing and probes no depot.
 ///
 /// # Errors
-/// The folder of a file to be written is not there, or something that is no file is in its place; the program that
-/// reloads is not there; certificates cannot be used.
+/// The directory of an output file is missing, or its path is not a file; the reload command is missing;
+/// certificates cannot be used.
 pub fn check(config: &Config) -> Result<(), Error> {
     roots(config)?;
     for path in config.include.iter().chain(&config.routes_file) {
@@ -129,7 +129,7 @@ struct Failover {
     reload: Reload,
     include: Option<(Server, OutputFile)>,
     routes_file: Option<OutputFile>,
-    /// The failure that was spoken of last, and when.
+    /// The last logged failure, and its time.
     said: Option<(String, Instant)>,
 }
 
@@ -153,7 +153,7 @@ impl Failover {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         self.tend().await;
         tracing::info!(depots = self.depots.len(), "ready");
-        // Without systemd nobody waits to be told.
+        // Without systemd there is no socket, and the error does not matter.
         let _ = sd_notify::notify(false, &[NotifyState::Ready]);
         loop {
             tokio::select! {
@@ -194,7 +194,7 @@ impl Failover {
             self.reload.is_due();
         }
         if [include, routes?].contains(&Some(Renewal::Restored)) {
-            self.say("somebody else writes the same file, too".to_owned());
+            self.say("another program writes the same file".to_owned());
         }
         Ok(())
     }

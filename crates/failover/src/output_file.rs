@@ -47,19 +47,19 @@ impl OutputFile {
     }
 }
 
-/// Whether a file can be there: by an absolute path, in a folder that is there, in the place of a file, a link or
-/// nothing.
+/// Checks that a file can be written at this path: it is absolute, its directory exists, and it is a file, a
+/// link or free.
 pub(super) fn check(path: &Path) -> io::Result<()> {
     if !path.is_absolute() {
         return Err(io::Error::other("expected a path that begins with /"));
     }
     let folder = path.parent().ok_or_else(|| io::Error::other("expected a file's path"))?;
     if !fs::metadata(folder)?.is_dir() {
-        return Err(io::Error::other(format!("{} is no folder", folder.display())));
+        return Err(io::Error::other(format!("{} is not a directory", folder.display())));
     }
     match fs::symlink_metadata(path) {
         Ok(there) if !there.is_file() && !there.is_symlink() => {
-            Err(io::Error::other("something that is no file is in its place"))
+            Err(io::Error::other("the path exists and is not a file"))
         }
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),

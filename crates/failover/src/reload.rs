@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Having the web server read the include again, beside all else: a command that hangs holds up no probe.
+//! Runs the web server's reload command in a task of its own, so that a command that hangs delays no probe.
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::{io, process::Stdio, time::Duration};
@@ -35,8 +35,8 @@ impl Reload {
         self.is_due = true;
     }
 
-    /// Begins what is due unless it is under route already, and says how one went that has ended. To be called now
-    /// and then: one that fails is due again.
+    /// Starts the command if it is due and not running, and returns the result of one that has ended. Call it
+    /// periodically: a failed command is due again.
     pub(super) async fn tend(&mut self) -> Option<Result<(), String>> {
         let Some(task) = self.running.take_if(|task| task.is_finished()) else {
             if self.is_due && self.running.is_none() {
@@ -50,7 +50,7 @@ impl Reload {
         Some(went)
     }
 
-    /// Does at once what is due.
+    /// Runs the command now, if it is due.
     pub(super) async fn now(&mut self) -> Result<(), String> {
         if std::mem::take(&mut self.is_due) { run(self.command.clone()).await } else { Ok(()) }
     }

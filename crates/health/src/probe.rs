@@ -106,8 +106,8 @@ mod tests {
         task::JoinHandle,
     };
 
-    /// What is found of a peer that answers by these bytes, and then by `more` of the last ones for as long as somebody
-    /// takes them.
+    /// The finding for a peer that responds with these bytes, and then repeats `more` while the other end
+    /// reads.
     async fn found(answer: &'static [u8], more: &'static [u8]) -> (Finding, JoinHandle<u64>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

@@ -15,7 +15,7 @@ const CHUNK: u64 = 64 << 10;
 pub struct BodyLimit {
     /// Of its document, and of the head before it.
     pub document: usize,
-    /// Of what may stand behind the document, which is read and dropped.
+    /// Padding after the document, which is read and discarded.
     pub padding: u64,
 }
 
@@ -94,7 +94,7 @@ pub async fn ask(
             return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
         }
     }
-    // What nobody asked for would pass for the answer to whatever is asked next.
+    // Surplus bytes would be taken for the response to the next request.
     let is_reusable = buffer.is_empty() && head.keeps_alive(framing);
     Ok(Response { head, document, is_reusable })
 }

@@ -99,7 +99,7 @@ mod tests {
             health.is_up()
         };
         assert_eq!(after(&[]), None);
-        assert_eq!(after(&[true]), Some(true), "the first counts");
+        assert_eq!(after(&[true]), Some(true), "the first result decides");
         assert_eq!(after(&[false, true, false, true]), Some(true), "not in a row");
         assert_eq!(after(&[false, false]), Some(false));
         assert_eq!(after(&[true, true, false, true, true]), Some(false));

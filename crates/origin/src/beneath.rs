@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Files of one directory, and of nothing beyond it, whatever links stand there.
+//! Files below one directory, and none outside it, whatever links it contains.
 //!
 //! The kernel resolves each path below the directory (`openat2(2)`, `RESOLVE_BENEATH`), so that a link that is
 //! changed between a look and an opening gains nothing. Links that stay inside are followed. Only regular
@@ -35,7 +35,7 @@ impl Beneath {
         Ok(Self(Arc::new(open(dir, flags, Mode::empty())?)))
     }
 
-    /// What stands at a path, without opening it.
+    /// Metadata of a path, without opening it.
     fn look(&self, path: &Path) -> io::Result<std::fs::File> {
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         // An empty path is the directory itself.
@@ -128,7 +128,7 @@ impl Entries {
 
 type Task<T> = Pin<Box<dyn Future<Output = io::Result<T>> + Send>>;
 
-/// Does what may wait for a disk where nobody else waits for it.
+/// Runs blocking disk work on a thread where only its own caller waits.
 fn task<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> Task<T> {
     Box::pin(async { spawn_blocking(work).await? })
 }

@@ -16,7 +16,7 @@ pub fn site_key(client: IpAddr) -> IpAddr {
     first_bits(client, 48)
 }
 
-/// An IPv6 address with so many of its bits; an IPv4 one as it is.
+/// The first `bits` bits of an IPv6 address; an IPv4 address unchanged.
 fn first_bits(client: IpAddr, bits: u32) -> IpAddr {
     match client.to_canonical() {
         IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & (u128::MAX << (128 - bits))).into(),

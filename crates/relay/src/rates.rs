@@ -13,10 +13,10 @@
 //! connections that share an answer divide it further. Where there is no rate, and the peer's `pacing` is
 //! TCP's own, TCP spaces at a rate that it finds itself.
 //!
-//! A part changes with the number of transfers, and all are set anew. In a crowd of n that would be n
-//! system calls for each that begins or ends; so the rate is divided among some more than there are,
-//! from 8 on, and stays so divided until the number has changed by about an eighth. What all have
-//! together is never more than the rate, and no less than 4/5 of it.
+//! A share changes with the number of transfers, and all shares are then set again. In a crowd of n that would
+//! be n system calls for each start or end. So from 8 transfers up, the rate is divided among slightly more
+//! than there are, and stays so until the number has changed by about an eighth. The shares add up to at most
+//! the rate, and to at least 4/5 of it.
 //!
 //! Every rate may be changed while transfers are under way, so all transfers are known here, also those that nothing holds.
 //!
@@ -160,7 +160,7 @@ struct Side {
 }
 
 impl All {
-    /// What these transfers may have together, if a ticket allows so much; none if nothing holds them.
+    /// The total rate of these transfers, if a ticket allows `by_ticket`. `None` if it is unlimited.
     fn rate_of(&self, whose: &Sharer, by_ticket: Option<Rate>) -> Option<Rate> {
         let by_default = match whose {
             Sharer::Client(_) => self.client_rate,
@@ -183,8 +183,8 @@ impl Rates {
         self.share_anew(|_| true);
     }
 
-    /// Holds all transfers of a client or ticket together to this rate, in the place of any other rate for all of them, or lets
-    /// go what was set.
+    /// Limits the total rate of a client's or ticket's transfers, replacing any other limit on the total, or
+    /// removes the limit that was set.
     ///
     /// # Errors
     /// Too many rates are set.
@@ -230,7 +230,7 @@ impl Rates {
         };
         for crowd in crowds {
             let mut crowd = locked(&crowd);
-            // What a ticket says itself stands in each of its transfers.
+            // Each transfer of a ticket stores the ticket's own rate.
             let by_ticket =
                 crowd.transfers.values().next().and_then(|transfer| transfer.ticket.as_ref()?.1);
             crowd.rate = locked(&self.0).rate_of(&crowd.whose, by_ticket);
@@ -302,7 +302,7 @@ impl Crowd {
         self.count();
     }
 
-    /// Divides the rate anew where that has become necessary.
+    /// Divides the rate again if necessary.
     fn count(&mut self) {
         let count = self.transfers.len() as u64;
         let spare = count / 8;
@@ -325,7 +325,7 @@ impl Crowd {
 
 impl Drop for Membership {
     fn drop(&mut self) {
-        // Whoever sets a part has this lock: from here on nobody sets one of this transfer's.
+        // Setting a share requires this lock: after this, no thread sets one of this transfer.
         locked(&self.crowd).leave(self.number);
         let All { crowds, .. } = &mut *locked(&self.rates.0);
         if let Some(place) = crowds.get_mut(&self.whose) {
@@ -437,7 +437,7 @@ fn lowest(one: Option<Rate>, other: Option<Rate>) -> Option<Rate> {
     [one, other].into_iter().flatten().min()
 }
 
-/// One of so many equal parts.
+/// One of `parts` equal shares.
 fn divided(rate: Rate, parts: u64) -> Rate {
     Rate::bits_per_second(rate.bps() / parts.max(1))
 }

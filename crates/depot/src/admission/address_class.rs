@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What kind of place an address is: one that no stranger may reach through this host, one in
-//! somebody's inner network, or one of the Internet.
+//! Classes of addresses: internal to this host (never reachable through the depot), private networks, and the
+//! Internet.
 //!
 //! An IPv6 address can carry an IPv4 one (mapped, compatible, 6to4, NAT64, Teredo); a translator on
 //! the way, or the kernel itself, then delivers to that. So the address inside counts.
@@ -43,7 +43,7 @@ impl AddressClass {
     }
 }
 
-/// Where clouds answer their guests, who trust it, beside 169.254.169.254: Azure, Alibaba, Oracle.
+/// Metadata addresses of clouds besides 169.254.169.254, which guests trust: Azure, Alibaba, Oracle.
 const CLOUD_HOSTS_V4: [Ipv4Addr; 3] = [
     Ipv4Addr::new(168, 63, 129, 16),
     Ipv4Addr::new(100, 100, 100, 200),
@@ -104,7 +104,7 @@ fn carried(ip: Ipv6Addr) -> Option<Ipv4Addr> {
     let v4 = |shift: u32| Ipv4Addr::from_bits((bits >> shift) as u32);
     match ip.segments() {
         [0x2002, ..] => Some(v4(80)),
-        // Teredo's client, which stands there with its bits turned round.
+        // The address of a Teredo client, stored with its bits inverted.
         [0x2001, 0, ..] => Some(Ipv4Addr::from_bits(!(bits as u32))),
         // :: and ::1 are addresses of their own.
         [0, 0, 0, 0, 0, 0, 0, 0 | 1] => None,

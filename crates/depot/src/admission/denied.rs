@@ -59,7 +59,7 @@ pub struct Denial {
 pub(crate) struct Denied {
     file: Option<PathBuf>,
     list: Mutex<Vec<Denial>>,
-    /// Most depots deny nobody: then no request waits for the list.
+    /// Requests skip the list's lock while the list is empty, as on most depots.
     is_empty: AtomicBool,
 }
 
@@ -106,7 +106,7 @@ impl Denied {
         self.list().iter().any(|denial| denial.until_unix_s > now && is(&denial.who))
     }
 
-    /// Shuts somebody out, in the place of what was said of that one before.
+    /// Denies a client or ticket, and replaces its earlier denial.
     pub(crate) fn deny(&self, denial: Denial) -> Result<(), String> {
         self.change(|list| {
             list.retain(|old| old.who != denial.who);
@@ -120,7 +120,7 @@ impl Denied {
         })
     }
 
-    /// Lets somebody in again; whether that one was shut out.
+    /// Removes the denial of a client or ticket. Returns whether there was one.
     pub(crate) fn allow(&self, who: &Shunned) -> Result<bool, String> {
         let mut was = false;
         self.change(|list| {
@@ -190,7 +190,7 @@ fn read(file: &Path) -> Result<Vec<Denial>, FileError> {
     Ok(list)
 }
 
-/// Whoever reads it finds the old list or the new one.
+/// Replaces the file atomically: a reader sees the old list or the new one.
 fn write(file: &Path, list: &[Denial]) -> io::Result<()> {
     let text = serde_json::to_string_pretty(list)?;
     let mut new = file.as_os_str().to_owned();

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! By which names this depot is asked: a ticket opens the depots that it names, and no others.
+//! The names of this depot. A ticket opens only the depots that it names.
 //!
-//! Its names are those that the configuration lists, and all that lead to one of its listeners: that
-//! address, or, where it listens on all of them, any of this host's own. A depot behind address translation,
-//! or with ports that somebody else redirects, does not see the addresses at which it is asked: it needs
-//! `names`.
+//! They are the names that the configuration lists, and every name that resolves to the address of a listener
+//! (any address of this host, if the listener is bound to the unspecified address). A depot behind NAT or
+//! redirected ports does not see the addresses that clients use, and needs `names`.
 
 use crate::{admission::address_class, config::Config, upstream::peer_of};
 use http::StatusCode;
@@ -40,8 +39,8 @@ impl Identity {
         Self { listeners, known: Mutex::default() }
     }
 
-    /// Whether whoever asks at `depot` asks this one, having come by `scheme`. A name that stands in the
-    /// configuration may be that of somebody before this one, where TLS ends.
+    /// Whether `depot` names this depot for a client that came by `scheme`. A name in the configuration may
+    /// belong to a proxy in front of this depot that terminates TLS.
     ///
     /// The fault (503) says why that cannot be told.
     pub(crate) async fn is(
@@ -195,7 +194,7 @@ mod tests {
             let depot: DepotAddress = depot.parse().unwrap();
             let is = identity.is(&depot, depot.scheme, &config, resolver).await;
             assert_eq!(is, Ok(expected), "{depot}");
-            // What was asked without TLS is no depot over TLS, unless the configuration says so.
+            // A listener without TLS is not a TLS depot unless the configuration names it as one.
             let other = if depot.scheme == Scheme::Http { Scheme::Https } else { Scheme::Http };
             let is = identity.is(&depot, other, &config, resolver).await;
             assert_eq!(is, Ok(config.names.contains(&depot)), "{depot} by {other}");

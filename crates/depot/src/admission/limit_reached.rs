@@ -19,9 +19,9 @@ pub(crate) enum LimitReached {
     Client { client: IpAddr, own: usize, is_site: bool },
     /// A depot before this one has all that it may have.
     Depot { depot: IpAddr, own: usize },
-    /// Depots hold so many idle connections, the most they may.
+    /// Depots hold this many idle connections, the maximum.
     Held(usize),
-    /// The kernel holds so many bytes for transfers.
+    /// The kernel holds this many bytes for transfers.
     Memory(usize),
 }
 

@@ -24,9 +24,9 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// A site has as much as so many clients.
+/// Connection limit of an IPv6 /48, as a multiple of the per-client limit.
 const CLIENTS_OF_SITE: usize = 4;
-/// The last places are one part of so many of all places.
+/// `1 / PARTS` of all slots are reserved for clients with few connections.
 const PARTS: usize = 4;
 /// A client with fewer connections than this may have one of the last places. A browser opens six.
 const FEW: usize = 8;
@@ -63,7 +63,7 @@ struct ClientKeys {
 enum Owner {
     Client(ClientKeys),
     Depot(IpAddr),
-    /// A depot that holds it: from then on, and to its end.
+    /// A depot holds it idle, from now until it closes.
     Held,
 }
 
@@ -208,7 +208,7 @@ impl Gate {
         })
     }
 
-    /// A place for a connection from a depot of `trust.depots`. For whom it is shows in what is asked on it.
+    /// A slot for a connection from a depot of `trust.depots`. Each request on it names its client.
     pub(crate) fn enter_depot(
         self: &Arc<Self>,
         depot: IpAddr,
@@ -406,7 +406,7 @@ mod tests {
         assert_eq!(slots[1].carry(client, &limits).unwrap_err(), full);
         assert_eq!(gate.enter_client(client, &limits).unwrap_err(), full);
         let other = slots[1].carry(ip("10.0.0.2"), &limits).unwrap();
-        assert_eq!(gate.len(), 5, "what connections do are no further connections");
+        assert_eq!(gate.len(), 5, "carried requests take no further slots");
         drop(carried);
         let _again = slots[1].carry(client, &limits).unwrap();
         drop((own, other, slots));

@@ -47,7 +47,7 @@ impl Allow {
         }
     }
 
-    /// The rules of those by whose leave a next hop is connected to.
+    /// The rules that permit connections under this grant.
     fn rules(&self, grant: Grant) -> &[UpstreamRule] {
         if grant == Grant::ServerRules { &self.servers } else { &self.upstreams }
     }
@@ -83,7 +83,7 @@ impl Allow {
         if addresses.is_empty() { Err(Objection::Rules(reason, ip)) } else { Ok(addresses) }
     }
 
-    /// What speaks against an address, whoever asks for it, and what an operator can do about it.
+    /// Why the depot refuses this address to every client, and what an operator can do about it.
     fn objection(
         &self,
         ip: IpAddr,

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The client whom a ticket is held against: whoever asks, or whom the depot before vouches for.
+//! The client that a ticket is checked against: the peer, or the client that a trusted depot vouches for.
 //!
-//! What comes through a depot comes from that one's address, whoever asked it, and whatever for: a plain route
-//! may lead to a ticket's as to any other. But a depot vouches for a client to the next depot of a ticket
-//! alone, once it has held the client against the ticket itself, and every depot takes out what came.
+//! A connection from a depot carries that depot's address, whichever client asked, and a plain route may lead
+//! to the same depot as a ticket's route. So a depot vouches for a client only to the next depot of a ticket,
+//! after it has checked the client against the ticket, and every depot removes such fields from what it
+//! receives.
 
 use crate::{admission::identity, settings::Settings};
 use http::StatusCode;

@@ -34,7 +34,7 @@ impl Trust {
                 |files| read(files, KeySet::parse),
                 names,
             );
-            // Whoever has taken the file away wants nobody to be trusted.
+            // An operator who removes the file revokes all its keys.
             made.map(|made| made.or_else_gone(KeySet::default))
         };
         let revoked = |file: &PathBuf| {

@@ -4,7 +4,7 @@
 use rustix::io::Errno;
 use std::net::IpAddr;
 
-/// By whose leave a request is relayed.
+/// The rule or ticket that permits a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Grant {
     /// The lists of clients and upstreams.

@@ -49,9 +49,9 @@ impl Config {
         Ok(())
     }
 
-    /// The address that connections to `peer` leave by: that of its hop, or that of all. Where there is none of the
-    /// peer's family but one of the other, it is that one: the peer is not to be reached by an address that nobody
-    /// has chosen.
+    /// The source address of connections to `peer`: the hop's, or the depot's. If the configuration has one of
+    /// the other family only, it is that one, so that the connection fails: the depot never uses a source
+    /// address that the operator has not chosen.
     pub(super) fn source_towards(&self, peer: IpAddr, hop: Option<&Hop>) -> Option<IpAddr> {
         let peer = peer.to_canonical();
         let of_all = || {

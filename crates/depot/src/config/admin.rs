@@ -8,8 +8,8 @@ use std::net::SocketAddr;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Admin {
-    /// The address of the page, the metrics and the health check. Whoever reaches it sees who
-    /// fetches what.
+    /// The address of the status page, the metrics and the health check. Anyone who can reach it sees which
+    /// client fetches which URL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub listen: Option<SocketAddr>,
 }

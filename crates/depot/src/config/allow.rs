@@ -6,14 +6,14 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use session::message::Method;
 
-/// For whom, and to where, the depot relays: nobody and nowhere unless listed.
+/// Clients that the depot serves and next hops that it connects to: none unless listed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Allow {
     /// Networks of clients, and of depots that come before this one.
     #[serde(deserialize_with = "network::list")]
     pub clients: Vec<IpNet>,
-    /// Origins and depots that it connects to, and depots that it leads clients to.
+    /// Origins and depots that it connects to, and depots that it redirects clients to.
     pub upstreams: Vec<UpstreamRule>,
     /// Servers at which sessions may end that know nothing of sessions. Not `upstreams`: to those, clients send
     /// what `methods` allow and nothing else, and they may know this depot by its address.

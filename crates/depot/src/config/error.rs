@@ -18,7 +18,7 @@ pub enum ConfigError {
         /// What and where.
         error: Box<toml::de::Error>,
     },
-    /// The id is no token.
+    /// `id` is not a valid token.
     #[error(transparent)]
     Id(#[from] DepotIdError),
     /// There is no address to listen on.
@@ -134,7 +134,7 @@ pub enum ConfigError {
          `certificate` and `key`, which may be the depot's own where those are for both names"
     )]
     SiteCertificate(SiteName),
-    /// A certificate that nobody would see.
+    /// A certificate that no listener uses.
     #[error(
         "[[site]] name = \"{0}\" has a certificate, and nothing listens with TLS: list addresses in \
          `tls.listen`, as in [\"0.0.0.0:443\"]"

@@ -14,14 +14,14 @@ const MAX_WARM: u16 = 1000;
 /// The most that a connection carries when it is opened.
 const MAX_PRIME: Bytes = Bytes::new(64 << 20);
 
-/// Socket settings for every connection with a peer in a network, whoever opened it.
+/// Socket settings for every connection with a peer in a network, accepted or opened.
 ///
-/// They go by peer because in a download the sender over the long haul is the *accepted* socket
-/// of the depot nearer the origin.
+/// The key is the peer because in a download the sender over the long path is the *accepted* socket of the
+/// depot nearer the origin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hop {
-    /// The network; of several that hold a peer, the narrowest counts.
+    /// The network. If several hold a peer, the most specific one wins.
     #[serde(deserialize_with = "network::one")]
     pub peer: IpNet,
     /// The address of this host that connections to peers there leave by, of the same family; that of
@@ -40,7 +40,7 @@ pub struct Hop {
     /// `SO_RCVBUF`; as above.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rcvbuf: Option<Bytes>,
-    /// How what is sent is spaced.
+    /// How packets to the peer are spaced.
     #[serde(default, skip_serializing_if = "Pacing::is_none")]
     pub pacing: Pacing,
     /// How much is kept unsent; without, as much as a pipe holds, and only towards clients.
@@ -55,8 +55,8 @@ pub struct Hop {
     /// How many idle connections are kept open to each next depot there that was used lately.
     #[serde(default, skip_serializing_if = "Hop::is_none_warm")]
     pub warm: u16,
-    /// For how long an idle connection with a depot there is held, whoever opened it; and for how long
-    /// after the last request `warm` counts.
+    /// How long an idle connection with a depot there is held, whichever side opened it, and how long after
+    /// the last request `warm` applies.
     #[serde(default = "Hop::default_idle", skip_serializing_if = "Hop::is_default_idle")]
     pub idle: Duration,
     /// How much each of them carries when it is opened, so that its window grows.
@@ -176,7 +176,7 @@ impl FromStr for Hop {
                                 as in 203.0.113.7/32=bbr,sndbuf=32MB";
         let (peer, settings) = text.split_once('=').ok_or(EXPECTED)?;
         let peer = network::parse_network(peer)
-            .map_err(|_| format!("{peer:?} is no network: {EXPECTED}"))?;
+            .map_err(|_| format!("{peer:?} is not a network: {EXPECTED}"))?;
         let mut settings = settings.split(',');
         let congestion = settings.next().filter(|cc| !cc.is_empty()).ok_or(EXPECTED)?;
         let mut hop = Self { congestion: Some(congestion.to_owned()), ..Self::of(peer) };
@@ -184,7 +184,7 @@ impl FromStr for Hop {
             let (size, value) = match setting.split_once('=') {
                 Some(("sndbuf", value)) => (&mut hop.sndbuf, value),
                 Some(("rcvbuf", value)) => (&mut hop.rcvbuf, value),
-                _ => return Err(format!("{setting:?} is no setting of a hop: {EXPECTED}")),
+                _ => return Err(format!("{setting:?} is not a setting of a hop: {EXPECTED}")),
             };
             let value =
                 value.parse().map_err(|error: ParseError| format!("{error}: {EXPECTED}"))?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A depot's configuration, as its TOML file has it. `docs/depot/configuration.md` explains each key.
+//! A depot's configuration, as in its TOML file. `docs/depot/configuration.md` explains each key.
 
 use crate::{
     admission::verdict::{Grant, Verdict},
@@ -72,7 +72,7 @@ mod upstream_rule;
 #[cfg(test)]
 mod tests;
 
-/// All settings. The default listens on port 3880 and relays for nobody.
+/// All settings. The default listens on port 3880 and serves no client.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
@@ -278,7 +278,7 @@ impl Config {
         self.tls.certificate.is_some() || of_site()
     }
 
-    /// What is said of a next hop by whoever gives leave.
+    /// The verdict of the rules under `grant` on a next hop.
     pub(crate) fn upstream(&self, next: &Authority, grant: Grant) -> Verdict {
         match grant {
             Grant::Site if self.is_fixed(next) => Verdict::OfSite,
@@ -330,8 +330,8 @@ impl Config {
         }
     }
 
-    /// The rate at which a client behind so many depots has to take answers, if there is a minimum. A depot of
-    /// `trust.depots` is as slow as its own slowest client may be, and judges that by itself.
+    /// Minimum rate at which a client behind `depots` depots has to read responses, if one is set. `None` for
+    /// a depot of `trust.depots`: it is as slow as its slowest client may be, and applies its own minimum.
     pub(crate) fn minimum_read(&self, client: IpAddr, depots: usize) -> Option<MinimumRate> {
         let minimum = self.limits.minimum_read().filter(|_| !trace::trusts(self, client))?;
         Some(minimum.over_longer(timeouts::later(depots)))

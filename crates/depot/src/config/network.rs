@@ -12,7 +12,7 @@ use std::net::IpAddr;
 pub fn parse_network(text: &str) -> Result<IpNet, String> {
     let net = text.parse().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
     net.map_err(|_| {
-        format!("\"{text}\" is no network: expected one as in 10.0.0.0/8 or 2001:db8::/32, or one address")
+        format!("\"{text}\" is not a network: expected one as in 10.0.0.0/8 or 2001:db8::/32, or one address")
     })
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! How what is sent to a peer is spaced.
+//! How packets to a peer are spaced.
 
 use relay::tcp::info::Spacing;
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 use units::{ParseError, Rate};
 
-/// How what is sent to a hop's peers is spaced.
+/// How packets to a hop's peers are spaced.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Pacing {
@@ -17,7 +17,7 @@ pub enum Pacing {
     Tcp,
     /// By TCP itself, at this rate at most.
     Rate(Rate),
-    /// Below TCP, where packets leave the host. The depot sees to it that it is so, and does not do it.
+    /// Below TCP, by a queueing discipline. The depot only checks that it is installed.
     Below(PacingMethod),
 }
 
@@ -101,7 +101,7 @@ impl fmt::Display for Pacing {
         match (self, WORDS.iter().find(|(_, pacing)| pacing == self)) {
             (_, Some((word, _))) => f.write_str(word),
             (Self::Rate(rate), _) => rate.fmt(f),
-            (_, None) => unreachable!("what is no rate has a word"),
+            (_, None) => unreachable!("every pacing except a rate has a word"),
         }
     }
 }

@@ -256,7 +256,7 @@ impl Config {
         };
         match host {
             Host::Ip(ip) => listens(*ip),
-            // Whoever listens on the site's own port has its requests; another port may be the origin's.
+            // The listener of the site's own port receives its requests. Another port may be the origin's.
             Host::Name(name) => {
                 let is_site = self.sites.iter().any(|site| site.name.0 == *name);
                 let listens = listen.iter().any(|own| own.port() == *port);

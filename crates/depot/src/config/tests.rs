@@ -154,7 +154,7 @@ fn mistakes_are_named_with_their_place() {
     }
 }
 
-/// Holds what is said of a configuration against what should be.
+/// Compares the error of a configuration with the expected one.
 fn refused(text: &str, expected: &str) {
     let error = Config::from_toml(text, "depot.toml").expect_err(text).to_string();
     assert!(error.contains(expected), "{text}: {error}");
@@ -165,9 +165,9 @@ fn networks_and_addresses_that_cannot_be_used_are_named() {
     for (text, expected) in [
         (
             "[allow]\nclients = [\"10.0.0.0/33\"]",
-            "\"10.0.0.0/33\" is no network: expected one as in",
+            "\"10.0.0.0/33\" is not a network: expected one as in",
         ),
-        ("[[hop]]\npeer = \"depot2.example.org\"", "\"depot2.example.org\" is no network"),
+        ("[[hop]]\npeer = \"depot2.example.org\"", "\"depot2.example.org\" is not a network"),
         (
             "listen = [\"[::]:80\"]\nadmin.listen = \"[::]:80\"",
             "`admin.listen` and `listen` both have the address [::]:80",

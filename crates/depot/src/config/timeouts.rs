@@ -46,16 +46,16 @@ pub(crate) struct DepotsAround {
 /// How much later than the depot behind it a depot gives up a body that has stalled, so that the one next
 /// to where it stalls is the one that says so.
 const LATER: StdDuration = StdDuration::from_secs(3);
-/// The same of an answer's head, beside the time in which that depot may connect.
+/// The same for a response's head, in addition to that depot's connect timeout.
 const LATER_HEAD: StdDuration = StdDuration::from_secs(1);
 
-/// How much later a depot behind so many others gives up.
+/// Extra time before a depot with `depots` further depots on the way times out.
 pub(super) fn later(depots: usize) -> StdDuration {
     LATER.saturating_mul(number(depots))
 }
 
 impl Timeouts {
-    /// For what goes to a client behind so many depots.
+    /// Idle timeouts towards a client behind `depots` depots.
     pub(crate) fn towards_client(&self, depots: usize) -> IdleTimeouts {
         IdleTimeouts {
             source_idle: self.idle.into(),
@@ -71,7 +71,7 @@ impl Timeouts {
         IdleTimeouts { source_idle: timeouts.source_idle + later(depots.after), ..timeouts }
     }
 
-    /// For bodies of requests that go through so many depots.
+    /// Idle timeouts of request bodies that go through `depots` depots.
     pub(crate) fn of_requests(&self, depots: usize) -> IdleTimeouts {
         // The next hop has as long as a client behind as many depots.
         self.towards_client(depots)
@@ -82,7 +82,7 @@ impl Timeouts {
         StdDuration::from(self.client_idle).saturating_mul(2) + later(MAX_DEPOTS)
     }
 
-    /// For the head of an answer that comes through so many depots.
+    /// Timeout for the head of a response that comes through `depots` depots.
     pub(crate) fn of_head(&self, depots: usize) -> StdDuration {
         let later = StdDuration::from(self.connect) + LATER_HEAD;
         StdDuration::from(self.response_head) + later.saturating_mul(number(depots))

@@ -36,7 +36,7 @@ impl PartialEq for HostRule {
     }
 }
 
-/// The text is no rule.
+/// The text is not a rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "\"{0}\" names no upstream: expected host:port, host:*, network:port or network:*, \
@@ -123,8 +123,8 @@ impl UpstreamRule {
             && matches!(&self.host, HostRule::Net(net) if net.contains(&ip.to_canonical()))
     }
 
-    /// Whether the rule is about a private network that holds this address. One for all addresses
-    /// is not: whoever wrote it thought of the Internet.
+    /// Whether the rule names a private network that holds this address. A rule for all addresses does not: it
+    /// is meant for the Internet.
     pub(crate) fn names_private(&self, ip: IpAddr, port: u16) -> bool {
         let private =
             |net: &IpNet| matches!(AddressClass::by_block(net.network()), AddressClass::Private(_));

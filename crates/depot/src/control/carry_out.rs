@@ -88,7 +88,7 @@ fn deny(who: &Shunned, seconds: u64, why: String, shared: &Shared) -> Answer {
     if let Shunned::Ticket(id) = who
         && (id.is_empty() || id.len() > MAX_ID_LEN || !id.bytes().all(|b| b.is_ascii_graphic()))
     {
-        return Answer::Error("that is no name of a ticket (jti)".to_owned());
+        return Answer::Error("that is not a ticket name (jti)".to_owned());
     }
     let until_unix_s = denied::now().saturating_add(seconds);
     let denial = Denial { who: who.clone(), until_unix_s, why };
@@ -116,7 +116,7 @@ fn limit(whose: &Limited, rate_bps: Option<u64>, shared: &Shared) -> Answer {
     let sharer = match whose {
         Limited::Client(address) => Sharer::client(*address),
         Limited::Ticket(id) if id.is_empty() || id.len() > MAX_ID_LEN => {
-            return Answer::Error("that is no name of a ticket (jti)".to_owned());
+            return Answer::Error("that is not a ticket name (jti)".to_owned());
         }
         Limited::Ticket(id) => Sharer::Ticket(id.as_str().into()),
         Limited::Transfer(number) => {

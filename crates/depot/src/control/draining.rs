@@ -5,7 +5,7 @@
 //! control.sock                the depot that serves
 //! control.sock.draining.4711  the one before it, until its last transfer is over
 //! ```
-//! The depot that serves shows their transfers beside its own, and passes commands on to them.
+//! The depot that serves lists their transfers with its own, and passes commands on to them.
 
 use super::{Answer, Command, ControlError, ask_within};
 use crate::{
@@ -20,12 +20,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long the others are waited for: whoever asks this depot waits as long.
+/// Timeout for the draining depots, which the operator's command waits for.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The most of them that are asked.
 const MOST: usize = 16;
 
-/// Where depots of this configuration are found: beside the socket for commands, or for takeovers.
+/// Where depots of this configuration are found: next to the control socket, or to the handover socket.
 fn place(config: &Config) -> Option<&Path> {
     config.control.socket.as_deref().or(config.handover.as_deref())
 }
@@ -80,7 +80,7 @@ pub(super) fn pass_on(command: &Command, shared: &Shared) -> Vec<Answer> {
         if let Err(ControlError::Unreachable { error, .. }) = &answer
             && error.kind() == io::ErrorKind::ConnectionRefused
         {
-            // Nobody listens there any more: its depot was killed.
+            // The depot of this socket was killed.
             let _ = fs::remove_file(&path);
         }
         answer

@@ -15,7 +15,7 @@ pub enum Command {
     Transfers(Which),
     /// End transfers.
     End(Which),
-    /// Shut somebody out for so many seconds, and end that one's transfers.
+    /// Deny a client or ticket for this many seconds, and end its transfers.
     Deny {
         /// Whom.
         who: Shunned,
@@ -25,15 +25,15 @@ pub enum Command {
         #[serde(default)]
         why: String,
     },
-    /// Let somebody in again.
+    /// Remove a denial.
     Allow {
         /// Whom.
         who: Shunned,
     },
     /// List who is shut out.
     Denied,
-    /// Hold somebody's transfers together to a rate, in the place of any other rate for all of them, or let it go: those that are
-    /// under way, and those to come.
+    /// Limit the total rate of a client's or ticket's transfers, present and future, replacing an earlier
+    /// limit; or remove the limit.
     Limit {
         /// Whose.
         whose: Limited,
@@ -82,7 +82,7 @@ pub struct Which {
 }
 
 impl Which {
-    /// Whether it says anything: else it means all.
+    /// Whether no field is set, which selects all transfers.
     pub fn is_all(&self) -> bool {
         *self == Self::default()
     }
@@ -99,16 +99,16 @@ pub enum Answer {
         /// Further ones.
         more: usize,
     },
-    /// It has ended so many transfers.
+    /// The depot has ended this many transfers.
     Ended(usize),
     /// Who is shut out.
     Denied(Vec<Denial>),
-    /// Somebody was let in again, who may not have been shut out.
+    /// A denial was removed, if there was one.
     Allowed {
         /// Whether that one was.
         was_denied: bool,
     },
-    /// The rate counts from now on; whether there is such a transfer.
+    /// The rate applies to present and later transfers.
     Limited {
         /// For clients and tickets always.
         is_there: bool,

@@ -4,9 +4,9 @@
 //! ```text
 //! longhaul depot end --ticket 5f0c... ──▶ ask ── one line of JSON ──▶ serve ──▶ carried out ──▶ one line of JSON
 //! ```
-//! Whoever can connect is root or the depot's own user, who could also end the depot; what they send is bounded all the
-//! same, in length and time, so that a program of theirs that goes wrong does no more than it says. Transfers never wait
-//! for it.
+//! Only root and the depot's own user can connect, and both could also end the depot. Commands are bounded in
+//! length and time all the same, so that a faulty program cannot do more harm. Transfers never wait for
+//! commands.
 
 mod carry_out;
 pub(crate) mod draining;
@@ -42,7 +42,7 @@ const LONGEST: usize = 16 << 10;
 const HEARING: Duration = Duration::from_secs(2);
 /// How long a connection may last in all.
 const LIFE: Duration = Duration::from_secs(10);
-/// How long whoever asks waits for the depot.
+/// How long a command waits for the depot.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// The longest answer that is read, in bytes.
 const LONGEST_ANSWER: u64 = 64 << 20;

@@ -73,7 +73,7 @@ struct Begun {
     fit: bool,
 }
 
-/// What came of a try.
+/// The result of one attempt.
 pub(super) enum Tried {
     /// It is over.
     Over(Over),
@@ -329,7 +329,7 @@ impl<'x> UpstreamAttempt<'x> {
         tokio::time::sleep_until(asked + time + for_client).await;
     }
 
-    /// The answer begins: what is said of it to all who want to know, and its head for the client.
+    /// Starts the response: records it, and makes its head for the client.
     fn begin(
         &self,
         head: &ResponseHead,
@@ -346,7 +346,7 @@ impl<'x> UpstreamAttempt<'x> {
         live.answered(status, outward.framing);
         let refusal = refusal_by_depot(head, self.fetch.depots).map(Box::new);
         let answer = Answer { status, framing: outward.framing, refusal };
-        // A connection that has become one user's is nobody else's.
+        // Connection-based authentication ties a connection to one user, so it cannot be shared.
         let shared_by_all = !request.authenticates_connection() && !head.authenticates_connection();
         let fit = head.keeps_alive(framing) && shared_by_all;
         let _ = self.answer.set(Begun { answer, keep, fit });

@@ -78,7 +78,7 @@ pub(crate) struct Body<'p, 's, 'k> {
     pub timeouts: IdleTimeouts,
     /// How far it is.
     pub progress: &'p Progress,
-    /// How long the body is to be, where that was announced beside chunks.
+    /// The body's length in bytes, if a field announced it for a chunked body.
     pub length: Option<u64>,
     /// How long it may be at most.
     pub most: Option<u64>,
@@ -90,7 +90,8 @@ pub(crate) struct Body<'p, 's, 'k> {
     pub observer: Option<&'p mut dyn BodyObserver>,
     /// Why the source takes nothing more of what is written to it meanwhile, once it does not.
     pub given_up: Option<&'p OnceLock<Broken>>,
-    /// In whose name the receiver is told of a failure behind chunks; none where it cannot be told.
+    /// The depot that reports a failure in the trailers of a chunked body. `None`: the receiver takes no
+    /// reports.
     pub report: Option<&'p DepotId>,
 }
 
@@ -177,8 +178,8 @@ impl Run<'_, '_, '_> {
         Ok(self.copy.flush().await?)
     }
 
-    /// Whether the end that was read is one. The kernel tells of a reset once: where a write has met it,
-    /// whoever reads next finds an end in good order. A broken pipe follows an end that came before.
+    /// Whether the end of the source is a real one. The kernel reports a reset once: if a write got it, the
+    /// next read returns a clean end. A broken pipe follows an end that came before.
     fn ended_in_order(&self) -> Result<(), Broken> {
         match self.given_up.and_then(OnceLock::get) {
             Some(Broken::Copy(CopyError::SinkGone(error)))
@@ -221,7 +222,7 @@ impl Run<'_, '_, '_> {
         }
     }
 
-    /// The data of one chunk. Where chunks are wanted and nobody looks at them, it stays one.
+    /// Copies the data of one chunk. If the receiver gets chunks and no observer is set, it stays one chunk.
     async fn chunk(&mut self, length: u64) -> Result<(), Broken> {
         if self.copy.envelope.is_none() || self.copy.observer.is_some() {
             return Ok(self.copy.data(Some(length)).await?);

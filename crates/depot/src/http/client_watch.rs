@@ -7,8 +7,8 @@ use relay::tcp::Source;
 use std::{io, time::Duration};
 
 impl Exchange<'_> {
-    /// Resolves once the client is gone. What it sends meanwhile, its next request or what is left
-    /// of this one, is kept, up to a limit.
+    /// Resolves once the client is gone. What it sends meanwhile (its next request or the rest of this one) is
+    /// kept, up to a limit.
     pub(super) async fn gone(&self, source: &mut Source<'_>, ahead: &mut BytesMut) -> io::Error {
         let config = self.config();
         let limit = config.limits.head.get() as usize;

@@ -197,7 +197,7 @@ async fn refuse_clear_text(stream: Stream, spoken: ClearText, shared: &Shared) {
     client.refuse(Entry::new(peer, context), &fault, with_body, context).await;
 }
 
-/// What whoever has not asked by then is told: to ask elsewhere.
+/// The fault for clients without a complete request when the depot stops: they should use another depot.
 pub(crate) fn stopping() -> Fault {
     let reason = "this depot is being stopped";
     Fault::new(StatusCode::SERVICE_UNAVAILABLE, ProxyError::HttpRequestError, reason)
@@ -207,7 +207,7 @@ impl Client {
     /// Gives a client that is to be turned away a moment to show what it speaks.
     async fn await_protocol(&mut self) {
         let (mut source, _) = self.stream.split();
-        // What comes of it shows in what has come.
+        // The result is not needed: `see_protocol` looks at the bytes that were read.
         let _ = timeout(FIRST_BYTE_TIME, source.read(&mut self.ahead, 4 << 10)).await;
         self.see_protocol();
     }
@@ -245,7 +245,7 @@ impl Client {
         }
     }
 
-    /// The request or OPEN, or the fault to answer, or nothing where nobody waits for an answer.
+    /// The request or OPEN, or the fault to send: `Err(None)` if the client expects no response.
     async fn read_message(
         &mut self,
         first: bool,
@@ -301,7 +301,7 @@ impl Client {
         let site = context.config().site_of(request);
         // Under a site's name all paths are the site's.
         let for_depot = site.is_none() && !proxied;
-        // Asked every second or so, by each of those who want to know: that is no line of the log.
+        // Siblings ask about once a second, so these requests are not logged.
         if for_depot && asks_load(request) && context.config().allow.client(self.stream.peer().ip())
         {
             let answer = own_load(&context, context.config()).answer(request.method, own);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Digests of bodies as they pass: made where nobody has, held against those that were promised.
+//! Digests of bodies in transit: computes missing ones and verifies those that the sender promised.
 
 use crate::{config::DigestMode, http::body::BodyObserver};
 use http::StatusCode;
@@ -20,7 +20,7 @@ pub(crate) struct DigestCheck<'x> {
     /// What is to follow the body.
     follows: Option<Algorithm>,
     hashes: Vec<(Algorithm, Box<dyn DynDigest + Send>)>,
-    /// What came of it, for the log.
+    /// The result, for the log.
     found: Option<String>,
 }
 
@@ -101,7 +101,7 @@ impl<'x> DigestCheck<'x> {
         self.follows
     }
 
-    /// What came of it, for the log; nothing before the body's end.
+    /// The result, for the log. `None` before the body's end.
     pub(crate) fn found(self) -> Option<String> {
         self.found
     }

@@ -55,7 +55,7 @@ pub(crate) struct Exchange<'x> {
     pub vouched: Option<IpAddr>,
     /// By what it is followed.
     pub trace: &'x Trace,
-    /// By whose leave.
+    /// The rule or ticket that permits it.
     pub grant: Grant,
     /// How much of it is granted.
     pub allowance: Allowance,
@@ -114,8 +114,7 @@ impl Exchange<'_> {
         self.request.framing() == Framing::Empty && self.request.method.is_idempotent()
     }
 
-    /// Whether a connection that was used before will do. One that the client is to be known by must be
-    /// nobody else's.
+    /// Whether a reused connection will do. A request that authenticates its connection needs a new one.
     pub(super) fn may_share(&self) -> bool {
         self.repeatable() && !self.request.authenticates_connection()
     }
@@ -154,17 +153,17 @@ impl Exchange<'_> {
             }
             match UpstreamAttempt::new(self, fetch, streams).run(client, &mut hop, text).await {
                 Tried::Over(over) => return over.with(hop),
-                // The connection was used before and has been closed meanwhile, which is nobody's
-                // fault; what was asked can be asked again.
+                // A reused connection was closed before it carried the request. That is not a failure, and the
+                // request can be repeated.
                 Tried::WasClosed => {}
-                // What waited beside it has been out of touch for as long.
+                // Other idle connections to this hop have been unreachable for as long.
                 Tried::WasSilent => self.context.pool.forget(hop.key()),
             }
         }
     }
 
-    /// The request's head for the depot or origin at `peer`, which asks for the answer over so many
-    /// connections.
+    /// The request's head for the depot or origin at `peer`, with the number of connections wanted for the
+    /// response.
     pub(super) fn text(
         &self,
         fetch: &Fetch,

@@ -21,7 +21,7 @@ impl Client {
     ) -> Connection {
         match self.granted(request, context) {
             Ok(hold) => {
-                // Once for each connection: an answer is no download.
+                // Primes a connection once, so that a response cannot become a large download.
                 let is_new = self.held.replace(hold.idle()).is_none() && own == Connection::Keep;
                 let most = context.config().prime(self.stream.peer().ip()).get();
                 let length = if is_new { prime_asked(request).min(most) } else { 0 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What is said of a next hop that does not answer.
+//! Faults for a next hop that does not respond.
 
 use crate::http::head::HeadError;
 use http::StatusCode;

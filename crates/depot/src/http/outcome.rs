@@ -41,7 +41,7 @@ pub(crate) struct Answer {
 pub(crate) struct Outcome {
     /// How it ended.
     pub end: End,
-    /// What came of an answer, if any did.
+    /// The response, if one has begun.
     pub answer: Option<Answer>,
     /// The next hop's connection, to be looked at, unless there was none.
     pub upstream: Option<upstream::Used>,

@@ -36,7 +36,7 @@ pub(crate) struct Plan {
     asked: Asked,
     /// What is done.
     pub step: Step,
-    /// By whose leave.
+    /// The rule or ticket that permits it.
     pub grant: Grant,
     /// Whom the ticket was held against, by this depot or by those before it.
     client: IpAddr,
@@ -287,7 +287,7 @@ fn by_rules(
     Ok(Plan { asked, step, grant: Grant::Rules, client, site, tunnel, login })
 }
 
-/// What to tell whoever asks for something else than a route; it may take the depot for a forward proxy.
+/// The fault for a URL that is not a route. The client may take the depot for a forward proxy.
 fn no_route(request: &RequestHead, error: &RouteError) -> Fault {
     let asked = request.url.as_deref().and_then(|url| url.parse().ok());
     let route = asked.map(|origin| Route::Fetch { chain: Vec::new(), origin });
@@ -324,7 +324,7 @@ async fn by_ticket(
     let (site, tunnel, login) = (None, None, None);
     let plan = Plan { asked, step, grant: Grant::Ticket, client, site, tunnel, login };
     plan.allowance().check(request.framing())?;
-    // Last, so that what is refused is no use.
+    // Last, so that a refused request does not count as a use of the ticket.
     if let Asked::Ticket(_, verified) = &plan.asked {
         context.uses.count(verified)?;
         context.observer.counts.ticket_taken(verified.ticket.issuer.as_deref());

@@ -32,7 +32,7 @@ impl From<Refusal> for Unanswered {
     }
 }
 
-/// What a client is told of a refusal.
+/// The fault that a client gets for a refusal.
 pub(crate) fn fault(refusal: Refusal) -> Fault {
     let (status, error) = match refusal.class {
         Class::Forbidden => (StatusCode::FORBIDDEN, ProxyError::DestinationIpProhibited),

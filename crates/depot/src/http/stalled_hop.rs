@@ -44,7 +44,7 @@ impl Exchange<'_> {
             tokio::time::sleep(time / LOOKS).await;
             looks += 1;
             let now = self.live.received.moved();
-            // Whoever is waited for is not waiting.
+            // Time in which the depot itself waits for its client is not a stall of the hop.
             if self.live.received.waits_for_sink() {
                 (looks, before) = (0, now);
             }

@@ -35,7 +35,7 @@ pub(crate) fn join(
     Joins::open((agreed.streams - 1, 0), time, open, next)
 }
 
-/// One connection, ready for blocks, and what has come of them.
+/// One connection that is ready for blocks, and its result.
 async fn one(
     fetch: &Fetch,
     address: SocketAddr,

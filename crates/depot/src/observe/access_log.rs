@@ -71,7 +71,7 @@ impl AccessLog {
         }
     }
 
-    /// Opens the file anew, for whoever has renamed it.
+    /// Reopens the file, after a log rotation has renamed it.
     pub(crate) fn reopen(&self) {
         if let Some(file) = &self.file {
             file.reopen();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The listener for operators: a page, the same as JSON, metrics, and whether the depot is well.
 //!
-//! It is none of the listeners for clients, and there is none unless it is configured. It tells
-//! whoever reaches it who fetches what, and changes nothing: it answers GET and HEAD only. On a
-//! loopback address it is asked for by address: a name that leads there may be that of a stranger's
-//! page, whose script then reads what it may not (DNS rebinding).
+//! It is separate from the listeners for clients, and off unless configured. Anyone who can reach it sees
+//! which client fetches which URL. It is read-only: it serves GET and HEAD. On a loopback address it accepts
+//! requests by address only: with DNS rebinding, a name that resolves to it would let the script of a foreign
+//! web page read it.
 
 use super::{View, metrics, page};
 use http::{
@@ -85,7 +85,7 @@ async fn serve_one(socket: TcpStream, by_address: bool, view: Arc<View>) {
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIME)
-        // Whoever asks again asks the depot that listens by then.
+        // After a takeover, the next request must reach the depot that listens then.
         .keep_alive(false)
         .serve_connection(TokioIo::new(socket), service);
     if let Ok(Err(error)) = timeout(LIFE, serving).await {

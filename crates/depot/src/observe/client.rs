@@ -20,11 +20,11 @@ const MOST: usize = 16 << 20;
 pub enum FetchError {
     /// The address is none.
     #[error(
-        "{0:?} is no address of a depot's admin listener: expected http://HOST:PORT, as in \
+        "{0:?} is not the address of a depot's admin listener: expected http://HOST:PORT, as in \
          http://127.0.0.1:3881 (`admin.listen` in the depot's configuration)"
     )]
     Address(String),
-    /// Nobody answers there.
+    /// The address does not respond.
     #[error(
         "cannot reach the depot's admin listener at {address}: {error} (is the depot running, and \
          is this its `admin.listen`?)"
@@ -58,7 +58,7 @@ impl ClassifyFailure for FetchError {
 /// address may be that of the page or of the document, or just host and port.
 ///
 /// # Errors
-/// The address is none, nobody answers there, or not with a status.
+/// The address is malformed or does not respond, or the response is not a status.
 pub fn fetch(address: &str) -> Result<(Status, String), FetchError> {
     let authority = authority(address).ok_or_else(|| FetchError::Address(address.to_owned()))?;
     let unreachable = |error| FetchError::Unreachable { address: authority.clone(), error };

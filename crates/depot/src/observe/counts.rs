@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Counters of what is no request: connections, handshakes, tickets, reloads.
+//! Counters that are not per request: connections, handshakes, tickets, reloads.
 
 use super::status::{Histogram, Reload, Side};
 use http::StatusCode;
@@ -80,7 +80,7 @@ impl Counts {
     /// A connection to a next hop stands after so long, or this is why not.
     pub(crate) fn connected(&self, took: Duration, fault: Option<&Fault>) {
         let Some(fault) = fault else { return self.counted().connect.add(took) };
-        // That the rules are against it is no failure.
+        // A refusal by the rules is not a failure.
         if fault.status == StatusCode::FORBIDDEN {
             return;
         }

@@ -74,7 +74,7 @@ struct Ending<'a> {
 }
 
 impl Entry {
-    /// A request that somebody is about to make.
+    /// The entry of a request that is not read yet.
     pub(crate) fn new(client: SocketAddr, context: RequestContext<'_>) -> Self {
         let settings = context.settings;
         Self {
@@ -218,12 +218,12 @@ impl Entry {
         live
     }
 
-    /// What came of an answer.
+    /// Records the response, if one has begun.
     pub(crate) fn answer(&mut self, answer: Option<&Answer>) {
         self.answer = answer.map(|Answer { status, framing, .. }| (*status, *framing));
     }
 
-    /// The client was led on.
+    /// The client was redirected.
     pub(crate) fn led(mut self, to: &str) {
         self.end(&Ending { led_to: Some(to), ..Ending::of(Outcome::LedOn, "led on") });
     }
@@ -235,7 +235,7 @@ impl Entry {
 
     /// The request was refused, or could not be passed on.
     pub(crate) fn refused(mut self, fault: &Fault) {
-        // What browsers ask for unasked is nobody's mistake.
+        // Browsers request some paths by themselves (such as /favicon.ico), so a 404 is logged at debug level.
         let level = if fault.status == StatusCode::NOT_FOUND { Level::DEBUG } else { Level::WARN };
         // It may quote what was asked for.
         let reason = TicketRoute::redacted(&fault.in_full()).into_owned();
@@ -389,7 +389,7 @@ impl<'a> Ending<'a> {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        // A client that never asked anything is no request.
+        // A connection without a request has no entry in the log.
         if !self.ended && self.target.is_some() {
             self.end(&Ending::of(Outcome::Stopped, "cut off: the depot stops"));
         }

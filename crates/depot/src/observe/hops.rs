@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Counters by hop, for a bounded number of hops.
 //!
-//! A hop has a line of its own in the metrics only if the configuration names it, or a connection
-//! with it has stood; and only while there is room. All others share one line, so that nobody can
-//! make the depot, or whoever stores its metrics, remember names without end.
+//! A hop has a line of its own in the metrics only if the configuration names it or a connection with it was
+//! established, and only while the table has space. All others share one line, which bounds the names that the
+//! depot and its monitoring have to store.
 
 use super::{Outcome, status::Side};
 use crate::config::{Config, UpstreamRule};

@@ -14,12 +14,13 @@ use tracing::Level;
 /// Room for most lines.
 const CAPACITY: usize = 768;
 
-/// What is said of a request at its end, and of a long transfer soon after it has begun. What is not known is left out.
+/// The log line of a request at its end, and of a long transfer soon after its start. Unknown fields are left
+/// out.
 #[derive(Debug)]
 pub(crate) struct Line<'a> {
     /// When that was.
     pub time: SystemTime,
-    /// How loudly it is said.
+    /// Its log level.
     pub level: Level,
     /// The word for how it ended.
     pub outcome: &'static str,
@@ -66,7 +67,7 @@ pub(crate) struct Fields<'a> {
     pub upstream_tcp: Option<&'a Tcp>,
 }
 
-/// What stands behind a field's name.
+/// The value of a field.
 enum Value<'v> {
     Text(&'v str),
     Whole(u64),
@@ -241,7 +242,7 @@ impl Line<'_> {
         text.0
     }
 
-    /// A line of JSON; it has what stands before the fields of one of text among them.
+    /// A line of JSON. The part before the fields in the text form is a field here.
     pub(crate) fn json(&self) -> String {
         let mut json = Json(Vec::with_capacity(CAPACITY));
         json.field("", "time", Value::Text(&self.time()));

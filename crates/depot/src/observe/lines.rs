@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Lines on their way to standard error or to a file, which may be slow, full or stuck.
 //!
-//! A thread of its own writes them, so that no transfer ever waits for a disk, or for whoever reads
-//! the other end of a pipe. Lines wait for it in a queue of bounded length, for a few milliseconds where
-//! there are many. What cannot be written
-//! (the queue or the disk is full, the directory is gone) is dropped and counted, and said once on
-//! standard error, however many lines it is.
+//! A thread of its own writes them, so that no transfer ever waits for a disk or for the reader of a pipe.
+//! Lines wait in a bounded queue, for a few milliseconds under load. Lines that cannot be written (the queue
+//! or the disk is full, the directory is gone) are dropped, counted, and reported once on standard error.
 
 use std::{
     fs::{File, OpenOptions},
@@ -26,17 +24,16 @@ use std::{
 const QUEUE: usize = 4096;
 /// What is written at a time, in bytes.
 const BATCH: usize = 64 << 10;
-/// How long lines are gathered after some were written. A depot that answers thousands of requests a
-/// second would wake the thread for each of them, which costs more than the line; and whoever reads
-/// the log does not see so short a time.
+/// How long lines are collected after a write. A depot that serves thousands of requests per second would
+/// otherwise wake the thread for each, which costs more than the line. A reader of the log does not notice the
+/// delay.
 const GATHER: Duration = Duration::from_millis(5);
 /// How often to look whether the file is still there, and whether lines were lost.
 const LOOK: Duration = Duration::from_secs(1);
 /// How long the last lines may take when the depot ends.
 const LAST: Duration = Duration::from_secs(1);
 
-/// The log on standard error: for `tracing` to write to, a line at a time. Nobody who writes to it
-/// waits for whoever reads it.
+/// The log on standard error, to which `tracing` writes a line at a time. Writers never wait for its reader.
 #[derive(Debug, Clone)]
 pub struct StderrLog(Arc<Lines>);
 
@@ -51,7 +48,7 @@ pub(super) struct Lines {
 /// What the writing thread is told, and tells.
 #[derive(Debug, Default)]
 struct Told {
-    /// Open the file anew.
+    /// Reopen the file.
     reopen: AtomicBool,
     /// Lines lost so far.
     dropped: AtomicU64,
@@ -155,7 +152,7 @@ impl Lines {
         }
     }
 
-    /// Opens the file anew, for whoever has renamed it.
+    /// Reopens the file, after a log rotation has renamed it.
     pub(super) fn reopen(&self) {
         self.told.reopen.store(true, Relaxed);
         // A full queue wakes the thread as well.
@@ -189,7 +186,7 @@ impl Lines {
 #[derive(Debug)]
 enum Output {
     Stderr,
-    /// The file is none while it was deleted and cannot be made anew.
+    /// `file` is `None` while the file is deleted and cannot be created again.
     File {
         file: Option<File>,
         path: PathBuf,
@@ -204,7 +201,7 @@ struct Writer {
     torn: bool,
     /// Whether the last try to write failed.
     failing: bool,
-    /// Of the lines lost, how many this thread has spoken of, and when, if it has.
+    /// How many lost lines this thread has reported, and when it last did.
     said: (u64, Option<Instant>),
     told: Arc<Told>,
 }
@@ -249,8 +246,7 @@ impl Writer {
         }
     }
 
-    /// Opens the file anew if that was asked for, or if it was deleted: what is written to a deleted
-    /// file is lost without an error.
+    /// Reopens the file if asked to, or if it was deleted: writes to a deleted file are lost without an error.
     fn stay_open(&mut self) {
         let Output::File { file, path, looked } = &mut self.output else { return };
         let asked = self.told.reopen.swap(false, Relaxed);
@@ -264,7 +260,7 @@ impl Writer {
         }
         match open(path) {
             Ok(new) => (*file, self.torn) = (Some(new), false),
-            // Whoever writes next will say so.
+            // The next write reports the error.
             Err(_) if deleted => *file = None,
             Err(error) => {
                 let path = path.display();
@@ -390,7 +386,7 @@ mod tests {
 
     #[test]
     fn a_writer_that_hangs_loses_lines_and_keeps_nobody_waiting() {
-        // A pipe that nobody reads from; the file is opened by its name, so it has to have one.
+        // A pipe without a reader. The file is opened by name, so the pipe has to have one.
         let dir = tempfile::tempdir().unwrap();
         let fifo = dir.path().join("fifo");
         rustix::fs::mknodat(
@@ -401,7 +397,7 @@ mod tests {
             0,
         )
         .unwrap();
-        assert!(Lines::to_file(&fifo).is_err(), "nobody reads yet");
+        assert!(Lines::to_file(&fifo).is_err(), "the pipe has no reader yet");
         let _reader = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&fifo);
         let log = log(&fifo);
         eventually("the pipe is full", || {

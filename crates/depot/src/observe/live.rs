@@ -120,7 +120,7 @@ struct Upstream {
     socket: Option<Watched>,
 }
 
-/// A socket that somebody else holds and closes.
+/// A socket that another task owns and closes.
 #[derive(Debug)]
 struct Watched {
     socket: Weak<Wire>,
@@ -213,7 +213,7 @@ impl Live {
         *self.upstream() = Upstream { name, label, socket };
     }
 
-    /// The answer is asked for over so many connections.
+    /// The response is requested over `streams` connections.
     pub(crate) fn asked_for(&self, streams: u8) {
         self.asked_for.store(streams, Relaxed);
     }

@@ -28,7 +28,7 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// What whoever asks takes: `OpenMetrics` where it says so, or says nothing.
+    /// The format that a client accepts: `OpenMetrics` if its `Accept` names it or is missing.
     pub(crate) fn wanted<'v>(accept: impl IntoIterator<Item = &'v HeaderValue>) -> Self {
         let mut accept = accept.into_iter().peekable();
         let open = |value: &HeaderValue| {
@@ -60,8 +60,8 @@ pub(crate) fn text(status: Status, format: Format) -> Result<String, fmt::Error>
     })
 }
 
-/// The same as Prometheus had it before: a counter is called as its samples are, there are no units and no end,
-/// and what is no number of anything is a gauge.
+/// The same in the older Prometheus text format: a counter's metadata uses the name of its samples, there are
+/// no units and no end marker, and metrics without a numeric meaning are gauges.
 fn older(open: &str) -> String {
     let mut suffixes = HashMap::new();
     for line in open.lines() {

@@ -8,8 +8,8 @@
 //! admin ──▶ view ──▶ registry   counters + transfers under way + TCP_INFO of their sockets
 //!             └──▶ status        one document, of which /metrics is another form
 //! ```
-//! Nothing of this makes a transfer wait: what it moves is counted in atomics that it has anyway,
-//! sockets are asked about only when somebody wants to know, and the log has a thread of its own.
+//! Observation never delays a transfer: bytes are counted in existing atomics, sockets are queried only when
+//! the status is requested, and the log has its own thread.
 
 mod access_log;
 mod admin;
@@ -53,7 +53,7 @@ use std::sync::{Arc, Weak};
 pub(crate) struct Observer {
     registry: Arc<Registry>,
     log: AccessLog,
-    /// Of what is no request.
+    /// Counters that are not per request.
     pub counts: Counts,
 }
 
@@ -92,7 +92,7 @@ impl Observer {
         self.registry.transfers(are)
     }
 
-    /// Opens the access log's file anew, for whoever has renamed it.
+    /// Reopens the access log's file, after a log rotation has renamed it.
     pub(crate) fn reopen(&self) {
         self.log.reopen();
     }

@@ -153,8 +153,8 @@ impl Outcome {
         Some((Self::Upstream(fate), word))
     }
 
-    /// That of a request which a depot behind this one has refused: that is no failure of a next hop where the request
-    /// is at fault.
+    /// The outcome of a request that a later depot has refused. It is not a failure of the next hop if the
+    /// request is at fault.
     pub(crate) fn of_refusal(fault: &Fault) -> Self {
         if fault.status.is_server_error() { Self::UpstreamRefused } else { Self::Refused }
     }
@@ -168,8 +168,8 @@ impl Outcome {
     }
 }
 
-/// How a body of which so many bytes have moved broke off, in words of the depot's own; and why, which others
-/// may have written.
+/// Why a body failed after `moved_bytes` bytes: in the depot's own words, and the cause, which may quote
+/// peers.
 pub(crate) fn in_words(
     broken: &Broken,
     direction: Direction,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The status page: one document, which asks nobody but the depot for anything.
+//! The status page: one self-contained document, which loads nothing from other hosts.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use http::HeaderValue;

@@ -111,7 +111,7 @@ pub(crate) struct Reading {
 }
 
 impl Registry {
-    /// Nothing yet, but for the hops that the configuration names.
+    /// An empty registry, with the hops that the configuration names.
     pub(crate) fn new(config: &Config, paced: Arc<Paced>) -> Arc<Self> {
         Arc::new(Self {
             paced,
@@ -284,7 +284,7 @@ impl Registry {
 }
 
 impl TargetKind {
-    /// Counters that stand at 0 before the first session.
+    /// Counters that exist, at 0, before the first session.
     fn counted_from_the_start() -> BTreeMap<(Self, Outcome), u64> {
         let outcomes = [Outcome::Ended, Outcome::Refused];
         let of = |target| outcomes.map(|outcome| ((target, outcome), 0));
@@ -322,7 +322,7 @@ fn words(outcomes: &BTreeMap<Outcome, u64>) -> BTreeMap<String, u64> {
     outcomes.iter().map(|(outcome, n)| (outcome.token().to_owned(), *n)).collect()
 }
 
-/// By names that nobody can make more of: of statuses that have none the class.
+/// Counts by bounded labels: registered statuses by number, others by class.
 fn answers(by_status: &BTreeMap<u16, u64>) -> BTreeMap<String, u64> {
     let mut answers = BTreeMap::new();
     for (status, n) in by_status {

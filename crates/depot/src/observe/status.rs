@@ -148,7 +148,7 @@ pub struct Reload {
 /// The depot's own certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Certificate {
-    /// Until when it is good: seconds since 1970. Of a chain, the first that ends.
+    /// End of validity: seconds since 1970. For a chain, the earliest end.
     pub not_after_unix_s: f64,
 }
 

@@ -60,7 +60,7 @@ pub(crate) enum NoSession {
     Fault(Fault),
     /// The next hop could not be connected to, and another one may do.
     Unreachable(Fault),
-    /// The next hop says so, or somebody behind it: a depot, or the other end.
+    /// The next hop refuses, or a peer behind it: a depot, or the other end.
     Answer { answer: Box<Answer>, fault: Fault, is_depots: bool },
     /// The client went away.
     Gone(io::Error),
@@ -86,7 +86,7 @@ pub(crate) struct NextHop<'h> {
     pub payload: Payload,
 }
 
-/// What came of one connection.
+/// The result of one connection.
 enum Tried {
     Answered(Answer),
     /// It had been used before, and was closed or is out of touch.
@@ -125,7 +125,7 @@ impl NextHop<'_> {
         self.open.hops.is_empty() && self.open.target == Target::End
     }
 
-    /// How many depots the session goes through from the next hop on.
+    /// The number of depots that the session goes through, starting with the next hop.
     pub(super) fn depots(&self) -> usize {
         1 + self.open.hops.len()
     }
@@ -224,7 +224,7 @@ impl NextHop<'_> {
             ReadHeadError::Closed if is_first => return Ok(Tried::WasClosed),
             ReadHeadError::Io(error) if is_first => {
                 if error.kind() == io::ErrorKind::TimedOut {
-                    // What waited beside it has been out of touch for as long.
+                    // Other idle connections to this hop have been unreachable for as long.
                     self.context.pool.forget(hop.key());
                 }
                 return Ok(Tried::WasClosed);

@@ -2,7 +2,7 @@
 //! Sessions: two-way streams of bytes through depots (`docs/lsl.md`, sections 1 to 4).
 //!
 //! ```text
-//! serve             one OPEN: what came of it, and the session that follows
+//! serve             one OPEN: its ANSWER, and the session that follows
 //!   read              headers off a connection
 //!   plan              what to do with an OPEN, if the rules allow it
 //!   hop               the next hop: connected to, asked, and asked again where a kept connection was closed

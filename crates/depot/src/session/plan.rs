@@ -27,7 +27,7 @@ use std::{
 pub(crate) struct Plan {
     pub session: SessionId,
     pub step: OpenStep,
-    /// By whose leave.
+    /// The rule or ticket that permits it.
     pub grant: Grant,
     /// The client for which a depot asks, where it is believed.
     pub asked_for: Option<IpAddr>,
@@ -36,8 +36,8 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// What is said of an OPEN from this address. Whether the rules allow the next hop shows when it is
-    /// connected to.
+    /// The plan for an OPEN from this address. The rules for the next hop are checked when the depot connects
+    /// to it.
     pub(super) async fn of(
         open: Open,
         from: (IpAddr, Scheme),
@@ -139,7 +139,7 @@ impl Plan {
             next.ticket = follows.then(|| text.next());
             next.client = Some(client).filter(|_| follows && !ticket.clients.is_empty());
         }
-        // Last, so that what is refused is no use.
+        // Last, so that a refused OPEN does not count as a use of the ticket.
         context.uses.count(&verified)?;
         context.observer.counts.ticket_taken(verified.ticket.issuer.as_deref());
         let asked_for = Some(client).filter(|client| *client != peer);

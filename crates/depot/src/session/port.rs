@@ -24,7 +24,7 @@ pub(crate) async fn serve(
     table: &Tcp,
     shared: &Shared,
 ) {
-    // It is to be told of a failure, be it that this process is killed.
+    // A failure must reset the connection, even if this process is killed.
     reset_on_close(&tcp, true);
     let mut client = Client::new(Stream::new(tcp, peer), BytesMut::new());
     client.protocol = Protocol::Tcp;

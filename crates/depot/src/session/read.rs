@@ -11,8 +11,8 @@ const CHUNK: usize = 16 << 10;
 /// What reads a header, or says that more must come.
 pub(crate) type ParseHeader<T> = fn(&[u8]) -> Result<Option<(T, usize)>, Malformed>;
 
-/// Reads a header. What follows it stays in `buffer`, and so does all that has come when this is dropped.
-/// A header says how long it is, so looking again after each byte costs little.
+/// Reads a header. The bytes after it stay in `buffer`, and so do all received bytes if this future is
+/// dropped. A header contains its length, so checking again after each byte costs little.
 pub(crate) async fn read_header<T>(
     source: &mut Source<'_>,
     buffer: &mut BytesMut,

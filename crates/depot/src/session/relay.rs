@@ -36,7 +36,8 @@ use units::Bytes;
 
 /// How often to look whether a peer has everything: at first, and at last.
 const LOOK: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(100)];
-/// The most bytes by which TLS and TCP mark the end of a direction: that a peer which is gone lacks these is no loss.
+/// The maximum number of bytes that TLS and TCP use to mark the end of a direction. A peer that is gone and
+/// lacks only these has lost nothing.
 const MARKS: usize = 32;
 
 /// How a session ended.
@@ -88,7 +89,7 @@ pub(super) async fn move_bytes(
     for stream in [&*client.stream, &*upstream.stream] {
         reset_on_close(stream.tcp(), true);
     }
-    // Silence of one direction alone is nobody's fault.
+    // Silence in one direction alone is not a failure.
     let patient = |timeouts| IdleTimeouts { source_idle: Duration::MAX, ..timeouts };
     let to_client = patient(times.timeouts.towards_client(times.depots.before));
     let to_next = patient(times.timeouts.of_requests(times.depots.after));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! One session: an OPEN, what came of it, and the bytes that follow.
+//! One session: an OPEN, its ANSWER, and the bytes that follow.
 
 use crate::{
     admission::verdict::Grant,
@@ -211,7 +211,7 @@ async fn open_both(
     answer.hops.insert(0, hop::report(&hop, streams, context));
     let live = entry.opened();
     let config = context.config();
-    // It was as long as this when it came, but for this depot's report.
+    // The received ANSWER fitted. This depot's report may make it too long.
     if let Err(error) = answer.to_bytes() {
         let fault = Fault::bad_response(format!("the ANSWER cannot be passed on: {error}"));
         return refuse(client, entry, fault.into(), context).await;

@@ -99,7 +99,7 @@ impl NextHop<'_> {
     }
 }
 
-/// One connection, ready for blocks, and what has come of them.
+/// One connection that is ready for blocks, and its result.
 async fn join_one(
     (next, scheme): (&Authority, Scheme),
     address: SocketAddr,

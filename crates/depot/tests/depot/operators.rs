@@ -97,7 +97,7 @@ fn warned_of(settings: &str) -> String {
 #[test]
 fn doubtful_settings_are_warned_of_at_the_start() {
     let closed = warned_of("listen = [\"127.0.0.1:0\"]\n[allow]\n");
-    assert!(closed.contains("WARN") && closed.contains("this depot serves nobody"), "{closed}");
+    assert!(closed.contains("WARN") && closed.contains("this depot serves no client"), "{closed}");
     let shown = warned_of("listen = [\"127.0.0.1:0\"]\nadmin.listen = \"0.0.0.0:0\"");
     assert!(shown.contains("setting=\"admin.listen\""), "{shown}");
     let wide = "listen = [\"127.0.0.1:0\"]\n[allow]\nclients = [\"127.0.0.1/8\"]";

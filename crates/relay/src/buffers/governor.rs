@@ -7,13 +7,13 @@
 //! the left). With far more the rest only waits, here or in the queues on the way, which overflow
 //! (the same figure on the right). So:
 //!
-//! - Sending: where the buffer has kept the connection waiting and the kernel's own tuning can give
-//!   no more, it gets two products (one under way, one for the acknowledgements of the first to come
-//!   late), and what waits unsent. A buffer that is too small shows too small a product, twice the
-//!   product is more than the buffer, so a few looks find the right size.
+//! - Sending: if the buffer has kept the connection waiting and the kernel's own tuning can give no more, it
+//!   gets twice the BDP (once for bytes under way, once for acknowledgements that arrive late), plus the
+//!   unsent bytes. A buffer that is too small shows a BDP that is too small, but twice that BDP exceeds the
+//!   buffer, so a few looks find the right size.
 //! - Unsent: a tenth of a second's worth, and never more than a pipe holds.
-//! - Receiving: whether the window holds the sender back shows in what comes in a round trip: as much
-//!   as the window. Where tuning can give no more, the window gets two products.
+//! - Receiving: the window holds the sender back if a whole window arrives in each round trip. If tuning can
+//!   give no more, the window gets twice the BDP.
 //!
 //! Buffers are what the kernel reports, with its own overhead. How much of a receive buffer that is
 //! depends on how packets come: half, or, where each comes alone, four fifths. So the buffer is raised in
@@ -28,9 +28,9 @@ const REMEMBERED: Duration = Duration::from_secs(5);
 const UNSENT: Duration = Duration::from_millis(100);
 /// Less is not kept unsent: two of the largest pieces that TCP hands to a device at a time.
 const LEAST_UNSENT: u64 = 128 << 10;
-/// A receive buffer is taken to have at most so many times the size of its window.
+/// Maximum ratio of a receive buffer to its window.
 const MOST_OVERHEAD: u64 = 8;
-/// For so many round trips a window may grow into a buffer that was raised.
+/// How many round trips a window may take to grow into a raised buffer.
 const GROWS: u32 = 4;
 /// The kernel keeps sizes in signed 32-bit numbers.
 const MOST: u64 = 1 << 30;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What the kernel holds for all transfers, in pipes and sockets, and what keeps it within its limit.
 //!
-//! What sockets hold is measured at each look, for all of them; pipes are counted as they move bytes. From half of the
-//! limit, sockets at which little moves get little memory, and so do transfers that begin. From three quarters no
-//! buffer grows, and what has stopped is cut to what it holds. At the limit no transfer begins. A socket at which bytes
-//! move again gets its memory back, a few at each look, so that a crowd which stops and goes takes what is left slowly.
+//! Socket memory is measured at each look, for all sockets; pipes are counted as they move bytes. From half of
+//! the limit, sockets that move little get little memory, and so do new transfers. From three quarters, no
+//! buffer grows, and stopped sockets are cut to what they hold. At the limit no transfer begins. A socket that
+//! moves bytes again gets its memory back, a few sockets at each look, so a crowd that stops and resumes takes
+//! the remaining memory slowly.
 //!
 //! Limits: a transfer under way is never ended. Between two looks, sockets take what arrives; so the limit holds
 //! where less than a quarter of it arrives from one look to the next.
@@ -98,7 +99,7 @@ impl KernelMemory {
         self.transfers.load(Relaxed).saturating_sub(self.measured.load(Relaxed))
     }
 
-    /// A look at all sockets, which hold so much together.
+    /// A look at all sockets, which hold `sockets` bytes together.
     pub(super) fn measured(&self, sockets: usize) -> Look {
         self.sockets.store(sockets, Relaxed);
         let most = self.most.swap(self.transfers.load(Relaxed), Relaxed);
@@ -123,8 +124,8 @@ impl Look {
         Self { limit, held, to_free: room / MUCH }
     }
 
-    /// The level of a socket that is at `now`, and has moved so many bytes since the last look; none where there was
-    /// none yet: what moves at first fills buffers, whether or not the peer reads.
+    /// The new level of a socket at level `now` that has moved `moved` bytes since the last look. `None` at
+    /// the first look: the first bytes fill buffers, whether or not the peer reads.
     pub(super) fn level(&mut self, now: MemoryLevel, moved: Option<u64>) -> MemoryLevel {
         use MemoryLevel::{Cut, Fixed, Free, Small};
         let Some(moved) = moved else { return now };

@@ -42,7 +42,7 @@ pub const PERIOD: Duration = Duration::from_millis(250);
 #[derive(Debug, Default)]
 pub struct BufferTuner {
     connections: HashMap<usize, Connection>,
-    /// Whether it was said that the kernel refuses.
+    /// Whether a refusal by the kernel was logged.
     complained: bool,
 }
 
@@ -92,7 +92,7 @@ impl BufferTuner {
         let system = Limits::read();
         for (socket, held) in sockets {
             let Some((seen, window)) = see(&socket, held, at) else { continue };
-            // An address is not used again while somebody still remembers it.
+            // An address is not reused while another task still has it.
             let connection = self
                 .connections
                 .entry(Arc::as_ptr(&socket).addr())
@@ -126,7 +126,7 @@ impl Governed {
     /// For a connection that is to get no more memory.
     const NOTHING: Self = Self { sndbuf: false, rcvbuf: false, unsent: false };
 
-    /// What nobody has set otherwise.
+    /// The settings that the configuration leaves open.
     fn by(socket: &Wire, options: &HopOptions<'_>) -> Option<Self> {
         // What the kernel tells of a connection over several paths is of one of them.
         if !options.raise_buffers || is_mptcp_socket(socket) {
@@ -240,8 +240,8 @@ impl Connection {
     }
 }
 
-/// Raises a buffer within its part of the memory, and makes that part what the buffer has become;
-/// nothing where somebody else took the room just now.
+/// Raises a buffer within its share of the memory, and sets the share to the buffer's new size. `None` if
+/// another connection has just taken the memory.
 fn raise(
     share: &mut Share,
     size: Bytes,

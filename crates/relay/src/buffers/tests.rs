@@ -6,7 +6,7 @@ use crate::tcp::{Stream, socket_options::most_of};
 use rustix::net::sockopt;
 use std::net::TcpListener;
 
-/// A connection to nobody in particular.
+/// A connection to a listener that does not read.
 async fn stream() -> (Stream, TcpListener) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -32,7 +32,7 @@ async fn a_send_buffer_is_raised_and_given_back() {
     let memory = Pipes::new(1 << 20, 16 << 20);
     let (seen, _) = seen(&stream);
     let mut connection = Connection::new(&stream.watch().upgrade().unwrap());
-    // The kernel lets everybody have so much.
+    // The kernel grants this size without privileges.
     let size = Bytes::new(2 * most_of("wmem_max").unwrap() as u64).min(mebibytes(8));
     assert!(connection.raise_sndbuf(stream.wire(), &seen, size, &memory));
     assert_eq!((sndbuf(&stream) as u64, memory.shared() as u64), (size.get(), size.get()));

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Whether a receiver still takes what was handed to its connection.
 //!
-//! Seen from the bytes that its system has not acknowledged: as long as their number changes, it
-//! is slow. One that acknowledges but takes nothing (a reader that has stopped, or a depot whose
-//! own reader is that slow) is borne for `sink_idle`; one that does not even acknowledge is
-//! gone after `tcp_user`.
+//! Judged by the bytes that its system has not acknowledged: as long as their number changes, it is slow. One
+//! that acknowledges but takes nothing (a reader that has stopped, or a depot whose own reader is that slow)
+//! has `sink_idle` before it counts as gone; one that does not even acknowledge has `tcp_user`.
 
 use crate::{
     copy::{CopyError, IdleTimeouts, MinimumRate, minimum_rate::Rest},
@@ -25,7 +24,7 @@ pub struct AckProgress<'a> {
 }
 
 impl<'a> AckProgress<'a> {
-    /// A receiver that is waited for from now on.
+    /// A receiver whose wait begins now.
     pub fn new(sink: &'a TcpStream, timeouts: IdleTimeouts) -> Self {
         let queued = unacknowledged(sink).unwrap_or_default();
         let rest = timeouts.minimum.map(|minimum| (minimum, Rest::new(queued)));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Waiting for more than one segment at a time where bytes come fast.
 //!
-//! Each splice costs the same whether it moves one segment or a hundred. A socket that is read as
-//! soon as anything has arrived is read for little at a time; one that is read once a millisecond's
-//! worth is there costs a third less processor time, and nobody at the other end of a long haul
-//! sees a millisecond. The kernel does the waiting (`SO_RCVLOWAT`). A sender that pauses with less
-//! under way must not wait for ever, so each such wait is short.
+//! Each splice costs the same whether it moves one segment or a hundred. A socket that is read as soon as
+//! anything has arrived is read for little at a time. Reading once a millisecond's worth has arrived costs a
+//! third less processor time, and a millisecond does not matter on a long path. The kernel does the waiting
+//! (`SO_RCVLOWAT`). A sender that pauses with less under way must not wait forever, so each such wait is
+//! short.
 
 use std::time::Duration;
 use tokio::{net::TcpStream, time::Instant};
@@ -16,8 +16,8 @@ const SPAN: Duration = Duration::from_millis(1);
 const LEAST: usize = 64 << 10;
 /// Over what time the rate is measured.
 const MEASURED: Duration = Duration::from_millis(5);
-/// What comes before that begins. A shorter body ends before there is a rate, and short ones are so many
-/// that the clock is not asked for them.
+/// Bytes before batching begins. A shorter body ends before its rate is known, and short bodies are too
+/// frequent to read the clock for each.
 const BEGIN: usize = 5 * LEAST;
 /// How long to wait at most for as much.
 pub(super) const WAIT: Duration = Duration::from_millis(5);

@@ -2,7 +2,7 @@
 //! One direction of bytes, from the source of one connection to the sink of another.
 //!
 //! ```text
-//!            fill: at most what is left          drain: all that is held
+//!            fill: at most the rest              drain: all that is held
 //!  source ──────────────────────────▶ pipe ──────────────────────────▶ sink
 //!      ◀── wait for bytes              or            wait for room ──▶
 //!                                    buffer
@@ -16,9 +16,9 @@
 //!   nothing for its own, has stalled. A sink whose kernel still acknowledges queued bytes is slow,
 //!   not stalled ([`AckProgress`](super::AckProgress)).
 //!
-//! Bytes that nobody has to look at move by splice(2), without coming into this process; the others,
-//! and those too few to be worth a pipe, through a buffer. What frames the bytes, such as HTTP's
-//! lengths and chunks, is the caller's: it puts heads into [`Copy::pending`] and says how much follows.
+//! Bytes that need no inspection move by splice(2), without entering this process. The others, and those too
+//! few to be worth a pipe, go through a buffer. Framing, such as HTTP's lengths and chunks, is the caller's:
+//! it puts heads into [`Copy::pending`] and says how much follows.
 
 use crate::{
     copy::{CopyError, IdleTimeouts, Progress, RelayResources, batch::Batch},
@@ -28,7 +28,7 @@ use bytes::BytesMut;
 use std::{future::poll_fn, io, pin::pin, sync::atomic::Ordering::Relaxed, time::Duration};
 use tokio::{io::Interest, net::TcpStream, time::timeout};
 
-/// What is read at a time into a buffer. Larger ones are no faster.
+/// Maximum bytes per read into a buffer. Larger reads are no faster.
 pub(super) const BUFFER: usize = 128 << 10;
 /// What is read at a time of chunk heads; and a body as short goes out with its head.
 pub const SMALL: usize = 16 << 10;
@@ -55,7 +55,7 @@ pub trait Observer: Send {
 /// What stands around each piece of data, such as the head and the end of an HTTP chunk.
 #[derive(Debug, Clone, Copy)]
 pub struct Envelope {
-    /// Appends what precedes so many bytes.
+    /// Appends the bytes that precede data of this length.
     pub before: fn(u64, &mut Vec<u8>),
     /// What follows them.
     pub after: &'static [u8],
@@ -237,7 +237,7 @@ impl<'p, 's, 'k, O: Observer + ?Sized> Copy<'p, 's, 'k, O> {
     /// something to read.
     ///
     /// # Errors
-    /// The source has failed. The kernel tells of that once: whoever reads next finds an orderly end.
+    /// The source has failed. The kernel reports that once: the next read returns an orderly end.
     pub(super) async fn await_first(&mut self) -> io::Result<bool> {
         let alone = !self.pending.is_empty() && self.ahead.is_empty();
         // TLS may hold bytes that its socket does not show.
@@ -351,7 +351,7 @@ async fn noting_wait<T>(future: impl Future<Output = T>) -> (T, bool) {
 
 /// Resolves once the source's connection has failed, unless the `left` bytes have arrived already.
 pub(super) async fn fails(source: &TcpStream, left: Option<u64>) -> io::Error {
-    // Of a body without a length nobody knows whether all has come: whoever reads on will see.
+    // Without a length, only a further read shows whether the body is complete.
     if let Some(left) = left
         && source.ready(Interest::ERROR).await.is_ok()
         && rustix::io::ioctl_fionread(source).unwrap_or(0) < left

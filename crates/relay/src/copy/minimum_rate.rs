@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Clients that take or send less than `limits.least_rate` while the depot waits for nobody else.
+//! Clients that read or send less than `limits.least_rate` while the depot waits for them alone.
 //!
-//! A byte for each idle time is enough to hold a place, a next hop's connection and the buffers of both.
-//! What is measured is the client alone: only time counts in which it is waited for, and all bytes that
-//! it acknowledges or sends. A slow origin costs it nothing.
+//! One byte per idle timeout would otherwise hold a connection slot, a next hop's connection and the buffers
+//! of both. Only the client is measured: only the time in which the depot waits for it, and all bytes that it
+//! acknowledges or sends. A slow origin does not count against it.
 
 use crate::tcp::info::TcpInfo;
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ impl MinimumRate {
         Self { rate, time }
     }
 
-    /// The same rate, measured for so much longer.
+    /// The same rate, measured over a time longer by `more`.
     #[must_use]
     pub fn over_longer(self, more: Duration) -> Self {
         Self { time: self.time + more, ..self }
@@ -43,7 +43,7 @@ impl MinimumRate {
         Self { rate: held.map_or(self.rate, |held| held.min(self.rate)), ..self }
     }
 
-    /// Whether so many bytes in so much time are too few.
+    /// Whether `bytes` in `time` are below the minimum.
     fn is_missed(self, bytes: u64, time: Duration) -> bool {
         bytes as f64 * 8.0 < self.rate.bps() as f64 * time.as_secs_f64()
     }
@@ -62,8 +62,9 @@ impl Meter {
         Self { waited: 0, before: moved }
     }
 
-    /// Looks again, after a pause; says whether it was too slow while it was waited for. Of several
-    /// connections the kernel's count knows one, and the relay's goes by whole buffers: the larger counts.
+    /// Looks again, after a pause. Returns whether the client was too slow while the depot waited for it. The
+    /// kernel's counter covers one of several connections, and the relay's counts whole buffers: the larger
+    /// wins.
     pub fn look(&mut self, minimum: MinimumRate, is_waited_for: bool, moved: [u64; 2]) -> bool {
         self.waited += u32::from(is_waited_for);
         if self.waited < LOOKS {
@@ -83,7 +84,7 @@ pub struct Rest {
 }
 
 impl Rest {
-    /// Of which so many bytes wait.
+    /// `queued` bytes wait.
     pub fn new(queued: usize) -> Self {
         Self { queued, since: Instant::now() }
     }
@@ -116,7 +117,7 @@ mod tests {
     fn only_a_client_that_is_waited_for_is_too_slow() {
         let mut meter = Meter::new([0, 0]);
         for _ in 0..100 {
-            assert!(!meter.look(MINIMUM, false, [0, 0]), "nobody waits for it");
+            assert!(!meter.look(MINIMUM, false, [0, 0]), "the depot does not wait for it");
         }
         for _ in 1..LOOKS {
             assert!(!meter.look(MINIMUM, true, [9_999, 0]));

@@ -9,9 +9,9 @@
 //! socket. Taking a full pipe for a drained socket would wait for bytes that are there already, or
 //! spin.
 //!
-//! Pipes are kept for the next transfer: making one takes several system calls. What they may hold
-//! together is bounded, and those that nobody has needed for a while are closed, so that a burst
-//! of transfers gives its memory back.
+//! Pipes are kept for the next transfer: making one takes several system calls. Their total capacity is
+//! bounded, and pipes that stay unused for a while are closed, so that a burst of transfers gives its memory
+//! back.
 
 use crate::tcp::info::is_at_urgent;
 use rustix::{
@@ -31,7 +31,7 @@ use tokio::{io::Interest, net::TcpStream, time::Instant};
 
 /// A smaller pipe than this is slower than copying: the kernel gives such to users who hold many.
 const LEAST: usize = 64 << 10;
-/// How often those that nobody has needed since the last time are closed.
+/// How often pipes unused since the last sweep are closed.
 const SWEEP: Duration = Duration::from_secs(3);
 
 /// A pipe, given back when dropped.
@@ -71,8 +71,8 @@ struct State {
     shared: usize,
     /// Unused ones; those that were used last stand last.
     idle: Vec<Ends>,
-    /// The fewest that there were since the last sweep: so many nobody has needed. Short bodies take a
-    /// pipe so often that no clock is asked each time.
+    /// The minimum number of spare pipes since the last sweep: this many were unused. Short bodies take a pipe
+    /// too often to read the clock each time.
     spare: usize,
     swept: Instant,
 }
@@ -85,8 +85,7 @@ impl Pipes {
         Arc::new(Self { size, ceiling, state: Mutex::new(state), held: AtomicUsize::new(0) })
     }
 
-    /// An empty pipe; none where the ceiling, the system's limits or its lack of splice stand in
-    /// the way.
+    /// An empty pipe. `None` if the ceiling, a system limit or missing splice support prevents it.
     pub fn take(self: &Arc<Self>) -> Option<Pipe> {
         let ends = {
             let mut state = self.state();
@@ -125,11 +124,11 @@ impl Pipes {
         let closed: Vec<_> = state.idle.drain(..spare).collect();
         state.reserved -= closed.iter().map(|ends| ends.capacity).sum::<usize>();
         (state.spare, state.swept) = (state.idle.len(), Instant::now());
-        // Nobody waits while they are closed.
+        // They are closed without the lock, so no transfer waits.
         drop(state);
     }
 
-    /// How many bytes of the ceiling nobody has.
+    /// Unused bytes of the ceiling.
     pub fn room(&self) -> usize {
         let state = self.state();
         self.ceiling.saturating_sub(state.reserved + state.shared)
@@ -174,7 +173,7 @@ impl Share {
         self.bytes
     }
 
-    /// Makes it so many bytes; says whether there was room. Less always fits.
+    /// Sets the capacity in bytes. Returns whether the ceiling allows it. Shrinking always succeeds.
     pub fn resize(&mut self, bytes: usize) -> bool {
         let mut state = self.pool.state();
         let others = state.shared - self.bytes;

@@ -20,7 +20,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Counts bytes that somebody else has handed over.
+    /// Counts bytes that another component has handed over.
     pub fn count(&self, bytes: u64) {
         self.moved.fetch_add(bytes, Relaxed);
     }

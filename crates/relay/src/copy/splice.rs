@@ -27,7 +27,7 @@ const LONG: u64 = 4 << 20;
 /// What part of what has passed is then spliced at a time.
 const PART: u64 = 16;
 
-/// What came of filling a pipe.
+/// The result of filling a pipe.
 enum Filled {
     /// It holds what there was; nothing at the source's end.
     With(Pipe),
@@ -40,7 +40,7 @@ enum Filled {
 }
 
 impl<O: Observer + ?Sized> Copy<'_, '_, '_, O> {
-    /// Whether what is left, behind what was read ahead, can and should move in the kernel.
+    /// Whether the rest, after the bytes read ahead, can and should move in the kernel.
     pub(super) fn in_kernel(&mut self, left: Option<u64>, most: usize) -> bool {
         let Self { source, ahead, sink, resources, observer, .. } = &*self;
         self.may_splice

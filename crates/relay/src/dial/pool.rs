@@ -42,7 +42,7 @@ impl Generation {
 pub struct Key<L> {
     /// The peer, as it was asked for.
     pub peer: PeerAddr,
-    /// By whose leave it was opened: what one has opened is not open to all.
+    /// The grant that it was opened under. A request under another grant cannot use it.
     pub leave: L,
 }
 
@@ -160,12 +160,12 @@ impl<L: Eq + Hash> Pool<L> {
         self.put_unused(key, Kept { used: Some(Instant::now()), ..kept }, generation, limits);
     }
 
-    /// The same of a connection on which nobody's exchange has ended: those that were used later than this
-    /// one are taken first.
+    /// Like [`put`](Self::put), for a connection on which no exchange has ended: connections used later than
+    /// this one are taken first.
     pub fn put_unused(&self, key: Key<L>, kept: Kept, generation: Generation, limits: Limits) {
         let idle = Idle::new(kept);
         let mut state = self.state();
-        // Under the lock: else all could be looked at in between, and this one be kept.
+        // Under the lock. Otherwise a sweep of all connections could pass in between and miss this one.
         if state.generation != generation {
             return;
         }
@@ -241,9 +241,9 @@ impl<L: Eq + Hash> Pool<L> {
     }
 }
 
-/// Whether nothing has come on an idle connection: an end, an error, or bytes that nobody asked for. The
-/// kernel is asked, and not the runtime, which may not have been told yet of what has come; and TLS, which may
-/// have taken more from the kernel than was read.
+/// Whether an idle connection has received nothing: no end, no error and no unrequested bytes. It asks the
+/// kernel, because the runtime may not know yet of new bytes, and TLS, which may have taken more from the
+/// kernel than was read.
 fn stands(stream: &mut Stream) -> bool {
     let tls = stream.is_tls();
     let flags = rustix::net::RecvFlags::PEEK | rustix::net::RecvFlags::DONTWAIT;
@@ -357,7 +357,7 @@ mod tests {
             pool.put(key("rules"), Kept { held, ..kept }, generation, limits);
         }
         let due = || pool.take_due(&key("rules"), 2).map(|(kept, _)| kept);
-        assert_eq!(due().map(|kept| port(&kept)), Some(ports[0]), "nobody has asked for it");
+        assert_eq!(due().map(|kept| port(&kept)), Some(ports[0]), "it has not been requested");
         assert!(due().is_none());
         tokio::time::advance(Duration::from_secs(301)).await;
         pool.tidy(limits);

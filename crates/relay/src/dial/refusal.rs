@@ -6,7 +6,7 @@ use std::{error::Error, fmt, net::IpAddr};
 /// Whose fault a refusal is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FaultSource {
-    /// The rules of whoever runs this relay.
+    /// The rules of this relay's operator.
     Rules,
     /// This host.
     Host,
@@ -50,7 +50,7 @@ pub enum Retry {
     Elsewhere,
     /// The same may work later.
     Later,
-    /// It fails again until somebody changes something.
+    /// It fails again until its cause is removed.
     Never,
 }
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Looking names up, so that names that take for ever to be looked up hold up nobody else.
+//! Name resolution that bounds slow lookups, so that they delay only their own clients.
 //!
-//! The C library's resolver can only be waited for, on a thread, and cannot be called off: a look-up that
-//! nobody waits for any more still has its thread. So look-ups are counted until their thread is done,
-//! in all and for each client; those of one name at a time are one look-up. Answers are not kept: the
-//! system's resolver does that, by the name's own time to live.
+//! The C library's resolver blocks a thread and cannot be cancelled: an abandoned lookup still has its thread.
+//! So lookups are counted until their thread is done, in total and for each client. Concurrent lookups of one
+//! name share one. Results are not cached: the system's resolver does that, by the name's own time to live.
 
 use crate::{
     client_key::site_key,
@@ -33,7 +32,7 @@ const MOST_FOR_OWN: usize = MOST / 2;
 /// The client for which names are looked up that this host itself asks for.
 pub const OWN: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
-/// What has come of a look-up; nothing while it is under way.
+/// The result of a lookup. `None` while it is under way.
 type Found = Option<Arc<io::Result<Vec<IpAddr>>>>;
 
 /// Looks names up.
@@ -129,10 +128,10 @@ impl Names {
         let under_way = Arc::clone(&self.under_way);
         let (slot, look_up) =
             (LookupSlot { under_way, name: name.to_owned(), client }, self.look_up);
-        // Nobody waits for the thread itself.
+        // The thread's own result is not needed.
         drop(tokio::task::spawn_blocking(move || {
             let found = look_up(&slot.name);
-            // Before it is told, so that whoever asks next begins anew.
+            // Before the result is sent, so that the next request starts a new lookup.
             drop(slot);
             tell.send_replace(Some(Arc::new(found)));
         }));
@@ -222,7 +221,7 @@ mod tests {
             assert_eq!(refusal.class, Class::NameTimeout);
         }
         assert_eq!(ASKED.load(SeqCst), 1);
-        // A client has so many and no more, from all the addresses of its site.
+        // A client has a limit across all the addresses of its site.
         for n in 0..20 {
             let client = format!("2001:db8:7:{n:x}::1");
             let refusal = ask(format!("n{n}"), client).await.unwrap_err();
@@ -235,7 +234,7 @@ mod tests {
             let expected = if n < MOST_FOR_OWN { Class::NameTimeout } else { Class::Scarce };
             assert_eq!(refusal.class, expected, "{n}: {refusal}");
         }
-        // All clients together have so many; who asks for what is under way still waits with the others.
+        // All clients together have a limit. A request for a lookup under way still shares it.
         for n in 0..MOST {
             let _ = ask(format!("m{n}"), format!("198.51.100.{n}")).await;
         }

@@ -35,7 +35,7 @@ fn mbit(rate: u64) -> Rate {
     Rate::bits_per_second(rate * 1_000_000)
 }
 
-/// Connections to nobody who would read.
+/// Connections whose peers do not read.
 struct Peers(TcpListener);
 
 impl Peers {
@@ -146,7 +146,7 @@ async fn connections_that_join_divide_the_part() {
     let other = rates.begin(2, A, limits(None));
     let thirds = [&a, &one, &two].map(|stream| max_pacing_rate(stream.tcp()).unwrap());
     assert_eq!(thirds, [40_000_000 / 8 / 3; 3], "thirds of a half");
-    // One that is gone takes nothing from then on.
+    // A finished transfer no longer takes a share.
     drop((two, other));
     assert_eq!(all_held([&a, &one]), [Some(40), Some(40)]);
     pacing.alone().unwrap();
@@ -164,7 +164,7 @@ async fn another_rate_counts_at_once_for_those_that_are_held_to_one() {
     assert_eq!(all_held([&a, &up]), [Some(60), Some(60)]);
     rates.replace(None);
     assert_eq!(all_held([&a, &up]), [None, None]);
-    // Where there is none any more, nobody takes a place.
+    // Without a rate, no transfer takes a share.
     let _free = rates.begin(2, A, limits(None));
     drop(pacing);
     assert!(locked(&rates.0).crowds.is_empty());
@@ -182,8 +182,8 @@ fn transfer(number: u64, client: &Sharer) -> Transfer {
     }
 }
 
-/// Begins and ends transfers at random: what all have together is never more than the rate, hardly less,
-/// and dividing it anew costs each but a few others.
+/// Starts and ends transfers at random: the shares add up to at most the rate and hardly less, and dividing it
+/// again changes only a few other transfers each.
 #[test]
 fn a_crowd_has_the_rate_together_and_is_seldom_set_anew() {
     const RATE: u64 = 8_000_000_000;
@@ -236,7 +236,7 @@ async fn tcp_spaces_by_itself_where_no_rate_holds_it() {
     pacing.join(crate::Side::Client)(&joined).unwrap();
     assert_eq!((spaced(&a), spaced(&joined)), (Spacing::Own, Spacing::Own));
     drop(pacing);
-    // A rate counts as ever, and when it is gone TCP's own does.
+    // A rate still applies, and TCP's own applies once it is removed.
     rates.begin(2, A, limits(Some(mbit(20)))).hold(&a, &up, |ip| own.options(ip)).unwrap();
     assert_eq!(all_held([&a, &up]), [Some(20), Some(20)]);
     rates.begin(3, A, limits(None)).hold(&a, &up, |ip| own.options(ip)).unwrap();

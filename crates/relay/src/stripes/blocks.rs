@@ -17,12 +17,12 @@ pub const MAX_BLOCK_DATA: usize = 1 << 20;
 
 const ENDS: u32 = 1;
 
-/// Appends what precedes `length` bytes of data from `offset` on.
+/// Appends what precedes `length` bytes of data at `offset`.
 pub fn put_head(offset: u64, length: u32, into: &mut impl Extend<u8>) {
     put(offset, length, 0, into);
 }
 
-/// Appends the end of a body of so many bytes.
+/// Appends the end of a body of `total` bytes.
 pub fn put_end(total: u64, into: &mut impl Extend<u8>) {
     put(total, 0, ENDS, into);
 }
@@ -76,7 +76,7 @@ pub enum BlockError {
         /// How far the connection was.
         at: u64,
     },
-    /// Nobody's body is so long.
+    /// The offset exceeds the maximum length of a body.
     #[error("a block at {0}, which is beyond all bodies")]
     Beyond(u64),
 }

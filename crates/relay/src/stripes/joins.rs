@@ -17,7 +17,7 @@ type Begin = Box<dyn FnOnce(&mut JoinSet<()>) + Send + Sync>;
 pub struct Joins {
     come: mpsc::Receiver<Opened>,
     tasks: JoinSet<()>,
-    /// Opens them, once so many bytes have moved.
+    /// Opens them, once this many bytes have moved.
     begin: Option<(u64, Begin)>,
 }
 

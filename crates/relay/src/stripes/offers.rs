@@ -16,12 +16,12 @@ use std::{
 };
 use tokio::sync::{mpsc, oneshot};
 
-/// What opens a transfer for further connections: nobody guesses it.
+/// The unguessable token with which further connections join a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Token(pub [u8; 16]);
 
 impl fmt::Debug for Token {
-    /// Logs are no place for it.
+    /// Logs must not contain it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token")
     }

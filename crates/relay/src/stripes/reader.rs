@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The receiving end: puts the body together again, in the order of its offsets.
 //!
-//! On each connection the offsets only grow, so what comes next stands at the head of one of them. The
-//! others are not read meanwhile: their bytes wait in the sockets' buffers.
+//! On each connection the offsets only grow, so the next block is at the head of one of them. The others are
+//! not read meanwhile: their bytes wait in the sockets' buffers.
 
 use crate::{
     stripes::{

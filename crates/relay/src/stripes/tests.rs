@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Both ends over real connections: whatever is written, in whatever pieces, and whoever joins when.
+//! Both ends over real connections, with writes and joins of any size and order.
 
 use super::{Arrivals, Asker, Joined, Joins, Offers, Reader, Token, Writer};
 use crate::tcp::Stream;

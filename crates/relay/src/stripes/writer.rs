@@ -75,7 +75,7 @@ impl Writer {
         lane.pending.extend_from_slice(&bytes[..length]);
         self.offset += length as u64;
         lane.used = true;
-        // On its way at once; what is left waits for room.
+        // Sent immediately; the rest waits until the socket is writable.
         let _ = lane.poll_clear(context, first)?;
         Poll::Ready(Ok(length))
     }
@@ -157,8 +157,8 @@ impl Lane {
         Poll::Ready(Ok(()))
     }
 
-    /// Sends the end of a body of so many bytes, and waits until the other end has closed a connection
-    /// that had joined.
+    /// Sends the end of a body of `total` bytes, and waits until the other end has closed a connection that
+    /// had joined.
     fn poll_end(
         &mut self,
         context: &mut Context<'_>,

@@ -16,12 +16,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// For how long all connections with a hop have to be right until it is said to be: some peers of a hop may have
-/// other routes than others.
+/// How long all connections with a hop must use the right congestion control before the log says so: peers of
+/// one hop may have different routes.
 const RIGHT_FOR: Duration = Duration::from_secs(5);
 
-/// Hops whose connections have another congestion control than they are to have: each is said once, until it
-/// is right again. Connections that clients open and those to next hops are told apart.
+/// Hops whose connections use another congestion control than configured. Each is logged once, until it is
+/// right again. Connections opened by clients and those to next hops are separate.
 #[derive(Debug, Default)]
 pub struct Overruled(Mutex<HashMap<(IpNet, Side), Wrong>>);
 

@@ -76,8 +76,8 @@ pub fn is_at_urgent(socket: impl AsFd) -> bool {
     result == 0 && is_at_mark != 0
 }
 
-/// Sets how many bytes must have arrived before a socket says that it can be read
-/// (`SO_RCVLOWAT`). Lowering it wakes whoever waits, if that many are there.
+/// Sets how many bytes must have arrived before a socket becomes readable (`SO_RCVLOWAT`). Lowering it wakes a
+/// waiting reader, if that many bytes have arrived.
 ///
 /// # Errors
 /// The kernel does not know the option, or the socket is closed.
@@ -94,8 +94,8 @@ pub fn set_spacing(socket: impl AsFd, spacing: Spacing) -> io::Result<()> {
     set(socket.as_fd(), libc::SO_MAX_PACING_RATE, &spacing.to_kernel())
 }
 
-/// Lets the receive window of a connection grow to so many bytes (`TCP_WINDOW_CLAMP`): a larger
-/// receive buffer alone does not raise the limit that the window had with the old one.
+/// Lets the receive window of a connection grow to `bytes` (`TCP_WINDOW_CLAMP`): a larger receive buffer alone
+/// does not raise the limit that the window had with the old one.
 ///
 /// # Errors
 /// The kernel does not know the option, or the socket is closed.
@@ -246,7 +246,7 @@ fn get<T: Number>(
     if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
 
-/// What stays as it is until somebody sets it anew.
+/// Settings of a connection that stay until they are set again.
 #[derive(Debug, Clone)]
 pub struct Settled {
     congestion: String,
@@ -291,7 +291,7 @@ pub struct InForce {
     pub cwnd: Bytes,
     /// How fast the peer was last seen to take bytes.
     pub delivery_rate: Option<Rate>,
-    /// How what is sent is spaced.
+    /// How its packets are spaced.
     pub spacing: Spacing,
     /// How much is kept unsent, if that is limited.
     pub notsent_lowat: Option<Bytes>,
@@ -323,8 +323,7 @@ impl InForce {
     }
 }
 
-/// Makes a close of this connection a reset, whoever closes it and however this process ends,
-/// or takes that back.
+/// Makes a close of this connection a reset, by any process and at any exit of this one, or undoes that.
 pub fn reset_on_close(socket: impl AsFd, on: bool) {
     let linger = on.then_some(Duration::ZERO);
     // A socket that cannot be told so is closed already.

@@ -27,7 +27,8 @@ pub enum MemoryLevel {
     Free,
     /// The buffers grow no further.
     Fixed,
-    /// Little waits unsent, and a small window is offered. What has been offered before may still come.
+    /// Little waits unsent, and a small window is offered. Bytes within an earlier, larger window may still
+    /// arrive.
     Small,
     /// The receive buffer is cut to what is in it: more than that is dropped.
     Cut,

@@ -5,8 +5,8 @@ use crate::tcp::Source;
 use bytes::{Buf, BytesMut};
 use std::io;
 
-/// How many bytes are read at a time. What of them belongs to the body is copied, so it is kept
-/// small beside the body and large beside a head.
+/// Bytes per read. The part that belongs to the body is copied, so this is small compared with a body and
+/// large compared with a head.
 const CHUNK: usize = 16 << 10;
 
 /// Why no head came.

@@ -105,8 +105,8 @@ impl<'a> Sink<'a> {
         tls.write(bytes).await
     }
 
-    /// As [`write`](Self::write), of what stands in two places: in one system call where nobody looks at
-    /// the bytes.
+    /// Like [`write`](Self::write), for two slices: in one system call unless TLS or stripes process the
+    /// bytes.
     ///
     /// # Errors
     /// The connection failed.
@@ -137,7 +137,7 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// Sends what TLS holds back to fill a record. Of several connections each does so by itself.
+    /// Sends what TLS holds back to fill a record. Striped connections do so by themselves.
     ///
     /// # Errors
     /// The connection failed.

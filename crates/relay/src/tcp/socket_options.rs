@@ -217,7 +217,7 @@ pub fn most_of(name: &str) -> io::Result<usize> {
     text.parse().map_err(io::Error::other)
 }
 
-/// Whether asking for so much gives more than there is `now`, rather than less and for good.
+/// Whether asking for `asked` bytes gives more than `now`, rather than a smaller size for good.
 fn beyond(now: usize, asked: usize) -> io::Result<()> {
     if 2 * asked > now { Ok(()) } else { Err(io::ErrorKind::PermissionDenied.into()) }
 }

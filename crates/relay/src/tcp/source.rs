@@ -111,9 +111,9 @@ impl<'a> Source<'a> {
 }
 
 impl Source<'_> {
-    /// As [`read`](Self::read), by way of the stack: whoever waits for a head, which may be for long,
-    /// holds no room for it meanwhile, and afterwards no more than what came. Room that is there already,
-    /// as with a connection that has served others, is used at once.
+    /// Like [`read`](Self::read), by way of the stack: a connection that waits for a head, perhaps for long,
+    /// holds no buffer meanwhile, and afterwards only what came. An existing buffer, as on a connection that
+    /// has served others, is used directly.
     async fn read_brief(&mut self, buffer: &mut BytesMut, most: usize) -> io::Result<usize> {
         let Some(tls) = &mut self.tls else {
             loop {

@@ -52,7 +52,7 @@ pub fn in_words(file: &Path, error: pem::Error) -> FileError {
         pem::Error::Io(error) => FileError::io(file, &error),
         pem::Error::NoItemsFound if is_encrypted(file) => {
             let reason = format!(
-                "the private key is encrypted, and nobody is here to type the password: openssl pkey -in {} -out NEW_FILE",
+                "the private key is encrypted, and there is no prompt for the password; decrypt it: openssl pkey -in {} -out NEW_FILE",
                 file.display()
             );
             FileError::new(file, &reason)

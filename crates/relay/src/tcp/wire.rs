@@ -32,8 +32,8 @@ pub struct Wire {
     /// Kept: of a connection that has broken the kernel knows it no more.
     peer: SocketAddr,
     known: Mutex<Known>,
-    /// How it is spaced, as the kernel has it. Apart from what else is known of it: most connections are
-    /// not, and to see that takes no lock.
+    /// The pacing rate in the kernel. It is kept apart from the rest, so that the usual case (no
+    /// pacing) is seen without a lock.
     paced: AtomicU64,
     /// The segments sent again so far, when they were last looked at.
     resent: AtomicU32,
@@ -88,7 +88,7 @@ impl Wire {
         seen.unwrap_or_else(|| known.look(&self.tcp, &self.resent))
     }
 
-    /// Has TCP space what is sent so.
+    /// Has TCP space this connection's packets as given.
     ///
     /// # Errors
     /// The kernel refuses.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Blocks of striped streams, on inputs that nobody would write: a bounded number of mutations of those
-//! in `corpus/`, the same for the same seed. `LONGHAUL_SEED` replays a run, `LONGHAUL_FUZZ_INPUTS` makes
-//! it longer.
+//! Blocks of striped streams on malformed input: a bounded number of mutations of the files in `corpus/`, the
+//! same for the same seed. `LONGHAUL_SEED` replays a run, `LONGHAUL_FUZZ_INPUTS` makes it longer.
 
 use crate::run;
 use longhaul_relay::stripes::blocks as stripes;
@@ -35,7 +34,7 @@ fn blocks(input: &[u8]) -> bool {
 /// A piece of a body and where it belongs.
 type Block = (u64, Vec<u8>);
 
-/// A body's blocks and its length, from bytes that come so many at a time; none if it does not end.
+/// A body's blocks and its length, parsed from `part` bytes at a time. `None` if it does not end.
 fn in_blocks(input: &[u8], part: usize) -> Option<(Vec<Block>, u64)> {
     let (mut reader, mut blocks) = (stripes::Blocks::default(), Vec::<Block>::new());
     let (mut at, mut come, mut begins) = (0, 0, false);

@@ -111,7 +111,7 @@ fn too_small_a_buffer_is_raised_to_two_products_and_fills_the_path() {
         let (size, product) = (path.seen.sndbuf.get(), path.product());
         // What is worth a change leaves an eighth; the buffer need not be the last one wanted.
         assert!((product..=2 * product + PIPE).contains(&size), "{rtt_ms} ms: {size}");
-        assert_eq!(path.dropped, 0, "{rtt_ms} ms: more than two products were under way");
+        assert_eq!(path.dropped, 0, "{rtt_ms} ms: more than twice the BDP was under way");
     }
 }
 
@@ -211,8 +211,7 @@ fn a_window_that_does_not_follow_its_buffer_is_left_alone() {
     assert_eq!(raised, 1);
 }
 
-/// Whatever is seen: within the bounds, never less than there is, and at most two products of what
-/// was seen at most.
+/// For any input: within the bounds, never less than the current size, and at most twice the largest BDP seen.
 #[test]
 fn no_decision_leaves_its_bounds() {
     let seed = std::env::var("LONGHAUL_SEED").map_or(5, |seed| seed.parse().unwrap());
