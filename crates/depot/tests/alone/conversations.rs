@@ -7,29 +7,29 @@
 //! One invariant is checked at every exchange: **a client never gets a byte of an answer that is not the
 //! answer to its own request, and never takes a part for the whole.**
 //!
-//! - Each request has a token of its own in its path. Before an origin sends a byte, it writes down what it
-//!   intends (`ledger`): the answer's number, which stands in its `ETag`, its status, how long its body is,
-//!   whether its head can be read, and whether all of it comes. Each byte of its body follows from that
-//!   number and the byte's place (`content`), also where the body looks like answers.
+//! - Each request has a token of its own in its path. Before an origin sends a byte, it records its intent
+//!   (`ledger`): the answer's number, which is its `ETag`, its status, the length of its body, whether its
+//!   head is well-formed, and whether all of it comes. Each byte of its body follows from that number and the
+//!   byte's position (`content`), also if the body looks like answers.
 //! - The client's reader (`reader`) shares no code with depots. Every interim answer, final head, byte of a
 //!   body and trailer must be of an answer to the request whose turn it is, or the depot's own
 //!   (`Proxy-Status`, text); it must be well-formed; and what the framing says is whole must be intended as
 //!   whole and have the intended length. A body that ends with the connection is whole at an orderly end.
 //! - An origin holds requests against what clients mean, in the same way: an upload that is broken off
 //!   never looks whole, and what can be read in two ways never comes.
-//! - Bytes that an origin sends unasked on a kept connection belong to nobody. A depot must not use such a
-//!   connection for a request that its client began after these bytes were in the depot's kernel. Where
-//!   they cross the request on its way, nobody can tell them from the answer: the origin then resets the
-//!   connection, and the conversation is not judged.
+//! - Bytes that an origin sends unasked on a kept connection belong to no request. A depot must not use such a
+//!   connection for a request that its client began after these bytes were in the depot's kernel. If they
+//!   cross the request on its way, they cannot be told from the answer: the origin then resets the connection,
+//!   and the conversation is not judged.
 //!
-//! What breaks off, is refused or comes late is no violation, but it is counted. `fuzz.rs` differs: there,
-//! texts are mutated, one exchange at a time, and a depot must answer HTTP, keep nothing and go on; who gets
-//! what is not asked.
+//! Aborted, refused or late exchanges are not violations, but they are counted. `fuzz.rs` differs: it mutates
+//! texts, one exchange at a time, and requires that a depot answers HTTP, keeps nothing and goes on. It does
+//! not check which client gets which bytes.
 //!
 //! `LONGHAUL_CONVERSATIONS` is the number of them, `LONGHAUL_SEED` replays a run, and
-//! `LONGHAUL_CONVERSATION` one conversation of it, again and again and by itself. What each side does is
-//! the same then; when it does so is not, nor what others left on the connections that it shares with
-//! them. So a failure may need the whole run.
+//! `LONGHAUL_CONVERSATION` replays one conversation of it, repeatedly and alone. Each side then does the same, but at
+//! other times, and without the leftovers of other conversations on shared connections. So a failure may need the
+//! whole run.
 
 mod answers;
 mod chain;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Depots with their default limits, by themselves and in a chain: who is served when very many clients come, and
-//! some of them take all that they can get.
+//! Depots with their default limits, alone and in a chain: which clients are served when very many come and
+//! some take all that they can get.
 
 use crate::{
     alone,

@@ -172,8 +172,8 @@ fn ten_thousand_idle_and_a_thousand_active_connections() {
     rested(&depot, &heap, 0, "when all have gone");
 }
 
-/// Awaits that a depot has given back at least half of what it came to hold beyond what it held when
-/// it last had so many clients. Not all of it can be: one thing that is kept holds a page of 4 KB.
+/// Waits until a depot has freed at least half of its growth since it last had this many clients. It cannot
+/// free all of it: one remaining object holds a page of 4 KB.
 fn given_back(depot: &Daemon, clients: usize, before: usize) {
     at_rest(depot, clients);
     let allowed = before + most_resident(depot.pid()).saturating_sub(before) / 2;
@@ -223,7 +223,7 @@ fn idle_connections_with_tls() {
     given_back(&depot, 0, empty);
 }
 
-/// Transfers one after another, by so many clients at a time.
+/// Transfers one after another, by this many clients at a time.
 const TRANSFERS: usize = 50_000;
 const CLIENTS: usize = 16;
 /// How many, before it is looked for the first time what has stayed.

@@ -16,7 +16,7 @@ pub fn run(program: &str, package: &str, args: &[&str]) -> Output {
     })
 }
 
-/// Runs curl, silent but for errors.
+/// Runs curl, silent except for errors.
 pub fn curl(args: &[&str]) -> Output {
     let common = ["-q", "-sS", "--noproxy", "*", "--max-time", "20"];
     run("curl", "curl", &[&common[..], args].concat())

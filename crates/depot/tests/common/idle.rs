@@ -3,7 +3,7 @@
 
 use super::process::{Daemon, eventually};
 
-/// How many files a depot has open while nobody asks anything of it.
+/// The number of files that a depot has open while it has no requests.
 pub struct Idle<'d>(Vec<(&'d Daemon, usize)>);
 
 impl<'d> Idle<'d> {

@@ -109,13 +109,12 @@ fn forbid_splice() {
     assert_eq!(result, 0, "the filter is refused: {}", std::io::Error::last_os_error());
 }
 
-/// Gives root's rights up, for a user whom nobody else here is, so that what a user may have is all
-/// this process's.
+/// Drops root's rights for a user without other processes, so that user limits apply to this process alone.
 fn become_a_user() {
     let user = 2_000_000_000 + std::process::id();
     // SAFETY: changes this process's own rights; the C library does it in all threads.
     let result = unsafe {
-        assert_eq!(libc::setgroups(0, std::ptr::null()), 0, "only root can become somebody else");
+        assert_eq!(libc::setgroups(0, std::ptr::null()), 0, "only root can change its user");
         libc::setresgid(user, user, user) | libc::setresuid(user, user, user)
     };
     assert_eq!(result, 0, "no user {user}: {}", std::io::Error::last_os_error());
@@ -209,7 +208,7 @@ impl Daemon {
         Self::start("listing origin", &words.join("\n"))
     }
 
-    /// A depot whose configuration stands in a file.
+    /// A depot with this configuration file.
     pub fn of_file(file: &Path, text: &str) -> Self {
         std::fs::write(file, text).unwrap();
         Self::start("depot", &format!("file:{}", file.display()))

@@ -42,13 +42,13 @@ pub enum Wire {
     Good,
     /// It passes what comes back in small pieces, with pauses.
     Slow,
-    /// It resets both ends when so much has come back.
+    /// It resets both ends once this many bytes have come back.
     Cut(usize),
     /// It takes the connection, and passes nothing.
     Mute,
 }
 
-/// A way to `to` on which the n-th connection, from 0 on, is what `of` says.
+/// A path to `to` on which the n-th connection (from 0) behaves as `of` returns.
 pub fn wires(to: SocketAddr, of: fn(usize) -> Wire) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

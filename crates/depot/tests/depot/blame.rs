@@ -128,7 +128,7 @@ fn an_upload_that_the_origin_ends_without_an_answer_is_its_failure() {
             "upstream gone after ",
         ]);
     }
-    // What never reached anybody is refused as ever.
+    // Uploads to an unreachable origin are refused as usual.
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let mut client = connect(depot.address);
     let head = format!("PUT /lh1/fetch/-/http:{nobody}/ HTTP/1.1\r\nHost: d\r\nContent-Length: 1");

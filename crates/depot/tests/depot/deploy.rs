@@ -139,7 +139,7 @@ fn a_site_is_served_through_depots(recipe: &Recipe) {
         assert!(head.contains("Via: 1.1 far (longhaul), 1.1 near (longhaul)"), "{head}");
         let none = curl(&["-L", "-o", "/dev/null", "-w", "%{http_code}", &server.url("/none")]);
         assert_eq!(none.stdout, b"404");
-        // Files are sent through depots, pages are not; what stands in a query is neither.
+        // Files are sent through depots, pages are not. A query changes neither.
         for (path, code) in [
             ("/a%20b/", "200"),
             ("/a%20b/?x", "200"),
@@ -153,7 +153,7 @@ fn a_site_is_served_through_depots(recipe: &Recipe) {
             let got = curl(&["-o", "/dev/null", "-w", "%{http_code}", &server.url(path)]);
             assert_eq!(String::from_utf8_lossy(&got.stdout), code, "{path}");
         }
-        // What is no download is the server's own affair.
+        // The server itself handles everything except downloads.
         let post = curl(&["-o", "/dev/null", "-w", "%{http_code}", "-d", "x", &url]);
         assert_ne!(post.stdout, b"302");
     }
@@ -200,7 +200,7 @@ fn what_depots_cannot_do_is_answered_here(recipe: &Recipe) {
         let (code, head, got) = asked(file, fields);
         assert!(code == 200 && got == body, "{fields}: {head}");
     }
-    // The same in other fields, or an empty one, is no log-in.
+    // The same in other fields, or an empty one, is not a login.
     for fields in ["", "X-Cookie: session=1\r\n", "Cookie:\r\n"] {
         let (code, head, _) = asked(file, fields);
         assert!(code == 302 && head.contains(way), "{fields}: {head}");

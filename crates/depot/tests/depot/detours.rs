@@ -24,7 +24,7 @@ fn depot(around: SocketAddr, more: &str) -> Daemon {
     ))
 }
 
-/// An address at which nobody listens.
+/// An address without a listener.
 fn nobody() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
@@ -48,7 +48,7 @@ fn a_depot_that_fails_before_its_answer_is_gone_around() {
             let (head, body, end) = get(depot.address, &route);
             assert!(status(&head) == 200 && body == b"served" && end.is_ok(), "{head}");
             assert!(head.contains("Via: 1.1 other (longhaul), 1.1 d1 (longhaul)"), "{head}");
-            // What was tried stands in the log before the request's own line.
+            // Attempts are logged before the request's own line.
             let ended = if first { 1 } else { 2 };
             eventually("the request's line", || {
                 depot.log_text().matches("INFO complete").count() >= ended
@@ -90,7 +90,7 @@ fn what_another_way_cannot_mend_goes_no_other_way() {
         let text = format!("{method} {route} HTTP/1.1\r\nHost: d\r\nConnection: close\r\n{rest}");
         status(&exchange(depot.address, text.as_bytes()).0)
     };
-    // A body may be half sent already; and what is asked twice may be done twice.
+    // A body may be half sent already, and a repeated request may take effect twice.
     assert_eq!(request("PUT", "Content-Length: 1\r\n\r\nx"), 502);
     assert_eq!(request("POST", "\r\n"), 502);
     assert_eq!(request("GET", "\r\n"), 200);
@@ -152,7 +152,8 @@ fn a_hop_that_stalls_is_reported_and_the_client_resumes_around_it() {
         let broken = curl(&["-f", "-o", out, &url]);
         assert_eq!(broken.status.code(), Some(18), "curl sees that a part is missing");
         depot.await_log(&["WARN", "stalled hop", "reroute=true"]);
-        // What the slow one sent is no part of the file; what curl does is the same.
+        // The slow hop sent other bytes than the file's. The test replaces them; curl resumes after them as
+        // usual.
         let part = std::fs::read(out).unwrap().len();
         std::fs::write(out, &body[..part]).unwrap();
         let resumed = curl(&["-f", "-C", "-", "-o", out, &url]);

@@ -187,7 +187,7 @@ fn a_digest_in_the_trailers_is_called_checked_only_where_it_was() {
             assert!(!got.ends_with(b"\r\n\r\n"), "{name}: it seems whole");
             depot.await_log(&["WARN", "differs", "are not those that were sent"]);
         }
-        // By an algorithm that nobody could know of.
+        // With an algorithm that the depot does not know.
         let depot = Daemon::depot("");
         let odd = answering(&announced, &field(Algorithm::Md5, &body, name));
         let (_, got, _) = get(depot.address, &odd.route("-", "/"));

@@ -23,8 +23,8 @@ fn ask(depot: &Daemon, route: &str) -> TcpStream {
     stream
 }
 
-/// An address for one test of this process alone: other tests use 127.0.0.1, so that a port there
-/// may be somebody else's as soon as it is given up.
+/// A loopback address for one test of this process: other tests use 127.0.0.1, where a released port may be
+/// reused immediately.
 fn own_loopback(number: u8) -> String {
     let [high, low] = (std::process::id() as u16).to_be_bytes();
     format!("127.{}.{high}.{low}", 100 + number)

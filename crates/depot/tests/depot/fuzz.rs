@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a depot reads from the network, and from files of others, on inputs that nobody would write: a
-//! bounded number of mutations of those kept in `corpus/`, the same for the same seed.
+//! Malformed input from the network and from files: a bounded number of mutations of the files in `corpus/`,
+//! the same for the same seed.
 //!
 //! `LONGHAUL_SEED` replays a run, `LONGHAUL_FUZZ_INPUTS` makes it longer. The parsers of messages, routes,
 //! tickets and digests are `session`'s and are tried there, by the same means, a hundred times as often;

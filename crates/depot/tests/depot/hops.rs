@@ -130,7 +130,7 @@ fn what_is_to_be_paced_below_tcp_is_or_the_depot_does_not_start() {
     };
     assert!(paced());
 
-    // Somebody takes it away, and gives it back.
+    // Pacing is removed, and comes back.
     fs::remove_file(&kernel).unwrap();
     depot.await_log(&["WARN", "not paced any more", "peer=\"127.0.0.0/8\"", "nothing is paced"]);
     assert!(!paced());
@@ -185,8 +185,8 @@ fn clients_have_the_congestion_control_of_their_hop_whatever_the_listener_has() 
         format!("[[hop]]\npeer = \"{net}\"\n{set}")
     };
     let (wide, host) = (|cc| hop("127.0.0.0/8", cc), |cc| hop("127.0.0.2/32", cc));
-    // What is said of the network and of one client in it; what the listener has, then, and a
-    // connection from elsewhere, and from that client.
+    // The hop settings of the network and of one client in it; then the settings of the listener, of a
+    // connection from elsewhere, and of one from that client.
     let cases = [
         (wide(one), [one, one, one]),
         (String::new(), [&system, &system, &system]),
@@ -258,7 +258,7 @@ fn a_hops_congestion_control_comes_before_that_of_a_route() {
         assert!(!depot.log_text().contains("another congestion control"), "{}", depot.log_text());
     }
 
-    // Where the route has the last word, requests are served, and that is said once.
+    // If the route overrules the setting, requests are served, and the depot warns once.
     let warnings = || near.log_text().matches("another congestion control than").count();
     for round in 1..=2 {
         set_route(&format!("congctl lock {routes}"));
@@ -277,7 +277,7 @@ fn a_hops_congestion_control_comes_before_that_of_a_route() {
         set_route(&format!("congctl lock {routes}"));
         assert_eq!(status(&get(near.address, &route).0), 200);
         // Of clients, and of next hops.
-        eventually("it is said", || warnings() == 2 * round);
+        eventually("the depot warns", || warnings() == 2 * round);
         set_route(&format!("congctl {routes}"));
         let again = || near.log_text().matches("congestion control as asked again").count();
         eventually("it is right again", || {

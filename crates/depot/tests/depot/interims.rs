@@ -138,7 +138,7 @@ fn interim_answers_reach_a_slow_client_whole_over_tls() {
     let pki = Pki::new();
     let depots = ["near", "far"]
         .map(|id| pki.depot(&format!("id = \"{id}\"\nlimits.head = \"1MB\"\n{NARROW}")));
-    // More than TLS keeps beside the kernel.
+    // More than TLS buffers in addition to the kernel.
     let origin = Scripted::answering(format!("{}{FINAL}", long_hints(400_000).repeat(8)));
     for through in ["-".to_owned(), format!("https:{}", depots[1].address)] {
         let mut client = secured(&pki, depots[0].address);
@@ -153,7 +153,7 @@ fn interim_answers_reach_a_slow_client_whole_over_tls() {
 fn a_client_that_takes_a_part_of_an_interim_answer_gets_nothing_after_it() {
     let impatient =
         "[timeouts]\nclient_idle = \"500ms\"\nidle = \"300ms\"\nresponse_head = \"300ms\"";
-    // Whatever comes of the next hop meanwhile: an answer, an end, scrap, silence.
+    // For any further behaviour of the next hop: an answer, an end, malformed bytes, silence.
     let silence = "";
     for then in [FINAL, "HTTP/1.1 2", "scrap\r\n\r\n", silence] {
         let (origin, sent) = hinting(8, then);
@@ -292,7 +292,7 @@ fn interim_answers_come_to_an_end() {
 
 #[test]
 fn a_connection_that_brought_an_interim_answer_was_not_closed_before() {
-    // It serves one request, and of the next it says so much and closes.
+    // It serves one request, sends this part of an answer to the next, and closes.
     let origin = Scripted::new(|mut stream, _| {
         stream.write_all(FINAL.as_bytes()).unwrap();
         if read_head(&stream).is_some() {

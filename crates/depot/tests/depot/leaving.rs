@@ -181,10 +181,10 @@ fn a_depot_told_to_stop_finishes_what_is_under_way() {
     let waiting = connect(depot.address);
     depot.signal(Signal::TERM);
     depot.await_log(&["stopping"]);
-    // Whoever is connected but has not asked is sent away; nobody else gets in.
+    // A connected client without a request gets 503; no other client can connect.
     let (head, ..) = read_answer(waiting);
     assert_eq!(status(&head), 503, "{head}");
-    eventually("nobody else gets in", || TcpStream::connect(depot.address).is_err());
+    eventually("no other client can connect", || TcpStream::connect(depot.address).is_err());
     gate.open();
     let (_, got, end) = read_answer(client);
     assert!(end.is_ok());

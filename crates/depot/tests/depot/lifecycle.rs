@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Reading the configuration again, and starting anew without refusing a connection.
+//! Reloading the configuration, and restarting without refusing a connection.
 
 #![expect(unsafe_code, reason = "rights of one thread, given up")]
 
@@ -153,11 +153,11 @@ fn another_depot_takes_over_and_nobody_is_refused() {
     let second = Daemon::depot_with(&settings("second", port, &admin));
     assert_eq!((second.address, second.admin()), (first.address, first.admin()));
     first.await_log(&["another depot has taken over"]);
-    // The first one drains, and what is asked at the address of both is the second's to answer.
+    // The first one drains, and the second serves requests at their common address.
     for _ in 0..50 {
         assert_eq!(second.status().id, "second");
     }
-    // Whoever came before is served.
+    // A client that connected before is served.
     write!(early, "GET {} HTTP/1.1\r\nHost: d\r\n\r\n", origin.route("-", "/")).unwrap();
     let (head, ..) = read_answer(early);
     assert!(status(&head) == 200 && head.contains("1.1 first (longhaul)"), "{head}");
@@ -178,12 +178,12 @@ fn another_depot_takes_over_and_nobody_is_refused() {
     drop(second);
 }
 
-/// Does something as a user whom nobody else here is; of this process, that thread alone.
+/// Runs a task in a thread with a user ID that no other process has.
 fn as_stranger<T: Send>(task: impl FnOnce() -> T + Send) -> T {
     let in_thread = || {
         // SAFETY: changes this thread's own rights. The C library would change those of all.
         let changed = unsafe { libc::syscall(libc::SYS_setresuid, 54_321, 54_321, 54_321) };
-        assert_eq!(changed, 0, "only root can become somebody else");
+        assert_eq!(changed, 0, "only root can change its user");
         task()
     };
     std::thread::scope(|scope| scope.spawn(in_thread).join().unwrap())
@@ -244,7 +244,7 @@ fn a_depot_that_systemd_gives_its_socket_can_be_killed_and_started_anew() {
         .unwrap();
         stream
     };
-    // Nobody is there yet; the connection waits.
+    // No depot accepts yet; the connection waits.
     let early = ask(connect(address));
     let mut depot = activated(&listener, &settings);
     assert_eq!(depot.address, address);

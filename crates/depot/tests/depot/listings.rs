@@ -87,7 +87,7 @@ fn listing_stands_only_where_there_is_no_index() {
     fs::write(root.path().join("without/file"), "").unwrap();
     let origin = Daemon::listing_origin(root.path(), &[]);
     assert_eq!(curl(&["-f", &origin.url("/with/")]).stdout, b"own page");
-    // Without the slash relative links would lead beside the directory.
+    // Without the slash, relative links would resolve outside the directory.
     let got = curl(&["-f", "-L", "-w", "%{url_effective}", &origin.url("/without")]);
     let page = String::from_utf8(got.stdout).unwrap();
     assert!(page.contains("<a href=\"file\">file</a>\n"), "{page}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The log: where it goes, what stands in it, and that it keeps nobody waiting.
+//! The log: its destination, its contents, and that it delays no transfer.
 
 mod attacked;
 mod followed;
@@ -35,7 +35,7 @@ fn the_access_log_goes_to_a_file() {
         for route in [origin.route("-", "/a?b='c"), origin.route("-", "/a"), "/no-route".into()] {
             assert!(get(depot.address, &route).2.is_ok());
         }
-        // What was said before the end is written at the end.
+        // Pending lines are written at the end.
         depot.signal(Signal::TERM);
         assert!(depot.wait().success());
         let text = fs::read_to_string(&file).unwrap();
@@ -150,7 +150,7 @@ fn transfers_go_on_while_nobody_reads_standard_error() {
         assert_eq!((status(&head), body.as_slice()), (200, b"hello".as_slice()), "{head}");
         end.unwrap();
     }
-    // Once somebody reads, the depot says how much is missing.
+    // Once the pipe is read, the depot reports how many lines are missing.
     let said = loop {
         let mut line = String::new();
         depot.log.read_line(&mut line).unwrap();

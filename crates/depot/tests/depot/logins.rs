@@ -45,7 +45,7 @@ fn challenge_sends_the_client_back_to_the_site() {
     for (head, body) in depots.get(&origin, "/f.bin?a=b") {
         assert_eq!((status(&head), &body[..]), (302, &b"login"[..]), "{head}");
         assert_eq!(location(&head), Some(site.as_str()), "{head}");
-        // It is no answer for later, and nobody is asked for a password under the depot's name.
+        // The answer must not be cached, and no client may be asked for a password under the depot's name.
         assert_eq!(head.matches("Cache-Control: no-store\r\n").count(), 1, "{head}");
         for dropped in ["WWW-Authenticate", "Set-Cookie", "max-age"] {
             assert!(!head.to_lowercase().contains(&dropped.to_lowercase()), "{dropped}: {head}");

@@ -66,7 +66,7 @@ fn ask(depot: &Daemon, route: &str) -> TcpStream {
     stream
 }
 
-/// What the depot shows once its only transfer has moved so much.
+/// The depot's status once its only transfer has moved this many bytes.
 fn seen_at(depot: &Daemon, bytes: u64) -> Status {
     let mut last = None;
     eventually("the transfer is so far", || {
@@ -199,7 +199,7 @@ fn metrics_are_what_the_guide_says() {
     ] {
         assert!(metrics.lines().any(|l| l == line), "{line} is missing in\n{metrics}");
     }
-    // Every metric stands in the guide's table with its type, and every one there exists.
+    // Every metric is in the guide's table with its type, and every metric in the table exists.
     let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/depot/metrics.md");
     let guide = fs::read_to_string(guide).unwrap();
     let rows = guide.lines().filter_map(|line| line.strip_prefix("| `longhaul_depot_"));
@@ -342,8 +342,8 @@ fn operators_look_and_change_nothing() {
     }
 }
 
-/// What headless Chromium has made of a page after some seconds of its own time, which passes only
-/// while it waits for nobody.
+/// The page as rendered by headless Chromium after some seconds of virtual time, which advances only while it
+/// waits for no response.
 fn browse(url: &str, more: &[&str]) -> String {
     let profile = tempfile::tempdir().unwrap();
     let output = Command::new("timeout")
@@ -411,8 +411,8 @@ fn the_page_shows_a_transfer_and_its_rising_bytes() {
     assert!(dom.contains("class=\"rtt\""), "a round trip is drawn: {dom}");
 }
 
-/// What a page's own script is given besides, by whoever stands between it and the depot: it selects
-/// text in the first row once there is one, and notes after each answer what has become of that.
+/// Added to the page's own script by a proxy between page and depot: it selects text in the first row once
+/// there is one, and notes after each answer what has become of the selection.
 const WATCH: &str = r#"
 const cell = () => byId("transfers").tBodies[0].rows[0]?.cells[0];
 let first = null;

@@ -24,7 +24,7 @@ const OPEN: &str = "[allow]\nclients = [\"127.0.0.0/8\"]\nupstreams = [\"127.0.0
                     local = true\nmethods = [\"GET\", \"PUT\"]\n";
 const RATE: &str = "limits.client_rate = \"800mbit\"\n";
 
-/// A depot whose clients may have so much, with further sections.
+/// A depot with a rate limit for clients, and with further sections.
 fn limited(more: &str) -> Daemon {
     Daemon::depot(&format!("{ADMIN}{RATE}{OPEN}{more}"))
 }
@@ -154,7 +154,7 @@ fn connections_that_share_an_answer_have_no_more_than_the_rate() {
     let joined = |transfer: &Transfer| transfer.client_tcp.as_ref().map(|tcp| tcp.streams);
     eventually("connections join", || far.status().transfers.first().and_then(joined) == Some(4));
     assert_eq!(held(&far), [[Some(QUARTER), Some(ALL)]]);
-    // All four are this depot's one client, as is whoever asks from its address.
+    // All four are this depot's one client, and so is every request from its address.
     let other = Download::begin("127.0.0.1", &far);
     assert_eq!(held(&far), [[Some(QUARTER / 2), Some(HALF)], [Some(HALF); 2]]);
     other.end();
@@ -208,7 +208,7 @@ fn a_connection_that_is_kept_is_held_anew_or_let_go() {
     assert!(!line.contains("pacing_bps"), "{line}");
 }
 
-/// A depot whose configuration stands in a file.
+/// A depot with this configuration file.
 fn of_file(file: &Path, rate: &str) -> Daemon {
     Daemon::of_file(file, &configuration(rate))
 }

@@ -12,7 +12,7 @@ use std::{
     net::{SocketAddr, TcpListener},
 };
 
-/// A port of loopback that nobody listens on.
+/// A loopback port without a listener.
 fn closed_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }

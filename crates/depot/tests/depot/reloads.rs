@@ -247,7 +247,7 @@ fn tls_listeners_that_a_reload_adds_wait_for_the_next_start() {
     depot.read_again(&file, &plain);
     depot.await_log(&["configuration read again", "waiting=\"\""]);
     assert_eq!(ask(), 200);
-    // No certificate for its listeners is no configuration.
+    // A configuration without a certificate for its TLS listeners is invalid.
     fs::write(&file, format!("tls.listen = [\"127.0.0.1:0\"]\n{plain}")).unwrap();
     depot.signal(Signal::HUP);
     depot.await_log(&["the configuration stays as it was", "`tls.listen` needs them"]);

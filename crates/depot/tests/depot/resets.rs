@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A next hop that resets its connection. The kernel tells of a reset once, to whoever reads, looks or writes
-//! first: nobody must take the end that comes next for one in good order.
+//! A next hop that resets its connection. The kernel reports a reset once, to the first read, write or query.
+//! The end that follows must not be taken for an orderly one.
 
 use crate::common::{
     PATIENCE,
@@ -41,7 +41,7 @@ fn ends(depot: &Daemon, chunked: bool) -> std::io::Result<usize> {
     let origin = Scripted::new(move |mut stream, _| {
         stream.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
         stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
-        // Until nobody takes more of it.
+        // Until the peer reads no more.
         assert!(stream.write_all(&vec![b'x'; BODY]).is_err());
         SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
         drop(stream);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What each client may have of a depot's places, through other depots too, and what is said where it has no more.
+//! Each client's share of a depot's connection slots, also through other depots, and the answer to a client
+//! that exceeds it.
 
 use crate::common::{
     client::{body, connect_from, get, read_answer, status},
@@ -19,7 +20,7 @@ fn depot(id: &str, settings: &str) -> Daemon {
     Daemon::depot(&format!("id = \"{id}\"\nadmin.listen = \"127.0.0.1:0\"\n{settings}"))
 }
 
-/// A depot that counts by client what one that it trusts asks.
+/// A depot that counts the requests of a trusted depot for that depot's clients.
 fn far(settings: &str) -> Daemon {
     depot("far", &format!("{TRUST}\n{settings}"))
 }
@@ -230,7 +231,7 @@ fn refusal_of_a_depot_behind_is_a_failure_in_log_and_metrics() {
             metric(depot, &format!("longhaul_depot_requests_total{{outcome=\"{outcome}\"}}"))
         };
         assert_eq!((requests("upstream_refused"), requests("complete")), (1, 0));
-        assert!(depot.status().refusals.is_empty(), "it is no refusal of its own");
+        assert!(depot.status().refusals.is_empty(), "the depot itself has refused nothing");
     }
     let counted =
         "longhaul_depot_refusals_total{status=\"503\",error=\"connection_limit_reached\"}";

@@ -44,8 +44,9 @@ fn clients_of_a_full_depot_go_where_there_is_room() {
     let _in_fuller = idle(&fuller, 0, 2);
     let _in_first = idle(&first, 0, 3);
     let expected = format!("Location: http://{}{route}\r\n", empty.address);
-    // What was heard of the others may be too old at a moment; then who has room serves by itself.
-    eventually("it leads clients on", || {
+    // The known loads of the others may be too old for a moment; then a depot with free slots serves by
+    // itself.
+    eventually("it redirects clients", || {
         let head = ask();
         status(&head) == 302
             && [&expected[..], "Connection: close"].iter().all(|has| head.contains(has))
@@ -62,13 +63,13 @@ fn clients_of_a_full_depot_go_where_there_is_room() {
         let head = ask();
         status(&head) == 302 && head.contains(&expected)
     });
-    // What would be sent twice, and what a depot asks, is not led on.
+    // Requests that are not repeatable, and those of depots, are not redirected.
     let via = |method: &str, via: &str| {
         let text =
             format!("{method} {route} HTTP/1.1\r\nHost: d\r\nConnection: close\r\n{via}\r\n");
         status(&exchange(first.address, text.as_bytes()).0)
     };
-    eventually("what a client asks is led on", || via("GET", "") == 302);
+    eventually("a client's request is redirected", || via("GET", "") == 302);
     assert_eq!(via("GET", "Via: 1.1 other (longhaul)\r\n"), 503);
     assert_eq!(via("PUT", "Content-Length: 0\r\n"), 503);
     // Nor what would name another host behind the sibling's address.
@@ -114,7 +115,7 @@ fn where_nobody_has_room_a_client_is_to_come_again() {
     let _in_first = idle(&first, 0, 4);
     let ask = || get(first.address, &origin.route("-", "/")).0;
     eventually("the other one is known", || status(&ask()) == 302);
-    // As full as the first: then clients would go to and fro.
+    // As full as the first: redirects would then go back and forth.
     let in_other = idle(&other, 0, 3);
     eventually("that it is full is known too", || status(&ask()) == 503);
     assert!(ask().contains("Retry-After: "), "{}", ask());

@@ -17,7 +17,7 @@ use std::{
 
 const NAME: &str = "data.example.org";
 
-/// A depot that works for nobody but clients of its sites.
+/// A depot that serves only clients of its sites.
 fn near(site: &str) -> Daemon {
     Daemon::depot(&format!("id = \"near\"\n[allow]\nclients = []\n{site}"))
 }
@@ -81,7 +81,7 @@ fn a_site_answers_under_its_own_name_alone_and_through_a_chain() {
         }
         assert!(!asked.contains("6.6.6.6") && !asked.contains("Longhaul-"), "{asked}");
         depot.await_log(&["complete", "site=\"data.example.org\"", "target=\"/a//b?c=/../d\""]);
-        // Under any other name it is a depot, and one that works for nobody.
+        // Under any other name it is a depot that serves no client.
         let (head, _, _) = exchange(depot.address, b"GET /a HTTP/1.1\r\nHost: other\r\n\r\n");
         assert_eq!(status(&head), 403, "{head}");
     }
@@ -251,8 +251,8 @@ fn a_sites_next_depot_is_kept_ready_from_the_start_on() {
     ));
     let waiting = || near.status().connections.idle_upstream;
     eventually("two connections wait", || waiting() == 2);
-    // Longer than others are kept that nobody asks for. The depot looks at them each second, and at half of that time has
-    // them held for longer.
+    // Longer than the limit for other unused connections. The depot looks at them each second, and at half of
+    // that time has agreed on a longer one.
     std::thread::sleep(std::time::Duration::from_secs(9));
     eventually("two still do", || waiting() == 2);
     let (head, _) = ask(&near, "GET /", "");

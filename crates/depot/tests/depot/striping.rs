@@ -20,7 +20,7 @@ use std::{
     thread,
 };
 
-/// A depot near the client, which wants so many connections from the next depot.
+/// A depot near the client, which requests `streams` connections from the next depot.
 fn near(streams: u8) -> Daemon {
     near_with(streams, "")
 }
@@ -73,8 +73,8 @@ fn streams(depot: &Daemon) -> u64 {
     status_of(depot)["transfers"][0]["upstream_tcp"]["streams"].as_u64().unwrap_or(0)
 }
 
-/// Asks `near` for the origin's body by way of `next`; sends the second half when so many connections
-/// have joined.
+/// Requests the origin's body from `near` by way of `next`. The origin sends the second half once `wanted`
+/// connections have joined.
 fn fetch(near: &Daemon, next: SocketAddr, halves: &Halves, wanted: u64) -> (String, Vec<u8>) {
     let route = halves.origin.route(&next.to_string(), "/");
     thread::scope(|scope| {
@@ -335,7 +335,7 @@ fn connections_share_the_rate_that_is_set() {
         halves.go.store(true, Relaxed);
         assert_eq!(sha256(&client.join().unwrap().1), sha256(&body));
     });
-    // And the first has all of it again, for what is asked next.
+    // The first one has the whole rate again, for the next request.
     far.await_log(&["complete", "client_pacing_bps=800000000"]);
 }
 

@@ -46,13 +46,13 @@ impl Keys {
         std::fs::rename(new, self.file()).unwrap();
     }
 
-    /// A depot that trusts them, with further lines of its sections `trust` and `allow`. By its lists
-    /// it is open to nobody here.
+    /// A depot that trusts them, with further lines of its sections `trust` and `allow`. Without a ticket it
+    /// serves no client here.
     fn depot(&self, trust: &str, allow: &str) -> Daemon {
         self.depot_named("d1", trust, allow)
     }
 
-    /// The same beside another one.
+    /// The same with another id, next to the first.
     fn depot_named(&self, id: &str, trust: &str, allow: &str) -> Daemon {
         let file = self.file();
         let file = file.to_str().unwrap();
@@ -152,7 +152,7 @@ fn a_connection_that_a_ticket_opened_is_there_for_tickets_alone() {
     let keys = Keys::new();
     let depot = keys.depot("", "local = true\nclients = [\"127.0.0.0/8\"]");
     let route = keys.route(&ticket(origin.address, "/f", &[&depot]), "f");
-    // The first request on each connection is told of.
+    // The origin reports the first request on each connection.
     eventually("a connection is kept", || {
         opens(&depot, &route);
         origin.try_next_head().is_none()

@@ -171,7 +171,8 @@ fn a_body_cut_off_beneath_tls_is_not_whole() {
     depot[0].await_log(&["WARN", "upstream failed after 12 bytes"]);
 }
 
-/// What TLS has taken from the kernel, and nobody has read, is seen when the connection is to be used again.
+/// Bytes that TLS has taken from the kernel and that are still unread are found before the connection is
+/// reused.
 #[test]
 fn what_nobody_asked_for_goes_to_nobody_over_tls() {
     let pki = Pki::new();

@@ -26,7 +26,8 @@ fn warm(hop: &str) -> String {
     format!("[[hop]]\npeer = \"127.0.0.0/8\"\nwarm = 3\n{hop}")
 }
 
-/// The next one, at which connections last three seconds that nobody holds: the other one looks at them each second.
+/// The next depot, where connections that are not held last three seconds: the near one looks at them each
+/// second.
 fn far() -> Daemon {
     Daemon::depot(&format!("id = \"far\"\n{TRUST}\ntimeouts.keep_alive = \"3s\""))
 }
@@ -104,7 +105,7 @@ fn the_pool_grows_with_demand_and_shrinks_with_disuse() {
         gate.open();
     });
     eventually("those that were needed wait, too", || idle(&near) >= 8 && held(&far) >= 8);
-    eventually("nobody asks any more", || idle(&near) == 0 && held(&far) == 0);
+    eventually("unused connections are closed", || idle(&near) == 0 && held(&far) == 0);
 }
 
 #[test]
@@ -243,7 +244,7 @@ fn a_new_connection_carries_what_was_agreed_and_that_once() {
     ] {
         let mut client = connect_from("127.0.0.2", depot.address);
         assert_eq!(length(&mut client, asked), expected, "{asked}");
-        // Only the first answer: it is no download.
+        // Only the first answer: a hold request cannot serve as a download.
         assert_eq!(length(&mut client, asked), 15, "{asked}, again");
     }
 }
@@ -259,7 +260,7 @@ fn connections_that_are_opened_ahead_of_need_have_grown() {
     eventually("two of them carried what was asked for", || grown() >= 2);
 }
 
-/// How many connections of a port, on loopback, have sent so many bytes that were acknowledged.
+/// How many loopback connections of a port have sent this many bytes that were acknowledged.
 fn sockets_that_sent(port: u16, bytes: u64) -> usize {
     let listed = run("ss", "iproute2", &["-tinHO", &format!("sport = :{port}")]);
     let text = String::from_utf8_lossy(&listed.stdout).into_owned();

@@ -82,7 +82,7 @@ fn unknown_bytes_on_a_tls_port_are_logged_and_not_answered() {
     let mut stream = connect(depot.address);
     stream.write_all(&[0x80, 0x2e, 1, 0, 2]).unwrap();
     let mut bytes = Vec::new();
-    // It is reset: nobody has read what it has sent.
+    // It is reset, because its bytes were never read.
     let _ = stream.read_to_end(&mut bytes);
     assert!(bytes.is_empty(), "{bytes:?}");
     depot.await_log(&["WARN", "refused", "begins with byte 0x80"]);

@@ -17,7 +17,7 @@ pub enum End {
     /// It is closed in good order.
     Closed,
     Reset,
-    /// Nothing more is said, for longer than a depot waits.
+    /// Nothing more is sent, for longer than a depot waits.
     Stalled,
 }
 
@@ -37,7 +37,7 @@ pub struct Plan {
     /// Where they are divided, with pauses between.
     pub pieces: Vec<(usize, Duration)>,
     pub end: End,
-    /// Sent where nobody asked for it, after a pause.
+    /// Sent unasked, after a pause.
     pub surplus: Option<(Vec<u8>, Option<Duration>)>,
     pub reads: Reads,
 }
@@ -86,7 +86,7 @@ impl Plan {
         let mut end = match dice.below(1000) {
             0..30 => End::Closed,
             30..50 => End::Reset,
-            // Whoever says that it closes does not always.
+            // An origin that announces a close does not always close.
             50..60 => End::Kept,
             _ if kept => End::Kept,
             _ => End::Closed,
@@ -106,7 +106,7 @@ impl Plan {
             1 if asked.upload.is_some() => Reads::Never,
             _ => Reads::First,
         };
-        // Whoever leaves a body unread does not see the next request, which the surplus may meet.
+        // An origin that leaves a body unread does not see the next request, which the surplus may meet.
         let surplus = (end == End::Kept && reads != Reads::Never && dice.often(30))
             .then(|| surplus(&mut dice, &token));
         let pieces = pieces(&mut dice, bytes.len());
@@ -127,7 +127,7 @@ fn status(dice: &mut Dice) -> u16 {
     }
 }
 
-/// Cuts what is sent off, anywhere; says how it ends then.
+/// Truncates the answer anywhere. Returns how it then ends.
 fn cut(
     dice: &mut Dice,
     answer: &mut Answer,
@@ -180,8 +180,8 @@ fn interims(dice: &mut Dice, token: &str, bytes: &mut Vec<u8>) {
     }
 }
 
-/// Ends the head and appends the body; says whether the body ends with the connection. What can be read
-/// in two ways is marked as not readable.
+/// Ends the head and appends the body. Returns whether the body ends with the connection. Ambiguous framing is
+/// marked as not readable.
 fn frame(
     dice: &mut Dice,
     answer: &mut Answer,
@@ -299,7 +299,7 @@ fn chunks(dice: &mut Dice, answer: &mut Answer, bytes: &mut Vec<u8>, body: &[u8]
     bytes.extend(b"\r\n");
 }
 
-/// What nobody asked for, and whether it comes at once.
+/// Unrequested bytes, and the pause before them.
 fn surplus(dice: &mut Dice, token: &str) -> (Vec<u8>, Option<Duration>) {
     let bytes = match dice.below(5) {
         0 => b"x".to_vec(),

@@ -38,7 +38,7 @@ enum Act {
     Begin(usize),
     Send(Vec<u8>),
     Pause(Duration),
-    /// Waits until so many answers have come.
+    /// Waits until this many answers have come.
     Answers(usize),
     /// Waits for an interim answer, for a while.
     Continue,
@@ -52,7 +52,7 @@ enum Act {
 #[derive(Debug, Clone, Copy)]
 enum Reading {
     Eager,
-    /// So many bytes at a time, with pauses while so many are left.
+    /// Reads this many bytes at a time, with pauses while the other number of bytes is left.
     Slow(usize, usize),
     /// Not for a while.
     Late(Duration),
@@ -184,7 +184,7 @@ async fn send(
                 let sent = timeout(PATIENCE, sink.write_all(bytes)).await;
                 if !matches!(sent, Ok(Ok(()))) {
                     conversation.note("client cannot send".to_owned());
-                    // A reset is told once: whoever reads after that sees an end in good order.
+                    // The kernel reports a reset once: the next read returns an orderly end.
                     cut.store(true, SeqCst);
                     return false;
                 }
@@ -300,7 +300,7 @@ fn script(dice: &mut Dice, number: u64, route: &str) -> (Vec<Asked>, Script) {
     (requests, Script { acts, reading, small })
 }
 
-/// Has what is sent of several requests leave at once, or divided anywhere.
+/// Sends several requests in one write, or divided anywhere.
 fn joined(dice: &mut Dice, acts: &mut Vec<Act>) {
     let begun = acts.iter().filter(|act| matches!(act, Act::Begin(_))).count();
     let mut all = vec![Act::Begin(begun)];

@@ -8,14 +8,14 @@ use super::dice::mix;
 pub enum Content {
     /// Noise.
     Noise(u64),
-    /// What looks like whole answers: read as a head anywhere, it is one that nobody has sent.
+    /// Bytes that look like whole answers: a head parsed from them is one that no origin has sent.
     Answers(u64),
 }
 
 const BLOCK: usize = 96;
 
 impl Content {
-    /// The bytes from `at` on.
+    /// `length` bytes at offset `at`.
     pub fn bytes(self, at: usize, length: usize) -> Vec<u8> {
         let (size, of): (usize, &dyn Fn(usize) -> Vec<u8>) = match self {
             Self::Noise(key) => (8, &move |n| mix(&[key, n as u64]).to_le_bytes().into()),
@@ -36,7 +36,7 @@ impl Content {
         bytes
     }
 
-    /// Whether these are the bytes from `at` on.
+    /// Whether these are the bytes at offset `at`.
     pub fn is(self, at: usize, bytes: &[u8]) -> bool {
         self.bytes(at, bytes.len()) == bytes
     }

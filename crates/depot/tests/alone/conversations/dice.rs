@@ -48,7 +48,7 @@ impl Dice {
         }
     }
 
-    /// Up to so many milliseconds.
+    /// A random pause of up to this many milliseconds.
     pub fn pause(&mut self, milliseconds: usize) -> Duration {
         Duration::from_micros(self.below(milliseconds * 1000) as u64)
     }

@@ -45,7 +45,7 @@ pub struct Answer {
     pub whole: bool,
 }
 
-/// One client's connection, and all that comes of it.
+/// One client's connection, and its state.
 pub struct Conversation {
     /// Unlike that of any other.
     pub number: u64,
@@ -65,7 +65,7 @@ impl Conversation {
         Self { number, seed, index, requests, begun, answers, transcript }
     }
 
-    /// What stands in a request's path.
+    /// The token in a request's path.
     pub fn token(&self, request: usize) -> String {
         format!("c{}-{request}", self.number)
     }

@@ -45,7 +45,7 @@ pub async fn start(at: &str, ledger: Arc<Ledger>) -> SocketAddr {
     address
 }
 
-/// Whether bytes that nobody asked for were sent.
+/// Whether unrequested bytes were sent.
 #[derive(Debug, Clone, Copy)]
 enum Unasked {
     No,
@@ -140,7 +140,7 @@ impl Connection {
             if let (Unasked::Since(since), Some(started)) = (self.unasked, asked.started.get())
                 && since < *started
             {
-                let what = "a connection was used on which there were bytes that nobody asked for";
+                let what = "a connection was used on which there were unrequested bytes";
                 ledger.violated(&format!("request {number}: {what}"), Some(&conversation));
             }
             // What it answered would be one answer late, for ever.

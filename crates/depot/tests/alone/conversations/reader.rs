@@ -103,7 +103,7 @@ impl Reader {
         if matches!(self.state, State::Head)
             && self.answered >= self.conversation.begun.load(SeqCst)
         {
-            return Err(format!("bytes that nobody asked for: {}", shown(bytes)));
+            return Err(format!("unrequested bytes: {}", shown(bytes)));
         }
         self.bytes.extend(bytes);
         while self.step()? {}
@@ -192,7 +192,7 @@ impl Reader {
             _ if asked.method == "HEAD" || [204, 304].contains(&head.status) => Left::Length(0),
             (Some("chunked"), None) if !asked.http10 => Left::Size,
             (None, Some(length)) => {
-                Left::Length(length.parse().map_err(|_| "a length that is no number")?)
+                Left::Length(length.parse().map_err(|_| "a length that is not a number")?)
             }
             (None, None) => Left::UntilClose,
             other => return Err(format!("framing {other:?}")),

@@ -49,7 +49,7 @@ pub async fn start(to: SocketAddr, seed: u64) -> SocketAddr {
     address
 }
 
-/// Passes what comes, so many bytes at most; after an error both connections are to be reset.
+/// Passes bytes on, up to a maximum. After an error both connections must be reset.
 async fn pass(
     mut from: ReadHalf<'_>,
     mut to: WriteHalf<'_>,

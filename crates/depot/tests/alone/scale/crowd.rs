@@ -145,7 +145,7 @@ where
     head.ok_or_else(|| ErrorKind::UnexpectedEof.into())
 }
 
-/// Reads so much of a body, and looks at nothing of it.
+/// Reads `length` bytes of a body and discards them.
 pub async fn take<S: AsyncRead + Unpin>(stream: &mut Link<S>, length: usize) {
     let mut buffer = [0; 8 << 10];
     let mut left = length;

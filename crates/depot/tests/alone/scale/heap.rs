@@ -84,7 +84,7 @@ fn count(bytes: isize) {
     let mut counter = COUNTER.load(Acquire);
     if counter.is_null() {
         // The first allocation of all, before there is a second thread.
-        // SAFETY: the name ends with a zero, and nobody changes the environment that early.
+        // SAFETY: the name ends with a zero, and no other code changes the environment that early.
         let name = unsafe { libc::getenv(FILE_C.as_ptr()) };
         let file = (!name.is_null()).then(|| {
             // SAFETY: what getenv gives ends with a zero.

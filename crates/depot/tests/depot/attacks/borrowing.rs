@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Connections to origins that know who speaks by the connection (Negotiate, NTLM): whoever comes next
-//! must not get one that another user has logged in on.
+//! Connections to origins that authenticate the connection (Negotiate, NTLM): the next client must not get a
+//! connection on which another user has logged in.
 
 use super::open_depot;
 use crate::common::{
@@ -10,8 +10,8 @@ use crate::common::{
 };
 use std::io::Write;
 
-/// An origin that keeps its connections, and takes who has logged in on one for whoever asks there. What
-/// it says first is the challenge of `/challenge`.
+/// An origin that keeps its connections, and takes every request on one for its logged-in user's. Its first
+/// answer is the challenge of `/challenge`.
 fn by_connection(challenge: &'static str) -> Scripted {
     Scripted::new(move |mut stream, head| {
         let mut head = head.to_owned();
@@ -60,8 +60,7 @@ fn in_order(depot: &Daemon, route: &str, all: &[&str]) -> Vec<String> {
     bodies.map(|body| body.split("HTTP").next().unwrap().to_owned()).collect()
 }
 
-/// The user whom the origin takes a stranger for, after `fields` were sent by another, and whether that
-/// one came by a connection which somebody had used.
+/// Sends `fields` between strangers' requests: the origin must take that request alone for alice's.
 fn stranger_after(fields: &str) {
     let (far, near) = (open_depot(""), Daemon::depot("id = \"near\""));
     for (depot, chain) in [(&far, "-".to_owned()), (&near, far.authority())] {
@@ -101,7 +100,7 @@ fn a_connection_on_which_somebody_is_logging_in_serves_nobody_else() {
 fn other_credentials_are_those_of_a_request_and_connections_are_shared() {
     let (depot, origin) = (open_depot(""), by_connection(""));
     for credentials in ["Basic YTpi", "Bearer Negotiate", "bearer NTLM"] {
-        // The origin that goes by connections takes whoever comes next for alice: it is the same one.
+        // The origin takes every later client of the connection for alice: it is the same connection.
         let logged_in = format!("Authorization: {credentials}\r\n");
         let users = in_order(&depot, &origin.route("-", "/"), &[&logged_in, ""]);
         assert_eq!(users, ["alice", "alice"], "{credentials}");

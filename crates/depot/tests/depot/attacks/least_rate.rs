@@ -26,7 +26,7 @@ use tokio_rustls::rustls::{
 
 /// 10 KB in a second, at least.
 const LEAST: &str = "[limits]\nleast_rate = \"80kbit\"\nleast_time = \"1s\"\n";
-/// How long anybody here is slow who is borne: several times as long.
+/// How long tolerated clients here are slow: several times the limit.
 const LONG: Duration = Duration::from_millis(3_500);
 /// Send buffers that hold little.
 const NARROW: &str = "[[hop]]\npeer = \"127.0.0.0/8\"\nsndbuf = \"4KB\"\n";

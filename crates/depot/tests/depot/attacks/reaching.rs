@@ -35,7 +35,7 @@ fn a_depot_is_no_proxy_for_whoever_asks_as_of_one() {
         assert_eq!(got, code, "{request}{text}");
         assert!(text.contains("longhaul depot d1: "), "{request}{text}");
     }
-    // Whoever takes it for a proxy is told what works.
+    // A client that takes it for a proxy is told the working request.
     for (url, route) in [
         (format!("http://{there}/a?b"), inner.route("-", "/a?b")),
         (format!("HTTP://{there}"), inner.route("-", "/")),
@@ -246,7 +246,7 @@ fn no_via_hides_that_a_request_runs_in_a_circle() {
         assert!([400, 508].contains(&code), "{via}: {text}");
     }
     assert!(origin.try_next_head().is_none(), "a request has run in a circle");
-    // Nor are others counted less for what stands before them.
+    // Entries before others do not reduce their count.
     let hops: Vec<_> = (0..16).map(|n| format!("1.1 h{n} (x, \\( y)")).collect();
     let (route, via) = (origin.route("-", "/x"), hops.join(", "));
     let request = |via: &str| {

@@ -184,7 +184,7 @@ fn no_answer_of_the_depots_own_keeps_a_strangers_connection() {
     let dir = tempfile::tempdir().unwrap();
     let keys = dir.path().join("keys.json");
     std::fs::write(&keys, Signer::from_seed([1; 32]).unwrap().public_set()).unwrap();
-    // Whoever comes may have a ticket, so that what he asks is read.
+    // Any client may have a ticket, so the depot reads its requests.
     let stranger_to = Daemon::depot(&format!(
         "id = \"d1\"\n[trust]\nkeys = {keys:?}\n[allow]\nclients = [\"192.0.2.0/24\"]\n\
          upstreams = [\"127.0.0.0/8:*\"]\nlocal = true\nmethods = [\"GET\", \"OPTIONS\"]"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Requests that two readers would end at different places, and what stands behind them.
+//! Requests that two parsers would end at different positions, and the bytes behind them.
 //!
 //! Each is followed by a good request, which is what an attacker wants served: by a depot that goes on
 //! behind the refused one, or by an origin that takes it for a body's rest.
@@ -222,7 +222,7 @@ fn a_body_is_a_body_whatever_it_looks_like() {
 
 #[test]
 fn an_answer_more_than_was_asked_for_goes_to_nobody() {
-    // The origin keeps the connection: whoever came next on it would get the second answer.
+    // The origin keeps the connection: the next request on it would get the second answer.
     let poison = answer("poison");
     for (first, method, expected) in [
         (format!("{}{poison}", answer("first")), "GET", "first"),

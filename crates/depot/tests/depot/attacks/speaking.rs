@@ -27,7 +27,7 @@ const FOR_THE_WHOLE_NAME: [&str; 14] = [
     "A-Field-Of-The-Year-2030: x",
 ];
 
-/// A depot that stands behind another one.
+/// A depot behind another one.
 fn another_depot() -> Daemon {
     Daemon::depot(
         "id = \"d2\"\n[allow]\nclients = [\"127.0.0.0/8\"]\nupstreams = [\"127.0.0.0/8:*\"]\nlocal = true",

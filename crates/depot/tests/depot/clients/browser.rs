@@ -82,7 +82,7 @@ impl Browser {
     }
 }
 
-/// Makes the certificate store of whoever lives here, and puts an authority into it.
+/// Makes the certificate store of a home directory, and adds an authority to it.
 fn trust(home: &Path, roots: &Path) {
     // Where it is looked for depends on the version.
     for store in [".pki/nssdb", ".local/share/pki/nssdb"] {

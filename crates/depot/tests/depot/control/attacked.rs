@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Whoever may not give commands, and commands that are none.
+//! Users without the right to give commands, and malformed commands.
 
 use super::{Controlled, Download, of_client};
 use crate::common::process::eventually;
@@ -60,7 +60,7 @@ fn other_users_give_no_commands() {
         let mut curl = Program::new("curl");
         curl.args(["-s", "--max-time", "5", "--unix-socket", socket.to_str().unwrap()]);
         curl.args(["-X", "{\"end\":{\"client\":\"0.0.0.0/0\"}}", "http://x/"]);
-        // curl makes a request of it, whose first line is no command; what counts is that nobody answers.
+        // curl sends an HTTP request, which is not a command; the test is that no answer comes.
         curl.uid(65_534).gid(65_534).output().unwrap()
     };
     // 7: no connection.

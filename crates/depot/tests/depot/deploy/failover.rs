@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `longhaul failover` beside the real nginx and Apache, with real depots that die, fall silent and come back.
+//! `longhaul failover` with real nginx and Apache, and real depots that die, hang and come back.
 
 use super::{Recipe, WITH_APACHE, WITH_NGINX};
 use crate::common::{
@@ -104,7 +104,7 @@ impl Site {
         };
         let file = sha256(&noise(21, 2_000_003));
         let gets_it = || sha256(&curl(&["-f", "-L", "-m", "3", &url]).stdout) == file;
-        // While it reloads a server answers by turns, as before and as it does from then on.
+        // During a reload a server answers alternately with the old and the new configuration.
         let settled = || (0..5).all(|_| is_led()) && gets_it();
         eventually(&format!("clients are led to \"{way}\", and get the file"), settled);
     }
@@ -174,7 +174,7 @@ fn what_is_no_depot_is_not_led_to_and_an_include_that_cannot_be_written_is_tried
     let site = Site::start(&NGINX, &routes);
     site.await_way(&routes[3]);
     assert!(site.log().contains("does it speak TLS there"), "{}", site.log());
-    // In its place stands what is no file.
+    // A directory in place of the include makes it unwritable.
     let include = site.server.dir.path().join("longhaul-depots.conf");
     fs::remove_file(&include).unwrap();
     fs::create_dir(&include).unwrap();

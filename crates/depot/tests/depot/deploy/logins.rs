@@ -100,7 +100,7 @@ impl Site {
         self.server.dir.path().join(name).to_str().unwrap().to_owned()
     }
 
-    /// The site has been asked through depots so many times, and always without credentials.
+    /// The site has received this many requests through depots, all without credentials.
     fn was_asked_through_depots(&self, times: usize) {
         let mut seen = Vec::new();
         // Servers write a line of their log when its response has gone.

@@ -119,7 +119,7 @@ fn reload_changes_which_depots_are_asked() {
     depot.read_again(&file, &with(other, "").replace("\"300ms\"", "\"off\""));
     depot.await_detours(&[]);
     assert_eq!(one.try_next_head(), None);
-    // Where rules for addresses forbid it, nobody is asked, and nothing is known.
+    // If address rules forbid it, the depot is not probed, and its state is unknown.
     depot.read_again(&file, &with(one.address, "").replace("local = true", "local = false"));
     depot.await_log(&["WARN", "cannot ask", "allow.local opens these"]);
     depot.await_detours(&[(one.address, true)]);

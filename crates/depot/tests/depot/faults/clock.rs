@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A wall clock that is set while a depot runs: tickets go by it, and nothing else does.
+//! A wall clock that is set while a depot runs: only tickets depend on it.
 //!
 //! libfaketime (Debian: faketime) shifts the time of day of the depot's process alone, by what a file
 //! says at that moment.
@@ -66,7 +66,7 @@ impl Clocked {
         fs::rename(new, self.dir.path().join("shift")).unwrap();
     }
 
-    /// The route of a ticket that is good for so many seconds, and has been for a minute.
+    /// The route of a ticket valid for `good` seconds, starting one minute ago.
     fn route(&self, id: &str, origin: &Scripted, good: i64, uses: Option<u32>) -> String {
         let now = UnixTime::from(SystemTime::now());
         let time = |seconds: i64| {
@@ -140,7 +140,7 @@ fn tickets_go_by_the_clock_as_it_is_set_and_transfers_do_not() {
         clocked.refuses(&route, reason);
     }
     clocked.set(0);
-    assert_eq!(ask_again(), 200, "nobody's time was over");
+    assert_eq!(ask_again(), 200, "no ticket had expired");
     clocked.serves(&route);
     drop(between);
     gate.open();

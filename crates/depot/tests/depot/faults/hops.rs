@@ -80,7 +80,7 @@ fn an_upload_that_its_client_ends_early_is_never_made_whole() {
                 reset(client);
             } else {
                 client.shutdown(Shutdown::Write).unwrap();
-                // Nobody is told that it went well.
+                // No client gets a success status.
                 let (head, ..) = read_answer(client);
                 assert!(![200, 201, 204].contains(&status(&head)), "{head}");
             }

@@ -76,7 +76,7 @@ fn without_descriptors_new_clients_wait_or_are_told_and_transfers_go_on() {
             other => panic!("{other}: {head}"),
         }
     }
-    assert!(told > 0, "nobody felt the limit: {served} were served");
+    assert!(told > 0, "no client was refused: {served} were served");
     depot.await_log(&["WARN", "refused", "status=503", "cannot set up a connection"]);
     gate.open();
     all_finish(running, &body);
@@ -102,7 +102,7 @@ fn with_few_descriptors(rules: &str) -> Daemon {
     Daemon::depot_by("ulimit -n 40; exec \"$0\" \"$@\"", &format!("id = \"d1\"\n{rules}"))
 }
 
-/// What it answers to the first of so many clients that it has no descriptor left: head and text.
+/// The answer, head and text, to the first of 64 clients that finds the depot without descriptors.
 fn asked_without_descriptors(depot: &Daemon, route: &str) -> (String, String) {
     let waiting = [(); 64].map(|()| connect(depot.address));
     depot.await_log(&["WARN", "cannot accept a connection"]);
@@ -254,7 +254,7 @@ fn without_descriptors_clients_are_told_and_operators_answered() {
             let mut text = [0; 12];
             client.read_exact(&mut text).is_ok() && &text == b"HTTP/1.1 503"
         });
-        assert!(told, "ulimit -n {limit}: nobody is told");
+        assert!(told, "ulimit -n {limit}: no client gets an answer");
         drop(held);
         let origin = Scripted::answering(SERVED);
         eventually("it recovers", || status(&get(depot.address, &origin.route("-", "/")).0) == 200);

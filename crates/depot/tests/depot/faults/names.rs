@@ -5,7 +5,7 @@
 //! ```text
 //! network namespace A                              network namespace B
 //!   test, depot on 127.0.0.1                         origin on 203.0.113.2, as on the Internet
-//!   name server on 127.0.0.1:53                      and on 10.9.9.2, as within somebody's walls
+//!   name server on 127.0.0.1:53                      and on 10.9.9.2, as in a private network
 //!   203.0.113.1, 10.9.9.1 ──────── veth ──────────
 //! ```
 //! The namespaces live as long as the threads and processes in them.
@@ -85,7 +85,7 @@ impl Names {
         });
     }
 
-    /// What is answered from now on.
+    /// Sets the answers to later queries.
     fn set(&self, answers: &[&[Ipv4Addr]]) {
         *self.0.lock().unwrap() = (answers.iter().map(|one| one.to_vec()).collect(), 0);
     }
@@ -101,7 +101,7 @@ impl Names {
         let is_v4 = question[end - 3] == 1;
         let addresses = if is_v4 { self.next() } else { Vec::new() };
         let mut answer = question[..end].to_vec();
-        // An answer, recursion available, no error; one question, so many answers, nothing else.
+        // An answer, recursion available, no error; one question, the number of addresses, nothing else.
         answer[2..12].copy_from_slice(&[0x81, 0x80, 0, 1, 0, addresses.len() as u8, 0, 0, 0, 0]);
         for address in addresses {
             // The name of the question, an IPv4 address, for no time at all.
@@ -198,7 +198,7 @@ fn the_address_that_was_judged_is_the_one_connected_to() {
         names.set(&[&[OUTER]]);
         let (depot, _etc) = depot(&names, "upstreams = [\"o.example:80\"]");
         for _ in 0..5 {
-            // Whoever looks up a second time, to connect, is told the other address.
+            // A second lookup, to connect, would return the other address.
             names.set(&[&[OUTER], &[INNER]]);
             served(&depot, "outer");
             assert_eq!(names.questions(), 1, "one look-up decides");
@@ -229,7 +229,7 @@ fn names_that_hang_hold_up_their_own_client_alone() {
             write!(stream, "GET {route} HTTP/1.1\r\nHost: d\r\nConnection: close\r\n\r\n").unwrap();
             stream
         };
-        // Each is answered in the time for it, though nobody can call the look-up off.
+        // Each is answered within its time, although the lookup cannot be cancelled.
         let hanging: Vec<_> =
             (0..100).map(|n| get_from("127.0.0.9", &format!("n{n}.hang.example"))).collect();
         let mut codes: Vec<_> = hanging.into_iter().map(|s| status(&read_answer(s).0)).collect();

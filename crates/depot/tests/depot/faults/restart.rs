@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A depot that is killed in the middle of a transfer, and started anew at the same address.
+//! A depot that is killed in the middle of a transfer and restarted at the same address.
 
 use super::own_loopback;
 use crate::common::{
@@ -37,8 +37,8 @@ fn origin(body: &[u8], gate: &Gate) -> Scripted {
     })
 }
 
-/// Kills one of two depots while a client has half of a file, and starts it anew. `said` is what the
-/// other depot's log says of it.
+/// Kills one of two depots while a client has half of a file, and restarts it. `said` is the other depot's log
+/// line about it.
 fn killed_in_the_middle(kill: &str, said: &str) {
     let (body, gate) = (noise(91, SIZE), Gate::default());
     let origin = origin(&body, &gate);

@@ -30,7 +30,7 @@ use std::{
 };
 
 const INPUTS: u64 = 1500;
-/// What so many may leave behind in memory: less than each would, were it kept.
+/// Maximum memory growth in bytes: less than the inputs would take, were they kept.
 const MOST: usize = 4 << 20;
 
 /// Impatient, so that half a message is soon given up.
@@ -43,7 +43,7 @@ const SETTINGS: &str = "id = \"d1\"\n\
     methods = [\"GET\", \"HEAD\", \"PUT\", \"POST\", \"DELETE\", \"OPTIONS\"]";
 const SERVED: &str = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nserved";
 
-/// Puts what is only known here in the place of its name.
+/// Replaces a placeholder by a value that is known only at run time.
 fn filled(input: Vec<u8>, name: &[u8], value: &str) -> Vec<u8> {
     let mut input = input;
     while let Some(at) = input.windows(name.len()).position(|part| part == name) {
@@ -92,7 +92,7 @@ impl<'d> Watch<'d> {
     }
 }
 
-/// What does not end, or is not whole, is no fault of the depot's; but what it says is HTTP.
+/// The statuses of the answers, which must be HTTP. An incomplete answer is not the depot's fault.
 fn answers(mut bytes: &[u8]) -> Vec<u16> {
     let mut statuses = Vec::new();
     while !bytes.is_empty() {
@@ -167,7 +167,7 @@ impl Script {
         *self.text.lock().unwrap() = text.to_vec();
     }
 
-    /// Somebody who answers by it, and then says no more.
+    /// A peer that answers with the input, and then sends no more.
     fn peer(&self) -> Scripted {
         let (text, said) = (Arc::clone(&self.text), self.said.clone());
         Scripted::new(move |mut stream, _| {
@@ -175,7 +175,7 @@ impl Script {
             let _ = stream.write_all(&answer);
             let _ = stream.shutdown(Shutdown::Write);
             let _ = stream.read_to_end(&mut Vec::new());
-            // Nobody may be listening any more.
+            // The receiver may be gone.
             let _ = said.send(answer);
         })
     }
@@ -219,7 +219,7 @@ fn siblings() {
     let (script, heard) = Script::new();
     let members: Vec<_> = (0..8).map(|_| script.peer()).collect();
     let listed: Vec<_> = members.iter().map(|it| it.address.to_string()).collect();
-    // It would lead everybody on to whoever is said to be empty.
+    // It would redirect every client to a sibling that reports no load.
     let pool = format!("[pool]\nmembers = {listed:?}\nabove = 0.0\nevery = \"20ms\"");
     let depot = Daemon::depot(&format!("limits.connections = 4\n{SETTINGS}\n{pool}"));
     let watch = Watch::new(&depot);
@@ -229,7 +229,7 @@ fn siblings() {
     });
     let log = depot.log_text();
     assert!(!log.contains("panicked"), "{log}");
-    // Whoever talks sense is believed.
+    // A well-formed load is believed.
     let low = "{\"connections\":0,\"connections_limit\":9,\"leaving\":false}";
     let low = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{low}", low.len());
     script.set(low.as_bytes());

@@ -49,7 +49,7 @@ fn parse(line: &str) -> Result<BTreeMap<String, String>, String> {
     Ok(fields)
 }
 
-/// Asserts of each line of a depot's log that nobody has written into it; and that so many are there.
+/// Checks that no line of a depot's log was injected, and that there are `lines` of them.
 fn holds(depot: &Daemon, lines: usize) {
     let of_requests = || depot.log_text().lines().filter(|l| l.contains(" client=")).count();
     eventually("each request has its line", || of_requests() >= lines);

@@ -26,7 +26,7 @@ fn depot(id: &str, settings: &str) -> Daemon {
     Daemon::depot(&format!("id = \"{id}\"\n{settings}"))
 }
 
-/// Asks from an address that is no depot's.
+/// Sends a request from an address that is not a depot's.
 fn ask(depot: &Daemon, route: &str, fields: &str) {
     let mut stream = connect_from("127.0.0.9", depot.address);
     write!(stream, "GET {route} HTTP/1.1\r\nHost: d\r\n{fields}Connection: close\r\n\r\n").unwrap();
@@ -72,7 +72,7 @@ fn who_is_not_trusted_is_neither_told_nor_believed() {
         assert_ne!(field(&line, "request"), field(&beyond, "request"));
         origin.next_head();
     }
-    // A next hop that is no depot is told nothing, however far it is trusted.
+    // A next hop that is not a depot gets no trace fields, even if it is trusted.
     let near = depot("near", TRUSTING);
     assert_eq!(status(&get(near.address, &origin.route("-", "/f")).0), 200);
     let seen = origin.next_head().to_lowercase();

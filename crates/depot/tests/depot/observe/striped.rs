@@ -37,7 +37,7 @@ fn half_way(near: &Daemon, far: &Daemon) {
         // Without the script, which has these words too.
         let dom = dom.split("<script>").next().unwrap();
         assert_eq!(attribute(dom, "data-errors"), None, "{dom}");
-        // Beside the transfer, on that side alone on which there are several; and at the hop.
+        // Next to the transfer, only on the side with several connections, and at the hop.
         assert_eq!(dom.matches("<small>4 streams</small>").count(), 1, "{dom}");
         assert_eq!(dom.matches("title=\"first connection: ").count(), 1, "{dom}");
         assert_eq!(dom.matches(", 4 streams</span>").count(), 1, "{dom}");

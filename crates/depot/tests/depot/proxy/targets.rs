@@ -113,7 +113,7 @@ fn request_that_comes_round_is_refused() {
         answered(connect(proxy.address()), &get(&format!("http://{target}/"), via));
     assert_eq!(status, 508, "{body}");
 
-    // Through two proxies that each go by the other.
+    // Through two proxies that each use the other.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
@@ -126,7 +126,7 @@ fn request_that_comes_round_is_refused() {
     ));
     let origin = Scripted::answering("HTTP/1.1 204 No Content\r\n\r\n");
     let url = format!("http://{}/", origin.address);
-    // A session goes by the hops that its OPEN has, whatever the next depot's own way.
+    // A session uses the hops of its OPEN, whatever the next depot's own route.
     assert_eq!(answered(connect(first.address), &get(&url, "")).0, 204);
     assert_eq!(answered(connect(second.address()), &get(&url, "")).0, 204);
 }

@@ -328,7 +328,7 @@ fn wished_pacing_holds_the_connection_to_the_hop() {
     assert_eq!(tcp(false).pacing_bps, None);
     assert_eq!((status.transfers[0].method.as_str(), status.transfers.len()), ("SESSION", 1));
     drop(client);
-    // What is not granted is no error.
+    // A wish that is not granted is not an error.
     let (_, answer) = opened(&depot, &wish("warp"));
     assert_ne!(answer.hops[0].congestion.as_ref().unwrap().as_str(), "warp");
     let _ = asked(&depot, &wish("warp"));

@@ -7,7 +7,7 @@ use http::StatusCode;
 use session::lsl::{Open, Role, Target};
 use std::net::{SocketAddr, TcpListener};
 
-/// An address at which nobody listens.
+/// An address without a listener.
 fn nobody() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }

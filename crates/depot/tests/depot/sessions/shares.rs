@@ -48,7 +48,7 @@ fn session_through_a_trusted_depot_counts_for_its_client() {
     far.await_log(&["refused", "method=\"SESSION\"", "for=\"127.0.0.9\""]);
     let count = |outcome: &str| near.status().totals.requests[outcome];
     assert_eq!((count("upstream_refused"), count("refused")), (1, 0));
-    assert!(near.status().refusals.is_empty(), "it is no refusal of its own");
+    assert!(near.status().refusals.is_empty(), "the depot itself has refused nothing");
     // A client that names another one is not believed.
     let forged = Open { client: Some("127.0.0.77".parse().unwrap()), ..open(&[acceptor.address]) };
     let (_, answer) = asked("127.0.0.10", &far, &forged);

@@ -22,7 +22,7 @@ use std::{
     sync::{Mutex, mpsc},
 };
 
-/// A depot near the client, which wants so many connections to the next one.
+/// A depot near the client, which requests `streams` connections to the next one.
 fn near(streams: u8) -> Daemon {
     near_with(streams, "")
 }
@@ -166,7 +166,7 @@ fn connection_that_breaks_breaks_the_session() {
     for cut in cuts {
         let (near, far) = (near(4), far());
         let acceptor = Acceptor::new(|mut stream, _| {
-            // It writes until nobody reads.
+            // It writes until the other end stops reading.
             while stream.write_all(&[7; 16_000]).is_ok() {}
         });
         let (client, _) = opened(&near, &open(&[wires(far.address, cut), acceptor.address]));
@@ -245,7 +245,7 @@ fn blocks_without_sense_end_the_session() {
         client.write_all(senseless).unwrap();
         await_reset(&client);
     }
-    // What never comes is waited for no longer than the session may be idle, and holds back nobody else.
+    // Missing blocks are awaited no longer than the session may be idle, and delay no other session.
     let (mut client, _) = opened(&far, &Open { streams: 2, ..open(&[acceptor.address]) });
     client.write_all(&gap).unwrap();
     let mut other = connect(far.address);

@@ -26,7 +26,7 @@ fn a_ticket_opens_the_depots_that_it_names_and_no_others() {
     let once = Ticket { uses, ..ticket(origin.address, "/f", &[&named]) };
     let route = keys.route(&once, "f");
     refused(&other, &route, 403, "that is no name of this depot");
-    // What was refused was no use of it.
+    // A refused request does not count as a use of it.
     next_to_arrive(&origin, &named, &route, "/f");
     for depot in [&other, &named] {
         let (head, ..) = exchange(
@@ -67,7 +67,7 @@ fn around_a_depot_that_fails_a_ticket_goes_straight_or_not_at_all() {
         opens(&near, &keys.route(&through, "f"));
     }
     assert!(!other.log_text().contains("refused"), "{}", other.log_text());
-    // Nobody else could say to the far one for whom it is.
+    // No other depot could name the client to the far one.
     through.clients = vec!["127.0.0.0/8".parse().unwrap()];
     for _ in 0..2 {
         refused(&near, &keys.route(&through, "f"), 502, "refused the connection");
@@ -125,7 +125,7 @@ fn a_listed_client_cannot_have_a_depot_bring_a_ticket_that_is_not_for_it() {
             format!("/lh1/fetch/-/http:{}/lh1/fetch/-/http:{}{second}", near.address, far.address),
             format!("/lh1/fetch/-/http:{}{first}", near.address),
         ] {
-            // Whatever the client says of itself, nobody beyond the depot is told.
+            // Whatever the client says of itself, no peer beyond the depot learns it.
             for fields in [
                 "",
                 "Forwarded: for=127.0.0.9\r\n",
@@ -152,7 +152,7 @@ fn a_listed_client_cannot_have_a_depot_bring_a_ticket_that_is_not_for_it() {
             let (code, text) = from("127.0.0.9", depot, route, "");
             assert_eq!(code, 200, "{text}");
             let seen = origin.next_head();
-            assert!(!seen.contains("127.0.0.9"), "the origin is told of clients: {seen}");
+            assert!(!seen.contains("127.0.0.9"), "the origin learns the client's address: {seen}");
         }
     }
 }

@@ -22,7 +22,7 @@ enum Ends {
     Close,
 }
 
-/// An origin whose answers have a body of so many bytes.
+/// An origin whose answers have a body of `length` bytes.
 fn origin(ends: Ends, length: usize) -> Scripted {
     let body = noise(61, length);
     let mut answer = b"HTTP/1.1 200 OK\r\nConnection: close\r\n".to_vec();
@@ -45,7 +45,7 @@ fn origin(ends: Ends, length: usize) -> Scripted {
     Scripted::answering(answer)
 }
 
-/// A ticket for so many bytes of a body.
+/// A ticket for `bytes` bytes of a body.
 fn of_bytes(origin: &Scripted, depot: &Daemon, bytes: usize) -> Ticket {
     Ticket { bytes: Some(Bytes::new(bytes as u64)), ..ticket(origin.address, "/f", &[depot]) }
 }
@@ -81,7 +81,7 @@ fn neither_is_an_upload() {
     let keys = Keys::new();
     let depot = keys.open();
     let origin = Scripted::new(|mut stream, _| {
-        // What comes of it, to its end or to the reset.
+        // Reads the upload to its end or to the reset.
         let _ = std::io::copy(&mut &stream, &mut std::io::sink());
         let _ = stream.write_all(b"HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n");
     });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Tickets that open nothing: out of time, altered, forged, used up, or for somebody else.
+//! Tickets that open nothing: expired, altered, forged, used up, or for another client.
 //!
 //! Where a guard is missing, the origin's "served" comes instead of the depot's refusal; and what
 //! came to the origin in between is seen there before the last, good request.
@@ -119,7 +119,7 @@ fn a_ticket_chooses_neither_its_key_nor_how_it_is_checked() {
     for alg in ["none", "None", "NONE", ""] {
         let text = with_header(&json!({ "alg": alg, "kid": kid }));
         let signature = token.rsplit('.').next().unwrap();
-        // An empty part is no ticket's; with one the algorithm itself is the reason.
+        // A ticket with an empty part is malformed; with a signature the algorithm itself is the reason.
         refused(&depot, &format!("/lh2/0/{text}./f"), 400, "not three parts");
         refused(&depot, &format!("/lh2/0/{text}.{signature}/f"), 403, "algorithm is");
     }
@@ -188,7 +188,7 @@ fn a_ticket_is_for_its_clients_and_later_hops_for_the_depot_before() {
     let second = first.replace("/lh2/0/", "/lh2/1/");
     assert_eq!(from("127.0.0.9", &near, &first), 200);
     assert_eq!(from("127.0.0.16", &near, &first), 403);
-    // Who is not meant cannot pass for a depot; who is meant may leave one out.
+    // A client outside the ticket cannot pass for a depot; one inside may skip one.
     assert_eq!(from("127.0.0.16", &far, &second), 403);
     far.await_log(&["127.0.0.16 is none of its addresses"]);
     assert_eq!(from("127.0.0.9", &far, &second), 200);
