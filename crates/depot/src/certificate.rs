@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_of_a_certificate_is_judged() {
+    fn certificate_validity_is_checked() {
         let day = Duration::from_secs(86_400);
         let (from, until) = (UNIX_EPOCH + day * 100, UNIX_EPOCH + day * 200);
         let validity = Validity { from, until };

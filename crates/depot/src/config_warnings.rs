@@ -166,7 +166,7 @@ mod tests {
     const OPEN: &str = "allow.clients = [\"10.0.0.0/8\", \"2001:db8::/32\"]\n";
 
     #[test]
-    fn a_sound_configuration_is_not_warned_of() {
+    fn sound_config_gives_no_warning() {
         for text in [
             OPEN,
             "admin.listen = \"127.0.0.1:1\"\nallow.clients = [\"192.0.2.1/32\"]",
@@ -180,14 +180,14 @@ mod tests {
     }
 
     #[test]
-    fn a_depot_that_serves_nobody_is_warned_of() {
+    fn depot_without_clients_gives_a_warning() {
         assert_eq!(said("").0, ["allow.clients"]);
         let (settings, text) = said(&format!("{OPEN}trust.required = true"));
         assert!(settings == ["trust.keys"] && text.contains("requires tickets"), "{text}");
     }
 
     #[test]
-    fn a_depot_by_which_anybody_reaches_anything_is_warned_of() {
+    fn open_depot_gives_a_warning() {
         let all = "allow.clients = [\"0.0.0.0/0\"]\nallow.upstreams = [\"::/0:80\"]\n";
         let (settings, text) = said(all);
         assert!(settings == ["allow.clients"] && text.contains("::/0:80"), "{text}");
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn an_admin_page_that_others_reach_is_warned_of() {
+    fn reachable_admin_page_gives_a_warning() {
         for (listen, part) in [
             ("0.0.0.0:3881", "any address of this host sees at port 3881"),
             ("[::]:3881", "any address of this host"),

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn only_depots_that_detours_name_are_remembered() {
+    fn only_depots_of_detours_are_remembered() {
         let (config, routes) = (config("straight = true"), FailoverRoutes::default());
         for name in ["a.example:3880", "b.example:3880", "a.example:1", "chosen.example:3880"] {
             routes.failed(&name.parse().unwrap(), &config);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn depot_that_is_down_is_asked_last_until_it_is_up() {
+    fn down_depot_is_tried_last_until_it_is_up() {
         let (config, routes) = (config("straight = true"), FailoverRoutes::default());
         let order = |chain: &str| order(&routes, &config, chain);
         assert_eq!(order("a.example"), "abco");

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn an_access_log_is_tried_and_nothing_is_left() {
+    fn access_log_check_leaves_no_file() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         check(&at("new.log")).unwrap();
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn an_access_log_that_cannot_be_opened_is_named() {
+    fn unopenable_access_log_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         symlink("loop.log", at("loop.log")).unwrap();
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_directory_that_keeps_others_out_is_named() {
+    fn first_inaccessible_directory_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let mode = |path: &Path, mode| {
             fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();

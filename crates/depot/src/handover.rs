@@ -147,7 +147,7 @@ mod tests {
     use std::{net::TcpListener, path::PathBuf};
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn listeners_pass_from_one_to_the_next() {
+    async fn listeners_pass_to_successor() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("socket");
         assert!(take(&path).unwrap().listeners.is_empty(), "no depot listens");

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_congestion_control_stops_the_start_and_names_the_others() {
+    fn unknown_congestion_control_error_lists_known_ones() {
         let config = config("[[hop]]\npeer = \"10.0.0.0/8\"\ncongestion = \"warp\"");
         let error = check(&config).unwrap_err().to_string();
         assert!(error.contains("\"warp\"") && error.contains("10.0.0.0/8"), "{error}");
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_has_what_its_clients_have_in_common() {
+    fn listener_uses_common_settings_of_its_clients() {
         let hop = |peer: &str, name: &str| match name {
             "" => format!("[[hop]]\npeer = \"{peer}\"\n"),
             name => format!("[[hop]]\npeer = \"{peer}\"\ncongestion = \"{name}\"\n"),
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_listener_accepts_has_its_congestion_control_from_the_start() {
+    fn accepted_sockets_inherit_congestion_control() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let system = sockopt::tcp_congestion(&listener).unwrap();
         let all = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_applied_by_peer_and_read_back() {
+    fn socket_settings_are_applied_by_peer() {
         let text = "[[hop]]\npeer = \"10.0.0.0/8\"\ncongestion = \"reno\"\nsndbuf = \"64KB\"\nrcvbuf = \"32KB\"";
         let config = config(text);
         check(&config).unwrap();

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn much_work_is_over_once_it_has_been_quiet() {
+    fn load_has_fallen_after_quiet_time() {
         let mut work = Work::default();
         let mut looks = |begun, now, times: u32| (0..times).any(|_| work.is_over(begun, now));
         assert!(!looks(255, 0, 20), "too little");
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_clear_fall_counts_and_only_once() {
+    fn clear_fall_is_reported_once() {
         let mut tide = PeakDrop::default();
         let mut asked = |most, now| tide.has_fallen((most, now));
         assert!(!asked(255, 0));

@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_for_is_looked_at_first_and_from_then_on() {
+    fn packet_pacing_is_checked_at_start_and_later() {
         let text = "[[hop]]\npeer = \"10.0.0.0/8\"\npacing = \"gap\"\n\
                     [[hop]]\npeer = \"192.0.2.1/32\"\npacing = \"tcp\"";
         let config = Config::from_toml(text, "x").unwrap();

@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_is_given_and_kept_again() {
+    fn reserved_descriptor_is_released_and_refilled() {
         let reserve = Reserve::new(3);
         assert!(reserve.release() && reserve.release());
         reserve.put_back(File::open("/dev/zero").unwrap().into());

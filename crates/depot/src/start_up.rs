@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn each_setting_that_costs_time_is_named_with_its_remedy() {
+    fn slow_host_settings_are_named_with_remedy() {
         let all = found(TEXT, "1", "cubic", "4194304");
         let settings: Vec<_> = all.iter().map(|finding| finding.setting).collect();
         assert_eq!(settings, [RESTART, BUFFERS[0], BUFFERS[1]]);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_where_it_costs_nothing() {
+    fn good_host_settings_give_no_warning() {
         assert!(found("", "1", "cubic", "4194304").is_empty(), "no depot");
         assert!(found(TEXT, "0", "cubic", "67108864").is_empty());
         assert!(found(TEXT, "1", "bbr", "67108864").is_empty());

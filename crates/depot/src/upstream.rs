@@ -279,7 +279,7 @@ mod tests {
     use session::{Route, Step, message::ProxyError};
 
     #[tokio::test]
-    async fn socket_settings_that_fail_are_the_depots_own_fault() {
+    async fn failed_socket_settings_are_depot_fault() {
         let text = "allow.local = true\nallow.upstreams = [\"127.0.0.0/8:*\"]\n\
                     [[hop]]\npeer = \"127.0.0.0/8\"\ncongestion = \"warp\"";
         let config = Config::from_toml(text, "test").unwrap();

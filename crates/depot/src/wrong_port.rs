@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_byte_tells_protocols_apart() {
+    fn first_byte_identifies_protocol() {
         for (first, expected) in [
             (TLS_HANDSHAKE, None),
             (0xb1, Some(ClearText::Session)),

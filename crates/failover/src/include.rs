@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_go_the_best_route_that_is_whole() {
+    fn clients_use_the_best_route_that_is_up() {
         for (up, first, second) in [
             ("d1:1 d2:2 d3:3 d4:4", "http://d1:1/lh1/fetch/d2:2", "http://d4:4/lh1/fetch/-"),
             ("d1:1 d3:3 d4:4", "http://d3:3/lh1/fetch/-", "http://d4:4/lh1/fetch/-"),

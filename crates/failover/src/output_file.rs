@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_replaced_whole_and_only_where_it_differs() {
+    fn file_is_replaced_atomically_if_different() {
         let dir = tempfile::tempdir().unwrap();
         let (path, other) = (dir.path().join("include"), dir.path().join("other"));
         fs::write(&other, "precious").unwrap();
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn text_of_another_writer_is_told_from_a_new_one() {
+    fn text_of_another_writer_is_detected() {
         let dir = tempfile::tempdir().unwrap();
         let mut file = OutputFile::new(&dir.path().join("file"));
         let mut renew = |text: &str| file.renew(text.to_owned()).unwrap();

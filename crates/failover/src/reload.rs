@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_command_is_judged_by_how_it_ends_and_not_by_what_it_leaves_running() {
+    async fn command_result_ignores_background_children() {
         let begun = tokio::time::Instant::now();
         assert_eq!(run(shell("sleep 8 & echo well >&2")).await, Ok(()));
         assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_fails_is_due_again_and_what_hangs_holds_nobody_up() {
+    async fn failed_command_is_retried_one_at_a_time() {
         let mut reload = Reload::new(&shell("exit 1"), true);
         assert_eq!(reload.tend().await, None);
         for _ in 0..2 {

@@ -44,7 +44,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn route_that_stands_is_listed_with_its_depots_in_order() {
+    fn active_route_is_listed_with_its_depots() {
         let config = "routes_file = \"/x\"\n[[clients]]\nnetworks = [\"192.0.2.0/24\", \"::/0\"]\n\
                       routes = [\"https://d1/lh1/lead/d2/https:d1\", \"http://d3/lh1/fetch/d2\"]";
         let config = Config::from_toml(config, "x").unwrap();

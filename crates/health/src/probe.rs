@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn answers_are_judged_by_what_a_depot_would_say() {
+    async fn probe_result_follows_the_answer() {
         let down = |why: &str| Finding::Down(why.to_owned());
         let load = "{\"connections\": 1, \"connections_limit\": 2, \"leaving\": false}";
         let of = |load: &str| {

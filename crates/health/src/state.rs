@@ -90,7 +90,7 @@ mod tests {
     use rand_core::{Rng, SeedableRng};
 
     #[test]
-    fn a_state_changes_after_so_many_in_a_row() {
+    fn state_changes_after_n_results_in_a_row() {
         let mut health = Health::new(Rules::default());
         let mut after = |looks: &[bool]| {
             for look in looks {
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn at_random_as_by_history() {
+    fn random_results_match_full_history() {
         let seed = 5;
         println!("seed {seed}");
         let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(seed);

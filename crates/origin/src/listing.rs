@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn large_directory_comes_in_bounded_pieces() {
+    fn large_listing_is_sent_in_bounded_pieces() {
         let root = tempfile::tempdir().unwrap();
         let count = 2 * BATCH + 1;
         for n in 0..count {

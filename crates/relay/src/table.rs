@@ -18,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_keeps_room_for_twice_what_it_holds() {
+    fn shrunk_table_capacity_is_bounded() {
         let mut table: HashMap<_, _> = (0..10_000).map(|n| (n, n)).collect();
         for left in [9_000, 3_000, 10, 0] {
             table.retain(|n, _| *n < left);

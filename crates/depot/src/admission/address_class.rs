@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_known_however_they_are_written() {
+    fn address_class_ignores_spelling() {
         for ip in [
             "127.0.0.1",
             "127.9.9.9",

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn addresses_of_one_ipv6_host_share_tries_and_right_ones_cost_none() {
+    async fn ipv6_host_shares_tries_and_success_costs_none() {
         let guesses = Guesses::default();
         for n in 0..AT_ONCE {
             assert!(guesses.begin(ip(&format!("2001:db8::{n:x}"))).await.is_ok());

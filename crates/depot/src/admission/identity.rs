@@ -162,7 +162,7 @@ mod tests {
     use relay::dial::Names;
 
     #[tokio::test]
-    async fn a_depot_knows_where_it_is_asked() {
+    async fn depot_recognizes_its_own_names() {
         let listeners = [("127.0.0.1:3880", Scheme::Http), ("0.0.0.0:443", Scheme::Https)];
         let listeners = listeners.map(|(at, scheme)| (at.parse().unwrap(), scheme));
         let identity = Identity::new(listeners.into());

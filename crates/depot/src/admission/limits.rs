@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_counted_and_given_back() {
+    fn slots_are_counted_and_returned() {
         let limits = Limits { connections: 3, per_client: 2, ..Limits::default() };
         let gate = Arc::new(Gate::default());
         let enter = |client| gate.enter_client(client, &limits);
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_depots_hold_has_a_limit_of_its_own() {
+    fn held_connections_have_their_own_limit() {
         let limits = Limits { connections: 2, per_client: 1, held: 2, ..Limits::default() };
         for enter in [Gate::enter_client, Gate::enter_depot] {
             let gate = Arc::new(Gate::default());
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn the_addresses_of_one_ipv6_host_are_one_client() {
+    fn ipv6_host_addresses_count_as_one_client() {
         let limits = Limits { per_client: 1, ..Limits::default() };
         let gate = Arc::new(Gate::default());
         let enter = |client: &str| gate.enter_client(ip(client), &limits);
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_site_with_many_networks_has_as_much_as_a_few_clients() {
+    fn ipv6_site_limit_is_a_few_clients_limit() {
         let limits = Limits { per_client: 2, ..Limits::default() };
         let gate = Arc::new(Gate::default());
         let enter = |n: usize| gate.enter_client(ip(&format!("2001:db8:7:{n:x}::1")), &limits);
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_site_has_a_few_clients_share_of_the_last_places() {
+    fn ipv6_site_share_of_last_slots_is_limited() {
         let limits = Limits { connections: 100, per_client: 75, ..Limits::default() };
         let gate = Arc::new(Gate::default());
         let most = (0..75).map(|_| gate.enter_client(nth(0), &limits).unwrap());
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn a_depots_connections_count_for_the_clients_it_names() {
+    fn depot_connections_count_for_named_clients() {
         let limits = Limits { connections: 8, per_client: 2, ..Limits::default() };
         let gate = Arc::new(Gate::default());
         let (depot, client) = (ip("10.9.9.9"), ip("10.0.0.1"));
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn a_depot_has_a_limit_of_its_own() {
+    fn depot_connections_have_their_own_limit() {
         let gate = Arc::new(Gate::default());
         let mut limits = Limits { connections: 8, per_depot: Some(2), ..Limits::default() };
         let (depot, other) = (ip("10.9.9.9"), ip("10.9.9.8"));
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn through_a_depot_the_last_places_are_for_few_connections_too() {
+    fn last_slots_are_reserved_through_depots_too() {
         let (limits, gate) = (Limits::default(), Arc::new(Gate::default()));
         let depot = ip("10.9.9.9");
         let carry = |client| {
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_names_the_depot_and_the_setting() {
+    fn limit_message_names_depot_and_setting() {
         let id = "far".parse().unwrap();
         let client = ip("192.0.2.7");
         for (reached, setting) in [

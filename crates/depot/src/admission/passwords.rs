@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn right_password_is_remembered_and_no_other() {
+    fn only_right_password_is_cached() {
         let all = Passwords::parse(&format!("# users\n\nann:{SECRET}\r\nbob:{SECRET}\n")).unwrap();
         assert_eq!(all.len(), 2);
         for (user, password, right) in [
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_cannot_be_read_are_named() {
+    fn malformed_password_lines_are_named() {
         for (line, part) in [
             ("ann", "NAME:HASH"),
             (":x", "a name has"),

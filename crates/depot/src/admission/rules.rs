@@ -136,14 +136,14 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_admitted_by_default() {
+    fn default_rules_admit_no_client() {
         let none = Allow::default();
         assert!(!none.client("10.0.0.1".parse().unwrap()));
         assert_eq!(none.upstream(&"o:80".parse().unwrap(), Grant::Rules), Verdict::Refused);
     }
 
     #[test]
-    fn clients_are_known_by_network() {
+    fn clients_match_by_network() {
         let allow = allow(&[]);
         assert!(allow.client("10.9.9.9".parse().unwrap()));
         assert!(allow.client("::ffff:10.9.9.9".parse().unwrap()));
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn upstreams_are_known_by_name_or_address_and_port() {
+    fn upstreams_match_by_name_or_address_and_port() {
         let allow = allow(&["o.example:80", "10.0.0.0/8:3880"]);
         for (hop, verdict) in [
             ("O.EXAMPLE:80", Verdict::Listed),
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn only_checked_addresses_are_connected_to() {
+    fn connections_use_only_checked_addresses() {
         let allow = allow(&["10.0.0.0/8:80"]);
         let resolved: Vec<SocketAddr> =
             ["192.0.2.1:80", "10.255.255.254:80"].map(|a| a.parse().unwrap()).into();
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn inner_addresses_are_refused_unless_allowed() {
+    fn private_addresses_are_refused_unless_allowed() {
         let one = |ip: &str| std::iter::once(SocketAddr::new(ip.parse().unwrap(), 80));
         let mut allow = allow(&["o.example:80", "0.0.0.0/0:80", "::/0:80"]);
         for verdict in [Verdict::Listed, Verdict::ByAddress, Verdict::Granted] {
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_of_sessions_have_a_list_of_their_own() {
+    fn session_servers_have_their_own_list() {
         let allow = Allow { servers: vec!["10.0.0.0/8:5432".parse().unwrap()], ..allow(&["o:80"]) };
         for (hop, rules, servers) in [
             ("o:80", Verdict::Listed, Verdict::Refused),

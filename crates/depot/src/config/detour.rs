@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn check_is_read_and_written_as_it_was() {
+    fn detour_check_survives_toml() {
         let table = |check: &str| {
             format!(
                 "allow.upstreams = [\"b:3880\"]\n[[detour]]\naround = \"a\"\nthrough = [\"b\"]\n{check}"
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn depot_of_two_detours_is_asked_as_the_shorter_check_says() {
+    fn depot_of_two_detours_uses_shorter_check() {
         let text = "allow.upstreams = [\"b:3880\", \"d:3880\"]\n\
                     [[detour]]\naround = \"a\"\nthrough = [\"b\"]\ncheck = \"2s\"\n\
                     [[detour]]\naround = \"b\"\nthrough = [\"d\"]\ncheck = \"7s\"\n\

@@ -4,7 +4,7 @@ use units::Rate;
 use units::{Bytes, Duration};
 
 #[test]
-fn the_default_relays_for_nobody_and_survives_toml() {
+fn default_config_serves_no_client_and_survives_toml() {
     let config = Config::default();
     assert_eq!(config.allow, Allow::default());
     assert!(config.allow.clients.is_empty() && config.allow.upstreams.is_empty());
@@ -14,7 +14,7 @@ fn the_default_relays_for_nobody_and_survives_toml() {
 
 /// `docs/depot/configuration.md` gives each key with its default.
 #[test]
-fn the_guide_knows_every_key_and_default() {
+fn guide_lists_every_key_and_default() {
     let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/depot/configuration.md");
     let guide = std::fs::read_to_string(guide).unwrap();
     let table: toml::Table = Config::default().to_toml().parse().unwrap();
@@ -32,7 +32,7 @@ fn the_guide_knows_every_key_and_default() {
 }
 
 #[test]
-fn a_full_file_is_read() {
+fn full_config_file_is_read() {
     let text = r#"
             id = "depot-1"
             listen = ["127.0.0.1:0", "[::]:3880"]
@@ -77,7 +77,7 @@ fn a_full_file_is_read() {
 }
 
 #[test]
-fn mistakes_are_named_with_their_place() {
+fn config_errors_name_their_position() {
     for (text, expected) in [
         ("colour = 1", "unknown field `colour`"),
         ("\n\nlisten = 5", "line 3"),
@@ -161,7 +161,7 @@ fn refused(text: &str, expected: &str) {
 }
 
 #[test]
-fn networks_and_addresses_that_cannot_be_used_are_named() {
+fn unusable_networks_and_addresses_are_named() {
     for (text, expected) in [
         (
             "[allow]\nclients = [\"10.0.0.0/33\"]",
@@ -191,7 +191,7 @@ fn networks_and_addresses_that_cannot_be_used_are_named() {
 }
 
 #[test]
-fn one_address_is_a_network() {
+fn single_address_is_a_network() {
     let text = "allow.clients = [\"192.0.2.1\"]\ntrust.depots = [\"2001:db8::1\"]\n\
                 [[hop]]\npeer = \"192.0.2.1\"\n\
                 [[site]]\nname = \"d.example\"\norigin = \"http://o\"\nclients = [\"192.0.2.1\"]";
@@ -203,7 +203,7 @@ fn one_address_is_a_network() {
 }
 
 #[test]
-fn connections_leave_by_the_address_of_the_narrowest_hop() {
+fn source_address_is_of_most_specific_hop() {
     let text = "source = [\"192.0.2.1\", \"2001:db8::1\"]\n\
                 [[hop]]\npeer = \"10.0.0.0/8\"\nsource = \"192.0.2.2\"\n\
                 [[hop]]\npeer = \"10.1.0.0/16\"\n";
@@ -227,7 +227,7 @@ fn connections_leave_by_the_address_of_the_narrowest_hop() {
 }
 
 #[test]
-fn sites_that_overlap_loop_or_show_no_certificate_are_named_with_their_place() {
+fn bad_sites_are_named_with_their_position() {
     for (text, expected) in [
         (
             "[[site]]\nname = \"d.example:80\"\norigin = \"http://o\"",
@@ -282,7 +282,7 @@ fn sites_that_overlap_loop_or_show_no_certificate_are_named_with_their_place() {
 }
 
 #[test]
-fn a_hop_in_one_word_is_a_hop() {
+fn short_hop_option_is_parsed() {
     let words = ["203.0.113.7/32=bbr", "2001:db8::/32=reno,rcvbuf=1MB,sndbuf=64KB"];
     let hops = words.map(|word| word.parse().unwrap()).into();
     let table = "[[hop]]\npeer = \"203.0.113.7/32\"\ncongestion = \"bbr\"\n[[hop]]\n\
@@ -305,7 +305,7 @@ fn a_hop_in_one_word_is_a_hop() {
 }
 
 #[test]
-fn every_pacing_is_read_and_written_as_it_was() {
+fn every_pacing_survives_toml() {
     let hop = |peer: &str, pacing: &str| format!("[[hop]]\npeer = \"{peer}\"\n{pacing}\n");
     for (text, pacing) in [
         ("", Pacing::None),
@@ -324,7 +324,7 @@ fn every_pacing_is_read_and_written_as_it_was() {
 }
 
 #[test]
-fn what_is_paced_below_tcp_is_named_once_by_its_widest_network() {
+fn packet_paced_peers_are_named_by_widest_network() {
     let text = ["10.1.2.3/8 gap", "10.1.0.0/16 gap", "192.0.2.0/24 tcp", "2001:db8::/32 edt"];
     let hops = text.map(|hop| {
         let (peer, pacing) = hop.split_once(' ').unwrap();
@@ -337,7 +337,7 @@ fn what_is_paced_below_tcp_is_named_once_by_its_widest_network() {
 }
 
 #[test]
-fn tcp_ports_are_read_and_open_what_they_name() {
+fn tcp_ports_are_read_and_permit_their_server() {
     let text = "[[tcp]]\nlisten = \"127.0.0.1:5432\"\nupstream = \"db.example.org:5432\"\n\
                 via = [\"d2.example.net\"]\nproxy_protocol = true";
     let config = Config::from_toml(text, "x").unwrap();
@@ -356,7 +356,7 @@ fn tcp_ports_are_read_and_open_what_they_name() {
 }
 
 #[test]
-fn mistakes_about_sessions_and_ports_are_named() {
+fn session_and_port_errors_are_named() {
     for (text, expected) in [
         ("session.idle = \"0s\"", "`session.idle` is 0s"),
         ("session.meeting_time = \"25h\"", "`session.meeting_time` is 90000s"),

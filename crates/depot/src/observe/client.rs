@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_those_of_the_listener_or_of_what_it_has() {
+    fn admin_address_may_include_path() {
         for address in ["127.0.0.1:3881", "http://127.0.0.1:3881", "http://127.0.0.1:3881/status"] {
             assert_eq!(authority(address).as_deref(), Some("127.0.0.1:3881"), "{address}");
         }

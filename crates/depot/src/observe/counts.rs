@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn issuers_without_end_share_a_line_and_write_no_lines_of_their_own() {
+    fn issuers_cannot_add_unbounded_metrics_lines() {
         let counts = Counts::new();
         counts.ticket_taken(None);
         counts.ticket_taken(Some("https://o.example/\"} 1\nx{y=\""));

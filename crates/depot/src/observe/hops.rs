@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hops_beyond_the_ceiling_share_one_line() {
+    fn surplus_hops_share_one_metrics_line() {
         let mut hops = Hops::default();
         for n in 0..MOST + 50 {
             let label = hops.enter(&format!("host{n}:80"));
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hop_that_was_never_reached_gets_no_line() {
+    fn unreached_hop_has_no_metrics_line() {
         let mut hops = Hops::default();
         assert_eq!(&*hops.known("made-up:80"), OTHER);
         hops.enter("real:80");
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn the_configuration_names_hops() {
+    fn configured_hops_have_metrics_lines() {
         let text = "[allow]\nclients = [\"10.0.0.0/8\", \"10.1.0.0/16\"]\n\
                     upstreams = [\"d2:3880\", \"192.0.2.1:80\", \"[2001:db8::1]:80\", \"o:*\", \"192.0.2.0/24:80\"]\n\
                     [[hop]]\npeer = \"10.1.2.3/32\"\n[[hop]]\npeer = \"192.0.2.9/32\"";
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_those_since_the_last_look() {
+    fn rates_cover_time_since_last_look() {
         let mut rates = Rates::default();
         let at = |down_bytes| Moved { up_bytes: 0, down_bytes };
         rates.look(at(1000), Duration::from_secs(1));

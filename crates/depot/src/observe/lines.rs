@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_loses_lines_and_nothing_else() {
+    fn full_disk_loses_only_log_lines() {
         let log = log(Path::new("/dev/full"));
         for _ in 0..10 {
             log.write(line());
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_that_hangs_loses_lines_and_keeps_nobody_waiting() {
+    fn hung_log_reader_loses_lines_without_blocking() {
         // A pipe without a reader. The file is opened by name, so the pipe has to have one.
         let dir = tempfile::tempdir().unwrap();
         let fifo = dir.path().join("fifo");
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn a_renamed_file_is_left_and_a_new_one_opened() {
+    fn renamed_log_is_reopened() {
         let dir = tempfile::tempdir().unwrap();
         let (path, old) = (dir.path().join("log"), dir.path().join("log.1"));
         let log = log(&path);
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deleted_directory_costs_lines_until_it_is_there_again() {
+    fn deleted_directory_loses_lines_until_recreated() {
         let dir = tempfile::tempdir().unwrap();
         let inner = dir.path().join("inner");
         fs::create_dir(&inner).unwrap();
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_line_spoils_none_after_it() {
+    fn partial_line_leaves_later_lines_intact() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
         let file = Some(open(&path).unwrap());

@@ -217,13 +217,13 @@ mod tests {
     use std::{collections::BTreeSet, io};
 
     #[test]
-    fn each_outcome_has_a_word_of_its_own() {
+    fn each_outcome_has_its_own_word() {
         let tokens: BTreeSet<_> = Outcome::ALL.iter().map(|outcome| outcome.token()).collect();
         assert_eq!(tokens.len(), Outcome::ALL.len());
     }
 
     #[test]
-    fn the_side_at_fault_depends_on_the_direction() {
+    fn side_at_fault_depends_on_direction() {
         let gone = Broken::Copy(CopyError::SinkGone(io::ErrorKind::BrokenPipe.into()));
         assert_eq!(Outcome::of(&gone, Direction::Down), Outcome::Client(Fate::Gone));
         assert_eq!(Outcome::of(&gone, Direction::Up), Outcome::Upstream(Fate::Gone));

@@ -166,7 +166,7 @@ fn judged(bytes: &[u8], orderly: bool) -> Result<(), String> {
 }
 
 #[test]
-fn the_reader_tells_parts_and_what_is_somebody_elses() {
+fn reader_detects_partial_and_foreign_answers() {
     let body = Content::Noise(5).bytes(0, 4);
     let answer = |head: &str, body: &[u8]| [head.as_bytes(), body].concat();
     let with_length = "HTTP/1.1 200 OK\r\nETag: \"a3\"\r\nContent-Length: 4\r\n\r\n";

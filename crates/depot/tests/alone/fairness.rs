@@ -105,7 +105,7 @@ fn thousand_readers_of_200_addresses_pass_two_depots() {
 }
 
 #[test]
-fn one_address_with_500_readers_leaves_the_others_their_places() {
+fn address_with_500_readers_leaves_slots_for_others() {
     let _alone = alone();
     // The limit is that of the depot near the clients, or where that one has none, of the one behind it.
     for (settings, refuses) in

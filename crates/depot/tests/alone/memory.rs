@@ -27,7 +27,7 @@ const BEYOND: usize = 64 << 20;
 const BUFFER: usize = 4 << 20;
 
 #[test]
-fn a_slow_reader_costs_little() {
+fn slow_reader_uses_little_memory() {
     let _alone = crate::alone();
     let seconds = std::env::var("LONGHAUL_WATCH_SECONDS").map_or(30, |s| s.parse().unwrap());
     let dir = tempfile::tempdir().unwrap();
@@ -124,7 +124,7 @@ fn most_held<T>(depot: &Daemon, during: impl FnOnce() -> T) -> (usize, T) {
 }
 
 #[test]
-fn slow_readers_together_stay_within_limits_memory() {
+fn slow_readers_stay_within_memory_limit() {
     let _alone = crate::alone();
     let dir = tempfile::tempdir().unwrap();
     let file = |name, size| File::create(dir.path().join(name)).unwrap().set_len(size).unwrap();
@@ -178,7 +178,7 @@ const WARM: usize = 1000;
 const WARM_MOST: usize = 100 << 20;
 
 #[test]
-fn a_thousand_warm_connections_hold_little() {
+fn thousand_warm_connections_use_little_memory() {
     let _alone = crate::alone();
     let trust = "admin.listen = \"127.0.0.1:0\"\nreuse.per_hop = 1024\n\
                  trust.depots = [\"127.0.0.0/8\"]";

@@ -230,7 +230,7 @@ const CLIENTS: usize = 16;
 const SETTLED: usize = 10_000;
 
 #[test]
-fn fifty_thousand_short_transfers_leave_nothing() {
+fn fifty_thousand_short_transfers_leak_no_memory() {
     let _alone = alone();
     let (folder, runtime) = (tempfile::tempdir().unwrap(), Runtime::new().unwrap());
     let (depot, heap) = depot(&folder, &format!("{PLAIN}\n[reuse]\nidle = \"1s\""));

@@ -38,7 +38,7 @@ const IMPATIENT: &str = "[timeouts]\nconnect = \"300ms\"\nresponse_head = \"400m
                          idle = \"400ms\"\nclient_idle = \"500ms\"";
 
 #[test]
-fn an_origin_that_does_not_answer_is_found_by_the_depot_that_asked_it() {
+fn silent_origin_is_named_by_its_depot() {
     for ids in [&["near", "far"][..], &["near", "middle", "far"]] {
         let (depots, through) = chain(ids, IMPATIENT);
         let (head, ..) = get(depots[0].address, &freezing("").route(&through, "/"));
@@ -58,7 +58,7 @@ fn an_origin_that_does_not_answer_is_found_by_the_depot_that_asked_it() {
 }
 
 #[test]
-fn an_origin_that_freezes_in_a_body_is_found_by_the_depot_that_asked_it() {
+fn origin_stalled_in_body_is_named_by_its_depot() {
     for part in [
         "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n",
@@ -75,7 +75,7 @@ fn an_origin_that_freezes_in_a_body_is_found_by_the_depot_that_asked_it() {
 }
 
 #[test]
-fn an_upload_that_the_origin_does_not_take_is_its_failure() {
+fn upload_not_read_by_origin_is_origin_failure() {
     let (depots, through) =
         chain(&["near", "far"], &format!("{IMPATIENT}\n[log]\nformat = \"json\""));
     let origin = Scripted::new(|stream, _| {
@@ -103,7 +103,7 @@ fn an_upload_that_the_origin_does_not_take_is_its_failure() {
 }
 
 #[test]
-fn an_upload_that_the_origin_ends_without_an_answer_is_its_failure() {
+fn upload_closed_by_origin_is_origin_failure() {
     let (depots, _) = chain(&["near"], "log.format = \"json\"");
     let depot = &depots[0];
     let origin = Scripted::new(|mut stream, _| {
@@ -174,7 +174,7 @@ fn is_acknowledged(client: &TcpStream) -> bool {
 }
 
 #[test]
-fn a_client_that_closes_once_it_has_everything_is_served() {
+fn client_closing_after_whole_body_is_served() {
     const LENGTH: usize = 400_000;
     for then in ["", "Connection: close\r\n"] {
         for _ in 0..3 {
@@ -192,7 +192,7 @@ fn a_client_that_closes_once_it_has_everything_is_served() {
 }
 
 #[test]
-fn a_client_that_goes_before_it_has_everything_is_said_to_lack_it() {
+fn client_leaving_early_is_logged_incomplete() {
     const LENGTH: usize = 400_000;
     for then in ["", "Connection: close\r\n"] {
         let (depot, client) = handed_over(LENGTH, then);
@@ -233,7 +233,7 @@ fn stopped(depot: &Daemon, route: &str) -> TcpStream {
 }
 
 #[test]
-fn slow_clients_are_blamed_by_their_own_depot_alone() {
+fn slow_client_is_blamed_only_by_its_depot() {
     let (depots, through) = chain(&["near", "far"], IMPATIENT);
     let framings = ["Content-Length: 999999999999", "Transfer-Encoding: chunked"];
     let origins = framings.map(|framing| endless(framing, crate::common::PATIENCE));
@@ -255,7 +255,7 @@ fn slow_clients_are_blamed_by_their_own_depot_alone() {
 }
 
 #[test]
-fn origin_that_a_slow_client_keeps_waiting_is_not_blamed() {
+fn origin_of_slow_client_is_not_blamed() {
     let depot = &chain(&["near"], "[timeouts]\nclient_idle = \"3s\"").0[0];
     let (origin, gave_up) = endless("Content-Length: 999999999999", Duration::from_millis(2_500));
     let _client = stopped(depot, &origin.route("-", "/"));

@@ -75,7 +75,7 @@ fn chunks_are_relayed_as_they_come() {
 }
 
 #[test]
-fn a_body_may_last_until_the_origin_closes() {
+fn body_may_end_with_the_connection() {
     let body = noise(2, 500_000);
     for mode in MODES {
         let depots = Pair::new(mode);
@@ -132,7 +132,7 @@ fn over_ipv6() {
 }
 
 #[test]
-fn http_1_0_stays_http_1_0() {
+fn http_1_0_client_gets_http_1_0() {
     let depots = Pair::new(MODES[0]);
     let origin = Scripted::new(|mut stream, head| {
         let old = head.starts_with("GET /x HTTP/1.0\r\n");
@@ -148,7 +148,7 @@ fn http_1_0_stays_http_1_0() {
 }
 
 #[test]
-fn answers_without_a_body_end_at_once() {
+fn answers_without_body_end_immediately() {
     let depots = Pair::new(MODES[0]);
     for (line, method) in [
         ("204 No Content", "GET"),
@@ -218,7 +218,7 @@ fn redirects_of_the_origin_stay_in_the_chain() {
 }
 
 #[test]
-fn no_byte_more_than_the_length_says() {
+fn no_byte_beyond_the_length_is_relayed() {
     for mode in MODES {
         let depots = Pair::new(mode);
         for length in [5, 100_000] {
@@ -234,7 +234,7 @@ fn no_byte_more_than_the_length_says() {
 }
 
 #[test]
-fn a_body_cut_off_is_an_error_at_the_client() {
+fn truncated_body_is_an_error_at_the_client() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("part");
     let file_name = file.to_str().unwrap();
@@ -260,7 +260,7 @@ fn a_body_cut_off_is_an_error_at_the_client() {
 }
 
 #[test]
-fn a_reset_is_never_taken_for_the_end() {
+fn reset_is_never_taken_for_the_end() {
     for mode in MODES {
         let depots = Pair::new(mode);
         for fields in ["", "Content-Length: 100000\r\n"] {
@@ -292,7 +292,7 @@ fn a_reset_is_never_taken_for_the_end() {
 }
 
 #[test]
-fn what_came_before_a_reset_goes_on() {
+fn bytes_before_a_reset_are_relayed() {
     let part = noise(14, 5000);
     for mode in MODES {
         let depots = Pair::new(mode);
@@ -417,7 +417,7 @@ fn sizes_at_random() {
 }
 
 #[test]
-fn a_client_that_shuts_its_sending_side_gets_everything() {
+fn half_closed_client_gets_the_whole_answer() {
     let body = noise(9, 3_000_000);
     for mode in MODES {
         let depots = Pair::new(mode);
@@ -478,7 +478,7 @@ fn first_read(depot: &Daemon, route: &str) -> (usize, Duration) {
 }
 
 #[test]
-fn a_body_close_behind_its_head_goes_out_with_it() {
+fn body_close_after_head_is_sent_with_it() {
     for mode in ["splice", "copy"] {
         let depot = Daemon::depot(&format!("relay = \"{mode}\""));
         let route = in_two_parts(Duration::from_micros(300)).route("-", "/");
@@ -489,7 +489,7 @@ fn a_body_close_behind_its_head_goes_out_with_it() {
 }
 
 #[test]
-fn a_body_far_behind_its_head_is_not_waited_for() {
+fn late_body_does_not_delay_the_head() {
     let depot = Daemon::depot("");
     let route = in_two_parts(Duration::from_secs(2)).route("-", "/");
     let (read, after) = first_read(&depot, &route);

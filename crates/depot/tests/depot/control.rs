@@ -143,7 +143,7 @@ fn status_from(from: &str, depot: &Daemon, route: &str) -> u16 {
 }
 
 #[test]
-fn transfers_are_listed_and_ended_by_number_client_and_file() {
+fn transfers_end_by_number_client_and_file() {
     let controlled = Controlled::new();
     let depot = &controlled.depot;
     let begin = |from, file| Download::begin(from, depot, file);
@@ -175,7 +175,7 @@ fn transfers_are_listed_and_ended_by_number_client_and_file() {
 }
 
 #[test]
-fn transfer_without_an_answer_is_ended_with_one() {
+fn transfer_ended_before_its_answer_gets_one() {
     let controlled = Controlled::new();
     let gate = Gate::default();
     let waits = gate.clone();
@@ -190,7 +190,7 @@ fn transfer_without_an_answer_is_ended_with_one() {
 }
 
 #[test]
-fn denied_client_is_refused_for_a_time_and_its_transfers_end() {
+fn denied_client_is_refused_and_its_transfers_end() {
     let controlled = Controlled::new();
     let (depot, origin) = (&controlled.depot, Scripted::answering(SHORT));
     let route = origin.route("-", "/f");
@@ -221,7 +221,7 @@ fn denied_client_is_refused_for_a_time_and_its_transfers_end() {
 const SHORT: &str = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\nserved";
 
 #[test]
-fn who_is_denied_stays_denied_when_the_depot_is_started_again() {
+fn denial_survives_a_restart() {
     let mut controlled = Controlled::new();
     controlled.deny(client("127.0.0.9"), 3600);
     let origin = Scripted::answering(SHORT);
@@ -235,7 +235,7 @@ fn who_is_denied_stays_denied_when_the_depot_is_started_again() {
 }
 
 #[test]
-fn client_is_denied_behind_a_depot_that_asks_in_its_name() {
+fn denied_client_behind_a_depot_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let trust = "[trust]\ndepots = [\"127.0.0.1/32\"]\n";
     let far = Controlled { depot: Daemon::depot(&format!("{}{trust}", settings(dir.path()))), dir };

@@ -232,12 +232,12 @@ fn what_depots_cannot_do_is_answered_here(recipe: &Recipe) {
 }
 
 #[test]
-fn what_depots_cannot_do_nginx_answers_itself() {
+fn nginx_answers_what_depots_cannot() {
     what_depots_cannot_do_is_answered_here(&WITH_NGINX);
 }
 
 #[test]
-fn what_depots_cannot_do_apache_answers_itself() {
+fn apache_answers_what_depots_cannot() {
     what_depots_cannot_do_is_answered_here(&WITH_APACHE);
 }
 
@@ -316,7 +316,7 @@ fn the_examples_are_valid() {
 }
 
 #[test]
-fn depots_that_take_over_run_under_the_same_rules_as_one_alone() {
+fn units_with_takeover_use_the_same_rules() {
     let rules = |unit: &str| {
         let text = fs::read_to_string(deploy("systemd").join(unit)).unwrap();
         let service = text.split("[Service]").nth(1).unwrap().split("[Install]").next().unwrap();

@@ -30,7 +30,7 @@ fn nobody() -> SocketAddr {
 }
 
 #[test]
-fn a_depot_that_fails_before_its_answer_is_gone_around() {
+fn depot_failing_before_answer_is_bypassed() {
     let origin = Scripted::answering(SERVED);
     let silent = Scripted::new(|mut stream, _| drop(std::io::Read::read(&mut stream, &mut [0])));
     let closing = Scripted::new(|stream, _| drop(stream));
@@ -63,7 +63,7 @@ fn a_depot_that_fails_before_its_answer_is_gone_around() {
 }
 
 #[test]
-fn straight_on_is_the_rest_of_the_route() {
+fn straight_detour_uses_rest_of_the_route() {
     let (origin, last) = (Scripted::answering(SERVED), Daemon::depot("id = \"last\""));
     for (behind, via) in [(true, "1.1 last (longhaul), 1.1 d1"), (false, "Via: 1.1 d1")] {
         let failing = nobody();
@@ -77,7 +77,7 @@ fn straight_on_is_the_rest_of_the_route() {
 }
 
 #[test]
-fn what_another_way_cannot_mend_goes_no_other_way() {
+fn unrepeatable_requests_and_answers_take_no_detour() {
     let origin = Scripted::answering(SERVED);
     let failing = nobody();
     let depot = Daemon::depot_with(&format!(
@@ -108,7 +108,7 @@ fn what_another_way_cannot_mend_goes_no_other_way() {
 }
 
 #[test]
-fn a_hop_that_stalls_is_reported_and_the_client_resumes_around_it() {
+fn client_resumes_around_a_stalled_hop() {
     let body = noise(81, 300_000);
     let served = body.clone();
     // An origin that serves ranges, as curl asks for them.

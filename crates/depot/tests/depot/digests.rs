@@ -33,7 +33,7 @@ fn origin(fields: &str, body: &[u8]) -> Scripted {
 }
 
 #[test]
-fn a_digest_made_at_one_depot_is_checked_at_the_next() {
+fn digest_of_one_depot_is_checked_by_the_next() {
     let body = noise(51, 2_000_003);
     for (mode, algorithm) in [("sha-256", Algorithm::Sha256), ("md5", Algorithm::Md5)] {
         let far = Daemon::depot(&format!("id = \"far\"\ndigest = \"{mode}\""));
@@ -54,7 +54,7 @@ fn a_digest_made_at_one_depot_is_checked_at_the_next() {
 }
 
 #[test]
-fn one_bit_turned_between_depots_ends_the_transfer_and_names_the_hop() {
+fn flipped_bit_aborts_transfer_and_names_hop() {
     let body = noise(52, 1_000_003);
     // The head between these depots has some 300 bytes, and each chunk some more; so all of these
     // are in the body, the last near its end.
@@ -74,7 +74,7 @@ fn one_bit_turned_between_depots_ends_the_transfer_and_names_the_hop() {
 }
 
 #[test]
-fn what_an_origin_promises_is_held_against_what_it_sends() {
+fn origin_digest_is_checked_against_body() {
     let (body, other) = (noise(53, 300_003), noise(54, 300_003));
     let depot = Daemon::depot("");
     let fields = |bytes: &[u8]| {
@@ -106,7 +106,7 @@ fn what_an_origin_promises_is_held_against_what_it_sends() {
 }
 
 #[test]
-fn a_part_is_not_held_against_the_digest_of_the_whole() {
+fn partial_body_is_not_checked_against_whole_digest() {
     let (whole, depot) = (noise(55, 3_000), Daemon::depot(""));
     let whole_is = digest(Algorithm::Sha256, &whole).to_value();
     let mut answer = format!(
@@ -123,7 +123,7 @@ fn a_part_is_not_held_against_the_digest_of_the_whole() {
 }
 
 #[test]
-fn an_upload_that_is_not_what_its_client_says_goes_no_further() {
+fn upload_with_wrong_digest_is_aborted() {
     let depot = Daemon::depot_with(
         "id = \"d1\"\nlisten = [\"127.0.0.1:0\"]\n[allow]\nclients = [\"127.0.0.0/8\"]\n\
          upstreams = [\"127.0.0.0/8:*\"]\nlocal = true\nmethods = [\"PUT\"]",
@@ -161,7 +161,7 @@ fn an_upload_that_is_not_what_its_client_says_goes_no_further() {
 }
 
 #[test]
-fn a_digest_in_the_trailers_is_called_checked_only_where_it_was() {
+fn trailer_digest_is_logged_only_if_checked() {
     let (body, other) = (noise(57, 100_003), noise(58, 100_003));
     let answering = |announced: &str, trailer: &str| {
         let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n";

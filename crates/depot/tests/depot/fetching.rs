@@ -131,7 +131,7 @@ fn body_with(args: &[&str], url: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_broken_download_is_resumed() {
+fn broken_download_is_resumed() {
     let (dir, bytes) = site(200_000);
     let depots = chain(2, "");
     let origin = origin(dir.path(), "fetch", &depots);
@@ -173,7 +173,7 @@ fn names_queries_and_links_survive() {
 }
 
 #[test]
-fn errors_of_the_origin_reach_the_client() {
+fn origin_errors_reach_the_client() {
     let (dir, _) = site(10);
     let depots = chain(2, "");
     let origin = origin(dir.path(), "lead", &depots);

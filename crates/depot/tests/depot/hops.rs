@@ -23,7 +23,7 @@ fn origin(body: &[u8]) -> Scripted {
 const HOP: &str = "[[hop]]\npeer = \"127.0.0.0/8\"\n";
 
 #[test]
-fn depots_speak_multipath_tcp_to_each_other_and_tcp_to_others() {
+fn depots_use_mptcp_among_themselves_only() {
     let body = noise(91, 3_000_017);
     let (near, far) = (
         Daemon::depot(&format!("id = \"near\"\n{HOP}mptcp = true")),
@@ -40,7 +40,7 @@ fn depots_speak_multipath_tcp_to_each_other_and_tcp_to_others() {
 }
 
 #[test]
-fn what_is_set_is_what_the_kernel_says() {
+fn hop_settings_match_the_kernel() {
     let body = noise(92, 1_000_000);
     let set =
         "congestion = \"reno\"\npacing = \"80mbit\"\nnotsent_lowat = \"64KB\"\nsndbuf = \"256KB\"";
@@ -70,7 +70,7 @@ fn open(hops: &str) -> String {
 }
 
 #[test]
-fn tcp_paces_by_itself_where_it_is_told_to_and_a_rate_comes_before() {
+fn tcp_pacing_applies_unless_a_rate_is_set() {
     let body = noise(93, 100_000);
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("depot.toml");
@@ -100,7 +100,7 @@ fn tcp_paces_by_itself_where_it_is_told_to_and_a_rate_comes_before() {
 }
 
 #[test]
-fn what_is_to_be_paced_below_tcp_is_or_the_depot_does_not_start() {
+fn missing_packet_pacing_stops_the_start() {
     let dir = tempfile::tempdir().unwrap();
     let (file, kernel) = (dir.path().join("depot.toml"), dir.path().join("paced"));
     let text = open(&format!("{HOP}pacing = \"gap\""));
@@ -169,7 +169,7 @@ fn listening(depot: &Daemon) -> String {
 }
 
 #[test]
-fn clients_have_the_congestion_control_of_their_hop_whatever_the_listener_has() {
+fn client_congestion_control_is_of_its_hop() {
     let system = TcpListener::bind("127.0.0.1:0").unwrap();
     let system = sockopt::tcp_congestion(&system).unwrap();
     let all = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
@@ -233,7 +233,7 @@ fn set_route(route: &str) {
 }
 
 #[test]
-fn a_hops_congestion_control_comes_before_that_of_a_route() {
+fn route_congestion_control_is_overridden_or_warned() {
     let system = TcpListener::bind("127.0.0.1:0").unwrap();
     let all = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
     let system = sockopt::tcp_congestion(&system).unwrap();

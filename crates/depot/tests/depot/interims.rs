@@ -150,7 +150,7 @@ fn interim_answers_reach_a_slow_client_whole_over_tls() {
 }
 
 #[test]
-fn a_client_that_takes_a_part_of_an_interim_answer_gets_nothing_after_it() {
+fn partial_interim_answer_is_the_last_output() {
     let impatient =
         "[timeouts]\nclient_idle = \"500ms\"\nidle = \"300ms\"\nresponse_head = \"300ms\"";
     // For any further behaviour of the next hop: an answer, an end, malformed bytes, silence.
@@ -187,7 +187,7 @@ fn assert_cut(mut client: TcpStream) {
 }
 
 #[test]
-fn a_fault_of_the_request_is_not_written_into_an_interim_answer() {
+fn fault_is_not_written_into_interim_answer() {
     let timeouts = "[timeouts]\nidle = \"300ms\"\nhalf_closed = \"300ms\"";
     let methods = "[allow]\nclients = [\"127.0.0.0/8\"]\nupstreams = [\"127.0.0.0/8:*\"]\n\
                    local = true\nmethods = [\"GET\", \"PUT\"]\n";
@@ -215,7 +215,7 @@ fn a_fault_of_the_request_is_not_written_into_an_interim_answer() {
 }
 
 #[test]
-fn what_follows_whole_interim_answers_is_whole() {
+fn answer_after_interim_answers_is_whole() {
     let timeouts = "[timeouts]\nresponse_head = \"500ms\"\nconnect = \"500ms\"";
     for (depot, others, through) in chain(timeouts) {
         let last = others.last().unwrap_or(&depot);
@@ -237,7 +237,7 @@ fn what_follows_whole_interim_answers_is_whole() {
 }
 
 #[test]
-fn a_next_hop_is_not_late_while_the_client_takes_an_interim_answer() {
+fn slow_interim_reader_does_not_time_out_next_hop() {
     let depot = Daemon::depot(&format!("timeouts.response_head = \"300ms\"\n{NARROW}"));
     // Two, so that the answer is not read before the client has taken the first.
     let (origin, sent) = hinting(2, FINAL);
@@ -251,7 +251,7 @@ fn a_next_hop_is_not_late_while_the_client_takes_an_interim_answer() {
 }
 
 #[test]
-fn interim_answers_come_to_an_end() {
+fn interim_answers_are_bounded() {
     let short = "HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n";
     let sixteen = format!("{}{FINAL}", short.repeat(16));
     let seventeen = format!("{}{FINAL}", short.repeat(17));
@@ -291,7 +291,7 @@ fn interim_answers_come_to_an_end() {
 }
 
 #[test]
-fn a_connection_that_brought_an_interim_answer_was_not_closed_before() {
+fn interim_answer_rules_out_stale_connection() {
     // It serves one request, sends this part of an answer to the next, and closes.
     let origin = Scripted::new(|mut stream, _| {
         stream.write_all(FINAL.as_bytes()).unwrap();

@@ -31,7 +31,7 @@ const PATIENT: &str =
     "[timeouts]\nidle = \"1h\"\nclient_idle = \"1h\"\nhalf_closed = \"1h\"\nresponse_head = \"1h\"";
 
 #[test]
-fn a_client_that_resets_frees_the_chain_while_the_origin_is_silent() {
+fn client_reset_frees_chain_of_silent_origin() {
     for mode in ["splice", "copy"] {
         let depots = pair(&format!("relay = \"{mode}\"\n{PATIENT}"));
         let idle = depots.each_ref().map(Daemon::open_files);
@@ -50,7 +50,7 @@ fn a_client_that_resets_frees_the_chain_while_the_origin_is_silent() {
 }
 
 #[test]
-fn a_client_that_closes_quietly_is_given_up_before_long() {
+fn half_closed_client_times_out() {
     let depots = pair("[timeouts]\nhalf_closed = \"200ms\"");
     let gate = Gate::default();
     let body = noise(2, 200_000);
@@ -67,7 +67,7 @@ fn a_client_that_closes_quietly_is_given_up_before_long() {
 }
 
 #[test]
-fn a_client_that_goes_before_the_answer_frees_the_chain() {
+fn client_leaving_before_answer_frees_chain() {
     let depots = pair(PATIENT);
     let gate = Gate::default();
     let held = gate.clone();
@@ -83,7 +83,7 @@ fn a_client_that_goes_before_the_answer_frees_the_chain() {
 }
 
 #[test]
-fn an_origin_that_falls_silent_is_given_up() {
+fn silent_origin_times_out() {
     // Only one of the two is impatient: otherwise either might be first to give up.
     let depots = [Daemon::depot(PATIENT), Daemon::depot("[timeouts]\nidle = \"300ms\"")];
     let gate = Gate::default();
@@ -96,7 +96,7 @@ fn an_origin_that_falls_silent_is_given_up() {
 }
 
 #[test]
-fn a_reader_that_stops_is_given_up() {
+fn stopped_reader_times_out() {
     let depot = Daemon::depot(IMPATIENT);
     let origin = Scripted::answering(large());
     let stopped = ask(&depot, &origin.route("-", "/"));
@@ -105,12 +105,12 @@ fn a_reader_that_stops_is_given_up() {
 }
 
 #[test]
-fn a_slow_reader_is_not_given_up() {
+fn slow_reader_does_not_time_out() {
     slow_reader(&[Daemon::depot(IMPATIENT)]);
 }
 
 #[test]
-fn a_slow_reader_is_not_given_up_by_the_depot_behind() {
+fn slow_reader_does_not_time_out_at_far_depot() {
     slow_reader(&pair(IMPATIENT));
 }
 
@@ -149,7 +149,7 @@ fn slow_reader(depots: &[Daemon]) {
 }
 
 #[test]
-fn an_upstream_that_fails_is_noticed_while_the_reader_is_slow() {
+fn upstream_failure_is_seen_despite_slow_reader() {
     for mode in ["splice", "copy"] {
         let depot = Daemon::depot(&format!("relay = \"{mode}\""));
         let gate = Gate::default();
@@ -172,7 +172,7 @@ fn an_upstream_that_fails_is_noticed_while_the_reader_is_slow() {
 }
 
 #[test]
-fn a_depot_told_to_stop_finishes_what_is_under_way() {
+fn stopping_depot_finishes_transfers() {
     let mut depot = Daemon::depot("id = \"d1\"");
     let (gate, body) = (Gate::default(), noise(5, 200_000));
     let origin = halting(&body, &gate);
@@ -194,7 +194,7 @@ fn a_depot_told_to_stop_finishes_what_is_under_way() {
 }
 
 #[test]
-fn connections_not_yet_accepted_when_it_stops_are_told() {
+fn unaccepted_connections_get_503_at_stop() {
     let mut depot = Daemon::depot("");
     // Stopped, it accepts nothing: the kernel alone takes these. Then it learns of them and of
     // the signal at once.
@@ -211,7 +211,7 @@ fn connections_not_yet_accepted_when_it_stops_are_told() {
 }
 
 #[test]
-fn the_drain_has_an_end() {
+fn drain_time_is_bounded() {
     let mut depot = Daemon::depot("[timeouts]\ndrain = \"100ms\"");
     let gate = Gate::default();
     let origin = halting(&noise(6, 200_000), &gate);
@@ -225,7 +225,7 @@ fn the_drain_has_an_end() {
 }
 
 #[test]
-fn a_second_signal_or_a_kill_leaves_no_body_that_looks_whole() {
+fn killed_depot_leaves_no_body_that_looks_whole() {
     for kill in [false, true] {
         let mut depot = Daemon::depot("");
         let gate = Gate::default();

@@ -34,7 +34,7 @@ const OPEN: &str =
     "[allow]\nclients = [\"127.0.0.0/8\"]\nupstreams = [\"127.0.0.0/8:*\"]\nlocal = true\n";
 
 #[test]
-fn a_configuration_is_read_again_when_told_so() {
+fn sighup_reloads_the_configuration() {
     let dir = tempfile::tempdir().unwrap();
     let (file, log) = (dir.path().join("depot.toml"), dir.path().join("access.log"));
     let before = format!("listen = [\"127.0.0.1:0\"]\nlog.access = {log:?}\n");
@@ -116,7 +116,7 @@ fn halting(body: &[u8], open: &Arc<AtomicBool>) -> Scripted {
 }
 
 #[test]
-fn another_depot_takes_over_and_nobody_is_refused() {
+fn takeover_refuses_no_client() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("handover");
     let settings = |id: &str, port: u16, more: &str| {
@@ -190,7 +190,7 @@ fn as_stranger<T: Send>(task: impl FnOnce() -> T + Send) -> T {
 }
 
 #[test]
-fn strangers_neither_take_listeners_nor_give_any() {
+fn other_users_cannot_hand_over_listeners() {
     let dir = tempfile::tempdir().unwrap();
     let open = |path: &Path, mode| {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
@@ -230,7 +230,7 @@ fn activated(listener: &TcpListener, settings: &str) -> Daemon {
 }
 
 #[test]
-fn a_depot_that_systemd_gives_its_socket_can_be_killed_and_started_anew() {
+fn socket_activated_depot_restarts_without_refusals() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let settings = format!("listen = [\"{address}\"]\n{OPEN}");
@@ -258,7 +258,7 @@ fn a_depot_that_systemd_gives_its_socket_can_be_killed_and_started_anew() {
 }
 
 #[test]
-fn systemd_is_told_how_it_goes() {
+fn systemd_gets_readiness_and_reloads() {
     let dir = tempfile::tempdir().unwrap();
     let (file, path) = (dir.path().join("depot.toml"), dir.path().join("notify"));
     let socket = UnixDatagram::bind(&path).unwrap();

@@ -79,7 +79,7 @@ fn rclone_lists_and_copies_a_tree_directly_and_through_depots() {
 }
 
 #[test]
-fn listing_stands_only_where_there_is_no_index() {
+fn listing_is_served_only_without_index() {
     let root = tempfile::tempdir().unwrap();
     fs::create_dir_all(root.path().join("with")).unwrap();
     fs::create_dir_all(root.path().join("without")).unwrap();
@@ -100,7 +100,7 @@ fn listing_stands_only_where_there_is_no_index() {
 }
 
 #[test]
-fn origin_serves_a_client_that_was_sent_back() {
+fn origin_serves_a_redirected_back_client() {
     let root = tempfile::tempdir().unwrap();
     fs::write(root.path().join("file"), "here").unwrap();
     let depot = Daemon::depot("id = \"d\"");

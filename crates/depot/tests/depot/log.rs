@@ -26,7 +26,7 @@ fn in_folder(access: &Path, format: &str) -> String {
 }
 
 #[test]
-fn the_access_log_goes_to_a_file() {
+fn access_log_goes_to_a_file() {
     let folder = tempfile::tempdir().unwrap();
     for format in ["json", "text"] {
         let file = folder.path().join(format);
@@ -73,7 +73,7 @@ fn json_on_standard_error() {
 }
 
 #[test]
-fn a_full_disk_costs_lines_of_the_log_and_no_transfer() {
+fn full_disk_costs_log_lines_but_no_transfer() {
     let depot = Daemon::depot(&in_folder(Path::new("/dev/full"), "text"));
     let origin = Scripted::answering("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
     for _ in 0..20 {
@@ -90,7 +90,7 @@ fn a_full_disk_costs_lines_of_the_log_and_no_transfer() {
 }
 
 #[test]
-fn a_log_that_cannot_be_opened_stops_the_start() {
+fn unopenable_log_stops_the_start() {
     let settings = "listen = [\"127.0.0.1:0\"]\n[log]\naccess = \"/nowhere/access.log\"";
     let log = Daemon::launch("depot", settings).err().expect("no depot");
     assert!(log.contains("cannot open the access log /nowhere/access.log"), "{log}");
@@ -134,7 +134,7 @@ impl Drop for Unread {
 }
 
 #[test]
-fn transfers_go_on_while_nobody_reads_standard_error() {
+fn blocked_stderr_stops_no_transfer() {
     let mut depot = Unread::start();
     let to = depot.address("listen");
     let origin = Scripted::answering("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");

@@ -95,7 +95,7 @@ fn site_that_ignores_the_mark_makes_no_loop() {
 }
 
 #[test]
-fn origin_does_not_choose_where_a_login_leads() {
+fn origin_cannot_choose_login_destination() {
     let depots = Pair::new();
     for fields in [
         "Location: http://evil.example/login",

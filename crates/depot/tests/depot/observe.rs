@@ -97,7 +97,7 @@ fn text(at: SocketAddr, path: &str) -> String {
 }
 
 #[test]
-fn a_transfer_is_seen_while_it_runs_and_counted_when_it_has_ended() {
+fn transfer_is_listed_while_running_then_counted() {
     let depot = Daemon::depot(ADMIN);
     let valve = Valve::default();
     let origin = dripping(&valve);
@@ -149,7 +149,7 @@ fn families(metrics: &str) -> BTreeSet<(String, String)> {
 }
 
 #[test]
-fn metrics_are_what_the_guide_says() {
+fn metrics_match_the_guide() {
     // A file that is there: for the depot, all is paced.
     let start = format!("{PACED}=/ exec \"$0\" \"$@\"");
     let hop = "[[hop]]\npeer = \"192.0.2.0/24\"\npacing = \"gap\"\n";
@@ -221,7 +221,7 @@ fn metrics_are_what_the_guide_says() {
 }
 
 #[test]
-fn what_fails_before_there_is_a_transfer_is_counted() {
+fn failures_before_a_transfer_are_counted() {
     let pki = Pki::new();
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("depot.toml");
@@ -268,7 +268,7 @@ fn what_fails_before_there_is_a_transfer_is_counted() {
 }
 
 #[test]
-fn strangers_and_made_up_hops_get_no_line_of_their_own() {
+fn strangers_and_invented_hops_get_no_metrics_line() {
     // One client that is not listed, another that is and asks for hops that do not exist.
     let stranger = Daemon::depot(&format!("{ADMIN}\n[allow]\nclients = [\"192.0.2.0/24\"]"));
     let listed = Daemon::depot(ADMIN);
@@ -292,7 +292,7 @@ fn strangers_and_made_up_hops_get_no_line_of_their_own() {
 }
 
 #[test]
-fn health_says_when_the_depot_drains() {
+fn health_check_reports_draining() {
     let mut depot = Daemon::depot(ADMIN);
     let admin = depot.admin();
     assert_eq!(text(admin, "/healthz"), "serving\n");
@@ -313,7 +313,7 @@ fn health_says_when_the_depot_drains() {
 }
 
 #[test]
-fn operators_look_and_change_nothing() {
+fn admin_listener_is_read_only() {
     let depot = Daemon::depot(ADMIN);
     let admin = depot.admin();
     let host = admin.to_string();
@@ -368,7 +368,7 @@ fn attribute(dom: &str, name: &str) -> Option<String> {
 }
 
 #[test]
-fn the_page_shows_a_transfer_and_its_rising_bytes() {
+fn page_shows_a_transfer_and_its_rising_bytes() {
     let nobody = "127.0.0.1:1";
     let detour = format!("[[detour]]\naround = \"{nobody}\"\nstraight = true\n");
     let depot = Daemon::depot(&format!("{ADMIN}{detour}"));
@@ -439,7 +439,7 @@ fn with_a_visitor(status: &str, answer: u64) -> String {
 }
 
 #[test]
-fn what_is_selected_on_the_page_stays_selected() {
+fn page_refresh_keeps_the_selection() {
     let depot = Daemon::depot(ADMIN);
     let admin = depot.admin();
     let valve = Valve::default();
@@ -475,7 +475,7 @@ fn what_is_selected_on_the_page_stays_selected() {
 
 /// Kept in the build folder, to be looked at.
 #[test]
-fn the_page_is_photographed() {
+fn page_screenshot_is_written() {
     let files = tempfile::tempdir().unwrap();
     fs::write(files.path().join("small"), vec![1; 3_000_000]).unwrap();
     let depot = Daemon::depot(&format!(

@@ -19,7 +19,7 @@ fn set_mode(path: &Path, mode: u32) {
 }
 
 #[test]
-fn port_without_the_right_to_it_is_named_with_what_to_do() {
+fn privileged_port_error_names_the_remedy() {
     for (settings, setting) in [
         ("listen = [\"127.0.0.1:443\"]", "`listen`"),
         ("listen = [\"127.0.0.1:0\"]\nadmin.listen = \"127.0.0.1:443\"", "`admin.listen`"),
@@ -44,7 +44,7 @@ fn port_without_the_right_to_it_is_named_with_what_to_do() {
 }
 
 #[test]
-fn port_that_is_taken_is_named_with_how_to_find_the_other() {
+fn taken_port_error_names_how_to_find_its_owner() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
     let log =
@@ -56,7 +56,7 @@ fn port_that_is_taken_is_named_with_how_to_find_the_other() {
 }
 
 #[test]
-fn unreadable_file_is_named_with_its_setting_and_the_user() {
+fn unreadable_file_error_names_setting_and_user() {
     let pki = Pki::new();
     set_mode(pki.dir.path(), 0o755);
     let secret = |name: &str| {
@@ -81,7 +81,7 @@ fn unreadable_file_is_named_with_its_setting_and_the_user() {
 }
 
 #[test]
-fn access_log_that_a_user_may_not_write_is_named_with_the_user() {
+fn unwritable_access_log_error_names_the_user() {
     let log = log_of_user("listen = [\"127.0.0.1:0\"]\nlog.access = \"/etc/longhaul-test.log\"");
     assert!(!Path::new("/etc/longhaul-test.log").exists());
     for part in ["`log.access`", "/etc/longhaul-test.log", "user 2000", "may not write there"] {
@@ -95,7 +95,7 @@ fn warned_of(settings: &str) -> String {
 }
 
 #[test]
-fn doubtful_settings_are_warned_of_at_the_start() {
+fn doubtful_settings_give_warnings_at_start() {
     let closed = warned_of("listen = [\"127.0.0.1:0\"]\n[allow]\n");
     assert!(closed.contains("WARN") && closed.contains("this depot serves no client"), "{closed}");
     let shown = warned_of("listen = [\"127.0.0.1:0\"]\nadmin.listen = \"0.0.0.0:0\"");
@@ -107,7 +107,7 @@ fn doubtful_settings_are_warned_of_at_the_start() {
 }
 
 #[test]
-fn certificate_that_does_not_cover_a_name_is_warned_of() {
+fn certificate_without_a_name_gives_a_warning() {
     let pki = Pki::new();
     let covered = warned_of(&pki.settings("own", "names = [\"https:127.0.0.1\", \"d.example\"]"));
     assert!(!covered.contains("WARN"), "{covered}");

@@ -110,7 +110,7 @@ fn while_the_reader_has_stopped() {
 }
 
 #[test]
-fn the_measure_measures() {
+fn cpu_measure_detects_work() {
     let depot = depot("splice");
     let start = depot.cpu_time();
     eventually("work takes time", || {

@@ -103,7 +103,7 @@ fn transfers_of_a_client_share_its_rate_while_they_last() {
 }
 
 #[test]
-fn uploads_count_as_downloads_do() {
+fn uploads_share_the_rate_of_downloads() {
     let depot = limited("");
     let origin = Scripted::new(|mut stream, _| {
         stream.read_exact(&mut vec![0; 100_000]).unwrap();
@@ -125,7 +125,7 @@ fn uploads_count_as_downloads_do() {
 }
 
 #[test]
-fn a_lower_rate_of_a_hop_counts_until_the_part_is_lower() {
+fn lower_of_hop_rate_and_share_applies() {
     let depot = limited("[[hop]]\npeer = \"127.0.0.2/32\"\npacing = \"320mbit\"");
     let first = Download::begin("127.0.0.2", &depot);
     let paced = Some(320_000_000);
@@ -142,7 +142,7 @@ fn a_lower_rate_of_a_hop_counts_until_the_part_is_lower() {
 }
 
 #[test]
-fn connections_that_share_an_answer_have_no_more_than_the_rate() {
+fn striped_connections_share_the_rate() {
     let far = limited("");
     let near = Daemon::depot(&format!(
         "id = \"near\"\n{ADMIN}[[hop]]\npeer = \"127.0.0.0/8\"\nstreams = 4"
@@ -169,7 +169,7 @@ fn connections_that_share_an_answer_have_no_more_than_the_rate() {
 }
 
 #[test]
-fn a_connection_that_is_kept_is_held_anew_or_let_go() {
+fn kept_connection_gets_the_next_rate() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("depot.toml");
     let depot = of_file(&file, RATE);
@@ -223,7 +223,7 @@ fn reload(depot: &Daemon, file: &Path, rate: &str) {
 }
 
 #[test]
-fn a_rate_that_is_set_anew_counts_for_transfers_under_way() {
+fn reloaded_rate_applies_to_running_transfers() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("depot.toml");
     let depot = of_file(&file, "");

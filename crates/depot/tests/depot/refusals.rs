@@ -53,7 +53,7 @@ fn malformed_routes() {
 }
 
 #[test]
-fn what_browsers_ask_unasked_is_no_fault() {
+fn favicon_request_gets_404_without_a_warning() {
     let depot = Daemon::depot(OPEN);
     let (head, ..) = get(depot.address, "/favicon.ico");
     assert_eq!(status(&head), 404, "{head}");
@@ -62,7 +62,7 @@ fn what_browsers_ask_unasked_is_no_fault() {
 }
 
 #[test]
-fn a_route_writes_no_line_of_the_log() {
+fn route_cannot_inject_log_lines() {
     let depot = Daemon::depot(OPEN);
     let forged = "/lh1/fetch/d%0a%1b[1mINFO%20complete/http:o/";
     refused(&depot, forged, 400, "http_request_error", "\\n\\u{1b}[1mINFO complete");
@@ -102,7 +102,7 @@ fn malformed_requests() {
 }
 
 #[test]
-fn a_head_request_is_refused_without_a_body() {
+fn refused_head_request_has_no_body() {
     let depot = Daemon::depot(OPEN);
     let long = format!("X: {}\r\n", "x".repeat(70_000));
     for (line, code) in [
@@ -122,7 +122,7 @@ fn a_head_request_is_refused_without_a_body() {
 }
 
 #[test]
-fn allow_lists_what_may_be_asked() {
+fn allow_field_lists_supported_methods() {
     let depot = Daemon::depot("");
     let put =
         "PUT /lh1/fetch/-/http:127.0.0.1:1/x HTTP/1.1\r\nHost: d\r\nContent-Length: 0\r\n\r\n";
@@ -133,7 +133,7 @@ fn allow_lists_what_may_be_asked() {
 }
 
 #[test]
-fn a_refused_body_does_not_reset_the_answer() {
+fn refused_body_does_not_reset_the_answer() {
     let depot = Daemon::depot(OPEN);
     let mut request = b"TRACE / HTTP/1.1\r\nHost: d\r\nContent-Length: 500000\r\n\r\n".to_vec();
     request.resize(request.len() + 500_000, b'x');
@@ -143,7 +143,7 @@ fn a_refused_body_does_not_reset_the_answer() {
 }
 
 #[test]
-fn nobody_is_served_by_default() {
+fn default_depot_serves_no_client() {
     let depot = Daemon::depot("id = \"d1\"\n[allow]");
     refused(
         &depot,
@@ -155,7 +155,7 @@ fn nobody_is_served_by_default() {
 }
 
 #[test]
-fn strangers_hold_no_place() {
+fn strangers_take_no_slot() {
     let settings = "id = \"d1\"\n[limits]\nconnections = 1\n[allow]\nclients = [\"127.0.0.2/32\"]";
     let depot = Daemon::depot(settings);
     let silent = [(); 3].map(|()| connect(depot.address));
@@ -178,7 +178,7 @@ fn strangers_hold_no_place() {
 }
 
 #[test]
-fn upstreams_that_the_depot_is_not_open_for() {
+fn unlisted_upstreams_are_refused() {
     let origin = Scripted::answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
     let clients = "id = \"d1\"\n[allow]\nclients = [\"127.0.0.0/8\"]\n";
     let route = origin.route("-", "/");
@@ -228,7 +228,7 @@ fn upstreams_that_the_depot_is_not_open_for() {
 }
 
 #[test]
-fn clients_are_not_led_to_strangers() {
+fn clients_are_not_redirected_to_unlisted_depots() {
     let depot = Daemon::depot(OPEN);
     refused(
         &depot,
@@ -240,7 +240,7 @@ fn clients_are_not_led_to_strangers() {
 }
 
 #[test]
-fn upstreams_that_cannot_be_reached() {
+fn unreachable_upstreams_give_502() {
     let name = "upstreams = [\"127.0.0.0/8:*\", \"no-such-host.invalid:80\"]";
     let depot = Daemon::depot(&format!(
         "{OPEN}\n[allow]\nclients = [\"127.0.0.0/8\"]\n{name}\nlocal = true"
@@ -259,7 +259,7 @@ fn upstreams_that_cannot_be_reached() {
 }
 
 #[test]
-fn an_upstream_that_takes_no_connection() {
+fn hanging_upstream_connect_gives_502() {
     // Of a listener without a backlog one connection is taken; SYNs after it stay unanswered.
     let deaf = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     deaf.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
@@ -272,7 +272,7 @@ fn an_upstream_that_takes_no_connection() {
 }
 
 #[test]
-fn a_depot_further_on_gives_the_reason() {
+fn far_depot_error_is_relayed() {
     let (near, far) = (Daemon::depot("id = \"d0\""), Daemon::depot(OPEN));
     let route = format!("/lh1/fetch/{}/http:127.0.0.1:{}/", far.authority(), closed_port());
     let (head, body, _) = get(near.address, &route);
@@ -282,7 +282,7 @@ fn a_depot_further_on_gives_the_reason() {
 }
 
 #[test]
-fn answers_that_are_none() {
+fn malformed_answers_give_502() {
     let depot = Daemon::depot(OPEN);
     for (answer, error, reason) in [
         ("", "connection_terminated", "closed without an answer"),
@@ -314,7 +314,7 @@ fn answers_that_are_none() {
 }
 
 #[test]
-fn silence_is_waited_for_only_so_long() {
+fn silence_times_out() {
     let depot = Daemon::depot(&format!(
         "{OPEN}\n[timeouts]\nrequest_head = \"300ms\"\nresponse_head = \"300ms\""
     ));
@@ -341,7 +341,7 @@ fn silence_is_waited_for_only_so_long() {
 }
 
 #[test]
-fn a_route_in_a_circle() {
+fn looping_route_is_refused() {
     let depot = Daemon::depot(OPEN);
     let circle = format!("/lh1/fetch/{0}/http:127.0.0.1:1/", depot.authority());
     let (head, ..) = get(depot.address, &circle);
@@ -356,7 +356,7 @@ fn a_route_in_a_circle() {
 }
 
 #[test]
-fn more_connections_than_allowed() {
+fn connections_over_the_limit_get_503() {
     let depot = Daemon::depot(&format!("{OPEN}\n[limits]\nconnections = 3\nper_client = 2"));
     let held = [connect(depot.address), connect(depot.address)];
     // The third is answered without a request: nothing it could ask would be served.
@@ -371,7 +371,7 @@ fn more_connections_than_allowed() {
 }
 
 #[test]
-fn a_depot_that_cannot_do_as_told_does_not_start() {
+fn unusable_configuration_stops_the_start() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     for (settings, reason) in [
         ("listen = [\"127.0.0.1:0\"]\ncolour = 1".to_owned(), "unknown field `colour`"),

@@ -35,7 +35,7 @@ fn ask(mut client: &TcpStream, route: &str) -> u16 {
 }
 
 #[test]
-fn transfers_under_way_across_a_reload_leave_no_connection_behind() {
+fn transfer_across_a_reload_leaks_no_connection() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("depot.toml");
     let gate = Gate::default();
@@ -125,7 +125,7 @@ fn idle_connections_outlive_a_reload_that_still_allows_them() {
 }
 
 #[test]
-fn a_request_that_waits_for_its_next_hop_goes_by_the_new_rules() {
+fn request_waiting_for_next_hop_uses_new_rules() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("depot.toml");
     // Room for one connection that is not accepted yet; others wait until it is.
@@ -163,7 +163,7 @@ fn connecting(to: SocketAddr) -> usize {
 }
 
 #[test]
-fn what_waits_for_a_start_waits_until_then() {
+fn restart_only_settings_wait_for_a_restart() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("depot.toml");
     let text = |id: &str, more: &str| format!("id = \"{id}\"\n{more}\n{}", open_for(""));

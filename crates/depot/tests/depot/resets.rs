@@ -72,7 +72,7 @@ fn ends(depot: &Daemon, chunked: bool) -> std::io::Result<usize> {
 }
 
 #[test]
-fn a_reset_that_the_upload_meets_first_is_no_end_of_the_answer() {
+fn reset_seen_by_upload_is_not_an_orderly_end() {
     for relay in ["splice", "copy"] {
         let depot = Daemon::depot(&format!("relay = \"{relay}\"\n{LOOPBACK}"));
         for chunked in [false, true] {
@@ -85,7 +85,7 @@ fn a_reset_that_the_upload_meets_first_is_no_end_of_the_answer() {
 
 /// The depot waits for a moment for what follows a head, and the reset may fall into that moment.
 #[test]
-fn a_reset_close_behind_a_head_is_no_end_of_the_answer() {
+fn reset_after_head_is_not_an_orderly_end() {
     for relay in ["splice", "copy"] {
         let depot = Daemon::depot(&format!("relay = \"{relay}\"\n{LOOPBACK}"));
         for round in 0..60 {

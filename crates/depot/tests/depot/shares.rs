@@ -75,7 +75,7 @@ fn metric(depot: &Daemon, name: &str) -> u64 {
 }
 
 #[test]
-fn client_behind_a_trusted_depot_has_a_clients_share() {
+fn client_behind_trusted_depot_has_client_limit() {
     let (near, far, gate) = (depot("near", TRUST), far(TWO_EACH), Gate::default());
     let origin = halting(b"served", &gate);
     let route = origin.route(&far.authority(), "/");
@@ -102,7 +102,7 @@ fn client_behind_a_trusted_depot_has_a_clients_share() {
 }
 
 #[test]
-fn one_connection_of_a_depot_carries_clients_one_after_another() {
+fn depot_connection_carries_clients_in_turn() {
     let (near, far) = (depot("near", TRUST), far(TWO_EACH));
     let origin = Scripted::answering(SERVED);
     let route = origin.route(&far.authority(), "/");
@@ -115,7 +115,7 @@ fn one_connection_of_a_depot_carries_clients_one_after_another() {
 }
 
 #[test]
-fn connections_that_a_depot_holds_count_for_clients_too() {
+fn held_connections_of_a_depot_count_for_clients() {
     let hop = "[[hop]]\npeer = \"127.0.0.1/32\"\nwarm = 4";
     let (near, gate) = (depot("near", &format!("{TRUST}\n{hop}")), Gate::default());
     let far = far(TWO_EACH);
@@ -154,7 +154,7 @@ fn stranger_that_names_clients_gains_nothing() {
 }
 
 #[test]
-fn depot_that_is_not_believed_or_names_no_client_is_one_client() {
+fn untrusted_depot_counts_as_one_client() {
     for (of_near, of_far) in [("", TRUST), (TRUST, ""), ("", "")] {
         let (near, gate) = (depot("near", of_near), Gate::default());
         let far = depot("far", &format!("{of_far}\n{TWO_EACH}"));
@@ -168,7 +168,7 @@ fn depot_that_is_not_believed_or_names_no_client_is_one_client() {
 }
 
 #[test]
-fn trusted_depot_has_no_more_than_its_own_limit() {
+fn trusted_depot_keeps_its_own_limit() {
     let (near, gate) = (depot("near", TRUST), Gate::default());
     let far = far("limits.per_depot = 3");
     let origin = halting(b"served", &gate);
@@ -210,7 +210,7 @@ fn reload_changes_whose_connections_count_by_client() {
 }
 
 #[test]
-fn refusal_of_a_depot_behind_is_a_failure_in_log_and_metrics() {
+fn far_depot_refusal_is_a_logged_failure() {
     let (near, gate) = (depot("near", TRUST), Gate::default());
     let (middle, far) = (depot("middle", TRUST), far("limits.per_client = 1"));
     let chain = format!("{},{}", middle.authority(), far.authority());
@@ -241,7 +241,7 @@ fn refusal_of_a_depot_behind_is_a_failure_in_log_and_metrics() {
 }
 
 #[test]
-fn refusal_for_the_requests_own_fault_is_no_failure_of_a_next_hop() {
+fn far_refusal_of_bad_request_is_not_a_failure() {
     let near = depot("near", TRUST);
     let far = depot("far", "[allow]\nclients = [\"127.0.0.0/8\"]\nupstreams = []");
     let route = Scripted::answering(SERVED).route(&far.authority(), "/");
@@ -255,7 +255,7 @@ fn refusal_for_the_requests_own_fault_is_no_failure_of_a_next_hop() {
 }
 
 #[test]
-fn origins_error_is_complete_whatever_it_says_of_itself() {
+fn origin_error_counts_as_complete() {
     let (near, far) = (depot("near", TRUST), far(""));
     for fields in ["", "Via: 1.1 near (longhaul\r\n"] {
         let answer = format!(

@@ -33,7 +33,7 @@ fn idle(depot: &Daemon, present: usize, number: usize) -> Vec<TcpStream> {
 }
 
 #[test]
-fn clients_of_a_full_depot_go_where_there_is_room() {
+fn full_depot_redirects_clients_to_empty_sibling() {
     let origin = Scripted::answering(SERVED);
     let (fuller, empty) = (depot("fuller", &[]), depot("empty", &[]));
     let first = depot("first", &[&fuller, &empty]);
@@ -78,7 +78,7 @@ fn clients_of_a_full_depot_go_where_there_is_room() {
 }
 
 #[test]
-fn a_sibling_that_says_more_than_it_was_asked_is_asked_on_another_connection() {
+fn surplus_load_answer_closes_the_connection() {
     let load = r#"{"connections":0,"connections_limit":9,"leaving":false}"#;
     for (more, fields) in [("", "Connection: close\r\n"), ("HTTP/1.1 200 OK\r\n", ""), ("", "")] {
         let answer = format!(
@@ -108,7 +108,7 @@ fn a_sibling_that_says_more_than_it_was_asked_is_asked_on_another_connection() {
 }
 
 #[test]
-fn where_nobody_has_room_a_client_is_to_come_again() {
+fn full_pool_returns_503_with_retry_after() {
     let origin = Scripted::answering(SERVED);
     let other = depot("other", &[]);
     let first = depot("first", &[&other]);
@@ -127,7 +127,7 @@ fn where_nobody_has_room_a_client_is_to_come_again() {
 }
 
 #[test]
-fn how_full_a_depot_is_concerns_its_clients_alone() {
+fn load_is_shown_to_clients_only() {
     let open = depot("open", &[]);
     let (head, text, _) = get(open.address, "/lh1/load");
     assert_eq!(status(&head), 200, "{head}");

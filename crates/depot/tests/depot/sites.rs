@@ -49,7 +49,7 @@ const ANSWER: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nSet-Cookie: s=1\r\
     Strict-Transport-Security: max-age=1\r\nCache-Control: max-age=7\r\nETag: \"e\"\r\n\r\nok";
 
 #[test]
-fn a_site_answers_under_its_own_name_alone_and_through_a_chain() {
+fn site_answers_only_under_its_name() {
     let origin = Scripted::answering(ANSWER);
     let far = far("\"127.0.0.0/8\"", "");
     for depot in [near(&site(origin.address, &[], "")), near(&site(origin.address, &[&far], ""))] {
@@ -88,7 +88,7 @@ fn a_site_answers_under_its_own_name_alone_and_through_a_chain() {
 }
 
 #[test]
-fn login_of_a_site_passes_as_it_is() {
+fn site_login_passes_unchanged() {
     let challenge = "WWW-Authenticate: Basic realm=\"files\"";
     let far = far("\"127.0.0.0/8\"", "");
     for (answer, field) in [
@@ -107,7 +107,7 @@ fn login_of_a_site_passes_as_it_is() {
 }
 
 #[test]
-fn paths_of_depots_are_the_sites_own_under_its_name() {
+fn depot_paths_belong_to_the_site_under_its_name() {
     let origin = Scripted::answering(ANSWER);
     let far = far("\"127.0.0.0/8\"", "");
     for depot in [near(&site(origin.address, &[], "")), near(&site(origin.address, &[&far], ""))] {
@@ -137,7 +137,7 @@ fn paths_of_depots_are_the_sites_own_under_its_name() {
 }
 
 #[test]
-fn a_depot_that_drops_what_a_site_needs_is_found_out() {
+fn depot_that_drops_site_fields_is_detected() {
     let origin = Scripted::answering(ANSWER);
     let far = far("\"192.0.2.0/24\"", "");
     let depot = near(&site(origin.address, &[&far], ""));
@@ -152,7 +152,7 @@ fn a_depot_that_drops_what_a_site_needs_is_found_out() {
 }
 
 #[test]
-fn nobody_speaks_for_a_site() {
+fn clients_cannot_forge_site_fields() {
     let origin = Scripted::answering(ANSWER);
     let far = far("\"127.0.0.2/32\"", "");
     let forged = format!(
@@ -168,7 +168,7 @@ fn nobody_speaks_for_a_site() {
 }
 
 #[test]
-fn a_sites_rules_are_its_own() {
+fn site_rules_are_enforced() {
     let origin = Scripted::answering(ANSWER);
     let rules = "clients = [\"127.0.0.2/32\"]\nmethods = [\"GET\"]\nhost = \"inner.example:81\"";
     let depot = near(&site(origin.address, &[], rules));
@@ -187,7 +187,7 @@ fn a_sites_rules_are_its_own() {
 }
 
 #[test]
-fn a_request_that_comes_round_ends() {
+fn looping_site_request_ends() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
@@ -203,7 +203,7 @@ fn a_request_that_comes_round_ends() {
 }
 
 #[test]
-fn each_name_has_its_certificate_and_files_go_both_ways() {
+fn each_site_name_has_its_certificate() {
     let (pki, body) = (Pki::new(), noise(43, 3_000_017));
     pki.issue("site", NAME);
     let nginx = pki.nginx("own", &body);
@@ -241,7 +241,7 @@ fn each_name_has_its_certificate_and_files_go_both_ways() {
 }
 
 #[test]
-fn a_sites_next_depot_is_kept_ready_from_the_start_on() {
+fn next_depot_of_a_site_is_warm_from_start() {
     let origin = Scripted::answering(ANSWER);
     let far = far("\"127.0.0.0/8\"", "");
     let site = site(origin.address, &[&far], "");
@@ -262,7 +262,7 @@ fn a_sites_next_depot_is_kept_ready_from_the_start_on() {
 }
 
 #[test]
-fn a_sites_certificate_is_for_its_name() {
+fn site_certificate_must_cover_its_name() {
     let pki = Pki::new();
     let settings = |site: &str| {
         format!(

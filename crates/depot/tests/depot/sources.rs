@@ -58,7 +58,7 @@ impl Origin {
 }
 
 #[test]
-fn connections_leave_by_the_source_of_the_narrowest_hop() {
+fn connections_use_source_of_most_specific_hop() {
     let origin = Origin::new();
     for (settings, expected) in [
         ("", "127.0.0.1"),
@@ -116,7 +116,7 @@ fn near(hop: &str) -> Daemon {
 }
 
 #[test]
-fn further_connections_of_a_transfer_leave_by_the_source() {
+fn stripes_of_a_transfer_use_the_source() {
     let (near, far, gate) = (near("streams = 3"), far_for_source(""), Gate::default());
     let body = noise(77, 20_000_003);
     let origin = halting(&body, &gate);
@@ -171,7 +171,7 @@ fn source_that_is_not_of_this_host_stops_the_start() {
 }
 
 #[test]
-fn source_that_the_host_has_lost_is_named_in_the_log_alone() {
+fn lost_source_address_is_named_only_in_the_log() {
     own_network();
     ip("address add 192.0.2.77/32 dev lo");
     let depot = Daemon::depot("source = [\"192.0.2.77\"]");
@@ -189,7 +189,7 @@ fn source_that_the_host_has_lost_is_named_in_the_log_alone() {
 }
 
 #[test]
-fn peers_of_the_other_family_are_refused_not_reached_otherwise() {
+fn peers_of_another_family_than_source_are_refused() {
     let depot = Daemon::depot(&format!("source = [\"127.0.0.5\"]\n{OPEN}"));
     let origin = Scripted::on("[::1]:0", |mut stream: TcpStream, _: &str| {
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");

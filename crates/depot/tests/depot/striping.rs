@@ -87,7 +87,7 @@ fn fetch(near: &Daemon, next: SocketAddr, halves: &Halves, wanted: u64) -> (Stri
 }
 
 #[test]
-fn the_body_is_the_same_over_any_number_of_connections() {
+fn body_survives_any_number_of_connections() {
     let body = noise(101, 20_000_003);
     for wanted in [1, 2, 4, 16] {
         let (near, far) = (near(wanted), far());
@@ -108,7 +108,7 @@ fn the_body_is_the_same_over_any_number_of_connections() {
 }
 
 #[test]
-fn one_slow_connection_among_several_changes_no_byte() {
+fn one_slow_stripe_changes_no_byte() {
     let body = noise(102, 12_000_001);
     let (near, far) = (near(4), far());
     for slow in [
@@ -124,7 +124,7 @@ fn one_slow_connection_among_several_changes_no_byte() {
 }
 
 #[test]
-fn a_connection_that_breaks_breaks_the_transfer_and_shows() {
+fn broken_stripe_breaks_the_transfer() {
     let body = noise(103, 20_000_000);
     let cuts: [fn(usize) -> Wire; 2] = [
         |n| if n == 0 { Wire::Cut(1_000_000) } else { Wire::Good },
@@ -144,7 +144,7 @@ fn a_connection_that_breaks_breaks_the_transfer_and_shows() {
 }
 
 #[test]
-fn connections_that_never_join_are_done_without() {
+fn missing_stripes_do_not_stop_the_transfer() {
     let body = noise(104, 8_000_001);
     let (near, far) = (near_with(4, "timeouts.connect = \"1s\""), far());
     let halves = Halves::of(&body);
@@ -156,7 +156,7 @@ fn connections_that_never_join_are_done_without() {
 }
 
 #[test]
-fn a_place_is_needed_for_each_connection_that_joins() {
+fn each_joining_connection_takes_a_slot() {
     let body = noise(105, 8_000_001);
     let near = near(4);
     let far = Daemon::depot("id = \"far\"\n[limits]\nper_client = 2");
@@ -168,7 +168,7 @@ fn a_place_is_needed_for_each_connection_that_joins() {
 }
 
 #[test]
-fn connections_that_join_count_for_the_client_behind_a_depot() {
+fn joining_connections_count_for_their_client() {
     let body = noise(110, 8_000_001);
     let trust = "trust.depots = [\"127.0.0.1/32\"]";
     let near = near_with(4, trust);
@@ -181,7 +181,7 @@ fn connections_that_join_count_for_the_client_behind_a_depot() {
 }
 
 #[test]
-fn a_wrong_token_opens_nothing_and_is_counted() {
+fn wrong_join_token_is_refused_and_counted() {
     let far = far();
     let zeros = "0".repeat(32);
     for path in [zeros.as_str(), "", "x", &zeros[1..]] {
@@ -198,7 +198,7 @@ fn a_wrong_token_opens_nothing_and_is_counted() {
 }
 
 #[test]
-fn a_depot_that_knows_nothing_of_it_is_read_as_always() {
+fn depot_without_striping_is_read_as_usual() {
     let body = noise(106, 3_000_000);
     let near = near(4);
     // It ignores the field, as older ones do.
@@ -215,7 +215,7 @@ fn a_depot_that_knows_nothing_of_it_is_read_as_always() {
 }
 
 #[test]
-fn an_answer_that_makes_no_sense_is_refused() {
+fn malformed_striped_answer_is_refused() {
     let near = near(4);
     let fields = ["5; token=00000000000000000000000000000000", "2", "2; token=0"];
     for field in fields {
@@ -281,7 +281,7 @@ fn bodies_in_every_framing_and_with_digests_are_the_same() {
 }
 
 #[test]
-fn ranges_come_over_several_connections_and_the_first_is_used_again() {
+fn striped_ranges_reuse_the_first_connection() {
     let dir = tempfile::tempdir().unwrap();
     let file = noise(108, 9_000_000);
     std::fs::write(dir.path().join("file"), &file).unwrap();
@@ -374,7 +374,7 @@ fn uploads_go_over_one_connection() {
 }
 
 #[test]
-fn a_reader_that_stops_costs_a_few_blocks() {
+fn stopped_reader_buffers_few_blocks() {
     const BODY: u64 = 300 << 20;
     let (near, far) = (near(16), far());
     let sent = Arc::new(std::sync::atomic::AtomicU64::new(0));

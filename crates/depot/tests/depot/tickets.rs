@@ -130,7 +130,7 @@ fn next_to_arrive(origin: &Scripted, depot: &Daemon, route: &str, target: &str) 
 }
 
 #[test]
-fn a_ticket_opens_a_depot_for_a_stranger_to_an_unlisted_origin() {
+fn ticket_opens_depot_to_unlisted_origin() {
     let (keys, origin) = (Keys::new(), Scripted::answering(SERVED));
     let depot = keys.open();
     // Without one it is closed to this client.
@@ -145,7 +145,7 @@ fn a_ticket_opens_a_depot_for_a_stranger_to_an_unlisted_origin() {
 }
 
 #[test]
-fn a_connection_that_a_ticket_opened_is_there_for_tickets_alone() {
+fn ticket_connection_serves_only_tickets() {
     let origin = Scripted::new(|mut stream, _| {
         while stream.write_all(SERVED.as_bytes()).is_ok() && read_head(&stream).is_some() {}
     });
@@ -162,7 +162,7 @@ fn a_connection_that_a_ticket_opened_is_there_for_tickets_alone() {
 }
 
 #[test]
-fn a_ticket_leads_through_two_depots_that_list_nothing() {
+fn ticket_passes_two_depots_without_lists() {
     let (keys, origin) = (Keys::new(), Scripted::answering(SERVED));
     let (near, far) = (keys.open(), keys.depot_named("d2", "", "local = true"));
     let ticket = ticket(origin.address, "/data/", &[&near, &far]);
@@ -172,7 +172,7 @@ fn a_ticket_leads_through_two_depots_that_list_nothing() {
 }
 
 #[test]
-fn uploads_go_where_a_ticket_says_so() {
+fn upload_needs_a_ticket_for_its_method() {
     let (keys, origin) = (Keys::new(), Scripted::answering(SERVED));
     let depot = keys.open();
     let put = |ticket: &Ticket| {
@@ -193,7 +193,7 @@ fn uploads_go_where_a_ticket_says_so() {
 }
 
 #[test]
-fn a_redirect_of_the_origin_takes_no_ticket_out_of_its_prefix() {
+fn redirect_cannot_leave_the_ticket_prefix() {
     let keys = Keys::new();
     for (location, inside) in [
         ("/data/other?x", Some("other?x")),
@@ -224,7 +224,7 @@ fn a_redirect_of_the_origin_takes_no_ticket_out_of_its_prefix() {
 }
 
 #[test]
-fn login_behind_a_ticket_sends_nobody_to_its_origin() {
+fn ticket_login_gives_no_link_to_the_origin() {
     // It may be one that only depots reach.
     let keys = Keys::new();
     for answer in [
@@ -240,7 +240,7 @@ fn login_behind_a_ticket_sends_nobody_to_its_origin() {
 }
 
 #[test]
-fn the_log_holds_no_ticket_that_can_be_used() {
+fn log_holds_no_usable_ticket() {
     let (keys, origin) = (Keys::new(), Scripted::answering(SERVED));
     let lists = "local = true\nclients = [\"127.0.0.0/8\"]\nupstreams = [\"127.0.0.0/8:*\"]";
     let (near, far) = (keys.depot("", lists), keys.depot_named("d2", "", "local = true"));

@@ -25,7 +25,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn files_go_both_ways_with_tls_on_every_stretch() {
+fn tls_on_every_hop_carries_files_both_ways() {
     let (pki, body) = (Pki::new(), noise(41, 3_000_017));
     let nginx = pki.nginx("own", &body);
     let methods = "[allow]\nclients = [\"127.0.0.0/8\"]\nupstreams = [\"127.0.0.0/8:*\"]\n\
@@ -60,7 +60,7 @@ fn files_go_both_ways_with_tls_on_every_stretch() {
 }
 
 #[test]
-fn a_next_hop_that_proves_nothing_is_not_asked() {
+fn next_hop_without_valid_certificate_is_refused() {
     let (pki, strange) = (Pki::new(), Pki::new());
     pki.issue("other", "elsewhere.example");
     let plain = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -154,7 +154,7 @@ fn has_asked(stream: &mut Stream<'_, ServerConnection, TcpStream>) -> bool {
 const UNTIL_CLOSE: &[u8] = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nall there is";
 
 #[test]
-fn a_body_cut_off_beneath_tls_is_not_whole() {
+fn tls_body_without_close_notify_is_truncated() {
     let pki = Pki::new();
     let depot = [pki.depot("")];
     let orderly = origin(&pki, |stream| {
@@ -174,7 +174,7 @@ fn a_body_cut_off_beneath_tls_is_not_whole() {
 /// Bytes that TLS has taken from the kernel and that are still unread are found before the connection is
 /// reused.
 #[test]
-fn what_nobody_asked_for_goes_to_nobody_over_tls() {
+fn unrequested_tls_bytes_reach_no_client() {
     let pki = Pki::new();
     let depot = [pki.depot("")];
     let talkative = origin(&pki, |stream| {
@@ -193,7 +193,7 @@ fn what_nobody_asked_for_goes_to_nobody_over_tls() {
 
 /// The second handshake between the same two shows and checks no certificate.
 #[test]
-fn a_next_hop_knows_the_depot_again() {
+fn tls_session_to_next_hop_is_resumed() {
     let pki = Pki::new();
     let depot = [pki.depot("reuse.per_hop = 0")];
     let origin = origin(&pki, |stream| {
@@ -209,7 +209,7 @@ fn a_next_hop_knows_the_depot_again() {
 }
 
 #[test]
-fn a_depot_knows_the_one_before_it_again() {
+fn tls_session_from_previous_depot_is_resumed() {
     let pki = Pki::new();
     let depot = pki.depot("");
     let mut roots = RootCertStore::empty();
@@ -231,7 +231,7 @@ fn a_depot_knows_the_one_before_it_again() {
 }
 
 #[test]
-fn who_does_not_speak_tls_is_let_go() {
+fn client_without_tls_is_closed_on_tls_port() {
     let pki = Pki::new();
     let depot = pki.depot("timeouts.request_head = \"300ms\"");
     let mut plain = connect(depot.address);
@@ -253,7 +253,7 @@ fn who_does_not_speak_tls_is_let_go() {
 }
 
 #[test]
-fn strangers_are_told_so_over_tls() {
+fn strangers_get_403_over_tls() {
     let pki = Pki::new();
     let depot = [Daemon::depot_with(&format!("{}[allow]\n", pki.settings("own", "id = \"d1\"")))];
     let got = pki.curl(&["-i", &url(&depot, "127.0.0.1:1".parse().unwrap(), "/")]);
@@ -261,7 +261,7 @@ fn strangers_are_told_so_over_tls() {
 }
 
 #[test]
-fn files_that_do_not_fit_stop_the_start() {
+fn mismatched_tls_files_stop_the_start() {
     let (pki, other) = (Pki::new(), Pki::new());
     fs::copy(other.file("own.key"), pki.file("other.key")).unwrap();
     fs::copy(pki.file("own.pem"), pki.file("other.pem")).unwrap();
@@ -305,7 +305,7 @@ fn one_transfer_over_several_connections_with_tls() {
 }
 
 #[test]
-fn a_certificate_that_is_not_good_now_is_spoken_of() {
+fn invalid_certificate_gives_a_warning() {
     let pki = Pki::new();
     let now = std::time::SystemTime::now();
     let day = std::time::Duration::from_secs(86_400);

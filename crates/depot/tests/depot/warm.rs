@@ -77,7 +77,7 @@ fn ask_to_hold(mut client: &TcpStream, fields: &str) -> (u16, Option<u32>) {
 }
 
 #[test]
-fn connections_that_the_next_depot_holds_wait_for_requests() {
+fn held_connections_serve_requests() {
     let (near, far) = (near(""), far());
     let route = Scripted::answering(SERVED).route(&far.authority(), "/");
     warm_up(&near, &far);
@@ -93,7 +93,7 @@ fn connections_that_the_next_depot_holds_wait_for_requests() {
 }
 
 #[test]
-fn the_pool_grows_with_demand_and_shrinks_with_disuse() {
+fn warm_pool_follows_demand() {
     let (near, far, gate) = (near("idle = \"3s\""), far(), Gate::default());
     let route = halting(b"served", &gate).route(&far.authority(), "/");
     std::thread::scope(|scope| {
@@ -109,7 +109,7 @@ fn the_pool_grows_with_demand_and_shrinks_with_disuse() {
 }
 
 #[test]
-fn a_depot_that_starts_anew_costs_no_client_an_error() {
+fn restarted_next_depot_causes_no_client_error() {
     let near = near("");
     let far = far();
     let settings = format!("id = \"far\"\nlisten = [\"{}\"]\n{TRUST}", far.address);
@@ -124,7 +124,7 @@ fn a_depot_that_starts_anew_costs_no_client_an_error() {
 }
 
 #[test]
-fn a_connection_that_died_in_silence_costs_no_client_an_error() {
+fn dead_warm_connection_causes_no_client_error() {
     own_network();
     let (near, far) = (near(""), far());
     let route = Scripted::answering(SERVED).route(&far.authority(), "/");
@@ -154,7 +154,7 @@ fn a_connection_that_died_in_silence_costs_no_client_an_error() {
 }
 
 #[test]
-fn a_reload_closes_no_warm_connection() {
+fn reload_keeps_warm_connections() {
     let (dir, far) = (tempfile::tempdir().unwrap(), far());
     let file = dir.path().join("depot.toml");
     let text = |idle: &str| {
@@ -175,7 +175,7 @@ fn a_reload_closes_no_warm_connection() {
 }
 
 #[test]
-fn names_that_anybody_may_invent_are_not_kept_ready() {
+fn invented_names_are_not_kept_warm() {
     let (near, far) = (near(""), far());
     let origin = Scripted::answering(SERVED);
     // The rules list its address and not its name.
@@ -186,7 +186,7 @@ fn names_that_anybody_may_invent_are_not_kept_ready() {
 }
 
 #[test]
-fn only_trusted_depots_hold_connections_and_only_so_many() {
+fn held_connections_need_trust_and_are_bounded() {
     let depot = Daemon::depot(
         "admin.listen = \"127.0.0.1:0\"\ntrust.depots = [\"127.0.0.2/32\"]\nlimits.held = 1\n\
          [[hop]]\npeer = \"127.0.0.2/32\"\nidle = \"1h\"",
@@ -220,7 +220,7 @@ fn only_trusted_depots_hold_connections_and_only_so_many() {
 }
 
 #[test]
-fn a_new_connection_carries_what_was_agreed_and_that_once() {
+fn warm_connection_is_primed_once() {
     let depot = Daemon::depot(
         "trust.depots = [\"127.0.0.2/32\"]\n[[hop]]\npeer = \"127.0.0.2/32\"\nprime = \"30KB\"",
     );
@@ -250,7 +250,7 @@ fn a_new_connection_carries_what_was_agreed_and_that_once() {
 }
 
 #[test]
-fn connections_that_are_opened_ahead_of_need_have_grown() {
+fn warm_connections_have_grown_windows() {
     let (near, far) = (near("prime = \"300KB\""), far());
     let origin = Scripted::answering(SERVED);
     served(&near, &origin.route(&far.authority(), "/f"));
@@ -269,7 +269,7 @@ fn sockets_that_sent(port: u16, bytes: u64) -> usize {
 }
 
 #[test]
-fn a_held_connection_has_no_more_time_for_a_head() {
+fn held_connection_has_the_usual_head_timeout() {
     let depot = Daemon::depot(&format!("{TRUST}\ntimeouts.request_head = \"500ms\""));
     let mut client = connect_from("127.0.0.2", depot.address);
     assert_eq!(ask_to_hold(&client, "Keep-Alive: timeout=600\r\n").0, 200);
@@ -278,7 +278,7 @@ fn a_held_connection_has_no_more_time_for_a_head() {
 }
 
 #[test]
-fn a_depot_that_will_not_hold_any_is_asked_ever_more_rarely() {
+fn refusing_depot_is_asked_with_backoff() {
     let near = near("");
     let far = Daemon::depot("id = \"far\"\nadmin.listen = \"127.0.0.1:0\"");
     let route = Scripted::answering(SERVED).route(&far.authority(), "/");

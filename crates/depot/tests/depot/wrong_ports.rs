@@ -116,7 +116,7 @@ fn tls_on_a_plain_port_is_answered_by_an_alert() {
 
 /// Each such connection is closed by the depot, although the client neither reads nor closes: it frees its place.
 #[test]
-fn clients_at_the_wrong_port_hold_no_place() {
+fn clients_at_the_wrong_port_take_no_slot() {
     let pki = Pki::new();
     let limits = "limits.connections = 2\nlimits.per_client = 2";
     let (secured, plain) = (pki.depot(limits), Daemon::depot(limits));
@@ -151,7 +151,7 @@ fn refused(depot: &Daemon, route: &str, expected: &str) {
 }
 
 #[test]
-fn next_hop_without_tls_is_named_so() {
+fn next_hop_error_says_it_lacks_tls() {
     let depot = Daemon::depot("timeouts.connect = \"1s\"");
     let https = |address: SocketAddr| format!("/lh1/fetch/-/https:{address}/");
     let does_not = "it does not speak TLS on that port";
@@ -210,7 +210,7 @@ fn alerting(pki: &Pki) -> SocketAddr {
 }
 
 #[test]
-fn next_hop_with_tls_is_named_so() {
+fn next_hop_error_says_it_expects_tls() {
     let (pki, depot) = (Pki::new(), Daemon::depot("id = \"d1\""));
     let alerting = alerting(&pki);
     let expected = format!("upstream {alerting} speaks TLS on that port");

@@ -150,7 +150,7 @@ mod tests {
     const LIMIT: usize = 100 << 20;
 
     #[test]
-    fn transfers_begin_small_and_then_not_at_all() {
+    fn transfers_start_small_then_stop_near_the_limit() {
         let memory = KernelMemory::new(LIMIT, Pipes::new(1 << 20, LIMIT));
         let mut all = Vec::new();
         while memory.level_at_start() == Free {
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn crowd_of_short_transfers_is_not_new_each_time() {
+    fn repeated_crowd_of_short_transfers_starts_free() {
         let memory = KernelMemory::new(LIMIT, Pipes::new(1 << 20, LIMIT));
         for look in 0..6 {
             let crowd: Vec<_> = (0..100).map(|_| memory.begin().unwrap()).collect();
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn sockets_get_what_is_left_by_what_they_move() {
+    fn sockets_share_remaining_memory_by_use() {
         let mut free = Look::new(LIMIT, LIMIT / 2);
         assert_eq!([0, AT_WORK].map(|moved| free.level(Free, Some(moved))), [Free, Free]);
         let mut tight = Look::new(LIMIT, LIMIT / 2 + 1);

@@ -27,7 +27,7 @@ fn mebibytes(n: u64) -> Bytes {
 }
 
 #[tokio::test]
-async fn a_send_buffer_is_raised_and_given_back() {
+async fn send_buffer_is_raised_and_returned() {
     let (stream, _listener) = stream().await;
     let memory = Pipes::new(1 << 20, 16 << 20);
     let (seen, _) = seen(&stream);
@@ -43,7 +43,7 @@ async fn a_send_buffer_is_raised_and_given_back() {
 }
 
 #[tokio::test]
-async fn a_receive_buffer_counts_until_its_connection_closes() {
+async fn receive_buffer_is_charged_until_close() {
     let (stream, _listener) = stream().await;
     let memory = Pipes::new(1 << 20, 64 << 20);
     let mut connection = Connection::new(&stream.watch().upgrade().unwrap());
@@ -61,7 +61,7 @@ async fn a_receive_buffer_counts_until_its_connection_closes() {
 }
 
 #[tokio::test]
-async fn nothing_is_raised_beyond_the_memory_there_is() {
+async fn no_buffer_is_raised_beyond_memory() {
     let (stream, _listener) = stream().await;
     let memory = Pipes::new(1 << 18, 5 << 18);
     let _pipe = memory.take().expect("a fifth of it");
@@ -82,7 +82,7 @@ async fn nothing_is_raised_beyond_the_memory_there_is() {
 }
 
 #[tokio::test]
-async fn what_is_set_by_hand_stays() {
+async fn configured_buffer_sizes_are_kept() {
     let (stream, _listener) = stream().await;
     let governed = |options: HopOptions<'_>| {
         Governed::by(stream.wire(), &options).map(|of| (of.sndbuf, of.rcvbuf, of.unsent))
@@ -96,7 +96,7 @@ async fn what_is_set_by_hand_stays() {
 }
 
 #[tokio::test]
-async fn restricted_socket_gets_back_what_it_had() {
+async fn restricted_socket_regains_its_buffers() {
     let (stream, _listener) = stream().await;
     let wire = stream.wire();
     wire.keep_unsent(mebibytes(1)).unwrap();

@@ -114,7 +114,7 @@ mod tests {
         MinimumRate { rate: Rate::bits_per_second(8_000), time: Duration::from_secs(10) };
 
     #[test]
-    fn only_a_client_that_is_waited_for_is_too_slow() {
+    fn minimum_rate_counts_only_waiting_for_client() {
         let mut meter = Meter::new([0, 0]);
         for _ in 0..100 {
             assert!(!meter.look(MINIMUM, false, [0, 0]), "the depot does not wait for it");
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_is_not_blamed_for_the_rate_that_it_is_held_to() {
+    fn rate_limited_client_is_not_too_slow() {
         let held = |bps| TcpInfo {
             spacing: crate::tcp::info::Spacing::AtMost(Rate::bits_per_second(bps)),
             ..TcpInfo::default()

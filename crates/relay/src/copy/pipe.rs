@@ -290,7 +290,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pipes_are_used_again_and_bounded_together() {
+    fn pipes_are_reused_and_bounded() {
         let pipes = Pipes::new(128 << 10, 600 << 10);
         let (a, b) = (pipes.take().unwrap(), pipes.take().unwrap());
         assert_eq!(
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn others_share_the_ceiling() {
+    fn other_buffers_share_the_pipe_ceiling() {
         let pipes = Pipes::new(128 << 10, 300 << 10);
         let mut share = Share::of(&pipes);
         assert!(share.resize(200 << 10));

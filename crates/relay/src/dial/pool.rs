@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn new_rules_keep_what_they_allow_and_close_the_rest() {
+    async fn reload_keeps_only_permitted_connections() {
         let (pool, first) = (Pool::default(), Generation::default());
         let (a, _a) = connection().await;
         let (b, _b) = connection().await;
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn leave_and_number_bound_what_is_kept() {
+    async fn pool_is_bounded_by_grant_and_count() {
         let (pool, generation) = (Pool::default(), Generation::default());
         let mut listeners = Vec::new();
         for _ in 0..3 {
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_used_last_is_taken_first_and_unused_connections_last() {
+    async fn pool_prefers_recently_used_connections() {
         let (pool, generation) = (Pool::default(), Generation::default());
         let limits = Limits { per_key: 9, ..LIMITS };
         let mut listeners = Vec::new();
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn held_connections_outlast_others_and_the_last_used_are_renewed() {
+    async fn held_connections_outlast_others() {
         let (pool, generation) = (Pool::default(), Generation::default());
         let limits = Limits { per_key: 9, idle: Duration::from_secs(4) };
         let mut listeners = Vec::new();
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_has_just_come_is_seen() {
+    async fn pool_sees_bytes_that_just_arrived() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let mut stream = Stream::new(TcpStream::connect(address).await.unwrap(), address);

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn look_ups_that_hang_are_bounded_and_forgotten_by_those_who_wait() {
+    async fn hanging_lookups_are_bounded() {
         let names = Names { look_up: hangs, ..Names::default() };
         let ask = async |name: String, client: String| {
             let of = peer(&format!("{name}.example"));

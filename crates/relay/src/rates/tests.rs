@@ -65,7 +65,7 @@ fn all_held<const N: usize>(streams: [&Stream; N]) -> [Option<u64>; N] {
 }
 
 #[tokio::test]
-async fn the_transfers_of_a_client_share_its_rate_for_as_long_as_they_last() {
+async fn client_transfers_share_its_rate_while_running() {
     let (config, peers) = (Config::client_rate(80), Peers::new().await);
     let rates = Rates::new(config.client_rate);
     let ([a, a_up], [b, b_up], [c, c_up]) =
@@ -87,7 +87,7 @@ async fn the_transfers_of_a_client_share_its_rate_for_as_long_as_they_last() {
 }
 
 #[tokio::test]
-async fn the_addresses_of_one_ipv6_host_share() {
+async fn ipv6_host_addresses_share_a_rate() {
     let config = Config::client_rate(80);
     let rates = Rates::new(config.client_rate);
     let addresses = ["2001:db8:0:1::1", "2001:db8:0:1:ffff::2", "2001:db8:0:2::1"];
@@ -100,7 +100,7 @@ async fn the_addresses_of_one_ipv6_host_share() {
 }
 
 #[tokio::test]
-async fn the_lowest_of_ticket_hop_and_part_counts_on_each_side() {
+async fn lowest_of_ticket_hop_and_share_applies() {
     let peers = Peers::new().await;
     for (rate, granted, client, upstream) in [
         (Some(80), None, Some(30), Some(80)),
@@ -119,7 +119,7 @@ async fn the_lowest_of_ticket_hop_and_part_counts_on_each_side() {
 }
 
 #[tokio::test]
-async fn a_connection_is_let_go_where_nothing_holds_the_next_transfer_on_it() {
+async fn unlimited_next_transfer_clears_pacing() {
     let (set, none, peers) = (Config::client_rate(80), Config::default(), Peers::new().await);
     let rates = Rates::new(set.client_rate);
     let [a, up] = peers.both().await;
@@ -132,7 +132,7 @@ async fn a_connection_is_let_go_where_nothing_holds_the_next_transfer_on_it() {
 }
 
 #[tokio::test]
-async fn connections_that_join_divide_the_part() {
+async fn joining_connections_divide_the_share() {
     let (config, peers) = (Config::client_rate(80), Peers::new().await);
     let rates = Rates::new(config.client_rate);
     let [a, up] = peers.both().await;
@@ -154,7 +154,7 @@ async fn connections_that_join_divide_the_part() {
 }
 
 #[tokio::test]
-async fn another_rate_counts_at_once_for_those_that_are_held_to_one() {
+async fn changed_rate_applies_immediately() {
     let config = Config::client_rate(80);
     let (rates, peers) = (Rates::new(config.client_rate), Peers::new().await);
     let [a, up] = peers.both().await;
@@ -185,7 +185,7 @@ fn transfer(number: u64, client: &Sharer) -> Transfer {
 /// Starts and ends transfers at random: the shares add up to at most the rate and hardly less, and dividing it
 /// again changes only a few other transfers each.
 #[test]
-fn a_crowd_has_the_rate_together_and_is_seldom_set_anew() {
+fn crowd_shares_the_rate_with_few_changes() {
     const RATE: u64 = 8_000_000_000;
     let seed = std::env::var("LONGHAUL_SEED").map_or(11, |seed| seed.parse().unwrap());
     println!("LONGHAUL_SEED={seed}");
@@ -223,7 +223,7 @@ fn a_crowd_has_the_rate_together_and_is_seldom_set_anew() {
 }
 
 #[tokio::test]
-async fn tcp_spaces_by_itself_where_no_rate_holds_it() {
+async fn tcp_pacing_applies_without_a_rate() {
     let own = Config { spacing: Spacing::Own, ..Config::default() };
     let (limited, peers) = (Config { client_rate: Some(mbit(80)), ..own }, Peers::new().await);
     let spaced = |stream: &Stream| stream.wire().in_force().spacing;
@@ -250,7 +250,7 @@ async fn tcp_spaces_by_itself_where_no_rate_holds_it() {
 }
 
 #[tokio::test]
-async fn a_rate_asked_for_holds_the_next_hop_alone() {
+async fn requested_rate_limits_only_the_next_hop() {
     let rates = Rates::new(None);
     let [client, upstream] = Peers::new().await.both().await;
     let config = Config::default();
@@ -266,7 +266,7 @@ async fn a_rate_asked_for_holds_the_next_hop_alone() {
 }
 
 #[tokio::test]
-async fn rates_are_set_for_what_is_under_way_and_let_go_again() {
+async fn operator_rate_is_applied_and_removed() {
     let (config, peers) = (Config::default(), Peers::new().await);
     let rates = Rates::new(None);
     let [a, a_up] = peers.both().await;
@@ -297,7 +297,7 @@ async fn rates_are_set_for_what_is_under_way_and_let_go_again() {
 }
 
 #[tokio::test]
-async fn transfers_of_a_ticket_share_what_it_may_have_in_all() {
+async fn ticket_transfers_share_its_total_rate() {
     let (config, peers) = (Config::client_rate(80), Peers::new().await);
     let rates = Rates::new(config.client_rate);
     let of = |rate: Option<u64>| TransferLimits {
@@ -322,7 +322,7 @@ async fn transfers_of_a_ticket_share_what_it_may_have_in_all() {
 }
 
 #[test]
-fn rates_that_operators_set_are_bounded() {
+fn operator_rates_are_bounded_in_number() {
     let rates = Rates::new(None);
     let whose = |n: usize| Sharer::Ticket(n.to_string().into());
     for n in 0..MOST_SET {

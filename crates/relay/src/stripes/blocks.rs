@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn malformed_blocks_are_refused() {
         let after = |bytes: &[u8]| {
             let mut blocks = Blocks { at: 10, ..Blocks::default() };
             blocks.next(bytes).unwrap_err()

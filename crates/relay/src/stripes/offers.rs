@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_was_not_asked_for_does_not_join() {
+    async fn unrequested_connection_cannot_join() {
         let offers = Arc::new(Offers::default());
         let peer: IpAddr = "192.0.2.1".parse().unwrap();
         let asker = Asker { peer, client: "198.51.100.7".parse().unwrap() };

@@ -55,7 +55,7 @@ async fn another(
 }
 
 #[tokio::test]
-async fn what_is_written_is_what_is_read() {
+async fn striped_bytes_are_read_as_written() {
     let seed = std::env::var("LONGHAUL_SEED").map_or(7, |seed| seed.parse().unwrap());
     println!("LONGHAUL_SEED={seed}");
     for case in 0..40 {

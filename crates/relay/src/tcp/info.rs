@@ -335,7 +335,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_that_is_set_aside_may_be_below_zero() {
+    fn forward_alloc_may_be_negative() {
         let memory = SocketMemory::of([5_000, 9, 0, 7, -1_000, 300, 0, 20, 0]);
         assert_eq!((memory.received, memory.held), (5_000, 4_320));
         assert_eq!(SocketMemory::of([0, 0, 0, 0, -1, 0, 0, 0, 0]).held, 0);

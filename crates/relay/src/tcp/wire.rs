@@ -179,7 +179,7 @@ mod tests {
     use units::Rate;
 
     #[tokio::test]
-    async fn a_connection_is_held_to_a_rate_and_let_go() {
+    async fn connection_rate_is_set_and_cleared() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let tcp = TcpStream::connect(address).await.unwrap();

@@ -72,7 +72,7 @@ fn stranger_after(fields: &str) {
 }
 
 #[test]
-fn a_connection_that_somebody_has_logged_in_on_serves_nobody_else() {
+fn logged_in_connection_is_not_shared() {
     for fields in [
         "Authorization: Negotiate YIIJvwYG\r\n",
         "authorization: NEGOTIATE YIIJvwYG\r\n",
@@ -84,7 +84,7 @@ fn a_connection_that_somebody_has_logged_in_on_serves_nobody_else() {
 }
 
 #[test]
-fn a_connection_on_which_somebody_is_logging_in_serves_nobody_else() {
+fn connection_during_login_is_not_shared() {
     for challenge in [
         "WWW-Authenticate: NTLM TlRMTVNTUAACAAAA\r\n",
         "WWW-Authenticate: Basic realm=\"a, b\", Negotiate oRQwEqADCgEB\r\n",
@@ -97,7 +97,7 @@ fn a_connection_on_which_somebody_is_logging_in_serves_nobody_else() {
 }
 
 #[test]
-fn other_credentials_are_those_of_a_request_and_connections_are_shared() {
+fn connections_with_per_request_logins_are_shared() {
     let (depot, origin) = (open_depot(""), by_connection(""));
     for credentials in ["Basic YTpi", "Bearer Negotiate", "bearer NTLM"] {
         // The origin takes every later client of the connection for alice: it is the same connection.

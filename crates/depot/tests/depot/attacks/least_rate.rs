@@ -70,7 +70,7 @@ fn sip(mut client: impl Read + Send + 'static) {
 }
 
 #[test]
-fn slow_readers_hold_nothing_for_long() {
+fn slow_readers_are_aborted() {
     let pki = Pki::new();
     let allow = "[allow]\nclients = [\"127.0.0.0/8\"]\nupstreams = [\"127.0.0.0/8:*\"]\n\
                  local = true\n";
@@ -116,7 +116,7 @@ fn slow_readers_hold_nothing_for_long() {
 }
 
 #[test]
-fn slow_uploaders_hold_nothing_for_long() {
+fn slow_uploaders_are_aborted() {
     let depot = open_depot(LEAST);
     for (name, framing, begin, drop_of) in [
         ("/length", "Content-Length: 1000000", "", "x"),
@@ -146,7 +146,7 @@ fn slow_uploaders_hold_nothing_for_long() {
 }
 
 #[test]
-fn clients_that_wait_for_others_are_borne() {
+fn clients_waiting_for_others_are_tolerated() {
     let depot = open_depot(LEAST);
     let drip = |mut stream: &TcpStream| {
         let begun = std::time::Instant::now();
@@ -203,7 +203,7 @@ fn clients_that_wait_for_others_are_borne() {
 }
 
 #[test]
-fn by_default_readers_that_are_no_depots_are_measured() {
+fn default_least_rate_aborts_readers_except_depots() {
     let time = "[limits]\nleast_time = \"1s\"\n";
     let (depot, off) = (open_depot(time), open_depot(&format!("{time}least_rate = \"off\"\n")));
     let trusting = open_depot(&format!("{LEAST}[trust]\ndepots = [\"127.0.0.0/8\"]\n"));
@@ -234,7 +234,7 @@ fn by_default_readers_that_are_no_depots_are_measured() {
 }
 
 #[test]
-fn a_client_that_the_depot_holds_to_less_is_borne() {
+fn client_with_lower_depot_rate_is_tolerated() {
     let depot = open_depot(&format!("{LEAST}client_rate = \"40kbit\"\n"));
     let body = noise(4, 20_000);
     let origin = Scripted::answering(with_length(&body));
@@ -244,7 +244,7 @@ fn a_client_that_the_depot_holds_to_less_is_borne() {
 }
 
 #[test]
-fn a_client_that_takes_nothing_over_tls_is_let_go() {
+fn tls_client_that_reads_nothing_is_closed() {
     let pki = Pki::new();
     let depot = pki.depot("timeouts.client_idle = \"500ms\"");
     let narrow_depot = Daemon::depot_with(&format!(

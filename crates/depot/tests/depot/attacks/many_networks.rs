@@ -8,7 +8,7 @@ use crate::common::{
 };
 
 #[test]
-fn a_site_with_many_networks_holds_the_places_of_a_few_clients() {
+fn ipv6_site_holds_only_slots_of_a_few_clients() {
     // A thread of its own: this one is to stay where it is.
     let ended = std::thread::spawn(from_many_networks).join();
     ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic));

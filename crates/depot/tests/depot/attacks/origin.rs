@@ -46,7 +46,7 @@ fn site_with_ways_out(folder: &Path) -> PathBuf {
 }
 
 #[test]
-fn no_path_and_no_link_leads_out_of_the_directory() {
+fn no_path_or_link_escapes_the_directory() {
     let folder = tempfile::tempdir().unwrap();
     let site = site_with_ways_out(folder.path());
     let origin = Daemon::origin(&site, "fetch", &[]);

@@ -15,7 +15,7 @@ fn ask(depot: &Daemon, request: &str) -> (u16, String) {
 }
 
 #[test]
-fn a_depot_is_no_proxy_for_whoever_asks_as_of_one() {
+fn depot_refuses_forward_proxy_requests() {
     // It would relay there by a route; so only the form of the request is what keeps it from that.
     let (depot, inner) = (open_depot(""), echo());
     let there = inner.address;
@@ -57,7 +57,7 @@ fn a_depot_is_no_proxy_for_whoever_asks_as_of_one() {
 }
 
 #[test]
-fn the_route_says_where_and_no_other_part_of_the_request() {
+fn only_route_decides_the_destination() {
     let (depot, listed, other) = (open_depot(""), echo(), echo());
     let (route, there) = (listed.route("-", "/x"), other.address);
     for request in [
@@ -80,7 +80,7 @@ fn the_route_says_where_and_no_other_part_of_the_request() {
 }
 
 #[test]
-fn routes_that_are_written_to_mean_something_else() {
+fn ambiguous_routes_are_refused() {
     let (depot, inner) = (open_depot(""), echo());
     let there = inner.address;
     for route in [
@@ -114,7 +114,7 @@ fn routes_that_are_written_to_mean_something_else() {
 }
 
 #[test]
-fn an_inner_address_is_known_however_it_is_written() {
+fn private_address_spelling_cannot_hide_it() {
     let inner = echo();
     let port = inner.address.port();
     // All that is public is listed, and names by their addresses.
@@ -175,7 +175,7 @@ fn an_inner_address_is_known_however_it_is_written() {
 }
 
 #[test]
-fn redirects_are_for_the_client_to_follow() {
+fn depot_follows_no_redirects() {
     let (depot, inner) = (open_depot(""), echo());
     let there = inner.address;
     for (code, location) in [
@@ -202,7 +202,7 @@ fn redirects_are_for_the_client_to_follow() {
 }
 
 #[test]
-fn an_origin_makes_no_routes_at_the_depot() {
+fn origin_cannot_make_routes_at_the_depot() {
     // Relative references would be read against the depot's own address.
     let depot = open_depot("");
     for location in ["/lh1/fetch/-/http:127.0.0.1:1/x", "../../../../lh1/fetch/-/http:o/x", "//d/x"]
@@ -221,7 +221,7 @@ fn an_origin_makes_no_routes_at_the_depot() {
 }
 
 #[test]
-fn no_via_hides_that_a_request_runs_in_a_circle() {
+fn via_spelling_cannot_hide_a_loop() {
     let (depot, origin) = (open_depot(""), echo());
     // Through this depot again and again, and at last to an origin.
     let circle = format!("/lh1/fetch/-/http:{}", depot.address).repeat(20);

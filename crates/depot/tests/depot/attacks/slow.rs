@@ -27,7 +27,7 @@ fn ends_with(stream: TcpStream, code: u16) {
 }
 
 #[test]
-fn unfinished_heads_hold_no_place_for_long() {
+fn unfinished_heads_free_their_slot() {
     let depot = open_depot(&format!("{IMPATIENT}\n[limits]\nper_client = 4"));
     let half = [(); 4].map(|()| {
         let mut stream = connect(depot.address);
@@ -41,7 +41,7 @@ fn unfinished_heads_hold_no_place_for_long() {
 }
 
 #[test]
-fn a_second_head_has_no_more_time_than_the_first() {
+fn second_head_has_same_timeout_as_first() {
     let (depot, origin) = (open_depot(IMPATIENT), echo());
     let route = origin.route("-", "/x");
     let served = || {
@@ -61,7 +61,7 @@ fn a_second_head_has_no_more_time_than_the_first() {
 }
 
 #[test]
-fn a_body_that_stops_coming_is_given_up_and_never_made_whole() {
+fn stalled_body_is_aborted_and_never_completed() {
     let depot = open_depot(IMPATIENT);
     for (fields, part) in [
         ("Content-Length: 100", "half a body"),
@@ -131,7 +131,7 @@ fn trailers_end_within_their_limit() {
 }
 
 #[test]
-fn what_is_sent_while_an_answer_is_awaited_is_not_taken_without_end() {
+fn input_during_request_is_bounded() {
     // The depot watches the client for its leaving; it reads no more of it than one head's worth, and
     // the kernels' buffers hold the rest until the sender must stop.
     const FAR_TOO_MUCH: usize = 256 << 20;
@@ -180,7 +180,7 @@ fn only_answer(to: std::net::SocketAddr, requests: &str) -> u16 {
 }
 
 #[test]
-fn no_answer_of_the_depots_own_keeps_a_strangers_connection() {
+fn depot_answer_closes_stranger_connection() {
     let dir = tempfile::tempdir().unwrap();
     let keys = dir.path().join("keys.json");
     std::fs::write(&keys, Signer::from_seed([1; 32]).unwrap().public_set()).unwrap();

@@ -46,7 +46,7 @@ impl Target {
 }
 
 #[test]
-fn a_length_is_said_once_and_in_one_way() {
+fn repeated_or_odd_lengths_are_refused() {
     let target = Target::new();
     let route = target.victim.route("-", "/x");
     for fields in [
@@ -102,7 +102,7 @@ fn a_length_is_said_once_and_in_one_way() {
 }
 
 #[test]
-fn lines_end_in_one_way() {
+fn odd_line_ends_are_refused() {
     let target = Target::new();
     let route = target.victim.route("-", "/x");
     for request in [
@@ -129,7 +129,7 @@ fn lines_end_in_one_way() {
 }
 
 #[test]
-fn chunks_are_written_in_one_way() {
+fn odd_chunks_are_refused() {
     let target = Target::new();
     // It waits for the whole request, which never comes.
     let origin = Scripted::new(|mut stream, _| drop(stream.read_to_end(&mut Vec::new())));
@@ -170,7 +170,7 @@ fn chunks_are_written_in_one_way() {
 }
 
 #[test]
-fn nothing_behind_a_refusal_is_served() {
+fn no_request_after_a_refusal_is_served() {
     let target = Target::new();
     let closed = Daemon::depot("id = \"d1\"\n[allow]\nclients = [\"127.0.0.0/8\"]");
     for (request, code) in [
@@ -197,7 +197,7 @@ fn nothing_behind_a_refusal_is_served() {
 }
 
 #[test]
-fn a_body_is_a_body_whatever_it_looks_like() {
+fn body_like_a_request_stays_a_body() {
     // With its length beyond doubt, a request within a body goes on as that body's bytes.
     let target = Target::new();
     let hidden = target.victim.route("-", "/smuggled");
@@ -221,7 +221,7 @@ fn a_body_is_a_body_whatever_it_looks_like() {
 }
 
 #[test]
-fn an_answer_more_than_was_asked_for_goes_to_nobody() {
+fn surplus_answer_reaches_no_client() {
     // The origin keeps the connection: the next request on it would get the second answer.
     let poison = answer("poison");
     for (first, method, expected) in [

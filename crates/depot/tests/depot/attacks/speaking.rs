@@ -43,7 +43,7 @@ fn ask(depot: &Daemon, route: &str, fields: &str) -> (String, String) {
 }
 
 #[test]
-fn an_origin_speaks_for_its_own_answer_and_not_for_the_depots_name() {
+fn origin_headers_do_not_apply_to_depot_name() {
     let fields = FOR_THE_WHOLE_NAME.map(|field| format!("{field}\r\n")).concat();
     let trailers = format!("{fields}Access-Control-Allow-Origin: *\r\nX-Own: 1\r\n");
     let origin = Scripted::answering(format!(
@@ -70,7 +70,7 @@ fn an_origin_speaks_for_its_own_answer_and_not_for_the_depots_name() {
 }
 
 #[test]
-fn no_page_is_asked_to_tell_where_it_came_from() {
+fn depot_sets_no_referrer() {
     let (depot, origin) = (open_depot(""), echo());
     let lead = format!("/lh1/lead/{}/{}/http:o/x", another_depot().authority(), depot.authority());
     for (route, code) in [
@@ -87,7 +87,7 @@ fn no_page_is_asked_to_tell_where_it_came_from() {
 }
 
 #[test]
-fn origins_are_told_of_no_tickets_and_of_no_clients() {
+fn origins_learn_no_tickets_or_clients() {
     let (near, far, origin) = (open_depot(""), another_depot(), echo());
     for chain in ["-", &far.authority()] {
         let route = origin.route(chain, "/x");
@@ -118,7 +118,7 @@ fn origins_are_told_of_no_tickets_and_of_no_clients() {
 }
 
 #[test]
-fn a_location_leads_nowhere_at_the_depot_but_by_the_same_route() {
+fn location_stays_on_the_same_route() {
     let depot = open_depot("");
     for (location, sent) in [
         ("/caf\u{e9}", Some("/caf%C3%A9")),

@@ -51,7 +51,7 @@ fn malformed_and_oversized_commands_do_nothing() {
 }
 
 #[test]
-fn other_users_give_no_commands() {
+fn other_users_cannot_give_commands() {
     let controlled = Controlled::new();
     let running = Download::begin("127.0.0.9", &controlled.depot, "/f");
     fs::set_permissions(controlled.dir.path(), Permissions::from_mode(0o755)).unwrap();
@@ -72,7 +72,7 @@ fn other_users_give_no_commands() {
 }
 
 #[test]
-fn a_hundred_idle_connections_hold_no_command_up() {
+fn hundred_idle_connections_delay_no_command() {
     let controlled = Controlled::new();
     let running = Download::begin("127.0.0.9", &controlled.depot, "/f");
     let idle: Vec<_> =

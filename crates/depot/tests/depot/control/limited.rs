@@ -34,7 +34,7 @@ fn client(address: &str) -> Limited {
 const THERE: Answer = Answer::Limited { is_there: true };
 
 #[test]
-fn client_and_transfer_are_held_to_a_rate_while_they_run() {
+fn running_client_and_transfer_can_be_limited() {
     let controlled = Controlled::new();
     let depot = &controlled.depot;
     let begin = |from| Download::begin(from, depot, "/f");
@@ -63,7 +63,7 @@ fn client_and_transfer_are_held_to_a_rate_while_they_run() {
 }
 
 #[test]
-fn another_client_rate_counts_for_what_began_without_one() {
+fn new_client_rate_applies_to_running_transfers() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("depot.toml");
     let text = |rate: &str| {
@@ -84,7 +84,7 @@ fn another_client_rate_counts_for_what_began_without_one() {
 }
 
 #[test]
-fn ticket_holds_all_of_its_transfers_together() {
+fn ticket_rate_is_shared_by_its_transfers() {
     let (keys, dir) = (Keys::new(), tempfile::tempdir().unwrap());
     let file = keys.file();
     let trust =

@@ -34,7 +34,7 @@ fn taken_over(dir: &Path, control: bool) -> (Daemon, Daemon, [Download; 2]) {
 }
 
 #[test]
-fn status_metrics_and_commands_reach_the_depot_before() {
+fn status_and_commands_reach_draining_depot() {
     let dir = tempfile::tempdir().unwrap();
     let (mut first, second, [one, two]) = taken_over(dir.path(), true);
     let new = Download::begin("127.0.0.9", &second, "/new");
@@ -68,7 +68,7 @@ fn status_metrics_and_commands_reach_the_depot_before() {
 }
 
 #[test]
-fn depot_before_is_seen_without_a_socket_for_commands_and_forgotten_when_killed() {
+fn draining_depot_is_listed_until_killed() {
     let dir = tempfile::tempdir().unwrap();
     let (first, second, _downloads) = taken_over(dir.path(), false);
     assert_eq!(second.status().draining[0].live_transfers, 2);

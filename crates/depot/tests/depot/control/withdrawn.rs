@@ -54,7 +54,7 @@ fn revoked_ticket_ends_its_transfers_and_no_others() {
 }
 
 #[test]
-fn key_that_is_taken_away_ends_the_transfers_of_its_tickets() {
+fn removed_key_ends_transfers_of_its_tickets() {
     let (keys, dir) = (Keys::new(), tempfile::tempdir().unwrap());
     let depot = depot(&keys, dir.path(), "");
     let one = by_ticket(&keys, &depot, "order-1");
@@ -63,7 +63,7 @@ fn key_that_is_taken_away_ends_the_transfers_of_its_tickets() {
 }
 
 #[test]
-fn what_is_taken_back_runs_to_its_end_if_the_configuration_says_so() {
+fn revoked_transfers_finish_if_configured() {
     let (keys, dir) = (Keys::new(), tempfile::tempdir().unwrap());
     let depot = depot(&keys, dir.path(), "withdraw = false");
     let one = by_ticket(&keys, &depot, "order-1");
@@ -75,7 +75,7 @@ fn what_is_taken_back_runs_to_its_end_if_the_configuration_says_so() {
 }
 
 #[test]
-fn client_that_is_removed_from_the_list_loses_its_transfers() {
+fn removed_client_loses_its_transfers() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("depot.toml");
     let text = |clients: &str| {
@@ -93,7 +93,7 @@ fn client_that_is_removed_from_the_list_loses_its_transfers() {
 }
 
 #[test]
-fn ticket_is_named_in_the_status_and_denied_by_its_name() {
+fn ticket_is_listed_and_denied_by_name() {
     let (keys, dir) = (Keys::new(), tempfile::tempdir().unwrap());
     let depot = depot(&keys, dir.path(), "");
     let (one, two) = (by_ticket(&keys, &depot, "order-1"), by_ticket(&keys, &depot, "order-2"));
@@ -122,7 +122,7 @@ fn ticket_is_named_in_the_status_and_denied_by_its_name() {
 }
 
 #[test]
-fn session_is_ended_at_both_sides() {
+fn ended_session_is_reset_at_both_sides() {
     let controlled = Controlled::new();
     let acceptor = Acceptor::echo();
     let (client, _) = opened(&controlled.depot, &open(&[acceptor.address]));

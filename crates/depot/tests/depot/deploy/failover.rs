@@ -161,7 +161,7 @@ fn a_site_on_apache_survives_its_depots() {
 }
 
 #[test]
-fn what_is_no_depot_is_not_led_to_and_an_include_that_cannot_be_written_is_tried_again() {
+fn non_depots_are_skipped_and_include_is_retried() {
     let near = depot("near", 0);
     let silent = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let other = WITH_NGINX.start(|_| String::new());

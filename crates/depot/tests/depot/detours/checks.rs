@@ -36,7 +36,7 @@ fn goes_through(depot: &Daemon, (route, id): (&str, &str)) {
 }
 
 #[test]
-fn depot_that_a_check_finds_down_is_passed_by_until_it_is_up() {
+fn down_depot_is_bypassed_until_it_is_up() {
     let origin = Scripted::answering(SERVED);
     let (first, other) = (Daemon::depot("id = \"first\""), Daemon::depot("id = \"other\""));
     let (at, beside) = (first.address, other.address);
@@ -75,7 +75,7 @@ fn depot_that_a_check_finds_down_is_passed_by_until_it_is_up() {
 }
 
 #[test]
-fn depot_that_never_ends_its_answer_holds_one_connection_and_no_other_check() {
+fn endless_check_answer_blocks_no_other_check() {
     let (live, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let counted = (Arc::clone(&live), Arc::clone(&most));
     // A byte of its head now and then, for ever.
@@ -103,7 +103,7 @@ fn depot_that_never_ends_its_answer_holds_one_connection_and_no_other_check() {
 }
 
 #[test]
-fn reload_changes_which_depots_are_asked() {
+fn reload_changes_checked_depots() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("depot.toml");
     let (one, other) = (Scripted::answering(SERVED), nobody());

@@ -113,7 +113,7 @@ fn library() -> PathBuf {
 }
 
 #[test]
-fn tickets_go_by_the_clock_as_it_is_set_and_transfers_do_not() {
+fn only_tickets_follow_the_wall_clock() {
     let clocked = Clocked::new();
     let (depot, body, gate) = (&clocked.depot, noise(131, 400_000), Gate::default());
     let (origin, slow) = (Scripted::answering(SERVED), halting(&body, &gate));
@@ -156,7 +156,7 @@ fn tickets_go_by_the_clock_as_it_is_set_and_transfers_do_not() {
 }
 
 #[test]
-fn a_clock_set_forth_and_back_gives_no_use_of_a_ticket_twice() {
+fn clock_changes_give_no_extra_ticket_use() {
     let clocked = Clocked::new();
     let origin = Scripted::answering(SERVED);
     let once = clocked.route("once", &origin, HOUR, Some(1));

@@ -60,7 +60,7 @@ fn collecting() -> (Scripted, mpsc::Receiver<Got>) {
 }
 
 #[test]
-fn an_upload_that_its_client_ends_early_is_never_made_whole() {
+fn truncated_upload_is_never_completed() {
     let body = noise(101, 300_000);
     for depot in depots("") {
         let idle = Idle::now([&depot]);
@@ -95,7 +95,7 @@ fn an_upload_that_its_client_ends_early_is_never_made_whole() {
 }
 
 #[test]
-fn a_client_that_has_sent_all_and_shuts_its_side_is_answered() {
+fn half_closed_client_with_whole_upload_is_answered() {
     let body = noise(102, 2_000_000);
     for depot in depots("") {
         let idle = Idle::now([&depot]);
@@ -119,7 +119,7 @@ fn a_client_that_has_sent_all_and_shuts_its_side_is_answered() {
 }
 
 #[test]
-fn an_origin_that_ends_before_it_has_an_upload_is_a_fault_of_its() {
+fn origin_closing_during_upload_is_blamed() {
     // It shuts its sending side, or resets, without an answer, and the client still sends.
     let body = noise(103, 8 << 20);
     let fields = format!("Content-Length: {}", body.len());
@@ -153,7 +153,7 @@ fn an_origin_that_ends_before_it_has_an_upload_is_a_fault_of_its() {
 }
 
 #[test]
-fn an_answer_that_comes_before_an_uploads_end_is_passed_on_whole() {
+fn early_answer_to_upload_is_relayed_whole() {
     let (body, answer) = (noise(104, 8 << 20), noise(105, 100_000));
     let fields = format!("Content-Length: {}", body.len());
     for depot in depots("") {
@@ -185,7 +185,7 @@ fn an_answer_that_comes_before_an_uploads_end_is_passed_on_whole() {
 }
 
 #[test]
-fn an_origin_that_takes_nothing_of_an_upload_is_given_up() {
+fn origin_that_reads_no_upload_times_out() {
     let times = "[timeouts]\nclient_idle = \"300ms\"\nresponse_head = \"300ms\"\nidle = \"1h\"\n\
                  [[hop]]\npeer = \"127.0.0.0/8\"\nsndbuf = \"64KB\"\nrcvbuf = \"64KB\"";
     let body = noise(106, 16 << 20);
@@ -214,7 +214,7 @@ fn an_origin_that_takes_nothing_of_an_upload_is_given_up() {
 }
 
 #[test]
-fn an_origin_that_trickles_its_head_is_given_up() {
+fn origin_that_trickles_its_head_times_out() {
     let depot = Daemon::depot("id = \"d1\"\n[timeouts]\nresponse_head = \"300ms\"");
     let idle = Idle::now([&depot]);
     let origin = Scripted::new(|mut stream, _| {
@@ -233,7 +233,7 @@ fn an_origin_that_trickles_its_head_is_given_up() {
 }
 
 #[test]
-fn a_client_that_shuts_its_side_and_goes_has_not_had_what_it_did_not_take() {
+fn reset_with_unread_bytes_is_logged_as_client_gone() {
     const SIZE: u64 = 400_000;
     let depot = Daemon::depot(
         "id = \"d1\"\nadmin.listen = \"127.0.0.1:0\"\n[[hop]]\npeer = \"127.0.0.0/8\"\nsndbuf = \"2MB\"",
@@ -266,7 +266,7 @@ fn a_client_that_shuts_its_side_and_goes_has_not_had_what_it_did_not_take() {
 
 /// Faults by the hundred: what each leaves behind adds up to nothing.
 #[test]
-fn faults_in_a_row_leave_nothing_behind() {
+fn repeated_faults_leak_no_descriptors() {
     const ROUNDS: usize = 300;
     /// Less than 2 KB a fault.
     const MOST: usize = ROUNDS * 4 * (2 << 10);

@@ -44,7 +44,7 @@ fn all_finish(clients: Vec<(TcpStream, Vec<u8>)>, body: &[u8]) {
 }
 
 #[test]
-fn without_descriptors_new_clients_wait_or_are_told_and_transfers_go_on() {
+fn descriptor_exhaustion_stops_no_transfer() {
     const LIMIT: usize = 64;
     // The hard limit, which the depot cannot raise.
     let line = format!("ulimit -n {LIMIT}; exec \"$0\" \"$@\"");
@@ -87,7 +87,7 @@ fn without_descriptors_new_clients_wait_or_are_told_and_transfers_go_on() {
 }
 
 #[test]
-fn without_descriptors_no_address_passes_unjudged() {
+fn descriptor_exhaustion_skips_no_address_check() {
     // Whether an address is this host's own is a question that takes a descriptor.
     let depot = with_few_descriptors("upstreams = [\"192.0.2.0/24:*\"]");
     let idle = Idle::now([&depot]);
@@ -113,7 +113,7 @@ fn asked_without_descriptors(depot: &Daemon, route: &str) -> (String, String) {
 }
 
 #[test]
-fn without_descriptors_no_name_is_said_not_to_exist() {
+fn descriptor_exhaustion_is_not_reported_as_nxdomain() {
     let origin = Scripted::answering(SERVED);
     let route = format!("/lh1/fetch/-/http:localhost:{}/", origin.address.port());
     // The resolver says what it lacks only when it has opened its files before.
@@ -139,7 +139,7 @@ fn without_descriptors_no_name_is_said_not_to_exist() {
 }
 
 #[test]
-fn a_user_who_may_have_no_more_pages_for_pipes_copies() {
+fn exhausted_pipe_pages_fall_back_to_copying() {
     const PIPE: usize = 1 << 20;
     // SAFETY: asks a number of the C library.
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
@@ -179,7 +179,7 @@ fn a_user_who_may_have_no_more_pages_for_pipes_copies() {
 }
 
 #[test]
-fn a_disk_that_fills_up_and_has_room_again_loses_lines_and_counts_them() {
+fn full_disk_loses_and_counts_log_lines() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().display();
     // A file system of two pages in the depot's view alone; it goes with the depot.
@@ -232,7 +232,7 @@ fn a_disk_that_fills_up_and_has_room_again_loses_lines_and_counts_them() {
 }
 
 #[test]
-fn without_descriptors_clients_are_told_and_operators_answered() {
+fn descriptor_exhaustion_gives_503_and_admin_works() {
     for limit in [24, 40, 64] {
         let settings = "id = \"d1\"\nadmin.listen = \"127.0.0.1:0\"";
         let depot = Daemon::depot_by(&format!("ulimit -n {limit}; exec \"$0\" \"$@\""), settings);

@@ -162,7 +162,7 @@ fn refused(depot: &Daemon, reason: &str) {
 }
 
 #[test]
-fn a_name_that_turns_to_an_inner_address_leads_nowhere() {
+fn name_rebound_to_private_address_is_refused() {
     with_networks(|inner, outer| {
         let names = Names::default();
         names.set(&[&[OUTER]]);
@@ -192,7 +192,7 @@ fn a_name_that_turns_to_an_inner_address_leads_nowhere() {
 }
 
 #[test]
-fn the_address_that_was_judged_is_the_one_connected_to() {
+fn checked_address_is_the_one_connected_to() {
     with_networks(|inner, outer| {
         let names = Names::default();
         names.set(&[&[OUTER]]);
@@ -212,7 +212,7 @@ fn the_address_that_was_judged_is_the_one_connected_to() {
 }
 
 #[test]
-fn names_that_hang_hold_up_their_own_client_alone() {
+fn hanging_lookups_delay_only_their_client() {
     with_networks(|_inner, outer| {
         let names = Names::default();
         names.set(&[&[OUTER]]);
@@ -245,7 +245,7 @@ fn names_that_hang_hold_up_their_own_client_alone() {
 }
 
 #[test]
-fn where_a_rule_names_the_inner_network_it_is_reached() {
+fn listed_private_network_is_reached() {
     with_networks(|inner, _outer| {
         let names = Names::default();
         names.set(&[&[INNER]]);

@@ -38,7 +38,7 @@ fn small_reader(depot: &Daemon, route: &str) -> TcpStream {
 }
 
 #[test]
-fn a_reader_of_a_megabyte_a_second_holds_its_source_to_that() {
+fn slow_reader_slows_its_source() {
     let body = noise(121, SIZE);
     for mode in ["splice", "copy"] {
         let depot = Daemon::depot(&format!(
@@ -82,7 +82,7 @@ fn a_reader_of_a_megabyte_a_second_holds_its_source_to_that() {
 }
 
 #[test]
-fn a_reader_that_goes_while_its_source_is_held_back_is_let_go_of() {
+fn reader_leaving_under_backpressure_is_closed() {
     let depot = Daemon::depot("");
     let idle = Idle::now([&depot]);
     let (sent, counted) = std::sync::mpsc::channel();

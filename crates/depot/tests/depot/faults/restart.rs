@@ -86,11 +86,11 @@ fn killed_in_the_middle(kill: &str, said: &str) {
 }
 
 #[test]
-fn a_killed_depot_near_the_client_costs_nothing_but_a_resumption() {
+fn killed_near_depot_costs_one_resumption() {
     killed_in_the_middle("near", "client gone");
 }
 
 #[test]
-fn a_killed_depot_behind_another_costs_nothing_but_a_resumption() {
+fn killed_far_depot_costs_one_resumption() {
     killed_in_the_middle("far", "upstream");
 }

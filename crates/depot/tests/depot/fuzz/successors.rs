@@ -100,7 +100,7 @@ fn predecessors() {
 }
 
 #[test]
-fn successors_that_come_to_nothing() {
+fn failing_successors_leave_the_depot_serving() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("handover");
     let depot = Daemon::launch("depot", &settings(&socket)).unwrap();

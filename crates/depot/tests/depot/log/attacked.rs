@@ -66,7 +66,7 @@ fn holds(depot: &Daemon, lines: usize) {
 }
 
 #[test]
-fn the_parser_finds_what_it_is_for() {
+fn log_parser_finds_injected_fields() {
     assert!(parse("T WARN refused: \"x\" client=\"a\"").is_err());
     assert!(parse("T WARN refused client=\"a\" client=\"b\"").is_err());
     assert!(parse("T WARN refused client=a\" b").is_err());
@@ -74,7 +74,7 @@ fn the_parser_finds_what_it_is_for() {
 }
 
 #[test]
-fn no_request_writes_fields_of_its_own() {
+fn request_cannot_inject_log_fields() {
     let depot = Daemon::depot("id = \"d1\"");
     let forged = format!("x\" client=\"{FORGED}\" status=200 injected=1 \"");
     let requests = [
@@ -100,7 +100,7 @@ fn no_request_writes_fields_of_its_own() {
 }
 
 #[test]
-fn no_next_hop_writes_fields_of_its_own() {
+fn next_hop_cannot_inject_log_fields() {
     let depot = Daemon::depot(
         "id = \"d1\"\n[[detour]]\naround = \"127.0.0.1:1\"\nstraight = true\ncheck = \"off\"",
     );
@@ -128,7 +128,7 @@ fn no_next_hop_writes_fields_of_its_own() {
 }
 
 #[test]
-fn nobody_writes_fields_by_way_of_tls() {
+fn tls_peer_cannot_inject_log_fields() {
     let pki = Pki::new();
     // The certificate of a next hop says for whom it is.
     pki.issue("other", "x.example");

@@ -35,7 +35,7 @@ fn ask(depot: &Daemon, route: &str, fields: &str) {
 }
 
 #[test]
-fn depots_that_trust_each_other_call_a_request_by_one_name() {
+fn trusting_depots_share_request_id() {
     let origin = Scripted::answering(ANSWER);
     let (near, middle, far) =
         (depot("near", TRUSTING), depot("middle", TRUSTING), depot("far", TRUSTING));
@@ -62,7 +62,7 @@ fn depots_that_trust_each_other_call_a_request_by_one_name() {
 }
 
 #[test]
-fn who_is_not_trusted_is_neither_told_nor_believed() {
+fn untrusted_peer_gets_no_trace_and_sets_none() {
     let origin = Scripted::answering(ANSWER);
     for (of_near, of_far) in [("", TRUSTING), (TRUSTING, ""), ("", "")] {
         let (near, far) = (depot("near", of_near), depot("far", of_far));
@@ -80,7 +80,7 @@ fn who_is_not_trusted_is_neither_told_nor_believed() {
 }
 
 #[test]
-fn the_ticket_stands_in_each_log() {
+fn each_log_names_the_ticket() {
     let origin = Scripted::answering(ANSWER);
     let (dir, signer) = (tempfile::tempdir().unwrap(), Signer::from_seed([7; 32]).unwrap());
     let keys = dir.path().join("keys.json");

@@ -47,7 +47,7 @@ fn half_way(near: &Daemon, far: &Daemon) {
 }
 
 #[test]
-fn the_page_says_over_how_many_connections_a_transfer_comes() {
+fn page_shows_connections_of_a_transfer() {
     let body = noise(121, 20_000_003);
     let (near, far, gate) = (depot("near"), depot("far"), Gate::default());
     let origin = halting(&body, &gate);

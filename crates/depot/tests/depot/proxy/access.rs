@@ -29,7 +29,7 @@ fn both(server: &str, fields: &str) -> [String; 2] {
 }
 
 #[test]
-fn nobody_gets_in_without_the_right_password() {
+fn proxy_requires_the_right_password() {
     let (proxy, server) = (Proxy::new(), untouched());
     let target = server.local_addr().unwrap().to_string();
     for fields in [
@@ -53,7 +53,7 @@ fn nobody_gets_in_without_the_right_password() {
 }
 
 #[test]
-fn depot_without_the_setting_is_no_proxy() {
+fn depot_without_the_setting_is_not_a_proxy() {
     let (depot, server) = (Daemon::depot(""), untouched());
     let [tunnel, url] = both(&server.local_addr().unwrap().to_string(), &ann());
     let (status, _, body) = answered(connect(depot.address), &tunnel);
@@ -241,7 +241,7 @@ fn reload_that_cannot_be_used_keeps_the_proxy() {
 }
 
 #[test]
-fn slow_heads_and_crowds_are_held_to_the_limits_of_all_clients() {
+fn proxy_clients_have_the_usual_limits() {
     let top = "timeouts.request_head = \"1s\"\nlimits.per_client = 2";
     let (proxy, server) = (Proxy::with(top, "", ""), Acceptor::raw(echo));
     let target = server.address.to_string();

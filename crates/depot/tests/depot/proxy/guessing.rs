@@ -30,7 +30,7 @@ fn guesses_run_out_for_their_client_alone() {
 }
 
 #[test]
-fn client_without_tries_is_told_when_to_come_again() {
+fn client_without_tries_gets_retry_after() {
     let (proxy, server) = (Proxy::new(), TcpListener::bind("127.0.0.1:0").unwrap());
     server.set_nonblocking(true).unwrap();
     let target = server.local_addr().unwrap().to_string();
@@ -47,7 +47,7 @@ fn client_without_tries_is_told_when_to_come_again() {
 
 /// A connection that a client keeps shows its password with each request; hashing it each time would take a processor.
 #[test]
-fn password_that_was_right_goes_on_when_tries_have_run_out() {
+fn known_password_works_without_tries() {
     let (proxy, server) = (Proxy::new(), Acceptor::raw(echo));
     let target = server.address.to_string();
     drop(tunnel(proxy.address(), &target));

@@ -15,7 +15,7 @@ fn status_of(proxy: &Proxy, url: &str) -> (u16, String) {
 }
 
 #[test]
-fn local_and_private_addresses_are_refused_however_they_are_written() {
+fn local_address_spelling_cannot_hide_it() {
     let tables = "[allow]\nclients = [\"127.0.0.0/8\"]\n\
         servers = [\"0.0.0.0/0:*\", \"::/0:*\", \"localhost:*\"]";
     let server = TcpListener::bind("[::]:0").unwrap();
@@ -103,7 +103,7 @@ fn proxy_does_not_lead_to_itself() {
 }
 
 #[test]
-fn request_that_comes_round_is_refused() {
+fn looping_proxy_request_is_refused() {
     let proxy = Proxy::new();
     let via = "Via: 1.1 other, 1.1 D1 (longhaul)\r\n";
     let target = "127.0.0.1:9";

@@ -41,7 +41,7 @@ fn session_goes_around_a_depot_that_is_gone() {
 }
 
 #[test]
-fn session_tries_no_depot_that_a_check_has_found_down() {
+fn session_skips_depots_that_are_down() {
     let (gone, other) = (nobody(), Daemon::depot("id = \"other\""));
     let acceptor = Acceptor::echo();
     let depot = depot(gone, &format!("check = \"300ms\"\nthrough = [\"{}\"]", other.address));
@@ -70,7 +70,7 @@ fn session_to_a_server_goes_through_another_last_depot() {
 }
 
 #[test]
-fn no_other_depot_takes_the_place_of_a_meeting() {
+fn meeting_depot_is_never_replaced() {
     let (gone, other) = (nobody(), Daemon::depot("id = \"other\""));
     let depot = depot(gone, &format!("through = [\"{}\"]\nstraight = true", other.address));
     let open = Open::new(id(1), vec![hop(gone)], Target::Meeting(Role::Initiator));

@@ -61,7 +61,7 @@ fn second_end_in_the_same_role_is_refused() {
 }
 
 #[test]
-fn waiting_end_that_leaves_frees_its_place() {
+fn waiting_end_that_leaves_frees_its_slot() {
     let depot = Daemon::depot("session.meetings = 1");
     for (n, leave) in [drop, reset].into_iter().enumerate() {
         let session = 10 * u8::try_from(n).unwrap();
@@ -84,7 +84,7 @@ fn waiting_end_that_leaves_frees_its_place() {
 }
 
 #[test]
-fn one_client_cannot_take_all_places_of_meetings() {
+fn one_client_cannot_take_all_meeting_slots() {
     let depot = Daemon::depot("");
     let held: Vec<_> = (0..16).map(|n| waiting(&depot, &meet(n, Role::Initiator))).collect();
     let full = refused(&depot, &meet(99, Role::Initiator).to_bytes().unwrap());
@@ -99,7 +99,7 @@ fn one_client_cannot_take_all_places_of_meetings() {
 }
 
 #[test]
-fn meeting_that_nobody_comes_to_ends() {
+fn meeting_without_second_end_times_out() {
     let depot = Daemon::depot("session.meeting_time = \"100ms\"");
     let mut one = waiting(&depot, &meet(1, Role::Initiator));
     assert_eq!(answer(&mut one).status, StatusCode::GATEWAY_TIMEOUT);

@@ -58,7 +58,7 @@ fn plain_client_not_listed_or_without_a_server_is_reset() {
 }
 
 #[test]
-fn server_is_told_the_client_of_a_port_through_trusted_depots() {
+fn server_learns_port_client_through_trusted_depots() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     for (trust, client) in
         [("trust.depots = [\"127.0.0.0/8\"]\n", [127, 0, 0, 3]), ("", [127, 0, 0, 1])]

@@ -52,7 +52,7 @@ fn session_to_an_upstream_not_listed_is_refused() {
 }
 
 #[test]
-fn session_needs_a_ticket_where_one_is_required() {
+fn session_without_required_ticket_is_refused() {
     let acceptor = Acceptor::echo();
     let depot = Daemon::depot("trust.required = true");
     assert_eq!(refused(&depot, &open(&[acceptor.address]).to_bytes().unwrap()).status, 403);
@@ -63,7 +63,7 @@ fn session_needs_a_ticket_where_one_is_required() {
 }
 
 #[test]
-fn session_that_runs_in_a_circle_is_refused() {
+fn looping_session_is_refused() {
     let depots = ["d1", "d2"].map(|id| Daemon::depot(&format!("id = \"{id}\"")));
     let circle = open(&[depots[1].address, depots[0].address, depots[1].address]);
     let answer = refused(&depots[0], &circle.to_bytes().unwrap());

@@ -49,7 +49,7 @@ fn introduced(listener: &TcpListener, depot: &Daemon) -> (Vec<u8>, SocketAddr) {
 }
 
 #[test]
-fn server_is_told_the_client_by_proxy_protocol() {
+fn server_learns_the_client_by_proxy_protocol() {
     let depot = Daemon::depot("");
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (header, client) = introduced(&listener, &depot);
@@ -67,7 +67,7 @@ fn server_is_told_the_client_by_proxy_protocol() {
 }
 
 #[test]
-fn session_reaches_no_private_address_that_is_not_listed() {
+fn session_to_unlisted_private_address_is_refused() {
     let depot = Daemon::depot(
         "[allow]\nclients = [\"127.0.0.0/8\"]\nupstreams = [\"0.0.0.0/0:*\"]\n\
          servers = [\"0.0.0.0/0:*\", \"localhost:*\"]",
@@ -92,7 +92,7 @@ fn session_reaches_no_private_address_that_is_not_listed() {
 
 /// Else clients could send anything to what `allow.upstreams` lists, in the depot's name.
 #[test]
-fn upstreams_of_http_are_no_servers_of_sessions() {
+fn http_upstreams_are_not_session_servers() {
     let server = Acceptor::raw(echo);
     let depot = Daemon::depot(
         "[allow]\nclients = [\"127.0.0.0/8\"]\nupstreams = [\"127.0.0.0/8:*\"]\nlocal = true",

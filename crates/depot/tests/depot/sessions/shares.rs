@@ -61,7 +61,7 @@ fn session_through_a_trusted_depot_counts_for_its_client() {
 }
 
 #[test]
-fn refusal_of_the_far_end_is_no_depots() {
+fn far_end_refusal_is_not_the_depots() {
     let (near, far) = (depot("near", ""), depot("far", ""));
     let busy = |by: &'static str| {
         Acceptor::raw(move |mut stream| {
@@ -105,7 +105,7 @@ fn connections_that_join_a_session_count_for_its_client() {
 }
 
 #[test]
-fn clients_behind_a_trusted_depot_wait_for_meetings_each_for_itself() {
+fn meeting_slots_count_by_client_behind_depot() {
     let (near, far) = (depot("near", ""), depot("far", ""));
     let meet = |session: u8| Open {
         hops: vec![hop(far.address)],

@@ -87,7 +87,7 @@ fn both_ways(near: &Daemon, next: Hop, wanted: u64) -> Answer {
 }
 
 #[test]
-fn bytes_are_the_same_over_any_number_of_connections() {
+fn session_bytes_survive_any_number_of_connections() {
     for streams in [1, 2, 4, 16] {
         let (near, far) = (near(streams), far());
         // Each direction has its own.
@@ -101,7 +101,7 @@ fn bytes_are_the_same_over_any_number_of_connections() {
 }
 
 #[test]
-fn slow_and_mute_connections_change_no_byte() {
+fn slow_and_mute_stripes_change_no_byte() {
     let (near, far) = (near(3), far());
     let slow = wires(far.address, |n| if n == 1 { Wire::Slow } else { Wire::Good });
     both_ways(&near, hop(slow), 5);
@@ -119,7 +119,7 @@ fn divided_hops_speak_tls() {
 }
 
 #[test]
-fn what_is_sent_at_once_arrives_at_once() {
+fn early_session_data_arrives_before_the_answer() {
     let (near, far) = (near(4), far());
     let (sender, got) = mpsc::channel();
     // The acceptor opens the session when it has all that was sent ahead.
@@ -158,7 +158,7 @@ fn one_direction_ends_and_the_other_goes_on() {
 }
 
 #[test]
-fn connection_that_breaks_breaks_the_session() {
+fn broken_stripe_breaks_the_session() {
     let cuts: [fn(usize) -> Wire; 2] = [
         |n| if n == 0 { Wire::Cut(1_500_000) } else { Wire::Good },
         |n| if n > 0 { Wire::Cut(300_000) } else { Wire::Good },
@@ -176,7 +176,7 @@ fn connection_that_breaks_breaks_the_session() {
 }
 
 #[test]
-fn as_many_are_granted_as_are_configured() {
+fn granted_streams_match_configuration() {
     let acceptor = Acceptor::echo();
     for (configured, wished, granted) in [(4, 2, 2), (4, 1, 1), (2, 16, 2), (1, 16, 1), (4, 0, 4)] {
         let (near, far) = (near(configured), far());
@@ -215,7 +215,7 @@ fn two_ends_meet_over_divided_hops() {
 }
 
 #[test]
-fn stranger_joins_nothing() {
+fn stranger_cannot_join_a_session() {
     let far = far();
     let answer_to = refused(&far, &JoinToken([0; 16]).to_join());
     assert_eq!(answer_to.status, StatusCode::FORBIDDEN, "{answer_to:?}");
@@ -223,7 +223,7 @@ fn stranger_joins_nothing() {
 }
 
 #[test]
-fn next_hop_that_does_not_divide_is_refused() {
+fn next_hop_without_stripes_is_refused() {
     let (near, other) = (near(4), Acceptor::echo());
     // It passes for a depot, because a hop follows.
     let bytes = open(&[other.address, "127.0.0.1:9".parse().unwrap()]).to_bytes().unwrap();
@@ -233,7 +233,7 @@ fn next_hop_that_does_not_divide_is_refused() {
 }
 
 #[test]
-fn blocks_without_sense_end_the_session() {
+fn malformed_blocks_end_the_session() {
     let (far, acceptor) = (far(), Acceptor::echo());
     let mut gap = Vec::new();
     relay::stripes::blocks::put_head(4, 5, &mut gap);

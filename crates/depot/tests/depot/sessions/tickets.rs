@@ -127,7 +127,7 @@ fn ticket_opens_nothing_else() {
 }
 
 #[test]
-fn ticket_for_certain_clients_opens_sessions_of_no_other() {
+fn client_bound_ticket_opens_no_other_session() {
     let opening = Opening::new();
     let [d1, d2] = &opening.depots;
     let acceptor = Acceptor::echo();

@@ -51,7 +51,7 @@ fn session_takes_a_warm_connection_which_is_replaced() {
 }
 
 #[test]
-fn session_is_asked_again_where_a_kept_connection_was_closed() {
+fn session_retries_a_closed_kept_connection() {
     // A way to the next depot that closes each connection once an answer has come back.
     let near = Daemon::depot("id = \"near\"");
     let far = Daemon::depot("id = \"far\"\ntimeouts.keep_alive = \"24h\"");

@@ -19,7 +19,7 @@ fn from(client: &str, depot: &Daemon, route: &str, fields: &str) -> (u16, String
 }
 
 #[test]
-fn a_ticket_opens_the_depots_that_it_names_and_no_others() {
+fn ticket_opens_only_named_depots() {
     let (keys, origin) = (Keys::new(), Scripted::answering(SERVED));
     let (named, other) = (keys.open(), keys.open());
     let uses = NonZeroU32::new(1);
@@ -49,7 +49,7 @@ fn a_ticket_opens_the_depots_that_it_names_and_no_others() {
 }
 
 #[test]
-fn around_a_depot_that_fails_a_ticket_goes_straight_or_not_at_all() {
+fn ticket_detour_goes_straight_or_fails() {
     let (keys, origin) = (Keys::new(), Scripted::answering(SERVED));
     let (far, other) = (keys.depot_named("far", "", "local = true"), keys.open());
     let dead = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -75,7 +75,7 @@ fn around_a_depot_that_fails_a_ticket_goes_straight_or_not_at_all() {
 }
 
 #[test]
-fn a_depot_is_known_by_the_names_that_lead_to_it_and_those_that_it_is_given() {
+fn depot_accepts_resolved_and_configured_names() {
     let (keys, origin) = (Keys::new(), Scripted::answering(SERVED));
     let file = keys.file();
     let depot = Daemon::depot(&format!(
@@ -105,7 +105,7 @@ fn a_depot_is_known_by_the_names_that_lead_to_it_and_those_that_it_is_given() {
 }
 
 #[test]
-fn a_listed_client_cannot_have_a_depot_bring_a_ticket_that_is_not_for_it() {
+fn listed_client_cannot_use_a_foreign_ticket() {
     let (keys, origin) = (Keys::new(), Scripted::answering(SERVED));
     let lists = "local = true\nclients = [\"127.0.0.0/8\"]\nupstreams = [\"127.0.0.0/8:*\"]";
     let (near, far) = (keys.depot("", lists), keys.depot_named("d2", "", lists));
@@ -158,7 +158,7 @@ fn a_listed_client_cannot_have_a_depot_bring_a_ticket_that_is_not_for_it() {
 }
 
 #[test]
-fn a_chain_of_three_vouches_from_depot_to_depot() {
+fn chain_of_three_vouches_hop_by_hop() {
     let (keys, origin) = (Keys::new(), Scripted::answering(SERVED));
     let depots = [
         keys.open(),

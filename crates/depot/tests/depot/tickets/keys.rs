@@ -28,7 +28,7 @@ fn keys_are_rotated_without_a_restart() {
 }
 
 #[test]
-fn a_file_of_keys_that_keeps_its_time_is_read_all_the_same() {
+fn key_file_with_same_mtime_is_reread() {
     let keys = Keys::new();
     let depot = keys.open();
     let (file, new) = (keys.file(), keys.dir.path().join("same-time"));
@@ -41,7 +41,7 @@ fn a_file_of_keys_that_keeps_its_time_is_read_all_the_same() {
 }
 
 #[test]
-fn a_broken_file_of_keys_leaves_the_old_ones() {
+fn broken_key_file_leaves_old_keys() {
     let (keys, origin) = (Keys::new(), Scripted::answering(SERVED));
     let depot = keys.open();
     let ticket = ticket(origin.address, "/f", &[&depot]);
@@ -66,7 +66,7 @@ fn a_broken_file_of_keys_leaves_the_old_ones() {
 }
 
 #[test]
-fn whoever_takes_the_last_key_away_closes_the_depot() {
+fn removing_the_last_key_closes_the_depot() {
     let (keys, origin) = (Keys::new(), Scripted::answering(SERVED));
     let depot = keys.open();
     let good = keys.route(&ticket(origin.address, "/f", &[&depot]), "f");
@@ -90,7 +90,7 @@ fn whoever_takes_the_last_key_away_closes_the_depot() {
 }
 
 #[test]
-fn where_a_ticket_is_required_no_list_replaces_it() {
+fn required_ticket_cannot_be_replaced_by_lists() {
     let (keys, origin) = (Keys::new(), Scripted::answering(SERVED));
     let lists = "local = true\nclients = [\"127.0.0.0/8\"]\nupstreams = [\"127.0.0.0/8:*\"]";
     let (open, strict) = (keys.depot("", lists), keys.depot("required = true", lists));
@@ -113,7 +113,7 @@ fn without_keys_no_ticket_opens() {
 }
 
 #[test]
-fn a_depot_whose_keys_cannot_be_had_does_not_start() {
+fn unreadable_keys_stop_the_start() {
     let keys = Keys::new();
     let start = || {
         let settings = format!("listen = [\"127.0.0.1:0\"]\ntrust.keys = {:?}", keys.file());
@@ -128,7 +128,7 @@ fn a_depot_whose_keys_cannot_be_had_does_not_start() {
 }
 
 #[test]
-fn a_single_ticket_is_taken_back() {
+fn single_ticket_is_revoked() {
     let (keys, origin) = (Keys::new(), Scripted::answering(SERVED));
     let list = keys.dir.path().join("revoked");
     let write = |text: &str| {

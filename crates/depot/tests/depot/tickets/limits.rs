@@ -51,7 +51,7 @@ fn of_bytes(origin: &Scripted, depot: &Daemon, bytes: usize) -> Ticket {
 }
 
 #[test]
-fn a_body_is_no_longer_than_the_ticket_says() {
+fn download_over_ticket_byte_limit_is_aborted() {
     let keys = Keys::new();
     let depot = keys.open();
     for ends in [Ends::Length, Ends::Chunks, Ends::Close] {
@@ -77,7 +77,7 @@ fn a_body_is_no_longer_than_the_ticket_says() {
 }
 
 #[test]
-fn neither_is_an_upload() {
+fn upload_over_ticket_byte_limit_is_aborted() {
     let keys = Keys::new();
     let depot = keys.open();
     let origin = Scripted::new(|mut stream, _| {
@@ -99,7 +99,7 @@ fn neither_is_an_upload() {
 }
 
 #[test]
-fn a_transfer_is_no_faster_than_the_ticket_says() {
+fn transfer_keeps_the_ticket_rate() {
     let keys = Keys::new();
     let depot = keys.open();
     // TCP does not space its first ten segments, which are large on loopback.
@@ -115,7 +115,7 @@ fn a_transfer_is_no_faster_than_the_ticket_says() {
 }
 
 #[test]
-fn the_lower_counts_of_what_the_ticket_says_and_what_the_client_may_have() {
+fn lower_of_ticket_and_client_rate_applies() {
     let keys = Keys::new();
     let depot = keys.depot("", "local = true\n[limits]\nclient_rate = \"480mbit\"");
     for (ticket_bps, held_bps) in [(240_000_000, 240_000_000), (960_000_000, 480_000_000)] {

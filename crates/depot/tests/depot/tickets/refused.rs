@@ -27,7 +27,7 @@ use std::{
 const LONG: i64 = 20 * LEEWAY_S as i64;
 
 #[test]
-fn out_of_its_time_a_ticket_opens_nothing() {
+fn ticket_outside_its_validity_is_refused() {
     let (keys, origin) = (Keys::new(), Scripted::answering(SERVED));
     let depot = keys.open();
     let good = ticket(origin.address, "/f", &[&depot]);
@@ -40,7 +40,7 @@ fn out_of_its_time_a_ticket_opens_nothing() {
 }
 
 #[test]
-fn altered_anywhere_a_ticket_opens_nothing() {
+fn altered_ticket_is_refused() {
     let (keys, origin) = (Keys::new(), Scripted::answering(SERVED));
     let depot = keys.open();
     let ticket = ticket(origin.address, "/dir/", &[&depot]);
@@ -73,7 +73,7 @@ fn altered_anywhere_a_ticket_opens_nothing() {
 }
 
 #[test]
-fn a_ticket_chooses_neither_its_key_nor_how_it_is_checked() {
+fn ticket_cannot_choose_key_or_algorithm() {
     let (keys, origin) = (Keys::new(), Scripted::answering(SERVED));
     let depot = keys.open();
     let ticket = ticket(origin.address, "/f", &[&depot]);
@@ -127,7 +127,7 @@ fn a_ticket_chooses_neither_its_key_nor_how_it_is_checked() {
 }
 
 #[test]
-fn a_ticket_is_good_for_so_many_requests() {
+fn ticket_use_count_is_enforced() {
     let (keys, origin) = (Keys::new(), Scripted::answering(SERVED));
     let depot = keys.open();
     let uses = NonZeroU32::new(3);
@@ -151,7 +151,7 @@ fn a_ticket_is_good_for_so_many_requests() {
 }
 
 #[test]
-fn a_depot_that_counts_no_more_tickets_forgets_none() {
+fn full_ticket_counter_forgets_no_ticket() {
     let (keys, origin) = (Keys::new(), Scripted::answering(SERVED));
     let depot = keys.depot("replays = 1", "local = true");
     let once = |id: &str| {
@@ -179,7 +179,7 @@ fn from(client: &str, depot: &Daemon, route: &str) -> u16 {
 }
 
 #[test]
-fn a_ticket_is_for_its_clients_and_later_hops_for_the_depot_before() {
+fn ticket_binds_its_clients_at_every_hop() {
     let (keys, origin) = (Keys::new(), Scripted::answering(SERVED));
     let (near, far) = (keys.open(), keys.depot_named("d2", "", "local = true"));
     let clients = vec!["127.0.0.8/29".parse().unwrap()];
@@ -201,7 +201,7 @@ fn a_ticket_is_for_its_clients_and_later_hops_for_the_depot_before() {
 }
 
 #[test]
-fn nothing_leads_out_of_a_prefix() {
+fn no_path_leaves_the_ticket_prefix() {
     let (keys, origin) = (Keys::new(), Scripted::answering(SERVED));
     let depot = keys.open();
     let ticket = ticket(origin.address, "/data/public/", &[&depot]);
@@ -270,7 +270,7 @@ fn nothing_leads_out_of_a_prefix() {
 }
 
 #[test]
-fn inner_addresses_are_reached_only_where_the_depot_allows_it() {
+fn ticket_needs_allow_local_for_private_addresses() {
     let (keys, origin) = (Keys::new(), Scripted::answering(SERVED));
     let depot = keys.depot("", "");
     let at = |depot: &Daemon, url: &str| {

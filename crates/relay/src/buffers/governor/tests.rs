@@ -100,7 +100,7 @@ const GIGABIT: Rate = Rate::bits_per_second(1_000_000_000);
 
 /// Figure 12, on the left: 512 KB over 5, 25 and 50 ms at 1 Gb/s.
 #[test]
-fn too_small_a_buffer_is_raised_to_two_products_and_fills_the_path() {
+fn small_buffer_is_raised_to_twice_the_bdp() {
     for rtt_ms in [5, 25, 50, 200] {
         let (full, tuned) = (in_time(GIGABIT, Duration::from_secs(1)), 512 << 10);
         let alone = Path::new(GIGABIT, rtt_ms, tuned).run(8, None, 1 << 30);
@@ -117,7 +117,7 @@ fn too_small_a_buffer_is_raised_to_two_products_and_fills_the_path() {
 
 /// Figure 12, on the right: with 8 MB there is nothing to raise, however short the path.
 #[test]
-fn a_buffer_that_is_large_enough_is_left_to_the_kernel() {
+fn large_buffer_is_left_to_the_kernel() {
     for rtt_ms in [1, 5, 25] {
         let mut path = Path::new(GIGABIT, rtt_ms, 8 << 20);
         path.run(8, Some(&mut Governor::default()), 1 << 30);
@@ -126,14 +126,14 @@ fn a_buffer_that_is_large_enough_is_left_to_the_kernel() {
 }
 
 #[test]
-fn no_buffer_exceeds_the_memory_there_is() {
+fn buffers_stay_within_memory() {
     let mut path = Path::new(GIGABIT, 200, 512 << 10);
     path.run(8, Some(&mut Governor::default()), 3 << 20);
     assert_eq!(path.seen.sndbuf, Bytes::new(3 << 20));
 }
 
 #[test]
-fn what_waits_unsent_lasts_for_a_tenth_of_a_second() {
+fn unsent_limit_is_a_tenth_of_a_second() {
     for (mbits, unsent) in [(1, Some(LEAST_UNSENT)), (40, Some(500_000)), (1000, None)] {
         let mut path = Path::new(Rate::bits_per_second(mbits * 1_000_000), 20, 4 << 20);
         // The windows of slow paths grow for as long as they like.
@@ -153,7 +153,7 @@ fn what_waits_unsent_lasts_for_a_tenth_of_a_second() {
 
 /// A receiver whose window holds the sender back, and one whose sender is slow by itself.
 #[test]
-fn a_window_that_is_used_up_each_round_trip_grows_to_two_products() {
+fn full_window_grows_to_twice_the_bdp() {
     // Of the buffer one part in `overhead` is window.
     let receive = |most_bps: u64, wscale: u32, overhead: u64| {
         let (mut rcvbuf, mut received, mut governor) = (6_u64 << 20, 0, Governor::default());
@@ -196,7 +196,7 @@ fn a_window_that_is_used_up_each_round_trip_grows_to_two_products() {
 }
 
 #[test]
-fn a_window_that_does_not_follow_its_buffer_is_left_alone() {
+fn window_not_following_its_buffer_is_left_alone() {
     let (mut governor, mut seen) = (Governor::default(), Path::new(GIGABIT, 200, 0).seen);
     let bounds = Bounds { tuned_rcvbuf: Some(Bytes::new(0)), ..bounds(Bytes::new(0), 1 << 30) };
     seen.window = Bytes::new(1 << 20);
@@ -213,7 +213,7 @@ fn a_window_that_does_not_follow_its_buffer_is_left_alone() {
 
 /// For any input: within the bounds, never less than the current size, and at most twice the largest BDP seen.
 #[test]
-fn no_decision_leaves_its_bounds() {
+fn random_decisions_stay_in_bounds() {
     let seed = std::env::var("LONGHAUL_SEED").map_or(5, |seed| seed.parse().unwrap());
     println!("LONGHAUL_SEED={seed}");
     let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(seed);
