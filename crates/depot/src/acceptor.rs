@@ -32,7 +32,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-/// How many that are not let in are told why at a time; further ones are just closed.
+/// How many refused connections get an explanation at a time. Further ones are just closed.
 const TURNED_AWAY: usize = 64;
 
 /// How often the log has it that no connection can be accepted; the counter has each time.
@@ -45,7 +45,7 @@ const GRACE: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone)]
 pub(crate) struct Acceptor {
     shared: Arc<Shared>,
-    /// Permits to be told why one is not let in.
+    /// Permits to send a refusal.
     refusals: Arc<Semaphore>,
     /// Held for as long as a listener or connection is there.
     alive: mpsc::Sender<()>,
@@ -136,7 +136,7 @@ impl Acceptor {
         });
     }
 
-    /// Serves a connection, or turns it away: strangers before they take up a place.
+    /// Serves a connection, or refuses it: strangers before they take a slot.
     fn admit(&self, caller: Caller) {
         let (settings, peer) = (self.shared.settings(), caller.peer);
         // A ticket may open the depot to clients that are not listed; what they ask tells.

@@ -25,7 +25,7 @@ pub(crate) enum Trouble {
 }
 
 impl Validity {
-    /// That of a chain; none where it cannot be read.
+    /// The validity of a chain. `None` if it cannot be read.
     pub(crate) fn of(chain: &[CertificateDer<'_>]) -> Option<Self> {
         let mut whole: Option<Self> = None;
         for der in chain {

@@ -51,13 +51,13 @@ pub(crate) struct Client {
     pub protocol: Protocol,
     /// What it has had of interim answers to its request.
     pub interims: Interims,
-    /// Its place among the connections; none for one that is turned away.
+    /// Its connection slot. `None` for a refused client.
     pub slot: Option<ConnectionSlot>,
-    /// For whom it is counted what it does now, where it is a depot.
+    /// The client that its current request counts for, if it is a depot.
     pub carried: Option<CarriedClient>,
     /// Over how many connections its session may go.
     pub streams: u8,
-    /// For how long it is held while it is idle, where it is a depot with which that was agreed.
+    /// How long it is held while idle, if it is a depot that has agreed on this.
     pub held: Option<Duration>,
     /// Through how many depots its last request, or its session, has come.
     pub depots_before: usize,
@@ -110,7 +110,7 @@ impl Client {
         }
     }
 
-    /// For whom it asks: for itself, or for a client that it names and for which it is counted.
+    /// The client of its request: itself, or one that it names and that the request counts for.
     pub(crate) fn asker(&self) -> Asker {
         let peer = self.stream.peer().ip();
         Asker { peer, client: self.carried.as_ref().map_or(peer, CarriedClient::client) }

@@ -37,7 +37,7 @@ pub enum Error {
         setting: &'static str,
         /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
     /// The depot that runs here does not hand over, or its successor could not be offered to.
@@ -45,7 +45,7 @@ pub enum Error {
     Handover {
         /// The socket.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
     /// Commands of operators cannot be listened for.
@@ -53,7 +53,7 @@ pub enum Error {
     Control {
         /// The socket.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
     /// This host's name does not serve as an id.
@@ -76,7 +76,7 @@ fn cannot_listen(address: SocketAddr, error: &io::Error) -> String {
         }
         io::ErrorKind::PermissionDenied => {
             let first = sysctl::read(FIRST_FREE_PORT).ok().and_then(|first| first.parse().ok());
-            // The kernel's default where it cannot be read.
+            // The kernel's default, if it cannot be read.
             let first = first.unwrap_or(1024_u16);
             if port >= first {
                 return format!("{error}: a security module (SELinux, AppArmor) may forbid it");

@@ -16,7 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What is known of the depots that can be gone around, or through. It holds no more than the configuration names.
+/// The state of the depots that detours avoid or use. It is bounded by the configuration.
 #[derive(Debug, Default)]
 pub(crate) struct FailoverRoutes {
     known: Mutex<Known>,

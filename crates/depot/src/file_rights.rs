@@ -60,7 +60,7 @@ pub(crate) fn check_access_log(config: &Config) -> Result<(), AccessLogError> {
 
 fn can_append(path: &Path, links: usize) -> io::Result<()> {
     match fs::metadata(path) {
-        // Opening a file without writing to it leaves it as it is.
+        // Opening a file without writing leaves it unchanged.
         Ok(metadata) if metadata.is_file() => {
             let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
             OpenOptions::new().append(true).custom_flags(flags).open(path).map(drop)

@@ -34,7 +34,7 @@ use std::{
 
 /// How long either waits for the other.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The most listeners that are handed over.
+/// Maximum number of listeners that are handed over.
 const MOST: usize = 64;
 const SPACE: usize = cmsg_space!(ScmRights(MOST));
 
@@ -47,7 +47,7 @@ pub(crate) struct Taken {
     predecessor: Option<UnixStream>,
 }
 
-/// Asks the depot that listens at `path` for its listeners; nothing where there is none.
+/// Asks the depot that listens at `path` for its listeners. Empty if there is none.
 pub(crate) fn take(path: &Path) -> io::Result<Taken> {
     let stream = match UnixStream::connect(path) {
         Err(error) if is_absent(&error) => return Ok(Taken::default()),
@@ -118,7 +118,7 @@ impl Offer {
     }
 }
 
-/// Hands over, and says whether the successor serves.
+/// Hands the listeners over. Returns whether the successor serves.
 async fn serve(stream: tokio::net::UnixStream, listeners: &[OwnedFd]) -> io::Result<bool> {
     let stream = stream.into_std()?;
     check_peer(&stream)?;

@@ -58,7 +58,7 @@ pub enum TuneError {
     Paths {
         /// The hop.
         peer: String,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
     /// An address that connections are to leave by is not this host's.
@@ -71,7 +71,7 @@ pub enum TuneError {
         setting: String,
         /// The address.
         address: IpAddr,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
     /// Something else.
@@ -79,7 +79,7 @@ pub enum TuneError {
     Io {
         /// The hop.
         peer: String,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
 }

@@ -8,7 +8,7 @@
 use rustix::io::Errno;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
-/// A kind of place.
+/// A class of addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AddressClass {
     /// This host, its links, or nowhere; and what it is, in words.
@@ -20,7 +20,7 @@ pub(crate) enum AddressClass {
 }
 
 impl AddressClass {
-    /// Where an address is. An error means that it cannot be told whether it is this host's own.
+    /// The class of an address. An error means that the depot cannot tell whether it is this host's own.
     pub(crate) fn of(ip: IpAddr) -> Result<Self, Errno> {
         let found = Self::by_block(ip);
         if !matches!(found, Self::Local(_)) && is_own(ip.to_canonical())? {

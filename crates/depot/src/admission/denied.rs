@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Whom the operator has shut out, for a time: clients by their network, tickets by their name.
+//! Clients (by network) and tickets (by name) that the operator denies for a time.
 //!
 //! It stays when the configuration is read again. With a file it also stays when the depot is started again, or another
 //! one takes over.
@@ -22,7 +22,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// The most that are denied at a time: each request is held against all networks.
+/// Maximum number of denials at a time: each request is checked against all networks.
 pub(crate) const MOST: usize = 4096;
 /// The longest time: what is to last belongs in the configuration.
 pub(crate) const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
@@ -31,7 +31,7 @@ const LONGEST_FILE: u64 = 4 << 20;
 /// The longest reason that is kept, in bytes.
 pub(crate) const LONGEST_WHY: usize = 200;
 
-/// Who is shut out.
+/// A denied client or ticket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Shunned {
@@ -41,7 +41,7 @@ pub enum Shunned {
     Ticket(String),
 }
 
-/// Who is shut out, until when, and why.
+/// A denial: of which client or ticket, until when, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Denial {
@@ -132,7 +132,7 @@ impl Denied {
         Ok(was)
     }
 
-    /// All who are shut out now.
+    /// All denials in force.
     pub(crate) fn all(&self) -> Vec<Denial> {
         let now = now();
         self.list().iter().filter(|denial| denial.until_unix_s > now).cloned().collect()
@@ -161,7 +161,7 @@ impl Denied {
     }
 }
 
-/// What those are told who are shut out.
+/// The answer to denied clients.
 fn shut_out() -> Fault {
     let reason = "the operator of this depot has shut this client or this ticket out";
     Fault::new(StatusCode::FORBIDDEN, ProxyError::HttpRequestDenied, reason)

@@ -21,7 +21,7 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// For how long a name is known to be this depot's own, or not to be.
+/// How long the result of a name's check is cached.
 const KNOWN: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(5)];
 /// How many names are known at a time. Only what a trusted key has signed is looked up.
 const MOST_KNOWN: usize = 256;
@@ -42,7 +42,9 @@ impl Identity {
     /// Whether `depot` names this depot for a client that came by `scheme`. A name in the configuration may
     /// belong to a proxy in front of this depot that terminates TLS.
     ///
-    /// The fault (503) says why that cannot be told.
+    /// # Errors
+    ///
+    /// The fault (503) says why the depot cannot tell.
     pub(crate) async fn is(
         &self,
         depot: &DepotAddress,
@@ -84,7 +86,7 @@ impl Identity {
 
     /// Whether a server is this depot, as far as that shows without looking names up.
     ///
-    /// The fault (503) says why that cannot be told.
+    /// The fault (503) says why the depot cannot tell.
     pub(crate) fn is_server(&self, server: &Authority, config: &Config) -> Result<bool, Fault> {
         if config.names.iter().any(|name| name.authority == *server) {
             return Ok(true);
@@ -143,7 +145,7 @@ fn cannot_tell(what: &dyn Display) -> Fault {
 
 /// Whether a depot that is asked for by this address, or name, has this IP address.
 ///
-/// The fault (503) says why that cannot be told.
+/// The fault (503) says why the depot cannot tell.
 pub(crate) async fn has_address(
     depot: &DepotAddress,
     ip: IpAddr,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Why there is no place for a connection: which limit is reached, of which setting, at which depot.
+//! The limit that refuses a connection: its setting, value and depot.
 
 use http::StatusCode;
 use session::{
@@ -8,12 +8,12 @@ use session::{
 };
 use std::net::IpAddr;
 
-/// The limit that a connection, or what it is to be used for, would break.
+/// The limit that a connection, or its next request, would exceed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LimitReached {
-    /// So many connections are open, the most there may be.
+    /// This many connections are open, the maximum.
     Connections(usize),
-    /// The last `kept` places are for clients with fewer than `few` connections.
+    /// The last `kept` slots are for clients with fewer than `few` connections.
     LastPlaces { kept: usize, few: usize, client: IpAddr, own: usize },
     /// A client, or a site of several clients, has all that it may have.
     Client { client: IpAddr, own: usize, is_site: bool },

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! How many connections are open: in all, from each client, and from each depot before this one.
+//! Counts open connections: in total, by client, and by depot before this one.
 //!
 //! A client is an IPv4 address, or the /64 of an IPv6 one: every host has that many addresses of
 //! its own, so that a limit on each of them would be none. Many have more: a provider gives its customers a
@@ -28,7 +28,7 @@ use std::{
 const CLIENTS_OF_SITE: usize = 4;
 /// `1 / PARTS` of all slots are reserved for clients with few connections.
 const PARTS: usize = 4;
-/// A client with fewer connections than this may have one of the last places. A browser opens six.
+/// A client with fewer connections than this may take one of the last slots. A browser opens six.
 const FEW: usize = 8;
 
 /// Counts connections and refuses those over a limit.
@@ -41,7 +41,7 @@ pub(crate) struct Gate {
 struct Open {
     /// Connections of clients and of depots, without those that depots hold.
     total: usize,
-    /// The most since it was last asked for.
+    /// The maximum since it was last read.
     most: usize,
     /// Connections of clients, and what connections of depots do for clients.
     by_client: HashMap<IpAddr, usize>,
@@ -67,7 +67,7 @@ enum Owner {
     Held,
 }
 
-/// One connection's place; given back when dropped.
+/// The slot of one connection, returned when dropped.
 #[derive(Debug)]
 pub(crate) struct ConnectionSlot {
     gate: Arc<Gate>,
@@ -194,7 +194,7 @@ fn take_one(counts: &mut HashMap<IpAddr, usize>, address: IpAddr) {
 }
 
 impl Gate {
-    /// A place for a connection from a client, or which limit it would break.
+    /// A slot for a connection from a client, or the limit that it would exceed.
     pub(crate) fn enter_client(
         self: &Arc<Self>,
         client: IpAddr,
@@ -251,7 +251,7 @@ impl Gate {
         self.open().held
     }
 
-    /// The most that were open at a time since this was last asked, and how many are now.
+    /// The maximum number of open connections since the last call, and the number now.
     pub(crate) fn crest(&self) -> (usize, usize) {
         let mut open = self.open();
         let now = open.total;
@@ -423,7 +423,7 @@ mod tests {
         let full = LimitReached::Depot { depot, own: 2 };
         assert_eq!(gate.enter_depot(depot, &limits).unwrap_err(), full);
         drop(gate.enter_depot(other, &limits).unwrap());
-        // Without one of its own it may have all places.
+        // Without a limit of its own it may take all slots.
         limits.per_depot = None;
         let more: Vec<_> = (0..6).map(|_| gate.enter_depot(depot, &limits).unwrap()).collect();
         assert_eq!(gate.enter_depot(depot, &limits).unwrap_err(), LimitReached::Connections(8));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! For whom, and to where, the depot relays.
+//! Access control: which clients the depot serves, and which next hops it connects to.
 
 pub(crate) mod address_class;
 pub(crate) mod denied;

@@ -102,7 +102,7 @@ impl Allow {
     }
 }
 
-/// What clients are told that no list has.
+/// The answer to unlisted clients.
 pub(crate) fn not_listed_client(client: IpAddr) -> Fault {
     let reason = format!("this depot is not open for clients from {client}");
     Fault::new(StatusCode::FORBIDDEN, ProxyError::HttpRequestDenied, reason)

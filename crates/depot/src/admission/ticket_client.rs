@@ -22,7 +22,7 @@ pub(crate) struct CameFrom {
     pub peer: IpAddr,
     /// Whether a depot has passed it on.
     pub relayed: bool,
-    /// The client that a depot vouches for, where one says so.
+    /// The client that a depot vouches for, if it names one.
     pub vouched: Option<IpAddr>,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `[allow]`: for whom, and to where, the depot relays.
+//! `[allow]`: which clients the depot serves, and which next hops it connects to.
 
 use crate::config::{network, upstream_rule::UpstreamRule};
 use ipnet::IpNet;

@@ -12,7 +12,7 @@ pub struct Control {
     /// depot's own user alone may use it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub socket: Option<PathBuf>,
-    /// Keeps who is denied for the depot's next start.
+    /// Keeps the list of denials across restarts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub denied: Option<PathBuf>,
     /// Whether transfers end whose ticket, key or client is taken back while they are under way.

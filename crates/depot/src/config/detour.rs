@@ -13,7 +13,7 @@ use units::{Duration, ParseError};
 pub struct Detour {
     /// The depot.
     pub around: DepotAddress,
-    /// Those to ask in its place, in order.
+    /// The depots to try instead, in order.
     #[serde(default)]
     pub through: Vec<DepotAddress>,
     /// Whether to go on without it at last.
@@ -103,7 +103,7 @@ impl fmt::Display for DetourCheck {
 }
 
 impl Config {
-    /// The depots that are asked whether they are up, and how often: as the most eager of the detours that name one says.
+    /// The depots to probe, and how often: the shortest interval of the detours that name one.
     pub(crate) fn detour_checks(&self) -> HashMap<DepotAddress, Duration> {
         let mut checks = HashMap::new();
         for detour in &self.detours {

@@ -65,7 +65,7 @@ pub enum ConfigError {
     /// Two hops for one network.
     #[error("two [[hop]] tables have the peer {0}: join them into one")]
     HopTwice(IpNet),
-    /// A hop within one whose packets are all spaced where they leave.
+    /// A hop inside another one whose packets are paced below TCP.
     #[error(
         "[[hop]] peer = \"{peer}\" lies within \"{around}\", where all packets are paced by {method}: give it \
          the same `pacing`"
@@ -120,7 +120,7 @@ pub enum ConfigError {
     SiteLoop {
         /// Its name.
         site: SiteName,
-        /// Where they would.
+        /// The address of the loop.
         at: Authority,
     },
     /// A certificate without a key, or a key without one.
@@ -202,7 +202,7 @@ impl ConfigError {
         Self::InTable { table, index, key, error: Box::new(error) }
     }
 
-    /// With the line of the file's text that it is about, where that is known.
+    /// Adds the line of the file that the error is about, if known.
     pub(super) fn located(self, text: &str, file: &str) -> Self {
         let Self::InTable { table, index, key, error } = self else { return self };
         match line_of(text, table, index, key) {
@@ -212,7 +212,8 @@ impl ConfigError {
     }
 }
 
-/// The line, from 1, of a key in a table, which may be one of several; of the table where it lacks the key.
+/// The line, from 1, of a key in a table, which may be one of several. If the table lacks the key, the table's
+/// line.
 fn line_of(text: &str, table: &str, index: usize, key: &str) -> Option<usize> {
     let document = DeTable::parse(text).ok()?;
     let (name, tables) = document.get_ref().get_key_value(table)?;

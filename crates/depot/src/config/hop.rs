@@ -8,10 +8,10 @@ use session::message::stripes::MAX_STREAMS;
 use std::{net::IpAddr, str::FromStr};
 use units::{Bytes, Duration, ParseError};
 
-/// The most idle connections that are kept open to one depot.
+/// Maximum number of idle connections to one depot.
 const MAX_WARM: u16 = 1000;
 
-/// The most that a connection carries when it is opened.
+/// Maximum number of bytes that a new connection carries to grow its window.
 const MAX_PRIME: Bytes = Bytes::new(64 << 20);
 
 /// Socket settings for every connection with a peer in a network, accepted or opened.
@@ -43,7 +43,7 @@ pub struct Hop {
     /// How packets to the peer are spaced.
     #[serde(default, skip_serializing_if = "Pacing::is_none")]
     pub pacing: Pacing,
-    /// How much is kept unsent; without, as much as a pipe holds, and only towards clients.
+    /// Maximum bytes kept unsent. `None`: as much as a pipe holds, and only towards clients.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notsent_lowat: Option<Bytes>,
     /// Over how many connections a transfer comes from there, if it is a depot; 1 to 16.

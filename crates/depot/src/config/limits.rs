@@ -15,7 +15,7 @@ use units::{Bytes, Duration, ParseError, Rate};
 pub struct Limits {
     /// Connections accepted at a time.
     pub connections: usize,
-    /// The same for one client, whether it comes by itself or through depots of `trust.depots`.
+    /// The same for one client, alone or through depots of `trust.depots`.
     pub per_client: usize,
     /// The same from one depot of `trust.depots`, which brings many clients; without, as many as `connections`.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -82,7 +82,7 @@ pub struct Config {
     pub id: Option<String>,
     /// Addresses to listen on.
     pub listen: Vec<SocketAddr>,
-    /// Where it is asked, as tickets name it, besides the addresses that it listens on.
+    /// Names of the depot in tickets, in addition to its listening addresses.
     pub names: Vec<DepotAddress>,
     /// Where a depot that is to take over asks for the listeners: a Unix socket's path.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -97,7 +97,7 @@ pub struct Config {
     pub relay: RelayMode,
     /// Which bodies are hashed as they pass.
     pub digest: DigestMode,
-    /// For whom, and to where, the depot relays.
+    /// Which clients the depot serves, and which next hops it connects to.
     pub allow: Allow,
     /// Whose tickets open it.
     pub trust: TrustFiles,

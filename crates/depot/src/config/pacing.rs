@@ -57,7 +57,7 @@ impl Pacing {
         if let Self::Rate(rate) = self { Some(rate) } else { None }
     }
 
-    /// How it is done below TCP, if it is to be done there.
+    /// The method below TCP, if it is one.
     pub fn below(self) -> Option<PacingMethod> {
         if let Self::Below(method) = self { Some(method) } else { None }
     }

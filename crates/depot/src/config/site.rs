@@ -20,7 +20,7 @@ use std::{
 pub struct Site {
     /// What clients ask for, in `Host` and in TLS.
     pub name: SiteName,
-    /// Where it is.
+    /// The site's origin server.
     pub origin: SiteOrigin,
     /// The depots on the way there, the one nearest to this one first.
     #[serde(default)]
@@ -28,7 +28,7 @@ pub struct Site {
     /// The `Host` that the origin gets; without, it is the client's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<SiteHost>,
-    /// Who may ask.
+    /// The clients that it serves.
     #[serde(default = "Site::everybody", deserialize_with = "network::list")]
     pub clients: Vec<IpNet>,
     /// What they may ask.

@@ -30,7 +30,7 @@ pub struct Timeouts {
     pub half_closed: Duration,
     /// For the peer's system to acknowledge what was sent to it.
     pub tcp_user: Duration,
-    /// For transfers to finish once the depot is told to stop.
+    /// For transfers to finish once the depot stops.
     pub drain: Duration,
 }
 

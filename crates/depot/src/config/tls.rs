@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `[tls]`: certificates, and whom to trust.
+//! `[tls]`: certificates and trusted authorities.
 
 use serde::{Deserialize, Serialize};
 use std::{net::SocketAddr, path::PathBuf};

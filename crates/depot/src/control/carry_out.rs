@@ -11,7 +11,7 @@ use relay::rates::Sharer;
 use session::ticket::MAX_ID_LEN;
 use units::Rate;
 
-/// The most transfers in one answer.
+/// Maximum number of transfers in one answer.
 const MOST_LISTED: usize = 10_000;
 
 /// Does what a command says, and has the depots before this one do it.

@@ -22,7 +22,7 @@ use std::{
 
 /// Timeout for the draining depots, which the operator's command waits for.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The most of them that are asked.
+/// Maximum number of draining depots that are asked.
 const MOST: usize = 16;
 
 /// Where depots of this configuration are found: next to the control socket, or to the handover socket.

@@ -17,7 +17,7 @@ pub enum Command {
     End(Which),
     /// Deny a client or ticket for this many seconds, and end its transfers.
     Deny {
-        /// Whom.
+        /// The client or ticket.
         who: Shunned,
         /// For how long.
         seconds: u64,
@@ -27,17 +27,17 @@ pub enum Command {
     },
     /// Remove a denial.
     Allow {
-        /// Whom.
+        /// The client or ticket.
         who: Shunned,
     },
-    /// List who is shut out.
+    /// List the denials.
     Denied,
     /// Limit the total rate of a client's or ticket's transfers, present and future, replacing an earlier
     /// limit; or remove the limit.
     Limit {
         /// Whose.
         whose: Limited,
-        /// To which rate, in bit/s; none lets it go.
+        /// The rate in bit/s. `None` removes the limit.
         rate_bps: Option<u64>,
     },
     /// List the rates that were set for clients and tickets.
@@ -61,7 +61,7 @@ pub enum Limited {
 /// A rate that was set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limit {
-    /// For whom.
+    /// The client or ticket.
     pub whose: Limited,
     /// In bit/s.
     pub rate_bps: u64,
@@ -101,7 +101,7 @@ pub enum Answer {
     },
     /// The depot has ended this many transfers.
     Ended(usize),
-    /// Who is shut out.
+    /// The denials.
     Denied(Vec<Denial>),
     /// A denial was removed, if there was one.
     Allowed {

@@ -40,7 +40,7 @@ const CONNECTIONS: usize = 64;
 const LONGEST: usize = 16 << 10;
 /// How long a command may take to come: who says nothing is not to hold the next one up.
 const HEARING: Duration = Duration::from_secs(2);
-/// How long a connection may last in all.
+/// Maximum duration of a connection.
 const LIFE: Duration = Duration::from_secs(10);
 /// How long a command waits for the depot.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -94,7 +94,7 @@ async fn serve_one(
     stream.shutdown().await
 }
 
-/// The bytes before the first line feed, or all; none if there are too many.
+/// The bytes before the first line feed, or all. `None` if there are too many.
 async fn read_line(stream: &mut UnixStream) -> io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
     loop {
@@ -111,7 +111,7 @@ async fn read_line(stream: &mut UnixStream) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// Why a depot did not do as it was told.
+/// Why a depot has not carried out a command.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
     /// There is no way to it.
@@ -119,7 +119,7 @@ pub enum ControlError {
     Unreachable {
         /// Its socket.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
     /// It has answered something else.
@@ -130,7 +130,7 @@ pub enum ControlError {
         /// What was wrong.
         reason: String,
     },
-    /// It has said why.
+    /// Its own reason.
     #[error("{0}")]
     Refused(String),
 }

@@ -55,7 +55,7 @@ pub(super) struct UpstreamAttempt<'x> {
     pub(super) streams: u8,
     /// Whether the whole request has been passed on.
     pub(super) uploaded: AtomicBool,
-    /// Why the next hop takes no more of it, where it does not.
+    /// Why the next hop reads no more of it, once it does not.
     pub(super) given_up: OnceLock<Broken>,
     /// Told when that is so, or never will be.
     sent: Notify,

@@ -70,7 +70,7 @@ pub(crate) struct Body<'p, 's, 'k> {
     pub source: &'p mut Source<'s>,
     /// What was read from there already.
     pub ahead: &'p mut BytesMut,
-    /// Where they go.
+    /// The sink of the bytes.
     pub sink: &'p mut Sink<'k>,
     /// What they move through.
     pub resources: &'p RelayResources,
@@ -82,7 +82,7 @@ pub(crate) struct Body<'p, 's, 'k> {
     pub length: Option<u64>,
     /// How long it may be at most.
     pub most: Option<u64>,
-    /// The most that its trailers may take.
+    /// Maximum size of its trailers.
     pub max_trailers: Bytes,
     /// Which of the trailers that come go on.
     pub trailers: fn(&Fields) -> Fields,

@@ -70,7 +70,7 @@ impl Caller {
         Self { tcp, peer: SocketAddr::new(peer.ip().to_canonical(), peer.port()), scheme }
     }
 
-    /// The client, once a request of its can be read; none where its TLS fails.
+    /// The client, once a request can be read. `None` if its TLS handshake fails.
     async fn client(self, shared: &Shared) -> Option<Client> {
         let Self { tcp, peer, scheme } = self;
         let stream = if scheme == Scheme::Http {
@@ -105,7 +105,7 @@ impl Caller {
     }
 }
 
-/// Serves one accepted connection to its end, at which its place is given back.
+/// Serves one accepted connection to its end, and then returns its slot.
 pub(crate) async fn serve(caller: Caller, slot: ConnectionSlot, shared: &Shared) {
     let peer = caller.peer;
     // Boxed, so that a handshake takes up nothing once it is made.
@@ -204,7 +204,7 @@ pub(crate) fn stopping() -> Fault {
 }
 
 impl Client {
-    /// Gives a client that is to be turned away a moment to show what it speaks.
+    /// Waits for a moment for the first bytes of a refused client, which show its protocol.
     async fn await_protocol(&mut self) {
         let (mut source, _) = self.stream.split();
         // The result is not needed: `see_protocol` looks at the bytes that were read.
@@ -256,7 +256,7 @@ impl Client {
         let is_tls = self.stream.is_tls();
         let (mut source, _) = self.stream.split();
         if !first && self.ahead.is_empty() {
-            // Between two requests a client may stay away longer, and be let go without a word.
+            // Between two requests a client may wait longer, and is then closed without an answer.
             let idle = self.held.unwrap_or_else(|| config.timeouts.keep_alive.into());
             let came = tokio::select! {
                 came = timeout(idle, source.read(&mut self.ahead, 4 << 10)) => came,
@@ -289,7 +289,7 @@ impl Client {
         }
     }
 
-    /// Serves one request; says whether the client may send another.
+    /// Serves one request. Returns whether the client may send another.
     async fn serve_one(
         &mut self,
         request: &RequestHead,
@@ -534,7 +534,7 @@ fn scheme_of(stream: &Stream) -> Scheme {
     if stream.is_tls() { Scheme::Https } else { Scheme::Http }
 }
 
-/// Whether the connection is kept after an answer of the depot's own.
+/// Whether the connection is kept after a response of the depot's own.
 fn own_connection(request: &RequestHead, context: RequestContext<'_>) -> Connection {
     let no_body = request.framing() == Framing::Empty;
     let keep = no_body && request.keeps_alive() && !context.is_leaving();

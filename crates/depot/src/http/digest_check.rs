@@ -49,7 +49,7 @@ impl CheckedBody<'_> {
         }
     }
 
-    /// What to answer, where that can still be said.
+    /// The fault to send, if it can still be sent.
     fn fault(&self, reason: String) -> Fault {
         let (status, error) = match self {
             Self::Answer(..) => (StatusCode::BAD_GATEWAY, ProxyError::HttpProtocolError),
@@ -66,7 +66,7 @@ impl CheckedBody<'_> {
 }
 
 impl<'x> DigestCheck<'x> {
-    /// What is to be done about a body: nothing where there is none, or nothing to hold it against.
+    /// How to check a body. `None` if there is no body or no digest to compare.
     pub(crate) fn new(
         body: CheckedBody<'x>,
         framing: Framing,

@@ -59,7 +59,7 @@ pub(crate) struct Exchange<'x> {
     pub grant: Grant,
     /// How much of it is granted.
     pub allowance: Allowance,
-    /// How the client asked, where it is for a site.
+    /// The client's request for a site, if it is for one.
     pub site: Option<&'x SiteRequest>,
     /// Whether a client of the proxy asks.
     pub proxied: bool,
@@ -67,13 +67,13 @@ pub(crate) struct Exchange<'x> {
     pub tunnel: Option<&'x Tunnel>,
     /// To what rate it is held.
     pub pacing: &'x Pacing,
-    /// What to ask, and of whom: of the first, or else of the next.
+    /// The routes to try, in order.
     pub routes: &'x [Fetch],
     /// How far it is, and who watches.
     pub live: &'x Arc<Live>,
-    /// Who asks.
+    /// The peer that sends the request.
     pub client: SocketAddr,
-    /// And for whom.
+    /// The client that it is for.
     pub asker: Asker,
 }
 

@@ -14,7 +14,7 @@ use std::io;
 pub(crate) enum End {
     /// The client's kernel has the whole answer.
     Complete,
-    /// No next hop gave an answer that could be passed on; nothing was sent to the client.
+    /// No next hop gave an answer that could be relayed; nothing was sent to the client.
     Unanswered(Unanswered),
     /// The client went away before it was answered.
     Abandoned(io::Error),
@@ -26,14 +26,14 @@ pub(crate) enum End {
     Withdrawn(Withdrawal),
 }
 
-/// What is known of an exchange that has an answer.
+/// The result of an exchange with an answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
     /// The status that was passed on.
     pub status: u16,
     /// How long its body was to be.
     pub framing: Framing,
-    /// Why a depot behind this one has answered by itself, if it has.
+    /// The reason of a later depot's own answer, if it is one.
     pub refusal: Option<Box<Fault>>,
 }
 

@@ -38,13 +38,13 @@ pub(crate) struct Plan {
     pub step: Step,
     /// The rule or ticket that permits it.
     pub grant: Grant,
-    /// Whom the ticket was held against, by this depot or by those before it.
+    /// The client that the ticket was checked against, by this depot or by an earlier one.
     client: IpAddr,
     /// How the client asked for a site, of this depot or of one before it.
     pub site: Option<SiteRequest>,
     /// The session that leads to the origin, where a client of the proxy asks and depots are on the way.
     pub tunnel: Option<Tunnel>,
-    /// The user of the proxy who asks.
+    /// The user of the proxy that sends the request.
     pub login: Option<Arc<UsedLogin>>,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Tunnel {
 /// How much of a transfer is granted.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Allowance {
-    /// The most bytes of a body, either way.
+    /// Maximum bytes of a body, in either direction.
     pub bytes: Option<Bytes>,
     /// The highest rate.
     pub rate: Option<Rate>,
@@ -116,7 +116,7 @@ impl Plan {
         }
     }
 
-    /// The ticket that opens the depot, where it is one that does.
+    /// The ticket that opens the depot, if the route has one.
     pub(crate) fn ticket(&self) -> Option<&Ticket> {
         self.verified().map(|verified| &verified.ticket)
     }
@@ -145,7 +145,8 @@ impl Plan {
         Some(TicketRoute::redacted(&url).into_owned())
     }
 
-    /// The client whom the next depot of the ticket is to hold against it; none where it is for all.
+    /// The client that the next depot has to check against the ticket. `None` if the ticket is for all
+    /// clients.
     pub(crate) fn vouched(&self) -> Option<IpAddr> {
         self.ticket().filter(|ticket| !ticket.clients.is_empty()).map(|_| self.client)
     }

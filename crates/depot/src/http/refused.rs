@@ -8,7 +8,7 @@ use session::message::{Fault, ProxyError};
 /// Why a next hop gave no response that could be passed on.
 #[derive(Debug)]
 pub(crate) struct Unanswered {
-    /// What the client is told.
+    /// The answer to the client.
     pub fault: Fault,
     /// Whether another next hop may do better.
     pub retry: Retry,

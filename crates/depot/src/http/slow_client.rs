@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A client that is too slow for the place that it has ([`crate::minimum_rate`]).
+//! Clients that are too slow for their connection slot ([`crate::minimum_rate`]).
 
 use crate::http::{
     attempt::{Down, Up, UpstreamAttempt},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A client's connection that joins a transfer in place of asking for one.
+//! A client's connection that joins a transfer instead of sending a request.
 
 use crate::{client::Client, observe::Entry, state::RequestContext};
 use http::StatusCode;
@@ -46,7 +46,7 @@ fn token(request: &RequestHead) -> Option<Token> {
     (request.method == Method::Get && request.framing() == Framing::Empty).then_some(token)
 }
 
-/// What a connection is told that may not join.
+/// The answer to a connection that may not join.
 fn refused() -> Fault {
     let reason =
         "no transfer waits for this connection: its token is wrong, or the transfer is over";

@@ -87,7 +87,7 @@ impl UpstreamAttempt<'_> {
         Ok(())
     }
 
-    /// Grants the depot before this one the connections that it asks for, where that is worth it.
+    /// Grants the depot before this one the connections that it requests, if they are worth it.
     pub(super) fn grant(&self, outward: OutgoingBody) -> Option<Granted> {
         let Exchange { context, live, request, client, asker, pacing, .. } = self.exchange;
         let streams = asked(request)?;
