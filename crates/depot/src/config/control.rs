@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `[control]`: how operators stop and slow what is under way.
+//! `[control]`: how operators control running transfers.
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// How operators stop and slow what is under way.
+/// How operators control running transfers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Control {
-    /// Where `longhaul depot transfers`, `end`, `deny` and the like reach it: a Unix socket's path. Root and the
-    /// depot's own user alone may use it.
+    /// The Unix socket for `longhaul depot transfers`, `end`, `deny` and the like. Only root and the depot's
+    /// own user may use it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub socket: Option<PathBuf>,
     /// Keeps the list of denials across restarts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub denied: Option<PathBuf>,
-    /// Whether transfers end whose ticket, key or client is taken back while they are under way.
+    /// Whether running transfers end when their ticket, key or client is revoked.
     pub withdraw: bool,
 }
 

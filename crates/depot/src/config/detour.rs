@@ -11,18 +11,18 @@ use units::{Duration, ParseError};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Detour {
-    /// The depot.
+    /// The depot that may fail.
     pub around: DepotAddress,
     /// The depots to try instead, in order.
     #[serde(default)]
     pub through: Vec<DepotAddress>,
-    /// Whether to go on without it at last.
+    /// Whether to skip the depot if all others fail.
     #[serde(default)]
     pub straight: bool,
-    /// For how long it is then asked last.
+    /// How long after a failure it is tried last.
     #[serde(default = "Detour::avoid")]
     pub avoid: Duration,
-    /// How often all of them are asked whether they are up.
+    /// How often all of them are probed.
     #[serde(default)]
     pub check: DetourCheck,
 }
@@ -38,13 +38,13 @@ impl Detour {
     }
 }
 
-/// How often depots are asked whether they are up.
+/// How often depots are probed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum DetourCheck {
-    /// Never: requests find out.
+    /// Never: requests find failures.
     Off,
-    /// After this time each. They have as long to answer.
+    /// At this interval, which is also the timeout of the answer.
     Every(Duration),
 }
 

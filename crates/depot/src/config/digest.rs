@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `digest`: which bodies are hashed as they pass.
+//! `digest`: which bodies are hashed in transit.
 
 use serde::{Deserialize, Serialize};
 use session::digest::Algorithm;
 
-/// Which bodies are hashed as they pass.
+/// Which bodies are hashed in transit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DigestMode {
-    /// None: what was promised of a body is passed on, and left to the client.
+    /// None: promised digests are relayed for the client to check.
     Off,
-    /// Those of which a digest was promised.
+    /// Those with a promised digest.
     #[default]
     Check,
-    /// All; where none was promised, SHA-256 is, to the next depot.
+    /// All. For a body without a promised digest, SHA-256 is promised to the next depot.
     #[serde(rename = "sha-256")]
     Sha256,
-    /// The same with MD5, as in Augusto et al.: cheaper, and good against accidents alone.
+    /// The same with MD5, as in Augusto et al.: cheaper, but it detects accidental changes only.
     Md5,
 }
 
 impl DigestMode {
-    /// What is made where nothing was promised.
+    /// The algorithm for bodies without a promised digest.
     pub(crate) fn makes(self) -> Option<Algorithm> {
         match self {
             Self::Off | Self::Check => None,

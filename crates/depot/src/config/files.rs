@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The files that a configuration names for the depot to read.
+//! The input files that a configuration names.
 
 use crate::config::Config;
 use host::SettingFile;

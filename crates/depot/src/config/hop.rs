@@ -24,20 +24,20 @@ pub struct Hop {
     /// The network. If several hold a peer, the most specific one wins.
     #[serde(deserialize_with = "network::one")]
     pub peer: IpNet,
-    /// The address of this host that connections to peers there leave by, of the same family; that of
-    /// [`Config::source`](crate::Config::source) without.
+    /// The source address of connections to peers there, of the same family. `None`: that of
+    /// [`Config::source`](crate::Config::source).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<IpAddr>,
-    /// The congestion control; the kernel's default without.
+    /// The congestion control. `None`: the kernel's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion: Option<String>,
-    /// Who looks after buffers that are not set here.
+    /// Which side tunes buffers that are not set here.
     #[serde(default, skip_serializing_if = "Buffers::is_default")]
     pub buffers: Buffers,
-    /// `SO_SNDBUF`; without, the buffer follows the path, which is usually best.
+    /// `SO_SNDBUF`. `None`: the buffer follows the path, which is usually best.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sndbuf: Option<Bytes>,
-    /// `SO_RCVBUF`; as above.
+    /// `SO_RCVBUF`, likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rcvbuf: Option<Bytes>,
     /// How packets to the peer are spaced.
@@ -46,29 +46,29 @@ pub struct Hop {
     /// Maximum bytes kept unsent. `None`: as much as a pipe holds, and only towards clients.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notsent_lowat: Option<Bytes>,
-    /// Over how many connections a transfer comes from there, if it is a depot; 1 to 16.
+    /// How many connections a transfer from there uses, if it is a depot: 1 to 16.
     #[serde(default = "Hop::one_stream", skip_serializing_if = "Hop::is_one_stream")]
     pub streams: u8,
-    /// Whether to connect by Multipath TCP, and to take it; a peer without it gets TCP.
+    /// Whether to offer and accept Multipath TCP. A peer without it gets TCP.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub mptcp: bool,
-    /// How many idle connections are kept open to each next depot there that was used lately.
+    /// How many idle connections are kept open to each next depot there that was used recently.
     #[serde(default, skip_serializing_if = "Hop::is_none_warm")]
     pub warm: u16,
     /// How long an idle connection with a depot there is held, whichever side opened it, and how long after
     /// the last request `warm` applies.
     #[serde(default = "Hop::default_idle", skip_serializing_if = "Hop::is_default_idle")]
     pub idle: Duration,
-    /// How much each of them carries when it is opened, so that its window grows.
+    /// How many bytes each of them carries when it is opened, so that its window grows.
     #[serde(default = "Hop::default_prime", skip_serializing_if = "Hop::is_default_prime")]
     pub prime: Bytes,
 }
 
-/// Who looks after the buffers of a hop's connections.
+/// Which side tunes the buffers of a hop's connections.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Buffers {
-    /// The kernel; and the depot where the kernel's limits are too low for the path.
+    /// The kernel, and the depot if the kernel's limits are too low for the path.
     #[default]
     Auto,
     /// The kernel alone.
@@ -83,7 +83,7 @@ impl Buffers {
 }
 
 impl Hop {
-    /// One for which nothing is set.
+    /// A hop without settings.
     pub fn of(peer: IpNet) -> Self {
         Self {
             peer,
@@ -102,7 +102,7 @@ impl Hop {
         }
     }
 
-    /// For how long connections of depots are held that no hop says anything of.
+    /// How long idle connections of depots without a hop are held.
     pub(crate) fn default_idle() -> Duration {
         Duration::from_secs(600)
     }
@@ -112,7 +112,7 @@ impl Hop {
         *idle == Self::default_idle()
     }
 
-    /// How much that is with depots that no hop says anything of.
+    /// The bytes that new connections with depots without a hop carry.
     pub(crate) fn default_prime() -> Bytes {
         Bytes::new(1 << 20)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `[limits]`: what the depot holds at most.
+//! `[limits]`: limits on connections, clients and memory.
 
 use crate::config::{
     error::ConfigError,
@@ -9,47 +9,50 @@ use relay::copy::MinimumRate;
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Duration, ParseError, Rate};
 
-/// What the depot holds at most.
+/// Limits on connections, clients and memory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// Connections accepted at a time.
+    /// Maximum number of accepted connections at a time.
     pub connections: usize,
     /// The same for one client, alone or through depots of `trust.depots`.
     pub per_client: usize,
-    /// The same from one depot of `trust.depots`, which brings many clients; without, as many as `connections`.
+    /// The same for one depot of `trust.depots`, which brings many clients. `None`: the value of
+    /// `connections`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_depot: Option<usize>,
-    /// Connections that depots of `trust.depots` may hold open while they are idle. Those count here, and
-    /// not in `connections` and `per_depot`.
+    /// Maximum number of idle connections that depots of `trust.depots` may hold open. They do not count in
+    /// `connections` and `per_depot`.
     pub held: usize,
-    /// To which rate all transfers of one address together are held, in each direction.
+    /// Maximum rate of all transfers of one client together, in each direction. `None`: unlimited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_rate: Option<Rate>,
-    /// Less than this, while it alone is waited for, has a client broken off. Without: 1 kbit/s, for readers alone.
+    /// Minimum rate of a client while the depot waits for it alone. Slower clients are aborted. `None`: 1
+    /// kbit/s, for readers only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub least_rate: Option<LeastRate>,
-    /// Over how long that is measured.
+    /// The time over which that rate is measured.
     pub least_time: Duration,
-    /// The size of a request's or response's head.
+    /// Maximum size of a request's or response's head.
     pub head: Bytes,
-    /// The pipe that a transfer moves through.
+    /// Size of the pipe that a transfer moves through.
     pub pipe: Bytes,
-    /// What the kernel may hold for all transfers together: in pipes and in the buffers of their sockets.
+    /// Maximum memory that the kernel may hold for all transfers: in pipes and in the buffers of their
+    /// sockets.
     pub memory: Bytes,
 }
 
-/// What readers have to take if no rate is set. Over `least_time` it is a fraction of a second's worth for anybody who
-/// reads, so that it ends those alone that take a few bytes now and then.
+/// Minimum rate of readers if none is set. Over `least_time` it is a fraction of a second's worth for a normal
+/// reader, so it ends only clients that read a few bytes now and then.
 const LEAST_READ: Rate = Rate::bits_per_second(1_000);
 
 /// `limits.least_rate`: a rate, or `off`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum LeastRate {
-    /// No client is too slow.
+    /// No minimum.
     Off,
-    /// For answers and for uploads.
+    /// Minimum rate of downloads and uploads.
     AtLeast(Rate),
 }
 
@@ -71,7 +74,7 @@ impl From<LeastRate> for String {
 }
 
 impl Limits {
-    /// The rate at which a client has to take answers, if there is a minimum.
+    /// The minimum rate at which a client has to read responses, if there is one.
     pub(super) fn minimum_read(&self) -> Option<MinimumRate> {
         let rate = match self.least_rate {
             None => LEAST_READ,
@@ -81,12 +84,12 @@ impl Limits {
         Some(MinimumRate::new(rate, self.least_time.into()))
     }
 
-    /// Whether there is a minimum for uploads too. Not by default: what a client sends may come about as slowly.
+    /// Whether there is a minimum for uploads too. Not by default: a client may produce its upload slowly.
     pub(super) fn measures_uploads(&self) -> bool {
         matches!(self.least_rate, Some(LeastRate::AtLeast(_)))
     }
 
-    /// How many connections a depot of `trust.depots` may have.
+    /// Maximum number of connections of a depot of `trust.depots`.
     pub(crate) fn of_depot(&self) -> usize {
         self.per_depot.unwrap_or(self.connections)
     }

@@ -1,38 +1,38 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `[log]`: where the lines about requests go.
+//! `[log]`: destination and format of the access log.
 
 use serde::{Deserialize, Serialize};
 use std::{fmt, path::PathBuf};
 
-/// Where the lines about requests go.
+/// Destination and format of the access log.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Log {
-    /// To standard error, or a file.
+    /// Standard error or a file.
     pub access: AccessTo,
-    /// How they are written.
+    /// Their format.
     pub format: LogFormat,
 }
 
-/// Where the lines about requests go.
+/// The destination of the access log.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum AccessTo {
-    /// To standard error, among all others.
+    /// Standard error, with all other lines.
     #[default]
     Stderr,
-    /// To a file, which is appended to.
+    /// A file, which is appended to.
     File(PathBuf),
 }
 
-/// How the lines about requests are written.
+/// The format of the access log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
-    /// As all others are.
+    /// The text format of all other lines.
     #[default]
     Text,
-    /// A JSON object each.
+    /// One JSON object a line.
     Json,
 }
 

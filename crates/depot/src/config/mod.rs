@@ -76,61 +76,60 @@ mod tests;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// The depot's name in `Via`; `None` makes one of the host's name and the port. No two depots
-    /// of one chain may share it.
+    /// The depot's name in `Via`. `None` makes one of the host's name and the port. Depots of one chain need
+    /// different names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// Addresses to listen on.
     pub listen: Vec<SocketAddr>,
     /// Names of the depot in tickets, in addition to its listening addresses.
     pub names: Vec<DepotAddress>,
-    /// Where a depot that is to take over asks for the listeners: a Unix socket's path.
+    /// The Unix socket where a successor asks for the listeners.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handover: Option<PathBuf>,
-    /// Which addresses of this host its connections to next hops leave by, one of each family; the kernel chooses if
-    /// there are none.
+    /// Source addresses of connections to next hops, at most one of each family. Empty: the kernel chooses.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub source: Vec<IpAddr>,
-    /// How many threads it has; 0: as many as there are processors.
+    /// Number of threads. 0: one per processor.
     pub threads: usize,
-    /// How bodies are moved.
+    /// How bodies are copied.
     pub relay: RelayMode,
-    /// Which bodies are hashed as they pass.
+    /// Which bodies are hashed in transit.
     pub digest: DigestMode,
     /// Which clients the depot serves, and which next hops it connects to.
     pub allow: Allow,
-    /// Whose tickets open it.
+    /// Whose tickets it accepts.
     pub trust: TrustFiles,
     /// TLS, towards clients and next hops.
     pub tls: TlsFiles,
-    /// When it gives up.
+    /// How long it waits for peers.
     pub timeouts: Timeouts,
-    /// What it holds at most.
+    /// Limits on connections, clients and memory.
     pub limits: Limits,
-    /// Which connections to next hops it keeps for their next request.
+    /// Which idle connections to next hops it keeps.
     pub reuse: Reuse,
-    /// Where operators may watch it.
+    /// The listener for operators.
     pub admin: Admin,
-    /// How operators may stop and slow what is under way.
+    /// How operators control running transfers.
     pub control: Control,
-    /// Where its lines about requests go.
+    /// Destination and format of the access log.
     pub log: Log,
-    /// Other depots that do the same work.
+    /// Sibling depots that share the load.
     pub pool: PeerGroup,
     /// When a next hop is too slow.
     pub stall: Stall,
-    /// How sessions are held.
+    /// Settings of sessions.
     pub session: Sessions,
     /// Its use as an HTTP proxy; `None` refuses that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy: Option<Proxy>,
-    /// Ways around depots that fail.
+    /// Routes around depots that fail.
     #[serde(rename = "detour", skip_serializing_if = "Vec::is_empty")]
     pub detours: Vec<Detour>,
     /// Socket settings by peer.
     #[serde(rename = "hop", skip_serializing_if = "Vec::is_empty")]
     pub hops: Vec<Hop>,
-    /// Origins under names of their own.
+    /// Origins served under names of their own.
     #[serde(rename = "site", skip_serializing_if = "Vec::is_empty")]
     pub sites: Vec<Site>,
     /// Ports that are relayed to one server each.
@@ -139,7 +138,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Reads a configuration file's text; `file` is its name, for the message.
+    /// Parses a configuration file's text. `file` is its name, for the message.
     ///
     /// # Errors
     /// [`ConfigError::Toml`], or what [`check`](Self::check) finds.
@@ -150,16 +149,16 @@ impl Config {
         Ok(config)
     }
 
-    /// The text of a file that reads as this configuration.
+    /// The configuration as TOML text that parses to the same value.
     pub fn to_toml(&self) -> String {
         // Every value here has a form in TOML; a test prints and reads them all.
         toml::to_string(self).expect("a configuration is TOML")
     }
 
-    /// Checks what types alone cannot.
+    /// Checks the conditions that types alone cannot express.
     ///
     /// # Errors
-    /// The first thing found wrong.
+    /// The first error found.
     pub fn check(&self) -> Result<(), ConfigError> {
         if let Some(id) = &self.id {
             id.parse::<DepotId>()?;

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `[pool]`: other depots that do the same work.
+//! `[pool]`: sibling depots that share the load.
 
 use serde::{Deserialize, Serialize};
 use session::DepotAddress;
 use units::Duration;
 
-/// Other depots that do the same work, to which clients are sent when there is too much of it.
+/// Sibling depots, to which a full depot redirects clients.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PeerGroup {
-    /// The others.
+    /// The sibling depots.
     pub members: Vec<DepotAddress>,
-    /// From which share of `limits.connections` on clients are sent there.
+    /// The share of `limits.connections` (0 to 1) above which clients are redirected.
     pub above: f64,
-    /// How often they are asked how full they are.
+    /// How often their load is requested.
     pub every: Duration,
 }
 

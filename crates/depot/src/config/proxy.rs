@@ -13,13 +13,15 @@ pub struct Proxy {
     /// Users and their hashed passwords, one `NAME:$6$SALT$HASH` a line. Read again when it changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub passwords: Option<PathBuf>,
-    /// The depots on the way to servers, the one nearest to this one first. Without any this depot connects to the server.
+    /// The depots on the way to servers, the one nearest to this one first. If empty, this depot connects to
+    /// the server itself.
     pub via: Vec<DepotAddress>,
 }
 
 impl Config {
     /// # Errors
-    /// There are neither passwords nor keys for tickets, or the way to servers is too long or leads back here.
+    /// There are neither passwords nor keys for tickets, or the route to servers is too long or loops back
+    /// here.
     pub(super) fn check_proxy(&self) -> Result<(), ConfigError> {
         let Some(proxy) = &self.proxy else { return Ok(()) };
         let wrong = |key, error| Err(ConfigError::in_table("proxy", 0, key, error));

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `[reuse]`: connections to next hops that are kept.
+//! `[reuse]`: idle connections to next hops.
 
 use serde::{Deserialize, Serialize};
 use units::Duration;
 
-/// Which connections to next hops are kept for their next request.
+/// Which idle connections to next hops are kept for later requests.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Reuse {
-    /// How many of each next hop; 0 keeps none.
+    /// Maximum number for each next hop. 0 keeps none.
     pub per_hop: usize,
-    /// For how long. Less than next hops keep theirs, or requests run into closed connections.
+    /// How long they are kept. It must be shorter than the next hops' own timeout, or requests meet closed
+    /// connections.
     pub idle: Duration,
 }
 

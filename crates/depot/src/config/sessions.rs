@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `[session]`: how sessions are held.
+//! `[session]`: settings of sessions.
 
 use crate::config::{error::ConfigError, range::check_time};
 use serde::{Deserialize, Serialize};
 use session::lsl::Congestion;
 use units::Duration;
 
-/// How sessions are held.
+/// Settings of sessions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Sessions {
     /// How long a session may go without a byte in either direction.
     pub idle: Duration,
-    /// The congestion controls that a session may wish for.
+    /// The congestion controls that a session may request.
     pub congestion: Vec<String>,
-    /// How many connections may wait for the other end of their session.
+    /// Maximum number of connections that wait for the other end of their session.
     pub meetings: usize,
-    /// For how long each may.
+    /// How long each may wait.
     pub meeting_time: Duration,
 }
 

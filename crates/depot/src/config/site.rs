@@ -18,23 +18,23 @@ use std::{
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Site {
-    /// What clients ask for, in `Host` and in TLS.
+    /// The name that clients use, in `Host` and in TLS.
     pub name: SiteName,
     /// The site's origin server.
     pub origin: SiteOrigin,
     /// The depots on the way there, the one nearest to this one first.
     #[serde(default)]
     pub via: Vec<DepotAddress>,
-    /// The `Host` that the origin gets; without, it is the client's.
+    /// The `Host` that the origin gets. `None`: the client's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<SiteHost>,
     /// The clients that it serves.
     #[serde(default = "Site::everybody", deserialize_with = "network::list")]
     pub clients: Vec<IpNet>,
-    /// What they may ask.
+    /// The methods that they may use.
     #[serde(default = "Site::all_methods")]
     pub methods: Vec<Method>,
-    /// The site's certificate, and those between it and its root.
+    /// The site's certificate chain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate: Option<PathBuf>,
     /// Its private key.
@@ -57,19 +57,19 @@ pub struct SiteOrigin(OriginUrl);
 #[serde(try_from = "String", into = "String")]
 pub struct SiteHost(String);
 
-/// Why a text is not what a site needs.
+/// Why a text is not a valid part of a site.
 #[derive(Debug, thiserror::Error)]
 pub enum SiteError {
-    /// No DNS name.
+    /// Not a DNS name.
     #[error("\"{0}\" is no DNS name: a site has one and no port, as in data.example.org")]
     Name(String),
-    /// No `host[:port]`.
+    /// Not `host[:port]`.
     #[error(transparent)]
     Host(#[from] AuthorityError),
-    /// No URL.
+    /// Not a URL.
     #[error(transparent)]
     Origin(#[from] OriginError),
-    /// A URL of something at an origin.
+    /// A URL with a path.
     #[error("\"{0}\" has a path: a site is a whole origin, as in http://origin.example.org:8080")]
     Path(String),
 }
@@ -139,7 +139,7 @@ impl SiteHost {
 }
 
 impl SiteOrigin {
-    /// The URL of something there.
+    /// The URL of a path at the origin.
     pub(crate) fn url(&self, target: &str) -> Result<OriginUrl, OriginError> {
         OriginUrl::new(self.0.scheme(), self.0.authority().clone(), target)
     }
@@ -163,7 +163,7 @@ impl Site {
         Method::ALL.into()
     }
 
-    /// Whether this client may ask.
+    /// Whether this client may use the site.
     pub(crate) fn admits(&self, client: IpAddr) -> bool {
         let client = client.to_canonical();
         self.clients.iter().any(|net| net.contains(&client))
@@ -176,7 +176,7 @@ impl Site {
 }
 
 impl Config {
-    /// The site that a request is for, if it is for one; the port does not matter.
+    /// The site that a request is for, if any. The port does not matter.
     pub(crate) fn site_of(&self, request: &RequestHead) -> Option<&Site> {
         if self.sites.is_empty() {
             return None;
@@ -185,18 +185,18 @@ impl Config {
         self.sites.iter().find(|site| asked.host == Host::Name(site.name.0.clone()))
     }
 
-    /// Whether requests for some site go to this next hop.
+    /// Whether requests for a site go to this next hop.
     pub(crate) fn is_of_site(&self, next: &Authority) -> bool {
         self.sites.iter().any(|site| site.leads_to(next))
     }
 
-    /// Whether anybody at this address may ask for anything without a ticket.
+    /// Whether a site serves clients of this address without a ticket.
     pub(crate) fn lets_in(&self, client: IpAddr) -> bool {
         self.allow.client(client) || self.sites.iter().any(|site| site.admits(client))
     }
 
     /// # Errors
-    /// Two sites have a name, one leads back here, or one cannot be asked over TLS.
+    /// Two sites have one name, a site loops back here, or a site cannot be served over TLS.
     pub(super) fn check_sites(&self) -> Result<(), ConfigError> {
         for (n, site) in self.sites.iter().enumerate() {
             let wrong = |key, error| Err(ConfigError::in_table("site", n, key, error));
@@ -241,8 +241,8 @@ impl Config {
         Ok(())
     }
 
-    /// Whether it can be seen here that a next hop is this depot itself. Where only the DNS tells, requests that
-    /// come round are refused ([`session::message`], 508).
+    /// Whether the configuration shows that a next hop is this depot itself. If only DNS shows it, looping
+    /// requests are refused ([`session::message`], 508).
     fn is_here(&self, next: &DepotAddress) -> bool {
         let Authority { host, port } = &next.authority;
         let listen = match next.scheme {

@@ -8,12 +8,12 @@ use units::{Duration, Rate};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Stall {
-    /// Less than this is; without, none is.
+    /// Minimum rate of a next hop. `None`: no next hop is too slow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// For so long.
+    /// How long it may stay below `rate`.
     pub time: Duration,
-    /// Whether to break a transfer off that could go another route.
+    /// Whether to abort a transfer that could take another route.
     pub reroute: bool,
 }
 

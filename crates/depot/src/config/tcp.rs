@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tcp {
-    /// Where clients connect.
+    /// The address that clients connect to.
     pub listen: SocketAddr,
     /// The server.
     #[serde(with = "server")]
@@ -18,7 +18,7 @@ pub struct Tcp {
     /// The depots on the way there, the one nearest to this one first.
     #[serde(default)]
     pub via: Vec<DepotAddress>,
-    /// Whether the server is sent a PROXY protocol header, version 2.
+    /// Whether to send the server a PROXY protocol header, version 2.
     #[serde(default)]
     pub proxy_protocol: bool,
 }

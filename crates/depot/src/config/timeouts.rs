@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! When a depot gives up.
+//! `[timeouts]`: how long the depot waits for peers.
 
 use crate::config::{error::ConfigError, range::check_time};
 use relay::copy::IdleTimeouts;
@@ -8,7 +8,7 @@ use session::MAX_DEPOTS;
 use std::time::Duration as StdDuration;
 use units::Duration;
 
-/// When the depot gives up.
+/// How long the depot waits for peers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Timeouts {
@@ -20,21 +20,21 @@ pub struct Timeouts {
     pub keep_alive: Duration,
     /// For the next hop to send its whole response head.
     pub response_head: Duration,
-    /// For the next hop to send a byte.
+    /// For the next hop to send at least one byte.
     pub idle: Duration,
-    /// For the client to take a byte. Longer than `idle`: it may be a depot whose own reader is
-    /// slow, and which takes nothing until that one has taken a pipe's worth. Behind depots it is longer
-    /// still, so that the depot next to a client that has stalled is the one that gives it up.
+    /// For the client to read at least one byte. Longer than `idle`: the client may be a depot whose own
+    /// reader is slow, and which reads nothing until that one has read a pipe's worth. Towards depots it is
+    /// longer still, so that the depot next to a stalled client is the one that aborts.
     pub client_idle: Duration,
-    /// As `idle`, once the client has closed its sending side: it may be gone.
+    /// Like `idle`, once the client has closed its sending side: it may be gone.
     pub half_closed: Duration,
-    /// For the peer's system to acknowledge what was sent to it.
+    /// For the peer's system to acknowledge sent bytes.
     pub tcp_user: Duration,
     /// For transfers to finish once the depot stops.
     pub drain: Duration,
 }
 
-/// How many depots of a route stand around one.
+/// The numbers of other depots on a route.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct DepotsAround {
     /// Between the client and this depot.
@@ -43,8 +43,8 @@ pub(crate) struct DepotsAround {
     pub after: usize,
 }
 
-/// How much later than the depot behind it a depot gives up a body that has stalled, so that the one next
-/// to where it stalls is the one that says so.
+/// How much later than the next depot a depot aborts a stalled body, so that the depot next to the stall
+/// reports it.
 const LATER: StdDuration = StdDuration::from_secs(3);
 /// The same for a response's head, in addition to that depot's connect timeout.
 const LATER_HEAD: StdDuration = StdDuration::from_secs(1);
@@ -65,7 +65,7 @@ impl Timeouts {
         }
     }
 
-    /// For bodies of answers.
+    /// Idle timeouts of response bodies.
     pub(crate) fn of_answers(&self, depots: DepotsAround) -> IdleTimeouts {
         let timeouts = self.towards_client(depots.before);
         IdleTimeouts { source_idle: timeouts.source_idle + later(depots.after), ..timeouts }
@@ -106,7 +106,7 @@ impl Timeouts {
     }
 }
 
-/// A number of depots, of which no route has many.
+/// A number of depots as `u32`. No route has many.
 fn number(depots: usize) -> u32 {
     u32::try_from(depots).unwrap_or(u32::MAX)
 }

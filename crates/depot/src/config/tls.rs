@@ -10,13 +10,13 @@ use std::{net::SocketAddr, path::PathBuf};
 pub struct TlsFiles {
     /// Addresses to listen on with TLS.
     pub listen: Vec<SocketAddr>,
-    /// The depot's certificate, and those between it and its root.
+    /// The depot's certificate chain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificate: Option<PathBuf>,
     /// Its private key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<PathBuf>,
-    /// The authorities whose certificates next hops may have; without, those this system trusts.
+    /// The authorities trusted for certificates of next hops. `None`: those of this system.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub roots: Option<PathBuf>,
 }

@@ -13,16 +13,16 @@ pub struct TrustFiles {
     /// The public keys: a JWK Set, one JWK, or a PEM file. Read again when it changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keys: Option<PathBuf>,
-    /// Tickets that count no more, one `jti` a line. Read again when it changes.
+    /// Revoked tickets, one `jti` a line. Read again when it changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revoked: Option<PathBuf>,
-    /// Whether a ticket is needed even by listed clients.
+    /// Whether listed clients need a ticket too.
     pub required: bool,
-    /// Networks of depots that are believed whom they ask for, and are told it. What they ask is counted for
-    /// those clients.
+    /// Networks of trusted depots. This depot believes the clients that they name, counts their requests for
+    /// those clients, and names its own clients to them.
     #[serde(deserialize_with = "network::list")]
     pub depots: Vec<IpNet>,
-    /// How many tickets with limited uses are remembered at a time.
+    /// Maximum number of tickets with limited uses that are remembered at a time.
     pub replays: NonZeroUsize,
 }
 

@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, time::Duration};
 /// The version of this document. Keys may be added without a new one.
 pub const SCHEMA: u32 = 1;
 
-/// A depot as it is now.
+/// The state of a depot.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Status {
     /// [`SCHEMA`].
@@ -23,45 +23,45 @@ pub struct Status {
     pub version: String,
     /// Whether it takes requests.
     pub state: State,
-    /// When this was read: seconds since 1970.
+    /// Time of this document: seconds since 1970.
     pub time_unix_s: f64,
-    /// For how long it has run.
+    /// Seconds since the start.
     pub uptime_s: f64,
     /// Connections.
     pub connections: Connections,
     /// Memory and files.
     pub memory: Memory,
-    /// All requests together.
+    /// Sums over all requests.
     pub totals: Totals,
     /// Refusals, by reason.
     pub refusals: Vec<Refusals>,
     /// The access log.
     pub access_log: AccessLogState,
-    /// Peers to whom packets are to be spaced below TCP.
+    /// Peers whose packets are spaced below TCP.
     #[serde(default)]
     pub paced: Vec<PacedPeer>,
-    /// Depots of `[[detour]]` that are asked whether they are up.
+    /// Depots of `[[detour]]` that are probed.
     #[serde(default)]
     pub detours: Vec<DetourDepot>,
-    /// How long things took.
+    /// Distributions of durations.
     #[serde(default)]
     pub times: Times,
-    /// Connections to next hops that failed, by an error of RFC 9209.
+    /// Failed connections to next hops, by an error of RFC 9209.
     #[serde(default)]
     pub connect_failures: BTreeMap<String, u64>,
-    /// TLS handshakes that failed, by side.
+    /// Failed TLS handshakes, by side.
     #[serde(default)]
     pub tls_failures: BTreeMap<String, u64>,
-    /// Tries to accept a connection that failed.
+    /// Failed attempts to accept a connection.
     #[serde(default)]
     pub accept_failures: u64,
-    /// Tickets that were taken, by issuer.
+    /// Accepted tickets, by issuer.
     #[serde(default)]
     pub tickets: BTreeMap<String, u64>,
-    /// Requests with a ticket that were refused.
+    /// Refused requests with a ticket.
     #[serde(default)]
     pub ticket_refusals: u64,
-    /// The configuration and the files that it names, and how it went when they were read.
+    /// The configuration and the files that it names, and whether they could be read.
     #[serde(default)]
     pub reloads: Vec<Reload>,
     /// The depot's own certificate, if it has one.
@@ -72,15 +72,15 @@ pub struct Status {
     /// Transfers under way, oldest first; the fastest ones if there are more than
     /// [`MOST_TRANSFERS`].
     pub transfers: Vec<Transfer>,
-    /// Transfers under way in all.
+    /// The number of all transfers under way.
     pub live_transfers: usize,
-    /// Depots before this one that finish what they have accepted.
+    /// Earlier depots that finish accepted requests.
     #[serde(default)]
     pub draining: Vec<Draining>,
-    /// Those of each client together, the fastest first; at most [`MOST_SUMS`].
+    /// Sums by client, the fastest first; at most [`MOST_SUMS`].
     #[serde(default)]
     pub clients: Vec<Sum>,
-    /// Those of each ticket together, likewise.
+    /// Sums by ticket, likewise.
     #[serde(default)]
     pub ticket_transfers: Vec<Sum>,
     /// Sessions.
@@ -88,32 +88,32 @@ pub struct Status {
     pub sessions: Sessions,
 }
 
-/// The most transfers that a document lists.
+/// Maximum number of transfers in a document.
 pub const MOST_TRANSFERS: usize = 256;
-/// The most clients, and tickets, whose sums a document has.
+/// Maximum number of clients, and of tickets, with sums in a document.
 pub const MOST_SUMS: usize = 100;
-/// The most characters of a target that a document has.
+/// Maximum number of characters of a target in a document.
 pub const MOST_TARGET: usize = 512;
 
-/// How long things took.
+/// Distributions of durations.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Times {
-    /// From a request that is passed on to the head of its answer.
+    /// From a relayed request to the head of its response.
     pub first_byte: Histogram,
-    /// From a request that is passed on to the end of the transfer.
+    /// From a relayed request to the end of the transfer.
     pub duration: Histogram,
-    /// To a connection with a next hop, its name's look-up and TLS counted in.
+    /// Until a connection with a next hop is open, with name lookup and TLS.
     pub connect: Histogram,
 }
 
-/// How often something took how long.
+/// A histogram of durations.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Histogram {
-    /// The upper bounds of all parts but the last, which has none.
+    /// The upper bounds of all buckets except the last, which has none, in seconds.
     pub bounds_s: Vec<f64>,
-    /// How often, in each part.
+    /// The count in each bucket.
     pub counts: Vec<u64>,
-    /// All of it together.
+    /// The sum of all durations, in seconds.
     pub sum_s: f64,
 }
 
@@ -126,7 +126,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Once more.
+    /// Adds a duration.
     pub(crate) fn add(&mut self, took: Duration) {
         let seconds = took.as_secs_f64();
         self.counts[self.bounds_s.partition_point(|bound| *bound < seconds)] += 1;
@@ -134,14 +134,14 @@ impl Histogram {
     }
 }
 
-/// What is read again, and how that went.
+/// A file that is reloaded, and the result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Reload {
-    /// `configuration`, or what the files hold.
+    /// `configuration`, or the kind of file.
     pub of: String,
-    /// Whether it could be used the last time.
+    /// Whether the last reload succeeded.
     pub good: bool,
-    /// When it last could: seconds since 1970.
+    /// Time of the last success: seconds since 1970.
     pub good_unix_s: f64,
 }
 
@@ -156,48 +156,48 @@ pub struct Certificate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// It does.
+    /// It accepts requests.
     Serving,
-    /// It was told to stop and finishes what is under way.
+    /// It accepts none and finishes those under way.
     Draining,
 }
 
 /// Connections.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Connections {
-    /// Of clients, open.
+    /// Open connections of clients.
     pub open: usize,
-    /// The most of them (`limits.connections`).
+    /// Their maximum (`limits.connections`).
     pub limit: usize,
-    /// Of depots that may hold them open while they are idle; not among the others.
+    /// Connections that depots hold open while idle, which `open` excludes.
     #[serde(default)]
     pub held: usize,
-    /// To next hops, waiting for work.
+    /// Idle connections to next hops.
     pub idle_upstream: usize,
 }
 
 /// Memory and files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
-    /// What the kernel holds for the sockets of transfers.
+    /// Kernel memory for the sockets of transfers.
     #[serde(default)]
     pub sockets_held_bytes: u64,
-    /// What is in pipes.
+    /// Bytes in pipes.
     #[serde(default)]
     pub pipes_held_bytes: u64,
-    /// What all pipes may hold.
+    /// Capacity of all pipes.
     pub pipes_reserved_bytes: u64,
-    /// What buffers may hold that the depot has raised.
+    /// Capacity of the buffers that the depot has raised.
     #[serde(default)]
     pub raised_buffers_bytes: u64,
-    /// The most that sockets and pipes hold together (`limits.memory`).
+    /// Maximum for sockets and pipes together (`limits.memory`).
     #[serde(alias = "pipes_limit_bytes")]
     pub limit_bytes: u64,
     /// The process's own memory, without pipes and sockets.
     pub resident_bytes: u64,
     /// Open files: sockets and ends of pipes.
     pub open_files: usize,
-    /// The most of them.
+    /// Their maximum.
     #[serde(default)]
     pub open_files_limit: u64,
 }
@@ -205,107 +205,107 @@ pub struct Memory {
 /// All requests since the start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
-    /// Requests that have ended, by how.
+    /// Ended requests, by outcome.
     pub requests: BTreeMap<String, u64>,
     /// Bytes of bodies towards origins.
     pub up_bytes: u64,
-    /// Of those, moved in the kernel.
+    /// The part of `up_bytes` moved in the kernel.
     pub up_spliced_bytes: u64,
     /// Bytes of bodies towards clients.
     pub down_bytes: u64,
-    /// Of those, moved in the kernel.
+    /// The part of `down_bytes` moved in the kernel.
     pub down_spliced_bytes: u64,
 }
 
 /// Refusals of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusals {
-    /// The status that was answered.
+    /// The status of the response.
     pub status: u16,
     /// The reason, a word of RFC 9209.
     pub error: String,
-    /// How many.
+    /// The number of requests.
     pub requests: u64,
 }
 
 /// The access log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccessLogState {
-    /// Where it goes: `stderr`, or a file.
+    /// The destination: `stderr` or a file.
     pub to: String,
-    /// Lines that could not be written, there or to standard error.
+    /// Lines that could not be written, in the access log or to standard error.
     pub dropped_lines: u64,
 }
 
-/// Peers to whom packets are to be spaced below TCP: a `[[hop]]` whose `pacing` is `gap` or `edt`.
+/// Peers whose packets are spaced below TCP: a `[[hop]]` whose `pacing` is `gap` or `edt`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PacedPeer {
     /// Their network.
     pub peer: String,
-    /// By what: `gap` or `edt`.
+    /// The method: `gap` or `edt`.
     pub pacing: String,
-    /// Whether they are, as of the last second.
+    /// Whether pacing is in force, as of the last second.
     pub in_force: bool,
 }
 
 /// A depot of a `[[detour]]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DetourDepot {
-    /// As the configuration names it, with its port.
+    /// Its name in the configuration, with the port.
     pub depot: String,
-    /// Whether it is up. One that was not asked yet is.
+    /// Whether it is up. A depot that was not probed yet counts as up.
     pub up: bool,
 }
 
-/// A hop. Figures of sockets are those of the connections that have a transfer now.
+/// A hop. Socket statistics are those of the connections with a transfer now.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Hop {
     /// Its side.
     pub side: Side,
     /// The next hop's host and port; or the clients' network, `unlisted`; or `other`.
     pub hop: String,
-    /// Requests that have ended, by how.
+    /// Ended requests, by outcome.
     pub requests: BTreeMap<String, u64>,
-    /// Answers of a next hop, by status; of those that have no name, by class, as in `4xx`.
+    /// Responses of a next hop, by status; unregistered ones by class, such as `4xx`.
     #[serde(default)]
     pub answers: BTreeMap<String, u64>,
     /// Connections with a transfer, by congestion control in force.
     pub connections: BTreeMap<String, usize>,
-    /// The same, those counted that have joined them.
+    /// The same, plus the connections that have joined them.
     #[serde(default)]
     pub streams: u64,
     /// Bytes of bodies towards origins, since the start.
     pub up_bytes: u64,
     /// Bytes of bodies towards clients, since the start.
     pub down_bytes: u64,
-    /// The rate of the last second towards origins.
+    /// The rate over the last second towards origins, in bit/s.
     pub up_bps: u64,
-    /// The rate of the last second towards clients.
+    /// The rate over the last second towards clients, in bit/s.
     pub down_bps: u64,
-    /// Segments sent to it again during transfers, since the start.
+    /// Segments retransmitted to it during transfers, since the start.
     pub retransmitted_segments: u64,
-    /// Transfers in which it was slower than `stall` lets it be.
+    /// Transfers in which it was slower than `stall` permits.
     pub stalls: u64,
-    /// The mean of the smoothed round trips.
+    /// The mean of the smoothed round-trip times, in microseconds.
     pub rtt_us: Option<u32>,
-    /// The shortest round trip.
+    /// The minimum round-trip time, in microseconds.
     pub min_rtt_us: Option<u32>,
-    /// All congestion windows together.
+    /// The sum of all congestion windows, in bytes.
     pub cwnd_bytes: u64,
-    /// All send buffers together.
+    /// The sum of all send buffers, in bytes.
     #[serde(default)]
     pub sndbuf_bytes: u64,
-    /// All receive buffers together.
+    /// The sum of all receive buffers, in bytes.
     #[serde(default)]
     pub rcvbuf_bytes: u64,
-    /// How fast all connections together were last seen to deliver what the depot sends.
+    /// The sum of the last delivery rates of all connections, in bit/s.
     pub delivery_rate_bps: Option<u64>,
 }
 
-/// Sessions: those that are open are among the transfers.
+/// Sessions. Open ones are among the transfers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sessions {
-    /// Open: both sides are connected.
+    /// Open sessions: both sides are connected.
     pub open: usize,
     /// Connections that wait for the other end of their session.
     pub meetings_waiting: usize,
@@ -313,14 +313,14 @@ pub struct Sessions {
     pub ended: Vec<EndedSessions>,
 }
 
-/// Sessions that led to one kind of target and ended in the same way.
+/// Sessions with one kind of target and one outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndedSessions {
     /// The kind of target: `end`, `tcp` or `meet`.
     pub target: String,
-    /// How they ended.
+    /// Their outcome.
     pub outcome: String,
-    /// How many.
+    /// Their number.
     pub sessions: u64,
 }
 
@@ -329,27 +329,27 @@ pub struct EndedSessions {
 pub struct Transfer {
     /// Its number since the start.
     pub number: u64,
-    /// The session's name; none for a request.
+    /// The session's name. `None` for a request.
     #[serde(default)]
     pub session: Option<String>,
-    /// Who asked; it may be another depot.
+    /// The address of the peer that sent the request, which may be a depot.
     pub client: String,
     /// The next hop.
     pub upstream: String,
     /// The request's method.
     pub method: String,
-    /// What was asked for, without what makes a ticket good.
+    /// The request's target, without the secret part of a ticket.
     pub target: String,
-    /// The client for which a depot asks.
+    /// The client that a depot sends the request for.
     #[serde(default)]
     pub asked_for: Option<String>,
-    /// What is at the end of the route.
+    /// The URL at the end of the route.
     #[serde(default)]
     pub url: Option<String>,
-    /// The ticket by which it was asked for.
+    /// The ticket of the request.
     #[serde(default)]
     pub ticket: Option<TicketName>,
-    /// The user of the proxy by whose password it was asked for.
+    /// The proxy user of the request.
     #[serde(default)]
     pub user: Option<String>,
     /// The answer's status, once there is one.
@@ -360,11 +360,11 @@ pub struct Transfer {
     pub up_bytes: u64,
     /// Bytes of the answer's body so far.
     pub down_bytes: u64,
-    /// The rate of the last second towards the origin.
+    /// The rate over the last second towards the origin, in bit/s.
     pub up_bps: u64,
-    /// The rate of the last second towards the client.
+    /// The rate over the last second towards the client, in bit/s.
     pub down_bps: u64,
-    /// For how long it has run.
+    /// Seconds since its start.
     pub age_s: f64,
     /// The client's connection.
     pub client_tcp: Option<Tcp>,
@@ -372,33 +372,33 @@ pub struct Transfer {
     pub upstream_tcp: Option<Tcp>,
 }
 
-/// A depot that another one has taken over from, and which finishes what it has accepted.
+/// A depot that has handed over to a successor, and finishes accepted requests.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Draining {
-    /// Its process.
+    /// Its process ID.
     pub process: u32,
-    /// For how long it goes on at most.
+    /// Maximum remaining time, in seconds.
     pub seconds_left: f64,
-    /// Its transfers in all.
+    /// The number of its transfers.
     pub live_transfers: usize,
     /// Its oldest transfers, at most [`MOST_TRANSFERS`].
     pub transfers: Vec<Transfer>,
 }
 
-/// Transfers under way that belong together.
+/// Sums over transfers of one client or ticket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sum {
-    /// The client's address, for which a depot may ask, or the ticket's `jti`.
+    /// The client's address (also behind a depot), or the ticket's `jti`.
     pub of: String,
-    /// How many.
+    /// The number of transfers.
     pub transfers: usize,
-    /// Bytes of requests' bodies so far.
+    /// Bytes of request bodies so far.
     pub up_bytes: u64,
-    /// Bytes of answers' bodies so far.
+    /// Bytes of response bodies so far.
     pub down_bytes: u64,
-    /// The rate of the last second towards origins.
+    /// The rate over the last second towards origins, in bit/s.
     pub up_bps: u64,
-    /// The rate of the last second towards clients.
+    /// The rate over the last second towards clients, in bit/s.
     pub down_bps: u64,
 }
 
@@ -417,41 +417,41 @@ impl From<&UsedTicket> for TicketName {
     }
 }
 
-/// What the kernel says of a connection.
+/// A connection as the kernel reports it (`TCP_INFO` and socket options).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tcp {
     /// The congestion control in force.
     pub congestion: String,
-    /// The smoothed round trip.
+    /// The smoothed round-trip time, in microseconds.
     pub rtt_us: u32,
-    /// The shortest round trip.
+    /// The minimum round-trip time, in microseconds.
     pub min_rtt_us: Option<u32>,
-    /// The congestion window.
+    /// The congestion window, in bytes.
     pub cwnd_bytes: u64,
-    /// How fast the peer was last seen to take what the depot sends.
+    /// The last rate at which the peer acknowledged data, in bit/s.
     pub delivery_rate_bps: Option<u64>,
-    /// Segments sent again during this transfer.
+    /// Segments retransmitted during this transfer.
     pub retransmitted_segments: u32,
-    /// The send buffer, as the kernel counts it.
+    /// The send buffer in bytes, by the kernel's accounting.
     pub sndbuf_bytes: u64,
-    /// The receive buffer, as the kernel counts it.
+    /// The receive buffer in bytes, by the kernel's accounting.
     pub rcvbuf_bytes: u64,
-    /// What both hold, as the kernel counts it.
+    /// Bytes that both hold, by the kernel's accounting.
     #[serde(default)]
     pub held_bytes: u64,
-    /// By what its packets are spaced, if by anything but its congestion control: `gap`, `edt` or `tcp`.
+    /// What spaces its packets: `gap`, `edt` or `tcp`. `None`: only its congestion control.
     #[serde(default)]
     pub pacing: Option<String>,
-    /// The rate to which it is held, if it is to one.
+    /// Its pacing rate in bit/s, if it has one.
     pub pacing_bps: Option<u64>,
-    /// How much the kernel keeps unsent, if that is limited.
+    /// Maximum bytes that the kernel keeps unsent, if limited.
     pub notsent_lowat_bytes: Option<u64>,
     /// Whether it is Multipath TCP.
     pub mptcp: bool,
-    /// Over how many connections this transfer goes, of which this is the first.
+    /// The number of connections of this transfer, of which this is the first.
     #[serde(default)]
     pub streams: u32,
-    /// Over how many it was asked for.
+    /// The number of connections requested for it.
     #[serde(default)]
     pub streams_asked: Option<u8>,
 }
