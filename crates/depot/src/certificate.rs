@@ -71,11 +71,11 @@ impl std::fmt::Display for Trouble {
                 write!(f, "is valid from {} only: clients refuse it until then", at(from))
             }
             Self::Soon(until) => {
-                write!(f, "expires at {}: renew it; it is read again by itself", at(until))
+                write!(f, "expires at {}: renew it; the depot rereads it automatically", at(until))
             }
             Self::Expired(until) => write!(
                 f,
-                "has expired at {}, and clients refuse it: renew it; it is read again by itself",
+                "has expired at {}, and clients refuse it: renew it; the depot rereads it automatically",
                 at(until)
             ),
         }

@@ -70,7 +70,7 @@ fn open_to_all(config: &Config) -> Option<Finding> {
     let (setting, rule) =
         to_all.filter(|_| config.allow.clients.iter().any(is_all) && !config.trust.required)?;
     let effect =
-        format!("anybody may have this depot connect to any host (`{setting}` has {rule})");
+        format!("any client can reach any host through this depot (`{setting}` has {rule})");
     Some(Finding::new(
         "allow.clients",
         effect,

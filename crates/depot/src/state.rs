@@ -67,7 +67,7 @@ pub(crate) struct Shared {
     pub peer_loads: PeerLoads,
     /// Which depots of detours are down, or have failed lately.
     pub failover_routes: FailoverRoutes,
-    /// Whom the operator has shut out.
+    /// The operator's deny list.
     pub denied: Denied,
     /// Who has tried wrong passwords.
     pub guesses: Guesses,

@@ -71,7 +71,7 @@ impl Denied {
         Ok(Self { file: file.map(Path::to_owned), list: Mutex::new(list), is_empty })
     }
 
-    /// Whether this client is shut out.
+    /// Whether this client is denied.
     pub(crate) fn has_client(&self, client: IpAddr) -> bool {
         let client = client.to_canonical();
         self.has(|who| matches!(who, Shunned::Client(net) if net.contains(&client)))
@@ -85,7 +85,7 @@ impl Denied {
     /// Sees whether this client may ask.
     ///
     /// # Errors
-    /// It is shut out.
+    /// It is denied.
     pub(crate) fn check_client(&self, client: IpAddr) -> Result<(), Fault> {
         if self.has_client(client) { Err(shut_out()) } else { Ok(()) }
     }
@@ -93,7 +93,7 @@ impl Denied {
     /// Sees whether this ticket may be used.
     ///
     /// # Errors
-    /// It is shut out.
+    /// It is denied.
     pub(crate) fn check_ticket(&self, id: &str) -> Result<(), Fault> {
         if self.has_ticket(id) { Err(shut_out()) } else { Ok(()) }
     }
@@ -178,12 +178,12 @@ fn read(file: &Path) -> Result<Vec<Denial>, FileError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(failed(&error)),
         Ok(data) if data.len() > LONGEST_FILE => {
-            return Err(FileError::new(file, &"it is too long for a list of who is denied"));
+            return Err(FileError::new(file, &"it is too long for a deny list"));
         }
         Ok(_) => fs::read_to_string(file).map_err(|error| failed(&error))?,
     };
     let list: Vec<Denial> = serde_json::from_str(&text)
-        .map_err(|error| FileError::new(file, &format!("no list of who is denied: {error}")))?;
+        .map_err(|error| FileError::new(file, &format!("it is not a deny list: {error}")))?;
     if list.len() > MOST {
         return Err(FileError::new(file, &format!("more than {MOST} are denied")));
     }

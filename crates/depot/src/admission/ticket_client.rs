@@ -43,7 +43,7 @@ impl CameFrom {
         let TicketClient::MustBe(depot) = asker else { return Ok(peer) };
         if !identity::has_address(depot, peer, &settings.config, resolver).await? {
             let reason = format!(
-                "the ticket has {depot} ask this depot, and {peer} is none of its addresses"
+                "the ticket has {depot} ask this depot, and {peer} is not one of its addresses"
             );
             let (status, error) = (StatusCode::FORBIDDEN, ProxyError::HttpRequestDenied);
             return Err(Fault::new(status, error, reason));

@@ -17,7 +17,7 @@ use std::{
 pub(crate) struct Trust {
     /// The keys, if there are any.
     keys: Option<ReloadingFile<KeySet>>,
-    /// Tickets that were taken back.
+    /// Revoked tickets.
     revoked: Option<ReloadingFile<RevocationList>>,
 }
 

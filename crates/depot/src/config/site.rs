@@ -61,7 +61,7 @@ pub struct SiteHost(String);
 #[derive(Debug, thiserror::Error)]
 pub enum SiteError {
     /// Not a DNS name.
-    #[error("\"{0}\" is no DNS name: a site has one and no port, as in data.example.org")]
+    #[error("\"{0}\" is not a DNS name: a site has one and no port, as in data.example.org")]
     Name(String),
     /// Not `host[:port]`.
     #[error(transparent)]

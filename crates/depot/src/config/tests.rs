@@ -231,7 +231,7 @@ fn bad_sites_are_named_with_their_position() {
     for (text, expected) in [
         (
             "[[site]]\nname = \"d.example:80\"\norigin = \"http://o\"",
-            "\"d.example:80\" is no DNS name",
+            "\"d.example:80\" is not a DNS name",
         ),
         ("[[site]]\nname = \"192.0.2.1\"\norigin = \"http://o\"", "line 2"),
         ("[[site]]\nname = \"d.example\"\norigin = \"http://o/x\"", "\"http://o/x\" has a path"),

@@ -58,7 +58,7 @@ fn carry_out_here(command: Command, shared: &Shared) -> Answer {
         Command::Deny { who, seconds, why } => deny(&who, seconds, why, shared),
         Command::Allow { who } => match shared.denied.allow(&who) {
             Ok(was_denied) => {
-                tracing::info!(?who, was_denied, "let in again by the operator");
+                tracing::info!(?who, was_denied, "allowed again by the operator");
                 Answer::Allowed { was_denied }
             }
             Err(error) => Answer::Error(error),
@@ -101,7 +101,7 @@ fn deny(who: &Shunned, seconds: u64, why: String, shared: &Shared) -> Answer {
         Shunned::Ticket(id) => live.has_ticket(id),
     };
     let ended = end(is_denied, Withdrawal::Denied, shared);
-    tracing::info!(?who, seconds, ended, "shut out by the operator");
+    tracing::info!(?who, seconds, ended, "denied by the operator");
     Answer::Ended(ended)
 }
 

@@ -86,7 +86,7 @@ async fn serve_one(
             tokio::task::spawn_blocking(move || carry_out(command, &shared)).await?
         }
         Some(Err(error)) => Answer::Error(format!("no command: {error}")),
-        None => Answer::Error(format!("no command: it is longer than {LONGEST} bytes")),
+        None => Answer::Error(format!("the command is longer than {LONGEST} bytes")),
     };
     let mut text = serde_json::to_vec(&answer)?;
     text.push(b'\n');

@@ -206,12 +206,18 @@ impl Collector for Exposed {
 
 fn depot(out: &mut Out<'_>, status: &Status) -> fmt::Result {
     let Status { connections, memory, .. } = status;
-    out.gauge(&seconds("uptime", "Since the start"), status.uptime_s)?;
+    out.gauge(&seconds("uptime", "Seconds since the start"), status.uptime_s)?;
     let draining = u32::from(status.state == State::Draining);
-    out.gauge(&family("draining", "1 while it finishes what is under way and ends"), draining)?;
+    out.gauge(
+        &family("draining", "1 while the depot finishes requests before it stops"),
+        draining,
+    )?;
     out.gauge(&family("client_connections", "Open connections of clients"), connections.open)?;
     out.gauge(
-        &family("client_connections_limit", "The most of them: limits.connections"),
+        &family(
+            "client_connections_limit",
+            "Maximum of open client connections: limits.connections",
+        ),
         connections.limit,
     )?;
     out.gauge(
@@ -219,21 +225,21 @@ fn depot(out: &mut Out<'_>, status: &Status) -> fmt::Result {
         connections.held,
     )?;
     out.gauge(
-        &family("idle_upstream_connections", "Connections to next hops that wait for work"),
+        &family("idle_upstream_connections", "Idle connections to next hops"),
         connections.idle_upstream,
     )?;
     out.gauge(
-        &bytes("sockets_held", "What the kernel holds for the sockets of transfers"),
+        &bytes("sockets_held", "Kernel memory for the sockets of transfers"),
         memory.sockets_held_bytes,
     )?;
-    out.gauge(&bytes("pipes_held", "What is in pipes"), memory.pipes_held_bytes)?;
-    out.gauge(&bytes("pipes_reserved", "What all pipes may hold"), memory.pipes_reserved_bytes)?;
+    out.gauge(&bytes("pipes_held", "Bytes in pipes"), memory.pipes_held_bytes)?;
+    out.gauge(&bytes("pipes_reserved", "Capacity of all pipes"), memory.pipes_reserved_bytes)?;
     out.gauge(
-        &bytes("raised_buffers", "What socket buffers may hold that the depot has raised"),
+        &bytes("raised_buffers", "Capacity of the socket buffers that the depot has raised"),
         memory.raised_buffers_bytes,
     )?;
     out.gauge(
-        &bytes("memory_limit", "The most that sockets and pipes hold together: limits.memory"),
+        &bytes("memory_limit", "Maximum for sockets and pipes together: limits.memory"),
         memory.limit_bytes,
     )?;
     out.gauge(
@@ -241,13 +247,16 @@ fn depot(out: &mut Out<'_>, status: &Status) -> fmt::Result {
         memory.resident_bytes,
     )?;
     out.gauge(&family("open_files", "Open files of the process"), memory.open_files)?;
-    out.gauge(&family("open_files_limit", "The most of them"), memory.open_files_limit)?;
+    out.gauge(
+        &family("open_files_limit", "Maximum of open files of the process"),
+        memory.open_files_limit,
+    )?;
     out.counter(
         &family("access_log_dropped_lines", "Lines of the log that could not be written"),
         status.access_log.dropped_lines,
     )?;
     out.gauges(
-        &family("paced", "1 where packets to a peer are paced below TCP as its hop says, else 0"),
+        &family("paced", "1 if packets to the peer are paced below TCP as configured, else 0"),
         status.paced.iter().map(|paced| {
             let labels = vec![
                 ("peer", paced.peer.as_str().into()),
@@ -257,7 +266,7 @@ fn depot(out: &mut Out<'_>, status: &Status) -> fmt::Result {
         }),
     )?;
     out.gauges(
-        &family("detour_up", "1 where a depot of a detour is up when it is asked, else 0"),
+        &family("detour_up", "1 if the depot of a detour is up, else 0"),
         status
             .detours
             .iter()
@@ -268,17 +277,17 @@ fn depot(out: &mut Out<'_>, status: &Status) -> fmt::Result {
 fn files(out: &mut Out<'_>, status: &Status) -> fmt::Result {
     if let Some(certificate) = &status.certificate {
         out.gauge(
-            &seconds("certificate_expiry_timestamp", "Until when the depot's certificate is good"),
+            &seconds("certificate_expiry_timestamp", "End of validity of the depot's certificate"),
             certificate.not_after_unix_s,
         )?;
     }
     let reloads = || status.reloads.iter().map(|it| (vec![("of", it.of.as_str().into())], it));
     out.gauges(
-        &family("last_reload_successful", "1 where it could be used when it was read last, else 0"),
+        &family("last_reload_successful", "1 if the last reload succeeded, else 0"),
         reloads().map(|(labels, it)| (labels, u32::from(it.good))),
     )?;
     out.gauges(
-        &seconds("last_reload_success_timestamp", "When it was last read and could be used"),
+        &seconds("last_reload_success_timestamp", "Time of the last successful reload"),
         reloads().map(|(labels, it)| (labels, it.good_unix_s)),
     )
 }
@@ -293,11 +302,11 @@ fn by<'l>(
 
 fn connections(out: &mut Out<'_>, status: &Status) -> fmt::Result {
     out.counter(
-        &family("accept_failures", "Tries to accept a connection that failed"),
+        &family("accept_failures", "Failed attempts to accept a connection"),
         status.accept_failures,
     )?;
     out.counters(
-        &family("tls_handshake_failures", "TLS handshakes that failed, by side"),
+        &family("tls_handshake_failures", "Failed TLS handshakes, by side"),
         by("side", &status.tls_failures),
     )?;
     out.histogram(
@@ -305,12 +314,12 @@ fn connections(out: &mut Out<'_>, status: &Status) -> fmt::Result {
         &status.times.connect,
     )?;
     out.counters(
-        &family("connect_failures", "Connections to next hops that failed"),
+        &family("connect_failures", "Failed connections to next hops, by error"),
         by("error", &status.connect_failures),
     )?;
-    out.counters(&family("tickets", "Tickets that were taken"), by("issuer", &status.tickets))?;
+    out.counters(&family("tickets", "Accepted tickets, by issuer"), by("issuer", &status.tickets))?;
     out.counter(
-        &family("ticket_refusals", "Requests with a ticket that were refused"),
+        &family("ticket_refusals", "Refused requests with a ticket"),
         status.ticket_refusals,
     )
 }
@@ -319,15 +328,15 @@ fn requests(out: &mut Out<'_>, status: &Status) -> fmt::Result {
     out.gauge(&family("live_transfers", "Transfers under way"), status.live_transfers)?;
     let draining = &status.draining;
     out.gauge(
-        &family("draining_processes", "Depots before this one that finish what they have accepted"),
+        &family("draining_processes", "Earlier depots that finish accepted requests"),
         draining.len(),
     )?;
     out.gauge(
-        &family("draining_transfers", "Transfers of these"),
+        &family("draining_transfers", "Transfers of draining depots"),
         draining.iter().map(|one| one.live_transfers).sum::<usize>(),
     )?;
     out.counters(
-        &family("requests", "Requests that have ended, by how"),
+        &family("requests", "Ended requests, by outcome"),
         status.totals.requests.iter().map(|(outcome, n)| (vec![("outcome", outcome.into())], *n)),
     )?;
     out.counters(
@@ -339,14 +348,11 @@ fn requests(out: &mut Out<'_>, status: &Status) -> fmt::Result {
         }),
     )?;
     out.histogram(
-        &seconds("first_byte", "From a request that is passed on to the head of its answer"),
+        &seconds("first_byte", "From a relayed request to the head of its response"),
         &status.times.first_byte,
     )?;
     out.histogram(
-        &seconds(
-            "transfer_duration",
-            "From a request that is passed on to the end of the transfer",
-        ),
+        &seconds("transfer_duration", "From a relayed request to the end of the transfer"),
         &status.times.duration,
     )?;
     let totals = &status.totals;
@@ -354,26 +360,23 @@ fn requests(out: &mut Out<'_>, status: &Status) -> fmt::Result {
         [(vec![("direction", "up".into())], up), (vec![("direction", "down".into())], down)]
     };
     out.counters(
-        &bytes("relayed", "Bytes of bodies passed on: up to origins, down to clients"),
+        &bytes("relayed", "Relayed body bytes: up to origins, down to clients"),
         directions(totals.up_bytes, totals.down_bytes).into_iter(),
     )?;
     out.counters(
-        &bytes("spliced", "Of those, bytes that were moved in the kernel"),
+        &bytes("spliced", "Relayed body bytes that moved in the kernel"),
         directions(totals.up_spliced_bytes, totals.down_spliced_bytes).into_iter(),
     )
 }
 
 fn sessions(out: &mut Out<'_>, sessions: &Sessions) -> fmt::Result {
-    out.gauge(
-        &family("sessions_open", "Sessions of which both sides are connected"),
-        sessions.open,
-    )?;
+    out.gauge(&family("sessions_open", "Sessions with both sides connected"), sessions.open)?;
     out.gauge(
         &family("session_meetings_waiting", "Connections that wait for their session's other end"),
         sessions.meetings_waiting,
     )?;
     out.counters(
-        &family("sessions", "Sessions that have ended or were refused, by target and how"),
+        &family("sessions", "Ended or refused sessions, by target and outcome"),
         sessions.ended.iter().map(|ended| {
             let labels = vec![
                 ("target", ended.target.as_str().into()),
@@ -406,27 +409,27 @@ fn both_ways(
 
 fn hops_counted(out: &mut Out<'_>, hops: &[Hop]) -> fmt::Result {
     out.counters(
-        &family("hop_answers", "Answers of a next hop that have ended, by status"),
+        &family("hop_answers", "Ended responses of a next hop, by status"),
         hops.iter().flat_map(|hop| {
             hop.answers.iter().map(|(status, n)| (of(hop, [("status", status.as_str())]), *n))
         }),
     )?;
     out.counters(
-        &family("hop_requests", "Requests that have ended, by hop and how"),
+        &family("hop_requests", "Ended requests, by hop and outcome"),
         hops.iter().flat_map(|hop| {
             hop.requests.iter().map(|(outcome, n)| (of(hop, [("outcome", outcome.as_str())]), *n))
         }),
     )?;
     out.counters(
-        &bytes("hop_relayed", "Bytes of bodies passed on, by hop"),
+        &bytes("hop_relayed", "Relayed body bytes, by hop"),
         both_ways(hops, |hop| [hop.up_bytes, hop.down_bytes]),
     )?;
     out.counters(
-        &family("hop_retransmitted_segments", "Segments that TCP sent to the hop again"),
+        &family("hop_retransmitted_segments", "TCP segments retransmitted to the hop"),
         hops.iter().map(|hop| (of(hop, []), hop.retransmitted_segments)),
     )?;
     out.counters(
-        &family("hop_stalls", "Transfers in which the hop was slower than it may be"),
+        &family("hop_stalls", "Transfers in which the hop was slower than stall.rate"),
         hops.iter().map(|hop| (of(hop, []), hop.stalls)),
     )
 }
@@ -440,38 +443,38 @@ fn hops_measured(out: &mut Out<'_>, hops: &[Hop]) -> fmt::Result {
         }),
     )?;
     out.gauges(
-        &family("hop_streams", "The same, with those that have joined for one transfer"),
+        &family("hop_streams", "Connections with a transfer, with those that have joined one"),
         hops.iter().map(|hop| (of(hop, []), hop.streams)),
     )?;
     out.gauges(
-        &bytes_per_second("hop_rate", "Rate of the last second, by hop"),
+        &bytes_per_second("hop_rate", "Rate over the last second, by hop"),
         both_ways(hops, |hop| [hop.up_bps / 8, hop.down_bps / 8]),
     )?;
     let known = |value: fn(&Hop) -> Option<f64>| {
         hops.iter().filter_map(move |hop| Some((of(hop, []), value(hop)?)))
     };
     out.gauges(
-        &seconds("hop_rtt", "Smoothed round trip, mean of the connections with a transfer"),
+        &seconds("hop_rtt", "Mean of the smoothed round-trip times of connections with a transfer"),
         known(|hop| Some(f64::from(hop.rtt_us?) / 1e6)),
     )?;
     out.gauges(
-        &seconds("hop_min_rtt", "Shortest round trip of the connections with a transfer"),
+        &seconds("hop_min_rtt", "Minimum round-trip time of connections with a transfer"),
         known(|hop| Some(f64::from(hop.min_rtt_us?) / 1e6)),
     )?;
     out.gauges(
-        &bytes("hop_cwnd", "Congestion windows of the connections with a transfer, together"),
+        &bytes("hop_cwnd", "Sum of the congestion windows of connections with a transfer"),
         hops.iter().map(|hop| (of(hop, []), hop.cwnd_bytes)),
     )?;
     out.gauges(
-        &bytes("hop_sndbuf", "Send buffers of the connections with a transfer, together"),
+        &bytes("hop_sndbuf", "Sum of the send buffers of connections with a transfer"),
         hops.iter().map(|hop| (of(hop, []), hop.sndbuf_bytes)),
     )?;
     out.gauges(
-        &bytes("hop_rcvbuf", "Receive buffers of the connections with a transfer, together"),
+        &bytes("hop_rcvbuf", "Sum of the receive buffers of connections with a transfer"),
         hops.iter().map(|hop| (of(hop, []), hop.rcvbuf_bytes)),
     )?;
     out.gauges(
-        &bytes_per_second("hop_delivery_rate", "Rate at which the hop was last seen to take bytes"),
+        &bytes_per_second("hop_delivery_rate", "Last rate at which the hop acknowledged data"),
         known(|hop| Some(hop.delivery_rate_bps? as f64 / 8.0)),
     )
 }

@@ -8,7 +8,7 @@ pub(crate) enum Withdrawal {
     Operator,
     /// The operator has put its client or its ticket on the deny list.
     Denied,
-    /// Its ticket was taken back, or the key that has signed it.
+    /// Its ticket, or the key that has signed it, was revoked.
     Ticket,
     /// Its client is not let in any more.
     Client,
@@ -22,9 +22,9 @@ impl Withdrawal {
         match self {
             Self::Operator => "ended by the operator",
             Self::Denied => "ended by the operator's deny list",
-            Self::Ticket => "ended because its ticket, or the ticket's key, was taken back",
+            Self::Ticket => "ended because its ticket, or the ticket's key, was revoked",
             Self::Client => "ended because its client may not use this depot any more",
-            Self::Login => "ended because its user, or the user's password, was taken back",
+            Self::Login => "ended because its user, or the user's password, was revoked",
         }
     }
 }

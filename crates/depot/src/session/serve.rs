@@ -184,7 +184,9 @@ impl Opened<'_> {
         while !left.is_empty() {
             // A new connection takes as much at once.
             let written = sink.write(left).await.map_err(|error| {
-                Fault::bad_response(format!("the server takes no PROXY protocol header: {error}"))
+                Fault::bad_response(format!(
+                    "the server refuses the PROXY protocol header: {error}"
+                ))
             })?;
             left = &left[written..];
         }

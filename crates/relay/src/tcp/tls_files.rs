@@ -58,7 +58,7 @@ pub fn in_words(file: &Path, error: pem::Error) -> FileError {
             FileError::new(file, &reason)
         }
         pem::Error::NoItemsFound => FileError::new(file, &"it holds no private key in PEM"),
-        other => FileError::new(file, &format!("it is no PEM: {other}")),
+        other => FileError::new(file, &format!("it is not a PEM file: {other}")),
     }
 }
 

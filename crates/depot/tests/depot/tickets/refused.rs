@@ -190,7 +190,7 @@ fn ticket_binds_its_clients_at_every_hop() {
     assert_eq!(from("127.0.0.16", &near, &first), 403);
     // A client outside the ticket cannot pass for a depot; one inside may skip one.
     assert_eq!(from("127.0.0.16", &far, &second), 403);
-    far.await_log(&["127.0.0.16 is none of its addresses"]);
+    far.await_log(&["127.0.0.16 is not one of its addresses"]);
     assert_eq!(from("127.0.0.9", &far, &second), 200);
     // Connections of the nearer depot come from its own address, and so did the first request.
     far.await_log(&["complete", "client=\"127.0.0.1:", "/lh2/1/"]);
