@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Which clients are led which routes.
+//! The configuration: which routes clients are redirected to.
 
 use health::Rules;
 use ipnet::{IpNet, Ipv4Net};
@@ -12,31 +12,31 @@ use units::Duration;
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// For which web server the include is written, if for one.
+    /// The web server that the include is written for, if any.
     #[serde(default)]
     pub server: Option<Server>,
-    /// The file, which the web server's configuration includes.
+    /// The file that the web server's configuration includes.
     #[serde(default)]
     pub include: Option<PathBuf>,
-    /// What makes the web server read it again: a program and its arguments. Nothing, if that is empty.
+    /// The command that makes the web server reload: a program and its arguments. Empty: none.
     #[serde(default)]
     pub reload: Vec<String>,
     /// The file with the routes for programs, as JSON.
     #[serde(default)]
     pub routes_file: Option<PathBuf>,
-    /// The authorities whose certificates depots may have; without, those this system trusts.
+    /// The authorities trusted for depots' certificates. `None`: those of this system.
     #[serde(default)]
     pub roots: Option<PathBuf>,
-    /// How often depots are asked.
+    /// The interval of probes.
     #[serde(default = "every")]
     pub every: Duration,
-    /// How long one may take to answer.
+    /// The timeout of a probe.
     #[serde(default = "every")]
     pub timeout: Duration,
-    /// After how many failures in a row a depot is down.
+    /// Failures in a row after which a depot is down.
     #[serde(default = "fall")]
     pub fall: u32,
-    /// After how many answers in a row it is up again.
+    /// Answers in a row after which it is up again.
     #[serde(default = "rise")]
     pub rise: u32,
     /// Groups of clients.
@@ -65,17 +65,17 @@ pub enum Server {
     Apache,
 }
 
-/// Clients that are led alike.
+/// Clients with the same routes.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Clients {
     /// Their networks.
     pub networks: Vec<IpNet>,
-    /// The routes to lead them, the best one first.
+    /// The routes that they are redirected to, the best one first.
     pub routes: Vec<FailoverRoute>,
 }
 
-/// A route through depots: the depot that a client asks, and the rest of the route.
+/// A route through depots: the depot that a client uses, and the rest of the route.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct FailoverRoute {
@@ -84,7 +84,7 @@ pub struct FailoverRoute {
     via: Vec<DepotAddress>,
 }
 
-/// What is wrong with a configuration. The fault is with who wrote it.
+/// Errors of a configuration. Its author is at fault.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// Not TOML, an unknown key, or a value that does not parse; the text points at the line.
@@ -108,15 +108,15 @@ pub enum ConfigError {
     /// A network is listed more than once.
     #[error("clients.networks: {0} is listed twice, and only one of its routes would be used")]
     Twice(IpNet),
-    /// What is to be written is not said, or not whole.
+    /// The outputs are missing or incomplete.
     #[error("{0}")]
     Output(&'static str),
-    /// Nothing to do.
+    /// No group of clients has both networks and routes.
     #[error("[[clients]]: each needs a network and a route, and there has to be one")]
     Nobody,
 }
 
-/// A network as both servers read it: IPv4 in its own form, nothing set behind the prefix.
+/// A network as both servers parse it: IPv4 in its own form, host bits cleared.
 fn plain(net: IpNet) -> IpNet {
     match net {
         IpNet::V6(v6) if v6.prefix_len() >= 96 => v6
@@ -129,10 +129,10 @@ fn plain(net: IpNet) -> IpNet {
 }
 
 impl Config {
-    /// Reads a configuration file's text; `file` is its name, for the message.
+    /// Parses a configuration file's text. `file` is its name, for the message.
     ///
     /// # Errors
-    /// The first thing found wrong.
+    /// The first error found.
     pub fn from_toml(text: &str, file: &str) -> Result<Self, ConfigError> {
         let mut config: Self = toml::from_str(text)
             .map_err(|error| ConfigError::Toml { file: file.to_owned(), error: Box::new(error) })?;
@@ -180,12 +180,12 @@ impl Config {
         Err(ConfigError::Output(wrong))
     }
 
-    /// When a depot is down, and when it is up again.
+    /// The rules for down and up.
     pub(super) fn rules(&self) -> Rules {
         Rules { fall: self.fall, rise: self.rise }
     }
 
-    /// All depots of all routes; some more than once.
+    /// All depots of all routes, with repetitions.
     pub(super) fn depots(&self) -> impl Iterator<Item = &DepotAddress> {
         self.clients.iter().flat_map(|clients| &clients.routes).flat_map(FailoverRoute::depots)
     }
@@ -204,7 +204,7 @@ impl FailoverRoute {
         &self.depots
     }
 
-    /// The depots that a client's request passes in the end, the one nearest the client first.
+    /// The depots that a client's request passes, the one nearest the client first.
     pub fn via(&self) -> &[DepotAddress] {
         &self.via
     }
@@ -212,7 +212,7 @@ impl FailoverRoute {
 
 impl FromStr for FailoverRoute {
     type Err = String;
-    /// Reads `http[s]://depot[:port]/lh1/fetch/...` or `.../failover/...`, as far as the depots go.
+    /// Parses `http[s]://depot[:port]/lh1/fetch/...` or `.../failover/...`, up to the last depot.
     fn from_str(text: &str) -> Result<Self, String> {
         let bad = |why: &dyn fmt::Display| {
             format!(

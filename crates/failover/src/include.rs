@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The file that a web server includes: which networks are sent by which route.
+//! The file that a web server includes: the route of each network.
 
 use super::config::{Config, Server};
 use ipnet::IpNet;
@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 const HEADER: &str = "# Written by `longhaul failover`: changes are lost. Networks without a route are served directly.\n";
 
-/// The file's text for a server, where these depots are up.
+/// The file's text for a server, given which depots are up.
 pub(super) fn text(
     config: &Config,
     server: Server,
@@ -35,8 +35,8 @@ pub(super) fn text(
     text
 }
 
-/// A network as both servers take it: all addresses of a family in two halves, since Apache knows no /0, and nginx
-/// has one already, its default.
+/// A network as both servers accept it: all addresses of a family are two halves, since Apache has no /0, and
+/// nginx has one already, its default.
 fn in_parts(net: &IpNet) -> Vec<IpNet> {
     match net.prefix_len() {
         0 => net.subnets(1).map_or_else(|_| vec![*net], Iterator::collect),

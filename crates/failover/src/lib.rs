@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! At a site: which depots are alive, and so where the web server sends which clients.
+//! Failover at a site: probes depots, and tells the web server which clients to redirect to which route.
 //!
 //! ```text
 //! each second   probe ──▶ health ──▶ choice ──▶ include ──▶ the web server's file, and its reload
 //!               every     up or      by route   as text     only where that has changed
 //!               depot     down          └─────▶ routes_file ──▶ the file for programs
 //! ```
-//! A site redirects its clients to depots; when one dies it has to stop. Each group of clients gets its first route
-//! whose depots are all up; without one, clients are served directly.
+//! A site that redirects clients to depots must stop when a depot dies. Each group of clients gets its first
+//! route whose depots are all up. Without one, the site serves its clients directly.
 //!
-//! Threats. Depots answer probes: their bytes are hostile, so a probe reads one head, and a short body, within a
-//! time. Names may hang: look-ups are bounded. Nothing that anybody answers gets into
-//! the file, which is printed from the configuration's own routes and networks; those cannot hold what a web
-//! server would read as more (quotes, spaces, line ends). The file is replaced, never written through a link.
+//! Threats. Depots answer probes: their bytes are hostile, so a probe reads one head and a short body within a
+//! timeout. Names may hang: lookups are bounded. No bytes of an answer get into the file, which is printed
+//! from the configuration's own routes and networks; those cannot contain characters with a meaning for the
+//! web server (quotes, spaces, line ends). The file is replaced, never written through a link.
 
 mod config;
 mod include;
@@ -48,7 +48,7 @@ use tokio::{
 /// How often a lasting failure is logged again.
 const SAID_AGAIN: Duration = Duration::from_secs(60);
 
-/// Why clients cannot be led. The fault is with the configuration or the host.
+/// Why failover does not start or go on. The configuration or the host is at fault.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file with certificates cannot be used.
@@ -59,7 +59,7 @@ pub enum Error {
     Output {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
     /// The web server does not reload.
@@ -88,23 +88,23 @@ pub fn check(config: &Config) -> Result<(), Error> {
     }
 }
 
-/// A program, by its path or as the shell would find it.
+/// Checks that a program exists, by its path or in `PATH`.
 fn is_there(program: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     Path::new(program).is_file()
         || !program.contains('/') && env::split_paths(&path).any(|at| at.join(program).is_file())
 }
 
-/// The authorities whose certificates depots may have.
+/// The authorities trusted for depots' certificates.
 fn roots(config: &Config) -> Result<ReloadingFile<ClientConfig>, FileError> {
     let files = config.roots.iter().map(|file| SettingFile::new("roots", file)).collect();
     ReloadingFile::new("roots", files, client_config, |_| String::new())
 }
 
-/// Leads until SIGTERM or SIGINT, which leave the files as they are; or looks once, and ends.
+/// Runs until SIGTERM or SIGINT, which leave the files as they are; or probes once, and ends.
 ///
 /// # Errors
-/// It cannot begin: also where a file cannot be written. Looking once, also where the web server does not reload.
+/// It cannot start, or cannot write a file. In a single run, also if the web server does not reload.
 pub fn run(config: Config, once: bool) -> Result<(), Error> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let result = runtime.block_on(async {
@@ -170,7 +170,7 @@ impl Failover {
         }
     }
 
-    /// Looks at all depots once, and ensures that the files say so.
+    /// Probes all depots once, and brings the files up to date.
     async fn look(&mut self) -> Result<(), Error> {
         self.roots.refresh();
         for (depot, finding) in self.probe().await {
@@ -210,7 +210,7 @@ impl Failover {
         }
     }
 
-    /// Warns of a failure: once, and again every now and then while it stays.
+    /// Warns of a failure: once, and again periodically while it lasts.
     fn say(&mut self, error: String) {
         let is_new = self
             .said
@@ -222,7 +222,7 @@ impl Failover {
         }
     }
 
-    /// What is found of each depot.
+    /// The results of all depots.
     async fn probe(&self) -> Vec<(DepotAddress, Finding)> {
         let mut probes = JoinSet::new();
         for depot in self.depots.keys() {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Asking a depot whether it takes requests.
+//! Probes whether a depot accepts requests.
 //!
-//! It is asked how full it is, which depots tell their clients alone: other hosts are answered 403, with the depot's
-//! own `Proxy-Status`. Either is a sign of life. A depot that is full, or is being stopped, answers 503. One that
-//! answers 400 speaks TLS on a port that clients are to ask without.
+//! The probe asks for the depot's load, which depots tell only their clients: other hosts get 403, with the
+//! depot's own `Proxy-Status`. Both show that the depot is alive. A depot that is full or stopping answers
+//! 503. One that answers 400 speaks TLS on a port that the configuration names without TLS.
 
 use crate::question::{BodyLimit, QuestionError, ask};
 use http::StatusCode;
@@ -23,21 +23,21 @@ use tokio::time::timeout;
 
 const NO_DEPOT: &str = "it does not answer as a depot does";
 
-/// What a question has shown of a depot.
+/// The result of a probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finding {
-    /// It takes requests, and has room for more.
+    /// It accepts requests, and has free slots.
     Up,
-    /// It takes requests. Whether it has room, it tells its clients alone.
+    /// It accepts requests. Only its clients learn whether it has free slots.
     UpToStrangers,
-    /// It takes no requests, and why.
+    /// It accepts no requests, and why.
     Down(String),
-    /// It was not asked, for a reason of this host: nothing is known of it.
+    /// It was not probed, for a reason of this host: its state is unknown.
     NotAsked(String),
 }
 
 impl From<Refusal> for Finding {
-    /// What it says of a peer that it cannot be connected to.
+    /// The finding for a peer that cannot be connected to.
     fn from(refusal: Refusal) -> Self {
         match refusal.source {
             FaultSource::Peer => Self::Down(refusal.text),
@@ -46,7 +46,7 @@ impl From<Refusal> for Finding {
     }
 }
 
-/// Asks a depot, on a new connection to it, whether it takes requests.
+/// Probes a depot on a new connection.
 pub async fn probe(stream: &mut Stream, depot: &DepotAddress) -> Finding {
     let host = depot.authority.without_port(depot.scheme.default_port());
     let question = format!("GET {LOAD} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
@@ -64,7 +64,7 @@ pub async fn probe(stream: &mut Stream, depot: &DepotAddress) -> Finding {
     }
 }
 
-/// The same within a time, that for the connection included.
+/// The same with a timeout, which includes the connection.
 pub async fn within(time: Duration, finding: impl Future<Output = Finding>) -> Finding {
     let late = |_| Finding::Down(format!("it does not answer within {} s", time.as_secs_f64()));
     timeout(time, finding).await.unwrap_or_else(late)

@@ -7,13 +7,13 @@ use relay::tcp::{ReadHeadError, Stream, read_head};
 use session::message::{Fault, Framing, RequestHead, ResponseHead};
 use std::io;
 
-/// How much of a body is read at a time.
+/// Maximum bytes per read of a body.
 const CHUNK: u64 = 64 << 10;
 
-/// The maximum size of an answer's body.
+/// Maximum sizes of an answer.
 #[derive(Debug, Clone, Copy)]
 pub struct BodyLimit {
-    /// Of its document, and of the head before it.
+    /// Maximum size of its document, and of its head.
     pub document: usize,
     /// Padding after the document, which is read and discarded.
     pub padding: u64,
@@ -30,12 +30,12 @@ pub struct Response {
     pub is_reusable: bool,
 }
 
-/// Why there is no answer. The fault is with the depot that was asked, or with the path to it.
+/// Why there is no answer. The depot or the path to it is at fault.
 #[derive(Debug)]
 pub enum QuestionError {
-    /// No head came, but these bytes did.
+    /// These bytes came instead of a head.
     Head(ReadHeadError<Fault>, BytesMut),
-    /// The head says of the body what is no HTTP.
+    /// The head frames the body in a way that is not HTTP.
     Framing(Fault),
     /// The body has no length, or is larger than the limit.
     Size,
@@ -52,7 +52,7 @@ impl From<io::Error> for QuestionError {
 /// Sends a request without a body and reads its answer.
 ///
 /// # Errors
-/// Why there is no answer. The connection is of no use then.
+/// Why there is no answer. The connection cannot be reused then.
 pub async fn ask(
     stream: &mut Stream,
     question: &str,

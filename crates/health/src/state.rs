@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Whether a depot is up, by what was found of it lately.
+//! Whether a depot is up, from its last probes.
 
 use crate::Finding;
 use session::DepotAddress;
 
-/// After how many findings in a row a depot's state changes.
+/// How many equal results in a row change a depot's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
-    /// After how many failures it is down.
+    /// Failures in a row after which it is down.
     pub fall: u32,
-    /// After how many answers it is up again.
+    /// Answers in a row after which it is up again.
     pub rise: u32,
 }
 
@@ -19,7 +19,7 @@ impl Default for Rules {
     }
 }
 
-/// A depot's state. It changes only after several findings in a row, so that a depot that comes and goes does not
+/// A depot's state. It changes only after several equal results in a row, so that a flapping depot does not
 /// change routes each time.
 #[derive(Debug, Clone, Copy)]
 pub struct Health {
@@ -27,12 +27,12 @@ pub struct Health {
     is_up: Option<bool>,
     /// How often in a row the opposite was found.
     against: u32,
-    /// Whether this host could not ask it the last time.
+    /// Whether the last probe was impossible on this host.
     was_not_asked: bool,
 }
 
 impl Health {
-    /// Of a depot that was not asked yet.
+    /// The state of a depot without a probe.
     pub fn new(rules: Rules) -> Self {
         Self { rules, is_up: None, against: 0, was_not_asked: false }
     }
@@ -42,7 +42,7 @@ impl Health {
         self.is_up
     }
 
-    /// Takes a finding in, and logs a change of state. `depot` is its name there.
+    /// Takes in a result, and logs a change of state under the name `depot`.
     pub fn record(&mut self, depot: &DepotAddress, finding: &Finding) {
         let (before, was_not_asked) = (self.is_up, self.was_not_asked);
         self.was_not_asked = matches!(finding, Finding::NotAsked(_));
@@ -67,7 +67,7 @@ impl Health {
         }
     }
 
-    /// It takes requests, or not.
+    /// Whether it accepts requests.
     fn found(&mut self, takes: bool) {
         match self.is_up {
             // The first finding counts at once.
@@ -106,7 +106,7 @@ mod tests {
         assert_eq!(after(&[true]), Some(true));
     }
 
-    /// The same said in other words: by the last looks of all.
+    /// The same rule, computed from the whole history.
     fn by_history(looks: &[bool], fall: usize, rise: usize) -> Option<bool> {
         let mut is_up = *looks.first()?;
         let mut begin = 0;

@@ -29,7 +29,7 @@ use tower_http::services::fs::{Backend, File};
 pub(super) struct Beneath(Arc<OwnedFd>);
 
 impl Beneath {
-    /// The directory at a path, as it is now.
+    /// Opens the directory at a path.
     pub(super) fn new(dir: &Path) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(Self(Arc::new(open(dir, flags, Mode::empty())?)))
@@ -68,13 +68,13 @@ impl Beneath {
     }
 }
 
-/// What was looked at, opened to be read.
+/// A checked file, opened for reading.
 fn opened(found: &std::fs::File) -> rustix::io::Result<OwnedFd> {
     let same = format!("/proc/self/fd/{}", found.as_raw_fd());
     rustix::fs::openat(CWD, same, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// The entries of a directory that can be asked for, in its own order.
+/// The servable entries of a directory, unsorted.
 pub(super) struct Entries {
     root: Beneath,
     path: PathBuf,
@@ -111,7 +111,7 @@ impl Iterator for Entries {
 }
 
 impl Entries {
-    /// Whether an entry is a directory; `None` where it is nothing that is served.
+    /// Whether an entry is a directory. `None` if it is not servable.
     fn is_dir(&self, name: &str, seen: FileType) -> Option<bool> {
         match seen {
             FileType::RegularFile => Some(false),
@@ -150,7 +150,7 @@ impl Backend for Beneath {
     }
 }
 
-/// A file that is read.
+/// A file that is being read.
 #[derive(Debug)]
 pub(super) struct Opened(tokio::fs::File);
 

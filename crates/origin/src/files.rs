@@ -13,14 +13,14 @@ use std::{
 use tokio::task::spawn_blocking;
 use tower_http::services::{ServeDir, fs::DefaultServeDirFallback};
 
-/// How much of a file is read at a time.
+/// Maximum bytes per read of a file.
 const CHUNK: usize = 256 << 10;
 
 /// A directory to serve.
 #[derive(Debug, Clone)]
 pub(super) struct Files {
     files: ServeDir<DefaultServeDirFallback, Beneath>,
-    /// The directory, where it may be listed.
+    /// The directory, if listings are on.
     listed: Option<Beneath>,
 }
 
@@ -110,8 +110,8 @@ async fn listing(dir: Beneath, path: String, method: &Method) -> io::Result<Resp
     Ok(response)
 }
 
-/// Whether an `If-Range` names the version that `response` is of: by its entity tag, or by its
-/// very date (RFC 9110, section 13.1.5).
+/// Whether an `If-Range` names the version in `response`, by its entity tag or its exact date (RFC 9110,
+/// section 13.1.5).
 fn holds(condition: &HeaderValue, response: &Response<Body>) -> bool {
     [header::ETAG, header::LAST_MODIFIED]
         .map(|name| response.headers().get(name))

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A small origin, for where no web server is at hand: serves a directory and sends clients
-//! through depots.
+//! A small origin for hosts without a web server: serves a directory and redirects clients through depots.
 //!
-//! A request that came through a depot, that a depot has sent back, or whose URL depots would refuse is answered with the
-//! file; any other with a redirect to the route. Without depots every request is answered with the file. The files are served by `tower-http`;
-//! what is added here is `If-Range`, which it does not know, and listings of directories.
+//! The answer is the file if a request came through a depot, if a depot has sent the client back, if depots
+//! would refuse its URL, or if there are no depots. Any other request is redirected to the route. `tower-http`
+//! serves the files; this crate adds `If-Range`, which it lacks, and listings of directories.
 
 mod beneath;
 mod files;
@@ -35,31 +34,31 @@ const HEAD_TIME: Duration = Duration::from_secs(10);
 /// The body of any answer.
 type Body = UnsyncBoxBody<Bytes, io::Error>;
 
-/// What to serve, where, and through whom.
+/// The settings of an origin.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The directory whose files are served.
     pub dir: PathBuf,
     /// The address to listen on.
     pub listen: SocketAddr,
-    /// The depots, in the order in which the bytes pass them: from here to the client.
+    /// The depots, in the order in which the bytes pass them, from this origin to the client.
     pub through: Vec<DepotAddress>,
-    /// How clients are sent through them.
+    /// The form of the routes.
     pub form: Form,
-    /// The address under which depots reach this origin, `host[:port]`; without a port, that of `listen`. `None`: the
-    /// address that the client asked for.
+    /// The address of this origin for depots, `host[:port]`; without a port, that of `listen`. `None`: the
+    /// address that the client used.
     pub public: Option<String>,
     /// Whether directories without an `index.html` are listed. They are then answered without a redirect.
     pub list: bool,
 }
 
-/// Why the origin does not start. The fault is with the arguments or the host.
+/// Why the origin does not start. The arguments or the host are at fault.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// There is nothing to serve.
+    /// The directory does not exist.
     #[error("{0} is not a directory")]
     NoDirectory(PathBuf),
-    /// The depots make no route.
+    /// The depots do not form a valid route.
     #[error(transparent)]
     Route(#[from] session::RouteError),
     /// `public` is not an address.
@@ -70,7 +69,7 @@ pub enum Error {
     Listen {
         /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
     /// The runtime or the signal handlers cannot be set up.
@@ -78,7 +77,7 @@ pub enum Error {
     System(#[from] io::Error),
 }
 
-/// What to do about an address that cannot be listened on.
+/// The remedy for an address that cannot be listened on.
 fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::AddrInUse => ". Another program uses it: choose another port",
@@ -170,7 +169,8 @@ impl Origin {
         Ok(response)
     }
 
-    /// Sends a client through the depots. `None`: for a URL that they would refuse, such as one with dot segments.
+    /// Redirects a client through the depots. `None` for a URL that they would refuse, such as one with dot
+    /// segments.
     fn redirect(&self, request: &Request<Incoming>) -> Option<Response<Body>> {
         let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
         let asked = || host.and_then(|host| Authority::parse(host, Some(80)).ok());
@@ -188,7 +188,7 @@ fn target(request: &Request<Incoming>) -> &str {
     request.uri().path_and_query().map_or("/", |target| target.as_str())
 }
 
-/// A short answer of text.
+/// A short text answer.
 fn text(status: StatusCode, text: String) -> Response<Body> {
     let body = Full::new(Bytes::from(text)).map_err(|never| match never {}).boxed_unsync();
     let mut response = Response::new(body);

@@ -16,14 +16,14 @@ use std::{
 };
 use tokio::task::{JoinHandle, spawn_blocking};
 
-/// How many entries are held at a time. A name has at most 255 bytes, and less than 3 KB as a line.
+/// Maximum number of entries in memory. A name has at most 255 bytes, and less than 3 KB as a line.
 const BATCH: usize = 1000;
 
-/// What stands for itself in a link. A colon, for one, would make a scheme of what is before it.
+/// Characters that need no encoding in a link. A colon does: a part before it would be taken for a scheme.
 const NOT_IN_LINKS: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// The page, made as it is read.
+/// The page, generated while it is read.
 pub(super) struct Listing(State);
 
 enum State {
@@ -74,7 +74,7 @@ impl Body for Listing {
     }
 }
 
-/// A piece of the page, and the entries that are left.
+/// A part of the page, and the remaining entries.
 fn piece(mut entries: Entries, title: Option<&str>) -> io::Result<(Bytes, Option<Entries>)> {
     let mut batch = entries.by_ref().take(BATCH).collect::<io::Result<Vec<_>>>()?;
     batch.sort_unstable();
@@ -102,7 +102,7 @@ fn line(page: &mut String, Entry { name, is_dir }: &Entry) {
     let _ = writeln!(page, "<a href=\"{link}{slash}\">{}{slash}</a>", escaped(name));
 }
 
-/// A text as HTML shows it. Control characters are replaced: a name with a line end would look like two.
+/// A text escaped for HTML. Control characters are replaced: a name with a line end would look like two.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

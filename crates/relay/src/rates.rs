@@ -1,26 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! To what rate the connections of a transfer are held.
+//! Rate limits of a transfer's connections.
 //!
-//! The lowest of these, on each of its two sides:
+//! Each side of a transfer has the lowest of these rates:
 //! - the rate that its ticket grants, and the one that an operator has set for the transfer,
-//! - towards the next hop, the rate that a session asks for,
-//! - the rate that is set as the peer's `pacing`,
-//! - its part of what its client may have, and of what all transfers of its ticket may have together: these are divided
-//!   equally among the transfers that the client, or the ticket, has under way.
+//! - towards the next hop, the rate that a session requests,
+//! - the rate of the peer's `pacing`,
+//! - its share of its client's rate and of its ticket's total rate. These are divided equally among the
+//!   running transfers of the client or ticket.
 //!
-//! TCP spaces what it sends to that rate (`SO_MAX_PACING_RATE`): towards the client what is downloaded,
-//! towards the next hop what is uploaded, and then a full window holds the client. Several
-//! connections that share an answer divide it further. Where there is no rate, and the peer's `pacing` is
-//! TCP's own, TCP spaces at a rate that it finds itself.
+//! TCP paces to that rate (`SO_MAX_PACING_RATE`): downloads towards the client, uploads towards the next hop,
+//! where a full window then slows the client. Several connections that share a response divide it further.
+//! Without a rate, if the peer's `pacing` is TCP's own, TCP paces at a rate that it finds itself.
 //!
 //! A share changes with the number of transfers, and all shares are then set again. In a crowd of n that would
 //! be n system calls for each start or end. So from 8 transfers up, the rate is divided among slightly more
 //! than there are, and stays so until the number has changed by about an eighth. The shares add up to at most
 //! the rate, and to at least 4/5 of it.
 //!
-//! Every rate may be changed while transfers are under way, so all transfers are known here, also those that nothing holds.
+//! Every rate may change while transfers run, so this table has all transfers, including unlimited ones.
 //!
-//! Locks are taken in this order: a transfer's memberships, a crowd, all transfers, what a transfer is held to.
+//! Lock order: a transfer's memberships, a crowd, all transfers, a transfer's limits.
 
 use crate::{
     client_key::host_key,
@@ -35,31 +34,31 @@ use std::{
 };
 use units::Rate;
 
-/// How many rates operators may set for clients and tickets at a time.
+/// Maximum number of rates that operators may set for clients and tickets at a time.
 const MOST_SET: usize = 4096;
 
-/// What clients, tickets and transfers are held to.
+/// The rate limits of clients, tickets and transfers.
 #[derive(Debug, Clone)]
 pub struct Rates(Arc<Mutex<All>>);
 
 #[derive(Debug)]
 struct All {
-    /// What each client may have.
+    /// The default total rate of each client.
     client_rate: Option<Rate>,
-    /// What operators have set in its place, and for tickets.
+    /// Rates set by operators, which replace the default and those of tickets.
     set: HashMap<Sharer, Rate>,
-    /// Those who have transfers that are held to a rate.
+    /// Clients and tickets with rate-limited transfers.
     crowds: HashMap<Sharer, Place>,
     /// All transfers under way.
     transfers: HashMap<u64, Arc<Transfer>>,
 }
 
-/// Whose transfers share a rate.
+/// The client or ticket whose transfers share a rate.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Sharer {
-    /// A client's, with all addresses that one host may have.
+    /// A client, with all addresses that one host may have.
     Client(IpAddr),
-    /// A ticket's.
+    /// A ticket.
     Ticket(Arc<str>),
 }
 
@@ -70,14 +69,14 @@ impl Sharer {
     }
 }
 
-/// An operator has set too many rates.
+/// Operators have set too many rates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{MOST_SET} rates are set already")]
 pub struct TooManyRates;
 
 #[derive(Debug)]
 struct Place {
-    /// How many transfers have, or are about to have, a place in the crowd.
+    /// The number of transfers that are in the crowd, or about to join it.
     places: usize,
     crowd: Arc<Mutex<Crowd>>,
 }
@@ -86,9 +85,9 @@ struct Place {
 #[derive(Debug)]
 struct Crowd {
     whose: Sharer,
-    /// What they may have together.
+    /// Their total rate.
     rate: Option<Rate>,
-    /// By how many that is divided.
+    /// The divisor of the rate.
     parts: u64,
     /// By their numbers.
     transfers: HashMap<u64, Arc<Transfer>>,
@@ -103,47 +102,47 @@ struct Membership {
     number: u64,
 }
 
-/// What may hold a transfer to a rate.
+/// The limits of a transfer.
 #[derive(Debug, Clone, Default)]
 pub struct TransferLimits {
     /// The rate that its ticket grants.
     pub granted: Option<Rate>,
-    /// The rate that its client asks for towards the next hop.
+    /// The rate that its client requests towards the next hop.
     pub upstream: Option<Rate>,
-    /// The ticket, and what all of its transfers may have together.
+    /// The ticket, and the total rate of its transfers.
     pub ticket: Option<(Arc<str>, Option<Rate>)>,
 }
 
-/// What a transfer is held to for as long as this is there. Afterwards its connections stay as they
-/// are until the next transfer on them.
+/// The limits of a transfer while this exists. Afterwards its connections keep their rates until the next
+/// transfer on them.
 #[derive(Debug)]
 pub struct Pacing {
     rates: Rates,
     transfer: Arc<Transfer>,
 }
 
-/// A transfer that may be held to a rate.
+/// A transfer, limited or not.
 #[derive(Debug)]
 struct Transfer {
     number: u64,
     client: Sharer,
     ticket: Option<(Sharer, Option<Rate>)>,
-    /// What its ticket grants.
+    /// The rate that its ticket grants.
     granted: Option<Rate>,
-    /// What its client asks for towards the next hop.
+    /// The rate that its client requests towards the next hop.
     upstream: Option<Rate>,
-    /// With whom it shares a rate; nothing any more once it is over.
+    /// The crowds that it shares a rate with. Empty once it is over.
     memberships: Mutex<Option<Vec<Membership>>>,
     held: Mutex<Held>,
 }
 
 #[derive(Debug, Default)]
 struct Held {
-    /// Its part of what its client may have.
+    /// Its share of its client's rate.
     of_client: Option<Rate>,
-    /// Its part of what its ticket's transfers may have.
+    /// Its share of its ticket's rate.
     of_ticket: Option<Rate>,
-    /// What an operator has set for it.
+    /// The rate that an operator has set for it.
     by_operator: Option<Rate>,
     client: Side,
     upstream: Side,
@@ -152,9 +151,9 @@ struct Held {
 /// The connections of one side: the first one, and those that have joined it.
 #[derive(Debug, Default)]
 struct Side {
-    /// The lowest of the rates that are set for it.
+    /// The lowest of its rates.
     set: Option<Rate>,
-    /// How TCP spaces what it sends where there is no rate.
+    /// TCP's pacing without a rate.
     otherwise: Spacing,
     connections: Vec<Weak<Wire>>,
 }
@@ -171,13 +170,13 @@ impl All {
 }
 
 impl Rates {
-    /// Holds each client to this rate.
+    /// Limits each client to this rate.
     pub fn new(client_rate: Option<Rate>) -> Self {
         let (set, crowds, transfers) = (HashMap::new(), HashMap::new(), HashMap::new());
         Self(Arc::new(Mutex::new(All { client_rate, set, crowds, transfers })))
     }
 
-    /// From now on to this one, also with what is under way.
+    /// Replaces the rate, also for running transfers.
     pub fn replace(&self, client_rate: Option<Rate>) {
         locked(&self.0).client_rate = client_rate;
         self.share_anew(|_| true);
@@ -203,7 +202,7 @@ impl Rates {
         Ok(())
     }
 
-    /// Holds one transfer to this rate, or lets it go; whether there is such a transfer.
+    /// Limits one transfer to this rate, or removes the limit. Returns whether the transfer exists.
     pub fn set_transfer(&self, number: u64, rate: Option<Rate>) -> bool {
         let Some(transfer) = locked(&self.0).transfers.get(&number).cloned() else { return false };
         let mut held = locked(&transfer.held);
@@ -218,7 +217,7 @@ impl Rates {
         locked(&self.0).set.iter().map(|(whose, rate)| (whose.clone(), *rate)).collect()
     }
 
-    /// Has all transfers of these share their rate, whether they did before or not.
+    /// Makes all transfers of a client or ticket share its rate, whether they did before or not.
     fn share_anew(&self, are: impl Fn(&Sharer) -> bool) {
         let (crowds, transfers): (Vec<_>, Vec<_>) = {
             let all = locked(&self.0);
@@ -241,7 +240,7 @@ impl Rates {
         }
     }
 
-    /// A transfer of `client` begins.
+    /// Registers a new transfer of `client`.
     pub fn begin(&self, number: u64, client: IpAddr, limits: TransferLimits) -> Pacing {
         let TransferLimits { granted, upstream, ticket } = limits;
         let transfer = Arc::new(Transfer {
@@ -258,7 +257,7 @@ impl Rates {
         Pacing { rates: self.clone(), transfer }
     }
 
-    /// Has a transfer share the rates that there are for these.
+    /// Makes a transfer share the existing rates of its client and ticket.
     fn join(&self, transfer: &Arc<Transfer>, are: impl Fn(&Sharer) -> bool) {
         let of_ticket = transfer.ticket.as_ref().map(|(whose, rate)| (whose, *rate));
         let mut memberships = locked(&transfer.memberships);
@@ -312,7 +311,7 @@ impl Crowd {
         }
     }
 
-    /// Gives each its part.
+    /// Sets each transfer's share.
     fn share_out(&self) {
         let part = self.part();
         self.transfers.values().for_each(|transfer| transfer.take(&self.whose, part));
@@ -352,8 +351,8 @@ impl Drop for Pacing {
 }
 
 impl Pacing {
-    /// Holds the two connections that the transfer goes over, or lets them go where they were held for
-    /// another one. `options` are those for the peer at an address.
+    /// Applies the limits to the two connections of the transfer, or removes those of an earlier transfer.
+    /// `options` are those for the peer at an address.
     ///
     /// # Errors
     /// The kernel refuses a rate.
@@ -378,7 +377,7 @@ impl Pacing {
         held.pace()
     }
 
-    /// What takes in a connection that joins the one on this side: all then have an equal part.
+    /// A function for connections that join the one on this side. All of them then have equal shares.
     pub fn join(&self, side: crate::Side) -> impl Fn(&Stream) -> io::Result<()> + Send + use<> {
         let transfer = Arc::clone(&self.transfer);
         move |joined| {
@@ -392,7 +391,7 @@ impl Pacing {
         }
     }
 
-    /// The client's first connection is alone again.
+    /// Gives the whole rate to the client's first connection again.
     ///
     /// # Errors
     /// The kernel refuses a rate.
@@ -404,7 +403,7 @@ impl Pacing {
 }
 
 impl Transfer {
-    /// Its part of what these may have is now this.
+    /// Sets its share of a client's or ticket's rate.
     fn take(&self, whose: &Sharer, part: Option<Rate>) {
         let mut held = locked(&self.held);
         match whose {
@@ -424,7 +423,7 @@ impl Held {
 }
 
 impl Side {
-    /// Holds all its connections together to the lowest rate.
+    /// Limits all its connections together to the lowest rate.
     fn pace(&self, part: Option<Rate>) -> io::Result<()> {
         let open: Vec<_> = self.connections.iter().filter_map(Weak::upgrade).collect();
         let rate = lowest(self.set, part).map(|rate| divided(rate, open.len() as u64));
@@ -442,7 +441,7 @@ fn divided(rate: Rate, parts: u64) -> Rate {
     Rate::bits_per_second(rate.bps() / parts.max(1))
 }
 
-/// Nothing that these locks guard can be left half changed.
+/// The guarded data stays consistent after a panic, so poisoning is ignored.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

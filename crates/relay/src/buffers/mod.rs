@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Buffers that follow the path: what `governor` decides, seen and done for all connections that
-//! have a transfer, by one task.
+//! Buffers that follow the path: one task measures all connections with a transfer, and carries out what
+//! `governor` decides.
 //!
-//! The kernel tunes buffers by itself, up to `net.ipv4.tcp_wmem` and `tcp_rmem`. Only where that is
-//! too little for a connection does the depot raise a buffer, as far as the kernel lets it, and
-//! `limits.memory` together with all pipes. A send buffer is the kernel's to tune again when the
-//! transfer is over. A receive buffer stays as it is until the connection closes, because its
-//! window has been offered, and counts for as long.
+//! The kernel tunes buffers up to `net.ipv4.tcp_wmem` and `tcp_rmem`. Only if that is too little for a
+//! connection does the depot raise a buffer, within the kernel's limit and within `limits.memory`, which pipes
+//! share. After the transfer the kernel tunes the send buffer again. A receive buffer keeps its size, and is
+//! charged, until the connection closes, because its window has been offered.
 
 mod governor;
 mod kernel_memory;
@@ -35,10 +34,10 @@ use system::Limits;
 use tokio::net::TcpStream;
 use units::Bytes;
 
-/// How often [`BufferTuner::look`] is to be called.
+/// How often to call [`BufferTuner::look`].
 pub const PERIOD: Duration = Duration::from_millis(250);
 
-/// All connections that are looked after, by the address at which their sockets lie.
+/// All tuned connections, by the address of their socket objects.
 #[derive(Debug, Default)]
 pub struct BufferTuner {
     connections: HashMap<usize, Connection>,
@@ -46,32 +45,31 @@ pub struct BufferTuner {
     complained: bool,
 }
 
-/// One that is looked after.
+/// A tuned connection.
 #[derive(Debug)]
 struct Connection {
     socket: Weak<Wire>,
     governor: Governor,
-    /// What had moved over it, either way, at the last look.
+    /// Bytes moved over it, in both directions, at the last look.
     moved: Option<u64>,
-    /// Of a send buffer that was raised.
+    /// Its send buffer, if it was raised.
     sending: Option<Raised>,
-    /// Of a receive buffer that was: its part of the memory.
+    /// Its receive buffer's share of the memory, if it was raised.
     receiving: Option<Share>,
 }
 
 /// A send buffer that was raised.
 #[derive(Debug)]
 struct Raised {
-    /// What it was before.
+    /// Its size before.
     from: Bytes,
-    /// Its part of the memory.
+    /// Its share of the memory.
     share: Share,
 }
 
 impl BufferTuner {
-    /// Looks at the connections that have a transfer, and lets go of the others. `options` are those for
-    /// the peer at an address, `unsent` is how much is kept unsent at most, and `memory` is what all
-    /// sockets share with the pipes.
+    /// Tunes the connections with a transfer, and forgets the others. `options` are those for the peer at an
+    /// address, `unsent` is the maximum kept unsent, and sockets share `memory` with the pipes.
     pub fn look<'o>(
         &mut self,
         live: &[Weak<Wire>],
@@ -114,7 +112,7 @@ impl BufferTuner {
     }
 }
 
-/// What of a connection is to be looked after.
+/// What to tune of a connection.
 #[derive(Debug, Clone, Copy)]
 struct Governed {
     sndbuf: bool,
@@ -123,7 +121,7 @@ struct Governed {
 }
 
 impl Governed {
-    /// For a connection that is to get no more memory.
+    /// For a connection that gets no more memory.
     const NOTHING: Self = Self { sndbuf: false, rcvbuf: false, unsent: false };
 
     /// The settings that the configuration leaves open.
@@ -140,7 +138,7 @@ impl Governed {
     }
 }
 
-/// What is the same for a connection throughout a look.
+/// The values that stay the same for a connection throughout a look.
 #[derive(Debug, Clone, Copy)]
 struct Look<'a> {
     of: Governed,
@@ -155,13 +153,13 @@ impl Connection {
         Self { socket, governor, moved: None, sending: None, receiving: None }
     }
 
-    /// How many bytes have moved since the last look, if there was one.
+    /// Bytes moved since the last look, if there was one.
     fn moved(&mut self, seen: &Seen) -> Option<u64> {
         let moved = seen.sent.get() + seen.received.get();
         self.moved.replace(moved).map(|before| moved.saturating_sub(before))
     }
 
-    /// Gives back what can be; says whether there is something left to remember.
+    /// Returns the memory that can be returned. Returns whether any remains.
     fn rests(&mut self) -> bool {
         let Some(socket) = self.socket.upgrade() else { return false };
         let _ = socket.set_memory_level(MemoryLevel::Free);
@@ -175,7 +173,7 @@ impl Connection {
         self.sending.is_some() || self.receiving.is_some()
     }
 
-    /// Looks and acts; false where the kernel refused.
+    /// Measures and acts. `false` if the kernel refused.
     fn look(&mut self, socket: &Wire, (seen, window): (Seen, Bytes), look: &Look<'_>) -> bool {
         let bounds = self.bounds(&seen, window, look);
         let Decision { sndbuf, rcvbuf, unsent } = self.governor.look(seen, &bounds);
@@ -188,7 +186,7 @@ impl Connection {
         sent && received
     }
 
-    /// What the buffers may be: raised ones have their part of the memory already.
+    /// The bounds of the buffers. Raised ones have their share of the memory already.
     fn bounds(&self, seen: &Seen, window: Bytes, look: &Look<'_>) -> Bounds {
         let room = look.memory.room();
         let most = |governed: bool, share: Option<&Share>| {
@@ -262,13 +260,13 @@ fn said(what: &str, socket: &Wire, done: &io::Result<Option<Bytes>>) {
     }
 }
 
-/// A socket with its memory; none where the kernel does not tell.
+/// A socket with its memory. `None` if the kernel does not report it.
 fn with_memory(socket: Arc<Wire>) -> (Arc<Wire>, SocketMemory) {
     let memory = info::memory(&*socket).unwrap_or_default();
     (socket, memory)
 }
 
-/// What there is to be seen of a connection, and the largest window that it can offer.
+/// The measured values of a connection, and the largest window that it can offer.
 fn see(socket: &TcpStream, memory: SocketMemory, at: Duration) -> Option<(Seen, Bytes)> {
     let info = tcp_info(socket).ok()?;
     let seen = Seen {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Whether a receiver still takes what was handed to its connection.
+//! Whether a receiver still acknowledges the bytes handed to its connection.
 //!
 //! Judged by the bytes that its system has not acknowledged: as long as their number changes, it is slow. One
 //! that acknowledges but takes nothing (a reader that has stopped, or a depot whose own reader is that slow)
@@ -12,14 +12,14 @@ use crate::{
 use std::{io, time::Duration};
 use tokio::{net::TcpStream, time::Instant};
 
-/// A receiver that is waited for.
+/// A receiver that the relay waits for.
 #[derive(Debug)]
 pub struct AckProgress<'a> {
     sink: &'a TcpStream,
     timeouts: IdleTimeouts,
     queued: usize,
     since: Instant,
-    /// Where it is to be taken at a rate.
+    /// Its minimum rate, if there is one.
     rest: Option<(MinimumRate, Rest)>,
 }
 
@@ -42,7 +42,7 @@ impl<'a> AckProgress<'a> {
         }
     }
 
-    /// Looks how much is still to be acknowledged.
+    /// Reads how much is still unacknowledged.
     ///
     /// # Errors
     /// It has stalled, is gone, or takes less than the minimum rate.
@@ -67,17 +67,17 @@ impl<'a> AckProgress<'a> {
         Ok(queued)
     }
 
-    /// How much was still to be acknowledged at the last look.
+    /// Unacknowledged bytes at the last look.
     pub fn queued(&self) -> usize {
         self.queued
     }
 
-    /// How long the number has not changed.
+    /// How long the number has been unchanged.
     pub fn unchanged_for(&self) -> Duration {
         self.since.elapsed()
     }
 
-    /// How long nothing at all has come back for bytes that were sent, and sent again.
+    /// How long the peer has sent no acknowledgement at all, despite retransmissions.
     fn silent_for(&self) -> Duration {
         tcp_info(self.sink).map(|info| info.unanswered).unwrap_or_default()
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Waiting for more than one segment at a time where bytes come fast.
+//! Waits for more than one segment at a time when bytes arrive fast.
 //!
 //! Each splice costs the same whether it moves one segment or a hundred. A socket that is read as soon as
 //! anything has arrived is read for little at a time. Reading once a millisecond's worth has arrived costs a
@@ -10,28 +10,28 @@
 use std::time::Duration;
 use tokio::{net::TcpStream, time::Instant};
 
-/// How much time's worth of bytes to wait for.
+/// The time whose bytes make a batch.
 const SPAN: Duration = Duration::from_millis(1);
-/// Less than this is not worth waiting for.
+/// Minimum size of a batch, in bytes.
 const LEAST: usize = 64 << 10;
-/// Over what time the rate is measured.
+/// The time over which the rate is measured.
 const MEASURED: Duration = Duration::from_millis(5);
 /// Bytes before batching begins. A shorter body ends before its rate is known, and short bodies are too
 /// frequent to read the clock for each.
 const BEGIN: usize = 5 * LEAST;
-/// How long to wait at most for as much.
+/// Maximum wait for a batch.
 pub(super) const WAIT: Duration = Duration::from_millis(5);
-/// How long to leave it after a sender has paused.
+/// How long batching stays off after a sender has paused.
 const REST: Duration = Duration::from_millis(100);
 
-/// How much a socket waits for.
+/// The batch size of a socket.
 #[derive(Debug)]
 pub(super) struct Batch {
-    /// What the kernel was told; 1 where it need not wait.
+    /// The kernel's `SO_RCVLOWAT`; 1 without batching.
     lowat: usize,
     /// When the measurement under way began.
     since: Option<Instant>,
-    /// What came since; or in all, until there is enough to begin with.
+    /// Bytes since then; or in total, until there are enough to begin with.
     bytes: usize,
     rests_until: Option<Instant>,
 }
@@ -41,13 +41,12 @@ impl Batch {
         Self { lowat: 1, since: None, bytes: 0, rests_until: None }
     }
 
-    /// How much the socket waits for before it says that it can be read.
+    /// The bytes that make the socket readable.
     pub(super) fn least(&self) -> usize {
         self.lowat
     }
 
-    /// Counts bytes that came, of which at most `capacity` can be taken at a time and `left` are
-    /// still to come.
+    /// Counts received bytes. `capacity` is the maximum per read, and `left` is what is still to come.
     pub(super) fn count(&mut self, socket: &TcpStream, bytes: usize, capacity: usize, left: u64) {
         self.bytes += bytes;
         if left < self.lowat as u64 {
@@ -77,13 +76,13 @@ impl Batch {
         }
     }
 
-    /// The sender has paused before as much had come.
+    /// The sender has paused before a batch was complete.
     pub(super) fn paused(&mut self, socket: &TcpStream) {
         self.rests_until = Some(Instant::now() + REST);
         self.tell(socket, 1);
     }
 
-    /// Leaves the socket as it was found.
+    /// Restores the socket's setting.
     pub(super) fn end(&mut self, socket: &TcpStream) {
         self.tell(socket, 1);
     }

@@ -72,9 +72,9 @@ impl Hops for HopOptions<'_> {
 /// Connects to addresses of peers.
 #[derive(Clone, Copy)]
 pub struct Connector<'a> {
-    /// Whose certificates are trusted. Called for peers that speak TLS alone.
+    /// The trusted authorities. Called only for peers that speak TLS.
     pub tls: &'a (dyn Fn() -> Arc<ClientConfig> + Sync),
-    /// Remembers where a route overrules the congestion control that was asked for.
+    /// Remembers where a route overrules the configured congestion control.
     pub overruled: &'a Overruled,
 }
 
@@ -132,7 +132,7 @@ impl Connector<'_> {
         self.secure(tcp, peer, address).await
     }
 
-    /// The same until a point in time; the refusal says what was not done by then.
+    /// The same with a deadline. The refusal says which step was not done in time.
     async fn connect_until(
         &self,
         until: Instant,
@@ -201,7 +201,7 @@ fn socket_for(address: SocketAddr, options: &HopOptions<'_>) -> io::Result<TcpSo
     Ok(socket)
 }
 
-/// Has a socket for a connection to `peer` leave by this address.
+/// Binds a socket for a connection to `peer` to this source address.
 fn leave_by(socket: &TcpSocket, source: IpAddr, peer: SocketAddr) -> io::Result<()> {
     let source = match source {
         // An IPv6 socket to an IPv4 peer.
@@ -234,13 +234,13 @@ fn not_bound(peer: &PeerAddr, source: IpAddr, error: &io::Error) -> Refusal {
     Refusal::of_host(text, is_scarcity(error)).with_detail(Some(format!("source {source}")))
 }
 
-/// The peer made no TLS handshake, and why.
+/// The refusal for a failed TLS handshake.
 fn not_secured(peer: &PeerAddr, address: SocketAddr, error: &io::Error) -> Refusal {
     let text = format!("TLS with upstream {peer} failed: {}", tls::cause_of(error));
     Refusal::of_peer(tls::class_of(error), text).with_detail(address_of(peer, address))
 }
 
-/// The peer cannot be reached, and why.
+/// The refusal for a peer that cannot be reached.
 fn unreachable(peer: &PeerAddr, address: SocketAddr, error: &io::Error) -> Refusal {
     use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable, TimedOut};
     let (class, what) = match error.kind() {
@@ -255,7 +255,7 @@ fn unreachable(peer: &PeerAddr, address: SocketAddr, error: &io::Error) -> Refus
     Refusal::of_peer(class, text).with_detail(address_of(peer, address))
 }
 
-/// The address that a name led to.
+/// The address that a name resolved to.
 fn address_of(peer: &PeerAddr, address: SocketAddr) -> Option<SocketAddr> {
     matches!(peer.host, PeerHost::Name(_)).then_some(address)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Connections to peers: new ones, and those kept for their next use.
+//! Connections to peers: new ones, and idle ones for reuse.
 
 mod dialer;
 mod peer;

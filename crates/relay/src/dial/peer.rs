@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Whom to connect to.
+//! The peer of a connection.
 
 use std::{fmt, net::IpAddr};
 

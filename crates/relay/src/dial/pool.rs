@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Connections to peers that wait for their next use.
+//! Idle connections to peers, kept for reuse.
 //!
-//! A connection that is used again needs no handshake and begins with the window that the last
-//! transfer left it. Which ones there are follows from use; how many, and for how long, is bounded.
+//! A reused connection needs no handshake and begins with the window that its last transfer left. Which
+//! connections exist follows from use. Their number and age are bounded.
 //!
-//! Connections are kept by peer and by the leave under which they were opened (`L`), and carry a
-//! generation: that of the rules that allowed them. The one that was used last is taken first: its window
-//! is the largest. A peer may have agreed to hold a connection for longer than others are kept; such
-//! connections are also opened ahead of need ([`Pool::put_unused`]). New rules start a new generation; what they still
-//! allow is taken over into it ([`Pool::readmit`]), and the rest is closed. A connection of an older
+//! Connections are kept by peer and by the grant under which they were opened (`L`). Each carries the
+//! generation of the rules that allowed it. The most recently used one is taken first, because its window is
+//! the largest. A peer may have agreed to hold a connection for longer than others are kept; such connections
+//! are also opened ahead of need ([`Pool::put_unused`]). New rules start a new generation. Connections that
+//! they still allow move to it ([`Pool::readmit`]), and the rest is closed. A connection of an older
 //! generation is neither kept nor used.
 
 use crate::{
@@ -37,21 +37,21 @@ impl Generation {
     }
 }
 
-/// Whose connections are alike.
+/// The key of interchangeable connections.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Key<L> {
-    /// The peer, as it was asked for.
+    /// The peer, as the request names it.
     pub peer: PeerAddr,
     /// The grant that it was opened under. A request under another grant cannot use it.
     pub leave: L,
 }
 
-/// How much is kept.
+/// Limits of the pool.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Connections of one key; 0 keeps none.
+    /// Maximum number of connections of one key. 0 keeps none.
     pub per_key: usize,
-    /// For how long one may wait that its peer has not agreed to hold for longer.
+    /// Maximum idle time of a connection that its peer has not agreed to hold for longer.
     pub idle: Duration,
 }
 
@@ -60,10 +60,10 @@ pub struct Limits {
 pub struct Kept {
     /// The connection.
     pub stream: Stream,
-    /// What was read from it before, with the room that it has.
+    /// Its read buffer, for reuse.
     pub ahead: BytesMut,
-    /// For how long the peer has agreed to hold it while it is idle. `None`: it has not been asked, and
-    /// [`Limits::idle`] counts.
+    /// How long the peer has agreed to hold it while idle. `None`: the peer was not asked, and
+    /// [`Limits::idle`] applies.
     pub held: Option<Duration>,
     /// When an exchange ended on it last; `None` before the first.
     pub used: Option<Instant>,
@@ -81,9 +81,8 @@ struct State<L> {
     idle: HashMap<Key<L>, Vec<Idle>>,
 }
 
-/// A connection on which an exchange has ended in good order. It is to be reset if it is given up in
-/// the middle of the next one, and stays so set, because it is soon in one again; what is closed here
-/// ended in good order, and so does its connection.
+/// A connection on which an exchange has ended in good order. It is set to reset on close, because aborting
+/// the next exchange must reset it. Closed while idle, it ends in good order.
 #[derive(Debug)]
 struct Idle {
     kept: Option<Kept>,
@@ -111,7 +110,7 @@ impl Idle {
         self.since.elapsed() < self.held().unwrap_or(limits.idle)
     }
 
-    /// Whether nothing has come on it.
+    /// Whether it has received nothing.
     fn stands(&mut self) -> bool {
         self.kept.as_mut().is_some_and(|kept| stands(&mut kept.stream))
     }
@@ -137,7 +136,7 @@ impl<L> Default for Pool<L> {
 }
 
 impl<L: Eq + Hash> Pool<L> {
-    /// The connection that was used last, if it still stands; and the generation that it belongs to.
+    /// The most recently used connection that is still usable, and its generation.
     pub fn take(&self, key: &Key<L>, limits: Limits) -> Option<(Kept, Generation)> {
         loop {
             let (mut idle, generation) = {
@@ -154,8 +153,8 @@ impl<L: Eq + Hash> Pool<L> {
         }
     }
 
-    /// Keeps a connection on which an exchange has ended in good order, unless the rules that allowed
-    /// it have been replaced.
+    /// Keeps a connection on which an exchange has ended in good order, unless the rules that allowed it were
+    /// replaced.
     pub fn put(&self, key: Key<L>, kept: Kept, generation: Generation, limits: Limits) {
         self.put_unused(key, Kept { used: Some(Instant::now()), ..kept }, generation, limits);
     }
@@ -176,7 +175,7 @@ impl<L: Eq + Hash> Pool<L> {
         }
     }
 
-    /// Closes the connections of a key that do not stand any more, and counts the others.
+    /// Closes the unusable connections of a key, and counts the others.
     pub fn standing(&self, key: &Key<L>, limits: Limits) -> usize {
         let mut state = self.state();
         let Some(of_key) = state.idle.get_mut(key) else { return 0 };
@@ -184,8 +183,8 @@ impl<L: Eq + Hash> Pool<L> {
         of_key.len()
     }
 
-    /// A connection that its peer is to be asked to hold: for the first time, or, of the `lasting` that were
-    /// used last, again, because half of the time is over.
+    /// A connection that the peer should be asked to hold: for the first time, or again, if it is among the
+    /// `lasting` most recently used and half of its time is over.
     pub fn take_due(&self, key: &Key<L>, lasting: usize) -> Option<(Kept, Generation)> {
         let mut state = self.state();
         let generation = state.generation;
@@ -203,8 +202,7 @@ impl<L: Eq + Hash> Pool<L> {
         self.state().idle.remove(key);
     }
 
-    /// Starts a new generation. Connections that `is_allowed` are taken over into it, all others are
-    /// closed.
+    /// Starts a new generation. Connections that `is_allowed` move to it, all others are closed.
     pub fn readmit(
         &self,
         generation: Generation,
@@ -218,7 +216,7 @@ impl<L: Eq + Hash> Pool<L> {
         });
     }
 
-    /// Closes those that have waited for too long.
+    /// Closes those that have been idle for too long.
     pub fn tidy(&self, limits: Limits) {
         self.state().idle.retain(|_, of_key| {
             of_key.retain(|idle| idle.is_in_time(limits));
@@ -226,12 +224,12 @@ impl<L: Eq + Hash> Pool<L> {
         });
     }
 
-    /// How many there are.
+    /// The number of idle connections.
     pub fn len(&self) -> usize {
         self.state().idle.values().map(Vec::len).sum()
     }
 
-    /// Whether there is none.
+    /// Whether there are no idle connections.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

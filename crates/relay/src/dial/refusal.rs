@@ -3,7 +3,7 @@
 
 use std::{error::Error, fmt, net::IpAddr};
 
-/// Whose fault a refusal is.
+/// Which side a refusal blames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FaultSource {
     /// The rules of this relay's operator.
@@ -14,7 +14,7 @@ pub enum FaultSource {
     Peer,
 }
 
-/// What kind of failure it was.
+/// The kind of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
     /// The rules do not allow this peer.
@@ -25,30 +25,30 @@ pub enum Class {
     NameTimeout,
     /// The peer refused the connection.
     ConnectionRefused,
-    /// The peer did not take the connection in time.
+    /// The peer did not accept the connection in time.
     ConnectionTimeout,
     /// There is no route to the peer.
     Unroutable,
     /// The connection failed while it was opened.
     ConnectionFailed,
-    /// The peer's certificate is not good.
+    /// The peer's certificate is invalid.
     TlsCertificate,
     /// The peer ended the TLS handshake with an alert.
     TlsAlert,
     /// The TLS handshake failed otherwise.
     TlsProtocol,
-    /// This host has run out of something: descriptors, memory, look-ups under way.
+    /// This host has run out of descriptors, memory or lookup slots.
     Scarce,
     /// This host refused a socket or one of its options.
     Internal,
 }
 
-/// Whether trying again may help.
+/// Whether a retry may help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
-    /// Another peer may do in its place.
+    /// Another peer may work.
     Elsewhere,
-    /// The same may work later.
+    /// The same peer may work later.
     Later,
     /// It fails again until its cause is removed.
     Never,
@@ -57,15 +57,15 @@ pub enum Retry {
 /// Why there is no connection to a peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// Whose fault it is.
+    /// The side at fault.
     pub source: FaultSource,
-    /// What kind of failure it was.
+    /// The kind of failure.
     pub class: Class,
-    /// Whether trying again may help.
+    /// Whether a retry may help.
     pub retry: Retry,
-    /// What happened, in words that a client may read.
+    /// The cause, in words that a client may read.
     pub text: String,
-    /// The address that a name led to. It is for the log: clients need not know a network's layout.
+    /// The address that a name resolved to. For the log only: clients need not know a network's layout.
     pub detail: Option<String>,
 }
 
@@ -78,14 +78,14 @@ impl fmt::Display for Refusal {
 }
 
 impl Refusal {
-    /// The rules do not let this relay connect to a peer, which may be for one of its addresses.
+    /// The rules do not permit a peer, or one of its addresses.
     pub fn forbidden(text: String, ip: Option<IpAddr>) -> Self {
         let detail = ip.map(|ip| ip.to_string());
         let (source, class) = (FaultSource::Rules, Class::Forbidden);
         Self { source, class, retry: Retry::Never, text, detail }
     }
 
-    /// This host cannot do it, for lack of something or otherwise.
+    /// This host cannot connect, for lack of resources or otherwise.
     pub fn of_host(text: String, scarce: bool) -> Self {
         let (class, retry) =
             if scarce { (Class::Scarce, Retry::Later) } else { (Class::Internal, Retry::Never) };
@@ -97,7 +97,7 @@ impl Refusal {
         Self { source: FaultSource::Peer, class, retry: Retry::Elsewhere, text, detail: None }
     }
 
-    /// With the address that a name led to, if it was a name.
+    /// Adds the address that a name resolved to, if the peer was named.
     #[must_use]
     pub fn with_detail(self, address: Option<impl ToString>) -> Self {
         Self { detail: address.map(|address| address.to_string()), ..self }

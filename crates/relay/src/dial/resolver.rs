@@ -22,20 +22,20 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-/// Look-ups under way at a time: far fewer than the threads that the runtime has for what blocks.
+/// Maximum number of concurrent lookups: far fewer than the runtime's blocking threads.
 const MOST: usize = 64;
-/// Of those, for one client. It may be a depot that asks for many; names are few and look-ups short.
+/// Maximum for one client. It may be a depot that asks for many, but names are few and lookups short.
 const MOST_FOR_CLIENT: usize = 8;
-/// Of those, for this host's own questions: whom it asks is the operator's choice, and all may be asked at once.
+/// Maximum for this host's own lookups. The operator chooses their names, and all may start at once.
 const MOST_FOR_OWN: usize = MOST / 2;
 
-/// The client for which names are looked up that this host itself asks for.
+/// The pseudo-client of this host's own lookups.
 pub const OWN: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 /// The result of a lookup. `None` while it is under way.
 type Found = Option<Arc<io::Result<Vec<IpAddr>>>>;
 
-/// Looks names up.
+/// Resolves names.
 #[derive(Debug, Clone)]
 pub struct Names {
     under_way: Arc<Mutex<UnderWay>>,
@@ -48,16 +48,16 @@ struct UnderWay {
     by_client: HashMap<IpAddr, usize>,
 }
 
-/// Looks names up for a client.
+/// Resolves names for a client.
 #[derive(Debug, Clone, Copy)]
 pub struct Resolver<'a> {
-    /// By these.
+    /// The shared lookups.
     pub names: &'a Names,
-    /// The client whose share of the look-ups it takes.
+    /// The client that the lookups count for.
     pub client: IpAddr,
 }
 
-/// A look-up's slot among those under way; given up when its thread is done.
+/// The slot of a lookup under way, returned when its thread is done.
 struct LookupSlot {
     under_way: Arc<Mutex<UnderWay>>,
     name: String,
@@ -70,16 +70,16 @@ impl Default for Names {
     }
 }
 
-/// All addresses of a name, as this system's resolver has them.
+/// All addresses of a name, from this system's resolver.
 fn by_system(name: &str) -> io::Result<Vec<IpAddr>> {
     Ok((name, 0).to_socket_addrs()?.map(|address| address.ip()).collect())
 }
 
 impl Resolver<'_> {
-    /// All addresses of a host, looked up before the deadline.
+    /// All addresses of a host, resolved before the deadline.
     ///
-    /// The fault says why there are none: 502 where the name has none or none in time, 503 where this host,
-    /// or this client, has too many look-ups under way.
+    /// The fault is 502 if the name has no address or none in time, and 503 if this host or this client has
+    /// too many lookups under way.
     ///
     /// # Errors
     /// Why there are none.
@@ -109,7 +109,7 @@ impl Resolver<'_> {
 }
 
 impl Names {
-    /// Begins a look-up, or joins the one that is under way.
+    /// Starts a lookup, or joins the one that is under way.
     fn begin(&self, name: &str, client: IpAddr) -> Result<watch::Receiver<Found>, Refusal> {
         let client = site_key(client);
         let mut under_way = lock(&self.under_way);
@@ -152,7 +152,7 @@ impl Drop for LookupSlot {
     }
 }
 
-/// Why a name has no address: no fault of the name's where this host cannot look it up.
+/// Why a name has no address. If this host cannot look it up, the name is not at fault.
 fn unresolved(next: &PeerAddr, error: &io::Error) -> Refusal {
     // A resolver that cannot open its files may only say that there is no such name. Without a
     // descriptor there was nothing to be found, or to be connected with.
@@ -167,7 +167,7 @@ fn unresolved(next: &PeerAddr, error: &io::Error) -> Refusal {
     Refusal::of_peer(Class::NameUnknown, text)
 }
 
-/// Whether this host has run out of something.
+/// Whether this host has run out of a resource.
 pub fn is_scarcity(error: &io::Error) -> bool {
     if error.kind() == io::ErrorKind::QuotaExceeded {
         return true;
@@ -176,7 +176,7 @@ pub fn is_scarcity(error: &io::Error) -> bool {
     scarce.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
-/// Nothing is left half changed, so a panic elsewhere does not spoil it.
+/// Its data stays consistent after a panic elsewhere, so poisoning is ignored.
 fn lock(under_way: &Mutex<UnderWay>) -> MutexGuard<'_, UnderWay> {
     under_way.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -192,7 +192,7 @@ mod tests {
         time::Duration,
     };
 
-    /// A resolver that hangs until it is let go, and how often it was asked.
+    /// A resolver that hangs until it is released, and counts its calls.
     static ASKED: AtomicUsize = AtomicUsize::new(0);
     static LET_GO: (Mutex<bool>, Condvar) = (Mutex::new(false), Condvar::new());
 
