@@ -32,7 +32,7 @@ use units::Bytes;
 
 /// How long the depot's own short answers may take to be sent and taken.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
-/// How long a client that has everything may take to close its side.
+/// How long a client with the whole response may take to close its side.
 const GRACE: Duration = Duration::from_secs(1);
 /// How often to look whether a client has everything: at first, and at last.
 const LOOK: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(100)];
@@ -43,23 +43,23 @@ const CLOSE_NOTIFY: usize = 31;
 /// A client.
 #[derive(Debug)]
 pub(crate) struct Client {
-    /// Its connection.
+    /// The connection.
     pub stream: Stream,
-    /// What it has sent beyond what was read so far.
+    /// Received bytes that are not consumed yet.
     pub ahead: BytesMut,
-    /// What it speaks, as far as it has spoken.
+    /// Its protocol, as far as it is known.
     pub protocol: Protocol,
-    /// What it has had of interim answers to its request.
+    /// The interim responses that it has received for its request.
     pub interims: Interims,
     /// Its connection slot. `None` for a refused client.
     pub slot: Option<ConnectionSlot>,
     /// The client that its current request counts for, if it is a depot.
     pub carried: Option<CarriedClient>,
-    /// Over how many connections its session may go.
+    /// Maximum number of connections of its session.
     pub streams: u8,
     /// How long it is held while idle, if it is a depot that has agreed on this.
     pub held: Option<Duration>,
-    /// Through how many depots its last request, or its session, has come.
+    /// The number of depots that its last request, or its session, has come through.
     pub depots_before: usize,
 }
 
@@ -116,7 +116,7 @@ impl Client {
         Asker { peer, client: self.carried.as_ref().map_or(peer, CarriedClient::client) }
     }
 
-    /// Answers with a fault, says so in the log, and closes.
+    /// Sends a fault, logs it, and closes.
     pub(crate) async fn refuse(
         &mut self,
         entry: Entry,
@@ -128,7 +128,7 @@ impl Client {
         self.answer_fault(fault, with_body, context).await;
     }
 
-    /// Answers with a fault, and closes.
+    /// Sends a fault, and closes.
     pub(crate) async fn answer_fault(
         &mut self,
         fault: &Fault,
@@ -279,7 +279,7 @@ fn failed_with(client: &TcpStream, marks: usize, error: &io::Error) -> Result<bo
 }
 
 /// The result of a read from a client that has its whole response. Many clients then close TCP without a TLS
-/// close_notify. That is not a failure, because no request can have been truncated.
+/// `close_notify`. That is not a failure, because no request can have been truncated.
 fn or_end(read: io::Result<usize>) -> io::Result<usize> {
     match read {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),

@@ -122,7 +122,7 @@ async fn reload(
     }
 }
 
-/// Tells systemd, where that has started the depot.
+/// Notifies systemd, if it started the depot.
 fn tell(state: &[NotifyState<'_>]) {
     // Without a service manager there is no socket, and no error matters.
     let _ = sd_notify::notify(false, state);
@@ -293,7 +293,7 @@ impl Depot {
     }
 }
 
-/// Says where the depot listens.
+/// Logs the listening addresses.
 fn announce(listeners: &Listeners, shared: &Shared) {
     let config = shared.config();
     let listen: Vec<_> = listeners.addresses().iter().map(ToString::to_string).collect();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What all connections of a depot share, and how far the depot is.
+//! The shared state of all connections of a depot, and the depot's phase.
 
 use crate::{
     admission::{
@@ -43,46 +43,46 @@ pub(crate) struct Shared {
     /// The configuration that it was started with: some of it counts until it ends.
     pub(crate) started: Arc<Config>,
     pub id: DepotId,
-    /// By which names it is asked.
+    /// The names of the depot.
     pub identity: Identity,
-    /// Names of requests.
+    /// Generates ids of requests.
     pub requests: Requests,
-    /// Looks names up.
+    /// Resolves names.
     pub names: Names,
-    /// What bodies move through.
+    /// Resources for copying bodies.
     pub resources: RelayResources,
-    /// What the kernel holds for transfers.
+    /// Kernel memory of transfers.
     pub kernel_memory: KernelMemory,
-    /// Connections to next hops that wait for work.
+    /// Idle connections to next hops.
     pub pool: Pool,
-    /// Next depots to which some are open ahead of need.
+    /// Next depots with connections opened ahead of need.
     pub warm: Warm,
-    /// Who is connected.
+    /// Counts of open connections.
     pub gate: Arc<Gate>,
-    /// To what rates clients are held.
+    /// Rate limits of clients.
     pub rates: Rates,
-    /// To whom packets are spaced below TCP.
+    /// Peers whose packets are spaced below TCP.
     pub paced: Arc<Paced>,
-    /// Other depots that do the same work.
+    /// Load of sibling depots.
     pub peer_loads: PeerLoads,
-    /// Which depots of detours are down, or have failed lately.
+    /// Depots of detours that are down, or have failed recently.
     pub failover_routes: FailoverRoutes,
     /// The operator's deny list.
     pub denied: Denied,
-    /// Who has tried wrong passwords.
+    /// Clients with failed password attempts.
     pub guesses: Guesses,
-    /// How often tickets were used.
+    /// Use counts of tickets.
     pub uses: Uses,
     /// Transfers that further connections may join.
     pub stripes: Arc<Offers>,
-    /// Sessions of which one end waits for the other.
+    /// Sessions with one end that waits for the other.
     pub meetings: Meetings,
     /// Counters and log of all requests.
     pub observer: Arc<Observer>,
-    /// Descriptors kept to tell clients that there are no others, and to answer operators.
+    /// Reserved descriptors, to refuse clients with a response and to answer operators.
     pub spare: Spare,
     pub(crate) phase: watch::Receiver<Phase>,
-    /// Until when it drains, once it does.
+    /// The end of the drain time, once it drains.
     pub drains_until: OnceLock<Instant>,
 }
 
@@ -128,14 +128,14 @@ impl Deref for RequestContext<'_> {
     }
 }
 
-/// What a depot is about.
+/// The phase of a depot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// It takes all that comes.
+    /// It accepts all connections.
     Serving,
     /// Told to stop: clients without a complete request should use another depot.
     Stopping,
-    /// Another depot has its listeners: what it has accepted itself it still serves.
+    /// A successor has its listeners. It still serves the connections that it has accepted.
     Succeeded,
 }
 
@@ -159,17 +159,17 @@ impl Shared {
         }
     }
 
-    /// Looks names up for this client.
+    /// A resolver for this client.
     pub(crate) fn resolver(&self, client: IpAddr) -> Resolver<'_> {
         Resolver { names: &self.names, client }
     }
 
-    /// What the depot is about.
+    /// The phase of the depot.
     pub(crate) fn phase(&self) -> Phase {
         *self.phase.borrow()
     }
 
-    /// Whether it takes no more connections, and none is kept for another request.
+    /// Whether it accepts no more connections, and keeps none for another request.
     pub(crate) fn is_leaving(&self) -> bool {
         self.phase() != Phase::Serving
     }
@@ -240,12 +240,12 @@ impl Shared {
         self.phase_is(|phase| phase != Phase::Serving).await;
     }
 
-    /// Resolves once the depot is told to stop.
+    /// Resolves once the depot stops.
     pub(crate) async fn stopping(&self) {
         self.phase_is(|phase| phase == Phase::Stopping).await;
     }
 
-    /// Resolves once another depot has the listeners; never, if the depot stops without.
+    /// Resolves once a successor has the listeners. Never, if the depot stops without one.
     pub(crate) async fn succeeded(&self) {
         self.phase_is(|phase| phase != Phase::Serving).await;
         if self.phase() != Phase::Succeeded {

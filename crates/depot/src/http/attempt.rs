@@ -51,9 +51,9 @@ use units::Bytes;
 pub(super) struct UpstreamAttempt<'x> {
     pub(super) exchange: &'x Exchange<'x>,
     pub(super) fetch: &'x Fetch,
-    /// Over how many connections the answer was asked for.
+    /// The number of connections requested for the response.
     pub(super) streams: u8,
-    /// Whether the whole request has been passed on.
+    /// Whether the whole request has been relayed.
     pub(super) uploaded: AtomicBool,
     /// Why the next hop reads no more of it, once it does not.
     pub(super) given_up: OnceLock<Broken>,
@@ -67,19 +67,19 @@ pub(super) struct UpstreamAttempt<'x> {
 /// An answer that has begun.
 struct Begun {
     answer: Answer,
-    /// Whether the client may ask on the same connection again.
+    /// Whether the client may send another request on the connection.
     keep: bool,
-    /// Whether the next hop may be asked again.
+    /// Whether the next hop's connection can be reused.
     fit: bool,
 }
 
 /// The result of one attempt.
 pub(super) enum Tried {
-    /// It is over.
+    /// The exchange is over.
     Over(Over),
     /// The connection turned out to be closed already.
     WasClosed,
-    /// It turned out that nothing gets through on it any more.
+    /// The connection turned out to be dead.
     WasSilent,
 }
 
@@ -88,29 +88,29 @@ pub(super) struct Over {
     end: End,
     answer: Option<Answer>,
     keep: bool,
-    /// Whether the next hop's connection can be used again.
+    /// Whether the next hop's connection can be reused.
     fit: bool,
 }
 
-/// How the client's side ended while the answer was awaited or under way.
+/// How the client's side ended before the end of the response.
 pub(super) enum Up {
     /// The client is gone.
     Gone(io::Error),
-    /// The request's body broke off.
+    /// The request's body failed.
     Broken(Broken),
 }
 
 /// How the next hop's side ended.
 pub(super) enum Down {
-    /// The answer was passed on.
+    /// The response was relayed.
     Whole,
-    /// It broke off.
+    /// The response failed in its body.
     Broken(Broken),
-    /// There was none.
+    /// There was no response.
     None(HeadError),
     /// It came too late.
     Late,
-    /// It cannot be passed on.
+    /// It cannot be relayed.
     Bad(Unanswered),
 }
 
@@ -121,7 +121,7 @@ impl<'x> UpstreamAttempt<'x> {
         Self { exchange, fetch, streams, uploaded, given_up, sent, asked, answer }
     }
 
-    /// Sends the request, which begins with `text`, and passes the answer on.
+    /// Sends the request, which begins with `text`, and relays the response.
     pub(super) async fn run(
         self,
         client: &mut Client,
@@ -182,7 +182,7 @@ impl<'x> UpstreamAttempt<'x> {
         Tried::Over(Over { end, answer, keep: whole && keep, fit })
     }
 
-    /// How it ended, of both sides together.
+    /// The result of both sides together.
     fn end(&self, end: Result<Down, Up>) -> End {
         let (next, config) = (&self.fetch.next, self.exchange.config());
         let answered = self.answer.get().is_some();
@@ -207,7 +207,7 @@ impl<'x> UpstreamAttempt<'x> {
         }
     }
 
-    /// Passes the request on, and then watches the client.
+    /// Relays the request, and then watches the client.
     async fn up(
         &self,
         client: &mut Source<'_>,
@@ -243,7 +243,7 @@ impl<'x> UpstreamAttempt<'x> {
         Up::Gone(self.exchange.gone(client, ahead).await)
     }
 
-    /// Awaits the answer and passes it on.
+    /// Waits for the response and relays it.
     async fn down(
         &self,
         source: &mut Source<'_>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! One client's connection: one request after another, until one of both ends it.
+//! One client's connection: one request after another, until one side closes it.
 
 use crate::{
     admission::limits::ConnectionSlot,
@@ -42,12 +42,12 @@ use relay::{
 use std::{io, net::SocketAddr, time::Duration};
 use tokio::{net::TcpStream, time::timeout};
 
-/// How long a client that is turned away may take to show what it speaks.
+/// How long a refused client may take to send its first byte.
 const FIRST_BYTE_TIME: Duration = Duration::from_secs(1);
 /// How much is read at a time of a request's head.
 const FIRST_READ: usize = 16 << 10;
 
-/// What a client asks for.
+/// A client's message.
 enum Message {
     Request(RequestHead),
     Connect(Box<ConnectHead>),
@@ -55,7 +55,7 @@ enum Message {
     Join(JoinToken),
 }
 
-/// A connection as it was accepted.
+/// An accepted connection.
 #[derive(Debug)]
 pub(crate) struct Caller {
     tcp: TcpStream,
@@ -151,7 +151,7 @@ pub(crate) async fn serve(caller: Caller, slot: ConnectionSlot, shared: &Shared)
     }
 }
 
-/// Answers a connection without letting it in.
+/// Refuses a connection with a response.
 pub(crate) async fn turn_away(caller: Caller, fault: &Fault, shared: &Shared) {
     let Some(mut client) = caller.client(shared).await else { return };
     let settings = shared.settings();
@@ -361,7 +361,7 @@ impl Client {
         }
     }
 
-    /// Sends the client to another depot with the same request.
+    /// Redirects the client to another depot with the same request.
     async fn lead_away(
         &mut self,
         entry: Entry,
@@ -376,7 +376,7 @@ impl Client {
         self.answer(&answer, Connection::Close, context).await
     }
 
-    /// Passes a request on and its answer back.
+    /// Relays a request and its response.
     async fn fetch(
         &mut self,
         mut entry: Entry,
@@ -529,7 +529,7 @@ async fn read_first(
     }
 }
 
-/// What is spoken on a connection.
+/// The protocol of a connection.
 fn scheme_of(stream: &Stream) -> Scheme {
     if stream.is_tls() { Scheme::Https } else { Scheme::Http }
 }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! One request passed on and its answer passed back, both ways at the same time.
+//! One request relayed and its response relayed back, in both directions at the same time.
 //!
 //! ```text
 //! client ──── request's body ────▶ next hop          `up`: then it watches the client
 //! client ◀── answer's head, body ── next hop         `down`: decides how it ended
 //! ```
-//! The next hop may answer before it has all of the request (a refusal), and a client may send its
-//! body only once it is told to (`Expect: 100-continue`), so neither direction waits for the other.
+//! The next hop may respond before it has the whole request (a refusal), and a client may send its body only
+//! after `100 Continue`, so neither direction waits for the other.
 //!
-//! A next hop that fails before its answer begins is gone around, where there is another route and the
-//! request can be sent again ([`crate::failover_routes`]).
+//! If a next hop fails before its response begins, the request takes another route, if there is one and the
+//! request can be repeated ([`crate::failover_routes`]).
 
 use crate::{
     admission::verdict::Grant,
@@ -47,13 +47,13 @@ use std::{
 pub(crate) struct Exchange<'x> {
     /// The depot, with the settings of this request.
     pub context: RequestContext<'x>,
-    /// What the client asked for.
+    /// The client's request.
     pub request: &'x RequestHead,
     /// How the request got here.
     pub request_route: RequestRoute<'x>,
-    /// The client for which a ticket's next depot is asked, where the ticket is for certain ones.
+    /// The client that the next depot checks against the ticket, if the ticket is for certain clients.
     pub vouched: Option<IpAddr>,
-    /// By what it is followed.
+    /// Its trace ids.
     pub trace: &'x Trace,
     /// The rule or ticket that permits it.
     pub grant: Grant,
@@ -61,15 +61,15 @@ pub(crate) struct Exchange<'x> {
     pub allowance: Allowance,
     /// The client's request for a site, if it is for one.
     pub site: Option<&'x SiteRequest>,
-    /// Whether a client of the proxy asks.
+    /// Whether the client uses the depot as a proxy.
     pub proxied: bool,
     /// The session that leads to the origin, if the next hop is not the origin itself.
     pub tunnel: Option<&'x Tunnel>,
-    /// To what rate it is held.
+    /// Its rate limit.
     pub pacing: &'x Pacing,
     /// The routes to try, in order.
     pub routes: &'x [Fetch],
-    /// How far it is, and who watches.
+    /// Its progress, and observers.
     pub live: &'x Arc<Live>,
     /// The peer that sends the request.
     pub client: SocketAddr,
@@ -82,8 +82,8 @@ impl Exchange<'_> {
         self.context.config()
     }
 
-    /// Asks the next hop, or those there are in its place, and passes the answer on, unless the transfer is
-    /// withdrawn.
+    /// Sends the request to the next hop, or to its replacements, and relays the response, unless the transfer
+    /// is withdrawn.
     pub(crate) async fn run(&self, client: &mut Client) -> Outcome {
         tokio::select! {
             biased;
@@ -109,7 +109,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// Whether the request can be sent again.
+    /// Whether the request can be repeated.
     pub(super) fn repeatable(&self) -> bool {
         self.request.framing() == Framing::Empty && self.request.method.is_idempotent()
     }
@@ -119,7 +119,7 @@ impl Exchange<'_> {
         self.repeatable() && !self.request.authenticates_connection()
     }
 
-    /// Asks one next hop.
+    /// Tries one next hop.
     pub(super) async fn by(&self, fetch: &Fetch, client: &mut Client) -> Outcome {
         // Before anybody is connected to: a request that goes in a circle ends here.
         let mut plain = match self.text(fetch, 1, None) {
@@ -186,7 +186,7 @@ impl Exchange<'_> {
         request_for(self.request, fetch, &OutgoingRequest { id, connection, extra, site, proxied })
     }
 
-    /// A connection to the next hop, held to its rate; or how the exchange ended.
+    /// A connection to the next hop with its rate limit, or how the exchange ended.
     pub(super) async fn hop(
         &self,
         fetch: &Fetch,
@@ -240,7 +240,7 @@ impl Exchange<'_> {
         Err(End::Unanswered(Unanswered::for_good(fault)))
     }
 
-    /// Whether all of the origin's answer passes that is not of one connection.
+    /// Whether the whole response is relayed, except hop-by-hop fields.
     pub(super) fn passes_whole(&self) -> bool {
         self.site.is_some() || self.proxied
     }

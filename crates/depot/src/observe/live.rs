@@ -26,55 +26,56 @@ use std::{
 use tokio::sync::Notify;
 use tracing::Level;
 
-/// A transfer that lasts so long has a line of its beginning in the log: short ones have one line, at their end.
+/// A transfer that lasts this long gets a log line for its beginning. Shorter ones have one line, at their
+/// end.
 const LASTING: Duration = Duration::from_secs(1);
 
-/// What is asked for, and by whom.
+/// A request and its client.
 #[derive(Debug)]
 pub(crate) struct Asked {
-    /// Who asked.
+    /// The peer that sent the request.
     pub client: SocketAddr,
-    /// The client for which a depot asks.
+    /// The client that a depot sends the request for.
     pub for_client: Option<IpAddr>,
-    /// The hop that it belongs to.
+    /// The hop that the peer belongs to.
     pub client_hop: Label,
-    /// The next hop, at first.
+    /// The first next hop.
     pub next: Authority,
     /// Its name.
     pub upstream: Label,
     /// The request's method.
     pub method: &'static str,
-    /// What was asked for, without what makes a ticket good.
+    /// The request's target, without the secret part of a ticket.
     pub target: Arc<str>,
-    /// What is at the end of the route.
+    /// The URL at the end of the route.
     pub url: Option<Arc<str>>,
-    /// The ticket that opens the depot, where one does.
+    /// The ticket that opens the depot, if there is one.
     pub ticket: Option<Arc<UsedTicket>>,
-    /// The user of the proxy, where one has shown a password.
+    /// The user of the proxy, if the request has a password.
     pub login: Option<Arc<UsedLogin>>,
-    /// The session's name, where it is one.
+    /// The session's name, if it is a session.
     pub session: Option<SessionId>,
     /// The request's name.
     pub request: Option<Arc<str>>,
 }
 
-/// A ticket by which something is done.
+/// The ticket of a transfer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UsedTicket {
     /// Its name.
     pub id: String,
-    /// Who made it, as it says itself.
+    /// Its issuer, by its own claim.
     pub issuer: Option<String>,
     /// The key that signed it.
     pub key: String,
 }
 
-/// A user of the proxy by whose password something is done.
+/// The proxy user of a transfer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UsedLogin {
     /// The name.
     pub user: String,
-    /// What is another for each password.
+    /// A value that differs for each password.
     pub mark: [u8; 32],
 }
 
@@ -85,27 +86,27 @@ pub(crate) struct Live {
     pub number: u64,
     /// When it began.
     pub since: Instant,
-    /// What is asked for.
+    /// Its request.
     pub asked: Asked,
-    /// How far the request's body is.
+    /// Progress of the request's body.
     pub sent: Arc<Progress>,
-    /// How far the answer's body is.
+    /// Progress of the response's body.
     pub received: Arc<Progress>,
     answer: OnceLock<(u16, Framing)>,
-    /// How long it took until that began.
+    /// Time until the response began.
     first_byte: OnceLock<Duration>,
     digest: OnceLock<String>,
     client: Watched,
     upstream: Mutex<Upstream>,
     /// Connections that have joined the client's, and the next hop's.
     joined: Mutex<Vec<(Side, Weak<Wire>)>>,
-    /// Over how many connections the answer was asked for.
+    /// The number of connections requested for the response.
     asked_for: AtomicU8,
     rates: Mutex<Rates>,
-    /// Why the depot ends it, once it is to.
+    /// Why the depot ends it, once it does.
     withdrawn: OnceLock<Withdrawal>,
     told: Notify,
-    /// Who has joined it, if it is a meeting.
+    /// The peer that has joined it, if it is a meeting.
     other_end: OnceLock<IpAddr>,
     /// Whether the log has a line of its beginning.
     is_announced: AtomicBool,
@@ -124,9 +125,9 @@ struct Upstream {
 #[derive(Debug)]
 struct Watched {
     socket: Weak<Wire>,
-    /// Segments sent again before this transfer: connections are used more than once.
+    /// Segments retransmitted before this transfer, since connections are reused.
     before: u32,
-    /// The most seen since: what a closed socket cannot tell any more.
+    /// The maximum seen since: a closed socket no longer reports it.
     during: AtomicU32,
 }
 
@@ -165,14 +166,14 @@ impl Live {
         }
     }
 
-    /// Has it end; whether it was not to before.
+    /// Makes it end. Returns whether this is the first such call.
     pub(crate) fn withdraw(&self, why: Withdrawal) -> bool {
         let is_first = self.withdrawn.set(why).is_ok();
         self.told.notify_one();
         is_first
     }
 
-    /// Resolves once it is to end. One alone waits for it at a time.
+    /// Resolves once it has to end. Only one task may wait at a time.
     pub(crate) async fn withdrawn(&self) -> Withdrawal {
         loop {
             if let Some(why) = self.withdrawn.get() {
@@ -182,25 +183,26 @@ impl Live {
         }
     }
 
-    /// Whether it is of such a client: one that has asked the depot, or another one before it, or joined a meeting.
+    /// Whether it belongs to this client: as the peer, as the client of an earlier depot, or as one that
+    /// joined a meeting.
     pub(crate) fn is_of(&self, client: impl Fn(IpAddr) -> bool) -> bool {
         let Asked { client: peer, for_client, .. } = &self.asked;
         let all = [Some(peer.ip()), *for_client, self.other_end.get().copied()];
         all.into_iter().flatten().any(client)
     }
 
-    /// Whether it was asked for by a ticket of this name.
+    /// Whether its request had a ticket of this name.
     pub(crate) fn has_ticket(&self, id: &str) -> bool {
         self.asked.ticket.as_ref().is_some_and(|ticket| ticket.id == id)
     }
 
-    /// Whether this text is in what it asks for.
+    /// Whether its target or URL contains this text.
     pub(crate) fn asks_for(&self, text: &str) -> bool {
         let Asked { target, url, .. } = &self.asked;
         target.contains(text) || url.as_ref().is_some_and(|url| url.contains(text))
     }
 
-    /// A client at this address is the other end of the session.
+    /// A client at this address has become the other end of the session.
     pub(crate) fn meets(&self, client: IpAddr) {
         let _ = self.other_end.set(client);
     }
@@ -223,7 +225,7 @@ impl Live {
         self.all_joined().push((side, stream.watch()));
     }
 
-    /// How many connections one side has, those counted that have joined and closed.
+    /// The number of connections of one side, including those that have joined and closed.
     fn streams(&self, side: Side) -> u32 {
         1 + self.all_joined().iter().filter(|(of, _)| *of == side).count() as u32
     }
@@ -232,7 +234,7 @@ impl Live {
         self.joined.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next hop is slower than it may be.
+    /// The next hop is slower than `stall` permits.
     pub(crate) fn stalled(&self) {
         self.registry.stalled(&self.upstream_hop());
     }
@@ -253,7 +255,7 @@ impl Live {
         self.answer.get().map(|(status, _)| *status)
     }
 
-    /// How long the answer took to begin.
+    /// Time until the response began.
     pub(crate) fn first_byte(&self) -> Option<Duration> {
         self.first_byte.get().copied()
     }
@@ -273,17 +275,17 @@ impl Live {
         Arc::clone(&self.upstream().label)
     }
 
-    /// How far it is.
+    /// Its progress.
     pub(crate) fn moved(&self) -> Moved {
         Moved { up_bytes: self.sent.moved(), down_bytes: self.received.moved() }
     }
 
-    /// The rates are those since the last look.
+    /// The rates since the last look.
     pub(crate) fn look(&self, elapsed: std::time::Duration) {
         self.rates().look(self.moved(), elapsed);
     }
 
-    /// Whether the log is to have a line of its beginning now: once, and of those alone that last.
+    /// Whether to log its beginning now: once, and only for lasting transfers.
     pub(crate) fn is_to_be_announced(&self) -> bool {
         self.since.elapsed() >= LASTING && !self.is_announced.swap(true, Relaxed)
     }
@@ -326,7 +328,7 @@ impl Live {
         });
     }
 
-    /// What the kernel says of the client's socket, and of the next hop's; nothing of closed ones.
+    /// The kernel's statistics of the client's and the next hop's sockets. `None` for closed ones.
     pub(crate) fn sockets(&self) -> (Option<Tcp>, Option<Tcp>) {
         self.both(Wire::in_force)
     }
@@ -357,14 +359,14 @@ impl Live {
         std::iter::once(self.client.socket.clone()).chain(upstream).chain(joined)
     }
 
-    /// Segments sent again to the client, and to the next hop, as far as was ever seen.
+    /// Segments retransmitted to the client and to the next hop, as far as they were seen.
     pub(crate) fn retransmits(&self) -> (u32, u32) {
         let upstream = self.upstream();
         let during = |watched: &Watched| watched.during.load(Relaxed);
         (during(&self.client), upstream.socket.as_ref().map_or(0, during))
     }
 
-    /// As `/status.json` lists it.
+    /// Its entry in `/status.json`.
     pub(crate) fn transfer(
         &self,
         (client_tcp, upstream_tcp): (Option<Tcp>, Option<Tcp>),
@@ -398,23 +400,23 @@ impl Live {
         }
     }
 
-    /// The rates of the last second.
+    /// The rates over the last second.
     pub(crate) fn rates_now(&self) -> Rates {
         *self.rates()
     }
 
-    /// Whether it is a session that is open.
+    /// Whether it is an open session.
     pub(crate) fn is_open_session(&self) -> bool {
         self.asked.session.is_some() && self.answer.get().is_some()
     }
 
-    /// The rate of both ways, to choose the fastest by.
+    /// The total rate of both directions, which selects the fastest transfers.
     pub(crate) fn bps(&self) -> u64 {
         let rates = self.rates();
         rates.up_bps + rates.down_bps
     }
 
-    /// Neither lock guards anything that could be left half changed.
+    /// The guarded data stays consistent after a panic, so poisoning is ignored.
     fn upstream(&self) -> MutexGuard<'_, Upstream> {
         self.upstream.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -10,42 +10,43 @@ use tracing::Level;
 /// How a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Outcome {
-    /// The client's system has the whole answer.
+    /// The client's system has acknowledged the whole response.
     Complete,
-    /// The client's system has all that came; whether that was all, only the origin knows.
+    /// The client's system has acknowledged all received bytes. The body had no length, so only the origin
+    /// knows whether it is complete.
     Ended,
-    /// The client was led to the next depot.
+    /// The client was redirected to the next depot.
     LedOn,
-    /// The depot answered by itself, as it should.
+    /// The depot itself sent the intended response.
     Answered,
-    /// The depot refused the request, or could not pass it on; or a depot behind it did, and the request was at fault.
+    /// The depot refused the request or could not relay it, or a later depot did and the request was at fault.
     Refused,
-    /// A depot behind this one could not pass the request on, or had no place for it.
+    /// A later depot could not relay the request, or had no free slot.
     UpstreamRefused,
-    /// It broke off at the client.
+    /// It failed at the client.
     Client(Fate),
-    /// It broke off at the next hop.
+    /// It failed at the next hop.
     Upstream(Fate),
-    /// The depot has ended it, because it is not allowed any more.
+    /// The depot ended it, because it is no longer permitted.
     Withdrawn,
     /// The depot stopped.
     Stopped,
 }
 
-/// What became of one side.
+/// How one side failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fate {
-    /// It closed or reset its connection instead of taking bytes.
+    /// It closed or reset its connection instead of reading.
     Gone,
-    /// It took or sent nothing for too long.
+    /// It read or sent nothing for too long.
     Stalled,
-    /// It closed before the end of what it was sending.
+    /// It closed before the end of its data.
     CutOff,
     /// Its connection failed while it was sending.
     Failed,
-    /// What it sent makes no sense, or is more than announced.
+    /// Its data is malformed, or exceeds the announced length.
     Malformed,
-    /// What it sent is not what was promised.
+    /// Its data does not match the promised digest.
     Differs,
 }
 
@@ -109,7 +110,7 @@ impl Outcome {
         }
     }
 
-    /// What of a body moving this way broke off, and at which side.
+    /// The outcome of a body in this direction that failed.
     pub(crate) fn of(broken: &Broken, direction: Direction) -> Self {
         let fate = match broken {
             Broken::Copy(CopyError::SinkGone(_)) => Fate::Gone,
@@ -138,8 +139,8 @@ impl Outcome {
         }
     }
 
-    /// What became of a next hop that had some of a request's body and gave no answer to it, with a word
-    /// for it; nothing where the fault is another's.
+    /// How a next hop failed that got a part of a request's body and sent no response, with a word for it.
+    /// `None` if the fault is another side's.
     pub(crate) fn of_upload(fault: &Fault) -> Option<(Self, &'static str)> {
         if ![StatusCode::BAD_GATEWAY, StatusCode::GATEWAY_TIMEOUT].contains(&fault.status) {
             return None;
@@ -159,7 +160,7 @@ impl Outcome {
         if fault.status.is_server_error() { Self::UpstreamRefused } else { Self::Refused }
     }
 
-    /// How loudly the log says it.
+    /// Its log level.
     pub(crate) const fn level(self) -> Level {
         match self {
             Self::Complete | Self::Ended | Self::LedOn | Self::Answered => Level::INFO,
