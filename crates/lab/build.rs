@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Hashes what decides a run's figures, one hash for each method, for records.
 //!
-//! - `SIM`: this crate's own files, and everything that `sim` is linked with. What else this crate
-//!   depends on takes no part in a simulation.
+//! - `SIM`: this crate's own files, and everything that `sim` is linked with. Other dependencies of this crate
+//!   take no part in a simulation.
 //! - `EMU`: everything that this crate is linked with, except what only `sim` brings in.
 //!
 //! `report` and `cli` print what is on record and decide no figure; neither is a dependency. A crate

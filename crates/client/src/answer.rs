@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What a response's header section says of a file, read strictly.
 //!
-//! Framing that could be read in two ways is refused: `Content-Length` twice or beside `Transfer-Encoding`, any coding
-//! but `chunked`. Validators are strong as RFC 9110, section 8.8, says: an entity tag without `W/`, or a
+//! Framing that could be read in two ways is refused: `Content-Length` twice or together with `Transfer-Encoding`,
+//! any coding except `chunked`. Validators are strong as RFC 9110, section 8.8, says: an entity tag without `W/`, or
+//! a
 //! `Last-Modified` that is a minute older than `Date`.
 
 use http::{HeaderMap, HeaderName, StatusCode, header};
@@ -44,7 +45,7 @@ impl Validators {
         match self.etag.as_deref() {
             Some(etag) if !etag.starts_with("W/") => Some(etag),
             None if self.settled => self.last_modified.as_deref(),
-            // A weak tag beside a date says that the server knows of changes which it does not tell.
+            // A weak tag next to a date means that the server makes changes that the date does not show.
             _ => None,
         }
     }
@@ -117,7 +118,7 @@ impl Answer {
     }
 }
 
-/// The value of a field that stands there once.
+/// The value of a field that occurs exactly once.
 fn single<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?;
@@ -212,7 +213,7 @@ pub(crate) fn promised(headers: &HeaderMap, whole: bool) -> Option<Digest> {
         headers: Fields::new(),
     };
     let digest = digest::of_response(&head, &asked, &fields)?;
-    // MD5 stops nobody.
+    // MD5 does not protect against deliberate changes.
     (digest.algorithm() != Algorithm::Md5).then_some(digest)
 }
 

@@ -21,7 +21,7 @@ pub struct Client {
 
 /// Where a download goes.
 pub enum Destination {
-    /// A file, by way of `NAME.part` beside it.
+    /// A file. Until it is complete, it is `NAME.part` in the same directory.
     File(PathBuf),
     /// Somewhere that takes nothing back: standard output.
     Stream(Box<dyn Write + Send>),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What servers, earlier processes and lists say, on inputs that nobody would write: mutations of those in
+//! Fuzz tests of the readers of responses, sidecar files and lists: mutations of the inputs in
 //! `tests/corpus/`, the same for the same seed. `LONGHAUL_SEED` and `LONGHAUL_FUZZ_INPUTS` as in `session`.
 
 #[path = "../../session/tests/session/fuzz/mutate.rs"]

@@ -190,7 +190,7 @@ impl<'c> Transfer<'c> {
         }
     }
 
-    /// An end for good. What has the wrong digest is not kept.
+    /// A permanent failure. A part with the wrong digest is removed.
     async fn end(&mut self, error: Error) -> Result<Status, Error> {
         if let (Error::Digest { .. }, Sink::File(part)) = (&error, &mut self.sink) {
             part.remove().await?;

@@ -2,7 +2,7 @@
 //! Requests: headers, redirects, credentials, and what a status means.
 //!
 //! Each request starts at the URL that the user gave, since redirects into chains of depots carry tickets that expire.
-//! Credentials go to the origin that they were given for and to nobody else.
+//! Credentials go only to the origin that they were given for.
 
 use crate::{
     Error, Options, answer::Answer, error::Trouble, name::without_credentials, text::printable,

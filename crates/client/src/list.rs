@@ -11,7 +11,7 @@ use std::path::PathBuf;
 /// A line of a list.
 #[derive(Debug)]
 pub struct ListEntry {
-    /// The URL, as it stands there.
+    /// The URL as written in the list.
     pub url: String,
     /// The file, relative to the directory for all of them; or why there is none.
     pub file: Result<PathBuf, Error>,

@@ -39,7 +39,7 @@ pub fn file_name(url: &str) -> Result<String, Error> {
 pub(crate) fn check_name(name: &str) -> Result<(), &'static str> {
     match name {
         "" => Err("the URL names no file"),
-        "." | ".." => Err("\".\" and \"..\" are no file names"),
+        "." | ".." => Err("\".\" and \"..\" are not file names"),
         _ if name.contains(['/', '\\']) => Err("a file name cannot contain slashes"),
         _ if name.chars().any(char::is_control) => {
             Err("a file name cannot contain control characters")
@@ -52,7 +52,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), &'static str> {
 /// A name from a list, which may name directories but stays inside the one that it is put into.
 ///
 /// # Errors
-/// It is absolute, or has parts that are no names.
+/// It is absolute, or has parts that are not names.
 pub fn path_within(name: &str) -> Result<PathBuf, Error> {
     let refused =
         |why: &str| Error::Usage(format!("output name {:?}: {why}", printable(name, 200)));

@@ -84,7 +84,7 @@ impl Default for Options {
     }
 }
 
-/// What a transfer is at, for whoever shows it.
+/// Progress of a transfer, for display.
 #[derive(Debug, Default)]
 pub struct Progress {
     total: AtomicU64,

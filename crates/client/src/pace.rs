@@ -25,7 +25,7 @@ impl RateLimit {
         usize::try_from(self.rate.bps() / 8 / 20).unwrap_or(usize::MAX).clamp(512, 1 << 20)
     }
 
-    /// Takes so many bytes: how long to wait until they are due.
+    /// Books `bytes` bytes. Returns how long to wait until they are due.
     pub(crate) fn take(&self, bytes: usize) -> Duration {
         let time = self.rate.time_for(Bytes::new(bytes as u64)).unwrap_or_default();
         let now = Instant::now();
@@ -82,7 +82,7 @@ pub(crate) fn back_off(first: Duration, longest: Duration, failures: u32, chance
 /// A number from 0 to 1.
 pub(crate) fn chance() -> f64 {
     let mut bytes = [0; 4];
-    // Without randomness everybody waits equally long, which is no fault.
+    // Without randomness all clients wait equally long, which is acceptable.
     let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::NONBLOCK);
     f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX)
 }

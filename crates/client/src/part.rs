@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The file while it is incomplete, `NAME.part`, and what is known of it, `NAME.part.json`.
+//! The incomplete file, `NAME.part`, and its state, `NAME.part.json`.
 //!
-//! Both stand beside the final name. The part is locked, so that two transfers never mix. The sidecar never says
-//! more than what is on disk: the data are flushed first, then it is replaced in one step. The final name appears when
-//! everything is flushed, by a rename that replaces nothing unless it was asked to.
+//! Both are in the directory of the final name. The part is locked, so that two transfers never mix. The sidecar
+//! never says more than what is on disk: the data are flushed first, then it is replaced in one step. The final name
+//! appears when everything is flushed, by a rename that replaces nothing unless it was asked to.
 //!
 //! Threats: others may write into the same directory. Links are not followed, files of other users are not used, and
 //! nothing but a regular file with one name is.
@@ -54,7 +54,7 @@ pub(crate) struct Identity {
     pub encoding: Option<String>,
 }
 
-/// What stands beside the part, in a file of its own.
+/// State of a part, stored in a file of its own.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Sidecar {
     version: u32,
@@ -158,8 +158,8 @@ impl PartFile {
         &self.writer
     }
 
-    /// Holds all bytes of the part, also those that came after the last checkpoint. Only where somebody
-    /// compares them.
+    /// Holds all bytes of the part, also those that came after the last checkpoint. Only for callers
+    /// that compare them.
     pub(crate) fn hold_all(&self) {
         let length = self.writer.file.metadata().map_or(0, |data| data.len());
         self.ranges().insert(0, length);
@@ -231,7 +231,7 @@ impl PartFile {
         saved.map_err(|error| Error::file("write", &self.sidecar, error))
     }
 
-    /// Whether the disk has room for so many bytes more.
+    /// Checks that the disk has room for the rest of `total` bytes.
     pub(crate) fn check_space(&self, total: u64) -> Result<(), Error> {
         let needed = total.saturating_sub(self.ranges().held());
         let Ok(disk) = rustix::fs::fstatvfs(&self.writer.file) else { return Ok(()) };
@@ -308,7 +308,7 @@ impl PartFile {
     }
 }
 
-/// Opens a part, or what stands beside it, locked; nobody else has renamed or removed it meanwhile.
+/// Opens and locks a part or its sidecar. Ensures that no other process has renamed or removed it meanwhile.
 pub(crate) fn open_locked(part: &Path) -> Result<File, Error> {
     let failed = |error: io::Error| Error::file("open", part, error);
     let flags = OFlags::RDWR

@@ -42,7 +42,7 @@ impl RangeSet {
         self.0 = merged;
     }
 
-    /// Leaves nothing from `end` on.
+    /// Removes everything at and after `end`.
     pub(crate) fn truncate(&mut self, end: u64) {
         self.0.retain(|range| range.0 < end);
         if let Some(last) = self.0.last_mut() {

@@ -41,7 +41,7 @@ impl Stop {
     pub async fn wait(&self) {
         let mut receiver = self.0.clone();
         if receiver.wait_for(Option::is_some).await.is_err() {
-            // Nobody listens for signals any more, so none will come.
+            // The signal handler is gone, so no signal will come.
             std::future::pending::<()>().await;
         }
     }
@@ -72,7 +72,7 @@ pub fn run_until_signal<F: Future>(work: impl FnOnce(Stop) -> F) -> io::Result<F
         });
         io::Result::Ok(work(Stop(receiver)).await)
     });
-    // A look-up of a name, or a write to a pipe that nobody reads, cannot be called back.
+    // A name lookup, or a write to a pipe without a reader, cannot be cancelled.
     runtime.shutdown_background();
     output
 }

@@ -6,11 +6,11 @@
 //!                          ▲                      │ 20 % faster a second later
 //!                          └──────────────────────┘ else: no more
 //! ```
-//! While the rate still rises, in slow start, nothing is decided: what is left seems long then, and another
+//! While the rate still rises, in slow start, nothing is decided: the remaining time seems long then, and another
 //! connection would lose packets to the first.
 //!
 //! A connection that has brought its part gets half of the largest rest. One that fails leaves its rest to the others,
-//! or to a later attempt: there are fewer from then on. Each range is checked as a resumed one is.
+//! or to a later attempt: the team stays smaller after that. Each range is checked as a resumed one is.
 //! Differs: nothing is held before a new range, so no bytes are compared.
 
 use crate::{
@@ -95,7 +95,7 @@ impl Segment {
         self.end.load(Ordering::Relaxed).saturating_sub(next)
     }
 
-    /// Gives half of what is left away.
+    /// Splits off the second half of the remaining range.
     fn divide(&self) -> Arc<Self> {
         let end = self.end.load(Ordering::Relaxed);
         let middle = end - self.left() / 2;
@@ -104,14 +104,14 @@ impl Segment {
     }
 }
 
-/// What is told of the connections while they work.
+/// Statistics of the connections while they work.
 #[derive(Debug, Default)]
 struct Told {
     most: AtomicU32,
     failed: AtomicBool,
 }
 
-/// The connections beside the first one. Dropping it ends them.
+/// The connections other than the first one. Dropping this ends them.
 #[derive(Debug)]
 pub(crate) struct Team {
     own: Arc<Segment>,
@@ -235,7 +235,7 @@ impl Conductor {
 
     async fn work_until(&mut self, time: Instant) {
         while Instant::now() < time && !self.is_done() {
-            // The first connection has no task here: its end is seen when time goes by.
+            // The first connection has no task here: its end is noticed in the next slice.
             let slice = (time - Instant::now()).min(Duration::from_millis(50));
             let Ok(Some(ended)) = timeout(slice, self.workers.join_next()).await else {
                 if self.workers.is_empty() {

@@ -2,8 +2,8 @@
 //! Two plain paths on which an algorithm can be watched: no sockets, no retransmission, no clock, the
 //! same result every time.
 //!
-//! - [`PeriodicLoss`]: one flow, a constant round trip, unlimited bandwidth, one loss in so many
-//!   segments: what the closed forms of [`crate::response`] assume.
+//! - [`PeriodicLoss`]: one flow, a constant round trip, unlimited bandwidth, one loss in `every`
+//!   segments, as the closed forms of [`crate::response`] assume.
 //! - [`Bottleneck`]: flows that share one taildrop queue, packet by packet.
 //!
 //! What was lost is not sent again, since only windows and rates are looked at.

@@ -6,7 +6,7 @@
 //! segment is acknowledged. A bottleneck shared by flows is another matter: there each flow makes
 //! its own losses.
 //!
-//! Two models of loss stand in the literature. *Deterministic*: one loss every `1/p` segments, the
+//! The literature has two models of loss. *Deterministic*: one loss every `1/p` segments, the
 //! window a periodic saw. It is exact for the algorithm, and what `tests/response.rs` compares the
 //! C code with. *Random*: each segment is lost independently; averages are up to a third lower for
 //! the same `p`, because short and long epochs do not weigh alike.

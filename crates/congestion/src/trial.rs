@@ -30,7 +30,7 @@ pub struct Broken {
     pub event: u32,
 }
 
-/// Tries each parameter set on [`CONNECTIONS`] connections, with seeds from `seed` on.
+/// Tries each parameter set on [`CONNECTIONS`] connections, with consecutive seeds that start at `seed`.
 ///
 /// # Errors
 /// The first rule that is broken.

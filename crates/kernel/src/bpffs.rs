@@ -75,7 +75,7 @@ pub fn remove_empty_directories() {
         }
     }
     if mounted(&own) && !own.join(OURS).exists() {
-        // Somebody may be looking at it; the next removal tries again.
+        // Another process may be using it; the next removal tries again.
         let _ = unmount(&own, UnmountFlags::empty());
         let _ = fs::remove_dir(&own);
     }

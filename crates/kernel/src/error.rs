@@ -10,7 +10,7 @@ use units::{ClassifyFailure, Duration, FailureClass};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The process may not load BPF programs.
-    #[error("longhaul's kernel programs take root (CAP_SYS_ADMIN and CAP_NET_ADMIN): use sudo")]
+    #[error("longhaul's kernel programs require root (CAP_SYS_ADMIN and CAP_NET_ADMIN): use sudo")]
     NotRoot,
     /// The kernel takes no BPF programs even from root.
     #[error(
@@ -108,7 +108,7 @@ pub enum Error {
         /// The algorithm.
         name: String,
     },
-    /// It was loaded without a trace, or by somebody else.
+    /// It was loaded without a trace, or by another process.
     #[error("{name} was not loaded with a trace by this process")]
     NotTraced {
         /// The algorithm.

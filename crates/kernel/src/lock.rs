@@ -12,7 +12,7 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Waits until nobody else has it. It goes with the process, too.
+    /// Waits until no other process holds the lock. The end of the process also releases it.
     pub fn take() -> Result<Self, Error> {
         let file = RunDirectory::open().and_then(|folder| folder.lock_file("kernel.lock"));
         let file = file.map_err(|e| Error::system("lock longhaul's kernel programs", e))?;

@@ -52,7 +52,7 @@ pub fn load(object: &str, name: &str, setup: &Setup<'_>) -> Result<Object, Error
     load_with(object, name, |open| set_up(open, setup))
 }
 
-/// The same for an object that is no congestion control.
+/// The same for an object other than a congestion control.
 pub fn load_with(
     object: &str,
     name: &str,

@@ -82,7 +82,7 @@ pub(crate) fn require_tracepoints(path: &Path, names: &[&'static str]) -> Result
     }
 }
 
-/// Whether the calling thread may do what this room does.
+/// Checks that the calling thread has the rights that this crate needs.
 pub(crate) fn require_root() -> Result<(), Error> {
     let held = capabilities(None).map_err(|e| Error::system("read capabilities", e))?;
     let needed = CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What libbpf-rs does not wrap: every `unsafe` of this room is here.
+//! System calls that libbpf-rs does not wrap. All `unsafe` code of this crate is here.
 
 #![expect(unsafe_code, reason = "calls of libbpf and of the kernel that libbpf-rs does not wrap")]
 
@@ -39,7 +39,7 @@ pub fn attach_tcx(program: &ProgramMut<'_>, device: u32) -> io::Result<Link> {
         flags: libbpf_sys::BPF_F_BEFORE,
         ..Default::default()
     };
-    // SAFETY: the program is loaded, and the options outlive the call. What comes back is null, with the
+    // SAFETY: the program is loaded, and the options outlive the call. The result is null, with the
     // reason in errno, or a link that is ours alone.
     unsafe {
         let link =

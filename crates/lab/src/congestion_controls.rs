@@ -88,7 +88,7 @@ pub struct LoadedControls {
 }
 
 impl LoadedControls {
-    /// Loads what is missing. What somebody has loaded is used as it is, unless the run asks for
+    /// Loads missing algorithms. An algorithm that is already loaded is used as it is, unless the run asks for
     /// parameters of its own.
     ///
     /// # Errors
@@ -139,7 +139,7 @@ fn provide(params: &Params, loaded: &mut Vec<Loaded>) -> Result<Option<InForce>,
         return Ok(Some(in_force));
     }
     let held = cc::load(params, &Options::default())?;
-    // Whoever holds it, be it only since that look.
+    // The current holder, which may be new since the check above.
     let known = held.holder() != Holder::Other;
     loaded.push(held);
     Ok(known.then(|| InForce::of(params)))

@@ -72,7 +72,7 @@ pub fn run(run: &Run, context: &mut EmuContext<'_>) -> Result<Record, LabError> 
         let file = file_of(context.folder, plan);
         let bytes = std::fs::metadata(&file).map_or(0, |metadata| metadata.len());
         let whole = ended.exit_code == Some(0) && !ended.timed_out;
-        // What a client left unfinished is no copy that could be right or wrong.
+        // An incomplete file is neither correct nor wrong.
         let sha256_ok = if whole { Some(sha256_of(&file)? == plan.payload.sha256) } else { None };
         verified.push((bytes, sha256_ok));
         // A record may be kept for years; the copy has served its purpose.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Why a scenario could not be run. That a transfer fails or is cut off is no error: it is a
-//! result, and stands in the record.
+//! Why a scenario could not be run. A transfer that fails or is cut off is not an error: it is a
+//! result, and part of the record.
 
 use host::Lack;
 use std::{io, path::PathBuf};

@@ -4,7 +4,7 @@
 //!
 //! [`run_all`] takes the runs of a scenario one after the other, those of `sim` also side by side,
 //! and skips those on record (`batch`, `record_directories`). A method says beforehand what it can't do
-//! (`preflight`); what it saw becomes a record, with what closed forms predict beside it (`manifest`,
+//! (`preflight`); its measurements become a record, together with predictions of closed forms (`manifest`,
 //! `model`).
 //!
 //! A run by `emu`, from top to bottom: longhaul's congestion controls that it asks for are brought

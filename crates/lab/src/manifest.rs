@@ -6,7 +6,7 @@ use record::{Manifest, SCHEMA, manifest};
 use scenario::Run;
 use std::time::SystemTime;
 
-/// The manifest of a run that counts, without what only its method knows.
+/// The manifest of a valid run, without the values that only its method knows.
 pub fn of(run: &Run, method: Method, command: &[String], started: SystemTime) -> Manifest {
     let references = run.references.iter();
     Manifest {

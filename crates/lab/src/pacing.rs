@@ -169,7 +169,7 @@ pub fn lacking(run: &Run) -> Vec<(String, String)> {
                 }
             }
             if *methods.entry((hop.from, first.link)).or_insert(method) != method {
-                refuse("edt and gap frames don't go by one device");
+                refuse("edt and gap frames cannot share a device");
             }
         }
     }

@@ -182,8 +182,8 @@ pub fn lacking(run: &Run) -> Vec<(String, String)> {
             let Leg { link, .. } = first_leg(&routes, hop.from, hop.to);
             let paced = matches!(hop.pacing, Pacing::Gap | Pacing::Edt | Pacing::Rate(_));
             if paced && hosts.contains_key(&(hop.from, link)) {
-                let what = "pacing beside classes: a packet that a gateway sends has no socket to be \
-                            paced by; let its bottleneck's class pace it, or set \
+                let what = "pacing in addition to classes: a packet that a gateway sends has no socket to \
+                            pace it; let its bottleneck's class pace it, or set \
                             pacing.classes=false";
                 lacking.push((format!("flow {}, from {}", flow.name, hop.from), what.to_owned()));
             }

@@ -121,7 +121,7 @@ impl Problems {
     }
 }
 
-/// One thing that is in the way. Of those that differ in their subject alone, one line is said.
+/// One obstacle. Obstacles that differ only in their subject are reported in one line.
 struct Problem {
     before: &'static str,
     /// What it is about, as "flow transfer"; empty where the rest says it.
@@ -242,7 +242,7 @@ fn without_program(run: &Run) -> Vec<Problem> {
     }
     if run.tcp != (Tcp { ecn: run.tcp.ecn, ..Tcp::of(Profile::Linux, run.family) }) {
         let what = "the ends are the kernel's own; set them by the nodes' sysctl and buffers";
-        lacking.push(emu_lacks("[tcp] but for ecn".to_owned(), what));
+        lacking.push(emu_lacks("[tcp] other than ecn".to_owned(), what));
     }
     lacking
 }

@@ -19,8 +19,8 @@ pub enum Found {
     Record { of_run: Box<Record>, same_program: bool },
 }
 
-/// What is on record of the same run by the same method. A record of another scenario is somebody's
-/// measurement, and refused.
+/// The record of the same run by the same method, if any. A record of another scenario is
+/// refused, so that no measurement is overwritten.
 pub fn on_record(folder: &Path, run: &Run, method: Method) -> Result<Found, LabError> {
     let Ok(record) = Record::open(folder) else { return Ok(Found::Nothing) };
     let same = serde_json::to_value(run).is_ok_and(|run| run == record.manifest.scenario);
@@ -51,8 +51,8 @@ fn same_files(run: &Run, method: Method, record: &Record) -> bool {
             .is_ok_and(|now| hashes(&now) == hashes(&record.manifest.congestion_controls))
 }
 
-/// A folder for files that no record needs; removed in the end. It lies beside the folder of the
-/// records, where the next lab, whatever it runs, removes what a killed one left.
+/// A folder for files that no record needs; removed in the end. It is next to the directory of the
+/// records, where the next lab, whatever it runs, removes the remains of a killed one.
 pub struct WorkDirectory(PathBuf);
 
 impl WorkDirectory {
@@ -60,12 +60,12 @@ impl WorkDirectory {
 
     /// Makes the folder of the records, too.
     pub fn new(out: &Path) -> Result<Self, LabError> {
-        let failed = |e| LabError::file("make a working folder beside", out, e);
+        let failed = |e| LabError::file("make a working directory next to", out, e);
         fs::create_dir_all(out).map_err(failed)?;
         // nginx takes the paths in its configuration as they are seen from its own folder.
         let out = fs::canonicalize(out).map_err(failed)?;
-        let beside = out.parent().unwrap_or(&out);
-        for entry in fs::read_dir(beside).map_err(failed)? {
+        let parent = out.parent().unwrap_or(&out);
+        for entry in fs::read_dir(parent).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             let name = entry.file_name();
             let of_process =
@@ -75,7 +75,7 @@ impl WorkDirectory {
                 fs::remove_dir_all(entry.path()).map_err(failed)?;
             }
         }
-        let folder = beside.join(format!("{}{}", Self::PREFIX, std::process::id()));
+        let folder = parent.join(format!("{}{}", Self::PREFIX, std::process::id()));
         fs::create_dir_all(&folder).map_err(failed)?;
         Ok(Self(folder))
     }
@@ -115,7 +115,7 @@ impl Drop for WorkDirectory {
     }
 }
 
-/// What the servers and clients said, beside the record.
+/// Copies the logs of servers and clients to the record.
 pub fn keep_logs(from: &Path, folder: &Path) -> Result<(), LabError> {
     let to = folder.join("logs");
     let failed = |e| LabError::file("keep the logs in", &to, e);

@@ -20,7 +20,7 @@ fn waits_for_room(socket: &TcpSocket) -> bool {
 pub struct SenderLimits {
     times: LimitTimes,
     last: Option<Sample>,
-    /// Time without anything to send that is counted once there is again: what comes after the last byte is no limit.
+    /// Time without anything to send that is counted once there is again: time after the last byte is not a limit.
     idle: Duration,
 }
 

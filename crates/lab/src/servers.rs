@@ -298,7 +298,7 @@ impl Server {
 impl Server {
     fn tell_to_end(&self) {
         let pid = rustix::process::Pid::from_child(&self.child);
-        // It may have ended by itself: then there is nobody to tell.
+        // It may have ended by itself: then the error is expected.
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
     }
 }
@@ -367,7 +367,7 @@ fn nginx_config(plans: &[&FlowPlan]) -> Result<String, LabError> {
         for plan in plans.iter().filter(|plan| plan.origin == server.origin) {
             text += &format!("    location = /{} {{\n", plan.flow.name);
             if let Some(location) = plan.redirect() {
-                // A depot says who it is in Via; whoever else asks is sent to the depots.
+                // A depot identifies itself in Via; all other clients are redirected to the depots.
                 text += &format!("      if ($http_via = \"\") {{ return 302 \"{location}\"; }}\n");
             }
             text += &format!("      alias {};\n    }}\n", quoted(&plan.payload.path)?);

@@ -2,7 +2,7 @@
 //! One run by the method `sim`: TCP endpoints and links in virtual time.
 //!
 //! The simulation knows no clock; here is the one that says how fast it is, and when to write down
-//! what there is so far, so that whoever waits sees it and a killed run leaves it.
+//! intermediate results, so that a user sees progress and a killed run leaves them.
 
 use crate::{congestion_controls, error::LabError, manifest, method::Method};
 use record::{

@@ -66,7 +66,7 @@ fn look_at<'r>(
     }
 }
 
-/// Both ends of a hop, but for those whose depot sets a buffer of its own.
+/// Both ends of a hop, except ends whose depot sets a buffer of its own.
 fn ends<'r>(run: &Run, flow: &Flow, n: usize, hop: &Hop<'r>) -> Vec<End<'r>> {
     let set_at_sender = n > 0 && flow.sndbuf.is_some();
     let set_at_receiver = n < flow.via.len() && flow.rcvbuf.is_some();

@@ -182,7 +182,7 @@ pub(crate) fn accept(fd: BorrowedFd<'_>, flags: c_int) -> Result<OwnedFd, Failur
     Ok(accepting)
 }
 
-/// A session, or what is left of it.
+/// A session, or the remains of a closed one.
 enum Found {
     Session(Connected),
     Over(Box<Over>),

@@ -44,7 +44,7 @@ impl Inner {
     pub(crate) fn pair(is_cloexec: bool, is_nonblocking: bool) -> io::Result<(OwnedFd, Self)> {
         let (program, inner) =
             socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-        // Less is no reason to fail.
+        // A smaller buffer is not an error.
         let _ = sockopt::set_socket_send_buffer_size(&program, SEND_BUFFER);
         send(&program, &[0], SendFlags::NOSIGNAL)?;
         ioctl_fionbio(&inner, true)?;
@@ -57,7 +57,7 @@ impl Inner {
         Ok((program, Self { data, hangup }))
     }
 
-    /// Waits for what the program writes. It is in `buffer` from 1 on; with its length, 0 at the end.
+    /// Waits for data from the program and stores it in `buffer` at index 1. Returns its length, 0 at the end.
     pub(crate) async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.data.async_io(Interest::READABLE, |fd| Ok(peek_and_take(fd, buffer)?)).await
     }
@@ -95,7 +95,7 @@ impl Inner {
         }
     }
 
-    /// Closing this end is no failure any more.
+    /// After this, closing this end is not a failure.
     pub(crate) fn settle(&self) {
         let _ = recv(self.data.get_ref(), &mut [0; 1][..], RecvFlags::DONTWAIT);
     }
@@ -118,7 +118,7 @@ fn peek_and_take(fd: &OwnedFd, buffer: &mut [u8]) -> Result<usize, Errno> {
     let fresh = length.saturating_sub(1);
     let mut taken = 0;
     while taken < fresh {
-        // The same bytes again, but for the last one.
+        // The same bytes again, except the last one.
         taken += recv(fd, &mut buffer[taken..fresh], RecvFlags::DONTWAIT)?.1;
     }
     Ok(fresh)

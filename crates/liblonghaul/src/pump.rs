@@ -117,7 +117,7 @@ async fn pump(inner: Inner, descriptor: &Descriptor, session: &Arc<Session>) {
             wait = (wait * 2).min(LONGEST_WAIT);
         }
     }
-    // A closed socket pair is that only when nobody holds it any more.
+    // A socket pair is closed only when no task holds it any more.
     upward.abort();
     let _ = upward.await;
     if result.is_ok() {

@@ -107,7 +107,7 @@ impl Settings {
         routes.map_err(|error| Failure::invalid(format!("{destination}: {error}")))
     }
 
-    /// How a listener behaves on which so many sessions may wait.
+    /// Options of a listener on which `backlog` sessions may wait.
     pub(crate) fn listen_options(&self, backlog: usize) -> ListenOptions {
         let secret = self.options.secret.clone();
         ListenOptions { secret, backlog, ..ListenOptions::default() }

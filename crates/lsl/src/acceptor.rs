@@ -191,7 +191,7 @@ impl Incoming {
     }
 }
 
-/// A session of an earlier process, of which nobody has asked for yet.
+/// A session of an earlier process, for which no initiator has asked yet.
 pub(crate) fn restored(
     state: &State,
     received: Beginning,
@@ -367,7 +367,7 @@ pub(crate) async fn opened(
     let first = match wire.open_call(session, &key, &payload) {
         Ok(first) => only_record(&first)?,
         Err(error) => {
-            // Where a session continues, it was changed on the way, or is of a stranger: nobody has to know.
+            // For a session that continues, the record was changed on the path or is from a stranger: stay silent.
             if start == SealedStart::Hello {
                 refuse(wire, EndCode::WrongProof, "").await;
             }
@@ -422,7 +422,7 @@ async fn meet_again(caller: &Caller, route: &Route, core: &Core) -> Result<Arriv
             let hello = Hello::parse(&payload).map_err(Error::from)?;
             Ok(Arrival::Again { hello, wire })
         }
-        // The initiator was started again, and comes back when nobody answers it.
+        // The initiator was started again, and retries when it gets no answer.
         (Some(RecordKind::Hello), _) => Err(Error::Replaced.into()),
         _ => {
             refuse(&mut wire, EndCode::NoRoom, "this session has begun").await;

@@ -98,12 +98,12 @@ pub(crate) fn accepted() -> Vec<u8> {
     Answer::of(StatusCode::OK, end()).to_bytes().expect("a short header")
 }
 
-/// The name of an end that is no depot (3.1).
+/// The name of an end other than a depot (3.1).
 pub(crate) fn end() -> DepotId {
     "end".parse().expect("a name")
 }
 
-/// Reads until the final ANSWER has come. `interim` is told of those before it.
+/// Reads until the final ANSWER has come. Calls `interim` for those before it.
 pub(crate) async fn read_answer(
     reader: &mut Reader<'_>,
     mut interim: impl FnMut(&Answer),
@@ -117,7 +117,7 @@ pub(crate) async fn read_answer(
                 continue;
             }
             return match answer.fault() {
-                // What may be different later, or elsewhere, is no reason to give up.
+                // The error may be temporary, or limited to this route: retry.
                 Some(fault) if fault.status.is_server_error() => {
                     Err(Loss::Connection(fault.to_string()))
                 }

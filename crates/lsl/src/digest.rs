@@ -44,7 +44,7 @@ impl RunningDigest {
         }
     }
 
-    /// Takes what is new of the bytes from `offset` on.
+    /// Hashes those of the bytes at `offset` that are new.
     fn feed(&mut self, offset: u64, bytes: &[u8]) {
         debug_assert!(offset <= self.at, "bytes between {} and {offset} are missing", self.at);
         let known = usize::try_from(self.at.saturating_sub(offset)).unwrap_or(usize::MAX);

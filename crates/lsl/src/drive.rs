@@ -198,7 +198,7 @@ async fn await_proof(
                 core.early_data(payload).await?;
             }
             (Some(RecordKind::End), payload) => {
-                // Nobody has proved anything: whoever has begun this session may end it.
+                // Neither end has authenticated yet: the peer that began this session may end it.
                 let end = End::parse(&payload, Direction::FromInitiator, Some(welcoming.key()))?;
                 return Err(Loss::Fatal(Error::ended(&end)));
             }

@@ -37,7 +37,7 @@ pub(crate) fn random<const N: usize>() -> [u8; N] {
 pub(crate) async fn keep(core: Arc<Core>, routes: Vec<Route>) {
     let caller = Caller::new(core.options());
     let (mut at, mut wait) = (0, FIRST_WAIT);
-    // Attempts since then: a short patience is no reason to leave a route untried.
+    // Attempts since then: every route is tried, even with a short timeout.
     let (mut last_good, mut tried) = (Instant::now(), 0);
     loop {
         let (before, begun) = (core.figures(), Instant::now());

@@ -8,7 +8,7 @@ pub trait Stored: Send + Sync + fmt::Debug {
     /// How many bytes are sent.
     fn length(&self) -> u64;
 
-    /// Fills the buffer with what is there from `offset` on. It may block.
+    /// Fills the buffer with the available bytes at `offset`. It may block.
     ///
     /// # Errors
     /// It cannot be read, or is shorter than it was.
@@ -52,7 +52,7 @@ pub enum Outgoing {
     Stored(Arc<dyn Stored>),
 }
 
-/// Bytes from an offset on.
+/// Bytes that begin at an offset.
 #[derive(Debug, Clone, Default)]
 pub struct Window {
     from: u64,

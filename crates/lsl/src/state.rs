@@ -6,8 +6,8 @@ use ::session::lsl::{Position, SessionId, SessionKey, handshake::WholeDigest};
 /// What the bytes begin with: a name, and the version of what follows.
 const MAGIC: &[u8; 4] = b"lhs\x02";
 
-/// What has to be kept of a session. Whoever has it can continue the session: it belongs in a file that only
-/// its owner reads.
+/// The state of a session to store. Anyone who has it can continue the session: store it in a file that only
+/// its owner can read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct State {
     /// The session's name.

@@ -13,7 +13,7 @@ use relay::tcp::{Sink, Source, Stream, info::reset_on_close};
 use std::{net::SocketAddr, time::Duration};
 use tokio::time::timeout;
 
-/// How long what is sent last may take, and the other end's close.
+/// Maximum time for sending the last bytes, and for the other end's close.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
 
 /// A connection to the other end, or to a depot on the way.
@@ -65,7 +65,7 @@ impl Wire {
         self.stream.peer()
     }
 
-    /// Whether nobody on the way can read the records.
+    /// Whether the records are encrypted end to end.
     pub(crate) fn is_sealed(&self) -> bool {
         !matches!(self.seal, Seal::None)
     }

@@ -40,7 +40,7 @@ impl Histogram {
         Self::default()
     }
 
-    /// What somebody else has counted in the same bins, the first of them for 0.
+    /// A histogram of counts made elsewhere with the same bins, the first of them for 0.
     pub fn of_counts(bins: Vec<u64>) -> Self {
         let last = bins.iter().rposition(|count| *count > 0);
         Self { largest: last.map_or(0, Self::end), bins }
@@ -88,7 +88,7 @@ impl Histogram {
         self.bins.iter().sum()
     }
 
-    /// The largest value, of counts of somebody else's the largest that it may be; 0 if there is none.
+    /// The largest value, or its upper bound if the counts were made elsewhere. 0 if there is none.
     pub fn largest(&self) -> u64 {
         self.largest
     }

@@ -12,9 +12,9 @@
 //!
 //! [`pacing`] is what a host does before that: when its packets leave.
 //!
-//! Packets keep their order, but for those of different flows under a [discipline](queue) that has a queue for
-//! each. The unit of account is one packet on the wire: who has super-packets
-//! (TSO, GRO) offers each of their segments. Lengths are those of the IP packet, of either version;
+//! Packets keep their order, except those of different flows under a [discipline](queue) that has a queue for
+//! each. The unit of account is one packet on the wire: callers with super-packets
+//! (TSO, GRO) offer each of their segments. Lengths are those of the IP packet, of either version;
 //! the link adds what its layer 2 costs.
 
 mod counters;

@@ -44,7 +44,7 @@ pub struct LinkConfig {
 pub struct Packet {
     /// Of the IP packet.
     pub length: Bytes,
-    /// Whether its sender can be told of congestion by a mark (ECT, RFC 3168).
+    /// Whether its sender supports ECN (ECT, RFC 3168).
     pub ect: bool,
     /// Tells its flow from others, for a discipline that has a queue for each.
     pub flow: u64,
@@ -91,7 +91,7 @@ enum Kind {
     Gap,
 }
 
-/// How long so many bytes take on the wire: whole nanoseconds, and the rest in units of 1/rate ns.
+/// Transmission time of a number of bytes: whole nanoseconds, and the rest in units of 1/rate ns.
 #[derive(Debug, Clone, Copy, Default)]
 struct Transmission {
     bytes: u64,
@@ -291,7 +291,7 @@ impl Link {
         }
     }
 
-    /// Offers a gap frame that takes so many bytes of the link, overhead included: it is serialised like a
+    /// Offers a gap frame that takes `bytes` bytes of the link, overhead included: it is serialised like a
     /// packet and arrives nowhere, since the port at the other end drops it. Whether the queue took it: it had
     /// room, and keeps the order of what comes, without which a gap means nothing.
     #[inline]
@@ -369,7 +369,7 @@ impl Link {
         self.occupy(bytes, rate, kind)
     }
 
-    /// The wire takes so many bytes once it is free: when they begin and end.
+    /// Transmits `bytes` bytes once the wire is free. Returns when they begin and end.
     #[inline]
     fn occupy(&mut self, bytes: u64, rate: Rate, kind: Kind) -> (Timestamp, Timestamp) {
         let starts = self.free_at;

@@ -3,7 +3,7 @@
 
 use units::{Duration, Timestamp};
 
-/// Sums bytes in bins of equal width, from time zero on.
+/// Sums bytes in bins of equal width, starting at time zero.
 ///
 /// Memory is bounded: after [`Monitor::MAX_BINS`] bins, neighbours are added together and the width
 /// doubles (8.7 minutes at 500 µs).
@@ -63,7 +63,7 @@ impl Monitor {
     fn fold(&mut self) {
         let half = self.bins.len().div_ceil(2);
         for n in 0..half {
-            // An odd last one has none beside it.
+            // An odd last bin has no neighbour.
             self.bins[n] = self.bins[2 * n] + self.bins.get(2 * n + 1).unwrap_or(&0);
         }
         self.bins.truncate(half);

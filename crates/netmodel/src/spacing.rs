@@ -94,7 +94,7 @@ pub struct MeanAndDeviation {
 }
 
 impl MeanAndDeviation {
-    /// Of so many values with this sum and these squares; `None` if there are none.
+    /// Mean and deviation of `count` values with this sum and sum of squares. `None` without values.
     fn new(count: u64, sum: u64, squares: u128) -> Option<Self> {
         let whole = u128::from(sum.checked_div(count)?);
         // Around a whole number near the mean: of large squares that are nearly equal, floats

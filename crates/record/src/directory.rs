@@ -72,7 +72,7 @@ impl Record {
     /// Writes the record into the new folder `dir`, making the folders above it where needed.
     ///
     /// The folder appears under its name only when it is complete: a run that is killed leaves a
-    /// hidden `.NAME.partial-PID` beside it, which [`find_records`] passes over.
+    /// hidden `.NAME.partial-PID` next to it, which [`find_records`] passes over.
     ///
     /// # Errors
     /// The folder exists with something in it, or it cannot be written.

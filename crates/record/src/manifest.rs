@@ -111,7 +111,7 @@ pub fn point_text(point: &[(String, String)]) -> String {
     settings.collect::<Vec<_>>().join(",")
 }
 
-/// A swept key as readers see it: that it is a variable of the scenario's is no news to them.
+/// A swept key for display, without the prefix of a scenario's variables.
 pub fn short_key(key: &str) -> &str {
     key.strip_prefix("vars.").unwrap_or(key)
 }

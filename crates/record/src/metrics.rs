@@ -2,8 +2,8 @@
 //! The metrics of Guillier's two tables ("Méthodologies et outils pour l'évaluation des protocoles
 //! de transport", 2009), computed from a run's flows, links and series.
 //!
-//! Each key's definition, source and limits stand in `docs/metrics.md`. What the data of one run
-//! cannot give is null; nothing is estimated in its place. Metrics of a network provider (loss,
+//! `docs/metrics.md` has each key's definition, source and limits. Values that the data of one run
+//! cannot give are null; nothing is estimated instead. Metrics of a network provider (loss,
 //! utilisation, queueing delay) are those of the link direction where they are worst; the others'
 //! are in the summary's `links`.
 
@@ -114,7 +114,7 @@ pub struct Metrics {
     /// What arrived of all traffic over the time in which any could send, in bits a second; null without traffic.
     #[serde(default)]
     pub traffic_goodput_bps: Option<f64>,
-    /// The states of the path that these two go by.
+    /// The states of the path from which these two are computed.
     #[serde(default)]
     pub path_states: Vec<PathState>,
     /// Those that belong to one flow.
@@ -393,7 +393,7 @@ fn longest_hop<'a>(flow: &'a FlowSummary, series: &Series) -> Option<(&'a HopSum
 fn responsiveness(flow: &FlowSummary, hop: &HopSummary, series: &Series) -> Option<f64> {
     let curve = |quantity| hop_curve(series, flow, hop, quantity);
     responsiveness_rtts(SampledSender {
-        // The acknowledged bytes stand still at a hole, which is no answer of the sender's.
+        // The acknowledged bytes do not grow at a hole, which is not a reaction of the sender.
         delivered_bytes: curve(Quantity::DeliveredBytes).or_else(|| curve(Quantity::AckedBytes))?,
         retransmits: curve(Quantity::Retransmits)?,
         rtt_s: hop.min_rtt_us? / 1e6,

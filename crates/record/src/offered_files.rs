@@ -2,8 +2,8 @@
 //! `files.parquet`: the files that traffic offered, each with its start, size and completion time.
 //!
 //! Traffic may offer millions of files. A run's record keeps at most [`OfferedFiles::MAX_ROWS`] of them, of all
-//! sources together: all where there are no more, and else a sample in which each file has the same chance
-//! to be, so that quantiles of the sample are those of all files, but for chance.
+//! sources together: all if there are no more, otherwise a sample in which each file is equally likely
+//! to be, so that quantiles of the sample are those of all files, up to random error.
 
 use crate::{
     Error, Manifest,

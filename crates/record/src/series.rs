@@ -236,7 +236,7 @@ impl Curve {
         v0 + (v1 - v0) * (time_s - t0) / (t1 - t0)
     }
 
-    /// How much a running total grew in each of `bins` bins of `bin_s` seconds from `from_s` on.
+    /// How much a running total grew in each of `bins` bins of `bin_s` seconds that begin at `from_s`.
     pub fn increments(&self, from_s: f64, bin_s: f64, bins: usize) -> Vec<f64> {
         let edges: Vec<f64> = (0..=bins).map(|i| self.at(from_s + bin_s * i as f64)).collect();
         edges.windows(2).map(|edge| edge[1] - edge[0]).collect()

@@ -94,7 +94,7 @@ fn squares(sample: &[f64]) -> Option<f64> {
 /// The 97.5 % quantile of Student's t.
 ///
 /// A table for few degrees of freedom; beyond it the expansion around the normal quantile
-/// (Abramowitz and Stegun, 26.7.5), which is right to 2e-4 from there on.
+/// (Abramowitz and Stegun, 26.7.5), which is accurate to 2e-4 there.
 fn t975(freedom: usize) -> f64 {
     const TABLE: [f64; 10] =
         [12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281];

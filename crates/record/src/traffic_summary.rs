@@ -23,7 +23,7 @@ pub struct TrafficSummary {
     pub bytes: u64,
     /// `bytes * 8` over the time from its beginning to the run's end.
     pub goodput_bps: f64,
-    /// Files whose clients started; null for what is no files.
+    /// Files whose clients started; null for traffic other than files.
     pub files_offered: Option<u64>,
     /// Of those, the ones that arrived whole.
     pub files_completed: Option<u64>,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What came out after a warm-up: the summary as if the run had begun later, from its series.
+//! Results after a warm-up: the summary as if the run had begun later, from its series.
 //!
-//! A flow that began before the cut counts from the cut on, with the bytes that it received from then on; one
-//! that had ended by then is left out. What the series do not tell of the time after the cut is null:
+//! A flow that began before the cut is treated as if it began at the cut, with the bytes that it received after it;
+//! one that had ended by then is left out. Values that the series do not contain for the time after the cut are null:
 //! timeouts, completion times of flows, how long something took from a start. Samples are interpolated at
 //! the cut, so figures are off by a part of what came between two samples at most.
 
@@ -221,7 +221,7 @@ fn carried_bytes(bins: &Curve, span_s: &Range<f64>) -> Option<f64> {
 }
 
 impl Series {
-    /// The samples from a time on. Running totals have one at that time, interpolated.
+    /// The samples at and after a time. Running totals have one at that time, interpolated.
     fn after(&self, cut_s: f64) -> Self {
         let mut after = Self::default();
         for (entity, quantity, curve) in self.curves() {
@@ -374,7 +374,7 @@ mod tests {
             assert!(!known || RUN_METRICS.contains(&key.as_str()), "{key} is not listed");
         }
         for key in RUN_METRICS {
-            assert!(value.get(key).is_some(), "{key} is no metric");
+            assert!(value.get(key).is_some(), "{key} is not a metric");
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::{
 use maud::{Markup, html};
 use std::ops::Range;
 
-/// What the scale of a rate, with its unit, takes beside a picture.
+/// Width of the scale of a rate, with its unit, at the left of a picture.
 pub const LEFT_MARGIN: f64 = 66.0;
 
 /// The bins of one column of a picture, in bits a second.
@@ -71,7 +71,7 @@ pub fn steps(columns: &[Column], y: impl Fn(f64) -> f64) -> String {
 /// what they are.
 pub fn time_axis(span_s: &Range<f64>, width: f64, height: f64, title: &str) -> Markup {
     let length_s = span_s.end - span_s.start;
-    // Twice as many steps as beside a panel: it is wider than high.
+    // Twice as many steps as on a vertical axis: the panel is wider than high.
     let every = tick_step(length_s / 2.0).max(f64::MIN_POSITIVE);
     let first = (span_s.start / every - 1e-9).ceil() as u64;
     let last = (span_s.end / every + 1e-9) as u64;

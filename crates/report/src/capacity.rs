@@ -17,7 +17,7 @@ use simplex::largest_sum;
 use std::collections::{BTreeMap, BTreeSet};
 use units::Rate;
 
-/// The metric that is no key of a record: `goodput_bps` over what the flows' paths can carry together.
+/// A metric that records do not contain: `goodput_bps` over what the flows' paths can carry together.
 pub const GOODPUT_SHARE: &str = "goodput_share";
 
 /// What some flows can have together, at best.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Records to one figure as papers have them: a metric over a swept key, a line for each variant, a panel
+//! Turns records into one figure as in papers: a metric over a swept key, a line for each variant, a panel
 //! for each combination of the other keys; or a line for each flow; or the metric's distribution, as boxes or
 //! as a CDF. As SVG ([`Figure::svg`]) and as a table ([`Figure::table`]).
 //!
@@ -87,9 +87,9 @@ pub struct Figure {
 pub struct Panel {
     /// Those keys and their values: "background 20%"; empty without others.
     pub fixed: String,
-    /// The values of the key along the panel, as the scenario has them; one empty one of a CDF.
+    /// The values of the key along the panel, as written in the scenario. One empty string for a CDF.
     pub labels: Vec<String>,
-    /// Of each line, the point at each of these values; null where no run that counts has the metric.
+    /// Of each line, the point at each of these values; null where no valid run has the metric.
     pub points: Vec<Vec<Option<Point>>>,
     /// Of each line, the values at each of these, which the point is made of.
     pub values: Vec<Vec<Vec<f64>>>,

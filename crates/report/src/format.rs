@@ -70,7 +70,7 @@ pub fn plus_minus(value: &str, half: &str) -> String {
     }
 }
 
-/// A median with the least and the most beside it: `4.5 (3.9–5.1)`. The median alone where these two
+/// A median with minimum and maximum: `4.5 (3.9–5.1)`. The median alone where these two
 /// are written alike, as those of one value are.
 pub fn spread(range: &MedianRange, write: impl Fn(f64) -> String) -> String {
     let (least, most) = (write(range.least), write(range.most));
@@ -78,7 +78,7 @@ pub fn spread(range: &MedianRange, write: impl Fn(f64) -> String) -> String {
     if least == most { median } else { format!("{median} ({least}–{most})") }
 }
 
-/// Pads the cells of a column so that medians stand below one another where only some have a range.
+/// Pads the cells of a column so that medians are aligned if only some have a range.
 pub fn align_ranges<'a>(column: impl Iterator<Item = &'a mut String>) {
     let mut cells: Vec<_> = column.collect();
     let range_at = |cell: &String| cell.find(" (");

@@ -37,7 +37,7 @@ impl Headline {
 fn at_point(group: &ScenarioRuns) -> Vec<Finding> {
     let mut cells: Vec<&Cell> =
         group.cells.iter().filter(|cell| cell.included_runs() > 0).collect();
-    // The baseline's figure stands in every other sentence, and another client's is in the table.
+    // Every other sentence contains the baseline's value, and the table has other clients'.
     let like_for_like = |cell: &&Cell| {
         cell.gain.as_ref().is_some_and(|gain| group.cells[gain.over].client == cell.client)
     };

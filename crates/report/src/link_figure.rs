@@ -18,7 +18,7 @@ use record::{Curve, Entity, Manifest, Quantity, Record, Series, Summary};
 use serde::Serialize;
 use std::{ops::Range, path::PathBuf};
 
-/// Bins above so many times the bottleneck's rate are counted. At the rate itself a bin has a packet more
+/// Bins above this multiple of the bottleneck's rate are counted. At the rate itself a bin has a packet more
 /// or less than it should, which is 5 % of 500 Mb/s in 500 microseconds.
 const ABOVE: f64 = 1.1;
 /// Where fewer packets than these make a bin, one more is a tenth, and nothing is counted.
@@ -95,7 +95,7 @@ pub struct LinkStatistics {
     pub filled_at_s: Option<f64>,
     /// The largest bin before; of all bins where the window never was.
     pub peak_before_bps: Option<f64>,
-    /// The largest bin from then on.
+    /// The largest bin after that.
     pub peak_after_bps: Option<f64>,
     /// What the queues of all links refused.
     pub drops: u64,

@@ -36,7 +36,7 @@ pub struct Metric {
     pub kind: &'static str,
     /// For people.
     pub name: &'static str,
-    /// Where it stands in a run's `metrics`: a key, or a JSON pointer without its first slash.
+    /// Where to find it in a run's `metrics`: a key, or a JSON pointer without its first slash.
     pub key: &'static str,
     /// Whether it is one of each flow.
     pub of_flow: bool,
@@ -231,7 +231,7 @@ mod tests {
         value.as_object().unwrap().keys().cloned().collect()
     }
 
-    /// A metric that is new in records has no reader until it stands here.
+    /// A new metric of records has no reader until it is listed here.
     #[test]
     fn every_metric_of_a_record_has_a_reader_and_none_is_made_up() {
         let known = |of_flow: bool| METRICS.iter().filter(move |metric| metric.of_flow == of_flow);

@@ -54,8 +54,8 @@ struct Run {
 }
 
 impl MetricsTable {
-    /// Reads the records at and below these folders; each once, however often it is named. Of each run the
-    /// first `warm_up_s` seconds are left out.
+    /// Reads the records at and below these folders; each once, however often it is named. The
+    /// first `warm_up_s` seconds of each run are left out.
     ///
     /// # Errors
     /// There is no record at or below one of them, or one cannot be read.
@@ -207,7 +207,7 @@ impl Run {
         Ok(Self { manifest, folder, rows })
     }
 
-    /// What stands in the columns before those of swept keys.
+    /// The cells of the columns before those of swept keys.
     fn texts(&self) -> [String; BEFORE.len()] {
         let Manifest { title, id, method, variant, repeat, seed, .. } = &self.manifest;
         [

@@ -2,7 +2,7 @@
 //! What went over a link as one SVG picture: its rate in bins of time, the gaps between packets, the
 //! lengths of bursts.
 //!
-//! Gaps and bursts have scales in powers both ways: what is rare stands beside what is common.
+//! Both axes of gaps and bursts are logarithmic, so that rare and common values are both visible.
 
 use crate::{
     axis_unit::AxisUnit,
@@ -164,7 +164,7 @@ fn gap_bars(gaps: &[HistogramBar]) -> Distribution {
             }
         }
         if start >= end {
-            // 0 and 1 ns stand in the same place.
+            // 0 and 1 ns have the same position.
             columns[start as usize] += gap.count as f64;
         }
     }

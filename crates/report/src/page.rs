@@ -122,8 +122,8 @@ fn section(index: usize, group: &ScenarioRuns, panels: &[sweep_chart::SweepChart
                 (results::comparison(group))
             }
             @if traffic::has_traffic(group) {
-                @if !group.cells.is_empty() { h2 { "Traffic beside the flows" } }
-                p.note { "Medians over the runs that count, and below them the least and the most. \
+                @if !group.cells.is_empty() { h2 { "Background traffic" } }
+                p.note { "Medians over the valid runs, and below them minimum and maximum. \
                           Completion times are of files that arrived whole." }
                 (traffic::table(group))
             }
@@ -132,7 +132,7 @@ fn section(index: usize, group: &ScenarioRuns, panels: &[sweep_chart::SweepChart
     }
 }
 
-/// What does not count, where nobody can miss it.
+/// The runs that are left out, in a prominent place.
 fn left_out(group: &ScenarioRuns) -> Markup {
     let runs: Vec<_> = group.left_out().collect();
     html! {
@@ -175,8 +175,8 @@ fn charts(index: usize, group: &ScenarioRuns, panels: &[sweep_chart::SweepChart]
         h2 { "Throughput over time" }
         p.note {
             "Bytes delivered on each hop (acknowledged, also selectively), in the direction of the data, averaged over "
-            (bin_note(group)) ". Of a run with more than " (traces::MOST_HOPS)
-            " connections: what the busiest links carried."
+            (bin_note(group)) ". For a run with more than " (traces::MOST_HOPS)
+            " connections: the bytes that the busiest links carried."
         }
         form.controls data-controls=(index) {}
         (chart("throughput"))

@@ -51,11 +51,11 @@ pub struct Transfer {
 }
 
 impl Run {
-    /// With at most so many bins of its series.
+    /// Reads a run, with at most `most_bins` bins of its series.
     pub fn new(results: RunResults, series: &Series, most_bins: usize) -> Self {
         let RunResults { mut manifest, summary } = results;
-        // The client has a column of its own, whether it was swept over or not; and that a value is
-        // a variable of the scenario's is no news to a reader.
+        // The client has a column of its own, whether it was swept over or not; and the
+        // prefix of a scenario's variables tells a reader nothing.
         manifest.point.retain(|(key, _)| !(key.starts_with("flow.") && key.ends_with(".client")));
         for (key, _) in &mut manifest.point {
             *key = short_key(key).to_owned();

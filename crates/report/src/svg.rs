@@ -86,7 +86,7 @@ pub struct Scale {
 /// What is below its top.
 #[derive(Clone, Copy)]
 enum Axis {
-    /// A tick's value, and so much from one tick to the next.
+    /// A tick's value, and the distance from one tick to the next.
     Linear { bottom: f64, step: f64 },
     /// The power of ten at or below the smallest value.
     Logarithmic { bottom: f64 },
@@ -142,8 +142,8 @@ impl Scale {
         height * (1.0 - self.share(value))
     }
 
-    /// Where a value in the unit of the axis is, from 0 at its bottom to 1 at its top. What lies below a logarithmic axis
-    /// stands at its bottom.
+    /// Where a value in the unit of the axis is, from 0 at its bottom to 1 at its top. Values below a logarithmic axis
+    /// are drawn at its bottom.
     fn share(&self, value: f64) -> f64 {
         match self.axis {
             Axis::Linear { bottom, .. } => (value - bottom) / (self.top - bottom),
@@ -170,7 +170,7 @@ impl Scale {
         }
     }
 
-    /// The steps as lines across a panel of that width and height, and their values beside it.
+    /// The steps as lines across a panel of that width and height, with their values at the left.
     pub fn draw(&self, width: f64, height: f64) -> Markup {
         html! {
             @for value in self.ticks() {
@@ -229,7 +229,7 @@ pub fn tick_step(largest: f64) -> f64 {
     step.unwrap_or(rough)
 }
 
-/// What the values beside a panel of that height are, along it, so far left of it.
+/// The vertical title of an axis of that height, at that distance to its left.
 pub fn vertical_text(text: &str, left: f64, height: f64) -> Markup {
     let turned = format!("translate({left:.1} {:.1}) rotate(-90)", height / 2.0);
     html! { text transform=(turned) text-anchor="middle" fill=(SOFT) { (text) } }

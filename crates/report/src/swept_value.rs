@@ -62,8 +62,8 @@ pub fn compare_points(a: &[(String, String)], b: &[(String, String)]) -> Orderin
 pub type Positions = (Vec<f64>, bool);
 
 /// Where values stand on an axis, and whether by their logarithms: as numbers, as logarithms where that is asked for or the
-/// numbers span more than a factor of 30, or evenly where they are no numbers or a logarithm cannot
-/// take them.
+/// numbers span more than a factor of 30, or evenly where they are not numbers or have no
+/// logarithm.
 pub fn positions(labels: &[String], logarithmic: bool) -> Positions {
     let evenly = || (0..labels.len()).map(|i| i as f64).collect();
     let numbers: Option<Vec<f64>> = labels

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Scenarios as records have them, for the tests.
+//! Scenarios as in records, for the tests.
 
 use serde_json::{Value, json};
 

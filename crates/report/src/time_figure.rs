@@ -298,7 +298,7 @@ fn hops(
     flow.hops.iter().filter(is_asked).filter_map(line).collect()
 }
 
-/// What a flow's client received, as a rate in bins from the flow's start on.
+/// Rate at which a flow's client received, in bins that begin at the flow's start.
 fn rate(
     results: &RunResults,
     flow: &FlowSummary,

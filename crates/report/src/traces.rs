@@ -3,7 +3,7 @@
 //!
 //! Sequence growth is the running sum of the bytes acknowledged. Throughput is a bin's bytes over
 //! its width: of the bytes delivered where they were sampled, because acknowledgements leap when a
-//! hole is filled, and a leap is no rate. Bins are 0.1 s, or wider where a run
+//! hole is filled, and a leap is not a rate. Bins are 0.1 s, or wider where a run
 //! would need more than 400 of them, or fewer on a page of many lines.
 
 use crate::palette::{self, ColourBy, LineKey};
@@ -13,7 +13,7 @@ use std::{cmp::Reverse, collections::BTreeMap};
 
 const BIN_S: f64 = 0.1;
 const MOST_BINS: usize = 400;
-/// A line needs so many to be a curve.
+/// Minimum number of bins with which a line looks like a curve.
 const LEAST_BINS: usize = 100;
 /// Of all lines of a page together: some 4 MB.
 const PAGE_BINS: usize = 150_000;
@@ -69,7 +69,7 @@ pub struct Trace {
 }
 
 impl Traces {
-    /// Takes them out of a run's record, with at most so many bins.
+    /// Reads the traces of a run's record, with at most `most_bins` bins.
     pub fn new(summary: &Summary, series: &Series, most_bins: usize) -> Self {
         let end_s = summary.flows.iter().map(|flow| flow.end_s).fold(0.0, f64::max);
         let bins = Bins::cover(end_s, most_bins);

@@ -33,10 +33,10 @@ impl fmt::Display for Location {
     }
 }
 
-/// One thing that is wrong, said so that the writer of the scenario can mend it.
+/// One error in a scenario, reported so that its writer can fix it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
-    /// Where to mend it.
+    /// Where to fix it.
     pub location: Location,
     /// What was found and what was expected.
     pub message: String,

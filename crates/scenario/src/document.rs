@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! TOML as a tree of values that know where they were written.
 //!
-//! The tree is changed by variants, sweep points and `--set` before it is read, and each value takes
-//! its place along, so that a message points to the line (or the `--set`) that is to be mended.
+//! The tree is changed by variants, sweep points and `--set` before it is read, and each value keeps
+//! its location, so that a message points to the line (or the `--set`) that must be fixed.
 //! Numbers stay text: quantities are read from text anyway.
 
 use crate::diagnostics::{Diagnostics, Location};
@@ -160,8 +160,8 @@ pub(crate) fn parse(text: &str, file: &str) -> Result<Table, Diagnostics> {
     Ok(table(root.get_ref(), &|at| lines.location(at)))
 }
 
-/// Reads the value of a `--set key=value`: TOML where it is TOML, else plain text, so that nobody
-/// has to quote `90ms` twice.
+/// Reads the value of a `--set key=value`: TOML if it parses as TOML, otherwise plain text, so that users
+/// need not quote `90ms` twice.
 pub(crate) fn parse_override(text: &str, location: &Location) -> Value {
     match DeValue::parse(text) {
         Ok(parsed) => value(&parsed, &|_| location.clone()),

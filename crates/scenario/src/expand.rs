@@ -26,7 +26,7 @@ const LONGEST_POINT: usize = 150;
 
 /// Everything about a run that its repeats share.
 struct PlannedRun<'o> {
-    /// The parts of the run's id but for the repeat.
+    /// The parts of the run's id, without the repeat.
     id: Vec<String>,
     variant: Option<&'o VariantSpec>,
     point: Vec<Setting>,
@@ -86,7 +86,7 @@ fn run_count(outline: &Outline, variants: usize) -> Option<usize> {
     factors.try_fold(1, usize::checked_mul)
 }
 
-/// The parts of an id but for the repeat. A point too long to spell in a file's name has a number.
+/// The parts of an id, without the repeat. A point too long to spell in a file's name has a number.
 fn id<'l>(
     variant: Option<&VariantSpec>,
     labels: impl Iterator<Item = &'l String> + Clone,

@@ -127,7 +127,7 @@ impl<'t> Fields<'t> {
         self.known.extend(keys);
     }
 
-    /// Reports the keys that nobody asked for.
+    /// Reports the keys that were never read: they are unknown.
     pub fn finish(self) {
         for entry in self.table.entries().filter(|e| !self.known.contains(&e.key.as_str())) {
             let hint = hint(&entry.key, self.known.iter().copied());
@@ -237,7 +237,7 @@ impl<T: Field> Field for Located<T> {
     }
 }
 
-/// The name of a variant, or of a node, link, flow or traffic as a run has it.
+/// The name of a variant, or of a node, link, flow or traffic in a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Name(pub String);
 

@@ -27,7 +27,7 @@ pub(crate) struct Assignment {
 /// The assignments of a `set`, `at` or `[sweep]` table.
 ///
 /// `"vars.rtt" = ...` and `vars.rtt = ...` are different TOML and the same assignment: tables are
-/// opened until the key is complete. What comes after is a value (`"link.a-b.loss" = { ... }`).
+/// opened until the key is complete. The rest is a value (`"link.a-b.loss" = { ... }`).
 pub(crate) fn assignments(table: &Table) -> Vec<Assignment> {
     let mut found = Vec::new();
     collect(table, "", &mut found);
@@ -115,7 +115,7 @@ fn assign_var(root: &mut Table, key: &str, name: &str, value: &Value) -> Result<
     let Some(Data::Table(vars)) = root.get_mut("vars").map(|v| &mut v.data) else {
         return Err(format!("\"{key}\": there is no [vars]"));
     };
-    // Only a declared variable: a mistyped one would change nothing and nobody would notice.
+    // Only a declared variable: a mistyped one would change nothing unnoticed.
     if vars.get(name).is_none() {
         let hint = hint(name, vars.entries().map(|e| e.key.as_str()));
         return Err(format!("\"{key}\": there is no \"{name}\" in [vars]{hint}"));
@@ -155,6 +155,6 @@ fn descend(table: &mut Table, inner: &str, key: &str, value: &Value) -> Result<(
             }
             descend(table, rest, key, value)
         }
-        _ => Err(format!("\"{key}\": \"{part}\" is no table there; set it as a whole")),
+        _ => Err(format!("\"{key}\": \"{part}\" is not a table there; set it as a whole")),
     }
 }

@@ -46,7 +46,7 @@ impl Run {
     }
 }
 
-/// How long an IP packet of so many bytes is on its way over idle links.
+/// Time that an IP packet of `bytes` bytes takes over idle links.
 fn crossing(links: &[&Direction], bytes: u32) -> Duration {
     links.iter().fold(Duration::ZERO, |sum, link| {
         let on_link = Bytes::new(u64::from(bytes) + u64::from(link.overhead));

@@ -152,7 +152,7 @@ impl Numbered for FlowSpec {
 /// Reads one variant's tree. None after a problem that leaves a hole in it.
 pub(crate) fn read(root: &Table, file: &Location, problems: &Problems) -> Option<NetworkSpec> {
     let mut top = Fields::new(root, file.clone(), String::new(), problems);
-    // A duration that can't be read is reported; that flows would need one is not, beside it.
+    // For an unreadable duration, only that error is reported, not that flows need a duration.
     let ends = top.raw("duration").is_some();
     let duration = top.optional("duration").map(|PositiveDuration(d)| d);
     let family = top.or("family", Family::default());

@@ -33,14 +33,14 @@ mod variation;
 pub(crate) use jittered::Jittered;
 pub(crate) use names::unique;
 
-/// A queue sized from rate and delay holds at least so many full packets: a short path's product
+/// A queue sized from rate and delay holds at least this many full packets: a short path's BDP
 /// is less than one burst of a sender.
 const LEAST_PACKETS: u64 = 100;
 
 /// IPv6 needs links that carry packets of this many bytes (RFC 8200 section 5).
 const LEAST_IPV6_MTU: u32 = 1280;
 
-/// What a variant's runs have in common, as they have it but for what is drawn.
+/// The part that all runs of a variant share, without randomly drawn values.
 pub(crate) struct Network {
     pub timeout: Duration,
     pub duration: Option<Duration>,
@@ -199,7 +199,7 @@ fn size_queues(direction: &mut Direction, spec: &DirectionSpec, longest: Duratio
     direction.mark = spec.mark.as_ref().and_then(|mark| length(mark.value, 1, spec, longest));
 }
 
-/// A queue's limit or mark. A multiple of the bandwidth-delay product is at least so many full
+/// A queue's limit or mark. A multiple of the bandwidth-delay product is at least [`LEAST_PACKETS`] full
 /// packets.
 fn length(
     size: QueueSize,

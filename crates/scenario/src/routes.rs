@@ -109,7 +109,7 @@ impl Routes {
         self.round_trip(*self.nodes.get(from)?, *self.nodes.get(to)?)
     }
 
-    /// For each of so many links the longest round trip between nodes whose path, there or back,
+    /// For each link, the longest round trip between nodes whose path, there or back,
     /// crosses it.
     ///
     /// The steps towards a destination are a tree. A link of it is crossed from every node below,

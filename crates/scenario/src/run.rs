@@ -68,8 +68,8 @@ pub struct Run {
     pub links: Vec<Link>,
     /// Transfers, in the order of the file.
     pub flows: Vec<Flow>,
-    /// Traffic beside the transfers, in the order of the file; what `[[background]]` stands for
-    /// after what `[[traffic]]` names.
+    /// Traffic other than the transfers, in the order of the file: first the entries of `[[traffic]]`,
+    /// then those that `[[background]]` expands to.
     pub traffic: Vec<Traffic>,
     /// Bottlenecks that hosts schedule their packets for, in the order of the file.
     #[serde(default)]
@@ -125,7 +125,7 @@ pub struct Node {
     pub sysctl: BTreeMap<String, String>,
 }
 
-/// What a paper measured or says, to stand beside what was measured here.
+/// A paper's measurement or statement, for comparison with the results of this run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Reference {
     /// The variant it is about.

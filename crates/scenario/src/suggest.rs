@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-/// Longer lists are cut: nobody reads the names of a thousand nodes.
+/// Longer lists are cut: a list of a thousand nodes does not help a reader.
 const MOST: usize = 32;
 
 /// The end of a message about an unknown `word`: the known one that is nearest, or all of them.

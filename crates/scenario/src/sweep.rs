@@ -170,7 +170,7 @@ fn check_lengths(axes: &[AxisSpec], group: &[usize], problems: &Problems) {
 }
 
 /// Whether the `--set` is about a swept key. Such a key then has this value alone, and the keys that
-/// move together with it have those that stand beside it.
+/// are swept together with it get the corresponding values.
 fn fix(axes: &mut [AxisSpec], groups: &[Vec<usize>], o: &Assignment, problems: &Problems) -> bool {
     let Some(at) = axes.iter().position(|a| a.key == o.key) else { return false };
     let Some(group) = groups.iter().find(|group| group.contains(&at)) else {

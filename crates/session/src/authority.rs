@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `host:port`, as it stands in routes, in `Host` fields and in configuration.
+//! `host:port`, as used in routes, `Host` fields and configuration.
 
 use std::{
     fmt,

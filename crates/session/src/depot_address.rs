@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Where a depot is asked, as it stands in routes and tickets.
+//! Address of a depot as written in routes and tickets.
 
 use crate::{
     authority::{Authority, AuthorityError},
@@ -8,9 +8,9 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
-/// The port of a depot where none is named and nothing is encrypted.
+/// Default port of a depot without TLS.
 pub const DEPOT_PORT: u16 = 3880;
-/// What stands before a depot that is asked over TLS.
+/// Prefix of the address of a depot that is reached over TLS.
 const OVER_TLS: &str = "https:";
 
 /// Where, and how, a depot is asked: `host[:port]`, or `https:host[:port]` over TLS.

@@ -11,7 +11,7 @@ use std::{fmt, str::FromStr};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DepotId(String);
 
-/// The text is no depot's name. The fault is with who configured it.
+/// The text is not a depot's name: an error in the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} cannot name a depot: expected at most 64 letters, digits, '-', '_' and '.', \

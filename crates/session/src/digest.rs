@@ -22,7 +22,7 @@ static WANT_REPR_DIGEST: HeaderName = HeaderName::from_static("want-repr-digest"
 static DIGEST: HeaderName = HeaderName::from_static("digest");
 static CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
 
-/// A hash, the weakest first. MD5 finds damage and stops nobody who means it.
+/// Hash algorithms, weakest first. MD5 detects accidental damage, not deliberate changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "the names are their own")]
 pub enum Algorithm {
@@ -98,16 +98,16 @@ impl fmt::Display for Digest {
     }
 }
 
-/// How the digest is made that is to follow this body: as the next depot says of it, or SHA-256 where a
-/// digest is announced and nobody says.
+/// Algorithm of the digest that follows this body: the one that the next depot names, or SHA-256 if a
+/// digest is announced without an algorithm.
 pub fn announced(headers: &Fields) -> Option<Algorithm> {
     let said = headers.get(&LONGHAUL_DIGEST).and_then(|value| value.to_str().ok());
     let known = said.and_then(|said| Algorithm::ALL.into_iter().find(|a| a.key() == said));
     known.or_else(|| follows(headers).then_some(Algorithm::Sha256))
 }
 
-/// By which algorithms to hash a body of which a digest is announced, so that it can be checked: where nobody
-/// says by which that is made, by those that are in use.
+/// Algorithms with which to hash a body whose digest is announced, so that it can be checked. If the
+/// announcement names no algorithm, these are the algorithms in use.
 pub fn candidates(headers: &Fields) -> Vec<Algorithm> {
     match announced(headers) {
         Some(_) if headers.get(&LONGHAUL_DIGEST).is_none() => {

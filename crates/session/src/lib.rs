@@ -7,7 +7,7 @@
 //! module [`message`] says how the heads of requests and responses change on the way and how
 //! long a body is. `docs/protocol.md` is the specification; a test holds it to this code.
 //!
-//! A [`ticket`] does what a route does, signed by somebody whom the depots trust. [`digest`] reads
+//! A [`ticket`] does what a route does, signed with a key that the depots trust. [`digest`] reads
 //! and prints digests of bodies. [`lsl`] is for what is not HTTP: sessions (`docs/lsl.md`).
 //! [`proxy_protocol`] tells a plain server whose connection it has.
 

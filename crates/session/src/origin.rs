@@ -34,7 +34,7 @@ pub struct OriginUrl {
     target: String,
 }
 
-/// Why a text is no origin's URL.
+/// Why a text is not an origin's URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OriginError {
     /// Not a scheme that a depot can fetch.
@@ -65,10 +65,11 @@ impl OriginUrl {
         Self::with_any_path(scheme, authority, target)
     }
 
-    /// Reads a URL that a client sends to a proxy. It may have dot segments, as apt's have: no route stands before them.
+    /// Reads a URL that a client sends to a proxy. It may have dot segments, as apt's have, because no route
+    /// precedes them.
     ///
     /// # Errors
-    /// As for other URLs, but for dot segments.
+    /// As for other URLs, except that dot segments are accepted.
     pub fn of_proxy(text: &str) -> Result<Self, OriginError> {
         let (scheme, authority, target) = split(text)?;
         Self::with_any_path(scheme, authority, &target)
@@ -130,7 +131,7 @@ impl OriginUrl {
     }
 
     /// `Location` values are references (RFC 9110, section 10.2.2): the same one, made absolute
-    /// against this URL. What is no usable reference is handed back as it is.
+    /// against this URL. An unusable reference is returned unchanged.
     pub fn absolute(&self, reference: &str) -> String {
         let path = self.path();
         if let Some((scheme, rest)) = reference.split_once(':').filter(|(s, _)| is_scheme(s)) {
@@ -155,7 +156,7 @@ impl OriginUrl {
             let folder = &path[..=path.rfind('/').unwrap_or(0)];
             format!("{folder}{reference}")
         };
-        // Dot segments may stay: whoever follows the reference takes them out.
+        // Dot segments may stay: the client removes them when it follows the reference.
         format!("{}://{}{resolved}", self.scheme, self.host_field())
     }
 }

@@ -6,7 +6,7 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
-/// Version 2, for a connection of somebody else (PROXY).
+/// Version 2, command PROXY: the connection is on behalf of another client.
 const VERSION_COMMAND: u8 = 0x21;
 /// TCP over IPv4, and over IPv6.
 const FAMILIES: [u8; 2] = [0x11, 0x21];

@@ -65,8 +65,8 @@ pub enum Form {
     Fetch,
 }
 
-/// Why a path is no route; a depot answers 400 with this text. The fault is with who built the
-/// URL: the origin's redirect, or who typed it.
+/// Why a path is not a route. A depot answers 400 with this text. The URL is wrong:
+/// the origin's redirect built it, or a user typed it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RouteError {
     /// The path does not begin as routes do.
@@ -81,13 +81,13 @@ pub enum RouteError {
     /// The origin's part is wrong.
     #[error(transparent)]
     Origin(#[from] OriginError),
-    /// The origin stands there as in a browser's address bar.
+    /// The origin is written as in a browser's address bar.
     #[error(
         "the origin is written without slashes before its name: {0}:HOST/..., not {0}://HOST/..."
     )]
     Slashes(Scheme),
     /// A percent-encoded part does not decode to text.
-    #[error("the route holds percent-encoded bytes that are no text")]
+    #[error("the route holds percent-encoded bytes that are not text")]
     Encoding,
     /// The chain of the long form must begin with the depot that is asked.
     #[error("the chain of a lead route is empty; it begins with the depot that is asked")]
@@ -98,7 +98,7 @@ pub enum RouteError {
     /// More than [`MAX_DEPOTS`].
     #[error("the route names {0} depots; at most 16 are allowed")]
     TooManyDepots(usize),
-    /// A depot stands in the route twice: a loop.
+    /// A depot occurs in the route twice: a loop.
     #[error("the route passes {0} twice")]
     Twice(DepotAddress),
     /// Longer than [`MAX_ROUTE_LEN`].
@@ -116,11 +116,11 @@ pub struct Redirect {
 }
 
 impl Redirect {
-    /// The redirect with which `origin` hands a client over to `depots`, which stand in order
+    /// The redirect with which `origin` hands a client over to `depots`, in order
     /// from the origin to the client.
     ///
     /// # Errors
-    /// There is no depot, a depot stands there twice, or the route would break a limit.
+    /// There is no depot, a depot occurs twice, or the route would exceed a limit.
     pub fn new(depots: &[DepotAddress], form: Form, origin: OriginUrl) -> Result<Self, RouteError> {
         check_depots(depots)?;
         let (first, last) = depots.first().zip(depots.last()).ok_or(RouteError::NoDepot)?;

@@ -76,7 +76,7 @@ impl Fetch {
         }
     }
 
-    /// The same request to another depot, which stands in the place of the one that it is for.
+    /// The same request to another depot, which replaces the one that it is for.
     #[must_use]
     pub fn at(&self, depot: DepotAddress) -> Self {
         Self {

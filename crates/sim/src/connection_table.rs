@@ -55,7 +55,7 @@ impl ConnectionTable {
         self.all[number as usize].user
     }
 
-    /// It is that user's from now on.
+    /// Assigns the connection to another user.
     pub(crate) fn pass_to(&mut self, number: u32, user: ConnectionUser) {
         self.all[number as usize].user = user;
     }

@@ -3,7 +3,7 @@
 //!
 //! Entries are few, one for each link direction or junction of link directions and a few for each connection
 //! and not one for each packet, because packets on a link direction arrive in order and only the first of
-//! them stands here. At one time, the smaller id comes first, so the order of events depends on nothing but
+//! them has an entry. At one time, the smaller id comes first, so the order of events depends on nothing but
 //! the scenario.
 
 use crate::winner_tree::{Contestant, NEVER, WinnerTree};
@@ -101,7 +101,7 @@ pub(crate) struct EventQueue {
 }
 
 impl EventQueue {
-    /// For so many turns of link directions and junctions.
+    /// A queue for `turns` link directions and junctions.
     pub(crate) fn new(turns: usize) -> Self {
         Self { arrivals: WinnerTree::new(turns), heap: Vec::new() }
     }
@@ -129,7 +129,7 @@ impl EventQueue {
         self.rise(self.heap.len() - 1);
     }
 
-    /// Takes the first entry away that is no arrival.
+    /// Removes the first entry that is not an arrival.
     pub(crate) fn pop(&mut self) {
         let last = self.heap.pop();
         if let (Some(last), Some(first)) = (last, self.heap.first_mut()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Where link directions lead into link directions and nobody sends or receives.
+//! Junctions: points at which link directions lead into link directions, without a sender or receiver.
 //!
 //! What becomes of a packet on a link direction is decided by what was offered to the link direction before,
 //! and when. Where all of that comes over other link directions, it is all the same at which moment of a run
@@ -10,10 +10,10 @@
 //!   (`Network::settle`).
 //!
 //! That holds for links that decide at once when a packet comes. One that decides at departure has turns of
-//! its own, at each of which it must know of every packet that has come: where it begins is no junction.
+//! its own, at each of which it must know of every packet that has come: it does not begin at a junction.
 //!
-//! So packets cross a junction late and many at a time: it has its turn when the first packet that has come
-//! there would else be too late. Of the three link directions from a sender over a bottleneck to its
+//! So packets cross a junction late and many at a time: it has its turn when the first waiting packet
+//! would otherwise be too late. Of the three link directions from a sender over a bottleneck to its
 //! receiver, only the last has a turn for every packet.
 
 use crate::{

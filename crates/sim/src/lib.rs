@@ -14,8 +14,8 @@
 //!    └─ observe             samples and the summary
 //! ```
 //!
-//! An event is the arrival of a packet at the end of a link, or a timer. Of a link only the first
-//! packet stands in the event queue, and a timer that is put off stays where it is until its old time, so
+//! An event is the arrival of a packet at the end of a link, or a timer. For each link only the first
+//! packet has an entry in the event queue, and a timer that is put off stays where it is until its old time, so
 //! the event queue is short however much is on its way. Where links lead only into other links, one entry is
 //! for many packets (`junction`). The work for an acknowledgement does not depend on
 //! the window.

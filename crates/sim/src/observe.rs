@@ -211,8 +211,8 @@ fn link_summaries(run: &Run, sim: &mut SimulationState) -> Vec<LinkSummary> {
         .zip(&mut sim.network.directions)
         .zip(background_bytes)
         .map(|(((link, direction, settings), simulated), background_bytes)| {
-            // What waits has not gone onto the link. Its bytes have been counted already, but for those of
-            // which the queue decides at departure.
+            // Waiting packets are not on the link yet. Their bytes have been counted already, except those of
+            // packets that the queue decides on at departure.
             let waits = simulated.link.queue(now);
             let uncounted = simulated.link.undecided().bytes;
             let counters = *simulated.link.counters();

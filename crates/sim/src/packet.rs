@@ -22,7 +22,7 @@ pub(crate) enum PacketKind {
 
 /// Flags of a packet, or'ed.
 pub(crate) mod flag {
-    /// The sender can be told of congestion by a mark (ECT of RFC 3168).
+    /// The sender supports ECN (ECT of RFC 3168).
     pub const ECT: u8 = 1;
     /// It met congestion (CE).
     pub const CE: u8 = 2;
@@ -76,7 +76,7 @@ pub(crate) struct SackStore {
 }
 
 impl SackStore {
-    /// Where they are kept from now on.
+    /// Stores the blocks and returns their index.
     pub(crate) fn keep(&mut self, window: u32, blocks: Blocks) -> u32 {
         if let Some(at) = self.free.pop() {
             self.kept[at as usize] = (window, blocks);

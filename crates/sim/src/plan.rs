@@ -41,7 +41,8 @@ impl Unsupported {
 
 /// A kernel setting that changes nothing for one connection on its own.
 const NO_METRICS_SAVE: &str = "net.ipv4.tcp_no_metrics_save";
-/// Whether an algorithm that does not set the window at each acknowledgement begins anew after an idle time: "0" or "1".
+/// Whether an algorithm that does not set the window at each acknowledgement restarts slow start after an idle time:
+/// "0" or "1".
 const SLOW_START_AFTER_IDLE: &str = "net.ipv4.tcp_slow_start_after_idle";
 
 /// Settings of a connection.
@@ -146,7 +147,7 @@ impl<'r> Planner<'r> {
                 })
             };
             let paths: Vec<u32> = bottleneck.to.iter().flat_map(of).flatten().collect();
-            // Nobody sends to it where there is none.
+            // Without a path, no flow sends to it.
             let Some(first) = paths.first() else { continue };
             let (rates, classes) = hosts.entry(self.network.first_direction(*first)).or_default();
             classes.extend(paths.iter().map(|path| (*path, rates.len() as u16)));

@@ -3,8 +3,8 @@
 //! to be there.
 //!
 //! The ranges lie in order in a queue. Segments arrive above all the others, and holes are filled from
-//! the lowest on: nearly every change is near one of the ends, where a queue takes it without moving
-//! the rest, and what is asked for is found there first. Elsewhere, a search takes the logarithm of the
+//! the lowest upwards: nearly every change is near one of the ends, where a queue takes it without moving
+//! the rest, and searches start there. Elsewhere, a search takes the logarithm of the
 //! number of holes, and a change moves the ranges between it and the nearer end.
 
 use std::{collections::VecDeque, ops::Range};

@@ -96,8 +96,8 @@ impl SenderQdisc {
         }
     }
 
-    /// Gives it classes of these rates, numbered from 0, and one behind them for all else. What waits in
-    /// them is bounded by the senders' windows.
+    /// Gives it classes of these rates, numbered from 0, and a last class for all other packets. The senders'
+    /// windows bound the number of packets that wait.
     pub(crate) fn set_classes(&mut self, wire: Rate, rates: &[Rate]) {
         let class = |rate| Class { rate, queue: Bytes::new(u64::MAX) };
         let paced = rates.iter().map(|rate| class(Some(*rate)));
@@ -121,8 +121,8 @@ impl SenderQdisc {
         Some(packet)
     }
 
-    /// Has a packet, which takes so much of the link direction, wait in its class; gives it back where there
-    /// are none.
+    /// Queues a packet, whose size on the link is given, in its class. Returns the packet if there
+    /// are no classes.
     pub(crate) fn enqueue(
         &mut self,
         now: Timestamp,

@@ -122,8 +122,8 @@ impl Simulation {
         })
     }
 
-    /// Goes on by so many entries of the event queue, each one event or the arrivals of several packets.
-    /// Whether the run goes on after them.
+    /// Processes the given number of entries of the event queue, each one event or the arrivals of several packets.
+    /// Returns whether the run continues after them.
     ///
     /// # Panics
     /// At the end of a run, if a packet or a byte was lost track of.

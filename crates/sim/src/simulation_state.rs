@@ -16,7 +16,7 @@ use units::Timestamp;
 #[derive(Debug)]
 pub(crate) struct SimulationState {
     pub(crate) now: Timestamp,
-    /// Whose turn it is, for the network; what is no link direction's comes after all arrivals of its time.
+    /// The link direction whose turn it is. Other events come after all arrivals of the same time.
     pub(crate) arrival_source: u32,
     pub(crate) tcp: Tcp,
     pub(crate) events: EventQueue,
@@ -31,7 +31,7 @@ pub(crate) struct SimulationState {
 }
 
 impl SimulationState {
-    /// A turn that is no link direction's.
+    /// Value of `arrival_source` during an event of no link direction.
     pub(crate) const NO_ARRIVAL: u32 = u32::MAX;
 
     /// Makes the network as it is now, for those who look at it.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Traffic beside the flows: constant-rate datagrams, on-off connections, arriving files.
+//! Background traffic: constant-rate datagrams, on-off connections, arriving files.
 
 use crate::{
     connection_table::ConnectionUser,
@@ -63,7 +63,7 @@ impl TrafficState {
         }
     }
 
-    /// What has come of it so far. `under_way` has arrived of files that are not whole.
+    /// Results so far. `under_way`: bytes that have arrived of incomplete files.
     pub(crate) fn summary(
         &self,
         traffic: &Traffic,

@@ -23,7 +23,7 @@ pub(crate) struct WinnerTree {
 }
 
 impl WinnerTree {
-    /// Of so many, none of which has a time.
+    /// A tree of `contestants` timers, none of which is set.
     pub(crate) fn new(contestants: usize) -> Self {
         let leaves = contestants.next_power_of_two();
         let leaf = |n: usize| Contestant { at: NEVER, number: n.wrapping_sub(leaves) as u32 };

@@ -6,9 +6,9 @@
 //! makes a byte look like a bit: `50Mbps` and `10Mb` are refused, `50MBps` and `10MB` are not. Two things are added for scenario files:
 //! quantities may be scaled and added, `"90ms / 2 - 2 * 3ms"`, and a loss may be spread over
 //! segments in series, `"0.1% over 3"` (equation 4 of Augusto et al.). A rate or a time without a unit is
-//! refused: tc reads a bare time as microseconds and a bare rate as bits, which nobody remembers.
+//! refused: tc reads a bare time as microseconds and a bare rate as bits, which is easily forgotten.
 //!
-//! Beside them, [`FailureClass`]: the classes of failure that every crate's errors tell apart.
+//! Also here: [`FailureClass`], the classes of failure that every crate's errors tell apart.
 //!
 //! Arithmetic that can overflow is checked (`checked_*`) or saturates where the type says so.
 

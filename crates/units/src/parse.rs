@@ -47,8 +47,8 @@ pub(crate) fn capital(prefix: &str) -> String {
 /// Reads a sum of quantities as a count of base units: `90ms`, `90ms / 2 - 2 * 3ms`.
 ///
 /// `unit` gives the size of a unit, as it is written, in base units; an empty unit is passed on as
-/// `""`, but a bare zero is zero in every unit. The plus and the minus stand between spaces, which tells them from
-/// signs and exponents. The result is rounded to the nearest whole base unit; what is negative or
+/// `""`, but a bare zero is zero in every unit. Spaces surround plus and minus, which tells them from
+/// signs and exponents. The result is rounded to the nearest whole base unit; a result that is negative or
 /// too large for 64 bits is `None`.
 pub(crate) fn scaled(text: &str, unit: impl Fn(&str) -> Option<f64>) -> Option<u64> {
     let mut sum = 0.0;
@@ -83,7 +83,7 @@ fn product(text: &str, unit: impl Fn(&str) -> Option<f64>) -> Option<f64> {
     }
 }
 
-/// Splits `text` at two operators. Each operand comes with whether the second one stands before it.
+/// Splits `text` at two operators. Returns each operand, and whether the second operator precedes it.
 fn operands<'t>(text: &'t str, operators: [&'t str; 2]) -> impl Iterator<Item = (bool, &'t str)> {
     let mut rest = Some((false, text));
     std::iter::from_fn(move || {

@@ -2,9 +2,9 @@
 //! A network that stays up in the background, for a person to try programs on.
 //!
 //! A process of its own holds it and answers on a Unix socket, `/run/longhaul/wan-NAME.sock`: one
-//! request a connection, a word, answered by a line of JSON. When that process ends, by whatever
-//! cause, the network is gone; a socket left behind by `kill -9` is recognised by nobody answering
-//! and replaced by the next `up`. Of several processes that want one name, who has its lock has it.
+//! request a connection, a word, answered by a line of JSON. When that process ends, for whatever
+//! reason, the network is gone. `kill -9` leaves a socket behind on which no process answers;
+//! the next `up` replaces it. If several processes want one name, the holder of its lock gets it.
 
 #![expect(unsafe_code, reason = "a network goes into the background by fork(2)")]
 
@@ -42,9 +42,9 @@ use std::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetworkName(String);
 
-/// A text that is no name for a network.
+/// A text that is not a name for a network.
 #[derive(Debug, thiserror::Error)]
-#[error("\"{0}\" is no name for a network: letters, digits, - and _, 40 at most")]
+#[error("\"{0}\" is not a name for a network: use letters, digits, - and _, 40 at most")]
 pub struct InvalidName(String);
 
 impl FromStr for NetworkName {
@@ -132,7 +132,7 @@ fn serve(name: &NetworkName, run: &Run, mut tell: File) -> Result<(), WanError> 
         Err(WanError::Lacks(what)) => format!("{LACKS}{what}"),
         Err(error) => error.to_string(),
     };
-    // Nobody waits any more if this fails: then the network stays up without them.
+    // If this fails, the caller has gone. The network stays up without it.
     let _ = tell.write_all(message.as_bytes());
     drop(tell);
     let Held { wan, listener, socket, signals, lock } = served?;
@@ -193,8 +193,8 @@ fn start(name: &NetworkName, run: &Run) -> Result<Held, WanError> {
     Ok(Held { wan, listener, socket, signals, lock })
 }
 
-/// Takes the right to a name. Who has it may just be bringing its network up, or, killed, be letting
-/// go of its devices one by one: so what counts is whether it answers or lets go.
+/// Takes the right to a name. Its holder may just be bringing its network up or, if killed, be releasing
+/// its devices one by one. So this waits until the holder answers or releases the name.
 fn take_name(name: &NetworkName) -> Result<NameLock, WanError> {
     const PATIENCE: Duration = Duration::from_secs(10);
     let started = Instant::now();
@@ -348,8 +348,8 @@ mod tests {
     fn what_keeps_a_network_from_being_reached_is_told_apart() {
         let name: NetworkName = "x".parse().unwrap();
         let reached = |number| not_reached(&name, io::Error::from_raw_os_error(number));
-        for nobody in [libc::ENOENT, libc::ECONNREFUSED] {
-            assert!(matches!(reached(nobody), WanError::State(said) if said.contains("wan up")));
+        for number in [libc::ENOENT, libc::ECONNREFUSED] {
+            assert!(matches!(reached(number), WanError::State(said) if said.contains("wan up")));
         }
         assert!(
             matches!(reached(libc::EACCES), WanError::Lacks(said) if said.to_string().contains("root"))

@@ -174,7 +174,7 @@ impl Running {
         self.link.offer_gap(now, Bytes::new(bytes));
     }
 
-    /// Whether segments that span so much link time may be delivered in one frame.
+    /// Whether segments that take `span` on the link may be delivered in one frame.
     fn fits_one_frame(&self, span: Duration) -> bool {
         // Without a rate every span is zero, and a limit of zero still means single packets.
         self.max_burst > Duration::ZERO && span <= self.max_burst
@@ -222,7 +222,7 @@ impl Backlog {
         self.unread_since = None;
     }
 
-    /// A frame was read at `now` for a link that was free from `free_at` on.
+    /// Records that a frame was read at `now` for a link that has been free since `free_at`.
     pub fn frame_read(&mut self, now: Timestamp, free_at: Timestamp) {
         if let Some(since) = &mut self.unread_since {
             self.starved = self.starved + now.since(free_at.max(*since));
@@ -284,7 +284,7 @@ mod tests {
         assert_eq!(backlog.starved(), Duration::ZERO, "nothing was known to wait");
         backlog.remains(at(110));
         backlog.frame_read(at(150), at(120));
-        assert_eq!(backlog.starved(), Duration::from_micros(30), "idle from 120 on");
+        assert_eq!(backlog.starved(), Duration::from_micros(30), "idle since 120");
         backlog.frame_read(at(160), at(0));
         assert_eq!(backlog.starved(), Duration::from_micros(40), "idle before 150 is counted once");
         backlog.frame_read(at(170), at(900));

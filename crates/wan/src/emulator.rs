@@ -8,7 +8,7 @@
 //!   in one piece is bounded at any rate.
 //! - Gap frames are serialised, as a wire does, and end there.
 //! - **The links' time stands still while the thread does** ([`LinkClock`]). A machine that stops for some
-//!   milliseconds would else deliver what came due meanwhile in one burst, which no link does, and a short queue
+//!   milliseconds would otherwise deliver all packets that are due in one burst, which no link does, and a short queue
 //!   behind it would overflow. So the rest comes as much later, and in its order of time.
 //! - Sleeping is by `epoll_pwait2` with nanoseconds and a timer slack of one. Waking up takes some
 //!   tens of microseconds more, so the last part of a wait is spent polling ([`PollPolicy`]).
@@ -73,7 +73,7 @@ struct LinkClock {
 }
 
 impl LinkClock {
-    /// A delivery that is no later than this stays late: most are, by the time that waking up takes.
+    /// Lateness that is not made up for. Most deliveries are late by the time that waking up takes.
     const TOLERATED: Duration = Duration::from_micros(500);
 
     fn now(&self) -> Timestamp {
@@ -332,7 +332,7 @@ impl Loop {
         let _ = rustix::io::read(&self.wake, &mut count);
         while let Ok(request) = self.inbox.try_recv() {
             match request {
-                // Who asked may have gone; that is no concern of ours.
+                // The client may have gone; that is not an error.
                 Request::Status(answer) => drop(answer.try_send(self.snapshot(false))),
                 Request::Finish(answer) => {
                     let _ = answer.try_send(self.snapshot(true));

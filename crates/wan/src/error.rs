@@ -69,7 +69,7 @@ impl WanError {
         use rustix::io::Errno;
         match Errno::from_io_error(&error) {
             Some(Errno::PERM | Errno::ACCESS) => {
-                Self::Lacks(Lack::root("network namespaces take root here"))
+                Self::Lacks(Lack::root("network namespaces require root here"))
             }
             Some(Errno::INVAL | Errno::NOSYS) => Self::Lacks(Lack::new(
                 format_args!("this kernel makes no network namespace ({error})"),
@@ -94,7 +94,7 @@ impl WanError {
         match error.kind() {
             io::ErrorKind::NotFound => Self::Lacks(Lack::tun()),
             io::ErrorKind::PermissionDenied => {
-                Self::Lacks(Lack::root("TAP devices take root here"))
+                Self::Lacks(Lack::root("TAP devices require root here"))
             }
             _ => Self::system("make a TAP device", error),
         }

@@ -91,7 +91,7 @@ impl Frame {
         ethernet[..6] == PAUSE_TO && ethernet[12..] == PAUSE_TYPE
     }
 
-    /// Whether its sender can be told of congestion by a mark (ECT, RFC 3168).
+    /// Whether its sender supports ECN (ECT, RFC 3168).
     pub fn is_ect(&self) -> bool {
         ecn_at(&self.bytes).is_some_and(|(at, shift)| {
             let ecn = self.bytes[at] >> shift & ECN_CE;
@@ -99,8 +99,8 @@ impl Frame {
         })
     }
 
-    /// Tells the packet's flow from others: by addresses, protocol and ports. What has no ports that can be
-    /// told (fragments, IPv6 extension headers) goes by the rest, and what is no IP is all one flow.
+    /// Tells the packet's flow from others: by addresses, protocol and ports. Packets without readable
+    /// ports (fragments, IPv6 extension headers) are told apart by the rest. All other than IP is one flow.
     pub fn flow(&self) -> u64 {
         let ip = VNET_LEN + ETHERNET_LEN;
         if ecn_at(&self.bytes).is_none() {
@@ -270,8 +270,8 @@ impl Train {
         if segments.start > 0 {
             headers[tcp + 13] &= !TCP_CWR;
         }
-        // With NEEDS_CSUM the field holds the sum over the pseudo-header; who needs the rest of the
-        // checksum adds it.
+        // With NEEDS_CSUM the field holds the sum over the pseudo-header; the receiver of the frame adds the rest of
+        // the checksum.
         let pair = if self.v6 { ip + 8..ip + 40 } else { ip + 12..ip + 20 };
         let pseudo = sum(&headers[pair]) + 6 + tcp_len as u32;
         headers[tcp + 16..tcp + 18].copy_from_slice(&fold(pseudo).to_be_bytes());
@@ -364,7 +364,7 @@ mod tests {
                 let last = segments.end == frame.segments();
                 prop_assert_eq!(cut[tcp + 13] & (TCP_FIN | TCP_PSH) != 0, last);
                 prop_assert_eq!(cut[tcp + 13] & TCP_CWR != 0, segments.start == 0);
-                prop_assert_eq!(cut[1] != 0, segments.len() > 1, "one segment is no super-packet");
+                prop_assert_eq!(cut[1] != 0, segments.len() > 1, "one segment is not a super-packet");
                 let lengths: usize = segments.map(|n| frame.ip_length(n) - ip_len - 32).sum();
                 prop_assert_eq!(lengths, body.len());
                 joined.extend_from_slice(body);

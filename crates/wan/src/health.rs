@@ -72,7 +72,7 @@ pub struct Health {
 }
 
 impl Health {
-    /// The largest share of deliveries that may be late in a run that counts.
+    /// The largest share of deliveries that may be late in a valid run.
     pub const MAX_LATE_SHARE: f64 = 0.01;
     /// The largest share of its time that a link may idle in want of frames that were there.
     pub const MAX_STARVED_SHARE: f64 = 0.01;

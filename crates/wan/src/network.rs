@@ -34,7 +34,7 @@ pub struct Wan {
     family: Family,
     hosts: HostsFile,
     emulator: Emulator,
-    /// Held beside the emulator, so that the devices' counters can be read after its end.
+    /// Held in addition to the emulator, so that the devices' counters can be read after its end.
     devices: Vec<File>,
 }
 

@@ -5,13 +5,13 @@
 //! But the thread has real-time priority, and a kernel that finds its processor taken for too long
 //! gives 50 ms of each second back to ordinary tasks in one piece (`sched_rt_runtime_us`, or since
 //! 6.12 the fair server): deliveries would be that late. So the thread polls only while it has slept
-//! a fair share of the time, and else sleeps each wait out, some tens of microseconds too long.
+//! a fair share of the time, and otherwise sleeps through each wait, some tens of microseconds too long.
 
 use units::{Duration, Timestamp};
 
 /// Over which time the share of sleep is taken.
 const WINDOW: Duration = Duration::from_millis(10);
-/// The thread polls in a window if it slept at least this part of the one before: one in so many.
+/// The thread polls in a window if it slept at least one part in this many of the one before.
 const SLEEP_PART: u64 = 4;
 
 /// Keeps the thread's sleep within bounds.

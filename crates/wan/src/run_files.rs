@@ -41,7 +41,7 @@ impl HostsFile {
         &self.0
     }
 
-    /// Removes those whose process is gone. What can't be removed hurts nobody.
+    /// Removes those whose process is gone. Errors are ignored: remaining files do no harm.
     pub fn remove_abandoned() {
         for entry in std::fs::read_dir(RUN_DIRECTORY).into_iter().flatten().flatten() {
             let name = entry.file_name();
@@ -54,7 +54,7 @@ impl HostsFile {
 
 impl Drop for HostsFile {
     fn drop(&mut self) {
-        // Nobody is left to hear that it could not be removed.
+        // The error has no recipient any more.
         let _ = std::fs::remove_file(&self.0);
     }
 }
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn a_name_has_one_holder_at_a_time() {
         let name = format!("lock-test-{}", std::process::id());
-        let lock = NameLock::take(&name).unwrap().expect("nobody holds it");
+        let lock = NameLock::take(&name).unwrap().expect("the lock is free");
         assert!(NameLock::take(&name).unwrap().is_none());
         let file = lock.path.clone();
         drop(lock);

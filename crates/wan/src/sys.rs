@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The few system calls that no library in use wraps: every `unsafe` of this room is here.
+//! The few system calls that no library in use wraps: all `unsafe` code of this crate is here.
 
 #![expect(unsafe_code, reason = "system calls that no library in use wraps")]
 
@@ -66,7 +66,7 @@ fn open_device(name: &str, flags: libc::c_int) -> io::Result<File> {
 /// Opens a packet socket that sends whole frames by a device, and receives nothing.
 pub fn open_packet_socket(index: u32) -> io::Result<OwnedFd> {
     let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: the new descriptor is nobody else's. sockaddr_ll is plain data, for which zero is valid,
+    // SAFETY: nothing else owns the new descriptor. sockaddr_ll is plain data, for which zero is valid,
     // and outlives the call.
     unsafe {
         let socket = OwnedFd::from_raw_fd(check(libc::socket(libc::AF_PACKET, kind, 0))?);

@@ -297,7 +297,7 @@ fn unsupported_features_are_all_listed_one_per_line() {
         "flow transfer: streams: ",
         "traffic traffic1: there is no program for it",
         "duration: a run ends with its downloads",
-        "[tcp] but for ecn: ",
+        "[tcp] other than ecn: ",
         "this kernel has no congestion control \"cubik\"",
     ];
     let sim: &[&str] = &[

@@ -106,7 +106,7 @@ fn departure_times_pace_where_the_kernel_has_fq() {
         "[[flow]]\nfrom = \"server\"\nto = \"client\"\nbytes = \"1MB\"\npacing = \"edt\"\n";
     std::fs::write(&file, both + second).unwrap();
     let (code, said) = refused(&["lab", "run", path]);
-    assert!(code == 2 && said.contains("edt and gap frames don't go by one device"), "{said}");
+    assert!(code == 2 && said.contains("edt and gap frames cannot share a device"), "{said}");
 }
 
 #[test]

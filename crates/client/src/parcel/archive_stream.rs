@@ -114,7 +114,7 @@ enum Reading {
     Headers,
     /// A content, with what is here of it.
     Content(Option<Held>),
-    /// What stands behind the last entry, which nothing is made of.
+    /// The bytes after the last entry, which are ignored.
     Rest,
 }
 

@@ -63,7 +63,7 @@ impl fmt::Display for Code {
 }
 
 impl fmt::Debug for Code {
-    /// Logs are no place for it.
+    /// Omits the code: debug output may reach logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Code")
     }

@@ -71,7 +71,7 @@ struct Attributes {
 impl Attributes {
     fn of(entry: &Entry<'_, impl Read>) -> io::Result<Self> {
         let header = entry.header();
-        // No entry of somebody else becomes a program that runs as its owner.
+        // Without setuid and setgid bits, no entry becomes a program that runs as its owner.
         let mode = header.mode()? & 0o777;
         Ok(Self { mode, seconds: i64::try_from(header.mtime()?).unwrap_or(i64::MAX) })
     }
@@ -376,8 +376,8 @@ fn normal(path: &Path) -> Option<PathBuf> {
     (all && path.file_name().is_some()).then(|| path.to_owned())
 }
 
-/// Whether a symbolic link at this path may lead out of the directory. Steps up come first: behind a name, which may be
-/// another link, nobody knows where they lead.
+/// Whether a symbolic link at this path may lead out of the directory. `..` is allowed only at the beginning: after
+/// a name, which may be another link, its target is unknown.
 fn leads_out(path: &Path, target: &Path) -> bool {
     let mut above = path.components().count() - 1;
     let mut names = false;

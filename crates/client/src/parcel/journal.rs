@@ -142,7 +142,7 @@ mod tests {
         journal.continue_behind(&recorded).unwrap();
         journal.append(b"hree").unwrap();
         assert_eq!(read(&journal, &note(1)).unwrap(), b"onethree");
-        // Whatever stands there in place of a beginning, nothing is read.
+        // With an invalid beginning, whatever it is, nothing is read.
         let whole = std::fs::read(&journal.path).unwrap();
         for length in 0..beginning(&note(1)).len() {
             std::fs::write(&journal.path, &whole[..length]).unwrap();

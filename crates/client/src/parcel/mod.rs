@@ -7,7 +7,7 @@
 //! ```
 //! A directory is unpacked as it comes, into a directory NAME.part (`unpack`). A sender whose session the receiver does not
 //! know any more begins another one, so that either end may be started again. Threats: names and links of a sender lead nowhere but into the directory, sizes are bounded by the
-//! disk and `--max-size`, and nobody without the code gets as far as a name.
+//! disk and `--max-size`, and without the code a sender cannot even send a name.
 
 mod archive_stream;
 mod code;
@@ -40,7 +40,7 @@ pub struct ParcelReport {
     pub bytes: u64,
     /// Of those, bytes that were there from an earlier session.
     pub resumed_bytes: u64,
-    /// From the start to the end; the receiver's from the sender's first word on.
+    /// From the start to the end; for the receiver, since the sender's first bytes.
     pub seconds: f64,
     /// Connections of the last session.
     pub connections: u32,

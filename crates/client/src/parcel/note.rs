@@ -50,7 +50,7 @@ impl Note {
         let unusable =
             |why: &str| Error::Answer(format!("what the sender says cannot be used: {why}"));
         let note: Self = serde_json::from_slice(bytes)
-            .map_err(|_| unusable("it is no note of longhaul send"))?;
+            .map_err(|_| unusable("it is not a note of longhaul send"))?;
         if let Some(name) = &note.name {
             let shown = printable(name, 100);
             check_name(name).map_err(|why| unusable(&format!("{shown:?}: {why}")))?;

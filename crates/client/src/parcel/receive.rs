@@ -228,7 +228,8 @@ impl ReceiveRequest {
             (Output::Path(path), _) => path.clone(),
             (Output::Directory(directory), Some(name)) => directory.join(name),
             (Output::Directory(_), None) => {
-                let text = "what is sent has no name. Name it here: -o FILE, or there: --name";
+                let text =
+                    "the sent data has no name. Name it here: -o FILE, or at the sender: --name";
                 return Err(Error::Usage(text.to_owned()));
             }
         };

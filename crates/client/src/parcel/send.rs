@@ -133,7 +133,8 @@ impl SendRequest {
     }
 }
 
-/// The receiver does not know the session, or has another file under that name: then it begins anew.
+/// The receiver does not know the session, or has another file under that name: then the transfer starts from the
+/// beginning.
 fn is_forgotten(error: &lsl::Error) -> bool {
     let lsl::Error::Ended { code, .. } = error else { return error.is_other_prefix() };
     *code == EndCode::UnknownSession as u16 || error.is_other_prefix()
@@ -154,7 +155,7 @@ fn unchanged(path: &Path, before: &Metadata) -> Result<(), Error> {
     Err(Error::SourceChanged { file: path.to_owned(), why })
 }
 
-/// Opens what is sent, and describes it.
+/// Opens and describes the content.
 fn open(parcel: Parcel, name: Option<String>) -> Result<(Content, Note), Error> {
     let path = match parcel {
         Parcel::Pipe(pipe) => {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A directory while it is incomplete, `NAME.part`, with the journal of its archive beside it, `NAME.part.index`.
+//! A directory while it is incomplete, `NAME.part`, with the journal of its archive, `NAME.part.index`.
 //!
 //! ```text
 //! open      journal and NAME.part ──▶ thread: replays what is here ──▶ Beginning, for WELCOME
@@ -103,7 +103,7 @@ impl DirectoryPart {
         match fed.and(result) {
             Ok(()) => block_in_place(|| {
                 put(&part, &name, overwrite)?;
-                // The directory is there: what is left of the journal cannot make it wrong.
+                // The directory is complete: a remaining journal does no harm.
                 let _ = journal.remove();
                 Ok(())
             }),

@@ -39,7 +39,7 @@ impl Disk {
         Self { root, part }
     }
 
-    /// Receives an archive, and breaks off after so many bytes of it; `None` for the whole.
+    /// Receives an archive, and aborts after `cut` bytes of it; `None`: receives all.
     fn receive(&self, archive: &[u8], cut: Option<usize>) -> Run {
         self.receive_as(&note(archive), archive, cut)
     }
@@ -220,7 +220,7 @@ fn entry_whose_header_alone_was_recorded_is_made() {
     }
 }
 
-/// Puts something in the place of an entry, perhaps this file outside.
+/// Replaces an entry, perhaps by a link to this file outside.
 type ReplaceBy = fn(&Path, &Path);
 
 #[test]
@@ -455,7 +455,7 @@ fn resize(path: &Path, length: u64) {
     fs::set_permissions(path, permissions).unwrap();
 }
 
-/// Does to what is on the disk what a machine without power, or somebody else, may do.
+/// Damages the files on the disk as a power failure or another process may do.
 fn damage(disk: &Disk, random: &mut Pcg64) {
     if !disk.part.is_dir() {
         return;

@@ -32,7 +32,7 @@ pub fn bytes(seed: u64, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// A digest as it stands in `Repr-Digest`, made without the client's code.
+/// A digest as in `Repr-Digest`, made without the client's code.
 pub fn repr_digest(bytes: &[u8]) -> String {
     use base64::Engine;
     let encoded = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(bytes));

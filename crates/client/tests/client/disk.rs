@@ -29,7 +29,7 @@ pub fn small_disk() -> Option<(OwnedFd, PathBuf)> {
             Some((disk, path))
         }
         Err(error) => {
-            println!("SKIPPED: a small tmpfs cannot be mounted, which takes root: {error}");
+            println!("SKIPPED: a small tmpfs cannot be mounted, which requires root: {error}");
             None
         }
     }

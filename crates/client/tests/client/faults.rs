@@ -233,7 +233,7 @@ fn prepare(kind: u64, file: &Path, script: &Script, url: &str) {
     match kind {
         0 => fs::write(file, b"something else").unwrap(),
         1 => fs::write(file, &script.versions[0]).unwrap(),
-        2 => fs::write(part, b"left by somebody").unwrap(),
+        2 => fs::write(part, b"left by another").unwrap(),
         3 => {
             let held = script.versions[0].len() / 2;
             fs::write(part, &script.versions[0][..held]).unwrap();

@@ -43,7 +43,7 @@ pub struct Conn {
 }
 
 impl Conn {
-    /// Sends text or bytes; a client that has gone is no fault of the test.
+    /// Sends text or bytes; a client that has gone is not an error of the test.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         self.stream.write_all(bytes.as_ref()).is_ok()
     }

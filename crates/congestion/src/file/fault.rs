@@ -30,8 +30,8 @@ pub struct Fault {
     pub told: String,
 }
 
-/// Runs what may call algorithms of files, until it ends or one of them makes a mistake. What was under way then is
-/// half done: drop it.
+/// Runs a function that may call algorithms of files, until it returns or one of them fails. After a failure the
+/// state that the function used is incomplete: drop it.
 ///
 /// # Errors
 /// The first mistake.

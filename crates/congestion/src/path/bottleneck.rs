@@ -19,7 +19,7 @@ use units::{Bytes, Duration, Rate, Timestamp};
 pub struct Bottleneck {
     /// The link's rate.
     pub rate: Rate,
-    /// Packets that may wait, beside the one on the link.
+    /// Packets that may wait, in addition to the one on the link.
     pub buffer_packets: usize,
     /// A packet as it counts on the link.
     pub packet: Bytes,

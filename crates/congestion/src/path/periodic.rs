@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! One flow, one loss every so many segments.
+//! One flow with a loss at a fixed interval in segments.
 
 use super::{MSS, micros};
 use crate::{Ack, Control, Decision, Event, Params};
@@ -8,12 +8,12 @@ use units::{Duration, Rate};
 /// One flow over a path of unlimited bandwidth that loses every n-th segment.
 ///
 /// A window's segments are acknowledged evenly over a round trip. When the n-th since the last loss is,
-/// it counts as lost. Recovery takes no time, as the closed forms have it: the window is at `ssthresh`
+/// it counts as lost. Recovery takes no time, as the closed forms assume: the window is at `ssthresh`
 /// at once, and grows from there. (TCP's takes a round trip in which the window does not grow: 4 % less
 /// for Reno at a loss of 0.1 %.)
 #[derive(Debug, Clone, Copy)]
 pub struct PeriodicLoss {
-    /// n: one segment of so many is lost.
+    /// n: one segment in n is lost.
     pub every: u64,
     /// The round trip.
     pub rtt: Duration,

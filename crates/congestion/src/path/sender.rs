@@ -17,7 +17,7 @@ pub struct Flow {
     pub end: Timestamp,
     /// Its round trip without queue and transmission.
     pub propagation: Duration,
-    /// The smallest round trip that it believes in from the start on. Where None, it is the smallest
+    /// The smallest round trip, if it is known at the start. If `None`, the sender uses the smallest
     /// that it has seen, which is too large for a flow that comes to a queue that never empties.
     pub known_rtt: Option<Duration>,
 }

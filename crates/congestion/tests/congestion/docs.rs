@@ -86,7 +86,7 @@ fn row(algorithm: &Algorithm) -> String {
     )
 }
 
-/// Replaces what stands between two marks.
+/// Replaces the text between two marks.
 fn redraw(file: &Path, mark: &str, drawn: &str) -> bool {
     let text = fs::read_to_string(file).unwrap();
     let (before, rest) = text.split_once(mark).expect("a mark before it");

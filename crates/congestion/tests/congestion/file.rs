@@ -9,7 +9,7 @@ use longhaul_congestion::{
 use std::{fs, path::PathBuf, thread, time::Duration};
 use units::{ClassifyFailure, FailureClass};
 
-/// Reno under another name, as the page for users has it, with places for mistakes.
+/// Reno under another name, as in the user documentation, with placeholders for mistakes.
 const RENO: &str = include_str!("../../../../cc/reno.h");
 
 struct File {
@@ -73,7 +73,7 @@ fn acknowledgement(now_us: u64) -> Ack {
     }
 }
 
-/// What comes of one acknowledgement.
+/// The result of one acknowledgement.
 fn acknowledge(algorithm: &Algorithm) -> Result<Decision, String> {
     let ended = catch_fault(|| {
         let mut decision = Decision { cwnd: 10, ssthresh: 5, ..Decision::default() };
@@ -132,7 +132,7 @@ fn mistake_in_a_call_is_reported_with_its_line() {
         let said = acknowledge(algorithm).unwrap_err();
         let expected = expected.replace("NAME", &name);
         assert!(said.starts_with(&place) && said.contains(&expected), "{statement}: {said}");
-        // It is over with that one call: the next begins anew.
+        // The failure ends that one call: the next one runs normally.
         assert!(acknowledge(algorithm).unwrap_err().starts_with(&place));
     }
 }

@@ -57,7 +57,7 @@ fn the_queue_holds_its_limit_and_the_link_its_rate() {
 }
 
 /// With no room to wait, the first packet of one flow has the link and all ten of the other are lost,
-/// so that nothing can tell: after a second it starts anew from one.
+/// so that only a timeout can show it: after a second it starts again with one.
 #[test]
 fn a_timeout_starts_over() {
     let samples = run(0, &[reno(0, 60_000), reno(0, 60_000)], 60_000);

@@ -9,7 +9,7 @@ use longhaul_congestion::{
 };
 use units::{Duration, Probability, Rate};
 
-/// What an algorithm does from a loss at `start` on.
+/// The epochs of an algorithm after a loss at `start`.
 fn epochs(params: &Params, every: u64, rtt: Duration, start: f64, count: usize) -> Vec<Epoch> {
     let start = start.round() as u32;
     PeriodicLoss { every, rtt, start, delivery_rate: None }.run(params, count)

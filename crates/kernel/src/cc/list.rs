@@ -40,9 +40,9 @@ pub enum Provider {
     Pinned(InForce),
     /// longhaul, as long as some process runs; its parameters are not known.
     Process,
-    /// Nobody any more; sockets that have it carry on.
+    /// No provider any more. Sockets that use the algorithm keep it.
     Withdrawn,
-    /// Nobody: it can be loaded.
+    /// No provider: the algorithm can be loaded.
     None,
 }
 
@@ -85,7 +85,7 @@ pub fn list() -> Result<Vec<Entry>, Error> {
     Ok(entries)
 }
 
-/// Who provides an algorithm to new sockets: [`Provider::None`] if nobody does.
+/// The provider of an algorithm for new sockets, or [`Provider::None`].
 ///
 /// # Errors
 /// The machine lacks something ([`Error::is_lack`]); its pin can't be read.

@@ -148,7 +148,7 @@ impl Loaded {
     }
 
     /// Whether it stays for a child that this process forks and leaves behind. Not before Linux
-    /// 6.4, unless somebody else keeps it: what this process has registered there, it takes back.
+    /// 6.4, unless another process keeps it: there, this process removes what it has registered.
     pub fn is_inherited(&self) -> bool {
         self.ours.as_ref().is_none_or(|ours| ours.links)
     }

@@ -41,7 +41,7 @@ fn without_links_one_goes_with_its_value() {
     let _alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
     let held = load_without_link();
     assert_eq!(held.holder(), Holder::This);
-    assert!(!held.is_inherited(), "it goes with the value, whoever else has it");
+    assert!(!held.is_inherited(), "it is removed with the value, whatever other process uses it");
     assert!(is_there());
     drop(held);
     assert!(!is_there());

@@ -89,7 +89,7 @@ impl Pin {
     }
 }
 
-/// Removes what is left of pins of that name that [`Pin::find`] does not find.
+/// Removes remains of pins of that name that [`Pin::find`] does not find.
 pub fn sweep(name: &str) -> Result<(), Error> {
     for folder in pin_directories() {
         clear(&folder.join(name))?;

@@ -30,7 +30,7 @@ pub enum Hook {
 /// A call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// The socket's cookie, 0 if nobody has asked for that yet (`SO_COOKIE`, `ss -e`).
+    /// The socket's cookie, 0 if no process has asked for it yet (`SO_COOKIE`, `ss -e`).
     pub cookie: u64,
     /// The number of its network namespace, as in `/proc/PID/ns/net`.
     pub namespace: u32,

@@ -2,9 +2,9 @@
 //! The monitor: every packet of one network device, timed in software as the hardware monitor GtrcNET-1
 //! does it (Takano et al., section 4.1). Bytes in bins of time, gaps between packets, lengths of bursts.
 //!
-//! `src/bpf/monitor.bpf.c` counts in the kernel; nothing leaves it for each packet but with
-//! [`Options::trace`]. [`Monitor::read`] takes what was counted, as often as somebody wants to see it,
-//! and not more seldom than [`Monitor::read_within`] says. It may be called on another thread and in
+//! `src/bpf/monitor.bpf.c` counts in the kernel; it sends nothing per packet to user space, except with
+//! [`Options::trace`]. [`Monitor::read`] fetches the counts. Call it as often as needed, but at least
+//! once per [`Monitor::read_within`]. It may be called on another thread and in
 //! another network namespace than the one that [`Monitor::attach`] was called in, which decides what
 //! device is meant.
 //!
@@ -102,7 +102,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// What goes out of a device, in bins of 500 us as the paper has them. Packets within 10 us are a
+    /// Outgoing packets of a device, in bins of 500 us as in the paper. Packets within 10 us are a
     /// burst: less than a full packet takes at 1 Gb/s.
     pub fn of(device: &str) -> Self {
         Self {
@@ -191,7 +191,7 @@ impl Monitor {
         self.bin.saturating_mul(RING_BINS / 2)
     }
 
-    /// Whether the device is still there. One that was made anew under the same name is another.
+    /// Whether the device is still there. A new device under the same name does not count.
     pub fn is_device_there(&self) -> bool {
         self.device.is_present()
     }

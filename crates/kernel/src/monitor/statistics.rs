@@ -14,7 +14,7 @@ const BURST_SLOTS: usize = 512;
 pub struct DirectionStatistics {
     /// Data packets as they are on the wire: a super-packet counts as what it is cut into.
     pub packets: u64,
-    /// Their bytes from the link's header on, without checksum, preamble and the wire's own gap.
+    /// Their bytes including the link's header, without checksum, preamble and the wire's own gap.
     pub bytes: u64,
     /// Times that the driver was handed data: [`DirectionStatistics::packets`], with a super-packet as one.
     pub handovers: u64,
@@ -22,7 +22,7 @@ pub struct DirectionStatistics {
     pub super_handovers: u64,
     /// What they make on the wire.
     pub super_packets: u64,
-    /// PAUSE frames, which are no data: they keep packets apart.
+    /// PAUSE frames that space packets. They carry no data.
     pub gap_frames: u64,
     /// Their bytes.
     pub gap_bytes: u64,
@@ -71,7 +71,7 @@ pub struct Gaps {
 }
 
 /// Runs of packets in which no gap is longer than [`super::Options::burst_gap`], and no gap frame
-/// stands between two packets. A packet on its own is a burst of one.
+/// separates two packets. A packet on its own is a burst of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bursts {
     /// How many; the one that goes on is not among them until the monitor is stopped.

@@ -129,7 +129,7 @@ fn device() -> Device {
     Device { mac, mtu: 1500, gso_max_segs: 65_535, ..Device::default() }
 }
 
-/// A rule for each rate, by port from 9000 on.
+/// A rule for each rate, for consecutive ports starting at 9000.
 fn setup(line: Option<Rate>, rates: &[Rate]) -> Setup {
     let rules = rates.iter().zip(0u16..).map(|(rate, n)| {
         let matches = Match { to_port: NonZeroU16::new(9000 + n), ..Match::default() };
@@ -148,8 +148,8 @@ fn bytes_per_second(bytes: u64) -> Rate {
 
 /// The same by fluid in floating point.
 struct Model {
-    /// When it began, by the clock. All else counts from then: a clock's own numbers have so many digits that the
-    /// fractions of thousands of packets would get lost.
+    /// When it began, by the clock. All other times are relative to it: absolute clock values have so many digits
+    /// that the fractions of thousands of packets would get lost.
     start: u64,
     /// Of the whole queue, in nanoseconds.
     next: f64,

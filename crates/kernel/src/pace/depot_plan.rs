@@ -84,7 +84,7 @@ impl ClassifyFailure for PlanError {
 }
 
 impl PacedPeer {
-    /// As it stands in the depot's configuration file.
+    /// The entry for the depot's configuration file.
     fn in_configuration(&self) -> String {
         format!("[[hop]] peer = \"{}\", pacing = \"{}\"", self.peer, self.method.word())
     }

@@ -11,8 +11,8 @@ pub enum Method {
     /// Earliest departure times, which the queueing discipline fq keeps: the kernel's timers. The wire
     /// idles between.
     Edt {
-        /// Super-packets go on to come whole, each leaving as one burst: less work, less even. Else the
-        /// device is given single segments, as with gap frames.
+        /// Super-packets go on to come whole, each leaving as one burst: less work, less even. Otherwise the
+        /// device gets single segments, as with gap frames.
         super_packets: bool,
     },
 }

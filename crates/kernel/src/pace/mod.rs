@@ -7,11 +7,11 @@
 //! - departure times, which the queueing discipline fq keeps.
 //!
 //! [`DevicePacer::attach`] holds it as long as the process; [`add`] keeps it until [`delete`], by pins in the BPF file
-//! system, and [`replace`] keeps all the rules of one owner, whatever they were before. All see to it that the
-//! device is given single segments (`gso_max_segs 1`), unless super-packets are wanted. [`is_paced`] says without any
+//! system, and [`replace`] keeps all the rules of one owner, whatever they were before. All ensure that the
+//! device gets single segments (`gso_max_segs 1`), unless super-packets are wanted. [`is_paced`] says without any
 //! rights what is kept so.
 //!
-//! Beside it, [`SocketPacer`] has TCP pace by itself what programs send that don't ask for it.
+//! In addition, [`SocketPacer`] makes TCP pace the traffic of programs that do not ask for pacing.
 //!
 //! # Limits
 //! - Packets that come ready made of many segments (forwarded after GRO, or of a connection that was there
@@ -20,9 +20,9 @@
 //!   is missed. A set rate below it is refused.
 //! - Gap packets: one transmit queue, and in it one after the other: devices and queueing disciplines of other
 //!   kinds are refused.
-//! - Gap packets: a clone is no socket's, so `SO_TIMESTAMPING` tells when the last gap frame leaves.
-//! - Departure times: what would have to wait for more than two seconds is dropped and counted. Who takes fq from
-//!   the device ends the pacing.
+//! - Gap packets: a clone belongs to no socket, so `SO_TIMESTAMPING` tells when the last gap frame leaves.
+//! - Departure times: packets that would have to wait for more than two seconds are dropped and counted. Removing fq
+//!   from the device ends pacing.
 
 mod attach;
 mod counters;

@@ -2,7 +2,7 @@
 //! What is paced, for those who may not look into the kernel: a file for each paced device that everybody can read.
 //!
 //! A notice is given after pacing has begun and withdrawn before it ends; while rules change there is none. So
-//! what a notice says is true, as long as nobody detaches the program by other means, or takes fq from a device that
+//! what a notice says is true, as long as no user detaches the program by other means, or takes fq from a device that
 //! is paced by departure times; and a change that was cut
 //! short leaves no notice rather than a false one, until the next call looks. A device of that number and name
 //! that is there no more makes its notice void.

@@ -2,8 +2,8 @@
 //! Pacing that stays without a process: files in the BPF file system, a folder for each device.
 //!
 //! A device is paced when its folder has a link that is attached. The link is pinned last and detached
-//! first, so whatever else there is without one is what is left of a change that was cut short, and is cleared
-//! away by the next that comes: with it goes the change of `gso_max_segs`.
+//! first, so pins without an attached link are the remains of an interrupted change. The next change
+//! removes them and restores `gso_max_segs`.
 
 use super::{
     Counts, Method, Options, Owner, Refusal, Sender, Setup,
@@ -76,7 +76,7 @@ pub fn add(options: &Options) -> Result<Vec<u32>, Error> {
     Ok(numbers[numbers.len() - options.rules.len()..].to_vec())
 }
 
-/// Puts an owner's rules in the place of those that it has had on the devices of this network namespace, until
+/// Replaces the rules that an owner has on the devices of this network namespace, until
 /// it replaces them again, [`delete`], or a reboot. A device that has no rules left is as before.
 ///
 /// Rules of others stay. A process that dies in here leaves each device as it was or as it is
@@ -100,7 +100,7 @@ pub fn replace(owner: Owner, wanted: &[Options]) -> Result<(), Error> {
     done
 }
 
-/// What is to be in force at a device from now on.
+/// The new state of a device.
 struct Change {
     device: Device,
     folder: Option<Folder>,
@@ -108,14 +108,14 @@ struct Change {
 }
 
 impl Change {
-    /// An owner's rules in the place of those that it has there.
+    /// Replaces the rules that the owner has at that device.
     fn of(owner: Owner, options: &Options) -> Result<Self, Error> {
         let device = requirements::find(&options.device)?;
         let folder = Folder::of(device.index)?;
         let present = folder.as_ref().map(Folder::setup).transpose()?;
         let others = |setup: &Setup| setup.rules.len() > setup.count(owner);
         let setup = match present {
-            // Nobody else cares which method it is.
+            // No other owner has rules there, so the method may change.
             Some(setup)
                 if options.method.is_none_or(|method| method == setup.method) || others(&setup) =>
             {
@@ -339,7 +339,7 @@ fn failed(path: &Path, error: io::Error) -> Error {
     Error::system(format!("read {}", path.display()), error)
 }
 
-/// Clears away what is left of devices that are gone, and of changes that were cut short: those in other
+/// Removes the remains of devices that are gone and of interrupted changes: those in other
 /// network namespaces only where a device had been paced.
 fn sweep() -> Result<(), Error> {
     let here = namespace()?;

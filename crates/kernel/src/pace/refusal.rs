@@ -98,7 +98,7 @@ pub enum Refusal {
         /// The discipline's kind.
         kind: String,
     },
-    /// Nobody would hold packets until their time.
+    /// Nothing would hold packets until their departure time.
     #[error(
         "{name} has the queueing discipline {kind}, and only fq lets packets wait for their time of \
          departure; first: tc qdisc replace dev {name} root fq flow_limit 1000"

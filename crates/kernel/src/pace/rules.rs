@@ -40,8 +40,8 @@ pub struct Rule {
     pub target: Target,
 }
 
-/// What frames take of the link, and what gap frames are like; what is left out is the default, or stays as
-/// it is.
+/// What frames take of the link, and what gap frames are like; omitted values are the defaults, or stay as
+/// they are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Frames {
     /// The rate of the link. By default what the device says; times of departure do without.
@@ -123,7 +123,7 @@ impl Setup {
         }
     }
 
-    /// With these rules in the place of an owner's others, if that can be. Those that are there already stay
+    /// Replaces an owner's rules by these, if possible. Those that are there already stay
     /// as they are.
     pub(super) fn with_rules_of(
         mut self,

@@ -25,7 +25,7 @@ const ASKED: &str = ".data.asked";
 /// their programs had set `SO_MAX_PACING_RATE`. The kernel's timers do it, or fq where that is the
 /// queueing discipline.
 ///
-/// It ends with this value or with the process; who was asked until then goes on to be paced. Sockets
+/// It ends with this value or with the process; sockets that it has changed stay paced. Sockets
 /// that are connected already are left alone.
 #[derive(Debug)]
 pub struct SocketPacer {
@@ -35,8 +35,8 @@ pub struct SocketPacer {
 }
 
 impl SocketPacer {
-    /// The most that `SO_MAX_PACING_RATE` says in 32 bits but for "no limit", which asks for nothing:
-    /// 34 Gb/s. So much a socket can send at most.
+    /// The largest rate of `SO_MAX_PACING_RATE` in 32 bits other than "no limit", which asks for nothing:
+    /// 34 Gb/s. A socket cannot send faster.
     pub const MAX_RATE: Rate = Rate::bits_per_second((u32::MAX as u64 - 1) * 8);
 
     /// Begins with the sockets that any of `matches` is true for, of the calling thread's network

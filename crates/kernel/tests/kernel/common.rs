@@ -80,7 +80,7 @@ impl Pair {
         let address = listener.local_addr().expect("bound");
         let sender = Self::socket();
         sender.set_tcp_congestion(congestion_control.as_bytes()).expect("it is loaded");
-        sender.connect(&address.into()).expect("somebody listens");
+        sender.connect(&address.into()).expect("the listener is up");
         Self { sender, receiver: listener.accept().expect("connected").0.into() }
     }
 

@@ -18,14 +18,14 @@ fn this_machine_lacks_nothing() {
 fn without_root_it_says_so() {
     let reno = Algorithm::find("reno").expect("there is Reno");
     let error =
-        as_nobody(|| cc::load(reno.default_set(), &Options::default())).expect_err("nobody");
+        as_nobody(|| cc::load(reno.default_set(), &Options::default())).expect_err("not root");
     assert!(matches!(error, Error::NotRoot) && error.is_lack(), "{error}");
     assert!(error.to_string().contains("sudo"));
-    let error = as_nobody(|| cc::unload(reno)).expect_err("nobody");
+    let error = as_nobody(|| cc::unload(reno)).expect_err("not root");
     assert!(matches!(error, Error::NotRoot), "{error}");
-    let error = as_nobody(cc::list).expect_err("nobody");
+    let error = as_nobody(cc::list).expect_err("not root");
     assert!(matches!(error, Error::NotRoot), "{error}");
-    let error = as_nobody(|| cc::provider(reno)).expect_err("nobody");
+    let error = as_nobody(|| cc::provider(reno)).expect_err("not root");
     assert!(matches!(error, Error::NotRoot), "{error}");
 }
 
@@ -62,6 +62,6 @@ fn without_struct_ops_it_names_what_it_needs() {
     fs::write(&source, "struct none { int none; } none;").expect("a writable folder");
     let compiled = clang().args(["-g", "-c"]).arg(&source).arg("-o").arg(&object).status();
     assert!(compiled.expect("clang").success());
-    let error = Support::of_btf(&object).expect_err("that is no kernel");
+    let error = Support::of_btf(&object).expect_err("the object is not a kernel");
     assert!(matches!(error, Error::NoStructOps) && error.is_lack(), "{error}");
 }

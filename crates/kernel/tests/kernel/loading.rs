@@ -106,7 +106,7 @@ fn hooks_are_timed_while_statistics_are_on() {
     };
     in_own_network(|| {
         Pair::connect("lh_reno").transfer(1_000_000);
-        assert_eq!(count().count, 0, "nobody asked");
+        assert_eq!(count().count, 0, "statistics are off");
         let _on = BpfStatistics::enable().expect("root");
         Pair::connect("lh_reno").transfer(1_000_000);
     });

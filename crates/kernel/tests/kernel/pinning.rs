@@ -173,7 +173,7 @@ fn unloading_resets_the_namespaces_that_had_it_as_their_default() {
     assert_eq!(fs::read_to_string(DEFAULT).expect("TCP's settings"), machines);
 }
 
-/// No process is in the namespace, and nobody has the congestion control: the namespace's setting
+/// No process is in the namespace, and no socket uses the congestion control: the namespace's setting
 /// alone still knows it.
 #[test]
 fn unloading_one_that_is_gone_resets_the_namespaces_that_still_have_it_as_their_default() {

@@ -54,7 +54,7 @@ fn disturbed_transfer(congestion_control: &str) {
     pair.losing_acknowledgements(period, || pair.transfer(500_000));
 }
 
-/// Between calls nobody touches the state, and the rate that was decided holds.
+/// Between calls nothing changes the state, and the rate that was decided holds.
 fn assert_chained(attach: Attach, calls: &[Call]) {
     assert_eq!(calls[0].hook, Hook::Init);
     assert_eq!(calls[0].before.ssthresh, INITIAL_SSTHRESH);

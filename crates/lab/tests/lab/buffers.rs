@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// 200 Mb/s over 200 ms, there and back.
 const PRODUCT: u64 = 5_000_000;
 const BODY: u64 = 160_000_000;
-/// The queue before the long path: with what is on the path, it holds two products and the megabyte that
+/// The queue before the long path: with what is on the path, it holds two BDPs and the megabyte that
 /// a depot keeps unsent, and no more.
 const QUEUE: &str = "6000000";
 
@@ -195,10 +195,10 @@ const KERNEL: &str = "[[hop]]\npeer = \"0.0.0.0/0\"\nbuffers = \"kernel\"";
 fn the_send_buffer_follows_the_path_and_does_not_overshoot() {
     let _alone = alone();
     let low = Tuned { sndbuf: "1MB", rcvbuf: "64MB" };
-    // Left to the kernel it stays where its limit is: far less than a product.
+    // Left to the kernel it stays where its limit is: far less than a BDP.
     right(low, KERNEL, |kernel| kernel.sndbuf == 1 << 20);
-    // The depot's own doing: enough for a full path, and not much more than two products. No more is
-    // under way than path and queue hold.
+    // The depot's own doing: enough for a full path, and not much more than two BDPs. No more is
+    // in flight than path and queue hold.
     right(low, "", |auto| (PRODUCT..=3 * PRODUCT).contains(&auto.sndbuf) && auto.drops == 0);
     // Fixed ones of many products: what the paper saw with 8192 KB.
     let fixed = "[[hop]]\npeer = \"0.0.0.0/0\"\nsndbuf = \"64MB\"\nrcvbuf = \"64MB\"";

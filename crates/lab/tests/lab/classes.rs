@@ -132,8 +132,11 @@ fn compare(classes: &RunResults, queue: &RunResults, wrong: &mut Vec<String>) {
 #[test]
 fn what_a_gateway_cannot_pace_is_refused_by_name() {
     for (set, expected) in [
-        ("flow.far#.pacing=gap", "flow far1, from host and 1 more: pacing beside classes"),
-        ("flow.near#.pacing=1mbit", "flow near1, from host and 1 more: pacing beside classes"),
+        ("flow.far#.pacing=gap", "flow far1, from host and 1 more: pacing in addition to classes"),
+        (
+            "flow.near#.pacing=1mbit",
+            "flow near1, from host and 1 more: pacing in addition to classes",
+        ),
         (
             "link.wire.overhead=0",
             "bottleneck near: classes take an overhead of 14 or more on link \"wire\"",

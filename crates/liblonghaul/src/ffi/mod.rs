@@ -110,7 +110,7 @@ pub unsafe extern "C" fn lsl_setsockopt(
 /// Reads an option.
 ///
 /// # Safety
-/// `length` is null or points to the length of `value`, which is null or has so many bytes.
+/// `length` is null or points to the length of `value`, which is null or has that many bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lsl_getsockopt(
     fd: c_int,

@@ -43,7 +43,7 @@ impl Program {
     fn listening(name: &str) -> (Self, String) {
         let mut program = Self::start(name, &["127.0.0.1:0"]);
         let mut line = String::new();
-        // Nothing more is said there unless it fails.
+        // The program writes nothing more to it unless it fails.
         let stderr = program.0.stderr.as_mut().unwrap();
         BufReader::with_capacity(1, stderr).read_line(&mut line).unwrap();
         let address = line.trim().strip_prefix("listening at ").unwrap_or_else(|| panic!("{line}"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The library as programs in C have it: installed, found by pkg-config, compiled with all warnings.
+//! The library as programs in C use it: installed, found by pkg-config, compiled with all warnings.
 
 mod examples;
 mod installed;

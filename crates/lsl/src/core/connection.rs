@@ -22,7 +22,7 @@ use std::{
 
 /// What precedes the bytes of a DATA record.
 const BEFORE_DATA: usize = RECORD_HEAD + DATA_HEAD;
-/// A position that a receiver may want to keep is remembered for each so many bytes.
+/// Interval in bytes at which positions are remembered that a receiver may store.
 const MARK_EVERY: u64 = 64 << 20;
 
 impl Core {
@@ -42,7 +42,7 @@ impl Core {
         );
         state.phase = match phase {
             Phase::Open(duplex) => Phase::Paused(duplex),
-            // The acceptor knows nothing of it yet: it begins anew.
+            // The acceptor does not know it yet: it starts from the beginning.
             Phase::Early(_) => Phase::Early(Sending::new(self.direction, EARLY_LIMIT)),
             paused @ Phase::Paused(_) => paused,
         };
@@ -179,7 +179,7 @@ impl Core {
         Ok(check)
     }
 
-    /// Reads a range of what is sent, behind so many bytes of room.
+    /// Reads a range of the content into a buffer, after `room` free bytes.
     async fn read(&self, range: Range<u64>, room: usize) -> Result<Vec<u8>, Loss> {
         let (buffer, piece) = {
             let mut state = self.state();

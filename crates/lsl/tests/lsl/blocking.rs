@@ -78,7 +78,7 @@ fn one_thread_reads_while_another_writes() {
     });
 }
 
-/// An address at which nobody listens.
+/// An address without a listener.
 fn nowhere() -> Route {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     route(listener.local_addr().unwrap())

@@ -107,7 +107,7 @@ async fn session_continues_by_the_next_route() {
     let second = Wire::to(listener.local_addr(), |_| Mishap::None).await;
     let content = bytes(2_000_000, 5);
     let hurried = Options { connect_timeout: Duration::from_secs(1), ..options() };
-    // What was the first route is gone for good: nobody listens there.
+    // The first route is gone for good: its address has no listener.
     let address = first.address;
     let session = Session::connect(vec![route(address), route(second.address)], hurried);
     let accepted = listener.accept().await.accept(options()).await.unwrap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Sessions that nobody on the way can read.
+//! Sessions that no depot on the path can read.
 
 use super::{
     bytes, options, read_all, route,
@@ -70,7 +70,7 @@ fn contains(bytes: &[u8], part: &[u8]) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_on_the_way_reads_data_or_notes() {
     let listener = listener(b"a code").await;
-    let content = b"what nobody else may know; ".repeat(40_000);
+    let content = b"what only both ends know; ".repeat(40_000);
     let answer = b"neither this".repeat(1000);
     for encrypt in [true, false] {
         let wire = Wire::to(listener.local_addr(), |_| Mishap::None).await;
@@ -79,7 +79,7 @@ async fn nobody_on_the_way_reads_data_or_notes() {
         let [up, down] = &seen[0];
         assert!(up.len() > content.len() && down.len() > answer.len());
         for (bytes, hidden) in [
-            (up, &b"nobody else"[..]),
+            (up, &b"both ends"[..]),
             (up, b"hidden file"),
             (down, b"neither this"),
             (down, b"the receiver"),
@@ -98,7 +98,7 @@ async fn what_is_cut_or_changed_on_the_way_is_sent_again_on_another_connection()
         let listener = listener(b"a code").await;
         let content = bytes(1_000_000 + number(seed, 1_000_000) as usize, seed);
         let mishap = move |n| {
-            // HELLO is left alone: whoever changes it is told that the code is wrong, and the session has failed.
+            // HELLO stays unchanged: a changed one is answered with "the code is wrong", and the session fails.
             let at = 1000 + number(seed ^ n << 16, 400_000);
             match number(seed ^ n << 8, 3) {
                 _ if n >= 4 => Mishap::None,
@@ -132,7 +132,7 @@ async fn without_the_code_no_session_reaches_the_application() {
     assert!(error.to_string().contains("no code"), "{error}");
 }
 
-/// Whoever was on the way has what was sent, and can send it again.
+/// An observer on the path can record what was sent, and replay it.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_recorded_opens_and_ends_nothing() {
     let listener = listener(b"a code").await;
@@ -194,13 +194,13 @@ async fn sealed_handshake_that_is_not_one_record_is_closed_without_a_word() {
     for first in [&two[..], &hello[..hello.len() - 1], &ping, b""] {
         assert_eq!(answer_to(&listener, SealedStart::Hello, first).await, b"");
     }
-    // Nobody knows that session.
+    // The acceptor does not know that session.
     let end = answer_to(&listener, SealedStart::Attach, &hello).await;
     assert_eq!((end[0], &end[4..6]), (RecordKind::End as u8, &[0, 1][..]));
     assert!(timeout(Duration::from_millis(100), listener.accept()).await.is_err());
 }
 
-/// Whoever is on the way can answer without sealing: of that only "the code is wrong" is believed.
+/// An attacker on the path can answer without sealing. The initiator believes only "the code is wrong".
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_that_are_not_sealed_do_not_end_the_session() {
     let stranger = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -24,7 +24,7 @@ use tokio::{
 pub enum Mishap {
     /// Nothing.
     None,
-    /// It breaks after so many bytes to the acceptor.
+    /// It breaks after this number of bytes to the acceptor.
     Cut(u64),
     /// The bit of the byte at this offset to the acceptor is turned.
     Flip(u64),

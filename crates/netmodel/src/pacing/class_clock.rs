@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use units::{Duration, Rate, Timestamp};
 
-/// A byte, in bits times 10^9: what a rate does in so many nanoseconds.
+/// A byte in units of 1e-9 bits, of which a rate transmits its value in bit/s per nanosecond.
 pub const BYTE: u128 = 8_000_000_000;
 
 /// A moment: whole nanoseconds, and the rest in units of 1/rate ns, so that no rounding accumulates.
@@ -25,7 +25,7 @@ impl ExactTime {
         Self { at, rest: 0 }
     }
 
-    /// When so many bytes that begin here end at a rate.
+    /// When `bytes` bytes that begin here end at a rate.
     pub fn after(self, bytes: u64, rate: Rate) -> Self {
         let work = u128::from(bytes) * BYTE + u128::from(self.rest);
         self.at_work(work, rate)
@@ -38,7 +38,7 @@ impl ExactTime {
         Self { at: self.at + Duration::from_nanos(nanos), rest: (work % rate) as u64 }
     }
 
-    /// Where the end of something is moved to whose rest, from `now` on, is done at another rate.
+    /// Moves an end time if the work that remains at `now` is done at another rate.
     fn with_rate(self, now: Timestamp, old: Rate, new: Rate) -> Self {
         let nanos = u128::from(self.at.since(now).as_nanos());
         let work = nanos * u128::from(old.bps()) + u128::from(self.rest);

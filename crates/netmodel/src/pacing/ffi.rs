@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `cc/pace.h` for programs. Every `unsafe` of this room is here.
+//! `cc/pace.h` for programs. All `unsafe` code of this crate is here.
 
 #![expect(unsafe_code, reason = "calls into cc/pace.h")]
 

@@ -40,7 +40,7 @@ pub struct GapInjector {
 }
 
 impl GapInjector {
-    /// A flow that has sent nothing for so many of its round trips has no part in the sum.
+    /// Round trips without a packet after which a flow leaves the sum.
     const STAY_ROUND_TRIPS: u64 = 2;
     /// And for so long: a round trip within a machine says nothing about its next packet.
     const STAY_AT_LEAST: Duration = Duration::from_millis(10);
@@ -62,8 +62,8 @@ impl GapInjector {
         }
     }
 
-    /// A packet of a flow leaves, which takes so much of the link; the flow's target is so many bytes a
-    /// second (0: not known, so it is not paced). What follows it: the gap frames, as bytes of the link.
+    /// Records that a packet of a flow leaves, with its bytes on the link and the flow's target in bytes a
+    /// second (0: not known, so it is not paced). Returns the gap frames that follow it, as bytes of the link.
     pub fn packet(
         &mut self,
         now: Timestamp,

@@ -3,9 +3,9 @@
 //! several bottlenecks leave over one wire, each bottleneck's at its own pace.
 //!
 //! ```text
-//! class 0 (rate) ─▶ flows by turns ─▶ due at the fluid server's pace ─┐
-//! class 1 (rate) ─▶ flows by turns ─▶ due at the fluid server's pace ─┼─▶ earliest due first ─▶ wire
-//! class 2 (none) ─▶ flows by turns ─▶ when no paced packet is due ────┘
+//! class 0 (rate) ─▶ flows in turn  ─▶ due at the fluid server's pace ─┐
+//! class 1 (rate) ─▶ flows in turn  ─▶ due at the fluid server's pace ─┼─▶ earliest due first ─▶ wire
+//! class 2 (none) ─▶ flows in turn  ─▶ when no paced packet is due ────┘
 //! ```
 //!
 //! - A packet is **due** when an ideal server of its class's rate would begin with it. It leaves then,
@@ -15,23 +15,23 @@
 //!   next of its class are due when they would have been. Where the rates are together not above the
 //!   wire's, no packet begins later than it is due by more than one largest packet of every other
 //!   class takes on the wire (the bound of start-time fair queueing; proved in `tests/scheduler.rs`).
-//! - **Idle time is not made good**: a class in which nothing waited begins anew at the next arrival.
+//! - **Idle time is not made good**: a class in which nothing waited starts again at the next arrival.
 //! - **Where classes want more than the wire carries**, no packet can lag more than that bound: all
 //!   classes with something waiting are put off together by what is above it. So they share the wire
 //!   by their rates, and when there is room again, there is no burst of what was missed. The same
 //!   happens where the caller asks late.
-//! - **A class without a rate** has what is left: it sends when the wire is free and no paced packet is
+//! - **A class without a rate** gets the rest: it sends when the wire is free and no paced packet is
 //!   due. Where the paced ones need all of the wire, it gets nothing; of several, the lowest comes first.
 //! - Within a class, flows take turns, equal in bytes: were it one queue, each flow would get
 //!   what it puts in, and one that fills the queue would keep the others out.
 //!
-//! **Gaps.** Each departure says how many bytes the wire idled before it: what a sender that paces by
-//! gap frames puts between. With several classes on the wire that is no class's own gap but what
-//! remains of it beside the others' packets (the paper's figure 4). Idling while nothing waited at all
+//! **Gaps.** Each departure says how many bytes the wire idled before it: a sender that paces by
+//! gap frames fills these bytes. With several classes on the wire this is not a class's own gap but the part
+//! that the others' packets leave of it (the paper's figure 4). Idling while nothing waited at all
 //! needs no gap frame and is none. From when a packet came to the scheduler until nothing waits any
 //! more, gaps and packets fill the wire's time exactly, to the byte.
 //!
-//! Times are whole nanoseconds; what is left over is carried, so that rates are kept exactly.
+//! Times are whole nanoseconds; the remainders are carried, so that rates are kept exactly.
 
 use super::{
     class_clock::{BYTE, ClassClock, ExactTime},
@@ -190,8 +190,8 @@ impl<T> Scheduler<T> {
         dropped
     }
 
-    /// What the wire does at `now`. Who is told to wait asks again at that time, and after every
-    /// arrival; who asks too late gets a packet that leaves late.
+    /// What the wire does at `now`. If the result is a wait, call this again at that time and after every
+    /// arrival. After a late call the packet leaves late.
     pub fn next(&mut self, now: Timestamp) -> Next<T> {
         if self.is_empty() {
             return Next::Idle;
@@ -212,7 +212,7 @@ impl<T> Scheduler<T> {
         }
     }
 
-    /// Gives a paced class another rate from `now` on, and paces one that was not.
+    /// Changes the rate of a class at `now`. A class without a rate becomes paced.
     ///
     /// # Errors
     /// It is zero or above the wire's; the class keeps the rate that it has.

@@ -2,7 +2,7 @@
 //! Queues whose discipline decides when the wire takes a packet, and not when the packet comes.
 //!
 //! A packet that is accepted gets a ticket, and its owner keeps it under that number. Each time the wire is
-//! free, the discipline says which packet is next, and which it drops before. What became of them waits in
+//! free, the discipline says which packet is next, and which it drops before. The decisions wait in
 //! `decided` until the owner asks ([`crate::Link::decided`]). All is decided in the link's own time, before
 //! anything that comes later: when the owner asks changes nothing.
 

@@ -34,8 +34,8 @@ use red::Red;
 pub enum Discipline {
     /// A packet that comes to the full queue is dropped, no other.
     TailDrop {
-        /// From which queue on packets are marked, for who can be told of congestion (ECN, RFC 3168);
-        /// none are where it is none.
+        /// Queue length above which ECN-capable packets are marked (RFC 3168).
+        /// `None`: no packet is marked.
         mark: Option<QueueLimit>,
     },
     /// Random early detection.

@@ -9,14 +9,14 @@ use units::Bytes;
 pub enum QueueLimit {
     /// Nowhere.
     Unlimited,
-    /// At so many packets.
+    /// At this number of packets.
     Packets(u64),
-    /// At so many bytes on the link, [`crate::LinkConfig::overhead`] included.
+    /// At this number of bytes on the link, [`crate::LinkConfig::overhead`] included.
     Bytes(Bytes),
 }
 
 impl QueueLimit {
-    /// Whether so much may wait.
+    /// Whether a queue of that length may wait.
     #[inline]
     pub(crate) fn holds(self, packets: u64, bytes: u64) -> bool {
         match self {

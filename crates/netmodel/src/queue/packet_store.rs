@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Packets that wait, by ticket, and the queues that they stand in.
+//! Waiting packets, by ticket, and their queues.
 
 use units::Timestamp;
 

@@ -8,7 +8,7 @@
 //! p *= 0.98 where both delays are zero            p is kept from 0 to 1
 //! ```
 //!
-//! A packet that comes is dropped with probability p (section 4.1), but for
+//! A packet that comes is dropped with probability p (section 4.1), except
 //! - the first `burst` of a busy time (section 4.4);
 //! - while the delay was below half the target and p is below 20 %, or no more than two full packets wait.
 //!
@@ -16,7 +16,7 @@
 //!
 //! The delay is exact, because the link's rate is known: there is no need to estimate the rate of departure
 //! (section 5.2). The updates between two packets depend on nothing but when the wire will be free, so they
-//! are made up for when the next packet comes. Of the optional elements of section 5, ECN is there;
+//! are computed when the next packet comes. Optional elements of section 5: ECN is implemented;
 //! de-randomisation (5.4) and the cap on steps (5.5) are not, so that drops are independent of each other,
 //! as the control law takes them to be.
 

@@ -159,7 +159,7 @@ impl Model {
     }
 }
 
-/// A sender that departs by the cap's rate, one queue of so many packets, and acknowledgements.
+/// A sender at the cap's rate, one queue with a limit in packets, and acknowledgements.
 struct Path {
     /// Packets a second.
     rate: f64,
@@ -184,7 +184,7 @@ impl Path {
     }
 }
 
-/// What came of some seconds.
+/// The results of some seconds.
 #[derive(Debug, Default)]
 struct Course {
     /// Of the path's rate, in the second half.
@@ -196,8 +196,8 @@ struct Course {
     compared: u32,
 }
 
-/// A window that doubles each round trip until the first loss, and grows by a hundredth afterwards; `lossy`: one
-/// packet of so many is lost by chance.
+/// A window that doubles each round trip until the first loss, and grows by a hundredth afterwards; one
+/// packet in `lossy` is lost at random.
 fn run(path: &mut Path, seconds: f64, lossy: u32, random: &mut Pcg64) -> Course {
     let params = Estimator { find_cap: true, ..Estimator::LINK }.params();
     let (mut cap, mut model, mut course) =

@@ -144,7 +144,8 @@ fn without_a_target_or_above_the_line_there_are_no_gaps() {
     }
 }
 
-/// Flows in one queue: the gap is of their sum, whoever of them sends; those who stop leave the sum.
+/// Flows in one queue: the gap follows from the sum of their rates, whichever flow sends. Flows that stop leave the
+/// sum.
 #[test]
 fn the_sum_is_that_of_the_flows_that_send() {
     let mut random = Pcg64::new(seed(), 3);

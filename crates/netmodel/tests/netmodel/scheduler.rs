@@ -119,7 +119,9 @@ fn who_asks_late_gets_no_burst() {
     assert_eq!(starts(0), micros(0));
     assert_eq!(starts(3000), micros(3000), "due at 100");
     match scheduler.next(micros(3010)) {
-        Next::Wait(until) => assert_eq!(until.as_nanos() / 1000, 3099, "less what is no lag"),
+        Next::Wait(until) => {
+            assert_eq!(until.as_nanos() / 1000, 3099, "less the part that is not lag")
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -146,7 +148,7 @@ fn shares(wishes: &[u64]) -> Vec<f64> {
 
 #[test]
 fn flows_of_a_class_take_turns_whatever_they_put_in() {
-    // Six have their wish, which are 48 together; of what is left each of the others has half.
+    // Six have their wish, which are 48 together; each of the others gets half of the rest.
     let fair = [1.0, 2.0, 4.0, 8.0, 13.0, 20.0, 26.0, 26.0];
     for (share, fair) in shares(&[1, 2, 4, 8, 13, 20, 50, 100]).into_iter().zip(fair) {
         assert!((share / fair - 1.0).abs() < 0.02, "{share} where {fair} is fair");

@@ -4,8 +4,8 @@
 use crate::{Curve, Entity, FlowSummary, HopSummary, Quantity, Series};
 use std::ops::Range;
 
-/// The width of the bins over which a rate is averaged before anything is said about its
-/// variation, in seconds.
+/// The width of the bins over which a rate is averaged before its variation
+/// is computed, in seconds.
 pub const BIN_S: f64 = 1.0;
 /// How far from a whole number of bins a difference of two times may be by rounding, in seconds.
 pub const ROUNDING_S: f64 = 1e-9;

@@ -56,7 +56,7 @@ pub struct SampledSender<'a> {
     /// Its round trip, in seconds.
     pub rtt_s: f64,
     /// When its flow ended, in seconds since the run's start: a rate that falls because the data
-    /// are over is no answer to congestion.
+    /// are over is not a reaction to congestion.
     pub end_s: f64,
 }
 

@@ -4,7 +4,7 @@
 use crate::{FlowSummary, stats};
 use serde::{Deserialize, Serialize};
 
-/// The share of the capacity that counts as full performance, as in the convergence speed.
+/// The share of the capacity that is full performance, as in the convergence speed.
 const LEVEL: f64 = 0.8;
 /// Times sqrt((n + m) / (n m)), the distance of two samples of n and m values of one distribution
 /// that chance exceeds in 5 % of cases (Smirnov's limit for large samples).

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A [`MedianRange`] in a JSON document: three keys beside the others, `median_X`, `least_X` and `most_X`, which are
+//! A [`MedianRange`] in a JSON document: three keys next to the others, `median_X`, `least_X` and `most_X`, which are
 //! null without values.
 
 #![allow(clippy::ref_option, reason = "serde gives a reference to the field")]

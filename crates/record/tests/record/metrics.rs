@@ -20,7 +20,7 @@ fn flow(name: &str, start_s: f64, seconds: f64, bytes: u64) -> FlowSummary {
     }
 }
 
-/// Samples every second from 0 on.
+/// Samples every second, starting at 0.
 fn each_second(series: &mut Series, entity: &Entity, quantity: Quantity, values: &[f64]) {
     for (second, value) in values.iter().enumerate() {
         series.push(entity, quantity, second as f64, *value);

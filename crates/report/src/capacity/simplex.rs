@@ -2,9 +2,9 @@
 //! The largest sum of shares under limits, by the simplex method.
 //!
 //! Maximise `sum x` over `x >= 0` with `sum w x <= bound` for each limit. All bounds are at least 0,
-//! so to give nobody anything is allowed and is where it starts. From there each step lets one more
+//! so all-zero shares are feasible and are the start. From there each step lets one more
 //! share grow until a limit holds it, as in a dictionary (Chvátal, *Linear Programming*, 1983, chapter
-//! 2). Of several that may, the first is taken: Bland's rule, with which it always ends.
+//! 2). If several may, it takes the first: Bland's rule, which guarantees termination.
 
 /// Below this, a coefficient is a rounding error: weights are small whole numbers.
 const NOTHING: f64 = 1e-9;

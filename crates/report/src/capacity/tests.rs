@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Capacities of networks as scenarios have them.
+//! Capacities of networks as in scenarios.
 
 use super::*;
 use scenario::Scenario;

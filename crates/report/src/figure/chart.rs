@@ -137,7 +137,7 @@ impl Figure {
             (axis(&panel.labels, &xs, size))
             (self.x_title(is_logarithmic, size))
             @for (n, (points, style)) in panel.points.iter().zip(self.styles()).enumerate() {
-                (self.line(style, points, &self.beside(n, &xs), &scale, size.height))
+                (self.line(style, points, &self.offset(n, &xs), &scale, size.height))
             }
             @for overlay in &panel.overlays {
                 path.overlay d=(panel.overlay_path(overlay, self.log_x, &scale, size)) fill="none"
@@ -190,7 +190,7 @@ impl Figure {
     }
 
     /// Where a line's points stand: aside, so that the bars of several do not cover one another.
-    fn beside(&self, n: usize, xs: &[f64]) -> Vec<f64> {
+    fn offset(&self, n: usize, xs: &[f64]) -> Vec<f64> {
         const APART: f64 = 5.0;
         const MOST: f64 = 20.0;
         if self.bars == Bars::None || !self.points().any(|point| point.runs > 1) {
@@ -203,7 +203,7 @@ impl Figure {
 }
 
 impl Panel {
-    /// Where each value stands along the panel. Names stand in the middle of equal parts of it.
+    /// Position of each value along the panel. Names are centred in equal parts of it.
     fn places(&self, x: &str, log_x: bool, width: f64) -> Vec<f64> {
         if is_name(x) {
             let part = width / self.labels.len().max(1) as f64;

@@ -205,7 +205,7 @@ fn repeats_give_means_with_intervals_or_medians_with_ranges() {
 
     let table = Figure::read(&path, &asked(Some(Bars::Range))).unwrap().table();
     assert!(table.contains("medians of up to 3 (least–most)"), "{table}");
-    // A range where several runs stand behind a median, and nowhere else.
+    // A range only where a median is of several runs.
     assert_eq!(row(&table)[1..4], ["0.200", "(0.100–0.950)", "0.475"]);
     assert_eq!(table.matches('(').count(), 3, "{table}");
     let table = Figure::read(&path, &asked(Some(Bars::None))).unwrap().table();
@@ -343,7 +343,8 @@ fn logarithmic_axis_has_powers_of_ten_and_leaves_zero_out() {
     for tick in ["0.001", "0.01", "0.1", "1", "10", "100", "1000"] {
         assert!(svg.contains(&format!(">{tick}<")), "{tick} is missing:\n{svg}");
     }
-    // From 1 kb/s to 1 Gb/s are six decades of the panel's 300: 2 kb/s stands at log 2 of one of them. Zero has no place.
+    // From 1 kb/s to 1 Gb/s are six decades of the panel's 300: 2 kb/s is at log 2 of one of them. Zero has no
+    // position.
     let y = |bps: f64| 300.0 * (1.0 - (bps / 1e3).log10() / 6.0);
     let place = |nth: f64| 14.0 + 432.0 * nth / 3.0;
     let expected = [(place(1.0), y(2e3)), (place(2.0), y(5e6)), (place(3.0), y(9e8))];

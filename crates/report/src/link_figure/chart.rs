@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A figure over time as an SVG document: panels below one another, the rate beside the left, of one scale
-//! in all, and the window beside the right.
+//! A figure over time as an SVG document: panels below one another, the rate on the left axis, with one scale
+//! in all, and the window on the right axis.
 
 use super::{LinkFigure, LinkPanel};
 use crate::{
@@ -152,7 +152,7 @@ impl LinkFigure {
     }
 }
 
-/// What stands before an entry of the legend.
+/// The symbol of an entry of the legend.
 enum Mark {
     Band,
     Line(&'static str),

@@ -7,7 +7,7 @@ use std::path::Path;
 
 const BIN_S: f64 = 500e-6;
 
-/// A record of one second below `dir`: bins of 8 Mb/s, but for those given; the window doubles every 100 ms
+/// A record of one second below `dir`: bins of 8 Mb/s, except those given; the window doubles every 100 ms
 /// from one packet. The bottleneck has 16 Mb/s and the path holds 100 packets of 100 bytes.
 fn write(dir: &Path, variant: &str, bins: &[(usize, f64)]) -> PathBuf {
     let manifest = serde_json::json!({

@@ -69,7 +69,7 @@ fn is_counted(row: &Row) -> bool {
 }
 
 impl Interval<'_> {
-    /// What stands in the columns before those of swept keys.
+    /// The cells of the columns before those of swept keys.
     fn texts(&self) -> [String; BEFORE.len()] {
         let manifest = &self.run.manifest;
         let variant = manifest.variant.as_ref().map(|variant| variant.name.clone());

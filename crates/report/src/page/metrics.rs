@@ -22,11 +22,11 @@ pub fn details(group: &ScenarioRuns) -> Markup {
         columns.chunk_by(|(a, _), (b, _)| a.point == b.point).collect();
     html! {
         p.note {
-            "Definitions and sources: docs/metrics.md. Medians over the runs that count, and below them \
-             the smallest and the largest; of metrics that each flow has, over the flows of all these \
+            "Definitions and sources: docs/metrics.md. Medians over the valid runs, and below them \
+             minimum and maximum; for metrics of single flows, over the flows of all these \
              runs. The last line is the mean over the runs with its 95 % confidence interval (Student’s t), where there are \
-             two runs or more; of metrics that each flow has, a run’s value is the mean over its flows. Where no run \
-             counts, the first."
+             two runs or more; for metrics of single flows, a run’s value is the mean over its flows. If no run \
+             is valid, the first run is shown."
         }
         @if let [point] = points.as_slice() { (table(group, point)) }
         @else { @for point in points {

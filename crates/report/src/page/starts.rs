@@ -33,8 +33,8 @@ pub fn section(group: &ScenarioRuns) -> Markup {
         @if !pictures.is_empty() && pictures.len() <= MOST_PICTURES {
             h2 { "How transfers start" }
             p.note {
-                "What a client has received by when, from its start on, in the first "
-                (format::digits(SPAN_S)) " s at most. Of each way the run closest to the median."
+                "Bytes that a client has received over the time since its start, in the first "
+                (format::digits(SPAN_S)) " s at most. For each variant, the run closest to the median."
             }
             (legend(group, &pictures))
             div.multiples {

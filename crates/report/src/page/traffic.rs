@@ -19,7 +19,7 @@ pub fn has_traffic(group: &ScenarioRuns) -> bool {
     group.runs.iter().any(|run| !run.summary.traffic.is_empty())
 }
 
-/// Medians, with the least and the most of several runs.
+/// Medians, with minimum and maximum if there are several runs.
 pub fn table(group: &ScenarioRuns) -> Markup {
     let rows = rows(group);
     let sweep = group.points.len() > 1;

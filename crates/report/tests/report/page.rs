@@ -81,7 +81,7 @@ fn a_demo_and_a_sweep_are_drawn() {
 fn methods_are_told_apart() {
     let dir = tempfile::tempdir().unwrap();
     synthetic::demo(dir.path(), "A demo");
-    // The same once more, as another method would have it.
+    // The same runs again under another method.
     for folder in record::find_records(dir.path()).unwrap() {
         let mut record = record::Record::open(&folder).unwrap();
         if record.summary.flows[0].client.as_deref() != Some("curl") {

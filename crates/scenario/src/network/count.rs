@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `count`: one table that stands for many things, whose names have its numbers from 1 on.
+//! `count`: one table that defines many things, whose names have its numbers from 1 on.
 
 use crate::{
     document::Value,

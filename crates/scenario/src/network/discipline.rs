@@ -40,7 +40,7 @@ impl DisciplineSpec {
     }
 }
 
-/// The discipline of a direction whose full packets take so many bytes on the link.
+/// The discipline of a direction whose full packets take `full_packet` bytes on the link.
 pub(super) fn discipline(fields: &mut Fields<'_>, full_packet: u64) -> DisciplineSpec {
     let none = Table::default();
     let is_table = fields.raw("discipline").is_some_and(|v| matches!(v.data, Data::Table(_)));
@@ -53,7 +53,7 @@ pub(super) fn discipline(fields: &mut Fields<'_>, full_packet: u64) -> Disciplin
         (fields.optional("discipline"), fields.over(&none))
     };
     let Some(kind) = kind else {
-        // A kind that can't be read is reported; that its keys are unknown is not, beside it.
+        // For an unreadable kind, only that error is reported, not its unknown keys.
         return DisciplineSpec::Known(Discipline::Taildrop);
     };
     let spec = match kind {

@@ -66,7 +66,7 @@ impl Field for EstimatorName {
     }
 }
 
-/// The estimator's settings but for the keys that are given.
+/// The estimator's settings, except for the keys that are given.
 pub(super) fn settings(fields: Option<Fields<'_>>) -> PacingSettings {
     let Some(mut fields) = fields else { return PacingSettings::default() };
     let own = PacingSettings::of(fields.or("estimator", EstimatorName(Estimator::LINK)).0);

@@ -9,7 +9,7 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
-/// The profile's TCP but for the keys that are given.
+/// The profile's TCP, except for the keys that are given.
 pub(super) fn tcp(fields: Option<Fields<'_>>, family: Family) -> Tcp {
     let Some(mut fields) = fields else { return Tcp::of(Profile::default(), family) };
     let profile = fields.or("profile", Profile::default());

@@ -166,7 +166,7 @@ fn files(fields: &mut Fields<'_>, size: Option<FileSize>) -> Option<Source> {
     Some(Source::Files { per_second, size })
 }
 
-/// Files a second that are so many bits a second together.
+/// Files per second that make a load of `load_bps` bit/s together.
 pub(crate) fn arrivals(load_bps: f64, size: FileSize) -> f64 {
     load_bps / (size.mean().get() as f64 * 8.0)
 }

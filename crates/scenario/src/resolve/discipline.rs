@@ -14,7 +14,7 @@ use units::{Bytes, Duration};
 const LIMIT_OF_MAX: u64 = 4;
 /// The lower threshold's part of the upper one (S. Floyd, "RED: Discussions of Setting Parameters", 1997).
 const MAX_OF_MIN: u64 = 3;
-/// The upper threshold is at least so many full packets, so that the lower one is at least five (ibid.).
+/// Minimum of the upper threshold in full packets, so that the lower one is at least five (ibid.).
 const LEAST_MAX: u64 = 15;
 
 /// What of a link's disciplines does not go together.

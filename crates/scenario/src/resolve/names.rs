@@ -93,8 +93,8 @@ impl KnownNames<'_> {
     }
 }
 
-/// Checks one thing after the other. Of those that one table stands for, what is wrong with the
-/// first is most likely wrong with all, and said once.
+/// Checks one thing after the other. Among things that one table defines, an error of the
+/// first is most likely an error of all, so it is reported once.
 pub(super) fn first_faults<'t, T: HasLocation>(
     things: &'t [T],
     problems: &Problems,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Queue disciplines of links, as a run has them: every parameter there, thresholds in packets or bytes.
+//! Queue disciplines of the links of a run: every parameter is set, thresholds in packets or bytes.
 
 use crate::json;
 use serde::{Deserialize, Serialize};

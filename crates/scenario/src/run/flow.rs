@@ -45,7 +45,7 @@ pub struct Flow {
     /// The flow whose end it waits for, and whose connections behind the client's it takes over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
-    /// Whether it does no more than prepare connections for another: then it is no result.
+    /// Whether it does no more than prepare connections for another: then it is not part of the results.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub prepares: bool,
     /// Whether it only loads the path in the other direction: it is in no comparison of the run's flows then.

@@ -104,7 +104,7 @@ pub enum Loss {
         #[serde(with = "json::probability")]
         probability: Probability,
     },
-    /// One packet in so many, regularly.
+    /// One packet in N, at regular intervals.
     Periodic {
         /// The first that is lost, and then each after as many again; at least 1.
         every: u64,

@@ -93,7 +93,7 @@ impl PacingSettings {
         }
     }
 
-    /// Gap frames onto a link of that rate, of which a frame takes so much beyond its IP length.
+    /// Gap frames for a link of that rate, on which a frame takes `overhead` bytes beyond its IP length.
     pub fn frames(&self, line: Rate, overhead: Bytes) -> GapFrames {
         // The least Ethernet frame carries 46 bytes.
         let min_frame = Bytes::new(46) + overhead;

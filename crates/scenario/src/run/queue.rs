@@ -16,7 +16,7 @@ pub enum Queue {
     Bytes(Bytes),
 }
 
-/// A queue's length as the keys `mark_packets` and `mark_bytes`, beside those of the queue itself.
+/// A queue's length as the keys `mark_packets` and `mark_bytes`, in addition to those of the queue itself.
 pub(super) mod mark {
     use super::Queue;
     use crate::json;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Traffic beside the transfers.
+//! Traffic other than the transfers.
 
 use crate::json;
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Duration, Rate};
 
-/// Traffic beside the transfers: what it moves is in no flow's result.
+/// Traffic other than the transfers. Its bytes are not part of any flow's result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Traffic {
     /// Unique among traffic.
@@ -36,7 +36,7 @@ pub enum Source {
         #[serde(rename = "packet_bytes")]
         packet: u32,
     },
-    /// One TCP connection that is busy and idle by turns, each for an exponentially distributed
+    /// One TCP connection that alternates between busy and idle, each for an exponentially distributed
     /// time or size.
     OnOff {
         /// What it does while it is on.
@@ -62,7 +62,7 @@ pub enum Burst {
     /// As much as goes in a time with this mean.
     #[serde(rename = "on_us", with = "json::micros")]
     Time(Duration),
-    /// Until so many bytes, by the mean, have been delivered.
+    /// Until a random number of bytes with this mean has been delivered.
     #[serde(rename = "on_bytes", with = "json::bytes")]
     Bytes(Bytes),
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A link's `discipline`: its parameters, what they are where nothing is said, and RED's thresholds.
+//! A link's `discipline`: its parameters, their defaults, and RED's thresholds.
 
 use crate::draft::Draft;
 use longhaul_scenario::{Discipline, Queue, Run, Scenario, Thresholds};

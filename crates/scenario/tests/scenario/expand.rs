@@ -90,7 +90,7 @@ fn zipped_keys_take_their_values_pair_by_pair() {
     let run = &parse(&ZIPPED).runs[5];
     assert_eq!(run.duration, Some(Duration::from_millis(9_000)));
     assert_eq!(run.links[0].backward.delay, Duration::from_micros(7_500));
-    // Keys that are not in the group make a grid with it, as ever.
+    // Keys that are not in the group make a grid with it.
     let grid = ids_with(&["sweep.seed=[1, 2]"]);
     assert_eq!(grid.len(), 6);
     assert_eq!(grid[1], "direct,rtt=10ms,duration=60s,seed=2,r01");
@@ -411,7 +411,7 @@ fn repeats_after_the_first_vary_by_starts_and_hosts() {
         (scenario.runs[0].flows[0].start, scenario.runs[0].links[0].forward.delay),
         (written, Duration::ZERO)
     );
-    assert!(starts.len() > 45 && delays.len() > 45, "each is drawn anew");
+    assert!(starts.len() > 45 && delays.len() > 45, "each is drawn separately");
     assert!(*starts.last().unwrap() > written + Duration::from_millis(35), "up to a round trip");
 }
 

@@ -22,7 +22,7 @@ fn run<'s>(scenario: &'s Scenario, id: &str) -> &'s Run {
     scenario.runs.iter().find(|r| r.id == id).unwrap_or_else(|| panic!("no {id} among {ids:?}"))
 }
 
-/// Equal but for the nanoseconds lost where a third is rounded.
+/// Equal up to the nanoseconds lost where a third is rounded.
 fn nearly(a: Duration, b: Duration) -> bool {
     a.as_nanos().abs_diff(b.as_nanos()) < 6
 }

@@ -33,7 +33,11 @@ fn each_hop_has_its_pacing() {
     let rate = Pacing::Rate(Rate::bits_per_second(62_500_000 * 8));
     assert_eq!(of("pacing = [\"62.5mbps\", \"tcp\"]", &[]), [rate, Pacing::Tcp]);
     assert_eq!(of("", &["flow.f.pacing=edt"]), [Pacing::Edt; 2]);
-    assert_eq!(of("", &["tcp.pacing=true"]), [Pacing::Tcp; 2], "what nothing else is said of");
+    assert_eq!(
+        of("", &["tcp.pacing=true"]),
+        [Pacing::Tcp; 2],
+        "the default of hops without `pacing`"
+    );
     assert_eq!(of("pacing = \"none\"", &["tcp.pacing=true"]), [Pacing::None; 2]);
     let hops: Vec<_> = run("pacing = [\"gap\", \"tcp\"]", &[])
         .flows

@@ -11,7 +11,7 @@ use std::{fmt::Write, path::Path};
 const GOOD: &str = include_str!("refused/good.toml");
 const CASES: &str = "tests/scenario/refused/cases.txt";
 
-/// A case: what it changes and, when run, what is said about it.
+/// A case: what it changes and, when run, the message.
 #[derive(Default)]
 struct Case<'t> {
     removed: Option<&'t str>,

@@ -42,7 +42,7 @@ fn the_shorter_delay_wins_then_fewer_hops_then_the_smaller_name() {
     assert_eq!(routes.path("a", "a"), Some(vec![]));
     assert_eq!(routes.rtt("a", "a"), Some(Duration::ZERO));
     assert_eq!(routes.next_hop("a", "a"), None);
-    assert_eq!(routes.path("a", "nobody"), None);
+    assert_eq!(routes.path("a", "unknown"), None);
 }
 
 #[test]

@@ -68,7 +68,7 @@ fn flows_against_earlier_ones_are_reverse_unless_said() {
     let (there, back) = (flow("a1", "b1", ""), flow("b2", "a2", ""));
     assert_eq!(reverse(&[there.clone(), back.clone()]), ["b2a2"]);
     assert_eq!(reverse(&[back.clone(), there.clone()]), ["a1b1"], "the first is compared");
-    // It shares a link in their direction with those that go there: from a3 on.
+    // It shares a link in their direction with those that go there: the links after a3.
     assert_eq!(reverse(&[there.clone(), flow("a2", "a3", ""), back.clone()]), ["b2a2"]);
     assert_eq!(reverse(&[there.clone(), flow("b2", "a2", "reverse = false")]), [""; 0]);
     assert_eq!(reverse(&[there, flow("a2", "b2", "reverse = true")]), ["a2b2"]);
@@ -211,7 +211,7 @@ fn congestion_levels_by_hand() {
     // Definition 2: on for 3 s of 4, and for the 0.25 s of 1.25 that 3 125 000 bytes take at 100 Mb/s.
     let bursts = on_off("a1", "b1", "3s") + &on_off("b1", "a1", "3125000");
     assert_eq!(levels(&bursts), [Some(0.375), Some(0.2)]);
-    // A flow beside the bursts of the same source is always on; background is no source.
+    // A flow next to the bursts of the same source is always on; background is not a source.
     let cbr = "[[traffic]]\nfrom = \"a2\"\nto = \"b2\"\nkind = \"cbr\"\nrate = \"9mbit\"\n";
     assert_eq!(levels(&(bursts + &flow("a1", "b1") + cbr)), [Some(0.5), Some(0.2)]);
 }

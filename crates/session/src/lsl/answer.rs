@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! ANSWER: what came of an OPEN, and what each depot says of its connection to the next hop (docs/lsl.md,
+//! ANSWER: the result of an OPEN, and what each depot reports about its connection to the next hop (docs/lsl.md,
 //! section 3).
 
 use crate::{
@@ -61,7 +61,7 @@ pub struct HopReport {
 }
 
 impl Answer {
-    /// An answer that is no error.
+    /// An answer without an error.
     pub fn of(status: StatusCode, by: DepotId) -> Self {
         let (error, text, hops, unknown) = (None, String::new(), Vec::new(), Vec::new());
         Self { status, error, by, text, hops, striped: None, unknown }

@@ -38,7 +38,7 @@ pub struct Duplex {
     done_sent: bool,
 }
 
-/// What came of a record.
+/// The result of processing a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// Nothing for the application.

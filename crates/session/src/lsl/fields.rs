@@ -64,7 +64,7 @@ pub(super) fn put(kind: u8, value: &[u8], out: &mut Vec<u8>) {
     out.extend(value);
 }
 
-/// The beginning of a text, of at most so many bytes.
+/// The longest beginning of `text` of at most `most` bytes that ends at a character boundary.
 pub(super) fn cut(text: &str, most: usize) -> &str {
     let end = (0..=text.len().min(most)).rev().find(|at| text.is_char_boundary(*at));
     &text[..end.unwrap_or_default()]

@@ -25,7 +25,7 @@ const ANSWER: u8 = 2;
 pub enum Header {
     /// Asks for a session.
     Open(Open),
-    /// Says what came of that.
+    /// Reports the result of an OPEN.
     Answer(Answer),
     /// Joins a hop of a session that is open.
     Join(JoinToken),
@@ -39,8 +39,8 @@ pub struct UnknownField {
 }
 
 impl Header {
-    /// Reads the header with which `bytes` begin, and its length. `None`: more must come. What no
-    /// further byte can mend is refused at once.
+    /// Reads the header at the start of `bytes`, and its length. `None`: the header is incomplete. A header that
+    /// further bytes cannot complete is refused immediately.
     ///
     /// # Errors
     /// The bytes break a rule of sections 1 to 3.

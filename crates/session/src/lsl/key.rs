@@ -57,7 +57,7 @@ impl SessionKey {
         Self(bytes)
     }
 
-    /// The key, to be kept where nobody else can read it.
+    /// The key. Store it where no other user can read it.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
@@ -83,7 +83,7 @@ impl SessionKey {
 }
 
 impl fmt::Debug for SessionKey {
-    /// Logs are no place for it.
+    /// Omits the key: debug output may reach logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("SessionKey")
     }

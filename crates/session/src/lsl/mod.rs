@@ -12,7 +12,7 @@
 //! record      the records between the two ends
 //! handshake   how a session begins and continues
 //!   key         its key, and what is proved with it
-//! sealed      records that nobody on the way can read
+//! sealed      records that no depot on the path can read
 //! duplex      both directions, once the ends have greeted each other
 //!   sending     one direction at its sending end
 //!   receiving   one direction at its receiving end

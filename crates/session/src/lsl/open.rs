@@ -42,7 +42,7 @@ pub struct Open {
     pub hops: Vec<Hop>,
     /// What is at the end of the route.
     pub target: Target,
-    /// By whose leave.
+    /// The ticket that authorises the session.
     pub ticket: Option<TicketText>,
     /// The depots that have passed it on, the latest last.
     pub passed: Vec<DepotId>,
@@ -132,8 +132,8 @@ impl Open {
         Self { session, hops, target, ticket, passed, client, streams: 1, unknown }
     }
 
-    /// What the depot `own` does with it (rules 2.3 and 2.5). A client that was vouched for is taken out
-    /// (2.7): the caller sets it again where that counts.
+    /// What the depot `own` does with it (rules 2.3 and 2.5). A verified client is removed
+    /// (2.7): the caller sets it again where it applies.
     ///
     /// # Errors
     /// It runs in a circle (508), or leads nowhere (400).
@@ -159,7 +159,7 @@ impl Open {
             Target::Tcp { server, proxy_protocol } => Ok(OpenStep::Tcp { server, proxy_protocol }),
             Target::Meeting(role) => Ok(OpenStep::Meeting(role)),
             Target::End => Err(Fault::bad_request(
-                "the session's route ends at this depot, which is no acceptor: name the acceptor as the last hop",
+                "the session's route ends at this depot, which is not an acceptor: name the acceptor as the last hop",
             )),
         }
     }

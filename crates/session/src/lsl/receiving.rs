@@ -43,7 +43,7 @@ struct Gap {
     times: u32,
 }
 
-/// What came of DATA.
+/// The result of receiving DATA.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Received {
     /// These are the next bytes, verified. With what else was held.
@@ -192,7 +192,7 @@ impl Receiving {
         self.delivered = (self.delivered + bytes).min(self.have.length());
     }
 
-    /// More, or less, may be received ahead of delivery from here on. A limit that was given stays.
+    /// Changes how many bytes may be received ahead of delivery. A limit already granted to the sender stays valid.
     pub fn set_window(&mut self, window: u64) {
         self.window = window.max(self.limit() - self.delivered);
     }

@@ -19,7 +19,7 @@ pub const MAX_END_TEXT: usize = 1024;
 const END_HEAD: usize = 34;
 /// The longest message of Noise, and so the longest payload of SEALED.
 pub const MAX_SEALED: usize = 65_535;
-/// The shortest: one byte, and what proves that nobody changed it.
+/// The shortest: one byte and its authentication tag.
 const MIN_SEALED: usize = 17;
 /// The longest digest that FIN carries.
 const MAX_DIGEST: usize = 32;
@@ -57,7 +57,7 @@ pub struct RecordHead {
 /// What precedes the bytes of DATA.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DataHead {
-    /// Where they stand in the stream.
+    /// Offset of the bytes in the stream.
     pub offset: u64,
     /// The chaining value of their group up to their end.
     pub check: Value,
@@ -116,7 +116,7 @@ pub struct End {
     pub code: u16,
     /// For the user.
     pub text: String,
-    /// Whether the other end of the session says so, and not somebody on the way.
+    /// Whether the other end of the session proved that it sent this. `false`: a depot on the path may have sent it.
     pub is_proved: bool,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Records that nobody on the way can read (docs/lsl.md, section 12): Noise, with what both ends know already as its
-//! pre-shared key.
+//! Records that no depot on the path can read (docs/lsl.md, section 12): Noise, with what both ends know already as
+//! its pre-shared key.
 //!
 //! ```text
 //! initiator [`Sealing`] HELLO or ATTACH in message 1 ──▶  [`SealedCall`]
@@ -69,7 +69,7 @@ impl PreSharedKey {
 }
 
 impl fmt::Debug for PreSharedKey {
-    /// Logs are no place for it.
+    /// Omits the key: debug output may reach logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("PreSharedKey")
     }
@@ -112,7 +112,7 @@ impl Sealing {
     }
 }
 
-/// Message 1, as the acceptor has it.
+/// Message 1, as received by the acceptor.
 #[derive(Debug)]
 pub struct SealedCall {
     noise: HandshakeState,
@@ -200,7 +200,7 @@ impl Opener {
     /// Takes the sealed records that are whole from the front of `sealed`, and appends what was in them.
     ///
     /// # Errors
-    /// It is no sealed record, or not the next one of the other end. The connection is of no use any more.
+    /// It is not a sealed record, or not the next one from the other end. The connection cannot be used any more.
     pub fn open(&mut self, sealed: &mut BytesMut, plain: &mut BytesMut) -> Result<(), Malformed> {
         while let Some(head) = sealed.first_chunk::<RECORD_HEAD>() {
             let RecordHead { kind, length } = RecordHead::parse(*head)?;

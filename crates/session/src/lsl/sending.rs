@@ -33,7 +33,7 @@ impl Direction {
     }
 }
 
-/// More that is to be sent again than this at one time is not remembered: nobody asks for it in good faith.
+/// Maximum number of ranges remembered for retransmission. An honest receiver does not request more at one time.
 const MAX_AGAIN: usize = 64;
 
 /// The sending end.

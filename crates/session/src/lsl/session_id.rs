@@ -9,7 +9,7 @@ use std::{fmt, str::FromStr};
 #[serde(try_from = "String", into = "String")]
 pub struct SessionId(pub [u8; 16]);
 
-/// The text is no session's name.
+/// The text is not a session's name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a session's name: expected 32 hexadecimal digits")]
 pub struct SessionIdError(String);

@@ -11,12 +11,12 @@ const TOKEN: u8 = 1;
 /// The kind of a JOIN's header.
 pub(super) const KIND: u8 = 3;
 
-/// What opens one direction of a hop for further connections. Nobody guesses it.
+/// Unguessable token that lets further connections join one direction of a hop.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct JoinToken(pub [u8; 16]);
 
 impl std::fmt::Debug for JoinToken {
-    /// Logs are no place for it.
+    /// Omits the token: debug output may reach logs.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("JoinToken")
     }
@@ -84,6 +84,6 @@ mod tests {
         let bytes = token.to_join();
         assert_eq!(Header::parse(&bytes), Ok(Some((Header::Join(token), bytes.len()))));
         assert!(Header::parse_open(&bytes).is_err() && Header::parse_answer(&bytes).is_err());
-        assert_eq!(format!("{token:?}"), "JoinToken", "logs are no place for it");
+        assert_eq!(format!("{token:?}"), "JoinToken", "debug output must not contain the token");
     }
 }

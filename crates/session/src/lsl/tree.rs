@@ -139,7 +139,7 @@ impl Prefix {
     /// Merges the complete last group into the subtrees, and begins another one.
     fn close_last(&mut self) {
         let mut value = self.last.value();
-        // As many subtrees of the same size stand before it as its index has ones at the end.
+        // It merges with as many earlier subtrees of equal size as its index has trailing ones.
         let index = self.length / GROUP - 1;
         for _ in 0..index.trailing_ones() {
             let left = self.subtrees.pop().expect("a subtree for each bit");

@@ -3,8 +3,8 @@
 //!
 //! `Negotiate` (RFC 4559) and NTLM prove who a client is once, and the server then takes all that comes on that
 //! connection for that client's. A connection to a next hop serves many clients, so one on which this has
-//! happened, or may have, serves nobody else. Of schemes that are not known to prove each request the same
-//! is feared.
+//! happened, or may have, serves no other client. Schemes that are not known to authenticate each request
+//! are treated in the same way.
 
 use super::{Fields, RequestHead, ResponseHead, fields::trim};
 use http::{HeaderName, header};

@@ -7,7 +7,7 @@
 //! ```
 //! The [`Decoder`] is shown bytes and eats those of the framing. When data comes next it says how
 //! much, and the caller moves it as it likes (from the buffer, or straight from socket to socket)
-//! and tells the decoder. What it has eaten is never passed on: heads of chunks are printed anew
+//! and tells the decoder. What it has eaten is never passed on: heads of chunks are written again
 //! ([`put_head`]), so extensions and odd ways to write a number end here.
 //!
 //! Strict where readers are known to differ: lines end in CRLF; a size has no sign, no `0x`, no
@@ -66,12 +66,12 @@ pub enum Next {
     /// So many bytes of data, never 0. The caller moves any part of them, says so with
     /// [`Decoder::moved`], and asks again.
     Data(u64),
-    /// Nothing: the body has ended, with these trailers. What else is in the buffer belongs to the
+    /// Nothing: the body has ended, with these trailers. Any further bytes in the buffer belong to the
     /// next message.
     End(Fields),
 }
 
-/// The bytes are no chunks. The fault is with who sent the body.
+/// The bytes are not valid chunks: an error of the body's sender.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the chunked body is malformed: {0}")]
 pub struct ChunkError(String);
@@ -89,7 +89,7 @@ impl ChunkError {
 }
 
 impl Decoder {
-    /// A decoder at the start of a body, which may end in trailers of at most so many bytes.
+    /// A decoder at the start of a body, whose trailers may have at most `max_trailers`.
     pub fn new(max_trailers: units::Bytes) -> Self {
         let max_trailers = usize::try_from(max_trailers.get()).unwrap_or(usize::MAX);
         Self { state: START, max_trailers }
@@ -99,7 +99,7 @@ impl Decoder {
     /// moved before.
     ///
     /// # Errors
-    /// The bytes are no chunks, or break a limit. The decoder is of no use after that.
+    /// The bytes are not valid chunks, or exceed a limit. The decoder cannot be used after that.
     pub fn next(&mut self, bytes: &[u8]) -> Result<Step, ChunkError> {
         for (at, byte) in bytes.iter().enumerate() {
             if let Some(next) = self.pause() {
@@ -113,10 +113,10 @@ impl Decoder {
         Ok(Step { framing: bytes.len(), next })
     }
 
-    /// The caller has moved so many bytes of the data that [`Next::Data`] announced.
+    /// The caller has moved `bytes` of the data that [`Next::Data`] announced.
     ///
     /// # Panics
-    /// There are not so many left: the caller would have moved what follows the chunk.
+    /// `bytes` exceeds the rest of the chunk: the caller would have moved what follows the chunk.
     pub fn moved(&mut self, bytes: u64) {
         let left = match self.state {
             State::Data { left } if bytes <= left => left - bytes,
@@ -225,7 +225,7 @@ fn trailers(text: &[u8]) -> Result<Option<Fields>, ChunkError> {
     }
 }
 
-/// Prints the head of a chunk with so much data: the data follows, and then [`DATA_END`].
+/// Writes the head of a chunk of that length. The caller writes the data after it, and then [`DATA_END`].
 ///
 /// # Panics
 /// The size is 0: that would be the last chunk, see [`put_last`].

@@ -101,7 +101,7 @@ pub struct Fault {
     pub reason: String,
     /// What only the operator may know of it, for the log: an address that a name leads to.
     pub detail: Option<String>,
-    /// What may be asked, where it is the method that is at fault; all, if nothing is said.
+    /// Allowed methods, if the method is at fault. Empty: any method.
     allow: Vec<Method>,
 }
 
@@ -126,7 +126,7 @@ impl Fault {
         Self::new(StatusCode::BAD_REQUEST, ProxyError::HttpRequestError, reason)
     }
 
-    /// Whoever asks may not do so by this method, but by these (405).
+    /// The method is not allowed; the methods in `allow` are (405).
     pub fn method_not_allowed(allow: &[Method], reason: impl AsRef<str>) -> Self {
         let (status, error) = (StatusCode::METHOD_NOT_ALLOWED, ProxyError::HttpRequestDenied);
         Self { allow: allow.to_vec(), ..Self::new(status, error, reason) }
@@ -207,7 +207,7 @@ impl From<MethodError> for Fault {
     }
 }
 
-/// What somebody before says went wrong with a body that seems to end well: the first error in the
+/// The error that an upstream hop reports for a body that seems to end well: the first error in the
 /// `Proxy-Status` of its trailers (RFC 9209, section 2).
 pub fn reported(trailers: &Fields) -> Option<Fault> {
     let reported = ReportedError::first(trailers)?;

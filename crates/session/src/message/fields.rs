@@ -53,8 +53,8 @@ impl Fields {
         self.0.iter().filter(move |(its, _)| its == name).map(|(_, value)| value)
     }
 
-    /// The members of a list field (RFC 9110, section 5.6.1), of all its lines, but for members that
-    /// are no text.
+    /// The members of a list field (RFC 9110, section 5.6.1), of all its lines, except members that
+    /// are not text.
     pub(crate) fn members(&self, name: &HeaderName) -> impl Iterator<Item = &str> {
         let lines = self.get_all(name).map(HeaderValue::as_bytes);
         let members = lines.flat_map(|line| line.split(|b| *b == b','));

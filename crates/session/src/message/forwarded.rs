@@ -6,8 +6,8 @@
 //! Forwarded: for="[2001:db8::7]"
 //! ```
 //! A depot takes this field out of whatever comes from a client and sends its own, so a depot that knows
-//! the sender to be a depot may believe it. Of the RFC's grammar it reads what depots write and nothing
-//! else: one element, one parameter, an address without a port.
+//! the sender to be a depot may believe it. It reads only the part of the RFC's grammar
+//! that depots write: one element, one parameter, an address without a port.
 
 use super::Fields;
 use http::{HeaderName, HeaderValue, header};

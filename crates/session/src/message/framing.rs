@@ -9,12 +9,12 @@ use http::header;
 pub enum Framing {
     /// There is no body.
     Empty,
-    /// Exactly so many bytes.
+    /// Exactly this number of bytes.
     Length(u64),
     /// Chunks, the last of which is empty.
     Chunked,
     /// Until the connection is closed; responses only. Only an orderly close marks the end, so
-    /// whoever passes such a body on must not close in good order unless the body came to its end.
+    /// a relay of such a body must not close in good order unless the body came to its end.
     UntilClose,
 }
 
@@ -38,11 +38,11 @@ pub(super) enum Codings {
 pub(super) fn content_length(headers: &Fields) -> Result<Option<u64>, String> {
     let mut length = None;
     for value in headers.get_all(&header::CONTENT_LENGTH) {
-        let text = value.to_str().map_err(|_| "Content-Length is no number".to_owned())?;
+        let text = value.to_str().map_err(|_| "Content-Length is not a number".to_owned())?;
         for part in text.split(',') {
             let part = trim(part);
             let Some(number) = bytes(part) else {
-                return Err(format!("Content-Length \"{part}\" is no number of bytes"));
+                return Err(format!("Content-Length \"{part}\" is not a number of bytes"));
             };
             if length.is_some_and(|l| l != number) {
                 return Err("Content-Length is given twice, with different numbers".to_owned());

@@ -56,7 +56,7 @@ impl Hold {
         (KEEP_ALIVE.clone(), value.expect("letters and digits"))
     }
 
-    /// What a request asks for; none where it names no time, or one that is no number.
+    /// The time that a request asks for. `None` if it names no time, or not a number.
     pub fn asked(request: &RequestHead) -> Option<Self> {
         let mut parameters = request.headers.members(&KEEP_ALIVE);
         let seconds = parameters.find_map(|parameter| {
@@ -83,7 +83,7 @@ pub fn prime(length: u64) -> (HeaderName, HeaderValue) {
     (PRIME.clone(), length.into())
 }
 
-/// How long an answer a request asks for; 0 where it says nothing, or what is no number of bytes.
+/// Length in bytes of the answer that a request asks for. 0 without the field, or if its value is not a number.
 pub fn prime_asked(request: &RequestHead) -> u64 {
     let value = request.headers.get(&PRIME).and_then(|value| value.to_str().ok());
     value.filter(|value| !value.is_empty()).and_then(framing::bytes).unwrap_or(0)

@@ -8,7 +8,7 @@
 use super::MAX_FIELDS;
 use memchr::memchr2;
 
-/// Why the lines are no head's.
+/// Why the lines are not a valid header section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum LineError {
     #[error("a line ends in LF without CR")]

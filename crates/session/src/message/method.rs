@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
 /// A method that is relayed. TRACE and CONNECT are not: one would show a next hop's fields to
-/// whoever asks, the other is a tunnel to anywhere.
+/// any client, the other is a tunnel to anywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 #[allow(missing_docs, reason = "the names are those of RFC 9110 and RFC 5789")]
@@ -60,7 +60,7 @@ impl Method {
     }
 }
 
-/// The text is no method that is relayed.
+/// The text is not a method that depots relay.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not relayed; GET, HEAD, PUT, POST, PATCH, DELETE and OPTIONS are")]
 pub struct MethodError(pub(super) String);

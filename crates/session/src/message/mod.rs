@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Heads of HTTP/1 messages: read strictly, rewritten for the next hop, written anew.
+//! Header sections of HTTP/1 messages: strict parser, rewriter for the next hop, and writer.
 //!
 //! Nothing of a received head is copied as bytes: it is parsed into `http` types and printed
 //! again, so that what one party reads in it is what the next reads (no smuggling through

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Heads, written anew.
+//! Writer of header sections.
 
 use super::Fields;
 use http::{HeaderName, HeaderValue};

@@ -51,7 +51,7 @@ impl ProxyRequest {
     /// Reads a head from the start of `bytes`, with its length; nothing while it is not yet complete.
     ///
     /// # Errors
-    /// As [`RequestHead::parse`], but for CONNECT.
+    /// As [`RequestHead::parse`], except that CONNECT is accepted.
     pub fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>, Fault> {
         let Some((parts, end)) = RequestParts::parse(bytes)? else { return Ok(None) };
         let head = if parts.method == CONNECT {

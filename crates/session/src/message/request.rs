@@ -79,7 +79,7 @@ impl RequestHead {
         self.expects_continue
     }
 
-    /// Whether whoever asks takes trailers (RFC 9110, section 10.1.4).
+    /// Whether the client accepts trailers (RFC 9110, section 10.1.4).
     pub fn takes_trailers(&self) -> bool {
         self.version != Version::HTTP_10 && self.headers.lists(&header::TE, "trailers")
     }
@@ -226,7 +226,7 @@ pub(super) fn check_host(headers: &Fields, version: Version) -> Result<(), Fault
     }
 }
 
-/// The fault for lines that are no head's.
+/// The fault for lines that are not a valid header section.
 fn bad_line(error: LineError) -> Fault {
     let status = match error {
         LineError::TooMany => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,

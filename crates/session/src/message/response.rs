@@ -53,7 +53,7 @@ impl ResponseHead {
         Ok(Some((head, length)))
     }
 
-    /// An interim response (1xx): the final one follows. 101 is none: nobody asked to switch.
+    /// An interim response (1xx): the final one follows. 101 is excluded: depots never ask to switch.
     pub fn is_interim(&self) -> bool {
         self.status.is_informational() && self.status != StatusCode::SWITCHING_PROTOCOLS
     }

@@ -52,7 +52,7 @@ impl SiteRequest {
         };
         let client = text("for")?.parse().ok()?;
         let (asked, host) = (asked.as_str().to_owned(), text("host").map(str::to_owned));
-        // Others are told of it, in fields where quotes and commas have a meaning.
+        // It is copied into fields in which quotes and commas have a meaning.
         let is_host = |text: &String| Authority::parse(text, Some(80)).is_ok();
         let all_are = is_host(&asked) && host.as_ref().is_none_or(is_host);
         all_are.then_some(Self { asked, scheme, client, host })
@@ -143,7 +143,7 @@ mod tests {
             &["\"d.example, e.example\";proto=http;for=\"192.0.2.7\""],
             &["\"d.example\\\";x=\\\"\";proto=http;for=\"192.0.2.7\""],
             &["\"d.example\";proto=http;for=\"192.0.2.7\";host=\"\""],
-            &["\"d.example\";proto=http;for=\"somebody\""],
+            &["\"d.example\";proto=http;for=\"client\""],
             &["\"d.example\";proto=http;for=\"192.0.2.7\", \"x\""],
         ] {
             assert_eq!(SiteRequest::read(&fields(values)), None, "{values:?}");

@@ -21,7 +21,7 @@ pub static STREAMS: HeaderName = HeaderName::from_static("longhaul-streams");
 pub const JOIN: &str = "/lh1/join/";
 /// More connections than this no transfer has.
 pub const MAX_STREAMS: u8 = 16;
-/// What opens a transfer for further connections: nobody guesses it.
+/// Unguessable token that lets further connections join a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Token(pub [u8; 16]);
 
@@ -41,7 +41,7 @@ impl fmt::Display for Token {
 }
 
 impl fmt::Debug for Token {
-    /// Logs are no place for it.
+    /// Omits the token: debug output may reach logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token")
     }
@@ -69,7 +69,7 @@ impl StripeAgreement {
     /// What the answer of a depot that was asked for `asked` connections says.
     ///
     /// # Errors
-    /// What to answer (502): it makes no sense, so nobody knows how the body comes.
+    /// What to answer (502): the field is invalid, so the framing of the body is unknown.
     pub fn of(headers: &Fields, asked: u8) -> Result<Option<Self>, Fault> {
         let mut values = headers.get_all(&STREAMS);
         let Some(value) = values.next() else { return Ok(None) };
@@ -85,12 +85,12 @@ impl StripeAgreement {
     }
 }
 
-/// The field that asks for so many connections.
+/// The field that asks for `streams` connections.
 pub fn ask(streams: u8) -> (HeaderName, HeaderValue) {
     (STREAMS.clone(), HeaderValue::from(u16::from(streams)))
 }
 
-/// How many connections a depot asks for. What others ask, or what makes no sense, asks for none.
+/// How many connections a depot asks for. `None` for requests of others and for invalid values.
 pub fn asked(request: &RequestHead) -> Option<u8> {
     let mut values = request.headers.get_all(&STREAMS);
     let value = values.next().filter(|_| request.came_through_depot())?;

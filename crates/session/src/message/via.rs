@@ -6,9 +6,9 @@
 //! protocol    = [ name "/" ] version
 //! received-by = host [ ":" port ], or a name instead
 //! ```
-//! A field is read whole or not at all: whoever could hide an entry behind one that is malformed could send
-//! a request in circles. So requests with a malformed one are refused; of answers, for which nobody looks, the
-//! line is left out. Empty members of the list, and no space before a comment, are borne.
+//! A field is read whole or not at all: a client that could hide an entry behind a malformed one could send
+//! a request in circles. So requests with a malformed entry are refused. In answers, where no depot checks for
+//! loops, the line is left out. Empty list members and a missing space before a comment are tolerated.
 
 use super::{Fault, Fields, MAX_VIA, ProxyError, fields::is_tchar};
 use crate::depot_id::DepotId;
@@ -25,7 +25,7 @@ struct Entry<'v> {
     comment: &'v [u8],
 }
 
-/// A field that is no list of entries.
+/// The field is not a list of entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Malformed;
 
@@ -89,7 +89,7 @@ pub(super) fn with_own_entry(came: &Fields, version: Version, id: &DepotId) -> V
 }
 
 /// Whether a request with these fields `Via` came through a depot, and so is to be answered with the file
-/// itself. Who forges this gets the file directly, which is no loss.
+/// itself. A client that forges this gets the file directly, which does no harm.
 pub fn came_through_depot<'v>(via: impl IntoIterator<Item = &'v HeaderValue>) -> bool {
     via.into_iter().any(|value| {
         let mut by_depot = false;
@@ -102,7 +102,7 @@ pub(super) fn depots<'v>(via: impl IntoIterator<Item = &'v HeaderValue>) -> usiz
     via.into_iter()
         .map(|value| {
             let mut count = 0;
-            // A line that cannot be read is no depot's: they leave out what would spoil their own.
+            // A depot did not write a malformed line: depots leave out entries that would spoil their own.
             let read = entries(value.as_bytes(), |entry| count += usize::from(entry.is_depot()));
             read.map_or(0, |()| count)
         })

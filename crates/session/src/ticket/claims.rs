@@ -92,7 +92,7 @@ struct Scope {
 /// Who asks with a ticket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TicketClient<'a> {
-    /// Somebody whom the ticket allows.
+    /// A client that the ticket allows.
     Allowed,
     /// It must be this depot, the one before, asking for a client whom the ticket [admits](Ticket::admits).
     /// The caller must see whether the address is one of that depot's, and for whom it asks. Otherwise a
@@ -143,7 +143,7 @@ impl Ticket {
         if self.methods.contains(&method) { Ok(()) } else { Err(TicketError::Method(method)) }
     }
 
-    /// Sees whether the ticket is for whoever asks for this hop from this address.
+    /// Checks whether a client at this address may use the ticket for this hop.
     ///
     /// # Errors
     /// It is not, or there is no such hop.
@@ -202,7 +202,7 @@ impl Ticket {
     /// There is no such hop, the tail is not the ticket's, or the next route would be too long.
     pub fn step(&self, route: &TicketRoute) -> Result<Fetch, TicketError> {
         self.check_hop(route.hop())?;
-        // Every depot sees to it: what the origin would not be asked goes no further.
+        // Every depot checks this: a request that the origin would not get goes no further.
         let origin = self.origin(route.tail())?;
         match self.via.get(route.hop() + 1) {
             None => Ok(Fetch::from_origin(origin)),
@@ -337,7 +337,7 @@ impl TryFrom<Claims> for Ticket {
         };
         let clients = match scope.clients {
             None => Vec::new(),
-            // An empty list might mean nobody or everybody.
+            // An empty list might mean no client or all clients.
             Some(list) if list.is_empty() => return Err(bad("it is for no client".to_owned())),
             Some(list) => {
                 list.iter().map(|text| network(text)).collect::<Option<_>>().ok_or_else(|| {

@@ -13,7 +13,7 @@ use std::net::IpAddr;
 /// proved good.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TicketError {
-    /// The path is no ticket's route.
+    /// The path is not a ticket's route.
     #[error("not a ticket's route: {0}; expected /lh2/<hop>/<ticket>/<name>")]
     Route(&'static str),
     /// Longer than [`crate::MAX_ROUTE_LEN`].
@@ -85,19 +85,19 @@ pub enum TicketError {
     /// The ticket is for other clients.
     #[error("the ticket is not for clients at {0}")]
     Client(IpAddr),
-    /// Somebody has taken it back.
+    /// The ticket has been revoked.
     #[error("the ticket {0} has been revoked: get a new one")]
     RevocationList(String),
     /// A depot brings the request, and the ticket has none ask for this hop.
     #[error(
         "the ticket is for certain clients, and the depot at {0} asks for one whom nobody vouches for: \
-         its client has to ask here itself"
+         the client has to ask this depot itself"
     )]
     Relayed(IpAddr),
     /// The depot that was asked is not the one that the ticket names.
     #[error(
-        "the ticket has {depot} do this, and that is no name of this depot: ask there (the operator: \
-         `names` lists by which names a depot is asked)"
+        "the ticket is for {depot}, and that is no name of this depot: ask that depot (the operator: \
+         list the names of this depot in `names`)"
     )]
     Elsewhere {
         /// The one that it names.
@@ -130,7 +130,7 @@ pub enum TicketError {
 }
 
 impl From<TicketError> for Fault {
-    /// 400 for what is no ticket, 403 for one that does not open, 503 for a depot that is full.
+    /// 400 for text that is not a ticket, 403 for a ticket that does not apply, 503 for a full depot.
     fn from(error: TicketError) -> Self {
         use TicketError::{Malformed, NoRoom, Route, TooLong};
         let (status, kind) = match error {

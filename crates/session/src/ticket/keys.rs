@@ -15,7 +15,7 @@ use std::{collections::BTreeMap, fmt};
 /// The one algorithm of tickets, as a token's header names it.
 const ALGORITHM: &str = "EdDSA";
 
-/// Why a text is no key. The fault is with who wrote the file.
+/// Why a text is not a key: an error in the file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     /// No private key that can sign.
@@ -29,8 +29,8 @@ pub enum KeyError {
     Public(String),
     /// A private key where a public one belongs.
     #[error(
-        "a private key stands among the public keys: take it away from here, and make a new one, \
-         because whoever has read this file can sign with it"
+        "a private key stands among the public keys: remove it and make a new one, \
+         because anyone who has read this file can sign with it"
     )]
     Secret,
     /// One key is not what it says.
@@ -55,8 +55,8 @@ pub struct Signer {
 }
 
 impl Signer {
-    /// A new key of 32 random bytes, which nobody else may ever see. Its `kid` is its thumbprint
-    /// (RFC 7638), so it need not be kept beside the key.
+    /// A new key of 32 random bytes, which must stay secret. Its `kid` is its thumbprint
+    /// (RFC 7638), so it need not be stored with the key.
     ///
     /// # Errors
     /// The cryptographic library cannot use the bytes.
@@ -115,7 +115,7 @@ impl Signer {
         &self.kid
     }
 
-    /// Signs a ticket: the token that stands in the URL.
+    /// Signs a ticket. Returns the token for the URL.
     ///
     /// # Errors
     /// The ticket says what no ticket may.
@@ -149,7 +149,7 @@ pub struct Verified {
     pub key: String,
 }
 
-/// What a token says, whoever made it: to be shown to people, and never acted on.
+/// The claims of a token whose signature is not verified. Only for display.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unverified {
     /// What it says.
@@ -162,13 +162,14 @@ impl Unverified {
     /// Reads a token without asking who signed it.
     ///
     /// # Errors
-    /// It is no ticket.
+    /// It is not a ticket.
     pub fn read(token: &str) -> Result<Self, TicketError> {
         let key = read_header(token)?.kid;
         let malformed = |why: &str| TicketError::Malformed(why.to_owned());
         let claims = token.split('.').nth(1).ok_or_else(|| malformed("it has no claims"))?;
-        let claims =
-            URL_SAFE_NO_PAD.decode(claims).map_err(|_| malformed("its claims are no base64url"))?;
+        let claims = URL_SAFE_NO_PAD
+            .decode(claims)
+            .map_err(|_| malformed("its claims are not base64url"))?;
         let claims: Claims = serde_json::from_slice(&claims)
             .map_err(|error| TicketError::Malformed(format!("its claims: {error}")))?;
         Ok(Self { ticket: claims.try_into()?, key })
@@ -185,7 +186,7 @@ struct TokenHeader {
 
 impl KeySet {
     /// Reads a JWK Set, one JWK, or one public key in PEM. Keys of other kinds are passed over; one
-    /// without a `kid` is known by its thumbprint. An empty set is one, which trusts nobody.
+    /// without a `kid` is known by its thumbprint. An empty set is valid and trusts no signer.
     ///
     /// # Errors
     /// The text is none of these, has no key for tickets, or holds a private key.
@@ -203,10 +204,10 @@ impl KeySet {
         for (at, jwk) in list.iter().enumerate() {
             let Some((kid, key)) = read_jwk(jwk, at)? else { continue };
             if keys.insert(kid.clone(), key).is_some() {
-                return Err(KeyError::Key { kid, reason: "its kid stands there twice" });
+                return Err(KeyError::Key { kid, reason: "its kid occurs twice" });
             }
         }
-        // A set of none is a way to say that nobody is trusted; one of others is a mistake.
+        // An empty set means that no signer is trusted. A set with only other kinds of keys is a mistake.
         if keys.is_empty() && !list.is_empty() {
             return Err(KeyError::None(list.len()));
         }
@@ -258,7 +259,7 @@ impl KeySet {
         };
         let mut validation = Validation::new(Algorithm::EdDSA);
         // The time is the caller's to know, and `exp` is required by the type. A ticket with an
-        // audience (`aud`) is for somebody else and refused.
+        // audience (`aud`) is for another recipient and is refused.
         validation.validate_exp = false;
         validation.required_spec_claims.clear();
         let key = DecodingKey::from_ed_der(key);
@@ -267,7 +268,7 @@ impl KeySet {
             ErrorKind::InvalidSignature => TicketError::Altered(kid.clone()),
             ErrorKind::InvalidAudience => TicketError::Claims {
                 id: "(of unknown name)".to_owned(),
-                reason: "it has an audience (aud), which is no depot".to_owned(),
+                reason: "it has an audience (aud), which is not a depot".to_owned(),
             },
             ErrorKind::Json(error) => TicketError::Claims {
                 id: "(of unknown name)".to_owned(),
@@ -285,7 +286,7 @@ fn read_header(token: &str) -> Result<TokenHeader, TicketError> {
     let malformed = |why: &str| TicketError::Malformed(why.to_owned());
     let (header, _) = token.split_once('.').ok_or_else(|| malformed("it has no parts"))?;
     let json =
-        URL_SAFE_NO_PAD.decode(header).map_err(|_| malformed("its header is no base64url"))?;
+        URL_SAFE_NO_PAD.decode(header).map_err(|_| malformed("its header is not base64url"))?;
     let header: TokenHeader =
         serde_json::from_slice(&json).map_err(|_| malformed("its header is not a token's"))?;
     if header.alg != ALGORITHM {
@@ -303,7 +304,7 @@ fn read_list(text: &str) -> Result<Vec<Value>, KeyError> {
         serde_json::from_str(text).map_err(|error| KeyError::Public(error.to_string()))?;
     match json.get("keys") {
         Some(Value::Array(list)) => Ok(list.clone()),
-        Some(_) => Err(KeyError::Public("\"keys\" is no list".to_owned())),
+        Some(_) => Err(KeyError::Public("\"keys\" is not a list".to_owned())),
         None => Ok(vec![json]),
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Tickets: who may have what moved through which depots, until when, signed by somebody whom the
-//! depots trust. They stand in the URL, because clients drop credentials on a redirect to another
+//! Tickets: who may have what moved through which depots, until when, signed with a key that the
+//! depots trust. They are part of the URL, because clients drop credentials on a redirect to another
 //! host.
 //!
 //! A ticket is a JSON Web Token (RFC 7519) signed with Ed25519 (`EdDSA`, RFC 8037) and nothing
@@ -13,8 +13,8 @@
 //! next with the number after its own, the last asks the origin. `tail` completes the ticket's URL
 //! where that is a prefix, and only names the file where it is exact.
 //!
-//! Time and randomness are arguments. Limits: one signature, no encryption (whoever sees a ticket can
-//! read and use it until it expires); RFC 8725's advice is followed but for explicit typing, since
+//! Time and randomness are arguments. Limits: one signature, no encryption (anyone who sees a ticket can
+//! read and use it until it expires); RFC 8725's advice is followed except for explicit typing, since
 //! the claim `lh` already sets a ticket apart from other tokens.
 
 mod claims;
@@ -38,6 +38,6 @@ pub use revoked::{RevocationList, RevocationListError};
 pub use route::{PREFIX, TicketRoute};
 pub use time::{UnixTime, UnixTimeError, UnixTimeTextError};
 
-/// How far clocks of signers and depots may be apart, in seconds: a ticket is taken so much before
-/// and after its time. It also lets a request that is under way at the end pass the whole chain.
+/// Tolerated clock difference between signers and depots, in seconds: a ticket is valid that much earlier
+/// and later than it says. It also lets a request that is under way at the end pass the whole chain.
 pub const LEEWAY_S: u32 = 30;

@@ -39,7 +39,7 @@ pub enum OpensError {
     #[error(transparent)]
     Authority(#[from] AuthorityError),
     /// No target of sessions.
-    #[error("{0:?} is no target of sessions: expected end:HOST:PORT, tcp:HOST:PORT or meet")]
+    #[error("{0:?} is not a target of sessions: expected end:HOST:PORT, tcp:HOST:PORT or meet")]
     Target(String),
 }
 

@@ -4,12 +4,12 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 
-/// What stands before the 32 bytes of a private key: version 1, the algorithm 1.3.101.112, and an
+/// DER prefix of the 32 bytes of a private key: version 1, the algorithm 1.3.101.112, and an
 /// octet string within an octet string.
 const PRIVATE: [u8; 16] = [
     0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
 ];
-/// What stands before the 32 bytes of a public key: the algorithm and a bit string.
+/// DER prefix of the 32 bytes of a public key: the algorithm and a bit string.
 const PUBLIC: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 
 /// The private key as PKCS #8.

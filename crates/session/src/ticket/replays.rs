@@ -21,7 +21,7 @@ pub struct Replays {
     forgotten: Option<UnixTime>,
 }
 
-/// The key that signed a ticket and its `jti`: signers do not see to it that theirs differ.
+/// The key that signed a ticket and its `jti`: different signers may use the same `jti`.
 type Key = (String, String);
 
 #[derive(Debug)]
@@ -31,7 +31,7 @@ struct Count {
 }
 
 impl Replays {
-    /// Room for so many tickets.
+    /// Remembers at most `most` tickets.
     pub fn new(most: NonZeroUsize) -> Self {
         Self { most, counts: HashMap::new(), by_expiry: BTreeSet::new(), forgotten: None }
     }

@@ -9,17 +9,17 @@
 use super::{MAX_ID_LEN, TicketError, Verified};
 use std::collections::HashSet;
 
-/// The most of them: whoever has more to take back changes the key.
+/// Maximum number of revoked tickets. To revoke more, change the key.
 const MOST: usize = 1_000_000;
 
 /// Tickets that count no more, by their `jti`, whichever key has signed them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RevocationList(HashSet<String>);
 
-/// Why a text is no list of tickets. The fault is with who wrote the file.
+/// Why a text is not a list of tickets: an error in the file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RevocationListError {
-    /// A line is no name of a ticket.
+    /// A line is not the name of a ticket.
     #[error(
         "line {0} begins with no ticket's jti: expected 1 to 128 visible ASCII characters, or a comment after #"
     )]

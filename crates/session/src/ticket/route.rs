@@ -64,7 +64,7 @@ impl TicketRoute {
     }
 
     /// A request's target without what makes a ticket good, to be logged: others read logs, and
-    /// whoever has a ticket can use it. That goes for any target, because a ticket in a malformed
+    /// anyone who has a ticket can use it. That goes for any target, because a ticket in a malformed
     /// route, or behind another depot's, can be used once it is taken out of there.
     pub fn redacted(target: &str) -> Cow<'_, str> {
         let at_ticket = target.strip_prefix(PREFIX);
@@ -98,7 +98,7 @@ impl TicketRoute {
 
     fn check(&self) -> Result<(), TicketError> {
         if self.hop >= MAX_DEPOTS {
-            return Err(TicketError::Route("the hop is no number from 0 to 15"));
+            return Err(TicketError::Route("the hop is not a number from 0 to 15"));
         }
         let part = |part: &str| !part.is_empty() && part.bytes().all(is_base64url);
         if self.token.split('.').count() != 3 || !self.token.split('.').all(part) {
@@ -110,7 +110,7 @@ impl TicketRoute {
     }
 }
 
-/// How often a ticket in a target may be encoded before it is not looked for any more: nobody decodes it that often.
+/// Maximum number of percent-encodings under which a ticket in a target is searched for. Servers decode fewer.
 const ENCODED: usize = 8;
 
 /// The length of an Ed25519 signature in base64url: 64 bytes.
@@ -125,7 +125,7 @@ fn without_signatures(text: &str) -> Option<String> {
     }
     let (mut shown, mut found, mut claims) = (String::new(), false, false);
     for (at, part) in text.split('.').enumerate() {
-        // Claims stand between two dots, the signature behind the second.
+        // The claims are between the two dots, the signature follows the second.
         let signature = Some(run(part)).filter(|len| claims && *len >= SIGNATURE_LEN);
         match signature {
             Some(len) => shown += &format!("...{}", &part[len..]),
@@ -142,12 +142,12 @@ fn is_base64url(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')
 }
 
-/// How often a path may be decoded before a server looks at it: by itself, and by those that stand before it.
+/// How often a path may be decoded before a server uses it: by the server and by proxies in front of it.
 const DECODED: usize = 4;
 
-/// Holds a tail to what two servers read alike. It completes a path that somebody signed, so nothing
-/// in it may lead out of there: no segment that some server takes for `.` or `..`, no slash or backslash
-/// but those that divide it, no broken encoding, and nothing that comes of it when it is decoded once more.
+/// Holds a tail to what two servers read alike. It completes a signed path, so nothing
+/// in it may lead out of that path: no segment that some server takes for `.` or `..`, no slash or backslash
+/// except separators, no broken encoding, and none of these after decoding it again.
 pub(super) fn check_tail(tail: &str) -> Result<(), &'static str> {
     let allowed = |b: u8| b.is_ascii_graphic() && !matches!(b, b'#' | b'\\');
     if !tail.bytes().all(allowed) {
@@ -199,8 +199,8 @@ fn is_for_dots(name: &str) -> bool {
 /// Stands for a character that is more than one dot.
 const SEVERAL_DOTS: char = '\u{2025}';
 
-/// The character that some servers make of one: those that look like dots and slashes become that, and those
-/// that nobody sees a space.
+/// The character that some servers make of one: characters that look like dots and slashes become these, and
+/// invisible characters become a space.
 fn as_ascii(c: char) -> char {
     match c {
         '\u{2024}' | '\u{3002}' | '\u{fe52}' | '\u{ff61}' => '.',
@@ -234,7 +234,7 @@ fn is_invisible(c: char) -> bool {
         || matches!(c, '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Each `%` stands before two hexadecimal digits.
+/// Whether two hexadecimal digits follow each `%`.
 fn is_encoded_well(text: &str) -> bool {
     text.split('%').skip(1).all(|behind| {
         let digits = behind.as_bytes().get(..2);
@@ -254,7 +254,7 @@ impl FromStr for TicketRoute {
         let (token, tail) = rest.split_once('/').ok_or(TicketError::Route("it ends early"))?;
         // One way to write a number, so that what is read prints the same.
         let hop = hop.parse::<usize>().ok().filter(|n| n.to_string() == hop);
-        let hop = hop.ok_or(TicketError::Route("the hop is no number from 0 to 15"))?;
+        let hop = hop.ok_or(TicketError::Route("the hop is not a number from 0 to 15"))?;
         let route = Self { hop, token: token.to_owned(), tail: tail.to_owned() };
         route.check()?;
         Ok(route)

@@ -16,15 +16,15 @@ pub struct UnixTime(u64);
 /// The last second of the year 9999: what comes later cannot be written as a date.
 const LAST: u64 = 253_402_300_799;
 
-/// The number is no second before the year 10000.
+/// The number is not a second before the year 10000.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{0} is no time in seconds since 1970 before the year 10000")]
+#[error("{0} is not a time in seconds since 1970 before the year 10000")]
 pub struct UnixTimeError(u64);
 
-/// The text is no point in time.
+/// The text is not a point in time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is no time before the year 10000: expected RFC 3339 in UTC, as in \
+    "{0:?} is not a time before the year 10000: expected RFC 3339 in UTC, as in \
      2030-01-31T12:00:00Z, or seconds since 1970"
 )]
 pub struct UnixTimeTextError(String);

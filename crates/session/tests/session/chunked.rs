@@ -11,11 +11,11 @@ use units::Bytes;
 
 const MAX_TRAILERS: Bytes = Bytes::new(4096);
 
-/// The trailers of a body that has ended, and what is left over.
+/// The trailers of a body that has ended, and the unread bytes.
 type End = Option<(Fields, Vec<u8>)>;
 
 /// What a decoder makes of bytes that come in parts: the data and, when the body has ended, the
-/// trailers and what is left over. Data is moved in parts of its own (at most `step` bytes).
+/// trailers and the unread bytes. Data is moved in parts of its own (at most `step` bytes).
 fn decode<'a>(
     parts: impl Iterator<Item = &'a [u8]>,
     step: usize,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Everything that reads from the network, on inputs that nobody would write: a bounded number of
+//! Fuzz tests of everything that reads from the network: a bounded number of
 //! mutations of the inputs kept in `corpus/`, the same for the same seed.
 //!
 //! The targets (`fuzz/targets.rs`, `fuzz/fields.rs`, `fuzz/lsl.rs`, `fuzz/lsl_ends.rs`, `fuzz/proxy.rs`) are plain functions of bytes, which `libfuzzer_sys::fuzz_target!`
 //! takes as they are. `LONGHAUL_SEED` replays a run, `LONGHAUL_FUZZ_INPUTS` makes it longer. An input
-//! that fails is printed; kept in the corpus, it is tried first from then on.
+//! that fails is printed; once it is in the corpus, later runs try it first.
 
 mod delimit;
 mod fields;

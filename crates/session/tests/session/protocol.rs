@@ -50,7 +50,7 @@ fn exchange(form: Form) -> String {
         }
         from = fetch.next.clone();
         let Step::Fetch(next) = fetch.target.parse::<Route>().unwrap().step() else {
-            panic!("a fetch leads nobody");
+            panic!("a fetch is never a redirect");
         };
         fetch = next;
     }

@@ -118,7 +118,7 @@ fn the_origin_sees_its_own_path_and_the_clients_version() {
     let text = "HEAD /lh1/fetch/-/http:[::1]:80/f?q=%20 HTTP/1.0\r\n\r\n";
     assert_eq!(
         sorted(&passed_on(text)),
-        // Nor is it told of trailers, which HTTP/1.0 does not know, or of what depots say.
+        // It gets no trailers, which HTTP/1.0 does not know, and no fields between depots.
         ["HEAD /f?q=%20 HTTP/1.0", "Connection: close", "Host: [::1]", "Via: 1.0 d1 (longhaul)"]
     );
 }
@@ -277,7 +277,7 @@ fn a_digest_made_on_the_way_follows_the_body_between_depots_only() {
     let middle = between.replace("fetch/-", "fetch/d2");
     let last = client.replace("fetch/-", "fetch/d2");
     let plain = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n";
-    let beside = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nLonghaul-Length: 5\r\n\r\n";
+    let both = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nLonghaul-Length: 5\r\n\r\n";
     let open = "HTTP/1.1 200 OK\r\n\r\n";
     let sha = Some(Algorithm::Sha256);
     let out = |framing, length, digest| OutgoingBody { framing, length, digest };
@@ -291,17 +291,17 @@ fn a_digest_made_on_the_way_follows_the_body_between_depots_only() {
         (&client, plain, sha, out(Framing::Length(5), Some(5), None)),
         (&client, open, sha, out(Framing::UntilClose, None, None)),
         // An origin says nothing between depots.
-        (&client, beside, None, out(chunked, None, None)),
+        (&client, both, None, out(chunked, None, None)),
         // A depot further on passes it on; the one nearest the client makes a length of it.
-        (&middle, beside, None, out(chunked, Some(5), None)),
-        (&last, beside, None, out(Framing::Length(5), Some(5), None)),
+        (&middle, both, None, out(chunked, Some(5), None)),
+        (&last, both, None, out(Framing::Length(5), Some(5), None)),
     ] {
         let (head, body) = answered_with(request, response, Connection::Keep, digest);
         assert_eq!(body, expected, "{request}{response}");
         let has = |line: &str| head.contains(&format!("\r\n{line}\r\n"));
         assert_eq!(has("Content-Length: 5"), body.framing == Framing::Length(5), "{head}");
-        let beside = body.framing == chunked && body.length.is_some();
-        assert_eq!(has("Longhaul-Length: 5"), beside, "{head}");
+        let both = body.framing == chunked && body.length.is_some();
+        assert_eq!(has("Longhaul-Length: 5"), both, "{head}");
         assert_eq!(has("Trailer: Content-Digest"), body.digest.is_some(), "{head}");
         assert_eq!(head.contains("\r\nTransfer-Encoding: "), body.framing == chunked, "{head}");
         let from_depot = request.contains("(longhaul)");

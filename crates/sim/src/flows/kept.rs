@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The idle connections of a chain of depots, to each other and to the source: those that transfers have left, and
-//! those that were opened ahead of need. What real depots do is in docs/depot/configuration.md (Warm connections).
+//! those that were opened ahead of need. Real depots are described in docs/depot/configuration.md (Warm connections).
 
 use crate::{
     connection_table::ConnectionUser,

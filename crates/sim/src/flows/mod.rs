@@ -109,7 +109,7 @@ fn chain_of(flow: &Flow, run: &Run) -> u32 {
 }
 
 impl SimulationState {
-    /// Opens a connection of that user; what it sends is said later.
+    /// Opens a connection of that user. Its content is set later.
     pub(crate) fn open(
         &mut self,
         user: ConnectionUser,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The connections that carry a flow's file, each as far as the flow has it: what it carried before, and what it
-//! carries after the flow, is others'.
+//! The connections that carry a flow's file, each only for the time of the flow: what it carried before, and what it
+//! carries after the flow, belongs to other flows.
 
 use crate::{
     plan::ConnectionPlan,
@@ -48,7 +48,7 @@ impl Stream {
         Self { bytes, connections, program, passed: vec![0; hops] }
     }
 
-    /// What the source has to send now, in segments of so many bytes, and when it has more: `None` where it has all there is.
+    /// What the source has to send now, in segments of `mss` bytes, and when it has more: `None` if it has everything.
     pub(super) fn content(&mut self, mss: u32, now: Timestamp) -> (Content, Option<Timestamp>) {
         let all = self.bytes.map_or(Content::ENDLESS, |bytes| Content::of_bytes(bytes, mss));
         let Some(Program { rate, begun }) = &mut self.program else { return (all, None) };
@@ -87,7 +87,7 @@ impl HopConnection {
         self.until.or_else(now).unwrap_or_default().since(&self.before)
     }
 
-    /// Segments in order at its receiver, from its flow's first on.
+    /// Segments in order at its receiver, counted from its flow's first segment.
     fn arrived(&self, sim: &SimulationState) -> u64 {
         sim.connections.get(self.number).map_or(0, |c| c.arrived() - self.before.arrived)
     }

@@ -12,7 +12,7 @@ use units::{Bytes, Rate, Timestamp};
 
 impl Network {
     /// Gives the host of a link direction classes of these rates; packets of each of these paths, which begin
-    /// with that link direction, are of the class beside it.
+    /// with that link direction, are of the class given with the path.
     pub(crate) fn set_classes(&mut self, direction: u32, rates: &[Rate], paths: &[(u32, u16)]) {
         let direction = &mut self.directions[direction as usize];
         let wire = direction.link.config().rate.expect("a checked bottleneck's first link has one");
@@ -32,7 +32,7 @@ impl Network {
     ) {
         let number = self.paths[packet.path as usize];
         match paced {
-            // Also what may leave at once: behind what is due now and has not left.
+            // Packets that may leave immediately wait too: behind those that are due now and have not left.
             Some(PacketPacing::At(at)) => {
                 self.directions[number as usize].qdisc().hold_until(at, packet);
             }

@@ -14,7 +14,7 @@ pub(crate) struct LinkDirection {
     pub(super) far_end: FarEnd,
     /// What gap frames are like on it, where it has a rate.
     frames: Option<GapFrames>,
-    /// What is between it and those who send onto it, once somebody is paced.
+    /// Queueing discipline between the senders and the link direction, if any sender is paced.
     pub(super) qdisc: Option<Box<SenderQdisc>>,
     /// Packets of which the link has not said what becomes of them, by their tickets.
     pub(super) queued: Vec<Option<Packet>>,

@@ -203,8 +203,8 @@ impl Network {
         }
     }
 
-    /// Hands on what has come to any junction, so that all is as it is now. Of what arrives at this very
-    /// moment, that is what comes before the end of that turn.
+    /// Forwards all packets that have come to junctions, so that the state is that of `now`. Of packets that
+    /// arrive at this moment, it forwards those that come before the end of the turn of `source`.
     pub(crate) fn settle(&mut self, events: &mut EventQueue, now: Timestamp, source: u32) {
         let last = match self.arrival_sources.get(source as usize) {
             Some(ArrivalSource::LinkDirection(number)) => *number,
@@ -217,8 +217,8 @@ impl Network {
         }
     }
 
-    /// Offers a packet to the next link direction of its path. What changes of it is changed where it lies in
-    /// the end: a copy of what was written a moment ago in smaller pieces waits for the processor to write
+    /// Offers a packet to the next link direction of its path. It is modified only in its final
+    /// location: a copy of what was written a moment ago in smaller pieces waits for the processor to write
     /// them.
     fn offer(&mut self, events: &mut EventQueue, now: Timestamp, packet: Packet) {
         let number = self.paths[packet.path as usize];

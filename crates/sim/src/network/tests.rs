@@ -117,7 +117,7 @@ fn so_it_is_beside_queues_that_decide_at_departure() {
     let quantum = Bytes::new(1000);
     let fq_codel = netmodel::queue::fq_codel::Params { codel, flows: 64, quantum };
     for discipline in [Discipline::Codel(codel), Discipline::FqCodel(fq_codel)] {
-        // Where that link direction begins is no junction. Link direction 4 has no rate, link directions 0 to
+        // That link direction does not begin at a junction. Link direction 4 has no rate, link directions 0 to
         // 2 begin at senders.
         for (direction, expected) in [
             (0, vec![&[0, 1, 2][..], &[3, 8], &[4]]),

@@ -378,7 +378,7 @@ impl Connection {
     }
 
     /// Bytes a second that its packets are spaced at: of the link with gap frames, of payload where TCP
-    /// spaces them; 0 where nobody does.
+    /// spaces them; 0 without pacing.
     pub(crate) fn pacing_rate(&self) -> u64 {
         self.sender.pacing_rate()
     }

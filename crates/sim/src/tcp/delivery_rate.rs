@@ -3,7 +3,7 @@
 //!
 //! A segment remembers how much was delivered when it was sent. When it arrives, what was delivered
 //! since, over the longer of the times in which that was sent and acknowledged, is a sample. In whole
-//! microseconds and wrapping counters of 32 bits, as Linux has it.
+//! microseconds and wrapping counters of 32 bits, as in Linux.
 
 use super::scoreboard::{Delivered, DeliveryStamp, Segment};
 use units::{Duration, Timestamp};
@@ -15,7 +15,7 @@ pub(super) struct DeliveryRateSampler {
     pub(super) delivered: u32,
     delivered_us: u32,
     first_sent_us: u32,
-    /// What is sent until so many are delivered had the window to spare.
+    /// Segments sent until this many are delivered did not need the whole window.
     app_limited_until: Option<u32>,
 }
 
@@ -46,7 +46,7 @@ impl DeliveryRateSampler {
         }
     }
 
-    /// Whether what is sent now has the window to spare.
+    /// Whether segments sent now do not need the whole window.
     pub(super) fn is_app_limited(&self) -> bool {
         self.app_limited_until.is_some()
     }

@@ -84,7 +84,7 @@ impl LossDetector {
         }
     }
 
-    /// Marks what is lost, after an acknowledgement. How long until more would be.
+    /// Marks lost segments after an acknowledgement. Returns the time until further segments count as lost.
     pub(super) fn detect(
         &mut self,
         board: &mut Scoreboard,
@@ -133,8 +133,8 @@ impl Rack {
 
     fn detect(&mut self, board: &mut Scoreboard, input: DetectionInput) -> Option<Duration> {
         let patience = self.rtt + reordering_window(board, input);
-        // Lost if sent before the newest that arrived; how long it may still take. Of what was sent at
-        // one time, first flights went in the order of their numbers, and a retransmission came before
+        // Lost if sent before the newest that arrived; how long it may still take. Of segments sent at
+        // one time, first transmissions went in the order of their numbers, and a retransmission came before
         // or after them: its turn comes with something sent later.
         let newest = self.newest;
         let wait_for = |sent: Timestamp| (sent + patience).since(input.now);

@@ -3,8 +3,8 @@
 //!
 //! Three things bound the window (`__tcp_select_window`), counted from the first segment that is missing:
 //!
-//! - what is free of the buffer. What lies beyond a hole takes room of it, and sequence numbers of the window as
-//!   well, so that the window's end stands still while there is a hole;
+//! - the free part of the buffer. Segments beyond a hole take buffer space, and sequence numbers of the window as
+//!   well, so that the window's end does not move while there is a hole;
 //! - `rcv_ssthresh`: it grows by two segments for each that arrives, so that a sender in slow start is not
 //!   held up, and a small buffer is not overrun by headers;
 //! - the buffer's limit, which follows what the application reads in a round trip: twice that, and more
@@ -42,7 +42,7 @@ pub(super) struct ReceiveWindow {
 }
 
 impl ReceiveWindow {
-    /// A buffer that comes to so many bytes, of segments of so many.
+    /// A window over a receive buffer of at most `buffer` bytes, with segments of `mss` bytes.
     pub(super) fn new(tcp: &Tcp, buffer: Bytes, mss: Bytes, now: Timestamp) -> Self {
         let segments = |bytes: u64| (bytes / mss.get().max(1)).max(2);
         let payload = |bytes: u64| segments(bytes / 3 * 2);
@@ -66,7 +66,7 @@ impl ReceiveWindow {
         if self.is_bounded { self.limit.saturating_sub(held) } else { self.limit }
     }
 
-    /// The window from the first missing segment on, with so many segments held.
+    /// The window, counted from the first missing segment, with `held` segments in the buffer.
     pub(super) fn size(&self, held: u64) -> u64 {
         self.free(held).min(self.ssthresh)
     }
@@ -106,8 +106,8 @@ impl ReceiveWindow {
         self.limit = self.limit.max((wanted + more + beyond).min(self.most));
     }
 
-    /// Whether a window that was told as so many segments has become so much larger that the sender should
-    /// hear of it (`tcp_cleanup_rbuf`).
+    /// Whether the window has grown so far beyond the advertised number of segments that the receiver should
+    /// send an update (`tcp_cleanup_rbuf`).
     pub(super) fn is_much_more(&self, advertised: u64, held: u64) -> bool {
         2 * advertised <= self.limit && self.size(held) >= (2 * advertised).max(1)
     }

@@ -22,7 +22,7 @@ use units::{Bytes, Duration, Timestamp};
 
 /// Segments at the start that are acknowledged at once: Linux's `TCP_MAX_QUICKACKS`.
 const QUICK: u32 = 16;
-/// Segments beyond a hole that are acknowledged at once, and so many then by one acknowledgement (Linux's
+/// Segments beyond a hole that are acknowledged immediately, and later the number per acknowledgement (Linux's
 /// `TCP_FASTRETRANS_THRESH`, `tcp_comp_sack_nr`).
 const BEYOND_AT_ONCE: u32 = 3;
 const MOST_COMPRESSED: u32 = 44;
@@ -86,7 +86,7 @@ pub(super) struct Acknowledgement {
 }
 
 impl Receiver {
-    /// With a buffer of so many bytes, of segments of so many.
+    /// A receiver with a buffer of `buffer` bytes and segments of `mss` bytes.
     pub(super) fn new(tcp: &Tcp, buffer: Bytes, mss: Bytes, now: Timestamp) -> Self {
         let window = ReceiveWindow::new(tcp, buffer, mss, now);
         let advertised = window.first_window();

@@ -57,7 +57,7 @@ impl WindowReduction {
         }
     }
 
-    /// A segment was sent, new or again; now so many are in flight.
+    /// Records a transmission or retransmission, after which `in_flight` segments are in flight.
     pub(super) fn sent(&mut self, in_flight: u32) {
         match self {
             Self::Proportional { sent, .. } => *sent += 1,
@@ -107,7 +107,7 @@ impl WindowReduction {
 mod tests {
     use super::*;
 
-    /// Rate halving through so many acknowledgements of a segment each, from a window of 100: what is
+    /// Rate halving over `acknowledgements` acknowledgements of a segment each, from a window of 100: what is
     /// in flight then, and the window when recovery ends there.
     fn halve(algorithm: &str, ssthresh: u32, acknowledgements: u32) -> (u32, u32) {
         let mut decision = Decision { cwnd: 100, ssthresh, ..Decision::default() };

@@ -2,7 +2,7 @@
 //! Round-trip times and the retransmission timeout: RFC 6298.
 //!
 //! Linux adds at least the least timeout to the smoothed RTT; RFC 6298 and ns-2 bound their sum from
-//! below. The smallest RTT is that of the last five minutes, as Linux has it, forgotten all at once.
+//! below. The smallest RTT is that of the last five minutes, as in Linux, and expires all at once.
 
 use scenario::Profile;
 use units::{Duration, Timestamp};

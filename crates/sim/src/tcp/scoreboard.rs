@@ -33,7 +33,7 @@ pub(super) struct Segment {
     flags: u8,
 }
 
-// A window may be long: a segment is no larger than it must be.
+// A window may hold many segments, so each is kept small.
 const _: () = assert!(size_of::<Segment>() == 24);
 
 const SACKED: u8 = 1;

@@ -7,8 +7,8 @@ use units::Bytes;
 /// What the send buffer holds, in segments of payload.
 ///
 /// Linux lets it grow to twice the memory that the window takes, which is three times its payload
-/// (`tcp_sndbuf_expand`), and takes little more than the payload from it for what is sent in large
-/// GSO packets. So it holds six windows. It grows when the window has room for more than it holds, and never
+/// (`tcp_sndbuf_expand`), and large GSO packets use little more of it than their
+/// payload. So it holds six windows. It grows when the window has room for more than it holds, and never
 /// falls.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SendBuffer {
@@ -21,7 +21,7 @@ pub(super) struct SendBuffer {
 }
 
 impl SendBuffer {
-    /// Of segments of so many bytes of payload, growing to so many bytes.
+    /// A buffer for segments of `mss` bytes of payload that grows to `most` bytes.
     pub(super) fn new(tcp: &Tcp, mss: u32, most: Bytes) -> Self {
         // Headers, the buffer's descriptors, rounding to a power of two, as Linux 6.x counts a
         // segment: 4352 bytes at an MTU of 1500.
@@ -42,7 +42,7 @@ impl SendBuffer {
         self.segments >= self.most
     }
 
-    /// Bytes that it holds at its maximum, with what they take beside the payload.
+    /// Bytes that it holds at its maximum, including overhead beyond the payload.
     pub(super) fn most_bytes(&self) -> u64 {
         self.limit
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The same run gives the same outcome: again, in other steps, beside others.
+//! The same run gives the same outcome: repeated, in other steps, and in parallel with other runs.
 
 use crate::common::{outcome, runs};
 use longhaul_sim::{Outcome, Simulation};

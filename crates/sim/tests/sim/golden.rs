@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Goodput over congestion control, delay, buffer and loss, compared exactly with `golden.txt`, and over
-//! congestion control and queue discipline with `golden_disciplines.txt`: what a change does to the simulator
-//! shows as changed cells. `LONGHAUL_BLESS=1` writes the tables anew.
+//! congestion control and queue discipline with `golden_disciplines.txt`: a change of the simulator's
+//! results shows as changed cells. `LONGHAUL_BLESS=1` rewrites the tables.
 
 use crate::common::{outcome, runs};
 use congestion::Algorithm;

@@ -112,7 +112,7 @@ fn a_kept_connection_has_its_window() {
     assert_seconds("cold", flow(&cold, "second"), rounds);
 }
 
-/// After more than a timeout of idleness the window is halved for each, but for the setting.
+/// The window is halved for each timeout that the connection is idle, unless the setting prevents it.
 #[test]
 fn the_kernels_setting_keeps_windows_over_idle_times() {
     let second = "bytes = 434400\nstart = \"3s\"";

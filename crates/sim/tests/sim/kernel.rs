@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Several flows beside the kernel's TCP: each eleventh cell of `docs/validation/flows.jsonl`, simulated again, against
-//! what the kernel did there. Goodput of all flows together: who is ahead differs from run to run.
+//! Several flows compared with the kernel's TCP: each eleventh cell of `docs/validation/flows.jsonl`, simulated again.
+//! Compares the goodput of all flows together, because the fastest flow differs from run to run.
 
 use crate::common::outcome;
 use scenario::Scenario;
 use serde_json::Value;
 use std::{fs, path::Path};
 
-/// Every so many cells of the table one.
+/// One in this many cells of the table is simulated.
 const STRIDE: usize = 11;
 /// How far goodput may be off.
 const TOLERANCE: f64 = 0.1;
@@ -49,7 +49,7 @@ impl Cell {
         self.0["kernel"].as_array().unwrap().iter().map(flows).collect()
     }
 
-    /// The same, simulated so many times.
+    /// The same, simulated `repeat` times.
     fn simulate(&self, repeat: u32) -> Vec<Vec<f64>> {
         let set: Vec<String> = overrides(&self.0["set"])
             .chain(overrides(&self.0["point"]))

@@ -28,7 +28,8 @@ impl Path {
         f64::from(self.mbps) * 1e6 / 8.0 * f64::from(self.rtt_ms) / 1e3
     }
 
-    /// One flow for so many round trips and a second, with a queue of so many products, and keys of `[tcp]` and the link.
+    /// One flow over a number of round trips and a second, with a queue of `queue` BDPs, and keys of `[tcp]` and the
+    /// link.
     fn shares(self, flow: &str, tcp: &str, queue: f64, link: &str) -> LimitShares {
         let outcome = self.outcome(flow, tcp, queue, link);
         outcome.summary.flows[0].hops[0].limited.expect("it has sent")

@@ -8,8 +8,8 @@ use cells::{read, simulate};
 /// The bound of the comparison.
 const WITHIN: f64 = 0.10;
 
-/// Two cells of each algorithm, buffers by turns. Of four flows it is what they get together: which of
-/// them gets how much is chance, in ns-2 too.
+/// Two cells of each algorithm, alternating between buffers. With four flows, it compares their sum: the
+/// division among them is random, in ns-2 too.
 #[test]
 fn goodput_is_within_a_tenth_of_ns2() {
     let chosen = [

@@ -80,8 +80,8 @@ fn an_estimate_with_the_senders_own_queue_in_it_sinks() {
     }
 }
 
-/// Gap frames fill the sender's wire: it is busy all the time that something waits, and what is no packet is
-/// gap.
+/// Gap frames fill the sender's wire: it is busy as long as a packet waits, and gap frames
+/// take the rest.
 #[test]
 fn packets_and_gaps_fill_the_wire() {
     let outcome = cell("001-table-3.toml", "capped", "64KB", "30s");

@@ -39,7 +39,7 @@ impl Path<'_> {
         ))
     }
 
-    /// A file of so many bytes.
+    /// Sends a file of `bytes` bytes.
     fn file(&self, bytes: u32) -> FlowSummary {
         let rest = format!("{FLOW}bytes = {bytes}\n{}", self.rest);
         let outcome = Path { rest: &rest, ..*self }.run();
@@ -422,7 +422,7 @@ fn an_on_off_source_is_on_for_its_share_of_the_time() {
     }
 }
 
-/// A window that is all in flight when the send buffer runs empty was the limit: both grow. Else a flow whose
+/// A window that is all in flight when the send buffer runs empty was the limit: both grow. Otherwise a flow whose
 /// slow start ends early stays at the 60 segments of its first buffer.
 #[test]
 fn a_buffer_that_is_all_in_flight_does_not_freeze_the_window() {

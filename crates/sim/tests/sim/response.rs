@@ -26,7 +26,7 @@ struct Case {
     parameters: &'static str,
     profile: Profile,
     rtt_ms: u32,
-    /// One loss in so many segments.
+    /// Number of segments per loss.
     every: u32,
     /// The average window by the table of the RFC.
     table: f64,
@@ -39,9 +39,9 @@ struct Case {
 const MTU: u32 = 1500;
 
 impl Case {
-    /// A path of 100 Gb/s, where nothing waits for longer than a burst. Before the flow that counts, a short one moves the count of the periodic
-    /// loss on, so that the first loss meets the flow's first window: it starts at the window of a
-    /// loss, as the fixed points have it, not at the beginning of an epoch that no epoch ended in.
+    /// A path of 100 Gb/s, where nothing waits for longer than a burst. Before the measured flow, a short one
+    /// advances the count of the periodic loss, so that the first loss meets the flow's first window: it starts at
+    /// the window of a loss, as the fixed points assume, not at the beginning of an epoch that no epoch ended in.
     fn scenario(&self) -> String {
         let rtt = f64::from(self.rtt_ms) / 1e3;
         let (profile, header) = match self.profile {
@@ -176,8 +176,8 @@ const RENO: Case = Case {
     epochs: (8, 50),
 };
 const HIGHSPEED: Case = Case { cc: "lh_highspeed", start: 1.1, epochs: (20, 50), ..RENO };
-/// Without fast convergence, from the peak of the form on: its periodic saw is only neutrally stable.
-/// As friendly to Reno as RFC 9438 has it, whose table this is: Linux is slower there.
+/// Without fast convergence, starting at the peak of the curve: its periodic saw is only neutrally stable.
+/// Reno-friendly region as in RFC 9438, the source of this table: Linux is slower there.
 const CUBIC_FAR: Case = Case {
     cc: "lh_cubic",
     parameters: "fast_convergence = 0, hystart = 0, reno_friendly = 1",

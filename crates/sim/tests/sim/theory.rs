@@ -108,7 +108,7 @@ fn poisson_arrivals_at_90_percent() {
 
 /// The link of the sawtooth: 30 Mb/s, and 50 ms each variant. Packets of 1500 bytes.
 const PACKETS_PER_S: f64 = 2500.0;
-/// With the serialisation of a packet and of its acknowledgement of so many bytes.
+/// Includes the serialisation of a packet and of its acknowledgement, whose size is given in bytes.
 fn base_rtt_s(acknowledgement: f64) -> f64 {
     0.1 + (1500.0 + acknowledgement) * 8.0 / 30e6
 }
@@ -153,7 +153,7 @@ fn sawtooth(product: f64, buffer: f64) -> Saw {
     Saw { utilisation: carried / time / PACKETS_PER_S, queue: waited / time, period_s: time }
 }
 
-/// One Reno flow over a queue of so many packets, over whole periods: from the third loss on.
+/// One Reno flow over a queue of `buffer` packets, measured over whole periods after the third loss.
 fn reno_over(profile: &str, buffer: u32, theory: Saw) -> Saw {
     const PERIODS: usize = 4;
     let duration = (theory.period_s * (PERIODS + 5) as f64).ceil();
@@ -213,7 +213,7 @@ fn sawteeth(profile: &str, acknowledgement: f64) {
         close(&what("utilisation"), found.utilisation, theory.utilisation, 0.02);
         close(&what("period"), found.period_s, theory.period_s, 0.02);
         // A window that grows by one sends two at once, one of which waits for the other: a fifth of a
-        // packet on average. Of the smallest buffer, where one waits on average, that is more than 2 %.
+        // packet on average. In the smallest buffer, where one packet waits on average, that is more than 2 %.
         if share > 0.1 {
             close(&what("queue"), found.queue, theory.queue, 0.02);
         }

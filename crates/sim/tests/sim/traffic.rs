@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What is told of traffic: files with their completion times, by hand on an idle link, and what each kind of
-//! source delivered.
+//! Reports about traffic: files with their completion times, computed by hand for an idle link, and the bytes that
+//! each kind of source delivered.
 
 use crate::common::{forward_link, only};
 use longhaul_sim::Outcome;
@@ -56,7 +56,7 @@ fn close(what: &str, found: f64, expected: f64) {
     assert!((found - expected).abs() < 1e-9, "{what}: {found} s, by hand {expected} s");
 }
 
-/// A flow beside datagrams of half the link, and a flow against it.
+/// A flow that shares its link with datagrams at half of the link's rate, and a flow in the other direction.
 #[test]
 fn background_on_a_link_is_counted_apart() {
     let transfer = r#"
@@ -91,7 +91,7 @@ fn background_on_a_link_is_counted_apart() {
     assert_eq!(loaded.links[1].background_bytes, Some(0));
     let efficiency = |summary: &Summary| summary.metrics.efficiency.unwrap();
     let (one, other) = (efficiency(&alone), efficiency(&loaded));
-    assert!((one - other).abs() < 0.02, "{one} alone, {other} beside datagrams");
+    assert!((one - other).abs() < 0.02, "{one} alone, {other} with datagrams");
 
     let both = summary(&[transfer, reverse]);
     let [file, back] = &both.flows[..] else { panic!("two flows") };

@@ -47,7 +47,7 @@ fn within(here: f64, there: f64) -> bool {
     (here / there - 1.0).abs() <= WITHIN
 }
 
-/// One more or less where there are none is no factor.
+/// Adds one to both, so that one more or less next to zero is not an infinite factor.
 fn alike(here: f64, there: f64) -> bool {
     let factor = (here + 1.0) / (there + 1.0);
     (1.0 / FACTOR..=FACTOR).contains(&factor)

@@ -62,7 +62,7 @@ fn needed(manifest: &Table, sections: &[&str]) -> BTreeSet<String> {
     keys.filter_map(|key| by_key.get(key).cloned()).collect()
 }
 
-/// Dev-dependencies are left out: the depot's tests start an origin and what leads clients to depots, which
+/// Dev-dependencies are left out: the depot's tests start an origin and redirectors, which
 /// no depot is linked with.
 #[test]
 fn crates_depend_on_what_architecture_md_says() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The measurements of one row each: a network of its own, traffic through it, what came of it.
+//! The measurements of one row each: a network of its own, traffic through it, and the results.
 
 use super::{
     LossRow, QueueRow, RateRow, RoundTripRow, binomial,
@@ -88,8 +88,8 @@ pub fn round_trip(
         Ok((trips, used / rate_bps as f64 * 100.0))
     };
     let (mut trips, load_percent) = if load_wanted_percent > 0.0 {
-        // Bursts of 100 us at most: what is asked is how the emulator delays packets, not how long
-        // they wait behind a sender's.
+        // Bursts of 100 us at most: this measures how the emulator delays packets, not how long
+        // they wait behind those of a sender.
         let segments = (rate_bps / 10_000 / 8 / SEGMENT_FRAME).max(1);
         wan.node("n0")?.ip(&format!("link set wan0 gso_max_segs {segments}"))?;
         let share = load_wanted_percent / 100.0 * SEGMENT_PAYLOAD as f64 / SEGMENT_FRAME as f64;

@@ -125,7 +125,7 @@ fn receive(mut receiver: &TcpStream, count: &Count) {
     }
 }
 
-/// Sends so many bytes over one TCP connection, the first on this network; answers how many
+/// Sends the given number of bytes over one TCP connection, the first on this network. Returns how many
 /// segments the sending kernel counted, those of super-packets singly. (The receiving one counts a
 /// super-packet from a device once.)
 pub fn tcp_segments(wan: &Wan, from: &str, to: &str, bytes: u64) -> Result<u64, WanError> {

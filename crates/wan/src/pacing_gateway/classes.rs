@@ -41,7 +41,7 @@ impl FromStr for GatewayClass {
 /// A network, or a host alone.
 fn network(text: &str) -> Result<IpNet, String> {
     let net = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
-    let net = net.map_err(|_| format!("\"{text}\" is no network, as in 10.1.0.0/16"))?;
+    let net = net.map_err(|_| format!("\"{text}\" is not a network, such as 10.1.0.0/16"))?;
     match net.trunc() {
         trunc if trunc == net => Ok(net),
         trunc => Err(format!("{net} has bits behind its length: {trunc}?")),

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The wire's own clock: where the wire will be when everything handed to the device has left.
 //!
-//! It goes by bytes and not by the machine's time, so what the gateway schedules by it is right on
+//! It counts bytes instead of the machine's time, so the gateway's schedule is correct on
 //! the wire however late its thread wakes up. Two offsets tie it to the machine's time: the time in
 //! which nothing waited counts on both, the time in which the wire ran dry although something waited
 //! on the machine's only. After such a stall the schedule goes on where it was, without a burst.
 
 use units::{Bytes, Duration, Rate, Timestamp};
 
-/// A byte, in bits times 10^9: what a rate does in so many nanoseconds.
+/// A byte in units of 1e-9 bits, of which a rate transmits its value in bit/s per nanosecond.
 const BYTE: u128 = 8_000_000_000;
 
 #[derive(Debug, Clone)]

@@ -23,7 +23,7 @@ impl Error {
     pub(super) fn no_tun(name: &str, error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::NotFound => Self::Lacks(Lack::tun()),
-            io::ErrorKind::PermissionDenied => Self::Lacks(Lack::root("TUN devices take root")),
+            io::ErrorKind::PermissionDenied => Self::Lacks(Lack::root("TUN devices require root")),
             io::ErrorKind::ResourceBusy => Self::Usage(format!("there is a device {name} already")),
             io::ErrorKind::InvalidInput => {
                 Self::Usage(format!("no device can have the name \"{name}\""))
@@ -34,7 +34,9 @@ impl Error {
 
     pub(super) fn no_socket(error: &io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::PermissionDenied => Self::Lacks(Lack::root("packet sockets take root")),
+            io::ErrorKind::PermissionDenied => {
+                Self::Lacks(Lack::root("packet sockets require root"))
+            }
             _ => Self::Failed(format!("could not open a packet socket: {error}")),
         }
     }

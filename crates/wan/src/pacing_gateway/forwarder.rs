@@ -24,7 +24,7 @@ use std::{
 };
 use units::{Duration, Timestamp};
 
-/// Packets read before what is due gets its turn.
+/// Packets read before due packets are sent.
 const READ_BATCH: usize = 64;
 /// Frames handed over before packets are read again.
 const SEND_BATCH: usize = 64;
@@ -65,7 +65,7 @@ struct Counts {
     device_full: u64,
 }
 
-/// What came of a frame.
+/// The result of sending a frame.
 enum Sent {
     Yes,
     Full,
@@ -176,7 +176,7 @@ impl<'a> Forwarder<'a> {
         self.counts.class(class).dropped_packets += dropped;
     }
 
-    /// Hands over what is due, or some of it.
+    /// Hands over due packets, at most [`SEND_BATCH`].
     fn send_due(&mut self) -> Result<Rest, Errno> {
         for _ in 0..SEND_BATCH {
             let now = self.now();

@@ -40,7 +40,7 @@ impl Framing {
         self.link_bytes(SHORTEST)
     }
 
-    /// The frame that takes so much of the link.
+    /// Length in bytes of the frame that takes `link` bytes of the link.
     fn frame_bytes(self, link: Bytes) -> usize {
         (link.saturating_sub(self.overhead).get() as usize).max(SHORTEST)
     }

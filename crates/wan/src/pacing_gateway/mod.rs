@@ -9,7 +9,7 @@
 //!
 //! - What the host routes to the TUN device is read packet by packet, put into the class of its
 //!   destination, and sent by the device with a new Ethernet header: the device's address, and that of
-//!   one next hop. What comes back comes in by the device as ever.
+//!   one next hop. The other direction does not pass the gateway.
 //! - The TUN device has no offloads, so the kernel hands over single packets with checksums.
 //! - Gap frames are PAUSE frames for no time, as the kernel's program sends them: the queue of the
 //!   device is full while something waits, and its own clock keeps packets apart (`pacer.rs`).
@@ -159,7 +159,7 @@ impl Gateway {
     }
 }
 
-/// Bounds what is queued where the device is slower than its line rate is said to be.
+/// Bounds the queue of a device that is slower than the configured line rate.
 fn bound(socket: &OwnedFd, line: Rate) -> Result<(), Error> {
     /// The kernel counts what a packet takes of memory: of short ones, many times their length.
     const MEMORY: u64 = 8;
@@ -204,5 +204,5 @@ pub fn lacking() -> Option<Lack> {
     }
     let needed = CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW;
     let held = capabilities(None).is_ok_and(|held| held.effective.contains(needed));
-    (!held).then(|| Lack::root("it takes root"))
+    (!held).then(|| Lack::root("it requires root"))
 }

@@ -3,7 +3,7 @@
 //!
 //! - **With gap frames** the wire is kept full while something waits: a wait that the scheduler asks
 //!   for is filled with gap frames, to the byte. A gap shorter than the shortest frame becomes that
-//!   frame, and the packets behind it are so much nearer to each other: the scheduler makes good
+//!   frame, and the gaps after it are shorter by the difference: the scheduler makes up
 //!   for waiting. At most [`IN_DEVICE`] of the wire's time is with the device, so that a packet that comes
 //!   meanwhile is late by no more than that.
 //! - **Without**, the wire's clock is the machine's, and each packet is handed over when it is due.
@@ -29,7 +29,7 @@ pub struct GapSizes {
 pub enum Step<T> {
     /// A packet of that class leaves.
     Packet(usize, T),
-    /// A gap frame that takes so much of the link does.
+    /// A gap frame that takes this number of bytes of the link leaves.
     Gap(Bytes),
     /// Nothing before that time of the machine's, unless a packet comes.
     Sleep(Timestamp),
@@ -100,7 +100,7 @@ impl<T> Pacer<T> {
         self.gaps.is_some()
     }
 
-    /// How often the wire ran dry; without gap frames that is no matter.
+    /// How often the wire ran dry; without gap frames this does not matter.
     pub fn stalls(&self) -> Stalls {
         self.stalls
     }

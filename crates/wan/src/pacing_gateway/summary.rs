@@ -46,7 +46,7 @@ pub struct Summary {
     pub stalls: u64,
     /// And for how long together.
     pub stalled_s: f64,
-    /// How often the device's queue was full: it is slower than its line rate was said to be, or
+    /// How often the device's queue was full: it is slower than the configured line rate, or
     /// others send by it.
     pub device_full: u64,
 }

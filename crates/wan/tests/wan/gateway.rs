@@ -78,7 +78,7 @@ impl Pair {
         gateway.unwrap().unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Runs the gateway beside `work`, on one processor, so that the kernel keeps the frames' order.
+    /// Runs the gateway during `work`, on one processor, so that the kernel keeps the frames' order.
     fn carrying(&self, gateway: Gateway, work: impl FnOnce()) -> Summary {
         let (stop, stopped) = UnixStream::pair().unwrap();
         thread::scope(|scope| {
@@ -152,7 +152,7 @@ fn read(frame: &[u8]) -> Option<Seen> {
     }
 }
 
-/// All that comes until so many packets have.
+/// Receives frames until `packets` packets have come.
 fn hear(mut ear: &Socket, packets: usize) -> Vec<Seen> {
     let (mut seen, mut count, mut silent) = (Vec::new(), 0, 0);
     let mut buffer = [0; 2048];
@@ -238,7 +238,7 @@ fn offline(datagrams: &[(usize, u32, usize)]) -> Vec<Seen> {
 }
 
 /// Everything waits in the TUN device when the gateway begins, so what it does is known beforehand,
-/// frame by frame; and as a float model has it, class by class.
+/// frame by frame; a floating-point model predicts it class by class.
 #[test]
 fn each_class_leaves_at_its_rate_and_gap_frames_are_the_rest() {
     let _alone = alone();

@@ -119,8 +119,8 @@ fn tcp_delivers_what_was_sent_through_losses_drops_and_forwarding() {
     }
 }
 
-/// As above, where segments of super-packets wait for a discipline's decision, which takes those of two
-/// connections by turns.
+/// As above, where segments of super-packets wait for a discipline's decision, which alternates between two
+/// connections.
 #[test]
 fn tcp_delivers_through_queues_that_decide_at_departure() {
     let _alone = alone();
@@ -226,7 +226,7 @@ fn datagrams_are_dropped_and_lost_exactly_as_counted() {
     assert_eq!(forward.losses, (SENT - forward.queue_drops) / 7);
     assert_eq!(forward.queue_max_packets, 20);
     assert!(forward.queue_drops > 0);
-    assert_eq!(end.directed_links[1].counters.offered, 0, "nothing is sent that nobody asked for");
+    assert_eq!(end.directed_links[1].counters.offered, 0, "nothing is sent without a request");
 }
 
 /// The thread that emulates.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! BBR version 1: draft-cardwell-iccrg-bbr-congestion-control-00, section by section. Windows are in
-//! segments, rates in bytes a second, times in microseconds. What Linux has beyond that draft, each part
+//! segments, rates in bytes a second, times in microseconds. Linux's additions to that draft, each enabled
 //! by a parameter of its own: [`aggregation`] and [`room`].
 
 mod aggregation;
@@ -51,7 +51,7 @@ struct Bbr {
     cycle_stamp: f64,
     probe_rtt_done_stamp: Option<f64>,
     probe_rtt_round_done: bool,
-    /// ProbeRTT holds back what is sent from the first to the second count of deliveries.
+    /// ProbeRTT limits segments sent between the first and the second count of deliveries.
     held: Option<(u32, u32)>,
     prior_cwnd: f64,
     packet_conservation: bool,
@@ -106,7 +106,7 @@ impl Model for Bbr {
                     self.end_probe_rtt(micros(ack), choices);
                 }
             }
-            // Section 4.2.3.4, and what Linux adds: whether the pipe is full is asked anew.
+            // Section 4.2.3.4, and Linux's addition: the full-pipe detection restarts.
             Event::Timeout => {
                 self.prior_cwnd = self.save_cwnd();
                 self.in_recovery = true;

@@ -221,7 +221,7 @@ impl Cubic {
     }
 }
 
-/// Standard slow start: HyStart is no part of RFC 9438.
+/// Standard slow start: HyStart is not part of RFC 9438.
 #[test]
 fn cubic() {
     let cubic = Algorithm::find("cubic").unwrap();

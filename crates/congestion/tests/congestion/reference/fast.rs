@@ -65,7 +65,7 @@ impl Fast {
         self.window.cwnd * (1.0 - self.base_rtt / self.rtt)
     }
 
-    /// By how much that may be off where the average RTT is cut to 1/256 us: so much of a window a RTT.
+    /// Maximum error if the average RTT is cut to 1/256 us, as a part of the window per RTT.
     fn cut(&self) -> f64 {
         self.window.cwnd / 256.0 / (self.rtt * 1e6)
     }
@@ -85,7 +85,7 @@ impl Fast {
         if next < w || self.full {
             self.window.cwnd = next;
         }
-        // A smaller window is no slow start.
+        // A smaller window does not start slow start.
         self.window.ssthresh = self.window.ssthresh.min(self.window.cwnd);
     }
 }

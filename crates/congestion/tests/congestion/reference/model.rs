@@ -21,7 +21,7 @@ impl Window {
         self.cwnd < self.ssthresh
     }
 
-    /// RFC 5681 slow start; returns what is left of `acked` for congestion avoidance.
+    /// RFC 5681 slow start; returns the part of `acked` that remains for congestion avoidance.
     pub fn slow_start(&mut self, acked: f64) -> f64 {
         let step = acked.min((self.ssthresh - self.cwnd).max(0.0));
         self.cwnd += step;
@@ -29,7 +29,7 @@ impl Window {
     }
 }
 
-/// An algorithm as its paper has it. A clone is another course that events may have taken.
+/// An algorithm as in its paper. A clone is another course that events may have taken.
 pub trait Model: Clone + std::fmt::Debug + PartialEq {
     fn window(&mut self) -> &mut Window;
     fn rtt(&mut self, _ack: &Ack, _choices: &mut Choices) {}
@@ -113,7 +113,7 @@ impl Choices {
 }
 
 /// Does `step` to a model, by every course that the choices in it allow; the first is the model's
-/// own, as floats have it.
+/// own, in floating point.
 pub fn explore<M: Model>(model: &M, step: &impl Fn(&mut M, &mut Choices)) -> Vec<M> {
     let mut courses = Vec::new();
     let mut choices = Some(Choices::default());

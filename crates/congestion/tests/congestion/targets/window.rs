@@ -118,7 +118,7 @@ fn reno_recovers_in_41_667_round_trips() {
     close("round trips", lost * f64::from(window) * each, 41_667.0, 0.02);
 }
 
-/// RFC 3649 appendix B, table 2: the rows of a and w with the b that is printed beside them.
+/// RFC 3649 appendix B, table 2: the rows of a and w with the b that is printed next to them.
 #[test]
 fn highspeed_has_the_rows_of_rfc_3649() {
     let params = set("highspeed", "rfc3649");

@@ -36,7 +36,7 @@ fn bins_of_no_use_are_refused() {
 #[test]
 fn without_root_it_says_so() {
     let _alone = alone();
-    let error = as_nobody(|| Monitor::attach(&Options::of("lo"))).expect_err("nobody");
+    let error = as_nobody(|| Monitor::attach(&Options::of("lo"))).expect_err("not root");
     assert!(matches!(error, Error::NotRoot) && error.is_lack(), "{error}");
     assert!(error.to_string().contains("sudo"));
 }

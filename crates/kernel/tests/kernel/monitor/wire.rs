@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A cable between two devices, and frames on it that nobody but the test sends.
+//! A cable between two devices. Only the test sends frames on it.
 
 #![expect(unsafe_code, reason = "packet sockets")]
 

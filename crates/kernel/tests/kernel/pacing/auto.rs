@@ -67,7 +67,7 @@ fn compare(to: &str, headers: u32, estimator: Estimator, name: &str) {
     let mut gap_bytes = 0;
     let look = |frame: wire::Frame| gap_bytes += u64::from(frame.is_gap()) * frame.on_link(24);
     wire.carrying(look, || {
-        let mut socket = TcpStream::connect((to, 9000)).expect("somebody listens");
+        let mut socket = TcpStream::connect((to, 9000)).expect("the listener is up");
         socket.set_nodelay(true).expect("a TCP socket");
         let mut receiver = listener.accept().expect("connected").0;
         let mut segment = [7; 1000];

@@ -22,8 +22,8 @@ fn by_times(target: Target, to_port: Option<u16>) -> Options {
     Options { frames, method: Some(Method::EDT), ..options }
 }
 
-/// Runs a test over a wire whose sender's device has fq, if the kernel has it; else sees that it is said
-/// and nothing is attached.
+/// Runs a test over a wire whose sender's device has fq, if the kernel has it. Otherwise checks that the
+/// error says so and nothing is attached.
 fn over_fq(test: impl Fn(&Wire) + Sync) {
     let _alone = alone();
     let has_fq = pace::lacking(Method::EDT, None).is_none();

@@ -114,7 +114,7 @@ fn gaps_are_as_long_as_equation_2_says() {
                         gaps += frame.on_link(overhead);
                         continue;
                     }
-                    // What was owed when the packet before had left is there, but for what is too short
+                    // The gap owed for the packet before is there, except a rest that is too short
                     // for a frame.
                     let missing = owed(packets) - gaps as f64;
                     assert!(missing > -1e-3, "{missing} at {rate}");

@@ -29,7 +29,7 @@ fn limit(socket: &TcpStream) -> Option<u64> {
 /// A connection over loopback to a port: who connected, and who was asked to.
 fn connected(to: SocketAddr) -> [TcpStream; 2] {
     let listener = TcpListener::bind(to).expect("lo is up");
-    let active = TcpStream::connect(to).expect("somebody listens");
+    let active = TcpStream::connect(to).expect("the listener is up");
     [active, listener.accept().expect("connected").0]
 }
 
@@ -56,7 +56,7 @@ fn sockets_that_match_are_paced_by_tcp_and_no_others() {
         });
         drop(sockets);
         let ends = connected((Ipv4Addr::LOCALHOST, PORT).into());
-        assert_eq!(ends.each_ref().map(limit), [None; 2], "nobody asks any more");
+        assert_eq!(ends.each_ref().map(limit), [None; 2], "the pacer is gone");
     });
 }
 

@@ -75,7 +75,7 @@ fn on_cards() {
     assert!((DATAGRAMS..DATAGRAMS + 10).contains(&more), "{more} had the tag");
 }
 
-/// Sends full packets at a tenth of the link; they and their gaps arrive as equation 2 has them.
+/// Sends full packets at a tenth of the link; they and their gaps arrive as equation 2 requires.
 fn send(to: &str, tag: u64) {
     let watch = watch();
     let target = Target::Rate(mbit(LINE / 1_000_000 / 10));
@@ -124,7 +124,7 @@ fn watch() -> Socket {
     address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
     address.sll_ifindex = index.trim().parse().expect("a number");
     let size = size_of_val(&address) as libc::socklen_t;
-    // SAFETY: the kernel reads the address, which is as long as is said.
+    // SAFETY: the kernel reads the address, which has the given size.
     let bound = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), size) };
     assert_eq!(bound, 0, "bind: {}", io::Error::last_os_error());
     socket

@@ -47,7 +47,7 @@ pub fn transfer(wire: &Wire, to: &str) {
     });
     thread::scope(|scope| {
         for stream in 0..STREAMS {
-            let mut sender = TcpStream::connect((to, 9000)).expect("somebody listens");
+            let mut sender = TcpStream::connect((to, 9000)).expect("the listener is up");
             let mut receiver = listener.accept().expect("connected").0;
             scope.spawn(move || sender.write_all(&pattern(stream)).expect("connected"));
             scope.spawn(move || {
@@ -88,7 +88,7 @@ fn counts_of_all(wire: &Wire, injector: &DevicePacer, bytes: &mut Bytes) -> Coun
     counts()
 }
 
-/// Counts data frames that follow another before so much of a gap.
+/// Counts data frames that follow another frame after less than a given gap.
 #[derive(Default)]
 struct Watch {
     least: u64,
@@ -162,7 +162,7 @@ fn with_targets_of_their_own_none_follows_without_its_gap() {
     });
 }
 
-/// Those that come as one, where somebody has let them: all that they take of the link is followed by its gap.
+/// Super-packets, if the options allow them: each is followed by the gap for all its bytes on the link.
 #[test]
 fn packets_of_many_segments_are_counted_and_paced_by_all_of_them() {
     let _alone = alone();

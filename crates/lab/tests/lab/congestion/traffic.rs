@@ -47,7 +47,7 @@ pub fn receive(mut receiver: &TcpStream) -> u64 {
     bytes
 }
 
-/// How long so many bytes take from the first write to the last byte's arrival.
+/// Time that `bytes` bytes take from the first write to the last byte's arrival.
 pub fn time_of(wan: &Wan, path: &Path, congestion: &str, bytes: u64) -> io::Result<Duration> {
     let (sender, receiver) = connect(wan, path, congestion)?;
     std::thread::scope(|scope| {

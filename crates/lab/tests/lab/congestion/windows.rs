@@ -31,9 +31,9 @@ const LIMIT: Duration = Duration::from_secs(240);
 struct Case {
     params: Params,
     path: Path,
-    /// One packet of so many is lost.
+    /// Number of packets per loss.
     every: u32,
-    /// Loss epochs that are left out: windows have settled within eight, but for BIC's.
+    /// Loss epochs that are left out: windows have settled within eight, except with BIC.
     left_out: usize,
     /// The average window of the response function, where it has one that applies.
     window: Option<f64>,

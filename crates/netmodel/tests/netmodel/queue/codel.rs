@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! CoDel: the schedule of drops under constant overload by hand, and every packet beside the pseudo-code of
+//! CoDel: the schedule of drops under constant overload by hand, and every packet compared with the pseudo-code of
 //! RFC 8289, section 5.
 
 use crate::queue::{Dice, PACKET, config, micros, next_offer, packet, seed};

@@ -19,7 +19,7 @@ fn params(target_s: u64) -> Params {
     Params { codel, flows: 1024, quantum: Bytes::new(1514) }
 }
 
-/// A link that is told of packets by flow and number.
+/// A link that is offered packets by flow and number.
 struct Flows {
     link: Link,
     tickets: BTreeMap<u32, (u64, usize)>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! PIE beside the pseudo-code of RFC 8033, appendix A, tick by tick and packet by packet.
+//! PIE compared with the pseudo-code of RFC 8033, appendix A, tick by tick and packet by packet.
 
 use crate::queue::{Dice, Draws, PACKET, Said, Seen, config, micros, next_offer, packet, seed};
 use longhaul_netmodel::{Discipline, Fate, Link, QueueLimit, queue::pie::Params};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! RED: decision by decision beside the formulas of the paper, and the distribution of drops at averages that
+//! RED: decision by decision compared with the formulas of the paper, and the distribution of drops at averages that
 //! are held.
 
 use crate::queue::{Dice, Draws, PACKET, Said, Seen, config, micros, next_offer, packet, seed};
@@ -179,7 +179,7 @@ fn between_min_and_max_the_gaps_between_drops_are_uniform() {
 #[test]
 fn gentle_goes_on_to_twice_max() {
     let seed = seed();
-    // 0.1 + 0.9 (20 - 15)/15 = 0.4: of the first packet, of the next, and what is left.
+    // 0.1 + 0.9 (20 - 15)/15 = 0.4: shares of the first packet, of the next, and the rest.
     let gaps = gaps_at(20, params(), 30_001, seed);
     for (gap, share) in [(1, 0.4), (2, 0.4), (3, 0.2)] {
         let found = gaps.iter().filter(|g| **g == gap).count() as f64;

@@ -8,8 +8,8 @@
 //!
 //! Proof. From S on, until p leaves, something due waits (p, or one of its class before it), so the
 //! wire is busy. Let t be the latest time up to S at which the wire idled, or began with a packet
-//! that was not paced. After t and before p, only packets leave that are due by S: p's class has
-//! one waiting from S on that is due by then, and what is due later comes after it. At t nothing was
+//! that was not paced. After t and before p, only packets leave that are due by S: since S, p's class has
+//! one waiting that is due by then, and later due times come after it. At t nothing was
 //! due, so these are due in [t, S]. In a class their due times are spaced by their own length over r:
 //! all but the last are together at most r (S - t), and the last is at most L. Of class f, those before
 //! p are all of them spaced by what lies before S: at most r (S - t), with nothing to add. What the
@@ -173,7 +173,7 @@ impl Case {
             .enumerate()
             .map(|(class, Class { rate, .. })| {
                 let arrivals = self.arrivals_of(class);
-                // Whoever has no rate is due when it comes.
+                // A packet of a class without a rate is due when it comes.
                 let at_once = |(_, a): &(usize, Arrival)| nanos(a.at);
                 let begins = |rate: Rate| {
                     let begins = fluid(rate, &arrivals).into_iter();
@@ -259,7 +259,7 @@ fn several_flows_of_a_class_keep_its_rate_and_their_order() {
 }
 
 /// Classes that always have something waiting, whose rates change at random and are together never
-/// above the wire's: over any time each carries what its rates allow, but for a packet and the bound.
+/// above the wire's: over any time each carries what its rates allow, except for a packet and the bound.
 #[test]
 fn changing_rates_are_kept_over_any_window() {
     let mut random = random();
@@ -311,7 +311,7 @@ fn check_steps(class: usize, steps: &[(u128, Vec<u64>)], sent: &[Sent]) {
     let bound = (others * 1538 * BYTE).div_ceil(u128::from(WIRE.bps())) + others + 2;
     let sent = sent.iter().filter(|sent| sent.class == class);
     for (n, sent) in sent.enumerate() {
-        // So many have left before it: its fluid service begins when the rates allow so much.
+        // `n` packets have left before it: its fluid service begins when the rates allow these bytes.
         let before = n as u128 * 1538 * BYTE;
         let starts = nanos(sent.starts);
         assert!(allowed(class, steps, starts + 1) >= before, "class {class}: {sent:?} is early");

@@ -12,7 +12,7 @@ pub fn micros(time: u64) -> Timestamp {
     Timestamp::from_nanos(time * 1000)
 }
 
-/// A class of so many Mb/s that may queue whatever comes.
+/// A class of `rate` Mb/s with an unlimited queue.
 pub fn class(rate: u64) -> Class {
     Class { rate: Some(mbit(rate)), queue: Bytes::new(u64::MAX) }
 }

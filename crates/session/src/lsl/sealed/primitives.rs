@@ -14,7 +14,7 @@ use snow::{
     types::{Cipher, Dh, Hash, Random},
 };
 
-/// What follows the bytes of a message: the proof that nobody changed them.
+/// Length in bytes of the authentication tag that follows a message.
 pub(super) const TAG: usize = 16;
 
 /// Supplies the primitives. The random bytes become one private key.

@@ -4,11 +4,11 @@
 //! Answers of all origins reach a browser under the one name of a depot. A field by which an origin speaks for
 //! more than its own answer (`Strict-Transport-Security`, `Alt-Svc`, `Clear-Site-Data`, `NEL`) would speak for
 //! all of them, and new ones come with each year. So this is a list of what may pass: what says something of the
-//! content, of this one answer, or to programs that are no browsers. What is not listed ends at the depot.
+//! content, of this one answer, or to programs other than browsers. The depot removes all fields that are not listed.
 
 use http::{HeaderName, HeaderValue, header};
 
-/// Which part of an answer a field stands in.
+/// The part of a message that contains a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     Head,
@@ -84,7 +84,7 @@ static IN_HEADS: [&str; 63] = [
     "want-repr-digest",
 ];
 
-/// Fields of trailers: what is known of a body only when it has passed.
+/// Fields of trailers: properties of a body that are known only at its end.
 static IN_TRAILERS: [&str; 8] = [
     "content-digest",
     "content-md5",
@@ -136,20 +136,20 @@ pub(super) fn goes_on(part: Part, name: &HeaderName, value: &HeaderValue) -> boo
     let listed = match part {
         Part::Head => IN_HEADS.binary_search(&name).is_ok() || made_up,
         Part::Trailers => in_trailers() || made_up,
-        // Origins that merge them into the head believe what stands there of who asks.
+        // Origins that merge trailers into the header section trust what those say about the client.
         Part::RequestTrailers => in_trailers(),
     };
     let tells = if name == header::CONTENT_SECURITY_POLICY {
         says(value, b"report-")
     } else {
-        // What is loaded early is not asked for by the page, whose policy says that nobody is told of it.
+        // A preload is not requested by the page, whose policy forbids referrers.
         name == header::LINK && says(value, b"referrerpolicy")
     };
     listed && !tells
 }
 
 /// Whether a body of this type is one that browsers take apart, and whose parts set cookies: they take the heads of
-/// parts for the answer's own. Ranges are, for whoever has asked for some.
+/// parts for the answer's own. Ranges are, if the client asked for ranges.
 pub(super) fn has_heads_of_its_own(kind: &HeaderValue, ranges_wanted: bool) -> bool {
     let kind = kind.as_bytes().trim_ascii().to_ascii_lowercase();
     kind.starts_with(b"multipart/") && !(ranges_wanted && kind.starts_with(b"multipart/byteranges"))

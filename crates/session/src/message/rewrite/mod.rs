@@ -34,8 +34,8 @@ static HOP_BY_HOP: [HeaderName; 8] = [
     header::EXPECT,
 ];
 
-/// What fields between depots begin with. Each depot sets its own: none is passed on as it came,
-/// so that nobody beyond a depot can speak for it.
+/// Prefix of the fields between depots. Each depot sets its own and passes none on,
+/// so that no hop beyond a depot can speak for it.
 const OURS: &str = "longhaul-";
 
 /// Fields that `Connection` may not take away: without them the next reader would see another
@@ -62,7 +62,7 @@ fn names_route(url: &str) -> bool {
         }
         text = decoded;
     }
-    // Nobody encodes an honest URL that often.
+    // An honest URL is not encoded that often.
     true
 }
 

@@ -2,14 +2,14 @@
 //! How the body of an answer leaves a depot, where that is not how it came.
 //!
 //! A digest that is made on the way is known only when the last byte has passed, so it follows the
-//! body as a trailer, and for that the body goes in chunks. Its length goes beside it, as
+//! body as a trailer, and for that the body goes in chunks. Its length goes in a field,
 //! `Longhaul-Length`; the depot nearest the client makes `Content-Length` of it again.
 
 use super::super::{Fault, Framing, RequestHead, ResponseHead, framing};
 use crate::digest::Algorithm;
 use http::HeaderName;
 
-/// Beside a chunked body between two depots: how long its data is.
+/// Length of the data of a chunked body between two depots.
 pub(super) static LENGTH: HeaderName = HeaderName::from_static("longhaul-length");
 
 /// Who answered a depot.
@@ -34,12 +34,12 @@ pub struct OutgoingBody {
 }
 
 impl OutgoingBody {
-    /// How the body goes to whoever sent `request`, when it came with `framing` from `next`.
+    /// How the body goes to the sender of `request`, when it came with `framing` from `next`.
     /// `digest` is what follows the body, or what this depot would make; it goes only to a depot that
     /// takes trailers.
     ///
     /// # Errors
-    /// What to answer (502): the next depot's `Longhaul-Length` is no number.
+    /// What to answer (502): the next depot's `Longhaul-Length` is not a number.
     pub fn of(
         head: &ResponseHead,
         request: &RequestHead,
@@ -63,7 +63,7 @@ impl OutgoingBody {
     }
 }
 
-/// The length that a depot announced beside its chunks.
+/// The length that a depot announced for a chunked body.
 fn announced(head: &ResponseHead) -> Result<Option<u64>, Fault> {
     let mut values = head.headers.get_all(&LENGTH);
     match (values.next(), values.next()) {
@@ -71,7 +71,7 @@ fn announced(head: &ResponseHead) -> Result<Option<u64>, Fault> {
         (Some(value), None) => {
             let number = value.to_str().ok().filter(|v| !v.is_empty()).and_then(framing::bytes);
             number.map(Some).ok_or_else(|| {
-                Fault::bad_response("the next depot's Longhaul-Length is no number of bytes")
+                Fault::bad_response("the next depot's Longhaul-Length is not a number of bytes")
             })
         }
         (Some(_), Some(_)) => {

@@ -29,8 +29,8 @@ pub struct OutgoingRequest<'a> {
 /// The head to send to the next hop. Its body goes out as [`RequestHead::framing`] says it came.
 ///
 /// The client's HTTP version is kept, so that an HTTP/1.0 client never gets a chunked body; in
-/// HTTP/1.0 the connection is always closed. Cookies are left out, unless it is for a site or by a proxy's client: those a
-/// browser has for a depot's name are no origin's business.
+/// HTTP/1.0 the connection is always closed. Cookies are left out, unless it is for a site or by a proxy's client:
+/// those that a browser keeps for a depot's name do not concern an origin.
 ///
 /// # Errors
 /// What to answer (508): the request has come round in a loop.
@@ -68,7 +68,7 @@ pub fn request_for(
     going.field(&header::VIA, via::with_own_entry(came, head.version, out.id));
     out.connection.write_to(&mut going, head.version);
     if head.version != Version::HTTP_10 {
-        // A depot takes trailers whoever asks: where they go no further, they are checked and end.
+        // A depot accepts trailers from any next hop. If its own client does not, it checks and drops them.
         going.field(&header::TE, "trailers");
         going.field(&header::CONNECTION, "TE");
     }
@@ -94,9 +94,9 @@ pub fn request_for(
 static REWRITTEN: [HeaderName; 4] =
     [header::HOST, header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::VIA];
 
-/// What stands in the names of fields by which others are told who asks, or for which name, path or method: they
-/// would believe a depot, and the client has written it. Each proxy and each host of services has its own, so this
-/// is what names have in common. Letters and digits alone are compared.
+/// Parts of the names of fields that tell origins the client, host, path or method of a request. Origins
+/// would believe a depot, although the client wrote the field. Each proxy and each host of services has its own, so
+/// this is what names have in common. Letters and digits alone are compared.
 static CLIENT_WORDS: [&str; 71] = [
     "appengine",
     "authelia",

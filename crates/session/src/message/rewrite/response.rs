@@ -15,11 +15,11 @@ use http::{HeaderName, HeaderValue, StatusCode, Version, header};
 use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
 
 /// Pages of many origins reach a browser under the one name of a depot. They must not read each
-/// other's answers, so each is shut in by itself. Every depot sees to it: none can know whether
+/// other's answers, so each is isolated. Every depot does this: none can know whether
 /// the next hop, whatever the route calls it, is a depot that has.
 const SANDBOX: HeaderValue = HeaderValue::from_static("sandbox allow-downloads allow-popups");
 
-/// A page that came by a ticket has it in its address. Nobody beyond the depot is told of that.
+/// The address of a page that was fetched with a ticket contains the ticket. The page must not send it as a referrer.
 const NO_REFERRER: HeaderValue = HeaderValue::from_static("no-referrer");
 
 /// What a depot itself says in an answer.
@@ -28,7 +28,7 @@ pub struct OutgoingResponse<'a> {
     /// Its name.
     pub id: &'a DepotId,
     /// Whether the client may send another request. Where the end of the body or the client's
-    /// version forbid it, the head says so whatever stands here.
+    /// version forbid it, the header section says so whatever this value is.
     pub connection: Connection,
     /// The origin, given by the depot that talks to it: it alone can say what a relative
     /// `Location` means.
@@ -102,7 +102,7 @@ pub fn response_for(
     going.end()
 }
 
-/// Fields of a site's answer that are written anew.
+/// Fields of a site's answer that the depot replaces.
 static WRITTEN: [HeaderName; 4] =
     [header::CONTENT_LENGTH, header::CONTENT_LOCATION, header::TRANSFER_ENCODING, header::VIA];
 
@@ -179,7 +179,7 @@ fn say_framing(
             }
             if let Some(algorithm) = body.digest {
                 going.field(&digest::LONGHAUL_DIGEST, algorithm.key());
-                // What else is to follow was announced by whoever sends it.
+                // The sender of other trailers has announced them.
                 if !(beyond(&header::TRAILER) && digest::follows(came)) {
                     going.field(&header::TRAILER, "Content-Digest");
                 }
@@ -219,7 +219,8 @@ fn location(
     Some(back.map_or(absolute.clone(), |target| format!("{target}{fragment}")))
 }
 
-/// A site's reference: one to the origin leads to the site where the client asked for that, and else goes back as it is.
+/// A site's reference: one to the origin leads to the site if the client asked for the site; otherwise it stays as
+/// it is.
 fn of_site(given: String, request_route: RequestRoute<'_>) -> String {
     let RequestRoute::Site(..) = request_route else { return given };
     let (url, fragment) = given.split_at(given.find('#').unwrap_or(given.len()));
@@ -250,7 +251,7 @@ fn is_absolute(reference: &str) -> bool {
 }
 
 /// The whole answer that leads a client on. With 302 it would ask the next depot by GET whatever
-/// it asked this one (RFC 9110, section 15.4.3), so whoever brings a body gets 307.
+/// it asked this one (RFC 9110, section 15.4.3), so a request with a body gets 307.
 pub fn redirect(to: &str, method: Method, connection: Connection) -> Vec<u8> {
     let mut head = HeadWriter::start(&[match method {
         Method::Get | Method::Head => "HTTP/1.1 302 Found",
@@ -266,7 +267,7 @@ pub fn own_answer(kind: &str, body: &str, method: Method, connection: Connection
     padded_answer(kind, (body, 0), method, connection)
 }
 
-/// The beginning of such an answer, to whose body so many bytes are still to follow.
+/// The beginning of such an answer; the given number of bytes of its body are still to follow.
 pub(in super::super) fn padded_answer(
     kind: &str,
     body: (&str, u64),

@@ -10,7 +10,7 @@ pub enum Body {
     Chunked,
 }
 
-/// Splits lines at LF, whatever stands before it: their text and where the next begins.
+/// Splits lines at LF, whatever precedes it: their text and where the next line begins.
 fn lines(bytes: &[u8]) -> impl Iterator<Item = (&[u8], usize)> {
     let mut start = 0;
     std::iter::from_fn(move || {

@@ -72,11 +72,11 @@ pub fn via(input: &[u8]) -> bool {
     let came = head.headers.get(&header::VIA).map_or(Vec::new(), |value| hops(value.as_bytes()));
     let has_been_here = came.contains(&b"d1".to_vec());
     let Some(text) = passed_on(&head, &id) else {
-        assert!(has_been_here || came.len() > MOST_HOPS, "what is no circle is taken for one");
+        assert!(has_been_here || came.len() > MOST_HOPS, "a loop is reported where there is none");
         return true;
     };
-    assert!(!has_been_here && came.len() <= MOST_HOPS, "a circle is not seen");
-    // Whoever is next sees all hops and this one, and this one sees that it was here.
+    assert!(!has_been_here && came.len() <= MOST_HOPS, "a loop is not detected");
+    // The next depot sees all hops and this depot, and this depot sees that the request was here.
     let (again, _) = RequestHead::parse(&text).unwrap().expect("what is printed is whole");
     assert!(again.came_through_depot());
     let via: Vec<_> = again.headers.get_all(&header::VIA).collect();
@@ -86,7 +86,7 @@ pub fn via(input: &[u8]) -> bool {
     true
 }
 
-/// Whatever stands in the field of an answer, what goes back can be read.
+/// Whatever an answer's field contains, the answer that goes back can be read.
 fn an_answer_can_be_followed(value: &HeaderValue, id: &DepotId) {
     let answer = [b"HTTP/1.1 200 OK\r\nVia: ", value.as_bytes(), b"\r\n\r\n"].concat();
     let (head, _) = ResponseHead::parse(&answer).unwrap().expect("it is whole");

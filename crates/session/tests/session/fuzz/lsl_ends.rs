@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Records and handshakes of the other end, whoever that is.
+//! Records and handshakes of an untrusted other end.
 
 use bytes::{Bytes, BytesMut};
 use longhaul_session::lsl::{
@@ -70,7 +70,7 @@ pub fn lsl_handshakes(input: &[u8]) -> bool {
     if let Ok(attach) = Attach::parse(input) {
         let key = SessionKey::from_bytes([7; 32]);
         let answered = attach.attached(&key, [2; 32], 0, &nothing).is_ok();
-        assert!(!answered || attach.session.0 == [5; 16], "nobody else has the key");
+        assert!(!answered || attach.session.0 == [5; 16], "no other session has the key");
         return true;
     }
     match Position::parse(input) {
@@ -100,6 +100,6 @@ pub fn lsl_sealed(input: &[u8]) -> bool {
     let (_, mut opener, _) = call.answer(b"");
     let mut plain = BytesMut::new();
     let opened = opener.open(&mut buffer, &mut plain);
-    assert!(plain.is_empty(), "nobody has sealed that");
+    assert!(plain.is_empty(), "these bytes were never sealed");
     opened.is_ok()
 }

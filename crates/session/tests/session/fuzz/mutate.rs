@@ -104,7 +104,7 @@ impl<'a> Mutator<'a> {
         &self.corpus[self.below(self.corpus.len())]
     }
 
-    /// A part of so many bytes, mostly a short one.
+    /// A random range within `length` bytes, mostly a short one.
     fn range(&mut self, length: usize) -> (usize, usize) {
         let start = self.below(length + 1);
         let longest = if self.below(4) == 0 { length } else { 8 };

@@ -38,7 +38,7 @@ fn url(head: &RequestHead) -> bool {
     let Some(origin) = origin else { return false };
     let host = origin.host_field();
     let Step::Fetch(fetch) = (Route::Fetch { chain: Vec::new(), origin }).step() else {
-        panic!("a fetch leads nobody")
+        panic!("a fetch is never a redirect")
     };
     let id = "d1".parse().unwrap();
     let out = OutgoingRequest {

@@ -30,8 +30,8 @@ pub fn seed() -> u64 {
     seed
 }
 
-/// Runs a target on so many inputs, unless told otherwise; it says of each whether it was taken or
-/// refused.
+/// Runs a target on `inputs` inputs, or as many as the environment asks for. The target returns whether it
+/// accepted the input.
 pub fn run(name: &str, inputs: u64, target: fn(&[u8]) -> bool) {
     let seed = seed();
     let inputs = number("LONGHAUL_FUZZ_INPUTS").unwrap_or(inputs);

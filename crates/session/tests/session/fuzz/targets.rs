@@ -268,7 +268,7 @@ pub fn proxy_status(input: &[u8]) -> bool {
     let mut fields = Fields::from_iter([(PROXY_STATUS.clone(), value.clone())]);
     let Some(fault) = reported(&fields) else { return false };
     assert!(!fault.reason.contains(char::is_control), "it writes lines of the log");
-    // What is said of it reads as the same again.
+    // The field that is written for it is read as the same fault.
     let said = fault.proxy_status(&"d1".parse().unwrap());
     let again = reported(&Fields::from_iter([(PROXY_STATUS.clone(), said)])).expect("an error");
     assert_eq!(again.error, fault.error);

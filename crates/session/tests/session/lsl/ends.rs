@@ -14,9 +14,9 @@ use rand_core::Rng;
 /// How often things go wrong.
 #[derive(Debug, Clone, Copy)]
 pub struct Network {
-    /// One of so many steps breaks the connection; never, if 0.
+    /// One in `cut` steps breaks the connection; 0: never.
     cut: u64,
-    /// One of so many bytes is changed; none, if 0.
+    /// One in `damage` bytes is changed; 0: none.
     damage: u64,
 }
 
@@ -121,7 +121,7 @@ impl End {
                     self.duplex().complete(&digest)?;
                 }
                 Event::Nothing | Event::Acknowledged => {}
-                Event::Ended(end) => assert!(!end.is_proved, "nobody ends it: {end:?}"),
+                Event::Ended(end) => assert!(!end.is_proved, "neither end ended it: {end:?}"),
             }
         }
         Ok(())

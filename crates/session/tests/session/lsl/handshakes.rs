@@ -118,7 +118,7 @@ fn replayed_attach_does_not_take_a_session_over() {
     let first = answer([4; 32]);
     let (_, _, confirm) = attaching.attached(&first.payload).unwrap();
     first.confirmed(&confirm).unwrap();
-    // Whoever has recorded both sends them again: the acceptor's nonce is another one by then.
+    // A recorded handshake is replayed: the acceptor uses another nonce by then.
     assert_eq!(answer([5; 32]).confirmed(&confirm), Err(HandshakeError::Proof));
 }
 

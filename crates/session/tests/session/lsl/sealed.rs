@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Records that nobody on the way can read, change, leave out or repeat.
+//! Records that no depot on the path can read, change, leave out or repeat.
 
 use bytes::{Buf, BytesMut};
 use longhaul_session::lsl::{

@@ -228,7 +228,7 @@ const OF_CLIENTS: &[&str] = &[
     "X-Auth-Request-User: 192.0.2.1",
 ];
 
-/// What a user says of a file, or a client of its request, is nobody's to believe more than that.
+/// Statements of a user about a file, or of a client about its request. They claim no more than that.
 const OF_USERS: &[&str] = &[
     "X-Amz-Meta-Remote-Path: 192.0.2.1",
     "X-Goog-Meta-Client-Ip: 192.0.2.1",
@@ -368,7 +368,7 @@ fn no_body_has_heads_that_browsers_obey() {
     let ranges = "multipart/byteranges; boundary=x";
     assert_eq!(ask(range, "206 Partial Content", ranges), ranges);
     assert_eq!(ask(range, "200 OK", ranges), plain);
-    assert_eq!(ask("", "206 Partial Content", ranges), plain, "nobody asked for ranges");
+    assert_eq!(ask("", "206 Partial Content", ranges), plain, "the client did not ask for ranges");
     assert_eq!(ask("", "200 OK", "text/html"), "text/html");
     let two = ask("", "200 OK", "text/plain\r\nContent-Type: multipart/x-mixed-replace");
     assert_eq!(two, "text/plain and application/octet-stream");

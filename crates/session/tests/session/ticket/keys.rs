@@ -101,7 +101,7 @@ fn a_set_may_hold_many_keys_and_some_of_other_kinds() {
     ]);
     assert_eq!(kids(&text), ["a", "b", "c", THUMBPRINT]);
     assert_eq!(KeySet::parse(&set(&[rsa])).unwrap_err(), KeyError::None(1));
-    // An empty set says that nobody is trusted.
+    // An empty set means that no signer is trusted.
     assert_eq!(KeySet::parse(&set(&[])), Ok(KeySet::default()));
 }
 
@@ -114,10 +114,7 @@ fn what_holds_no_public_keys_is_refused_with_a_reason() {
         (signer().to_pem(), "private key"),
         (set(&[jwk(r#","d":"nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A""#)]), "private key"),
         (set(&[r#"{"kty":"oct","k":"AQAB"}"#.to_owned()]), "private key"),
-        (
-            set(&[jwk(r#","kid":"a""#), jwk(r#","kid":"a""#)]),
-            "the key a: its kid stands there twice",
-        ),
+        (set(&[jwk(r#","kid":"a""#), jwk(r#","kid":"a""#)]), "the key a: its kid occurs twice"),
         (set(&[short]), "the key s: its x is not 32 bytes"),
         (padded.to_owned(), "the key number 1: its x"),
         (signer().public_pem().replace("MCow", "MCox"), "holds no Ed25519 key"),
@@ -136,7 +133,7 @@ fn what_holds_no_public_keys_is_refused_with_a_reason() {
 fn a_key_joins_others_and_keeps_them_as_they_are() {
     let new = Signer::from_seed([7; 32]).unwrap();
     let other = Signer::from_pem(OPENSSL_PRIVATE).unwrap();
-    let rsa = r#"{"kty":"RSA","n":"AQAB","e":"AQAB","kid":"of-somebody-else"}"#.to_owned();
+    let rsa = r#"{"kty":"RSA","n":"AQAB","e":"AQAB","kid":"of-another-signer"}"#.to_owned();
     for (others, count) in [
         (other.public_set(), 2),
         (set(&[rsa.clone(), jwk(r#","kid":"a""#)]), 2),
@@ -147,7 +144,7 @@ fn a_key_joins_others_and_keeps_them_as_they_are() {
         let joined = new.public_set_with(&others).unwrap();
         assert!(kids(&joined).contains(&new.kid().to_owned()), "{joined}");
         assert_eq!(kids(&joined).len(), count, "{joined}");
-        assert_eq!(joined.contains("of-somebody-else"), others.contains("of-somebody-else"));
+        assert_eq!(joined.contains("of-another-signer"), others.contains("of-another-signer"));
     }
     let twice = signer().public_set_with(&signer().public_set()).unwrap_err();
     assert!(matches!(twice, KeyError::Key { .. }), "{twice}");

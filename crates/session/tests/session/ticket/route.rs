@@ -234,7 +234,7 @@ fn logs_show_no_ticket_that_stands_where_none_belongs() {
     }
     // The claims tell who used it.
     assert_eq!(TicketRoute::redacted(&format!("/x/{token}/f")), format!("/x/{claims}.../f"));
-    // A long name is no ticket.
+    // A long name is not a ticket.
     let name = format!("/lh1/fetch/-/http:o.example.org/a.{}.gz", "0".repeat(128));
     assert_eq!(TicketRoute::redacted(&name), name);
 }
@@ -250,7 +250,7 @@ fn a_ticket_is_for_its_methods_and_clients() {
     assert_eq!(ask(0, "10.9.9.9"), Ok(TicketClient::Allowed));
     assert_eq!(ask(0, "::ffff:10.9.9.9"), Ok(TicketClient::Allowed));
     assert_eq!(ask(0, stranger), Err(TicketError::Client(stranger.parse().unwrap())));
-    // Whoever asks for a later hop says to be the depot before it.
+    // A client that asks for a later hop claims to be the depot before it.
     assert_eq!(ask(1, stranger), Ok(TicketClient::MustBe(&"d1:3880".parse().unwrap())));
     assert!(ask(2, "10.9.9.9").is_err());
     let open = super::ticket("http://o/f");

@@ -12,8 +12,8 @@
 //! ([`WindowReduction`](super::recovery::WindowReduction)), once for both; at all other times, and always where an
 //! algorithm sets a rate, the algorithm is asked at every acknowledgement.
 //!
-//! `state` is what a sender knows, `acknowledgement` what an acknowledgement means, `timer` what the time
-//! means, `limit_clock` what holds the sender back, `write_queue` what leaves in one GSO packet, `transmission` what is sent.
+//! `state` holds the sender's variables, `acknowledgement` and `timer` process acknowledgements and timeouts,
+//! `limit_clock` measures what limits the sender, `write_queue` builds GSO packets, `transmission` sends them.
 
 mod acknowledgement;
 mod limit_clock;

@@ -2,7 +2,7 @@
 //! A send buffer at its maximum, as Linux counts it (`tcp_sendmsg_locked`): how much more the application gets in than the buffer has
 //! room for.
 //!
-//! What is sent and not acknowledged, and what is not sent, stand in socket buffers (`sk_buff`) of up to [`MAX_GSO_BYTES`] of payload
+//! Unacknowledged and unsent data is kept in socket buffers (`sk_buff`) of up to [`MAX_GSO_BYTES`] of payload
 //! that each take [`SKB_BYTES`] more. Room is asked for only where a new one begins (`sk_stream_memory_free`), so the last one may
 //! stand out, and a program is told to go on when a third is free. A large write sends one GSO packet each time that the last buffer
 //! is full and is the only one that is unsent (`tcp_push_one`). Part of it remains where GSO packets are smaller, and is filled again
@@ -17,7 +17,7 @@ use crate::{plan::SenderPacing, tcp::Context};
 use scenario::Profile;
 use std::collections::VecDeque;
 
-/// What a socket buffer takes beside its payload, as measured on Linux 6.18 (`SK_MEMINFO_WMEM_QUEUED`).
+/// Bytes that a socket buffer takes in addition to its payload, as measured on Linux 6.18 (`SK_MEMINFO_WMEM_QUEUED`).
 const SKB_BYTES: u64 = 832;
 /// A program sends a file in writes of a pipe of 16 pages (`sendfile(2)`), or copies about as much.
 const PIPE: u64 = 16 * PAGE;
@@ -127,7 +127,7 @@ impl Sender {
         }
     }
 
-    /// One write of so many bytes; how many the buffer took.
+    /// Writes `bytes` bytes. Returns how many the buffer took.
     fn write(&mut self, cx: &mut Context<'_>, bytes: u64, most: u64) -> u64 {
         let mss = u64::from(self.mss);
         let size = (MAX_GSO_BYTES / mss).max(1) * mss;

@@ -54,7 +54,7 @@ impl Sender {
         self.send_packets(cx, 1);
     }
 
-    /// Sends up to so many GSO packets.
+    /// Sends up to `most` GSO packets.
     fn send_packets(&mut self, cx: &mut Context<'_>, most: u32) {
         let first = self.board.next();
         let mut limited = false;
@@ -183,7 +183,7 @@ impl Sender {
         if !self.window_algorithm || !self.used.comes_down {
             return;
         }
-        // Linux begins anew to note how much of it is used (`tcp_cwnd_restart`), or it came down twice.
+        // Linux starts to measure again how much of the window is used (`tcp_cwnd_restart`), or it came down twice.
         (self.used.peak, self.used.since) = (0, cx.now);
         let decision = &mut self.decision;
         let least = cx.tcp.initial_window.min(decision.cwnd);
@@ -232,7 +232,7 @@ impl Sender {
         payload.into()
     }
 
-    /// What spaces a packet of so many bytes that leaves now, besides TCP.
+    /// How a mechanism other than TCP paces a packet of `length` bytes that leaves now.
     fn paced(&mut self, cx: &Context<'_>, length: u32) -> Option<PacketPacing> {
         let rtt = self.rtt.smoothed().unwrap_or_default();
         match self.pace {
@@ -259,7 +259,7 @@ impl Sender {
         }
     }
 
-    /// What an estimator of rates is told. `more`: what a segment takes of the link beside its payload;
+    /// Input of a rate estimator. `more`: bytes of the link that a segment takes in addition to its payload;
     /// `line`: bytes a second of that link.
     fn known(&self, more: u32, line: u64) -> TcpSnapshot {
         TcpSnapshot {

@@ -20,9 +20,9 @@ const GSO_PACKETS_PER_SECOND: u64 = 1024;
 /// And no longer than the kernel hands to a device: 64 KB less room for headers.
 pub(super) const MAX_GSO_BYTES: u64 = 65_535 - 320;
 /// Bytes more that a GSO packet may have where the smallest RTT is short: [`MAX_GSO_BYTES`], halved for each
-/// so many microseconds (Linux's `tcp_tso_rtt_log`).
+/// period of this many microseconds (Linux's `tcp_tso_rtt_log`).
 const SHORT_RTT_US: u64 = 512;
-/// Below so many bytes a second BBR sends single segments.
+/// Rate in bytes a second below which BBR sends single segments.
 const BBR_SINGLE: u64 = 150_000;
 /// Only soon after a GSO packet does the next one wait to grow.
 const RECENT: Duration = Duration::from_millis(1);
@@ -68,7 +68,7 @@ impl Sender {
         }
     }
 
-    /// What the application carries from now on. What it takes back and is not sent yet stays unsent.
+    /// Replaces the application's content. Content that is removed before it was sent stays unsent.
     pub(in crate::tcp) fn set_content(&mut self, content: Content) {
         self.content = content;
         let written = self.written.min(content.available.max(self.board.next()));
@@ -153,8 +153,9 @@ impl Sender {
         self.decision.pacing_rate > 0 && now < self.write_time
     }
 
-    /// A GSO packet of so many bytes of payload has left: when the next one may. A sender that is late may send
-    /// the next one sooner, by half of its time at most (Linux's `tcp_update_skb_after_send`).
+    /// Records that a GSO packet of `bytes` bytes of payload has left, and computes when the next one may leave. A
+    /// sender that is late may send the next one sooner, by half of its time at most (Linux's
+    /// `tcp_update_skb_after_send`).
     pub(super) fn gso_packet_sent(&mut self, now: Timestamp, bytes: u64) {
         let before = self.write_time;
         self.write_time = before.max(now);
@@ -169,7 +170,7 @@ impl Sender {
         self.write_time = self.write_time + Duration::from_nanos(took - late.min(took / 2));
     }
 
-    /// Linux's rate of a sender that is told to pace, and what its GSO packets go by: the window in a round
+    /// Linux's pacing rate, which also sets the size of its GSO packets: the window in a round
     /// trip, times 2 in slow start and 1.2 after, in bytes a second.
     pub(super) fn own_pacing_rate(&self) -> u64 {
         let Some(rtt) = self.rtt.smoothed() else { return 0 };

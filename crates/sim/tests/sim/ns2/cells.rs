@@ -160,7 +160,7 @@ impl Cell {
 /// The scenario's width of the monitor's bins.
 const MONITOR_S: f64 = 0.1;
 
-/// The sum of a quantity of the bottleneck from a time on.
+/// The sum of a quantity of the bottleneck after a time.
 fn late(series: &Series, quantity: Quantity, from_s: f64) -> f64 {
     let link = Entity::Link { name: "bottleneck".to_owned(), direction: Direction::Forward };
     let curve = series.curve(&link, quantity).expect("it was sampled");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! BBR's filter of the delivery rate.
 
-/// A windowed maximum as K. Nichols published it for BBR (and Linux has it): the best sample, the
-/// best since that one, and the best since the second, each with its round; the latter two taken anew
+/// A windowed maximum as K. Nichols published it for BBR, and as in Linux: the best sample, the
+/// best since that one, and the best since the second, each with its round; the latter two are replaced
 /// a quarter and a half of the window after the best. It is not exactly the
 /// maximum of the window; the draft names none.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -37,7 +37,7 @@ impl Bbr {
     }
 
     /// Section 4.2.3: BBRInflight, with Linux's allowance for aggregated acknowledgements. Without an
-    /// RTT it is the initial window, as the draft has it; Linux has room for bursts above that too.
+    /// RTT it is the initial window, as in the draft; Linux has room for bursts above that too.
     fn inflight(&self, gain: f64, allowance: f64, mss: f64, choices: &mut Choices) -> f64 {
         if self.rtprop.is_infinite() {
             return self.initial_cwnd;
