@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn own_limit_is_no_stall() {
+    fn own_rate_limit_is_not_a_stall() {
         // Nothing is waited for where bytes are there already.
         let mut watch = StallWatch::new(Duration::from_secs(10), Rate::bits_per_second(8000));
         for _ in 0..1000 {

@@ -115,7 +115,7 @@ mod tests {
     use crate::objects;
 
     #[test]
-    fn how_a_kernel_tells_of_a_restart_is_read_from_its_types() {
+    fn restart_callback_is_read_from_kernel_types() {
         let release = host::sysctl::read("kernel.osrelease").expect("a release");
         let mut numbers = release.split(['.', '-']).map_while(|word| word.parse::<u32>().ok());
         let version = (numbers.next().expect("a version"), numbers.next().unwrap_or(0));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_without_a_tracepoint_is_told_so() {
+    fn missing_tracepoint_is_reported() {
         let real = require_tracepoints(Path::new(Support::BTF), &["net_dev_start_xmit"]);
         real.expect("this kernel has it");
         let error = require_tracepoints(Path::new(Support::BTF), &["no_such_event"]);

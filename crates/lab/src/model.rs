@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn of_queues_that_drop_early_the_equations_say_nothing() {
+    fn equations_are_omitted_for_early_drop_queues() {
         let of = |discipline: &str| {
             let set = format!("link.client-depot1.discipline={discipline}");
             predictions("000-figure-10.toml", &[&set, r#"sweep.vars.loss=["0.1%"]"#])

@@ -254,7 +254,7 @@ mod tests {
     };
 
     #[test]
-    fn what_was_lost_on_the_way_to_the_wire_or_late_does_not_count() {
+    fn run_with_gateway_losses_or_stalls_is_invalid() {
         let class = ClassSummary { left_packets: 7, ..ClassSummary::default() };
         let dropped = ClassSummary { dropped_packets: 2, ..class.clone() };
         let of = |outcome| faults(&[Ended { node: "host".to_owned(), outcome }]).join("; ");

@@ -312,7 +312,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hop_has_what_its_path_gives_at_best_also_where_no_socket_was_seen() {
+    fn hop_without_socket_samples_has_its_best_path_values() {
         let text = "title = \"t\"\n[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n\
             [[link]]\nbetween = [\"a\", \"b\"]\nrate = \"80mbit\"\ndelay = \"10ms\"\noverhead = 14\n\
             [[flow]]\nfrom = \"a\"\nto = \"b\"\nbytes = \"1MB\"\n";

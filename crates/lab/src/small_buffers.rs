@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_enough_is_not_told_of() {
+    fn sufficient_buffers_are_not_reported() {
         let nodes = "duration = \"9s\"\n[[node]]\nname = \"server\"\ntcp_wmem_max = \"41MB\"\n\
                      [[node]]\nname = \"client\"\ntcp_rmem_max = \"41MB\"";
         assert_eq!(lines(nodes, ""), [""; 0]);

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_of_another_are_taken_over_and_what_came_since_is_told() {
+    fn imported_counts_are_kept_and_new_ones_reported() {
         let mut histogram = Histogram::new();
         (1..=20).for_each(|value| histogram.add(value));
         let earlier = Histogram::of_counts(histogram.bins.clone());

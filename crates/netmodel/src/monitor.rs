@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn folding_puts_each_byte_where_the_wider_bins_have_it() {
+    fn folding_moves_each_byte_to_its_wider_bin() {
         let times = || (0..5000u64).map(|n| n * n % 3_333_333);
         let mut folded = Monitor::new(Duration::from_nanos(1));
         for at in times() {

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn evenly_spaced_packets_have_no_deviation_after_a_day_either() {
+    fn even_spacing_has_zero_deviation_after_a_day() {
         let spacing = spacing((0..1000).map(|n| (n * 86_400_000_000 + 7, 12_000)));
         let (gap, departure) = (spacing.gap().unwrap(), spacing.departure().unwrap());
         assert_eq!(gap, MeanAndDeviation { mean_ns: 86_399_988_000.0, deviation_ns: 0.0 });
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn an_eighth_of_a_packet_is_no_gap_in_a_burst() {
+    fn gap_of_an_eighth_packet_stays_in_the_burst() {
         // Three packets of 800 ns, gaps of none and 100 ns; 101 ns; one; a pause; two.
         let packets = [(0, 800), (800, 800), (1700, 800), (2601, 800), (9000, 800), (9800, 800)];
         let spacing = spacing(packets);
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn of_one_packet_there_is_no_gap() {
+    fn single_packet_has_no_gap() {
         let one = spacing([(5, 5)]);
         assert_eq!((one.packets(), one.gap(), one.departure()), (1, None, None));
         assert_eq!((one.gap_quantile(0.5), one.burst_mean()), (None, Some(1.0)));

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_single_peak_among_a_million_bins_is_a_columns_most() {
+    fn single_peak_among_a_million_bins_stays_visible() {
         let mut bins = vec![16e6; 1 << 20];
         bins[777_777] = 1e9;
         let columns = columns(&bins, 880.0);

@@ -233,7 +233,7 @@ mod tests {
 
     /// A new metric of records has no reader until it is listed here.
     #[test]
-    fn every_metric_of_a_record_has_a_reader_and_none_is_made_up() {
+    fn metric_readers_match_the_keys_of_records() {
         let known = |of_flow: bool| METRICS.iter().filter(move |metric| metric.of_flow == of_flow);
         for (of_flow, keys) in
             [(false, keys(&Metrics::default())), (true, keys(&FlowMetrics::default()))]

@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_of_gaps_and_bursts_are_those_of_their_counts() {
+    fn gap_and_burst_shares_match_their_counts() {
         let spread = |values: Range<u64>, count| HistogramBar { values, count };
         let gaps = [spread(0..1, 1), spread(1..2, 2), spread(20..21, 3), spread(11_776..12_032, 4)];
         let bars = gap_bars(&gaps);

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn algorithm_has_its_colour_whatever_stands_beside_it() {
+    fn algorithm_colour_is_independent_of_the_others() {
         let one = styles(&[of("a", "cubic"), of("b", "reno")], ColourBy::Algorithm);
         let other = styles(
             &[of("x", "dctcp"), of("b", "reno"), of("c", "bbr"), of("a", "cubic")],

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_none_without_an_end_without_samples_and_of_many_flows() {
+    fn start_needs_an_end_samples_and_few_flows() {
         let mut endless = summary(3.0);
         endless.flows[0].bytes_expected = None;
         assert_eq!(starts(&endless, &series()), []);

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_host_and_port_is_refused() {
+    fn malformed_host_and_port_is_refused() {
         for text in [
             "",
             ":80",

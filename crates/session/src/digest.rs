@@ -14,7 +14,7 @@ use std::fmt;
 
 /// In trailers and heads: of the bytes of this message.
 pub static CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
-/// Of the whole representation.
+/// Field with the digest of the whole representation (RFC 9530).
 pub static REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
 /// Between two depots: how the digest is made that follows a body, so that the next one can hash what passes.
 pub(crate) static LONGHAUL_DIGEST: HeaderName = HeaderName::from_static("longhaul-digest");

@@ -21,14 +21,14 @@ use crate::{
 use percent_encoding::{percent_decode_str, utf8_percent_encode};
 use std::{fmt, str::FromStr};
 
-/// What every route begins with.
+/// Prefix of every route.
 pub const PREFIX: &str = "/lh1/";
 /// The largest number of depots on a route. curl, wget and browsers follow 20
 /// redirects and more.
 pub const MAX_DEPOTS: usize = 16;
 /// The longest route, in bytes: what RFC 9110 asks every party to take at least.
 pub const MAX_ROUTE_LEN: usize = 8000;
-/// What was read and is no longer than this prints within [`MAX_ROUTE_LEN`]: a byte becomes three at
+/// A parsed route of at most this length prints within [`MAX_ROUTE_LEN`]: a byte becomes three at
 /// most, and each depot gains its port.
 const ALWAYS_FITS: usize = 2000;
 
@@ -111,7 +111,7 @@ pub enum RouteError {
 pub struct Redirect {
     /// The depot that the client is to ask.
     pub depot: DepotAddress,
-    /// What it is to ask for.
+    /// The route to request from it.
     pub route: Route,
 }
 
@@ -296,7 +296,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_measured_fits_however_it_prints() {
+    fn unmeasured_parts_of_a_route_fit_in_the_limit() {
         // Each byte of the path becomes three, each depot gains a port.
         let depots: Vec<String> = (0..MAX_DEPOTS).map(|n| format!("d{n}")).collect();
         let start = format!("/lh1/fetch/{}/http:o/", depots.join(","));

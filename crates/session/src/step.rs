@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a depot does with a route: lead the client on, or fetch.
+//! The action of a depot on a route: redirect the client, or fetch.
 
 use crate::{
     authority::Authority,

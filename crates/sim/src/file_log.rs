@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_the_bound_each_file_has_the_same_chance() {
+    fn sample_above_bound_gives_files_equal_chances() {
         let (most, files) = (1000, 50_000);
         let log = log(most, files);
         assert_eq!(log.rows.len(), most);

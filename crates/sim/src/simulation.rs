@@ -42,7 +42,7 @@ pub struct Simulation {
     over: bool,
 }
 
-/// What came out of a run so far.
+/// The results of a run so far.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     /// Flows, links and metrics.
@@ -308,7 +308,7 @@ impl Simulation {
         unprepared.map(fault).collect()
     }
 
-    /// What came out so far.
+    /// The results so far.
     ///
     /// # Panics
     /// If a packet or a byte was lost track of.

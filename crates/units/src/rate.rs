@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_bits_or_bytes_a_second_is_refused_with_what_to_write() {
+    fn ambiguous_rate_unit_is_refused_with_suggestions() {
         for (text, bits, bytes) in [
             ("50Mbps", "50mbit", "50MBps"),
             ("50 Mbps", "50mbit", "50MBps"),

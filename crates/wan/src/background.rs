@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn what_keeps_a_network_from_being_reached_is_told_apart() {
+    fn unreachable_network_error_names_the_cause() {
         let name: NetworkName = "x".parse().unwrap();
         let reached = |number| not_reached(&name, io::Error::from_raw_os_error(number));
         for number in [libc::ENOENT, libc::ECONNREFUSED] {
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_background_says_or_does_not_say_is_passed_on() {
+    fn background_process_messages_are_passed_on() {
         assert!(outcome(READY).is_ok());
         assert!(
             matches!(outcome("lacks: a thing"), Err(WanError::Lacks(said)) if said.to_string() == "a thing")

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_frame_takes_its_time_and_arrives_nowhere() {
+    fn gap_frame_takes_link_time_and_is_not_delivered() {
         let link = LinkConfig {
             rate: Some(Rate::bits_per_second(8_000_000)),
             delay: Duration::ZERO,
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_link_starves_only_while_a_frame_is_known_to_wait() {
+    fn idle_link_starves_only_while_a_frame_waits() {
         let mut backlog = Backlog::default();
         backlog.frame_read(at(100), at(0));
         assert_eq!(backlog.starved(), Duration::ZERO, "nothing was known to wait");

@@ -384,7 +384,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_links_time_stands_still_while_the_thread_is_too_late() {
+    fn link_time_stops_while_the_thread_is_late() {
         let started = std::time::Instant::now();
         let mut clock = LinkClock { started, stood_still: Duration::ZERO };
         clock.was_late(LinkClock::TOLERATED);

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_the_machine_lacks_is_said_to_be_lacking() {
+    fn only_missing_capabilities_are_reported_as_lacking() {
         for (number, expected) in [
             (libc::EPERM, "root"),
             (libc::EINVAL, "CONFIG_NET_NS"),

@@ -384,7 +384,7 @@ mod tests {
 
     /// Two packets are of one flow if addresses, protocol and ports are alike, whatever else is.
     #[test]
-    fn a_flow_is_told_by_addresses_and_ports() {
+    fn flow_is_identified_by_addresses_and_ports() {
         for v6 in [false, true] {
             let bytes = super_packet(v6, 1448, &[7; 4000], 0x10);
             let flow = |bytes: &[u8]| Frame::parse(bytes).unwrap().flow();
@@ -422,7 +422,7 @@ mod tests {
 
     /// Marked segments of either version differ from others in two bits and the header's checksum.
     #[test]
-    fn what_can_be_told_of_congestion_is_marked() {
+    fn ecn_capable_packets_are_marked() {
         for (v6, gso_type) in
             [(false, 0), (false, VNET_GSO_TCPV4), (true, 0), (true, VNET_GSO_TCPV6)]
         {

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_files_of_the_dead_are_removed_and_of_the_living_kept() {
+    fn hosts_files_of_ended_processes_are_removed() {
         // A process that has just ended; its number is not given again at once.
         let mut child = std::process::Command::new("true").spawn().unwrap();
         child.wait().unwrap();

@@ -331,7 +331,7 @@ fn another_transfer_removes_nothing_before_its_bytes_come() {
 }
 
 #[test]
-fn archive_at_fault_is_refused_also_when_it_is_continued() {
+fn malformed_archive_is_refused_when_resumed() {
     let mut builder = Builder::new(Vec::new());
     for _ in 0..2 {
         let mut header = header(EntryType::Regular, 10);

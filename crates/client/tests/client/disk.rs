@@ -36,7 +36,7 @@ pub fn small_disk() -> Option<(OwnedFd, PathBuf)> {
 }
 
 #[test]
-fn full_disk_is_told_before_where_the_length_is_known() {
+fn full_disk_is_reported_early_for_known_lengths() {
     let Some((_disk, directory)) = small_disk() else { return };
     let server = Server::start(|_, _, conn| conn.answer("200 OK", &[], &bytes(1, 2_000_000)));
     let report = get(quick(), request(&server.url("/f"), &directory.join("f")));
@@ -46,7 +46,7 @@ fn full_disk_is_told_before_where_the_length_is_known() {
 }
 
 #[test]
-fn disk_that_fills_up_keeps_a_part_that_can_be_continued() {
+fn full_disk_keeps_a_resumable_part() {
     let Some((_disk, directory)) = small_disk() else { return };
     let data = bytes(2, 900_000);
     let sent = data.clone();
@@ -78,7 +78,7 @@ fn disk_that_fills_up_keeps_a_part_that_can_be_continued() {
 }
 
 #[test]
-fn second_transfer_of_a_file_is_refused_while_the_first_goes_on() {
+fn second_transfer_of_a_file_is_refused_during_the_first() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(|_, _, conn| {
         conn.head("200 OK", &[("Content-Length", "10")]);

@@ -142,7 +142,7 @@ async fn what_is_harmless_arrives_without_special_modes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn more_than_was_said_or_is_allowed_is_not_taken() {
+async fn bytes_beyond_announced_or_allowed_size_are_refused() {
     let root = tempfile::tempdir().unwrap();
     for (note, length, told) in [
         (r#"{"kind":"file","name":"x","bytes":2000000}"#, 4, "max-size"),

@@ -141,7 +141,7 @@ fn end_by_connection_needs_a_proof() {
 }
 
 #[test]
-fn wrong_digest_is_tried_once_again_and_leaves_nothing() {
+fn wrong_digest_is_retried_once_and_leaves_no_file() {
     let data = bytes(4, 5000);
     let digest = repr_digest(&data);
     for bad in [1, 2] {

@@ -193,7 +193,7 @@ fn file_that_changes_while_it_is_sent_is_an_error() {
 }
 
 #[test]
-fn stalled_upload_ends_and_slow_source_is_no_stall() {
+fn stalled_upload_is_aborted_but_slow_source_is_not() {
     let directory = tempfile::tempdir().unwrap();
     let (file, _) = file(directory.path(), 30_000_000);
     let server = Server::start(|_, _, _| thread::sleep(Duration::from_secs(4)));

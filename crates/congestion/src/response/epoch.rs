@@ -127,7 +127,7 @@ mod tests {
 
     /// Late in a long epoch the quadratic term is all: `w = k t^3 / 3`, and all else follows.
     #[test]
-    fn htcp_in_long_epochs_goes_by_the_cube() {
+    fn htcp_window_is_cubic_in_long_epochs() {
         let long = htcp_epoch(0.8, 1e4, 0.1);
         let peak = 0.4 * 0.25 * 1e12 / 3.0 / 0.1 / 0.2; // climbed / (1 - beta)
         let mean = 0.8 * peak + 0.2 * peak / 4.0; // the mean of t^3 is a quarter of its end

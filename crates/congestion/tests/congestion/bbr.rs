@@ -41,7 +41,7 @@ fn after_five_seconds(params: &Params, bdp: u32, batch: u32) -> Decision {
 /// 206, in the phase that probes 208. In 30 ms no more than 30 segments are expected, so each
 /// batch of 30 begins an epoch and is 30 beyond what was expected at that moment.
 #[test]
-fn a_window_lasts_from_one_batch_of_acknowledgements_to_the_next() {
+fn window_lasts_between_acknowledgement_batches() {
     for batch in [1, 5, 30] {
         let with = after_five_seconds(&linux(), 100, batch).cwnd;
         let without = linux().with("aggregation", 0).unwrap();

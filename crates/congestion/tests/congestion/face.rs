@@ -17,7 +17,7 @@ fn an_unknown_algorithm_lists_the_known_ones() {
 }
 
 #[test]
-fn an_algorithm_is_found_with_and_without_the_prefix_of_the_kernel() {
+fn algorithm_is_found_with_and_without_lh_prefix() {
     for algorithm in Algorithm::all() {
         assert_eq!(Algorithm::find(algorithm.name).unwrap().name, algorithm.name);
         assert_eq!(Algorithm::find(&algorithm.kernel_name()).unwrap().name, algorithm.name);

@@ -145,7 +145,7 @@ fn mistake_in_a_function_of_cc_names_the_line_that_called_it() {
 }
 
 #[test]
-fn window_algorithm_may_not_touch_cwnd_on_a_loss_and_a_rate_algorithm_may() {
+fn only_rate_algorithms_may_set_cwnd_on_loss() {
     let text = |name: &str| renamed(name).replace("d->ssthresh =", "d->cwnd = d->ssthresh =");
     let file = File::new("halver", &text("halver"));
     let lose = |algorithm: &Algorithm| {

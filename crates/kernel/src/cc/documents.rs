@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn list_has_every_key_in_its_order() {
+    fn list_has_every_key_in_order() {
         let reno = Algorithm::find("reno").unwrap();
         let values = InForce { set: Some("paper"), values: vec![("beta", 512)] };
         let entry = |name: &str, algorithm, provider| Entry {
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn description_has_every_key_in_its_order() {
+    fn description_has_every_key_in_order() {
         let keys = |value: &serde_json::Value| -> Vec<String> {
             value.as_object().unwrap().keys().cloned().collect()
         };

@@ -48,7 +48,7 @@ fn without_links_one_goes_with_its_value() {
 }
 
 #[test]
-fn without_links_one_can_be_pinned_and_unloaded() {
+fn kernel_without_bpf_links_can_pin_and_unload() {
     let _alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
     load_without_link().pin().expect("a BPF file system");
     assert!(is_there());
@@ -62,7 +62,7 @@ fn without_links_one_can_be_pinned_and_unloaded() {
 /// The `cong_control` of the other kernels is in every object of the kind, and this one's verifier
 /// is the one to refuse it: nothing else of the object is wrong.
 #[test]
-fn each_kernel_takes_its_own_cong_control_only() {
+fn kernel_accepts_only_its_own_cong_control() {
     let _alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
     let support = Support::probe().expect("root");
     let (cong_control, program) = match support.cong_control {
@@ -86,7 +86,7 @@ fn each_kernel_takes_its_own_cong_control_only() {
 /// The member that tells of a restart from 7.1 on is in every object that uses it, and an older kernel is told
 /// that it lacks it.
 #[test]
-fn a_kernel_before_7_1_has_no_restart_of_its_own() {
+fn kernel_before_7_1_has_no_restart_callback() {
     let _alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
     let support = Support::probe().expect("root");
     if support.restart == Restart::Own {

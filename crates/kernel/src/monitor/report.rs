@@ -298,7 +298,7 @@ mod tests {
     use units::Timestamp;
 
     #[test]
-    fn report_has_every_key_in_its_order() {
+    fn report_has_every_key_in_order() {
         let mut gaps = Histogram::new();
         gaps.add(1000);
         let mut bursts = Histogram::new();

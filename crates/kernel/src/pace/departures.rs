@@ -194,7 +194,7 @@ impl Model {
 }
 
 #[test]
-fn packets_leave_as_far_apart_as_the_rate_says() {
+fn packets_leave_at_the_rates_distance() {
     let mut numbers = Numbers::new();
     let (mut ahead, mut dropped) = (0, 0);
     for _ in 0..12 {
@@ -239,7 +239,7 @@ fn a_new_rate_holds_from_the_next_packet_on() {
 
 /// Rates at which each stays in the sum for a second.
 #[test]
-fn several_leave_at_the_sum_of_their_rates_and_at_most_at_the_lines() {
+fn paced_flows_leave_at_the_sum_of_rates_up_to_line_rate() {
     for (line, sum, at_line_rate) in
         [(None, 5000.0 + 3000.0, 0), (Some(6000), 6000.0, 7), (Some(8001), 8000.0, 0)]
     {
@@ -258,7 +258,7 @@ fn several_leave_at_the_sum_of_their_rates_and_at_most_at_the_lines() {
 }
 
 #[test]
-fn a_later_time_that_a_packet_has_is_kept_and_holds_up_no_other() {
+fn packets_own_later_time_is_kept_and_delays_no_other() {
     let program = Program::new(None, &[bytes_per_second(12_500)]);
     let first = program.run(&Sent::of(1226)).1;
     let later = first + 5_000_000_000;
@@ -269,7 +269,7 @@ fn a_later_time_that_a_packet_has_is_kept_and_holds_up_no_other() {
 }
 
 #[test]
-fn what_no_rule_matches_keeps_the_time_that_it_has() {
+fn packet_without_rule_keeps_its_departure_time() {
     let program = Program::new(None, &[bytes_per_second(12_500)]);
     for tstamp in [0, 17] {
         let other = Sent { to_port: 8999, tstamp, ..Sent::of(1000) };

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owners_rules_are_replaced_and_nobody_elses() {
+    fn replacing_rules_changes_only_the_owners() {
         let device = Device { mtu: 1500, gso_max_segs: 65_535, ..Device::default() };
         let [one, other] = [1, 2].map(|number| Owner::new(number).unwrap());
         let [a, b, c] = ["10.0.0.0/8", "192.0.2.0/24", "2001:db8::/32"].map(|net| rule(net, 0));

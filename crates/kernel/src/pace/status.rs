@@ -205,7 +205,7 @@ mod tests {
     use units::{Bytes, Duration};
 
     #[test]
-    fn status_has_every_key_in_its_order() {
+    fn status_has_every_key_in_order() {
         let to = Match {
             destination: "10.0.0.0/8".parse().ok(),
             to_port: NonZeroU16::new(80),

@@ -29,7 +29,7 @@ fn compile(mut compiler: Command, words: u32) -> Result<(), String> {
 }
 
 #[test]
-fn a_state_too_large_for_the_kernel_is_refused_by_both_compilers() {
+fn oversized_state_is_refused_by_both_compilers() {
     for compiler in [clang as fn() -> Command, || Command::new("cc")] {
         compile(compiler(), 13).expect("104 bytes are what there is");
         let said = compile(compiler(), 14).expect_err("112 bytes are too many");

@@ -32,7 +32,7 @@ fn without_root_it_says_so() {
 /// The test starts itself once more, as root of a user namespace: it has all capabilities, but not
 /// of the machine, and the kernel's answer is that of lockdown.
 #[test]
-fn where_even_root_is_refused_it_says_why_that_can_be() {
+fn refused_root_gets_possible_causes() {
     if is_once_more() {
         let reno = Algorithm::find("reno").expect("there is Reno");
         let error =
@@ -43,13 +43,13 @@ fn where_even_root_is_refused_it_says_why_that_can_be() {
     }
     // What another test has loaded would be found, and nothing refused.
     let _alone = alone();
-    let test = "lacking::where_even_root_is_refused_it_says_why_that_can_be";
+    let test = "lacking::refused_root_gets_possible_causes";
     let status = once_more(&["unshare", "--user", "--map-root-user"], test).status();
     assert!(status.expect("unshare, of util-linux").success());
 }
 
 #[test]
-fn without_type_information_it_names_the_kernel_option() {
+fn missing_btf_error_names_the_kernel_option() {
     let error = Support::of_btf(Path::new("/nowhere/vmlinux")).expect_err("there is none");
     assert!(matches!(error, Error::NoBtf { .. }) && error.is_lack(), "{error}");
     assert!(error.to_string().contains("CONFIG_DEBUG_INFO_BTF"), "{error}");

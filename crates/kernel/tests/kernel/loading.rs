@@ -64,7 +64,7 @@ fn a_second_load_finds_the_first() {
 }
 
 #[test]
-fn any_user_may_choose_one_unless_it_is_restricted() {
+fn any_user_may_select_an_unrestricted_algorithm() {
     let _alone = alone();
     for restricted in [false, true] {
         let held = loaded("reno", &Options { restricted, ..Options::default() });
@@ -78,7 +78,7 @@ fn any_user_may_choose_one_unless_it_is_restricted() {
 }
 
 #[test]
-fn sockets_are_counted_where_they_are_and_outlive_the_name() {
+fn sockets_keep_an_unloaded_algorithm_and_are_counted() {
     let _alone = alone();
     let held = loaded("reno", &Options::default());
     in_own_network(|| {
@@ -116,7 +116,7 @@ fn hooks_are_timed_while_statistics_are_on() {
 
 /// The test starts itself once more, as the process that is going to be killed.
 #[test]
-fn one_goes_with_its_process_even_if_that_is_killed() {
+fn algorithm_is_removed_when_its_process_is_killed() {
     if is_once_more() {
         let held = loaded("scalable", &Options::default());
         println!("holding {}", held.name());
@@ -125,7 +125,7 @@ fn one_goes_with_its_process_even_if_that_is_killed() {
         }
     }
     let _alone = alone();
-    let test = "loading::one_goes_with_its_process_even_if_that_is_killed";
+    let test = "loading::algorithm_is_removed_when_its_process_is_killed";
     let mut holder = once_more(&[], test).stdout(Stdio::piped()).spawn().expect("it starts");
     let said = BufReader::new(holder.stdout.take().expect("piped")).lines();
     let holds = said.map_while(Result::ok).any(|line| line.contains("holding lh_scalable"));

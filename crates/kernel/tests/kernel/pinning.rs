@@ -32,7 +32,7 @@ fn traces_of_pins() -> Vec<String> {
 }
 
 #[test]
-fn a_pinned_one_stays_until_it_is_unloaded_and_leaves_nothing() {
+fn pinned_algorithm_stays_until_unloaded() {
     let _alone = alone();
     loaded("scalable", &Options::default()).pin().expect("a BPF file system");
     assert!(available().contains(&"lh_scalable".to_owned()));
@@ -137,7 +137,7 @@ fn in_force() -> InForce {
 }
 
 #[test]
-fn a_transfer_carries_on_when_its_congestion_control_is_unloaded() {
+fn transfer_continues_after_its_algorithm_is_unloaded() {
     let _alone = alone();
     loaded("scalable", &Options::default()).pin().expect("a BPF file system");
     in_own_network(|| {
@@ -154,7 +154,7 @@ fn a_transfer_carries_on_when_its_congestion_control_is_unloaded() {
 }
 
 #[test]
-fn unloading_resets_the_namespaces_that_had_it_as_their_default() {
+fn unloading_resets_the_default_of_namespaces() {
     let _alone = alone();
     let machines = fs::read_to_string(DEFAULT).expect("TCP's settings");
     // Not restricted: a restricted one can't be a namespace's default, and trying leaks it.
@@ -176,7 +176,7 @@ fn unloading_resets_the_namespaces_that_had_it_as_their_default() {
 /// No process is in the namespace, and no socket uses the congestion control: the namespace's setting
 /// alone still knows it.
 #[test]
-fn unloading_one_that_is_gone_resets_the_namespaces_that_still_have_it_as_their_default() {
+fn unloading_a_vanished_algorithm_resets_namespace_defaults() {
     let _alone = alone();
     let held = loaded("scalable", &Options::default());
     let namespace = in_own_network(|| {
@@ -194,7 +194,7 @@ fn unloading_one_that_is_gone_resets_the_namespaces_that_still_have_it_as_their_
 /// The test starts itself once more, as process 1, so that the machine's mounts are its own to
 /// compare with.
 #[test]
-fn where_mounts_are_not_the_machines_pins_are_seen_but_neither_made_nor_taken() {
+fn pins_are_read_only_in_another_mount_namespace() {
     if is_once_more() {
         assert_eq!(std::process::id(), 1);
         loaded("scalable", &Options::default()).pin().expect("the machine's mounts");
@@ -214,8 +214,7 @@ fn where_mounts_are_not_the_machines_pins_are_seen_but_neither_made_nor_taken() 
         return;
     }
     let _alone = alone();
-    let test =
-        "pinning::where_mounts_are_not_the_machines_pins_are_seen_but_neither_made_nor_taken";
+    let test = "pinning::pins_are_read_only_in_another_mount_namespace";
     let around = ["unshare", "--pid", "--fork", "--mount-proc"];
     let status = once_more(&around, test).status().expect("unshare, of util-linux");
     assert!(status.success());

@@ -99,7 +99,7 @@ fn assert_replayed(algorithm: &Algorithm, set: &Set, calls: &[Call]) {
 }
 
 #[test]
-fn the_kernel_computes_what_a_program_computes() {
+fn kernel_and_user_space_decisions_are_identical() {
     let _alone = alone();
     let mut hears_events = false;
     for algorithm in Algorithm::all() {
@@ -124,7 +124,7 @@ fn the_kernel_computes_what_a_program_computes() {
 }
 
 #[test]
-fn there_is_no_trace_of_one_loaded_without() {
+fn algorithm_loaded_without_trace_has_none() {
     let _alone = alone();
     let held = loaded("reno", &Options::default());
     assert!(matches!(held.trace(|_| ()), Err(Error::NotTraced { .. })));

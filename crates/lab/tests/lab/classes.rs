@@ -81,7 +81,7 @@ fn forward<'r>(recorded: &'r RunResults, name: &str) -> &'r LinkSummary {
 }
 
 #[test]
-fn with_classes_no_bottleneck_drops_and_with_one_queue_each_does() {
+fn classes_drop_nothing_and_a_single_queue_drops() {
     let _alone = alone();
     credible(|| {
         let recorded = emulated(&runs(&[]));

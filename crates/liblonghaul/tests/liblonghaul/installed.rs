@@ -103,7 +103,7 @@ fn refused_connection_sets_errno() {
 }
 
 #[test]
-fn wrong_secret_is_no_permission() {
+fn wrong_secret_is_refused() {
     check("secrets");
 }
 
@@ -118,7 +118,7 @@ fn unread_bytes_hold_the_writer() {
 }
 
 #[test]
-fn bytes_that_nobody_read_are_not_proved() {
+fn unread_bytes_are_not_confirmed() {
     check("unread");
 }
 

@@ -51,7 +51,7 @@ async fn send(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn seeded_interruptions_lose_nothing_and_send_at_most_one_group_twice() {
+async fn interruptions_lose_nothing_and_resend_at_most_one_group() {
     let seed = from_environment("LONGHAUL_SEED", 1);
     println!("LONGHAUL_SEED={seed}");
     let wanted = from_environment("LONGHAUL_INTERRUPTIONS", INTERRUPTIONS);
@@ -202,7 +202,7 @@ async fn another_file_is_not_taken_for_the_rest() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_at_the_other_end_is_reported_in_time() {
+async fn missing_other_end_is_reported_in_time() {
     let dead = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let impatient = Options { patience: Duration::from_secs(1), ..options() };
     let session = Session::connect(vec![route(dead)], impatient);

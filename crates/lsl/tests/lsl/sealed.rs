@@ -68,7 +68,7 @@ fn contains(bytes: &[u8], part: &[u8]) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_on_the_way_reads_data_or_notes() {
+async fn depots_cannot_read_data_or_notes() {
     let listener = listener(b"a code").await;
     let content = b"what only both ends know; ".repeat(40_000);
     let answer = b"neither this".repeat(1000);
@@ -90,7 +90,7 @@ async fn nobody_on_the_way_reads_data_or_notes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_cut_or_changed_on_the_way_is_sent_again_on_another_connection() {
+async fn cut_or_changed_data_is_resent_on_another_connection() {
     let seed = std::env::var("LONGHAUL_SEED").map_or(1, |text| text.parse().unwrap());
     println!("LONGHAUL_SEED={seed}");
     for round in 0..30 {
@@ -134,7 +134,7 @@ async fn without_the_code_no_session_reaches_the_application() {
 
 /// An observer on the path can record what was sent, and replay it.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_recorded_opens_and_ends_nothing() {
+async fn replayed_records_neither_open_nor_end_sessions() {
     let listener = listener(b"a code").await;
     let wire = Wire::to(listener.local_addr(), |n| {
         // HELLO on the first connection, ATTACH on the second.
@@ -184,7 +184,7 @@ async fn answer_to(listener: &Listener, start: SealedStart, first: &[u8]) -> Vec
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sealed_handshake_that_is_not_one_record_is_closed_without_a_word() {
+async fn malformed_sealed_handshake_is_closed_silently() {
     let listener = listener(b"a code").await;
     let terms = Terms::default();
     let hello = Greeting::new(SessionId([9; 16]), [1; 32], b"a code", &terms, None);

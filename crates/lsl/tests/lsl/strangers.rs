@@ -64,7 +64,7 @@ async fn say_and_leave(address: SocketAddr, what: &[u8]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn malformed_and_unknown_is_refused_and_others_are_served() {
+async fn malformed_sessions_are_refused_and_others_served() {
     let listener = listener().await;
     let address = listener.local_addr();
     for what in [&b"GET / HTTP/1.1\r\n\r\n"[..], b"\xb1LSL\x01\x01\xff\xff", b"\xb1LSM"] {

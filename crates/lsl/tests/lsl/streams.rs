@@ -66,7 +66,7 @@ async fn note_is_there_as_soon_as_both_ends_have_greeted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn short_question_gets_its_answer_before_either_end_is_over() {
+async fn short_request_is_answered_before_either_end_finishes() {
     let listener = listener().await;
     let mut session = Session::connect(vec![route(listener.local_addr())], options());
     session.write_all(b"ping").await.unwrap();

@@ -285,7 +285,7 @@ fn path(rate: f64, rtt: f64, buffer: f64) -> Path {
 }
 
 #[test]
-fn what_the_path_carries_is_found_and_nothing_is_dropped_afterwards() {
+fn cap_finds_the_path_rate_and_then_nothing_is_dropped() {
     let mut random = Pcg64::new(seed(), 5);
     let mut compared = 0;
     for _ in 0..10 {

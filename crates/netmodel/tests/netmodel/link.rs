@@ -76,7 +76,7 @@ fn a_packet_takes_serialisation_and_propagation() {
 }
 
 #[test]
-fn the_queue_holds_its_limit_beside_the_packet_on_the_wire() {
+fn queue_limit_excludes_the_packet_on_the_wire() {
     let mut link = Link::new(config());
     let fates: Vec<Fate> = (0..5).map(|_| link.offer(micros(0), Bytes::new(1236))).collect();
     for (n, fate) in (0..3).zip(&fates) {
@@ -101,7 +101,7 @@ fn the_queue_holds_its_limit_beside_the_packet_on_the_wire() {
 }
 
 #[test]
-fn a_byte_queue_drops_what_does_not_fit_and_takes_what_does() {
+fn byte_queue_accepts_only_packets_that_fit() {
     let queue = QueueLimit::Bytes(Bytes::new(2000));
     let mut link = Link::new(LinkConfig { queue, ..config() });
     let mut arrives =

@@ -53,7 +53,7 @@ fn equation_1_with_the_papers_reading_and_ours() {
 }
 
 #[test]
-fn the_target_is_the_formulas_over_the_whole_range() {
+fn target_matches_the_formula_over_the_whole_range() {
     let mut random = Pcg64::new(seed(), 1);
     let mut below = |most: u32| random.next_u32() % most + 1;
     for _ in 0..100_000 {
@@ -106,7 +106,7 @@ fn achieved(frames: GapFrames, target: u64, packet: u32) -> f64 {
 }
 
 #[test]
-fn gap_frames_give_equation_2_over_the_whole_range() {
+fn gap_frames_match_equation_2_over_the_whole_range() {
     for gap in [1, 10, 83, 84, 100, 500, 1538, 4096, 4100, 8191, 20_000, 65_535] {
         let target = 125e6 * f64::from(PACKET) / f64::from(PACKET + gap);
         let found = achieved(GapFrames::of(GIGABIT), target as u64, PACKET);

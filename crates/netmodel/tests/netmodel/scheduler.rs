@@ -45,7 +45,7 @@ fn two_streams_merge_and_their_gaps_with_them() {
 }
 
 #[test]
-fn time_in_which_nothing_waited_gives_no_burst_and_no_gap() {
+fn idle_time_causes_neither_burst_nor_gap() {
     let mut world = World::new(mbit(1000), &[class(100)]);
     let late = (0..3).map(|_| Arrival { at: micros(5000), class: 0, flow: 0, bytes: LENGTH });
     let sent = world.run(backlog(0, 1).chain(late));
@@ -55,7 +55,7 @@ fn time_in_which_nothing_waited_gives_no_burst_and_no_gap() {
 }
 
 #[test]
-fn a_packet_that_came_soon_after_another_has_the_rest_of_the_gap() {
+fn packet_soon_after_another_waits_the_rest_of_the_gap() {
     let mut world = World::new(mbit(1000), &[class(100)]);
     let soon = Arrival { at: micros(70), class: 0, flow: 0, bytes: LENGTH };
     let sent = world.run(backlog(0, 1).chain([soon]));
@@ -77,7 +77,7 @@ fn a_class_without_a_rate_has_what_is_left() {
 }
 
 #[test]
-fn where_classes_want_too_much_they_share_by_their_rates_and_miss_what_they_missed() {
+fn overloaded_classes_share_by_rate_and_do_not_catch_up() {
     // 1.5 times the wire. The first has 20 ms of it, then the others have what they want.
     let mut world = World::new(mbit(1000), &[class(900), class(450), class(150)]);
     let sent = world.run(backlog(0, 1200).chain(backlog(1, 2000)).chain(backlog(2, 2000)));
@@ -97,7 +97,7 @@ fn where_classes_want_too_much_they_share_by_their_rates_and_miss_what_they_miss
 }
 
 #[test]
-fn who_comes_late_to_a_wire_that_is_wanted_too_much_does_not_wait_for_long() {
+fn late_class_on_an_overloaded_wire_waits_briefly() {
     let mut world = World::new(mbit(1000), &[class(900), class(900), class(100)]);
     let late = Arrival { at: micros(100_000), class: 2, flow: 0, bytes: LENGTH };
     let sent = world.run(backlog(0, 9000).chain(backlog(1, 9000)).chain([late]));
@@ -147,7 +147,7 @@ fn shares(wishes: &[u64]) -> Vec<f64> {
 }
 
 #[test]
-fn flows_of_a_class_take_turns_whatever_they_put_in() {
+fn flows_of_a_class_share_equally_under_any_load() {
     // Six have their wish, which are 48 together; each of the others gets half of the rest.
     let fair = [1.0, 2.0, 4.0, 8.0, 13.0, 20.0, 26.0, 26.0];
     for (share, fair) in shares(&[1, 2, 4, 8, 13, 20, 50, 100]).into_iter().zip(fair) {
@@ -202,7 +202,7 @@ fn a_full_class_drops_and_tells() {
 }
 
 #[test]
-fn a_new_rate_holds_at_once_even_in_a_long_gap() {
+fn new_rate_applies_immediately_in_a_long_gap() {
     // At 1 kb/s a packet takes 10 s.
     let slow = Class { rate: Some("1kbit".parse().unwrap()), queue: Bytes::new(u64::MAX) };
     let mut scheduler = Scheduler::new(mbit(1000), &[slow]).unwrap();

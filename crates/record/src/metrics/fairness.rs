@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_are_told_apart() {
+    fn streams_are_computed_separately() {
         let hop =
             |index, stream, bytes| HopSummary { index, stream, bytes, ..HopSummary::default() };
         let flow =

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn sampled_too_seldom_or_too_short_gives_nothing() {
+    fn too_few_samples_give_no_reaction() {
         let curve = total(&[10.0, 20.0, 60.0]);
         for rtt_s in [0.1, 0.0, f64::NAN] {
             assert_eq!(aggressiveness_bps(&curve, rtt_s), None, "{rtt_s}");

@@ -147,7 +147,7 @@ fn many_samples_keep_their_order_over_row_groups() {
 }
 
 #[test]
-fn without_files_of_traffic_there_is_no_table_of_them() {
+fn record_without_file_traffic_has_no_file_table() {
     let dir = tempfile::tempdir().unwrap();
     let record = Record { files: OfferedFiles::default(), ..record() };
     record.write(&dir.path().join("run")).unwrap();
@@ -240,7 +240,7 @@ fn a_series_from_before_rows_named_their_run_is_read() {
 }
 
 #[test]
-fn rows_are_sorted_by_the_texts_of_entity_and_quantity_and_by_time() {
+fn rows_are_sorted_by_entity_quantity_and_time() {
     use parquet::{
         file::reader::{FileReader, SerializedFileReader},
         record::RowAccessor,
@@ -342,7 +342,7 @@ fn a_summary_without_the_later_keys_is_read() {
 }
 
 #[test]
-fn damage_is_told_with_the_file() {
+fn damage_error_names_the_file() {
     let cut = reopen("summary.json", |text| text[..text.len() / 2].into()).unwrap_err();
     assert!(cut.to_string().contains("summary.json"), "{cut}");
 
@@ -356,7 +356,7 @@ fn damage_is_told_with_the_file() {
 }
 
 #[test]
-fn a_summary_has_every_key_even_when_nothing_is_known() {
+fn empty_summary_has_every_key() {
     let summary = Summary {
         traffic: vec![TrafficSummary::default()],
         flows: vec![FlowSummary { hops: vec![HopSummary::default()], ..Default::default() }],

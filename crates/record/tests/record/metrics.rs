@@ -79,7 +79,7 @@ fn a_run_of_two_flows_by_hand() {
 }
 
 #[test]
-fn drops_count_as_slow_starts_from_two_round_trips_after_the_last_of_them_on() {
+fn drops_after_start_begin_two_rtts_after_last_threshold() {
     let hop = |index| HopSummary { index, ..HopSummary::default() };
     let flow = FlowSummary { hops: vec![hop(0), hop(1)], ..flow("a", 0.0, 10.0, 100) };
     let mut series = Series::default();
@@ -230,7 +230,7 @@ fn goodput_with_and_without_disturbance_by_hand() {
 }
 
 #[test]
-fn a_hop_that_never_fills_its_path_is_not_hidden_by_one_that_does() {
+fn hop_with_unfilled_path_is_not_hidden_by_others() {
     let (mut flow, link, mut series) = long_haul();
     let long = flow.hops[1].clone();
     flow.hops[0] = HopSummary { index: 0, ..long };

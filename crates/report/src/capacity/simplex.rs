@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn any_limits_have_shares_of_that_sum_and_prices_that_allow_no_more() {
+    fn simplex_shares_are_optimal_by_duality() {
         use rand_core::{Rng, SeedableRng};
         let seed = std::env::var("LONGHAUL_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
         eprintln!("LONGHAUL_SEED={seed}");

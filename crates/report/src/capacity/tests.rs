@@ -80,7 +80,7 @@ fn chains_that_come_back_and_links_without_rate() {
 }
 
 #[test]
-fn of_a_record_that_does_not_tell_the_network_there_is_none() {
+fn record_without_network_has_no_capacity() {
     for scenario in [serde_json::json!(null), serde_json::json!({ "links": 3 })] {
         assert!(of_scenario(&scenario).capacity(["f0"]).is_none());
     }

@@ -214,7 +214,7 @@ fn repeats_give_means_with_intervals_or_medians_with_ranges() {
 }
 
 #[test]
-fn the_drawing_has_every_point_and_escapes_what_records_say() {
+fn drawing_has_every_point_and_escapes_record_text() {
     let (_dir, path) = sweep();
     let svg = read(&path, "goodput_share", Some("delay")).unwrap().svg();
     assert!(svg.contains("A &lt;sweep&gt;") && !svg.contains("<sweep>"), "{svg}");
@@ -235,7 +235,7 @@ fn the_drawing_has_every_point_and_escapes_what_records_say() {
 }
 
 #[test]
-fn bars_are_intervals_stand_beside_one_another_and_end_at_the_panel() {
+fn bars_are_clipped_intervals_drawn_side_by_side() {
     let (_dir, path) = sweep();
     let single = read(&path, "goodput_share", Some("delay")).unwrap().svg();
     assert_eq!(Drawing::parse(&single).paths(0, "bar").len(), 0);
@@ -308,7 +308,7 @@ fn what_cannot_be_drawn_is_refused_with_what_can() {
 }
 
 #[test]
-fn variant_stands_along_the_panel_where_nothing_is_swept() {
+fn variants_are_on_the_axis_without_a_sweep() {
     let dir = tempfile::tempdir().unwrap();
     for (variant, bps) in [("reno", 300.0), ("bbr", 900.0)] {
         for repeat in 1..=2 {

@@ -54,7 +54,7 @@ fn course(hop: Option<&str>, span_s: Range<f64>) -> LinkFigureQuery {
 }
 
 #[test]
-fn bins_are_parted_where_the_window_first_holds_more_than_the_path() {
+fn bins_are_split_when_the_window_first_exceeds_the_path() {
     let dir = tempfile::tempdir().unwrap();
     // The window is 64 packets at 0.6 s and 128 at 0.7 s: bins up to 1200 are before.
     let plain = write(dir.path(), "plain", &[(100, 32e6), (1199, 17e6), (1200, 24e6)]);
@@ -105,7 +105,7 @@ fn bins_are_parted_where_the_window_first_holds_more_than_the_path() {
 }
 
 #[test]
-fn the_drawing_has_a_panel_for_each_record_with_its_peak_and_its_window() {
+fn drawing_has_a_panel_per_record_with_peak_and_window() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), "plain", &[(100, 40e6)]);
     write(dir.path(), "calm", &[]);

@@ -99,7 +99,7 @@ fn medians_and_gains() {
 }
 
 #[test]
-fn ranges_that_overlap_are_told() {
+fn overlapping_ranges_are_reported() {
     let rates = [("direct", 100.0), ("direct", 300.0), ("depots", 290.0), ("depots", 500.0)];
     let runs = rates.iter().enumerate().map(|(i, (variant, bps))| run(variant, "", i as u32, *bps));
     let group = one_group(runs.collect());
@@ -113,7 +113,7 @@ fn ranges_that_overlap_are_told() {
 }
 
 #[test]
-fn what_does_not_count_is_in_no_median_and_in_the_list() {
+fn invalid_runs_are_listed_and_in_no_median() {
     let mut invalid = run("direct", "", 1, 1.0);
     invalid.manifest.valid = false;
     invalid.manifest.invalid_reasons = vec!["the emulator was late".into()];

@@ -66,7 +66,7 @@ fn asked(what: OverTime) -> TimeFigureQuery {
 }
 
 #[test]
-fn windows_stand_at_their_times_in_a_colour_for_each_flow() {
+fn windows_are_drawn_at_their_times_in_flow_colours() {
     let dir = tempfile::tempdir().unwrap();
     let run = write(dir.path(), "sim");
     let figure = TimeFigure::read(std::slice::from_ref(&run), &asked(OverTime::Cwnd)).unwrap();

@@ -78,7 +78,7 @@ fn a_demo_and_a_sweep_are_drawn() {
 }
 
 #[test]
-fn methods_are_told_apart() {
+fn methods_are_shown_separately() {
     let dir = tempfile::tempdir().unwrap();
     synthetic::demo(dir.path(), "A demo");
     // The same runs again under another method.

@@ -130,7 +130,7 @@ fn as_many_as_the_papers_have() {
 }
 
 #[test]
-fn each_draws_for_itself_and_the_same_in_every_way_of_a_repeat() {
+fn counted_items_draw_separately_and_alike_in_all_variants() {
     let variants =
         "[[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\nset = { \"vars.pairs\" = 4 }\n";
     let text = format!("{DUMBBELL}{variants}");

@@ -182,7 +182,7 @@ fn figure_10_spreads_the_loss_by_equation_4() {
 }
 
 #[test]
-fn figure_9_changes_the_depots_congestion_control_and_nothing_else() {
+fn figure_9_changes_only_the_depots_congestion_control() {
     let scenario = read("000-figure-09.toml", &[]);
     for variant in ["reno", "cubic", "highspeed"] {
         let run = run(&scenario, &format!("{variant},rtt=50ms,r01"));

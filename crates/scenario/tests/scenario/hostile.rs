@@ -139,7 +139,7 @@ fn a_network_too_large_to_route_is_refused() {
 }
 
 #[test]
-fn counts_that_multiply_are_refused_before_they_fill_the_memory() {
+fn multiplying_counts_are_refused_before_allocation() {
     let flow = "[[flow]]\nfrom = \"n\"\nto = \"m\"\nbytes = 1\ncount = 1000\n";
     let text = format!("title = \"t\"\n[[node]]\nname = \"n\"\n{}", flow.repeat(20_000));
     let error = Scenario::parse(&text, "x.toml", &[""; 0]).unwrap_err().to_string();

@@ -48,7 +48,7 @@ fn each_hop_has_its_pacing() {
 }
 
 #[test]
-fn the_estimator_is_a_named_one_but_for_the_keys_that_are_given() {
+fn given_keys_override_the_named_estimator() {
     let link = PacingSettings::default();
     assert_eq!(run("", &[]).pacing, link);
     assert_eq!(

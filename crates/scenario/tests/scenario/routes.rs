@@ -28,7 +28,7 @@ fn with_rates(nodes: usize, links: &[(usize, usize, u8, u8)], rate: &str) -> Run
 }
 
 #[test]
-fn the_shorter_delay_wins_then_fewer_hops_then_the_smaller_name() {
+fn routes_prefer_short_delay_then_fewer_hops_then_name() {
     // a - b - d and a - c - d alike; a - d directly but slower; c - b at no cost.
     let run = run(
         4,
@@ -46,7 +46,7 @@ fn the_shorter_delay_wins_then_fewer_hops_then_the_smaller_name() {
 }
 
 #[test]
-fn of_two_links_between_the_same_nodes_the_faster_one_then_the_smaller_name() {
+fn parallel_links_prefer_speed_then_smaller_name() {
     let routes = run(2, &[(0, 1, 5, 1), (1, 0, 1, 5), (0, 1, 1, 9)]).routes();
     assert_eq!(routes.path("a", "b"), Some(vec![2]), "l2 takes 1 ms from a to b");
     assert_eq!(routes.path("b", "a"), Some(vec![0]), "l0 and l1 take 1 ms from b to a");

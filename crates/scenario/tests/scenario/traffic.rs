@@ -57,7 +57,7 @@ fn close(found: f64, expected: f64) {
 }
 
 #[test]
-fn flows_against_earlier_ones_are_reverse_unless_said() {
+fn flows_against_earlier_ones_default_to_reverse() {
     let flow = |from: &str, to: &str, more: &str| {
         format!("[[flow]]\nname = \"{from}{to}\"\nfrom = \"{from}\"\nto = \"{to}\"\n{more}\n")
     };
@@ -119,7 +119,7 @@ fn json_keys_carry_units_and_read_back() {
 }
 
 #[test]
-fn background_is_the_papers_mix_of_each_directions_rate() {
+fn background_is_the_papers_mix_in_each_direction() {
     let run = run("[[background]]\nlink = \"neck\"\nfrom = \"a1\"\nto = \"b1\"\nshare = \"50%\"\n");
     let names: Vec<&str> = run.traffic.iter().map(|t| t.name.as_str()).collect();
     let kinds = ["forward-cbr", "forward-ftp", "forward-web", "backward-cbr", "backward-ftp"];
@@ -141,7 +141,7 @@ fn background_is_the_papers_mix_of_each_directions_rate() {
 }
 
 #[test]
-fn background_spreads_over_its_nodes_and_leaves_out_what_is_nothing() {
+fn background_covers_its_nodes_and_omits_zero_traffic() {
     let background = |more: &str| {
         let nodes = "from = [\"a1\", \"a2\", \"a3\"]\nto = [\"b1\", \"b2\"]\n";
         run(&format!("[[background]]\nlink = \"neck\"\n{nodes}share = \"10%\"\n{more}")).traffic
@@ -163,7 +163,7 @@ fn background_spreads_over_its_nodes_and_leaves_out_what_is_nothing() {
 }
 
 #[test]
-fn no_share_is_no_traffic() {
+fn zero_share_means_no_traffic() {
     let none = run("[[background]]\nlink = \"neck\"\nfrom = \"a1\"\nto = \"b1\"\nshare = \"0%\"\n");
     assert!(none.traffic.is_empty());
 }

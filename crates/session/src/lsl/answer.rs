@@ -16,7 +16,7 @@ use http::StatusCode;
 
 /// The most bytes of a text for the user.
 pub const MAX_TEXT: usize = 1024;
-/// What the other end of a session calls itself.
+/// The name of a session's other end.
 const END: &str = "end";
 /// The longest error type.
 const MAX_ERROR: usize = 64;
@@ -37,17 +37,17 @@ pub struct Answer {
     pub error: Option<String>,
     /// The depot that made this answer, or `end`.
     pub by: DepotId,
-    /// What happened and what to do.
+    /// For the user: the cause and what to do.
     pub text: String,
     /// The connections between the depots, the initiator's end first.
     pub hops: Vec<HopReport>,
     /// Where the hop on which this comes was asked for several connections.
     pub striped: Option<Striped>,
-    /// What this version does not know, and passes on.
+    /// Fields that this version does not know, and passes on.
     pub unknown: Vec<UnknownField>,
 }
 
-/// What a depot says of its connection to the next hop.
+/// A depot's report about its connection to the next hop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HopReport {
     /// The depot.
@@ -67,7 +67,7 @@ impl Answer {
         Self { status, error, by, text, hops, striped: None, unknown }
     }
 
-    /// What a depot answers that cannot open the session.
+    /// The answer of a depot that cannot open the session.
     pub fn of_fault(fault: &Fault, by: DepotId) -> Self {
         let text = fields::cut(&fault.reason, MAX_TEXT).to_owned();
         let error = Some(fault.error.token().to_owned());

@@ -54,7 +54,7 @@ pub enum Event {
     Ended(End),
 }
 
-/// What to send.
+/// A record to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Output {
     /// A whole record.
@@ -97,12 +97,12 @@ impl Duplex {
         }
     }
 
-    /// What this end sends.
+    /// The direction in which this end sends.
     pub fn sending(&self) -> &Sending {
         &self.sending
     }
 
-    /// What it receives.
+    /// The direction in which this end receives.
     pub fn receiving(&self) -> &Receiving {
         &self.receiving
     }
@@ -276,7 +276,7 @@ impl Duplex {
         self.outbox.push_back(record(RecordKind::Ping, &[0; 8]));
     }
 
-    /// What to send next of a stream that is `available` bytes long so far.
+    /// The next record to send of a stream that has `available` bytes so far. `None`: nothing to send now.
     pub fn next(&mut self, available: u64) -> Option<Output> {
         if let Some(record) = self.outbox.pop_front() {
             return Some(Output::Record(record));

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_read_in_order_and_unknown_ones_by_their_type() {
+    fn fields_are_read_in_order_and_unknown_ones_by_type() {
         let mut out = Vec::new();
         for (kind, value) in [(1, "a"), (2, "bb"), (2, ""), (200, "zz"), (201, "z")] {
             put(kind, value.as_bytes(), &mut out);

@@ -36,7 +36,7 @@ const POSITION: u8 = 8;
 const SECRET: u8 = 9;
 /// The last of all types: what precedes it is what is proved.
 const PROOF: u8 = 255;
-/// What precedes the proof in a payload's last field, and the proof.
+/// Length of a payload's last field: its header and the proof.
 const PROOF_FIELD: usize = 3 + 32;
 
 /// A digest of the whole that both ends also make.
@@ -91,7 +91,7 @@ impl FromStr for WholeDigest {
     }
 }
 
-/// What an end says of itself.
+/// Settings that an end announces in its handshake.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Terms {
     /// How far it takes data.
@@ -123,7 +123,7 @@ pub enum HandshakeError {
 }
 
 impl HandshakeError {
-    /// What the other end is told.
+    /// The code to send to the other end.
     pub fn code(self) -> EndCode {
         match self {
             Self::Malformed(_) | Self::Encoding => EndCode::Malformed,
@@ -133,12 +133,12 @@ impl HandshakeError {
     }
 }
 
-/// What both ends know after a handshake.
+/// The state that both ends share after a handshake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Agreed {
     /// The session's key.
     pub key: SessionKey,
-    /// What the other end said.
+    /// The other end's settings.
     pub terms: Terms,
     /// What it has received.
     pub position: Position,
@@ -209,7 +209,7 @@ impl Greeting {
 pub struct Hello {
     /// The session's name.
     pub session: SessionId,
-    /// What the initiator says.
+    /// The initiator's settings.
     pub terms: Terms,
     /// The further digest that it wants.
     pub digest: Option<WholeDigest>,

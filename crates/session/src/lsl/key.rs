@@ -11,7 +11,7 @@ const CONTEXT: &str = "longhaul lsl 1 session key";
 /// One end's half of the agreement.
 pub struct KeyPair {
     private: PrivateKey,
-    /// What the other end is sent.
+    /// The public key to send to the other end.
     pub public: [u8; 32],
 }
 
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ends_come_to_the_same_key_and_a_third_does_not() {
+    fn both_ends_derive_the_same_key_and_a_third_does_not() {
         let [one, two, three] = [1, 2, 3].map(|n| KeyPair::from_random([n; 32]));
         let publics = [&one.public, &two.public];
         let key = one.agree(&two.public, SessionId([7; 16]), publics, b"code").unwrap();

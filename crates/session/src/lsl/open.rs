@@ -40,7 +40,7 @@ pub struct Open {
     pub session: SessionId,
     /// The peers still to be connected to, the nearest first.
     pub hops: Vec<Hop>,
-    /// What is at the end of the route.
+    /// The end of the route.
     pub target: Target,
     /// The ticket that authorises the session.
     pub ticket: Option<TicketText>,
@@ -51,7 +51,7 @@ pub struct Open {
     /// Over how many connections the bytes between the sender of this and its receiver may come. If it is 2 or more,
     /// they come in blocks.
     pub streams: u8,
-    /// What this version does not know, and passes on.
+    /// Fields that this version does not know, and passes on.
     pub unknown: Vec<UnknownField>,
 }
 
@@ -72,7 +72,7 @@ pub struct Hop {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Congestion(String);
 
-/// What is at the end of a route.
+/// The end of a session's route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// The last hop is the acceptor.
@@ -104,14 +104,14 @@ pub struct TicketText {
     token: String,
 }
 
-/// What a depot does with an OPEN.
+/// The action of a depot on an OPEN.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OpenStep {
     /// Connects to the hop and sends it `open`.
     Connect {
         /// The next hop.
         hop: Hop,
-        /// What it is sent.
+        /// The OPEN to send to it.
         open: Box<Open>,
     },
     /// Connects to a server.
@@ -132,7 +132,7 @@ impl Open {
         Self { session, hops, target, ticket, passed, client, streams: 1, unknown }
     }
 
-    /// What the depot `own` does with it (rules 2.3 and 2.5). A verified client is removed
+    /// The action of the depot `own` (rules 2.3 and 2.5). A verified client is removed
     /// (2.7): the caller sets it again where it applies.
     ///
     /// # Errors
@@ -431,7 +431,7 @@ mod tests {
         Header::parse_open(bytes).map(|found| found.expect("it is whole").0)
     }
 
-    /// What an OPEN with one more field, or another one, gives.
+    /// Parses an OPEN with one more field, or a replaced one.
     fn with(fields: &[(u8, &[u8])]) -> Result<Open, Malformed> {
         let mut out = Vec::new();
         for (kind, value) in fields {

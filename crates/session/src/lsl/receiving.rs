@@ -69,7 +69,7 @@ pub enum ReceiveError {
 }
 
 impl ReceiveError {
-    /// What the other end is told.
+    /// The code to send to the other end.
     pub fn code(self) -> EndCode {
         match self {
             Self::Malformed(_) => EndCode::Malformed,
@@ -152,7 +152,7 @@ impl Receiving {
         Ok(Received::Deliver(delivered))
     }
 
-    /// What to ask for again once the latest has been delivered: bytes that were discarded behind a gap.
+    /// The offset from which to request retransmission after a gap, once all earlier bytes have been delivered.
     pub fn missing(&mut self) -> Option<u64> {
         let have = self.have.length();
         let known = self.fin.as_ref().map_or(self.seen, |fin| fin.length.max(self.seen));

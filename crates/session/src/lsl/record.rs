@@ -9,13 +9,13 @@ use crate::lsl::{
 
 /// The length of a record's type and length.
 pub const RECORD_HEAD: usize = 4;
-/// What precedes the bytes in DATA: offset and check.
+/// Length of the fields before the bytes in DATA: offset and check.
 pub const DATA_HEAD: usize = 40;
 /// The longest payload of a handshake's record.
 pub const MAX_HANDSHAKE: usize = 8192;
 /// The longest text of END, in bytes.
 pub const MAX_END_TEXT: usize = 1024;
-/// What precedes the text of END: code and proof.
+/// Length of the fields before the text of END: code and proof.
 const END_HEAD: usize = 34;
 /// The longest message of Noise, and so the longest payload of SEALED.
 pub const MAX_SEALED: usize = 65_535;
@@ -45,7 +45,7 @@ pub enum RecordKind {
     Sealed = 24,
 }
 
-/// What a record begins with.
+/// The header of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordHead {
     /// Its type; `None` if it is unknown and to be ignored.
@@ -54,7 +54,7 @@ pub struct RecordHead {
     pub length: usize,
 }
 
-/// What precedes the bytes of DATA.
+/// The fields before the bytes of DATA.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DataHead {
     /// Offset of the bytes in the stream.

@@ -27,7 +27,7 @@ const OF_SECRET: &str = "longhaul lsl 1 sealed beginning";
 const OF_KEY: &str = "longhaul lsl 1 sealed continuation";
 /// The most that one record seals.
 const MOST: usize = MAX_SEALED - TAG;
-/// What message 1 has besides its payload.
+/// Bytes of message 1 in addition to its payload.
 const FIRST_OVERHEAD: usize = 1 + 32 + TAG;
 
 /// How a sealed connection begins.
@@ -40,7 +40,7 @@ pub enum SealedStart {
     Attach = 2,
 }
 
-/// What both ends have to have.
+/// A secret that both ends need.
 #[derive(Clone)]
 pub struct PreSharedKey([u8; 32]);
 
@@ -119,7 +119,7 @@ pub struct SealedCall {
 }
 
 impl SealedCall {
-    /// What both ends have to have for this message.
+    /// The pre-shared key for this message.
     ///
     /// # Errors
     /// It does not say.

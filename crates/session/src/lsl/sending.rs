@@ -16,14 +16,14 @@ use std::{collections::VecDeque, ops::Range};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Direction {
-    /// What the initiator sends.
+    /// From the initiator to the acceptor.
     FromInitiator = 0,
-    /// What the acceptor sends.
+    /// From the acceptor to the initiator.
     FromAcceptor = 1,
 }
 
 impl Direction {
-    /// What the other end sends.
+    /// The opposite direction.
     #[must_use]
     pub fn other(self) -> Self {
         match self {
@@ -50,7 +50,7 @@ pub struct Sending {
     is_done: bool,
 }
 
-/// What to send.
+/// The next action of the sender.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next {
     /// The bytes that follow those sent so far; [`Sending::seal`] them.
@@ -87,7 +87,7 @@ pub enum PositionError {
 }
 
 impl PositionError {
-    /// What the other end is told.
+    /// The code to send to the other end.
     pub fn code(self) -> EndCode {
         match self {
             Self::PrefixDiffers => EndCode::PrefixDiffers,
@@ -135,7 +135,7 @@ impl Sending {
         self.checkpoints.front().map_or(0, Prefix::length)
     }
 
-    /// What to send next of a stream that is `available` bytes long so far.
+    /// The next action for a stream that has `available` bytes so far. `None`: nothing to send now.
     pub fn next(&self, available: u64) -> Option<Next> {
         if let Some(range) = self.again.front() {
             return Some(Next::Again { group: group_start(range.start), range: range.clone() });
@@ -153,7 +153,7 @@ impl Sending {
         DataHead { offset, check: self.sent.check() }
     }
 
-    /// What was to be sent again has been.
+    /// Removes the first range to retransmit, which has been sent.
     pub fn sent_again(&mut self) {
         self.again.pop_front();
     }

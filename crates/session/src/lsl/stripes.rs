@@ -22,7 +22,7 @@ impl std::fmt::Debug for JoinToken {
     }
 }
 
-/// What a depot agrees to that was asked for several connections.
+/// The connections that a depot grants for one hop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Striped {
     /// The most connections of each direction, with the first.

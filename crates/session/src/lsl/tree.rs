@@ -82,7 +82,7 @@ impl LastGroup {
 }
 
 impl Prefix {
-    /// What a position stands for, from it and the bytes of its last group, which are read again. `None` if the
+    /// Restores a tree from a position and the bytes of its last group, which are read again. `None` if the
     /// position is malformed or those bytes are not the ones that it proves.
     pub fn reopen(position: &Position, last_group: &[u8]) -> Option<Self> {
         if !position.is_well_formed() {

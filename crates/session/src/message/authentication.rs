@@ -29,7 +29,7 @@ static OF_REQUESTS: [&str; 13] = [
 /// Schemes by which a server asks a connection to prove itself.
 static OF_CONNECTIONS: [&str; 4] = ["kerberos", "negotiate", "nego2", "ntlm"];
 
-/// What servers of Microsoft say of whether it was the connection that proved itself.
+/// Field in which Microsoft's servers say whether the connection was authenticated.
 static PERSISTENT_AUTH: HeaderName = HeaderName::from_static("persistent-auth");
 
 impl RequestHead {
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn credentials_of_connections_are_told_from_those_of_requests() {
+    fn connection_and_request_credentials_are_distinguished() {
         for (credentials, of_connection) in [
             ("", false),
             ("Authorization: Basic YTpi\r\n", false),

@@ -19,7 +19,7 @@ use super::{Fault, Fields, MAX_FIELDS, lines, print::print_fields};
 pub const MAX_DIGITS: usize = 16;
 /// The longest extension of one chunk, in bytes. No sender in use writes any.
 pub const MAX_EXTENSION: usize = 256;
-/// What ends the data of each chunk.
+/// End of the data of each chunk.
 pub const DATA_END: &[u8] = b"\r\n";
 
 /// Reads the framing of one body.
@@ -49,16 +49,16 @@ enum State {
     Over,
 }
 
-/// What was at the start of the bytes, and what follows it.
+/// Number of framing bytes that were read, and the part of the body after them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
     /// So many bytes were framing. They are done with: the caller takes them out of its buffer.
     pub framing: usize,
-    /// What comes behind them.
+    /// The part of the body after them.
     pub next: Next,
 }
 
-/// What comes next in a body.
+/// The next part of a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next {
     /// More framing, which is not here yet. All bytes shown were framing.
@@ -77,12 +77,12 @@ pub enum Next {
 pub struct ChunkError(String);
 
 impl ChunkError {
-    /// What to answer where the client sent the body (400).
+    /// The fault if the client sent the body (400).
     pub fn in_request(&self) -> Fault {
         Fault::bad_request(self.to_string())
     }
 
-    /// What to report where the next hop sent the body (502).
+    /// The fault if the next hop sent the body (502).
     pub fn in_response(&self) -> Fault {
         Fault::bad_response(self.to_string())
     }
@@ -131,7 +131,7 @@ impl Decoder {
         matches!(self.state, State::Over)
     }
 
-    /// What is not to be eaten.
+    /// The result at a point where the decoder must stop reading.
     fn pause(&self) -> Option<Next> {
         match self.state {
             State::Data { left } => Some(Next::Data(left)),
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_are_read_to_their_end_and_no_further() {
+    fn decoder_stops_at_the_end_of_the_chunks() {
         for (text, data, trailers, rest) in [
             ("0\r\n\r\n", "", "\r\n", 0),
             ("0\r\n\r\n0\r\n\r\n", "", "\r\n", 5),
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_readers_may_read_differently_is_refused() {
+    fn ambiguous_chunks_are_refused() {
         let extension = format!("1;{}\r\n", "x".repeat(MAX_EXTENSION));
         let trailers = format!("0\r\nA: {}\r\n\r\n", "x".repeat(64));
         let many = format!("0\r\n{}", "a:\r\n".repeat(40));

@@ -4,7 +4,7 @@
 use super::print::HeadWriter;
 use http::{Version, header};
 
-/// What becomes of a connection after a message has been sent on it.
+/// Whether a connection stays open after a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Connection {
     /// Others may follow.
@@ -14,8 +14,8 @@ pub enum Connection {
 }
 
 impl Connection {
-    /// Says it in a head that is sent to a peer of this version: silence means in HTTP/1.1 that the
-    /// connection is kept, and in HTTP/1.0 that it is not.
+    /// Writes the field, if needed, for a peer of this version: without it, HTTP/1.1 keeps the
+    /// connection, and HTTP/1.0 closes it.
     pub(super) fn write_to(self, head: &mut HeadWriter, peer: Version) {
         if self == Self::Close || peer == Version::HTTP_10 {
             head.field(&header::CONNECTION, "close");

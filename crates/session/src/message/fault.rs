@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a depot answers when it cannot pass a request on, and whose fault that is.
+//! Error responses of a depot that cannot pass a request on, and their causes.
 
 use super::{Connection, Fields, Method, MethodError, ResponseHead, print::HeadWriter, via};
 use crate::depot_id::DepotId;
 use http::{HeaderName, HeaderValue, StatusCode, Version, header};
 use sfv::{BareItem, Item, List, ListEntry, Parser};
 
-/// What a proxy says of an answer.
+/// Field with a proxy's report about a response (RFC 9209).
 pub static PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 
 /// The error types of RFC 9209, section 2.3, that a depot reports in `Proxy-Status`.
@@ -97,9 +97,9 @@ pub struct Fault {
     pub status: StatusCode,
     /// The error type in `Proxy-Status`.
     pub error: ProxyError,
-    /// What happened and what to do, one line, for the body and the log.
+    /// Cause and remedy in one line, for the body and the log.
     pub reason: String,
-    /// What only the operator may know of it, for the log: an address that a name leads to.
+    /// Details only for the operator's log, such as the address of a name.
     pub detail: Option<String>,
     /// Allowed methods, if the method is at fault. Empty: any method.
     allow: Vec<Method>,
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn depot_refusal_is_told_from_an_origins_error() {
+    fn depot_refusal_and_origin_error_are_distinguished() {
         let status =
             "Proxy-Status: far; error=connection_limit_reached; details=\"it is full\"\r\n";
         let (far, middle) = ("Via: 1.1 far (longhaul)\r\n", "Via: 1.1 middle (longhaul)\r\n");
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn details_of_others_are_repeated_up_to_a_length() {
+    fn upstream_error_details_are_cut_to_a_length() {
         let details = "x".repeat(5000);
         let status = format!("Proxy-Status: far; error=made_up; details=\"{details}\"\r\n");
         let fault = refusal_by_depot(&response(&status), 1).unwrap();
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_says_what_happened_and_cannot_be_split() {
+    fn error_response_names_the_cause_and_cannot_be_split() {
         let id = "d1".parse().unwrap();
         let fault = Fault::bad_request("a \"bad\"\r\nSet-Cookie: x\u{e9}");
         let text = String::from_utf8(fault.answer(&id, true, Connection::Close)).unwrap();

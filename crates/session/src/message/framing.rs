@@ -18,7 +18,7 @@ pub enum Framing {
     UntilClose,
 }
 
-/// What `Transfer-Encoding` says, as far as framing goes.
+/// The meaning of `Transfer-Encoding` for framing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Codings {
     /// There is no such field.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a depot asks the next one: to hold this connection open while nothing is asked on it.
+//! Request of a depot to the next one: keep this idle connection open.
 //!
 //! ```text
 //! GET /lh1/hold HTTP/1.1          the depot that has connected, for how long it wants it, and how long an answer
@@ -16,11 +16,11 @@ use http::{HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What is asked for.
+/// Path of the request.
 pub const HOLD: &str = "/lh1/hold";
 /// The maximum length of the answer's body, in bytes, without the spaces.
 pub const MAX_HOLD_BODY: usize = 4 << 10;
-/// What the answer's body is made longer with.
+/// Padding of the answer's body.
 pub const PADDING: [u8; 16 << 10] = [b' '; 16 << 10];
 
 static KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");

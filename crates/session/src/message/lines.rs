@@ -13,7 +13,7 @@ use memchr::memchr2;
 pub(super) enum LineError {
     #[error("a line ends in LF without CR")]
     BareLf,
-    #[error("a CR stands within a line")]
+    #[error("a CR is within a line")]
     BareCr,
     #[error("a line begins with a space: folded fields are obsolete")]
     Folded,
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_ends_with_an_empty_line_and_every_line_with_cr_and_lf() {
+    fn header_block_needs_crlf_lines_and_an_empty_line() {
         let many = "a:\r\n".repeat(MAX_FIELDS + 2);
         for (text, expected) in [
             ("", Ok(None)),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What depots, and those who redirect clients to them, ask a depot: how full it is.
+//! Request of depots and redirectors to a depot: how full it is.
 
 use super::{Connection, Method, RequestHead, own_answer};
 use serde::{Deserialize, Serialize};
 
-/// What is asked for.
+/// Path of the request.
 pub const LOAD: &str = "/lh1/load";
 /// The maximum length of the answer's body, in bytes.
 pub const MAX_LOAD_BODY: usize = 4 << 10;

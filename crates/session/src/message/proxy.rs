@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn other_requests_are_read_as_everywhere() {
+    fn other_proxy_requests_parse_as_usual() {
         let text = b"GET http://o.example/x HTTP/1.1\r\nHost: y\r\n\r\n";
         let Ok(Some((ProxyRequest::Request(head), _))) = ProxyRequest::parse(text) else {
             panic!("no request")
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_are_read_from_one_field_by_basic() {
+    fn basic_credentials_are_read_from_a_single_field() {
         let read = |values: &[&str]| {
             let field =
                 |value: &&str| (header::PROXY_AUTHORIZATION, HeaderValue::from_str(value).unwrap());

@@ -13,7 +13,7 @@ use http::{StatusCode, Version, header};
 /// A request that may be passed on: its method is relayed, its framing beyond doubt.
 #[derive(Debug, Clone)]
 pub struct RequestHead {
-    /// What is to be done.
+    /// The method.
     pub method: Method,
     /// Path and query. Where the client sent a whole URL of http, its scheme and host are gone.
     pub target: String,
@@ -34,8 +34,8 @@ impl RequestHead {
     /// Gives the head and its length, or nothing while the head is not yet complete.
     ///
     /// # Errors
-    /// What to answer: 400 for what is malformed or ambiguous, 405 and 501 for what is not done
-    /// here, 411 for a body of unknown length, 417 for an unknown expectation, 431 for too many
+    /// What to answer: 400 for a malformed or ambiguous request, 405 and 501 for an unsupported
+    /// method or feature, 411 for a body of unknown length, 417 for an unknown expectation, 431 for too many
     /// fields, 505 for another HTTP. The connection is of no use after that: where the request
     /// ends is not known.
     pub fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>, Fault> {

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_are_kept_where_both_the_version_and_the_fields_allow_it() {
+    fn connection_is_kept_if_version_and_fields_allow_it() {
         for (head, framing, keeps) in [
             ("HTTP/1.1 200 OK", Framing::Length(5), true),
             ("HTTP/1.1 200 OK", Framing::Chunked, true),

@@ -34,7 +34,7 @@ pub struct SiteRequest {
 }
 
 impl SiteRequest {
-    /// What the depot before this one says; none where it says nothing, or something else.
+    /// Reads the previous depot's field. `None` if it is missing or malformed.
     pub fn read(fields: &Fields) -> Option<Self> {
         let mut values = fields.get_all(&SITE);
         let value = values.next().filter(|_| values.next().is_none())?;
@@ -63,7 +63,7 @@ impl SiteRequest {
         self.host.as_deref().unwrap_or(&self.asked)
     }
 
-    /// What the next depot is told.
+    /// The field for the next depot.
     pub(super) fn field(&self) -> (HeaderName, HeaderValue) {
         let Self { asked, scheme, client, host } = self;
         let client = client.to_canonical();
@@ -74,7 +74,7 @@ impl SiteRequest {
         (SITE.clone(), visible(text))
     }
 
-    /// What the origin is told.
+    /// The fields for the origin.
     pub(super) fn for_origin(&self) -> [(HeaderName, HeaderValue); 4] {
         let Self { asked, scheme, client, .. } = self;
         let client = client.to_canonical();

@@ -8,7 +8,7 @@
 //! asker    GET /lh1/join/<token>     on each of at most 3 further connections
 //! answerer 200                  and from then on blocks, as on the first one
 //! ```
-//! What is cut into blocks is the body as it would have followed the head on one connection: of any
+//! The blocks contain the body as it would have followed the header section on one connection: of any
 //! length, in chunks, with trailers.
 
 use super::{Fault, Fields, RequestHead, framing};
@@ -17,20 +17,20 @@ use std::{fmt, str::FromStr};
 
 /// In a request: over how many connections the answer may come. In an answer: over how many it does.
 pub static STREAMS: HeaderName = HeaderName::from_static("longhaul-streams");
-/// What a connection that joins asks for, before the token.
+/// Path of a joining connection's request, without the token.
 pub const JOIN: &str = "/lh1/join/";
-/// More connections than this no transfer has.
+/// Maximum number of connections of a transfer.
 pub const MAX_STREAMS: u8 = 16;
 /// Unguessable token that lets further connections join a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Token(pub [u8; 16]);
 
-/// What an answerer agrees to.
+/// The connections that the answering depot grants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StripeAgreement {
     /// How many connections, with the first.
     pub streams: u8,
-    /// What opens it.
+    /// Lets further connections join.
     pub token: Token,
 }
 
@@ -66,7 +66,7 @@ impl StripeAgreement {
         (STREAMS.clone(), HeaderValue::from_str(&value).expect("digits and letters"))
     }
 
-    /// What the answer of a depot that was asked for `asked` connections says.
+    /// Reads the answer of a depot that was asked for `asked` connections.
     ///
     /// # Errors
     /// What to answer (502): the field is invalid, so the framing of the body is unknown.

@@ -36,7 +36,7 @@ pub(super) fn read(headers: &Fields) -> Result<usize, Fault> {
         let read = entries(value.as_bytes(), |entry| depots += usize::from(entry.is_depot()));
         read.map_err(|Malformed| {
             Fault::bad_request(
-                "the Via field is malformed, so that it cannot be seen who has passed the request on",
+                "the Via field is malformed, so that loops cannot be detected",
             )
         })?;
     }
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn depots_are_counted_in_every_line_that_can_be_read() {
+    fn depots_are_counted_in_every_readable_via_line() {
         for (values, count) in [
             (&[][..], 0),
             (&[&b"1.1 x, 1.1 y (nginx)"[..]][..], 0),

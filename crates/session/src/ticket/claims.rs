@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a ticket says.
+//! The claims of a ticket.
 
 use super::{Opens, TicketError, TicketRoute, UnixTime, route};
 use crate::{
@@ -89,7 +89,7 @@ struct Scope {
     uses: Option<NonZeroU32>,
 }
 
-/// Who asks with a ticket.
+/// The sender of a request with a ticket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TicketClient<'a> {
     /// A client that the ticket allows.
@@ -213,7 +213,7 @@ impl Ticket {
         }
     }
 
-    /// What a request by this route asks of the origin.
+    /// The origin's URL for a request by this route.
     ///
     /// # Errors
     /// The ticket does not open it.
@@ -221,7 +221,7 @@ impl Ticket {
         self.origin(route.tail())
     }
 
-    /// What the ticket opens with a tail.
+    /// The URL that the ticket opens with a tail.
     fn origin(&self, tail: &str) -> Result<OriginUrl, TicketError> {
         let url = self.url()?;
         route::check_tail(tail).map_err(TicketError::Tail)?;
@@ -252,7 +252,7 @@ impl Ticket {
         if hop < depots { Ok(()) } else { Err(TicketError::Hop { hop, depots }) }
     }
 
-    /// What no ticket may say.
+    /// Checks the claims.
     pub(super) fn check(&self) -> Result<(), TicketError> {
         let visible = |text: &str| text.bytes().all(|b| b.is_ascii_graphic());
         let reason = if self.id.is_empty() || self.id.len() > MAX_ID_LEN || !visible(&self.id) {

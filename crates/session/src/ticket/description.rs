@@ -5,7 +5,7 @@ use super::{Opens, Ticket, UnixTime};
 use serde::Serialize;
 use std::{fmt::Display, num::NonZeroU32};
 
-/// What a ticket opens, for whom and until when.
+/// A readable description of a ticket: target, clients and validity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TicketDescription {
     /// Whether its signature was checked and is good.
@@ -14,9 +14,9 @@ pub struct TicketDescription {
     pub key: Option<String>,
     /// Its name.
     pub id: String,
-    /// Who made it; null where it does not say.
+    /// The issuer (`iss`); null without the claim.
     pub issuer: Option<String>,
-    /// When it was made; null where it does not say.
+    /// The time of issue (`iat`); null without the claim.
     pub issued_unix_s: Option<u64>,
     /// When it becomes valid; null for always.
     pub not_before_unix_s: Option<u64>,
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn description_has_every_key_in_its_order() {
+    fn description_has_every_key_in_order() {
         let ticket = Ticket {
             id: "t1".to_owned(),
             issuer: None,

@@ -46,7 +46,7 @@ pub enum KeyError {
     None(usize),
 }
 
-/// What signs tickets.
+/// A private key that signs tickets.
 #[derive(Clone)]
 pub struct Signer {
     seed: [u8; 32],
@@ -176,7 +176,7 @@ impl Unverified {
     }
 }
 
-/// What matters of a token's header. Extensions that must be understood (`crit`) are not.
+/// The relevant members of a token's header. Extensions that must be understood (`crit`) are not.
 #[derive(Deserialize)]
 struct TokenHeader {
     alg: String,

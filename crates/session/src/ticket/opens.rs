@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a ticket opens: URLs, or a session.
+//! The target of a ticket: URLs, or a session.
 
 use super::TicketError;
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
 };
 use std::{fmt, str::FromStr};
 
-/// What a ticket opens.
+/// The target of a ticket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Opens {
     /// `lh.url`: requests for a URL. If its path ends in `/` and it has no query, it is a prefix.
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn ticket_opens_its_own_target_and_route_alone() {
+    fn ticket_opens_only_its_own_target_and_route() {
         let [d2, d3, end] =
             ["d2:1", "https:d3:1", "e:9"].map(|at| at.parse::<DepotAddress>().unwrap());
         let hops = |all: &[&DepotAddress]| -> Vec<Hop> {

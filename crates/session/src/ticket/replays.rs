@@ -60,7 +60,7 @@ impl Replays {
                 return Err(TicketError::UsedUp { id: ticket.id.clone(), uses: most.get() });
             }
             count.uses += 1;
-            // Of two tickets of one name the count must outlive both.
+            // If two tickets have one name, the count must outlive both.
             if ticket.expires > count.expires {
                 self.by_expiry.remove(&(count.expires, key.clone()));
                 count.expires = ticket.expires;

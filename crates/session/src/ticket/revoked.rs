@@ -37,7 +37,7 @@ impl RevocationList {
     /// A line is no `jti`, or there are too many.
     pub fn parse(text: &str) -> Result<Self, RevocationListError> {
         let mut all = HashSet::new();
-        // What some editors put before a text.
+        // Some editors write a byte order mark.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         for (at, line) in text.lines().enumerate() {
             let Some(id) = line.split_whitespace().next().filter(|id| !id.starts_with('#')) else {

@@ -9,7 +9,7 @@ use crate::{
 use percent_encoding::percent_decode_str;
 use std::{borrow::Cow, fmt, str::FromStr};
 
-/// What every ticket's route begins with.
+/// Prefix of every ticket's route.
 pub const PREFIX: &str = "/lh2/";
 
 /// The path of a request with a ticket. It says nothing about whether the ticket is any good.
@@ -41,7 +41,7 @@ impl TicketRoute {
         &self.token
     }
 
-    /// What follows the ticket, without the slash: path and query.
+    /// The part after the ticket, without the slash: path and query.
     pub fn tail(&self) -> &str {
         &self.tail
     }

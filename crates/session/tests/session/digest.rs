@@ -33,7 +33,7 @@ fn of(status: u16, fields: &str) -> Option<Algorithm> {
 }
 
 #[test]
-fn the_strongest_digest_of_the_bytes_themselves_is_taken() {
+fn strongest_digest_of_the_transferred_bytes_is_used() {
     let (sha256, sha512) = (Some(Algorithm::Sha256), Some(Algorithm::Sha512));
     let md5 = Some(Algorithm::Md5);
     for (status, fields, expected) in [
@@ -96,7 +96,7 @@ fn trailers_are_read_as_heads_are() {
 }
 
 #[test]
-fn only_a_whole_upload_has_a_digest_of_the_whole() {
+fn partial_upload_has_no_digest_of_the_whole() {
     let request = |line: &str, field: &str| {
         let text = format!("{line} /x HTTP/1.1\r\nHost: d\r\nContent-Length: 5\r\n{field}\r\n");
         RequestHead::parse(text.as_bytes()).unwrap().unwrap().0

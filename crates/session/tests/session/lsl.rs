@@ -40,7 +40,7 @@ fn broken_connections_lose_and_change_nothing() {
 }
 
 #[test]
-fn data_that_is_always_damaged_ends_the_session() {
+fn permanently_damaged_data_ends_the_session() {
     let mut random = Pcg64Mcg::seed_from_u64(7);
     let mut pair = Pair::new(&mut random);
     let error = pair.run_with_group_always_damaged(&mut random);
@@ -48,7 +48,7 @@ fn data_that_is_always_damaged_ends_the_session() {
 }
 
 #[test]
-fn digest_that_differs_or_is_missing_is_not_confirmed() {
+fn wrong_or_missing_digest_is_not_confirmed() {
     let mut random = Pcg64Mcg::seed_from_u64(8);
     let content = bytes(1000, &mut random);
     for digest in [&[0; 32][..], &[0; 16], &[]] {

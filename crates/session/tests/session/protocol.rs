@@ -62,7 +62,7 @@ fn exchange(form: Form) -> String {
 }
 
 #[test]
-fn the_exchanges_in_the_document_are_what_happens() {
+fn documented_exchanges_match_the_code() {
     for (form, name) in [(Form::Lead, "lead"), (Form::Fetch, "fetch")] {
         let made = exchange(form);
         assert_eq!(block(&format!("exchange {name}")), made, "the code makes:\n{made}");
@@ -70,7 +70,7 @@ fn the_exchanges_in_the_document_are_what_happens() {
 }
 
 #[test]
-fn the_ticket_in_the_document_is_what_depots_read() {
+fn documented_ticket_matches_the_code() {
     let claims: Value = serde_json::from_str(&block("json ticket")).unwrap();
     let signer = Signer::from_seed([1; 32]).unwrap();
     let keys = KeySet::parse(&signer.public_set()).unwrap();

@@ -90,7 +90,7 @@ fn sorted(head: &str) -> Vec<&str> {
 }
 
 #[test]
-fn a_request_loses_what_concerns_the_connection_and_is_signed() {
+fn forwarded_request_loses_hop_fields_and_gains_via() {
     let text = "GET /lh1/fetch/d2:3880,d3:3880/http:o.example:8080/f?q HTTP/1.1\r\n\
          Host: d1:3880\r\nRange: bytes=5-\r\nIf-Range: \"e\"\r\nUser-Agent: curl\r\n\
          Connection: keep-alive, X-Private, Via, close\r\nX-Private: 1\r\nKeep-Alive: 5\r\n\
@@ -124,7 +124,7 @@ fn the_origin_sees_its_own_path_and_the_clients_version() {
 }
 
 #[test]
-fn a_response_loses_what_concerns_the_connection_and_is_signed() {
+fn forwarded_response_loses_hop_fields_and_gains_via() {
     let get = "GET /lh1/fetch/d2:3880/http:o/f HTTP/1.1\r\nHost: d\r\n\r\n";
     let response = "HTTP/1.0 206 Partly\r\nContent-Length: 5, 5\r\nETag: \"e\"\r\n\
          Connection: X-Private, Content-Length, Transfer-Encoding\r\nX-Private: 1\r\n\
@@ -146,7 +146,7 @@ fn a_response_loses_what_concerns_the_connection_and_is_signed() {
 }
 
 #[test]
-fn the_depot_next_to_the_origin_completes_locations() {
+fn last_depot_makes_locations_absolute() {
     let get = "GET /lh1/fetch/-/http:o.example/dir/f HTTP/1.1\r\nHost: d\r\n\
                Via: 1.1 d0 (longhaul)\r\n\r\n";
     for (given, sent) in [
@@ -161,7 +161,7 @@ fn the_depot_next_to_the_origin_completes_locations() {
 }
 
 #[test]
-fn the_depot_that_the_client_asked_keeps_redirects_of_the_origin_in_the_chain() {
+fn first_depot_keeps_origin_redirects_in_the_chain() {
     let fetch = "/lh1/fetch/d2:3880/http:o.example";
     let lead = "/lh1/lead/-/d1:3880,d2:3880/http:o.example";
     for way in [fetch, lead] {
@@ -254,7 +254,7 @@ fn bodies_of_requests_keep_their_framing() {
 }
 
 #[test]
-fn connections_are_kept_only_where_the_peer_can_know() {
+fn connection_is_kept_only_if_the_peer_can_know() {
     let get = |version| format!("GET /lh1/fetch/-/http:o/f HTTP/{version}\r\nHost: d\r\n\r\n");
     let (length, until_close) =
         ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n");
@@ -270,7 +270,7 @@ fn connections_are_kept_only_where_the_peer_can_know() {
 }
 
 #[test]
-fn a_digest_made_on_the_way_follows_the_body_between_depots_only() {
+fn depot_made_digest_is_sent_only_between_depots() {
     let between = "GET /lh1/fetch/-/http:o/f HTTP/1.1\r\nHost: d\r\nTE: trailers\r\nVia: 1.1 d0 (longhaul)\r\n\r\n";
     let no_trailers = between.replace("TE: trailers\r\n", "");
     let client = between.replace("Via: 1.1 d0 (longhaul)\r\n", "");
@@ -310,7 +310,7 @@ fn a_digest_made_on_the_way_follows_the_body_between_depots_only() {
 }
 
 #[test]
-fn a_length_beside_chunks_that_is_none_is_refused() {
+fn invalid_longhaul_length_is_refused() {
     let get = request("GET /lh1/fetch/d2/http:o/f HTTP/1.1\r\nHost: d\r\n\r\n");
     for length in ["", "-1", "5, 5", "18446744073709551616", "5\r\nLonghaul-Length: 5"] {
         let head = response(&format!(

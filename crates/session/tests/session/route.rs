@@ -43,7 +43,7 @@ fn follow(mut redirect: Redirect) -> (Vec<String>, Vec<String>, String) {
 }
 
 #[test]
-fn both_forms_bring_the_bytes_through_all_depots() {
+fn both_redirect_forms_pass_through_all_depots() {
     let origin: OriginUrl = "http://o.example/dir/file.bin?x=/y".parse().unwrap();
     // In order from the origin to the client, as in figure 6: D3, D2, D1.
     let order = depots(&["d3:1", "[2001:db8::2]:2", "d1"]);
@@ -80,7 +80,7 @@ fn one_depot_is_a_whole_route() {
 }
 
 #[test]
-fn what_clients_may_change_in_a_url_is_understood() {
+fn urls_changed_by_clients_are_understood() {
     let plain: Route = "/lh1/fetch/d2:3880/http:[::1]:8080/a".parse().unwrap();
     for same in [
         "/lh1/fetch/d2/http:%5B::1%5D:8080/a",
@@ -207,7 +207,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_read_or_refused_without_a_panic(text in "(/lh1/(lead|fetch)/)?[ -~]{0,60}") {
+    fn any_route_text_parses_or_fails_without_panic(text in "(/lh1/(lead|fetch)/)?[ -~]{0,60}") {
         if let Ok(route) = text.parse::<Route>() {
             // What was read prints to something that reads the same.
             prop_assert_eq!(route.to_string().parse::<Route>(), Ok(route.clone()));

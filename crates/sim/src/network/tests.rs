@@ -91,7 +91,7 @@ fn directions_into(junctions: &[Junction]) -> Vec<&[u32]> {
 }
 
 #[test]
-fn where_somebody_sends_or_receives_is_no_junction() {
+fn node_with_sender_or_receiver_is_not_a_junction() {
     let mut network = network();
     network.add_path(&[4, 5]);
     network.add_path(&[0]);
@@ -99,7 +99,7 @@ fn where_somebody_sends_or_receives_is_no_junction() {
 }
 
 #[test]
-fn at_junctions_it_is_all_the_same_when_packets_are_handed_on() {
+fn late_forwarding_at_junctions_changes_no_outcome() {
     let seed = crate::testing::seed();
     let junctions = network().junctions();
     assert_eq!(directions_into(&junctions), [&[0, 1, 2][..], &[3, 8], &[4]]);
@@ -110,7 +110,7 @@ fn at_junctions_it_is_all_the_same_when_packets_are_handed_on() {
 }
 
 #[test]
-fn so_it_is_beside_queues_that_decide_at_departure() {
+fn late_forwarding_matches_with_departure_queues() {
     let seed = crate::testing::seed();
     let (target, interval) = (Duration::from_micros(10), Duration::from_micros(40));
     let codel = netmodel::queue::codel::Params { target, interval, ecn: false };

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a connection is made from.
+//! The settings of a new connection.
 
 use super::{ConnectionRoute, content::Content};
 use crate::plan::SenderPacing;
 use congestion::Params;
 use units::Bytes;
 
-/// What a connection is like.
+/// The settings of a new connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ConnectionSetup<'a> {
     pub(crate) route: ConnectionRoute,

@@ -35,7 +35,7 @@ pub(super) struct ReceiveWindow {
     /// Whether what is held takes room of the buffer: not with ns-2, which has none.
     is_bounded: bool,
     autotuning: bool,
-    /// What was read in the round trip before, what had been read when this one began, and when that was.
+    /// Segments read in the round trip before, segments read when this one began, and the time of that.
     space: u64,
     read: u64,
     since: Timestamp,
@@ -57,7 +57,7 @@ impl ReceiveWindow {
         Self { limit, most, ssthresh, is_bounded, autotuning, space, read: 0, since: now }
     }
 
-    /// What the sender may send at the start.
+    /// The initial window in segments.
     pub(super) fn first_window(&self) -> u64 {
         self.ssthresh
     }
@@ -125,7 +125,7 @@ mod tests {
 
     /// 65 535 bytes at first; two segments more for each that arrives, up to two thirds of 128 KiB.
     #[test]
-    fn the_window_opens_by_two_segments_for_each_that_arrives() {
+    fn receive_window_grows_two_segments_per_arrival() {
         let mut window = receive_window(6 << 20);
         assert_eq!((window.first_window(), window.size(0)), (45, 45));
         assert!(window.arrived(0, 0));
@@ -139,7 +139,7 @@ mod tests {
 
     /// Twice what was read in a round trip, and more by twice the share by which reading grew.
     #[test]
-    fn the_limit_follows_what_is_read_in_a_round_trip() {
+    fn receive_limit_follows_bytes_read_per_round_trip() {
         let mut window = receive_window(6 << 20);
         let (at, rtt) =
             (|ms| Timestamp::ZERO + Duration::from_millis(ms), Duration::from_millis(50));
@@ -152,7 +152,7 @@ mod tests {
         assert!(window.limit < window.most);
     }
 
-    /// What lies beyond a hole takes room, so the window's end does not move on.
+    /// Segments beyond a hole take buffer space, so the window's end does not move on.
     #[test]
     fn what_is_held_takes_room() {
         let mut window = receive_window(6 << 20);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_is_two_thirds_of_the_buffer_at_most() {
+    fn receive_limit_is_at_most_two_thirds_of_the_buffer() {
         let mut window = receive_window(300 * 1448);
         let rtt = Duration::from_millis(50);
         window.tune(Timestamp::ZERO + rtt, rtt, 10_000, 0);

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn halving_goes_on_below_ssthresh_where_the_algorithm_does() {
+    fn rate_halving_below_ssthresh_depends_on_algorithm() {
         assert_eq!(halve("scalable", 88, 100), (50, 53));
         assert_eq!(halve("scalable", 88, 300), (44, 47));
         assert_eq!(halve("reno", 50, 100), (50, 50));

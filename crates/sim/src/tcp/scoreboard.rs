@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a sender knows of each segment between the first unacknowledged one and the next new one:
+//! The sender's state of each segment between the first unacknowledged one and the next new one:
 //! RFC 2018, RFC 6675.
 //!
 //! A segment is in flight, or known to be there (sacked), or taken for lost; a lost one that was sent
@@ -62,7 +62,7 @@ impl Segment {
     }
 }
 
-/// What an acknowledgement newly says.
+/// The new information of an acknowledgement.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Delivered {
     /// Segments delivered.

@@ -107,7 +107,7 @@ fn looked_at_on_the_way() {
 }
 
 #[test]
-fn on_threads_beside_others() {
+fn parallel_runs_give_the_same_outcome() {
     let runs: Vec<Run> = (1..=3).map(|seed| busy(seed, "linux")).collect();
     let alone: Vec<Outcome> = runs.iter().map(outcome).collect();
     std::thread::scope(|scope| {

@@ -71,7 +71,7 @@ fn assert_seconds(what: &str, flow: &FlowSummary, expected: f64) {
 
 /// A connection takes a round trip to open and one to answer; one that was kept only the second.
 #[test]
-fn a_short_file_takes_one_round_trip_where_connections_are_kept() {
+fn short_file_on_kept_connections_takes_one_round_trip() {
     let redirect = 4.0 * ALL;
     let by_client = 4.0 * ACCESS;
     for (keys, start, between, to_server, site) in [
@@ -114,7 +114,7 @@ fn a_kept_connection_has_its_window() {
 
 /// The window is halved for each timeout that the connection is idle, unless the setting prevents it.
 #[test]
-fn the_kernels_setting_keeps_windows_over_idle_times() {
+fn sysctl_keeps_windows_over_idle_times() {
     let second = "bytes = 434400\nstart = \"3s\"";
     let sysctl = |value| format!("sysctl.\"net.ipv4.tcp_slow_start_after_idle\" = \"{value}\"");
     let [off, on] = ["0", "1"].map(|value| {
@@ -171,7 +171,7 @@ fn streams_take_connections_of_their_own() {
 
 /// A site's connections are there before anybody asks, and have carried 1 MB.
 #[test]
-fn the_connections_of_a_site_are_ready_from_the_start() {
+fn site_connections_are_ready_at_the_start() {
     let alone = format!(
         "[[flow]]\nname = \"only\"\nsite = true\nwarm = 1\nstart = \"1s\"\nbytes = 289600\n{WAY}"
     );
@@ -186,7 +186,7 @@ fn the_connections_of_a_site_are_ready_from_the_start() {
 }
 
 #[test]
-fn a_flow_that_prepares_is_no_result_and_must_end() {
+fn preparing_flow_is_left_out_of_results_and_must_end() {
     let flows = pair("", "bytes = 1").replacen("via", "prepares = true\nvia", 1);
     let outcome = run("", &flows);
     assert_eq!(
@@ -203,7 +203,7 @@ fn a_flow_that_prepares_is_no_result_and_must_end() {
 }
 
 #[test]
-fn a_flow_takes_over_no_connections_of_another_control() {
+fn kept_connections_need_the_same_congestion_control() {
     let flows = pair("", "bytes = 1");
     let (first, second) = flows.split_at(flows.rfind("[[flow]]").unwrap());
     let flows = format!(

@@ -92,7 +92,7 @@ fn flows_together_get_what_they_get_from_the_kernel() {
 }
 
 #[test]
-fn bbr_beside_cubic_has_the_share_that_the_kernels_has() {
+fn bbr_share_next_to_cubic_matches_the_kernel() {
     let (mut cells, mut off) = (0, Vec::new());
     for cell in Cell::all().iter().filter(|cell| cell.0["group"] == "bbr-cubic") {
         let share = |runs: Vec<Vec<f64>>| {

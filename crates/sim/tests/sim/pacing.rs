@@ -42,7 +42,7 @@ fn capped_at_the_bottleneck_scalable_loses_nothing() {
 }
 
 #[test]
-fn the_cap_is_found_and_scalable_loses_nothing_after_slow_start() {
+fn found_cap_keeps_scalable_lossless_after_slow_start() {
     for buffer in ["64KB", "512KB"] {
         let outcome = cell("001-table-3.toml", "found", buffer, "300s");
         assert_eq!(outcome.summary.metrics.drops_after_start, Some(0), "{buffer}");
@@ -51,7 +51,7 @@ fn the_cap_is_found_and_scalable_loses_nothing_after_slow_start() {
 }
 
 #[test]
-fn scalable_paced_by_its_window_is_at_92_percent_and_without_pacing_is_not() {
+fn scalable_reaches_92_percent_only_with_pacing() {
     let paced = cell("001-table-3.toml", "paced", "64KB", "300s");
     let not = cell("001-table-3.toml", "not-paced", "64KB", "300s");
     assert!(share(&paced) > 0.92, "{}", share(&paced));
@@ -61,7 +61,7 @@ fn scalable_paced_by_its_window_is_at_92_percent_and_without_pacing_is_not() {
 }
 
 #[test]
-fn fast_paced_with_half_of_the_buffer_loses_nothing_after_slow_start() {
+fn paced_fast_in_half_the_buffer_loses_only_in_slow_start() {
     let outcome = cell("001-table-4.toml", "paced", "64KB", "300s");
     assert_eq!(outcome.summary.metrics.drops_after_start, Some(0));
     // Slow start costs it a window or less; it needs minutes to make up for that.
@@ -73,7 +73,7 @@ fn fast_paced_with_half_of_the_buffer_loses_nothing_after_slow_start() {
 /// The smoothed round trip has the sender's own queue in it: what waits there says nothing of the path, and
 /// any rate confirms itself. Where packets count as less than they are too, the rate sinks.
 #[test]
-fn an_estimate_with_the_senders_own_queue_in_it_sinks() {
+fn estimate_with_own_queueing_delay_sinks() {
     for table in ["001-table-3.toml", "001-table-4.toml"] {
         let paper = share(&cell(table, "paper", "512KB", "60s"));
         assert!(paper < 0.5, "{table}: {paper}");
@@ -132,7 +132,7 @@ fn rates_are_kept() {
 }
 
 #[test]
-fn each_bottleneck_is_full_and_loses_nothing_and_one_queue_for_all_loses() {
+fn per_bottleneck_classes_lose_nothing_and_one_queue_loses() {
     for run in file("001-bottlenecks.toml", &["vars.duration=30s"]) {
         let variant = run.variant.as_ref().unwrap().name.clone();
         let outcome = outcome(&run);

@@ -193,7 +193,7 @@ fn a_tuned_receive_window_grows_to_two_thirds_of_its_buffer() {
 /// What waits for room at the receiver was handed over: samples of the rate count, so BBR sees that
 /// no more gets through and leaves Startup, where it paces at 2.89 times the rate.
 #[test]
-fn a_shut_window_is_no_slow_application() {
+fn closed_window_is_not_counted_as_slow_application() {
     let tcp = format!("autotuning = false\nack_every = 1\nrcvbuf = {}", 45 * MSS + 100);
     let rest = format!("{FLOW}cc = \"lh_bbr\"");
     let link = "rate = \"1gbit\"\ndelay = \"10ms\"";
@@ -244,7 +244,7 @@ fn a_tail_probe_repairs_a_lost_last_segment_without_a_timeout() {
 /// is lost, the retransmission is not the second of them, and is acknowledged at 0.3 s. And if there is
 /// nothing to send after it, nothing tells of its loss but the timeout.
 #[test]
-fn what_is_sent_after_a_lost_retransmission_tells_of_it() {
+fn later_segments_reveal_a_lost_retransmission() {
     for detection in ["rack", "dupack"] {
         let run = |lost: u32, segments: u32| {
             let tcp = format!(
@@ -460,7 +460,7 @@ fn segments_leave_in_pieces_of_a_millisecond() {
 }
 
 #[test]
-fn a_congestion_control_of_the_kernels_name_has_the_kernels_parameters() {
+fn kernel_algorithm_name_selects_kernel_parameters() {
     let run = |profile: &str| {
         runs(&format!(
             r#"

@@ -42,7 +42,7 @@ fn wait_ms(outcome: &Outcome) -> f64 {
 }
 
 #[test]
-fn four_cubic_flows_fill_taildrop_and_wait_for_the_target_elsewhere() {
+fn cubic_fills_taildrop_and_meets_delay_target_elsewhere() {
     let flows = ["lh_cubic"; 4];
     let of = |discipline: &str| {
         let outcome = run(discipline, &flows, "");
@@ -66,7 +66,7 @@ fn four_cubic_flows_fill_taildrop_and_wait_for_the_target_elsewhere() {
 }
 
 #[test]
-fn with_ecn_packets_are_marked_and_none_is_sent_again() {
+fn ecn_flow_is_marked_and_retransmits_nothing() {
     for kind in ["red", "pie", "codel", "fq_codel"] {
         let of = |ecn: bool| {
             let discipline = format!("{{ kind = \"{kind}\", ecn = {ecn} }}");
@@ -108,7 +108,7 @@ fn fq_codel_gives_cubic_and_bbr_equal_parts() {
 
 /// What `docs/queues.md` and the scenario's header say of it.
 #[test]
-fn the_comparison_shows_what_is_said_of_it() {
+fn queue_comparison_matches_the_documentation() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/queue-disciplines.toml");
     let scenario = scenario::load(&path, &[] as &[&str]).unwrap();
     let mut found = BTreeMap::new();

@@ -242,7 +242,7 @@ fn the_fluid_sawtooth_has_its_known_limits() {
 /// a row, each shared with one more flow, the flow that crosses all of them gets a quarter
 /// (proportional fairness, Low 2003).
 #[test]
-fn a_flow_over_three_bottlenecks_gets_its_proportionally_fair_share() {
+fn flow_over_three_bottlenecks_gets_proportional_share() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/parking-lot.toml");
     let runs = runs(&std::fs::read_to_string(path).unwrap());
     let fast =

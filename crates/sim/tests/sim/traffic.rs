@@ -105,7 +105,7 @@ fn background_on_a_link_is_counted_apart() {
 }
 
 #[test]
-fn a_file_over_an_idle_link_takes_the_time_computed_by_hand() {
+fn file_on_idle_link_takes_the_computed_time() {
     // Without handshake: one packet of 1000 and 40 bytes, then the variant.
     let outcome = files("[tcp]\nprofile = \"ns2\"", "0.1", "1000");
     let first: &OfferedFile = &outcome.files.rows[0];
@@ -121,7 +121,7 @@ fn a_file_over_an_idle_link_takes_the_time_computed_by_hand() {
 }
 
 #[test]
-fn files_are_counted_and_told_of_one_by_one() {
+fn files_are_counted_and_listed_individually() {
     let outcome = files("[tcp]\nprofile = \"ns2\"", "20", "20000");
     let (source, rows) = (source(&outcome), &outcome.files.rows);
     assert_eq!((source.kind.as_str(), source.name.as_str()), ("files", "files"));
@@ -157,7 +157,7 @@ fn files_are_counted_and_told_of_one_by_one() {
 }
 
 #[test]
-fn files_that_the_run_cut_off_have_no_completion_time() {
+fn unfinished_files_have_no_completion_time() {
     // A first file of ten times what the link carries in the run.
     let outcome = files("[tcp]\nprofile = \"ns2\"", "0.001", "200MB");
     let [file] = &outcome.files.rows[..] else { panic!("one file") };
@@ -170,7 +170,7 @@ fn files_that_the_run_cut_off_have_no_completion_time() {
 }
 
 #[test]
-fn datagrams_and_a_connection_by_turns_are_told_of_too() {
+fn datagram_and_on_off_traffic_are_reported() {
     let outcome = only(&scenario(
         "",
         r#"

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_is_none_of_the_wires_time_and_idling_is() {
+    fn wire_clock_counts_idling_but_not_stalls() {
         let mut clock = WireClock::new(Rate::bits_per_second(8_000_000_000));
         clock.hand_over(Bytes::new(1000));
         let at = Timestamp::from_nanos;

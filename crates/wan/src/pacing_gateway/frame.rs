@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_are_told_apart_by_ports_and_fragments_are_not() {
+    fn flows_are_distinguished_by_ports_except_fragments() {
         let parse = |packet: Vec<u8>| Header::parse(&packet).unwrap();
         let one = parse(v4([10, 0, 0, 2], 1, false));
         assert_eq!(one.destination, "10.0.0.2".parse::<IpAddr>().unwrap());

@@ -151,7 +151,7 @@ mod tests {
 
     /// The thread wakes up whenever it likes; what is on the wire stays the same, by the wire's time.
     #[test]
-    fn classes_keep_their_rates_on_the_wire_however_late_the_thread_is() {
+    fn classes_keep_their_rates_with_a_late_thread() {
         let rates = [10_000_000, 20_000_000, 40_000_000];
         let mut pacer = pacer(&rates, Some(SIZES));
         let start = Timestamp::from_nanos(123);
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn with_gap_frames_no_more_than_a_bounded_time_is_with_the_device() {
+    fn gap_frames_bound_the_time_queued_in_the_device() {
         let mut pacer = pacer(&[10_000_000], Some(SIZES));
         for _ in 0..1000 {
             assert!(pacer.offer(Timestamp::ZERO, 0, packet(1538, 0)).is_empty());
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn without_gap_frames_each_packet_waits_for_its_time() {
+    fn packets_without_gap_frames_wait_for_their_time() {
         let mut pacer = pacer(&[10_000_000], None);
         let at = Timestamp::from_nanos;
         for n in 0..3 {
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn time_in_which_nothing_waits_takes_no_gap_frames() {
+    fn idle_time_gets_no_gap_frames() {
         let mut pacer = pacer(&[10_000_000], Some(SIZES));
         for n in 0..10_u32 {
             let now = Timestamp::from_nanos(u64::from(n) * 10_000_000);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_of_any_length_is_made_of_frames_that_there_can_be() {
+    fn gap_of_any_length_is_split_into_valid_frames() {
         for gap in 84..10_000 {
             let mut left = Bytes::new(gap);
             while left > Bytes::ZERO {

@@ -240,7 +240,7 @@ fn offline(datagrams: &[(usize, u32, usize)]) -> Vec<Seen> {
 /// Everything waits in the TUN device when the gateway begins, so what it does is known beforehand,
 /// frame by frame; a floating-point model predicts it class by class.
 #[test]
-fn each_class_leaves_at_its_rate_and_gap_frames_are_the_rest() {
+fn classes_leave_at_their_rates_and_gap_frames_fill_the_rest() {
     let _alone = alone();
     let pair = Pair::new();
     let gateway = pair.open(Pair::options());
@@ -284,7 +284,7 @@ fn each_class_leaves_at_its_rate_and_gap_frames_are_the_rest() {
 }
 
 #[test]
-fn without_gap_frames_none_are_sent_and_what_is_lost_is_told() {
+fn disabled_gap_frames_are_not_sent_and_drops_are_counted() {
     let _alone = alone();
     let pair = Pair::new();
     let options = Options { gap_frames: None, queue: Bytes::new(100_000), ..Pair::options() };
@@ -362,7 +362,7 @@ fn a_transfer_arrives_whole() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_and_leaves_nothing() {
+fn invalid_gateway_is_refused_and_leaves_nothing() {
     let _alone = alone();
     let pair = Pair::new();
     let refused = |change: &dyn Fn(&mut Options)| {

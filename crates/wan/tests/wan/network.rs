@@ -90,7 +90,7 @@ fn frames_received(wan: &Wan, node: &str, device: &str) -> u64 {
 }
 
 #[test]
-fn tcp_delivers_what_was_sent_through_losses_drops_and_forwarding() {
+fn tcp_delivers_through_losses_drops_and_forwarding() {
     let _alone = alone();
     let bytes = pattern(3_000_000);
     for family in ["ipv4", "ipv6"] {
@@ -147,7 +147,7 @@ fn tcp_delivers_through_queues_that_decide_at_departure() {
 }
 
 #[test]
-fn a_delivered_frame_spans_no_more_than_the_limit_on_the_link() {
+fn delivered_frame_spans_at_most_the_link_time_limit() {
     let _alone = alone();
     let bytes = pattern(2_000_000);
     // At 100 Mb/s a segment takes 121.1 us: two fit into 250 us, eight into 1 ms. Without a rate
@@ -177,7 +177,7 @@ fn a_delivered_frame_spans_no_more_than_the_limit_on_the_link() {
 }
 
 #[test]
-fn single_segments_are_lost_out_of_super_packets_and_sent_again() {
+fn lost_segments_of_super_packets_are_retransmitted() {
     let _alone = alone();
     let bytes = pattern(4_000_000);
     let link = "rate = \"200mbit\"\ndelay = \"2ms\"\nqueue = \"8MB\"\nforward = { loss = { periodic = 100 } }";
@@ -267,7 +267,7 @@ fn an_emulator_that_cannot_keep_up_says_so() {
 }
 
 #[test]
-fn nodes_have_the_scenarios_settings_and_programs_their_names() {
+fn nodes_get_scenario_settings_and_host_names() {
     let _alone = alone();
     let text = "title = \"settings\"\n\
         [[node]]\nname = \"client\"\ntcp_rmem_max = \"3MB\"\nsysctl = { \"net.ipv4.tcp_sack\" = \"0\" }\n\
@@ -291,7 +291,7 @@ fn nodes_have_the_scenarios_settings_and_programs_their_names() {
 }
 
 #[test]
-fn time_passes_on_a_link_as_it_is_told_to() {
+fn link_delay_applies_in_both_directions() {
     const DELAY: Duration = Duration::from_millis(7);
     let _alone = alone();
     let wan = line_of("ipv4", &["rate = \"20mbit\"\ndelay = \"7ms\"\nqueue = \"4MB\""]);
@@ -314,7 +314,7 @@ fn time_passes_on_a_link_as_it_is_told_to() {
 }
 
 #[test]
-fn each_end_sends_packets_of_its_own_directions_mtu() {
+fn each_end_uses_its_own_directions_mtu() {
     let _alone = alone();
     let link = "delay = \"1ms\"\nmtu = 1500\nbackward = { mtu = 9000 }";
     let wan = line_of("ipv4", &[link]);
@@ -341,7 +341,7 @@ fn each_end_sends_packets_of_its_own_directions_mtu() {
 }
 
 #[test]
-fn a_device_that_is_deleted_is_a_fault_and_no_endless_work() {
+fn deleted_device_is_reported_without_busy_loop() {
     let _alone = alone();
     let wan = line_of("ipv4", &["rate = \"100mbit\"\ndelay = \"1ms\""]);
     let node = wan.node("n0").unwrap();
@@ -380,7 +380,7 @@ fn what_a_device_drops_is_counted_to_the_end() {
 }
 
 #[test]
-fn what_ip_refuses_is_said_in_its_own_words() {
+fn ip_errors_are_reported_verbatim() {
     let _alone = alone();
     let wan = line_of("ipv4", &["delay = \"1ms\""]);
     // More than a pipe holds: ip stops at the first line and reads no more.

@@ -32,7 +32,7 @@ fn agree(monitor: &Monitor, direction: Direction, figures: &DirectionStatistics)
 }
 
 #[test]
-fn frames_of_known_sizes_are_counted_exactly_and_gap_frames_apart() {
+fn frames_and_gap_frames_are_counted_exactly() {
     let _alone = alone();
     in_own_network(|| {
         cable();
@@ -66,7 +66,7 @@ fn frames_of_known_sizes_are_counted_exactly_and_gap_frames_apart() {
 }
 
 #[test]
-fn what_was_read_meanwhile_is_not_counted_twice_nor_left_out() {
+fn intermediate_reads_neither_repeat_nor_lose_counts() {
     let _alone = alone();
     in_own_network(|| {
         cable();
@@ -94,7 +94,7 @@ fn what_was_read_meanwhile_is_not_counted_twice_nor_left_out() {
 }
 
 #[test]
-fn bins_that_were_not_read_in_time_are_said_to_be_missed() {
+fn bins_read_too_late_are_counted_as_missed() {
     let _alone = alone();
     in_own_network(|| {
         cable();
@@ -117,7 +117,7 @@ fn bins_that_were_not_read_in_time_are_said_to_be_missed() {
 }
 
 #[test]
-fn both_directions_are_told_apart() {
+fn both_directions_are_counted_separately() {
     let _alone = alone();
     in_own_network(|| {
         cable();
@@ -145,7 +145,7 @@ fn both_directions_are_told_apart() {
 }
 
 #[test]
-fn devices_of_one_number_in_two_namespaces_are_not_mixed_up() {
+fn same_ifindex_in_two_namespaces_is_kept_apart() {
     let _alone = alone();
     in_own_network(|| {
         cable();
@@ -173,7 +173,7 @@ fn devices_of_one_number_in_two_namespaces_are_not_mixed_up() {
 }
 
 #[test]
-fn segments_of_a_udp_super_packet_are_counted_with_their_headers() {
+fn udp_super_packet_segments_count_with_their_headers() {
     let _alone = alone();
     in_own_network(|| {
         cable();
@@ -210,7 +210,7 @@ fn segmented(socket: &UdpSocket, segment: i32) {
 
 /// Both ends on one device: what either socket says that it sent, SYN included.
 #[test]
-fn a_tcp_connections_segments_are_those_that_its_sockets_count() {
+fn tcp_segment_counts_match_the_sockets() {
     let _alone = alone();
     in_own_network(|| {
         // Loopback's own packets are as large as super-packets.
@@ -268,7 +268,7 @@ fn sent(socket: &socket2::Socket) -> (u64, u64) {
 }
 
 #[test]
-fn flows_are_told_apart_also_behind_a_vlan_tag() {
+fn flows_are_distinguished_behind_a_vlan_tag() {
     let _alone = alone();
     in_own_network(|| {
         cable();

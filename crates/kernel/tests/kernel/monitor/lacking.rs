@@ -10,7 +10,7 @@ use longhaul_kernel::{
 use std::{collections::BTreeSet, fs, process::Stdio, time::Duration};
 
 #[test]
-fn a_device_that_is_not_there_is_told_with_those_that_are() {
+fn missing_device_error_lists_existing_devices() {
     let _alone = alone();
     in_own_network(|| {
         cable();
@@ -51,7 +51,7 @@ fn without_a_trace_there_is_none() {
 }
 
 #[test]
-fn a_device_that_goes_is_noticed_and_one_of_its_name_is_another() {
+fn removed_device_is_noticed_despite_a_new_one_of_its_name() {
     let _alone = alone();
     in_own_network(|| {
         cable();

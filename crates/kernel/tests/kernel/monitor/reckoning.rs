@@ -62,7 +62,7 @@ fn send_by_chance(seed: u64) {
 }
 
 #[test]
-fn gaps_bursts_and_bins_are_those_of_the_trace() {
+fn gaps_bursts_and_bins_match_the_trace() {
     let _alone = alone();
     let seed = SystemTime::UNIX_EPOCH.elapsed().expect("a clock").as_nanos() as u64 % 1_000_000 + 1;
     println!("seed {seed}");

@@ -97,7 +97,7 @@ fn compare(to: &str, headers: u32, estimator: Estimator, name: &str) {
 }
 
 #[test]
-fn a_slow_socket_has_gaps_by_its_target_and_datagrams_have_none() {
+fn slow_socket_gets_target_gaps_and_datagrams_get_none() {
     let _alone = alone();
     in_own_network(|| {
         let wire = Wire::new();

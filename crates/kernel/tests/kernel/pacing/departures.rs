@@ -115,7 +115,7 @@ fn no_datagram_leaves_before_its_time() {
 
 /// Eight streams at once, from all processors, by a rate for all and by targets of their own.
 #[test]
-fn streams_arrive_as_they_were_not_faster_than_the_rate() {
+fn paced_streams_arrive_intact_within_the_rate() {
     over_fq(|wire| {
         let most = mbit(50);
         let estimator = Estimator { max_rate: Some(most), ..Estimator::LINK };
@@ -143,7 +143,7 @@ fn streams_arrive_as_they_were_not_faster_than_the_rate() {
 
 /// The socket keeps what waits, and so waits with more.
 #[test]
-fn a_socket_is_charged_for_what_waits_for_its_time() {
+fn packets_waiting_for_departure_are_charged_to_the_socket() {
     over_fq(|wire| {
         let _injector = injector(&by_times(Target::Rate(mbit(1)), Some(9000)));
         let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
@@ -162,7 +162,7 @@ fn a_socket_is_charged_for_what_waits_for_its_time() {
 }
 
 #[test]
-fn what_would_wait_for_more_than_two_seconds_is_dropped_and_counted() {
+fn packet_due_after_two_seconds_is_dropped_and_counted() {
     over_fq(|wire| {
         let injector = injector(&by_times(Target::Rate(mbit(1)), Some(9000)));
         // A tenth of a second each.
@@ -191,7 +191,7 @@ fn what_would_wait_for_more_than_two_seconds_is_dropped_and_counted() {
 }
 
 #[test]
-fn super_packets_are_single_segments_unless_they_are_let_be() {
+fn super_packets_are_split_unless_allowed() {
     over_fq(|wire| {
         let of = |method| Options {
             method: Some(method),

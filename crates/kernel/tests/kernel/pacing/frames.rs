@@ -49,7 +49,7 @@ fn assert_pause(frame: &Frame) {
 }
 
 #[test]
-fn gap_frames_are_pause_frames_of_zeros_and_datagrams_stay_as_they_are() {
+fn gap_frames_are_zero_pause_frames_and_data_is_unchanged() {
     let _alone = alone();
     in_own_network(|| {
         let wire = Wire::new();
@@ -136,7 +136,7 @@ fn gaps_are_as_long_as_equation_2_says() {
 }
 
 #[test]
-fn what_no_rule_matches_goes_as_it_comes_and_the_first_that_does_counts() {
+fn first_matching_rule_wins_and_other_packets_pass_unpaced() {
     let _alone = alone();
     in_own_network(|| {
         let wire = Wire::new();
@@ -170,7 +170,7 @@ fn queue_of(kind: &[&str]) {
 }
 
 #[test]
-fn the_devices_queue_counts_frames_at_their_length() {
+fn device_queue_counts_gap_frames_at_their_length() {
     let _alone = alone();
     in_own_network(|| {
         let wire = Wire::new();
@@ -198,7 +198,7 @@ fn the_devices_queue_counts_frames_at_their_length() {
 
 /// So TCP's small queues stay small.
 #[test]
-fn a_socket_is_charged_for_what_waits_in_the_devices_queue() {
+fn packets_in_the_device_queue_are_charged_to_the_socket() {
     let _alone = alone();
     in_own_network(|| {
         let wire = Wire::new();
@@ -221,7 +221,7 @@ fn a_socket_is_charged_for_what_waits_in_the_devices_queue() {
 }
 
 #[test]
-fn what_finds_no_room_is_counted_and_has_no_gap() {
+fn dropped_packet_is_counted_and_gets_no_gap() {
     let _alone = alone();
     in_own_network(|| {
         let wire = Wire::new();

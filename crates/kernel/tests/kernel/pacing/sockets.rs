@@ -34,7 +34,7 @@ fn connected(to: SocketAddr) -> [TcpStream; 2] {
 }
 
 #[test]
-fn sockets_that_match_are_paced_by_tcp_and_no_others() {
+fn tcp_paces_only_matching_sockets() {
     const PORT: u16 = 9000;
     let _alone = alone();
     let asked = Some(SocketPacer::MAX_RATE.bps() / 8);
@@ -61,7 +61,7 @@ fn sockets_that_match_are_paced_by_tcp_and_no_others() {
 }
 
 #[test]
-fn the_first_rule_that_matches_a_socket_is_enough() {
+fn first_matching_socket_rule_wins() {
     let _alone = alone();
     let port = |port| Match { to_port: NonZeroU16::new(port), ..Match::default() };
     let net = |net: &str| Match { destination: Some(net.parse().unwrap()), ..Match::default() };

@@ -11,10 +11,9 @@ use socket2::{Domain, Protocol, Socket, Type};
 use std::{fs, io, io::Read, net::UdpSocket, os::fd::AsRawFd, process::Command, time::Duration};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/in-kernel");
-const HERE: &str = "pacing::stock::a_cards_driver_sends_gap_frames_and_leaves_tags_alone";
+const HERE: &str = "pacing::stock::nic_driver_sends_gap_frames_and_keeps_vlan_tags";
 /// Of this binary, in the same virtual machine; more of them take minutes where the processor is emulated.
-const OTHER: &str =
-    "pacing::frames::gap_frames_are_pause_frames_of_zeros_and_datagrams_stay_as_they_are";
+const OTHER: &str = "pacing::frames::gap_frames_are_zero_pause_frames_and_data_is_unchanged";
 
 /// Two cards with a cable between; what the first sends is looked at where it arrives at the second.
 const SENDER: &str = "e1000e-a";
@@ -25,7 +24,7 @@ const OVERHEAD: u64 = 24;
 const TAG: u64 = 4;
 
 #[test]
-fn a_cards_driver_sends_gap_frames_and_leaves_tags_alone() {
+fn nic_driver_sends_gap_frames_and_keeps_vlan_tags() {
     if is_once_more() {
         on_cards();
         return other();

@@ -113,7 +113,7 @@ impl Watch {
 }
 
 #[test]
-fn with_a_set_rate_none_follows_without_its_gap() {
+fn packets_at_a_set_rate_keep_their_gaps() {
     let _alone = alone();
     for to in [RECEIVER_V4, RECEIVER_V6] {
         in_own_network(|| {
@@ -139,7 +139,7 @@ fn with_a_set_rate_none_follows_without_its_gap() {
 }
 
 #[test]
-fn with_targets_of_their_own_none_follows_without_its_gap() {
+fn packets_with_own_targets_keep_their_gaps() {
     let _alone = alone();
     in_own_network(|| {
         let wire = Wire::new();
@@ -164,7 +164,7 @@ fn with_targets_of_their_own_none_follows_without_its_gap() {
 
 /// Super-packets, if the options allow them: each is followed by the gap for all its bytes on the link.
 #[test]
-fn packets_of_many_segments_are_counted_and_paced_by_all_of_them() {
+fn super_packets_are_counted_and_paced_by_their_segments() {
     let _alone = alone();
     for to in [RECEIVER_V4, RECEIVER_V6] {
         in_own_network(|| {

@@ -101,7 +101,7 @@ fn libra() -> Case {
 }
 
 #[test]
-fn in_the_kernel_each_algorithm_decides_as_in_cc_and_meets_its_response_function() {
+fn kernel_algorithms_match_cc_and_response_functions() {
     let _alone = alone();
     let cases = cases();
     let mut listed: Vec<&str> = cases.iter().map(|case| case.path.name).collect();

@@ -33,7 +33,7 @@ fn acts(ecn: bool) -> Vec<f64> {
 }
 
 #[test]
-fn drops_and_marks_come_at_the_interval_over_the_root_of_their_number() {
+fn codel_interval_shrinks_with_the_root_of_the_count() {
     for ecn in [false, true] {
         let acts = acts(ecn);
         // The queue grows by 48 us a packet: the wait passes 5 ms with packet 105, so at about 105 ms, and an

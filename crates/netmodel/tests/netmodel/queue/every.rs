@@ -59,7 +59,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn nothing_is_lost_track_of_and_flows_keep_their_order(
+    fn every_packet_is_accounted_for_and_flows_keep_order(
         discipline in discipline(),
         limit in limit(),
         seed: u64,

@@ -120,7 +120,7 @@ fn a_sparse_flow_waits_for_one_packet_at_most() {
 }
 
 #[test]
-fn at_the_limit_the_fattest_flow_loses_half_of_its_bytes_or_64_packets() {
+fn full_queue_drops_half_or_64_packets_of_the_fattest_flow() {
     for (limit, batch) in [(100, 41), (1000, 64)] {
         let mut flows = Flows::new(params(1000), QueueLimit::Packets(limit));
         // Ten packets each of two thin flows, first so that the fat one is the last; one more is on the wire.

@@ -144,7 +144,7 @@ fn every_decision_is_that_of_the_pseudo_code() {
 /// Twice as much as the link carries, of packets that don't slow down: half of them has to go, whatever the
 /// controller does on the way there, and the delay comes down to its target.
 #[test]
-fn the_probability_finds_the_load_and_the_delay_its_target() {
+fn pie_converges_to_the_load_and_target_delay() {
     let mut link = Link::new(config(Discipline::Pie(params()), QueueLimit::Unlimited, seed()));
     let (mut late, mut early, mut delay_ms) = (0, 0, 0.0);
     for n in 0..200_000_u64 {

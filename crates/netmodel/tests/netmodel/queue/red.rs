@@ -199,7 +199,7 @@ fn gentle_goes_on_to_twice_max() {
 }
 
 #[test]
-fn what_can_be_told_is_marked_up_to_where_all_is_dropped() {
+fn ecn_packets_are_marked_up_to_the_drop_threshold() {
     let params = Params { weight: 1.0, ecn: true, ..params() };
     let mut link = Link::new(config(Discipline::Red(params), QueueLimit::Unlimited, seed()));
     let fates: Vec<_> = (0..100).map(|_| link.offer(micros(0), packet(PACKET, true, 0))).collect();

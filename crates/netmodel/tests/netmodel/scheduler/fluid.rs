@@ -231,7 +231,7 @@ impl Case {
 }
 
 #[test]
-fn random_arrivals_leave_as_their_fluid_servers_have_them() {
+fn random_arrivals_leave_as_in_the_fluid_model() {
     let mut random = random();
     for _ in 0..1000 {
         let case = Case::new(&mut random, 1);
@@ -243,7 +243,7 @@ fn random_arrivals_leave_as_their_fluid_servers_have_them() {
 }
 
 #[test]
-fn several_flows_of_a_class_keep_its_rate_and_their_order() {
+fn flows_of_a_class_keep_rate_and_order() {
     let mut random = random();
     for _ in 0..300 {
         let case = Case::new(&mut random, 4);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What Noise is made of here: X25519, AES-256-GCM and SHA-256 of the library that TLS uses as well, several times faster than
-//! those that `snow` brings, and random bytes that the caller supplies.
+//! Cryptographic primitives for Noise: X25519, AES-256-GCM and SHA-256 of the library that TLS uses as well,
+//! several times faster than those of `snow`, and random bytes that the caller supplies.
 
 use aws_lc_rs::{
     aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey},

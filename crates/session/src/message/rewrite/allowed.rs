@@ -96,12 +96,12 @@ static IN_TRAILERS: [&str; 8] = [
     "signature-input",
 ];
 
-/// What names of fields begin with that say something to one program, and nothing to browsers: those of object
-/// stores, of `WebDAV` servers, and all that people make up.
+/// Prefixes of fields that concern one program and not browsers: those of object
+/// stores, of `WebDAV` servers, and private ones.
 static PREFIXES: [&str; 4] = ["ceph-", "icy-", "oc-", "x-"];
 
-/// What people have made up and readers obey, for more than this answer: browsers, and web servers that stand
-/// before a depot.
+/// Private fields that have an effect beyond this answer on browsers, or on web servers in front
+/// of a depot.
 static OBEYED: [&str; 22] = [
     "x-accel-",
     "x-archive-",

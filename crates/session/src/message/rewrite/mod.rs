@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a depot changes in a head that it passes on.
+//! Changes that a depot makes to a header section that it passes on.
 
 mod allowed;
 mod outgoing_body;

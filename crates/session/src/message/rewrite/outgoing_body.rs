@@ -12,7 +12,7 @@ use http::HeaderName;
 /// Length of the data of a chunked body between two depots.
 pub(super) static LENGTH: HeaderName = HeaderName::from_static("longhaul-length");
 
-/// Who answered a depot.
+/// The kind of next hop that answered a depot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NextHop {
     /// Another depot: what it says between depots counts.

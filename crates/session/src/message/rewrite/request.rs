@@ -11,7 +11,7 @@ use super::{
 use crate::{depot_id::DepotId, step::Fetch};
 use http::{HeaderName, HeaderValue, Version, header};
 
-/// What a depot itself says in a request.
+/// The values that a depot adds to a request.
 #[derive(Debug, Clone, Copy)]
 pub struct OutgoingRequest<'a> {
     /// Its name.
@@ -90,7 +90,7 @@ pub fn request_for(
     Ok(going.end())
 }
 
-/// What a depot says itself of every request, and what it passes on of none.
+/// Fields that a depot writes itself for every request, and never passes on.
 static REWRITTEN: [HeaderName; 4] =
     [header::HOST, header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::VIA];
 
@@ -171,7 +171,7 @@ static CLIENT_WORDS: [&str; 71] = [
     "xuser",
 ];
 
-/// What most requests have, and none of which says who asks: known at once, as all else takes much comparing.
+/// Common fields that do not identify the client. This list avoids the costly comparison of other names.
 static COMMON: [&str; 37] = [
     "accept",
     "accept-charset",
@@ -212,7 +212,7 @@ static COMMON: [&str; 37] = [
     "via",
 ];
 
-/// What says which program asks, and not who.
+/// The field that identifies the client's program, not the client.
 const PROGRAM: &str = "useragent";
 
 /// Names of what users say of their files have this in them (`X-Amz-Meta-...`); signatures cover them.
@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn client_words_are_those_of_the_specification() {
+    fn client_field_words_match_the_specification() {
         let page = include_str!("../../../../../docs/protocol.md");
         let block = page.split("```text client-words\n").nth(1).unwrap().split("```").next();
         assert!(block.unwrap().split_whitespace().eq(CLIENT_WORDS));

@@ -22,7 +22,7 @@ const SANDBOX: HeaderValue = HeaderValue::from_static("sandbox allow-downloads a
 /// The address of a page that was fetched with a ticket contains the ticket. The page must not send it as a referrer.
 const NO_REFERRER: HeaderValue = HeaderValue::from_static("no-referrer");
 
-/// What a depot itself says in an answer.
+/// The values that a depot adds to an answer.
 #[derive(Debug, Clone, Copy)]
 pub struct OutgoingResponse<'a> {
     /// Its name.
@@ -150,7 +150,7 @@ fn trailers_go(body: OutgoingBody) -> bool {
     !matches!(body.framing, Framing::Length(_))
 }
 
-/// Says how long the body is, or would be.
+/// Writes the fields that delimit the body, or would delimit it.
 fn say_framing(
     going: &mut HeadWriter,
     head: &ResponseHead,
@@ -160,7 +160,7 @@ fn say_framing(
 ) {
     let came = &head.headers;
     match body.framing {
-        // What the body of another answer would be, 204 has none.
+        // 204 never has a body, so its length is not announced.
         Framing::Empty if head.status == StatusCode::NO_CONTENT => {}
         Framing::Empty => {
             // Equal repetitions of a length are one length; let the next reader see it so.

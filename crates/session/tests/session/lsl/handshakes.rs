@@ -62,7 +62,7 @@ fn a_changed_byte_in_any_handshake_is_refused() {
 }
 
 #[test]
-fn digest_is_read_as_it_was_asked_for_and_an_unknown_one_is_refused() {
+fn digest_request_round_trips_and_unknown_digest_is_refused() {
     for digest in [None, Some(WholeDigest::Sha256), Some(WholeDigest::Md5)] {
         let greeting = Greeting::new(SESSION, [1; 32], b"", &terms(), digest);
         let hello = greeting.hello();
@@ -83,7 +83,7 @@ fn digest_is_read_as_it_was_asked_for_and_an_unknown_one_is_refused() {
 }
 
 #[test]
-fn without_the_secret_nobody_joins() {
+fn join_without_secret_is_refused() {
     let welcome = |initiator: &[u8], acceptor: &[u8]| {
         let greeting = Greeting::new(SESSION, [1; 32], initiator, &terms(), None);
         let hello = Hello::parse(greeting.hello()).unwrap();

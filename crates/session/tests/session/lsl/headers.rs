@@ -23,7 +23,7 @@ fn session() -> SessionId {
 }
 
 #[test]
-fn headers_in_the_document_are_what_the_code_prints() {
+fn documented_headers_match_the_code() {
     let depot: DepotAddress = "https:d2.example.net:3881".parse().unwrap();
     let hop = Hop {
         pacing: Some(Rate::bits_per_second(500_000_000)),

@@ -49,7 +49,7 @@ fn changed(bytes: &[u8], at: usize) -> Vec<u8> {
 }
 
 #[test]
-fn handshake_is_for_this_session_and_this_key_alone() {
+fn handshake_fails_for_other_sessions_and_keys() {
     let (_, record) = call();
     let first = payload(&record);
     assert_eq!(SealedCall::start(first), Ok(SealedStart::Hello));
@@ -72,7 +72,7 @@ fn handshake_is_for_this_session_and_this_key_alone() {
 }
 
 #[test]
-fn messages_in_the_document_are_what_the_code_prints() {
+fn documented_sealed_messages_match_the_code() {
     let session = "000102030405060708090a0b0c0d0e0f".parse().unwrap();
     let (key, ping) = (PreSharedKey::of_secret(b"secret"), [21, 0, 0, 4, 1, 2, 3, 4]);
     let (sealing, first) = Sealing::begin(session, SealedStart::Hello, &key, [0x11; 32], &ping);
@@ -90,7 +90,7 @@ fn messages_in_the_document_are_what_the_code_prints() {
 }
 
 #[test]
-fn bytes_of_any_length_come_out_as_they_went_in() {
+fn sealed_bytes_of_any_length_round_trip() {
     let [(mut sealer, _), (_, mut opener)] = connected();
     let (mut sealed, mut plain, mut sent) = (BytesMut::new(), BytesMut::new(), Vec::new());
     for (round, length) in [0, 1, 65_518, 65_519, 65_520, 300_000, 7].into_iter().enumerate() {

@@ -62,7 +62,7 @@ fn marked_request_is_sent_back_no_second_time() {
 }
 
 #[test]
-fn redirects_to_logins_are_told_from_those_to_files() {
+fn login_and_file_redirects_are_distinguished() {
     for (fields, is_login) in [
         // Sets a cookie, which would end at the depot.
         ("Location: /dir/other.bin\r\nSet-Cookie: state=1", true),
@@ -111,7 +111,7 @@ fn redirects_to_logins_are_told_from_those_to_files() {
 }
 
 #[test]
-fn way_back_to_the_site_stays_out_of_the_chain() {
+fn redirect_back_to_the_site_bypasses_the_chain() {
     let way = "/lh1/fetch/d2:3880/http:o.example";
     let get = format!("GET {way}/f?a HTTP/1.1\r\nHost: d\r\n\r\n");
     for (given, sent) in [

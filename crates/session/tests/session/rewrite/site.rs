@@ -40,7 +40,7 @@ fn passed_on(route: &str, host: Option<&str>) -> String {
 }
 
 #[test]
-fn the_origin_gets_what_the_client_sent_and_who_that_is() {
+fn site_origin_gets_request_and_client_address() {
     let sent = passed_on("/lh1/fetch/-/http:o.example:8080/a?b", None);
     assert_eq!(
         sorted(&sent),
@@ -66,7 +66,7 @@ fn the_origin_gets_what_the_client_sent_and_who_that_is() {
 }
 
 #[test]
-fn the_next_depot_is_told_and_nobody_can_forge_it() {
+fn site_fields_reach_next_depot_and_cannot_be_forged() {
     let sent = passed_on("/lh1/fetch/d2:3880/http:o.example:8080/a?b", None);
     assert!(sent.contains("\r\nHost: d2:3880\r\n") && sent.contains("\r\nCookie: s=1\r\n"));
     assert_eq!(sent.matches("Longhaul-Site:").count(), 1, "{sent}");

@@ -12,7 +12,7 @@ use longhaul_session::{
 };
 
 #[test]
-fn trailers_that_a_reader_might_obey_go_no_further() {
+fn trailers_with_effects_are_removed() {
     let mut came = Fields::new();
     for name in [
         "content-digest",
@@ -107,7 +107,7 @@ const FOR_THE_WHOLE_NAME: [&str; 52] = [
 ];
 
 #[test]
-fn no_origin_speaks_for_the_whole_name_of_a_depot() {
+fn origin_cannot_set_policy_for_the_depots_host() {
     let get = "GET /lh1/fetch/-/http:o/f HTTP/1.1\r\nHost: d\r\n\r\n";
     let fields: String = FOR_THE_WHOLE_NAME.map(|name| format!("{name}: x\r\n")).concat();
     let head = answered(get, &format!("HTTP/1.1 200 OK\r\n{fields}\r\n"));
@@ -249,7 +249,7 @@ const OF_USERS: &[&str] = &[
 ];
 
 #[test]
-fn nobody_beyond_a_depot_is_told_of_a_ticket_or_of_clients() {
+fn tickets_and_clients_are_hidden_beyond_the_depot() {
     let get = |fields: &str| {
         passed_on(&format!("GET /lh1/fetch/-/http:o/f HTTP/1.1\r\nHost: d\r\n{fields}\r\n"))
     };
@@ -284,7 +284,7 @@ fn nobody_beyond_a_depot_is_told_of_a_ticket_or_of_clients() {
 }
 
 #[test]
-fn no_location_leads_to_a_path_of_the_depots_own() {
+fn location_cannot_lead_to_a_depots_own_path() {
     let own = "/lh1/fetch/-/http:o.example";
     let get = format!("GET {own}/dir/f HTTP/1.1\r\nHost: d\r\n\r\n");
     for (given, sent) in [
@@ -375,7 +375,7 @@ fn no_body_has_heads_that_browsers_obey() {
 }
 
 #[test]
-fn what_a_connection_names_is_known_beside_what_is_no_text() {
+fn connection_options_are_read_next_to_non_text() {
     let request = b"GET /lh1/fetch/-/http:o/f HTTP/1.1\r\nHost: d\r\nX-A: b\r\nConnection: x-a, \xe9, close\r\n\r\n";
     let (head, _) = RequestHead::parse(request).unwrap().unwrap();
     assert!(!head.keeps_alive());

@@ -28,7 +28,7 @@ fn kids(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_key_is_that_of_the_rfc_and_named_by_its_thumbprint() {
+fn key_and_thumbprint_match_the_rfc_example() {
     assert_eq!(signer().kid(), THUMBPRINT);
     assert!(signer().public_set().contains(X));
     assert_eq!(kids(&signer().public_set()), [THUMBPRINT]);
@@ -68,7 +68,7 @@ fn the_newer_form_of_private_keys_is_read_too() {
 }
 
 #[test]
-fn what_is_no_private_key_is_refused() {
+fn malformed_private_key_is_refused() {
     let pem = signer().to_pem();
     assert_eq!(Signer::from_pem(&pem).unwrap().kid(), THUMBPRINT);
     for bad in [
@@ -88,7 +88,7 @@ fn what_is_no_private_key_is_refused() {
 }
 
 #[test]
-fn a_set_may_hold_many_keys_and_some_of_other_kinds() {
+fn key_set_may_contain_keys_of_other_kinds() {
     let rsa = r#"{"kty":"RSA","n":"AQAB","e":"AQAB","kid":"r"}"#.to_owned();
     let text = set(&[
         jwk(r#","kid":"b""#),
@@ -106,7 +106,7 @@ fn a_set_may_hold_many_keys_and_some_of_other_kinds() {
 }
 
 #[test]
-fn what_holds_no_public_keys_is_refused_with_a_reason() {
+fn key_set_without_public_keys_is_refused_with_reason() {
     let short = r#"{"kty":"OKP","crv":"Ed25519","x":"AQAB","kid":"s"}"#.to_owned();
     let padded =
         r#"{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo="}"#;
@@ -130,7 +130,7 @@ fn what_holds_no_public_keys_is_refused_with_a_reason() {
 }
 
 #[test]
-fn a_key_joins_others_and_keeps_them_as_they_are() {
+fn adding_a_key_keeps_the_others_unchanged() {
     let new = Signer::from_seed([7; 32]).unwrap();
     let other = Signer::from_pem(OPENSSL_PRIVATE).unwrap();
     let rsa = r#"{"kty":"RSA","n":"AQAB","e":"AQAB","kid":"of-another-signer"}"#.to_owned();

@@ -43,7 +43,7 @@ fn a_ticket_is_used_as_often_as_it_may() {
 }
 
 #[test]
-fn a_full_count_forgets_what_has_expired_and_nothing_else() {
+fn full_replay_count_forgets_only_expired_tickets() {
     let mut replays = replays(2);
     assert!(replays.is_empty());
     assert_eq!(replays.count(&verified("a", "k", 1, NOW + 10), at(NOW)), Ok(()));
@@ -60,7 +60,7 @@ fn a_full_count_forgets_what_has_expired_and_nothing_else() {
 }
 
 #[test]
-fn a_clock_that_is_set_back_gives_no_use_twice() {
+fn clock_set_back_allows_no_second_use() {
     let mut replays = replays(10);
     let once = verified("a", "k", 1, NOW + 10);
     assert_eq!(replays.count(&once, at(NOW)), Ok(()));

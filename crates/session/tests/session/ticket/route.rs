@@ -14,7 +14,7 @@ fn route(tail: &str) -> Result<TicketRoute, TicketError> {
 }
 
 #[test]
-fn a_ticket_leads_through_its_depots_to_its_url() {
+fn ticket_routes_through_its_depots_to_its_url() {
     for (url, tail, asked) in [
         ("http://o.example/dir/f?q=1", "f", "http://o.example/dir/f?q=1"),
         ("http://o.example/dir/f?q=1", "any-name", "http://o.example/dir/f?q=1"),
@@ -167,7 +167,7 @@ fn a_tail_never_leads_out_of_the_ticket() {
 }
 
 #[test]
-fn what_is_no_route_with_a_ticket_is_refused() {
+fn malformed_ticket_route_is_refused() {
     for target in [
         "",
         "/",
@@ -212,7 +212,7 @@ fn logs_show_who_and_what_but_nothing_to_use() {
 }
 
 #[test]
-fn logs_show_no_ticket_that_stands_where_none_belongs() {
+fn misplaced_ticket_is_redacted_from_logs() {
     let token = signer().sign(&ticket("http://o/f")).unwrap();
     let (claims, signature) = token.rsplit_once('.').unwrap();
     for (before, behind) in [
@@ -258,7 +258,7 @@ fn a_ticket_is_for_its_methods_and_clients() {
 }
 
 #[test]
-fn redirects_of_the_origin_stay_under_the_ticket() {
+fn origin_redirects_stay_under_the_ticket() {
     for (opened, to, expected) in [
         ("http://o/dir/", "http://o/dir/x?y", Some("x?y")),
         ("http://o/dir/", "http://o/dir/", Some("")),

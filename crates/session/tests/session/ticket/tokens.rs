@@ -115,7 +115,7 @@ fn a_token_does_not_choose_how_it_is_checked() {
 }
 
 #[test]
-fn what_is_no_token_is_refused() {
+fn malformed_token_is_refused() {
     let token = signed(&claims());
     let parts: Vec<&str> = token.split('.').collect();
     for text in [
@@ -162,7 +162,7 @@ fn the_key_is_found_by_its_name() {
 }
 
 #[test]
-fn a_ticket_is_good_in_its_time_with_some_seconds_leeway() {
+fn ticket_is_valid_in_its_time_plus_leeway() {
     let timed = Ticket { not_before: Some(at(NOW)), ..ticket("http://o/f") };
     let token = signer().sign(&timed).unwrap();
     for (now, reason) in [

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What a sender knows: its window, its phase, its timers.
+//! State of a sender: its window, its phase, its timers.
 
 use super::{limit_clock::LimitClock, send_memory::SendMemory};
 use crate::{
